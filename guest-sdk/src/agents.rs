@@ -255,7 +255,7 @@ impl From<ChildError> for ToolError {
                 what.join(", ")
             )),
             ChildError::TooDeep(depth) => Self::ExecutionFailed(format!(
-                "A child agent at depth {depth} is too deep: at most 4 stand below one another."
+                "A child agent at depth {depth} is too deep: agents nest at most 4 levels."
             )),
             ChildError::ExecutionFailed(reason) => Self::ExecutionFailed(reason),
         }

@@ -31,7 +31,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("the answer has to fit: {}", json!({"approved": schema["properties"]["approved"]["type"]}));
     drop(host);
 
-    // Days later, in another process: everything that it needs is in the store.
+    // Days later, in another process: everything needed is in the store.
     let says = ScriptedTurn::text("It is approved. The comment: \"{{request_approval/comment}}\"");
     let host = self::host(tools.path(), data.path(), vec![says]).await?;
     let answer = |value: Value| Decision::resume(question.call_id.as_str(), value);
@@ -47,7 +47,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// A host with the tools and the data of this example.
+/// Creates a host with the tools and the data of this example.
 async fn host(
     tools: &Path,
     data: &Path,

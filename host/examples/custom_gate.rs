@@ -16,9 +16,9 @@ use tollgate::{
 /// Keeps e-mail addresses away from tools.
 struct NoAddresses;
 
-/// The host asks every gate about every call before it runs. The severest answer wins: block,
-/// deny, suspend, set-result, allow. A gate has no side effects, so the order of gates does
-/// not matter. A gate that panics denies the call.
+/// The host asks every gate about every call before it runs. The most severe answer wins: block,
+/// deny, suspend, set-result, allow. A gate has no side effects, so the order of gates does not
+/// matter. A gate that panics denies the call.
 impl Gate for NoAddresses {
     fn id(&self) -> &str {
         "no-addresses"

@@ -27,7 +27,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         ),
     ]);
 
-    // An agent may call the tools that it lists. Without a list it has none.
+    // An agent may call the tools that it lists. An agent without a list may call none.
     let host = Host::builder()
         .toolbox(tools)
         .agent(Agent::new("assistant", model).with_tools(["word_count"]))

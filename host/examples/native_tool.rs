@@ -39,7 +39,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
             ..Default::default()
         });
 
-    // The table goes from one tool to the other. The sandboxed tool sees only its arguments.
+    // The table passes from one tool to the other. The sandboxed tool sees only its arguments.
     let dir = components::in_a_directory(&["csv-stats"])?;
     let model = ScriptedModel::new(vec![
         ScriptedTurn::calls([("orders_of", json!({"month": "March"}))]),
@@ -51,7 +51,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     ]);
     let host = Host::builder()
         .toolbox(Toolbox::load(dir.path()).await?)
-        .tool(orders) // a name that is taken would fail `build`, and say by whom
+        .tool(orders) // `build` fails if the name is taken, and names the owner
         .agent(Agent::new("clerk", model).with_tools(["orders_of", "csv_stats"]))
         .build()?;
     let end = host.run(RunRequest::new("clerk", "How was March?")).await?.wait().await?;

@@ -43,7 +43,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
             // An event is stored before it is sent: a client that reconnects with this
             // number through `Host::follow` misses none.
             RunUpdate::Stored(numbered) => show(&numbered.event),
-            RunUpdate::Child(_) => {} // what agents tell that this one's tools call
+            RunUpdate::Child(_) => {} // updates of agents that this agent's tools run
         }
     }
     let end = run.wait().await?;

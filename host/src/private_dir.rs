@@ -1,6 +1,5 @@
-//! Keeps the data directory private to this user: mode 0700, its files 0600. An existing
-//! directory that others may enter is closed to them if that harms nobody, and refused
-//! otherwise.
+//! Keeps the data directory private to this user: mode 0700, its files 0600. An existing directory
+//! that others may enter is made private if that harms no one, and refused otherwise.
 
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat, chmodat, fchmod, fstat, open, openat, statat};
 use rustix::io::Errno;
@@ -34,7 +33,7 @@ fn make_beside(directory: &Path, lived_in: &[PathBuf]) -> Result<(), String> {
     use std::os::unix::fs::DirBuilderExt as _;
     let shown = directory.display();
     let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(directory);
-    made.map_err(|e| format!("cannot make the data directory {shown}: {e}; name another with --data"))?;
+    made.map_err(|e| format!("cannot create the data directory {shown}: {e}; name another with --data"))?;
     let unreadable = |why: Errno| {
         let why = io::Error::from(why);
         format!("cannot open the data directory {shown}: {why}; name another with --data")
@@ -134,7 +133,7 @@ fn close(directory: impl AsFd, name: &std::ffi::CStr, path: &Path, kind: FileTyp
         Ok(found) => found,
         // Files of other processes come and go.
         Err(Errno::NOENT) => return Ok(false),
-        Err(why) => return Err(format!("cannot look at {}: {}", path.display(), io::Error::from(why))),
+        Err(why) => return Err(format!("cannot examine {}: {}", path.display(), io::Error::from(why))),
     };
     if FileType::from_raw_mode(found.st_mode) != kind {
         return Ok(false);
@@ -155,7 +154,7 @@ fn close(directory: impl AsFd, name: &std::ffi::CStr, path: &Path, kind: FileTyp
 
 fn unchangeable(path: &Path, why: Errno, mode: &str) -> String {
     let (shown, why) = (path.display(), io::Error::from(why));
-    format!("{shown} is open to other users, and cannot be closed ({why}): chmod {mode} {shown}")
+    format!("{shown} is open to other users and cannot be made private ({why}): chmod {mode} {shown}")
 }
 
 #[cfg(test)]

@@ -1,14 +1,14 @@
 //! The lock file of a configuration, and the registries that it names.
 //!
-//! Where components come from, who signed them and how they are fetched is in
-//! [`tollgate_registry`]; here it meets the configuration.
+//! [`tollgate_registry`] fetches components and verifies who signed them. This module connects it
+//! with the configuration.
 
 use crate::config::{Config, FILE_NAME};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tollgate_registry::{Client, Code, Credentials, Error, Files, Lock, LockMode, Settings};
 
-/// The places of the lock file, the kept bundles and the tools of a configuration.
+/// Returns the locations of the lock file, the kept bundles and the tools of a configuration.
 #[must_use]
 pub fn files(config: &Config) -> Files {
     let name = config.file.as_deref().unwrap_or(Path::new(FILE_NAME));
@@ -20,10 +20,10 @@ pub fn files(config: &Config) -> Files {
     }
 }
 
-/// The lock file of a configuration. If nothing is checked against it, it is not read.
+/// Reads the lock file of a configuration, unless nothing is checked against it.
 ///
 /// # Errors
-/// It cannot be read.
+/// The lock file cannot be read.
 pub fn lock_of(config: &Config) -> Result<Lock, Error> {
     match config.locked {
         LockMode::Off => Ok(Lock::default()),
@@ -31,9 +31,9 @@ pub fn lock_of(config: &Config) -> Result<Lock, Error> {
     }
 }
 
-/// A client of the registries of a configuration. `docker_config` is the file in which `docker
-/// login` stores credentials. `timeout` is the longest that everything about one artifact may
-/// take; 5 minutes if it is `None`.
+/// Creates a client of the registries of a configuration. `docker_config` is the file in which
+/// `docker login` stores credentials. `timeout` limits all requests about one artifact together;
+/// `None` means 5 minutes.
 ///
 /// # Errors
 /// The HTTP client cannot be set up.

@@ -114,7 +114,7 @@ impl Reading {
         Ok(attempts)
     }
 
-    /// Applies the changes that others had committed to the thread by then.
+    /// Applies the changes that others had committed to the thread before this event.
     async fn catch_up(&mut self, event: &Event) -> Result<(), HostError> {
         while let Some(until) = self.replay.behind(event) {
             let known = self.replay.run().state().revision();
@@ -122,8 +122,7 @@ impl Reading {
             let changes = self.host.store().changes(thread_id, known, CHANGES_AT_ONCE).await?;
             let missed = changes.iter().take_while(|change| change.revision <= until);
             if missed.map(|change| self.replay.absorb(change)).count() == 0 {
-                let words =
-                    format!("the record of the thread {thread_id} lacks what followed its change {known}");
+                let words = format!("the record of the thread {thread_id} lacks the changes after {known}");
                 return Err(RunError(words).into());
             }
         }
@@ -171,7 +170,7 @@ impl Reading {
         let bytes = self.host.store().component(&version.version).await?;
         let toolbox = match (bytes, &self.kept) {
             (Some(bytes), Some(kept)) => kept.load(&version.id, &version.version, bytes).await.map(Arc::new),
-            _ => Err(format!("'{}' is not kept in the version that was called", version.id)),
+            _ => Err(format!("the version of '{}' that was called is not archived", version.id)),
         };
         self.shelf.insert(version.version.to_string(), toolbox.clone());
         Ok(toolbox)

@@ -1,2 +1,2 @@
-//! One suite over the whole of Tollgate: see `tests/` beside this folder for the
-//! tests, `benches/` for the benches, and `artifacts/` for the guests they run.
+//! The test suite of the whole project: `tests/` contains the tests, `benches/` the benchmarks, and
+//! `artifacts/` the guests that they run.

@@ -31,13 +31,13 @@ pub struct Budget;
 
 impl Gate for Budget {
     const ID: &'static str = "budget";
-    const DESCRIPTION: &'static str = "Lets each tool be called so often in a run, and no more.";
+    const DESCRIPTION: &'static str = "Limits how often each tool may be called in a run.";
     type Settings = Settings;
 
     fn check(settings: &Settings) -> Result<(), &'static str> {
         match settings {
             Settings { calls, each: None, all: None } if calls.is_empty() => {
-                Err("they bound nothing; write calls = { TOOL = 3 }, each = 10 or all = 100")
+                Err("they set no limit; write calls = { TOOL = 3 }, each = 10 or all = 100")
             }
             _ => Ok(()),
         }
@@ -49,10 +49,10 @@ impl Gate for Budget {
         let of_tool = settings.calls.get(tool).copied().or(settings.each);
         match (of_tool, settings.all) {
             (Some(most), _) if before.of_tool >= most => Verdict::deny(format!(
-                "'{tool}' may be called {most} times in a run, and was. Go on without it."
+                "'{tool}' may be called {most} times in a run, and has been. Continue without it."
             )),
             (_, Some(most)) if before.in_run >= most => Verdict::deny(format!(
-                "A run may call tools {most} times, and this one did. Answer with what you have."
+                "A run may call tools {most} times, and this run has. Answer with what you have."
             )),
             _ => Verdict::Allow,
         }

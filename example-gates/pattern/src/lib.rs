@@ -55,7 +55,7 @@ impl Gate for Pattern {
             return Err("`at` is a JSON pointer and begins with /, such as \"/path\"");
         }
         if settings.deny.iter().any(|rule| rule.compiled().is_none()) {
-            return Err("`matches` is no regular expression, or one that is too large");
+            return Err("`matches` is not a regular expression, or is too large");
         }
         Ok(())
     }
@@ -65,7 +65,7 @@ impl Gate for Pattern {
             None => Verdict::Allow,
             Some(Rule { reason: Some(reason), .. }) => Verdict::deny(reason.as_str()),
             Some(rule) => Verdict::deny(format!(
-                "the arguments of '{}' match what may not be asked for ({}).",
+                "the arguments of '{}' match a forbidden pattern ({}).",
                 call.tool_name, rule.matches
             )),
         }
@@ -82,7 +82,7 @@ impl Rule {
             return false;
         }
         let Some(at) = call.args.pointer(&self.at) else { return false };
-        // `check` has compiled it; if it does not compile, deny the call to be safe.
+        // `check` has already compiled it. If it does not compile here, deny the call.
         self.compiled().is_none_or(|pattern| found(&pattern, at))
     }
 }

@@ -35,7 +35,7 @@ fn delimiter_byte(delimiter: &str) -> Result<u8, CodedError> {
         [byte] if byte.is_ascii() && !matches!(byte, b'"' | b'\n' | b'\r') => Ok(*byte),
         _ => Err(CodedError::new(
             "bad_delimiter",
-            format!("`{delimiter}` is not one ASCII character that can stand between cells."),
+            format!("`{delimiter}` is not a single ASCII character that can separate cells."),
         )),
     }
 }

@@ -51,7 +51,7 @@ pub fn statistics(csv: &str, format: Format) -> Result<TableStatistics, CodedErr
         let columns = record.len();
         return Err(CodedError::new(
             "too_many_columns",
-            format!("The table has {columns} columns; the most is {MAX_COLUMNS}."),
+            format!("The table has {columns} columns; the limit is {MAX_COLUMNS}."),
         ));
     }
     let mut table = Table::new(&record, format.has_header);

@@ -58,12 +58,12 @@ impl Directories {
     /// Returns the existing file or directory at `path`.
     ///
     /// Fails with `no_directory` if no granted directory contains it, with `bad_path`
-    /// if it climbs with `..`, and with `not_found`.
+    /// if it contains `..`, and with `not_found`.
     pub fn resolve(&self, path: &str) -> Result<PathBuf, CodedError> {
         if path.split('/').any(|part| part == "..") {
             return Err(CodedError::new(
                 "bad_path",
-                format!("`{path}` climbs with `..`. Give a path from a granted directory down."),
+                format!("`{path}` contains `..`. Give a path inside a granted directory."),
             ));
         }
         if self.guest_paths.is_empty() {

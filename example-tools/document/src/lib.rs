@@ -46,7 +46,7 @@ fn within_bounds(text: String) -> Result<String, CodedError> {
     if bytes > MAX_TEXT_BYTES {
         return Err(CodedError::new(
             "too_large",
-            format!("The text has {bytes} bytes; the most is {MAX_TEXT_BYTES}."),
+            format!("The text has {bytes} bytes; the limit is {MAX_TEXT_BYTES}."),
         ));
     }
     Ok(text)

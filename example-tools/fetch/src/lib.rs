@@ -22,15 +22,15 @@ pub struct Fetched {
     pub truncated: bool,
 }
 
-/// Sends an HTTP request and returns the response's status and body. Only what an
-/// operator granted can be reached. Redirects are not followed: ask again where
-/// `location` says. Keys are added by the host where it has them, never by you.
+/// Sends an HTTP request and returns the response's status and body. Only
+/// addresses that an operator granted can be reached. Redirects are not followed:
+/// fetch the URL in `location` instead. The host adds API keys; never send one.
 ///
 /// Args:
-///     url: Where to ask, such as `https://api.example.com/v1/items?limit=5`.
+///     url: The URL, such as `https://api.example.com/v1/items?limit=5`.
 ///     method: GET, POST or another; GET by default.
-///     body: What is sent with it.
-///     content_type: The kind of the body, such as `application/json`.
+///     body: The body of the request.
+///     content_type: The media type of the body, such as `application/json`.
 ///     max_chars: Return this many characters of the response's body.
 #[tool(category = "web", timeout = "30s")]
 pub fn fetch(
@@ -45,7 +45,7 @@ pub fn fetch(
     if let Some(content_type) = &content_type {
         request = request.header("content-type", content_type);
     }
-    // No character has more than four bytes.
+    // A character has at most four bytes.
     let response = request.body(body.unwrap_or_default()).send(max_chars * 4)?;
     let text = response.text();
     let cut = text.char_indices().nth(max_chars).map(|(at, _)| at);

@@ -1,4 +1,4 @@
-//! Replaces text if the match is unambiguous.
+//! Replacing text where the match is unambiguous.
 
 use serde::Serialize;
 use std::path::Path;
@@ -27,7 +27,7 @@ impl Edited {
     }
 }
 
-/// Replaces `old` by `new` if it occurs in the text as often as expected.
+/// Replaces `old` with `new` if it occurs in the text exactly `expected` times.
 ///
 /// Fails with `nothing_to_replace`, `not_found`, or `not_unique`.
 pub fn replace(text: &str, old: &str, new: &str, expected: usize) -> Result<Edited, CodedError> {
@@ -43,7 +43,8 @@ pub fn replace(text: &str, old: &str, new: &str, expected: usize) -> Result<Edit
         return Err(CodedError::new(
             "not_unique",
             format!(
-                "`old` occurs {found} times, not {expected}. Give more of what is around it, or that number."
+                "`old` occurs {found} times, not {expected}. Include more of the surrounding text, or set \
+                 `expected`."
             ),
         ));
     }
@@ -51,11 +52,13 @@ pub fn replace(text: &str, old: &str, new: &str, expected: usize) -> Result<Edit
     Ok(Edited { path: String::new(), line, changed: found, text: text.replace(old, new) })
 }
 
-/// Explains a missing text: whether it would match except for whitespace.
+/// Explains why `old` was not found: whether only the whitespace differs.
 fn near(text: &str, old: &str) -> String {
     let squeezed = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
     match squeezed(text).contains(&squeezed(old)) {
-        true => "`old` occurs with other whitespace or line ends. Copy it from the file.".to_owned(),
+        true => {
+            "`old` occurs only with different whitespace or line endings. Copy it from the file.".to_owned()
+        }
         false => "`old` does not occur in the file. Read the file first.".to_owned(),
     }
 }

@@ -34,15 +34,15 @@ pub struct Shown {
     pub lines: usize,
 }
 
-/// Replaces a text in a file by another. The text must stand there exactly, blanks
-/// and ends of lines included, and as often as is expected; otherwise nothing
+/// Replaces a text in a file. The text must match exactly, including whitespace and
+/// line endings, and must occur the expected number of times; otherwise nothing
 /// changes. Read the file first.
 ///
 /// Args:
 ///     path: The file, such as `/files/notes.md`.
 ///     old: The text to replace, exactly as in the file.
-///     new: What comes in its place.
-///     expected: How often `old` occurs in the file.
+///     new: The replacement.
+///     expected: How many times `old` occurs in the file.
 #[tool(category = "files")]
 pub fn edit_file(
     path: &str,
@@ -58,18 +58,18 @@ pub fn edit_file(
     Ok(edited.at(&file))
 }
 
-/// Writes a whole file. One that is there is replaced only where that is said.
+/// Writes a whole file. An existing file is replaced only if `replace` is true.
 ///
 /// Args:
-///     path: The file, such as `/files/notes.md`; its folder is there already.
-///     text: All that it is to hold.
-///     replace: Whether a file that is there may be replaced.
+///     path: The file, such as `/files/notes.md`; its folder must exist.
+///     text: The complete content.
+///     replace: Whether an existing file may be replaced.
 #[tool(category = "files")]
 pub fn write_file(path: &str, text: &str, #[default] replace: bool) -> Result<Written, CodedError> {
     let file = place(path)?;
     let created = fs::symlink_metadata(&file).is_err();
     if !created && !replace {
-        return Err(CodedError::new("exists", format!("`{path}` is there. Edit it, or say `replace`.")));
+        return Err(CodedError::new("exists", format!("`{path}` exists. Edit it, or set `replace`.")));
     }
     write(&file, text)?;
     Ok(Written { path: file.display().to_string(), bytes: text.len(), created })
@@ -80,7 +80,7 @@ pub fn write_file(path: &str, text: &str, #[default] replace: bool) -> Result<Wr
 /// Args:
 ///     path: The file, such as `/files/notes.md`.
 ///     first: The first line, counted from 1.
-///     count: How many lines.
+///     count: The number of lines.
 #[tool(category = "files", idempotent)]
 pub fn read_file(
     path: &str,
@@ -101,7 +101,7 @@ fn granted() -> Directories {
 fn place(path: &str) -> Result<PathBuf, CodedError> {
     let named = Path::new(path);
     let name = named.file_name().filter(|_| !path.ends_with('/'));
-    let name = name.ok_or_else(|| CodedError::new("bad_path", format!("`{path}` names no file.")))?;
+    let name = name.ok_or_else(|| CodedError::new("bad_path", format!("`{path}` does not name a file.")))?;
     let folder =
         named.parent().map(|folder| folder.display().to_string()).filter(|folder| !folder.is_empty());
     let roots = granted().roots(folder.as_deref())?;

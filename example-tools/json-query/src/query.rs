@@ -161,7 +161,7 @@ fn failure(exception: jaq_core::Exn<'_, Val>) -> CodedError {
 
 fn too_large(bytes: usize) -> CodedError {
     let message =
-        format!("A result has {bytes} bytes; the most is {MAX_RESULT_BYTES}. Select less of the input.");
+        format!("A result has {bytes} bytes; the limit is {MAX_RESULT_BYTES}. Select less of the input.");
     CodedError::new("result_too_large", message)
 }
 

@@ -78,7 +78,7 @@ impl Book {
         if text.chars().count() > MAX_TEXT_CHARS {
             return Err(CodedError::new(
                 "note_too_long",
-                format!("A note has at most {MAX_TEXT_CHARS} characters. Make it two."),
+                format!("A note has at most {MAX_TEXT_CHARS} characters. Split it in two."),
             ));
         }
         let fits = |tag: &String| !tag.is_empty() && tag.chars().count() <= MAX_TAG_CHARS;
@@ -91,7 +91,7 @@ impl Book {
         if self.len() >= MAX_NOTES && !self.has(id) {
             return Err(CodedError::new(
                 "too_many_notes",
-                format!("There are {MAX_NOTES} notes, the most. Delete one first."),
+                format!("There are already {MAX_NOTES} notes, which is the limit. Delete one first."),
             ));
         }
         Ok(Note { text, tags, created_ms: 0 })

@@ -36,7 +36,7 @@ pub fn add_note(text: String, #[default] tags: Vec<String>, ctx: &Context) -> Re
 /// Lists the notes of this conversation, oldest first.
 ///
 /// Args:
-///     contains: Only notes with this text, whatever its case.
+///     contains: Only notes with this text, in any case.
 ///     tag: Only notes with this tag.
 #[tool(category = "memory", idempotent, state(read(ITEMS)))]
 pub fn list_notes(contains: Option<String>, tag: Option<String>, ctx: &Context) -> Result<Shown, ToolError> {

@@ -14,7 +14,7 @@ use tollgate_sdk::{
     data, json, tool,
 };
 
-/// The agent that looks for findings.
+/// The agent that does the research.
 pub const RESEARCHER: &str = "researcher";
 /// The most findings that one call keeps.
 pub const MAX_FINDINGS: usize = 32;
@@ -56,7 +56,7 @@ struct Report {
     new: usize,
 }
 
-/// Has another agent find something out, and keeps what it finds in this
+/// Has another agent research a question, and stores its findings in this
 /// conversation.
 ///
 /// Args:
@@ -90,7 +90,7 @@ pub fn research(
     Ok(ToolResult::success(Report { summary, findings: found, new: new.len() }))
 }
 
-/// Writes down one thing that was found out, with its source.
+/// Records one finding with its source.
 ///
 /// Args:
 ///     claim: The claim, in one sentence.
@@ -118,12 +118,12 @@ fn exported(state: Vec<(String, Value)>) -> Result<Vec<Finding>, ToolError> {
         return Ok(Vec::new());
     };
     let mut found = Vec::<Finding>::deserialize(found)
-        .map_err(|e| ToolError::execution_failed(format!("The findings are of another shape: {e}.")))?;
+        .map_err(|e| ToolError::execution_failed(format!("The findings have an unexpected form: {e}.")))?;
     found.truncate(MAX_FINDINGS);
     Ok(found)
 }
 
-/// Those whose claim is not known yet.
+/// Returns the findings whose claim is new.
 fn not_known(found: Vec<Finding>, known: &[Finding]) -> Vec<Finding> {
     let mut claims: BTreeSet<String> = known.iter().map(|finding| finding.claim.clone()).collect();
     found.into_iter().filter(|finding| claims.insert(finding.claim.clone())).collect()

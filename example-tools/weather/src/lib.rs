@@ -44,7 +44,7 @@ struct Units {
     temperature_2m: String,
 }
 
-/// Returns the weather at a place now.
+/// Returns the current weather at a place.
 ///
 /// Args:
 ///     latitude: Degrees north, such as 52.52.
@@ -74,7 +74,7 @@ fn ask(api: &str, imperial: bool, latitude: f64, longitude: f64) -> Result<Weath
 
 fn read(body: &[u8]) -> Result<Weather, CodedError> {
     let answer: Answer = serde_json::from_slice(body).map_err(|why| {
-        CodedError::new("bad_answer", format!("The API answered something else than weather: {why}."))
+        CodedError::new("bad_answer", format!("The API's response is not weather data: {why}."))
     })?;
     Ok(Weather {
         temperature: answer.current.temperature_2m,
@@ -84,7 +84,7 @@ fn read(body: &[u8]) -> Result<Weather, CodedError> {
     })
 }
 
-/// Describes the codes of the World Meteorological Organization.
+/// Describes a weather code of the World Meteorological Organization.
 fn sky(code: u32) -> &'static str {
     match code {
         0 => "clear",

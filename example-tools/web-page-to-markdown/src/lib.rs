@@ -41,7 +41,7 @@ pub fn web_page_to_markdown(url: &str, #[default = 20_000] max_chars: u32) -> Re
     let page = match kind.split(';').next().unwrap_or_default().trim() {
         "text/html" | "application/xhtml+xml" => markdown::convert(&response.text(), &Url::parse(url)?),
         "text/plain" | "text/markdown" => markdown::Converted { title: None, markdown: response.text() },
-        other => return Err(CodedError::new("no_page", format!("It is no page but `{other}`."))),
+        other => return Err(CodedError::new("no_page", format!("It is not a page, but `{other}`."))),
     };
     let cut = page.markdown.char_indices().nth(max_chars.min(MAX_CHARS) as usize).map(|(at, _)| at);
     Ok(Page {

@@ -18,8 +18,9 @@ impl Url {
     ///
     /// Fails with `bad_url`.
     pub fn parse(text: &str) -> Result<Self, CodedError> {
-        let bad =
-            || CodedError::new("bad_url", format!("`{text}` is no URL. Give one that begins with https://."));
+        let bad = || {
+            CodedError::new("bad_url", format!("`{text}` is not a URL. Give one that begins with https://."))
+        };
         let text_before_fragment = text.trim().split('#').next().unwrap_or_default();
         let (scheme, rest) = text_before_fragment.split_once("://").ok_or_else(bad)?;
         let scheme = scheme.to_lowercase();

@@ -12,7 +12,8 @@ use wasip2::io::streams::StreamError;
 const CHUNK_BYTES: usize = 4 << 10;
 
 pub(crate) fn send(request: &Request, max_bytes: usize) -> Result<Response, CodedError> {
-    let refused = |what: &str| CodedError::new("bad_request", format!("The host takes no such {what}."));
+    let refused =
+        |what: &str| CodedError::new("bad_request", format!("The host does not accept this {what}."));
     let headers = Fields::new();
     for (name, value) in &request.headers {
         headers.append(name, value.as_bytes()).map_err(|_| refused("header"))?;
@@ -77,18 +78,16 @@ fn failed(request: &Request, why: &ErrorCode) -> CodedError {
     match why {
         ErrorCode::HttpRequestDenied | ErrorCode::DestinationIpProhibited => denied(&request.url),
         ErrorCode::HttpRequestUriInvalid => {
-            CodedError::new("bad_url", "The host takes no such URL. Write it in its usual form.")
+            CodedError::new("bad_url", "The host does not accept this URL. Write it in its usual form.")
         }
         ErrorCode::ConnectionTimeout
         | ErrorCode::ConnectionReadTimeout
         | ErrorCode::HttpResponseTimeout
-        | ErrorCode::DnsTimeout => {
-            CodedError::new("timed_out", format!("{origin} takes too long to answer."))
-        }
+        | ErrorCode::DnsTimeout => CodedError::new("timed_out", format!("{origin} took too long to answer.")),
         ErrorCode::HttpResponseBodySize(_) => {
-            CodedError::new("too_large", format!("{origin} sends more than the host lets through."))
+            CodedError::new("too_large", format!("The response of {origin} is larger than the host allows."))
         }
-        why => CodedError::new("unreachable", format!("{origin} cannot be asked: {why:?}.")),
+        why => CodedError::new("unreachable", format!("The request to {origin} failed: {why:?}.")),
     }
 }
 

@@ -29,7 +29,7 @@ pub struct Capabilities {
 }
 
 impl Capabilities {
-    /// Nothing: for a request without needs, or a backend that can only answer.
+    /// No capabilities: a request without needs, or a backend that can only answer.
     pub const NONE: Self = Self {
         cancellation: false,
         continuation: false,
@@ -40,7 +40,7 @@ impl Capabilities {
         output: false,
         state: false,
     };
-    /// Everything: Tollgate's own loop.
+    /// All capabilities, as Tollgate's own loop has them.
     pub const ALL: Self = Self {
         cancellation: true,
         continuation: true,

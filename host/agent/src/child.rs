@@ -70,7 +70,7 @@ impl ChildRequest {
     }
 }
 
-/// What the parent's clients see of a child's text.
+/// How much of a child's text the parent's clients see.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Streaming {
@@ -79,7 +79,7 @@ pub enum Streaming {
     Silent,
     /// The text is sent as the call's output; errors arrive wrapped as text.
     Passthrough,
-    /// The same, with the child's errors as errors.
+    /// As `Passthrough`, but the child's errors arrive as errors.
     PassthroughRawErrors,
 }
 
@@ -135,7 +135,7 @@ pub enum ChildStatus {
     Failed(String),
     /// It was cancelled.
     Cancelled,
-    /// Its time was up.
+    /// It ran out of time.
     Timeout,
 }
 
@@ -175,7 +175,7 @@ pub enum ChildError {
     #[error("the child agent's backend cannot do what is asked: {}", .0.join(", "))]
     Unsupported(Vec<String>),
     /// The depth that this child would have had.
-    #[error("a child agent at depth {0} is too deep: at most {MAX_DEPTH} stand below one another")]
+    #[error("a child agent at depth {0} is too deep: agents nest at most {MAX_DEPTH} levels")]
     TooDeep(u32),
     /// It could not be run for another reason.
     #[error("{0}")]
@@ -183,7 +183,7 @@ pub enum ChildError {
 }
 
 impl ChildError {
-    /// An agent or key that is not granted; its name is cleaned for people.
+    /// Creates the error for an agent or key that is not granted; its name is cleaned for people.
     #[must_use]
     pub fn not_granted(what: &str) -> Self {
         ChildError::NotGranted(crate::text::clean(what, 140))

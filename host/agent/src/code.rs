@@ -1,7 +1,7 @@
-//! The stable codes with which a call ends when it does not end well.
+//! The stable codes of calls that did not succeed.
 //!
-//! Models, `--json` output, records and the documentation use these words. A
-//! code never changes its meaning; new ones may be added.
+//! Models, `--json` output, records and the documentation use these words. A code never changes its
+//! meaning; new ones may be added.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -18,7 +18,7 @@ macro_rules! codes {
             /// Every code, in the order in which a call can meet them.
             pub const ALL: &'static [Code] = &[$(Code::$variant,)*];
 
-            /// The code as models, records and `--json` spell it.
+            /// Returns the code as models, records and `--json` spell it.
             #[must_use]
             pub fn as_str(self) -> &'static str {
                 match self { $(Code::$variant => $text,)* }
@@ -32,9 +32,10 @@ codes! {
     NotFound = "not_found",
     /// The arguments are not JSON, or do not fit the tool's schema.
     InvalidArguments = "invalid_arguments",
-    /// The tool trapped too often in a row and waits for a person or a new version.
+    /// The tool trapped too often in a row. It is disabled until a person or a new version enables
+    /// it.
     Disabled = "disabled",
-    /// The host's or the tool's queue of calls is full.
+    /// The queue of calls of the host or the tool is full.
     Overloaded = "overloaded",
     /// A gate ended the call and the run.
     Blocked = "blocked",
@@ -42,33 +43,34 @@ codes! {
     Denied = "denied",
     /// Another call of the same turn was blocked before this one could run.
     NotRun = "not_run",
-    /// A new message came while the call waited for a person.
+    /// A new message arrived while the call waited for a person.
     Superseded = "superseded",
     /// The run, or this call, was cancelled.
     Cancelled = "cancelled",
     /// The guest used up its fuel.
     OutOfFuel = "out_of_fuel",
-    /// The attempt ran longer than its time.
+    /// The attempt exceeded its time limit.
     TimedOut = "timed_out",
-    /// The guest asked for more memory than its limit.
+    /// The guest exceeded its memory limit.
     OutOfMemory = "out_of_memory",
-    /// The guest asked for more tables, instances, memories or handles than its limit.
+    /// The guest exceeded its limit on tables, instances, memories or handles.
     OutOfResources = "out_of_resources",
-    /// The guest recursed deeper than its stack.
+    /// The guest overflowed its stack.
     StackOverflow = "stack_overflow",
-    /// More bytes crossed the boundary than its limit.
+    /// More bytes crossed the boundary than the limit allows.
     TooLarge = "too_large",
-    /// What the guest returned is not what the contract says.
+    /// The guest's output violates the contract.
     MalformedOutput = "malformed_output",
     /// The guest trapped.
     Trapped = "trapped",
-    /// The guest ended itself by `wasi:cli/exit`.
+    /// The guest ended itself with `wasi:cli/exit`.
     Exited = "exited",
-    /// A mutation was refused: undeclared key, wrong update, or a value that breaks its schema.
+    /// A mutation was rejected: an undeclared key, an invalid update, or a value that violates the
+    /// key's schema.
     BadMutation = "bad_mutation",
     /// Another call of the same batch changed the same key, and this tool may not run twice.
     StateConflict = "state_conflict",
-    /// An action was asked for that is not granted or makes no sense here.
+    /// The tool requested an action that is not granted or does not apply here.
     BadAction = "bad_action",
     /// The tool answered `invalid-arguments`.
     ToolInvalidArguments = "tool_invalid_arguments",
@@ -78,13 +80,13 @@ codes! {
     ToolDenied = "tool_denied",
     /// The tool answered `not-found`.
     ToolNotFound = "tool_not_found",
-    /// The tool answered `internal`; its message goes to the operator alone.
+    /// The tool answered `internal`. Only the operator sees its message.
     ToolInternal = "tool_internal",
     /// The tool returned a result with the status `error`.
     ToolError = "tool_error",
     /// A hook failed.
     HookFailed = "hook_failed",
-    /// The host stopped while the call ran; it may have run.
+    /// The host stopped while the call ran. The call may have had effects.
     Interrupted = "interrupted",
     /// The host itself failed.
     HostFailed = "host_failed",

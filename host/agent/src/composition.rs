@@ -15,12 +15,11 @@ pub const MAX_ROUNDS: u32 = 64;
 /// The composition of an agent from others.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Composition {
-    /// One after the other; each receives the answer of the one before it.
+    /// Sequentially; each receives the answer of the previous one.
     Sequential(Vec<String>),
-    /// All at once; each receives the same question.
+    /// At the same time; each receives the same question.
     Parallel(Vec<String>),
-    /// One after the other, again and again, until one escalates or the rounds are
-    /// used up.
+    /// Sequentially and repeatedly, until one escalates or the rounds are used up.
     Loop {
         /// The agents of one round.
         agents: Vec<String>,
@@ -93,7 +92,7 @@ fn in_turn(agents: &[String], all: usize, prompt: &str, answers: &[Result<PartAn
     };
     match agents.get(answers.len() % agents.len().max(1)) {
         Some(agent) => Following::Run(answers.len(), vec![(agent.clone(), asked)]),
-        None => Following::Failed("it is made of no agents".to_owned()),
+        None => Following::Failed("it has no agents".to_owned()),
     }
 }
 

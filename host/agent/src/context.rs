@@ -7,7 +7,7 @@ use smol_str::SmolStr;
 /// The run, thread and agent that a call belongs to.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunIdentity {
-    /// The run; of a direct call, an id of its own.
+    /// The run. A direct call has a run id of its own.
     pub run_id: SmolStr,
     /// The conversation that the run continues.
     pub thread_id: SmolStr,
@@ -25,7 +25,7 @@ pub struct RunIdentity {
     /// The number of ancestors of this run.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub depth: u32,
-    /// Returns whether the run is part of a loop that its calls may end.
+    /// Whether the run is part of a loop that its calls may end.
     #[serde(default, skip_serializing_if = "is_false")]
     pub in_loop: bool,
 }
@@ -69,6 +69,6 @@ pub struct Resumption {
     /// The person's reason.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// When, in milliseconds since the Unix epoch.
+    /// The time of the decision, in milliseconds since the Unix epoch.
     pub decided_at_ms: u64,
 }

@@ -101,7 +101,7 @@ impl ToolDescriptor {
     }
 }
 
-/// How a tool asks to be run: requests, not rights. The host clamps each.
+/// How a tool asks to be run. These are requests, which the host clamps to its limits.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExecutionPolicy {
     /// Milliseconds for one attempt; `None` or zero means the run's limit.
@@ -142,7 +142,7 @@ pub struct StateKey {
     pub schema: Option<Value>,
     /// How an update is combined with the value.
     pub reducer: Reducer,
-    /// How long the key lives.
+    /// The scope in which the key exists.
     pub scope: KeyScope,
     /// Whether it survives the host's process.
     pub persistent: bool,
@@ -180,7 +180,7 @@ impl ComponentDescriptor {
         self.checked_as_plugin()
     }
 
-    /// The same for a plugin, which may have no tools.
+    /// Checks the descriptor of a plugin, which may have no tools.
     pub(crate) fn checked_as_plugin(self) -> Result<Self, DescriptorError> {
         if !name::is_id(&self.id) || name::is_reserved_id(&self.id) {
             return Err(bad_word(
@@ -192,7 +192,7 @@ impl ComponentDescriptor {
         self.checked_as_own()
     }
 
-    /// The same for the host itself, whose id is reserved.
+    /// Checks the descriptor of the host itself, whose id is reserved.
     pub(crate) fn checked_as_own(mut self) -> Result<Self, DescriptorError> {
         if self.tools.len() > MAX_TOOLS {
             return Err(DescriptorError(format!(
@@ -236,6 +236,6 @@ mod tests {
 
         let hides = ToolDescriptor::new("b", "b", "").with_parameters(json!({"properties": {hidden: {}}}));
         let why = hides.checked().unwrap_err().to_string();
-        assert!(why.contains("the tool \"b\"") && why.contains("does not see"), "{why}");
+        assert!(why.contains("the tool \"b\"") && why.contains("invisible"), "{why}");
     }
 }

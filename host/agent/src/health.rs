@@ -10,15 +10,15 @@ pub const TRAPS_THAT_DISABLE: u32 = 5;
 pub enum Sign {
     /// It trapped, which no arguments excuse.
     Trapped,
-    /// It ran to an answer of its own.
+    /// It returned an answer of its own.
     Well,
-    /// Nothing: it did not run, it was stopped from outside, or it reached a limit, which
-    /// the arguments may have caused.
+    /// No evidence: the call did not run, was stopped from outside, or reached a limit, which the
+    /// arguments may have caused.
     Nothing,
 }
 
 impl Sign {
-    /// Derives it from the code with which a call ended; `None` is a result.
+    /// Derives the sign from the code with which a call ended; `None` stands for a result.
     #[must_use]
     pub fn of(code: Option<Code>) -> Self {
         match code {
@@ -47,8 +47,8 @@ pub fn traps_after(traps: u32, sign: Sign) -> u32 {
     }
 }
 
-/// Returns why a tool with this many consecutive traps accepts no calls, for people; `None`
-/// while it accepts them.
+/// Returns, for people, the reason why a tool with this many consecutive traps accepts no calls;
+/// `None` if it accepts them.
 #[must_use]
 pub fn reason_to_disable(traps: u32) -> Option<String> {
     (traps >= TRAPS_THAT_DISABLE).then(|| format!("it trapped {traps} times in a row"))

@@ -168,9 +168,9 @@ pub struct HookPoints {
 }
 
 impl HookPoints {
-    /// All of them.
+    /// All points.
     pub const ALL: Self = Self { before_call: true, after_call: true, before_model: true, after_model: true };
-    /// None of them; a start for `HookPoints { before_call: true, ..HookPoints::NONE }`.
+    /// No points; a start for `HookPoints { before_call: true, ..HookPoints::NONE }`.
     pub const NONE: Self =
         Self { before_call: false, after_call: false, before_model: false, after_model: false };
 }

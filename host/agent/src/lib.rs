@@ -1,15 +1,13 @@
-//! What happens next in an agent run, and may it?
+//! Decides what happens next in an agent run, and whether it may happen.
 //!
-//! This crate is the pure half of Tollgate: words and decisions, without clocks,
-//! files, threads or wasm. Everything that it needs from the world is an
-//! argument, and everything that it wants from the world is a value.
+//! This crate is the pure half of Tollgate: types and decisions, without clocks, files, threads or
+//! wasm. All input arrives as arguments, and every requested effect is a returned value.
 //!
-//! A call goes from type to type as it is checked: [`message::ModelCall`] is what
-//! a model wrote, [`proposal::Proposal`] is a known tool with arguments that fit
-//! its schema, [`gate::Permit`] is what the gates let through, and
-//! [`outcome::Outcome`] is what came of it.
+//! A call passes through a type for each stage: [`message::ModelCall`] is the call as the model
+//! wrote it, [`proposal::Proposal`] a known tool with arguments that fit its schema,
+//! [`gate::Permit`] a call that the gates allowed, and [`outcome::Outcome`] its result.
 
-/// The text of ids and names, which every event repeats: to clone one is cheap.
+/// The type of ids and names. Every event repeats them, and cloning one is cheap.
 pub use smol_str::{SmolStr, format_smolstr};
 
 pub mod backend;

@@ -96,7 +96,7 @@ pub struct ModelRequest {
 pub struct ModelReply {
     /// Text, reasoning and calls.
     pub message: AssistantMessage,
-    /// Why it stopped.
+    /// The reason why it stopped.
     pub finish: Finish,
     /// The tokens that it used.
     #[serde(default)]
@@ -107,7 +107,7 @@ pub struct ModelReply {
     pub correction: Option<String>,
 }
 
-/// Why a model stopped.
+/// The reason why a model stopped.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Finish {
@@ -130,7 +130,7 @@ pub struct TokenUsage {
 }
 
 impl TokenUsage {
-    /// The sum of two.
+    /// Adds another count.
     #[must_use]
     pub fn plus(self, other: TokenUsage) -> TokenUsage {
         TokenUsage {
@@ -139,7 +139,7 @@ impl TokenUsage {
         }
     }
 
-    /// Tokens read and written.
+    /// Returns the tokens read and written.
     #[must_use]
     pub fn total(self) -> u64 {
         self.input_tokens.saturating_add(self.output_tokens)

@@ -1,7 +1,7 @@
-//! Ids and names: their patterns, what is reserved, and which look alike.
+//! Ids and names: their patterns, the reserved ones, and the ones that look alike.
 
-/// Whether the text fits `[a-z][a-z0-9-]{0,63}`: ids of components, tools,
-/// agents and gates.
+/// Returns whether the text fits `[a-z][a-z0-9-]{0,63}`, the pattern of the ids of components,
+/// tools, agents and gates.
 #[must_use]
 pub fn is_id(text: &str) -> bool {
     let bytes = text.as_bytes();
@@ -10,15 +10,15 @@ pub fn is_id(text: &str) -> bool {
         && bytes.iter().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || *b == b'-')
 }
 
-/// Whether the text fits `[a-zA-Z0-9_-]{1,64}`: names of tools, as providers of
-/// models accept them.
+/// Returns whether the text fits `[a-zA-Z0-9_-]{1,64}`, the pattern of tool names that model
+/// providers accept.
 #[must_use]
 pub fn is_tool_name(text: &str) -> bool {
     (1..=64).contains(&text.len())
         && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-')
 }
 
-/// Whether a tool's name is the host's own.
+/// Returns whether the name belongs to one of the host's own tools.
 #[must_use]
 pub fn is_reserved_name(name: &str) -> bool {
     let folded = fold(name);
@@ -29,23 +29,23 @@ pub fn is_reserved_name(name: &str) -> bool {
 pub const TRANSFER: &str = "transfer_to_agent";
 /// The tool that finds earlier messages.
 pub const SEARCH_HISTORY: &str = "search_history";
-/// The tool with which agents that are made of others run them.
+/// The tool with which composed agents run their parts.
 pub const RUN_AGENT: &str = "tollgate_run_agent";
 
-/// The beginning of all names of a server's tools.
+/// Returns the prefix of the names of all tools of a server.
 #[must_use]
 pub fn server_prefix(server: &str) -> String {
     format!("{server}__")
 }
 
-/// Whether an id is the host's own.
+/// Returns whether the id belongs to the host itself.
 #[must_use]
 pub fn is_reserved_id(id: &str) -> bool {
     matches!(id, "host" | "tollgate")
 }
 
-/// Names that fold to the same text look alike, to a person or to a model:
-/// case, `-` and `_`, `0` and `o`, and `1`, `l` and `i` are not told apart.
+/// Folds a name so that names that look alike to a person or a model fold to the same text. Ignores
+/// case, and treats `-` and `_`, `0` and `o`, and `1`, `l` and `i` as equal.
 #[must_use]
 pub fn fold(name: &str) -> String {
     name.chars()
@@ -58,7 +58,7 @@ pub fn fold(name: &str) -> String {
         .collect()
 }
 
-/// The known names nearest to one that is not known, best first, three at most.
+/// Returns up to three known names that are nearest to an unknown one, best first.
 #[must_use]
 pub fn nearest<'a>(wanted: &str, known: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     let folded = fold(&wanted.chars().take(64).collect::<String>());
@@ -70,7 +70,7 @@ pub fn nearest<'a>(wanted: &str, known: impl Iterator<Item = &'a str>) -> Vec<&'
     scored.into_iter().take(3).map(|(_, name)| name).collect()
 }
 
-/// The Levenshtein distance; a name that contains the other counts as near.
+/// Returns the Levenshtein distance; a name that contains the other counts as near.
 fn distance(a: &str, b: &str) -> usize {
     if a.len() >= 3 && b.len() >= 3 && (a.contains(b) || b.contains(a)) {
         return 1;

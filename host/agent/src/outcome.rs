@@ -1,7 +1,7 @@
 //! The outcome of a call: the tool's own result, or a fault with a stable code.
 //!
-//! Nothing here is an `Err` of the host. A tool that fails, traps, runs out of
-//! its budget or answers nonsense has an [`Outcome`] like any other.
+//! A call that fails is not an `Err` of the host. A tool that fails, traps, exceeds its limits or
+//! returns nonsense has an [`Outcome`] like any other.
 
 use crate::code::Code;
 use crate::hook::ToolFilter;
@@ -10,15 +10,15 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// What a tool answers. The host stamps the tool's name; see [`ToolResult::to_json`].
+/// A tool's answer. The host adds the tool's name; see [`ToolResult::to_json`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolResult {
-    /// Whether it worked, waits for a person, or did not work.
+    /// Whether the tool succeeded, waits for a person, or failed.
     pub status: ToolStatus,
-    /// The answer itself; `null` where there is none.
+    /// The answer's data; `null` if there is none.
     #[serde(default)]
     pub data: LazyJson,
-    /// A sentence beside the data.
+    /// A message that accompanies the data.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
 }
@@ -27,36 +27,35 @@ pub struct ToolResult {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ToolStatus {
-    /// The tool did what it was asked.
+    /// The tool succeeded.
     Success,
-    /// The tool waits for a person. Without a ticket the host asks for a plain
-    /// confirmation with the result's message.
+    /// The tool waits for a person. Without a ticket the host asks for a plain confirmation with
+    /// the result's message.
     Pending(Option<Box<Ticket>>),
-    /// The tool's own answer that it did not work.
+    /// The tool reported an error.
     Error,
 }
 
 impl ToolResult {
-    /// A success with this answer.
+    /// Creates a success with this data.
     #[must_use]
     pub fn success(data: impl Into<Value>) -> Self {
         Self { status: ToolStatus::Success, data: data.into().into(), message: None }
     }
 
-    /// A success with this answer and a sentence beside it.
+    /// Creates a success with this data and a message.
     #[must_use]
     pub fn success_with_message(data: impl Into<Value>, message: impl Into<String>) -> Self {
         Self { status: ToolStatus::Success, data: data.into().into(), message: Some(message.into()) }
     }
 
-    /// The tool's own answer that it did not work.
+    /// Creates an error with this message.
     #[must_use]
     pub fn error(message: impl Into<String>) -> Self {
         Self { status: ToolStatus::Error, data: LazyJson::default(), message: Some(message.into()) }
     }
 
-    /// An error with a code of the tool's own: its data is
-    /// `{"error":{"code","message"}}`.
+    /// Creates an error with a code of the tool's own. Its data is `{"error":{"code","message"}}`.
     #[must_use]
     pub fn error_with_code(code: impl Into<String>, message: impl Into<String>) -> Self {
         let (code, message) = (code.into(), message.into());
@@ -67,39 +66,39 @@ impl ToolResult {
         }
     }
 
-    /// Waits for a plain confirmation.
+    /// Creates a result that waits for a plain confirmation.
     #[must_use]
     pub fn suspended(message: impl Into<String>) -> Self {
         Self { status: ToolStatus::Pending(None), data: LazyJson::default(), message: Some(message.into()) }
     }
 
-    /// Waits for the answer to this ticket.
+    /// Creates a result that waits for the answer to this ticket.
     #[must_use]
     pub fn suspended_with(ticket: Ticket) -> Self {
         let message = Some(ticket.message.clone());
         Self { status: ToolStatus::Pending(Some(Box::new(ticket))), data: LazyJson::default(), message }
     }
 
-    /// Whether the tool did what it was asked.
+    /// Returns whether the tool succeeded.
     #[must_use]
     pub fn is_success(&self) -> bool {
         self.status == ToolStatus::Success
     }
 
-    /// Whether the tool waits for a person.
+    /// Returns whether the tool waits for a person.
     #[must_use]
     pub fn is_pending(&self) -> bool {
         matches!(self.status, ToolStatus::Pending(_))
     }
 
-    /// Whether the tool answered that it did not work.
+    /// Returns whether the tool reported an error.
     #[must_use]
     pub fn is_error(&self) -> bool {
         self.status == ToolStatus::Error
     }
 
-    /// The result as `{"tool_name","status","data","message","suspension"}`,
-    /// under the name that the host gives it.
+    /// Returns the result as `{"tool_name","status","data","message","suspension"}`, with the name
+    /// that the host gives it.
     #[must_use]
     pub fn to_json(&self, tool_name: &str) -> Value {
         let (status, suspension) = match &self.status {
@@ -117,25 +116,26 @@ impl ToolResult {
     }
 }
 
-/// A question to a person, and what becomes of the answer.
+/// A question to a person, and how the answer is used.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Ticket {
-    /// What is waited for, such as `approve` or `provide-file`; at most 64 bytes.
+    /// The requested action, such as `approve` or `provide-file`; at most 64 bytes.
     pub action: String,
     /// The question; at most 4 KiB.
     pub message: String,
-    /// What the person should see beside the question.
+    /// Details to show with the question.
     #[serde(default)]
     pub parameters: Value,
-    /// JSON Schema of the answer; none takes any JSON.
+    /// JSON Schema of the answer; without one, any JSON is accepted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub response_schema: Option<Value>,
-    /// What happens with the answer.
+    /// How the answer is used.
     pub resume_mode: ResumeMode,
 }
 
 impl Ticket {
-    /// A plain confirmation: action `confirm`, any answer, the call runs again.
+    /// Creates a plain confirmation: the action is `confirm`, any answer is accepted, and the call
+    /// runs again.
     #[must_use]
     pub fn confirm(message: impl Into<String>) -> Self {
         Self {
@@ -148,19 +148,19 @@ impl Ticket {
     }
 }
 
-/// What a person's answer does to the call that waited for it.
+/// The effect of a person's answer on the call that waited for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ResumeMode {
-    /// The call runs again with its first arguments, the decision in its context.
+    /// The call runs again with its first arguments and the decision in its context.
     ReplayToolCall,
-    /// The answer is the tool's result; nothing runs.
+    /// The answer becomes the tool's result; nothing runs.
     UseDecisionAsToolResult,
-    /// The call runs again with the answer as its arguments, validated anew.
+    /// The call runs again with the answer as its arguments, which are validated again.
     PassDecisionToTool,
 }
 
-/// An update for a state key, for the key's reducer to join with the value.
+/// An update of a state key. The key's reducer combines it with the value.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Mutation {
     /// The key's full name, `COMPONENT-ID.NAME`.
@@ -179,7 +179,7 @@ pub enum Action {
     Escalate,
     /// A note for the model's next turn.
     AddContext(String),
-    /// A note for a later turn of the model in this run.
+    /// A note for the model in a later turn of this run.
     ScheduleContext(ScheduledNote),
     /// The tools that the model is offered in its next turn.
     FilterTools(ToolFilter),
@@ -190,19 +190,19 @@ pub enum Action {
 pub struct ScheduledNote {
     /// The note.
     pub note: String,
-    /// In how many turns; 1 is the next one, 256 the most.
+    /// The number of turns from now: 1 is the next turn; at most 256.
     pub in_turns: u32,
 }
 
 /// A tool's return value: its result, and the changes that commit with it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolOutput {
-    /// What the model reads. Shared with the record of the call, for it may be long.
+    /// The result for the model. It is shared with the record of the call because it may be large.
     pub result: Arc<ToolResult>,
-    /// Commit with the result, all or none.
+    /// Changes that commit with the result, all or none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub mutations: Vec<Mutation>,
-    /// What is asked of the loop.
+    /// The actions requested from the loop.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub actions: Vec<Action>,
 }
@@ -213,26 +213,27 @@ impl From<ToolResult> for ToolOutput {
     }
 }
 
-/// A call that ended without an answer of the tool's own. Nothing of it commits.
+/// A call that ended without an answer of the tool's own. Nothing that the tool changed is
+/// committed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fault {
     /// The stable code.
     pub code: Code,
     /// The message for the model and the user.
     pub message: String,
-    /// Details for the operator; the model never reads them.
+    /// Details for the operator; the model never sees them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
 }
 
 impl Fault {
-    /// A fault with the sentence that the model reads.
+    /// Creates a fault with the message that the model reads.
     #[must_use]
     pub fn new(code: Code, message: impl Into<String>) -> Self {
         Self { code, message: message.into(), detail: None }
     }
 
-    /// Adds what only the operator shall read.
+    /// Adds details for the operator alone.
     #[must_use]
     pub fn with_detail(mut self, detail: impl Into<String>) -> Self {
         self.detail = Some(detail.into());
@@ -240,18 +241,18 @@ impl Fault {
     }
 }
 
-/// How one attempt, or a whole call, came out.
+/// The outcome of one attempt or a whole call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
-    /// The tool answered, well or not.
+    /// The tool answered, with a result or an error.
     Returned(ToolOutput),
-    /// Something else ended it.
+    /// The call ended for another reason.
     Faulted(Fault),
 }
 
 impl Outcome {
-    /// Without the mutations of keys that do not persist, and those.
+    /// Separates the mutations of keys that do not persist from the outcome.
     #[must_use]
     pub fn parted(this: Arc<Self>, persists: impl Fn(&str) -> bool) -> (Arc<Self>, Vec<Mutation>) {
         let Outcome::Returned(output) = this.as_ref() else { return (this, Vec::new()) };
@@ -262,8 +263,8 @@ impl Outcome {
         (Arc::new(Outcome::Returned(ToolOutput { mutations: kept, ..output.clone() })), others)
     }
 
-    /// The outcome as it was before it was [`parted`](Self::parted). Updates of
-    /// different keys do not depend on their order.
+    /// Restores an outcome that was [`parted`](Self::parted). Updates of different keys do not
+    /// depend on their order.
     #[must_use]
     pub fn rejoined(this: &Arc<Self>, others: &[Mutation]) -> Arc<Self> {
         match this.as_ref() {
@@ -290,15 +291,16 @@ pub struct Usage {
     pub fuel: u64,
     /// Wall time in microseconds.
     pub wall_us: u64,
-    /// The most memory that one attempt held, in bytes.
+    /// The most memory that any one attempt used, in bytes.
     pub memory_bytes: u64,
-    /// How many times the tool was started.
+    /// The number of times that the tool was started.
     pub attempts: u32,
-    /// Reports that were lost: over a bound, malformed, or faster than they were read.
+    /// The number of reports that were lost because they exceeded a limit, were malformed, or
+    /// arrived faster than they were read.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub dropped_reports: u64,
-    /// The figures are lower bounds: an attempt was stopped from outside, and what it used
-    /// after it was counted last is not known. No limit and no bill may rely on them.
+    /// Whether the figures are lower bounds: an attempt was stopped from outside, and its usage
+    /// after the last count is unknown. Do not rely on them for limits or billing.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub at_least: bool,
 }
@@ -308,7 +310,7 @@ fn is_zero(count: &u64) -> bool {
 }
 
 impl Usage {
-    /// Adds another attempt: time and fuel add up, memory is the greater.
+    /// Adds another attempt: sums time and fuel, and keeps the larger memory.
     #[must_use]
     pub fn plus(self, other: Usage) -> Usage {
         Usage {
@@ -321,8 +323,8 @@ impl Usage {
         }
     }
 
-    /// Takes earlier attempts out of a sum that has them: the part of the last attempt. Its
-    /// memory is that of the sum, which is no less.
+    /// Subtracts earlier attempts from a sum that includes them, leaving the last attempt. Its
+    /// memory is that of the sum, an upper bound.
     #[must_use]
     pub fn without(self, earlier: Usage) -> Usage {
         Usage {
@@ -334,12 +336,12 @@ impl Usage {
         }
     }
 
-    /// Whether nothing was used.
+    /// Returns whether all figures are zero.
     pub(crate) fn is_nothing(&self) -> bool {
         *self == Usage::default()
     }
 
-    /// An attempt that was started and of which nothing came back.
+    /// Returns the usage of an attempt that was started and never returned.
     #[must_use]
     pub fn of_a_lost_attempt() -> Usage {
         Usage { attempts: 1, at_least: true, ..Usage::default() }

@@ -1,10 +1,9 @@
-//! An agent's instructions with the state that they name: `{city}` becomes the value of
-//! that key.
+//! Fills state into an agent's instructions: `{city}` becomes the value of that key.
 //!
-//! The instructions are the operator's, and a state key is whoever's defines it. Keys of
-//! the embedding program's plugins are as trusted as the program. A component's key is
-//! inserted only if the operator named the component, let the agent call it and granted it
-//! `add-context`, and its value is marked as data.
+//! The operator writes the instructions; the values come from the owners of the keys. Keys of the
+//! embedding program's plugins are as trusted as the program. A component's key is inserted only if
+//! the operator named the component, lets the agent call it and granted it `add-context`, and its
+//! value is marked as data.
 
 use crate::catalog::{Catalog, OwnerKind};
 use crate::run::AgentSpec;
@@ -14,28 +13,27 @@ use serde_json::Value;
 use std::io::{self, Write};
 use std::sync::Arc;
 
-/// The longest value that becomes part of the instructions, in bytes.
+/// The most bytes of a value that are inserted into the instructions.
 pub const MAX_FILLED_BYTES: usize = 4 * 1024;
-/// The most names that are filled in; those beyond stay as they are.
+/// The most names that are filled in; any beyond that stay as they are.
 pub const MAX_FILLED: usize = 64;
-/// The most bytes of a value that are looked at: some of them may be invisible.
+/// The most bytes of a value that are examined. Some of them may be invisible and are removed.
 const MAX_READ_BYTES: usize = 4 * MAX_FILLED_BYTES;
-/// The end of a value that is longer.
+/// Marks the end of a value that was cut.
 const CUT: &str = " [cut]";
 
 /// A key that the instructions may name.
 enum Named<'a> {
-    /// A key of a plugin: its value is inserted as it is.
+    /// A key of a plugin. Its value is inserted as it is.
     Plugin(&'a KeyDefinition),
-    /// A key of a component: its value is inserted as data.
+    /// A key of a component. Its value is inserted as data.
     Component(&'a KeyDefinition),
 }
 
-/// The instructions with every name in braces replaced by the value of the key that it
-/// names: `{OWNER.NAME}`, or `{NAME}` if one key alone of the plugins has that name. A
-/// component's key counts if the agent lists one of the component's tools, and the
-/// component was granted `add-context`. All other text stays as it is, and what a value
-/// says is not looked at again.
+/// Returns the instructions with every name in braces replaced by the value of that key. A name is
+/// `{OWNER.NAME}`, or `{NAME}` if exactly one plugin key has that name. A component's key is
+/// inserted only if the agent lists one of the component's tools and the component was granted
+/// `add-context`. All other text stays as it is. Inserted values are not scanned for names.
 #[must_use]
 pub fn fill(instructions: &Arc<str>, catalog: &Catalog, agent: &AgentSpec, state: &State) -> Arc<str> {
     if !instructions.contains('{') {
@@ -67,7 +65,7 @@ pub fn fill(instructions: &Arc<str>, catalog: &Catalog, agent: &AgentSpec, state
     Arc::from(filled)
 }
 
-/// Whether the agent's instructions name the key, so that its value is inserted.
+/// Returns whether the agent's instructions name the key and its value is inserted.
 pub(crate) fn names(catalog: &Catalog, agent: &AgentSpec, key: &str) -> bool {
     let short = key.split_once('.').map_or(key, |(_, name)| name);
     [key, short].iter().any(|name| {
@@ -102,7 +100,8 @@ fn resolve<'a>(name: &str, catalog: &'a Catalog, agent: &AgentSpec) -> Option<Na
     }
 }
 
-/// Whether the agent may call the component, and the component may speak to its model.
+/// Returns whether the agent may call the component and the component may add to its model's
+/// context.
 fn may_insert(catalog: &Catalog, agent: &AgentSpec, component_id: &str) -> bool {
     let mut tools = catalog.tools().filter(|tool| tool.owner.id == component_id);
     tools.any(|tool| tool.actions.add_context && agent.lists(&tool.descriptor.name))
@@ -124,7 +123,7 @@ fn value_of(named: &Named<'_>, state: &State) -> String {
     }
 }
 
-/// A value as JSON, cut at the most bytes. No more of it is written.
+/// Writes a value as JSON, stopping at the size limit.
 fn json_of(value: &Value) -> String {
     let mut written = Bounded(Vec::new());
     let is_whole = serde_json::to_writer(&mut written, value).is_ok();
@@ -135,8 +134,8 @@ fn json_of(value: &Value) -> String {
     }
 }
 
-/// A text as one JSON string, so that nothing in it ends it: cleaned, and cut at the most
-/// bytes.
+/// Returns a text as one JSON string, cleaned and cut to the size limit, so that nothing in it can
+/// end the string.
 fn quoted(text: &str) -> String {
     let mut quoted = String::from("\"");
     let mut bytes = [0; 4];
@@ -154,7 +153,7 @@ fn beginning(text: &str) -> &str {
     &text[..text.floor_char_boundary(MAX_READ_BYTES)]
 }
 
-/// Takes the beginning of what is written, and refuses the rest.
+/// A writer that accepts the beginning of the output and rejects the rest.
 struct Bounded(Vec<u8>);
 
 impl Write for Bounded {
@@ -178,7 +177,7 @@ mod tests {
     use crate::state::{KeyScope, Reducer};
     use serde_json::json;
 
-    /// Adds an owner with a tool of its own name and these keys.
+    /// Adds an owner that has these keys and a tool with the owner's name.
     fn add(catalog: &mut Catalog, kind: OwnerKind, id: &str, keys: &[(&str, Value)], add_context: bool) {
         let owner = Owner { id: id.into(), kind, origin: id.to_owned(), version: "1".into() };
         let state = keys.iter().map(|(name, initial)| StateAccess {

@@ -1,4 +1,4 @@
-//! A call as a model asked for it, checked before anybody is asked about it.
+//! A call as a model requested it, checked before a gate or a person sees it.
 
 use crate::catalog::{Catalog, Tool};
 use crate::code::Code;
@@ -12,26 +12,26 @@ use smol_str::SmolStr;
 use std::fmt;
 use std::sync::Arc;
 
-/// The longest text of arguments that is read, in bytes.
+/// The most bytes of arguments that are read.
 pub const MAX_ARGUMENTS_BYTES: usize = 16 * 1024 * 1024;
-/// The most arguments that a refusal names.
+/// The most arguments that an error message lists.
 const MAX_NAMED: usize = 20;
 
-/// Arguments that were checked to be JSON, as the host's own serialization of them: the only
-/// text that gates, digests, records and guests ever see. A number without a fraction is an integer
-/// in it, however it was sent: `2.0` and `2e0` are `2`.
+/// Arguments that were checked to be JSON, in the host's own serialization. Gates, digests, records
+/// and guests only ever see this text. A number without a fraction is written as an integer,
+/// however it was sent: `2.0` and `2e0` become `2`.
 #[derive(Clone, PartialEq)]
 pub struct Arguments {
     written: Arc<Written<Arc<str>>>,
 }
 
 impl Arguments {
-    /// Reads what a model sent. Nothing, blank text and `null` count as `{}`. What the host
-    /// would write to the byte is kept as it was sent, and an [`Arc`] is shared.
+    /// Reads the arguments that a model sent. Empty text, blank text and `null` count as `{}`. Text
+    /// that already equals the host's serialization is kept, and an [`Arc`] is shared.
     ///
     /// # Errors
-    /// `invalid_arguments`: not JSON, a repeated key, a number that does not
-    /// survive, too long. The sentence quotes what was sent.
+    /// `invalid_arguments` if the text is too long, is not JSON, repeats a key, or contains a
+    /// number that does not survive a round trip. The message quotes the text.
     pub fn read(sent: impl Into<Arc<str>>) -> Result<Self, Fault> {
         let sent: Arc<str> = sent.into();
         let text = &*sent;
@@ -55,39 +55,39 @@ impl Arguments {
         }
         match json::parse_exact(text) {
             Ok(Value::Null) => Ok(Self::from_value(Value::Object(Map::new()))),
-            // The host's text is seldom longer than what was sent.
+            // The host's serialization is seldom longer than the text that was sent.
             Ok(value) => Ok(Self::of(value, text.len())),
             Err(why) => Err(refused(&why)),
         }
     }
 
-    /// Takes a value that is parsed already.
+    /// Creates arguments from a parsed value.
     #[must_use]
     pub fn from_value(value: Value) -> Self {
         Self::of(value, 0)
     }
 
-    /// With the host's serialization, of about so many bytes.
+    /// Serializes a value. `likely_bytes` is the expected length.
     fn of(mut value: Value, likely_bytes: usize) -> Self {
         json::unify_integers(&mut value);
         let text = json::to_text(&value, likely_bytes);
         Self { written: Arc::new(Written::of(text.into(), value)) }
     }
 
-    /// The parsed value. It is read from the text when it is first asked for.
+    /// Returns the parsed value. It is parsed from the text on first access.
     #[must_use]
     pub fn value(&self) -> &Value {
         self.written.value()
     }
 
-    /// The host's serialization.
+    /// Returns the host's serialization.
     #[must_use]
     pub fn text(&self) -> &str {
         self.written.text()
     }
 
-    /// Lets go of the value of arguments that were [`read`](Self::read) and checked: most
-    /// tools take the text, and a record need not hold both.
+    /// Drops the value of arguments that were [`read`](Self::read) and checked. Most tools take the
+    /// text, and a record need not hold both.
     pub(crate) fn forget_value(&mut self) {
         if let Some(written) = Arc::get_mut(&mut self.written) {
             written.forget();
@@ -113,8 +113,7 @@ impl<'de> Deserialize<'de> for Arguments {
     }
 }
 
-/// A call of a known tool with arguments that fit its schema. Whether it may run
-/// is the gate's question.
+/// A call of a known tool with arguments that fit its schema. The gates decide whether it may run.
 #[derive(Debug, Clone)]
 pub struct Proposal {
     pub(crate) call_id: SmolStr,
@@ -123,12 +122,12 @@ pub struct Proposal {
 }
 
 impl Proposal {
-    /// Checks a call: the tool is known and offered, and the arguments fit its
-    /// schema. Runs no guest code.
+    /// Checks that the tool is known and offered, and that the arguments fit its schema. Runs no
+    /// guest code.
     ///
     /// # Errors
-    /// `not_found`, with the names nearest to it; `invalid_arguments`, with every
-    /// violation and its JSON pointer.
+    /// `not_found`, with the nearest names; `invalid_arguments`, with every violation and its JSON
+    /// pointer.
     pub fn check(
         catalog: &Catalog,
         offered: impl Fn(&str) -> bool,
@@ -143,7 +142,7 @@ impl Proposal {
             return Err(Fault::new(
                 Code::Disabled,
                 format!(
-                    "The tool '{tool_name}' is out of use, because it failed too often. Go on without it."
+                    "The tool '{tool_name}' is disabled because it failed too often. Continue without it."
                 ),
             ));
         }
@@ -162,31 +161,31 @@ impl Proposal {
         Ok(Self { call_id: call_id.into(), tool: Arc::clone(tool), arguments: arguments.clone() })
     }
 
-    /// A call that was checked before, as its record has it.
+    /// Restores a call from its record. It was checked before it was recorded.
     pub(crate) fn recorded(call_id: &str, tool: Arc<Tool>, arguments: Arguments) -> Self {
         Self { call_id: call_id.into(), tool, arguments }
     }
 
-    /// The call's id.
+    /// Returns the call's id.
     #[must_use]
     pub fn call_id(&self) -> &SmolStr {
         &self.call_id
     }
 
-    /// The tool that it asks for.
+    /// Returns the requested tool.
     #[must_use]
     pub fn tool(&self) -> &Arc<Tool> {
         &self.tool
     }
 
-    /// Its arguments.
+    /// Returns its arguments.
     #[must_use]
     pub fn arguments(&self) -> &Arguments {
         &self.arguments
     }
 }
 
-/// The arguments that there are, where one was sent that is not among them.
+/// Lists the tool's arguments if one was sent that is not among them.
 fn known_arguments(parameters: &Value, sent: &Value) -> String {
     let (Some(known), Some(sent)) = (parameters["properties"].as_object(), sent.as_object()) else {
         return String::new();
@@ -199,7 +198,7 @@ fn known_arguments(parameters: &Value, sent: &Value) -> String {
     }
     let mut named: Vec<String> =
         known.keys().map(|name| format!("`{}`", crate::text::clean(name, 64))).collect();
-    // In an order that does not depend on the language in which the tool was written.
+    // The order does not depend on the language in which the tool was written.
     named.sort_unstable();
     let more = if named.len() > MAX_NAMED { ", ..." } else { "" };
     named.truncate(MAX_NAMED);

@@ -1,32 +1,32 @@
-//! A question to a person, in words: the same in every place that shows it.
+//! A question to a person as text, the same wherever it is shown.
 //!
-//! The host writes who asks and which call it is about. All other text belongs to a
-//! component, a server, a gate or a model. Each of its lines begins with [`MARK`], so that
-//! none of them can pass for a line of the host's.
+//! The host writes the asker and the call it is about. All other text belongs to a component, a
+//! server, a gate or a model. Each line of it begins with [`MARK`], so that none can pass for a
+//! line of the host's.
 
 use crate::outcome::Ticket;
 use crate::run::event::Suspended;
 use crate::text::{clean, cleaned};
 use serde_json::Value;
 
-/// The beginning of each line that the host did not write.
+/// The prefix of each line that the host did not write.
 pub const MARK: &str = "| ";
 /// The longest action of a ticket, in bytes.
 pub const MAX_ACTION_BYTES: usize = 64;
 /// The longest message of a ticket, in bytes.
 pub const MAX_MESSAGE_BYTES: usize = 4 * 1024;
-/// The longest parameters of a ticket, in bytes of JSON. Those of the permission rules
-/// are the arguments of the call, and have the limits of arguments.
+/// The largest parameters of a ticket, in bytes of JSON. The parameters of a permission rule's
+/// question are the arguments of the call, which have limits of their own.
 pub const MAX_PARAMETERS_BYTES: usize = 64 * 1024;
 
-/// The columns of a marked line. A longer one is continued on the next, with a mark of
-/// its own: a terminal of 80 columns does not wrap it.
+/// The number of columns of a marked line. A longer line continues on the next one with its own
+/// mark, so that a terminal of 80 columns does not wrap it.
 const COLUMNS: usize = 76;
 
-/// A part of a question, with the host's word for it.
+/// A part of a question, labelled by the host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Section {
-    /// What it is, in the host's words.
+    /// The host's label.
     pub label: &'static str,
     /// The text, marked line by line.
     pub text: String,
@@ -35,14 +35,14 @@ pub struct Section {
 /// Checks that a ticket is not too large for a person to read.
 ///
 /// # Errors
-/// A sentence without its end, which names the limit.
+/// A clause that names the exceeded limit.
 pub fn check(ticket: &Ticket) -> Result<(), String> {
     for (what, bytes, most) in [
         ("action", ticket.action.len(), MAX_ACTION_BYTES),
         ("message", ticket.message.len(), MAX_MESSAGE_BYTES),
     ] {
         if bytes > most {
-            return Err(format!("its {what} has {bytes} bytes, and may have {most}"));
+            return Err(format!("its {what} has {bytes} bytes; at most {most} are allowed"));
         }
     }
     match ticket.parameters {
@@ -54,7 +54,7 @@ pub fn check(ticket: &Ticket) -> Result<(), String> {
     }
 }
 
-/// Names who asks, and about which call.
+/// Describes who asks, and about which call.
 #[must_use]
 pub fn asker(asked: &Suspended) -> String {
     let who = match (&asked.gate, &asked.child) {
@@ -67,16 +67,16 @@ pub fn asker(asked: &Suspended) -> String {
     one_line(&who)
 }
 
-/// What is asked for, such as `approve`. It stands on a line of the host's, so that it is
-/// one word: all but letters, digits, `_` and `.` are hyphens.
+/// Returns the requested action, such as `approve`. It is shown on a line of the host's own, so
+/// every character except letters, digits, `_` and `.` becomes a hyphen.
 #[must_use]
 pub fn action(asked: &Suspended) -> String {
     let one_word = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '_' | '.') { c } else { '-' };
     clean(&asked.ticket.action, MAX_ACTION_BYTES).chars().map(one_word).collect()
 }
 
-/// The message, and everything that a person is to see beside it: the arguments of the
-/// call, the parameters of the question, and the schema of the answer. Nothing is cut.
+/// Returns everything that is shown with the question: the message, the arguments of the call, the
+/// parameters of the question, and the schema of the answer. Nothing is cut.
 #[must_use]
 pub fn sections(asked: &Suspended) -> Vec<Section> {
     let ticket = &asked.ticket;
@@ -85,7 +85,7 @@ pub fn sections(asked: &Suspended) -> Vec<Section> {
         None => asked.arguments.as_ref(),
     };
     let arguments = arguments.map(|arguments| arguments.value());
-    // The permission rules ask about the arguments themselves.
+    // Permission rules ask about the arguments themselves.
     let about = Some(&ticket.parameters).filter(|about| Some(*about) != arguments);
     let mut sections = vec![Section { label: "message", text: marked(&ticket.message) }];
     for (label, value) in
@@ -98,7 +98,7 @@ pub fn sections(asked: &Suspended) -> Vec<Section> {
     sections
 }
 
-/// A text that the host did not write: cleaned, whole, each line marked.
+/// Returns a text that the host did not write, cleaned but not cut, with every line marked.
 #[must_use]
 pub fn marked(text: &str) -> String {
     let text = clean(text, usize::MAX);
@@ -106,8 +106,8 @@ pub fn marked(text: &str) -> String {
     lines.join("\n")
 }
 
-/// A cleaned text behind the host's own words on a line, of which `taken` columns are
-/// taken: what does not fit is continued on marked lines.
+/// Returns a cleaned text that follows the host's own words on a line, of which `taken` columns are
+/// used. The rest continues on marked lines.
 #[must_use]
 pub fn continued(text: &str, taken: usize) -> String {
     let text = one_line_of(text, usize::MAX);
@@ -124,7 +124,7 @@ pub fn continued(text: &str, taken: usize) -> String {
     }
 }
 
-/// The same of a value. Characters that cannot be seen are written as JSON escapes.
+/// Returns a value as marked lines. Invisible characters are written as JSON escapes.
 fn marked_json(value: &Value) -> String {
     let text = serde_json::to_string_pretty(value).unwrap_or_default();
     if cleaned(&text, usize::MAX) == text {
@@ -142,7 +142,7 @@ fn marked_json(value: &Value) -> String {
     marked(&visible)
 }
 
-/// A line as marked lines of at most so many columns.
+/// Splits a line into marked lines of limited width.
 fn wrapped(line: &str) -> Vec<String> {
     let mut lines = Vec::new();
     let (mut current, mut columns) = (MARK.to_owned(), MARK.len());
@@ -151,7 +151,7 @@ fn wrapped(line: &str) -> Vec<String> {
             lines.push(std::mem::replace(&mut current, MARK.to_owned()));
             columns = MARK.len();
         }
-        // A tab is as wide as a terminal likes.
+        // The width of a tab depends on the terminal.
         current.push(if c == '\t' { ' ' } else { c });
         columns += width(c);
     }
@@ -159,7 +159,7 @@ fn wrapped(line: &str) -> Vec<String> {
     lines
 }
 
-/// The most columns that a terminal gives to a character.
+/// Returns the most columns that a terminal uses for a character.
 fn width(c: char) -> usize {
     if c.is_ascii() { 1 } else { 2 }
 }

@@ -1,30 +1,28 @@
-//! What an attempt takes from the world: random numbers, times, answers that come
-//! from elsewhere. With it beside its record a call can be run again and must come
-//! to the same; what it used that no record holds is named.
+//! The inputs that an attempt takes from the world: random numbers, times, and answers from
+//! elsewhere. With them and its record, a call can be run again and must have the same outcome.
+//! Inputs that no record contains are named.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt::Write as _;
 
-/// The most readings of clocks that are kept of one attempt. The same reading again
-/// and again counts once.
+/// The most clock readings that are kept of one attempt. Equal readings in a row count once.
 pub const MAX_READINGS: usize = 1_024;
-/// The most places of one wait's answer that are kept.
+/// The most indices of one wait's answer that are kept.
 const MAX_READY: usize = 16;
 
 /// The inputs that one attempt took from the world besides its call.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecordedInputs {
-    /// From what its random numbers were made; none where it asked for none.
+    /// The seed of its random numbers; `None` if it requested none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seed: Option<Seed>,
-    /// What clocks and waits answered, in order, each with how often in a row.
+    /// The answers of clocks and waits, in order, each with the number of times in a row.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub readings: Vec<(Reading, u32)>,
-    /// Readings beyond [`MAX_READINGS`], which are not kept.
+    /// The number of readings beyond [`MAX_READINGS`], which are not kept.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub lost_readings: u64,
-    /// The powers that it used, as configuration spells them: what they answered is
-    /// not kept.
+    /// The powers that it used, as configuration spells them. Their answers are not kept.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub powers: Vec<String>,
 }
@@ -35,26 +33,25 @@ pub struct RecordedInputs {
 pub enum Reading {
     /// The time of day, in milliseconds since the Unix epoch.
     Wall(u64),
-    /// Milliseconds since the attempt first asked for anything of the kind.
+    /// Milliseconds since the attempt first read a monotonic clock.
     Monotonic(u64),
-    /// What a wait answered: the places of what was ready, among what was waited for.
+    /// The answer of a wait: the indices of the ready items among those waited for.
     Ready(Vec<u32>),
 }
 
-/// From what the random numbers of one attempt are made. In a record it is
-/// hexadecimal.
+/// The seed of the random numbers of one attempt. Records contain it in hexadecimal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Seed(pub [u8; 32]);
 
 impl RecordedInputs {
-    /// Whether nothing was taken: then there is nothing to record.
+    /// Returns whether nothing was taken, so that there is nothing to record.
     #[must_use]
     pub fn is_nothing(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Adds a reading, or counts it where it cannot be kept. None is kept after one
-    /// that was not.
+    /// Adds a reading, or counts it if it cannot be kept. After the first reading that is not kept,
+    /// none is.
     pub fn read(&mut self, reading: Reading) {
         if self.lost_readings == 0 {
             if let Some((last, times)) = self.readings.last_mut()
@@ -72,7 +69,7 @@ impl RecordedInputs {
         self.lost_readings += 1;
     }
 
-    /// Notes that a power was used.
+    /// Records that a power was used.
     pub fn used(&mut self, power: &str) {
         if !self.powers.iter().any(|known| known == power) {
             self.powers.push(power.to_owned());
@@ -83,10 +80,7 @@ impl RecordedInputs {
     #[must_use]
     pub fn beyond_record(&self) -> Option<String> {
         if !self.powers.is_empty() {
-            return Some(format!(
-                "it used {}, and what that answered is not kept",
-                self.powers.join(" and ")
-            ));
+            return Some(format!("it used {}, whose answers are not kept", self.powers.join(" and ")));
         }
         (self.lost_readings > 0).then(|| {
             format!(

@@ -1,33 +1,33 @@
-//! What a component shows of itself and asks of its host: that which a person looks at
-//! before they let a new version take an old one's place.
+//! The surface of a component: the description of itself and the requests to its host, which a
+//! person reviews before a new version replaces an old one.
 //!
-//! Its tools' words reach models, so they are part of it; but only powers and other
-//! components' state are more than a component had before.
+//! The descriptions of its tools are part of the surface because models read them. Only powers and
+//! other components' state count as needs beyond every component's own.
 
 use crate::descriptor::{ComponentDescriptor, StateAccess, ToolDescriptor};
 use crate::text::clean;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
-/// The longest state key that a person is shown, in bytes; a longer one is cut.
+/// The most bytes of a state key that a person is shown; a longer one is cut.
 const MAX_SHOWN_KEY_BYTES: usize = 140;
 
-/// A component's tools, state and powers. Two that are equal ask for the same, in the
-/// same words.
+/// A component's tools, state and powers. Two equal surfaces request the same things in the same
+/// words.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Surface {
     /// The component's id.
     pub id: String,
     /// Its tools, sorted by name.
     pub tools: Vec<ToolDescriptor>,
-    /// The state that its tools see, change and bring along, sorted by key.
+    /// The state that its tools read, write or define, sorted by key.
     pub state: Vec<StateAccess>,
     /// The powers that its imports need, such as `files`.
     pub powers: BTreeSet<String>,
 }
 
 impl Surface {
-    /// The surface of a component that says this of itself and needs these powers.
+    /// Creates the surface of a component with this description that needs these powers.
     #[must_use]
     pub fn new(
         descriptor: &ComponentDescriptor,
@@ -40,10 +40,10 @@ impl Surface {
         Self { id: descriptor.id.clone(), tools, state, powers: powers.into_iter().map(Into::into).collect() }
     }
 
-    /// Its one text, of which a hash is taken.
+    /// Returns the surface as the text that is hashed.
     #[must_use]
     pub fn text(&self) -> String {
-        // Its keys are texts, so that it can always be written.
+        // All keys are strings, so serialization cannot fail.
         serde_json::to_string(self).unwrap_or_default()
     }
 
@@ -63,8 +63,8 @@ impl Surface {
     }
 }
 
-/// What a component needs beyond computing and its own state, as its imports and its
-/// declaration say. None of it is granted by being needed.
+/// The needs of a component beyond computing and its own state, as its imports and its declaration
+/// state them. Stating a need grants nothing.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Needs {
@@ -77,7 +77,7 @@ pub struct Needs {
 }
 
 impl Needs {
-    /// What it needs that the other does not, in words for a person.
+    /// Describes, for a person, the needs that the other does not have.
     #[must_use]
     pub fn beyond(&self, other: &Self) -> Vec<String> {
         let powers = self.powers.difference(&other.powers).map(|power| format!("the power `{power}`"));
@@ -91,7 +91,7 @@ impl Needs {
             .collect()
     }
 
-    /// All that it needs, in words for a person.
+    /// Describes all needs for a person.
     #[must_use]
     pub fn each(&self) -> Vec<String> {
         self.beyond(&Self::default())

@@ -1,20 +1,20 @@
-//! Untrusted text that a person or a model will read.
+//! Cleaning of untrusted text that a person or a model will read.
 
 use std::borrow::Cow;
 use std::time::Duration;
 
-/// Cuts a text to `max_bytes` at a character boundary and takes out control
-/// characters (tab and newline stay), terminal escapes, and the characters that
-/// are invisible or change the direction of writing. What was cut is marked.
+/// Cuts a text to `max_bytes` at a character boundary and removes control characters (except tab
+/// and newline), terminal escapes, and characters that are invisible or change the direction of
+/// writing. A cut is marked.
 #[must_use]
 pub fn clean(text: &str, max_bytes: usize) -> String {
     cleaned(text, max_bytes).into_owned()
 }
 
-/// The same, of a text that is mostly clean.
+/// Cleans like [`clean`], without a copy if the text is already clean.
 #[must_use]
 pub fn cleaned(text: &str, max_bytes: usize) -> Cow<'_, str> {
-    // Most texts are plain, and seen to be so at once.
+    // Most texts are plain ASCII and need no second look.
     if text.len() <= max_bytes && text.bytes().all(|byte| matches!(byte, b'\n' | b'\t' | b' '..=b'~')) {
         return Cow::Borrowed(text);
     }
@@ -29,7 +29,7 @@ pub fn cleaned(text: &str, max_bytes: usize) -> Cow<'_, str> {
     Cow::Owned(cleaned)
 }
 
-/// Writes a span of time for a person: `5.0s`, `1.25s`, and below one second `150ms`.
+/// Formats a duration for a person: `5.0s`, `1.25s`, and below one second `150ms`.
 #[must_use]
 pub fn seconds(span: Duration) -> String {
     let (ms, hundredths) = (span.as_millis(), span.as_millis() / 10);
@@ -40,11 +40,11 @@ pub fn seconds(span: Duration) -> String {
     }
 }
 
-/// A stranger's text on one line: cleaned, with runs of white space as one space each, and
-/// cut to `max_bytes`.
+/// Returns an untrusted text as one line: cleaned, with each run of white space replaced by one
+/// space, and cut to `max_bytes`.
 #[must_use]
 pub fn one_line(text: &str, max_bytes: usize) -> String {
-    // A text that is far too long is not scanned to its end.
+    // Do not scan a text that is far too long to its end.
     let mut line = clean(text, max_bytes.saturating_mul(4));
     line = line.split_whitespace().collect::<Vec<_>>().join(" ");
     if line.len() > max_bytes {
@@ -53,8 +53,8 @@ pub fn one_line(text: &str, max_bytes: usize) -> String {
     line
 }
 
-/// Writes characters of JSON text that a terminal obeys, or does not show, as `\u`
-/// escapes: the text means the same to a program.
+/// Writes characters of a JSON text that a terminal interprets or does not show as `\u` escapes.
+/// The JSON value stays the same.
 #[must_use]
 pub fn escaped_json(text: String) -> String {
     if !text.chars().any(is_unwanted) {
@@ -88,15 +88,15 @@ pub fn cut(text: &mut String, max_bytes: usize) -> bool {
     true
 }
 
-/// Whether a character is taken out: it controls the terminal, or it is invisible.
+/// Returns whether a character is removed because it controls the terminal or is invisible.
 fn is_unwanted(c: char) -> bool {
     (c.is_control() && c != '\n' && c != '\t') || is_invisible(c)
 }
 
-/// Whether a character shows nothing, or changes how others are shown: what Unicode calls
-/// default ignorable or a format control, the separators of lines and paragraphs, and
-/// blanks that are no space. The signs that stand before numbers in Arabic, Syriac and
-/// Kaithi are format controls by name, and visible.
+/// Returns whether a character is invisible or changes how others are displayed: Unicode's default
+/// ignorable characters and format controls, line and paragraph separators, and blank characters
+/// other than the space. The signs that precede numbers in Arabic, Syriac and Kaithi are format
+/// controls by category, but visible.
 fn is_invisible(c: char) -> bool {
     matches!(c,
         // Zero width and joiners, direction marks and overrides, isolates.
@@ -121,7 +121,7 @@ mod tests {
         assert_eq!(clean("line\n\ttab", 100), "line\n\ttab");
     }
 
-    /// Of whichever version of Unicode the table of categories has.
+    /// Covers the Unicode version of the table of categories.
     #[test]
     fn z14_every_invisible_character_of_unicode_is_taken_out() {
         use unicode_general_category::{GeneralCategory, get_general_category};
@@ -148,7 +148,7 @@ mod tests {
         let kept: Vec<char> =
             ('\0'..=char::MAX).filter(hidden).filter(|c| !is_unwanted(*c) && !"\n\t".contains(*c)).collect();
         assert!(kept.is_empty(), "{kept:?}");
-        // Ignorable, or blank, and in other categories.
+        // Ignorable or blank characters in other categories.
         for c in
             "\u{34f}\u{115f}\u{1160}\u{17b4}\u{180b}\u{2065}\u{2800}\u{3164}\u{fe0f}\u{ffa0}\u{fff3}\u{e01ef}"
                 .chars()

@@ -1,4 +1,4 @@
-//! Code that must not compile: running a call that no gate judged.
+//! Tests that code which runs a call without a gate's verdict does not compile.
 
 #[test]
 fn g1_a_permit_is_made_by_the_gates_alone_and_a_proposal_by_its_check() {

@@ -38,7 +38,7 @@ pub(crate) struct Export {
 
 /// The reason why spans cannot be sent.
 #[derive(Debug, thiserror::Error)]
-#[error("spans are not sent: {0}; correct OTEL_EXPORTER_OTLP_ENDPOINT, or take it out")]
+#[error("spans are not sent: {0}; correct OTEL_EXPORTER_OTLP_ENDPOINT, or unset it")]
 pub(crate) struct ExportError(String);
 
 impl Export {

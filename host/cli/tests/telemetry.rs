@@ -1,4 +1,4 @@
-//! Spans, as a collector of OpenTelemetry gets them from the program.
+//! Tests of spans, as the program sends them to an OpenTelemetry collector.
 
 #![cfg(feature = "otel")]
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
@@ -21,13 +21,13 @@ struct Sent {
 }
 
 impl Sent {
-    /// Whether the words are in it: texts stand in this encoding as they are.
+    /// Returns whether the data contains the words, which this encoding does not change.
     fn holds(&self, words: &str) -> bool {
         self.body.windows(words.len()).any(|window| window == words.as_bytes())
     }
 }
 
-/// A collector that takes everything and answers nothing but that.
+/// Starts a collector that accepts everything and sends empty answers.
 fn collector() -> (String, mpsc::Receiver<Sent>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());

@@ -12,13 +12,13 @@ use tollgate_agent::text::clean;
 pub struct Digest(String);
 
 impl Digest {
-    /// The SHA-256 of the bytes.
+    /// Hashes the bytes with SHA-256.
     #[must_use]
     pub fn of(bytes: &[u8]) -> Self {
         Self::finished("sha256", digest::digest(&SHA256, bytes))
     }
 
-    /// The digest with this SHA-256.
+    /// Makes a digest from a SHA-256 in hexadecimal.
     ///
     /// # Errors
     /// The text is not 64 characters of lower-case hexadecimal.
@@ -26,25 +26,25 @@ impl Digest {
         format!("sha256:{hex}").parse()
     }
 
-    /// The hexadecimal part.
+    /// Returns the hexadecimal part.
     #[must_use]
     pub fn hex(&self) -> &str {
         self.0.split_once(':').map_or("", |(_, hex)| hex)
     }
 
-    /// Whether it is a SHA-256.
+    /// Returns whether the algorithm is SHA-256.
     #[must_use]
     pub fn is_sha256(&self) -> bool {
         self.0.starts_with("sha256:")
     }
 
-    /// The digest as text, such as `sha256:...`.
+    /// Returns the digest as text, such as `sha256:...`.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Whether the bytes have this digest.
+    /// Returns whether the bytes have this digest.
     #[must_use]
     pub fn matches(&self, bytes: &[u8]) -> bool {
         let mut hasher = self.hasher();
@@ -52,12 +52,12 @@ impl Digest {
         self.is_result(hasher)
     }
 
-    /// A hasher with the algorithm of this digest.
+    /// Returns a hasher for the algorithm of this digest.
     pub(crate) fn hasher(&self) -> Context {
         Context::new(if self.is_sha256() { &SHA256 } else { &SHA512 })
     }
 
-    /// Whether the hasher ends with this digest.
+    /// Returns whether the hasher's result is this digest.
     pub(crate) fn is_result(&self, hasher: Context) -> bool {
         let name = if self.is_sha256() { "sha256" } else { "sha512" };
         Self::finished(name, hasher.finish()) == *self

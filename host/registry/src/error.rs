@@ -16,7 +16,7 @@ macro_rules! codes {
             /// All codes.
             pub const ALL: &'static [Code] = &[$(Code::$variant,)*];
 
-            /// The code as machine-readable output spells it.
+            /// Returns the code as it appears in machine-readable output.
             #[must_use]
             pub fn as_str(self) -> &'static str {
                 match self { $(Code::$variant => $text,)* }
@@ -26,43 +26,44 @@ macro_rules! codes {
 }
 
 codes! {
-    /// A source or destination that cannot be meant.
+    /// The source or destination is malformed.
     InvalidReference = "invalid_reference",
     /// The registry has no such repository, tag or digest.
     NotFound = "not_found",
     /// The registry refused the request.
     AccessDenied = "access_denied",
-    /// The registry asks for credentials, and there are none for it.
+    /// The registry requires credentials, and none are stored for it.
     CredentialsMissing = "credentials_missing",
-    /// The registry wants credentials sent to another host, which is not configured.
+    /// The registry redirects authentication to another host, which is not configured to get
+    /// credentials.
     CredentialsWithheld = "credentials_withheld",
     /// The stored credentials cannot be read.
     InvalidCredentials = "invalid_credentials",
-    /// The registry asks for authentication in a way that is not supported.
+    /// The registry requires an unsupported method of authentication.
     UnsupportedChallenge = "unsupported_challenge",
-    /// The token server did not send a token.
+    /// The token server did not return a token.
     InvalidToken = "invalid_token",
-    /// No connection, or it broke.
+    /// The connection failed or broke.
     Unreachable = "unreachable",
-    /// It took longer than the deadline.
+    /// The deadline passed.
     TimedOut = "timed_out",
-    /// More redirects than are followed.
+    /// There were too many redirects.
     TooManyRedirects = "too_many_redirects",
-    /// A redirect to where none is followed.
+    /// A redirect leads to a place that is not allowed.
     RedirectRefused = "redirect_refused",
-    /// An address that is not global, on a host that is not configured.
+    /// The address is not global, and its host is not configured.
     AddressRefused = "address_refused",
-    /// The registry asks to wait for too long or too often.
+    /// The registry demands too long a wait, or too many.
     RateLimited = "rate_limited",
-    /// The registry failed.
+    /// The registry reported an internal failure.
     RegistryFailed = "registry_failed",
-    /// A status that has no meaning here.
+    /// The response has an unexpected status.
     UnexpectedStatus = "unexpected_status",
-    /// A response that is longer than its limit.
+    /// The response exceeds its limit.
     TooLarge = "too_large",
-    /// A body that is compressed although that was not asked for.
+    /// The body is compressed although the request did not allow that.
     EncodedResponse = "encoded_response",
-    /// A manifest, index, configuration or reply that is not valid JSON of its kind.
+    /// A manifest, index, configuration or reply is not valid JSON, or has the wrong structure.
     InvalidJson = "invalid_json",
     /// The body and its header name different media types.
     MediaTypeConflict = "media_type_conflict",
@@ -72,29 +73,29 @@ codes! {
     SeveralLayers = "several_layers",
     /// The index has several Wasm manifests.
     SeveralManifests = "several_manifests",
-    /// A layer that is stored on other servers.
+    /// A layer is stored on other servers.
     ForeignLayer = "foreign_layer",
-    /// A digest by an algorithm that is not supported, or that is malformed.
+    /// A digest is malformed or has an unsupported algorithm.
     UnsupportedDigest = "unsupported_digest",
-    /// The bytes do not have the digest that names them.
+    /// The content does not match its digest.
     DigestMismatch = "digest_mismatch",
-    /// The bytes do not have the size that was declared.
+    /// The content does not have the declared size.
     SizeMismatch = "size_mismatch",
     /// The configuration does not list the layer.
     UnlistedLayer = "unlisted_layer",
-    /// The configuration lists other imports than the component has.
+    /// The imports in the configuration differ from those of the component.
     ImportsMismatch = "imports_mismatch",
     /// The manifest of asks is too long.
     AsksTooLarge = "asks_too_large",
-    /// More referrers than are read.
+    /// There are more referrers than the limit.
     TooManyReferrers = "too_many_referrers",
-    /// A referrer that is not a signature of this artifact.
+    /// A referrer is not a signature of this artifact.
     InvalidReferrer = "invalid_referrer",
-    /// A bundle that cannot be read.
+    /// The bundle cannot be read.
     InvalidBundle = "invalid_bundle",
-    /// A bundle that uses something that is not supported.
+    /// The bundle uses an unsupported feature.
     UnsupportedBundle = "unsupported_bundle",
-    /// Signatures in the format of cosign 2 and older.
+    /// The signatures have the format of cosign 2 or older.
     OldSignature = "old_signature",
     /// The signature was made with a key that is not configured.
     UnknownKey = "unknown_key",
@@ -104,25 +105,25 @@ codes! {
     OtherSubject = "other_subject",
     /// The certificate was refused.
     InvalidCertificate = "invalid_certificate",
-    /// The transparency log's evidence was refused, or is missing.
+    /// The transparency log's evidence is missing or was refused.
     InvalidLogEntry = "invalid_log_entry",
-    /// The signing time cannot be proven.
+    /// The time of signing cannot be proven.
     InvalidTimestamp = "invalid_timestamp",
-    /// There is no signature, and one is required.
+    /// A signature is required, and there is none.
     Unsigned = "unsigned",
-    /// The signer is not the expected one.
+    /// The signer differs from the expected one.
     UnexpectedSigner = "unexpected_signer",
     /// A key, trusted root or rule of the policy cannot be used.
     InvalidTrust = "invalid_trust",
     /// The lock file cannot be read.
     InvalidLock = "invalid_lock",
-    /// Files and lock file disagree.
+    /// The files do not match the lock file.
     LockMismatch = "lock_mismatch",
     /// The name or id belongs to another component.
     NameTaken = "name_taken",
     /// A file exists at the target path and is not replaced.
     TargetRefused = "target_refused",
-    /// The tag exists and points elsewhere.
+    /// The tag exists and points to something else.
     TagExists = "tag_exists",
     /// A file cannot be read or written.
     Io = "io",
@@ -138,16 +139,16 @@ pub struct Error {
 }
 
 impl Error {
-    /// A failure with this message, which is cleaned and cut.
+    /// Makes a failure with this message, which is cleaned and shortened.
     pub fn new(code: Code, message: impl fmt::Display) -> Self {
         Self { code, message: clean(&message.to_string(), MAX_MESSAGE_BYTES) }
     }
 
-    /// Returns a function that makes I/O errors of what was attempted.
+    /// Returns a function that turns I/O errors into failures; `what` is the attempted action.
     pub(crate) fn io<'a>(what: &'a str, path: &'a std::path::Path) -> impl Fn(std::io::Error) -> Self + 'a {
         move |why| Self::new(Code::Io, format!("{} cannot be {what}: {why}", path.display()))
     }
 }
 
-/// The result of everything that can fail here.
+/// The result of this crate's fallible functions.
 pub(crate) type Result<T> = std::result::Result<T, Error>;

@@ -1,12 +1,12 @@
-//! The interfaces of a component, as its bytes name them.
+//! The interfaces that a component imports and exports.
 
 use crate::error::{Code, Error, Result};
 use wasmparser::{Encoding, Parser, Payload};
 
-/// The most imports and exports that are read of one component.
+/// The most imports and exports that a component may have.
 const MAX_NAMES: usize = 10_000;
 
-/// The names of a component's imports and exports, in its order.
+/// The names of a component's imports and exports, in the order of the component.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Interfaces {
     /// The imports.
@@ -16,7 +16,7 @@ pub struct Interfaces {
 }
 
 impl Interfaces {
-    /// Reads the names, and nothing that is nested in the component.
+    /// Reads the names, without those of nested components.
     ///
     /// # Errors
     /// The bytes are not a component.
@@ -46,7 +46,7 @@ impl Interfaces {
                 _ => {}
             }
             if names.imports.len() + names.exports.len() > MAX_NAMES {
-                return Err(invalid("it has more imports and exports than are read"));
+                return Err(invalid(&format!("it has more than {MAX_NAMES} imports and exports")));
             }
         }
         Ok(names)

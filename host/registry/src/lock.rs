@@ -1,4 +1,4 @@
-//! `tollgate.lock`: which bytes each component is, where they came from, and who signed them.
+//! `tollgate.lock`: the digest, origin and signer of each component.
 
 use crate::digest::Digest;
 use crate::error::{Code, Error, Result};
@@ -14,17 +14,17 @@ use toml::Spanned;
 pub const MAX_LOCK_BYTES: u64 = 4 << 20;
 /// The version of the format.
 const VERSION: u32 = 1;
-/// The longest text of an entry, in bytes.
+/// The longest text in an entry, in bytes.
 const MAX_TEXT_BYTES: usize = 2_000;
 const HEAD: &str = "\
 # Where each component came from and who signed it. Written by `tollgate add`, `update` and\n\
 # `remove`; keep it in version control. `tollgate verify` checks it.\n";
 
-/// `locked` of `[tools]`: what is checked at each load.
+/// The setting `locked` of `[tools]`: the checks at each load.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LockMode {
-    /// A file that has an entry has to match it.
+    /// A file that has an entry must match it.
     #[default]
     Recorded,
     /// A file without an entry is refused too.
@@ -33,7 +33,7 @@ pub enum LockMode {
     Off,
 }
 
-/// One component.
+/// The entry of one component.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Entry {
@@ -46,17 +46,17 @@ pub struct Entry {
     /// The tag that was resolved.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tag: Option<String>,
-    /// The digest of the manifest; `None` if it does not come from a registry.
+    /// The digest of the manifest; `None` if the component does not come from a registry.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub manifest: Option<Digest>,
     /// The digest of the component.
     pub wasm: Digest,
-    /// The digest of the manifest of asks; `None` if it has none.
+    /// The digest of the manifest of asks; `None` if the component has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asks: Option<Digest>,
-    /// The digest of what it shows and needs.
+    /// The digest of the component's surface: its tools and needs.
     pub surface: Digest,
-    /// The licence, by the publisher's own statement.
+    /// The licence, as the publisher states it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub licence: Option<String>,
     /// The signer; `None` if a person accepted it unsigned.
@@ -118,7 +118,7 @@ impl Lock {
         Ok(lock)
     }
 
-    /// The text of the lock file.
+    /// Returns the text of the lock file.
     #[must_use]
     pub fn to_text(&self) -> String {
         #[derive(Serialize)]
@@ -134,27 +134,28 @@ impl Lock {
         text
     }
 
-    /// The entries, sorted by id.
+    /// Returns the entries, sorted by id.
     pub fn entries(&self) -> impl Iterator<Item = &Entry> {
         self.entries.values()
     }
 
-    /// The entry of a component.
+    /// Returns the entry of a component.
     #[must_use]
     pub fn of(&self, id: &str) -> Option<&Entry> {
         self.entries.get(id)
     }
 
-    /// The entry of a file.
+    /// Returns the entry of a file.
     #[must_use]
     pub fn of_file(&self, file: &str) -> Option<&Entry> {
         self.entries.values().find(|entry| entry.file == file)
     }
 
-    /// Adds an entry, or replaces the one of the same id.
+    /// Adds an entry, or replaces the one with the same id.
     ///
     /// # Errors
-    /// The entry is not valid, its file is another component's, or its id looks like another's.
+    /// The entry is not valid, its file belongs to another component, or its id is too similar to
+    /// another.
     pub fn set(&mut self, entry: Entry) -> Result<()> {
         let before = self.entries.remove(&entry.id);
         if let Err(why) = self.check_new(&entry) {
@@ -170,11 +171,11 @@ impl Lock {
         self.entries.remove(id)
     }
 
-    /// Checks a file that was loaded. `wasm` and `asks` are the SHA-256 of the component and of its
+    /// Checks a loaded file. `wasm` and `asks` are the SHA-256 of the component and of its
     /// manifest, in hexadecimal.
     ///
     /// # Errors
-    /// It may not be served; the sentence says why and what to do.
+    /// The file may not be served; the message says why and how to fix it.
     pub fn check(
         &self,
         mode: LockMode,
@@ -217,7 +218,7 @@ impl Lock {
         Ok(())
     }
 
-    /// Checks an entry against itself and against the others.
+    /// Validates an entry and checks it against the others.
     fn check_new(&self, entry: &Entry) -> std::result::Result<(), String> {
         if !is_id(&entry.id) {
             return Err(format!("\"{}\" is not a valid id", clean(&entry.id, 64)));
@@ -248,7 +249,7 @@ impl Lock {
     }
 }
 
-/// Whether the text is the name of a component's file, and no path.
+/// Returns whether the text is a bare file name of a component, not a path.
 pub(crate) fn is_file_name(name: &str) -> bool {
     let plain = |b: u8| b.is_ascii_alphanumeric() || b"-_.".contains(&b);
     name.len() <= 200

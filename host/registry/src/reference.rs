@@ -1,4 +1,4 @@
-//! Sources of components: references of an OCI registry, URLs and files.
+//! Sources of components: references to an OCI registry, URLs and files.
 
 use crate::digest::Digest;
 use crate::error::{Code, Error, Result};
@@ -12,7 +12,7 @@ use url::{Host, Url};
 /// The longest host, repository or URL, in bytes.
 const MAX_BYTES: usize = 500;
 
-/// The place that a component comes from.
+/// Where a component comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
     /// A repository of an OCI registry.
@@ -24,7 +24,7 @@ pub enum Source {
 }
 
 impl Source {
-    /// The source without tag and digest, as the lock file and the policy name it.
+    /// Returns the source without tag and digest, as it appears in the lock file and the policy.
     #[must_use]
     pub fn origin(&self) -> String {
         match self {
@@ -75,7 +75,7 @@ fn url_source(text: &str) -> Result<Source> {
     Ok(Source::Url(url))
 }
 
-/// Whether the URL leads to this machine.
+/// Returns whether the URL leads to this machine.
 pub(crate) fn is_loopback(url: &Url) -> bool {
     match url.host() {
         Some(Host::Domain(name)) => name == "localhost",
@@ -85,45 +85,45 @@ pub(crate) fn is_loopback(url: &Url) -> bool {
     }
 }
 
-/// An artifact of a registry.
+/// A reference to an artifact in a registry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reference {
     /// The registry, with its port if there is one: `ghcr.io`, `localhost:5000`.
     pub host: String,
     /// The repository: `acme/weather`.
     pub repository: String,
-    /// The tag; `latest` if neither tag nor digest was written.
+    /// The tag; `latest` if the reference has neither tag nor digest.
     pub tag: Option<String>,
     /// The digest of the manifest.
     pub digest: Option<Digest>,
 }
 
 impl Reference {
-    /// The repository without tag and digest: `oci://ghcr.io/acme/weather`.
+    /// Returns the repository without tag and digest: `oci://ghcr.io/acme/weather`.
     #[must_use]
     pub fn origin(&self) -> String {
         format!("oci://{}/{}", self.host, self.repository)
     }
 
-    /// The name under which the registry has the manifest: the digest, or else the tag.
+    /// Returns the manifest's name in the registry: the digest if there is one, otherwise the tag.
     pub(crate) fn name(&self) -> &str {
         let tag = || self.tag.as_deref().unwrap_or("latest");
         self.digest.as_ref().map_or_else(tag, Digest::as_str)
     }
 
-    /// The same artifact with this digest.
+    /// Returns a reference to the same artifact with this digest.
     #[must_use]
     pub fn at(&self, digest: Digest) -> Self {
         Self { digest: Some(digest), ..self.clone() }
     }
 
-    /// The same repository with this tag.
+    /// Returns a reference to the same repository with this tag.
     #[must_use]
     pub fn tagged(&self, tag: &str) -> Self {
         Self { tag: Some(tag.to_owned()), digest: None, ..self.clone() }
     }
 
-    /// Whether the registry is on this machine.
+    /// Returns whether the registry is on this machine.
     #[must_use]
     pub fn is_loopback(&self) -> bool {
         Url::parse(&format!("http://{}/", self.host)).is_ok_and(|url| is_loopback(&url))
@@ -160,7 +160,7 @@ impl FromStr for Reference {
             Some((rest, digest)) => (rest, Some(digest.parse()?)),
             None => (rest, None),
         };
-        let (host, path) = rest.split_once('/').ok_or_else(|| invalid("names no repository"))?;
+        let (host, path) = rest.split_once('/').ok_or_else(|| invalid("does not name a repository"))?;
         let (repository, tag) = match path.split_once(':') {
             Some((repository, tag)) => (repository, Some(tag)),
             None => (path, None),
@@ -178,7 +178,7 @@ impl FromStr for Reference {
         }
         let tag = tag.map(str::to_owned).or_else(|| digest.is_none().then(|| "latest".to_owned()));
         let is_docker = matches!(host.as_str(), "docker.io" | "index.docker.io");
-        // One registry has one name, so that one rule of a policy covers it.
+        // A registry has a single spelling, so that one rule of a policy covers it.
         let host =
             if is_docker { "docker.io" } else { host.strip_suffix(":443").unwrap_or(&host) }.to_owned();
         let repository = match is_docker && !repository.contains('/') {
@@ -189,7 +189,7 @@ impl FromStr for Reference {
     }
 }
 
-/// Whether the text is a host with an optional port, and nothing that a URL reads otherwise.
+/// Returns whether the text is a host with an optional port, and is the same when parsed in a URL.
 fn is_host(host: &str) -> bool {
     let plain = |b: u8| b.is_ascii_alphanumeric() || b".-:[]".contains(&b);
     if host.is_empty() || !host.bytes().all(plain) {
@@ -199,7 +199,7 @@ fn is_host(host: &str) -> bool {
     let Some(read) = url.host_str() else { return false };
     let is_address = read.trim_matches(['[', ']']).parse::<IpAddr>().is_ok();
     let is_domain = read.split('.').all(|label| !label.is_empty() && !label.starts_with('-'));
-    // An address that is written in an unusual way is read as another text.
+    // An unusual spelling of an address changes when it is parsed.
     read == without_port(host, &url) && url.path() == "/" && (is_address || is_domain)
 }
 

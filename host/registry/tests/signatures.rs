@@ -19,12 +19,12 @@ fn root() -> TrustedRoot {
     TrustedRoot::embedded().unwrap()
 }
 
-/// The root of the instance that logged the signature of the person.
+/// The root of the Sigstore instance that logged the person's signature.
 fn staging_root() -> TrustedRoot {
     TrustedRoot::from_json(STAGING_ROOT).unwrap()
 }
 
-/// Verifies a bundle about a component that comes from no registry.
+/// Verifies a bundle about a component that does not come from a registry.
 fn verify_about(bundle: &str, component: &[u8], keys: &[PublicKey]) -> Result<Proof, Error> {
     verify_with(bundle, component, keys, &root())
 }
@@ -120,7 +120,7 @@ fn a_bundle_that_was_changed_does_not_count() {
                 }),
             ),
         ] {
-            // The time of the second log is the one of the timestamp authority.
+            // The timestamp authority vouches for the time of the second log.
             if what == "an older log entry" && bundle == PERSON {
                 continue;
             }
@@ -185,7 +185,7 @@ fn what_is_no_bundle_is_refused() {
     }
 }
 
-/// Runs openssl, which is an independent implementation; `None` if it is not installed. CI has it.
+/// Runs openssl, an independent implementation. Returns `None` if it is not installed; CI has it.
 fn openssl(arguments: &[&str]) -> Option<()> {
     match Command::new("openssl").args(arguments).output() {
         Ok(output) => {
@@ -204,7 +204,7 @@ fn openssl(arguments: &[&str]) -> Option<()> {
     }
 }
 
-/// The keys of each kind that is supported, made by openssl, and whether it hashes with SHA-384.
+/// The supported kinds of keys, made by openssl, and the digest it uses.
 const KINDS: [(&str, &[&str], &str); 4] = [
     ("p256", &["-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256"], "-sha256"),
     ("p384", &["-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-384"], "-sha384"),
@@ -234,7 +234,7 @@ fn keys_of_each_kind_sign_and_verify_in_both_directions() {
         assert_eq!(id, public.id());
         assert!(!proof.is_logged);
 
-        // Signatures made here verify there, and vice versa.
+        // openssl verifies signatures made by this crate, and vice versa.
         let value: Value = serde_json::from_str(&bundle).unwrap();
         let decode = |text: &Value| {
             base64::Engine::decode(&base64::engine::general_purpose::STANDARD, text.as_str().unwrap())
@@ -279,7 +279,7 @@ fn keys_that_are_weak_or_of_another_kind_are_refused() {
     assert!(PublicKey::from_pem("no key").is_err() && SigningKey::from_pem("no key").is_err());
 }
 
-/// A key of this process.
+/// Makes a signing key.
 fn key() -> SigningKey {
     let pkcs8 = ring::signature::Ed25519KeyPair::generate_pkcs8(&ring::rand::SystemRandom::new()).unwrap();
     let text = base64::Engine::encode(&base64::engine::general_purpose::STANDARD, pkcs8.as_ref());
@@ -405,7 +405,7 @@ fn what_no_rule_names_is_asked_about_refused_or_allowed() {
     assert_eq!(refuse.judge(ORIGIN, &unsigned, None, None).unwrap_err().code, Code::Unsigned);
     let error = refuse.judge(ORIGIN, &by(vec![release()]), None, None).unwrap_err();
     assert_eq!(error.code, Code::UnexpectedSigner);
-    // Neither a lock file that was edited nor an option gets around the policy.
+    // Neither an edited lock file nor an option bypasses the policy.
     let Signed::Github { .. } = release().signed else { unreachable!() };
     assert!(refuse.judge(ORIGIN, &by(vec![release()]), None, Some(Some(&release().signed))).is_err());
     assert!(refuse.judge(ORIGIN, &unsigned, None, Some(None)).is_err());
@@ -444,7 +444,7 @@ fn a_version_by_another_signer_is_held_whatever_the_policy_says() {
     assert!(!held("", &by(vec![same.clone()])));
     for text in ["", "otherwise = \"allow\""] {
         assert!(held(text, &Evidence::default()), "no signature");
-        // The name was registered again by another owner.
+        // Another owner has registered the name again.
         assert!(held(
             text,
             &by(vec![github("acme/tools", "2", ".github/workflows/release.yml", "refs/tags/v2")])

@@ -76,7 +76,7 @@ pub struct Attempt {
 }
 
 impl Attempt {
-    /// An attempt that ended for this reason before anything ran.
+    /// Returns an attempt that ended for this reason before anything ran.
     #[must_use]
     pub fn unstarted(fault: Fault) -> Self {
         Self {

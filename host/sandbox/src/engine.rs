@@ -13,7 +13,7 @@ use wasmtime::{Config, Enabled, Engine, InstanceAllocationStrategy, PoolingAlloc
 /// Bytes of a memory that are zeroed for the next call, instead of being returned to the system
 /// and faulted in again.
 const MEMORY_KEEP_RESIDENT: usize = 2 << 20;
-/// The same for a table.
+/// Bytes of a table that are zeroed for the next call.
 const TABLE_KEEP_RESIDENT: usize = 64 << 10;
 /// Stack for host functions, in addition to the wasm code's own.
 const HOST_STACK_BYTES: usize = 1536 << 10;
@@ -52,7 +52,7 @@ pub(crate) fn engine(config: &SandboxConfig) -> Result<Made, SandboxError> {
         Ok(engine) => Ok(Made { engine, layout: Layout::Guarded, notice: None }),
         Err(why) => {
             let notice = format!(
-                "memory is mapped anew for each call, which is slower: the pool cannot be made ({why:#}); \
+                "memory is mapped anew for each call, which is slower: the pool cannot be created ({why:#}); \
                  raise the limit on address space (ulimit -v), or lower the number of concurrent calls"
             );
             on_demand(layout_on_demand(), Some(notice))
@@ -69,7 +69,8 @@ fn cannot_be_made(why: wasmtime::Error) -> SandboxError {
     SandboxError::new(format!("cannot create the wasm engine: {why:#}"))
 }
 
-/// A process with limited address space cannot reserve 4 GiB for each memory.
+/// Returns the layout for memory that is mapped for each call. A process with limited address space
+/// cannot reserve 4 GiB for each memory.
 fn layout_on_demand() -> Layout {
     match rustix::process::getrlimit(rustix::process::Resource::As).current {
         Some(_) => Layout::Compact,

@@ -21,7 +21,7 @@ use tollgate_agent::text::clean;
 use wasmtime::Store;
 use wasmtime::component::Linker;
 
-/// How long a question may wait for a slot beside the running calls.
+/// How long a question may wait for a slot.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// The maximum length in bytes of a gate's message about its settings.
 const MAX_COMPLAINT_BYTES: usize = 1_000;

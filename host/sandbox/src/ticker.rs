@@ -41,7 +41,7 @@ impl Ticker {
         Ok(Self { shared, thread: Some(thread) })
     }
 
-    /// Returns a handle that tells a guest whether other calls use this clock.
+    /// Returns a handle that shows a guest whether other calls use this clock.
     pub(crate) fn company(&self) -> TickerHandle {
         TickerHandle(Arc::clone(&self.shared))
     }

@@ -1,4 +1,4 @@
-//! A call's inputs, its reports, and how it is stopped.
+//! Tests of a call's inputs, its reports, and the ways in which it is stopped.
 
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 

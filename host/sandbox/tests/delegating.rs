@@ -16,7 +16,7 @@ use tollgate_sandbox::{ChildRunner, Grants, HttpGrant, Secret};
 
 const SECRET: &str = "correct horse battery";
 
-/// Asks `helper` with two messages and a seed, all of which hold the secret.
+/// Returns a tool that asks `helper` with two messages and a seed, all of which hold the secret.
 fn delegates() -> Guest {
     let source = r#";; Runs another agent.
 ;; world: include tollgate:tool/agent-tool-component@0.1.0;

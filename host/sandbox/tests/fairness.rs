@@ -94,7 +94,7 @@ const TELLS_AND_GOES_ON: Guest = Guest {
           (global.get $returns))"#,
 };
 
-/// Advances the clock that interrupts guests by this many ticks for each report.
+/// A report sink that advances the clock that interrupts guests by this many ticks for each report.
 struct Ticks(Engine, usize);
 
 impl ReportSink for Ticks {

@@ -18,7 +18,7 @@ const NO_ENTRY: u64 = 10 + 20;
 const NOT_PERMITTED: u64 = 10 + 31;
 const NO_DIRECTORY: u64 = 0;
 
-/// A tool that opens `{"p":"PATH"}` in its first directory.
+/// Returns a tool that opens `{"p":"PATH"}` in its first directory.
 fn opens(name: &'static str, open_flags: u32, descriptor_flags: u32) -> Guest {
     let source = r#";; Opens a path in its first directory.
 ;; imports: wasi:filesystem/types wasi:filesystem/preopens
@@ -66,7 +66,7 @@ fn granted(path: &Path, access: FileAccess) -> Grants {
     Grants::default().with_files(FileGrant::open(path, "/data", access).unwrap())
 }
 
-/// A folder with a file, and with entries that must not be opened.
+/// Returns a folder with a file, and with entries that must not be opened.
 fn folder() -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let real = folder.path().canonicalize().unwrap();
@@ -118,8 +118,8 @@ async fn devices_are_not_opened() {
     }
 }
 
-/// A tool that applies a function to the path `file` in its first directory, and returns the
-/// error's number.
+/// Returns a tool that applies a function to the path `file` in its first directory, and answers
+/// with the error's number.
 fn removes(name: &'static str, function: &str, parameters: &str, arguments: &str) -> Guest {
     let source = format!(
         r#";; Removes or moves a file of its first directory.
@@ -190,7 +190,7 @@ const LIST: &str = r#"(import "wasi:filesystem/types@0.2.12" "[method]descriptor
   (func $next (param i32 i32)))
 (import "wasi:filesystem/types@0.2.12" "[resource-drop]directory-entry-stream" (func $drop (param i32)))"#;
 
-/// Lists its directory, and returns the number of entries.
+/// Returns a tool that lists its directory and answers with the number of entries.
 fn lists() -> Guest {
     let body = "(call $list (local.get $dir) (i32.const 32))
   (local.set $file (i32.load $memory (i32.const 36)))
@@ -204,7 +204,7 @@ fn lists() -> Guest {
     does("lists", LIST, body)
 }
 
-/// Starts to list its directory 90 times, one listing after another.
+/// Returns a tool that starts to list its directory 90 times, one listing after another.
 fn lists_again_and_again() -> Guest {
     let body = "(loop $again
     (call $list (local.get $dir) (i32.const 32))
@@ -215,7 +215,7 @@ fn lists_again_and_again() -> Guest {
     does("lists-again", LIST, body)
 }
 
-/// Reads 64 KiB of `made` ten times, each with a new stream.
+/// Returns a tool that reads 64 KiB of `made` ten times, each time with a new stream.
 fn streams_out() -> Guest {
     let import = r#"(import "wasi:filesystem/types@0.2.12" "[method]descriptor.read-via-stream"
   (func $stream (param i32 i64 i32)))

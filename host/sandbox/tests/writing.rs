@@ -39,7 +39,7 @@ const OPEN_MADE: &str = "(call $open (local.get $dir) (i32.const 0) (i32.const 1
   (if (i32.load8_u $memory (i32.const 32)) (then (local.set $answer (i32.const 99))))
   (local.set $file (i32.load $memory (i32.const 36)))";
 
-/// Writes 64 KiB up to 50 times, and returns how often it succeeded.
+/// Returns a tool that writes 64 KiB up to 50 times and answers how often it succeeded.
 fn fills() -> Guest {
     let import = r#"(import "wasi:filesystem/types@0.2.12" "[method]descriptor.write"
   (func $write (param i32 i32 i32 i64 i32)))"#;
@@ -54,7 +54,7 @@ fn fills() -> Guest {
     does("fills", import, &body)
 }
 
-/// The same through a stream.
+/// Returns a tool that does the same as [`fills`] through a stream.
 fn streams() -> Guest {
     let import = r#"(import "wasi:filesystem/types@0.2.12" "[method]descriptor.append-via-stream"
   (func $append (param i32 i32)))
@@ -84,7 +84,7 @@ fn stretches() -> Guest {
     does("stretches", import, &body)
 }
 
-/// Makes directories `a`, `b`, ... and returns how many it made.
+/// Returns a tool that makes directories `a`, `b`, ... and answers how many it made.
 fn makes_directories() -> Guest {
     let import = r#"(import "wasi:filesystem/types@0.2.12" "[method]descriptor.create-directory-at"
   (func $make (param i32 i32 i32 i32)))"#;
@@ -224,7 +224,7 @@ const RENAME: &str = r#"(import "wasi:filesystem/types@0.2.12" "[method]descript
 /// The handle of the second directory.
 const SECOND: &str = "(i32.load $memory offset=12 (i32.load $memory (i32.const 16)))";
 
-/// Writes one byte at this position, and returns the error.
+/// Returns a tool that writes one byte at this position and answers with the error.
 fn writes_at(place: u64) -> Guest {
     let body = format!(
         "{OPEN_MADE} (call $write (local.get $file) (i32.const 0) (i32.const 1) (i64.const {place}) (i32.const 32))
@@ -234,7 +234,8 @@ fn writes_at(place: u64) -> Guest {
     does("writes-at", WRITE, &body)
 }
 
-/// Moves the file `made` from its first directory to the second, and returns the error.
+/// Returns a tool that moves the file `made` from its first directory to the second and answers
+/// with the error.
 fn moves() -> Guest {
     let body = format!(
         "(call $rename (local.get $dir) (i32.const 128) (i32.const 4) {SECOND} (i32.const 128) (i32.const 4) (i32.const 32)) {ERROR_OR_ZERO}"
@@ -242,8 +243,8 @@ fn moves() -> Guest {
     does("moves", RENAME, &body)
 }
 
-/// The same between two steps; then it writes to `$file`, 64 KiB at a time, and returns how often
-/// it succeeded.
+/// Returns a tool that moves the file between two steps, then writes to `$file`, 64 KiB at a time,
+/// and answers how often it succeeded.
 fn moves_and_fills(before: &str, after: &str) -> Guest {
     let body = format!(
         "{before}
@@ -260,7 +261,7 @@ fn moves_and_fills(before: &str, after: &str) -> Guest {
     does("moves-and-fills", &format!("{WRITE}\n{RENAME}\n{deep}"), &body)
 }
 
-/// Two directories with these quotas.
+/// Grants two directories with these quotas.
 fn two(place: &Place, quotas: [u64; 2]) -> Grants {
     let parent = place.inner.parent().unwrap();
     let paths = [place.inner.clone(), parent.join("second")];

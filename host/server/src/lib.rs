@@ -1,5 +1,5 @@
 //! Tollgate over HTTP: one server on one port. It offers the native API under `/api/v1`, agent
-//! protocols for clients that exist already, and a console for the browser.
+//! protocols for existing clients, and a console for the browser.
 //!
 //! Every request carries the key of a principal or the cookie of a session; access is never
 //! anonymous.
@@ -13,11 +13,11 @@ use tollgate::Host;
 pub use auth::{Principal, Scope};
 pub use problem::Problem;
 
-/// What every route of the server works with.
+/// The state that every route uses.
 pub struct ServerState {
     /// Runs agents and calls tools.
     pub host: Host,
 }
 
-/// The state as the routes share it.
+/// The state, shared by the routes.
 pub type Shared = Arc<ServerState>;

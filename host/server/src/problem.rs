@@ -1,4 +1,4 @@
-//! Errors of requests that became no run, as problem documents (RFC 9457).
+//! Errors of requests that started no run, as problem documents (RFC 9457).
 
 use crate::auth::Scope;
 use axum::Json;
@@ -13,27 +13,27 @@ pub struct Problem {
     pub status: StatusCode,
     /// The stable code, in snake case; it ends the `type` URI `/problems/{code}`.
     pub code: &'static str,
-    /// What failed, why, and what fixes it.
+    /// A sentence about what failed, why, and how to fix it.
     pub detail: String,
     /// Further members of the document.
     pub members: Map<String, Value>,
 }
 
 impl Problem {
-    /// A problem without further members.
+    /// Creates a problem without further members.
     #[must_use]
     pub fn new(status: StatusCode, code: &'static str, detail: impl Into<String>) -> Self {
         Self { status, code, detail: detail.into(), members: Map::new() }
     }
 
-    /// The request has no valid credential.
+    /// Creates the problem of a request without a valid credential.
     #[must_use]
     pub fn unauthenticated() -> Self {
         let detail = "send a key as `Authorization: Bearer tg_…`; `tollgate keys add NAME` makes one";
         Self::new(StatusCode::UNAUTHORIZED, "unauthenticated", detail)
     }
 
-    /// The credential lacks a scope.
+    /// Creates the problem of a credential that lacks a scope.
     #[must_use]
     pub fn scope_missing(scope: Scope) -> Self {
         let detail = format!("this key lacks the scope `{}`", scope.as_str());
@@ -42,8 +42,8 @@ impl Problem {
         problem
     }
 
-    /// The named thing does not exist for this principal: either it does not exist, or it belongs
-    /// to somebody else.
+    /// Creates the problem of a resource that does not exist for this principal: either it does not
+    /// exist, or it belongs to another principal.
     #[must_use]
     pub fn not_found(what: &str) -> Self {
         Self::new(StatusCode::NOT_FOUND, "not_found", format!("there is no such {what}"))

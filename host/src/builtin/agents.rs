@@ -16,7 +16,7 @@ use tollgate_agent::outcome::{Action, Fault, ToolOutput, ToolResult};
 /// the answer of a call.
 const MAX_HANDED_BYTES: usize = 40 * 1024;
 
-/// Running again is harmless: a call has each child only once.
+/// Running it again is harmless, because a call has each child only once.
 const POLICY: ExecutionPolicy =
     ExecutionPolicy { timeout_ms: None, max_retries: None, idempotent: true, validates: false };
 
@@ -68,7 +68,7 @@ impl NativeTool for RunAgent {
         ToolDescriptor::new(
             RUN_AGENT.replace('_', "-"),
             RUN_AGENT,
-            "Runs one of the agents that an agent is made of.",
+            "Runs one part of a composed agent.",
         )
         .with_category("agents")
         .with_execution(POLICY)
@@ -77,7 +77,7 @@ impl NativeTool for RunAgent {
             "properties": {
                 "agent": {"type": "string"},
                 "request": {"type": "string"},
-                "step": {"type": "integer", "description": "Tells one time from another."},
+                "step": {"type": "integer", "description": "Distinguishes repeated requests."},
                 "in_loop": {"type": "boolean", "description": "Whether the caller is the loop that an escalation ends."},
             },
             "required": ["agent", "request"],

@@ -33,9 +33,9 @@ impl NativeTool for SearchHistory {
         .with_parameters(json!({
             "type": "object",
             "properties": {
-                "text": {"type": "string", "description": "Only messages with this text, whatever its case."},
+                "text": {"type": "string", "description": "Only messages that contain this text, ignoring case."},
                 "role": {"enum": ["user", "assistant", "tool"], "description": "Only messages of this role."},
-                "number": {"type": "integer", "minimum": 1, "description": "Only the message of this number; 1 is the first of the conversation."},
+                "number": {"type": "integer", "minimum": 1, "description": "Only the message with this number; 1 is the first of the conversation."},
                 "limit": {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "description": "Maximum number of results (default 10)."},
             },
             "additionalProperties": false,

@@ -16,7 +16,7 @@ impl NativeTool for Transfer {
         ToolDescriptor::new(
             TRANSFER.replace('_', "-"),
             TRANSFER,
-            "Hands the conversation to another agent, which goes on in your place.",
+            "Hands the conversation to another agent, which continues in your place.",
         )
         .with_category("agents")
         .with_parameters(json!({

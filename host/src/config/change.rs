@@ -129,7 +129,7 @@ impl Changes {
 
     /// Writes a new text for a file, with the file's permissions.
     fn part_of(&self, file: &Path, text: &str) -> io::Result<NamedTempFile> {
-        // A link's own permissions mean nothing: everybody may follow it.
+        // The permissions of a link are irrelevant: anyone may follow it.
         let there = std::fs::symlink_metadata(file).ok().filter(|there| there.is_file());
         directory::write_part(&self.directory, text.as_bytes(), there.map(|there| there.permissions()))
     }

@@ -138,7 +138,7 @@ fn unknown_key(key: &str, known: &[&str]) -> String {
         None => ";".to_owned(),
     };
     let known = match known {
-        [] => "no key is known here".to_owned(),
+        [] => "no keys are known here".to_owned(),
         known => format!("known: {}", known.join(", ")),
     };
     format!("unknown key `{}`{hint} {known}", clean(key, 100))

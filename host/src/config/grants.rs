@@ -91,7 +91,7 @@ fn check_one(source: &Source<'_>, raw: RawGrants, config: &Config) -> Result<Com
             let problem = match other == grant.guest {
                 true => format!("`guest` \"{other}\" is granted twice"),
                 false => format!(
-                    "`guest` \"{}\" differs from \"{}\" in capital letters alone; name one of them otherwise",
+                    "`guest` \"{}\" differs from \"{}\" only in case; rename one of them",
                     tollgate_agent::text::clean(&grant.guest, 100),
                     tollgate_agent::text::clean(&other, 100)
                 ),

@@ -104,11 +104,11 @@ pub struct Config {
     pub held_variables: BTreeMap<String, String>,
     /// How much the store keeps, and for how long.
     pub store: StoreConfig,
-    /// What is checked against the lock file at each load.
+    /// The components that are checked against the lock file at each load.
     pub locked: LockMode,
-    /// Whose signature is required for which components.
+    /// The signatures that are required, and the components that they are required for.
     pub trust: Trust,
-    /// What is configured about registries, by host.
+    /// The settings of registries, by host.
     pub registries: BTreeMap<String, HostSettings>,
 }
 

@@ -62,7 +62,7 @@ fn spec(source: &Source<'_>, rule: Spanned<toml::Value>) -> Result<RuleSpec, Con
 
 /// The reason why an "always" answer was not stored.
 #[derive(Debug, thiserror::Error)]
-#[error("the answer is not remembered for always: {} {what}. For this thread it is; write it by hand: [permissions] remembered = [{rule}]", file.display())]
+#[error("the answer is remembered for this thread only: {} {what}; add it by hand: [permissions] remembered = [{rule}]", file.display())]
 pub struct NotRemembered {
     file: PathBuf,
     what: String,
@@ -177,7 +177,7 @@ mod tests {
     fn a_rule_that_cannot_be_meant_is_named_with_its_line() {
         for (text, words) in [
             ("deny = [{ tool = \"a\", at = \"path\", glob = \"x\" }]", "begins with /"),
-            ("deny = [{ tool = \"a\", matches = \"(\" }]", "is no pattern"),
+            ("deny = [{ tool = \"a\", matches = \"(\" }]", "is not a valid pattern"),
             ("deny = [{ tool = \"a\", glub = \"x\" }]", "did you mean `glob`"),
             ("deny = [{ at = \"/a\", glob = \"x\" }]", "`tool` is missing"),
             ("deny = [3]", "a rule is a tool's name"),

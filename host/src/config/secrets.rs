@@ -43,7 +43,8 @@ pub(super) fn check(
         let wrong = |problem: String| source.wrong(span.clone(), problem);
         if !name::is_id(id.get_ref()) {
             return Err(wrong(
-                "a secret is named by small letters, digits and hyphens, as in [secrets.weather]".to_owned(),
+                "a secret's name has only lowercase letters, digits and hyphens, as in [secrets.weather]"
+                    .to_owned(),
             ));
         }
         let value = match (secret.env, secret.file) {

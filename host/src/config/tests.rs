@@ -204,7 +204,7 @@ fn grants_are_checked_where_they_are_written() {
         ),
         (
             "[grants.a]\nfiles = [{ host = \".\", guest = \"/Data\" }, { host = \"x\", guest = \"/data\" }]",
-            "differs from \"/Data\" in capital letters alone",
+            "differs from \"/Data\" only in case",
         ),
         ("[grants.a]\nstate = { read = [\"host.x\"] }", "is not a component's state key"),
         ("[grants.a]\nactions = [\"grant\"]", "\"grant\" is not an action; known: "),

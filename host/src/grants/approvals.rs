@@ -15,8 +15,8 @@ use tollgate_agent::surface::{Needs, Surface};
 
 /// The file's first lines.
 const HEAD: &str = "\
-# What each component asked for when a person decided about it. A version that asks\n\
-# for more is not served until somebody approves it: tollgate grant COMPONENT --asked\n\n";
+# The requests of each component when a person decided about it. A version that asks\n\
+# for more is not served until a person approves it: tollgate grant COMPONENT --asked\n\n";
 
 /// The record of decisions, by component id.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

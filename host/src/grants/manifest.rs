@@ -35,7 +35,8 @@ pub fn read_manifest(component: &Path) -> Result<Option<RequestedGrants>, String
     Ok(read_manifest_with_digest(component)?.map(|(asks, _)| asks))
 }
 
-/// The same with the SHA-256 of the manifest's text, in hexadecimal.
+/// Reads the requests like [`read_manifest`], with the SHA-256 of the manifest's text in
+/// hexadecimal.
 ///
 /// # Errors
 /// As [`read_manifest`].
@@ -46,7 +47,7 @@ pub(crate) fn read_manifest_with_digest(
     let refused = |why: &dyn std::fmt::Display| {
         let why = clean(&why.to_string(), 1_000);
         format!(
-            "its manifest {} is refused: {why}; correct it, or take another release of the tool",
+            "its manifest {} is refused: {why}; correct it, or use another release of the tool",
             path.display()
         )
     };
@@ -59,10 +60,10 @@ pub(crate) fn read_manifest_with_digest(
     Ok(Some((asks, tollgate_sandbox::digest(text.as_bytes()))))
 }
 
-/// What the text of a manifest asks for.
+/// Returns the requests in the text of a manifest.
 ///
 /// # Errors
-/// It cannot be meant; the sentence says why.
+/// The text is not a valid manifest; the sentence says why.
 pub fn parse_manifest(text: &str) -> Result<RequestedGrants, String> {
     let manifest: Manifest = toml::from_str(text).map_err(|e| e.message().to_owned())?;
     let mut asks = manifest.asks;
@@ -115,7 +116,7 @@ mod tests {
         assert!(read_manifest(&component).unwrap_err().contains("larger than"));
         std::fs::remove_file(manifest_of(&component)).unwrap();
         std::os::unix::fs::symlink("/etc/hostname", manifest_of(&component)).unwrap();
-        assert!(read_manifest(&component).unwrap_err().contains("no regular file"));
+        assert!(read_manifest(&component).unwrap_err().contains("not a regular file"));
     }
 
     /// A pipe or a link may appear in the directory at any moment.
@@ -150,7 +151,7 @@ mod tests {
             match read {
                 Ok(None) => {}
                 Ok(Some(asks)) => assert_eq!(asks.each(), ["read the setting a"], "a link was followed"),
-                Err(why) => assert!(why.contains("no regular file"), "{why}"),
+                Err(why) => assert!(why.contains("not a regular file"), "{why}"),
             }
         }
     }

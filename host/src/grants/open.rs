@@ -25,7 +25,7 @@ pub fn open(
     let asked = asks.into_iter().flat_map(|asks| &asks.environment);
     if let Some((name, what)) = asked.into_iter().find_map(|name| Some((name, config.held_by(name)?))) {
         return Err(format!(
-            "it asks for the variable {name}, which holds {what}, and no tool may see that; take a release of \
+            "it asks for the variable {name}, which holds {what}, and no tool may see that; use a release of \
              the tool that asks for a secret, or let another variable hold it"
         ));
     }
@@ -101,7 +101,7 @@ fn read_secret(name: &str, config: &Config) -> Result<Secret, String> {
     let secret = config.secrets.get(name).ok_or_else(|| format!("there is no secret {name}; {correct}"))?;
     let text = match &secret.source {
         SecretSource::Environment(variable) => std::env::var(variable).map_err(|_| {
-            format!("the secret {name} is not there: set the variable {variable}, or {correct}")
+            format!("the secret {name} is missing: set the variable {variable}, or {correct}")
         })?,
         SecretSource::File(file) => read_bounded(file).map_err(|e| {
             format!("the secret {name} cannot be read from {}: {e}; {correct}", file.display())

@@ -80,7 +80,7 @@ impl RequestedGrants {
         let names = self.names().map(|(_, names)| names);
         let most = names.iter().map(|names| names.len()).chain([self.files.len(), self.http.len()]).max();
         if most.is_some_and(|most| most > MAX_OF_A_KIND) {
-            return Err(format!("it asks for more than {MAX_OF_A_KIND} things of one kind"));
+            return Err(format!("it makes more than {MAX_OF_A_KIND} requests of one kind"));
         }
         let guests = self.files.iter().map(|file| &file.guest);
         let odd = names.into_iter().flatten().chain(guests).find(|name| !is_plain(name));
@@ -216,10 +216,10 @@ fn http_lack(pattern: &HttpPattern) -> MissingGrant {
 
 fn named_lack(kind: Kind, name: &str) -> MissingGrant {
     let (what, grant) = match kind {
-        Kind::Secret => ("have a secret join its requests:", format!("--secret {name}")),
+        Kind::Secret => ("add a secret to its requests:", format!("--secret {name}")),
         Kind::Setting => ("read the setting", format!("--setting {name}=VALUE")),
         Kind::Variable => ("see the variable of the environment", format!("--env {name}")),
-        Kind::Action => ("do in the agent loop:", format!("--action {name}")),
+        Kind::Action => ("request in the agent loop:", format!("--action {name}")),
         Kind::Delegate => ("run the agent", format!("--delegate {name}")),
     };
     MissingGrant { what: format!("{what} {name}"), grant }
@@ -322,7 +322,7 @@ mod tests {
             asks("http = [\"POST https://a.test/\"]\nfiles = [{ guest = \"/a\", access = \"read-write\" }]");
         assert_eq!(more.beyond(&before).len(), 2);
         let also = asks("secrets = [\"key\"]");
-        assert_eq!(also.beyond(&before), ["have a secret join its requests: key"]);
+        assert_eq!(also.beyond(&before), ["add a secret to its requests: key"]);
     }
 
     #[test]

@@ -342,7 +342,10 @@ impl HostBuilder {
         }
         self.agents.values().try_for_each(|agent| check(agent, &self.agents))?;
         if !(Duration::from_millis(1)..=MAX_HOOK_TIMEOUT).contains(&self.hook_timeout) {
-            let words = format!("a hook's time is {:?}; 1 ms to 5 minutes are accepted", self.hook_timeout);
+            let words = format!(
+                "the time limit of a hook is {:?}; 1 ms to 5 minutes are accepted",
+                self.hook_timeout
+            );
             return Err(HostError::Setup(words));
         }
         let Installed { natives, gates, asked_gates, hooks } = plugins::install(self.plugins, &mut self.bus)?;

@@ -44,7 +44,8 @@ pub const DIRECT_AGENT: &str = "direct";
 ///
 /// # #[tokio::main]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let model = ScriptedModel::new(vec![ScriptedTurn::text("Good morning."), ScriptedTurn::text("You greeted me.")]);
+/// let turns = vec![ScriptedTurn::text("Good morning."), ScriptedTurn::text("You greeted me.")];
+/// let model = ScriptedModel::new(turns);
 /// let host = Host::builder().agent(Agent::new("porter", model)).build()?;
 ///
 /// // A thread is a conversation: the model receives its earlier messages again.
@@ -146,7 +147,7 @@ impl Host {
     /// Publishes a changed version of the current toolbox. Concurrent publications are kept.
     ///
     /// # Errors
-    /// Those of the change; then nothing is published.
+    /// Returns the error of `change`. In that case nothing is published.
     pub fn update_toolbox<E>(&self, change: impl FnOnce(&mut Toolbox) -> Result<(), E>) -> Result<(), E> {
         {
             let mut place = self.inner.toolbox.write().unwrap_or_else(PoisonError::into_inner);
@@ -182,9 +183,9 @@ impl Host {
     /// calls, and that run continues.
     ///
     /// # Errors
-    /// The agent is not known, the thread is busy, or the store cannot be used. If an
-    /// interrupted run waits for a person after its recovery, the error is
-    /// [`HostError::Waiting`]: nobody has seen its question yet.
+    /// The agent is not known, the thread is busy, or the store cannot be used. If an interrupted
+    /// run waits for a person after its recovery, the error is [`HostError::Waiting`]: no one has
+    /// seen its question yet.
     pub async fn run(&self, request: RunRequest) -> Result<RunHandle, HostError> {
         let agent = self.agent(&request.agent_id)?;
         let thread_id: Arc<str> = request.thread_id.as_deref().map_or_else(new_id, Arc::from);

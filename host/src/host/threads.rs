@@ -132,7 +132,7 @@ impl Host {
                 Ok(()) => {
                     for misfit in &misfits {
                         tracing::warn!(
-                            "the value of {} in thread {} no longer fits ({}); it is kept under revision {revision}, and the key starts anew; `tollgate state export` shows both",
+                            "the value of {} in thread {} no longer fits ({}); it is kept under revision {revision}, and the key is reset; `tollgate state export` shows both",
                             misfit.key,
                             clean(thread_id, 200),
                             clean(&misfit.why, 200),

@@ -28,7 +28,7 @@ pub(super) fn of_run(end: RunEnd) -> CallToolResult {
             return result(end.text, Some(response), false);
         }
         Some(RunStatus::Blocked { reason }) => format!("The agent was blocked: {reason}"),
-        Some(RunStatus::Stopped { limit }) => format!("The agent met its limit {limit}."),
+        Some(RunStatus::Stopped { limit }) => format!("The agent reached its limit {limit}."),
         Some(RunStatus::Cancelled { reason }) => format!("The agent was cancelled: {reason}"),
         Some(RunStatus::Failed { error }) => format!("The agent failed: {error}"),
         None => "The agent waits for a person.".to_owned(),

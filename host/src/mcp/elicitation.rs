@@ -199,7 +199,7 @@ impl ToolCallSession<'_> {
         let value = aside(|| yes(question));
         let (approve, reject) = (format!("{decide} --resume{value}"), format!("{decide} --cancel"));
         let words = format!(
-            "Approval required: a person has to decide before `{}` goes on; {} asks ({}):\n{}\n\
+            "Approval required: a person has to decide before `{}` continues; {} asks ({}):\n{}\n\
              To approve: {approve}   To reject: {reject}",
             question.tool_name,
             asker(question),

@@ -1,6 +1,6 @@
 //! Notifications of progress and log messages during a call, if the client asked for them.
 
-#![expect(deprecated, reason = "the protocol is to lose logging; its versions until then have it")]
+#![expect(deprecated, reason = "the protocol will remove logging, but its current versions have it")]
 
 use super::writer::Backpressure;
 use crate::run::{EventStream, LiveContent, LiveUpdate, RunUpdate};

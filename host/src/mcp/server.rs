@@ -1,7 +1,7 @@
 //! One client's session: the server's description, the list of tools, and the handling of
 //! requests.
 
-#![expect(deprecated, reason = "the protocol is to lose logging; its versions until then have it")]
+#![expect(deprecated, reason = "the protocol will remove logging, but its current versions have it")]
 
 use super::disconnects::Gone;
 use super::notifications::Notices;

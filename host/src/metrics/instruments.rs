@@ -14,7 +14,7 @@ use tollgate_agent::outcome::Usage;
 const MAX_TOOLS: usize = 200;
 /// The label of all other tools.
 const OTHERS: &str = "(others)";
-/// The powers for whose lack a call may be denied.
+/// The powers that a call may be denied for lack of a grant.
 const POWERS: [&str; 4] = ["http", "files", "sockets", "delegates"];
 
 /// Counters and histograms.

@@ -48,9 +48,7 @@ impl ModelFault {
 
     /// Returns the fault of a reply with more than [`MAX_REPLY_CALLS`].
     pub(super) fn too_many_calls() -> Self {
-        Self::permanent(&format!(
-            "The reply asks for more than {MAX_REPLY_CALLS} calls, which is more than is read."
-        ))
+        Self::permanent(&format!("The reply asks for more than {MAX_REPLY_CALLS} calls, which is the limit."))
     }
 
     /// Returns whether a retry can help.

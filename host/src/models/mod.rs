@@ -74,8 +74,8 @@ pub trait Model: Send + Sync {
     /// arguments are text that may not be JSON, and their ids may be empty or repeated.
     ///
     /// # Errors
-    /// The provider rejected the request, stopped in mid-reply, or could not be reached. The
-    /// deltas sent before are void then.
+    /// The provider rejected the request, stopped in mid-reply, or could not be reached. Discard
+    /// the deltas that were sent before.
     async fn reply(
         &self,
         request: ModelRequest,
@@ -109,8 +109,7 @@ pub enum Delta {
     Text(String),
     /// More of the model's reasoning.
     Reasoning(String),
-    /// The attempt failed: all deltas of this reply so far are void, and the next attempt starts
-    /// anew.
+    /// The attempt failed. Discard all deltas of this reply so far; the next attempt starts anew.
     Restarted {
         /// The next attempt; the first one is 1.
         attempt: u32,

@@ -54,9 +54,9 @@ pub trait Hooks: Send + Sync {
         Ok(BeforeModel::default())
     }
 
-    /// Called after the model replied. A returned reply replaces the model's: its calls are
-    /// made and its text is the answer. Parts of the first one that were already streamed are
-    /// reported as void.
+    /// Called after the model replied. A returned reply replaces the model's: its calls are made
+    /// and its text is the answer. Clients are asked to discard the parts of the first reply that
+    /// were already streamed.
     ///
     /// # Errors
     /// The reply stays as it is; the failure is recorded.

@@ -96,7 +96,7 @@ impl Claims {
         match self.owners.insert((kind, folded.to_owned()), mine) {
             None => Ok(()),
             Some((other, their)) => Err(HostError::Setup(format!(
-                "the plugins \"{other}\" and \"{plugin}\" both bring the {kind} \"{their}\"{}; install one of the two",
+                "the plugins \"{other}\" and \"{plugin}\" both define the {kind} \"{their}\"{}; install one of the two",
                 if their == word { String::new() } else { format!(" (\"{word}\" looks like it)") }
             ))),
         }

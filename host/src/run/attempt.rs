@@ -82,7 +82,7 @@ pub(super) async fn ask_with_hooks(
     let reply = scene.after_model(reply, number, &mut hooked).await;
     let changed = !hooked.reply_changed_by.is_empty();
     if changed && was_told {
-        // The client has seen parts of the first reply; they are void now.
+        // The client has seen parts of the first reply, which are no longer valid.
         let reason = format!("changed by {}", hooked.reply_changed_by.join(", "));
         teller.transient(LiveContent::ReplyRestarted { attempt: 2, pause_ms: 0, reason });
     }
@@ -308,7 +308,7 @@ fn overdue(execution: &Execution) -> Fault {
     let name = &execution.permit.tool().descriptor.name;
     let seconds = f64::from(execution.timeout_ms) / 1_000.0;
     Fault::new(Code::TimedOut, format!("Tool '{name}' timed out after {seconds:.1}s")).with_detail(
-        "the whole call met timeout_ceiling_ms, in which waiting for its turn counts; an operator can raise it \
+        "the whole call reached timeout_ceiling_ms, which includes waiting for its turn; an operator can raise it \
          in tollgate.toml, under [limits]",
     )
 }
@@ -319,7 +319,7 @@ fn panicked(tool_name: &str) -> Fault {
 
 fn another_child(tool_name: &str) -> Fault {
     let message = format!(
-        "'{tool_name}' asked for another child than in an earlier attempt; a call that runs again must ask for the same."
+        "'{tool_name}' requested a different child than in an earlier attempt; a call that runs again must make the same requests."
     );
     Fault::new(Code::BadAction, message)
 }

@@ -111,15 +111,14 @@ impl Ask {
 }
 
 impl Children {
-    /// Waits for the next request of an attempt. Never ends: there is always one more to wait
-    /// for.
+    /// Waits for the next request of an attempt. Never completes if no attempt may make one.
     pub(super) async fn next_ask(&mut self) -> Box<Ask> {
         if let Some((_, asks)) = &mut self.asks
             && let Some(ask) = asks.recv().await
         {
             return ask;
         }
-        // No attempt may ask. (Otherwise `asks` itself holds a sender.)
+        // No attempt may make requests. (Otherwise `asks` itself holds a sender.)
         std::future::pending().await
     }
 

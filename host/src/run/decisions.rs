@@ -11,7 +11,7 @@ use tollgate_agent::run::event::Event;
 use tollgate_agent::run::{Input, Refused};
 
 /// The minimum time for checking a result, even if its attempt used all of its own. A call that
-/// waited for others must not fail for what follows.
+/// waited for others must not fail because of the checks that follow.
 const LEAST_TIME: Duration = Duration::from_millis(100);
 
 fn refused(why: Refused) -> RunError {

@@ -36,7 +36,7 @@ impl HookSet {
         self.hooks.iter().filter(move |installed| point(installed.points))
     }
 
-    /// Returns whether any hook runs around turns of the model.
+    /// Returns whether any hook runs before or after turns of the model.
     pub(super) fn hears_models(&self) -> bool {
         self.at(|points| points.before_model || points.after_model).next().is_some()
     }

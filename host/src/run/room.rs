@@ -79,7 +79,7 @@ fn parsed_bytes(arguments: &str) -> u64 {
 
 fn too_large(bytes: u64, total_bytes: u64) -> String {
     format!(
-        "overloaded: to read the arguments of the model's calls would take {bytes} bytes; one reply may have a \
+        "overloaded: reading the arguments of the model's calls would take {bytes} bytes; one reply may use a \
          quarter of memory_budget_bytes = {total_bytes}, which an operator can raise in tollgate.toml, under \
          [limits]"
     )

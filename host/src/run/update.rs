@@ -79,7 +79,7 @@ pub enum LiveContent {
         /// The piece.
         text: String,
     },
-    /// The model's attempt failed; the parts of this reply that were sent are void.
+    /// The model's attempt failed. Discard the parts of this reply that were sent.
     ReplyRestarted {
         /// The next attempt.
         attempt: u32,
@@ -92,7 +92,7 @@ pub enum LiveContent {
     CallReport {
         /// The call's id.
         call_id: SmolStr,
-        /// The attempt; a higher number starts anew.
+        /// The attempt. A higher number means that the call started anew.
         attempt: u32,
         /// The report.
         report: Report,

@@ -151,13 +151,14 @@ pub trait Store: Send + Sync {
     /// stored in these cases.
     async fn commit(&self, commit: Commit) -> Result<Committed, CommitError>;
 
-    /// Returns the current thread; an unknown thread is empty.
+    /// Returns the current thread, which is empty if the id is unknown.
     ///
     /// # Errors
     /// The store cannot be read.
     async fn thread(&self, thread_id: &str) -> Result<Thread, StoreError>;
 
-    /// Returns the events of a run after this number, in order; none if the run is unknown.
+    /// Returns the events of a run after this number, in order. The list is empty if the run is
+    /// unknown.
     ///
     /// # Errors
     /// The store cannot be read.

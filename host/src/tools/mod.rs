@@ -79,7 +79,7 @@ pub trait Runner: Send + Sync {
 /// The reach of a call outside of the host's own state.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Reach {
-    /// Nothing limits its reach.
+    /// The reach is not known to be limited.
     #[default]
     Unknown,
     /// The reach is limited to this.

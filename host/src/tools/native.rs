@@ -339,5 +339,5 @@ fn panicked(name: &str) -> Fault {
 }
 
 fn lost(name: &str) -> Fault {
-    Fault::new(Code::HostFailed, format!("The native tool '{name}' is not there."))
+    Fault::new(Code::HostFailed, format!("The native tool '{name}' does not exist."))
 }

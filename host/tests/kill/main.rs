@@ -1,9 +1,9 @@
-//! A process that is killed while it carries runs: whatever the moment, the next
-//! process goes on, nothing that was reported is taken back, and nothing runs twice
-//! that may not.
+//! Tests of processes that are killed while they drive runs. Whatever the moment, the next process
+//! continues, nothing that was reported is taken back, and no call that may not run twice does so.
 //!
-//! These tests start themselves as the program that is killed (`program.rs`), by a
-//! store that kills its process right before or after a commit (`moment.rs`), or from
+//! These tests start their own binary as the program to kill (`program.rs`). It is killed by a
+//! store that ends its process right before or after a commit (`moment.rs`), or from outside at any
+//! moment. `scripts/kill` runs them on a larger scale.
 //! outside at any moment. `scripts/kill` runs them on a larger scale.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
@@ -26,18 +26,17 @@ use verdict::Verdict;
 
 /// The number of parallel stories: they wait for disks and timers most of the time.
 const AT_ONCE: usize = 4;
-/// More starts than this means that a story does not come to its end.
+/// More starts than this mean that a story does not end.
 const MAX_STARTS: usize = 40;
 /// The most commits of a story; the last moment is one that is never reached.
 const MAX_COMMITS: u64 = 200;
 
-/// A number that `scripts/kill` sets, or what is enough for every change.
+/// Returns a number that `scripts/kill` sets, or a default that is enough for each change.
 fn scale(name: &str, otherwise: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
 }
 
-/// Has the story told by processes that are killed at these moments, and by a last
-/// one that is not.
+/// Runs the story in processes that are killed at these moments, and in a last one that is not.
 fn tell(moments: &[Moment]) -> (Place, usize) {
     let place = Place::new();
     let mut killed = 0;
@@ -55,8 +54,8 @@ fn tell(moments: &[Moment]) -> (Place, usize) {
     panic!("after {moments:?} the story does not come to its end in {MAX_STARTS} starts");
 }
 
-/// Does the work for 0, 1, 2 and so on with several threads, until one answers that
-/// this was the last.
+/// Calls `work` with 0, 1, 2 and so on from several threads, until one call returns that it was the
+/// last.
 fn each_until_last(work: impl Fn(u64) -> bool + Sync) {
     let (next, last) = (AtomicU64::new(0), AtomicU64::new(u64::MAX));
     std::thread::scope(|threads| {
@@ -143,7 +142,7 @@ fn a_process_may_be_killed_at_any_moment() {
     assert!(kills > 0, "nothing was killed");
 }
 
-/// A call that may not run twice has a child at work beside a question to a person.
+/// A call that may not run twice has an active child next to a question to a person.
 #[test]
 fn w2_d8_a_run_that_was_killed_beside_a_question_waits_for_its_answer() {
     let killed = AtomicU64::new(0);
@@ -162,7 +161,7 @@ fn w2_d8_a_run_that_was_killed_beside_a_question_waits_for_its_answer() {
     assert!(killed.into_inner() >= 10, "the story is too short to mean anything");
 }
 
-/// The component is another one in each process that goes on.
+/// Each process that continues has another version of the component.
 #[test]
 fn s4_what_a_call_returned_counts_though_its_tool_was_upgraded_after_a_crash() {
     let stories = scale("TOLLGATE_KILL_UPGRADES", 16);
@@ -210,7 +209,8 @@ fn s9_four_processes_commit_to_one_thread_and_nothing_is_lost_or_doubled() {
     Verdict::of_adding(&place, PROCESSES * each);
 }
 
-/// The one after Knuth: enough to choose moments, and the same for the same seed.
+/// A linear congruential generator by Knuth. It is good enough to choose moments, and repeatable
+/// with the same seed.
 fn next_random(state: &Mutex<u64>) -> u64 {
     let mut state = state.lock().unwrap();
     *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);

@@ -6,12 +6,12 @@ use std::process::Command;
 use std::str::FromStr;
 use tollgate::store::StoreError;
 
-/// When the process ends: 1 is its first commit.
+/// The commit at which the process ends; 1 is the first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Moment {
-    /// Everything was done but the commit.
+    /// Just before the commit, with everything else done.
     Before(u64),
-    /// Nothing was done but the commit.
+    /// Just after the commit, with nothing else done.
     After(u64),
 }
 
@@ -38,8 +38,7 @@ impl FromStr for Moment {
     }
 }
 
-/// Ends a process as the system does that is short of memory: at once, and without
-/// asking it.
+/// Ends a process immediately and without notice, as the system does if it is short of memory.
 pub(crate) fn kill(process: u32) {
     // It may have ended by itself meanwhile.
     let _ = Command::new("sh").args(["-c", &format!("kill -9 {process} 2> /dev/null")]).status();
@@ -60,7 +59,7 @@ impl Watch for Option<Moment> {
 fn meet(awaited: Option<Moment>, moment: Moment) {
     if awaited == Some(moment) {
         kill(std::process::id());
-        // Nothing goes on here while the signal is on its way.
+        // Nothing runs here until the signal arrives.
         loop {
             std::thread::park();
         }

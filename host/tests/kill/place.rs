@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use tempfile::TempDir;
 use tollgate_artifacts::good;
 
-/// The variables by which the tests speak to the program.
+/// The variables through which the tests control the program.
 pub(crate) const DIRECTORY: &str = "TOLLGATE_KILLED_IN";
 pub(crate) const MOMENT: &str = "TOLLGATE_KILLED_AT";
 pub(crate) const ADDS: &str = "TOLLGATE_KILLED_ADDS";
@@ -16,7 +16,7 @@ pub(crate) const THREAD: &str = "TOLLGATE_KILLED_THREAD";
 /// How a process ended.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Started {
-    /// It came to the story's end.
+    /// It reached the end of the story.
     Done,
     /// It was killed.
     Killed,
@@ -27,7 +27,7 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// A tool in its directory, a directory that it was granted, an empty store.
+    /// Creates a directory with a tool, a granted directory, and an empty store.
     pub(crate) fn new() -> Self {
         static COMPONENT: OnceLock<Vec<u8>> = OnceLock::new();
         let directory = tempfile::tempdir().unwrap();
@@ -43,12 +43,12 @@ impl Place {
         self.directory.path()
     }
 
-    /// Where tools leave one byte for each time that they ran.
+    /// Returns the directory in which tools leave one byte for each time that they ran.
     pub(crate) fn ran(&self) -> PathBuf {
         self.path().join("ran")
     }
 
-    /// Starts a process that goes on with the story.
+    /// Starts a process that continues the story.
     pub(crate) fn start(&self, moment: Option<Moment>) -> Process {
         let mut command = self.program();
         if let Some(moment) = moment {
@@ -67,8 +67,7 @@ impl Place {
         Process::start(command)
     }
 
-    /// Puts another version of the component into the place of the one that is there: nothing
-    /// differs but a section that says so.
+    /// Replaces the component with another version, which differs only in a custom section.
     pub(crate) fn upgrade(&self) {
         let file = self.path().join("tools/appends.wasm");
         let mut bytes = std::fs::read(&file).unwrap();
@@ -109,7 +108,8 @@ impl Process {
         crate::moment::kill(self.0.id());
     }
 
-    /// Waits for its end. A process that fails otherwise fails the test.
+    /// Waits for its end. Fails the test if the process fails for any reason other than being
+    /// killed.
     pub(crate) fn wait(self) -> Started {
         use std::os::unix::process::ExitStatusExt;
         let output = self.0.wait_with_output().unwrap();

@@ -1,5 +1,5 @@
-//! The program that is killed: a host with a component, native tools and a store on
-//! disk, that takes up a story wherever the process before it left it.
+//! The program that is killed: a host with a component, native tools and a store on disk, which
+//! continues the story from wherever the previous process left it.
 
 use crate::moment::Moment;
 use crate::place::{ADDS, DIRECTORY, MOMENT, THREAD};
@@ -19,7 +19,7 @@ use tollgate_sandbox::{Sandbox, SandboxConfig};
 
 /// The thread of the agent's run, and that of the direct call.
 pub(crate) const THREADS: [&str; 2] = ["agent", "direct"];
-/// The thread of a run in which the child of a call that may not run twice works beside a
+/// The thread of a run in which the child of a call that may not run twice works next to a
 /// question.
 pub(crate) const BESIDE: &str = "beside";
 
@@ -64,7 +64,7 @@ async fn add(host: &Host, times: usize) {
     }
 }
 
-/// Carries what runs on each of these threads to its end, one after the other.
+/// Drives the runs of these threads to their end, one after the other.
 async fn tell(host: &Host, directory: &Path, threads: &[&str]) {
     let told = File::options().create(true).append(true).open(directory.join("told")).unwrap();
     write_line(&told, "null");
@@ -96,7 +96,7 @@ async fn begin(host: &Host, thread: &str) -> Result<RunHandle, HostError> {
     }
 }
 
-/// Answers the first question that is open, as the same decision each time.
+/// Answers the first open question, with the same decision each time.
 async fn decide(host: &Host, run: &RunSummary) -> Result<RunHandle, HostError> {
     let mut open: Vec<(String, String)> = Vec::new();
     for event in host.store().events(&run.run_id, 0).await.unwrap() {

@@ -1,8 +1,8 @@
-//! The story: what the model asks for, what the tools do, and who must be asked.
+//! The story: the model's requests, the tools' actions, and the questions to a person.
 //!
-//! Two turns of calls: some at once, one that times out and is tried again, two that
-//! meet in the same key, one that a gate and one that the tool itself parks, and one
-//! that has another agent work, which asks a person in its turn.
+//! Two turns of calls. Some run concurrently, one times out and is retried, two write the same key,
+//! one is suspended by a gate and one by the tool itself, and one runs another agent, which asks a
+//! person in turn.
 
 use async_trait::async_trait;
 use serde_json::{Value, json};
@@ -20,18 +20,18 @@ use tollgate_agent::state::{KeyScope, Reducer};
 
 /// The answer at the end of the story.
 pub(crate) const ANSWER: &str = "All of it is done.";
-/// The other agent's.
+/// The answer of the other agent.
 pub(crate) const HELPED: &str = "My part is done.";
 
-/// Says what comes next by what was said so far: so any process can go on.
+/// Derives the next reply from the conversation, so that any process can continue.
 pub(crate) enum Author {
-    /// Of the agent that a person runs.
+    /// The agent that a person runs.
     Teller,
-    /// Of the agent that runs below a call of the first.
+    /// The agent that runs below a call of the first.
     Helper,
-    /// Of an agent that asks, and has another work meanwhile.
+    /// An agent that asks, and delegates to another meanwhile.
     Entruster,
-    /// Of that other one.
+    /// The agent that it delegates to.
     Napper,
 }
 
@@ -125,19 +125,19 @@ impl Gate for Careful {
     }
 }
 
-/// Which of the native tools.
+/// The kinds of native tools.
 enum Kind {
-    /// Takes too long at the first attempt.
+    /// Takes too long on its first attempt.
     Late,
     /// Adds one to the thread's number; may not run twice.
     Add,
     /// Sets the thread's city.
     Put,
-    /// Asks a person, and leaves a byte once it goes on; may not run twice.
+    /// Asks a person, and leaves a byte once it continues; may not run twice.
     Ask { ran: PathBuf },
-    /// Has the other agent work.
+    /// Runs the other agent.
     Delegate,
-    /// Has an agent work that takes a while; may not run twice.
+    /// Runs an agent that takes a while; may not run twice.
     Entrust,
     /// Takes a while; may not run twice.
     Nap,
@@ -155,7 +155,7 @@ impl NativeTool for Kind {
             Kind::Entrust => ("entrust", false, None),
             Kind::Nap => ("nap", false, None),
         };
-        // More than a story has kills: each of them costs an attempt.
+        // More than the kills of a story, because each of them costs an attempt.
         let max_retries = Some(10);
         let policy = ExecutionPolicy { idempotent, timeout_ms, max_retries, ..ExecutionPolicy::default() };
         ToolDescriptor::new(name, name, "A tool of the story.").with_execution(policy)
@@ -167,7 +167,7 @@ impl NativeTool for Kind {
             Kind::Late => Ok(ToolResult::success("at last").into()),
             Kind::Add => Ok(writes("total", json!(1))),
             Kind::Put => {
-                // Long enough for both of a turn to be under way.
+                // Long enough that both calls of a turn are in progress.
                 tokio::time::sleep(Duration::from_millis(5)).await;
                 Ok(writes("city", call.arguments()["city"].clone()))
             }
@@ -209,7 +209,7 @@ fn writes(key: &str, update: Value) -> ToolOutput {
     ToolOutput { result: ToolResult::success("written").into(), mutations, actions: Vec::new() }
 }
 
-/// Adds the native tools to what was loaded.
+/// Adds the native tools to the loaded ones.
 pub(crate) fn install(toolbox: &mut Toolbox, ran: PathBuf) {
     let key = |name: &str, initial: Value, reducer: Reducer| {
         let scope = KeyScope::Thread;

@@ -12,7 +12,7 @@ use tollgate_agent::message::Message;
 use tollgate_agent::outcome::Outcome;
 use tollgate_agent::run::{Event, StoredEvent};
 
-/// Observations beside the verdict that all is well.
+/// Observations in addition to the passed checks.
 #[derive(Debug)]
 pub(crate) struct Verdict {
     /// Calls that were answered as interrupted.
@@ -20,7 +20,7 @@ pub(crate) struct Verdict {
 }
 
 impl Verdict {
-    /// Looks at a story that has come to its end; `when` says which, in failures.
+    /// Checks a story that has ended; `when` identifies it in failures.
     pub(crate) fn of(place: &Place, when: &str) -> Self {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
@@ -46,7 +46,7 @@ impl Verdict {
         })
     }
 
-    /// Looks at a run in which a child worked beside a question.
+    /// Checks a run in which a child worked next to a question.
     pub(crate) fn of_beside(place: &Place, when: &str) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
@@ -86,7 +86,7 @@ impl Verdict {
         returned
     }
 
-    /// Looks at a thread to whose number several processes added.
+    /// Checks a thread whose number several processes incremented.
     pub(crate) fn of_adding(place: &Place, times: usize) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
@@ -112,7 +112,7 @@ impl Verdict {
     }
 }
 
-/// Numbers have no gap, and the run ended once, as it should.
+/// Checks that event numbers have no gaps, and that the run ended once and completed.
 fn is_whole(run: &RunSummary, record: &[Arc<StoredEvent>], when: &str) {
     let numbers: Vec<u64> = record.iter().map(|event| event.number).collect();
     assert_eq!(numbers, (1..=run.events).collect::<Vec<_>>(), "{when}");
@@ -127,7 +127,7 @@ fn is_whole(run: &RunSummary, record: &[Arc<StoredEvent>], when: &str) {
     }
 }
 
-/// A call that may not run twice began once, and left as many bytes as its end says.
+/// Checks that a call that may not run twice began once, and left as many bytes as its end states.
 fn nothing_ran_twice(place: &Place, record: &[Arc<StoredEvent>], when: &str) {
     let bytes = |file: &str| std::fs::metadata(place.ran().join(file)).map_or(0, |file| file.len());
     for event in record {
@@ -153,7 +153,8 @@ fn nothing_ran_twice(place: &Place, record: &[Arc<StoredEvent>], when: &str) {
     }
 }
 
-/// A call of the component that returned well has not failed since; how many there are.
+/// Checks that no call of the component that returned successfully failed later. Returns their
+/// number.
 fn what_returned_counts(record: &[Arc<StoredEvent>], when: &str) -> u64 {
     let mut counted = 0;
     for (at, event) in record.iter().enumerate() {
@@ -195,7 +196,7 @@ fn was_told(place: &Place, records: &BTreeMap<String, Vec<Arc<StoredEvent>>>, wh
     }
 }
 
-/// The conversation has each call with its answer, and the state what the calls say.
+/// Checks that each call in the conversation has its answer, and that the state matches the calls.
 fn reads_well(
     thread: &tollgate_agent::run::Thread,
     records: &BTreeMap<String, Vec<Arc<StoredEvent>>>,
@@ -217,7 +218,7 @@ fn reads_well(
     assert_eq!(thread.state.revision(), changes as u64, "{when}");
 }
 
-/// SQLite finds nothing wrong with its file.
+/// Checks that SQLite finds no problem in its file.
 fn is_sound(place: &Place, when: &str) {
     let file = place.path().join("data/tollgate.db");
     let connection = rusqlite::Connection::open(file).unwrap();

@@ -1,4 +1,4 @@
-//! How a whole conversation reaches each provider.
+//! Tests of how a whole conversation reaches each provider.
 
 use crate::openai::saying;
 use crate::server::{Reply, Server};

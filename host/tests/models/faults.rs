@@ -1,4 +1,4 @@
-//! Providers that misbehave.
+//! Tests of providers that misbehave.
 
 use crate::openai::{finish, said, saying};
 use crate::server::{Reply, Server};
@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tollgate::models::{Delta, FaultKind, ModelFault};
 
-/// Asks once of a server that misbehaves first and is well then; returns the
-/// fault that made it ask again.
+/// Sends a request to a server that misbehaves once and then works. Returns the fault that caused
+/// the retry.
 async fn recovers_from(bad: Reply, lines: &str) -> String {
     let server = Server::new(vec![bad, saying("fine")]).await;
     let (reply, deltas) = ask(&*model("openai", &server, lines), hello()).await;
@@ -21,7 +21,7 @@ async fn recovers_from(bad: Reply, lines: &str) -> String {
     reason.clone()
 }
 
-/// Asks once of a server that refuses, and is not asked again.
+/// Sends a request to a server that refuses, and checks that it is not retried.
 async fn ends_with(bad: Reply) -> ModelFault {
     let server = Server::new(vec![bad, saying("never")]).await;
     let (reply, deltas) = ask(&*model("openai", &server, ""), hello()).await;
@@ -119,7 +119,7 @@ async fn a6_a_reply_that_only_trickles_is_a_timeout() {
     assert!(reason.contains("reply_timeout_ms"), "{reason}");
 }
 
-/// The library goes through a line again whenever more of it comes.
+/// The library scans a line again whenever more of it arrives.
 #[tokio::test]
 async fn a_line_without_an_end_is_given_up() {
     let piece = axum::body::Bytes::from(vec![b'x'; 256 * 1024]);

@@ -1,5 +1,5 @@
-//! Models against a local server that speaks the protocols of providers, and
-//! misbehaves as they do.
+//! Tests of models against a local server that speaks the providers' protocols, and misbehaves as
+//! they do.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs, unreachable_pub)]
 
 mod conversation;
@@ -16,7 +16,7 @@ use tollgate_agent::message::{Answer, Message, ModelCall, ModelReply, ModelReque
 
 const KEY: &str = "sk-very-secret";
 
-/// A model at a local server, with quick retries unless the lines say otherwise.
+/// Creates a model at a local server, with quick retries unless `lines` configures otherwise.
 fn model(provider: &str, server: &Server, lines: &str) -> Arc<dyn Model> {
     let retry = match lines.contains("[retry]") {
         true => "",

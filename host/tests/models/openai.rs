@@ -1,4 +1,4 @@
-//! The chat-completions stream as it should be.
+//! Tests of well-formed chat-completions streams.
 
 use crate::server::{Reply, Server};
 use crate::{KEY, ask, hello, model, text_of, with_tools};
@@ -18,7 +18,7 @@ pub fn finish(reason: &str) -> Value {
     json!({"choices": [{"index": 0, "delta": {}, "finish_reason": reason}]})
 }
 
-/// A whole reply that says one thing.
+/// Returns a whole reply with this text.
 pub fn saying(text: &str) -> Reply {
     Reply::ok().event(said(text)).event(finish("stop")).event("[DONE]")
 }

@@ -1,5 +1,5 @@
-//! One streamed call each of the providers with protocols of their own, and
-//! what they want to see again.
+//! Tests of one streamed call from each provider with its own protocol, and of the data that must
+//! be sent back.
 
 use crate::server::{Reply, Server};
 use crate::{KEY, answer, ask, hello, model, request, text_of, with_tools};
@@ -9,7 +9,7 @@ use tollgate_agent::message::{Finish, Message, ModelReply, ModelRequest, TokenUs
 
 const QUICK: &str = "[retry]\nmax_attempts = 1";
 
-/// The conversation that follows when the one call of a reply was answered.
+/// Returns the conversation after the single call of a reply was answered.
 fn answered(reply: ModelReply) -> ModelRequest {
     let result = answer(&reply.message.calls[0], "{\"words\":3}", false);
     request(vec![Message::User("Hello".to_owned()), Message::Assistant(reply.message), result])

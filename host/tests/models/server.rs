@@ -46,7 +46,7 @@ enum Piece {
     Bytes(Bytes),
     Pause(Duration),
     Cut,
-    /// Holds the connection until the client goes, and then says so.
+    /// Holds the connection until the client disconnects, and then reports it.
     Hang(oneshot::Sender<()>),
 }
 
@@ -66,7 +66,7 @@ impl Server {
         Self { url, shared, _stop: stop }
     }
 
-    /// The requests so far.
+    /// Returns the requests so far.
     pub fn seen(&self) -> Vec<Seen> {
         self.shared.seen.lock().unwrap().clone()
     }
@@ -86,7 +86,7 @@ impl Reply {
         self
     }
 
-    /// Waits before it says anything at all.
+    /// Waits before it sends anything.
     pub fn after(mut self, ms: u64) -> Self {
         self.before = Duration::from_millis(ms);
         self
@@ -97,12 +97,12 @@ impl Reply {
         self
     }
 
-    /// One event of a stream of them.
+    /// Adds one event of a stream.
     pub fn event(self, data: impl std::fmt::Display) -> Self {
         self.bytes(format!("data: {data}\n\n"))
     }
 
-    /// One line of a stream of them.
+    /// Adds one line of a stream.
     pub fn line(self, data: impl std::fmt::Display) -> Self {
         self.bytes(format!("{data}\n"))
     }
@@ -154,7 +154,7 @@ async fn play(piece: Piece) -> Option<io::Result<Bytes>> {
         }
         Piece::Cut => Some(Err(io::Error::other("cut"))),
         Piece::Hang(gone) => {
-            // Dropped with the body, which is when the client has gone.
+            // Dropped with the body when the client disconnects.
             let _held = gone;
             std::future::pending().await
         }

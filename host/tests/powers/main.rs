@@ -1,5 +1,5 @@
-//! The example tools that reach out, as components, against a server of the test's
-//! own: what they were granted works, and nothing else does.
+//! Tests of the example tools that use files and the network, as components, against the test's own
+//! server. Granted access works, and nothing else does.
 
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
@@ -18,7 +18,7 @@ use tollgate_agent::run::CallEnd;
 use tollgate_artifacts::rust_guest_bytes;
 use tollgate_sandbox::{Sandbox, SandboxConfig};
 
-/// Beyond what is promised, for a busy machine.
+/// Additional time beyond the guarantees, to allow for a busy machine.
 const SLACK: Duration = Duration::from_secs(5);
 
 /// A host with one example tool and these grants.
@@ -98,7 +98,7 @@ async fn t2_a_tool_that_waits_for_a_server_ends_at_its_deadline() {
     assert_eq!(fault.code.as_str(), "timed_out");
 }
 
-/// Each byte is in time, and the whole is not.
+/// Each byte arrives in time, but the whole response does not.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn t2_a_tool_that_reads_from_a_server_that_drips_ends_at_its_deadline() {
     let server = Server::start().await;

@@ -1,4 +1,4 @@
-//! A server on this machine that remembers how it was asked.
+//! A server on this machine that records the requests it receives.
 
 use axum::body::Body;
 use axum::extract::State;
@@ -40,7 +40,7 @@ impl Server {
         format!("http://{}{path}", self.address)
     }
 
-    /// The credentials of every request, and each byte that dripped.
+    /// Returns the credentials of every request, and an entry for each dripped byte.
     pub(crate) fn authorizations(&self) -> Vec<String> {
         self.seen.lock().unwrap().clone()
     }

@@ -1,4 +1,4 @@
-//! The audit records that stores keep.
+//! Tests of the audit records that stores keep.
 
 use crate::with_each_store;
 use crate::world::host;

@@ -1,4 +1,4 @@
-//! The built-in tools of every host, and their descriptions for a model.
+//! Tests of the built-in tools of every host, and of their descriptions for a model.
 
 use crate::overheard::Overheard;
 use crate::world::toolbox;
@@ -8,8 +8,8 @@ use tollgate_agent::catalog::{ActionGrants, HOST_ID, OwnerKind};
 use tollgate_agent::code::Code;
 use tollgate_agent::run::{CallEnd, Event};
 
-/// A host with everything that switches something built in on: agents to hand to, one
-/// that is offered as a tool, one that is made of others.
+/// Creates a host with everything that enables a built-in tool: agents to hand over to, one that is
+/// offered as a tool, and one that is composed of others.
 fn host(tools: Toolbox, model: &Overheard) -> Host {
     let scout = Agent::new("scout", ScriptedModel::new(Vec::new())).offered_as("ask_scout");
     let round = Composition::Loop { agents: vec!["scout".to_owned()], max_rounds: 2 };

@@ -1,4 +1,4 @@
-//! Runs and direct calls that end.
+//! Tests of runs and direct calls that end.
 
 use crate::with_each_store;
 use crate::world::host;

@@ -1,5 +1,5 @@
-//! Agents that call agents, through the host: children, transfers, agents as tools,
-//! agents made of others.
+//! Tests of agents that call agents through the host: children, transfers, agents as tools,
+//! composed agents.
 
 use crate::place::StoreAt;
 use crate::with_each_store;
@@ -19,7 +19,7 @@ use tollgate_agent::descriptor::{ExecutionPolicy, ToolDescriptor};
 use tollgate_agent::outcome::{Action, Fault, ToolOutput, ToolResult};
 use tollgate_agent::run::{CallEnd, Decision, DecisionAnswer, Event, RunStatus};
 
-/// Runs the agent that its arguments name, with what else they say.
+/// Runs the agent that its arguments name, with the options that they contain.
 struct Delegate;
 
 #[async_trait]
@@ -97,7 +97,7 @@ pub(crate) fn builder(store: &StoreAt, agents: Vec<Agent>) -> HostBuilder {
     agents.into_iter().fold(Host::builder().toolbox(toolbox).store(store.open()), HostBuilder::agent)
 }
 
-/// A host whose agent `default` makes this call and then ends, beside these agents.
+/// Creates a host whose agent `default` makes this call and then ends, with these other agents.
 pub(crate) fn calling(store: &StoreAt, call: (&str, Value), mut others: Vec<Agent>) -> Host {
     others.push(agent("default", vec![ScriptedTurn::calls([call]), ScriptedTurn::text("Done.")]));
     builder(store, others).build().unwrap()
@@ -324,7 +324,7 @@ async fn d8_another_request_in_the_same_place_fails_the_call() {
     let asked = &waiting.waiting[0];
     let decided = host.decide(&waiting.run_id, decision("d1", &asked.call_id, json!({"ok": true}))).await;
     let end = decided.unwrap().wait().await.unwrap();
-    assert!(message(&end).contains("another child"), "{}", message(&end));
+    assert!(message(&end).contains("a different child"), "{}", message(&end));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,4 +1,4 @@
-//! How often a run and a call are committed, and that a long record is read fast.
+//! Tests of the number of commits of runs and calls, and of the speed of reading a long record.
 
 use crate::hooks::plugin::Keeper;
 use crate::place::StoreAt;
@@ -14,7 +14,7 @@ use tollgate::store::Store;
 use tollgate::{Agent, CallRequest, Host, HostBuilder, RunRequest};
 use tollgate_agent::run::{Run, RunLimits, Thread};
 
-/// A host on a store that counts, with an agent that asks for these turns.
+/// Creates a host on a store that counts writes, with an agent that plays these turns.
 fn counted(at: &StoreAt, turns: Vec<ScriptedTurn>) -> (Host, Arc<Watched<()>>) {
     counted_with(at, turns, |builder| builder)
 }
@@ -42,7 +42,7 @@ async fn commits_of_a_run(at: &StoreAt, tool: &str, turns: usize) -> u64 {
     commits_with_hooks(at, tool, turns, HookPoints::NONE).await
 }
 
-/// The same, with a plugin whose hooks are asked at these points.
+/// Returns the commits of such a run with a plugin whose hooks are asked at these points.
 async fn commits_with_hooks(at: &StoreAt, tool: &str, turns: usize, points: HookPoints) -> u64 {
     let asks = |_| ScriptedTurn::calls([(tool, json!({"n": 1}))]);
     let turns = (0..turns).map(asks).chain([ScriptedTurn::text("Done.")]).collect();
@@ -85,7 +85,7 @@ with_each_store! {
     }
 }
 
-/// The least of several times of reading a run and folding it.
+/// Returns the shortest of several measurements of reading a run and folding it.
 async fn time_of_folding(host: &Host, run_id: &str) -> Duration {
     let mut least = Duration::MAX;
     for _ in 0..5 {

@@ -44,7 +44,7 @@ pub(crate) fn commit(run: &str, after: u64, events: Vec<Event>) -> Commit {
     Commit::new(Arc::from(run), Arc::from("t"), after, 7, events)
 }
 
-/// A call that appends to a list.
+/// Returns the event of a call that appends to a list.
 pub(crate) fn appended(revision: u64, key: &str, value: &str) -> Event {
     let fold = Fold { reducer: Reducer::Append, initial: Some(Arc::new(json!([]))), is_free: true };
     let update = KeyUpdate { value: None, fold: Some(fold), ..KeyUpdate::restored(key, json!(value)) };
@@ -75,7 +75,7 @@ with_each_store! {
         let mut folded = State::default();
         store.changes("t", 0, 100).await.unwrap().iter().for_each(|change| folded.apply(change));
         assert_eq!(folded, at.open().thread("t").await.unwrap().state);
-        // A value that is set takes the place of the updates.
+        // Setting a value replaces its earlier updates.
         let state = State::restored(0, [("k.list".to_owned(), json!(["set"]))]);
         store.restore("t", &state).await.unwrap();
         store.commit(commit("last", 0, vec![started("last"), appended(62, "k.list", "more")])).await.unwrap();
@@ -86,7 +86,7 @@ with_each_store! {
         let store = at.open();
         store.commit(commit("a", 0, vec![started("a"), appended(1, "k.list", "a")])).await.unwrap();
         store.commit(commit("b", 0, vec![started("b"), changed(2, 5)])).await.unwrap();
-        // Both were built on the state before.
+        // Both were built on the earlier state.
         let late = commit("c", 0, vec![started("c"), appended(1, "k.list", "c"), appended(2, "k.list", "d")]);
         assert_eq!(store.commit(late).await.unwrap().moved, 2);
         let other = commit("d", 0, vec![started("d"), appended(1, "k.other", "e"), Event::RunWaiting]);

@@ -1,4 +1,4 @@
-//! Many calls at once on one thread that write the same key.
+//! Tests of many concurrent calls on one thread that write the same key.
 
 use crate::place::sqlite;
 use crate::watched::Watched;
@@ -35,7 +35,7 @@ fn host(store: Arc<dyn Store>) -> Host {
         .with_state(key("few", json!([]), Some(json!({"type": "array", "maxItems": 40})), Reducer::Append))
         .with_state(key("total", json!(0), None, Reducer::Add))
         .with_state(key("last", json!(""), None, Reducer::Replace))
-        // A call that may run again is stored once: at its end.
+        // A call that may run again is stored once, when it ends.
         .with_tool(
             FnTool::new("write", "write", "Writes.", write)
                 .with_execution(ExecutionPolicy { idempotent: true, ..ExecutionPolicy::default() }),
@@ -55,7 +55,7 @@ async fn calls(
     calls_on(host, "t", number, in_flight, arguments).await
 }
 
-/// The same on another thread.
+/// Makes such calls on another thread.
 async fn calls_on(
     host: &Host,
     thread: &'static str,
@@ -98,7 +98,7 @@ with_each_store! {
     }
 
     async fn z8_two_calls_at_once_do_not_exceed_the_limit_of_a_threads_state(at: StoreAt) {
-        // Both decide on the empty state, as neither returns before both have begun.
+        // Both decide on the empty state, because neither returns before both have begun.
         let both = Arc::new(tokio::sync::Barrier::new(2));
         let write = move |arguments: Value, _: ToolContext| {
             let both = Arc::clone(&both);
@@ -177,7 +177,7 @@ async fn s5_the_work_of_many_calls_at_once_grows_with_their_number_alone() {
     assert!(file + log < 64 << 20, "{file} and {log} bytes on disk");
 }
 
-/// The most memory that this process had at once.
+/// Returns the peak memory of this process.
 fn peak_bytes() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap();

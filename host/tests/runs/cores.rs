@@ -1,5 +1,5 @@
-//! Calls of one turn that compute do so on as many cores as there are, and end together
-//! when they are cancelled.
+//! Tests that calls of one turn that compute use all available cores, and end together when they
+//! are cancelled.
 
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -16,14 +16,14 @@ fn two_cores() -> bool {
     std::thread::available_parallelism().unwrap().get() > 1
 }
 
-/// A host whose run calls the tool twice in one turn.
+/// Creates a host whose run calls the tool twice in one turn.
 fn twice(tool: &str, host: HostBuilder) -> Host {
     let turns =
         vec![ScriptedTurn::calls([(tool, json!({})), (tool, json!({}))]), ScriptedTurn::text("Done.")];
     host.agent(Agent::new("default", ScriptedModel::new(turns)).with_tools(["*"])).build().unwrap()
 }
 
-/// Neither gives way to anybody while it computes, as plain code in Rust does not.
+/// Neither yields while it computes, like ordinary Rust code.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn t7_two_calls_of_one_turn_compute_at_the_same_time() {
     let (begun, met) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
@@ -46,7 +46,7 @@ async fn t7_two_calls_of_one_turn_compute_at_the_same_time() {
     assert_eq!(met.load(Ordering::SeqCst), 2, "the second began when the first had ended");
 }
 
-/// For how long threads of the runtime had a core, and for how long they waited for one.
+/// Returns how long threads of the runtime had a core, and how long they waited for one.
 fn worked_and_waited() -> (f64, f64) {
     let threads = std::fs::read_dir("/proc/self/task").unwrap().filter_map(|thread| {
         let dir = thread.ok()?.path();
@@ -74,11 +74,11 @@ async fn cores_used() -> Option<f64> {
     None
 }
 
-/// How many cores two guests of one turn use, and how long they take to end once their
-/// run is cancelled.
+/// Returns how many cores two guests of one turn use, and how long they take to end once their run
+/// is cancelled.
 async fn two_guests() -> (Option<f64>, Duration) {
     let dir = tempfile::tempdir().unwrap();
-    // No call ends for want of fuel.
+    // No call runs out of fuel.
     let fuel = "[limits]\nfuel = 1_000_000_000_000\n";
     let config = Config::parse(&dir.path().join("tollgate.toml"), fuel).unwrap();
     std::fs::create_dir(&config.tools_dir).unwrap();
@@ -106,7 +106,7 @@ async fn two_guests() -> (Option<f64>, Duration) {
 fn t7_x1_two_guests_of_one_turn_use_two_cores_and_end_when_they_are_cancelled() {
     let runtime = tollgate_sandbox::runtime().unwrap();
     let (cores, ended_after) = runtime.block_on(two_guests());
-    // Promised are 100 ms of grace and 100 ms; the rest is for a busy machine. Each
+    // The guarantee is 100 ms of grace and another 100 ms; the rest allows for a busy machine. Each
     // attempt alone may take 15 s.
     assert!(ended_after < Duration::from_secs(5), "{ended_after:?}");
     if let Some(cores) = cores.filter(|_| two_cores()) {

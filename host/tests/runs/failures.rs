@@ -1,4 +1,4 @@
-//! The errors of the store on disk, which loses nothing when it fails.
+//! Tests of errors of the store on disk, which loses nothing when it fails.
 
 use crate::conformance::{changed, commit, started};
 use tollgate::store::{CommitError, RunFilter, SqliteStore, Store};
@@ -95,7 +95,7 @@ async fn a_directory_that_is_lost_under_way_is_told_and_never_written_into_the_v
     let lost = store.commit(commit("r", 1, vec![Event::RunWaiting])).await;
     let Err(CommitError::Failed(words)) = lost else { panic!("{lost:?}") };
     assert!(words.to_string().contains("was moved or removed while it was in use"), "{words}");
-    // A new file in the old place is another store.
+    // A new file at the old path is another store.
     drop(SqliteStore::open(data.path()).unwrap());
     let lost = store.commit(commit("r2", 0, vec![started("r2")])).await;
     assert!(matches!(lost, Err(CommitError::Failed(_))), "{lost:?}");

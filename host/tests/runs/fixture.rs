@@ -21,7 +21,7 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures")
 }
 
-/// A copy of a fixture, opened.
+/// Opens a copy of a fixture.
 fn opened(name: &str) -> (tempfile::TempDir, Arc<dyn Store>) {
     let data = tempfile::tempdir().unwrap();
     std::fs::copy(folder().join(name), data.path().join("tollgate.db")).unwrap();
@@ -34,8 +34,8 @@ async fn run_of(store: &Arc<dyn Store>, thread: &str) -> RunSummary {
     store.runs(filter).await.unwrap().pop().unwrap()
 }
 
-/// Answers the question of a run until it asks no more: in another version than the
-/// one that was asked about, a tool asks again.
+/// Answers the questions of a run until it asks no more. A tool in another version than the one
+/// that asked asks again.
 async fn decided(host: &Host, run_id: &str, call_id: &str) -> RunEnd {
     for n in 1..4 {
         let (id, target) = (format!("d{n}"), call_id.to_owned());
@@ -102,8 +102,8 @@ async fn what_waits_in_a_store_of_an_earlier_release_is_decided() {
     }
 }
 
-/// How a fixture is made, with the release whose name it gets: see the README beside
-/// the fixtures. It is made once and never again.
+/// Makes a fixture, named after the release; see the README beside the fixtures. Each is made once
+/// and never again.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "makes a fixture"]
 async fn the_fixture_of_this_release_is_made() {

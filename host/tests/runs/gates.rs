@@ -1,4 +1,4 @@
-//! Gates that are waited for, beside those that answer at once.
+//! Tests of gates that take time, next to those that answer at once.
 
 use crate::place::StoreAt;
 use crate::world::toolbox;
@@ -12,7 +12,7 @@ use tollgate::{Agent, Host, RunRequest};
 use tollgate_agent::code::Code;
 use tollgate_agent::run::{CallEnd, Event, RunStatus};
 
-/// A gate that is waited for.
+/// A gate that takes time to answer.
 struct Waits(&'static str, fn(&ProposedCall<'_>) -> Verdict);
 
 #[async_trait]

@@ -1,4 +1,4 @@
-//! How much a store keeps, what is removed from it, and what shows if it is damaged.
+//! Tests of the store's limits, of pruning, and of damage.
 
 use crate::conformance::{appended, changed, commit, started};
 use crate::with_each_store;
@@ -33,7 +33,7 @@ async fn runs(host: &Host) -> usize {
     host.store().runs(RunFilter { limit: 1_000, ..RunFilter::default() }).await.unwrap().len()
 }
 
-/// Fills what one component may record, and what one thread may.
+/// Fills the record limits of one component and of one thread.
 async fn fill(with_limits: impl Fn(StoreLimits) -> Host) {
     let host = with_limits(StoreLimits { thread_record_bytes: 20_000, ..NO_FLOOR });
     let mut calls = 0;
@@ -56,7 +56,7 @@ async fn fill(with_limits: impl Fn(StoreLimits) -> Host) {
         assert!(calls < 900, "the component never reaches its limit");
     }
     assert!(calls > 2);
-    // In a run, the model reads why, and the run goes on.
+    // In a run, the model reads the reason, and the run continues.
     let end =
         host.run(RunRequest::new("default", "Go").on_thread("run")).await.unwrap().wait().await.unwrap();
     assert_eq!((end.status, end.text.as_str()), (Some(RunStatus::Completed), "Done."));
@@ -77,7 +77,7 @@ async fn z8_records_of_one_component_and_of_one_thread_are_bounded_on_disk() {
         host(SqliteStore::open(&folder.path().join(number.to_string())).unwrap().with_limits(limits))
     })
     .await;
-    // Another process counts what this one wrote.
+    // Another process counts the records that this one wrote.
     let limits = StoreLimits { thread_record_bytes: 20_000, ..NO_FLOOR };
     let again = host(SqliteStore::open(&folder.path().join("0")).unwrap().with_limits(limits));
     assert_eq!(code(&again, "echo", "full").await, Some(Code::Overloaded));
@@ -126,7 +126,7 @@ async fn z8_pruning_removes_completed_runs_and_keeps_what_waits_and_every_state(
         old.messages = vec![Message::User(run.clone())];
         store.commit(old).await.unwrap();
     }
-    // This one waits: what changed the thread after it began is needed to carry it on.
+    // This run waits. It needs the later changes of the thread to continue.
     store.commit(commit("waits", 0, vec![started("waits"), Event::RunWaiting])).await.unwrap();
     let before = store.thread("t").await.unwrap();
     let waiting_blocks = prune(folder.path(), 1_000, true).await;
@@ -146,7 +146,7 @@ async fn z8_pruning_removes_completed_runs_and_keeps_what_waits_and_every_state(
     assert!(store.runs(RunFilter::default()).await.unwrap().is_empty());
     let after = store.thread("t").await.unwrap();
     assert_eq!((&after.state, &after.messages), (&before.state, &before.messages));
-    // The changes before the runs that are left are one.
+    // The changes before the remaining runs are merged into one.
     let changes = store.changes("t", 0, 100).await.unwrap();
     assert_eq!(changes.iter().map(|change| change.revision).collect::<Vec<_>>(), [30]);
     let mut folded = tollgate_agent::state::State::default();
@@ -207,7 +207,7 @@ async fn z8_a_run_that_is_left_can_be_replayed_after_pruning() {
         assert_eq!(code(&host, "add", "t").await, None);
     }
     let connection = rusqlite::Connection::open(folder.path().join("tollgate.db")).unwrap();
-    // The second and the last are new.
+    // The second and the last run are new.
     connection.execute("UPDATE runs SET updated_at_ms = 5 WHERE id NOT IN (2, 4)", []).unwrap();
     assert_eq!(prune(folder.path(), 10, false).await.runs, 2);
     let left = host.store().runs(RunFilter::default()).await.unwrap();
@@ -285,7 +285,7 @@ async fn s9_a_store_is_read_without_writing_anything() {
         files.sort();
         files
     };
-    // While another process writes, and after it.
+    // Read during and after writes of another process.
     let reader = ReadOnlyStore::open(folder.path()).unwrap();
     assert_eq!(reader.events("r", 0).await.unwrap().len(), 2);
     drop((store, reader));
@@ -311,7 +311,7 @@ async fn s9_a_link_on_the_way_to_the_store_is_followed() {
     let store = SqliteStore::open(&folder.path().join("real/data")).unwrap();
     assert_eq!(store.events("r", 0).await.unwrap().len(), 1);
     drop(store);
-    // The file itself is no link.
+    // The file itself is not a link.
     let (data, file) = (folder.path().join("real/data"), folder.path().join("real/data/tollgate.db"));
     std::fs::rename(&file, folder.path().join("elsewhere.db")).unwrap();
     std::os::unix::fs::symlink(folder.path().join("elsewhere.db"), &file).unwrap();

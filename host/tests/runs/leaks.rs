@@ -1,5 +1,5 @@
-//! A thousand cancelled runs leave nothing behind, neither of sandboxed tools nor of tools of a
-//! server in a process of its own.
+//! Tests that a thousand cancelled runs leave nothing behind, neither of sandboxed tools nor of
+//! tools of an external server.
 
 use serde_json::json;
 use std::path::PathBuf;
@@ -17,13 +17,13 @@ use tollgate::{
 use tollgate_artifacts::{good, hostile};
 
 const RUNS: usize = 1_000;
-/// As many instances as run at once; one that is lost is missed.
+/// The number of instances that run at once; a leaked one is noticed.
 const SLOTS: u32 = 32;
-/// As many runs as there are at once, most of them with a call of the sandbox; more never
-/// wait, so that a place in the queue that is lost is missed, too.
+/// The number of concurrent runs, most of them with a call of the sandbox. No more calls ever wait,
+/// so that a leaked place in the queue is noticed, too.
 const AT_ONCE: u32 = 64;
 
-/// No call ends because of its time.
+/// No call reaches its timeout.
 const CONFIG: &str = "\
 [limits]
 timeout_ms = 240_000
@@ -33,7 +33,7 @@ args = [\"server.sh\"]
 start_timeout_ms = 60_000
 ";
 
-/// A server whose calls are noted and never answered, save those that say what to do.
+/// A server that records its calls and never answers, except those that contain instructions.
 const SERVER: &str = r#"while read -r line; do
 id=$(printf '%s' "$line" | sed -n 's/.*"id":\([0-9]*\).*/\1/p')
 say() { printf '{"jsonrpc":"2.0","id":%s,%s}\n' "$id" "$1"; }
@@ -83,7 +83,7 @@ impl Used {
 }
 
 /// A host whose runs call a tool that sleeps, one that computes, or one of a server, all of them
-/// forever, in a sandbox that is full before half of them run.
+/// forever. The sandbox is full before half of them run.
 struct World {
     dir: TempDir,
     sandbox: Sandbox,
@@ -121,7 +121,7 @@ impl World {
 
     fn held(&self) -> Held {
         let entries = |dir: &str| std::fs::read_dir(dir).unwrap().count();
-        // A thread may end while they are looked at.
+        // A thread may end during the listing.
         let threads = std::fs::read_dir("/proc/self/task").unwrap();
         let children = threads.map(|thread| {
             let file = thread.map_or_else(|_| PathBuf::new(), |thread| thread.path().join("children"));
@@ -135,7 +135,8 @@ impl World {
         }
     }
 
-    /// The same, once it changes no more: a task ends a moment after its result is there.
+    /// Returns the same resources once they stop changing, because a task ends a moment after its
+    /// result.
     async fn held_at_rest(&self) -> Held {
         let (mut held, mut looks_alike) = (self.held(), 0);
         for _ in 0..2_000 {
@@ -181,7 +182,7 @@ impl World {
         }
     }
 
-    /// Whether the server succeeds with a call that says what to do.
+    /// Returns whether the server succeeds with a call that contains an instruction.
     async fn server_does(&self, what: &str) -> bool {
         let request = CallRequest::new("other__waits", json!({what: true}).to_string());
         self.host.call(request).await.unwrap().result().is_some_and(|result| result.is_success())

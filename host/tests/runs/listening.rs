@@ -1,4 +1,4 @@
-//! Clients that leave and come back, and subscribers of all runs.
+//! Tests of clients that disconnect and reconnect, and of subscribers to all runs.
 
 use crate::place::StoreAt;
 use crate::world::{host, host_with, toolbox};
@@ -18,7 +18,7 @@ fn slow() -> Vec<ScriptedTurn> {
     vec![ScriptedTurn::calls([("slow", json!({}))]), ScriptedTurn::text("done")]
 }
 
-/// Reads until a call has started, and says the last number.
+/// Reads until a call has started, and returns the last event number.
 async fn until_a_call_started(events: &mut EventStream) -> u64 {
     let mut others = Vec::new();
     while let Some(told) = events.next().await {
@@ -236,7 +236,7 @@ async fn x1_a_thousand_cancelled_runs_leave_no_task_and_no_file_behind() {
         if n % 2 == 0 {
             handle.cancel();
             cancelled.push(handle);
-        } // The others are left by their only client.
+        } // The only client of the others disconnects.
     }
     for handle in cancelled {
         handle.wait().await.unwrap();
@@ -249,7 +249,7 @@ async fn x1_a_thousand_cancelled_runs_leave_no_task_and_no_file_behind() {
     assert!(files() <= files_before + 8, "{} of {files_before} files were open before", files());
 }
 
-/// A plugin whose tool writes 41 to `basics.total` and `sesame` to `basics.city`.
+/// Creates a plugin whose tool writes 41 to `basics.total` and `sesame` to `basics.city`.
 fn quiet() -> NativePlugin {
     let key =
         |key: &str| StateAccess { key: format!("basics.{key}"), read: false, write: true, defines: None };

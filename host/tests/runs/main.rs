@@ -1,4 +1,4 @@
-//! Whole runs through the host: native tools, a recorded model, real stores.
+//! Tests of whole runs through the host: native tools, a recorded model, real stores.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
 mod audit;
@@ -31,7 +31,7 @@ mod threads;
 mod watched;
 mod world;
 
-/// Runs each test body once for each kind of store; a further kind is one more line.
+/// Runs each test body once for each kind of store. Another kind is one more line.
 macro_rules! with_each_store {
     ($($(#[$attribute:meta])* async fn $name:ident($store:ident: StoreAt) $body:block)*) => {
         $(

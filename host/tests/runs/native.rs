@@ -1,4 +1,4 @@
-//! Tools of the embedding program: closures, and names that are taken.
+//! Tests of tools of the embedding program: closures, and names that are taken.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -211,7 +211,7 @@ async fn x1_after_the_grace_a_native_call_that_goes_on_is_dropped() {
     assert_eq!(dropped.load(Relaxed), 1);
 }
 
-/// Wants an even number, and counts how often it runs.
+/// Requires an even number, and counts how often it runs.
 struct Even {
     ran: Arc<AtomicU32>,
 }
@@ -260,7 +260,7 @@ fn r1_a_tool_whose_name_is_taken_is_refused_with_the_names_of_both() {
     let scout = || Agent::new("scout", ScriptedModel::new(Vec::new()));
     for (builder, one, other) in [
         (Host::builder().tool(tool("first", "read")).tool(tool("second", "Read")), "\"first\"", "\"second\""),
-        (Host::builder().tool(tool("same", "one")).tool(tool("same", "two")), "\"same\"", "both bring"),
+        (Host::builder().tool(tool("same", "one")).tool(tool("same", "two")), "\"same\"", "both define"),
         (
             Host::builder().tool(tool("mine", "ask_scout")).agent(scout().offered_as("ask_scout")),
             "plugin mine",

@@ -1,4 +1,4 @@
-//! A recorded model that keeps what it is asked, which is what a provider would be sent.
+//! A recorded model that keeps its requests, as a provider would receive them.
 
 use async_trait::async_trait;
 use std::sync::{Arc, Mutex};
@@ -6,7 +6,7 @@ use tollgate::models::{DeltaSink, ModelFault};
 use tollgate::{Model, ScriptedModel, ScriptedTurn};
 use tollgate_agent::message::{ModelReply, ModelRequest};
 
-/// Clones have the same ears.
+/// The model. Clones share the kept requests.
 #[derive(Clone)]
 pub(crate) struct Overheard {
     model: Arc<ScriptedModel>,
@@ -18,7 +18,7 @@ impl Overheard {
         Self { model: Arc::new(ScriptedModel::new(turns)), requests: Arc::default() }
     }
 
-    /// Everything that it was asked so far.
+    /// Returns all requests so far.
     pub(crate) fn requests(&self) -> Vec<ModelRequest> {
         self.requests.lock().unwrap().clone()
     }

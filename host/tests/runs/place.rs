@@ -1,6 +1,5 @@
-//! Where the stores of these tests are. A further kind of store joins all tests by
-//! an implementation of [`Place`] here, a constructor beside the others, and a line
-//! in `with_each_store!`.
+//! The stores of these tests. To add a kind of store to all tests, add an implementation of
+//! [`Place`] here, a constructor, and a line in `with_each_store!`.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -9,15 +8,15 @@ use tollgate::store::{MemoryStore, SqliteStore, Store};
 
 /// The test's interface to one kind of store.
 pub(crate) trait Place: Send + Sync {
-    /// The store; where it outlives its process, another one on the same data each
-    /// time, as another process has.
+    /// Opens the store. Each call opens a durable store anew on the same data, as another process
+    /// would.
     fn open(&self) -> Arc<dyn Store>;
 
-    /// Whether it outlives its process.
+    /// Returns whether the store outlives its process.
     fn is_durable(&self) -> bool;
 }
 
-/// Where a store is, so that it can be opened a second time.
+/// The location of a store, so that it can be opened a second time.
 pub(crate) struct StoreAt(Box<dyn Place>);
 
 impl StoreAt {
@@ -59,7 +58,7 @@ impl Place for TempDir {
     }
 }
 
-/// The store in a data directory.
+/// Opens the store in a data directory.
 pub(crate) fn sqlite(directory: &Path) -> Arc<dyn Store> {
     Arc::new(SqliteStore::open(directory).unwrap())
 }

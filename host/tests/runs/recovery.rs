@@ -21,7 +21,7 @@ use tollgate_agent::code::Code;
 use tollgate_agent::descriptor::ExecutionPolicy;
 use tollgate_agent::run::{Event, RunStatus};
 
-/// Fails from the write of this number on; 0 for never.
+/// Fails from the write with this number on; 0 means never.
 #[derive(Default)]
 struct FailsFrom(AtomicU64);
 
@@ -162,7 +162,7 @@ with_each_store! {
     }
 }
 
-/// Each host stands for a process of its own.
+/// Each host stands for a separate process.
 #[tokio::test(flavor = "multi_thread")]
 async fn a8_all_that_queue_for_a_thread_have_their_turn() {
     const PROCESSES: usize = 6;

@@ -1,4 +1,4 @@
-//! Whole runs, read again from each store.
+//! Tests of whole runs that are replayed from each store.
 
 use crate::with_each_store;
 use crate::world::host;

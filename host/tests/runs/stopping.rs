@@ -1,4 +1,4 @@
-//! The causes that end a run, and the results that it keeps.
+//! Tests of the causes that end a run, and of the results that it keeps.
 
 use crate::place::StoreAt;
 use crate::world::{host, toolbox};
@@ -27,7 +27,7 @@ async fn ended(limits: RunLimits, turns: Vec<ScriptedTurn>) -> (RunEnd, Host) {
     (host.run(request).await.unwrap().wait().await.unwrap(), host)
 }
 
-/// Fails unless each call of the conversation has one answer, right behind its turn.
+/// Checks that each call of the conversation has one answer, right after its turn.
 async fn assert_valid(host: &Host) {
     let mut open: Vec<String> = Vec::new();
     for message in host.store().thread("t").await.unwrap().messages.iter() {
@@ -103,7 +103,7 @@ async fn a3_a_reply_that_its_length_cut_off_is_one_answer_in_the_end() {
     );
 }
 
-/// Answers the second time that it is asked.
+/// Creates a model that answers the second request.
 fn broken_once() -> Retrying<ScriptedModel> {
     let fault = ModelFault::transient("the stream broke", None);
     let turns = vec![ScriptedTurn::fault(fault).with_text("This is voi"), ScriptedTurn::text("This is it.")];
@@ -179,7 +179,7 @@ async fn x1_t4_a_run_is_cancelled_between_two_attempts_and_no_other_begins() {
             break;
         }
     }
-    // The next attempt begins half a second after the first; to cancel takes less.
+    // The next attempt begins half a second after the first; cancelling takes less.
     run.cancel();
     let end = run.wait().await.unwrap();
     assert!(matches!(end.status, Some(RunStatus::Cancelled { .. })), "{:?}", end.status);

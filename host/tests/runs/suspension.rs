@@ -1,4 +1,4 @@
-//! Calls that wait for a person, across hosts.
+//! Tests of calls that wait for a person, across hosts.
 
 use crate::with_each_store;
 use crate::world::host;

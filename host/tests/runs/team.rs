@@ -1,4 +1,4 @@
-//! Agents that are tools, agents that are made of others, and the host's own tools.
+//! Tests of agents that are tools, of composed agents, and of the host's own tools.
 
 use crate::children::{agent, builder, calling, data, message, run};
 use crate::place::StoreAt;

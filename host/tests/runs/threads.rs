@@ -1,5 +1,5 @@
-//! Threads: whose turn it is, what is kept when keys change, and what becomes of a
-//! run whose store failed.
+//! Tests of threads: the order of their runs, values that remain when keys change, and runs whose
+//! store failed.
 
 use crate::place::sqlite;
 use crate::watched::{Watch, Watched};
@@ -29,7 +29,7 @@ fn queued(prompt: &str) -> RunRequest {
     RunRequest { busy: Busy::Queue, ..say(prompt) }
 }
 
-/// Never ends the first time, and says then what it sees of `basics.total`.
+/// Never ends the first time. The second time, it returns the value of `basics.total` that it sees.
 struct Recall;
 
 #[async_trait]

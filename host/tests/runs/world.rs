@@ -1,4 +1,4 @@
-//! The world of these tests: a few native tools, and a host that has them.
+//! The setup of these tests: a few native tools, and a host that has them.
 
 use crate::place::StoreAt;
 use async_trait::async_trait;
@@ -37,7 +37,7 @@ impl NativeTool for Simple {
     }
 }
 
-/// A tool of this name, which answers with its arguments.
+/// Returns a tool with this name, which answers with its arguments.
 pub(crate) fn named(name: &str) -> impl NativeTool + 'static {
     tool(name, true, |call| ToolResult::success(call.arguments().clone()).into())
 }
@@ -61,7 +61,7 @@ fn writes(key: &str, update: Value) -> Vec<Mutation> {
     vec![Mutation { key: format!("basics.{key}"), update }]
 }
 
-/// Asks a person first; the answer is what it returns then.
+/// Asks a person first, and then returns the answer.
 fn asks(call: &ToolCall<'_>) -> ToolOutput {
     if let Some(resume) = call.attempt().resume {
         return ToolResult::success(json!({"decided": resume.value, "why": resume.reason})).into();
@@ -78,7 +78,8 @@ fn asks(call: &ToolCall<'_>) -> ToolOutput {
     ToolOutput { result: ToolResult::suspended_with(ticket).into(), mutations, actions: Vec::new() }
 }
 
-/// `echo`, `add`, `step`, `set_city`, `city`, `ask`, `ask_slowly`, `checked`, `slow`.
+/// Returns a toolbox with `echo`, `add`, `step`, `set_city`, `city`, `ask`, `ask_slowly`, `checked`
+/// and `slow`.
 pub(crate) fn toolbox() -> Toolbox {
     let slow = Simple {
         pause: Duration::from_secs(30),
@@ -121,12 +122,12 @@ pub(crate) fn toolbox() -> Toolbox {
     toolbox
 }
 
-/// A host with the agent `default`, which plays these turns.
+/// Creates a host with the agent `default`, which plays these turns.
 pub(crate) fn host(store: &StoreAt, turns: Vec<ScriptedTurn>) -> Host {
     host_on(store.open(), turns)
 }
 
-/// The same, with more in it.
+/// Creates such a host with further parts.
 pub(crate) fn host_with(
     store: &StoreAt,
     turns: Vec<ScriptedTurn>,
@@ -136,7 +137,7 @@ pub(crate) fn host_with(
     more(Host::builder().toolbox(toolbox()).agent(agent).store(store.open())).build().unwrap()
 }
 
-/// The same, on this very store.
+/// Creates such a host on this store.
 pub(crate) fn host_on(store: Arc<dyn Store>, turns: Vec<ScriptedTurn>) -> Host {
     let agent = Agent::new("default", Arc::new(ScriptedModel::new(turns))).with_tools(["*"]);
     Host::builder().toolbox(toolbox()).agent(agent).store(store).build().unwrap()

@@ -12,19 +12,19 @@ use tollgate_agent::state::StateChange;
 
 /// A watcher of writes. The first write has the number 1.
 pub(crate) trait Watch: Send + Sync {
-    /// Before a write; an error takes its place.
+    /// Called before a write. An error replaces the write.
     fn before(&self, _write: u64) -> Result<(), StoreError> {
         Ok(())
     }
 
-    /// After a write that was made or failed.
+    /// Called after a write that succeeded or failed.
     fn after(&self, _write: u64) {}
 }
 
-/// No watcher: only the number of writes is counted.
+/// A watcher that does nothing, for counting writes alone.
 impl Watch for () {}
 
-/// A store all of whose writes are numbered and watched.
+/// A store that numbers all writes and reports them to a watcher.
 pub(crate) struct Watched<W> {
     store: Arc<dyn Store>,
     pub(crate) watch: W,
@@ -46,7 +46,7 @@ impl<W: Watch> Watched<W> {
 }
 
 impl<W> Watched<W> {
-    /// How many writes there were.
+    /// Returns the number of writes.
     pub(crate) fn writes(&self) -> u64 {
         self.writes.load(Ordering::Relaxed)
     }

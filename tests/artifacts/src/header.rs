@@ -56,7 +56,7 @@ impl Header {
             } else if directives.is_empty() {
                 prose.push(line.trim());
             } else if !line.trim().is_empty() {
-                return Err(format!("`;;{line}` is no directive, and prose comes first"));
+                return Err(format!("`;;{line}` is not a directive, and prose comes first"));
             }
         }
         let mut header = Header { attack: prose.join(" ").trim().to_owned(), ..Header::default() };
@@ -95,7 +95,7 @@ impl Header {
             "kind" if value == "gate" => self.is_gate = true,
             "form" => self.form = Some(value.to_owned()),
             "more-instances" => {
-                self.more_instances = value.parse().map_err(|_| format!("`{value}` is no count"))?;
+                self.more_instances = value.parse().map_err(|_| format!("`{value}` is not a count"))?;
             }
             _ => return Err(format!("there is no directive `{key}`")),
         }

@@ -90,7 +90,7 @@ impl<'a> Image<'a> {
     }
 
     fn store_record(&mut self, fields: &[(&str, &Type)], value: &Value, at: usize) -> Result<()> {
-        let given = value.as_object().with_context(|| format!("{value} is no record"))?;
+        let given = value.as_object().with_context(|| format!("{value} is not a record"))?;
         if let Some(stranger) = given.keys().find(|key| fields.iter().all(|(name, _)| name != key)) {
             bail!("there is no field `{stranger}`");
         }
@@ -132,7 +132,7 @@ impl<'a> Image<'a> {
         let (elements, times) = match (value, repeat(value)) {
             (_, Some((element, times))) => (std::slice::from_ref(element), times),
             (Value::Array(elements), None) => (elements.as_slice(), 1),
-            _ => bail!("{value} is no list"),
+            _ => bail!("{value} is not a list"),
         };
         let size = self.size(element);
         let first = self.room(size * elements.len() * times, self.align(element));
@@ -181,7 +181,7 @@ impl<'a> Image<'a> {
 }
 
 fn whole(value: &Value) -> Result<u64> {
-    value.as_u64().with_context(|| format!("{value} is no whole number"))
+    value.as_u64().with_context(|| format!("{value} is not a whole number"))
 }
 
 fn string(value: &Value) -> Result<String> {

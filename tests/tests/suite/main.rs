@@ -1,4 +1,4 @@
-//! The whole of Tollgate, from the outside.
+//! Tests of the whole of Tollgate, from the outside.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs, unreachable_pub)]
 
 mod covered;

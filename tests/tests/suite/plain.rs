@@ -147,7 +147,7 @@ fn l9_an_integer_that_no_float_is_exactly_is_refused() {
     let ended = call(&rig, half.clone(), &json!({"of": 9_007_199_254_740_993_u64}));
     let fault = ended.result.unwrap_err();
     assert_eq!(fault.code, Code::InvalidArguments);
-    assert!(fault.message.contains("/of: this is no f64"), "{}", fault.message);
+    assert!(fault.message.contains("/of: this is not a value of type f64"), "{}", fault.message);
     let returned = result(call(&rig, half, &json!({"of": 9_007_199_254_740_992_u64})));
     assert_eq!(returned, ToolResult::success(4_503_599_627_370_496.0));
 }

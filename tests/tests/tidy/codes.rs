@@ -1,4 +1,4 @@
-//! Every code of a call is explained in docs/codes.md.
+//! Checks that docs/codes.md explains every code of a call.
 
 use std::collections::BTreeMap;
 use tollgate_agent::code::Code;
@@ -30,7 +30,7 @@ fn a_section_gives_meaning_reason_and_fix() {
     }
 }
 
-/// The sections of the page, by the code in their heading.
+/// Returns the sections of the page, by the code in their heading.
 fn pages() -> BTreeMap<String, String> {
     let text = std::fs::read_to_string(root().join("docs/codes.md")).expect("docs/codes.md is there");
     text.split("\n### `")

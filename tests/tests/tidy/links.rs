@@ -1,8 +1,8 @@
-//! Links between documents lead somewhere, and the book in `docs/` is complete.
+//! Checks that links between documents lead somewhere, and that the book in `docs/` is complete.
 
 use crate::{TextFile, assert_none, root, text_files};
 
-/// The addresses under which the repository's own files are linked to from the book.
+/// The URLs under which the book links to the repository's own files.
 const REPOSITORY: [&str; 2] =
     ["https://github.com/tollgate/tollgate/blob/main/", "https://github.com/tollgate/tollgate/tree/main/"];
 
@@ -54,7 +54,7 @@ fn links_of_the_book_stay_in_the_book() {
     assert!(pages.len() > 10, "only {} pages were found", pages.len());
 }
 
-/// The path of a link's target, relative to the root, and its anchor. `None` if it leaves
+/// Returns the path of a link's target, relative to the root, and its anchor. `None` if it leaves
 /// the repository.
 fn resolve(document: &TextFile, target: &str) -> Option<(String, String)> {
     let (address, anchor) = target.split_once('#').unwrap_or((target, ""));
@@ -68,7 +68,7 @@ fn resolve(document: &TextFile, target: &str) -> Option<(String, String)> {
     Some((path, anchor.to_owned()))
 }
 
-/// The targets of `[text](target)` outside of code blocks.
+/// Returns the targets of `[text](target)` outside of code blocks.
 fn targets(text: &str) -> impl Iterator<Item = &str> {
     let prose = text.split("```").step_by(2);
     prose.flat_map(|prose| {
@@ -76,7 +76,7 @@ fn targets(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// The texts that a page includes with `{{#include path}}` or `{{#include path:anchor}}`.
+/// Returns the texts that a page includes with `{{#include path}}` or `{{#include path:anchor}}`.
 fn includes(page: &str) -> Vec<String> {
     let named = page.split("{{#include ").skip(1).filter_map(|after| after.split_once("}}"));
     named
@@ -93,13 +93,13 @@ fn includes(page: &str) -> Vec<String> {
         .collect()
 }
 
-/// The part of a text between an anchor's two comments.
+/// Returns the part of a text between an anchor's two comments.
 fn section<'a>(text: &'a str, anchor: &str) -> Option<&'a str> {
     let (_, after) = text.split_once(&format!("<!-- ANCHOR: {anchor} -->"))?;
     Some(after.split_once(&format!("<!-- ANCHOR_END: {anchor} -->"))?.0)
 }
 
-/// The anchors of all headings.
+/// Returns the anchors of all headings.
 fn headings(text: &str) -> impl Iterator<Item = String> {
     text.lines().filter(|line| line.starts_with('#')).map(|line| {
         let kept = |c: &char| c.is_alphanumeric() || [' ', '-', '_'].contains(c);

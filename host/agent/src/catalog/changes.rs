@@ -18,8 +18,8 @@ impl Catalog {
         let mut added = Vec::with_capacity(prepared.tools.len());
         let claimed = self.claim(owner, prepared, grants, &mut added);
         if claimed.is_err() {
-            // The catalog is changed in place, because copying it for each owner would make
-            // a start with many components take the square of their number.
+            // The catalog is changed in place. Copying it for each owner would make the cost of a
+            // start quadratic in the number of components.
             self.forget(&owner.id, added);
         }
         claimed

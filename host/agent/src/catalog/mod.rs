@@ -38,8 +38,7 @@ pub struct Owner {
     pub kind: OwnerKind,
     /// Its origin, for people: a file name, a plugin's id, a server's name.
     pub origin: String,
-    /// The version, such as a component's digest. A call keeps to the version on which
-    /// it began.
+    /// The version, such as a component's digest. A call keeps the version with which it started.
     pub version: SmolStr,
 }
 
@@ -71,7 +70,7 @@ pub struct ActionGrants {
     pub filter_tools: bool,
 }
 
-/// The grants of an owner of tools that matter to the catalog.
+/// The grants of a tools' owner that the catalog enforces.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CatalogGrants {
     /// Other owners' state keys that it may read.

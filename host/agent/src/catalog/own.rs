@@ -42,7 +42,7 @@ impl Catalog {
 }
 
 impl ActionGrants {
-    /// The granted actions, as configuration spells them.
+    /// Returns the granted actions, as configuration spells them.
     pub fn names(&self) -> impl Iterator<Item = &'static str> {
         let named = [
             ("transfer", self.transfer),

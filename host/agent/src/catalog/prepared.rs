@@ -73,7 +73,7 @@ impl Prepared {
     }
 }
 
-/// Whether a key belongs to the component of this id.
+/// Returns whether a key belongs to the component with this id.
 pub(super) fn is_own(id: &str, key: &str) -> bool {
     key.split_once('.').is_some_and(|(owner, _)| owner == id)
 }
@@ -104,7 +104,7 @@ mod tests {
     use crate::schema::{MAX_PATTERN_BYTES, MAX_PATTERNS};
     use serde_json::{Value, json};
 
-    /// A tool whose schema has this many patterns, each close to the largest allowed size.
+    /// Returns a tool whose schema has this many patterns, each close to the largest allowed size.
     fn tool(name: &str, patterns: usize) -> ToolDescriptor {
         let patterns: Value = (0..patterns)
             .map(|n| (format!("p{n}"), json!({"pattern": format!("[a-z]{{3000}}{name}{n}")})))

@@ -1,6 +1,6 @@
-//! Names that configured servers have, connected or not: the server's own name, as an id,
-//! all names of tools that begin with `SERVER__`, and all ids of tools that begin with
-//! `SERVER--`. No other owner may use them, in any spelling that looks alike.
+//! Reserves names for configured servers, connected or not: the server's own name as an id, all
+//! tool names that begin with `SERVER__`, and all tool ids that begin with `SERVER--`. No other
+//! owner may use them, in any spelling that looks alike.
 
 use super::{Catalog, Owner, OwnerKind};
 use crate::descriptor::{DescriptorError, ToolDescriptor};
@@ -49,7 +49,7 @@ impl Catalog {
         Ok(())
     }
 
-    /// The servers that are not this owner.
+    /// Returns the servers other than this owner.
     fn servers_of_others<'a>(&'a self, owner: &'a Owner) -> impl Iterator<Item = &'a str> {
         let is_other = |server: &&String| owner.kind != OwnerKind::Mcp || owner.id != server.as_str();
         self.servers.iter().filter(is_other).map(String::as_str)

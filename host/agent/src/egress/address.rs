@@ -34,7 +34,7 @@ const UNICAST_V6: (Ipv6Addr, u8) = (Ipv6Addr::new(0x2000, 0, 0, 0, 0, 0, 0, 0), 
 const NOT_GLOBAL_V6: &[(Ipv6Addr, u8, &str)] = &[
     (Ipv6Addr::new(0x2001, 0, 0, 0, 0, 0, 0, 0), 23, "reserved for protocols"),
     (Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 0), 32, "for documentation"),
-    (Ipv6Addr::new(0x2002, 0, 0, 0, 0, 0, 0, 0), 16, "6to4, which leads to an IPv4 address"),
+    (Ipv6Addr::new(0x2002, 0, 0, 0, 0, 0, 0, 0), 16, "6to4, which maps to an IPv4 address"),
     (Ipv6Addr::new(0x3fff, 0, 0, 0, 0, 0, 0, 0), 20, "for documentation"),
 ];
 
@@ -50,7 +50,7 @@ pub fn not_global(address: IpAddr) -> Option<&'static str> {
             .map(|(_, _, what)| *what),
         IpAddr::V6(v6) if v6.is_loopback() => Some("this machine"),
         IpAddr::V6(_) if !within(UNICAST_V6.0.into(), UNICAST_V6.1) => {
-            Some("not of the internet (local, multicast, or standing for an IPv4 address)")
+            Some("not an internet address (local, multicast, or mapped to IPv4)")
         }
         IpAddr::V6(_) => NOT_GLOBAL_V6
             .iter()
@@ -107,9 +107,7 @@ impl FromStr for AddressRange {
         let (network, bits) =
             text.split_once('/').map_or((text, None), |(network, bits)| (network, Some(bits)));
         let network: IpAddr = network.parse().map_err(|_| {
-            Unfit(format!(
-                "\"{shown}\" is no range of addresses; write one such as \"10.0.0.0/8\" or \"::1\""
-            ))
+            Unfit(format!("\"{shown}\" is not an address range; write one such as \"10.0.0.0/8\" or \"::1\""))
         })?;
         let most = if network.is_ipv4() { 32 } else { 128 };
         let bits = match bits {
@@ -120,14 +118,16 @@ impl FromStr for AddressRange {
                 .filter(|bits| *bits <= most && !text.ends_with(|c: char| !c.is_ascii_digit()))
                 .ok_or_else(|| {
                     Unfit(format!(
-                        "\"{shown}\" ends in no number of bits; write 0 to {most} behind the slash"
+                        "\"{shown}\" has no valid prefix length; write 0 to {most} after the slash"
                     ))
                 })?,
         };
         let range = Self { network, bits };
         let start = range.start();
         if start != network {
-            return Err(Unfit(format!("\"{shown}\" begins within its range; write \"{start}/{bits}\"")));
+            return Err(Unfit(format!(
+                "\"{shown}\" is not the first address of its range; write \"{start}/{bits}\""
+            )));
         }
         Ok(range)
     }

@@ -32,7 +32,7 @@ impl Host {
         let shown = clean(text, 100);
         if let Some(inner) = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
             let address: Ipv6Addr = inner.parse().map_err(|_| {
-                Unfit(format!("\"{shown}\" is no address of IPv6; write one such as [2001:db8::1]"))
+                Unfit(format!("\"{shown}\" is not an IPv6 address; write one such as [2001:db8::1]"))
             })?;
             return Ok(Host::Address(address.into()));
         }
@@ -42,13 +42,13 @@ impl Host {
         let name = text.strip_suffix('.').unwrap_or(text);
         if name.is_empty() || name.len() > MAX_NAME_BYTES || !name.split('.').all(is_label) {
             return Err(Unfit(format!(
-                "\"{shown}\" is no name of a host; it is made of letters, digits and hyphens \
-                 (a name in another script is written in its xn-- form)"
+                "\"{shown}\" is not a host name; use letters, digits and hyphens \
+                 (write names in other scripts in their xn-- form)"
             )));
         }
         if name.rsplit('.').next().is_some_and(looks_like_a_number) {
             return Err(Unfit(format!(
-                "\"{shown}\" ends in a number and is no address in its usual form; write one such as 192.0.2.1"
+                "\"{shown}\" ends in a number but is not a canonical address; write one such as 192.0.2.1"
             )));
         }
         Ok(Host::Name(name.to_ascii_lowercase()))

@@ -114,11 +114,11 @@ impl FromStr for HttpPattern {
             )));
         };
         let scheme = Scheme::parse(scheme).ok_or_else(|| {
-            Unfit(format!("\"{shown}\" begins with another scheme than https or http; write https://"))
+            Unfit(format!("\"{shown}\" has a scheme other than https or http; write https://"))
         })?;
         if let Some(at) = rest.find(['?', '#']) {
             return Err(Unfit(format!(
-                "\"{shown}\" goes on behind the path, which is not compared; write \"{}://{}\"",
+                "\"{shown}\" has a query or fragment, which is not compared; write \"{}://{}\"",
                 scheme.as_str(),
                 clean(&rest[..at], 100)
             )));
@@ -153,7 +153,7 @@ fn read_host(authority: &str, scheme: Scheme, shown: &str) -> Result<(HostPatter
     let named = below.unwrap_or(authority);
     if named.contains('*') {
         return Err(Unfit(format!(
-            "\"{shown}\" has a * where none can stand; it stands for the whole host, or before it as in *.example.com"
+            "\"{shown}\" has a misplaced *; use it for the whole host, or in front as in *.example.com"
         )));
     }
     let (host, port) = host_and_port(named, scheme.default_port())?;
@@ -161,7 +161,7 @@ fn read_host(authority: &str, scheme: Scheme, shown: &str) -> Result<(HostPatter
         (None, host) => Ok((HostPattern::This(host), Some(port))),
         (Some(_), Host::Name(name)) if name.contains('.') => Ok((HostPattern::Below(name), Some(port))),
         (Some(_), _) => Err(Unfit(format!(
-            "\"{shown}\" would let requests through to half of the internet; name the domain, as in *.example.com"
+            "\"{shown}\" would permit requests to a whole top-level domain; name a domain, as in *.example.com"
         ))),
     }
 }
@@ -169,13 +169,13 @@ fn read_host(authority: &str, scheme: Scheme, shown: &str) -> Result<(HostPatter
 fn read_path(path: &str, shown: &str) -> Result<String, Unfit> {
     if path.contains('*') {
         return Err(Unfit(format!(
-            "\"{shown}\" has a * in its path; a path holds all that begins with it, so leave the * out"
+            "\"{shown}\" has a * in its path; a path already matches everything below it, so remove the *"
         )));
     }
     let is_plain = |b: u8| b.is_ascii_alphanumeric() || b"/-._~!$&()+,;=:@%".contains(&b);
     if climbs(path) || !path.bytes().all(is_plain) {
         return Err(Unfit(format!(
-            "\"{shown}\" has a path that is not in its usual form; leave . and .. out, and write other characters as %.."
+            "\"{shown}\" has a path that is not canonical; remove . and .., and percent-encode other characters"
         )));
     }
     Ok(if path.is_empty() { "/".to_owned() } else { path.to_owned() })
@@ -318,16 +318,16 @@ mod tests {
             ("ftp://a.example/", "write https://"),
             ("https://a.example/x?key=1", "write \"https://a.example/x\""),
             ("get https://a.example/", "GET, POST or another in capitals"),
-            ("CONNECT https://a.example/", "CONNECT and TRACE are not"),
+            ("CONNECT https://a.example/", "not CONNECT or TRACE"),
             ("https://user:pw@a.example/", "[secrets.NAME]"),
             ("https://a.*.example/", "*.example.com"),
-            ("https://*.com/", "half of the internet"),
-            ("https://a.example/v1/*", "leave the * out"),
-            ("https://a.example/v1/../x", "leave . and .. out"),
-            ("https://a.example/it's", "other characters as %.."),
-            ("https://0177.0.0.1/", "its usual form"),
+            ("https://*.com/", "top-level domain"),
+            ("https://a.example/v1/*", "remove the *"),
+            ("https://a.example/v1/../x", "remove . and .."),
+            ("https://a.example/it's", "percent-encode other"),
+            ("https://0177.0.0.1/", "a canonical address"),
             ("https://a.example:0/", "1 to 65535"),
-            ("https:///x", "no name of a host"),
+            ("https:///x", "not a host name"),
         ] {
             let why = text.parse::<HttpPattern>().unwrap_err().to_string();
             assert!(why.contains(words), "{text}: {why}");

@@ -77,7 +77,7 @@ impl Target {
     /// opens a tunnel.
     pub fn parse(method: &str, scheme: &str, authority: &str, path_and_query: &str) -> Result<Self, Unfit> {
         let scheme = Scheme::parse(scheme).ok_or_else(|| {
-            Unfit(format!("the scheme \"{}\" is not served; use https or http", clean(scheme, 40)))
+            Unfit(format!("the scheme \"{}\" is not supported; use https or http", clean(scheme, 40)))
         })?;
         check_method(method)?;
         let (host, port) = host_and_port(authority, scheme.default_port())?;
@@ -166,7 +166,7 @@ pub(super) fn host_and_port(authority: &str, default_port: u16) -> Result<(Host,
     let shown = clean(authority, 100);
     if authority.contains('@') {
         return Err(Unfit(format!(
-            "\"{shown}\" carries credentials before the host; leave them out (a secret is bound in [secrets.NAME])"
+            "\"{shown}\" has credentials before the host; remove them (a secret is bound in [secrets.NAME])"
         )));
     }
     // The last colon, unless it is part of an address in brackets.
@@ -180,7 +180,9 @@ pub(super) fn host_and_port(authority: &str, default_port: u16) -> Result<(Host,
             .filter(|port| port.bytes().all(|b| b.is_ascii_digit()))
             .and_then(|port| port.parse().ok())
             .filter(|port| *port != 0)
-            .ok_or_else(|| Unfit(format!("\"{shown}\" has no port behind its colon; write 1 to 65535")))?,
+            .ok_or_else(|| {
+                Unfit(format!("\"{shown}\" has no valid port after its colon; write 1 to 65535"))
+            })?,
     };
     Ok((Host::parse(host)?, port))
 }
@@ -194,7 +196,7 @@ pub(super) fn check_method(method: &str) -> Result<(), Unfit> {
         return Ok(());
     }
     Err(Unfit(format!(
-        "\"{}\" is no method that is served; write GET, POST or another in capitals (CONNECT and TRACE are not)",
+        "\"{}\" is not a supported method; write GET, POST or another in capitals (not CONNECT or TRACE)",
         clean(method, 40)
     )))
 }
@@ -208,12 +210,10 @@ fn check_path(path: &str, whole_bytes: usize) -> Result<(), Unfit> {
         return Err(Unfit(format!("the path \"{shown}\" does not begin with /")));
     }
     if path.bytes().any(|b| b <= b' ' || b == 0x7f || b == b'#') {
-        return Err(Unfit(format!("the path \"{shown}\" holds what must be written as %..")));
+        return Err(Unfit(format!("the path \"{shown}\" contains characters that must be percent-encoded")));
     }
     if climbs(path) {
-        return Err(Unfit(format!(
-            "the path \"{shown}\" has . or .. among its parts; write the path that is meant"
-        )));
+        return Err(Unfit(format!("the path \"{shown}\" has . or .. segments; write the resulting path")));
     }
     Ok(())
 }

@@ -6,7 +6,7 @@ use crate::state::{Access, key};
 use crate::text::clean;
 use serde::{Deserialize, Serialize};
 
-/// The most state keys that a gate is shown.
+/// The most state keys that a gate may read.
 pub const MAX_GATE_READS: usize = 64;
 /// The longest description of a gate, in bytes; a longer one is cut.
 pub const MAX_GATE_DESCRIPTION_BYTES: usize = 4 * 1024;
@@ -16,13 +16,13 @@ pub const MAX_GATE_DESCRIPTION_BYTES: usize = 4 * 1024;
 pub struct GateDescriptor {
     /// `[a-z][a-z0-9-]{0,63}`, and not one of the host's own ids.
     pub id: String,
-    /// The calls that it holds back, in words for people.
+    /// The calls that it holds back, described for people.
     pub description: String,
-    /// The state keys that it is shown.
+    /// The state keys that it reads.
     pub reads: Vec<String>,
 }
 
-/// Why a gate's description of itself is refused.
+/// The reason why a gate's description of itself is rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct GateDescriptorError(String);
@@ -43,7 +43,7 @@ impl GateDescriptor {
         }
         if reads.len() > MAX_GATE_READS {
             return Err(GateDescriptorError(format!(
-                "it asks for {} state keys; a gate is shown {MAX_GATE_READS} at most",
+                "it asks for {} state keys; a gate may read at most {MAX_GATE_READS}",
                 reads.len()
             )));
         }
@@ -51,12 +51,12 @@ impl GateDescriptor {
             let shown = clean(key, 140);
             if key.starts_with("host.") {
                 return Err(GateDescriptorError(format!(
-                    "it asks for the state key \"{shown}\", which is the host's own; no gate is shown those"
+                    "it asks for the state key \"{shown}\", which belongs to the host; no gate may read those"
                 )));
             }
             if !key::is_key(key) {
                 return Err(GateDescriptorError(format!(
-                    "it asks for \"{shown}\", which is no state key; a key is COMPONENT-ID.NAME"
+                    "it asks for \"{shown}\", which is not a state key; a key is COMPONENT-ID.NAME"
                 )));
             }
         }
@@ -104,8 +104,8 @@ mod tests {
             ("tool-list", vec![], "reserved"),
             ("permissions", vec![], "reserved"),
             ("host", vec![], "reserved"),
-            ("a", vec!["host.permissions"], "host's own"),
-            ("a", vec!["items"], "no state key"),
+            ("a", vec!["host.permissions"], "belongs to the host"),
+            ("a", vec!["items"], "not a state key"),
             ("a", vec!["a.b"; MAX_GATE_READS + 1], "65 state keys"),
         ] {
             let why = checked(id, &reads).unwrap_err().to_string();

@@ -66,7 +66,7 @@ pub struct GateVerdict {
 }
 
 impl GateVerdict {
-    /// A gate's answer.
+    /// Creates a gate's answer.
     #[must_use]
     pub fn new(gate: impl Into<SmolStr>, verdict: Verdict) -> Self {
         Self { gate: gate.into(), verdict }
@@ -174,19 +174,19 @@ pub struct Permit {
 }
 
 impl Permit {
-    /// The call's id.
+    /// Returns the call's id.
     #[must_use]
     pub fn call_id(&self) -> &SmolStr {
         &self.proposal.call_id
     }
 
-    /// The tool to run.
+    /// Returns the tool to run.
     #[must_use]
     pub fn tool(&self) -> &Arc<Tool> {
         &self.proposal.tool
     }
 
-    /// The arguments that were judged.
+    /// Returns the arguments that were judged.
     #[must_use]
     pub fn arguments(&self) -> &Arguments {
         &self.proposal.arguments
@@ -203,7 +203,7 @@ pub fn judge(proposal: Proposal, recorded: &[GateVerdict], approved_gates: &[Smo
     match resolve(recorded, approved_gates) {
         Resolution::Unasked => Judgement::Held(
             Box::new(proposal),
-            GateVerdict::new("host", Verdict::Deny("No gate is configured, so nothing may run.".to_owned())),
+            GateVerdict::new("host", Verdict::Deny("No gate is configured, so no tool may run.".to_owned())),
         ),
         Resolution::Allowed => Judgement::Permitted(Permit { proposal }),
         Resolution::Held(held) => Judgement::Held(Box::new(proposal), held.clone()),

@@ -167,8 +167,8 @@ impl Found {
         }
     }
 
-    /// Continues the readings of one pattern. Their number is bounded per pattern, so that many
-    /// readings of one pattern cannot hide another.
+    /// Continues the readings of one pattern. Their number is limited for each pattern, so that
+    /// many readings of one pattern cannot hide another.
     fn read_pattern(&mut self, forms: &Forms, text: &[u8], mut to_do: Vec<Reading>) {
         let most_open = self.open.len() + MAX_READINGS;
         while let Some(Reading { pattern, character, end }) = to_do.pop() {

@@ -88,7 +88,7 @@ impl<'a> Actor<'a> {
     }
 
     fn second_transfer(&self) -> Fault {
-        self.bad("asked for a second transfer in one turn; the first stands.")
+        self.bad("asked for a second transfer in one turn; only the first takes effect.")
     }
 
     /// Returns a note as the model reads it, marked with its author.
@@ -110,7 +110,7 @@ pub(super) fn granted(by: &Actor<'_>, actions: &[Action]) -> Result<LoopActions,
     if actions.len() > MAX_ACTIONS {
         let count = actions.len();
         return Err(
-            by.bad(&format!("asked for {count} actions; at most {MAX_ACTIONS} are taken from one call."))
+            by.bad(&format!("asked for {count} actions; at most {MAX_ACTIONS} are accepted from one call."))
         );
     }
     let mut asked = LoopActions::default();
@@ -171,18 +171,18 @@ impl Transition<'_> {
         Ok(Some(unknown_agent(&target, self.delegates())))
     }
 
-    /// Checks that the requested actions make sense in the current state of the run.
+    /// Checks that the requested actions are possible in the current state of the run.
     pub(super) fn check_place(&self, by: &Actor<'_>, asked: &LoopActions) -> Result<(), Fault> {
         if asked.escalates && !self.run.spec.identity.in_loop {
-            return Err(by.bad("asked to end a loop, and there is none."));
+            return Err(by.bad("asked to end a loop, but the run is not part of one."));
         }
         if self.run.scheduled.len() + asked.scheduled.len() > MAX_SCHEDULED {
-            return Err(
-                by.bad(&format!("scheduled a note; {MAX_SCHEDULED} wait already, and that is the most."))
-            );
+            return Err(by.bad(&format!(
+                "scheduled a note; {MAX_SCHEDULED} are pending already, which is the limit."
+            )));
         }
         if asked.transfer.is_some() && matches!(self.run.spec.task, Task::Call { .. }) {
-            let message = "A direct call has no conversation that could be handed over.".to_owned();
+            let message = "A direct call has no conversation to hand over.".to_owned();
             return Err(Fault::new(Code::BadAction, message));
         }
         if asked.transfer.is_some() && self.transfer().is_some() {
@@ -254,7 +254,7 @@ pub fn unknown_agent<'a>(target: &str, known: impl Iterator<Item = &'a String>) 
     let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
     ToolResult::error_with_code(
         "unknown_agent",
-        format!("There is no agent '{}' to hand to; known: {known}.", clean(target, 64)),
+        format!("There is no agent '{}' to hand the conversation to; known: {known}.", clean(target, 64)),
     )
 }
 

@@ -18,11 +18,11 @@ use std::sync::Arc;
 /// An event that cannot follow from the events before it, because of a bug in the host or because
 /// the record was tampered with. The run ends.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the record of the run cannot be right: {0}")]
+#[error("the record of the run is invalid: {0}")]
 pub struct InvalidTransition(pub(super) String);
 
 /// The note that asks the model to continue a reply.
-const CONTINUE: &str = "Your reply was cut off by its length. Go on exactly where it stopped.";
+const CONTINUE: &str = "Your reply was cut off by its length. Continue exactly where it stopped.";
 
 impl Run {
     /// Applies one event.
@@ -271,7 +271,7 @@ impl Run {
         call.tool = None;
         call.suspensions += 1;
         call.suspended = Some(Arc::new(Suspended { arguments: call.arguments.clone(), ..suspended.clone() }));
-        call.until_ms = 0; // It waits for a person, and begins anew then.
+        call.until_ms = 0; // It waits for a person, and the time starts anew after that.
         call.let_through = None;
         call.returned = None;
         // The change includes the writes of hooks before the call. A gate's question has no change.
@@ -375,7 +375,7 @@ impl Run {
 }
 
 fn no_turn() -> InvalidTransition {
-    InvalidTransition("a call is told of outside a turn".to_owned())
+    InvalidTransition("an event concerns a call outside a turn".to_owned())
 }
 
 fn unknown(call_id: &str) -> InvalidTransition {

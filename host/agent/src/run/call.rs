@@ -233,8 +233,7 @@ impl Call {
         self.let_through.is_some() && !self.started && !self.status.is_final() && self.ending.is_none()
     }
 
-    /// Starts an attempt. If another attempt is in progress, the new one replaces it, because its
-    /// process ended.
+    /// Starts an attempt. If the process of an earlier attempt ended, the new one replaces it.
     pub(super) fn start(
         &mut self,
         attempt: u32,

@@ -20,7 +20,7 @@ impl Run {
             Phase::Finished(RunStatus::Stopped { limit }) => match limit.as_str() {
                 "stop_on_tools" | "stop_on_texts" => ChildStatus::Completed,
                 "wall_ms" => ChildStatus::Timeout,
-                limit => ChildStatus::Failed(format!("it met its limit {limit}")),
+                limit => ChildStatus::Failed(format!("it reached its limit {limit}")),
             },
             Phase::Finished(RunStatus::Cancelled { .. }) => ChildStatus::Cancelled,
             Phase::Finished(RunStatus::Blocked { reason }) => {

@@ -153,7 +153,7 @@ impl Run {
         }
         if ask.ordinal > MAX_CHILDREN {
             return Err(ChildError::ExecutionFailed(format!(
-                "one call may run {MAX_CHILDREN} children at most"
+                "one call may run at most {MAX_CHILDREN} children"
             )));
         }
         let (prompt, earlier) = conversation(&request.messages)?;
@@ -316,7 +316,7 @@ fn conversation(messages: &[Message]) -> Result<(&str, &[Message]), ChildError> 
         || messages.iter().map(bytes).sum::<usize>() > MAX_CHILD_MESSAGES_BYTES
     {
         return failed(format!(
-            "a child begins with {MAX_CHILD_MESSAGES} messages of {MAX_CHILD_MESSAGES_BYTES} bytes in all at most"
+            "a child begins with at most {MAX_CHILD_MESSAGES} messages and {MAX_CHILD_MESSAGES_BYTES} bytes in all"
         ));
     }
     match messages.split_last() {
@@ -358,7 +358,7 @@ fn seeded(
     let schema = definition.schema.as_ref();
     let fits = schema.is_none_or(|schema| schema.violations_within(value, steps_left).is_empty());
     if !definition.reducer.accepts(value) || !fits || json::depth(value) > json::MAX_DEPTH {
-        return Err(bad("does not take that value"));
+        return Err(bad("does not accept that value"));
     }
     Ok(KeyUpdate::set(definition, value, Arc::new(value.clone())))
 }

@@ -1,4 +1,4 @@
-//! Whether a decision could be slow and therefore belongs on a thread on which nothing else waits.
+//! Estimates whether a decision could be slow and therefore belongs on a separate thread.
 //!
 //! The slow part is checking values against untrusted schemas. The maximum number of steps is known
 //! in advance.
@@ -120,7 +120,7 @@ impl Steps {
     }
 }
 
-/// A ticket's schema is compiled before its question is asked.
+/// Charges the compilation of a ticket's schema, which happens before its question is asked.
 fn ticket_of(result: &ToolResult) -> Option<()> {
     let ToolStatus::Pending(Some(ticket)) = &result.status else { return Some(()) };
     not_compiled(ticket.response_schema.is_some())

@@ -1,4 +1,4 @@
-//! From the gates' answers to execution: batches, and calls that are held back.
+//! Processing of the gates' answers: the start of batches, and the calls that are held back.
 
 use super::call::{Call, Validation};
 use super::completion::Did;
@@ -148,7 +148,7 @@ fn held(verdicts: &[GateVerdict], approved_gates: &[SmolStr]) -> Option<GateVerd
         Resolution::Allowed => None,
         Resolution::Held(held) => Some(held.clone()),
         Resolution::Unasked => {
-            let reason = "No gate is configured, so nothing may run.".to_owned();
+            let reason = "No gate is configured, so no tool may run.".to_owned();
             Some(GateVerdict::new("host", Verdict::Deny(reason)))
         }
     }

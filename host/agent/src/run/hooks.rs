@@ -114,7 +114,7 @@ impl Transition<'_> {
     fn refusal(&self, answer: &HookAnswer) -> Option<String> {
         if answer.events.len() > MAX_CUSTOM_EVENTS {
             return Some(format!(
-                "it told {} events; at most {MAX_CUSTOM_EVENTS} are taken",
+                "it returned {} events; at most {MAX_CUSTOM_EVENTS} are accepted",
                 answer.events.len()
             ));
         }
@@ -130,7 +130,9 @@ impl Transition<'_> {
         }
         let actions = serde_json::to_string(&answer.actions).map_or(usize::MAX, |json| json.len());
         if actions > MAX_ACTIONS_BYTES {
-            return Some(format!("its actions have {actions} bytes; at most {MAX_ACTIONS_BYTES} are taken"));
+            return Some(format!(
+                "its actions have {actions} bytes; at most {MAX_ACTIONS_BYTES} are accepted"
+            ));
         }
         if answer.result.as_ref().is_some_and(|result| result.is_pending()) {
             return Some("a hook cannot ask a person; a gate can".to_owned());
@@ -173,7 +175,7 @@ impl Transition<'_> {
             return Ok(());
         }
         let owner = self.catalog.hook_owner(plugin);
-        let owner = owner.ok_or_else(|| format!("the plugin {plugin} is not installed any more"))?;
+        let owner = owner.ok_or_else(|| format!("the plugin {plugin} is no longer installed"))?;
         joining.add(&owner.access, mutations).map_err(|fault| fault.message)
     }
 
@@ -309,7 +311,7 @@ impl Transition<'_> {
         self.check_place(&by, &asked)?;
         match &asked.transfer {
             Some(target) if !self.knows_delegate(target) => {
-                let words = format!("There is no agent '{}' to hand to.", clean(target, 64));
+                let words = format!("There is no agent '{}' to hand the conversation to.", clean(target, 64));
                 Err(Fault::new(Code::BadAction, words))
             }
             _ => Ok(asked),

@@ -93,7 +93,7 @@ impl<'a> Transition<'a> {
         self.complete_call_after(call_id, end, Usage::default());
     }
 
-    /// Ends a call after an attempt with this usage. Nothing of the tool is committed.
+    /// Ends a call after an attempt with this usage. None of the tool's changes are committed.
     pub(super) fn complete_call_after(&mut self, call_id: &str, end: impl Into<CallEnd>, usage: Usage) {
         self.complete_call_with(call_id, end, Did::default(), usage);
     }
@@ -249,7 +249,7 @@ impl<'a> Transition<'a> {
             RunStatus::Stopped { limit } => match &self.run.spec.task {
                 Task::Call { tool_name, .. } => self.out_of_wall_time(tool_name),
                 Task::Prompt(_) => {
-                    format!("The run met its limit {limit}, so this call was not run to its end.")
+                    format!("The run reached its limit {limit} before this call completed.")
                 }
             },
             _ => "The run ended before this call could run.".to_owned(),

@@ -1,12 +1,12 @@
-//! Values and numbers compared as JSON Schema compares them: `1` equals `1.0`, and the order
-//! of members does not matter. Everything that grows with the values is counted.
+//! Compares values and numbers as JSON Schema does: `1` equals `1.0`, and the order of members is
+//! irrelevant. All work that grows with the values is counted.
 
 use super::meter::{Meter, Stop, as_u64};
 use serde_json::{Map, Number, Value};
 use std::cmp::Ordering;
 use std::hash::{DefaultHasher, Hasher};
 
-/// Whether two values are equal.
+/// Returns whether two values are equal.
 pub(super) fn equal(left: &Value, right: &Value, meter: &mut Meter) -> Result<bool, Stop> {
     Ok(match (left, right) {
         (Value::Null, Value::Null) => true,
@@ -48,14 +48,14 @@ fn equal_members(
     Ok(true)
 }
 
-/// Whether no two elements are equal.
+/// Returns whether no two elements are equal.
 pub(super) fn are_unique(elements: &[Value], meter: &mut Meter) -> Result<bool, Stop> {
     meter.steps(as_u64(elements.len()) / 4)?;
     let mut hashes = Vec::with_capacity(elements.len());
     for (index, element) in elements.iter().enumerate() {
         hashes.push((hash(element, meter)?, index));
     }
-    // Sorting takes a step for each element and doubling of their number.
+    // Sorting takes n log n steps.
     meter.units(as_u64(hashes.len()) * u64::from(hashes.len().max(1).ilog2()))?;
     hashes.sort_unstable();
     for alike in hashes.chunk_by(|(one, _), (other, _)| one == other) {
@@ -71,7 +71,7 @@ pub(super) fn are_unique(elements: &[Value], meter: &mut Meter) -> Result<bool, 
     Ok(true)
 }
 
-/// A hash by which equal values are alike.
+/// Returns a hash that is the same for equal values.
 pub(super) fn hash(value: &Value, meter: &mut Meter) -> Result<u64, Stop> {
     meter.step()?;
     let mut hasher = DefaultHasher::new();
@@ -113,7 +113,7 @@ fn write(text: &str, hasher: &mut DefaultHasher, meter: &mut Meter) -> Result<()
     Ok(())
 }
 
-/// A number in a form that compares exactly. Floats are those that are no integer of `i128`.
+/// A number in a form that compares exactly. `Float` holds the numbers that do not fit `i128`.
 enum Exact {
     Integer(i128),
     Float(f64),
@@ -132,7 +132,7 @@ impl Exact {
     }
 }
 
-/// Whether a number is whole: `2.0` is.
+/// Returns whether a number is whole, such as `2.0`.
 pub(super) fn is_integer(number: &Number) -> bool {
     match Exact::of(number) {
         Exact::Integer(_) => true,
@@ -159,8 +159,8 @@ fn with_float(integer: i128, float: f64) -> Ordering {
     integer.cmp(&below_as_integer).then(if float > below { Ordering::Less } else { Ordering::Equal })
 }
 
-/// Whether a number is a multiple of another, which is not 0. Both are read as the decimals
-/// that they are written as: `0.3` is a multiple of `0.1`.
+/// Returns whether a number is a multiple of another, which must not be 0. Both are compared as
+/// decimals, as they are written: `0.3` is a multiple of `0.1`.
 pub(super) fn is_multiple(number: &Number, of: &Number) -> bool {
     if let (Exact::Integer(number), Exact::Integer(of)) = (Exact::of(number), Exact::of(of)) {
         return of != 0 && number % of == 0;
@@ -168,12 +168,12 @@ pub(super) fn is_multiple(number: &Number, of: &Number) -> bool {
     if let Some(exact) = divides(&number.to_string(), &of.to_string()) {
         return exact;
     }
-    // One is so much larger that a decimal of both would not fit.
+    // One is so much larger that a common decimal would not fit.
     let (number, of) = (number.as_f64().unwrap_or_default(), of.as_f64().unwrap_or_default());
     number % of == 0.0
 }
 
-/// Whether one decimal divides by another; `None` if that does not fit `i128`.
+/// Returns whether one decimal divides by another; `None` if the calculation does not fit `i128`.
 fn divides(number: &str, of: &str) -> Option<bool> {
     let ((number, number_exponent), (of, of_exponent)) = (decimal(number)?, decimal(of)?);
     let lowest = number_exponent.min(of_exponent);
@@ -187,7 +187,7 @@ fn divides(number: &str, of: &str) -> Option<bool> {
     (of != 0).then(|| number % of == 0)
 }
 
-/// The digits of a decimal and the power of ten that they are multiplied with.
+/// Returns the digits of a decimal and the power of ten to multiply them by.
 fn decimal(text: &str) -> Option<(i128, i32)> {
     let (digits, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
     let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));

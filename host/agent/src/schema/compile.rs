@@ -1,4 +1,4 @@
-//! From a schema as it was written to the form that values are checked against.
+//! Compiles a schema to the form that values are checked against.
 
 use super::compare::hash;
 use super::meter::{Meter, as_u64, parts};
@@ -11,16 +11,16 @@ use std::collections::BTreeMap;
 /// A compiled schema.
 #[derive(Debug)]
 pub(super) struct Compiled {
-    /// The first is the whole schema.
+    /// The subschemas; the first is the whole schema.
     pub(super) nodes: Vec<Node>,
     /// The bytes of its compiled patterns.
     pub(super) pattern_bytes: usize,
-    /// The most steps that it takes for each part of a value; `None` if its references could
-    /// apply one subschema to one part more than once.
+    /// The most steps for each part of a value; `None` if its references could apply one subschema
+    /// to one part more than once.
     pub(super) steps_per_part: Option<u64>,
 }
 
-/// Compiles a schema whose size and references were checked.
+/// Compiles a schema whose size and references have been checked.
 pub(super) fn compile(schema: &Value, most_pattern_bytes: usize) -> Result<Compiled, SchemaError> {
     let mut compiler = Compiler {
         root: schema,
@@ -51,9 +51,9 @@ pub(super) fn compile(schema: &Value, most_pattern_bytes: usize) -> Result<Compi
 struct Compiler<'s> {
     root: &'s Value,
     most_pattern_bytes: usize,
-    /// The subschemas that have a place, by where they are in memory.
+    /// The numbered subschemas, by their address in memory.
     ids: BTreeMap<*const Value, NodeId>,
-    /// Those that are still to be compiled.
+    /// The subschemas that are still to be compiled.
     waiting: Vec<(NodeId, &'s Value)>,
     patterns: Patterns,
     nodes: usize,
@@ -62,7 +62,8 @@ struct Compiler<'s> {
 }
 
 impl<'s> Compiler<'s> {
-    /// The place of a subschema. One that several references name is compiled once.
+    /// Returns the number of a subschema. A subschema that several references name is compiled
+    /// once.
     fn id(&mut self, schema: &'s Value) -> NodeId {
         if let Some(id) = self.ids.get(&std::ptr::from_ref(schema)) {
             return *id;
@@ -180,7 +181,7 @@ impl<'s> Compiler<'s> {
         for (name, schema) in members(map, "dependentSchemas")? {
             schemas.push((name.as_str().into(), self.id(schema)));
         }
-        // The older keyword that stood for both.
+        // The older keyword that combined both.
         for (name, needs) in members(map, "dependencies")? {
             match needs {
                 Value::Array(_) => dependent.push((name.as_str().into(), texts(needs, "dependencies")?)),
@@ -214,12 +215,12 @@ impl<'s> Compiler<'s> {
         Ok(())
     }
 
-    /// The keywords that apply other schemas to the same value.
+    /// Compiles the keywords that apply other schemas to the same value.
     fn in_place(&mut self, map: &'s Map<String, Value>, into: &mut Vec<Keyword>) -> Result<(), SchemaError> {
         for keyword in ["$ref", "$dynamicRef"] {
             if let Some(target) = map.get(keyword).and_then(Value::as_str) {
                 let target = reference::target(self.root, target)
-                    .ok_or_else(|| invalid(&format!("\"{keyword}\" leads nowhere")))?;
+                    .ok_or_else(|| invalid(&format!("\"{keyword}\" refers to no part of the schema")))?;
                 self.has_references = true;
                 into.push(Keyword::Ref(self.id(target)));
             }
@@ -281,12 +282,12 @@ fn number<'s>(map: &'s Map<String, Value>, keyword: &str) -> Result<Option<&'s N
     value.as_number().map(Some).ok_or_else(|| invalid(&format!("\"{keyword}\" is not a number")))
 }
 
-/// A count, which may be written as `2.0`. One that no length reaches is the largest.
+/// Reads a count, which may be written as `2.0`. Counts beyond 64 bits become the largest.
 fn count(map: &Map<String, Value>, keyword: &str) -> Result<Option<u64>, SchemaError> {
     let Some(number) = number(map, keyword)? else { return Ok(None) };
     let whole = number.as_f64().filter(|float| *float >= 0.0 && float.fract() == 0.0);
     let count = number.as_u64().or(whole.map(|float| float as u64));
-    count.map(Some).ok_or_else(|| invalid(&format!("\"{keyword}\" is not a whole number from 0")))
+    count.map(Some).ok_or_else(|| invalid(&format!("\"{keyword}\" is not a whole number of at least 0")))
 }
 
 fn texts(value: &Value, keyword: &str) -> Result<Names, SchemaError> {
@@ -315,7 +316,7 @@ fn a_type(name: &Value) -> Option<Type> {
 fn an_enum(options: &[Value]) -> Result<Enum, SchemaError> {
     let mut hashes = Vec::with_capacity(options.len());
     for (place, option) in options.iter().enumerate() {
-        // The options are part of the schema, whose size is bounded.
+        // The options are part of the schema, whose size is limited.
         let hash =
             hash(option, &mut Meter::for_value(option)).map_err(|_| invalid("\"enum\" is too large"))?;
         hashes.push((hash, place));
@@ -325,7 +326,8 @@ fn an_enum(options: &[Value]) -> Result<Enum, SchemaError> {
     Ok(Enum { options: options.into(), hashes: hashes.into(), most_parts })
 }
 
-/// The most steps that a keyword takes for each part of a value beside its subschemas.
+/// Returns the most steps that a keyword takes for each part of a value, not counting its
+/// subschemas.
 fn steps_of(keyword: &Keyword) -> u64 {
     let of_texts = |texts: &[Box<str>]| texts.iter().map(|text| 1 + as_u64(text.len() / 64)).sum::<u64>();
     match keyword {
@@ -351,7 +353,8 @@ fn steps_of(keyword: &Keyword) -> u64 {
     }
 }
 
-/// A pattern visits each of its states a few times for each of the 64 bytes of a part.
+/// Returns the steps of a pattern: it visits each of its states a few times for each of the 64
+/// bytes of a part.
 fn of_pattern(states: usize) -> u64 {
     2 + 25 * as_u64(states)
 }

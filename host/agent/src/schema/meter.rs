@@ -1,36 +1,36 @@
-//! The work that one check may take, counted while it runs.
+//! Limits the work of one check by counting its steps.
 
 use serde_json::Value;
 
-/// The steps that checking any value may take.
+/// The steps that a check of any value may take.
 pub const BASE_STEPS: u64 = 20_000;
-/// The further steps for each part of the value: an element, a member, or 64 bytes of text.
+/// The additional steps for each part of the value: an element, a member, or 64 bytes of text.
 pub const STEPS_PER_PART: u64 = 100;
 /// The most steps that any check may take: less than a second of one core.
 pub const MAX_STEPS: u64 = 10_000_000;
 
 /// The bytes of text that count as one part, and whose comparison counts as one step.
 const PART_BYTES: usize = 64;
-/// A step is divided further for work that is done byte by byte, or state by state.
+/// The fractions of a step, for work that is done byte by byte or state by state.
 const UNITS_PER_STEP: u64 = 30;
 const UNITS_PER_STATE: u64 = 3;
-/// More parts than this give no more steps.
+/// Parts beyond this number allow no more steps.
 const COUNTED_PARTS: u64 = (MAX_STEPS - BASE_STEPS) / STEPS_PER_PART;
 
-/// Why a check ended before it was complete.
+/// The reason why a check ended before it was complete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stop {
-    /// Its steps are used up.
+    /// Its steps were used up.
     TooMuchWork,
-    /// As many violations were found as are reported.
+    /// It found as many violations as are reported.
     EnoughFound,
 }
 
 /// The steps that are left to one check.
 ///
-/// One step is a subschema applied to one part of a value, one name looked up, 64 bytes of
-/// text compared or hashed, or 10 states of a pattern visited. Measured with optimization, a step
-/// took 10 to 90 ns with schemas and values that are made to be expensive.
+/// One step is a subschema applied to one part of a value, one name looked up, 64 bytes of text
+/// compared or hashed, or 10 visited states of a pattern. Measured with optimization, a step takes
+/// 10 to 90 ns on schemas and values that are built to be expensive.
 #[derive(Debug)]
 pub(super) struct Meter {
     units: u64,
@@ -38,18 +38,18 @@ pub(super) struct Meter {
 }
 
 impl Meter {
-    /// The steps that a check of this value may take.
+    /// Creates the meter for a check of this value.
     pub(super) fn for_value(value: &Value) -> Self {
         Self::with_steps(bound(parts(value)))
     }
 
-    /// So many steps.
+    /// Creates a meter with this many steps.
     pub(super) fn with_steps(steps: u64) -> Self {
         let units = steps.saturating_mul(UNITS_PER_STEP);
         Self { units, at_first: units }
     }
 
-    /// The steps that were spent, the last one counted whole.
+    /// Returns the number of steps taken, with a started step counted whole.
     pub(super) fn steps_taken(&self) -> u64 {
         (self.at_first - self.units).div_ceil(UNITS_PER_STEP)
     }
@@ -64,12 +64,12 @@ impl Meter {
         self.units(steps.saturating_mul(UNITS_PER_STEP))
     }
 
-    /// Spends the steps for bytes that are compared, counted or hashed.
+    /// Spends the steps for comparing, counting or hashing this many bytes.
     pub(super) fn bytes(&mut self, bytes: usize) -> Result<(), Stop> {
         self.units(as_u64(bytes) * UNITS_PER_STEP / as_u64(PART_BYTES))
     }
 
-    /// Spends the steps for states of a pattern that are visited.
+    /// Spends the steps for visiting this many states of a pattern.
     pub(super) fn visit(&mut self, states: u64) -> Result<(), Stop> {
         self.units(states.saturating_mul(UNITS_PER_STATE))
     }
@@ -82,12 +82,13 @@ impl Meter {
     }
 }
 
-/// The steps that a check of a value with so many parts may take.
+/// Returns the most steps that a check of a value with this many parts may take.
 pub(super) fn bound(parts: u64) -> u64 {
     BASE_STEPS.saturating_add(STEPS_PER_PART.saturating_mul(parts)).min(MAX_STEPS)
 }
 
-/// The parts of a value, itself included. Parts that give no more steps are not counted.
+/// Counts the parts of a value, including itself. Counting stops when more parts would allow no
+/// more steps.
 pub(crate) fn parts(value: &Value) -> u64 {
     let mut counted = 0;
     count(value, &mut counted);
@@ -122,7 +123,7 @@ fn count(value: &Value, counted: &mut u64) {
     }
 }
 
-/// At least as many parts as the value of a JSON text has, found without parsing it.
+/// Estimates from above, without parsing, the number of parts of the value of a JSON text.
 pub(crate) fn parts_of_text(text: &str) -> u64 {
     let begins = text.bytes().filter(|byte| matches!(byte, b',' | b'[' | b'{')).count();
     1 + as_u64(begins) + of_text(text.len())

@@ -1,5 +1,5 @@
-//! JSON Schema from strangers: checked before it is trusted, then compiled once. Checking a
-//! value takes a bounded number of steps, whatever the schema and the value are.
+//! JSON Schema from untrusted sources, checked before use and compiled once. Checking a value takes
+//! a bounded number of steps, whatever the schema and the value.
 
 mod check;
 mod compare;
@@ -20,22 +20,22 @@ pub(crate) use words::make_readable;
 
 use serde_json::{Map, Value, json};
 
-/// The largest schema that is read, in bytes of its serialization.
+/// The largest schema that is accepted, in bytes of its serialization.
 pub const MAX_SCHEMA_BYTES: usize = 64 * 1024;
 /// The most subschemas that one schema may hold.
 pub const MAX_SUBSCHEMAS: usize = 2_000;
 /// The deepest nesting of a schema.
 pub const MAX_SCHEMA_DEPTH: usize = 32;
-/// The most `$ref`s in one schema: each is followed once for each level of data.
+/// The most `$ref`s in one schema. Each is followed once for each level of the data.
 pub const MAX_REFERENCES: usize = 64;
 /// The most bytes of all compiled patterns of one component.
 pub const MAX_PATTERNS_BYTES: usize = 16 * 1024 * 1024;
-/// The largest invalid schema of which the message says what exactly is wrong, in bytes.
+/// The largest invalid schema, in bytes, for which the message includes the exact reason.
 const MAX_EXPLAINED_BYTES: usize = 4 * 1024;
-/// The most violations that are listed for one value.
+/// The most violations that are reported for one value.
 pub const MAX_VIOLATIONS: usize = 20;
 
-/// Why a schema is refused.
+/// The reason why a schema is rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct SchemaError(String);
@@ -43,30 +43,29 @@ pub struct SchemaError(String);
 /// One way in which a value does not fit a schema.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violation {
-    /// JSON Pointer (RFC 6901) to the place in the value; empty for the whole.
+    /// JSON Pointer (RFC 6901) to the position in the value; empty for the whole value.
     pub pointer: String,
-    /// What is wrong there.
+    /// The problem at that position.
     pub problem: String,
 }
 
-/// A schema that was checked and compiled.
+/// A checked and compiled schema.
 #[derive(Debug, Clone)]
 pub struct Schema {
     compiled: std::sync::Arc<compile::Compiled>,
 }
 
 impl Schema {
-    /// Compiles a schema (2020-12). No reference leaves the document, patterns
-    /// run without backtracking, and size, depth, number of subschemas and patterns are
-    /// bounded.
+    /// Compiles a schema (2020-12). References stay within the document, patterns run without
+    /// backtracking, and size, depth, and the number of subschemas and patterns are limited.
     ///
     /// # Errors
-    /// The schema is not valid, refers outside itself, or exceeds a bound.
+    /// The schema is invalid, refers outside itself, or exceeds a limit.
     pub fn compile(schema: &Value) -> Result<Self, SchemaError> {
         Self::compile_within(schema, MAX_PATTERNS_BYTES)
     }
 
-    /// Compiles as [`Schema::compile`] does, where the patterns may take so many bytes.
+    /// Compiles as [`Schema::compile`] does, with at most this many bytes of compiled patterns.
     ///
     /// # Errors
     /// As [`Schema::compile`].
@@ -86,22 +85,23 @@ impl Schema {
         Ok(Self { compiled: std::sync::Arc::new(compiled) })
     }
 
-    /// The bytes that its compiled patterns take, with what a search of each needs.
+    /// Returns the bytes of its compiled patterns, including the memory to search with them.
     #[must_use]
     pub fn pattern_bytes(&self) -> usize {
         self.compiled.pattern_bytes
     }
 
-    /// Compiles the schema of a tool's arguments: as [`Schema::compile`], and its
-    /// type is `object`; a schema without a type is given that one.
+    /// Compiles the schema of a tool's arguments as [`Schema::compile`] does. Its type must be
+    /// `object`; a schema without a type receives it.
     ///
     /// # Errors
-    /// As [`Schema::compile`]; and for a type other than `object`.
+    /// As [`Schema::compile`], and if the type is not `object`.
     pub fn compile_arguments(schema: &mut Value) -> Result<Self, SchemaError> {
         Self::compile_arguments_within(schema, MAX_PATTERNS_BYTES)
     }
 
-    /// Compiles as [`Schema::compile_arguments`] does, where the patterns may take so many bytes.
+    /// Compiles as [`Schema::compile_arguments`] does, with at most this many bytes of compiled
+    /// patterns.
     ///
     /// # Errors
     /// As [`Schema::compile_arguments`].
@@ -126,16 +126,16 @@ impl Schema {
         Self::compile_within(schema, most_pattern_bytes)
     }
 
-    /// Returns the ways in which the value does not fit, up to [`MAX_VIOLATIONS`]. A value
-    /// whose check takes more than [`BASE_STEPS`] and [`STEPS_PER_PART`] for each of its parts, or
-    /// more than [`MAX_STEPS`], does not fit.
+    /// Returns the violations, up to [`MAX_VIOLATIONS`]. A value does not fit if its check takes
+    /// more than [`BASE_STEPS`] plus [`STEPS_PER_PART`] for each of its parts, or more than
+    /// [`MAX_STEPS`].
     #[must_use]
     pub fn violations(&self, value: &Value) -> Vec<Violation> {
         self.violations_within(value, &mut { MAX_STEPS })
     }
 
-    /// Returns as [`Schema::violations`] does. The check takes its steps from those that are left
-    /// to several checks together.
+    /// Checks as [`Schema::violations`] does, and takes the steps from `steps_left`, which several
+    /// checks share.
     pub fn violations_within(&self, value: &Value, steps_left: &mut u64) -> Vec<Violation> {
         let most = *steps_left;
         let mut check = check::Check::new(&self.compiled.nodes, value, most);
@@ -153,7 +153,7 @@ impl Schema {
         }
     }
 
-    /// The most steps that checking a value with so many parts takes.
+    /// Returns the most steps for checking a value with this many parts.
     #[must_use]
     pub fn most_steps(&self, parts: u64) -> u64 {
         let bound = meter::bound(parts);
@@ -161,8 +161,8 @@ impl Schema {
     }
 }
 
-/// Why a schema is refused that its meta-schema does not take. The library's message holds
-/// copies of the schema, so it is made for small ones only.
+/// Explains why the meta-schema rejects a schema. The library's message contains copies of the
+/// schema, so it is created for small ones only.
 fn invalid(schema: &Value, bytes: usize) -> SchemaError {
     let why = match bytes <= MAX_EXPLAINED_BYTES {
         true => jsonschema::draft202012::meta::validate(schema).err(),
@@ -172,18 +172,17 @@ fn invalid(schema: &Value, bytes: usize) -> SchemaError {
     SchemaError(format!("the schema is not valid JSON Schema{why}"))
 }
 
-/// Compiles what every schema is checked against, which the first
-/// [`compile`](Schema::compile) does otherwise: some milliseconds that a start may spend
-/// on a thread of its own.
+/// Compiles the meta-schema. Otherwise the first [`compile`](Schema::compile) does so, which takes
+/// some milliseconds. A program may call this on another thread as it starts.
 pub fn warm_up() {
-    // Only what a schema uses is compiled; this is what nearly every one does.
+    // Only used parts are compiled; nearly every schema uses these.
     let text = json!({"type": "string", "description": "", "default": ""});
     let _ = Schema::compile(&json!({
         "type": "object", "properties": {"text": text}, "required": ["text"], "additionalProperties": false,
     }));
 }
 
-/// The violations as one text for a model: a line each.
+/// Formats the violations for a model, one per line.
 #[must_use]
 pub fn describe(violations: &[Violation]) -> String {
     let lines: Vec<String> = violations
@@ -203,8 +202,8 @@ struct Survey {
 }
 
 impl Survey {
-    /// Looks at everything, data such as `const` too: a property may be called
-    /// so, and a reference may point there.
+    /// Visits every value, including data such as `const`: a property may have such a name, and a
+    /// reference may point there.
     fn visit(&mut self, root: &Value, schema: &Value, depth: usize) -> Result<(), SchemaError> {
         if depth > MAX_SCHEMA_DEPTH {
             return Err(SchemaError(format!("the schema nests deeper than {MAX_SCHEMA_DEPTH} levels")));
@@ -230,13 +229,13 @@ impl Survey {
             };
             if !target.starts_with('#') {
                 return Err(SchemaError(format!(
-                    "the schema refers to \"{}\"; only references within the document (\"#...\") are followed",
+                    "the schema refers to \"{}\"; only references within the document (\"#...\") are allowed",
                     crate::text::clean(target, 200)
                 )));
             }
             if reference::target(root, target).is_none() {
                 return Err(SchemaError(format!(
-                    "the schema refers to \"{}\", where there is nothing; write references as \"#/$defs/NAME\"",
+                    "the schema refers to \"{}\", which does not exist; write references as \"#/$defs/NAME\"",
                     crate::text::clean(target, 200)
                 )));
             }
@@ -248,7 +247,7 @@ impl Survey {
                 && !id.starts_with('#')
             {
                 return Err(SchemaError(
-                    "the schema gives itself an \"$id\"; leave it out, references are within the document"
+                    "the schema has an \"$id\"; remove it, because references stay within the document"
                         .to_owned(),
                 ));
             }

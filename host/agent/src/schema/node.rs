@@ -1,4 +1,4 @@
-//! A compiled schema: its subschemas as a list, each a list of keywords.
+//! A compiled schema: a list of subschemas, each with a list of keywords.
 
 use super::pattern::Pattern;
 use serde_json::{Number, Value};
@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 /// Names of members.
 pub(super) type Names = Box<[Box<str>]>;
-/// The place of a subschema in the list.
+/// The index of a subschema in the list.
 pub(super) type NodeId = usize;
 
 /// A subschema.
@@ -17,7 +17,7 @@ pub(super) enum Node {
     Any,
     /// `false`.
     Nothing,
-    /// An object, with its keywords in the order in which they are checked.
+    /// An object, with its keywords in the order of the checks.
     Keywords(Box<[Keyword]>),
 }
 
@@ -29,13 +29,13 @@ pub(super) enum Keyword {
     Enum(Box<Enum>),
     Limit(Limit, Box<Number>),
     MultipleOf(Box<Number>),
-    /// The fewest and the most characters.
+    /// The minimum and maximum number of characters.
     Length(Least, Most),
     Pattern(Arc<Pattern>),
-    /// The fewest and the most elements.
+    /// The minimum and maximum number of elements.
     Elements(Least, Most),
     UniqueElements,
-    /// The fewest and the most members.
+    /// The minimum and maximum number of members.
     Members(Least, Most),
     Required(Names),
     DependentRequired(Box<[(Box<str>, Names)]>),
@@ -66,7 +66,7 @@ pub(super) enum Limit {
     ExclusiveMaximum,
 }
 
-/// `type`: one or several.
+/// `type`, with one or more types.
 #[derive(Debug)]
 pub(super) struct Types {
     pub(super) names: Box<[Type]>,
@@ -99,13 +99,13 @@ impl Type {
     }
 }
 
-/// `enum`, found by hash.
+/// `enum`, searched by hash.
 #[derive(Debug)]
 pub(super) struct Enum {
     pub(super) options: Box<[Value]>,
-    /// The hash of each option with its place, sorted.
+    /// The hash and index of each option, sorted.
     pub(super) hashes: Box<[(u64, usize)]>,
-    /// The parts of the largest option: a value with more equals none.
+    /// The number of parts of the largest option. A larger value equals none of them.
     pub(super) most_parts: u64,
 }
 

@@ -1,8 +1,8 @@
-//! References within a schema.
+//! Resolves references within a schema.
 
 use serde_json::Value;
 
-/// The subschema that a reference within the document names.
+/// Returns the subschema that a reference within the document names.
 pub(super) fn target<'s>(root: &'s Value, reference: &str) -> Option<&'s Value> {
     root.pointer(&percent_decoded(reference.strip_prefix('#')?)?)
 }

@@ -1,4 +1,4 @@
-//! What a violation says. Of values and names only the beginning is written, whatever their size.
+//! Formats violations. Values and names are cut, whatever their size.
 
 use super::node::{Enum, Limit, Types};
 use crate::text::clean;
@@ -6,17 +6,17 @@ use serde_json::{Number, Value};
 use std::fmt::Write as _;
 use std::io;
 
-/// The most bytes of one value in a text.
+/// The most bytes of a value that a message shows.
 const SHOWN_BYTES: usize = 160;
-/// The most options of an `enum`, and the most names, that are written.
+/// The most options of an `enum`, and the most names, that a message shows.
 const SHOWN_OPTIONS: usize = 3;
 const SHOWN_NAMES: usize = 10;
 /// The most bytes of a pointer.
 const MAX_PLACE_BYTES: usize = 500;
-/// The most bytes of what is wrong in one place.
+/// The most bytes of the description of one problem.
 const MAX_PROBLEM_BYTES: usize = 500;
 
-/// The beginning of a value as JSON.
+/// Returns a value as JSON, cut to [`SHOWN_BYTES`].
 pub(super) fn shown(value: &Value) -> String {
     let mut text = Beginning(Vec::new());
     let whole = serde_json::to_writer(&mut text, value).is_ok();
@@ -24,7 +24,8 @@ pub(super) fn shown(value: &Value) -> String {
     if whole { text.into_owned() } else { format!("{}...", text.trim_end_matches('\u{fffd}')) }
 }
 
-/// Takes the first bytes of a text, and refuses the rest so that it is not written at all.
+/// A writer that accepts the first bytes and rejects the rest, so that the rest is never
+/// serialized.
 struct Beginning(Vec<u8>);
 
 impl io::Write for Beginning {
@@ -43,12 +44,12 @@ impl io::Write for Beginning {
     }
 }
 
-/// A problem as it is reported.
+/// Cuts a problem's description to its limit.
 pub(super) fn problem(text: &str) -> String {
     clean(text, MAX_PROBLEM_BYTES)
 }
 
-/// A pointer as it is reported.
+/// Cuts a pointer to its limit.
 pub(super) fn place(mut pointer: String) -> String {
     if pointer.len() > MAX_PLACE_BYTES {
         crate::text::cut(&mut pointer, MAX_PLACE_BYTES);
@@ -64,7 +65,7 @@ pub(super) fn wrong_type(value: &Value, types: &Types) -> String {
 
 pub(super) fn not_among(value: &Value, options: &Enum) -> String {
     let options = &options.options;
-    // The last that is left out would take no more room than saying that it is.
+    // A count of one omitted option would be no shorter than the option.
     let count = if options.len() <= SHOWN_OPTIONS { options.len() } else { SHOWN_OPTIONS - 1 };
     let mut text = format!("{} is not one of ", shown(value));
     for (place, option) in options.iter().take(count).enumerate() {
@@ -95,7 +96,7 @@ pub(super) fn too_few(value: &Value, words: &str, least: u64, of: (&str, &str)) 
     format!("{} {words} {least} {}", shown(value), if least == 1 { of.0 } else { of.1 })
 }
 
-/// Names that are not expected in an object.
+/// Returns a message about the names that an object may not contain.
 pub(super) fn unexpected(kind: &str, names: &[&str], count: usize) -> String {
     let mut listed: Vec<String> =
         names.iter().take(SHOWN_NAMES).map(|name| format!("'{}'", beginning(name))).collect();
@@ -106,12 +107,12 @@ pub(super) fn unexpected(kind: &str, names: &[&str], count: usize) -> String {
     format!("{kind} are not allowed ({} {were} unexpected)", listed.join(", "))
 }
 
-/// As many names as are written.
+/// Returns whether another name fits in the message.
 pub(super) fn has_room(names: &[&str]) -> bool {
     names.len() < SHOWN_NAMES
 }
 
-/// The beginning of a name or a pattern.
+/// Cuts a name or pattern to [`SHOWN_BYTES`].
 pub(super) fn beginning(text: &str) -> &str {
     let mut end = text.len().min(SHOWN_BYTES);
     while !text.is_char_boundary(end) {

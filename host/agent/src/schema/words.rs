@@ -1,27 +1,26 @@
-//! The words in a schema from a stranger. A model is handed the schema as it is, so
-//! nothing in it may hide from a person who reads it.
+//! Cleans or rejects the text in an untrusted schema. The model receives the schema as it is, so
+//! nothing in it may be invisible to a person who reads it.
 //!
-//! What only explains is cleaned, as every description is. What decides which values fit
-//! (names, `enum`, `const`, patterns) cannot be cleaned without another meaning, and is
-//! refused.
+//! Explanatory text is cleaned, like every description. Text that decides which values fit (names,
+//! `enum`, `const`, patterns) would change its meaning, so it is rejected instead.
 
 use super::{MAX_SCHEMA_DEPTH, SchemaError};
 use crate::descriptor::MAX_DESCRIPTION_BYTES;
 use crate::text::clean;
 use serde_json::{Map, Value};
 
-/// Keywords whose text explains.
+/// Keywords whose text explains the schema.
 const EXPLAIN: [&str; 3] = ["description", "title", "$comment"];
-/// Keywords whose value explains: texts anywhere in it are cleaned.
+/// Keywords whose value explains the schema. All strings within it are cleaned.
 const SHOW: [&str; 2] = ["default", "examples"];
-/// Keywords whose members are named by the author, each of them a schema.
+/// Keywords with members that the author names, each of them a schema.
 const NAME: [&str; 5] = ["properties", "patternProperties", "dependentSchemas", "$defs", "definitions"];
 
-/// Cleans what explains, each text to [`MAX_DESCRIPTION_BYTES`], and looks at the rest.
+/// Cleans explanatory text, up to [`MAX_DESCRIPTION_BYTES`] for each string, and checks the rest.
 ///
 /// # Errors
-/// A name or a text that decides holds what [`clean`] would take out; or the schema nests
-/// deeper than [`MAX_SCHEMA_DEPTH`].
+/// A name or string that decides which values fit contains characters that [`clean`] would remove,
+/// or the schema nests deeper than [`MAX_SCHEMA_DEPTH`].
 pub(crate) fn make_readable(schema: &mut Value) -> Result<(), SchemaError> {
     of_schema(schema, 0)
 }
@@ -47,7 +46,7 @@ fn of_schema(schema: &mut Value, depth: usize) -> Result<(), SchemaError> {
     Ok(())
 }
 
-/// What the texts of a value are for.
+/// The purpose of the strings in a value.
 enum Kind {
     Explains,
     Decides,
@@ -82,7 +81,7 @@ fn readable(what: &str, text: &str) -> Result<(), SchemaError> {
     }
     let begins: String = text.chars().take(80).collect();
     Err(SchemaError(format!(
-        "the {what} \"{}\" in the schema holds characters that a reader does not see; write it without them",
+        "the {what} \"{}\" in the schema contains invisible characters; remove them",
         begins.escape_debug()
     )))
 }
@@ -141,7 +140,7 @@ mod tests {
             json!({"x-unknown": {"y": [HIDDEN]}}),
         ] {
             let why = read(schema.clone()).unwrap_err();
-            assert!(why.contains("does not see"), "{schema}: {why}");
+            assert!(why.contains("invisible"), "{schema}: {why}");
         }
     }
 

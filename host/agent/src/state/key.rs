@@ -88,21 +88,21 @@ impl KeyDefinition {
         let bytes = json_bytes(&initial);
         if bytes > MAX_INITIAL_BYTES {
             return Err(KeyError(format!(
-                "the state key \"{name}\" starts with a value of {bytes} bytes; at most {MAX_INITIAL_BYTES} are accepted"
+                "the state key \"{name}\" has an initial value of {bytes} bytes; at most {MAX_INITIAL_BYTES} are accepted"
             )));
         }
         let compiled = schema_json.as_ref().map(|json| Schema::compile_within(json, most_pattern_bytes));
         let schema = compiled.transpose().map_err(|e| KeyError(format!("the state key \"{name}\": {e}")))?;
         if !reducer.accepts(&initial) {
             return Err(KeyError(format!(
-                "the state key \"{name}\" starts with a value that its reducer {} does not take",
+                "the state key \"{name}\" has an initial value that its reducer {} does not accept",
                 reducer.as_str()
             )));
         }
         if let Some(first) = schema.as_ref().and_then(|schema| schema.violations(&initial).into_iter().next())
         {
             return Err(KeyError(format!(
-                "the state key \"{name}\" starts with a value that breaks its schema: {} at \"{}\"",
+                "the state key \"{name}\" has an initial value that violates its schema: {} at \"{}\"",
                 first.problem, first.pointer
             )));
         }

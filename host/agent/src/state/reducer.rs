@@ -104,7 +104,7 @@ impl Reducer {
     }
 }
 
-const NO_LIST: &str = "a list is needed";
+const NO_LIST: &str = "a list is required";
 
 fn list(value: &Value) -> Result<&Vec<Value>, &'static str> {
     value.as_array().ok_or(NO_LIST)
@@ -113,7 +113,7 @@ fn list(value: &Value) -> Result<&Vec<Value>, &'static str> {
 fn number(value: &Value) -> Result<&Number, &'static str> {
     match value {
         Value::Number(number) => Ok(number),
-        _ => Err("a number is needed"),
+        _ => Err("a number is required"),
     }
 }
 
@@ -123,7 +123,7 @@ fn add(a: &Number, b: &Number) -> Result<Value, &'static str> {
         return Number::from_i128(sum).map(Value::Number).ok_or("the sum is out of range");
     }
     let (Some(a), Some(b)) = (a.as_f64(), b.as_f64()) else {
-        return Err("a number is needed");
+        return Err("a number is required");
     };
     Number::from_f64(a + b).map(Value::Number).ok_or("the sum is out of range")
 }

@@ -85,7 +85,8 @@ impl KeyDefinition {
             return Some(format!("{} at \"{}\"", first.problem, first.pointer));
         }
         let reducer = &self.reducer;
-        (!reducer.accepts(value)).then(|| format!("its reducer {} does not take the value", reducer.as_str()))
+        (!reducer.accepts(value))
+            .then(|| format!("its reducer {} does not accept the value", reducer.as_str()))
     }
 }
 

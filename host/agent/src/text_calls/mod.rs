@@ -60,7 +60,7 @@ fn correction(malformed: &[(String, &str)]) -> Option<String> {
     if malformed.is_empty() {
         return None;
     }
-    let mut words = String::from("Part of your reply was meant as a tool call and could not be read.\n");
+    let mut words = String::from("Part of your reply looks like a tool call but could not be read.\n");
     for (why, sent) in malformed {
         // Writing to a string does not fail.
         let _ = writeln!(words, "- {why}. What you wrote: {}", clean(sent, MAX_QUOTED_BYTES));
@@ -81,7 +81,7 @@ fn instructions(system: &Arc<str>, tools: &[ToolSpec]) -> Arc<str> {
         words,
         "# Tools\n\nTo call a tool, write\n{OPEN}{{\"name\": \"TOOL\", \"args\": {{...}}}}{CLOSE}\n\
          and nothing after it; several calls one after the other run at once. The next message then begins with \
-         \"Tool result (TOOL):\". `args` is one JSON object that fits the tool's schema. These tools are there:\n"
+         \"Tool result (TOOL):\". `args` is one JSON object that fits the tool's schema. The tools are:\n"
     );
     for tool in tools {
         let _ = write!(

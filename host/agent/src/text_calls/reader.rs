@@ -33,7 +33,10 @@ pub(super) fn pieces(reply: &str) -> Vec<Piece<'_>> {
             read_body(body, &mut pieces, before)
         } else {
             pieces.push(Piece::Text(before));
-            pieces.push(Piece::Malformed { why: format!("a reply may hold {MAX_TAGS} calls"), sent: tagged });
+            pieces.push(Piece::Malformed {
+                why: format!("a reply may contain at most {MAX_TAGS} calls"),
+                sent: tagged,
+            });
             body.len()
         };
         rest = &body[end..];
@@ -81,15 +84,15 @@ fn read_body<'a>(body: &'a str, pieces: &mut Vec<Piece<'a>>, before: &'a str) ->
 fn one(call: Value, sent: &str) -> Piece<'_> {
     let malformed = |why: &str| Piece::Malformed { why: why.to_owned(), sent };
     let Value::Object(mut fields) = call else {
-        return malformed("it is no object with `name` and `args`");
+        return malformed("it is not an object with `name` and `args`");
     };
     let Some(Value::String(name)) = fields.remove("name") else {
-        return malformed("`name` is missing, or no text");
+        return malformed("`name` is missing or not a string");
     };
     match fields.remove("args").or_else(|| fields.remove("arguments")) {
         None | Some(Value::Null) => Piece::Call { name, arguments: "{}".to_owned() },
         Some(Value::Object(args)) => Piece::Call { name, arguments: Value::Object(args).to_string() },
-        Some(_) => malformed("`args` is no object"),
+        Some(_) => malformed("`args` is not an object"),
     }
 }
 

@@ -62,7 +62,7 @@ fn a5_a_malformed_call_runs_nothing_and_is_corrected() {
         ("[TOOL_CALL]{\"args\":{}}[/TOOL_CALL]", "`name`"),
         ("[TOOL_CALL]{\"name\":\"a\",\"args\":[1]}[/TOOL_CALL]", "`args`"),
         ("[TOOL_CALL]{\"name\":\"a\",\"args\":{\"p\":1,\"p\":2}}[/TOOL_CALL]", "acceptable JSON"),
-        ("[TOOL_CALL][][/TOOL_CALL]", "no object"),
+        ("[TOOL_CALL][][/TOOL_CALL]", "not an object"),
     ] {
         let read = reply(text);
         assert!(read.message.calls.is_empty(), "{text}");

@@ -1,4 +1,4 @@
-//! One call, in order.
+//! Tests of single calls, in the order of their steps.
 
 use crate::world::{World, done, faults, reply, sets, writes};
 use serde_json::{Value, json};

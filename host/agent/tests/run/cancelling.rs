@@ -1,4 +1,4 @@
-//! Ends that come from outside.
+//! Tests of runs that are ended from outside.
 
 use crate::world::{World, done, faults, stopped, suspend};
 use std::sync::Arc;

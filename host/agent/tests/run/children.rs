@@ -1,4 +1,4 @@
-//! Runs of other agents below a call, and conversations that are handed on.
+//! Tests of runs of other agents on behalf of a call, and of conversations that are handed on.
 
 use crate::world::{World, done, faults, pends, sets};
 use serde_json::json;
@@ -14,7 +14,7 @@ use tollgate_agent::run::{
     RunStatus, Task,
 };
 
-/// A run of an agent that may hand to `scout` and to one that is not there.
+/// Creates a run of an agent that may hand the conversation to `scout` and to an unknown agent.
 pub(crate) fn world(identity: RunIdentity, limits: RunLimits) -> World {
     let mut world = World::new();
     let delegates = vec!["scout".to_owned(), "gone".to_owned()];
@@ -41,7 +41,7 @@ fn ask<'a>(call_id: &'a str, attempt: u32, digest: &'a str, request: &'a ChildRe
 }
 
 impl World {
-    /// The call asks for a child as the host lets it: found, or made.
+    /// Requests a child as the host does: finds it, or creates it.
     pub(crate) fn child(&mut self, call_id: &str) -> String {
         let request = asked();
         let attempt = self.execution(call_id).attempt;

@@ -1,11 +1,11 @@
-//! How many calls were let through before one, as its gates are told.
+//! Tests of the number of earlier calls that gates receive.
 
 use crate::world::{World, allow, deny, done, pends};
 use tollgate_agent::code::Code;
 use tollgate_agent::outcome::Ticket;
 use tollgate_agent::run::RunLimits;
 
-/// At most two calls of each tool.
+/// Allows at most two calls of each tool.
 fn budget() -> World {
     World::asked(RunLimits::default()).with_gates(|question, _| {
         vec![if question.calls_before.of_tool < 2 { allow("budget") } else { deny("budget") }]

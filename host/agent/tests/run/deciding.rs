@@ -1,4 +1,4 @@
-//! Questions to a person, and what becomes of the answers.
+//! Tests of questions to a person and of the effects of the answers.
 
 use crate::tools;
 use crate::world::{World, allow, done, pends, suspend, writes};
@@ -17,7 +17,7 @@ fn ticket(mode: ResumeMode) -> Ticket {
     }
 }
 
-/// A run that waits for the answer to the question of `a`, a call of `typed`.
+/// Returns a run that waits for the answer to the question of `a`, a call of `typed`.
 fn waiting(mode: ResumeMode) -> World {
     let mut world = World::calling(&[("a", "typed", r#"{"n":1}"#)]);
     world.end("a", pends(ticket(mode)));

@@ -1,5 +1,5 @@
-//! What a call asks of the loop beside its result: another agent for the conversation,
-//! the end of a loop; and answers in a shape.
+//! Tests of actions that a call requests besides its result: handing the conversation to another
+//! agent, ending a loop. Also tests of answers that must fit a schema.
 
 use crate::children::{calling, world};
 use crate::world::{World, done, reply};

@@ -15,7 +15,7 @@ pub(crate) struct Watch {
     attempts: BTreeMap<SmolStr, u32>,
     allowed_starts: BTreeMap<SmolStr, u32>,
     ends: BTreeMap<SmolStr, u32>,
-    /// How often the hooks on each side of a call answered.
+    /// The number of times that the hooks on each side of a call answered.
     hooked: BTreeMap<(SmolStr, bool), u32>,
     endings: BTreeMap<SmolStr, u32>,
     /// The revision on which each call began its last attempts.
@@ -27,7 +27,7 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// Looks at one event that was just applied.
+    /// Checks one event that was just applied.
     pub(crate) fn applied(&mut self, event: &Event, revision_before: u64, run: &Run) {
         assert!(!self.finished, "after the end: {event:?}");
         match event {
@@ -49,7 +49,7 @@ impl Watch {
                     *left -= 1;
                 }
             }
-            // A person lets a call run again; nobody else does.
+            // Only a person's decision lets a call run again.
             Event::CallDecided { call_id, .. } => {
                 self.allowed_starts.insert(call_id.clone(), 1);
             }
@@ -83,14 +83,15 @@ impl Watch {
         transcript_is_valid(run.messages());
     }
 
-    /// Another run changed the thread.
+    /// Records a change of the thread by another run.
     pub(crate) fn absorbed(&mut self, change: &StateChange) {
         if change.updates.iter().any(|update| &*update.key == "kit.city") {
             self.cities.push(change.revision);
         }
     }
 
-    /// What a tool writes builds on what its call saw. Hooks write last, and may.
+    /// Checks that a tool's writes build on the state that its call saw. Hooks write last and may
+    /// overwrite it.
     fn nothing_is_overwritten_unseen(&mut self, event: &Event) {
         let Some(change) = event.change() else { return };
         let call_id = match event {
@@ -117,7 +118,7 @@ impl Watch {
     }
 }
 
-/// Every call is answered exactly once, in order, right after it was asked for.
+/// Checks that every call is answered exactly once, in order, right after it was requested.
 pub(crate) fn transcript_is_valid(messages: &[Message]) {
     let mut at = 0;
     while at < messages.len() {
@@ -138,7 +139,7 @@ pub(crate) fn transcript_is_valid(messages: &[Message]) {
     }
 }
 
-/// A run that was folded from its record stands where the run stands.
+/// Checks that a run folded from its record equals the live run.
 pub(crate) fn same(live: &Run, folded: &Run) {
     assert_eq!(live.phase(), folded.phase());
     assert_eq!(live.messages(), folded.messages());

@@ -1,4 +1,4 @@
-//! Runs in a scripted world: the step machine, driven as a host drives it.
+//! Tests of the state machine of runs, driven in a scripted world as a host drives it.
 
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 

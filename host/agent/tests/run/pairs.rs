@@ -1,5 +1,5 @@
-//! Scenarios that meet: suspension and conflicts, cancelling and retries, a block and
-//! what was committed before it, a child that waits and a sibling that fails.
+//! Tests of combined scenarios: suspension with conflicts, cancellation with retries, a block after
+//! earlier commits, a waiting child with a failing sibling.
 
 use crate::world::{World, allow, block, done, faults, sets, suspend, writes};
 use serde_json::json;

@@ -1,5 +1,5 @@
-//! Runs with random scripts: whatever the world does, what holds of runs holds,
-//! and every run comes to its end or to a person.
+//! Tests of runs with random scripts: the invariants hold whatever happens, and every run ends or
+//! waits for a person.
 
 use crate::tools::{NAMES, agents};
 use crate::world::{World, allow, block, deny, done, faults, pends, reply, suspend, writes};
@@ -20,10 +20,10 @@ use tollgate_agent::run::{
 };
 use tollgate_agent::state::{KeyUpdate, PendingMutation, StateChange};
 
-/// One thing that the world does; the numbers choose among what is possible.
+/// One action of the world. The numbers choose among the possible actions.
 #[derive(Debug, Clone)]
 enum Deed {
-    /// Answers one of the effects under way.
+    /// Answers one of the effects in progress.
     Answer(u8, Vec<u8>),
     Decide {
         target: u8,
@@ -49,7 +49,7 @@ fn deed() -> impl Strategy<Value = Deed> {
     ]
 }
 
-/// Bytes that choose; where they run out, the plainest choice is made.
+/// Bytes that make choices. When they are used up, the simplest choice is made.
 struct Choice(std::vec::IntoIter<u8>);
 
 impl Choice {
@@ -109,7 +109,7 @@ impl Choice {
         }
     }
 
-    /// Hands the conversation on, beside a change; to somebody, or nobody.
+    /// Hands the conversation on and changes state; the agent may exist or not.
     fn transfers(&mut self) -> Outcome {
         let mut outcome = writes(ToolResult::success("over to you"), &self.mutations());
         let target = ["scout", "front", "gone", "nobody"][usize::from(self.of(4))];
@@ -174,7 +174,7 @@ fn perform(world: &mut World, key: &EffectKey, mut choice: Choice) {
             Input::Validated { call_id: proposal.call_id().clone(), fault }
         }
         Effect::Judge { round, questions } => {
-            // Some hosts ask on after a call that is held back; that is harmless.
+            // Some hosts continue to ask after a call that is held back, which is harmless.
             let ask = |question: &tollgate_agent::run::Question| {
                 (question.proposal.call_id().clone(), choice.verdicts().into())
             };
@@ -206,18 +206,18 @@ fn perform(world: &mut World, key: &EffectKey, mut choice: Choice) {
     world.give(input);
 }
 
-/// What is under way; children of a run that is over are ended beside its record.
+/// Returns the effects in progress. The children of a finished run are ended outside its record.
 fn still_to_do(world: &World) -> impl Iterator<Item = &EffectKey> {
     let over = world.run.is_finished();
     world.under_way.keys().filter(move |key| !over || !matches!(key, EffectKey::Child(..)))
 }
 
-/// Whether the call has not asked for too many children.
+/// Returns whether the call may request another child.
 fn may_ask(world: &World, execution: &Execution) -> bool {
     world.run.open_children().filter(|((call_id, _), _)| call_id == execution.permit.call_id()).count() < 3
 }
 
-/// The call asks for a child, or one of its children ends or waits.
+/// Requests a child, or ends one of the call's children or lets it wait.
 fn asks(execution: &Execution, choice: &mut Choice) -> Input {
     let (call_id, ordinal) = (execution.permit.call_id().to_owned(), 1 + u32::from(choice.of(3)));
     let run_id = format!("{call_id}/{ordinal}");
@@ -250,7 +250,7 @@ fn ended() -> ChildEnd {
     ChildEnd::Ended { status: ChildStatus::Completed, steps: 1, tokens: TokenUsage::default() }
 }
 
-/// A change that another run commits to the thread meanwhile.
+/// Applies a change that another run commits to the thread in the meantime.
 fn others_write(world: &mut World, key: u8, value: u8) {
     if world.run.is_finished() {
         return;
@@ -264,7 +264,7 @@ fn others_write(world: &mut World, key: u8, value: u8) {
     world.absorb(&StateChange { revision: world.run.state().revision() + 1, updates });
 }
 
-/// An agent that lists everything and may hand to `scout`, who may hand back.
+/// Starts an agent that lists every tool and may hand over to `scout`, which may hand back.
 fn begin(world: &mut World, limits: RunLimits, task: Task) {
     let delegates = vec!["scout".to_owned(), "gone".to_owned()];
     world.catalog.set_agents(agents(|scout| {

@@ -1,4 +1,4 @@
-//! A record that is read again.
+//! Tests of the replay of records.
 
 use crate::world::{World, done, faults, sets, suspend};
 use serde_json::json;
@@ -11,7 +11,7 @@ use tollgate_agent::run::replay::{Again, Finding, Replay};
 use tollgate_agent::run::{Event, Input, RunLimits, StoredEvent};
 use tollgate_agent::state::{KeyUpdate, StateChange};
 
-/// Reads the world's record again, with these outcomes for the attempts as they come.
+/// Replays the world's record with these outcomes for the attempts, in order.
 fn replay(world: &World, mut outcomes: Vec<Outcome>) -> Vec<(String, Finding)> {
     outcomes.reverse();
     let mut replay = Replay::default();

@@ -1,4 +1,4 @@
-//! A process that ends, and one that takes up its record.
+//! Tests of a process that ends, and of one that continues from the record.
 
 use crate::children::{calling, ended};
 use crate::world::{World, done, faults, pends, reply, sets};
@@ -73,7 +73,8 @@ fn others_write(world: &mut World) {
     world.absorb(&StateChange { revision: world.run.state().revision() + 1, updates });
 }
 
-/// A tool that ran must not be called again only because its answer was lost.
+/// The model must not be advised to repeat a call that may have run only because its answer was
+/// lost.
 #[test]
 fn a9_no_answer_of_a_call_that_may_have_run_advises_to_repeat_it() {
     let mut world = World::calling(&[("a", "act", "{}"), ("b", "act", "{}")]);
@@ -156,7 +157,7 @@ fn e1_a_restart_between_any_two_steps_asks_for_the_same() {
     assert_eq!(world.final_text(), "Done.");
 }
 
-/// The child of a call that may not run twice works while its sibling asks a person.
+/// Lets the child of a call that may not run twice work while its sibling asks a person.
 fn works_beside_a_question() -> World {
     let mut world = calling(&[("a", "act", "{}"), ("b", "hand", "{}")]);
     world.child("b");
@@ -183,7 +184,7 @@ fn w2_d8_a_run_waits_once_the_children_of_its_ended_calls_have_ended() {
     }
 }
 
-/// Records of earlier versions hold a child's end behind the word that the run waits.
+/// In records of earlier versions, a child's end follows the event that the run waits.
 #[test]
 fn w2_a_recovered_run_whose_record_ends_otherwise_says_that_it_waits() {
     let mut world = works_beside_a_question();
@@ -231,7 +232,7 @@ fn w2_a_direct_call_that_waits_for_a_person_goes_on_waiting_without_its_caller()
     world.end("call-1", pends(Ticket::confirm("Sure?")));
     assert_eq!(world.crash_and(Input::Abandoned).len(), 0);
     assert!(world.is_waiting());
-    // The caller is gone once a person has decided, and the call was to go on.
+    // The caller is gone after a person has decided and before the call continued.
     world.decide("d1", "call-1", DecisionAnswer::Resume(json!(true))).unwrap();
     assert_eq!(world.running(), ["call-1"]);
     world.crash_and(Input::Abandoned);

@@ -1,4 +1,4 @@
-//! State: snapshots, commits in the order of the calls, conflicts.
+//! Tests of state: snapshots, commits in the order of the calls, conflicts.
 
 use crate::world::{World, allow, deny, done, faults, sets, writes};
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! Attempts, retries, and how much runs at once.
+//! Tests of attempts, retries and the limit on concurrent calls.
 
 use crate::world::{World, done, faults, sets, stopped};
 use serde_json::json;
@@ -101,7 +101,7 @@ fn t8_what_a_call_used_is_the_sum_over_its_attempts() {
     assert_eq!((finished.usage.attempts, finished.earlier.attempts), (3, 2));
     assert_eq!(finished.last_attempt().attempts, 1);
     assert_eq!(world.run.usage().tools.attempts, 3);
-    // Records of earlier versions have the last attempt alone.
+    // Records of earlier versions hold the usage of the last attempt alone.
     let old =
         json!({"call_id": "a", "tool_name": "look", "end": finished.end, "usage": finished.last_attempt()});
     let old: Finished = serde_json::from_value(old).unwrap();

@@ -1,4 +1,4 @@
-//! The catalog of the scripted world: tools of every policy, keys of every reducer.
+//! The catalog of the scripted world: tools with every policy, keys with every reducer.
 
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -77,8 +77,8 @@ pub(crate) fn catalog(version: &str) -> Catalog {
     catalog
 }
 
-/// Adds the plugin `keeper`, whose hooks are asked on both sides of calls. It may write
-/// `kit.city` beside its own keys.
+/// Adds the plugin `keeper`, whose hooks are asked on both sides of calls. It may write `kit.city`
+/// besides its own keys.
 pub(crate) fn add_keeper(catalog: &mut Catalog) {
     let key = |name: &str, reducer, persistent| StateAccess {
         key: format!("keeper.{name}"),
@@ -111,7 +111,8 @@ pub(crate) fn add_keeper(catalog: &mut Catalog) {
     catalog.add_plugin(owner, descriptor, &grants, &Natives::new(), HookPoints::ALL).unwrap();
 }
 
-/// `ask_scout` runs the agent `scout`, `hand` hands the conversation on.
+/// Returns a component with `ask_scout`, which runs the agent `scout`, and `hand`, which hands the
+/// conversation on.
 fn team() -> (ComponentDescriptor, CatalogGrants) {
     let tool = |id: &str, name: &str| {
         let execution = ExecutionPolicy { idempotent: is_idempotent(name), ..ExecutionPolicy::default() };
@@ -145,7 +146,7 @@ fn team() -> (ComponentDescriptor, CatalogGrants) {
     (descriptor, grants)
 }
 
-/// `scout`, which may only look, as the test wants it, and `front`.
+/// Returns the agents `front` and `scout`. `change` adjusts `scout`, which may only call `look`.
 pub(crate) fn agents(change: impl FnOnce(&mut AgentSpec)) -> BTreeMap<String, KnownAgent> {
     let agent = |id: &str| {
         let view = AgentView { id: id.to_owned(), ..AgentView::default() };

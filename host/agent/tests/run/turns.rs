@@ -1,4 +1,4 @@
-//! The agent loop: turns, limits, replies that are cut off.
+//! Tests of the agent loop: turns, limits, and replies that are cut off.
 
 use crate::world::{World, done, faults, reply, stopped};
 use tollgate_agent::code::Code;

@@ -1,4 +1,4 @@
-//! A world with a script: it does what a host does, and watches what holds.
+//! A scripted world that acts as a host does and checks the invariants.
 
 use crate::invariants::{Watch, same};
 use crate::tools;
@@ -22,7 +22,7 @@ type Gates = Box<dyn Fn(&Question, &Run) -> Vec<GateVerdict>>;
 type Before = Box<dyn Fn(&Question) -> HookAnswer>;
 type After = Box<dyn Fn(&Ended) -> HookAnswer>;
 
-/// What a store keeps of a thread, in its order.
+/// An entry of a thread's record as a store keeps it.
 enum Kept {
     /// An event of this run, as text.
     Own(String),
@@ -36,13 +36,13 @@ pub(crate) struct World {
     pub(crate) now_ms: u64,
     pub(crate) gates: Gates,
     pub(crate) before: Before,
-    /// None where the hooks after calls take their time.
+    /// The answer of the hooks after calls; `None` if they have not answered yet.
     pub(crate) after: Option<After>,
     /// Every event so far.
     pub(crate) events: Vec<Event>,
-    /// The events as a store keeps them, with what others wrote to the thread.
+    /// The record as a store keeps it, with the changes that others made to the thread.
     record: Vec<Kept>,
-    /// The run as its record alone tells it.
+    /// The run folded from its record alone.
     folded: Run,
     pub(crate) under_way: BTreeMap<EffectKey, Effect>,
     watch: Watch,
@@ -65,14 +65,14 @@ impl World {
         }
     }
 
-    /// A run that is asked something, within these limits.
+    /// Creates a run with a user's message, within these limits.
     pub(crate) fn asked(limits: RunLimits) -> Self {
         let mut world = Self::new();
         world.start(limits, Task::Prompt("Do it.".to_owned()));
         world
     }
 
-    /// A run whose model asked for these calls (id, tool, arguments).
+    /// Creates a run whose model requested these calls (id, tool, arguments).
     pub(crate) fn calling(calls: &[(&str, &str, &str)]) -> Self {
         let mut world = Self::asked(RunLimits::default());
         world.reply(calls);
@@ -93,7 +93,7 @@ impl World {
         self
     }
 
-    /// Decides, commits, applies, and asks what is to be done, as a host does.
+    /// Decides, commits and applies, then derives the next effects, as a host does.
     pub(crate) fn try_give(&mut self, input: Input) -> Result<Vec<Event>, Refused> {
         let events = self.run.decide(&self.catalog, self.now_ms, &input)?;
         for event in &events {
@@ -135,12 +135,12 @@ impl World {
         assert!(self.executions().len() <= most, "at most {most} calls run at once");
     }
 
-    /// The process ends, and another carries the run on.
+    /// Ends the process and continues the run in another.
     pub(crate) fn crash(&mut self) -> Vec<Event> {
         self.crash_and(Input::Restarted)
     }
 
-    /// The process ends, and another takes up the record with this input.
+    /// Ends the process and continues the record in another with this input.
     pub(crate) fn crash_and(&mut self, input: Input) -> Vec<Event> {
         self.run = Run::new(Thread::default());
         for kept in &self.record {
@@ -157,7 +157,7 @@ impl World {
         self.give(input)
     }
 
-    /// The model replies with these calls; checks and gates answer.
+    /// Replies with these calls; the checks and gates answer.
     pub(crate) fn reply(&mut self, calls: &[(&str, &str, &str)]) -> Vec<Event> {
         let events = self.reply_as(reply("", calls, Finish::Stop));
         self.pass_gates();
@@ -176,7 +176,7 @@ impl World {
         self.give(Input::Replied { ask: ask.expect("the model is asked"), reply, hooked: None })
     }
 
-    /// Answers checks and gates until neither is asked any more.
+    /// Answers checks and gates until none is pending.
     pub(crate) fn pass_gates(&mut self) {
         for _ in 0..1_000 {
             let found = self.under_way.values().find_map(|effect| match effect {
@@ -213,12 +213,12 @@ impl World {
         Input::Judged { round, answers, hooked }
     }
 
-    /// The running attempt of a call ends so; gates are asked where they must be.
+    /// Ends the running attempt of a call with this outcome. Gates are asked if needed.
     pub(crate) fn end(&mut self, call_id: &str, outcome: impl Into<Outcome>) -> Vec<Event> {
         self.end_after_taking(call_id, outcome, RecordedInputs::default())
     }
 
-    /// The same, and it took this from the world.
+    /// Ends the running attempt of a call with this outcome and these inputs.
     pub(crate) fn end_after_taking(
         &mut self,
         call_id: &str,
@@ -266,7 +266,7 @@ impl World {
         self.run.calls().iter().find(|call| call.id == call_id).unwrap()
     }
 
-    /// How a call ended, in this turn or an earlier one.
+    /// Returns how a call ended, in this turn or an earlier one.
     pub(crate) fn ending(&self, call_id: &str) -> &CallEnd {
         let found = self.events.iter().find_map(|event| match event {
             Event::CallFinished(f) if f.call_id == call_id => Some(&f.end),
@@ -279,7 +279,7 @@ impl World {
         self.ending(call_id).code()
     }
 
-    /// Ids and texts of the answers that the model reads.
+    /// Returns the ids and texts of the answers that the model reads.
     pub(crate) fn answers(&self) -> Vec<(String, String)> {
         let answers = self.run.messages().iter().filter_map(|message| match message {
             Message::Answer(a) => Some((a.call_id.to_string(), a.content.to_string())),
@@ -366,12 +366,12 @@ pub(crate) fn suspend(gate: &str) -> GateVerdict {
     GateVerdict::new(gate, Verdict::Suspend(Box::new(Ticket::confirm("Sure?"))))
 }
 
-/// A success with this answer.
+/// Returns a success with this answer.
 pub(crate) fn done(answer: &str) -> Outcome {
     Outcome::Returned(ToolResult::success(answer).into())
 }
 
-/// A result beside these mutations.
+/// Returns a result with these mutations.
 pub(crate) fn writes(result: ToolResult, mutations: &[(&str, Value)]) -> Outcome {
     let mutations = mutations
         .iter()
@@ -380,7 +380,7 @@ pub(crate) fn writes(result: ToolResult, mutations: &[(&str, Value)]) -> Outcome
     Outcome::Returned(ToolOutput { result: result.into(), mutations, actions: Vec::new() })
 }
 
-/// A success that sets a key.
+/// Returns a success that sets a key.
 pub(crate) fn sets(key: &str, update: Value) -> Outcome {
     writes(ToolResult::success("set"), &[(key, update)])
 }
@@ -394,7 +394,7 @@ pub(crate) fn faults(code: Code) -> Outcome {
 }
 
 impl World {
-    /// Somebody else changed the thread.
+    /// Applies a change that another run made to the thread.
     pub(crate) fn absorb(&mut self, change: &StateChange) {
         self.run.absorb(change);
         self.folded.absorb(change);

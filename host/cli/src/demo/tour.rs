@@ -13,7 +13,7 @@ pub(super) const AGENT: &str = "tour";
 pub(super) const PROMPT: &str = "What do this repository's documents say about gates, and how long are the ones that I should read first?";
 
 /// An explanation shown before the tour.
-pub(super) const EXPLANATION: &str = "The model's words were written down before; every result is computed now, \
+pub(super) const EXPLANATION: &str = "The model's replies were recorded earlier; every result is computed now, \
 in a fresh sandbox for each call. The tools see this checkout read-only, as /repo, and nothing else.";
 
 /// The recorded turns of the model.

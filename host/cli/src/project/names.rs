@@ -35,7 +35,7 @@ impl Names {
             package: name.to_owned(),
         };
         let unfit = match template {
-            _ if name::is_reserved_name(&names.tool) => Some("the host has a tool of this name itself"),
+            _ if name::is_reserved_name(&names.tool) => Some("the host itself has a tool of this name"),
             Template::Rust => names.fit_rust(),
             Template::Python => names.fit_python(),
             Template::Wat => names.fit_component(name),

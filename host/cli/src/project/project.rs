@@ -30,7 +30,7 @@ impl NewProject {
         let names = Names::of(&self.name, self.template)?;
         if self.dir.exists() {
             return Err(BuildError::Usage(format!(
-                "{} is there already; choose another name, or remove it first",
+                "{} already exists; choose another name, or remove it first",
                 self.dir.display()
             )));
         }
@@ -92,7 +92,7 @@ impl NewProject {
 fn named_sdk(sdk: &Path) -> Result<PathBuf, BuildError> {
     sdk.canonicalize().ok().filter(|found| is_sdk(found)).ok_or_else(|| {
         BuildError::Usage(format!(
-            "there is no tollgate-sdk in {}; --sdk names the directory guest-sdk of a checkout of Tollgate",
+            "{} does not contain tollgate-sdk; --sdk must name the directory guest-sdk of a checkout of Tollgate",
             sdk.display()
         ))
     })
@@ -108,7 +108,7 @@ fn nearby_sdk(project_parent: &Path) -> Result<PathBuf, BuildError> {
         .find_map(|start| find_upwards(&start, "guest-sdk").filter(|s| is_sdk(s)));
     found.ok_or_else(|| {
         BuildError::Usage(
-            "the SDK was not found nearby; say where it is: --sdk PATH, the directory guest-sdk of a checkout of Tollgate"
+            "the SDK was not found nearby; name it: --sdk PATH, the directory guest-sdk of a checkout of Tollgate"
                 .to_owned(),
         )
     })

@@ -88,6 +88,6 @@ impl Recipe {
     /// # Errors
     /// The recipe names none.
     pub(crate) fn sdk(&self) -> Result<&Path, BuildError> {
-        self.sdk.as_deref().ok_or_else(|| BuildError::Usage(format!("{RECIPE} names no sdk")))
+        self.sdk.as_deref().ok_or_else(|| BuildError::Usage(format!("`sdk` is missing in {RECIPE}")))
     }
 }

@@ -285,7 +285,7 @@ fn how_it_ended(end: &RunEnd) -> Option<String> {
         Some(RunStatus::Completed) => return None,
         Some(RunStatus::Blocked { reason }) => format!("{BAD}blocked:{BAD:#} {}", shown_marked(reason)),
         Some(RunStatus::Stopped { limit }) => format!(
-            "{BAD}stopped:{BAD:#} it met its limit `{limit}`; change it in [limits], or in [agents.ID.limits], of tollgate.toml"
+            "{BAD}stopped:{BAD:#} it reached its limit `{limit}`; change it in [limits], or in [agents.ID.limits], of tollgate.toml"
         ),
         Some(RunStatus::Cancelled { reason }) => format!("{BAD}cancelled:{BAD:#} {}", shown_marked(reason)),
         Some(RunStatus::Failed { error }) => format!("{BAD}failed:{BAD:#} {}", shown_marked(error)),

@@ -159,7 +159,7 @@ impl Timeline {
         self.line(&format!("{style}{mark} {name}{style:#}{call} {words} {DIM}({used}){DIM:#}"));
         if let Some(own) = &finished.replaced {
             let own = own.code().map_or("success", |code| code.as_str());
-            self.line(&format!("  {WAITS}made of it by hooks;{WAITS:#} the call itself ended as {own}"));
+            self.line(&format!("  {WAITS}changed by hooks;{WAITS:#} the call itself ended as {own}"));
         }
         self.changed(finished.change.as_ref());
         for note in &finished.notes {
@@ -190,7 +190,7 @@ impl Timeline {
             for event in &answer.events {
                 let (name, data) =
                     (shown_line(&event.name, 64), shown_line(&event.data.to_string(), LINE_CHARS));
-                self.of_call(call_id, &format!("{DIM}hook {plugin} tells {name}{DIM:#} {data}"));
+                self.of_call(call_id, &format!("{DIM}hook {plugin} emits {name}{DIM:#} {data}"));
             }
         }
     }
@@ -234,7 +234,7 @@ impl Timeline {
     fn decided(&mut self, call_id: &str, decision: &Decision) {
         let answer = match &decision.answer {
             DecisionAnswer::Resume(value) => {
-                format!("it goes on with {}", shown_line(&value.to_string(), LINE_CHARS))
+                format!("it continues with {}", shown_line(&value.to_string(), LINE_CHARS))
             }
             DecisionAnswer::Cancel => "it is cancelled".to_owned(),
         };
@@ -270,7 +270,7 @@ impl Timeline {
             RunStatus::Blocked { reason } => {
                 (BAD, format!("blocked: {}", shown_line(reason, 2 * LINE_CHARS)))
             }
-            RunStatus::Stopped { limit } => (BAD, format!("stopped: it met its limit {limit}")),
+            RunStatus::Stopped { limit } => (BAD, format!("stopped: it reached its limit {limit}")),
             RunStatus::Cancelled { reason } => {
                 (BAD, format!("cancelled: {}", shown_line(reason, 2 * LINE_CHARS)))
             }

@@ -196,9 +196,9 @@ fn what_hooks_did_is_told() {
     for told in [
         "hooks: keeper answers in the model's place",
         "hooks: hidden: erase",
-        "count hook keeper tells spent 3",
+        "count hook keeper emits spent 3",
         "count hook other after it failed: on purpose",
-        "made of it by hooks; the call itself ended as success",
+        "changed by hooks; the call itself ended as success",
     ] {
         assert!(text.contains(told), "{told}: {text}");
     }

@@ -61,7 +61,7 @@ pub(crate) fn subject(loaded: &Loaded, id: &str) -> Result<Option<Subject>, Fail
     let contested = contested(loaded).find(|subject| subject.id == id);
     match (found, contested) {
         (None, Some(contested)) => Err(Failure::usage(format!(
-            "several files claim the id {id}; say which one has it: {} grant {id} --asked --file {}",
+            "several files claim the id {id}; choose one: {} grant {id} --asked --file {}",
             program(),
             shown_line(&contested.file.display().to_string(), 300)
         ))),
@@ -329,7 +329,7 @@ impl Subject {
 
     /// Returns the question, with the requests last, next to where the answer is typed.
     fn question(&self) -> String {
-        let mut lines = vec![format!("{WAITS}the component {}{WAITS:#} says of its tools", self.id)];
+        let mut lines = vec![format!("{WAITS}the component {}{WAITS:#} describes its tools", self.id)];
         lines.extend(self.surface.tools.iter().map(|tool| {
             let mark = mark("new words: ", self.reworded.contains(&tool.name));
             let (name, said) =
@@ -338,7 +338,7 @@ impl Subject {
         }));
         let file = shown_line(&self.file.display().to_string(), 200);
         let inspect = continued(&format!("{} inspect {file}", program()), INDENT);
-        lines.push(format!("{DIM}all of it: {inspect}{DIM:#}"));
+        lines.push(format!("{DIM}everything: {inspect}{DIM:#}"));
         let listed = |what: &String| {
             format!("  - {}{}", mark("new: ", self.news.contains(what)), continued(what, INDENT))
         };

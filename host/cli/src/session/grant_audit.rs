@@ -20,13 +20,13 @@ impl About<'_> {
     /// Returns the records of the powers that a person granted.
     pub(crate) fn granted(self, before: &ComponentGrants, after: &ComponentGrants) -> Vec<AuditRecord> {
         let noted = self.each(AuditKind::Grant, "granted", &more(before, after));
-        self.or_nothing(noted, AuditKind::Grant, "granted", "it had all of this before")
+        self.or_nothing(noted, AuditKind::Grant, "granted", "it already had all of this")
     }
 
     /// Returns the records of the powers that a person revoked.
     pub(crate) fn revoked(self, before: &ComponentGrants, after: &ComponentGrants) -> Vec<AuditRecord> {
         let noted = self.each(AuditKind::Revocation, "revoked", &more(after, before));
-        self.or_nothing(noted, AuditKind::Revocation, "revoked", "it had nothing of this")
+        self.or_nothing(noted, AuditKind::Revocation, "revoked", "it had none of this")
     }
 
     /// Returns the record that a person approved this version, with what it requests.
@@ -49,7 +49,7 @@ impl About<'_> {
     pub(crate) fn not_written(self, why: &dyn std::fmt::Display) -> AuditRecord {
         AuditRecord::new(AuditKind::Revocation, "host", "revoked")
             .of_component(self.id, self.digest.map(SmolStr::new))
-            .because(&format!("the decision noted just before had no effect: {why}"))
+            .because(&format!("the decision recorded just before had no effect: {why}"))
     }
 
     fn each(self, kind: AuditKind, decision: &str, powers: &[(&str, String)]) -> Vec<AuditRecord> {
@@ -182,7 +182,7 @@ mod tests {
             ]
         );
         assert_eq!(told(&about.revoked(&after, &before)).len(), 5);
-        assert_eq!(told(&about.granted(&before, &before)), [("", "it had all of this before")]);
+        assert_eq!(told(&about.granted(&before, &before)), [("", "it already had all of this")]);
         // A quota does not appear in the words, and is a change.
         let quota = granted("files = [{ host = \"/h\", guest = \"/x\", quota_bytes = 9 }]");
         let other = granted("files = [{ host = \"/h\", guest = \"/x\", quota_bytes = 10 }]");

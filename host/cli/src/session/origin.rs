@@ -1,4 +1,4 @@
-//! Components with an origin: what the verbs about the lock file and registries share.
+//! The origins of components: code shared by the commands for the lock file and registries.
 
 use crate::globals::Globals;
 use crate::session::data::open_store;
@@ -10,7 +10,7 @@ use tollgate::registry;
 use tollgate::store::{AuditKind, AuditRecord};
 use tollgate_registry::{Client, Entry, Error, Files, Placement, Source, is_current, recheck};
 
-/// The places and the client of a configuration.
+/// The files of a configuration, and its client for registries.
 pub(crate) struct Origins {
     pub(crate) config: Config,
     pub(crate) files: Files,
@@ -41,20 +41,20 @@ impl Origins {
     }
 }
 
-/// The file in which `docker login` stores credentials.
+/// Returns the file in which `docker login` stores credentials.
 pub(crate) fn docker_config() -> Option<PathBuf> {
     let named = std::env::var_os("DOCKER_CONFIG").map(PathBuf::from);
     let directory = named.or_else(|| Some(etcetera::choose_base_strategy().ok()?.home_dir().join(".docker")));
     directory.map(|directory| directory.join("config.json"))
 }
 
-/// Notes that a component was refused, where there is a store to note it in.
+/// Records that a component was refused, if there is a store.
 pub(crate) async fn note_refusal(globals: &Globals, origin: &str, why: &Failure) {
     let record = AuditRecord::new(AuditKind::Denial, "host", "refused").because(&format!("{origin}: {why}"));
     if let Ok(store) = open_store(globals)
         && let Err(e) = store.note(vec![record]).await
     {
-        tracing::warn!("a refusal cannot be noted: {e}");
+        tracing::warn!("a refusal cannot be recorded: {e}");
     }
 }
 
@@ -79,7 +79,7 @@ impl From<Error> for Failure {
     }
 }
 
-/// How a verb about several components ends.
+/// Returns the exit code of a command about several components.
 pub(crate) fn exit_of(failed: bool) -> Exit {
     if failed { Exit::Failed } else { Exit::Done }
 }

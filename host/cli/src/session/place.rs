@@ -10,16 +10,16 @@ use std::process::ExitCode;
 use tollgate::config::Config;
 use tollgate_sandbox::Compiler;
 
-/// The argument that starts a child to compile one component. Not for people: the child reads a
-/// component on standard input and answers with machine code.
+/// The internal argument that starts a child to compile one component. The child reads a component
+/// on standard input and answers with machine code.
 const COMPILE_CHILD: &str = "compile-child";
 
-/// The argument that turns this program into a server that ends with its parent. Not for people.
+/// The internal argument that turns this program into a server that ends with its parent.
 #[cfg(all(target_os = "linux", feature = "mcp"))]
 const SERVER_CHILD: &str = "server-child";
 
-/// The argument that starts a child to end a server's process group once its own input is closed.
-/// Not for people.
+/// The internal argument that starts a child to end a server's process group once its own input is
+/// closed.
 #[cfg(all(target_os = "linux", feature = "mcp"))]
 const GROUP_KEEPER: &str = "group-keeper";
 

@@ -49,7 +49,7 @@ impl Failure {
         Self { exit: Exit::Failed, words: words.into() }
     }
 
-    /// A person has to decide, and nobody is there.
+    /// Creates a failure because a person has to decide and there is no terminal.
     pub(crate) fn undecided(words: impl Into<String>) -> Self {
         Self { exit: Exit::Waiting, words: words.into() }
     }

@@ -1,4 +1,4 @@
-//! What the program writes to the terminal: output, errors and exit codes.
+//! Terminal output: answers, errors and exit codes.
 
 pub(crate) mod exit;
 pub(crate) mod output;

@@ -1,4 +1,4 @@
-//! `tollgate add`: a component from a registry, a URL or a file, with proof of its origin.
+//! `tollgate add`: installs a component from a registry, a URL or a file, with proof of its origin.
 
 use crate::globals::Globals;
 use crate::session::offer::{Consent, Named, Offer};
@@ -12,7 +12,7 @@ use tollgate_registry::{
     Digest, Entry, Expected, Github, Lock, Reference, Source, Wanted, fetch, read_bundle, read_key,
 };
 
-/// Installs a component and records where it came from and who signed it
+/// Install a component and record where it came from and who signed it
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct AddVerb {
@@ -24,19 +24,20 @@ pub(crate) struct AddVerb {
     /// Require a signature by the public key in this file (PEM)
     #[arg(long, value_name = "FILE", conflicts_with = "github")]
     key: Option<PathBuf>,
-    /// Require a signature by a workflow of this repository of GitHub
+    /// Require a signature by a workflow of this GitHub repository
     #[arg(long, value_name = "OWNER/REPOSITORY")]
     github: Option<String>,
     /// Use the signature in this file, in addition to those of the registry
     #[arg(long, value_name = "FILE")]
     bundle: Option<PathBuf>,
-    /// Require this digest of the manifest, or of the component if it comes from no registry
+    /// Require this digest of the manifest, or of the component if it does not come from a registry
     #[arg(long, value_name = "DIGEST")]
     digest: Option<Digest>,
-    /// Accept a component without a signature whose digest was named, if the policy asks about it
+    /// Accept an unsigned component whose digest is given, if the policy asks about it
     #[arg(long, requires = "digest")]
     allow_unsigned: bool,
-    /// Confirm without a question, if somebody vouches for the bytes and the component asks for nothing
+    /// Confirm without a question, if the bytes are signed or pinned and the component asks for
+    /// nothing
     #[arg(long, short)]
     yes: bool,
 }
@@ -79,7 +80,7 @@ impl AddVerb {
         let trust = &origins.config.trust;
         let mut keys = trust.keys_of(&source.origin());
         keys.extend(signer.as_ref().and_then(Expected::key).cloned());
-        // A version by the recorded key is recognised as such.
+        // A version that is signed with the recorded key is recognized.
         let recorded = lock.entries().filter(|entry| entry.from == source.origin());
         keys.extend(recorded.filter_map(|entry| origins.files.kept(entry).ok().flatten()?.key));
         let bundle = self.bundle.as_deref().map(read_bundle).transpose()?;

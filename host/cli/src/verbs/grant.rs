@@ -255,7 +255,7 @@ fn check_directory(file: &FileGrantConfig, id: &str) -> Result<(), Failure> {
 
 fn absent(id: &str, config: &Config) -> Failure {
     Failure::usage(format!(
-        "no component {id} that can be loaded is in {}; see `{} tools`",
+        "there is no loadable component {id} in {}; see `{} tools`",
         config.tools_dir.display(),
         program()
     ))

@@ -73,7 +73,7 @@ impl InspectVerb {
     }
 }
 
-/// Shows a component that lies elsewhere, and who signed it.
+/// Shows a component from a registry or URL, and who signed it.
 async fn inspect_remote(source: &Source, config: &Config, output: &Output) -> Result<Exit, Failure> {
     let client = registry::client(config, docker_config(), None)?;
     let keys = config.trust.keys_of(&source.origin());
@@ -82,7 +82,7 @@ async fn inspect_remote(source: &Source, config: &Config, output: &Output) -> Re
     let sandbox = Sandbox::new(config.limits.sandbox.clone())?;
     let origin = shown_line(&fetched.origin, 200);
     let Guest::Tools(component) = sandbox.load_either(&origin, fetched.wasm.clone()).await? else {
-        return Err(Failure::usage(format!("{origin} is a gate, which is not added from elsewhere yet")));
+        return Err(Failure::usage(format!("{origin} is a gate, and `add` supports only tools")));
     };
     let manifest = fetched.asks.as_deref().map(parse_manifest).transpose();
     let metadata = fetched.metadata.clone();
@@ -222,11 +222,11 @@ impl<'a> Seen<'a> {
         }
         let lines = self.lines_to_grant();
         if lines.is_empty() {
-            output.line(&format!("\n{GOOD}It has all that it asks for.{GOOD:#}"));
+            output.line(&format!("\n{GOOD}It has everything that it asks for.{GOOD:#}"));
             return;
         }
         output.line(&format!(
-            "\nIt runs without these; what it uses of them then refuses. To grant, in {}:",
+            "\nIt runs without these, but its attempts to use them fail. To grant them, in {}:",
             self.config.name()
         ));
         output.line(&format!("\n  [grants.{}]", self.descriptor.id));

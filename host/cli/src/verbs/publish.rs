@@ -1,4 +1,4 @@
-//! `tollgate publish`: a component to a registry, with its signature.
+//! `tollgate publish`: publishes a component to a registry, with its signature.
 
 use crate::globals::Globals;
 use crate::session::origin::docker_config;
@@ -15,14 +15,14 @@ use tollgate_registry::{
 };
 use tollgate_sandbox::{Guest, Sandbox};
 
-/// Publishes a component to a registry, with its signature
+/// Publish a component to a registry, with its signature
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 #[command(group = ArgGroup::new("signature").required(true).args(["key", "bundle", "unsigned"]))]
 pub(crate) struct PublishVerb {
     /// The place in the registry, with a tag
     destination: Reference,
-    /// The component, a `.wasm` file; NAME.toml beside it says what it asks for
+    /// The component, a `.wasm` file; NAME.toml beside it lists its requests
     file: PathBuf,
     /// Sign with the private key in this file (PEM, as `openssl genpkey` writes it)
     #[arg(long, value_name = "FILE")]
@@ -81,7 +81,7 @@ impl PublishVerb {
         let mut uploaded = 0;
         if !self.dry_run {
             let mut session = client.session(self.destination.clone());
-            // Signing again makes another signature, which would say nothing more.
+            // Another signature by the same key would add nothing.
             let is_there = match &key {
                 Some(key) => is_signed(&mut session, &artifact, key.public()).await?,
                 None => false,
@@ -128,7 +128,7 @@ fn annotations(id: &str, version: &str, stated: &Metadata) -> BTreeMap<String, S
     stated.collect()
 }
 
-/// The time of the build, so that the same input always makes the same digest.
+/// Returns the time of the build, so that the same input always has the same digest.
 fn created() -> Result<String, Failure> {
     let Ok(text) = std::env::var("SOURCE_DATE_EPOCH") else { return Ok("1970-01-01T00:00:00Z".to_owned()) };
     let time = text.parse().ok().and_then(|seconds| jiff::Timestamp::from_second(seconds).ok());

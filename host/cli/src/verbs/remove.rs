@@ -1,4 +1,4 @@
-//! `tollgate remove`: a component, its entry in the lock file and its kept signature.
+//! `tollgate remove`: removes a component, its entry in the lock file and its stored signature.
 
 use crate::globals::Globals;
 use crate::render::powers;
@@ -10,11 +10,11 @@ use clap::Args;
 use serde_json::json;
 use tollgate::store::{AuditKind, AuditRecord};
 
-/// Removes a component that was installed with `add`
+/// Remove a component that was installed with `add`
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct RemoveVerb {
-    /// The component, by its id
+    /// The component's id
     id: String,
 }
 

@@ -96,11 +96,13 @@ async fn run(
             Err(HostError::Waiting(run_id)) => run_id,
             Err(e) => return Err(e.into()),
         };
-        output.warn(&format!("the run {recovered} of this conversation was interrupted, and asks something"));
+        output.warn(&format!(
+            "the run {recovered} of this conversation was interrupted, and waits for an answer"
+        ));
         let handle = host.recover(&recovered).await?;
         let end = follow_and_ask(host, handle, &mut narrator, globals, output).await?;
         if !end.waiting.is_empty() {
-            output.warn("the message was not sent; answer first, or send it again to leave the question");
+            output.warn("the message was not sent; answer first, or send it again to skip the question");
             break end;
         }
     };

@@ -35,7 +35,7 @@ impl ShowVerb {
         let Record { events, damage, .. } = store.record(&run.run_id).await?;
         if let Some(damage) = &damage {
             output.warn(&format!(
-                "the record of this run is damaged ({damage}): what follows is what is left of it; `{} store verify` checks every run",
+                "the record of this run is damaged ({damage}): the readable part follows; `{} store verify` checks every run",
                 program()
             ));
         }

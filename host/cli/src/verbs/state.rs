@@ -105,9 +105,9 @@ fn read_state(text: &str, keys: &KeySet, keep_unknown: bool) -> Result<State, Fa
     for (key, value) in values {
         match keys.get(key) {
             None if keep_unknown => {}
-            None => wrong.push(format!("{key}: nothing that is loaded defines it (--keep-unknown keeps it)")),
+            None => wrong.push(format!("{key}: no loaded component defines it (--keep-unknown keeps it)")),
             Some(definition) if definition.scope == KeyScope::Run => {
-                wrong.push(format!("{key}: it ends with the run"))
+                wrong.push(format!("{key}: its values end with the run"))
             }
             Some(definition) => wrong.extend(definition.refusal(value).map(|why| format!("{key}: {why}"))),
         }

@@ -168,7 +168,7 @@ fn tell(verified: &Verified, output: &Output) {
     output.say(&format!("{checked}{old}"));
     if !verified.is_sound() {
         output.say(&format!(
-            "restore the store from a copy, or look at what is left with `{} show RUN`",
+            "restore the store from a copy, or see what can still be read: `{} show RUN`",
             program()
         ));
     }

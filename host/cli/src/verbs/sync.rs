@@ -8,7 +8,7 @@ use clap::Args;
 use serde_json::json;
 use tollgate_registry::{Code, Entry, Error, LockMode, Placement, Source, Wanted, fetch, recheck};
 
-/// Makes the tools directory match the lock file, as on a new machine
+/// Make the tools directory match the lock file, as on a new machine
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct SyncVerb {
@@ -66,7 +66,7 @@ impl SyncVerb {
 
     async fn one(&self, entry: &Entry, origins: &Origins) -> Result<&'static str, Error> {
         let (files, trust) = (&origins.files, &origins.config.trust);
-        // A lock file that was edited does not get around the policy.
+        // Editing the lock file must not bypass the policy.
         recheck(entry, files.kept(entry)?, trust).await?;
         let placement = files.placement(entry)?;
         if placement == Placement::InPlace {
@@ -88,7 +88,7 @@ impl SyncVerb {
         Ok("restored")
     }
 
-    /// The components in the tools directory that the lock file does not record.
+    /// Returns the components in the tools directory that the lock file does not record.
     fn unlisted(&self, origins: &Origins, lock: &tollgate_registry::Lock) -> Result<Vec<String>, Failure> {
         let Ok(entries) = std::fs::read_dir(&origins.files.tools) else { return Ok(Vec::new()) };
         let names = entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
@@ -100,15 +100,14 @@ impl SyncVerb {
     }
 }
 
-/// Where the very bytes of an entry come from.
+/// Returns the source of exactly the bytes of an entry.
 fn source_of(entry: &Entry) -> Result<Source, Error> {
     let text = match &entry.manifest {
         Some(manifest) => format!("{}@{manifest}", entry.from),
         None => entry.from.clone(),
     };
     if text.starts_with("file:") {
-        let what =
-            format!("{} came from a local file, and is nowhere to be fetched from; add it again", entry.id);
+        let what = format!("{} came from a local file and cannot be fetched; add it again", entry.id);
         return Err(Error::new(Code::NotFound, what));
     }
     text.parse()

@@ -75,7 +75,7 @@ fn show(opened: &Opened, output: &Output) {
         if let Some(reason) = catalog.disabled(name) {
             let program = program();
             output.line(&format!(
-                "{BAD}disabled{BAD:#} {BOLD}{name}{BOLD:#}: {}; back into use: {program} enable {name}",
+                "{BAD}disabled{BAD:#} {BOLD}{name}{BOLD:#}: {}; enable it: {program} enable {name}",
                 shown_marked(reason)
             ));
         }

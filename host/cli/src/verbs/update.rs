@@ -1,4 +1,4 @@
-//! `tollgate update`: newer versions of installed components, and what they change.
+//! `tollgate update`: finds newer versions of installed components, and shows their changes.
 
 use crate::globals::Globals;
 use crate::session::offer::{Consent, Named, Offer};
@@ -9,11 +9,11 @@ use clap::Args;
 use serde_json::{Value, json};
 use tollgate_registry::{Digest, Entry, Lock, Reference, Source, Wanted, fetch};
 
-/// Looks for newer versions of installed components, and shows what they change
+/// Look for newer versions of installed components, and show what they change
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct UpdateVerb {
-    /// The components, by their ids; all of them if none is named
+    /// The components' ids; without any, all components
     ids: Vec<String>,
     /// Change nothing, and exit with 1 if there is a difference
     #[arg(long)]
@@ -21,7 +21,7 @@ pub(crate) struct UpdateVerb {
     /// Take this tag or digest, which may be older
     #[arg(long, value_name = "TAG|DIGEST")]
     to: Option<String>,
-    /// Confirm without a question what the same signer made and asks for nothing more
+    /// Confirm without a question if the same signer made the version and it asks for nothing more
     #[arg(long, short)]
     yes: bool,
 }
@@ -98,7 +98,7 @@ impl UpdateVerb {
         keys.extend(origins.files.kept(entry)?.and_then(|kept| kept.key));
         let wanted = Wanted { keys, ..Wanted::default() };
         let mut fetched = fetch(&origins.client, &source, wanted, &trust.root()?).await?;
-        // A digest says nothing about the tag that is followed from now on.
+        // A digest does not determine the tag to follow from now on.
         fetched.tag = fetched.tag.or_else(|| entry.tag.clone());
         let offer = Offer::new(fetched, origins, lock, Named { signer: None, file: None }).await?;
         if offer.entry.id != entry.id {
@@ -129,7 +129,7 @@ impl UpdateVerb {
         Ok(offer.as_json())
     }
 
-    /// Where a newer version would be; `None` for a local file.
+    /// Returns the source of a newer version; `None` for a local file.
     fn source(&self, entry: &Entry) -> Result<Option<Source>, Failure> {
         if entry.from.starts_with("file:") {
             return Ok(None);
@@ -144,7 +144,7 @@ impl UpdateVerb {
             }
             (Some(to), _) => reference.tagged(to),
             (None, Some(tag)) => reference.tagged(tag),
-            // It was added by its digest, and stays what it is.
+            // It was added by its digest, and is never updated.
             (None, None) => return Ok(None),
         };
         Ok(Some(Source::Registry(reference)))

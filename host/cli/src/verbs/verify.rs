@@ -10,11 +10,11 @@ use tollgate::config::Config;
 use tollgate::registry;
 use tollgate_registry::{Code, Entry, Error, Files, Placement, Signed, recheck};
 
-/// Checks installed components and their signatures again, without a network
+/// Check installed components and their signatures again, offline
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct VerifyVerb {
-    /// The components, by their ids; all of them if none is named
+    /// The components' ids; without any, all components
     ids: Vec<String>,
 }
 
@@ -76,7 +76,7 @@ async fn check(entry: &Entry, files: &Files, config: &Config) -> Result<(), Erro
     let what = match files.placement(entry)? {
         Placement::InPlace => return recheck(entry, files.kept(entry)?, &config.trust).await,
         Placement::Missing => "it or its manifest is missing",
-        Placement::Differs => "it or its manifest is another one than was recorded",
+        Placement::Differs => "it or its manifest differs from the recorded one",
     };
     Err(Error::new(Code::LockMismatch, format!("{}: {what}; restore it: tollgate sync", entry.file)))
 }

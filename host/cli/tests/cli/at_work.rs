@@ -1,10 +1,10 @@
-//! Calls that are under way in another process.
+//! Tests of calls that another process is running.
 
 use crate::place::Place;
 use std::time::{Duration, Instant};
 use tollgate_artifacts::{Expectation, Guest};
 
-/// May run twice, so that its calls are answered before they are stored.
+/// A tool that may run twice, so that its calls are answered before they are stored.
 pub(crate) const LOOKS: Guest = Guest {
     name: "looks",
     attack: "",
@@ -17,7 +17,7 @@ pub(crate) const LOOKS: Guest = Guest {
 "#,
 };
 
-/// Waits until a process carries a run; that run.
+/// Waits until a process drives a run, and returns the run.
 pub(crate) fn until_one_runs(place: &Place) -> String {
     let began = Instant::now();
     loop {

@@ -1,4 +1,4 @@
-//! `tollgate audit` and `tollgate enable`, and tools that trap too often.
+//! Tests of `tollgate audit` and `tollgate enable`, and of tools that trap too often.
 
 use crate::place::Place;
 use tollgate_artifacts::{good, hostile};
@@ -155,6 +155,6 @@ fn where_address_space_is_short_tools_run_without_a_pool() {
             .env("TOLLGATE_CACHE", place.path().join("cache"));
         crate::place::Said::of(&command.assert())
     };
-    type_in("call echo '{\"n\": 7}'").ends_with(0).answers("7").says("the pool cannot be made");
+    type_in("call echo '{\"n\": 7}'").ends_with(0).answers("7").says("the pool cannot be created");
     assert_eq!(type_in("call eat-memory '{}' --json").json()["error"]["code"], "out_of_memory");
 }

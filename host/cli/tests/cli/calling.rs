@@ -1,4 +1,4 @@
-//! `tollgate call`.
+//! Tests of `tollgate call`.
 
 use crate::place::{Place, Said};
 use serde_json::json;
@@ -70,7 +70,7 @@ fn arguments_come_from_standard_input() {
 fn a_tool_does_not_read_what_is_piped_to_the_program() {
     let place = Place::new().with_tools(&[hostile::READ_STANDARD_INPUT]);
     let mut command = place.tollgate(&["call", "read-standard-input", "{}"]);
-    // It traps where it reads anything.
+    // The guest traps if it reads any input.
     Said::of(&command.write_stdin("secret").assert()).ends_with(0).answers("refused");
 }
 

@@ -1,4 +1,4 @@
-//! Signals while an agent or a call runs: Ctrl-C, and what ends a program otherwise.
+//! Tests of signals while an agent or a call runs: Ctrl-C, and other ways to end a program.
 
 use crate::place::Place;
 use serde_json::Value;
@@ -19,7 +19,7 @@ calls = [{ name = \"echo\", arguments = {} }, { name = \"sleep-for-ever\", argum
 ";
 const NEXT: &str = "[[turn]]\nexpect = \"And now?\"\ntext = \"Now I am back.\"\n";
 
-/// Sends what a keyboard sends.
+/// Sends the signal of Ctrl-C.
 pub(crate) fn interrupt(process: u32) {
     send("-INT", process);
 }
@@ -29,8 +29,8 @@ pub(crate) fn send(signal: &str, process: u32) {
     assert!(status.success());
 }
 
-/// Runs the agent on the thread `t` until both calls are under way, sends it these signals,
-/// and takes every event that it tells.
+/// Runs the agent on the thread `t` until both calls are in progress, sends it these signals, and
+/// returns all events that it printed.
 fn signalled(place: &Place, signals: &[&str]) -> (Vec<Value>, Option<i32>) {
     let mut command = place.program(&["run", "--json", "--thread", "t", "Go."]);
     let mut child =

@@ -1,4 +1,4 @@
-//! A grant, its approval and its record take effect together, or nothing changes.
+//! Tests that a grant, its approval and its record take effect together, or nothing changes.
 
 use crate::place::{Place, Said};
 use std::fs;
@@ -7,7 +7,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 use tollgate_artifacts::good;
 
-/// A place where something was granted before, and its tools are compiled.
+/// Returns a place with an earlier grant and compiled tools.
 fn place() -> Place {
     let place = Place::new().with_tools(&[good::ECHO, good::ADDER]);
     place.type_in(&["grant", "adder", "--env", "LANG"]).ends_with(0);
@@ -26,7 +26,7 @@ fn a_grant_whose_approval_cannot_be_recorded_changes_nothing() {
     let place = place();
     let approvals = place.path().join("tollgate.approved.toml");
     fs::rename(&approvals, place.path().join("elsewhere.toml")).unwrap();
-    // It can be read, and is not written through the link.
+    // The file can be read, but is not written through the link.
     symlink("elsewhere.toml", &approvals).unwrap();
     let before = all(&place);
     for typed in [&["--asked"][..], &["--http", "https://a.test/"]] {
@@ -37,7 +37,7 @@ fn a_grant_whose_approval_cannot_be_recorded_changes_nothing() {
     }
 }
 
-/// Runs the program so that no file grows beyond this.
+/// Runs the program with a limit on the size of files.
 fn type_in_with_files_up_to(place: &Place, bytes: u64, arguments: &[&str]) -> Said {
     let program = place.program(arguments);
     let mut shell = Command::new("sh");
@@ -57,7 +57,7 @@ fn a_grant_that_cannot_be_written_approves_and_records_nothing() {
     let lines = "# A line of a configuration that is longer than a file may grow.\n".repeat(20_000);
     place.write("tollgate.toml", format!("{lines}{config}"));
     let before = all(&place);
-    // The store stays within this, the configuration is beyond it.
+    // The store stays within this limit; the configuration exceeds it.
     let said = type_in_with_files_up_to(&place, 1 << 20, &["grant", "echo", "--asked", "--env", "LANG"])
         .ends_with(2);
     said.says("nothing was changed: tollgate.toml cannot be written: File too large");

@@ -1,4 +1,4 @@
-//! `tollgate.toml` as it meets a person: mistakes end with 2 and show their place.
+//! Tests of `tollgate.toml`: mistakes end with 2 and show their location.
 
 use crate::place::Place;
 use tollgate_artifacts::good;
@@ -126,7 +126,7 @@ fn a_grant_that_cannot_be_given_keeps_the_tool_out() {
         ("data/processes", "holds the data directory"),
     ] {
         let place = Place::new().with_tools(&[good::ECHO]);
-        // Both are there after the first call.
+        // Both exist after the first call.
         place.type_in(&["call", "echo", "{}"]).ends_with(0);
         let place = place.with_config(&grants(host));
         let read = place.type_in(&["tools", "--json"]).ends_with(0).json();

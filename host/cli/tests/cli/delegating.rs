@@ -1,5 +1,5 @@
-//! Agents that call agents, as they are configured and typed: the example tool
-//! `research`, with recorded models.
+//! Tests of agents that call agents, as they are configured and run: the example tool `research`,
+//! with recorded models.
 
 use crate::cancelling::interrupt;
 use crate::place::Place;
@@ -65,13 +65,13 @@ fn run_of(place: &Place, kind: &str) -> String {
     one["run_id"].as_str().unwrap().to_owned()
 }
 
-/// Types this in, and does not wait for it.
+/// Starts this command without waiting for it.
 fn begin(place: &Place, arguments: &[&str]) -> Child {
     let mut begun = place.program(arguments);
     begun.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
 }
 
-/// Waits until this is so.
+/// Waits until the condition holds.
 fn until(what: &str, so: impl Fn() -> bool) {
     let began = Instant::now();
     while !so() {
@@ -124,8 +124,8 @@ fn d3_an_agent_that_the_manifest_does_not_ask_for_is_not_run_though_it_is_grante
     assert_eq!(said.stdout, "Gates judge. (1)\n");
 }
 
-/// Begins to type this in, interrupts it once the record of the child says so, and shows
-/// that nothing of it is left, neither at work nor waiting.
+/// Starts this command, interrupts it once the child's record contains `once`, and checks that
+/// nothing is left running or waiting.
 fn interrupted(researcher: &str, front: &str, typed: &[&str], once: &str) {
     let place = place(researcher).with_tools(&[hostile::SLEEP_FOR_EVER]);
     let config = CONFIG.replace("tools = [", "tools = [\"sleep-for-ever\", ");
@@ -165,7 +165,7 @@ fn d6_x1_an_interrupt_cancels_the_child_that_is_at_work() {
 
 #[test]
 fn d6_x1_an_interrupt_cancels_the_child_that_waits_for_a_person() {
-    // The run does not wait with it: it has another call to make.
+    // The run does not wait with its child, because it has another call to make.
     let both = FRONT.replacen("calls = [", "calls = [{ name = \"sleep-for-ever\", arguments = {} }, ", 1);
     interrupted(ASK, &both, &["run", "--thread", "t", "Find out."], "\"call_suspended\"");
 }
@@ -189,7 +189,7 @@ fn d8_a_question_of_the_child_is_answered_at_the_parent_in_another_process() {
 
 #[test]
 fn d8_a_killed_process_leaves_a_child_that_the_next_one_takes_up() {
-    // It is killed while the researcher's first words are on their way.
+    // It is killed while the researcher's first words are being streamed.
     let slow = RECORD.replacen("calls =", "text = \"Let me look for it.\"\ncalls =", 1);
     let place = place(&format!("pace_ms = 2000\n\n{slow}"));
     let mut killed = begin(&place, &["run", "--thread", "t", "Find out."]);
@@ -198,7 +198,7 @@ fn d8_a_killed_process_leaves_a_child_that_the_next_one_takes_up() {
     killed.wait().unwrap();
     let child = run_of(&place, "child");
 
-    // The interrupted run is carried to its end before the next one of its thread.
+    // The interrupted run is finished before the next one of its thread.
     place.write("researcher.toml", RECORD);
     let rest = FRONT.split_once("\n\n").unwrap().1;
     place.write("front.toml", format!("{rest}\n[[turn]]\ntext = \"Yes.\"\n"));
@@ -211,7 +211,7 @@ fn d8_a_killed_process_leaves_a_child_that_the_next_one_takes_up() {
 
 #[test]
 fn d8_a_direct_call_that_was_killed_ends_with_its_child_at_the_next_start() {
-    // It is killed while the researcher's first words are on their way.
+    // It is killed while the researcher's first words are being streamed.
     let slow = RECORD.replacen("calls =", "text = \"Let me look for it.\"\ncalls =", 1);
     let place = place(&format!("pace_ms = 2000\n\n{}", slow.replace("expect = \"Who decides?\"\n", "")));
     let mut killed = begin(&place, &["call", "research", r#"{"question": "?"}"#]);
@@ -227,7 +227,7 @@ fn d8_a_direct_call_that_was_killed_ends_with_its_child_at_the_next_start() {
 #[test]
 fn d7_a_call_that_waits_for_its_child_lends_it_its_place() {
     let place = place(RECORD);
-    // The child's call would wait for the only place until the time is up.
+    // The child's call would wait for the only slot until the time limit.
     place.write("tollgate.toml", format!("{CONFIG}\n[limits]\nconcurrent_calls = 1\nwall_ms = 120_000\n"));
     let said = place.type_in(&["run", "--thread", "t", "Find out."]).ends_with(0);
     assert_eq!(said.stdout, "Gates judge. (1)\n");
@@ -235,7 +235,7 @@ fn d7_a_call_that_waits_for_its_child_lends_it_its_place() {
 
 #[test]
 fn t2_the_wait_for_a_child_does_not_count_against_the_calls_time() {
-    // The researcher takes five seconds and more for its first words.
+    // The researcher takes at least five seconds for its first words.
     let slow = RECORD.replacen("calls =", "text = \"Let me look for it.\"\ncalls =", 1);
     let place = place(&format!("pace_ms = 1000\n\n{slow}"));
     place.write("tollgate.toml", format!("{CONFIG}\n[tools.research.limits]\ntimeout_ms = 3_000\n"));

@@ -1,4 +1,4 @@
-//! Gates in the directory `gates`: in force, or nothing runs.
+//! Tests of gates in the directory `gates`: nothing runs unless all are in force.
 
 use crate::place::Place;
 use tollgate_artifacts::{gates, good, rust_gate_bytes};

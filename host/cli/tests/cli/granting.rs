@@ -1,4 +1,4 @@
-//! `grant`, `revoke`, `grants`, and manifests that ask.
+//! Tests of `grant`, `revoke`, `grants`, and of manifests with requests.
 
 use crate::place::Place;
 use std::fs;
@@ -120,7 +120,7 @@ fn what_was_there_when_something_was_granted_measures_later_versions() {
     fs::remove_file(place.path().join("tools/echo.toml")).unwrap();
     let shown = place.type_in(&["tools", "--json"]).ends_with(0).json();
     assert_eq!(shown["tools"][0]["asks"]["http"], serde_json::json!(["https://a.test/"]));
-    // A grant that cannot be had is no way around it either.
+    // A grant that cannot be given does not get around it, either.
     place.write("tools/adder.wasm", good::ADDER.bytes());
     place.write("tools/adder.toml", "[asks]\nfiles = [{ guest = \"/x\" }]\n");
     fs::create_dir(place.path().join("docs")).unwrap();
@@ -155,7 +155,7 @@ fn a_component_without_a_manifest_is_approved_by_what_it_says_of_itself() {
     place.type_in(&["call", "version", "{}"]).ends_with(0);
     let other = "{\"tools\": [{\"description\": \"Counts, and tells others.\"}]}";
     place.write("tools/version.wasm", version(other));
-    let words = "other words than were approved, of version";
+    let words = "descriptions that differ from the approved ones, of version";
     place.type_in(&["call", "version", "{}"]).ends_with(0).says(words);
     let loads = place.type_in(&["audit", "--kind", "load", "--json"]).ends_with(0).json();
     assert_eq!(loads[0]["detail"], words);
@@ -253,7 +253,7 @@ fn r1_a_person_says_which_of_two_files_has_an_id() {
     place
         .type_in(&["tools"])
         .ends_with(0)
-        .answers("nobody has approved one of them, so none is served")
+        .answers("none of them is approved, so none is served")
         .answers("tollgate grant version --asked --file tools/a.wasm")
         .answers("tollgate grant version --asked --file tools/b.wasm");
     for typed in [&["--asked"][..], &["--env", "LANG"][..]] {

@@ -1,4 +1,4 @@
-//! Texts of strangers on the terminal: none of their lines is taken for one of the host's.
+//! Tests of untrusted text on the terminal: no line of it can be mistaken for one of the host's.
 
 use crate::place::Place;
 use tollgate_artifacts::{good, hostile};

@@ -1,4 +1,4 @@
-//! `tollgate tools` and `tollgate inspect`.
+//! Tests of `tollgate tools` and `tollgate inspect`.
 
 use crate::place::Place;
 use tollgate_artifacts::{good, hostile};

@@ -1,5 +1,5 @@
-//! Files of the host that are pipes, directories or links to devices: an error that says what
-//! to do, and nothing waits for them.
+//! Tests of host files that are pipes, directories or links to devices: the error says what to do,
+//! and nothing waits for them.
 
 use crate::place::{Place, Said};
 use std::fs;
@@ -9,7 +9,7 @@ use std::process::Command;
 use std::time::Duration;
 use tollgate_artifacts::good;
 
-/// Far longer than any of these takes. A pipe would be waited for without end.
+/// Far longer than any of these takes. Waiting for a pipe would never end.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn pipe(at: &Path) {
@@ -24,7 +24,7 @@ fn link(at: &Path) {
     symlink("/dev/zero", at).unwrap();
 }
 
-/// Makes a file of some kind at this place.
+/// A function that creates a file of some kind at this path.
 type Make = fn(&Path);
 
 const KINDS: [(Make, &str); 3] = [

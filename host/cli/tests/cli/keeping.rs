@@ -1,5 +1,4 @@
-//! The data directory: what is kept, what may not reach it, and what is said when it
-//! cannot be used.
+//! Tests of the data directory: its contents, its protection, and the errors if it cannot be used.
 
 use crate::place::{Place, Said};
 use serde_json::{Value, json};
@@ -9,7 +8,7 @@ use std::path::Path;
 use std::process::Command;
 use tollgate_artifacts::{good, hostile};
 
-/// A user who owns nothing.
+/// The id of a user who owns nothing.
 const NOBODY: u32 = 65_534;
 
 fn run(mut command: Command) -> Said {
@@ -47,7 +46,7 @@ fn s6_state_outlives_the_process_and_goes_out_and_in() {
     assert_eq!(place.type_in(&["call", "adder", "--thread", "copy"]).ends_with(0).stdout.trim(), "3");
 
     let unknown = r#"{"state": {"adder.total": 9, "gone.items": [1]}}"#;
-    import(unknown, &[]).ends_with(2).says("gone.items: nothing that is loaded defines it");
+    import(unknown, &[]).ends_with(2).says("gone.items: no loaded component defines it");
     import(r#"{"state": {"adder.total": "many"}}"#, &[])
         .ends_with(2)
         .says("adder.total")
@@ -116,8 +115,7 @@ fn no_grant_reaches_the_data_directory() {
     }
 }
 
-/// A limit on the size of files stands for the disk that takes no more. Its signal does not
-/// end the program.
+/// A limit on the size of files stands for a full disk. Its signal does not end the program.
 #[test]
 fn a_disk_that_takes_no_more_is_told_and_nothing_is_lost() {
     let place = Place::new().with_tools(&[good::ADDER]);
@@ -131,7 +129,7 @@ fn a_disk_that_takes_no_more_is_told_and_nothing_is_lost() {
     };
     let refused = limited(1).ends_with(1);
     assert!(refused.stdout.is_empty(), "nothing is answered that is not kept: {refused:?}");
-    refused.says("tollgate.db").says("the disk did not take it");
+    refused.says("tollgate.db").says("the disk refused the write");
     assert_eq!(add(&place).ends_with(0).stdout.trim(), "1", "the first was kept, the second was not");
 }
 
@@ -156,14 +154,14 @@ fn a_directory_that_may_not_be_written_is_told() {
         let mut command = Command::new(&program);
         command.args(arguments).current_dir(place.path());
         command.env("TOLLGATE_DATA", place.path().join("data"));
-        // Nothing is forbidden to root.
+        // Permissions do not restrict root.
         if std::fs::metadata(place.path()).unwrap().uid_is_root() {
             command.uid(NOBODY).gid(NOBODY);
         }
         run(command)
     };
     let said = as_nobody(&["call", "adder", "--thread", "t"]);
-    // To read it needs no more than that.
+    // Reading requires no other access.
     let listed = as_nobody(&["runs", "--json"]).ends_with(0).json();
     let id = listed[0]["run_id"].as_str().unwrap().to_owned();
     as_nobody(&["show", &id]).ends_with(0);
@@ -184,7 +182,7 @@ impl Owned for std::fs::Metadata {
     }
 }
 
-/// The program in a place where another user finds it.
+/// Copies the program to a place where another user can run it.
 fn a_copy_for_everybody(directory: &Path) -> std::path::PathBuf {
     let copy = directory.join("tollgate");
     let program = env!("CARGO_BIN_EXE_tollgate");
@@ -251,8 +249,8 @@ fn s9_a_damaged_record_is_found_and_said() {
     place.type_in(&["replay", &id]).ends_with(1).says("is damaged");
 }
 
-/// How many calls of a guest succeed, each on the thread that this names, before one is
-/// refused, and the refusal.
+/// Returns how many calls of a guest succeed before one is refused, and the refusal. `thread` names
+/// the thread of each call.
 fn calls_until_refused(place: &Place, tool: &str, thread: impl Fn(usize) -> String) -> (usize, Value) {
     for done in 0..40 {
         let said = place.type_in(&["call", tool, "--thread", &thread(done), "--json"]);

@@ -1,4 +1,4 @@
-//! Limits as `tollgate tools --json` shows them.
+//! Tests of limits as `tollgate tools --json` shows them.
 
 use crate::place::Place;
 use tollgate_artifacts::good;

@@ -1,5 +1,5 @@
-//! The program as a person or a script meets it: what it prints, where, and the
-//! code with which it ends.
+//! Tests of the program as a person or a script uses it: its output, the streams it uses, and its
+//! exit codes.
 
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 

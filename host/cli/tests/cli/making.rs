@@ -1,4 +1,4 @@
-//! `tollgate new` and `tollgate build`.
+//! Tests of `tollgate new` and `tollgate build`.
 
 use crate::place::Place;
 use std::os::unix::fs::PermissionsExt;
@@ -28,8 +28,8 @@ fn a_new_tool_is_built_and_answers_at_once() {
     assert_eq!(answer["error"]["code"], "tool_error");
 }
 
-/// A keyword of the language, which its tool is called all the same; what cargo tests is the
-/// project as a person finds it.
+/// The tool's name is a keyword of the language. Cargo tests the project exactly as a person finds
+/// it.
 #[test]
 fn a_new_tool_passes_its_test_and_may_be_called_as_a_keyword() {
     let place = Place::new();
@@ -56,7 +56,7 @@ fn the_text_format_is_a_language_without_a_compiler() {
     let place = Place::new();
     place.type_in(&["new", "say-hello", "--lang", "wat"]).ends_with(0).answers("say-hello/tool.wat");
     let mut build = place.tollgate(&["build"]);
-    // From within the project, as its README shows it; the tools are beside it.
+    // From within the project, as its README shows; the tools directory is beside it.
     let build = build.current_dir(place.path().join("say-hello")).env("PATH", place.path());
     crate::place::Said::of(&build.assert()).ends_with(0).answers("built say-hello").says("cd .. && ");
     let long = "é".repeat(50_000);
@@ -117,13 +117,13 @@ fn a_compiler_that_is_missing_is_named_with_the_line_that_installs_it() {
         build(&name).says(missing);
     }
     build("hello-rust").says("Install it from https://rustup.rs, then try again");
-    // The one that comes second is missing still.
+    // The second program is still missing.
     place.write("esbuild", "");
     build("hello-typescript")
         .says("componentize-qjs is not installed. Type: npm install --global componentize-qjs");
 }
 
-/// A compiler that does this, and then copies a component to where it is asked for one.
+/// Writes a compiler that does this work, and then copies a component to the requested path.
 fn write_compiler(place: &Place, work: &str) {
     place.write(
         "compiler/componentize-py",
@@ -171,7 +171,7 @@ fn what_cannot_be_started_says_why() {
     place.type_in(&["new", "super"]).ends_with(2).says("a Rust function cannot have this name");
     place.type_in(&["new", "search-history"]).ends_with(2).says("such as my-search-history");
     place.write("there/file", "");
-    place.type_in(&["new", "there"]).ends_with(2).says("there is there already");
+    place.type_in(&["new", "there"]).ends_with(2).says("there already exists");
     place.type_in(&["new", "x", "--sdk", "nowhere"]).ends_with(2).says("--sdk names the directory guest-sdk");
     assert!(!place.path().join("x").exists());
 }

@@ -16,7 +16,7 @@ fn config(place: &Place) -> String {
     fs::read_to_string(place.path().join("tollgate.toml")).unwrap_or_default()
 }
 
-/// Why the component in the tools directory is not served.
+/// Returns why the component in the tools directory is not served.
 fn refusal(place: &Place) -> String {
     let tools = place.type_in(&["tools", "--json"]).ends_with(0).json();
     tools["refused"][0]["reason"].as_str().unwrap_or_default().to_owned()
@@ -161,7 +161,7 @@ fn mode(path: &Path) -> u32 {
     fs::symlink_metadata(path).unwrap().permissions().mode() & 0o7777
 }
 
-/// Calls a tool in a process that makes files for everybody.
+/// Calls a tool in a process whose umask is 0.
 fn call_without_a_mask(place: &Place) -> Said {
     let mut command = Command::new("sh");
     let script = "umask 000; exec \"$0\" call echo '{}' --thread t";

@@ -1,4 +1,4 @@
-//! `[permissions]`: calls that run, that are asked about, that do not run.
+//! Tests of `[permissions]`: calls that run, that wait for a person, and that are denied.
 
 use crate::place::Place;
 use tollgate_artifacts::good;
@@ -13,13 +13,13 @@ fn place() -> Place {
     Place::new().with_tools(&[good::ECHO]).with_config(RULES)
 }
 
-/// A call that waits: the id of its run.
+/// Returns the run id of a call that waits.
 fn waits(place: &Place, arguments: &str) -> String {
     place.type_in(&["call", "echo", arguments, "--json"]).ends_with(3);
     waiting(place)
 }
 
-/// The id of the newest run that waits.
+/// Returns the id of the newest run that waits.
 fn waiting(place: &Place) -> String {
     let runs = place.type_in(&["runs", "--status", "waiting", "--json"]).ends_with(0).json();
     runs[0]["run_id"].as_str().unwrap().to_owned()
@@ -84,7 +84,7 @@ fn w8_an_answer_for_the_run_ends_with_its_run() {
     run().ends_with(3);
     let waiting = waiting(&place);
 
-    // The same call again, in the same run, does not ask.
+    // The same call in the same run does not ask again.
     place.write("turns.toml", format!("{calls}\n[[turn]]\ntext = \"Done.\"\n"));
     let answer = ["decide", &waiting, "call-1-1", "--resume", r#"{"remember": "run"}"#];
     assert_eq!(place.type_in(&answer).ends_with(0).stdout, "Done.\n");
@@ -103,7 +103,7 @@ fn z11_an_answer_for_always_holds_for_the_version_that_was_asked_about() {
     let next = tollgate_artifacts::Guest { source, ..good::ECHO };
     place.write("tools/echo.wasm", next.bytes());
     place.type_in(&["call", "echo", r#"{"a": 2}"#]).ends_with(3);
-    // One from before versions were written down is read, and asked for again.
+    // An answer from before versions were recorded is read, and the question is asked again.
     place.write("tollgate.toml", "[permissions]\nremembered = [{ tool = \"echo\" }]\n");
     place.type_in(&["call", "echo", r#"{"a": 2}"#]).ends_with(3).says("that name no version of a tool (1)");
 }

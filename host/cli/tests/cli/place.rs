@@ -1,4 +1,4 @@
-//! A working directory of its own for each test, with tools in it.
+//! A separate working directory for each test, with tools in it.
 
 use assert_cmd::Command;
 use assert_cmd::assert::Assert;
@@ -45,12 +45,12 @@ impl Place {
         self.dir.path()
     }
 
-    /// The program, as it is typed here.
+    /// Returns the command for the program in this directory.
     pub(crate) fn tollgate(&self, arguments: &[&str]) -> Command {
         Command::from_std(self.program(arguments))
     }
 
-    /// The same, for who does not wait for its end.
+    /// Returns the command for callers that do not wait for its end.
     pub(crate) fn program(&self, arguments: &[&str]) -> process::Command {
         let mut command = process::Command::new(env!("CARGO_BIN_EXE_tollgate"));
         command.args(arguments).current_dir(self.path()).env("TOLLGATE_DATA", self.path().join("data"));
@@ -59,7 +59,7 @@ impl Place {
         command
     }
 
-    /// Runs the program, and takes what it says.
+    /// Runs the program and returns its output.
     pub(crate) fn type_in(&self, arguments: &[&str]) -> Said {
         Said::of(&self.tollgate(arguments).assert())
     }
@@ -85,7 +85,7 @@ impl Said {
         said
     }
 
-    /// Checks the code with which it ended.
+    /// Checks the exit code.
     #[track_caller]
     pub(crate) fn ends_with(self, code: i32) -> Self {
         assert_eq!(self.code, code, "{self:?}");
@@ -106,7 +106,7 @@ impl Said {
         self
     }
 
-    /// Standard output as JSON.
+    /// Returns standard output as JSON.
     #[track_caller]
     pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.stdout).unwrap_or_else(|e| panic!("{e}: {}", self.stdout))

@@ -1,4 +1,4 @@
-//! Components that know nothing of Tollgate, from the command line.
+//! Tests of components that do not implement the contract, on the command line.
 
 use crate::place::Place;
 use tollgate_artifacts::good;

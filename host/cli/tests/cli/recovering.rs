@@ -1,4 +1,4 @@
-//! The program's messages after it was killed, and how an interrupted run continues.
+//! Tests of the program's messages after it was killed, and of how an interrupted run continues.
 
 use crate::at_work::{LOOKS, until_one_runs};
 use crate::cancelling::send;
@@ -14,8 +14,8 @@ const CONFIG: &str =
 const ASKS_AND_SLEEPS: &str = "[[turn]]\ncalls = [{ name = \"suspends\" }, { name = \"sleep-for-ever\" }]\n";
 const ENDS: &str = "[[turn]]\ntext = \"It is decided.\"\n";
 
-/// A place in which a run on the thread `t` was killed while one of its calls asked a person and
-/// another ran; and the run.
+/// Returns a place, and a run on the thread `t` that was killed while one of its calls asked a
+/// person and another ran.
 fn killed() -> (Place, String) {
     let place = Place::new().with_tools(&[good::SUSPENDS, hostile::SLEEP_FOR_EVER]).with_config(CONFIG);
     place.write("turns.toml", ASKS_AND_SLEEPS);
@@ -87,7 +87,7 @@ fn w1_on_a_terminal_a_resumed_run_asks_at_once() {
     }
 }
 
-/// Kills the program in the middle of a direct call of a tool that sleeps; the call's run.
+/// Kills the program in the middle of a direct call of a tool that sleeps. Returns the call's run.
 fn killed_call(place: &Place) -> String {
     let mut command = place.program(&["call", "sleep-for-ever", "--thread", "t"]);
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
@@ -136,7 +136,7 @@ fn a9_the_next_start_ends_direct_calls_that_were_killed_and_no_others() {
     lives.wait().unwrap();
 }
 
-/// Types a command under a limit on the size of files that is reached when the store writes.
+/// Runs a command with a limit on the size of files that is reached when the store writes.
 fn on_a_full_disk(place: &Place, command: &str) -> Said {
     let typed = format!("trap '' XFSZ; ulimit -f 36; exec {} {command}", env!("CARGO_BIN_EXE_tollgate"));
     let mut shell = assert_cmd::Command::new("bash");

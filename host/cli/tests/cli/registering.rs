@@ -1,4 +1,4 @@
-//! `publish`, `add`, `update`, `remove`, `sync` and `verify` with a real registry.
+//! Tests of `publish`, `add`, `update`, `remove`, `sync` and `verify` with a real registry.
 
 use crate::place::Place;
 use crate::registry::{Registry, copy, lock, make_key, missing, on_a_terminal, publish, version};
@@ -20,7 +20,7 @@ fn a_component_is_published_added_checked_restored_and_removed() {
     assert_eq!(seen["id"], "echo");
     assert!(!place.path().join("tools").exists(), "nothing is stored");
 
-    // No one vouches for it, and no one is there to decide.
+    // There is no signature, and no person to decide.
     place.type_in(&["add", &reference, "--yes"]).ends_with(3).says("a person has to decide");
     assert!(lock(&place).is_empty());
     place.type_in(&["add", &reference, "--key", "acme.pub", "--yes"]).ends_with(0).answers("installed echo");
@@ -37,7 +37,7 @@ fn a_component_is_published_added_checked_restored_and_removed() {
     let read = place.type_in(&["audit", "--json"]).ends_with(0).stdout;
     assert!(read.contains("installed from oci://"), "{read}");
 
-    // Another file is not served, and comes back as it was.
+    // A changed file is not served, and is restored as it was.
     place.write("tools/echo.wasm", version(9));
     place
         .type_in(&["tools"])
@@ -47,7 +47,7 @@ fn a_component_is_published_added_checked_restored_and_removed() {
     place.type_in(&["sync", "--locked"]).ends_with(1);
     place.type_in(&["sync"]).ends_with(0).answers("restored echo");
     assert_eq!(fs::read(place.path().join("tools/echo.wasm")).unwrap(), version(1));
-    // So is a manifest that was added.
+    // The same holds for an added manifest.
     place.write("tools/echo.toml", ASKS);
     place.type_in(&["tools"]).ends_with(0).answers("the manifest of echo.wasm is not the one");
     place.type_in(&["sync"]).ends_with(0);
@@ -77,7 +77,7 @@ fn another_machine_gets_the_same_tools_from_the_lock_file() {
         "what is there is not sent again, and the signature is made anew"
     );
     let digest = digest["digest"].as_str().unwrap().to_owned();
-    // It asks for something, so that no one can confirm it in advance.
+    // It requests something, so it cannot be confirmed in advance.
     place.type_in(&["add", &reference, "--key", "acme.pub", "--yes", "--digest", &digest]).ends_with(3);
     // A component that asks for nothing is confirmed by the digest of its bytes.
     publish(&place, &registry.echo("2"), 2, None, Some("acme")).ends_with(0);
@@ -91,7 +91,7 @@ fn another_machine_gets_the_same_tools_from_the_lock_file() {
     other.type_in(&["sync"]).ends_with(0).answers("restored echo");
     other.type_in(&["verify"]).ends_with(0);
     other.type_in(&["call", "echo", r#"{"text": "hello"}"#]).ends_with(0);
-    // A lock file that a person edited is not what was signed.
+    // An edited lock file does not match the signature.
     let text = lock(&other);
     let wasm = text.lines().find(|line| line.starts_with("wasm = ")).unwrap();
     let edited = text.replace(wasm, &format!("wasm = \"sha256:{}\"", "0".repeat(64)));
@@ -118,7 +118,7 @@ fn the_policy_decides_who_may_sign() {
     add("evil").ends_with(2).says("expected was a signature by key sha256:");
     publish(&place, &registry.echo("1"), 3, None, Some("acme")).ends_with(0);
     add("1").ends_with(0);
-    // The recorded signer is not replaced silently, not even by an option.
+    // The recorded signer is never replaced silently, not even with an option.
     publish(&place, &registry.echo("1"), 4, None, None).ends_with(0);
     place.type_in(&["update", "--yes"]).ends_with(2).says("no signature was found");
     let read = place.type_in(&["audit", "--json"]).ends_with(0).stdout;
@@ -145,16 +145,16 @@ fn an_update_shows_what_changes_and_a_person_decides_about_more() {
     place.type_in(&["update", "--yes"]).ends_with(0).says("updated echo");
     assert_eq!(fs::read(place.path().join("tools/echo.wasm")).unwrap(), version(2));
 
-    // A version that asks for more.
+    // A version that requests more.
     publish(&place, &reference, 3, Some(ASKS), Some("acme")).ends_with(0);
     place
         .type_in(&["update", "--yes"])
         .ends_with(3)
         .says("asks to   new: send HTTP requests: https://api.example.com/");
-    // One that gives up the limits that its manifest sets.
+    // A version without the limits that its manifest set.
     publish(&place, &reference, 5, None, Some("acme")).ends_with(0);
     place.type_in(&["update", "--yes"]).ends_with(3).says("new: do whatever it is granted");
-    // One by another key, although it asks for nothing.
+    // A version signed with another key, although it requests nothing.
     publish(&place, &reference, 4, Some("[asks]\n"), Some("other")).ends_with(0);
     place.type_in(&["update", "--yes"]).ends_with(3).says("the version before was signed by key sha256:");
     assert_eq!(fs::read(place.path().join("tools/echo.wasm")).unwrap(), version(2));

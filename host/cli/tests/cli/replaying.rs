@@ -1,10 +1,10 @@
-//! `tollgate replay`.
+//! Tests of `tollgate replay`.
 
 use crate::place::Place;
 use serde_json::Value;
 use tollgate_artifacts::good;
 
-/// The id of the run that was made last.
+/// Returns the id of the newest run.
 fn last_run(place: &Place) -> String {
     place.type_in(&["runs", "--json"]).json()[0]["run_id"].as_str().unwrap().to_owned()
 }
@@ -13,7 +13,7 @@ fn database(place: &Place) -> rusqlite::Connection {
     rusqlite::Connection::open(place.path().join("data/tollgate.db")).unwrap()
 }
 
-/// The findings of a replay, which ends with this code.
+/// Returns the findings of a replay that ends with this code.
 fn replay(place: &Place, code: i32) -> Vec<Value> {
     let said = place.type_in(&["replay", &last_run(place), "--json"]).ends_with(code);
     said.json()["attempts"].as_array().unwrap().clone()
@@ -71,7 +71,7 @@ fn a_component_is_kept_while_a_run_refers_to_it() {
     assert_eq!(kept(&place), 0);
     let found = replay(&place, 1).remove(0);
     assert_eq!(found["finding"], "not_replayable");
-    assert!(found["why"].as_str().unwrap().contains("not kept"), "{found}");
+    assert!(found["why"].as_str().unwrap().contains("not archived"), "{found}");
 }
 
 #[test]

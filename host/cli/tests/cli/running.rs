@@ -1,4 +1,4 @@
-//! `tollgate run`, with a recorded model.
+//! Tests of `tollgate run` with a recorded model.
 
 use crate::place::{Place, Said};
 use serde_json::Value;

@@ -1,4 +1,5 @@
-//! The command line itself: help, mistakes, completions, a reader that leaves.
+//! Tests of the command line itself: help, mistakes, completions, and a reader that closes the
+//! pipe.
 
 use crate::place::Place;
 use std::process::{Command, Stdio};

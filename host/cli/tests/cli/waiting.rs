@@ -1,11 +1,11 @@
-//! Calls that wait for a person, as they are met on the command line.
+//! Tests of calls that wait for a person, on the command line.
 
 use crate::place::{Place, Said};
 use serde_json::Value;
 use std::process::{Command, Stdio};
 use tollgate_artifacts::{Expectation, Guest, good};
 
-/// Asks a person, and asks again when it goes on.
+/// A tool that asks a person, and asks again when it is resumed.
 const ASKS_AGAIN: Guest = Guest {
     name: "asks-again",
     attack: "",
@@ -21,14 +21,14 @@ const ASKS_AGAIN: Guest = Guest {
 "#,
 };
 
-/// The same component in another version: nothing differs but a section that says so.
+/// Returns another version of the component, which differs only in a custom section.
 fn another_version(guest: &Guest) -> Vec<u8> {
     let mut bytes = guest.bytes();
     bytes.extend([0, 3, 2, b'v', b'2']);
     bytes
 }
 
-/// The run of a call that waits, and the call.
+/// Returns the run of a call that waits, and the call.
 fn waits(place: &Place, tool: &str) -> (String, String) {
     let answer = place.type_in(&["call", tool, "--json"]).ends_with(3).json();
     let word = |key: &str| answer[key].as_str().unwrap().to_owned();
@@ -154,7 +154,7 @@ fn w7_a_message_on_the_thread_supersedes_the_open_calls() {
     assert_eq!(shown.stdout.matches("superseded").count(), 2, "{}", shown.stdout);
 }
 
-/// The program reads a person's input from a terminal of its own.
+/// The program reads a person's input from a separate terminal.
 #[test]
 fn w1_on_a_terminal_a_run_asks_at_once() {
     let place = Place::new().with_tools(&[good::SUSPENDS]).with_config(MODEL);

@@ -1,4 +1,4 @@
-//! No language escapes what bounds a call: fuel, memory and time.
+//! Tests that no language escapes the limits of a call: fuel, memory and time.
 
 use crate::attended;
 use crate::built::{LANGUAGES, Language, compiled, limits_of_each, serve};
@@ -10,7 +10,7 @@ use tollgate_agent::run::CallEnd;
 use tollgate_agent::run::event::Finished;
 use tollgate_sandbox::Report;
 
-/// An endless computation: no tool completes this many rounds.
+/// Returns the arguments of an endless computation: no tool completes this many rounds.
 pub(crate) fn endless() -> String {
     json!({"text": "a b ".repeat(1000), "rounds": 1_000_000_000}).to_string()
 }
@@ -33,7 +33,7 @@ async fn every_language_ends_when_its_fuel_is_used_up() {
     }
 }
 
-/// The memory that a small call holds in each language, which then may have little more.
+/// Returns the memory of a small call in each language. The limits are then set just above it.
 async fn small_calls(host: &Host) -> BTreeMap<&'static str, u64> {
     let mut memory = BTreeMap::new();
     for language in &LANGUAGES {
@@ -71,7 +71,7 @@ async fn every_language_ends_at_its_memory() {
 #[ignore = "needs the toolchains: scripts/test languages"]
 async fn every_language_ends_at_its_time_and_is_told_which_attempt_is_the_next() {
     let tools = compiled();
-    // One after the other: each shall come to say something in every attempt.
+    // One after the other, so that each reports something in every attempt.
     let limits = limits_of_each(|_| "timeout_ms = 3_000\nfuel = 1_000_000_000_000".to_owned());
     let host = serve(tools.path(), &limits).await;
     for language in &LANGUAGES {
@@ -87,7 +87,7 @@ async fn every_language_ends_at_its_time_and_is_told_which_attempt_is_the_next()
     }
 }
 
-/// The core instances, memories and tables of each language.
+/// Returns the documented core instances, memories and tables of each language.
 fn documented() -> Vec<[u32; 3]> {
     let counts = |row: Row| ["instances", "memories", "tables"].map(|column| row[column].parse().unwrap());
     rows().into_iter().map(counts).collect()
@@ -106,7 +106,7 @@ async fn every_language_makes_as_many_instances_as_the_table_of_costs_says() {
     });
     small_calls(&serve(tools.path(), &exact).await).await;
     for (at, limit) in ["instances", "memories", "tables"].into_iter().enumerate() {
-        // Of memories there has to be one; a call that has no more says nothing here.
+        // There must be at least one memory. A call without any reports nothing here.
         let fewer = |language: &Language| of(language)[at].saturating_sub(1).max(u32::from(at == 1));
         let limits = limits_of_each(|language| format!("{limit} = {}", fewer(language)));
         let host = serve(tools.path(), &limits).await;

@@ -14,7 +14,7 @@ pub(crate) struct Language {
     suffix: &'static str,
 }
 
-/// All of them; the first is what the others are compared to.
+/// All languages; the others are compared with the first.
 pub(crate) const LANGUAGES: [Language; 6] = [
     Language { name: "rust", suffix: "rust" },
     Language { name: "c", suffix: "c" },
@@ -25,24 +25,24 @@ pub(crate) const LANGUAGES: [Language; 6] = [
 ];
 
 impl Language {
-    /// The name of its tool.
+    /// Returns the name of its tool.
     pub(crate) fn tool(&self) -> String {
         format!("text_stats_{}", self.suffix)
     }
 
-    /// The name of its tour.
+    /// Returns the name of its tour.
     pub(crate) fn tour(&self) -> String {
         format!("tour_{}", self.suffix)
     }
 }
 
-/// A directory whose `tools` hold the tool in every language, compiled as a person
-/// would where it is not compiled yet.
+/// Returns a directory with the tool in every language in `tools`, compiled as a person would
+/// unless it is up to date.
 pub(crate) fn compiled() -> tempfile::TempDir {
     compiled_from("../../../example-tools/text-stats")
 }
 
-/// The same of another tool, by the directory that holds one for each language.
+/// Returns such a directory for another tool, from the directory that holds one for each language.
 pub(crate) fn compiled_from(sources: &str) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join(sources);
@@ -60,8 +60,8 @@ pub(crate) fn compiled_from(sources: &str) -> tempfile::TempDir {
     folder
 }
 
-/// Takes the stamps away by which `build` knows what stands, once in a run of the tests:
-/// they shall not stand on what another run left.
+/// Removes the stamps by which `build` recognizes what is up to date, once per test run. Tests must
+/// not depend on the results of another run.
 fn forget_what_was_built(sources: &Path) {
     let _alone = alone();
     let run = std::env::var("NEXTEST_RUN_ID").unwrap_or_default();
@@ -77,7 +77,7 @@ fn forget_what_was_built(sources: &Path) {
     fs::write(forgotten, run).unwrap();
 }
 
-/// Where compiled code is kept from one test to the next.
+/// Returns the directory in which compiled code is kept from one test to the next.
 pub(crate) fn cache() -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join("languages-cache")
 }
@@ -88,27 +88,27 @@ pub(crate) fn output_of_build(build: &mut Command) -> Output {
     build.output().unwrap()
 }
 
-/// Held by the one test that compiles now: what it compiled, the others find. All at once
-/// they would take longer than a component may be compiled.
+/// Returns a lock that is held by the one test that compiles; the others find what it compiled.
+/// Compiling all at once would exceed the time limit of each compilation.
 fn alone() -> File {
     let lock = File::create(Path::new(env!("CARGO_TARGET_TMPDIR")).join("languages.lock")).unwrap();
     lock.lock().unwrap();
     lock
 }
 
-/// The limits of each tool, as a configuration has them.
+/// Returns the limits of each tool as configuration text.
 pub(crate) fn limits_of_each(limits: impl Fn(&Language) -> String) -> String {
     let table = |language: &Language| format!("[tools.{}.limits]\n{}\n", language.tool(), limits(language));
     LANGUAGES.iter().map(table).collect()
 }
 
-/// A host that serves the `tools` of a directory.
+/// Creates a host that serves the `tools` of a directory.
 pub(crate) async fn serve(folder: &Path, limits: &str) -> Host {
     let (toolbox, _) = load(folder, limits).await;
     Host::builder().toolbox(toolbox).build().unwrap()
 }
 
-/// The `tools` of a directory, and the sandbox that they run in.
+/// Loads the `tools` of a directory, and returns them with their sandbox.
 pub(crate) async fn load(folder: &Path, limits: &str) -> (Toolbox, Sandbox) {
     let text = format!("[tools]\ndir = \"tools\"\n{limits}");
     let mut config = Config::parse(&folder.join("tollgate.toml"), &text).unwrap();

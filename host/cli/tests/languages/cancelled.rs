@@ -1,4 +1,4 @@
-//! A cancelled call ends. Before that, the guest is notified and may end by itself.
+//! Tests that a cancelled call ends. Before that, the guest is notified and may end by itself.
 
 use crate::bounded::endless;
 use crate::built::{LANGUAGES, Language, compiled, limits_of_each, load, serve};
@@ -26,24 +26,24 @@ fn is_report(told: &RunUpdate) -> bool {
 #[ignore = "needs the toolchains: scripts/test languages"]
 async fn every_language_ends_when_it_is_cancelled() {
     let tools = compiled();
-    // Nothing else ends it before the bound below.
+    // Nothing else ends the call before the limit below.
     let limits = limits_of_each(|_| "timeout_ms = 60_000\nfuel = 1_000_000_000_000".to_owned());
     let host = serve(tools.path(), &limits).await;
     for language in &LANGUAGES {
         let mut call = host.start_call(CallRequest::new(language.tool(), endless())).await.unwrap();
-        // It says whose call it is, and begins to compute.
+        // It reports the call that it belongs to, and begins to compute.
         while !is_report(&call.events.next().await.unwrap()) {}
         tokio::time::sleep(Duration::from_millis(200)).await;
         let began = Instant::now();
         call.cancel();
         let status = call.wait().await.unwrap().status;
         assert!(matches!(status, Some(RunStatus::Cancelled { .. })), "{}: {status:?}", language.name);
-        // Promised are some 100 ms; the rest is for a busy machine.
+        // The guarantee is about 100 ms; the rest allows for a busy machine.
         assert!(began.elapsed() < Duration::from_secs(5), "{}: {:?}", language.name, began.elapsed());
     }
 }
 
-/// Notified of the first report.
+/// A report sink that notifies of the first report.
 #[derive(Default)]
 struct Began(Notify);
 
@@ -54,7 +54,7 @@ impl ReportSink for Began {
     }
 }
 
-/// A call of a component's tool, which anybody may make.
+/// Returns a permit for a call of a component's tool, without a gate.
 fn permit(catalog: &Catalog, language: &Language) -> Permit {
     let arguments = Arguments::read(endless()).unwrap();
     let proposal = Proposal::check(catalog, |_| true, "call-1", &language.tool(), &arguments).unwrap();

@@ -1,14 +1,14 @@
-//! The table of languages in docs/costs.md: what does not depend on the machine is what is
-//! built today. One command writes it anew, and says so above the table.
+//! Checks the table of languages in docs/costs.md: the figures that do not depend on the machine
+//! match the current build. The comment above the table names the command that regenerates it.
 
 use crate::built::{LANGUAGES, compiled, serve};
 use std::collections::BTreeMap;
 use tollgate::CallRequest;
 
-/// The cells of a row, by the head of their column.
+/// The cells of a row, by the heading of their column.
 pub(crate) type Row = BTreeMap<&'static str, &'static str>;
 
-/// How far a number on the page may be from the one today, of which it is this part.
+/// The tolerated deviation of a documented number from the current one, as a fraction of it.
 const TOLERANCE: f64 = 0.1;
 /// The arguments of the measured calls.
 const ARGUMENTS: &str = r#"{"text":"one two two three three three, and so on: a hundred bytes or so of ordinary words, as ever."}"#;
@@ -30,7 +30,7 @@ pub(crate) fn rows() -> Vec<Row> {
     rows
 }
 
-/// A number with its unit: `83,716`, `4.4 MiB`.
+/// Returns a number with its unit as a number: `83,716`, `4.4 MiB`.
 fn amount(cell: &str) -> f64 {
     let (number, unit) = cell.split_once(' ').unwrap_or((cell, ""));
     let number: f64 = number.replace(',', "").parse().unwrap();
@@ -42,7 +42,7 @@ fn amount(cell: &str) -> f64 {
         })
 }
 
-/// Half of the last digit that a cell shows.
+/// Returns half a unit of the last digit that a cell shows.
 fn half_a_digit(cell: &str) -> f64 {
     let digits = cell.split_once(' ').map_or(cell, |(number, _)| number);
     let decimals = digits.split_once('.').map_or(0, |(_, decimals)| decimals.len());

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use tollgate::{CallRequest, Host};
 use tollgate_agent::run::Decision;
 
-/// Their directories, one for each release whose guests differ from those before.
+/// The directories of the fixtures, one for each release whose guests differ from those before.
 const RELEASES: [&str; 1] = ["guests-0.1.0"];
 
 fn folder(release: &str) -> PathBuf {
@@ -91,8 +91,7 @@ async fn guests_of_an_earlier_release_answer_the_same() {
     }
 }
 
-/// How the fixtures of a release are made: see the README beside them. They are made
-/// once and never again.
+/// Makes the fixtures of a release; see the README beside them. They are made once and never again.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "makes fixtures, and needs the toolchains"]
 async fn the_guests_of_this_release_are_frozen() {

@@ -1,5 +1,5 @@
-//! A new project's README shows how it is built from within and how its tool is granted
-//! files: done as it says, the tool reads them with its language's own means.
+//! Tests that a tool in a new project can be built from within the project and granted files as its
+//! README shows, and then reads them with its language's own functions.
 
 use crate::built::output_of_build;
 use crate::projects::{command, said, tollgate};
@@ -83,11 +83,11 @@ def reads_python(path: str) -> str:
 Tool = component.export()
 "#;
 
-/// A language, and a tool in it, in place of the file that holds the new project's.
+/// A language, and a tool in it that replaces the file of the new project's tool.
 const READERS: [(&str, &str, &str); 4] =
     [("rust", "src/lib.rs", RUST), ("c", "tool.c", C), ("go", "tool.go", GO), ("python", "tool.py", PYTHON)];
 
-/// The block of a README that is written in this language.
+/// Returns the block of a README that is marked with this language.
 fn block<'a>(readme: &'a str, language: &str) -> &'a str {
     let (_, block) = readme.split_once(&format!("```{language}\n")).unwrap();
     block.split_once("```").unwrap().0

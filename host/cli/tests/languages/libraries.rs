@@ -1,4 +1,4 @@
-//! The tests of the guest libraries themselves, each in its own language.
+//! Runs the tests of the guest libraries, each in its own language.
 
 use std::path::Path;
 use std::process::Command;
@@ -7,7 +7,7 @@ use std::process::Command;
 #[ignore = "needs the toolchains: scripts/test languages"]
 fn the_libraries_pass_their_own_tests() {
     let sdk = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../guest-sdk").canonicalize().unwrap();
-    // As `go` and `python3` say that they found tests: none is no success.
+    // The output of `go` and `python3` if they found tests: finding none is a failure.
     for (folder, step, said) in [
         ("go", "go test -count=1 -v .", "--- PASS: TestSchema"),
         ("tests/python", "python3 -m unittest discover", "Ran "),

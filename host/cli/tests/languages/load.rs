@@ -1,7 +1,7 @@
-//! Tools of all languages at once, with the default configuration: as many calls run and
-//! wait as docs/configuration.md says, and no more.
+//! Tests tools of all languages together, with the default configuration: as many calls run and
+//! wait as docs/configuration.md states, and no more.
 //!
-//! No toolchain is needed: the guests are those of a release.
+//! No toolchain is needed, because the guests are those of a release.
 
 use crate::bounded::endless;
 use crate::built::{LANGUAGES, limits_of_each, load};
@@ -21,7 +21,7 @@ use tollgate_sandbox::Sandbox;
 const RUNNING: u32 = 64;
 /// The default of `waiting_calls` in docs/configuration.md.
 const WAITING: u32 = 1_024;
-/// Calls past both.
+/// Calls beyond both.
 const BEYOND: u32 = 12;
 
 #[test]
@@ -56,7 +56,7 @@ async fn as_many_calls_as_are_documented_fill_the_pool_and_none_fails() {
     assert!(waiting > 0, "none had to wait");
 }
 
-/// How many calls ran and waited, at most, since it began to look.
+/// The maximum numbers of running and waiting calls observed so far.
 struct Most {
     is_over: Arc<AtomicBool>,
     looking: JoinHandle<(u32, u32)>,
@@ -65,7 +65,7 @@ struct Most {
 fn most_at_once(sandbox: Sandbox) -> Most {
     let is_over = Arc::new(AtomicBool::new(false));
     let looks = Arc::clone(&is_over);
-    // A thread of its own: those of the runtime are busy.
+    // A separate thread, because those of the runtime are busy.
     let looking = std::thread::spawn(move || {
         let (mut running, mut waiting) = (0, 0);
         while !looks.load(Relaxed) {
@@ -85,7 +85,7 @@ impl Most {
     }
 }
 
-/// Calls without an end, of all languages in turn.
+/// Endless calls, of all languages in turn.
 struct Endless {
     host: Host,
     made: usize,
@@ -93,7 +93,7 @@ struct Endless {
 }
 
 impl Endless {
-    /// So many more calls; how each ends arrives once it has ended.
+    /// Starts this many more calls. The result of each arrives once it has ended.
     fn more(&mut self, calls: u32) -> UnboundedReceiver<RunEnd> {
         let (told, ends) = unbounded_channel();
         let endless = endless();
@@ -112,7 +112,7 @@ impl Endless {
 #[tokio::test(flavor = "multi_thread")]
 async fn only_calls_past_the_documented_number_are_overloaded() {
     let place = newest();
-    // All else as it is by default: they hold their places until they are stopped.
+    // Everything else has its default. The calls hold their slots until they are stopped.
     let limits = limits_of_each(|_| "timeout_ms = 300_000\nfuel = 1_000_000_000_000".to_owned());
     let (toolbox, sandbox) = load(place.path(), &limits).await;
     let host = Host::builder().toolbox(toolbox).build().unwrap();

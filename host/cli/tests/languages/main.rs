@@ -26,13 +26,13 @@ use tollgate::{Agent, CallRequest, Host, RunEnd, RunRequest, ScriptedModel, Scri
 use tollgate_agent::run::Decision;
 use tollgate_sandbox::{Level, Report};
 
-/// Puts the same arguments to every language on one thread of its own, and returns
-/// what all of them answer.
+/// Calls every language with the same arguments, each on its own thread, and returns the answer
+/// that all of them give.
 async fn all_answer(host: &Host, thread: &str, arguments: &Value) -> String {
     all_answer_text(host, thread, &arguments.to_string()).await
 }
 
-/// The same, with arguments that need not be JSON.
+/// Calls every language like [`all_answer`], with arguments that need not be JSON.
 async fn all_answer_text(host: &Host, thread: &str, arguments: &str) -> String {
     let mut answers = Vec::new();
     for language in &LANGUAGES {
@@ -41,7 +41,7 @@ async fn all_answer_text(host: &Host, thread: &str, arguments: &str) -> String {
     all_equal(&answers, arguments)
 }
 
-/// The one answer that all languages gave.
+/// Returns the single answer that all languages gave.
 fn all_equal(answers: &[String], to: &str) -> String {
     for (language, answer) in LANGUAGES.iter().zip(answers) {
         let shown = to.chars().take(200).collect::<String>();
@@ -72,7 +72,7 @@ async fn answer(call: RunHandle, language: &Language) -> String {
     answer.to_string().replace(&language.tool(), "TOOL")
 }
 
-/// How a run left off, and what tools reported until then.
+/// Returns the end of a run, and the reports of its tools until then.
 async fn attended(mut run: RunHandle) -> (RunEnd, Vec<Report>) {
     let mut reports = Vec::new();
     while let Some(told) = run.events.next().await {
@@ -96,7 +96,7 @@ async fn every_language_answers_the_same() {
         json!({"text": "\n\n", "top": 0}),
         json!({"text": " \r\n\u{b}\u{c}x"}),
         json!({"text": "b a b a", "rounds": 3}),
-        // A whole number is an integer in any notation of the model.
+        // A whole number is an integer in every notation that a model may use.
         json!({"text": "b a b a", "rounds": 2.0, "top": 1e0}),
         json!({"text": long}),
     ];
@@ -172,7 +172,7 @@ async fn every_language_refuses_bad_arguments_in_the_same_words() {
     }
 }
 
-/// Bad arguments, and what is said of them in every language.
+/// Returns bad arguments, with the message that every language gives for them.
 fn refusals() -> [(&'static str, &'static str); 19] {
     [
         ("{}", r#"- (whole value): "text" is a required property"#),

@@ -1,5 +1,5 @@
-//! `tollgate new` in every language: its own test passes, it is built and answers, and
-//! nothing is run where nothing changed.
+//! Tests of `tollgate new` in every language: its own test passes, it is built and answers, and
+//! nothing is rebuilt without changes.
 
 use crate::built::{cache, output_of_build};
 use std::fs::{self, OpenOptions};
@@ -10,14 +10,14 @@ use std::process::{Command, Output};
 /// A language that has a compiler, and its new projects.
 struct Project {
     language: &'static str,
-    /// One that the language has taken, for a keyword or a package, where it has some.
+    /// A project name that the language reserves, such as a keyword or a package, if there is one.
     name: &'static str,
-    /// The file that a person changes.
+    /// The file for a person to edit.
     source: &'static str,
     /// A dependency of the tool outside its project, if allowed: the line that imports it, the
     /// file, and the file's contents.
     beside: Option<[&'static str; 3]>,
-    /// How a person runs its own tests.
+    /// The commands that run its own tests.
     tests: &'static [&'static str],
     /// The step of its compiler in the progress of `build`.
     step: &'static str,
@@ -86,7 +86,7 @@ pub(crate) fn command(place: &Path, arguments: &[&str]) -> Command {
     command
 }
 
-/// Whether it ended well, and its words on standard output and error.
+/// Returns whether a command succeeded, and its standard output and error.
 pub(crate) fn said(command: &mut Command) -> (bool, String, String) {
     parts(command.output().unwrap())
 }
@@ -148,7 +148,7 @@ fn is_built_once(place: &Path, project: &Project) {
     assert!(success && is_new, "{language}: {answer}{words}");
     assert!(words.lines().any(|line| line == *step), "{language}: {words}");
 
-    // No compiler is run where nothing changed: there is none.
+    // No compiler runs without changes, because none is on the path.
     let (success, answer, words) = said(build().env("PATH", &nothing));
     assert!(success && answer.contains(&format!("unchanged {name}")), "{language}: {answer}{words}");
     assert!(!words.lines().any(|line| line == *step), "{language}: {words}");

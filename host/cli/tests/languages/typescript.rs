@@ -1,6 +1,6 @@
-//! The types of tools in JavaScript and TypeScript: the compiler accepts the library, the example
-//! and a new project, and rejects code that does not fit. Schemas are derived from the types, and
-//! types that cannot be described are reported.
+//! Tests of the types of tools in JavaScript and TypeScript. The compiler accepts the library, the
+//! example and a new project, and rejects code that does not fit. Schemas are derived from the
+//! types, and types that cannot be described are reported.
 
 use crate::built::{cache, output_of_build};
 use crate::projects::tollgate;
@@ -71,7 +71,7 @@ fn the_library_passes_its_own_tests() {
     assert!(said.status.success() && !words.contains("# tests 0"), "{words}");
 }
 
-/// A project of which this is the source, in a directory of its own.
+/// Creates a project with this source, in a separate directory.
 fn project(source: &Path) -> tempfile::TempDir {
     let place = tempfile::tempdir().unwrap();
     let dir = place.path().join("project");
@@ -85,7 +85,7 @@ fn project(source: &Path) -> tempfile::TempDir {
     place
 }
 
-/// A build of such a project.
+/// Returns the command that builds such a project.
 fn build(place: &Path) -> Command {
     let mut build = Command::new(env!("CARGO_BIN_EXE_tollgate"));
     build.args(["build", "project"]).current_dir(place);
@@ -93,7 +93,7 @@ fn build(place: &Path) -> Command {
     build
 }
 
-/// Whether such a project is built, and the words on standard output and error.
+/// Returns whether such a project builds, and the standard output and error.
 fn built(place: &Path) -> (bool, String, String) {
     let said = output_of_build(&mut build(place));
     let text = |bytes| String::from_utf8(bytes).unwrap();
@@ -116,7 +116,7 @@ fn the_types_of_a_function_are_what_the_model_reads() {
         });
         let tools: Value = tools.collect::<Map<_, _>>().into();
         assert_eq!(tools, expected, "{source}: {tools:#}");
-        // A model's call, with all that is required, gets the defaults of what is not.
+        // A call with only the required arguments gets the defaults of the others.
         let arguments = json!({"what": "done", "words": ["a"], "rows": [], "scores": {}, "pair": ["a"],
             "nobody": null, "either": "none", "tree": {"label": "t", "children": []}, "any": 1, "__proto__": "p"});
         let answer = tollgate(place.path(), &["call", "all", &arguments.to_string(), "--json"]);
@@ -173,7 +173,7 @@ fn a_compiler_without_a_module_is_told_with_what_to_type() {
         assert!(!said.status.success());
         String::from_utf8(said.stderr).unwrap()
     };
-    // They are looked for, and none comes to be run.
+    // The programs are looked up, but none is run.
     for program in ["esbuild", "componentize-qjs", "node"] {
         fs::write(programs.join(program), "").unwrap();
     }
@@ -181,6 +181,6 @@ fn a_compiler_without_a_module_is_told_with_what_to_type() {
     assert!(words.contains("tsc is not installed. Type: npm install --global typescript@6"), "{words}");
     fs::write(programs.join("tsc"), "").unwrap();
     let words = told();
-    assert!(words.contains("tsc is not of TypeScript 6, whose compiler reads the types"), "{words}");
+    assert!(words.contains("tsc is not from TypeScript 6, which reads the types"), "{words}");
     assert!(words.contains("Type: npm install --global typescript@6, or within the project: "), "{words}");
 }

@@ -1,5 +1,5 @@
-//! The limits on loading a component: processor time, compiled code, and the total memory of all
-//! loaded components.
+//! Tests of the limits on loading a component: processor time, compiled code, and the total memory
+//! of all loaded components.
 
 use crate::compiling::{child, uncompiling};
 use std::path::Path;
@@ -33,7 +33,7 @@ fn section(id: u8, content: &[u8]) -> Vec<u8> {
     [&[id], leb(content.len()).as_slice(), content].concat()
 }
 
-/// A component with this many functions of some length, which take long to compile.
+/// Returns a component with this many long functions, which take long to compile.
 fn large(functions: usize) -> Vec<u8> {
     // local.get 0, then 500 times i32.const 77, i32.mul; drop, end
     let code = [&[0, 0x20, 0][..], &[0x41, 0xcd, 0, 0x6c].repeat(500), &[0x1a, 0x0b]].concat();
@@ -47,7 +47,7 @@ fn large(functions: usize) -> Vec<u8> {
     [b"\0asm\x0d\0\x01\0".to_vec(), section(1, &module.concat())].concat()
 }
 
-/// It fails once, and is not compiled again until a limit is another.
+/// It fails once, and is not compiled again until a limit changes.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_component_that_takes_too_much_processor_time_is_remembered() {
     let folder = tempfile::tempdir().unwrap();
@@ -70,7 +70,7 @@ async fn a_component_that_takes_too_much_processor_time_is_remembered() {
     assert!(raised.contains("cannot be started"), "{raised}");
 }
 
-/// The process that compiles says how much it has, and nothing of it is read.
+/// The process that compiles announces the size of the code, and none of it is read.
 #[tokio::test(flavor = "multi_thread")]
 async fn z4_compiled_code_beyond_the_limit_displaces_nothing() {
     let folder = tempfile::tempdir().unwrap();
@@ -99,7 +99,7 @@ async fn z4_the_code_of_all_components_has_one_limit_and_comes_back() {
     drop(echo);
     assert_eq!(free.loaded_code_bytes(), 0);
 
-    // Room for one of it, and for the words beside its code in the cache.
+    // Room for one component, and for its description in the cache.
     let loaded_code_bytes = bytes + 8_192;
     let narrow = Sandbox::new(SandboxConfig { loaded_code_bytes, cache_dir, ..config() }).unwrap();
     let first = narrow.load_bytes("first", good::ECHO.bytes()).await.unwrap();
@@ -145,7 +145,7 @@ async fn custom_sections_do_not_refuse_a_component() {
     assert_eq!(loaded.digest(), tollgate_sandbox::digest(&with_debug));
 }
 
-/// Fills a catalog with components of one tool each.
+/// Fills a catalog with components of one tool each, and returns the duration.
 fn filled(ids: &[String]) -> Duration {
     let began = std::time::Instant::now();
     let mut catalog = Catalog::default();

@@ -1,4 +1,4 @@
-//! Compiling in a child process, and the cache of what it gives.
+//! Tests of compiling in a child process, and of the cache of compiled code.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -13,12 +13,12 @@ pub(crate) fn child() -> Compiler {
     shell(&format!("exec '{PROGRAM}' compile-child"))
 }
 
-/// A child that is whatever a shell makes of this line.
+/// Returns a compiler whose child runs this line in a shell.
 pub(crate) fn shell(line: &str) -> Compiler {
     Compiler::Child { program: PathBuf::from("/bin/sh"), arguments: vec!["-c".into(), line.into()] }
 }
 
-/// A sandbox that could not compile anything.
+/// Creates a sandbox that cannot compile anything.
 pub(crate) fn uncompiling(cache: &Path) -> Sandbox {
     sandbox(Compiler::Child { program: PathBuf::from("/nowhere"), arguments: Vec::new() }, Some(cache))
 }
@@ -100,7 +100,7 @@ async fn a_child_refuses_what_this_process_refuses() {
     assert_eq!(of(&in_process).await, of(&in_child).await);
 }
 
-/// Whatever the child does, the component is refused and the host goes on.
+/// Whatever the child does, the component is refused and the host continues.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_child_that_fails_is_a_refusal_with_its_reason() {
     for (line, words) in [
@@ -114,8 +114,8 @@ async fn a_child_that_fails_is_a_refusal_with_its_reason() {
     }
 }
 
-/// It gets the bytes and nothing else of its host: no environment, and bounds that it
-/// cannot raise.
+/// It gets the bytes and nothing else from its host: no environment, and limits that it cannot
+/// raise.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_child_has_no_environment() {
     let said =
@@ -129,14 +129,14 @@ async fn a_child_has_no_environment() {
     assert!(!said.contains("HOME"), "{said}");
 }
 
-/// A child that waits for its first byte.
+/// Starts a child that waits for its first byte.
 pub(crate) fn waiting_child() -> std::process::Child {
     let mut command = Command::new(PROGRAM);
     command.arg("compile-child").stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
     command.spawn().unwrap()
 }
 
-/// The bounds stand before it reads anything, and it cannot raise them.
+/// The limits apply before it reads anything, and it cannot raise them.
 #[test]
 fn a_child_is_bounded_before_it_reads() {
     let mut child = waiting_child();
@@ -210,8 +210,8 @@ async fn two_components_are_compiled_at_once_and_no_more() {
     assert_eq!((now, most), (0, 2));
 }
 
-/// At start the words of a component are enough; its code is looked for when it is
-/// called, and compiled again from the same bytes where the cache has lost it.
+/// A start needs only the description of a component. Its code is loaded when it is called, and
+/// compiled again from the same bytes if the cache has lost it.
 #[tokio::test(flavor = "multi_thread")]
 async fn code_that_the_cache_lost_is_compiled_again_when_it_is_called() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
-//! The process that compiles can do nothing but compile: seen from within, and by what
-//! the system says of it.
+//! Tests that the process that compiles can do nothing but compile, observed from within and
+//! through the system.
 
 use crate::compiling::{PROGRAM, shell, waiting_child};
 use std::time::{Duration, Instant};
@@ -13,9 +13,10 @@ async fn z18_the_process_that_compiles_tries_to_get_out_and_cannot() {
     let config = SandboxConfig { compiler: shell(&line), concurrent_calls: 4, ..SandboxConfig::default() };
     let gaps = Sandbox::new(config).unwrap().compiler_gaps().await.unwrap_or_default();
     assert!(!gaps.contains("it can "), "{gaps}");
-    let answered = gaps.is_empty() || gaps.contains("not wholly confined: this system lacks ");
+    let answered = gaps.is_empty() || gaps.contains("not fully confined: this system lacks ");
     assert!(answered, "{gaps}");
-    // Landlock and namespaces are not everywhere. The rest is wherever the tests run.
+    // Landlock and namespaces are not available everywhere. The rest is available wherever the
+    // tests run.
     for mechanism in ["no_new_privs", "seccomp", "descriptors", "capabilities"] {
         assert!(!gaps.contains(mechanism), "{gaps}");
     }
@@ -26,7 +27,7 @@ async fn z18_the_process_that_compiles_tries_to_get_out_and_cannot() {
 async fn z18_a_process_that_is_not_confined_is_reported() {
     let other = SandboxConfig { compiler: shell("exit 1"), concurrent_calls: 4, ..SandboxConfig::default() };
     let gaps = Sandbox::new(other).unwrap().compiler_gaps().await.unwrap();
-    assert!(gaps.contains("not wholly confined"), "{gaps}");
+    assert!(gaps.contains("not fully confined"), "{gaps}");
     let own = SandboxConfig { concurrent_calls: 4, ..SandboxConfig::default() };
     let gaps = Sandbox::new(own).unwrap().compiler_gaps().await.unwrap();
     assert!(gaps.contains("the host's own process"), "{gaps}");
@@ -49,7 +50,7 @@ fn z18_the_system_says_the_same_of_a_child_that_has_read_nothing() {
     for set in ["CapPrm", "CapEff", "CapInh", "CapAmb"] {
         assert_eq!(u64::from_str_radix(&line(set), 16).unwrap(), 0, "{set}");
     }
-    // In a user namespace of its own, the system shows this to root alone.
+    // In a separate user namespace, the system shows this to root alone.
     if let Ok(open) = std::fs::read_dir(format!("/proc/{}/fd", child.id())) {
         assert_eq!(open.count(), 3, "its pipes and nothing else");
     }

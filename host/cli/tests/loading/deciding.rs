@@ -1,4 +1,4 @@
-//! Grants and revocations while tools are served.
+//! Tests of grants and revocations while tools are served.
 
 use crate::versions::{Place, asked, curious, saying, until, version};
 use serde_json::Value;
@@ -14,7 +14,7 @@ use tollgate_artifacts::good;
 
 const TOOL: &str = "counts-directories";
 
-/// A place with a tool that says how many directories it was given.
+/// Creates a place with a tool that answers how many directories it was given.
 fn place(config: &str) -> Place {
     let mut place = Place::new();
     write(&place, config);
@@ -28,7 +28,7 @@ fn file(place: &Place) -> std::path::PathBuf {
     place.folder.path().join("tollgate.toml")
 }
 
-/// Writes the configuration as `grant` does: in one step.
+/// Writes the configuration atomically, as `grant` does.
 fn write(place: &Place, config: &str) {
     let part = place.folder.path().join("part.toml");
     std::fs::write(&part, config).unwrap();
@@ -40,7 +40,7 @@ fn granting(place: &Place, directory: &str) -> String {
     format!("[grants.{TOOL}]\nfiles = [{{ host = {:?}, guest = \"/docs\" }}]\n", host.display())
 }
 
-/// How many directories the tool has, or why it does not say.
+/// Returns how many directories the tool has, or why it does not answer.
 async fn directories(host: &Host) -> Value {
     match host.call(CallRequest::new(TOOL, "{}")).await.unwrap().last_call.unwrap().end.clone() {
         CallEnd::Result(result) => Value::clone(&result.data),
@@ -69,7 +69,7 @@ async fn what_is_granted_and_revoked_counts_from_the_next_look_on() {
     assert_eq!(directories(&host).await, 0);
 }
 
-/// The bound is what only another algorithm would miss: taking it up at the next start.
+/// The time limit fails only if the change takes effect at the next start.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_host_that_runs_takes_up_what_is_granted() {
     let place = place("");
@@ -92,7 +92,7 @@ async fn a_configuration_that_cannot_be_read_leaves_what_was_decided_in_force() 
         write(&place, broken);
         let changes = live.look().await;
         assert!(
-            matches!(changes.as_slice(), [Change::Unread { reason, .. }] if reason.contains("is in force")),
+            matches!(changes.as_slice(), [Change::Unread { reason, .. }] if reason.contains("stay in force")),
             "{changes:?}"
         );
         assert_eq!((live.look().await, directories(&host).await), (Vec::new(), 1.into()), "it is said once");
@@ -143,7 +143,7 @@ async fn a_configuration_that_comes_later_is_taken_up() {
     assert_eq!(directories(&host).await, 1);
 }
 
-/// Approves the version that is there.
+/// Approves the current version.
 async fn approve(place: &Place, file: &str, asks: Option<RequestedGrants>) {
     let component = place.sandbox.load(&place.path(file)).await.unwrap();
     let powers = component.imports().iter().filter_map(|import| import.power);
@@ -165,7 +165,7 @@ async fn a_version_that_waits_for_approval_is_served_once_it_is_approved() {
     place.put("version.wasm", &version(1));
     approve(&place, "version.wasm", Some(little)).await;
     let (host, mut live) = live(&place).await;
-    // More by its manifest, and by what it says of itself.
+    // It requests more in its manifest, and in its description.
     let more = manifest(&component, "settings = [\"a\", \"b\"]");
     place.put("version.wasm", &curious(2));
     let changes = live.look().await;
@@ -204,7 +204,7 @@ async fn a_manifest_that_asks_for_more_or_goes_does_not_widen_although_all_of_it
     std::fs::remove_file(manifest_of(&component)).unwrap();
     refused(&mut live, "its manifest is gone", true).await;
     assert_eq!(asked(&host).await, "1");
-    // Neither does it by going away and coming back.
+    // Nor by being removed and added again.
     std::fs::remove_file(&component).unwrap();
     assert!(matches!(live.look().await.as_slice(), [Change::Removed { .. }]));
     place.put("other.wasm", &version(2));
@@ -223,7 +223,7 @@ async fn tools_that_say_something_else_than_was_approved_are_told_of() {
     let changes = live.look().await;
     let [change @ Change::Served { reworded, .. }] = changes.as_slice() else { panic!("{changes:?}") };
     assert_eq!(reworded, &["version"]);
-    let words = "other words than were approved, of version";
+    let words = "descriptions that differ from the approved ones, of version";
     assert_eq!(change.to_audit().detail.as_deref(), Some(words));
     assert_eq!(asked(&host).await, "2");
 

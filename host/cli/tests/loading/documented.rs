@@ -31,7 +31,7 @@ const WIT: &str = "
     }
 ";
 
-/// Answers everything with what it was asked.
+/// A module that answers every call with its argument.
 const MODULE: &str = r#"(module
     (func $same (param i32) (result i32) local.get 0)
     (export "docs:shop/prices@1.2.0#price" (func $same))
@@ -39,7 +39,7 @@ const MODULE: &str = r#"(module
     (export "stock#count" (func $same))
     (export "double" (func $same)))"#;
 
-/// The component, with its documentation or without.
+/// Returns the component, with or without its documentation.
 fn shop(is_documented: bool) -> Vec<u8> {
     let mut resolve = Resolve::default();
     let package = resolve.push_str("shop.wit", WIT).unwrap();
@@ -55,7 +55,7 @@ fn shop(is_documented: bool) -> Vec<u8> {
     component
 }
 
-/// The description of each tool.
+/// Returns the description of each tool.
 async fn descriptions(component: &[u8]) -> BTreeMap<String, String> {
     let place = Place::new();
     place.put("shop.wasm", component);

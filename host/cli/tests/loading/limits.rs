@@ -1,4 +1,4 @@
-//! Limits of single tools, and of all together.
+//! Tests of limits of single tools, and of all tools together.
 
 use crate::versions::Place;
 use std::path::Path;

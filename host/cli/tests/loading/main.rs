@@ -1,5 +1,5 @@
-//! From a file to a tool that can be called: compiled in a process of its own, kept
-//! for the next start.
+//! Tests of loading: from a file to a tool that can be called, compiled in a separate process and
+//! kept for the next start.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
 mod bounds;

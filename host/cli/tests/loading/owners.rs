@@ -1,4 +1,4 @@
-//! Whose an id and a name are, if several files claim them.
+//! Tests of the ownership of ids and names that several files claim.
 
 use crate::versions::{Place, component};
 use std::path::Path;
@@ -15,7 +15,7 @@ use tollgate_agent::run::CallEnd;
 use tollgate_agent::surface::Surface;
 use tollgate_artifacts::hostile;
 
-/// A place with this configuration.
+/// Creates a place with this configuration.
 fn place(config: &str) -> Place {
     let mut place = Place::new();
     let file = place.folder.path().join("tollgate.toml");
@@ -58,7 +58,7 @@ async fn answer(host: &Host, tool: &str) -> String {
     }
 }
 
-/// How many components are served.
+/// Returns how many components are served.
 fn components(host: &Host) -> usize {
     let toolbox = host.toolbox();
     toolbox.catalog().owners().filter(|owner| owner.kind == OwnerKind::Component).count()
@@ -77,7 +77,7 @@ async fn r1_an_approved_version_has_its_id_whatever_the_files_are_called() {
     for words in ["a-evil.wasm", "files.wasm", "tollgate grant files --asked --file"] {
         assert!(reason.contains(words), "{reason}");
     }
-    // Nor does it while the approved version is held, because its manifest asks for more.
+    // Nor while the approved version is held because its manifest requests more.
     std::fs::write(place.path("files.toml"), "[asks]\nsettings = [\"key\"]\n").unwrap();
     approve_asking(&place, "files.wasm", "").await;
     let loaded = place.load().await;
@@ -85,8 +85,8 @@ async fn r1_an_approved_version_has_its_id_whatever_the_files_are_called() {
     assert_eq!((loaded.held.len(), refused(&loaded).len()), (1, 2));
 }
 
-/// The same bytes under another name bring another manifest, which counts for less than
-/// the one that was decided about.
+/// The same bytes under another name have another manifest, which yields to the one that was
+/// decided about.
 #[tokio::test(flavor = "multi_thread")]
 async fn r1_a_copy_with_a_manifest_of_its_own_displaces_nothing() {
     let place = place("[grants.files]\nsettings = { a = \"1\", b = \"2\" }\n");
@@ -131,7 +131,7 @@ async fn r1_an_approved_version_that_cannot_be_loaded_keeps_its_id() {
     assert_eq!(served(&place.load().await), ["a-evil.wasm"]);
 }
 
-/// Approves the version in this file, which asks for this.
+/// Approves the version in this file with these requests.
 async fn approve_asking(place: &Place, file: &str, asks: &str) {
     let component = place.sandbox.load(&place.path(file)).await.unwrap();
     let surface = Surface::new(component.descriptor(), [] as [&str; 0]);
@@ -158,10 +158,10 @@ async fn r1_without_a_decision_no_file_has_an_id_that_two_claim() {
     assert_eq!(served(&place.load().await), ["files.wasm", "other.wasm"]);
     approve(&place, "a-evil.wasm").await;
     assert_eq!(served(&place.load().await), ["a-evil.wasm", "other.wasm"], "a person may decide so");
-    // A third version without any decision: the approved one is gone.
+    // A third version without any decision; the approved one is gone.
     place.put("a-evil.wasm", &component("files", "read", "667"));
     assert_eq!(served(&place.load().await), ["other.wasm"]);
-    // Two that are the same are no question.
+    // Two identical files need no decision.
     place.put("a-evil.wasm", &component("files", "read", "1"));
     let loaded = place.load().await;
     assert_eq!(served(&loaded), ["a-evil.wasm", "other.wasm"]);
@@ -213,7 +213,7 @@ async fn r1_a_file_that_is_dropped_in_displaces_nothing_that_was_approved() {
     assert_eq!(changes.len(), 3);
     assert!(changes.iter().all(|change| matches!(change, Change::Refused(_))), "{changes:?}");
     assert_eq!(answer(&host, "read").await, "1");
-    // Its next version that was not approved yet takes its own place, as ever.
+    // Its next version, which is not approved yet, replaces it as usual.
     place.put("files.wasm", &component("files", "read", "2"));
     live.look().await;
     assert_eq!(answer(&host, "read").await, "2");
@@ -261,7 +261,7 @@ async fn r1_of_two_that_are_dropped_in_at_once_neither_is_served_until_one_is_go
     std::fs::remove_file(place.path("a.wasm")).unwrap();
     assert!(matches!(live.look().await.as_slice(), [Change::Served { .. }]));
     assert_eq!((answer(&host, "read").await.as_str(), host.toolbox().refused().len()), ("1", 0));
-    // The same by a decision.
+    // The same, after a decision.
     place.put("a.wasm", &component("files", "read", "2"));
     assert!(matches!(live.look().await.as_slice(), [Change::Refused(_)]));
     approve(&place, "a.wasm").await;

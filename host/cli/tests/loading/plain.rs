@@ -1,5 +1,5 @@
-//! A component that knows nothing of the contract: dropped in, replaced, taken from the
-//! cache, and known by the name of its file.
+//! Tests of a component that does not implement the contract: added, replaced, loaded from the
+//! cache, and identified by its file name.
 
 use crate::versions::Place;
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! Files that the lock file records, while a host runs.
+//! Tests of files that the lock file records, while a host runs.
 
 use crate::versions::{Place, asked, component, version};
 use std::path::Path;
@@ -53,12 +53,12 @@ async fn a_file_that_is_exchanged_is_refused_and_the_recorded_version_goes_on_se
             && refused.reason.contains("not the version that tollgate.lock records")
     );
     assert_eq!(asked(&host).await, "1");
-    // The update of the record lets the version in, without a change of the file.
+    // Updating the record admits the version without a change of the file.
     record(place.folder.path(), &version(2), None);
     let changes = live.look().await;
     assert!(changes.iter().any(|change| matches!(change, Change::Served { .. })), "{changes:?}");
     assert_eq!(asked(&host).await, "2");
-    // A record that a person edited takes no effect on what is served.
+    // An edited record does not affect what is served.
     record(place.folder.path(), &version(3), None);
     live.look().await;
     assert_eq!(asked(&host).await, "2");

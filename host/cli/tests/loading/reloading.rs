@@ -1,4 +1,4 @@
-//! Tools that change while they are called.
+//! Tests of tools that change while they are called.
 
 use crate::compiling::{PROGRAM, shell};
 use crate::versions::{Place, asked, curious, trapping, until, version};
@@ -37,7 +37,7 @@ async fn what_is_dropped_replaced_and_removed_is_seen() {
     assert!(matches!(&changes[2], Change::Removed { component_id, .. } if component_id == "version"));
 }
 
-/// Each of five versions, in one of three rounds: other tests compute beside this one.
+/// Five versions, with three rounds to allow for other tests that compute.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_new_version_is_seen_within_a_second_of_its_last_write() {
     let place = Place::new();
@@ -102,7 +102,7 @@ async fn a_removed_tool_is_gone_while_another_is_compiled() {
     std::fs::write(&wait, "").unwrap();
     place.put("echo.wasm", &good::ECHO.bytes());
     let looking = tokio::spawn(async move { live.look().await });
-    // The look has seen both files by then, or sees one of them only: either way it compiles.
+    // By then, the look has seen one or both files, and compiles in either case.
     tokio::time::sleep(Duration::from_millis(300)).await;
     std::fs::remove_file(place.path("version.wasm")).unwrap();
     until(&host, "not_found").await;
@@ -115,7 +115,7 @@ async fn a_removed_tool_is_gone_while_another_is_compiled() {
     );
 }
 
-/// A file grows before the host's eyes, byte by byte as it were.
+/// A file that grows while the host watches it.
 #[tokio::test(flavor = "multi_thread")]
 async fn half_written_files_are_harmless() {
     let place = Place::new();
@@ -155,7 +155,7 @@ async fn rename_loops_are_harmless() {
     }
 }
 
-/// A directory that is made after the host started, and one that is made anew.
+/// A directory that is created after the host started, and one that is created again.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_directory_itself_may_come_and_go() {
     let place = Place::new();
@@ -207,7 +207,7 @@ async fn r1_a_newcomer_that_collides_is_refused_until_there_is_room() {
         matches!(live.look().await.as_slice(), [Change::Refused(refused)] if refused.still_serves.is_none())
     );
     assert_eq!(asked(&host).await, "1");
-    // A component that changes its name gives up its place.
+    // A component that changes its id gives up the old one.
     place.put("b.wasm", &good::ECHO.bytes());
     assert_eq!(live.look().await.len(), 2);
     assert_eq!((asked(&host).await.as_str(), host.toolbox().refused().len()), ("2", 0));
@@ -233,15 +233,15 @@ async fn calls_under_way_finish_on_their_version() {
     assert!(matches!(end, CallEnd::Result(_)), "{end:?}");
 }
 
-/// `waits`, but for a second.
+/// Returns the guest `waits` with a wait of one second.
 fn slow() -> Vec<u8> {
     let source: &'static str =
         Box::leak(good::WAITS.source.replace("50000000", "1000000000").into_boxed_str());
     Guest { source, ..good::WAITS }.bytes()
 }
 
-/// While the model writes its second turn the tool is replaced: the calls of that turn
-/// still go to the version that it was offered, those of the third to the new one.
+/// The tool is replaced while the model writes its second turn. The calls of that turn still go to
+/// the version that it was offered, and those of the third turn to the new one.
 #[tokio::test(flavor = "multi_thread")]
 async fn w9_a_run_takes_up_a_new_version_at_its_next_turn() {
     let place = Place::new();
@@ -270,7 +270,7 @@ async fn w9_a_run_takes_up_a_new_version_at_its_next_turn() {
     assert_eq!(answers, ["1", "1", "2"]);
 }
 
-/// Plays recorded turns, and replaces a tool while it writes the second.
+/// Plays recorded turns, and replaces a tool during the second.
 struct Replacing {
     turns: ScriptedModel,
     asked: AtomicU32,
@@ -314,8 +314,8 @@ async fn a_tool_that_traps_is_out_of_use_until_a_person_or_a_new_version() {
     assert_eq!(asked(&host).await, "2");
 }
 
-/// Its initial value takes millions of steps to check: that is refused, and nothing that others
-/// wait for is held meanwhile.
+/// Its initial value takes millions of steps to check. It is refused, and no lock that others need
+/// is held meanwhile.
 #[tokio::test(flavor = "multi_thread")]
 async fn z1_an_initial_value_that_costs_too_much_is_refused_while_other_tools_are_called() {
     let place = Place::new();

@@ -1,5 +1,5 @@
-//! Ten thousand swaps under load: no call is lost, none gets an answer of another
-//! version than the one that its record names, and nothing is left behind.
+//! Tests ten thousand replacements of a tool under load: no call is lost, every answer is from the
+//! version that its record names, and nothing is left behind.
 
 use crate::versions::{Place, version};
 use std::sync::Arc;
@@ -13,11 +13,11 @@ use tollgate_agent::run::{CallEnd, Event};
 /// swaps, regardless of how many follow.
 const MOST_GROWTH_BYTES: u64 = 48 << 20;
 
-/// The mappings of threads and the allocator that may be added meanwhile, by how busy the
-/// machine is.
+/// The additional mappings of threads and the allocator that are tolerated; they depend on how busy
+/// the machine is.
 const MOST_MORE_MAPPINGS: usize = 100;
 
-/// `TOLLGATE_SWAPS=10000` for all of them, as in `scripts/soak`.
+/// Returns the number of replacements. Set `TOLLGATE_SWAPS=10000` for all, as `scripts/soak` does.
 fn swaps() -> u32 {
     std::env::var("TOLLGATE_SWAPS").ok().and_then(|text| text.parse().ok()).unwrap_or(400)
 }
@@ -54,7 +54,7 @@ async fn swaps_under_load_lose_no_call_and_leave_nothing_behind() {
     let calls = calls.load(Relaxed);
     assert!(calls > u64::from(swaps) / 10, "only {calls} calls were made meanwhile");
     let left = Left::behind();
-    // Each version that stayed would keep several mappings and a good deal of memory.
+    // Each version that is not released would keep several mappings and considerable memory.
     let most = after_a_tenth.mappings + MOST_MORE_MAPPINGS;
     assert!(left.mappings < most, "{left:?} after {after_a_tenth:?}");
     assert!(

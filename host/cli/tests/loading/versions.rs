@@ -1,5 +1,4 @@
-//! A small component of which there are as many versions as a test wants. Each says
-//! which one it is.
+//! A small component in as many versions as a test needs. Each answers with its version.
 
 use std::path::Path;
 use std::time::Duration;
@@ -11,35 +10,35 @@ use tollgate_agent::run::CallEnd;
 use tollgate_artifacts::{Expectation, Guest};
 use tollgate_sandbox::{Compiler, Sandbox, SandboxConfig};
 
-/// A component `version` whose tool `version` answers with this number.
+/// Returns a component `version` whose tool `version` answers with this number.
 pub(crate) fn version(number: u32) -> Vec<u8> {
     guest(&format!(
         ";; Says which version it is.\n;;\n;; returns: {{\"ok\": {{\"result\": {{\"data\": \"{number}\"}}}}}}\n;; expects: succeeds\n"
     ))
 }
 
-/// The same component, whose tool traps.
+/// Returns such a component whose tool traps.
 pub(crate) fn trapping(number: u32) -> Vec<u8> {
     guest(&format!(
         ";; Traps, in version {number}.\n;;\n;; expects: succeeds\n\n(data (memory $memory) (i32.const 64) \"{number}\")\n(func $execute (param $call i32) (result i32) (unreachable))\n"
     ))
 }
 
-/// The same component, which wants to read the state of another.
+/// Returns such a component that reads the state of another.
 pub(crate) fn curious(number: u32) -> Vec<u8> {
     guest(&format!(
         ";; Asks for more.\n;;\n;; descriptor: {{\"state\": [{{\"key\": \"mail.box\", \"read\": true, \"write\": false}}]}}\n;; returns: {{\"ok\": {{\"result\": {{\"data\": \"{number}\"}}}}}}\n;; expects: succeeds\n"
     ))
 }
 
-/// The same component, whose tool says this of itself.
+/// Returns such a component whose tool has this description.
 pub(crate) fn saying(number: u32, words: &str) -> Vec<u8> {
     guest(&format!(
         ";; Says something of itself.\n;;\n;; descriptor: {{\"tools\": [{{\"description\": \"{words}\"}}]}}\n;; returns: {{\"ok\": {{\"result\": {{\"data\": \"{number}\"}}}}}}\n;; expects: succeeds\n"
     ))
 }
 
-/// A component of this id with one tool of this name, which answers so.
+/// Returns a component with this id and one tool with this name and answer.
 pub(crate) fn component(id: &str, tool: &str, answer: &str) -> Vec<u8> {
     guest(&format!(
         ";; Has an id and a tool.\n;;\n;; descriptor: {{\"id\": \"{id}\", \"tools\": [{{\"id\": \"{id}-tool\", \"name\": \"{tool}\"}}]}}\n;; returns: {{\"ok\": {{\"result\": {{\"data\": \"{answer}\"}}}}}}\n;; expects: succeeds\n"
@@ -51,7 +50,7 @@ fn guest(source: &str) -> Vec<u8> {
     Guest { name: "version", attack: "", limit: "", expects: Expectation::Succeeds, source }.bytes()
 }
 
-/// A host that serves a directory of its own.
+/// A host that serves a separate directory.
 pub(crate) struct Place {
     pub(crate) folder: tempfile::TempDir,
     pub(crate) sandbox: Sandbox,
@@ -63,7 +62,7 @@ impl Place {
         Self::compiling(Compiler::InProcess)
     }
 
-    /// One whose components are compiled so.
+    /// Creates a place whose components are compiled in this way.
     pub(crate) fn compiling(compiler: Compiler) -> Self {
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir(folder.path().join("tools")).unwrap();
@@ -77,7 +76,7 @@ impl Place {
         Self { folder, sandbox: sandbox.unwrap(), config: config.into() }
     }
 
-    /// Puts a file into the directory in one step.
+    /// Puts a file into the directory atomically.
     pub(crate) fn put(&self, name: &str, bytes: &[u8]) {
         let part = self.folder.path().join("part");
         std::fs::write(&part, bytes).unwrap();
@@ -97,7 +96,7 @@ impl Place {
         (Host::builder().toolbox(loaded.toolbox.clone()).build().unwrap(), loaded)
     }
 
-    /// A host that is kept up to date.
+    /// Creates a host that is kept up to date.
     pub(crate) async fn watched(&self) -> (Host, Watch) {
         let (host, loaded) = self.host().await;
         let (watch, problem) = host.watch(self.sandbox.clone(), self.config.clone(), &loaded);
@@ -114,7 +113,7 @@ pub(crate) async fn asked(host: &Host) -> String {
     }
 }
 
-/// Waits until the tool answers so.
+/// Waits until the tool gives this answer.
 pub(crate) async fn until(host: &Host, wanted: &str) {
     let soon = tokio::time::Instant::now() + Duration::from_secs(20);
     while asked(host).await != wanted {

@@ -1,5 +1,5 @@
-//! The server stays alive, whatever its tools do: calls that never end, and calls that
-//! take all memory.
+//! Tests that the server stays responsive whatever its tools do: calls that never end, and calls
+//! that use all memory.
 
 use crate::http::{Server, headers_of};
 use crate::http_clients::spins;
@@ -13,10 +13,10 @@ use std::time::{Duration, Instant, SystemTime};
 use tollgate_artifacts::{good, hostile, rust_guest_bytes};
 
 const ENDLESS: i64 = 8;
-/// Beyond what is promised, for a busy machine.
+/// Additional time beyond the guarantees, to allow for a busy machine.
 const SLACK: Duration = Duration::from_secs(5);
 
-/// A session that was idle until now, on a host whose calls have this limit.
+/// Creates a session that has been idle until now, on a host whose calls have this limit.
 fn idle(limit: Duration) -> (Place, Raw) {
     let place = Place::new()
         .with_tools(&[good::ECHO, hostile::SPIN_FOR_EVER])
@@ -26,7 +26,7 @@ fn idle(limit: Duration) -> (Place, Raw) {
     (place, raw)
 }
 
-/// Begins as many endless calls as [`ENDLESS`].
+/// Starts [`ENDLESS`] endless calls.
 fn begin_to_spin(raw: &mut Raw) {
     for id in 1..=ENDLESS {
         raw.begin_asking(id, "tools/call", json!({"name": "spin-for-ever", "arguments": {}}));
@@ -34,14 +34,14 @@ fn begin_to_spin(raw: &mut Raw) {
     raw.call("echo", json!({}));
 }
 
-/// A session with as many endless calls under way as [`ENDLESS`], each with this limit.
+/// Creates a session with [`ENDLESS`] endless calls in progress, each with this limit.
 fn under_load(limit: Duration) -> (Place, Raw) {
     let (place, mut raw) = idle(limit);
     begin_to_spin(&mut raw);
     (place, raw)
 }
 
-/// How long the 99th of a hundred requests takes, from the shortest to the longest.
+/// Returns the 99th percentile of a hundred requests.
 fn p99(mut ask: impl FnMut()) -> Duration {
     let mut took: Vec<Duration> = (0..100)
         .map(|_| {
@@ -54,10 +54,9 @@ fn p99(mut ask: impl FnMut()) -> Duration {
     took[98]
 }
 
-/// Checks the duration for other clients against the duration while nothing else was running. The
-/// first bound is for a client that is scheduled among others. The second is for machines that
-/// are fast when idle, or busier later than at first; it is far below the limits of the calls
-/// that are in the way.
+/// Compares the duration for other clients under load with the duration on an idle server. The
+/// first bound is for a client that is scheduled among others. The second is for machines that are
+/// fast when idle or become busier; it is far below the limits of the endless calls.
 #[track_caller]
 fn assert_keeps_up(idle: Duration, loaded: Duration) {
     assert!(loaded <= (idle * 20).max(Duration::from_secs(1)), "{idle:?} idle, {loaded:?} under load");
@@ -91,13 +90,13 @@ fn t7_endless_calls_leave_the_rest_answering_and_end_at_their_limit() {
         assert_eq!(result["structuredContent"]["error"]["code"], "timed_out", "{result}");
     }
     assert!(began.elapsed() >= limit, "{:?}", began.elapsed());
-    // Each ends at its limit, or has ended while the others were asked.
+    // Each ends at its limit, or has ended while the others were awaited.
     let due = limit.max(asked_until) + SLACK;
     assert!(all_called.elapsed() < due, "{:?} of {due:?}", all_called.elapsed());
     assert_keeps_up(alone, among);
 }
 
-/// A place over HTTP whose endless calls last for two minutes.
+/// Creates a place over HTTP whose endless calls last for two minutes.
 fn over_http() -> (Place, Server) {
     let place = Place::new()
         .with_tools(&[good::ECHO, hostile::SPIN_FOR_EVER])
@@ -106,7 +105,7 @@ fn over_http() -> (Place, Server) {
     (place, server)
 }
 
-/// Measures repeated requests of a session; each is answered.
+/// Measures repeated requests of a session, each of which is answered.
 fn asks_over_http(server: &Server, session: &str) -> Duration {
     p99(|| {
         let answer = server.call(session, 2, "echo", json!({"still": "here"}));
@@ -115,7 +114,7 @@ fn asks_over_http(server: &Server, session: &str) -> Duration {
     })
 }
 
-/// Says that it is over when it is dropped, as it is when a test fails, too.
+/// Sets the flag when it is dropped, also if a test fails.
 struct Over<'a>(&'a AtomicBool);
 
 impl Drop for Over<'_> {
@@ -148,8 +147,8 @@ fn t7_a_client_that_floods_over_http_does_not_keep_another_session_from_being_an
 fn l8_a_client_that_takes_all_that_it_gets_over_http_leaves_room_for_another_session() {
     let (_place, server) = over_http();
     let (takes, session) = (server.begin(), server.begin());
-    // More calls than run at once for all, of more bytes than one session may have under
-    // way. Their streams are kept: none of the calls ends before its limit.
+    // More calls than run at once in total, with more bytes than one session may have in progress.
+    // Their streams are kept, and none of the calls ends before its limit.
     let mut kept = Vec::new();
     let statuses = (10..40).map(|id| {
         let request = server.request(&headers_of(&takes), &spins(id, 1_000_000));
@@ -166,10 +165,10 @@ fn l8_a_client_that_takes_all_that_it_gets_over_http_leaves_room_for_another_ses
     let began = Instant::now();
     let answer = server.call(&session, 2, "echo", json!({"a": 1}));
     assert_eq!(answer.message()["result"]["structuredContent"], json!({"a": 1}), "{}", answer.text);
-    // So there is for one that begins now.
+    // A session that begins now has room, too.
     let begun = server.begin();
     assert_eq!(server.call(&begun, 2, "echo", json!({})).status, 200);
-    // A request that waits for a place waits until the limit of those calls.
+    // A request that waits for a slot waits until the limit of those calls.
     assert!(began.elapsed() < Duration::from_secs(60), "{:?}", began.elapsed());
     drop(kept);
 }
@@ -188,11 +187,11 @@ fn l8_clients_without_sessions_that_take_all_that_they_get_leave_room_for_a_sess
         let params = json!({"name": "spin-for-ever", "arguments": {}, "_meta": meta});
         json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}).to_string()
     };
-    // Their share to its last bytes: fewer are left than any request has.
+    // This fills their share to the last bytes: fewer are left than any request needs.
     let body = call(4 * 1024 * 1024 - 16 - call(0).len());
     let kept: Vec<TcpStream> = (0..4).map(|_| server.open(&server.request(&headers, &body))).collect();
     let began = Instant::now();
-    // An id that was never issued has no share of its own, either.
+    // An id that was never issued has no share of its own.
     while server.call("made up", 2, "echo", json!({})).status != 503 {
         assert!(began.elapsed() < Duration::from_secs(30), "their share is never taken");
         std::thread::sleep(Duration::from_millis(50));
@@ -251,7 +250,7 @@ fn m1_a_tool_that_takes_all_memory_ends_its_call_and_works_the_next_time() {
 fn x1_at_the_end_of_input_calls_are_cancelled_and_the_program_ends() {
     let (place, mut raw) = under_load(Duration::from_secs(60));
     let (took, code) = raw.leave();
-    // The calls themselves would go on for a minute.
+    // The calls themselves would continue for a minute.
     assert!(took < Duration::from_secs(5), "{took:?}");
     assert_eq!(code, 0);
     let runs = place.type_in(&["runs", "--json"]).json();

@@ -1,4 +1,4 @@
-//! Calls that wait for a person, with clients that can ask one and clients that
+//! Tests of calls that wait for a person, with clients that can ask a person and clients that
 //! cannot.
 
 use crate::place::Place;
@@ -53,12 +53,12 @@ fn w1_newer_clients_are_told_which_input_is_required() {
     again["inputResponses"] = json!({id: {"action": "accept", "content": {"approved": true}}});
     let result = raw.ask("tools/call", again.clone())["result"].clone();
     assert_eq!(result["structuredContent"], json!({"approved": true}), "{result}");
-    // The state is good for this call and once.
+    // The state is valid for this call, and only once.
     let spent = raw.ask("tools/call", again.clone());
     assert_eq!(spent["error"]["code"], -32602, "{spent}");
     again["requestState"] = json!("0123456789abcdef0123456789abcdef");
     assert_eq!(raw.ask("tools/call", again.clone())["error"]["code"], -32602);
-    // That call is done with: the next one asks anew, and is asked until an answer fits.
+    // That call is complete. The next one asks anew, and repeats the question until an answer fits.
     let next = raw.ask("tools/call", call)["result"].clone();
     assert_eq!(next["resultType"], "input_required", "{next}");
     let id = next["inputRequests"].as_object().unwrap().keys().next().unwrap().clone();
@@ -81,7 +81,7 @@ fn w2_any_other_client_is_told_how_to_decide_and_the_call_goes_on_when_it_is_rep
         assert_eq!(required["isError"], true);
         let told = &required["structuredContent"];
         assert_eq!(told["status"], "approval_required", "{required}");
-        // Models write the same call anew, in another order.
+        // Models write the same call anew, with members in another order.
         let mut again = |spaced: &str| {
             raw.send_raw_call("again", "suspends", spaced);
             raw.answer("again")["result"].clone()
@@ -93,7 +93,7 @@ fn w2_any_other_client_is_told_how_to_decide_and_the_call_goes_on_when_it_is_rep
         decide_elsewhere(&told["approve"]);
         let result = again(r#"{"b":{"d":"x","c":[1]},"a":1}"#);
         assert_eq!(result["structuredContent"], json!({"approved": true}), "{result}");
-        // That call is done with: the next one asks anew.
+        // That call is complete: the next one asks anew.
         let next = again(r#"{"a":1,"b":{"c":[1],"d":"x"}}"#);
         assert_ne!(next["structuredContent"]["run_id"], told["run_id"], "{next}");
     }
@@ -111,7 +111,7 @@ fn w2_a_client_that_knows_tasks_looks_after_the_call_until_it_is_decided() {
     let again = raw.ask("tools/call", call.clone())["result"].clone();
     assert_eq!(again["taskId"], task["taskId"], "the same call is the same task");
     let id = json!({"taskId": task["taskId"]});
-    // It asks its client for nothing, and takes nothing.
+    // It requests nothing from its client, and ignores input.
     let update = json!({"taskId": task["taskId"], "inputResponses": {"x": {"action": "accept"}}});
     assert_eq!(raw.ask("tasks/update", update)["result"], json!({"resultType": "complete"}));
     let waits = raw.ask("tasks/get", id.clone())["result"].clone();
@@ -127,14 +127,14 @@ fn w2_a_client_that_knows_tasks_looks_after_the_call_until_it_is_decided() {
     }
     assert!(raw.ask("tasks/cancel", id.clone())["result"].is_object());
     assert_eq!(raw.ask("tasks/get", id)["result"]["status"], "completed", "it had ended");
-    // That call is done with: the next one asks anew, and is taken back.
+    // That call is complete. The next one asks anew, and is cancelled.
     let next = raw.ask("tools/call", call.clone())["result"]["taskId"].clone();
     assert_ne!(next, task["taskId"]);
     let id = json!({"taskId": next});
     assert!(raw.ask("tasks/cancel", id.clone())["result"].is_object());
     assert_eq!(raw.ask("tasks/get", id)["result"]["status"], "cancelled");
     assert_eq!(raw.ask("tasks/get", json!({"taskId": "0123"}))["error"]["code"], -32602);
-    // A client that also shows forms is asked at once.
+    // A client that also shows forms is asked immediately.
     let mut both = tasks;
     both["elicitation"] = json!({"form": {}});
     let mut raw = Raw::begin(&place, "2026-07-28", both);
@@ -156,7 +156,7 @@ fn decide_elsewhere(command: &Value) {
 
 #[test]
 fn w2_the_command_that_decides_works_from_any_directory() {
-    // A rule of the configuration asks; the configuration is in the directory and not named.
+    // A rule of the configuration asks. The configuration is in the directory and not named.
     let place = Place::new().with_tools(&[good::ECHO]).with_config("[permissions]\nask = [\"*\"]\n");
     let without = Place::new().with_tools(&[good::SUSPENDS]);
     for (place, tool) in [(&place, "echo"), (&without, "suspends")] {
@@ -199,7 +199,7 @@ fn w2_who_answers_what_was_decided_elsewhere_gets_what_came_of_it() {
     let result = raw.ask("tools/call", again.clone())["result"].clone();
     assert_eq!(result["structuredContent"], json!({"approved": true}), "{result}");
     assert_eq!(raw.ask("tools/call", again)["error"]["code"], -32602, "the call is done with");
-    // The same with a form that is shown already.
+    // The same with a form that is already shown.
     let mut raw = Raw::begin(&place, "2025-11-25", json!({"elicitation": {}}));
     raw.begin_asking(1, "tools/call", call);
     let asked = raw.told("elicitation/create");
@@ -211,7 +211,7 @@ fn w2_who_answers_what_was_decided_elsewhere_gets_what_came_of_it() {
 
 const HELPED: &str = "[[turn]]\ntext = \"I helped.\"\n";
 
-/// A place whose agent `helper` calls a tool that asks a person, twice in one turn.
+/// Creates a place whose agent `helper` calls a tool that asks a person, twice in one turn.
 fn with_agent() -> Place {
     let place = place().with_config(
         "[model]\nprovider = \"recorded\"\nfile = \"turns.toml\"\n[agents.helper]\ntools = [\"*\"]\n",
@@ -233,7 +233,7 @@ fn w2_an_agents_call_that_waits_goes_on_when_it_is_repeated() {
     place.write("turns.toml", HELPED);
     assert_eq!(raw.call("helper", request.clone())["structuredContent"]["call_id"], first["call_id"]);
     decide_elsewhere(&json!(format!("{} || test $? = 3", first["approve"].as_str().unwrap())));
-    // Its other question waits yet.
+    // Its other question is still open.
     let second = raw.call("helper", request.clone())["structuredContent"].clone();
     assert_eq!(second["run_id"], first["run_id"], "{second}");
     assert_ne!(second["call_id"], first["call_id"]);
@@ -258,7 +258,7 @@ fn w1_an_agents_questions_are_shown_to_clients_that_have_forms() {
     assert_eq!(required["resultType"], "input_required", "{required}");
 }
 
-/// A place whose rules ask about every call.
+/// Creates a place whose rules ask about every call.
 fn asking(more: &str) -> Place {
     Place::new().with_tools(&[good::ECHO]).with_config(&format!("[permissions]\nask = [\"*\"]\n{more}"))
 }

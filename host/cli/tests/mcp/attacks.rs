@@ -1,5 +1,4 @@
-//! Clients that do what they should not: none of it ends the server, and none of it
-//! makes it grow without a bound.
+//! Tests of misbehaving clients: they neither end the server nor make it grow without bound.
 
 use crate::place::Place;
 use crate::raw::{Raw, assert_no_panic, kept};
@@ -93,7 +92,7 @@ fn a_message_that_is_too_long_is_skipped() {
         assert!(answer["error"]["message"].as_str().unwrap().contains("bytes"), "{answer}");
     }
     still_answers(&mut raw);
-    // One such line is longer than what the server may have grown by.
+    // One such line is longer than the tolerated growth of the server.
     assert!(raw.resident_kib() < before + 16 * 1024, "{before} KiB, then {}", raw.resident_kib());
 }
 
@@ -109,7 +108,7 @@ fn z3_arguments_are_counted_before_they_are_read() {
         assert_eq!(answer["result"]["structuredContent"]["error"]["code"], "invalid_arguments", "{answer}");
         assert!(raw.resident_kib() < before + 32 * 1024, "{before} KiB, then {}", raw.resident_kib());
     }
-    // The same anywhere else is an error of the protocol.
+    // The same text anywhere else is a protocol error.
     let request = raw.request("else", "tools/list", json!({"_meta": {"a": "HERE"}})).to_string();
     raw.send_line(&request.replace("\"HERE\"", &format!("[{}0]", "[],".repeat(500_000))));
     let answer = raw.answer("else");
@@ -180,7 +179,7 @@ fn a_client_that_never_reads_makes_nothing_grow_and_can_leave() {
             r#"{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"r","version":"1"}}"#;
         let _ = writeln!(stdin, r#"{{"jsonrpc":"2.0","id":"i","method":"initialize","params":{client}}}"#);
         let text = "x".repeat(60_000);
-        // 300 MB, if the server took them all.
+        // The server would use 300 MB if it accepted all of them.
         for id in 0..5_000 {
             let call = json!({"name": "echo", "arguments": {"text": text}});
             let line = json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": call});
@@ -194,7 +193,7 @@ fn a_client_that_never_reads_makes_nothing_grow_and_can_leave() {
     let kib = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
     let kib: u64 = kib.split_whitespace().nth(1).unwrap().parse().unwrap();
     assert!(kib < 280 * 1024, "{kib} KiB are resident");
-    // The client leaves without ever having read.
+    // The client disconnects without ever having read.
     drop(child.stdout.take());
     let code = child.wait().unwrap().code();
     writing.join().unwrap();

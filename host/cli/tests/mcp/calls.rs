@@ -1,4 +1,4 @@
-//! Calls: several in parallel, the notifications while they run, how they are ended.
+//! Tests of calls: several in parallel, their notifications, and the ways in which they end.
 
 use crate::place::Place;
 use crate::raw::Raw;
@@ -105,7 +105,7 @@ fn a9_calls_of_a_session_share_its_state_and_no_other() {
     assert_eq!((count(&mut first), count(&mut first)), (json!(1), json!(2)));
     let mut other = Raw::begin(&place, "2025-11-25", json!({}));
     assert_eq!(count(&mut other), 1);
-    // Ten at once on one thread: each is counted.
+    // Ten calls at once on one thread are all counted.
     for id in 0..10 {
         first.begin_asking(id, "tools/call", json!({"name": "counter", "arguments": {}}));
     }

@@ -1,9 +1,8 @@
-//! The cost of every hostile guest to the host itself, measured from outside: memory,
-//! processor time, the time that a good tool waits beside it, and the resources that
-//! stay behind.
+//! Measures the cost of every hostile guest to the host itself from outside: memory, processor
+//! time, the delay of a good tool beside it, and the resources that remain.
 //!
-//! One server holds all hostile guests that load, and calls them one after the other.
-//! The others are dropped into its tools directory while it serves.
+//! One server holds all hostile guests that load, and calls them one after the other. The others
+//! are dropped into its tools directory while it serves.
 
 use crate::place::Place;
 use crate::raw::Raw;
@@ -17,22 +16,22 @@ use tollgate_artifacts::{Expectation, Guest, HOSTILE, good};
 /// The limits of each call. A spinning guest is to end soon.
 const CALL_LIMIT: Duration = Duration::from_millis(1_000);
 const MEMORY_LIMIT_MIB: u64 = 64;
-/// The memory that the host may use for one call beside the guest's own.
+/// The memory that the host may use for one call in addition to the guest's own.
 const HOST_MEMORY_MIB: u64 = 32;
-/// The processor time that the host may use for one call beside the guest's own.
+/// The processor time that the host may use for one call in addition to the guest's own.
 const HOST_CPU: Duration = Duration::from_secs(1);
-/// The longest that 99 of 100 calls of a good tool may take beside a hostile guest.
+/// The maximum duration of 99 of 100 calls of a good tool beside a hostile guest.
 const GOOD_CALL: Duration = Duration::from_millis(50);
-/// The memory that may stay after all of them: what the allocator and the pool keep.
+/// The memory that may remain after all of them, kept by the allocator and the pool.
 const KEPT_MIB: u64 = 192;
-/// The descriptors that may come to stay: the store keeps connections for reading, two
-/// descriptors each, as many as were once needed at the same time.
+/// The descriptors that may remain: the store keeps connections for reading, two descriptors each,
+/// as many as were once used at the same time.
 const KEPT_DESCRIPTORS: usize = 16;
 /// Guests that are dropped into the directory at once.
 const DROPPED_AT_ONCE: usize = 16;
-/// Nothing more is compiled once no child was there for this long after a file came.
+/// Compiling is over if no child process existed for this long after a file was added.
 const QUIET: Duration = Duration::from_millis(1_500);
-/// The longest that the server takes to come to rest.
+/// The maximum time for the server to become idle.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The directory that guests with the power `files` are granted.
@@ -98,7 +97,7 @@ impl Cost {
         if self.peak_mib > MEMORY_LIMIT_MIB + HOST_MEMORY_MIB {
             let _ = write!(excess, " {} MiB of memory", self.peak_mib);
         }
-        // The good calls beside it cost something, too.
+        // The good calls beside it have a cost, too.
         let good: Duration = self.good_calls.iter().sum();
         if self.cpu > time_limit + HOST_CPU + good / 4 {
             let _ = write!(excess, " {:?} of processor time", self.cpu);
@@ -120,7 +119,7 @@ fn cpu_time(id: u32) -> Duration {
     Duration::from_millis(ticks * 10)
 }
 
-/// Sets the peak of the server's resident memory back to what it holds now.
+/// Resets the peak of the server's resident memory to its current value.
 fn forget_peak(id: u32) {
     std::fs::write(format!("/proc/{id}/clear_refs"), "5").unwrap();
 }
@@ -141,8 +140,8 @@ fn loads(guest: &Guest) -> bool {
     !matches!(guest.expects, Expectation::Refused(_))
 }
 
-/// Guests whose call the client of these tests cannot follow: it reads no answer that is as
-/// deep as answers may be.
+/// Returns whether the client of these tests can read the guest's answer. It cannot read answers of
+/// the maximum depth.
 fn is_readable(guest: &Guest) -> bool {
     guest.name != "deepest-json"
 }
@@ -180,7 +179,7 @@ fn place() -> Place {
     place
 }
 
-/// The tools that the server offers, by the name of their component.
+/// Returns the tools that the server offers, by the name of their component.
 fn offered(server: &mut Raw) -> Vec<String> {
     let (mut names, mut params) = (Vec::new(), json!({}));
     loop {
@@ -210,7 +209,7 @@ fn call_each(server: &mut Raw, costs: &mut Vec<Cost>) {
     }
 }
 
-/// Drops the guests that are refused, and waits until nothing is being compiled or read.
+/// Adds the guests that are refused, and waits until nothing is being compiled or read.
 fn load_each(place: &Place, server: &mut Raw, costs: &mut Vec<Cost>) {
     let refused: Vec<&Guest> = HOSTILE.iter().filter(|guest| !loads(guest)).collect();
     for batch in refused.chunks(DROPPED_AT_ONCE) {
@@ -250,7 +249,7 @@ struct Costs {
 impl Costs {
     fn check(&self) {
         let calls = self.of_calls.iter().filter_map(|cost| cost.excess(CALL_LIMIT));
-        // A batch of files is read by the host, and compiled elsewhere.
+        // The host reads a batch of files; another process compiles them.
         let loads = self.of_loads.iter().filter_map(|cost| cost.excess(CALL_LIMIT * 4));
         let excess: Vec<String> = calls.chain(loads).collect();
         assert!(excess.is_empty(), "beyond their limits: {excess:#?}");
@@ -269,7 +268,7 @@ fn hostile_guests_cost_the_host_no_more_than_their_limits() {
     let place = place();
     let mut server = Raw::begin(&place, "2025-11-25", json!({}));
     let data = place.path().join("data");
-    // In the first round code and memory images are loaded, and stay.
+    // The first round loads code and memory images, which remain.
     round(&place, &mut server).check();
     let (before, disk_before) = (Held::by(server.id()), disk_bytes(&data));
     println!("open after the first round: {:?}", open_files(server.id()));
@@ -280,7 +279,7 @@ fn hostile_guests_cost_the_host_no_more_than_their_limits() {
     assert!(disk <= 64, "{disk} MiB of record for one call of each guest");
 }
 
-/// How many descriptors there are of each kind.
+/// Returns the number of open descriptors of each kind.
 fn open_files(id: u32) -> BTreeMap<String, usize> {
     let mut kinds = BTreeMap::new();
     for entry in std::fs::read_dir(format!("/proc/{id}/fd")).unwrap().filter_map(Result::ok) {
@@ -291,7 +290,7 @@ fn open_files(id: u32) -> BTreeMap<String, usize> {
     kinds
 }
 
-/// The server once it holds no more than before.
+/// Returns the server's resources once it holds no more than before.
 fn at_rest(id: u32, before: Held) -> Held {
     let began = Instant::now();
     loop {

@@ -1,4 +1,4 @@
-//! The server over HTTP, by requests that are written by hand.
+//! Tests of the server over HTTP, with hand-written requests.
 
 use crate::place::Place;
 use crate::raw::{assert_no_panic, kept};
@@ -35,7 +35,7 @@ impl Server {
         Self { child, stderr: Some(kept(stderr)), address }
     }
 
-    /// Sends a signal; what the program ends with.
+    /// Sends a signal and returns the exit code.
     pub(crate) fn signalled(&mut self, signal: &str) -> i32 {
         crate::shutdown::signalled(&mut self.child, signal)
     }
@@ -44,7 +44,7 @@ impl Server {
         self.send(&self.request(headers, body))
     }
 
-    /// A POST as it is written, with what it needs unless `headers` have it.
+    /// Returns a POST request with the necessary headers, unless `headers` contains them.
     pub(crate) fn request(&self, headers: &[(&str, &str)], body: &str) -> String {
         let mut all = vec![
             ("Host", self.address.as_str()),
@@ -62,7 +62,7 @@ impl Server {
         request
     }
 
-    /// Sends a request and waits for nothing.
+    /// Sends a request without waiting for an answer.
     pub(crate) fn open(&self, request: &str) -> TcpStream {
         let mut stream = TcpStream::connect(&self.address).unwrap();
         stream.write_all(request.as_bytes()).unwrap();
@@ -72,7 +72,7 @@ impl Server {
     pub(crate) fn send(&self, request: &str) -> Answer {
         let mut stream = TcpStream::connect(&self.address).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
-        // A server that refuses need not read everything.
+        // A server that refuses a request need not read all of it.
         let _ = stream.write_all(request.as_bytes());
         let mut bytes = Vec::new();
         let _ = stream.read_to_end(&mut bytes);
@@ -85,7 +85,7 @@ impl Server {
         self.begin_as(json!({}))
     }
 
-    /// Begins a session as a client with these capabilities.
+    /// Starts a session as a client with these capabilities.
     pub(crate) fn begin_as(&self, capabilities: Value) -> String {
         let answer = self.post(&[], &initialize_as(capabilities));
         assert_eq!(answer.status, 200, "{}", answer.text);
@@ -126,7 +126,7 @@ impl Answer {
         })
     }
 
-    /// The message of this answer, whether it is JSON or an event.
+    /// Returns the message of this answer, which may be JSON or an event.
     pub(crate) fn message(&self) -> Value {
         let lines = self.text.lines().map(|line| line.strip_prefix("data:").unwrap_or(line).trim());
         let mut messages = lines.filter_map(|line| serde_json::from_str::<Value>(line).ok());
@@ -325,7 +325,7 @@ fn idle_sessions_make_room_for_another() {
     let server = Server::start(&place, &[]);
     let used = server.begin();
     let idle: Vec<String> = (1..256).map(|_| server.begin()).collect();
-    // One that is used is not ended, however long another one tries.
+    // A session in use is never ended, however long another client tries.
     let began = std::time::Instant::now();
     while server.post(&[], &initialize_as(json!({}))).status != 200 {
         assert!(began.elapsed() < Duration::from_secs(60), "idle sessions keep another out");

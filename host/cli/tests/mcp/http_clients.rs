@@ -1,5 +1,5 @@
-//! Clients over HTTP that say nothing, leave while they are served, or ask for more than
-//! is carried at once.
+//! Tests of clients over HTTP that send nothing, disconnect during their requests, or exceed the
+//! limits.
 
 use crate::http::{Server, TOKEN, headers_of};
 use crate::place::Place;
@@ -9,17 +9,17 @@ use std::net::TcpStream;
 use std::time::{Duration, Instant};
 use tollgate_artifacts::{good, hostile};
 
-/// Far beyond what anything here takes, and less than the limit of an endless call.
+/// Far longer than anything here takes, and shorter than the limit of an endless call.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A tool that never ends by itself beside one that does.
+/// Creates a place with a tool that never ends by itself, and one that does.
 pub(crate) fn endless() -> Place {
     Place::new()
         .with_tools(&[good::ECHO, hostile::SPIN_FOR_EVER])
         .with_config("[limits]\ntimeout_ms = 120_000\nfuel = 900_000_000_000\n")
 }
 
-/// A call that never ends by itself, and as many bytes of nothing beside it.
+/// Returns a call that never ends by itself, padded with this many bytes.
 pub(crate) fn spins(id: usize, bytes: usize) -> String {
     let params = json!({"name": "spin-for-ever", "arguments": {}, "_meta": {"pad": "x".repeat(bytes)}});
     json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params}).to_string()
@@ -44,7 +44,7 @@ pub(crate) fn until_cancelled(place: &Place, wanted: usize) {
     }
 }
 
-/// A request for the metrics by a connection that is kept.
+/// Requests the metrics on a connection that is kept open. Returns whether it succeeded.
 fn scrapes(stream: &mut TcpStream, host: &str) -> bool {
     let request = format!("GET /metrics HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {TOKEN}\r\n\r\n");
     stream.write_all(request.as_bytes()).unwrap();
@@ -64,7 +64,7 @@ fn who_connects_and_says_nothing_keeps_nobody_out() {
     let server = Server::start(&place, &[]);
     let mut known = TcpStream::connect(&server.address).unwrap();
     assert!(scrapes(&mut known, &server.address));
-    // More than there are places, some of which begin to say something.
+    // More connections than places; some of them send part of a request.
     let silent: Vec<TcpStream> = (0..300)
         .map(|number| match number % 2 {
             0 => TcpStream::connect(&server.address).unwrap(),
@@ -158,8 +158,8 @@ fn more_than_is_carried_at_once_is_refused_until_calls_have_ended() {
     let place = endless();
     let server = Server::start(&place, &[]);
     let session = server.begin();
-    // Each is sent, and its connection dropped: the calls go on. So many are half of what
-    // is carried, which one session may have.
+    // Each request is sent and its connection dropped; the calls continue. Together they use half
+    // of the total limit, which is the limit of one session.
     for id in 0..4 {
         let mut stream = begins_to_spin(&server, &session, 10 + id, LARGE);
         let mut one = [0];
@@ -172,7 +172,7 @@ fn more_than_is_carried_at_once_is_refused_until_calls_have_ended() {
     let other = server.begin();
     let pad = json!({"pad": "x".repeat(LARGE)});
     assert_eq!(server.call(&other, 3, "echo", pad).status, 200, "another session has room");
-    // They end once their clients did not come back, and there is room again.
+    // They end when their clients do not reconnect, and there is room again.
     let ping =
         json!({"jsonrpc": "2.0", "id": 4, "method": "ping", "params": {"_meta": {"pad": "x".repeat(LARGE)}}});
     let began = Instant::now();
@@ -186,7 +186,7 @@ fn more_than_is_carried_at_once_is_refused_until_calls_have_ended() {
     }
 }
 
-/// A request whose head does not say how long its body is.
+/// Returns a request whose head does not declare the length of its body.
 fn in_chunks(request: &str) -> String {
     let (head, body) = request.split_once("\r\n\r\n").unwrap();
     let (head, _) = head.split_once("Content-Length").unwrap();
@@ -203,7 +203,7 @@ fn requests_that_do_not_say_how_long_they_are_take_the_room_that_they_need() {
     let written = |body: &str| in_chunks(&server.request(&headers_of(&session), body));
     let kept: Vec<TcpStream> = (0..5)
         .map(|id| {
-            // Of those that are small, and of those that need room before they are read.
+            // Some are small, and some need room before they are read.
             let mut stream = server.open(&written(&spins(10 + id, [100_000, 0][id / 4])));
             let mut begins = [0; 12];
             stream.read_exact(&mut begins).unwrap();

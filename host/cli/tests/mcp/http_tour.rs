@@ -1,4 +1,4 @@
-//! Messages of a session over HTTP beside its calls: progress, log lines, cancellation,
+//! Tests of a session's messages over HTTP besides its calls: progress, log lines, cancellation,
 //! questions, the end of the session, and its retained state.
 
 use crate::http::{Answer, Server, TOKEN, headers_of};
@@ -10,7 +10,7 @@ use std::io::{BufRead, BufReader};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use tollgate_artifacts::{good, rust_guest_bytes};
 
-/// A session whose streams are all read as they come.
+/// A session whose streams are all read as they arrive.
 struct Session<'a> {
     server: &'a Server,
     id: String,
@@ -20,7 +20,7 @@ struct Session<'a> {
 }
 
 impl<'a> Session<'a> {
-    /// Begins, and listens for what the server says by itself.
+    /// Starts a session, and listens for messages that the server sends by itself.
     fn begin(server: &'a Server, capabilities: Value) -> Self {
         let id = server.begin_as(capabilities);
         let (sender, messages) = channel();
@@ -39,12 +39,12 @@ impl<'a> Session<'a> {
         )
     }
 
-    /// Sends what is answered at once.
+    /// Sends a message that is answered immediately.
     fn tells(&self, message: &Value) -> Answer {
         self.server.post(&headers_of(&self.id), &message.to_string())
     }
 
-    /// Sends a request, and reads the stream of its answer as it comes.
+    /// Sends a request, and reads the stream of its answer as it arrives.
     fn asks(&self, id: i64, method: &str, params: Value) {
         let message = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
         self.reads(&self.server.request(&headers_of(&self.id), &message.to_string()));
@@ -65,7 +65,7 @@ impl<'a> Session<'a> {
         });
     }
 
-    /// The next message of this kind, by whichever stream.
+    /// Returns the next message of this kind, on any stream.
     #[track_caller]
     fn wait_for(&mut self, wanted: impl Fn(&Value) -> bool) -> Value {
         if let Some(at) = self.early.iter().position(&wanted) {
@@ -108,7 +108,7 @@ fn e2_progress_and_log_lines_are_told_to_who_asked() {
     let place = Place::new().with_tools(&[good::REPORTS]);
     let server = Server::start(&place, &[]);
     let mut session = Session::begin(&server, json!({}));
-    // The client has not requested any log lines yet, or none of this level.
+    // The client has requested no log lines yet, or none of this level.
     session.call(1, "reports");
     session.asks(2, "logging/setLevel", json!({"level": "emergency"}));
     assert!(session.answer(2).get("result").is_some());
@@ -154,7 +154,7 @@ fn w1_a_client_that_shows_forms_is_asked_and_the_call_goes_on() {
     let content = json!({"action": "accept", "content": {"approved": true}});
     assert_eq!(session.tells(&json!({"jsonrpc": "2.0", "id": asked["id"], "result": content})).status, 202);
     assert_eq!(session.answer(1)["result"]["structuredContent"], json!({"approved": true}));
-    // Its question is none of another session's business, which shows forms, too.
+    // Its question must not reach another session, which shows forms, too.
     other.asks(1, "ping", json!({}));
     other.answer(1);
     assert!(other.early.is_empty(), "{:?}", other.early);

@@ -1,5 +1,5 @@
-//! The program as clients of the Model Context Protocol meet it: raw lines over the
-//! real program's streams, requests over HTTP, and rmcp's own client.
+//! Tests of the program as clients of the Model Context Protocol use it: raw lines over the real
+//! program's streams, requests over HTTP, and rmcp's own client.
 
 #![cfg(feature = "mcp")]
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]

@@ -1,4 +1,4 @@
-//! A client that writes its lines by hand.
+//! A client that writes its messages by hand.
 
 use crate::http::TOKEN;
 use crate::place::Place;
@@ -10,7 +10,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Far beyond what anything here takes on a machine that is busy with other tests.
+/// Far longer than anything here takes on a machine that is busy with other tests.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) struct Raw {
@@ -18,14 +18,14 @@ pub(crate) struct Raw {
     stdin: Option<ChildStdin>,
     lines: Receiver<Value>,
     stderr: Option<JoinHandle<String>>,
-    /// Read, and not asked for yet.
+    /// Messages that were read but not requested yet.
     early: VecDeque<Value>,
     version: &'static str,
     capabilities: Value,
 }
 
 impl Raw {
-    /// Starts the server and says nothing yet.
+    /// Starts the server without sending anything.
     pub(crate) fn start(place: &Place, more: &[&str]) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_tollgate"));
         command.arg("mcp").args(more).current_dir(place.path());
@@ -50,8 +50,7 @@ impl Raw {
         Self { child, stdin, lines, stderr, early, version: "", capabilities: json!({}) }
     }
 
-    /// Starts the server and begins as a client of this version with these
-    /// capabilities.
+    /// Starts the server, and starts a session as a client of this version with these capabilities.
     pub(crate) fn begin(place: &Place, version: &'static str, capabilities: Value) -> Self {
         Self::begin_with(place, &[], version, capabilities)
     }
@@ -91,7 +90,7 @@ impl Raw {
         stdin.flush().unwrap();
     }
 
-    /// A request as this version writes it.
+    /// Returns a request in the format of this version.
     pub(crate) fn request(&self, id: impl Into<Value>, method: &str, mut params: Value) -> Value {
         if !self.has_handshake() {
             params["_meta"]["io.modelcontextprotocol/protocolVersion"] = json!(self.version);
@@ -101,7 +100,7 @@ impl Raw {
         json!({"jsonrpc": "2.0", "id": id.into(), "method": method, "params": params})
     }
 
-    /// Asks, and waits for the answer.
+    /// Sends a request, and returns the answer.
     pub(crate) fn ask(&mut self, method: &str, params: Value) -> Value {
         self.begin_asking("asked", method, params);
         self.answer("asked")
@@ -112,13 +111,13 @@ impl Raw {
         self.send(&request);
     }
 
-    /// Begins a call with arguments that are written just so.
+    /// Starts a call with arguments that are written exactly like this.
     pub(crate) fn send_raw_call(&mut self, id: &str, name: &str, arguments: &str) {
         let request = self.request(id, "tools/call", json!({"name": name, "arguments": "HERE"})).to_string();
         self.send_line(&request.replace("\"HERE\"", arguments));
     }
 
-    /// Calls a tool, and waits for its result.
+    /// Calls a tool, and returns its result.
     #[track_caller]
     pub(crate) fn call(&mut self, name: &str, arguments: Value) -> Value {
         let answer = self.ask("tools/call", json!({"name": name, "arguments": arguments}));
@@ -126,14 +125,14 @@ impl Raw {
         answer["result"].clone()
     }
 
-    /// The answer to the request of this id; what comes before it is kept.
+    /// Returns the answer to the request with this id. Earlier messages are kept.
     #[track_caller]
     pub(crate) fn answer(&mut self, id: impl Into<Value>) -> Value {
         let id = id.into();
         self.wait_for(|message| message["id"] == id && message.get("method").is_none())
     }
 
-    /// The next message of this method.
+    /// Returns the next message with this method.
     #[track_caller]
     pub(crate) fn told(&mut self, method: &str) -> Value {
         self.wait_for(|message| message["method"] == method)
@@ -155,7 +154,7 @@ impl Raw {
         }
     }
 
-    /// Whether a message of this kind came already, or comes within a moment.
+    /// Returns whether a message of this kind has arrived, or arrives within this time.
     pub(crate) fn comes(&mut self, wanted: impl Fn(&Value) -> bool, within: Duration) -> bool {
         let deadline = Instant::now() + within;
         while let Ok(message) = self.lines.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
@@ -164,17 +163,17 @@ impl Raw {
         self.early.iter().any(wanted)
     }
 
-    /// Whether the answer to the request of this id is there; what comes before it is kept.
+    /// Returns whether the request with this id has been answered. Earlier messages are kept.
     pub(crate) fn has_answered(&mut self, id: &Value) -> bool {
         self.early.extend(self.lines.try_iter());
         let answers = |message: &Value| message["id"] == *id && message.get("method").is_none();
         let at = self.early.iter().position(answers);
-        // Notifications of other calls would only pile up.
+        // Notifications of other calls would only accumulate.
         self.early.retain(|message| message.get("method").is_none());
         at.is_some()
     }
 
-    /// The server's process.
+    /// Returns the id of the server's process.
     pub(crate) fn id(&self) -> u32 {
         self.child.id()
     }
@@ -185,7 +184,7 @@ impl Raw {
         line.split_whitespace().nth(1).unwrap().parse().unwrap()
     }
 
-    /// Sends a signal; what the program ends with.
+    /// Sends a signal and returns the exit code.
     pub(crate) fn signalled(&mut self, signal: &str) -> i32 {
         crate::shutdown::signalled(&mut self.child, signal)
     }
@@ -196,7 +195,7 @@ impl Raw {
         self.child.wait().unwrap();
     }
 
-    /// Ends the input; how long the program takes to end, and what it ends with.
+    /// Closes the input. Returns how long the program takes to end, and its exit code.
     pub(crate) fn leave(&mut self) -> (Duration, i32) {
         self.stdin = None;
         let began = Instant::now();
@@ -227,7 +226,7 @@ pub(crate) fn kept(stderr: impl Read + Send + 'static) -> JoinHandle<String> {
     })
 }
 
-/// Checks that a server that has ended never panicked; its tasks do so in silence.
+/// Checks that a server that has ended never panicked. A panic of a task is otherwise silent.
 pub(crate) fn assert_no_panic(stderr: Option<JoinHandle<String>>) {
     let Some(said) = stderr.map(|stderr| stderr.join().unwrap()) else { return };
     if !std::thread::panicking() {

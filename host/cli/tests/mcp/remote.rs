@@ -1,11 +1,12 @@
-//! Servers that provide tools: good ones and untrustworthy ones.
+//! Tests of servers that provide tools, good and untrustworthy ones.
 
 use crate::place::{Place, Said};
 use crate::raw::Raw;
 use serde_json::{Value, json};
 use tollgate_artifacts::{good, hostile};
 
-/// A place whose server `other` is this program, with these tools.
+/// Creates a place whose server `other` is this program with these tools, and the place of that
+/// server.
 pub(crate) fn beside(tools: &[tollgate_artifacts::Guest]) -> (Place, Place) {
     let other = Place::new().with_tools(tools).with_config("");
     let place = Place::new().with_config(&format!(
@@ -17,7 +18,7 @@ pub(crate) fn beside(tools: &[tollgate_artifacts::Guest]) -> (Place, Place) {
     (place, other)
 }
 
-/// As [`beside`], where the server knows no version but those that have a handshake.
+/// Like [`beside`], with a server that supports only versions that have a handshake.
 pub(crate) fn beside_older(tools: &[tollgate_artifacts::Guest]) -> (Place, Place) {
     let (place, other) = beside(tools);
     place.write(
@@ -38,7 +39,7 @@ done | "$@"
     (place.with_config(&config.replace(&program, &through)), other)
 }
 
-/// A place whose server `other` is a script that answers requests with `$id`.
+/// Creates a place whose server `other` is a script that answers requests with `$id`.
 pub(crate) fn scripted(script: &str) -> Place {
     let place = Place::new();
     place.write("server.sh", script);
@@ -47,12 +48,13 @@ pub(crate) fn scripted(script: &str) -> Place {
     )
 }
 
-/// Answers the handshake and the list as any server, and calls with what is given.
+/// Returns a script that answers the handshake and the list like any server, and runs `on_call` for
+/// each call.
 pub(crate) fn server(tool: &str, on_call: &str) -> String {
     server_of("2025-06-18", tool, on_call)
 }
 
-/// A server of this version, of those that have a handshake.
+/// Returns the script of a server of this version, which must have a handshake.
 pub(crate) fn server_of(version: &str, tool: &str, on_call: &str) -> String {
     format!(
         r#"while read -r line; do
@@ -112,7 +114,7 @@ fn w1_what_a_server_asks_of_a_person_suspends_the_call() {
     }
 }
 
-/// Answers what a call waits for.
+/// Answers the question of a call.
 pub(crate) fn decide(place: &Place, waits: &Value, answer: &str) -> Said {
     let (run, call) = (waits["run_id"].as_str().unwrap(), waits["call_id"].as_str().unwrap());
     place.type_in(&["decide", run, call, "--resume", answer, "--json"])
@@ -191,7 +193,7 @@ echo '0]}}}'"#;
 
 #[test]
 fn l5_a_server_that_floods_is_cut_off() {
-    // The call may last far longer: what ends it is what counts the bytes.
+    // The call may take far longer; the byte limit ends it.
     let flood = server(TOOL, "cat /dev/zero");
     let place = scripted(&flood);
     let config = std::fs::read_to_string(place.path().join("tollgate.toml")).unwrap();
@@ -212,7 +214,7 @@ fn w1_a_server_that_asks_while_it_has_several_calls_gets_them_one_at_a_time() {
     let unclear = raw.call("other__suspends", json!({}));
     assert_eq!(unclear["structuredContent"]["error"]["code"], "tool_failed", "{unclear}");
     assert!(unclear.to_string().contains("'other' asked a person while it had several calls"), "{unclear}");
-    // By itself the other call is none that asks, and two that ask come one by one.
+    // The other call asks nothing by itself. Two calls that ask run one at a time.
     for id in [2, 3] {
         let params = json!({"name": "other__suspends", "arguments": {"id": id}});
         raw.begin_asking(id, "tools/call", params);
@@ -221,7 +223,7 @@ fn w1_a_server_that_asks_while_it_has_several_calls_gets_them_one_at_a_time() {
         let asked = raw.answer(id)["result"]["structuredContent"].clone();
         assert_eq!(asked["status"], "approval_required", "{asked}");
     }
-    // It failed as well, and may be the one that asked.
+    // It failed as well, because it may be the one that asked.
     let spun = raw.answer(1)["result"]["structuredContent"].clone();
     assert_eq!(spun["error"]["code"], "tool_failed", "{spun}");
 }

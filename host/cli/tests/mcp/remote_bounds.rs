@@ -1,4 +1,4 @@
-//! Servers that list, send or say more than anybody could mean.
+//! Tests of servers that list or send far too much.
 
 use crate::place::Place;
 use crate::raw::Raw;
@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// A server whose list never ends: each page has a cursor, and a tool with this as its
-/// schema's `default`, which the shell writes.
+/// Returns the script of a server with an endless list. Each page has a cursor, and a tool whose
+/// schema has this `default`, which the shell writes.
 fn endless_list(default: &str) -> String {
     let pages = format!(
         r#"*'"tools/list"'*) printf '{{"jsonrpc":"2.0","id":%s,"result":{{"nextCursor":"more","tools":[{{"name":"t","inputSchema":{{"type":"object","default":' "$id"
@@ -42,7 +42,7 @@ fn z15_a_message_of_too_many_nodes_is_not_parsed() {
     assert_eq!(said["error"]["code"], "malformed_output", "{said}");
 }
 
-/// Answers requests over HTTP as a server with one tool, and calls with a flood. After a flood it
+/// Answers requests over HTTP like a server with one tool, and calls with a flood. After a flood it
 /// is gone.
 struct Flooding {
     address: String,
@@ -132,7 +132,8 @@ fn z15_a_server_that_floods_over_http_is_cut_off_and_not_served() {
     }
 }
 
-/// Answers with this member, letter by letter: `echo` would read its escapes.
+/// Returns a script that answers with this member, byte by byte, because `echo` would interpret its
+/// escapes.
 fn answers_with(member: &str) -> String {
     format!(r#"printf '{{"jsonrpc":"2.0","id":%s,%s}}\n' "$id" '{member}'"#)
 }
@@ -148,7 +149,7 @@ fn z14_what_a_server_says_of_itself_is_one_clean_line() {
     assert!(!shown.contains(['\u{1b}', '\u{7}', '\u{9b}', '\u{202e}', '\u{ad}']), "{shown:?}");
     assert!(shown.lines().all(|line| !line.starts_with("error: the host says")), "{shown}");
     assert!(shown.contains("owned"), "it is shown: {shown}");
-    // And where it does not begin, in a warning.
+    // Also in a warning if the server does not start.
     let fails = server(TOOL, ":")
         .replace(r#"*'"tools/list"'*)"#, &format!("*'\"tools/list\"'*) {broken} ;;\n*'\"never\"'*)"));
     let said = scripted(&fails).type_in(&["tools"]);

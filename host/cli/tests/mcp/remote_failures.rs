@@ -1,11 +1,11 @@
-//! Servers that do not begin: which one it is, what failed, and what to do.
+//! Tests of servers that do not start: the message names the server, the problem and the remedy.
 
 use crate::place::{Place, Said};
 use crate::remote::{TOOL, answers, scripted, server};
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
 
-/// Returns the output about the server when tools are listed.
+/// Returns the output when tools are listed, which reports the server's problem.
 fn said(place: &Place) -> Said {
     let said = place.type_in(&["tools"]).ends_with(0).says("the server other failed to start: ");
     for raw in ["rmcp", "Transport", "JSON-RPC", "os error", "Send message"] {
@@ -15,7 +15,7 @@ fn said(place: &Place) -> Said {
     said
 }
 
-/// A place whose server is this script, which has less time to begin.
+/// Creates a place whose server is this script, with a short start timeout.
 fn hurried(script: &str) -> Place {
     let place = scripted(script);
     let config = std::fs::read_to_string(place.path().join("tollgate.toml")).unwrap();
@@ -44,7 +44,7 @@ fn l5_standard_error_of_any_length_is_read_and_its_end_is_shown() {
     let place = scripted("yes an-error | head -n 100000 >&2; echo 'last words' >&2; exit 4\n");
     let said = said(&place).says("(exit code 4)").says("an-error last words\"");
     assert!(said.stderr.len() < 3_000, "{}", said.stderr.len());
-    // A server that works may write as much.
+    // A working server may write that much to standard error.
     let talks = format!("yes a-word | head -c 300000 >&2\n{}", server(TOOL, &answers(r#"{"content":[]}"#)));
     let said = scripted(&talks).type_in(&["call", "other__t"]).ends_with(0);
     assert!(!said.stderr.contains("a-word"), "{}", said.stderr);
@@ -72,7 +72,7 @@ fn l5_a_port_on_which_nothing_listens_is_named() {
     assert!(!said.stderr.contains("hidden") && !said.stderr.contains("user:key"), "{}", said.stderr);
 }
 
-/// A server that answers every request so.
+/// Creates a place with a server that answers every request in this way.
 fn answering(status: &'static str, kind: &'static str, body: &'static str) -> Place {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -98,7 +98,7 @@ fn l5_a_server_of_something_else_than_mcp_is_named_with_what_it_answered() {
 
 #[test]
 fn servers_end_in_order_where_a_call_of_them_cannot_be_recorded() {
-    // While the tool runs, the store goes away.
+    // The store disappears while the tool runs.
     let works = server(TOOL, &format!("mv data moved; {}", answers(r#"{"content":[]}"#)));
     let place = scripted(&format!("{works}touch ended-in-order\n"));
     let said = place.type_in(&["call", "other__t"]).ends_with(1);

@@ -1,5 +1,5 @@
-//! Servers that provide tools, over time: over HTTP, gone and back, with other tools than before,
-//! and called by a client that does not wait for the answer.
+//! Tests of servers that provide tools, over time: servers over HTTP, servers that restart, servers
+//! whose tools change, and clients that do not wait for the answer.
 
 use crate::http::{Server, TOKEN};
 use crate::place::Place;
@@ -10,17 +10,17 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 use tollgate_artifacts::{good, rust_guest_bytes};
 
-/// Far beyond the pauses before a server is tried again.
+/// Far longer than the pauses before a server is tried again.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A place whose server `other` is at this address, with a token.
+/// Creates a place whose server `other` is at this address, with a token.
 fn reaching(address: &str) -> Place {
     Place::new().with_config(&format!(
         "[mcp.other]\nurl = \"http://{address}/mcp\"\ntoken_env = \"T\"\nstart_timeout_ms = 20_000\n"
     ))
 }
 
-/// Calls until it succeeds, as it must within a while.
+/// Repeats the call until it succeeds.
 fn until_it_works(raw: &mut Raw, tool: &str) -> Value {
     let began = Instant::now();
     loop {
@@ -84,7 +84,7 @@ fn a_server_whose_process_ended_is_started_again() {
     }
 }
 
-/// When the server was started, each time, in seconds.
+/// Returns the times at which the server was started, in seconds.
 fn starts(place: &Place) -> Vec<f64> {
     let written = std::fs::read_to_string(place.path().join("starts")).unwrap_or_default();
     written.lines().map(|line| line.parse().unwrap()).collect()
@@ -113,18 +113,18 @@ fn l5_a_server_is_started_again_after_pauses_that_grow_and_start_over_once_it_st
     for (pause, least) in pauses.iter().zip([0.5, 1.0, 2.0, 4.0]) {
         assert!(*pause >= least, "{pauses:?}");
     }
-    // It is there for longer than one that always dies would be.
+    // It stays connected longer than a server that always dies.
     std::thread::sleep(Duration::from_secs(12));
     raw.call("other__t", json!({}));
     let died = Instant::now();
     waits_for(8);
-    // Half a second and one. Had they gone on, they would be eight and sixteen.
+    // Half a second and one second. Pauses that kept growing would be eight and sixteen.
     assert!(died.elapsed() < Duration::from_secs(8), "{:?}", starts(&place));
     until_it_works(&mut raw, "other__t");
 }
 
-/// A server whose tools are what the file `listed` says, and that tells of a change with
-/// each call.
+/// Creates a place with a server whose tools are listed in the file `listed`, and that announces a
+/// change with each call.
 fn changing(tools: &str) -> Place {
     let tells = r#"echo '{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}'"#;
     let place =
@@ -158,7 +158,7 @@ fn tools_that_a_server_replaces_removes_and_adds_are_so_for_the_hosts_clients() 
         "listed",
         r#"{"name":"added","description":"Added.","inputSchema":{"type":"object"}},{"name":"t","description":"Two.","inputSchema":{"type":"object","properties":{"n":{"type":"integer"}},"required":["n"]}}"#,
     );
-    // Each has a server of its own, which tells of it when it is called.
+    // Each has its own server, which announces the change when it is called.
     for raw in [&mut raw, &mut newest] {
         assert_eq!(raw.call("other__gone", json!({}))["isError"], false);
         raw.told("notifications/tools/list_changed");

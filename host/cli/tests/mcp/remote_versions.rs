@@ -1,4 +1,4 @@
-//! Servers that bring tools, in each version of the protocol that they may speak.
+//! Tests of servers that provide tools, in each version of the protocol.
 
 use crate::place::Place;
 use crate::raw::Raw;
@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 const META: &str = "io.modelcontextprotocol/protocolVersion";
 const DONE: &str = r#"{"resultType":"complete","content":[{"type":"text","text":"done"}]}"#;
 
-/// A server of a version without a handshake. It tells of a changed list once it wrote
-/// `changed`, and only to who subscribed.
+/// Returns the script of a server of a version without a handshake. It announces a changed list
+/// once the file `changed` exists, and only to subscribers.
 fn server_without_handshake(tool: &str, on_call: &str) -> String {
     format!(
         r#"while read -r line; do
@@ -68,8 +68,7 @@ fn a_server_of_a_version_without_a_handshake_is_told_with_each_request_what_it_n
     }
 }
 
-/// Servers of earlier versions need not know what to do about what comes before the
-/// handshake.
+/// Servers of earlier versions may not know how to handle a message before the handshake.
 #[test]
 fn a_server_that_ends_or_is_silent_before_the_handshake_is_spoken_to_with_it() {
     for does in ["exit 1", ":"] {
@@ -82,7 +81,7 @@ fn a_server_that_ends_or_is_silent_before_the_handshake_is_spoken_to_with_it() {
     }
 }
 
-/// A place whose server sleeps for so long before it reads anything, and has so long to begin.
+/// Creates a place whose server sleeps this long before it reads anything, with this start timeout.
 fn slow_to_begin(seconds: f64, limit_ms: u64) -> Place {
     let place = scripted(&format!("sleep {seconds}\n{}", server(TOOL, &answers(DONE))));
     let config = std::fs::read_to_string(place.path().join("tollgate.toml")).unwrap();
@@ -122,7 +121,7 @@ fn l5_a_server_that_takes_no_subscription_or_ends_it_stays_connected() {
     let end = at + script[at..].find(";;").unwrap();
     let silent = format!("{}*'\"subscriptions/listen\"'*) : {}", &script[..at], &script[end..]);
     calls(&scripted(&silent));
-    // It takes one, ends it at once, and refuses those after it.
+    // It accepts one subscription, ends it immediately, and refuses later ones.
     let closed = r#"echo '{"jsonrpc":"2.0","id":'$id',"error":{"code":-32603,"message":"closed"}}'"#;
     let subscribes = &script[at..end];
     let (pattern, takes) = subscribes.split_once(')').unwrap();
@@ -138,13 +137,13 @@ fn l5_a_server_that_takes_no_subscription_or_ends_it_stays_connected() {
     assert_eq!(heard(&place, "server/discover").len(), 1, "it is started once");
 }
 
-/// A server that asks with its answer, and this question, until it is answered.
+/// Creates a place with a server that asks this question in its answer until it is answered.
 fn asking(question: &str) -> Place {
     asking_until(question, &answers(DONE))
 }
 
-/// A server that asks with its answer, and does this once it is answered; `$required` is
-/// the question again.
+/// Creates a place with a server that asks in its answer, and runs `on_answer` once it is answered;
+/// `$required` is the question again.
 fn asking_until(question: &str, on_answer: &str) -> Place {
     let form = r#"{"type":"object","properties":{"ok":{"type":"boolean"}},"required":["ok"]}"#;
     let params = format!(r#"{{"mode":"form","message":"{question}","requestedSchema":{form}}}"#);

@@ -1,4 +1,4 @@
-//! rmcp's own client, as a program that uses it would, over either way.
+//! Tests with rmcp's own client, as a program would use it, over both transports.
 
 use crate::http::{Server, TOKEN};
 use crate::place::Place;
@@ -49,7 +49,7 @@ async fn rmcps_client_takes_the_tour() {
 
 #[tokio::test]
 async fn rmcps_client_takes_the_tour_over_http() {
-    // One that another test has put there is as good.
+    // A provider that another test installed is equivalent.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let place = Place::new().with_tools(&[good::ECHO, good::FAILS]);
     let server = Server::start(&place, &[]);

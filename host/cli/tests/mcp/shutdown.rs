@@ -1,4 +1,4 @@
-//! Signals that end the server, and the processes of the servers that it uses.
+//! Tests of signals that end the server, and of the processes of the servers that it uses.
 
 use crate::at_work::{LOOKS, until_one_runs};
 use crate::http::{Server, headers_of};
@@ -12,7 +12,7 @@ use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 use tollgate_artifacts::hostile;
 
-/// Far beyond what anything here takes.
+/// Far longer than anything here takes.
 const PATIENCE: Duration = Duration::from_secs(60);
 const LIMITS: &str = "[limits]\ntimeout_ms = 120_000\nfuel = 900_000_000_000\n";
 
@@ -29,7 +29,7 @@ fn with_stubborn_server() -> Place {
     place.with_config(&format!("{config}{LIMITS}"))
 }
 
-/// The process that wrote its id into the file.
+/// Returns the process whose id is in the file.
 fn process(place: &Place, file: &str) -> String {
     let began = Instant::now();
     loop {
@@ -57,7 +57,7 @@ fn until_gone(id: &str) {
     }
 }
 
-/// The newest run of this tool.
+/// Returns the newest run of this tool.
 fn run_of(place: &Place, tool: &str) -> Value {
     let runs = place.type_in(&["runs", "--limit", "100", "--json"]).ends_with(0).json();
     let found = runs.as_array().unwrap().iter().find(|run| run["title"] == tool);
@@ -72,7 +72,7 @@ fn x1_a_signal_cancels_calls_records_them_and_ends_the_servers() {
         let (leader, started) = (process(&place, "leader"), process(&place, "started"));
         raw.begin_asking(1, "tools/call", json!({"name": "spin-for-ever", "arguments": {}}));
         until_one_runs(&place);
-        // Answered before it is stored: its record follows.
+        // The call is answered before it is stored; its record follows.
         raw.call("looks", json!({}));
         assert_eq!(raw.signalled(signal), 0, "{signal}");
         until_gone(&leader);
@@ -104,7 +104,7 @@ fn x1_over_http_a_signal_cancels_what_runs_and_records_it() {
     assert_eq!(run_of(&place, "spin-for-ever")["status"], "cancelled");
 }
 
-/// Sends a signal to a program; the code with which it ends.
+/// Sends a signal to a program, and returns its exit code.
 pub(crate) fn signalled(child: &mut Child, signal: &str) -> i32 {
     assert!(Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap().success());
     let began = Instant::now();

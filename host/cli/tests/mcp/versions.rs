@@ -1,4 +1,4 @@
-//! The versions of the protocol, each by a client that speaks it.
+//! Tests of the versions of the protocol, each with a client that uses it.
 
 use crate::place::Place;
 use crate::raw::Raw;
@@ -47,7 +47,7 @@ fn without_a_handshake_every_request_says_its_version() {
     let answer = raw.ask("tools/list", json!({}));
     assert_eq!(answer["error"]["code"], -32602, "{answer}");
     assert!(answer["error"]["message"].as_str().unwrap().contains("send `initialize` first"), "{answer}");
-    // Whatever a client does before it begins, it can begin.
+    // A client can start a session whatever it sent before.
     raw.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
     raw.send(&json!({"jsonrpc": "2.0", "id": 4, "result": {}}));
     let unfit = raw.ask("initialize", json!({"protocolVersion": 7}));

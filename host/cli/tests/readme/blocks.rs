@@ -1,12 +1,12 @@
-//! The fenced blocks of a Markdown file, with what a comment above says of them:
-//! `<!-- not run: why -->` leaves one out, `<!-- file: path -->` is a file.
+//! The fenced blocks of a Markdown file, with the directives in the comments above them: `<!-- not
+//! run: why -->` leaves one out, `<!-- file: path -->` is written to a file.
 
 /// The contents of a fenced block.
 pub(crate) struct Block {
     pub(crate) fence: Fence,
-    /// Why it is not run.
+    /// The reason why it is not run.
     pub(crate) left_out: Option<String>,
-    /// The file that it is written to.
+    /// The file to which it is written.
     pub(crate) file: Option<String>,
     pub(crate) text: String,
 }
@@ -32,7 +32,7 @@ impl Fence {
     }
 }
 
-/// All blocks, in order.
+/// Returns all blocks, in order.
 pub(crate) fn blocks(markdown: &str) -> Vec<Block> {
     let mut blocks = Vec::new();
     let mut above = "";

@@ -1,12 +1,12 @@
-//! The programs in `host/examples` print what they say that they print.
+//! Tests that the programs in `host/examples` print the output in their documentation.
 
 use crate::root;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The smallest number of examples that is promised.
+/// The minimum number of examples.
 const FEWEST: usize = 7;
-/// The longest of them, in lines.
+/// The maximum length of an example, in lines.
 const LONGEST_LINES: usize = 90;
 
 #[test]
@@ -32,7 +32,7 @@ fn every_example_is_read_in_a_minute() {
     }
 }
 
-/// The sources, one for each example.
+/// Returns the sources, one for each example.
 fn examples() -> Vec<PathBuf> {
     let entries = std::fs::read_dir(root().join("host/examples")).unwrap();
     let mut files: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
@@ -41,7 +41,7 @@ fn examples() -> Vec<PathBuf> {
     files
 }
 
-/// The program that cargo builds of it where all of the tests are built.
+/// Returns the example's program in the directory in which cargo builds the tests.
 fn built(source: &Path) -> PathBuf {
     let beside = Path::new(env!("CARGO_BIN_EXE_tollgate")).parent().unwrap();
     let program = beside.join("examples").join(source.file_stem().unwrap());
@@ -51,7 +51,7 @@ fn built(source: &Path) -> PathBuf {
     program
 }
 
-/// The block of text in an example's documentation.
+/// Returns the block of output in an example's documentation.
 fn said_to_be_printed(source: &str) -> String {
     let documentation = source.lines().map_while(|line| line.strip_prefix("//!"));
     let block = documentation.map(|line| line.strip_prefix(' ').unwrap_or(line));

@@ -1,5 +1,5 @@
-//! The README and the book are true: their commands are run, their configurations are
-//! read, and the defaults that they state are the defaults.
+//! Tests that the README and the book are true: their commands are run, their configurations are
+//! parsed, and the defaults that they state are compared with the code.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
 mod blocks;
@@ -47,7 +47,7 @@ fn the_page_of_publishing_and_installing_does_what_it_says() {
     follow(&page.replace("localhost:5000", &registry.host), &Place::in_checkout());
 }
 
-/// Does what a page says, as a reader would who starts with nothing.
+/// Follows the instructions of a page, like a reader who starts with nothing.
 fn follow(page: &str, place: &Place) {
     let mut said = String::new();
     let mut commands = 0;
@@ -122,7 +122,7 @@ fn the_page_of_the_command_line_names_every_verb() {
         .lines()
         .skip(1)
         .take_while(|line| line.starts_with("  "))
-        .filter(|line| !line.starts_with("   ")) // which go on with a line before
+        .filter(|line| !line.starts_with("   ")) // a continuation of the line before
         .filter_map(|line| line.split_whitespace().next())
         .filter(|verb| *verb != "help")
         .collect();
@@ -134,16 +134,16 @@ fn the_page_of_the_command_line_names_every_verb() {
     }
 }
 
-/// A directory as a reader would work in one, with the program on the path.
+/// A directory in which a reader works, with the program on the path.
 struct Place {
     dir: TempDir,
     path: String,
-    /// Where cargo puts what it compiles, unless that is beside what it compiles.
+    /// The target directory of cargo, unless it is beside the compiled project.
     target: Option<PathBuf>,
 }
 
 impl Place {
-    /// In this checkout.
+    /// Returns the environment of a person in this checkout.
     fn in_checkout() -> Self {
         let target = root().join("target");
         std::fs::create_dir_all(&target).unwrap();
@@ -168,7 +168,7 @@ impl Place {
         std::fs::write(file, text).unwrap();
     }
 
-    /// Runs commands as a shell does, and returns what they print.
+    /// Runs commands in a shell, and returns their output.
     fn run(&self, commands: &str) -> String {
         let mut shell = Command::new("bash");
         shell.args(["-eu", "-c", commands]).current_dir(self.dir.path()).env("PATH", &self.path);
@@ -178,7 +178,7 @@ impl Place {
             Some(target) => shell.env("CARGO_TARGET_DIR", target),
             None => shell.env_remove("CARGO_TARGET_DIR"),
         };
-        // Flags for the build that runs the tests do not fit wasm.
+        // Flags for the build that runs the tests do not apply to wasm.
         for name in ["RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS", "RUSTC_WORKSPACE_WRAPPER"] {
             shell.env_remove(name);
         }
@@ -189,7 +189,7 @@ impl Place {
     }
 }
 
-/// Fails unless the lines are printed, in this order, among others.
+/// Checks that the lines are printed, in this order, possibly with others in between.
 fn assert_says(said: &str, lines: &str) {
     let mut rest = said.lines();
     for line in lines.lines() {
@@ -197,7 +197,7 @@ fn assert_says(said: &str, lines: &str) {
     }
 }
 
-/// A page's examples of `tollgate.toml`.
+/// Returns a page's examples of `tollgate.toml`.
 fn configurations(path: &str) -> Vec<String> {
     blocks(&page(path))
         .into_iter()
@@ -206,7 +206,7 @@ fn configurations(path: &str) -> Vec<String> {
         .collect()
 }
 
-/// The example that shows every key.
+/// Returns the example that shows every key.
 fn reference() -> String {
     configurations(REFERENCE).into_iter().max_by_key(String::len).unwrap()
 }
@@ -215,7 +215,7 @@ fn parse(text: &str) -> Config {
     Config::parse(&root().join("tollgate.toml"), text).unwrap_or_else(|why| panic!("{why}\n{text}"))
 }
 
-/// The names of the limits that are numbers; one that is absent by default is null.
+/// Returns the names of the numeric limits; one that is absent by default is null.
 fn numbers_of(limits: &Value) -> Vec<String> {
     let fields = limits.as_object().unwrap().iter();
     fields

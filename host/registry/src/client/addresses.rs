@@ -1,4 +1,4 @@
-//! Addresses that requests may reach.
+//! Which addresses requests may reach.
 
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use std::io;
@@ -30,7 +30,7 @@ impl Resolve for GlobalOnly {
     }
 }
 
-/// Why a URL whose host is an address may not be reached; names are checked when they are resolved.
+/// Returns why a URL whose host is an address is refused. Names are checked when they are resolved.
 pub(super) fn refused(url: &Url) -> Option<String> {
     let address: IpAddr = match url.host()? {
         Host::Ipv4(address) => address.into(),
@@ -42,6 +42,6 @@ pub(super) fn refused(url: &Url) -> Option<String> {
 }
 
 fn refusal(name: &str, address: IpAddr) -> String {
-    let what = not_global(address).unwrap_or("not known");
+    let what = not_global(address).unwrap_or("unknown");
     format!("{REFUSED}: {name} is {address}, which is {what}")
 }

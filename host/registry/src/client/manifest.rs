@@ -1,4 +1,4 @@
-//! Manifests, indexes and configurations, as they are sent and as they are read.
+//! Manifests, indexes and configurations, to send and to read.
 
 use crate::digest::Digest;
 use crate::error::{Code, Error, Result};
@@ -20,7 +20,7 @@ pub(super) const EMPTY_CONTENT: &[u8] = b"{}";
 /// The longest manifest or index, in bytes.
 pub(crate) const MAX_MANIFEST_BYTES: u64 = 4 << 20;
 
-/// A description of content.
+/// A descriptor: the media type, digest and size of some content.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Descriptor {
@@ -63,7 +63,7 @@ impl Descriptor {
     }
 }
 
-/// A manifest.
+/// An image manifest.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Manifest {
@@ -80,7 +80,7 @@ pub(super) struct Manifest {
     pub(super) annotations: Option<BTreeMap<String, String>>,
 }
 
-/// An index.
+/// An image index.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Index {
@@ -103,7 +103,7 @@ pub(super) struct WasmConfig {
     pub(super) component: Option<WasmComponent>,
 }
 
-/// The interfaces of a component.
+/// The imports and exports of a component.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(super) struct WasmComponent {
     #[serde(default)]
@@ -112,14 +112,14 @@ pub(super) struct WasmComponent {
     pub(super) imports: Vec<String>,
 }
 
-/// Reads JSON of one kind.
+/// Parses JSON that a registry sent.
 pub(super) fn read<T: DeserializeOwned>(what: &str, body: &[u8]) -> Result<T> {
     let invalid =
         |why: serde_json::Error| Error::new(Code::InvalidJson, format!("{what} cannot be read: {why}"));
     serde_json::from_slice(body).map_err(invalid)
 }
 
-/// The media type of a manifest or index, by its own word and by its header.
+/// Returns the media type of a manifest or index, from its body or the response header.
 pub(super) fn media_type(what: &str, body: &[u8], header: Option<&str>) -> Result<String> {
     #[derive(Deserialize)]
     struct Typed {
@@ -135,7 +135,7 @@ pub(super) fn media_type(what: &str, body: &[u8], header: Option<&str>) -> Resul
     let Typed { media_type } = read(what, body)?;
     match (media_type, header) {
         (Some(body), Some(header)) if body != header && header != "application/json" => {
-            let words = format!("{what} says that it is {body}, and its header says {header}");
+            let words = format!("the media type of {what} is {body}, but its header says {header}");
             Err(Error::new(Code::MediaTypeConflict, words))
         }
         (Some(body), _) => Ok(body),

@@ -20,7 +20,7 @@ fn key() -> SigningKey {
         .unwrap()
 }
 
-/// A version of the component `weather`, signed.
+/// A signed version of the component `weather`.
 struct Version {
     entry: Entry,
     wasm: Vec<u8>,
@@ -60,7 +60,7 @@ fn install(files: &Files, version: &Version, replaces: Option<&Entry>) -> Result
     })
 }
 
-/// Whether the host would serve what is there, by its lock file.
+/// Returns the installed file if the host would serve it under the lock file.
 fn is_served(files: &Files, mode: crate::LockMode) -> Option<Vec<u8>> {
     let wasm = read(&files.tools.join("weather.wasm"), 1_000).unwrap()?;
     let asks = digest_of(&files.tools.join("weather.toml"), 1_000).unwrap();
@@ -106,7 +106,7 @@ fn a_program_that_is_killed_at_any_step_leaves_what_is_served_or_can_be_complete
             STEPS_LEFT.set(steps);
             let done = install(&files, &two, replaces.map(|one| &one.entry));
             STEPS_LEFT.set(u32::MAX);
-            // With `all`, only a version that the lock file names is ever served.
+            // With `all`, only a version in the lock file is ever served.
             let lock = files.read_lock().unwrap();
             let named = lock.of("weather").map(|entry| entry.wasm.clone());
             let served = is_served(&files, crate::LockMode::All);

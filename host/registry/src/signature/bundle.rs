@@ -1,4 +1,4 @@
-//! Bundles in Sigstore's format, as far as this program reads them itself.
+//! Parsing of bundles in Sigstore's format, as far as this program needs it.
 
 use super::MAX_BUNDLE_BYTES;
 use crate::error::{Code, Error, Result};
@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use tollgate_agent::text::clean;
 
-/// Base64 with or without padding, as writers of bundles differ.
+/// Base64 with or without padding: writers of bundles differ.
 pub(super) const BASE64: GeneralPurpose = GeneralPurpose::new(
     &alphabet::STANDARD,
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
@@ -17,7 +17,7 @@ pub(super) const BASE64: GeneralPurpose = GeneralPurpose::new(
 /// The type of statements in an envelope.
 pub(super) const PAYLOAD_TYPE: &str = "application/vnd.in-toto+json";
 
-/// A bundle that was read; nothing of it was verified.
+/// A parsed bundle, not yet verified.
 #[derive(Debug)]
 pub(super) struct Bundle<'a> {
     text: &'a str,
@@ -34,7 +34,7 @@ enum ReadContent {
 /// The signed content of a bundle.
 pub(super) enum Content<'a> {
     Envelope(&'a Envelope),
-    /// A signature of the bytes themselves.
+    /// A signature over the bytes themselves.
     Message,
 }
 
@@ -47,13 +47,13 @@ pub(super) struct Envelope {
 }
 
 impl Envelope {
-    /// The bytes that the signature is of.
+    /// Returns the bytes that are signed.
     pub(super) fn signed_bytes(&self) -> Vec<u8> {
         signed_bytes(&self.payload_type, &self.payload)
     }
 }
 
-/// The bytes of which an envelope holds a signature: DSSE's "pre-authentication encoding".
+/// Returns the signed bytes of an envelope: DSSE's "pre-authentication encoding".
 pub(super) fn signed_bytes(payload_type: &str, payload: &[u8]) -> Vec<u8> {
     let head = format!("DSSEv1 {} {payload_type} {} ", payload_type.len(), payload.len());
     [head.as_bytes(), payload].concat()
@@ -151,7 +151,7 @@ impl<'a> Bundle<'a> {
         }
     }
 
-    /// The signature of the bytes themselves; empty if the bundle holds an envelope.
+    /// Returns the signature over the bytes themselves; empty if the bundle holds an envelope.
     pub(super) fn message_signature(&self) -> &[u8] {
         match &self.content {
             ReadContent::Message(signature) => signature,
@@ -163,7 +163,7 @@ impl<'a> Bundle<'a> {
         self.text
     }
 
-    /// Whether it was made with a key, and not with a certificate.
+    /// Returns whether a key made the signature, as opposed to a certificate.
     pub(super) fn is_by_key(&self) -> bool {
         self.material.public_key.is_some()
     }

@@ -1,4 +1,4 @@
-//! Keys: verifying and signing with ring alone.
+//! Keys: verification and signing with ring alone.
 
 use super::bundle::{BASE64, PAYLOAD_TYPE, signed_bytes};
 use super::statement;
@@ -17,7 +17,7 @@ use spki::der::Decode as _;
 use spki::{ObjectIdentifier, SubjectPublicKeyInfoRef};
 use std::fmt;
 
-/// The longest file with a key, in bytes.
+/// The largest key file, in bytes.
 pub(crate) const MAX_KEY_BYTES: u64 = 64 << 10;
 
 const EC: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.10045.2.1");
@@ -36,7 +36,7 @@ enum Kind {
 }
 
 impl Kind {
-    /// The signatures that a key of this kind makes.
+    /// Returns the signature algorithms of this kind of key.
     fn algorithms(self) -> Vec<&'static dyn VerificationAlgorithm> {
         match self {
             Self::P256 => vec![&signature::ECDSA_P256_SHA256_ASN1],
@@ -57,10 +57,10 @@ pub struct PublicKey {
 }
 
 impl PublicKey {
-    /// Reads a key in PEM.
+    /// Reads a public key in PEM.
     ///
     /// # Errors
-    /// The text is not a public key of a kind that is supported.
+    /// The text is not a public key of a supported kind.
     pub fn from_pem(pem: &str) -> Result<Self> {
         let invalid =
             |why: &str| Error::new(Code::InvalidTrust, format!("the public key cannot be used: {why}"));
@@ -83,20 +83,20 @@ impl PublicKey {
             _ => return Err(unsupported()),
         };
         let raw = info.subject_public_key.as_bytes().ok_or_else(|| invalid("it is malformed"))?.to_vec();
-        // An RSA key below 2048 bits verifies nothing; its owner learns so at once.
+        // An RSA key below 2048 bits cannot verify anything, so it is refused at once.
         if kind == Kind::Rsa && raw.len() < 256 {
             return Err(unsupported());
         }
         Ok(Self { der: der.to_vec(), id: Digest::of(der), kind, raw })
     }
 
-    /// The SHA-256 of the key.
+    /// Returns the SHA-256 of the key.
     #[must_use]
     pub fn id(&self) -> &Digest {
         &self.id
     }
 
-    /// The key in PEM.
+    /// Returns the key in PEM.
     #[must_use]
     pub fn to_pem(&self) -> String {
         let text = BASE64.encode(&self.der);
@@ -108,7 +108,7 @@ impl PublicKey {
         &self.der
     }
 
-    /// Whether the bundle's hint names this key.
+    /// Returns whether the bundle's hint names this key.
     pub(super) fn is_hinted_by(&self, hint: &str) -> bool {
         hint == self.hint() || hint == self.id.hex() || hint == self.id.as_str()
     }
@@ -118,7 +118,7 @@ impl PublicKey {
         BASE64.encode(hash.as_ref())
     }
 
-    /// Whether the signature is of these bytes, by this key.
+    /// Returns whether this key signed the bytes.
     pub(super) fn verify(&self, message: &[u8], signature: &[u8]) -> bool {
         let key = |algorithm| UnparsedPublicKey::new(algorithm, &self.raw);
         self.kind.algorithms().into_iter().any(|algorithm| key(algorithm).verify(message, signature).is_ok())
@@ -131,7 +131,7 @@ enum Private {
     Rsa(RsaKeyPair),
 }
 
-/// A key that signs.
+/// A private key for signing.
 pub struct SigningKey {
     private: Private,
     public: PublicKey,
@@ -147,7 +147,7 @@ impl SigningKey {
     /// Reads a private key in PEM, as `openssl genpkey` writes it.
     ///
     /// # Errors
-    /// The text is not a private key of a kind that is supported, or is encrypted.
+    /// The text is not a private key of a supported kind, or is encrypted.
     pub fn from_pem(pem: &str) -> Result<Self> {
         let invalid = |why: &str| {
             let what = format!(
@@ -180,7 +180,7 @@ impl SigningKey {
         Err(invalid("use P-256, P-384, Ed25519, or RSA with at least 2048 bits"))
     }
 
-    /// The public key.
+    /// Returns the public key.
     #[must_use]
     pub fn public(&self) -> &PublicKey {
         &self.public
@@ -189,7 +189,7 @@ impl SigningKey {
     /// Signs a statement about a digest and returns the bundle.
     ///
     /// # Errors
-    /// The key cannot sign.
+    /// The key cannot be used to sign.
     pub fn sign(&self, name: &str, digest: &Digest) -> Result<Vec<u8>> {
         let payload = statement::about(name, digest)?;
         let signature = self.signature(&signed_bytes(PAYLOAD_TYPE, &payload))?;
@@ -221,7 +221,7 @@ impl SigningKey {
     }
 }
 
-/// A public key in the encoding that PEM files hold.
+/// Encodes a public key as DER, the content of PEM files.
 fn encoded(algorithm: ObjectIdentifier, curve: Option<ObjectIdentifier>, raw: &[u8]) -> Vec<u8> {
     let mut identifier = element(0x06, algorithm.as_bytes());
     match curve {
@@ -233,7 +233,7 @@ fn encoded(algorithm: ObjectIdentifier, curve: Option<ObjectIdentifier>, raw: &[
     element(0x30, &[element(0x30, &identifier), element(0x03, &bits)].concat())
 }
 
-/// An element of DER.
+/// Encodes a DER element.
 fn element(tag: u8, content: &[u8]) -> Vec<u8> {
     let length = content.len().to_be_bytes();
     let length = &length[length.iter().position(|byte| *byte != 0).unwrap_or(length.len() - 1)..];

@@ -1,4 +1,4 @@
-//! Signatures with a certificate of Sigstore, and entries of its log.
+//! Signatures with a Sigstore certificate, and entries in Sigstore's transparency log.
 
 use super::bundle::{Bundle, Content, unsupported};
 use super::key::PublicKey;
@@ -18,13 +18,13 @@ use std::fmt;
 use std::sync::Arc;
 use tollgate_agent::text::clean;
 
-/// The issuer of identities of GitHub's workflows.
+/// The issuer of the identities of GitHub workflows.
 const GITHUB_ISSUER: &str = "https://token.actions.githubusercontent.com";
 /// The age from which a root is old.
 const OLD: SignedDuration = SignedDuration::from_hours(365 * 24);
 const GITHUB: &str = "https://github.com/";
 
-/// The authorities and logs that are trusted to say who signed.
+/// The certificate authorities and logs that are trusted.
 #[derive(Clone)]
 pub struct TrustedRoot {
     verifier: Arc<Verifier>,
@@ -39,7 +39,7 @@ impl fmt::Debug for TrustedRoot {
 }
 
 impl TrustedRoot {
-    /// The root of Sigstore's public instance, as it was when this program was built.
+    /// Returns the root of Sigstore's public instance, as of the build of this program.
     ///
     /// # Errors
     /// It cannot be read.
@@ -83,7 +83,7 @@ impl TrustedRoot {
             Covers::Component => subjects.component.clone(),
         };
         let hash = Sha256Hash::from_hex(digest.hex())
-            .map_err(|_| unsupported("the component is named by another digest than sha256"))?;
+            .map_err(|_| unsupported("the digest of the component is not sha256"))?;
         self.verifier.verify(ArtifactDigest::sha256(hash), &parsed, policy).map_err(refusal)
     }
 }
@@ -97,7 +97,7 @@ pub(super) fn verify(
 ) -> Result<Proof> {
     if matches!(bundle.content(), Content::Message) {
         return Err(unsupported(
-            "a certificate signed the bytes and not a statement; sign with `cosign sign`",
+            "the signature covers the bytes instead of a statement; sign with `cosign sign`",
         ));
     }
     let result = root.verify(bundle, subjects, covers, &VerificationPolicy::any_identity())?;
@@ -107,13 +107,13 @@ pub(super) fn verify(
         .ok_or_else(|| Error::new(Code::InvalidCertificate, "the certificate was not verified"))?;
     let at = result.verified_timestamps().iter().min().or(result.integrated_time().as_ref()).copied();
     let at =
-        at.ok_or_else(|| Error::new(Code::InvalidTimestamp, "the time of the signature is not proven"))?;
+        at.ok_or_else(|| Error::new(Code::InvalidTimestamp, "the time of the signature cannot be proven"))?;
     let digest = Digest::of(bundle.text().as_bytes());
     let signed = signer(certificate, at.to_string(), digest)?;
     Ok(Proof { signed, covers, is_logged: true })
 }
 
-/// Verifies that the transparency log has a signature that was made with a key.
+/// Verifies that the transparency log contains a signature made with a key.
 pub(super) fn verify_log(
     bundle: &Bundle<'_>,
     subjects: Subjects<'_>,
@@ -129,8 +129,8 @@ pub(super) fn verify_log(
 /// Returns the signer that the certificate names.
 fn signer(certificate: &CertificateInfo, at: String, bundle: Digest) -> Result<Signed> {
     let invalid = |why: &str| Error::new(Code::InvalidCertificate, format!("the certificate {why}"));
-    let issuer = certificate.issuer.clone().ok_or_else(|| invalid("names no issuer"))?;
-    let identity = certificate.identity.as_ref().ok_or_else(|| invalid("names nobody"))?;
+    let issuer = certificate.issuer.clone().ok_or_else(|| invalid("does not name an issuer"))?;
+    let identity = certificate.identity.as_ref().ok_or_else(|| invalid("does not name a signer"))?;
     let other = || Signed::Identity {
         identity: clean(identity.as_str(), 1_000),
         issuer: clean(&issuer, 1_000),
@@ -140,13 +140,13 @@ fn signer(certificate: &CertificateInfo, at: String, bundle: Digest) -> Result<S
     if issuer != GITHUB_ISSUER {
         return Ok(other());
     }
-    // Certificates of the first years do not have what a workflow is known by.
+    // Early certificates lack the claims that identify a workflow.
     Ok(github(&certificate.ci_claims, &at, &bundle).unwrap_or_else(other))
 }
 
 fn github(claims: &FulcioCiClaims, at: &str, bundle: &Digest) -> Option<Signed> {
     let repository = claims.source_repository_uri.as_deref()?.strip_prefix(GITHUB)?;
-    // The workflow of the repository itself, even if it runs steps of another's workflow.
+    // The repository's own workflow, even if it runs steps of another repository's workflow.
     let config = claims.build_config_uri.as_deref()?.strip_prefix(GITHUB)?;
     let (path, git_ref) = config.strip_prefix(repository)?.strip_prefix('/')?.split_once('@')?;
     Some(Signed::Github {
@@ -184,5 +184,5 @@ fn refusal(error: SigstoreError) -> Error {
         }
         _ => Code::InvalidBundle,
     };
-    Error::new(code, format!("the signature does not count: {error}"))
+    Error::new(code, format!("the signature is not valid: {error}"))
 }

@@ -1,4 +1,4 @@
-//! Signatures: bundles, the statements in them, and who made them.
+//! Signatures: bundles, the statements in them, and their signers.
 //!
 //! A bundle holds an envelope (DSSE) with a statement about digests, or a signature of the bytes
 //! themselves. It was made with a key, or with a certificate that says which workflow or person
@@ -25,15 +25,16 @@ use tollgate_agent::text::clean;
 /// The longest bundle, in bytes.
 pub const MAX_BUNDLE_BYTES: usize = 1 << 20;
 
-/// The signer of a component, and the evidence that is kept.
+/// The signer of a component, with the evidence that is recorded.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "by", rename_all = "lowercase", deny_unknown_fields)]
 pub enum Signed {
-    /// A workflow of GitHub.
+    /// A GitHub workflow.
     Github {
         /// The repository, such as `acme/tools`.
         repository: String,
-        /// GitHub's number of the repository, which a new repository of the same name does not have.
+        /// GitHub's numeric id of the repository. A new repository with the same name has another
+        /// id.
         repository_id: String,
         /// The file of the workflow, such as `.github/workflows/release.yml`.
         workflow: String,
@@ -47,7 +48,7 @@ pub enum Signed {
         /// The digest of the bundle.
         bundle: Digest,
     },
-    /// Another identity that a certificate names.
+    /// Another identity named by a certificate.
     Identity {
         /// The identity: an address or a URI.
         identity: String,
@@ -68,7 +69,7 @@ pub enum Signed {
 }
 
 impl Signed {
-    /// The digest of the bundle.
+    /// Returns the digest of the bundle.
     #[must_use]
     pub fn bundle(&self) -> &Digest {
         match self {
@@ -76,7 +77,7 @@ impl Signed {
         }
     }
 
-    /// Whether this is the same signer: the same workflow of the same repository, the same
+    /// Returns whether both are the same signer: the same workflow of the same repository, the same
     /// identity, or the same key.
     #[must_use]
     pub fn is_same_signer(&self, other: &Self) -> bool {
@@ -93,7 +94,7 @@ impl Signed {
         }
     }
 
-    /// The time of the signature, where it is proven.
+    /// Returns the time of the signature, if it is proven.
     #[must_use]
     pub fn at(&self) -> Option<&str> {
         match self {
@@ -126,13 +127,13 @@ impl fmt::Display for Signed {
 /// The part of an artifact that a signature covers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Covers {
-    /// The manifest, and with it the asks, the licence and the component.
+    /// The manifest, and through its digests the asks, the licence and the component.
     Manifest,
     /// The component alone.
     Component,
 }
 
-/// The things that a signature may be about, hashed by this program.
+/// The possible subjects of a signature. This program computes the digests itself.
 #[derive(Debug, Clone, Copy)]
 pub struct Subjects<'a> {
     /// The bytes of the manifest; `None` if the component does not come from a registry.
@@ -148,18 +149,18 @@ impl Subjects<'_> {
     }
 }
 
-/// A signature that was verified.
+/// A verified signature.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Proof {
     /// The signer.
     pub signed: Signed,
-    /// The scope of the signature.
+    /// The part of the artifact that the signature covers.
     pub covers: Covers,
-    /// Whether the transparency log has it.
+    /// Whether the transparency log contains it.
     pub is_logged: bool,
 }
 
-/// Verifies a bundle that was made with this key; its place in a log does not matter.
+/// Verifies a bundle made with this key, whether a log contains it or not.
 pub(crate) fn verify_by_key(bytes: &[u8], subjects: Subjects<'_>, key: &PublicKey) -> Result<()> {
     let bundle = Bundle::read(bytes)?;
     let is_signed = match bundle.content() {
@@ -173,12 +174,12 @@ pub(crate) fn verify_by_key(bytes: &[u8], subjects: Subjects<'_>, key: &PublicKe
     if bundle.is_by_key() && is_signed { Ok(()) } else { Err(broken()) }
 }
 
-/// Verifies a bundle. Of a bundle that was made with a key, the keys are tried that are given.
+/// Verifies a bundle. If it was made with a key, the given keys are tried.
 ///
-/// This computes for milliseconds and belongs on a thread that may block.
+/// Verification takes milliseconds of computation and should run on a thread that may block.
 ///
 /// # Errors
-/// The bundle cannot be read, does not verify, or is about something else.
+/// The bundle cannot be read, is not valid, or is about something else.
 pub fn verify(bytes: &[u8], subjects: Subjects<'_>, keys: &[PublicKey], root: &TrustedRoot) -> Result<Proof> {
     let bundle = Bundle::read(bytes)?;
     let covers = match bundle.content() {
@@ -189,8 +190,7 @@ pub fn verify(bytes: &[u8], subjects: Subjects<'_>, keys: &[PublicKey], root: &T
         return keyless::verify(&bundle, subjects, covers, root);
     }
     let unknown = || {
-        let what =
-            "the signature was made with a key that is not known here; name it with --key or in [trust]";
+        let what = "the signature was made with an unknown key; name the key with --key or in [trust]";
         Error::new(Code::UnknownKey, what)
     };
     let signed_by = |key: &&PublicKey| match bundle.content() {
@@ -205,7 +205,7 @@ pub fn verify(bytes: &[u8], subjects: Subjects<'_>, keys: &[PublicKey], root: &T
         let broken = || Error::new(Code::InvalidSignature, "the signature does not match its key");
         return Err(if is_hinted { broken() } else { unknown() });
     };
-    // The log's evidence about a signature of the bytes themselves cannot be verified with ring.
+    // ring cannot verify the log's evidence about a signature over the bytes themselves.
     let has_log_entry = bundle.has_log_entry() && matches!(bundle.content(), Content::Envelope(_));
     let is_logged = has_log_entry && keyless::verify_log(&bundle, subjects, covers, key, root)?;
     let signed = Signed::Key { key: key.id().clone(), bundle: Digest::of(bytes) };

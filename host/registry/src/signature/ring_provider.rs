@@ -1,4 +1,4 @@
-//! ring as the provider of cryptography of Sigstore's crates.
+//! ring as the cryptography provider of Sigstore's crates.
 
 use ring::digest::{Context, SHA256, SHA384, SHA512};
 use ring::signature::{self, UnparsedPublicKey, VerificationAlgorithm};
@@ -7,7 +7,7 @@ use sigstore_verify::crypto::{
 };
 use sigstore_verify::types::HashAlgorithm;
 
-/// Verifies with ring. It signs nothing.
+/// Verifies signatures with ring. It does not sign.
 #[derive(Debug)]
 struct Ring;
 
@@ -40,7 +40,7 @@ impl CryptoProvider for Ring {
             .map_err(|_| Error::Verification(format!("{} does not verify", scheme.name())))
     }
 
-    /// ring verifies bytes, and not their digests.
+    /// Always fails: ring verifies bytes, not digests.
     fn verify_prehashed(&self, scheme: SigningScheme, _: &[u8], _: &[u8], _: &[u8]) -> Result<()> {
         Err(Error::UnsupportedAlgorithm(format!("{} over a digest is not supported", scheme.name())))
     }
@@ -67,7 +67,7 @@ fn algorithm(scheme: SigningScheme) -> Result<&'static dyn VerificationAlgorithm
 /// provider, Sigstore's crates panic.
 pub(super) fn install() {
     if try_default_provider().is_none() {
-        // Another thread may have been first, with the same one.
+        // Another thread may have installed the same provider first.
         let _ = install_default_provider(&Ring);
     }
 }

@@ -27,8 +27,8 @@ struct Subject {
     digest: BTreeMap<String, String>,
 }
 
-/// The part of the artifact that the statement in an envelope is about. If it is about several,
-/// the manifest counts.
+/// Returns the part of the artifact that the statement in an envelope covers. If it covers several,
+/// the manifest takes precedence.
 pub(super) fn covers(envelope: &Envelope, subjects: Subjects<'_>) -> Result<Covers> {
     let invalid =
         |why: &str| Error::new(Code::InvalidBundle, format!("the signed statement cannot be read: {why}"));
@@ -45,12 +45,13 @@ pub(super) fn covers(envelope: &Envelope, subjects: Subjects<'_>) -> Result<Cove
             .any(|subject| subject.digest.get(algorithm).is_some_and(|found| found == hex))
     };
     let mut found = subjects.digests().filter(|(_, digest)| names(digest));
-    found.next().map(|(covers, _)| covers).ok_or_else(|| {
-        Error::new(Code::OtherSubject, "the signature is about another artifact, so it does not count")
-    })
+    found
+        .next()
+        .map(|(covers, _)| covers)
+        .ok_or_else(|| Error::new(Code::OtherSubject, "the signature is about another artifact"))
 }
 
-/// The statement that this artifact was signed.
+/// Builds the statement that this artifact was signed.
 pub(super) fn about(name: &str, digest: &Digest) -> Result<Vec<u8>> {
     #[derive(Serialize)]
     #[serde(rename_all = "camelCase")]

@@ -1,4 +1,4 @@
-//! An artifact as a well-behaved registry has it, from which each test takes something away.
+//! An artifact as a well-behaved registry serves it. Each test breaks a part of it.
 
 use crate::server::Answer;
 use serde_json::{Value, json};
@@ -11,12 +11,12 @@ pub(crate) const CONFIG: &str = "application/vnd.wasm.config.v0+json";
 pub(crate) const BUNDLE: &str = "application/vnd.dev.sigstore.bundle.v0.3+json";
 pub(crate) const WASM: &[u8] = b"the bytes of a component";
 
-/// The parts of an artifact. A test changes them, and then publishes.
+/// The parts of an artifact, which a test changes before it publishes them.
 pub(crate) struct Parts {
     pub(crate) config: Value,
     pub(crate) manifest: Value,
     pub(crate) manifest_type: String,
-    /// Answers that take the place of the right ones, or are added.
+    /// Answers that replace the correct ones or add to them.
     pub(crate) answers: BTreeMap<String, Answer>,
 }
 
@@ -50,7 +50,7 @@ impl Parts {
         Self { config, manifest, manifest_type: MANIFEST.to_owned(), answers: BTreeMap::new() }
     }
 
-    /// Sets the configuration in the manifest, unless the test has set another.
+    /// Sets the configuration in the manifest, unless the test has set it.
     pub(crate) fn manifest_bytes(&mut self) -> Vec<u8> {
         let config = self.config.to_string();
         if self.manifest.get("config").is_none() {
@@ -59,7 +59,7 @@ impl Parts {
         self.manifest.to_string().into_bytes()
     }
 
-    /// All answers of the registry.
+    /// Returns all answers of the registry.
     pub(crate) fn publish(mut self) -> BTreeMap<String, Answer> {
         let config = self.config.to_string().into_bytes();
         let manifest = self.manifest_bytes();
@@ -75,7 +75,7 @@ impl Parts {
         answers
     }
 
-    /// Adds a signature that the registry lists, with this bundle, about this subject.
+    /// Adds a signature to the list that the registry serves, with this bundle and subject.
     pub(crate) fn refer(&mut self, bundle: &[u8], subject: Option<Value>) {
         let manifest = self.manifest_bytes();
         let digest = Digest::of(&manifest);

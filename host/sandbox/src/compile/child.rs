@@ -40,7 +40,7 @@ fn answer_one() -> io::Result<()> {
     io::stdin().read_exact(&mut header)?;
     let request = Request::read(&header)
         .filter(|request| request.length <= MAX_COMPONENT_BYTES + REWRITTEN_BYTES)
-        .ok_or_else(|| io::Error::other("what asks is not a host of this version"))?;
+        .ok_or_else(|| io::Error::other("the request does not come from a host of this version"))?;
     match request.purpose {
         Purpose::Compile => compile(&request),
         Purpose::Check => answer(false, gaps(lacking, host).as_bytes()),
@@ -51,12 +51,12 @@ fn compile(request: &Request) -> io::Result<()> {
     let mut bytes = Vec::with_capacity(usize::try_from(request.length).unwrap_or(0));
     io::stdin().take(request.length).read_to_end(&mut bytes)?;
     if bytes.len() as u64 != request.length {
-        return Err(io::Error::other("the component broke off"));
+        return Err(io::Error::other("the component is incomplete"));
     }
     end_with_the_host()?;
     let engine = compiling_engine(request.layout).map_err(io::Error::other)?;
     if Compatibility::of(&engine) != request.compatibility {
-        return Err(io::Error::other("the host that asks was built or set up in another way"));
+        return Err(io::Error::other("the requesting host has a different build or configuration"));
     }
     let compiled = machine_code(&engine, &bytes);
     answer(compiled.is_ok(), compiled.as_deref().unwrap_or_else(|why| why.as_bytes()))

@@ -21,10 +21,7 @@ pub(super) fn confine() -> Lacking {
         ("an empty network namespace", linux::leave_the_network),
         ("Landlock, against access to files", linux::give_up_files),
         ("dropping capabilities", own_process::drop_capabilities),
-        (
-            "no_new_privs and seccomp, against other system calls than those that it needs",
-            linux::filter_system_calls,
-        ),
+        ("no_new_privs and seccomp, against system calls that it does not need", linux::filter_system_calls),
     ];
     // The order matters: a later step may remove something that an earlier one needs.
     steps.into_iter().filter_map(|(name, step)| (!step()).then_some(name)).collect()
@@ -33,7 +30,7 @@ pub(super) fn confine() -> Lacking {
 /// Other systems have only the resource limits.
 #[cfg(not(target_os = "linux"))]
 pub(super) fn confine() -> Lacking {
-    vec!["confinement of the compiler process, which needs Linux"]
+    vec!["confinement of the compiler process, which requires Linux"]
 }
 
 #[cfg(target_os = "linux")]
@@ -88,8 +85,8 @@ mod linux {
 
     type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 
-    /// The first filter lets the C library fall back to `clone`, whose arguments a filter can
-    /// see. The second allows the needed calls and rejects everything else.
+    /// Returns the two filters. The first lets the C library fall back to `clone`, whose arguments
+    /// a filter can see. The second allows the needed calls and rejects everything else.
     fn filters() -> Result<[BpfProgram; 2], seccompiler::BackendError> {
         let arch = TargetArch::try_from(std::env::consts::ARCH)?;
         let errno = |errno: i32| SeccompAction::Errno(errno.unsigned_abs());
@@ -99,8 +96,8 @@ mod linux {
         Ok([no_clone3.try_into()?, needed.try_into()?])
     }
 
-    /// The system calls of a process that computes with several threads and has three pipes.
-    /// Memory is never executable, and only threads can be created.
+    /// Returns the system calls of a process that computes with several threads and has three
+    /// pipes. Memory is never executable, and only threads can be created.
     fn needed() -> Result<Rules, seccompiler::BackendError> {
         let own = u64::from(std::process::id());
         let is =

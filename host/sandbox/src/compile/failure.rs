@@ -44,7 +44,7 @@ const HINTS: &[(&str, &str)] = &[
     ("memory64", "it uses 64-bit memory, which this host does not support; build it for wasm32"),
 ];
 
-/// The compiler rejected the component with this message.
+/// Returns the failure for a component that the compiler rejected with this message.
 pub(super) fn refused(why: &str) -> CompileFailure {
     let why = match HINTS.iter().find(|(sign, _)| why.contains(sign)) {
         Some((_, hint)) => format!("cannot be compiled: {hint} ({why})"),
@@ -70,7 +70,7 @@ impl Compiling {
             Failed::Wall => limited("time", "compile_wall_ms", limits.wall.as_millis(), Lasts::ForNow),
             Failed::TooLarge(bytes) => {
                 let why = format!(
-                    "cannot be compiled: its compiled form takes {} MiB, and the most for a component of its size \
+                    "cannot be compiled: its compiled form takes {} MiB, and the limit for a component of its size \
                      is {} MiB (compiled_bytes = {} and {COMPILED_BYTES_PER_BYTE} for each of its bytes, at most a \
                      quarter of the cache's {} MiB); make it smaller, or raise compiled_bytes in tollgate.toml, \
                      under [limits]",

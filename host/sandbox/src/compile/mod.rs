@@ -186,7 +186,7 @@ impl Compiling {
             Err(Failed::NotStarted(why) | Failed::Broken(why)) => why,
             Ok(_) | Err(Failed::Cpu | Failed::Wall | Failed::TooLarge(_)) => "it does not answer".to_owned(),
         };
-        (!gaps.is_empty()).then(|| format!("the compiler process is not wholly confined: {gaps}"))
+        (!gaps.is_empty()).then(|| format!("the compiler process is not fully confined: {gaps}"))
     }
 
     fn job<'a>(&'a self, purpose: Purpose, bytes: &'a [u8], artefact_bytes: u64) -> Job<'a> {

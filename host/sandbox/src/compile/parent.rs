@@ -163,7 +163,7 @@ fn broken(status: io::Result<ExitStatus>, said: &str) -> String {
         Ok(status) => status.to_string(),
         Err(why) => why.to_string(),
     };
-    let said = if said.is_empty() { "it said nothing" } else { said };
+    let said = if said.is_empty() { "no message" } else { said };
     format!(
         "the compiler process returned no code; it has {} GiB of memory, and ended with {ended}: {said}",
         COMPILE_MEMORY_BYTES >> 30

@@ -125,7 +125,7 @@ pub(super) fn check_response(
         }
         if is_partial(&response) {
             ledger.deny(&format!(
-                "http {target}: a secret joined the request, and a partial response is not read"
+                "http {target}: the request carried a secret, so the partial response is rejected"
             ));
             return Err(Error::HttpProtocolError);
         }

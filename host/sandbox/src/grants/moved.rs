@@ -102,7 +102,7 @@ impl FileGrant {
         }
     }
 
-    /// The same for a file's inode number.
+    /// Returns the grant to which the file with this inode number belongs now.
     pub(crate) fn now_of_id(self: &Arc<Self>, file: FileId) -> Arc<Self> {
         let mut grant = Arc::clone(self);
         for _ in 0..MAX_MOVES {

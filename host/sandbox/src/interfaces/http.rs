@@ -100,8 +100,8 @@ fn append_field(mut store: Store<'_>, (fields, name, value): (Fields, String, Ve
     changed(store.data_mut().http().append(fields, name, value))
 }
 
-/// A copy shares its fields with the original until one of them is changed. It counts
-/// immediately, because the later change crosses no boundary.
+/// Copies header fields. A copy shares its fields with the original until one of them is changed.
+/// It counts immediately, because the later change crosses no boundary.
 fn clone_fields(mut store: Store<'_>, (fields,): (Fields,)) -> wasmtime::Result<(Fields,)> {
     let instance = store.data_mut();
     let bytes = (instance.table.get(&fields)?.len() + 1) * FIELD_BYTES;

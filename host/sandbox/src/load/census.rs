@@ -179,7 +179,7 @@ impl Extent {
 fn enter(frames: &mut Vec<Frame>, is_component: bool) -> Result<(), Uncounted> {
     if frames.len() > MAX_NESTING {
         return Err(Uncounted::TooMuch(format!(
-            "nests components more than {MAX_NESTING} deep, the most that is read; flatten it"
+            "nests components more than {MAX_NESTING} deep, which is the limit; flatten it"
         )));
     }
     frames.push(Frame { is_component, ..Frame::default() });

@@ -73,7 +73,7 @@ impl<'a> Opened<'a> {
 /// # Errors
 /// Fails if it cannot be opened, or is not a regular file.
 pub fn open_regular(path: &Path) -> io::Result<File> {
-    let irregular = || io::Error::other("it is no regular file");
+    let irregular = || io::Error::other("it is not a regular file");
     let file = match open_at_once(path) {
         Ok(file) => file,
         Err(Errno::LOOP | Errno::NXIO) => return Err(irregular()),
@@ -112,7 +112,7 @@ fn unreadable(path: &Path, why: &io::Error) -> Refusal {
 
 fn too_large(path: &Path) -> Refusal {
     Refusal::new(format!(
-        "{} is larger than {} MiB, the most that is read of a component; build it in release mode, or strip it (wasm-tools strip)",
+        "{} is larger than {} MiB, the limit for components; build it in release mode, or strip it (wasm-tools strip)",
         path.display(),
         MAX_COMPONENT_BYTES >> 20
     ))

@@ -66,7 +66,7 @@ pub(crate) fn read_imports(
     Ok(imports)
 }
 
-/// The same for interfaces that were read before.
+/// Reads interfaces that were recorded before.
 pub(crate) fn known_imports(name: &str, imports: &[Import]) -> Result<Vec<Import>, Refusal> {
     imports.iter().map(|known| import(name, &known.interface)).collect()
 }
@@ -166,7 +166,9 @@ fn import(name: &str, full: &str) -> Result<Import, Refusal> {
 fn unknown(name: &str, full: &str) -> Refusal {
     let shown = clean(full, 200);
     let hint = match full {
-        _ if full.starts_with("wasi:http/") => "; tools answer no requests: leave the incoming handler out",
+        _ if full.starts_with("wasi:http/") => {
+            "; tools do not answer requests; leave out the incoming handler"
+        }
         _ if full.starts_with("wasi:") => {
             "; build without what needs it (a tool has WASI 0.2 cli, http and config, and no more)"
         }

@@ -30,11 +30,11 @@ impl PrivateDir {
     pub(super) fn open(path: &Path) -> Result<Self, String> {
         let shown = path.display();
         if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
-            std::fs::create_dir_all(parent).map_err(|why| format!("{shown} cannot be made: {why}"))?;
+            std::fs::create_dir_all(parent).map_err(|why| format!("{shown} cannot be created: {why}"))?;
         }
         match mkdirat(CWD, path, Mode::RWXU) {
             Ok(()) | Err(Errno::EXIST) => {}
-            Err(why) => return Err(format!("{shown} cannot be made: {}", io::Error::from(why))),
+            Err(why) => return Err(format!("{shown} cannot be created: {}", io::Error::from(why))),
         }
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let handle = open(path, flags, Mode::empty())

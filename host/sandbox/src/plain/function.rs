@@ -193,7 +193,7 @@ impl fmt::Display for Function {
 /// Returns the tool's own error, with the text that it carries.
 fn error(data: Value) -> ToolResult {
     let message = match &data {
-        Value::Null => "The function failed and does not say why.".to_owned(),
+        Value::Null => "The function failed without a message.".to_owned(),
         Value::String(text) => clean(text, MAX_ANSWER_BYTES),
         other => clean(&other.to_string(), MAX_ANSWER_BYTES),
     };
@@ -233,7 +233,7 @@ impl Write for Counting {
 }
 
 fn lost() -> String {
-    "the engine does not find it".to_owned()
+    "the engine cannot find it".to_owned()
 }
 
 fn unknown() -> wasmtime::Error {

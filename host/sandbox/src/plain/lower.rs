@@ -53,7 +53,7 @@ impl Lowering {
         members: &Map<String, Value>,
     ) -> Result<Vec<(String, Val)>, Misfit> {
         if let Some(unknown) = members.keys().find(|name| !fields.iter().any(|(known, _)| known == *name)) {
-            return Err(Misfit::here(format!("there is no \"{unknown}\" in it")));
+            return Err(Misfit::here(format!("it has no member \"{unknown}\"")));
         }
         let field = |(name, shape): &(String, Shape)| {
             let value = match members.get(name) {
@@ -96,7 +96,7 @@ impl Lowering {
             (Shape::Flags(names), Value::Array(set)) => self.flags(names, set)?,
             _ => None,
         };
-        value.ok_or_else(|| Misfit::here(format!("this is no {shape}")))
+        value.ok_or_else(|| Misfit::here(format!("this is not a value of type {shape}")))
     }
 
     fn elements<'s>(
@@ -257,9 +257,12 @@ mod tests {
     fn what_is_wrong_is_said_with_its_place() {
         let shape = Shape::Record(vec![("list".to_owned(), Shape::List(Box::new(Shape::Char)))]);
         let wrong = Lowering::new(1 << 20).value(&shape, &json!({"list": ["a", "bc"]}));
-        assert_eq!(wrong, Err(Misfit::At("/list/1".to_owned(), "this is no char".to_owned())));
+        assert_eq!(
+            wrong,
+            Err(Misfit::At("/list/1".to_owned(), "this is not a value of type char".to_owned()))
+        );
         let wrong = Lowering::new(1 << 20).value(&shape, &json!({"list": [], "more": 1}));
-        assert_eq!(wrong, Err(Misfit::At(String::new(), "there is no \"more\" in it".to_owned())));
+        assert_eq!(wrong, Err(Misfit::At(String::new(), "it has no member \"more\"".to_owned())));
         assert_eq!(Lowering::new(100).value(&shape, &json!({"list": ["a", "b"]})), Err(Misfit::TooLarge));
     }
 }

@@ -201,13 +201,17 @@ impl Reader {
             Type::Option(option) => Shape::Option(Box::new(self.read(&option.ty())?)),
             Type::Result(result) => Shape::Result(self.payload(result.ok())?, self.payload(result.err())?),
             Type::Own(_) | Type::Borrow(_) => {
-                return Err("it takes or gives a resource, which would end with the call: each call has an \
+                return Err(
+                    "it takes or returns a resource, which would end with the call: each call has an \
                             instance of its own"
-                    .to_owned());
+                        .to_owned(),
+                );
             }
             Type::Future(_) | Type::Stream(_) | Type::ErrorContext => {
-                return Err("it takes or gives a future, a stream or an error context, which are not values"
-                    .to_owned());
+                return Err(
+                    "it takes or returns a future, a stream or an error context, which are not values"
+                        .to_owned(),
+                );
             }
             Type::Map(_) | Type::FixedLengthList(_) => {
                 return Err(

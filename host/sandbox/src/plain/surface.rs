@@ -85,7 +85,7 @@ impl Exported {
             );
         }
         if interface.starts_with("wasi:") || interface.starts_with("tollgate:") {
-            return Some("its interface is called by hosts of another kind");
+            return Some("its interface is for hosts of another kind");
         }
         None
     }
@@ -143,7 +143,7 @@ fn add(fitting: &mut BTreeMap<String, Fitting>, one: Fitting) -> Result<Option<L
     }
     let newness = |of: &Fitting| semver::Version::parse(&of.version).ok();
     let (newer, older) = if newness(&one) > newness(&other) { (one, other) } else { (other, one) };
-    let reason = format!("a newer version is served in its place, {}", newer.full_name);
+    let reason = format!("a newer version is used instead, {}", newer.full_name);
     fitting.insert(folded, newer);
     Ok(Some(LeftOut { function: older.full_name, reason }))
 }

@@ -185,7 +185,7 @@ impl Termination {
         self.fault_of(&Guest::Tool(tool), under)
     }
 
-    /// The same for a gate.
+    /// Returns the fault that ends a gate's question.
     pub(crate) fn fault_of_gate(self, gate: &str, under: &Under<'_>) -> Fault {
         self.fault_of(&Guest::Gate(gate), under)
     }
@@ -268,8 +268,8 @@ fn met_limit(guest: &Guest<'_>, limit: &str, value: u64, what: &str) -> String {
 
 fn recursed_too_deep(guest: &Guest<'_>, host: &SandboxConfig) -> String {
     format!(
-        "{guest} recursed too deep: its limit is stack_bytes = {}, the same for all. No key of tollgate.toml \
-         changes it.",
+        "{guest} recursed too deep: its limit is stack_bytes = {} for all calls, which no key of tollgate.toml \
+         changes.",
         host.stack_bytes
     )
 }

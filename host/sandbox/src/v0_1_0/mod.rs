@@ -27,7 +27,7 @@ mod generated {
         exports: { default: async },
     });
 
-    /// The same for gates, with the same types.
+    /// The bindings for gates, with the same types.
     pub(super) mod of_gates {
         wasmtime::component::bindgen!({
             path: "../../wit",

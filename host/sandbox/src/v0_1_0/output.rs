@@ -41,7 +41,7 @@ pub(crate) fn returned_bytes(returned: &Returned) -> u64 {
     bytes as u64
 }
 
-/// The same for a result.
+/// Returns how many bytes of text a result has.
 pub(super) fn result_bytes(result: &types::ToolResult) -> usize {
     let message = result.message.as_ref().map_or(0, String::len);
     result.data.len() + message + ticket_of(result).map_or(0, ticket_bytes)
@@ -54,7 +54,7 @@ fn ticket_of(result: &types::ToolResult) -> Option<&types::SuspendTicket> {
     }
 }
 
-/// The same for a ticket.
+/// Returns how many bytes of text a ticket has.
 pub(super) fn ticket_bytes(ticket: &types::SuspendTicket) -> usize {
     let schema = ticket.response_schema.as_ref().map_or(0, String::len);
     ticket.action.len() + ticket.message.len() + ticket.parameters.len() + schema
@@ -123,7 +123,8 @@ pub(super) fn check_result(gate: &str, result: &types::ToolResult) -> Result<u64
     held_of_result(gate, result, false, &mut NodesLeft::up_to(json::MAX_NODES))
 }
 
-/// The same for a question.
+/// Checks lengths and numbers of values of a gate's question, and returns how many bytes it takes
+/// once it is parsed.
 pub(super) fn check_question(gate: &str, ticket: &types::SuspendTicket) -> Result<u64, Fault> {
     check_ticket(gate, ticket)?;
     held_of_ticket(gate, ticket, &mut NodesLeft::up_to(json::MAX_NODES))
@@ -171,7 +172,7 @@ fn check_mutations(tool: &str, output: &types::ToolOutput) -> Result<(), Fault> 
     let mutations = &output.mutations;
     if mutations.len() > MAX_MUTATIONS {
         return bad(format!(
-            "{} mutations; at most {MAX_MUTATIONS} are taken from one call",
+            "{} mutations; at most {MAX_MUTATIONS} are accepted from one call",
             mutations.len()
         ));
     }
@@ -261,7 +262,7 @@ fn lift_actions(tool: &str, given: Vec<types::Action>) -> Result<Vec<Action>, Fa
     let bad = |why: String| Fault::new(Code::BadAction, format!("Tool '{tool}' {why}."));
     if given.len() > MAX_ACTIONS {
         return Err(bad(format!(
-            "asked for {} actions; at most {MAX_ACTIONS} are taken from one call",
+            "asked for {} actions; at most {MAX_ACTIONS} are accepted from one call",
             given.len()
         )));
     }
@@ -311,7 +312,8 @@ fn parse(tool: &str, what: &str, text: &str) -> Result<Value, Fault> {
     json::parse_exact(text).map_err(|why| malformed(tool, what, &why, text))
 }
 
-/// A number that would change is the mutation's fault; invalid JSON is the output's.
+/// Returns the fault for an unacceptable update. A number that would change is the mutation's
+/// fault; invalid JSON is the output's.
 fn bad_update(tool: &str, key: &str, why: &JsonError, text: &str) -> Fault {
     if json::parse(text).is_err() {
         return malformed(tool, "an update of a mutation", why, text);

@@ -19,10 +19,10 @@ use tollgate_sandbox::{
     SandboxConfig,
 };
 
-/// Additional time beyond the guarantees, for a busy machine.
+/// Additional time beyond the guarantees, to allow for a busy machine.
 pub(crate) const SLACK: Duration = Duration::from_secs(5);
 
-/// A sandbox that is large enough for a test.
+/// Creates a sandbox that is large enough for a test.
 pub(crate) fn sandbox() -> Sandbox {
     Sandbox::new(SandboxConfig { concurrent_calls: 16, ..SandboxConfig::default() }).unwrap()
 }
@@ -59,7 +59,7 @@ impl Bench {
         Self::load_bytes(sandbox, guest.name, guest.bytes()).await
     }
 
-    /// The same from bytes.
+    /// Loads a component from bytes as a catalog would.
     pub(crate) async fn load_bytes(sandbox: &Sandbox, name: &str, bytes: Vec<u8>) -> Result<Self, String> {
         let component = sandbox.load_bytes(name, bytes).await.map_err(|e: Refusal| e.to_string())?;
         let mut catalog = Catalog::default();
@@ -97,7 +97,7 @@ impl Bench {
         self.judged(arguments).unwrap()
     }
 
-    /// The same for arguments that may be invalid.
+    /// Judges a call with arguments that may be invalid.
     pub(crate) fn judged(&self, arguments: Value) -> Result<Permit, Fault> {
         let arguments = Arguments::from_value(arguments);
         let proposal = Proposal::check(&self.catalog, |_| true, "call-1", self.tool(), &arguments)?;
@@ -112,7 +112,7 @@ impl Bench {
         self.call_with(arguments, Arc::clone(&self.reports) as Arc<dyn ReportSink>).await
     }
 
-    /// The same with another report sink.
+    /// Calls its first tool with another report sink.
     pub(crate) async fn call_with(&self, arguments: Value, reports: Arc<dyn ReportSink>) -> Attempt {
         let permit = self.permit(arguments);
         let identity = RunIdentity { run_id: "run-1".into(), ..RunIdentity::default() };
@@ -165,8 +165,8 @@ pub(crate) fn anything() -> Value {
     json!({"text": "some words"})
 }
 
-/// A tool that runs `body` in its first directory, whose handle is `$dir`. The body leaves its
-/// answer in `$answer`, a number below 100.
+/// Returns a tool that runs `body` in its first directory, whose handle is `$dir`. The body leaves
+/// its answer in `$answer`, a number below 100.
 pub(crate) fn does(name: &'static str, import: &str, body: &str) -> Guest {
     let source = format!(
         r#";; Does something in its first directory.

@@ -1,4 +1,4 @@
-//! Who makes a request, and what they may do.
+//! Authentication of requests, and the rights of their senders.
 
 mod principal;
 

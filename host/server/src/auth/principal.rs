@@ -5,7 +5,7 @@ use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use std::collections::BTreeSet;
 
-/// Something that a key or a session may do.
+/// A right of a key or a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Scope {
     /// Call tools, start runs, see and cancel own runs.
@@ -14,7 +14,7 @@ pub enum Scope {
     Decide,
     /// See and answer every question.
     DecideAny,
-    /// See everybody's runs, audit and usage.
+    /// See the runs, audit and usage of everyone.
     Read,
     /// Cancel and recover others' runs, enable tools, end sessions.
     Operate,
@@ -37,13 +37,13 @@ impl Scope {
     }
 }
 
-/// Who makes a request. Several keys may share a name, so that a key can be replaced without
+/// The sender of a request. Several keys may share a name, so that a key can be replaced without
 /// losing its threads.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Principal {
     /// The name; threads and runs belong to it.
     pub name: String,
-    /// What the credential may do.
+    /// The rights of the credential.
     pub scopes: BTreeSet<Scope>,
     /// The agents it may use, as patterns with `*`; all if empty.
     pub agents: Vec<String>,
@@ -67,7 +67,8 @@ impl Principal {
     }
 }
 
-/// The middleware of authentication puts the principal into the request before any handler runs.
+/// Extracts the principal that the authentication middleware put into the request before any
+/// handler runs.
 impl<S: Sync> FromRequestParts<S> for Principal {
     type Rejection = Problem;
 

@@ -26,7 +26,7 @@ impl Own {
 /// Checks that none of a component's directories contains something of the host's own.
 ///
 /// # Errors
-/// One does. The message names the directory, its protected content, and the place to correct.
+/// A directory contains such content. The message names both, and the place to correct.
 pub fn check_files(granted: &ComponentGrants, component_id: &str, config: &Config) -> Result<(), String> {
     if granted.files.is_empty() {
         return Ok(());
@@ -65,7 +65,7 @@ pub fn check_sources(sources: &[PathBuf], config: &Config) -> Result<(), String>
             if let Some(source) = first_held(&sources, file, &places) {
                 return Err(format!(
                     "{} is not compiled: the component {id} may change it, and with it what the compiler does; \
-                     take the directory {} from it: tollgate revoke {id} --files {}",
+                     revoke the directory {}: tollgate revoke {id} --files {}",
                     source.path.display(),
                     file.host.display(),
                     file.guest

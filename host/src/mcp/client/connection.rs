@@ -45,9 +45,9 @@ pub(super) const MAX_WHY_BYTES: usize = 1_000;
 /// The reason why a server is not connected.
 #[derive(Debug)]
 pub(super) struct Gone {
-    /// A sentence without its end.
+    /// The reason, as a clause without a period.
     pub(super) why: String,
-    /// There was no server to connect to, in any way.
+    /// Whether no server responded at all, for example because its program does not start.
     pub(super) nobody: bool,
     /// It sends or lists more than a server may, and is not served.
     pub(super) exceeds: bool,

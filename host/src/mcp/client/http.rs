@@ -171,7 +171,7 @@ impl StreamableHttpClient for MeteredClient {
             Err(why) => {
                 let shown =
                     one_line(&String::from_utf8_lossy(&body[..body.len().min(4_096)]), MAX_SHOWN_BYTES);
-                Err(Failed::UnexpectedServerResponse(format!("it is no message ({why}): {shown}").into()))
+                Err(Failed::UnexpectedServerResponse(format!("it is not a message ({why}): {shown}").into()))
             }
         }
     }

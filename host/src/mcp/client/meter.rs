@@ -178,13 +178,13 @@ impl<S> Metered<S> {
         };
         weighed.map_err(|heavy| {
             self.meter.link.is_too_heavy(heavy);
-            io::Error::other("a message of the server is not read")
+            io::Error::other("a message of the server is too large")
         })
     }
 
     fn floods(&self) -> io::Error {
         self.meter.link.floods();
-        io::Error::other("the server floods")
+        io::Error::other("the server sends too much")
     }
 
     fn reserve(&mut self) -> Result<(), TooHeavy> {

@@ -96,7 +96,7 @@ pub(super) enum Next {
     Suspend(Ticket),
     /// Repeat the call with these inputs.
     Again(Option<InputResponses>, Option<String>),
-    /// Fail, with a sentence without its end.
+    /// Fail, with a reason as a clause without a period.
     Fail(String),
 }
 
@@ -126,8 +126,8 @@ pub(super) fn next(server: &str, required: InputRequiredResult, decided: &mut De
     }
 }
 
-/// Why a call fails if its server asks something else than before, or more: a sentence without
-/// its end.
+/// The reason why a call fails if its server asks something else than before, or more: a clause
+/// without a period.
 pub(super) const OTHER: &str = "its call was made again with a person's answer, and it asked something else, or once more; it may ask one question in a call";
 
 #[cfg(test)]

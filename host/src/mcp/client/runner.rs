@@ -88,7 +88,7 @@ impl OpenCalls {
         call
     }
 
-    /// Forgets early progress once every call has its token: no call can claim it any more.
+    /// Forgets early progress once every call has its token, because no call can claim it then.
     fn forget_early(&mut self) {
         if self.open.values().all(|call| call.token.is_some()) {
             self.early.clear();

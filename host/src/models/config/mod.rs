@@ -286,7 +286,7 @@ impl ModelConfig {
         let wrong = |why: &str| {
             invalid(format!("`base_url` {why}. Write it as `base_url = \"{}\"`.", provider.base_url()))
         };
-        let mut url = Url::parse(text).map_err(|e| wrong(&format!("is no URL ({e})")))?;
+        let mut url = Url::parse(text).map_err(|e| wrong(&format!("is not a URL ({e})")))?;
         if !matches!(url.scheme(), "http" | "https") || url.host_str().is_none() {
             return Err(wrong("is neither http:// nor https://"));
         }

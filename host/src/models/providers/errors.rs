@@ -26,8 +26,8 @@ pub(super) fn of(error: Error) -> ModelFault {
 pub(super) fn cut_off(frames: usize) -> ModelFault {
     match frames {
         0 => broken(
-            "it ended without a single event. Where that stays so, `base_url` in [model] may not be \
-             where an API begins",
+            "it ended without a single event. If this happens again, check that `base_url` in [model] is \
+             the base of an API",
         ),
         _ => broken("it ended before the reply did"),
     }

@@ -67,7 +67,7 @@ impl<'a> Answers<'a> {
             return Ok(Value::String(content.to_owned()));
         }
         let data = data_of(content).ok_or_else(|| {
-            format!("refers to {{{{{reference}}}}}, but that answer holds no JSON: {}", start(content))
+            format!("refers to {{{{{reference}}}}}, but that answer is not JSON: {}", start(content))
         })?;
         data.pointer(pointer).cloned().ok_or_else(|| {
             format!(

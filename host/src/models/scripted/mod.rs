@@ -40,7 +40,7 @@ impl ScriptedModel {
         Self { name: "recorded".to_owned(), turns, next: AtomicUsize::new(0), pace: Duration::ZERO }
     }
 
-    /// Reads a recording: JSON where the file's name ends in `.json`, TOML
+    /// Reads a recording: JSON if the file's name ends in `.json`, otherwise TOML.
     /// otherwise.
     ///
     /// ```toml
@@ -95,8 +95,8 @@ impl ScriptedModel {
         match self.turns.get(index) {
             Some(turn) => Ok((index + 1, turn)),
             None => Err(ModelFault::permanent(&format!(
-                "The recording `{}` has {} turns, and turn {} was asked for. Add a turn to it, or \
-                 ask for less.",
+                "The recording `{}` has {} turns, but turn {} was requested. Add a turn to it, or \
+                 make fewer requests.",
                 self.name,
                 self.turns.len(),
                 index + 1

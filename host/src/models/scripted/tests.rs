@@ -112,7 +112,7 @@ async fn answers_are_found_by_tool_number_and_pointer() {
         "refers to {{sum/x}}, but the answers so far are of count, count, outline."
     );
     assert!(filled("{{count/pages}}").unwrap_err().contains("there is no /pages in that answer"));
-    assert!(filled("{{outline/x}}").unwrap_err().contains("holds no JSON: # Title"));
+    assert!(filled("{{outline/x}}").unwrap_err().contains("is not JSON: # Title"));
     assert!(filled("{{count#0}}").is_err() && filled("{{count#3}}").is_err());
 }
 
@@ -137,7 +137,7 @@ async fn a_recording_that_runs_out_says_so() {
     let fault = play(&model, vec![user("hi")]).await.0.unwrap_err();
     assert_eq!(
         fault.message(),
-        "The recording `recorded` has 1 turns, and turn 2 was asked for. Add a turn to it, or ask for less."
+        "The recording `recorded` has 1 turns, but turn 2 was requested. Add a turn to it, or make fewer requests."
     );
 }
 

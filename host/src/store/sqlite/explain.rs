@@ -30,7 +30,7 @@ pub(super) fn cause(error: &io::Error) -> String {
         (ReadOnlyFilesystem, _) => "the file system is read-only; name another directory with --data",
         (NotADirectory, _) => "a part of its path is a file; name another directory with --data",
         (IsADirectory, _) => "a directory has its name; move it away, or name another directory with --data",
-        (NotFound, _) => "it does not exist and cannot be made; name another directory with --data",
+        (NotFound, _) => "it does not exist and cannot be created; name another directory with --data",
         (OutOfMemory, _) => "memory ran out; end other programs",
         (PermissionDenied, _) => return format!("permission was denied; {CHECK_MODE}"),
         _ => return format!("the system refused it ({}); {CHECK_MODE}", error.kind()),
@@ -55,7 +55,7 @@ fn why(file: &Path, error: &Error) -> String {
         Some(SystemIoFailure | ReadOnly | PermissionDenied | CannotOpen) => {
             return refused_by_the_system(file).unwrap_or_else(|| {
                 format!(
-                    "the disk did not take it (code {code}); check its health, its quota and the limit on file sizes"
+                    "the disk refused the write (code {code}); check its health, its quota and the limit on file sizes"
                 )
             });
         }

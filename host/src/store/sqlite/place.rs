@@ -89,7 +89,7 @@ fn check_link(directory: &Path, link: &Path, metadata: &Metadata, parent: &Path)
     }
     Err(StoreError(format!(
         "cannot use the data directory {}: {} is a symbolic link that another user could have placed; \
-         name the directory that is meant with --data",
+         name the real directory with --data",
         directory.display(),
         link.display()
     )))

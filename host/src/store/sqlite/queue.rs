@@ -27,7 +27,7 @@ struct Inner {
     jobs: VecDeque<Job>,
     /// Commits without a waiting caller, queued or being written.
     following: usize,
-    /// A group was handed out and is being written.
+    /// Whether a group was handed out and is being written.
     writing: bool,
     closed: bool,
 }

@@ -35,7 +35,7 @@ impl ReadOnlyStore {
         let is_shared = ["-shm", "-wal"].iter().all(|ending| beside(&file, ending).exists());
         if log > 0 && !is_shared {
             return Err(StoreError(format!(
-                "the store {} has changes that only a writer can take in; copy its directory to a place that can be \
+                "the store {} has changes that cannot be read without writing; copy its directory to a place that can be \
                  written, and name that with --data",
                 file.display()
             )));

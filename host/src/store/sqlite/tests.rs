@@ -242,7 +242,7 @@ fn z8_pruning_lets_others_write_and_stops_when_it_is_told_to() {
     let fill = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?1)
         INSERT INTO audit (at_ms, kind, who, decision) SELECT 1, 'call', 'agent a', 'success' FROM n";
     other.execute(fill, [RECORDS]).unwrap();
-    // So slow that pruning takes many turns on any machine.
+    // A trigger so slow that pruning takes many turns on any machine.
     let slow = "CREATE TRIGGER slow BEFORE DELETE ON audit BEGIN SELECT length(hex(randomblob(50000))); END";
     other.execute_batch(slow).unwrap();
     let old = "SELECT count(*) FROM audit WHERE at_ms = 1";

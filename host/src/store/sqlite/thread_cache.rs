@@ -28,7 +28,8 @@ struct Inner {
     version: i64,
     /// The number of groups of commits applied to the cache.
     followed: u64,
-    /// This process is writing: others cannot, and their earlier commits are known.
+    /// Whether this process is writing. Others cannot write then, and their earlier commits are
+    /// known.
     writing: bool,
     threads: HashMap<String, Thread>,
 }

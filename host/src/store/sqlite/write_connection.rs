@@ -154,9 +154,13 @@ impl WriteConnection {
                     .map_err(|e| explain("write to", &self.place.file, &e))
             })
             .inspect_err(|_| recent.clear())
-            .and_then(|written| self.place.check().map(|()| written).map_err(|lost| StoreError(format!(
-                "{lost}; what was written last is in the file that was lost, so look there before you repeat it"
-            ))))
+            .and_then(|written| {
+                self.place.check().map(|()| written).map_err(|lost| {
+                    StoreError(format!(
+                        "{lost}; the last writes are in the lost file, so check it before you repeat them"
+                    ))
+                })
+            })
             .unwrap_or_else(|why| jobs.iter().map(|_| Err(CommitError::Failed(why.clone()))).collect());
         drop(recent);
         self.known.follow(&jobs, &written);

@@ -83,7 +83,8 @@ pub(super) fn notice_of(component: &LoadedComponent) -> Option<String> {
 
 /// Describes the tools whose text differs from the approved one.
 pub(super) fn other_words(reworded: &[String]) -> Option<String> {
-    (!reworded.is_empty()).then(|| format!("other words than were approved, of {}", reworded.join(", ")))
+    (!reworded.is_empty())
+        .then(|| format!("descriptions that differ from the approved ones, of {}", reworded.join(", ")))
 }
 
 fn how_to_approve(id: &str, file: &Path) -> String {

@@ -133,7 +133,7 @@ impl Claims {
             Some(serving) => {
                 Err(open(claim, file, serving, &format!("{} is served under it", file_name(serving))))
             }
-            None => Err(open(claim, file, first, "nobody has approved one of them, so none is served")),
+            None => Err(open(claim, file, first, "none of them is approved, so none is served")),
         }
     }
 }

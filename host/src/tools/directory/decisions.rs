@@ -117,7 +117,7 @@ pub(super) struct Unread {
 
 impl Unread {
     fn new(file: &Path, why: &str) -> Self {
-        let reason = format!("{why}; until it can be read, what was decided before is in force");
+        let reason = format!("{why}; until it can be read, the earlier decisions stay in force");
         Self { file: file.to_owned(), reason }
     }
 }

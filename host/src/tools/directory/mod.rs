@@ -69,7 +69,7 @@ pub struct Loaded {
     pub contested: Vec<HeldComponent>,
     /// The claims of all files that could be loaded.
     claims: Claims,
-    /// What is recorded about where components came from.
+    /// The record of the components' origins.
     pub lock: Lock,
 }
 
@@ -141,7 +141,7 @@ pub enum DirectoryError {
     /// The record of approvals cannot be read.
     #[error("{0}")]
     Approvals(String),
-    /// Nobody knows what is recorded about the components.
+    /// The record of the components' origins cannot be read.
     #[error("{0}")]
     Lock(#[from] tollgate_registry::Error),
 }

@@ -34,8 +34,8 @@ pub(super) fn unanswered(config: &Config, loaded: &Loaded) -> Vec<String> {
         let id = &component.id;
         loaded.approvals.of(id).is_none().then(|| {
             format!(
-                "{name} allows the tool {tool}, whoever brings it, and nobody has approved the component {id} \
-                 that does. Approve it (tollgate grant {id} --asked), or write \
+                "{name} allows the tool {tool} from any component, and the component {id} that provides it \
+                 is not approved. Approve it (tollgate grant {id} --asked), or write \
                  {{ tool = \"{tool}\", owner = \"{id}\" }}"
             )
         })

@@ -52,7 +52,7 @@ pub struct Watch {
 
 /// The system cannot watch the directory.
 #[derive(Debug, thiserror::Error)]
-#[error("the tools directory {} is not watched, so that changes are seen only every {} s: {why}", dir.display(), UNTOLD.as_secs())]
+#[error("the tools directory {} is not watched, so changes are noticed only every {} s: {why}", dir.display(), UNTOLD.as_secs())]
 pub struct WatchError {
     dir: PathBuf,
     why: notify::Error,

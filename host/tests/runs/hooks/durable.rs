@@ -1,4 +1,4 @@
-//! Hooks beside everything that takes its time: retries, questions, crashes, replays.
+//! Tests of hooks during everything that takes time: retries, questions, crashes, replays.
 
 use super::plugin::{Keeper, LONG, waiting};
 use super::{codes, events, run};
@@ -13,7 +13,7 @@ use tollgate_agent::code::Code;
 use tollgate_agent::run::replay::Finding;
 use tollgate_agent::run::{Decision, DecisionAnswer, Event, RunStatus};
 
-/// A run whose process ends while the hook after its call is asked.
+/// Returns a run whose process ended while the hook after its call was asked.
 fn left_while_hooks_are_asked(store: &StoreAt) -> Arc<str> {
     let process = || {
         let runtime = tokio::runtime::Runtime::new().unwrap();
@@ -94,7 +94,7 @@ with_each_store! {
             ScriptedTurn::text("Done."),
         ];
         let end = run(&keeping(&store, turns)).await;
-        // A host that has the plugin, and one that knows nothing of it.
+        // One host has the plugin, and the other does not.
         for host in [keeping(&store, Vec::new()), crate::world::host(&store, Vec::new())] {
             let replayed = host.replay(&end.run_id, None).await.unwrap();
             assert!(replayed.attempts.len() >= 4, "{replayed:?}");

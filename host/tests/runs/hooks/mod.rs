@@ -1,5 +1,5 @@
-//! Hooks of plugins through whole hosts: what they are shown, what they may do, and
-//! that they are asked once.
+//! Tests of hooks of plugins through whole hosts: their inputs, their permitted effects, and that
+//! they are asked once.
 
 mod durable;
 pub(crate) mod plugin;
@@ -32,7 +32,7 @@ async fn events(host: &Host, end: &RunEnd) -> Vec<Event> {
     host.store().events(&end.run_id, 0).await.unwrap().iter().map(|event| event.event.clone()).collect()
 }
 
-/// How the calls of a run ended, in their order.
+/// Returns how the calls of a run ended, in order.
 async fn codes(host: &Host, end: &RunEnd) -> Vec<Option<Code>> {
     let codes = events(host, end).await.into_iter().filter_map(|event| match event {
         Event::CallFinished(finished) => Some((finished.call_id.clone(), finished.end.code())),
@@ -41,7 +41,7 @@ async fn codes(host: &Host, end: &RunEnd) -> Vec<Option<Code>> {
     codes.collect::<BTreeMap<_, _>>().into_values().collect()
 }
 
-/// These hooks, as a plugin named `tested`.
+/// Installs hooks as a plugin named `tested`.
 struct Tested<H>(H);
 
 impl<H: Hooks + 'static> Plugin for Tested<H> {
@@ -109,7 +109,7 @@ with_each_store! {
     }
 }
 
-/// Fails as the arguments say.
+/// Fails in the way that the arguments state.
 struct Fails;
 
 #[async_trait]
@@ -142,7 +142,7 @@ impl Hooks for Answers {
     }
 }
 
-/// Shows the model less, and makes its words polite.
+/// Hides tools from the model, and makes its reply polite.
 struct Polite;
 
 #[async_trait]
@@ -169,7 +169,7 @@ impl Hooks for Polite {
     }
 }
 
-/// A second one, which sees what the first one made of the request.
+/// A second plugin, which sees the request as the first one changed it.
 struct Watches(Arc<Mutex<Vec<ModelRequest>>>);
 
 impl Plugin for Watches {
@@ -226,7 +226,7 @@ async fn h2_hooks_change_requests_hide_tools_add_notes_and_change_replies() {
     assert!(first, "the record keeps what the model replied");
 }
 
-/// Brings one thing of each kind.
+/// Adds one part of each kind.
 struct Brings(&'static str, fn(&mut Parts));
 
 impl Plugin for Brings {
@@ -284,7 +284,7 @@ fn h4_a_time_for_hooks_has_bounds() {
     }
 }
 
-/// Puts a result in the place of every end.
+/// Replaces every end with a result.
 struct Replaces;
 
 #[async_trait]

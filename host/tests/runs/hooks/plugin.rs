@@ -1,4 +1,4 @@
-//! The plugin of these tests: it keeps a diary of calls, by a key of its own.
+//! The plugin of these tests, which keeps a diary of calls under its own key.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,9 +28,10 @@ impl StateKey for Diary {
 /// Writes a line before and after each call.
 #[derive(Clone)]
 pub(crate) struct Keeper {
-    /// Where it is asked.
+    /// The points at which it is called.
     pub(crate) points: HookPoints,
-    /// Where it waits after a call, until it gets a permit; told when it does.
+    /// The semaphore from which it takes a permit after a call, and the one with which it signals
+    /// that it waits.
     pub(crate) waits: Option<(Arc<Semaphore>, Arc<Semaphore>)>,
 }
 
@@ -74,7 +75,8 @@ impl Hooks for Keeper {
     }
 }
 
-/// A keeper that waits after calls, with what tells that it does and what lets it go on.
+/// Creates a keeper that waits after calls, with the semaphore that signals its wait and the one
+/// that releases it.
 pub(crate) fn waiting() -> (Keeper, Arc<Semaphore>, Arc<Semaphore>) {
     let (reached, leave) = (Arc::new(Semaphore::new(0)), Arc::new(Semaphore::new(0)));
     let waits = Some((Arc::clone(&reached), Arc::clone(&leave)));

@@ -89,9 +89,7 @@ impl Rule {
             (Some(glob), None) => Some(Pattern::of_glob(glob)?),
             (None, Some(pattern)) => Some(Pattern { regex: compiled(pattern)?, glob: None }),
             (None, None) if spec.at.is_some() => {
-                return Err(RuleError(
-                    "`at` says where to look; say for what by `glob` or `matches`".to_owned(),
-                ));
+                return Err(RuleError("`at` needs a pattern; add `glob` or `matches`".to_owned()));
             }
             (None, None) => None,
         };
@@ -213,6 +211,6 @@ fn of_glob(glob: &str) -> String {
 fn compiled(pattern: &str) -> Result<Regex, RuleError> {
     RegexBuilder::new(pattern).size_limit(MAX_PATTERN_BYTES).build().map_err(|why| {
         let why = why.to_string().lines().last().unwrap_or_default().trim().to_owned();
-        RuleError(format!("\"{}\" is no pattern: {}", clean(pattern, 100), clean(&why, 200)))
+        RuleError(format!("\"{}\" is not a valid pattern: {}", clean(pattern, 100), clean(&why, 200)))
     })
 }

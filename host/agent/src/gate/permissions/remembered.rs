@@ -29,7 +29,7 @@ pub enum Scope {
     Always,
 }
 
-/// An answer of a person who wants to be asked less often.
+/// A person's answer that may also cover later calls.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Answer {
@@ -46,7 +46,7 @@ enum About {
     Tool,
 }
 
-/// The schema of an answer.
+/// Returns the schema of an answer.
 pub(super) fn answer_schema() -> Value {
     json!({"anyOf": [
         {"const": true},

@@ -11,7 +11,8 @@ use crate::run::event::{Suspended, ToolVersion};
 use crate::state::State;
 use serde_json::json;
 
-/// Tools of this owner's, in this version; of a server, the tools say these words.
+/// Returns a catalog with the tools of this owner and version. The tools of a server have this
+/// description.
 fn catalog_of(id: &str, kind: OwnerKind, version: &str, words: &str) -> Catalog {
     let tools = ["read_file", "read_web", "delete"]
         .map(|name| ToolDescriptor::new(name.replace('_', "-"), name, words));
@@ -114,7 +115,7 @@ fn g1_a_rule_that_lets_through_wants_every_part_to_match() {
     assert_eq!(judged(&rules, "read_file", json!({"paths": ["/docs/a", "/etc/passwd"]})), "deny");
 }
 
-/// The question about a call, as it is recorded.
+/// Returns the question about a call, as it is recorded.
 fn asked(tool: &str, arguments: Value) -> Suspended {
     Suspended {
         call_id: "1".into(),
@@ -262,7 +263,8 @@ fn z10_a_rule_with_an_owner_is_about_that_owners_tools_alone() {
     assert_eq!(rules.tools_allowed_by_name().collect::<Vec<_>>(), ["delete"]);
 }
 
-/// A thread that remembers this answer about this catalog's version of `delete`.
+/// Returns the state of a thread that remembers this answer about this catalog's version of
+/// `delete`.
 fn remembering(catalog: &Catalog, answer: &Value) -> State {
     let owner = &catalog.tool("delete").unwrap().owner;
     let version = ToolVersion { id: owner.id.clone(), version: owner.version.clone() };

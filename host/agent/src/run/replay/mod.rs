@@ -133,7 +133,7 @@ impl Replay {
             _ => None,
         });
         let Some(execution) = execution else {
-            return Err("its tool is not kept in the version that was called".to_owned());
+            return Err("the version of its tool that was called is not archived".to_owned());
         };
         let tool = execution.permit.tool();
         let unknown = tool.access.reads().find(|key| self.unknown_keys.contains(*key));
@@ -143,7 +143,7 @@ impl Replay {
         let undefined =
             tool.access.reads().chain(tool.access.writes()).find(|key| catalog.keys().get(key).is_none());
         if let Some(key) = undefined {
-            return Err(format!("the component that defines the state key {key} is not there"));
+            return Err(format!("the component that defines the state key {key} is not loaded"));
         }
         Ok((execution, taken))
     }
@@ -160,7 +160,7 @@ impl Replay {
         if let Outcome::Faulted(fault) = again.outcome.as_ref()
             && ended_from_outside(fault.code).is_some()
         {
-            let why = format!("it did not come to its end this time: {}", fault.message);
+            let why = format!("it did not complete this time: {}", fault.message);
             return Finding::NotReplayable { why };
         }
         let input = Input::Attempted {
@@ -267,10 +267,10 @@ fn fault_of(event: &Event) -> Option<&Fault> {
 /// not part of the record.
 fn ended_from_outside(code: Code) -> Option<&'static str> {
     match code {
-        Code::TimedOut => Some("its time ended it, and how far it came by then differs each time"),
+        Code::TimedOut => Some("it timed out, and its progress by then varies"),
         Code::Cancelled | Code::Superseded | Code::NotRun => Some("it was cancelled while it ran"),
         Code::Interrupted => Some("the host stopped while it ran"),
-        Code::Overloaded => Some("the host had no room for it"),
+        Code::Overloaded => Some("the host was overloaded"),
         Code::HostFailed => Some("the host failed while it ran"),
         _ => None,
     }

@@ -1,4 +1,4 @@
-//! Keywords about arrays.
+//! Checks the keywords about arrays.
 
 use super::{Answer, At, Check, Place, Seen, note, quiet};
 use crate::schema::compare::are_unique;

@@ -1,7 +1,7 @@
 //! Checks a value against a compiled schema, in counted steps.
 //!
-//! Violations are collected only where each of them is a reason for the value not to fit.
-//! Where one of several subschemas may fail, such as a branch of `anyOf`, only the answer is
+//! Violations are collected only for subschemas that must all fit. For a subschema that may fail,
+//! such as a branch of `anyOf`, the check stops at the first violation.
 //! found, at the first reason.
 
 mod arrays;
@@ -17,10 +17,10 @@ use super::report;
 use super::{MAX_VIOLATIONS, Violation};
 use serde_json::Value;
 
-/// How deep a check goes, through schema and value together.
+/// The deepest recursion of a check, through schema and value together.
 const MAX_NESTING: u32 = 1_000;
 
-/// Everything that one check needs.
+/// The state of one check.
 pub(super) struct Check<'s> {
     nodes: &'s [Node],
     meter: Meter,
@@ -29,7 +29,7 @@ pub(super) struct Check<'s> {
     pub(super) found: Vec<Violation>,
 }
 
-/// Where in the checked value a part of it is.
+/// The position of a part within the checked value.
 #[derive(Clone, Copy)]
 pub(super) enum Place<'p> {
     Whole,
@@ -37,7 +37,7 @@ pub(super) enum Place<'p> {
     Element(&'p Place<'p>, usize),
 }
 
-/// What is checked of one part, and how.
+/// A part to check, with its position.
 #[derive(Clone, Copy)]
 struct At<'p> {
     value: &'p Value,
@@ -46,12 +46,12 @@ struct At<'p> {
     collects: bool,
 }
 
-/// Which members or elements of a value some keyword has looked at.
+/// For each member or element of a value, whether a keyword has evaluated it.
 type Seen = Vec<bool>;
 type Answer = Result<bool, Stop>;
 
 impl<'s> Check<'s> {
-    /// A check that takes at most so many steps, and no more than the value allows.
+    /// Creates a check that takes at most `most_steps` steps, and no more than the value allows.
     pub(super) fn new(nodes: &'s [Node], value: &Value, most_steps: u64) -> Self {
         let meter = Meter::with_steps(bound(parts(value)).min(most_steps));
         Self { nodes, meter, search: Search::default(), nesting: 0, found: Vec::new() }
@@ -66,7 +66,8 @@ impl<'s> Check<'s> {
         self.meter.steps_taken()
     }
 
-    /// Whether a part fits a subschema. What the subschema looks at is noted in `seen`.
+    /// Returns whether a part fits a subschema, and marks in `seen` the members or elements that
+    /// the subschema evaluates.
     fn apply(&mut self, node: NodeId, at: At<'_>, seen: Option<&mut Seen>) -> Answer {
         self.meter.step()?;
         match &self.nodes[node] {
@@ -92,7 +93,7 @@ impl<'s> Check<'s> {
         if !looks_at_rest {
             return self.each(keywords, at, seen);
         }
-        // What this subschema itself has looked at, and nothing beside it.
+        // Only the members or elements that this subschema itself has evaluated.
         let mut own = self.nothing_seen(at.value)?;
         let fits = self.each(keywords, at, Some(&mut own))?;
         if let Some(seen) = seen {
@@ -274,7 +275,8 @@ impl<'s> Check<'s> {
         }
     }
 
-    /// Whether the value fits a subschema that may fail. Only if it fits counts what it looked at.
+    /// Returns whether the value fits a subschema that may fail. The elements that the subschema
+    /// evaluated are marked only if it fits.
     fn tried(&mut self, node: NodeId, at: At<'_>, seen: Option<&mut Seen>) -> Answer {
         let Some(seen) = seen else { return self.apply(node, quiet(at.value), None) };
         let mut own = self.nothing_seen(at.value)?;
@@ -285,14 +287,14 @@ impl<'s> Check<'s> {
         Ok(fits)
     }
 
-    /// Room to note what is looked at in this value.
+    /// Returns a mark for each member or element of this value, all unset.
     fn nothing_seen(&mut self, value: &Value) -> Result<Seen, Stop> {
         let count = match value {
             Value::Array(elements) => elements.len(),
             Value::Object(members) => members.len(),
             _ => 0,
         };
-        // Its memory counts more than the time to fill it.
+        // Its memory matters more than the time to fill it.
         self.meter.steps(as_u64(count) / 4)?;
         Ok(vec![false; count])
     }
@@ -345,7 +347,7 @@ fn none_fits(value: &Value, keyword: &str) -> String {
     )
 }
 
-/// A part of which only the answer is asked.
+/// Refers to a part without collecting its violations.
 fn quiet(value: &Value) -> At<'_> {
     At { value, place: &Place::Whole, collects: false }
 }
@@ -361,8 +363,7 @@ fn add(seen: &mut Seen, more: &Seen) {
 }
 
 impl Place<'_> {
-    /// The place as a JSON Pointer (RFC 6901). Of long names, and of a place that is far down,
-    /// only the beginning is written.
+    /// Returns the position as a JSON Pointer (RFC 6901). Long names and deep positions are cut.
     fn pointer(&self) -> String {
         let mut steps = Vec::new();
         let mut place = self;

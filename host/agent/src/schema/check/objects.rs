@@ -1,4 +1,4 @@
-//! Keywords about objects.
+//! Checks the keywords about objects.
 
 use super::{Answer, At, Check, Place, Seen, note, quiet};
 use crate::schema::meter::{Stop, as_u64};
@@ -45,7 +45,8 @@ impl<'s> Check<'s> {
         }
     }
 
-    /// The member of this name; looking it up takes longer the longer the name is.
+    /// Returns the member of this name. The lookup costs steps in proportion to the length of the
+    /// name.
     fn member<'v>(&mut self, members: &'v Map<String, Value>, name: &str) -> Result<Option<&'v Value>, Stop> {
         self.meter.step()?;
         self.meter.bytes(name.len())?;

@@ -1,4 +1,4 @@
-//! What checks answer, and what they cost at most.
+//! Tests of the results of checks and of their largest cost.
 
 #![allow(clippy::unwrap_used)]
 use super::*;
@@ -6,7 +6,7 @@ use crate::schema::{MAX_STEPS, Schema, describe};
 use proptest::prelude::*;
 use serde_json::json;
 
-/// The steps that a check took, and whether it was complete.
+/// Returns the steps that a check took, and whether it was complete.
 fn steps(schema: &Schema, value: &Value) -> (u64, bool) {
     let mut check = Check::new(&schema.compiled.nodes, value, u64::MAX);
     let complete = check.run(value) != Err(Stop::TooMuchWork);
@@ -113,7 +113,7 @@ proptest! {
         let schema = match schema {
             Value::Object(mut map) => {
                 let leads_on = |part: &Value| part.to_string().contains("$ref");
-                // A definition that refers to definitions may refer to itself for ever.
+                // A definition that refers to other definitions might refer to itself forever.
                 let (d, e) = (if leads_on(&d) { json!({}) } else { d }, if leads_on(&e) { json!({}) } else { e });
                 map.insert("$defs".to_owned(), json!({"d": d, "e": e}));
                 Value::Object(map)
@@ -136,7 +136,7 @@ proptest! {
     }
 }
 
-/// A schema and a value that are made to cost as much as they can.
+/// A name, and a schema and a value that are built to be as expensive as possible.
 type Bomb = (&'static str, Value, Value);
 
 fn wide(count: usize) -> Value {
@@ -261,7 +261,7 @@ fn a_check_as_deep_as_it_may_go_has_room_on_a_small_stack() {
     let schema = Schema::compile(&json!({"anyOf": [{"items": {"$ref": "#"}}]})).unwrap();
     let found = schema.violations(&nested);
     assert!(found[0].problem.contains("too much work"), "{found:?}");
-    // The value is too deep to be dropped by recursion in a larger test; it is small here.
+    // The value is too deep to be dropped recursively in a larger test; it is small here.
     let fits = (0..300).fold(json!([]), |inner, _| json!([inner]));
     assert!(schema.violations(&fits).is_empty());
 }

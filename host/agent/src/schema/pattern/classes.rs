@@ -1,13 +1,13 @@
-//! Character classes in the text of a pattern, which cost more to compile than they are long.
+//! Finds the character classes in a pattern, because their compilation cost exceeds their length.
 
-/// What a pattern's text says about the work of compiling it.
+/// The constructs in a pattern's text that are expensive to compile.
 #[derive(Debug, Default)]
 pub(super) struct Classes {
-    /// `\w`, `\d`, `\s` and their opposites.
+    /// The number of `\w`, `\d`, `\s` and their opposites.
     pub(super) escapes: usize,
-    /// `\p{...}` and `\P{...}`.
+    /// The number of `\p{...}` and `\P{...}`.
     pub(super) unicode: usize,
-    /// Every `[`.
+    /// The number of `[`.
     pub(super) brackets: usize,
     /// Whether the flag `i` is set somewhere.
     pub(super) ignores_case: bool,
@@ -38,8 +38,8 @@ impl Classes {
     }
 }
 
-/// Puts each class such as `\w` into brackets and writes `\cA` as `\x01`. The translation to
-/// Rust's syntax parses the whole text again for each of those that it meets otherwise.
+/// Puts each class such as `\w` into brackets and writes `\cA` as `\x01`. For each one outside
+/// brackets, the translation to Rust's syntax would parse the whole text again.
 pub(super) fn with_bounded_classes(text: &str) -> String {
     let mut written = String::with_capacity(text.len() + 16);
     let (mut in_class, mut rest) = (false, text.chars());

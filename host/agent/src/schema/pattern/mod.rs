@@ -1,8 +1,7 @@
-//! Patterns: compiled within bounds of memory, matched in counted steps.
+//! Regular expressions, compiled within memory limits and matched in counted steps.
 //!
-//! A pattern is matched by following all states of its automaton at once. That is slower
-//! than a table of combined states, but it needs no cache that grows, and each state
-//! that is visited can be counted.
+//! A match follows all states of the automaton at once. That is slower than a table of combined
+//! states, but needs no growing cache, and every visited state can be counted.
 
 mod classes;
 
@@ -14,24 +13,24 @@ use regex_automata::util::primitives::StateID;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The most bytes of one compiled pattern, with what a search of it needs.
+/// The most bytes of one compiled pattern, including the memory to search with it.
 pub const MAX_PATTERN_BYTES: usize = 256 * 1024;
-/// The most different patterns in one schema.
+/// The most distinct patterns in one schema.
 pub const MAX_PATTERNS: usize = 64;
-/// The most bytes of text of all different patterns in one schema.
+/// The most bytes of text of all distinct patterns in one schema.
 pub const MAX_PATTERN_TEXT_BYTES: usize = 16 * 1024;
-/// The most character classes in one schema that stand for many characters: `\p{...}`, and
-/// in a pattern with the flag `i` each `[...]`. Compiling one can take milliseconds.
+/// The most wide character classes in one schema: each `\p{...}`, and each `[...]` in a pattern
+/// with the flag `i`. Compiling one can take milliseconds.
 pub const MAX_WIDE_CLASSES: usize = 64;
-/// The most escapes such as `\w` in one schema: each is replaced by a class of up to 150 bytes.
+/// The most escapes such as `\w` in one schema. Each is replaced by a class of up to 150 bytes.
 pub const MAX_CLASS_ESCAPES: usize = 1_024;
-/// The bytes that a search needs for each state: its place in two sets and in the stack.
+/// The bytes that a search needs for each state: its position in two sets and on the stack.
 const SEARCH_BYTES_PER_STATE: usize = 20;
 
 /// A compiled pattern.
 #[derive(Debug)]
 pub(super) struct Pattern {
-    /// The pattern as it was written.
+    /// The pattern as written in the schema.
     pub(super) text: Box<str>,
     automaton: NFA,
 }
@@ -43,7 +42,7 @@ pub(super) struct Patterns {
     text_bytes: usize,
     wide_classes: usize,
     class_escapes: usize,
-    /// The bytes of all compiled patterns.
+    /// The size of all compiled patterns, in bytes.
     pub(super) bytes: usize,
 }
 
@@ -71,7 +70,7 @@ impl Patterns {
         Ok(pattern)
     }
 
-    /// Counts a pattern before it is compiled.
+    /// Counts a pattern towards the limits before it is compiled.
     fn take(&mut self, text: &str) -> Result<(), SchemaError> {
         self.text_bytes = self.text_bytes.saturating_add(text.len());
         if self.known.len() >= MAX_PATTERNS || self.text_bytes > MAX_PATTERN_TEXT_BYTES {
@@ -92,17 +91,17 @@ impl Patterns {
 }
 
 impl Pattern {
-    /// The bytes that it takes, with what a search of it needs.
+    /// Returns its size in bytes, including the memory to search with it.
     pub(super) fn bytes(&self) -> usize {
         bytes_of(&self.automaton)
     }
 
-    /// How many states it has.
+    /// Returns its number of states.
     pub(super) fn states(&self) -> usize {
         self.automaton.states().len()
     }
 
-    /// Whether the pattern matches somewhere in the text.
+    /// Returns whether the pattern matches anywhere in the text.
     pub(super) fn is_match(&self, text: &str, search: &mut Search, meter: &mut Meter) -> Result<bool, Stop> {
         let text = text.as_bytes();
         search.make_room(self.states());
@@ -138,8 +137,8 @@ impl Pattern {
         Ok(false)
     }
 
-    /// Adds a state, and all that follow from it without a further byte. Returns whether a
-    /// match is among them.
+    /// Adds a state and all states that it reaches without another byte. Returns whether a match is
+    /// among them.
     fn reach(
         &self,
         from: StateID,
@@ -176,7 +175,7 @@ impl Pattern {
     }
 }
 
-/// What searches need; one search after the other uses the same.
+/// The memory of a search, reused by the next one.
 #[derive(Debug, Default)]
 pub(super) struct Search {
     now: States,
@@ -191,11 +190,11 @@ impl Search {
     }
 }
 
-/// A set of states that is cleared at once.
+/// A set of states that can be cleared in constant time.
 #[derive(Debug, Default)]
 struct States {
     members: Vec<StateID>,
-    /// Where in `members` each state would be.
+    /// The index in `members` at which each state would be.
     places: Vec<u32>,
 }
 
@@ -228,7 +227,7 @@ enum Failed {
 
 fn automaton(text: &str, most_bytes: usize) -> Result<NFA, Failed> {
     let bounded = with_bounded_classes(text);
-    let invalid = || Failed::Invalid("not a regular expression that is understood".to_owned());
+    let invalid = || Failed::Invalid("not a supported regular expression".to_owned());
     let translated = jsonschema_regex::to_rust_regex(&bounded).map_err(|()| invalid())?;
     let config = thompson::Config::new().which_captures(WhichCaptures::None).nfa_size_limit(Some(most_bytes));
     let automaton = thompson::Compiler::new().configure(config).build(&translated).map_err(|why| {
@@ -239,7 +238,7 @@ fn automaton(text: &str, most_bytes: usize) -> Result<NFA, Failed> {
         while let Some(deeper) = source.source() {
             source = deeper;
         }
-        // The last line of such an error says why; those before it draw a picture.
+        // The reason is in the last line of such an error, below a drawing.
         let why = source.to_string();
         let why = why.lines().last().unwrap_or_default().trim_start_matches("error: ");
         Failed::Invalid(format!("not valid: {}", crate::text::clean(why, 200)))

@@ -191,7 +191,7 @@ fn check_owners(keys: &KeySet, now: &Snapshot, sizes: &BTreeMap<Arc<str>, usize>
             return Err(bad(
                 key,
                 &format!(
-                    "the state of {owner} in this thread would have {bytes} bytes, and the limit is thread_state_bytes = {limit} in [store] of tollgate.toml"
+                    "the state of {owner} in this thread would have {bytes} bytes; the limit is thread_state_bytes = {limit} in [store] of tollgate.toml"
                 ),
             ));
         }
@@ -222,7 +222,7 @@ fn joined_value(
 }
 
 fn breaks(key: &str, pointer: &str, problem: &str) -> Fault {
-    bad(key, &format!("the value would break its schema at \"{pointer}\": {problem}"))
+    bad(key, &format!("the value would violate its schema at \"{pointer}\": {problem}"))
 }
 
 fn check_value(key: &str, value: &Value, bytes: usize) -> Result<(), Fault> {
@@ -260,7 +260,7 @@ pub(crate) fn check_sizes(mutations: &[Mutation]) -> Result<(), Fault> {
         return Err(Fault::new(
             Code::BadMutation,
             format!(
-                "It returned {} mutations; at most {MAX_MUTATIONS} are taken from one call.",
+                "It returned {} mutations; at most {MAX_MUTATIONS} are accepted from one call.",
                 mutations.len()
             ),
         ));
@@ -272,7 +272,7 @@ pub(crate) fn check_sizes(mutations: &[Mutation]) -> Result<(), Fault> {
         if bytes > MAX_MUTATION_BYTES {
             return Err(bad(
                 &mutation.key,
-                &format!("its update has {bytes} bytes, the limit is {MAX_MUTATION_BYTES}"),
+                &format!("its update has {bytes} bytes; the limit is {MAX_MUTATION_BYTES}"),
             ));
         }
     }

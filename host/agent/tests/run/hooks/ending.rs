@@ -1,4 +1,4 @@
-//! Calls whose end is known while hooks take their time.
+//! Tests of calls whose end is known while their hooks are still running.
 
 use super::{asked, log, logs, writes};
 use crate::world::{World, pends, sets};
@@ -9,7 +9,7 @@ use tollgate_agent::outcome::Ticket;
 use tollgate_agent::run::{DecisionAnswer, Effect, EffectKey, Ended, Input, RunStatus};
 use tollgate_agent::state::{KeyUpdate, StateChange};
 
-/// The hooks after calls take their time.
+/// Creates a run in which the hooks after calls do not answer at once.
 fn with_slow_hooks(calls: &[(&str, &str, &str)]) -> World {
     let mut world = asked();
     world.after = None;

@@ -1,5 +1,4 @@
-//! Hooks around calls and turns: what they answer is recorded, once, and commits with
-//! the call.
+//! Tests of hooks around calls and turns. Their answers are recorded once and commit with the call.
 
 mod ending;
 
@@ -14,7 +13,7 @@ use tollgate_agent::run::event::Finished;
 use tollgate_agent::run::{CallEnd, Event, Input, RunLimits};
 use tollgate_agent::state::PendingMutation;
 
-/// A run with the plugin `keeper`, which logs `before NAME` and `after NAME`.
+/// Returns a run with the plugin `keeper`, which logs `before NAME` and `after NAME`.
 fn asked() -> World {
     let mut world = World::new();
     tools::add_keeper(&mut world.catalog);
@@ -55,7 +54,7 @@ fn finished<'a>(world: &'a World, call_id: &str) -> &'a Finished {
     found.unwrap_or_else(|| panic!("{call_id} has not ended"))
 }
 
-/// How often hooks answered on this side of a call.
+/// Returns how often hooks answered on this side of a call.
 fn times(world: &World, call: &str, side: HookPoint) -> usize {
     let is = |event: &&Event| matches!(event, Event::CallHooked { call_id, point, .. } if call_id == call && *point == side);
     world.events.iter().filter(is).count()

@@ -54,5 +54,5 @@ fn encode(module: &mut Vec<u8>) -> anyhow::Result<Vec<u8>> {
 }
 
 fn failed(file: &Path, why: &dyn Display) -> BuildError {
-    BuildError::Failed(format!("{} does not become a component: {why}", file.display()))
+    BuildError::Failed(format!("{} cannot be made a component: {why}", file.display()))
 }

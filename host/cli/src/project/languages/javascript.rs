@@ -76,7 +76,7 @@ fn compiler(project: &Path) -> Result<PathBuf, BuildError> {
             return BuildError::Failed(format!("tsc is not installed. Type: {}", TYPESCRIPT.install));
         };
         BuildError::Failed(format!(
-            "{} is not of TypeScript 6, whose compiler reads the types of the tools. Type: {}, or within the project: npm install --save-dev typescript@6",
+            "{} is not from TypeScript 6, which reads the types of the tools. Type: {}, or within the project: npm install --save-dev typescript@6",
             tsc.display(),
             TYPESCRIPT.install
         ))

@@ -65,7 +65,7 @@ pub(super) fn run(mut command: Command, source: &Path, say: &dyn Fn(&str)) -> Re
     let status = status.map_err(|e| BuildError::Failed(format!("{path} cannot be run: {e}")))?;
     if !status.success() {
         return Err(BuildError::Failed(format!(
-            "{} does not compile ({status}); {path} says why above",
+            "{} does not compile ({status}); see the output of {path} above",
             source.display()
         )));
     }
@@ -82,7 +82,7 @@ pub(super) fn ask(mut command: Command, source: &Path) -> Result<String, BuildEr
     let said = said.map_err(|e| BuildError::Failed(format!("{path} cannot be run: {e}")))?;
     if !said.status.success() {
         return Err(BuildError::Failed(format!(
-            "{path} does not say what {} needs ({}); it says why above",
+            "{path} failed to list the files of {} ({}); see its output above",
             source.display(),
             said.status
         )));

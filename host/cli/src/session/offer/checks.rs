@@ -1,8 +1,9 @@
-//! Checks of a component that was fetched, before anybody is asked about it.
+//! Checks of a component that was fetched, before a person is asked about it.
 
 use super::installed::Version;
 use crate::terminal::output::shown_line;
 use crate::terminal::{Failure, program};
+use std::io::{self, Read as _, Seek as _, Write as _};
 use std::path::PathBuf;
 use tollgate::config::Config;
 use tollgate::tools::directory;
@@ -13,12 +14,22 @@ use tollgate_agent::surface::Surface;
 use tollgate_registry::{Digest, Entry, Fetched, Verdict};
 use tollgate_sandbox::{Component, Guest, Sandbox};
 
-pub(super) async fn load(sandbox: &Sandbox, fetched: &Fetched) -> Result<Component, Failure> {
-    match sandbox.load_either(&shown_line(&fetched.origin, 200), fetched.wasm.clone()).await? {
+/// Loads a component that was fetched. Meanwhile its bytes are in a temporary file, so that they are
+/// in memory only once.
+pub(super) async fn load(sandbox: &Sandbox, fetched: &mut Fetched) -> Result<Component, Failure> {
+    let origin = shown_line(&fetched.origin, 200);
+    let failed = |e: io::Error| Failure::failed(format!("{origin} cannot be kept in a temporary file: {e}"));
+    let mut kept = tempfile::tempfile().map_err(failed)?;
+    kept.write_all(&fetched.wasm).map_err(failed)?;
+    let loaded = sandbox.load_either(&origin, std::mem::take(&mut fetched.wasm)).await?;
+    kept.rewind().and_then(|()| kept.read_to_end(&mut fetched.wasm)).map_err(failed)?;
+    if Digest::of(&fetched.wasm) != fetched.digest {
+        return Err(failed(io::Error::other("it was changed there")));
+    }
+    match loaded {
         Guest::Tools(component) => Ok(component),
         Guest::Gate(_) => Err(Failure::usage(format!(
-            "{} is a gate, which is not added from elsewhere yet; put its file into the gates directory",
-            shown_line(&fetched.origin, 200)
+            "{origin} is a gate, and `add` supports only tools; put its file into the gates directory"
         ))),
     }
 }
@@ -37,7 +48,7 @@ pub(super) fn check_descriptor(component: &Component, origin: &str, config: &Con
     added.map(drop).map_err(|e| Failure::usage(format!("it would not be served: {e}")))
 }
 
-/// One id has one origin.
+/// Refuses a component whose id is installed from another origin.
 pub(super) fn check_origin(before: Option<&Entry>, origin: &str) -> Result<(), Failure> {
     let Some(before) = before.filter(|before| before.from != origin) else { return Ok(()) };
     let (id, from) = (&before.id, shown_line(&before.from, 300));
@@ -48,7 +59,7 @@ pub(super) fn check_origin(before: Option<&Entry>, origin: &str) -> Result<(), F
     )))
 }
 
-/// Refuses the id, or a look-alike, of a component that is in the tools directory without an entry.
+/// Refuses the id, or a look-alike, of a component in the tools directory that has no entry.
 pub(super) async fn check_installed(
     sandbox: &Sandbox,
     entry: &Entry,
@@ -89,8 +100,8 @@ pub(super) fn entry(
     })
 }
 
-/// Why a version may be older than the one that is there: by the proven times of the signatures,
-/// or else by the versions that the components name.
+/// Returns the reason why a version may be older than the installed one: the proven times of the
+/// signatures, or else the versions that the components state.
 pub(super) fn older(
     before: Option<&Entry>,
     there: Option<&Version>,
@@ -101,9 +112,9 @@ pub(super) fn older(
     let time = |entry: &Entry| entry.signed.as_ref()?.at()?.parse::<jiff::Timestamp>().ok();
     if let (Some(then), Some(now)) = (time(before), time(now)) {
         return (now < then)
-            .then(|| format!("it was signed at {now}, before the version that is there ({then})"));
+            .then(|| format!("it was signed at {now}, before the installed version ({then})"));
     }
     let (then, now) =
         (semver::Version::parse(&there?.version).ok()?, semver::Version::parse(&descriptor.version).ok()?);
-    (now < then).then(|| format!("its version {now} is below the one that is there ({then})"))
+    (now < then).then(|| format!("its version {now} is lower than the installed one ({then})"))
 }

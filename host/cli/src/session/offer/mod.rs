@@ -1,4 +1,5 @@
-//! A component that `add` or `update` fetched: what it would change, and whether it is accepted.
+//! A component that `add` or `update` fetched, the changes that it would make, and the decision
+//! about it.
 
 mod arguments;
 mod checks;
@@ -25,40 +26,40 @@ use tollgate_agent::surface::Surface;
 use tollgate_registry::{Entry, Expected, Fetched, Installation, Lock, Proof, PublicKey, Signed, Verdict};
 use tollgate_sandbox::Sandbox;
 
-/// A component that was fetched and looked at, and that a person decides about.
+/// A component that was fetched and examined, for a person to decide about.
 pub(crate) struct Offer {
     pub(crate) fetched: Fetched,
     pub(crate) descriptor: ComponentDescriptor,
     surface: Surface,
     asks: Option<RequestedGrants>,
     verdict: Verdict,
-    /// Its entry, if it is accepted.
+    /// Its entry in the lock file, if it is accepted.
     pub(crate) entry: Entry,
     /// The entry that it replaces.
     pub(crate) before: Option<Entry>,
-    /// What it asks for and needs that was not approved.
+    /// Its requests and needs that were not approved.
     pub(crate) news: Vec<String>,
-    /// Its tools whose words were not approved.
+    /// Its tools whose descriptions were not approved.
     reworded: Vec<String>,
-    /// Why it may be older than the version that is there.
+    /// The reason why it may be older than the installed version.
     pub(crate) older: Option<String>,
     /// Differences from the version that is there; `None` if there is none.
     differences: Option<Differences>,
     keys: Vec<PublicKey>,
 }
 
-/// What the person who typed the verb said in advance.
+/// The consent that the person gave on the command line.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Consent {
     pub(crate) yes: bool,
-    /// The bytes were named by their digest.
+    /// Whether the bytes were named by their digest.
     pub(crate) pinned: bool,
     pub(crate) unsigned: bool,
-    /// The version was named.
+    /// Whether the version was named.
     pub(crate) older: bool,
 }
 
-/// A signer that a person names, and the name of the file.
+/// The signer and the file name that a person specified.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Named<'a> {
     pub(crate) signer: Option<&'a Expected>,
@@ -66,16 +67,16 @@ pub(crate) struct Named<'a> {
 }
 
 impl Offer {
-    /// Loads a component that was fetched, as any file of a stranger, and judges it.
+    /// Loads a component that was fetched, like any untrusted file, and judges it.
     pub(crate) async fn new(
-        fetched: Fetched,
+        mut fetched: Fetched,
         origins: &Origins,
         lock: &Lock,
         named: Named<'_>,
     ) -> Result<Self, Failure> {
         let config = &origins.config;
         let sandbox = Sandbox::new(config.limits.sandbox.clone())?;
-        let component = load(&sandbox, &fetched).await?;
+        let component = load(&sandbox, &mut fetched).await?;
         let descriptor = component.descriptor().clone();
         check_descriptor(&component, &fetched.origin, config)?;
         let asks = fetched.asks.as_deref().map(parse_manifest).transpose();
@@ -99,7 +100,8 @@ impl Offer {
         let mut news = approvals.beyond(asks.as_ref(), &surface);
         let approved = approvals.of(&descriptor.id).and_then(|approved| approved.asks.as_ref());
         if asks.is_none() && approved.is_some() {
-            // Its manifest held back what it was granted and did not ask for.
+            // Without a manifest, it receives all grants, including those that the old manifest did
+            // not request.
             news.push("do whatever it is granted: its manifest is gone".to_owned());
         }
         let there = match &before {
@@ -131,12 +133,12 @@ impl Offer {
         })
     }
 
-    /// Whether it differs from what is recorded.
+    /// Returns whether it differs from the recorded one.
     pub(crate) fn is_new(&self) -> bool {
         self.before.as_ref() != Some(&self.entry)
     }
 
-    /// Whether its manifest asks for something.
+    /// Returns whether its manifest requests anything.
     pub(crate) fn asks_something(&self) -> bool {
         self.asks.as_ref().is_some_and(|asks| !asks.is_empty())
     }
@@ -147,10 +149,11 @@ impl Offer {
         }
     }
 
-    /// Whether it is accepted: by what was said in advance, or by the person at the terminal.
+    /// Returns whether it is accepted, either by consent on the command line or by the person at
+    /// the terminal.
     ///
     /// # Errors
-    /// A person has to decide, and nobody is there.
+    /// A person has to decide, and there is no terminal.
     pub(crate) fn decide(&self, consent: Consent, output: &Output) -> Result<bool, Failure> {
         if self.is_agreed(consent) {
             return Ok(true);
@@ -186,9 +189,9 @@ impl Offer {
         consent.yes && asks_nothing && vouched && (self.older.is_none() || consent.older)
     }
 
-    /// Installs it, and notes that it was approved.
+    /// Installs it, and records that it was approved.
     pub(crate) async fn install(&self, origins: &Origins, globals: &Globals) -> Result<(), Failure> {
-        // What cannot be noted is not installed.
+        // A component whose approval cannot be recorded is not installed.
         let store = open_store(globals)?;
         let key = self.entry.signed.as_ref().and_then(|signed| match signed {
             Signed::Key { key, .. } => self.keys.iter().find(|known| known.id() == key),

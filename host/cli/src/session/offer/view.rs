@@ -1,4 +1,4 @@
-//! An offer as a person and as a program sees it. Words of strangers are cleaned and cut.
+//! An offer as shown to a person or a program. Untrusted text is cleaned and cut.
 
 use super::{Differences, Offer};
 use crate::render::provenance;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tollgate_registry::{Covers, Verdict};
 
 impl Offer {
-    /// Shows what a person decides about.
+    /// Shows the component for a person to decide about.
     pub(crate) fn show(&self, output: &Output) {
         let Self { descriptor, entry, fetched, .. } = self;
         let (id, version) = (shown_line(&descriptor.id, 64), shown_line(&descriptor.version, 64));
@@ -81,7 +81,7 @@ impl Offer {
         }
     }
 
-    /// What there is to see of it, for programs.
+    /// Returns everything that is shown, for programs.
     pub(crate) fn as_json(&self) -> Value {
         let (decision, why) = match &self.verdict {
             Verdict::Accepted { vouched: true, .. } => ("vouched", None),

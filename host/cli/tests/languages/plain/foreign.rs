@@ -1,6 +1,6 @@
-//! Components of another project, from its own sources in C and Go, unchanged: the guests
-//! with which wit-bindgen tests itself. Those in Rust are compiled by the tests that need no
-//! toolchain of another language, and answer the same.
+//! Tests components of another project, built unchanged from its sources in C and Go: the guests
+//! with which wit-bindgen tests itself. The tests that need no other toolchain compile those in
+//! Rust, which give the same answers.
 
 use super::cases::cases;
 use super::making::{World, c, go};
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use tollgate::Host;
 use wit_component::StringEncoding::{UTF8, UTF16};
 
-/// The folders of the guests in C, with how they write text.
+/// The folders of the guests in C, with their string encoding.
 const IN_C: [(&str, wit_component::StringEncoding); 6] = [
     ("lists", UTF8),
     ("many-arguments", UTF8),
@@ -22,7 +22,8 @@ const IN_C: [(&str, wit_component::StringEncoding); 6] = [
 ];
 const IN_GO: [&str; 5] = ["lists", "many-arguments", "numbers", "records", "variants"];
 
-/// Puts every case to the components that have its tool, and returns how many there were.
+/// Runs every case against the components that have its tool, and returns how many cases there
+/// were.
 async fn asked(components: &[(&str, Vec<u8>)]) -> usize {
     let components: Vec<(&str, &[u8])> = components.iter().map(|(name, bytes)| (*name, &**bytes)).collect();
     let place = place(&components);

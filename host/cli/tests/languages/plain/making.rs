@@ -1,6 +1,5 @@
-//! How the component of each language is made: as its toolchain's own documentation says,
-//! with nothing of this project but the two steps that every module of WASI's first
-//! version goes through.
+//! Builds the component of each language as its toolchain's own documentation describes. Only the
+//! two steps for modules of WASI preview 1 are this project's own.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,11 +10,11 @@ use wasi_preview1_component_adapter_provider::{
 use wit_bindgen_core::{Files, WorldGenerator, wit_parser};
 use wit_component::{ComponentEncoder, StringEncoding, embed_component_metadata};
 
-/// A world, in a file of WIT.
+/// A world, in a WIT file.
 pub(super) struct World {
     pub(super) wit: PathBuf,
     pub(super) name: &'static str,
-    /// How its component writes text.
+    /// The string encoding of its component.
     pub(super) encoding: StringEncoding,
 }
 
@@ -47,13 +46,13 @@ pub(super) fn c(world: &World, source: &Path) -> Vec<u8> {
     let bindings = world.name.replace('-', "_");
     let mut zig = Command::new("zig");
     zig.args(["cc", "--target=wasm32-wasi", "-mexec-model=reactor", "-Os", "-I", "."]);
-    // The object has the world's type in it.
+    // The object contains the world's type.
     zig.arg(source).args([format!("{bindings}.c"), format!("{bindings}_component_type.o")]);
     run(zig.args(["-o", "module.wasm"]).current_dir(place.path()));
     component(&fs::read(place.path().join("module.wasm")).unwrap())
 }
 
-/// Each source is a package of Go, whose name the generator of its bindings chose.
+/// Builds a Go component. Each source is a Go package, whose name its bindings generator chose.
 pub(super) fn go(world: &World, sources: &[PathBuf]) -> Vec<u8> {
     let place = tempfile::tempdir().unwrap();
     write_bindings(wit_bindgen_go::Opts::default().build().as_mut(), world, place.path());
@@ -83,7 +82,8 @@ pub(super) fn go(world: &World, sources: &[PathBuf]) -> Vec<u8> {
     component(&module)
 }
 
-/// Where cargo keeps the generator of Go's bindings, which it compiled for these tests.
+/// Returns the directory in which cargo keeps the generator of Go's bindings, compiled for these
+/// tests.
 fn generator_of_go() -> PathBuf {
     let here = run(Command::new("rustc").args(["--print", "host-tuple"]));
     let mut cargo = Command::new(env!("CARGO"));
@@ -109,7 +109,7 @@ fn write_bindings(generator: &mut dyn WorldGenerator, world: &World, place: &Pat
     }
 }
 
-/// The component that a module makes which has its type in it.
+/// Returns the component of a module that contains its type.
 fn component(module: &[u8]) -> Vec<u8> {
     let encoder = ComponentEncoder::default().validate(true).module(module).unwrap();
     encoder
@@ -119,7 +119,7 @@ fn component(module: &[u8]) -> Vec<u8> {
         .unwrap()
 }
 
-/// Runs a compiler to its end, and returns what it printed.
+/// Runs a compiler to completion, and returns its output.
 fn run(command: &mut Command) -> Vec<u8> {
     let said = command.output().unwrap();
     assert!(said.status.success(), "{command:?}\n{}", String::from_utf8_lossy(&said.stderr));

@@ -1,6 +1,6 @@
-//! Components that know nothing of the contract, in languages besides Rust: one small
-//! world, written for no host in particular and implemented in each with the bindings of
-//! its own toolchain, are the same tools and give the same answers.
+//! Tests components that do not implement the contract, in languages besides Rust. One small world,
+//! written for no particular host, is implemented in each language with the bindings of its own
+//! toolchain. All have the same tools and give the same answers.
 
 #[path = "../../loading/foreign/cases.rs"]
 mod cases;
@@ -19,12 +19,12 @@ use tollgate::{CallRequest, Host};
 use tollgate_agent::run::CallEnd;
 use wit_component::StringEncoding;
 
-/// Where the world and its implementations are.
+/// Returns the path of the world or one of its implementations.
 fn desk(file: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/languages/plain").join(file)
 }
 
-/// The component of each language, and what its toolchain adds to it.
+/// Returns the component of each language, and the functions that its toolchain adds.
 fn desks() -> [(&'static str, Vec<u8>, &'static [&'static str]); 4] {
     let world = World { wit: desk("desk.wit"), name: "parcel-desk", encoding: StringEncoding::UTF8 };
     [
@@ -35,7 +35,7 @@ fn desks() -> [(&'static str, Vec<u8>, &'static [&'static str]); 4] {
     ]
 }
 
-/// A directory whose `tools` hold components.
+/// Creates a directory with these components in `tools`.
 fn place(components: &[(&str, &[u8])]) -> tempfile::TempDir {
     let place = tempfile::tempdir().unwrap();
     let tools = place.path().join("tools");
@@ -46,7 +46,8 @@ fn place(components: &[(&str, &[u8])]) -> tempfile::TempDir {
     place
 }
 
-/// The names of its tools with their parameters' schemas, and what is said to be none.
+/// Returns the tools' names with their parameters' schemas, and the functions that are listed as
+/// not being tools.
 fn listed(place: &tempfile::TempDir) -> (Vec<Value>, Vec<String>) {
     let listed: Value = serde_json::from_str(&tollgate(place.path(), &["tools", "--json"])).unwrap();
     let of = |what: &str| listed[what].as_array().unwrap().iter();
@@ -102,12 +103,12 @@ fn parcel(label: &str, grams: u64) -> Value {
     json!({"label": label, "grams": grams, "mark": "€", "size": "large", "care": ["fragile", "upright"]})
 }
 
-/// The same parcel, of which not all is said.
+/// Returns the arguments for the same parcel without its optional parts.
 fn light() -> Value {
     json!({"label": "Grüße 😀 \u{0}", "grams": 7, "mark": null, "size": "small", "care": []})
 }
 
-/// Tools with arguments, and what they answer whatever they are written in.
+/// Returns tools with arguments and the answers that every language must give.
 fn cases() -> Vec<(&'static str, Value, Result<Value, Value>)> {
     let (a, b, light) = (parcel("a", 500), parcel("b", 500), light());
     let lot = json!([light, a, b]);

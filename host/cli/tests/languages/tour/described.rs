@@ -1,13 +1,13 @@
-//! The description of the tour in each language.
+//! Tests of the tour's description in each language.
 
 use super::SOURCES;
 use crate::all_equal;
 use crate::built::{LANGUAGES, compiled_from, load};
 use serde_json::{Value, json};
 
-/// The same schema as all languages can say it: references to definitions resolved, and
-/// without what some derive and a model has no use for: the type beside a list of values,
-/// `title`, `format`, and lists of required members that are empty. Members are sorted.
+/// Returns the schema in a form that all languages can produce: references to definitions are
+/// resolved, and parts without use for a model are removed: the type beside a list of values,
+/// `title`, `format`, and empty lists of required members. Members are sorted.
 fn normalized(schema: &Value, definitions: &Value) -> Value {
     let Some(object) = schema.as_object() else { return schema.clone() };
     if let Some(name) = object.get("$ref").and_then(Value::as_str) {

@@ -1,4 +1,4 @@
-//! The ways in which a call ends: answers, errors of each kind, questions, cancellation.
+//! Tests of the ways in which a call ends: answers, errors of each kind, questions, cancellation.
 
 use super::{all_data, all_fault, all_tour, host, written};
 use crate::built::LANGUAGES;
@@ -22,7 +22,7 @@ async fn every_language_ends_a_call_with_each_error() {
         let arguments = json!({"what": "fail", "how": how, "text": "Why, in wörds."});
         let (found, words) = all_fault(&host, "fail", &arguments).await;
         assert_eq!(found, code);
-        // Of a fault of its own the model does not read the words, the operator does.
+        // The model does not read the message of an internal error; the operator does.
         assert_eq!(words.contains("Why, in wörds."), how != "internal", "{words}");
         let (end, _) = all_tour(&host, "fail", &arguments).await;
         assert!(end.to_string().contains("Why, in wörds."), "{end}");
@@ -52,7 +52,7 @@ async fn every_language_answers_with_words_beside_its_data_and_at_length() {
     assert_eq!(all_data(&host, "unknown", &json!({"what": "act", "how": "sing"})).await, "unknown");
 }
 
-/// How all languages ask, and what becomes of one decision.
+/// Returns the question that all languages ask, and the result of one decision.
 async fn decided(host: &Host, how: &str, value: &Value) -> (Value, Value) {
     let (mut tickets, mut answers) = (Vec::new(), Vec::new());
     for language in &LANGUAGES {
@@ -104,7 +104,7 @@ async fn every_language_suspends_and_goes_on_in_each_way() {
     assert_eq!((&data["action"], &data["message"]), (&json!("confirm"), &json!("Go on with you?")));
 }
 
-/// Cancels a call once it waits for that, and returns what it then reported.
+/// Cancels a call once it waits, and returns its end and its later reports.
 async fn cancelled(host: &Host, tool: String) -> (RunEnd, Vec<Report>) {
     let request = CallRequest::new(tool, json!({"what": "cancel"}).to_string());
     let mut call = host.start_call(request).await.unwrap();
@@ -123,7 +123,7 @@ async fn cancelled(host: &Host, tool: String) -> (RunEnd, Vec<Report>) {
 async fn every_language_sees_itself_that_it_is_cancelled() {
     let host = host().await;
     for language in &LANGUAGES {
-        // On a busy machine a guest may not look in time, and is stopped without a word.
+        // On a busy machine a guest may not check in time, and is then stopped without a report.
         let mut reports = Vec::new();
         for _ in 0..5 {
             let (end, told) = cancelled(&host, language.tour()).await;

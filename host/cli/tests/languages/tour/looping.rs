@@ -1,4 +1,4 @@
-//! Features that need an agent: actions, state of a run, a call below another's.
+//! Tests of features that need an agent: actions, state of a run, a call below another's.
 
 use super::{ALL, all_fault, building};
 use crate::built::{LANGUAGES, Language};
@@ -11,7 +11,7 @@ use tollgate::{
 };
 use tollgate_agent::run::{CallEnd, RunStatus};
 
-/// A model that keeps what it was asked last.
+/// A model that keeps the last request.
 struct Overheard(ScriptedModel, Arc<Mutex<String>>);
 
 #[async_trait]
@@ -30,7 +30,7 @@ impl Model for Overheard {
     }
 }
 
-/// An agent whose model plays these turns.
+/// Creates an agent whose model plays these turns.
 fn agent(id: &str, turns: Vec<ScriptedTurn>) -> Agent {
     Agent::new(id, ScriptedModel::new(turns)).with_tools(["*"])
 }
@@ -70,7 +70,7 @@ async fn every_language_leaves_a_note_for_the_model() {
         let agent = Agent::new("walker", Overheard(recorded, Arc::clone(&heard))).with_tools(["*"]);
         let host = building(ALL).await.agent(agent).build().unwrap();
         assert_eq!(data(&run(&host, "walker").await), "acted", "{}", language.name);
-        // Beside the arguments of the call, where it stands as well.
+        // The text occurs in the arguments of the call as well.
         let heard = heard.lock().unwrap();
         let (_, after) = heard.split_once("acted").unwrap();
         assert!(after.contains("Note(") && after.contains("Mind the gap."), "{}: {heard}", language.name);

@@ -15,13 +15,13 @@ use tollgate_agent::run::CallEnd;
 use tollgate_agent::state::KeyScope;
 use tollgate_sandbox::Report;
 
-/// Where the tour of each language is, from here.
+/// The directory with the tour of each language.
 const SOURCES: &str = "../tests/guests/tour";
 
-/// A native tool that defines the key that is not the tour's own.
+/// A native tool that defines a key that does not belong to the tour.
 struct Shelf;
 
-/// Its value until it is another.
+/// The key's value, which has a default.
 #[derive(serde::Serialize, serde::Deserialize)]
 struct Books(String);
 
@@ -59,7 +59,7 @@ state = { read = ["shelf.label"], write = ["shelf.label"] }
 actions = ["add-context", "transfer", "escalate"]
 "#;
 
-/// A host with the tour in every language, which is granted this.
+/// Creates a host builder with the tour in every language and these grants.
 async fn building(grants: &str) -> HostBuilder {
     let compiled = compiled_from(SOURCES);
     let table = |language: &Language| format!("[grants.{}]\n{grants}\n", language.tour().replace('_', "-"));
@@ -72,8 +72,8 @@ async fn host() -> Host {
     building(ALL).await.build().unwrap()
 }
 
-/// Puts arguments to every language, each on a thread of its own, and returns what all
-/// of them answer and report.
+/// Calls every language with these arguments, each on its own thread, and returns the answer and
+/// reports that all of them give.
 async fn all_tour(host: &Host, thread: &str, arguments: &Value) -> (Value, Value) {
     let mut answers = Vec::new();
     for language in &LANGUAGES {
@@ -86,7 +86,7 @@ async fn all_tour(host: &Host, thread: &str, arguments: &Value) -> (Value, Value
     serde_json::from_str(&answer).unwrap()
 }
 
-/// How a call ends and what it reported, without its own name.
+/// Returns how a call ended and what it reported, without its tool's name.
 fn written(language: &Language, end: &RunEnd, reports: &[Report]) -> String {
     let end = match &end.last_call {
         Some(finished) => json!(finished.end),
@@ -97,7 +97,7 @@ fn written(language: &Language, end: &RunEnd, reports: &[Report]) -> String {
     written.replace(&language.tour(), "TOOL").replace(&id, "COMPONENT")
 }
 
-/// The data of an answer that all gave.
+/// Returns the data of the answer that all gave.
 async fn all_data(host: &Host, thread: &str, arguments: &Value) -> Value {
     let (end, reports) = all_tour(host, thread, arguments).await;
     let result = serde_json::from_value(end.clone()).map(|end: CallEnd| match end {
@@ -110,7 +110,7 @@ async fn all_data(host: &Host, thread: &str, arguments: &Value) -> Value {
     Value::clone(&result.data)
 }
 
-/// The code and the words with which the call of all ended.
+/// Returns the code and the message with which all calls ended.
 async fn all_fault(host: &Host, thread: &str, arguments: &Value) -> (String, String) {
     let (end, _) = all_tour(host, thread, arguments).await;
     match serde_json::from_value(end) {
@@ -144,7 +144,7 @@ async fn every_language_sees_its_arguments_and_their_defaults() {
         let data = all_data(&host, "echo", &arguments).await;
         assert_eq!(data["place"], seen);
     }
-    // Whole numbers, which are written as `2` or as `2.0`, are not compared as text.
+    // Whole numbers may be written as `2` or `2.0`, so they are not compared as text.
     for (ratio, seen) in [(json!(2.5), 2.5), (json!(1e300), 1e300), (json!(-0.000_001), -0.000_001)] {
         let data = all_data(&host, "echo", &json!({"what": "echo", "ratio": ratio, "count": 2.0})).await;
         assert_eq!((data["ratio"].as_f64(), data["count"].as_i64()), (Some(seen), Some(2)));
@@ -212,7 +212,7 @@ async fn every_language_tells_everything_that_can_be_told() {
     assert_eq!(found, told);
 }
 
-/// A report without the word that says which it is.
+/// Returns a report without its type.
 fn inner(report: &Value) -> Value {
     let members = report.as_object().unwrap();
     assert_eq!(members.len(), 1, "{report}");

@@ -1,4 +1,4 @@
-//! State: every reducer, values too large for the snapshot, keys of other components.
+//! Tests of state: every reducer, values too large for the snapshot, keys of other components.
 
 use super::{all_data, all_fault, all_tour, building, host};
 use serde_json::{Value, json};
@@ -17,7 +17,7 @@ async fn every_language_updates_by_each_reducer() {
     let host = host().await;
     let read = json!({"what": "read"});
     assert_eq!(all_data(&host, "state", &read).await, nothing());
-    // In the order of their bytes, by which some languages write the members of an object.
+    // Sorted by bytes, as some languages write the members of an object.
     for (text, count, words) in
         [("first", 5, json!(["b", "a", "b"])), ("last", 2, json!(["c", "a"])), ("ä\"", 0, json!([]))]
     {
@@ -27,7 +27,7 @@ async fn every_language_updates_by_each_reducer() {
     let written = json!({
         "replaced": "ä\"", "merged": {"first": 5, "last": 2, "ä\"": 0}, "appended": ["first", "last", "ä\""],
         "added": 7, "united": ["a", "b", "c"], "greatest": 5,
-        // A direct call is a run by itself.
+        // A direct call is a run of its own.
         "passing": "nobody", "large": 0, "label": "books",
     });
     assert_eq!(all_data(&host, "state", &read).await, written);
@@ -38,14 +38,14 @@ async fn every_language_updates_by_each_reducer() {
 #[ignore = "needs the toolchains: scripts/test languages"]
 async fn every_language_reads_what_the_snapshot_has_no_room_for() {
     let host = host().await;
-    // 64 KiB are in the snapshot, and above that none.
+    // Values up to 64 KiB are in the snapshot, larger ones are not.
     for kilobytes in [63, 64, 200] {
         let fill = json!({"what": "fill", "count": kilobytes});
         assert_eq!(all_data(&host, "large", &fill).await, "filled");
         let data = all_data(&host, "large", &json!({"what": "read"})).await;
         assert_eq!((&data["large"], &data["label"]), (&json!(1024 * kilobytes), &json!("books")));
     }
-    // As one update, 256 KiB are too much.
+    // 256 KiB are too much for one update.
     let (code, _) = all_fault(&host, "large", &json!({"what": "fill", "count": 256})).await;
     assert_eq!(code, "bad_mutation");
     assert_eq!(all_data(&host, "large", &json!({"what": "read"})).await["large"], 1024 * 200);
@@ -54,7 +54,7 @@ async fn every_language_reads_what_the_snapshot_has_no_room_for() {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs the toolchains: scripts/test languages"]
 async fn every_language_only_reads_anothers_key_and_only_where_it_is_granted() {
-    // Granted is more than the library declares of itself.
+    // The grants include more than the library declares for itself.
     let granted = host().await;
     let (code, words) = all_fault(&granted, "foreign", &json!({"what": "trespass"})).await;
     assert_eq!(code, "bad_mutation");

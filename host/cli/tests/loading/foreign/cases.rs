@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-/// Tools with arguments, and what the sources of the guests say that they return.
+/// Returns tools with arguments and the results that the guests' sources state.
 pub(crate) fn cases() -> Vec<(&'static str, Value, Result<Value, Value>)> {
     let mut cases = numbers();
     cases.extend(records());
@@ -60,7 +60,7 @@ fn variants() -> Cases {
     vec![
         ("to-test-roundtrip-option", json!({"a": 1.0}), Ok(json!(1))),
         ("to-test-roundtrip-option", json!({}), Ok(Value::Null)),
-        // A function whose result is a `result` has succeeded or failed.
+        // A function that returns a `result` has succeeded or failed.
         ("to-test-roundtrip-result", json!({"a": {"ok": 2}}), Ok(json!(2.0))),
         ("to-test-roundtrip-result", json!({"a": {"err": 5.3}}), Err(json!(5))),
         same("to-test-roundtrip-enum", json!("b")),

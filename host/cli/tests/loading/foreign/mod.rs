@@ -1,7 +1,7 @@
-//! Components of another project, which knows nothing of this one, compiled from its
-//! own sources and called by what is read from their types: the guests with which
-//! wit-bindgen tests itself, as its published crate has them. Each is built for many
-//! languages and hosts; between them they use every type of WIT.
+//! Tests of components of another project that does not know this one, compiled from its own
+//! sources and called according to their types. They are the guests with which wit-bindgen tests
+//! itself, from its published crate. They are built for many languages and hosts, and together they
+//! use every type of WIT.
 
 mod cases;
 mod project;
@@ -14,7 +14,7 @@ use serde_json::Value;
 use tollgate::{CallRequest, Host};
 use tollgate_agent::run::CallEnd;
 
-/// Its guests: the folder, the file, and the world that it is of.
+/// The guests: the folder, the file, and the world.
 const GUESTS: [(&str, &str, &str); 10] = [
     ("flavorful", "test.rs", "test"),
     ("lists", "test.rs", "test"),

@@ -1,19 +1,19 @@
-//! The sources of a published crate, compiled unchanged. The code here names them: which file is
-//! a library, and of which world.
+//! The sources of a published crate, compiled unchanged. This code states which file is a library,
+//! and of which world.
 
 use super::sources::{LIBRARY, cargo, sources, write};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Components of a crate's sources.
+/// Components built from a crate's sources.
 pub(super) struct Project {
     built: PathBuf,
 }
 
 impl Project {
-    /// Compiles one component for each folder, with the file that implements it and the
-    /// world that its `test.wit` calls so.
+    /// Compiles one component for each folder, from the file that implements it and the world with
+    /// this name in its `test.wit`.
     pub(super) fn build(name: &str, version: &str, within: &str, guests: &[(&str, &str, &str)]) -> Self {
         let place = Path::new(env!("CARGO_TARGET_TMPDIR")).join("foreign");
         let sources = sources(&place.join("sources"), name, version).join(within);
@@ -34,14 +34,13 @@ impl Project {
         Self { built: target.join("wasm32-wasip2/release") }
     }
 
-    /// The component of this folder.
+    /// Returns the component of this folder.
     pub(super) fn component(&self, folder: &str) -> Vec<u8> {
         fs::read(self.built.join(folder.replace('-', "_")).with_extension("wasm")).unwrap()
     }
 }
 
-/// A package around one file of the sources, which includes its bindings by the name of
-/// a variable.
+/// Writes a package around one source file, which includes its bindings through a variable.
 fn describe(package: &Path, version: &str, sources: &Path, file: &str, world: &str) {
     let name = sources.file_name().unwrap().to_str().unwrap();
     let manifest = format!(

@@ -5,11 +5,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The generator of its components' bindings.
+/// The crate that generates the components' bindings.
 pub(crate) const LIBRARY: &str = "wit-bindgen";
 
-/// Where cargo puts the sources of this version of a crate. Cargo does not say that of a
-/// crate that is a program, so it is asked for the library with which it is published.
+/// Returns the directory in which cargo puts the sources of this version of a crate. Cargo does not
+/// report it for a binary crate, so this asks for the library that is published with it.
 pub(crate) fn sources(place: &Path, name: &str, version: &str) -> PathBuf {
     let manifest = format!(
         "[package]\nname = \"sources\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n[workspace]\n\n\
@@ -28,7 +28,7 @@ pub(crate) fn sources(place: &Path, name: &str, version: &str) -> PathBuf {
     manifest.parent().unwrap().with_file_name(format!("{name}-{version}"))
 }
 
-/// Writes a file unless it says so already, so that nothing is compiled twice.
+/// Writes a file unless it already has this content, so that nothing is compiled twice.
 pub(crate) fn write(path: &Path, text: &str) {
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     if fs::read_to_string(path).is_ok_and(|before| before == text) {
@@ -38,7 +38,7 @@ pub(crate) fn write(path: &Path, text: &str) {
 }
 
 pub(crate) fn cargo(command: &mut Command) -> Vec<u8> {
-    // Flags for the build that runs the tests do not fit wasm.
+    // Flags for the build that runs the tests do not apply to wasm.
     for name in ["RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS", "RUSTC_WORKSPACE_WRAPPER", "CARGO_TARGET_DIR"] {
         command.env_remove(name);
     }

@@ -8,7 +8,7 @@ use tokio::io::AsyncReadExt as _;
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 
-/// A body that arrives piece by piece.
+/// Returns a body that arrives piece by piece, and the sender of the pieces.
 fn piecemeal() -> (mpsc::UnboundedSender<&'static str>, WasiBody) {
     let (pieces, receiver) = mpsc::unbounded_channel();
     let frames = futures::stream::unfold(receiver, |mut receiver: mpsc::UnboundedReceiver<&str>| async {
@@ -74,7 +74,7 @@ async fn z6_a_body_that_is_announced_as_too_long_is_not_begun() {
     assert!(server.heads().is_empty());
 }
 
-/// A slow guest is not the server's fault; a server that does not answer is at fault.
+/// The server is not blamed for a slow guest, only for not answering.
 #[tokio::test]
 async fn z6_only_the_server_is_hurried() {
     let server = Server::start(Answer::text("x")).await;

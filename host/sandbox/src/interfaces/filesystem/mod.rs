@@ -249,7 +249,8 @@ fn answer<T>(instance: &mut Instance, done: FsResult<T>) -> Answer<T> {
     }
 }
 
-/// The same, recording a refusal; `doing` is the guest's operation on this path.
+/// Returns the guest's error code as [`answer`] does, and records a refusal. `doing` is the guest's
+/// operation on this path.
 fn answer_for<T>(instance: &mut Instance, doing: &str, path: &str, done: FsResult<T>) -> Answer<T> {
     let answer = answer(instance, done)?;
     if matches!(answer, (Err(ErrorCode::NotPermitted),)) {

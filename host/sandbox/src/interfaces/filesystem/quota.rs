@@ -137,7 +137,7 @@ impl Room {
         ));
     }
 
-    /// The inverse of [`take_of_quota`](Self::take_of_quota).
+    /// Returns bytes that were taken by [`take_of_quota`](Self::take_of_quota).
     pub(super) fn give_back_to_quota(&self, bytes: u64) {
         self.grant.left_bytes().fetch_add(bytes, Relaxed);
     }

@@ -86,7 +86,7 @@ impl Cache {
     /// without a cache.
     pub(crate) fn open(path: &Path, compatibility: Compatibility, max_bytes: u64) -> Result<Self, String> {
         let dir = PrivateDir::open(path)?;
-        let key = key_of(&dir).map_err(|why| format!("its key cannot be read or made: {why}"))?;
+        let key = key_of(&dir).map_err(|why| format!("its key cannot be read or created: {why}"))?;
         Ok(Self { dir, key, compatibility, max_bytes, room_bytes: AtomicU64::new(0) })
     }
 

@@ -58,13 +58,13 @@ impl Frames {
         self.bytes = self.bytes.saturating_add(data.len());
         if self.bytes > MAX_REPLY_BYTES {
             self.fault = Some(ModelFault::permanent(&format!(
-                "The reply has more than {MAX_REPLY_BYTES} bytes, which is more than is read."
+                "The reply has more than {MAX_REPLY_BYTES} bytes, which is the limit."
             )));
         }
         if data.len() > MAX_EVENT_BYTES {
             self.fault.get_or_insert_with(|| {
                 ModelFault::permanent(&format!(
-                    "An event of the reply has {} bytes, and the limit is {MAX_EVENT_BYTES} bytes for one event.",
+                    "An event of the reply has {} bytes; the limit for one event is {MAX_EVENT_BYTES}.",
                     data.len()
                 ))
             });

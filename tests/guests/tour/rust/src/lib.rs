@@ -1,4 +1,4 @@
-//! The tour in Rust; see the README beside the languages.
+//! The tour in Rust; `tests/guests/tour/README.md` describes it.
 
 use serde::Serialize;
 use std::collections::BTreeMap;
