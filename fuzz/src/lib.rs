@@ -38,7 +38,12 @@ pub const TARGETS: &[Target] = &[
     Target { name: "output", run: output::run, mutations: 3_000 },
     Target { name: "replies", run: replies::run, mutations: 2_000 },
     Target { name: "configuration", run: configuration::run, mutations: 2_000 },
-    Target { name: "registry", run: registry::run, mutations: 1_000 },
+    Target { name: "registry", run: registry::run, mutations: 500 },
+    Target { name: "manifest", run: registry::manifest, mutations: 2_000 },
+    Target { name: "referrers", run: registry::referrers, mutations: 2_000 },
+    Target { name: "bundle", run: registry::bundle, mutations: 300 },
+    Target { name: "lock", run: registry::lock, mutations: 1_000 },
+    Target { name: "packages", run: registry::packages, mutations: 1_000 },
     Target { name: "store", run: store::run, mutations: 200 },
 ];
 

@@ -82,6 +82,31 @@ fn every_target_has_its_binary_and_its_folder_of_seeds() {
 }
 
 #[test]
-fn whatever_a_registry_sends_is_refused_or_is_what_was_signed() {
+fn names_of_artifacts_and_keys_are_read_or_refused() {
     stands("registry");
+}
+
+#[test]
+fn a_manifest_describes_one_component_or_is_refused() {
+    stands("manifest");
+}
+
+#[test]
+fn a_referrer_is_about_its_subject_or_does_not_count() {
+    stands("referrers");
+}
+
+#[test]
+fn no_bundle_vouches_for_what_nobody_signed() {
+    stands("bundle");
+}
+
+#[test]
+fn a_lock_file_reads_back_as_it_was_written() {
+    stands("lock");
+}
+
+#[test]
+fn a_list_of_packages_reads_back_as_it_was_written() {
+    stands("packages");
 }

@@ -42,10 +42,17 @@ pub fn client(
     docker_config: Option<PathBuf>,
     timeout: Option<Duration>,
 ) -> Result<Client, Error> {
-    let failed = |e| Error::new(Code::Unreachable, format!("TLS cannot be set up: {e}"));
-    let tls = crate::models::tls().map_err(failed)?;
     let user_agent = concat!("tollgate/", env!("CARGO_PKG_VERSION"));
-    let builder = || reqwest::Client::builder().tls_backend_preconfigured(tls.clone()).user_agent(user_agent);
+    let builder = |authorities: &[_]| {
+        let tls = crate::models::tls_with(authorities).map_err(|e| match authorities.is_empty() {
+            true => Error::new(Code::Unreachable, format!("TLS cannot be set up: {e}")),
+            false => {
+                let what = format!("a certificate authority of [registries] cannot be used: {e}");
+                Error::new(Code::InvalidTrust, what)
+            }
+        })?;
+        Ok(reqwest::Client::builder().tls_backend_preconfigured(tls).user_agent(user_agent))
+    };
     let credentials = Credentials { docker_config };
     Client::new(builder, Settings { hosts: config.registries.clone(), credentials, timeout })
 }

@@ -6,6 +6,7 @@ use crate::error::{Code, Error, Result};
 use crate::install::{Kept, read};
 use crate::interfaces::Interfaces;
 use crate::lock::Entry;
+use crate::metadata::Metadata;
 use crate::reference::{Reference, Source};
 use crate::signature::{MAX_BUNDLE_BYTES, PublicKey, Subjects, TrustedRoot, verify, verify_by_key};
 use crate::trust::{Evidence, Trust, Verdict};
@@ -38,6 +39,8 @@ pub struct Fetched {
     pub digest: Digest,
     /// The text of its manifest of asks.
     pub asks: Option<String>,
+    /// The component's statements about itself.
+    pub metadata: Metadata,
     /// The signatures.
     pub evidence: Evidence,
     bundles: Vec<FoundBundle>,
@@ -50,9 +53,16 @@ impl Fetched {
         self.bundles.iter().find(|found| &found.digest == digest).map(|found| found.bytes.as_slice())
     }
 
-    /// The licence, by the publisher's own statement.
+    /// The licence, by the publisher's own statement: an annotation of the manifest, or else a
+    /// section of the component.
     #[must_use]
     pub fn licence(&self) -> Option<String> {
+        self.annotated_licence().or_else(|| self.metadata.licence.clone())
+    }
+
+    /// The licence in the manifest, which a signature of the component alone does not cover.
+    #[must_use]
+    pub fn annotated_licence(&self) -> Option<String> {
         self.artifact.as_ref()?.annotation("licenses")
     }
 }
@@ -94,7 +104,24 @@ pub async fn fetch(client: &Client, source: &Source, wanted: Wanted, root: &Trus
     evidence.proofs = verified.proofs;
     // A signature that is wrong says more than a referrer that cannot be read.
     evidence.faults.splice(0..0, verified.faults);
-    Ok(Fetched { origin, tag, artifact, wasm, digest, asks, evidence, bundles })
+    let metadata = Metadata::of(&wasm);
+    Ok(Fetched { origin, tag, artifact, wasm, digest, asks, metadata, evidence, bundles })
+}
+
+/// Whether a source still leads to the version of an entry. This costs one request, or none if the
+/// source names a digest.
+///
+/// # Errors
+/// The registry cannot be asked.
+pub async fn is_current(client: &Client, source: &Source, entry: &Entry) -> Result<bool> {
+    let (Source::Registry(reference), Some(manifest)) = (source, &entry.manifest) else { return Ok(false) };
+    if source.origin() != entry.from {
+        return Ok(false);
+    }
+    match &reference.digest {
+        Some(digest) => Ok(digest == manifest),
+        None => Ok(&client.session(reference.clone()).manifest_digest().await? == manifest),
+    }
 }
 
 /// Checks a bundle of the user's own before it is published. A key that is not known here is no

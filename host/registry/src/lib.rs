@@ -5,25 +5,28 @@
 
 mod client;
 mod digest;
+pub mod directory;
 mod error;
 mod fetch;
 mod install;
 mod interfaces;
 mod lock;
+mod metadata;
 mod reference;
 mod signature;
 mod trust;
 
 pub use client::{
     Artifact, Client, Credentials, FoundBundle, HostSettings, Login, NewArtifact, Published, Referrers,
-    Session, Settings, described_by,
+    Session, Settings, bundle_in, described_by, listed_in,
 };
 pub use digest::Digest;
 pub use error::{Code, Error};
-pub use fetch::{Fetched, Wanted, check_bundle, fetch, is_signed, read_bundle, recheck};
+pub use fetch::{Fetched, Wanted, check_bundle, fetch, is_current, is_signed, read_bundle, recheck};
 pub use install::{Files, Installation, Kept, Placement};
 pub use interfaces::Interfaces;
 pub use lock::{Entry, Lock, LockMode, MAX_LOCK_BYTES};
+pub use metadata::{Metadata, Package};
 pub use reference::{Reference, Source};
 pub use signature::{
     Covers, MAX_BUNDLE_BYTES, Proof, PublicKey, Signed, SigningKey, Subjects, TrustedRoot, verify,

@@ -387,7 +387,8 @@ fn invalid(why: &str) -> Error {
     Error::new(Code::InvalidTrust, why)
 }
 
-fn read_file(file: &Path, limit: u64) -> Result<String> {
+/// Reads a file that the configuration names.
+pub(crate) fn read_file(file: &Path, limit: u64) -> Result<String> {
     let failed = |why: &dyn fmt::Display| invalid(&format!("{} cannot be read: {why}", file.display()));
     let found = std::fs::metadata(file).map_err(|e| failed(&e))?;
     if !found.is_file() {

@@ -147,6 +147,17 @@ fn another_root_does_not_vouch() {
 }
 
 #[test]
+fn a_root_without_newer_keys_is_old_after_a_year() {
+    let at = |text: &str| text.parse::<jiff::Timestamp>().unwrap();
+    let other = TrustedRoot::from_json(&OTHER_ROOT.replace("\"start\"", "\"none\""))
+        .map(|root| root.is_old(at("2100-01-01T00:00:00Z")));
+    assert_ne!(other.ok(), Some(true), "a root without dates is not judged");
+    for root in [root(), staging_root()] {
+        assert!(!root.is_old(at("2022-01-01T00:00:00Z")) && root.is_old(at("2100-01-01T00:00:00Z")));
+    }
+}
+
+#[test]
 fn what_is_no_bundle_is_refused() {
     let large = " ".repeat(2 << 20);
     for (text, code) in [

@@ -8,22 +8,11 @@
 //! Every new text is on disk before the first one takes effect. If a process is killed, its new
 //! texts stay behind; the next change in the directory removes them.
 
-use rustix::fs::OFlags;
-use std::fs::{File, Permissions, TryLockError};
-use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::fs::File;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
-use std::thread;
-use std::time::{Duration, Instant};
 use tempfile::NamedTempFile;
-
-/// How long a change waits for other processes, whose changes take milliseconds each.
-const PATIENCE: Duration = Duration::from_secs(20);
-const PAUSE: Duration = Duration::from_millis(5);
-/// The lock file for file systems that cannot lock directories.
-const LOCK: &str = ".tollgate.lock";
-/// Prefix and suffix of the temporary files that hold new texts before they take effect.
-const PART: (&str, &str) = (".tollgate-", ".part");
+use tollgate_registry::directory;
 
 /// The reason why a file was not changed.
 #[derive(Debug, thiserror::Error)]
@@ -81,8 +70,8 @@ impl Changes {
     /// The directory cannot be opened, or other processes hold the lock for too long.
     pub fn begin(file: &Path) -> Result<Self, NotChanged> {
         let directory = directory_of(file).to_owned();
-        let lock = lock(&directory).map_err(|why| unwritable(file, &why))?;
-        sweep(&directory);
+        let lock = directory::lock(&directory).map_err(|why| unwritable(file, &why))?;
+        directory::sweep_parts(&directory);
         Ok(Self { directory, prepared: Vec::new(), _lock: lock })
     }
 
@@ -142,7 +131,7 @@ impl Changes {
     fn part_of(&self, file: &Path, text: &str) -> io::Result<NamedTempFile> {
         // The permissions of a link are irrelevant: anyone may follow it.
         let there = std::fs::symlink_metadata(file).ok().filter(|there| there.is_file());
-        part(&self.directory, text.as_bytes(), there.map(|there| there.permissions()))
+        directory::write_part(&self.directory, text.as_bytes(), there.map(|there| there.permissions()))
     }
 }
 
@@ -173,71 +162,12 @@ fn directory_of(file: &Path) -> &Path {
     file.parent().filter(|directory| !directory.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// Locks the directory against changes by other processes until the lock is dropped.
-fn lock(directory: &Path) -> io::Result<File> {
-    let of_directory = File::open(directory)?;
-    match wait_for(&of_directory) {
-        Ok(()) => Ok(of_directory),
-        Err(why) if why.kind() == io::ErrorKind::TimedOut => Err(why),
-        Err(_) => {
-            let no_link = i32::try_from(OFlags::NOFOLLOW.bits()).map_err(io::Error::other)?;
-            let mut options = File::options();
-            options.create(true).append(true).mode(0o600).custom_flags(no_link);
-            let file = options.open(directory.join(LOCK))?;
-            wait_for(&file)?;
-            Ok(file)
-        }
-    }
-}
-
-fn wait_for(file: &File) -> io::Result<()> {
-    let until = Instant::now() + PATIENCE;
-    loop {
-        match file.try_lock() {
-            Ok(()) => return Ok(()),
-            Err(TryLockError::Error(why)) => return Err(why),
-            Err(TryLockError::WouldBlock) if Instant::now() < until => thread::sleep(PAUSE),
-            Err(TryLockError::WouldBlock) => {
-                let why = "another process keeps it locked; end that process, then try again";
-                return Err(io::Error::new(io::ErrorKind::TimedOut, why));
-            }
-        }
-    }
-}
-
-/// Writes bytes to a temporary file of the directory and syncs it to disk.
-fn part(directory: &Path, bytes: &[u8], permissions: Option<Permissions>) -> io::Result<NamedTempFile> {
-    let mut part = tempfile::Builder::new().prefix(PART.0).suffix(PART.1).tempfile_in(directory)?;
-    part.write_all(bytes)?;
-    if let Some(permissions) = permissions {
-        part.as_file().set_permissions(permissions)?;
-    }
-    part.as_file().sync_all()?;
-    Ok(part)
-}
-
-/// Removes the temporary files of killed processes. The caller holds the lock, so no other
-/// process is about to use one.
-fn sweep(directory: &Path) {
-    let user = rustix::process::geteuid().as_raw();
-    let is_left = |entry: &std::fs::DirEntry| {
-        let name = entry.file_name();
-        let is_part = name.to_str().is_some_and(|name| name.starts_with(PART.0) && name.ends_with(PART.1));
-        is_part && entry.metadata().is_ok_and(|found| found.is_file() && found.uid() == user)
-    };
-    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
-    for left in entries.filter(is_left) {
-        if let Err(why) = std::fs::remove_file(left.path()) {
-            tracing::debug!("{} cannot be removed: {why}", left.path().display());
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use std::os::unix::fs::{PermissionsExt as _, symlink};
+    use std::thread;
 
     fn append(file: &Path, line: &str) -> Result<(), NotChanged> {
         change(file, |text| Ok((format!("{text}{line}\n"), ())))
@@ -333,7 +263,7 @@ mod tests {
     #[test]
     fn what_a_killed_process_left_is_removed_and_nothing_else() {
         let folder = tempfile::tempdir().unwrap();
-        let left = part(folder.path(), b"text", None).unwrap().keep().unwrap().1;
+        let left = directory::write_part(folder.path(), b"text", None).unwrap().keep().unwrap().1;
         let others =
             [".tollgate-mine", "notes.part", ".tollgate-dir.part"].map(|name| folder.path().join(name));
         others[..2].iter().for_each(|file| std::fs::write(file, "").unwrap());

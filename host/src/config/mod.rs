@@ -190,7 +190,7 @@ impl Config {
             serve: serve::check(&source, raw.serve)?,
             locked: raw.tools.locked,
             trust: trust(&source, raw.trust, &base_dir)?,
-            registries: raw.registries,
+            registries: registries(&source, raw.registries, &base_dir)?,
             model: raw.model,
             limits,
             base_dir,
@@ -251,6 +251,20 @@ impl Default for Config {
 fn trust(source: &Source<'_>, raw: Option<Spanned<RawTrust>>, base_dir: &Path) -> Result<Trust, ConfigError> {
     let Some(raw) = raw else { return Ok(Trust::default()) };
     Trust::new(raw.get_ref(), base_dir).map_err(|e| source.wrong(raw.span(), e.to_string()))
+}
+
+/// `[registries]`, with paths that begin at `base_dir`.
+fn registries(
+    source: &Source<'_>,
+    raw: BTreeMap<Spanned<String>, HostSettings>,
+    base_dir: &Path,
+) -> Result<BTreeMap<String, HostSettings>, ConfigError> {
+    let checked = raw.into_iter().map(|(host, settings)| {
+        let settings = settings.checked(host.get_ref(), base_dir);
+        let settings = settings.map_err(|e| source.wrong(host.span(), e.to_string()))?;
+        Ok((host.into_inner(), settings))
+    });
+    checked.collect()
 }
 
 /// Resolves a path of the configuration. A base directory of `.` is left out.

@@ -41,7 +41,7 @@ pub(super) struct RawConfig {
     pub(super) serve: RawServe,
     pub(super) trust: Option<Spanned<RawTrust>>,
     #[serde(default)]
-    pub(super) registries: BTreeMap<String, HostSettings>,
+    pub(super) registries: BTreeMap<Spanned<String>, HostSettings>,
 }
 
 /// `[store]`

@@ -14,7 +14,7 @@ mod text_calls;
 
 pub use config::{ModelConfig, ModelConfigError, ProviderName, ReasoningEffort, ToolCalls};
 pub use fault::{FaultKind, MAX_REPLY_CALLS, ModelFault};
-pub(crate) use providers::tls;
+pub(crate) use providers::tls_with;
 pub use providers::{HttpModel, Provider, http_client};
 pub use retry::{RetryPolicy, Retrying};
 pub use scripted::{RecordingError, ScriptedModel, ScriptedTurn};

@@ -1,6 +1,6 @@
 //! Compiling with cargo, which prints its own progress to standard error.
 
-use super::{BuildError, WASM_TARGET};
+use super::{BuildError, WASM_TARGET, statements};
 use serde::Deserialize;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -15,13 +15,16 @@ pub(crate) struct Artifact {
     pub(crate) fresh: bool,
     /// The project's directory, if cargo reports it.
     pub(crate) project: Option<PathBuf>,
+    /// Custom sections to append to the component: its licence, its source, and the packages that it
+    /// was built from. Empty for other languages than Rust.
+    pub(crate) statements: Vec<u8>,
 }
 
 /// Compiles the project, or every tool of the workspace, in `dir`.
 ///
 /// # Errors
 /// Cargo cannot be run, the code does not compile, or none of it produces a component.
-pub(crate) fn compile(dir: &Path) -> Result<Vec<Artifact>, BuildError> {
+pub(crate) fn compile(dir: &Path, say: &dyn Fn(&str)) -> Result<Vec<Artifact>, BuildError> {
     // Flags for other builds do not suit wasm, and would replace the project's own.
     let mut cargo = Command::new("cargo")
         .env_remove("RUSTFLAGS")
@@ -35,7 +38,7 @@ pub(crate) fn compile(dir: &Path) -> Result<Vec<Artifact>, BuildError> {
         .map_err(|e| {
             BuildError::Failed(format!("cargo cannot be run: {e}. Install it from https://rustup.rs"))
         })?;
-    let artifacts = artifacts(&mut cargo);
+    let mut artifacts = artifacts(&mut cargo);
     let ended = cargo.wait().map_err(|e| BuildError::Failed(format!("cargo failed: {e}")))?;
     if !ended.success() {
         return Err(BuildError::Failed(format!(
@@ -49,6 +52,16 @@ pub(crate) fn compile(dir: &Path) -> Result<Vec<Artifact>, BuildError> {
             dir.display(),
             dir.join("Cargo.toml").display()
         )));
+    }
+    match statements::of(dir) {
+        Ok(of_projects) => {
+            for artifact in &mut artifacts {
+                let found = artifact.project.as_deref().and_then(|project| of_projects.get(project));
+                artifact.statements = found.cloned().unwrap_or_default();
+            }
+        }
+        // The component is complete without them.
+        Err(why) => say(&format!("the component will not list its packages: {why}")),
     }
     Ok(artifacts)
 }
@@ -79,5 +92,5 @@ fn artifact(message: Message) -> Option<Artifact> {
     let project = message.manifest_path.as_deref().and_then(Path::parent).map(Path::to_owned);
     let file =
         message.filenames.into_iter().find(|file| file.extension().is_some_and(|end| end == "wasm"))?;
-    Some(Artifact { file, fresh, project })
+    Some(Artifact { file, fresh, project, statements: Vec::new() })
 }

@@ -56,7 +56,8 @@ pub(crate) async fn install(
     dirs: Dirs<'_>,
     say: &(dyn Fn(&str) + Sync),
 ) -> Result<Installed, BuildError> {
-    let bytes = fs::read(&artifact.file).map_err(BuildError::file(&artifact.file, "read"))?;
+    let mut bytes = fs::read(&artifact.file).map_err(BuildError::file(&artifact.file, "read"))?;
+    bytes.extend_from_slice(&artifact.statements);
     let name = artifact.file.display().to_string();
     let refused =
         |why: &dyn std::fmt::Display| BuildError::Failed(format!("{name} would not be served: {why}"));

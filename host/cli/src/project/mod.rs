@@ -8,8 +8,10 @@ mod names;
 mod project;
 mod recipe;
 mod sources;
+mod statements;
 mod templates;
 mod toolchain;
+mod workflow;
 
 pub(crate) use cargo::Artifact;
 pub(crate) use install::{Dirs, Installed, install};
@@ -32,7 +34,7 @@ pub(crate) const WASM_TARGET: &str = "wasm32-wasip2";
 pub(crate) fn compile(dir: &Path, say: &dyn Fn(&str)) -> Result<Vec<Artifact>, BuildError> {
     if dir.join("Cargo.toml").is_file() {
         toolchain::add_wasm_target(dir, say)?;
-        return cargo::compile(dir);
+        return cargo::compile(dir, say);
     }
     if dir.join(RECIPE).is_file() {
         return Ok(vec![languages::compile(dir, say)?]);

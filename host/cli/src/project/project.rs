@@ -1,7 +1,7 @@
 //! New projects: a working tool with a test, ready to be changed.
 
 use super::names::Names;
-use super::{BuildError, Template};
+use super::{BuildError, Template, workflow};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -16,6 +16,8 @@ pub(crate) struct NewProject {
     pub(crate) dir: PathBuf,
     /// The SDK's directory; `None` for the one of the checkout nearby.
     pub(crate) sdk: Option<PathBuf>,
+    /// Whether it gets a workflow that publishes it.
+    pub(crate) workflow: bool,
 }
 
 impl NewProject {
@@ -35,6 +37,9 @@ impl NewProject {
         let sdk = if self.template == Template::Wat { String::new() } else { self.sdk_path()? };
         for (file, template) in self.template.files() {
             self.write_file(file, &self.fill(template, &names, &sdk))?;
+        }
+        if self.workflow {
+            self.write_file(workflow::FILE, &self.fill(&workflow::text(self.template), &names, &sdk))?;
         }
         Ok(())
     }

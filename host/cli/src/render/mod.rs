@@ -5,4 +5,5 @@ pub(crate) mod gates;
 pub(crate) mod limits;
 pub(crate) mod narrate;
 pub(crate) mod powers;
+pub(crate) mod provenance;
 pub(crate) mod timeline;

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use tollgate::config::Config;
 use tollgate::registry;
 use tollgate::store::{AuditKind, AuditRecord};
-use tollgate_registry::{Client, Error, Files};
+use tollgate_registry::{Client, Entry, Error, Files, Placement, Source, is_current, recheck};
 
 /// The files of a configuration, and its client for registries.
 pub(crate) struct Origins {
@@ -22,6 +22,22 @@ impl Origins {
         let config = globals.read_config()?;
         let client = registry::client(&config, docker_config(), None)?;
         Ok(Self { files: registry::files(&config), client, config })
+    }
+}
+
+impl Origins {
+    /// Whether a component is installed as its entry says, with evidence that the policy accepts, and
+    /// its source still leads to this version. Then there is nothing to fetch.
+    ///
+    /// # Errors
+    /// The registry cannot be asked.
+    pub(crate) async fn is_up_to_date(&self, source: &Source, entry: &Entry) -> Result<bool, Error> {
+        let is_in_place = self.files.placement(entry).is_ok_and(|found| found == Placement::InPlace);
+        let Some(kept) = self.files.kept(entry).ok().filter(|_| is_in_place) else { return Ok(false) };
+        if recheck(entry, kept, &self.config.trust).await.is_err() {
+            return Ok(false);
+        }
+        is_current(&self.client, source, entry).await
     }
 }
 

@@ -6,8 +6,11 @@ use crate::session::origin::{Origins, note_refusal};
 use crate::terminal::output::GOOD;
 use crate::terminal::{Exit, Failure, Output, program};
 use clap::Args;
+use serde_json::json;
 use std::path::PathBuf;
-use tollgate_registry::{Digest, Expected, Github, Source, Wanted, fetch, read_bundle, read_key};
+use tollgate_registry::{
+    Digest, Entry, Expected, Github, Lock, Reference, Source, Wanted, fetch, read_bundle, read_key,
+};
 
 /// Install a component and record where it came from and who signed it
 #[derive(Debug, Args)]
@@ -64,6 +67,15 @@ impl AddVerb {
         let source: Source = self.source.parse()?;
         let origins = Origins::open(globals)?;
         let lock = origins.files.read_lock()?;
+        if let Some(entry) = self.installed(&source, &origins, &lock).await? {
+            match output.is_json() {
+                true => output.json(&json!({ "id": entry.id, "changed": false, "entry": entry })),
+                false => {
+                    output.line(&format!("{GOOD}installed already{GOOD:#} {} as {}", entry.id, entry.file))
+                }
+            }
+            return Ok(Exit::Done);
+        }
         let signer = self.signer()?;
         let trust = &origins.config.trust;
         let mut keys = trust.keys_of(&source.origin());
@@ -101,6 +113,30 @@ impl AddVerb {
             output.say("nothing was installed");
         }
         Ok(Exit::Done)
+    }
+
+    /// The entry of this very version, if it is in place and no option says more about it.
+    async fn installed<'a>(
+        &self,
+        source: &Source,
+        origins: &Origins,
+        lock: &'a Lock,
+    ) -> Result<Option<&'a Entry>, Failure> {
+        let says_more =
+            self.name.is_some() || self.key.is_some() || self.github.is_some() || self.bundle.is_some();
+        let origin = source.origin();
+        // Another tag is followed from now on, even if it leads to the same version.
+        let is_followed = |entry: &&Entry| match source {
+            Source::Registry(Reference { tag: Some(tag), .. }) => entry.tag.as_ref() == Some(tag),
+            _ => true,
+        };
+        let found = lock.entries().find(|entry| entry.from == origin).filter(is_followed);
+        let Some(entry) = found.filter(|_| !says_more) else { return Ok(None) };
+        let source = match (&self.digest, source) {
+            (Some(digest), Source::Registry(reference)) => Source::Registry(reference.at(digest.clone())),
+            _ => source.clone(),
+        };
+        Ok(origins.is_up_to_date(&source, entry).await?.then_some(entry))
     }
 
     fn signer(&self) -> Result<Option<Expected>, Failure> {

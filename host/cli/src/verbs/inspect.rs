@@ -3,6 +3,7 @@
 
 use crate::globals::Globals;
 use crate::render::powers::{asked_and_lacking, lacking};
+use crate::render::provenance;
 use crate::session::approve;
 use crate::session::origin::docker_config;
 use crate::terminal::output::{BAD, BOLD, DIM, GOOD, shown, shown_line, shown_marked};
@@ -15,7 +16,7 @@ use tollgate::grants::{RequestedGrants, parse_manifest, read_manifest};
 use tollgate::registry;
 use tollgate_agent::catalog::{Catalog, Owner, OwnerKind};
 use tollgate_agent::descriptor::{ComponentDescriptor, StateAccess, ToolDescriptor};
-use tollgate_registry::{Source, Wanted, fetch};
+use tollgate_registry::{Metadata, Source, Wanted, fetch};
 use tollgate_sandbox::{Component, Guest, Sandbox};
 
 /// Show what a component is and asks for, without running its tools
@@ -46,6 +47,7 @@ impl InspectVerb {
         }
         let sandbox = Sandbox::new(config.limits.sandbox.clone())?;
         let bytes = sandbox.read(&self.file).await?;
+        let metadata = Metadata::of(&bytes);
         let component = match sandbox.load_either(&self.file.display().to_string(), bytes).await? {
             Guest::Tools(component) => component,
             Guest::Gate(gate) => {
@@ -57,7 +59,7 @@ impl InspectVerb {
                 return Ok(Exit::Done);
             }
         };
-        let seen = Seen::of(&self.file, &component, &config, read_manifest(&self.file));
+        let seen = Seen::of(&self.file, &component, &config, read_manifest(&self.file), metadata);
         if output.is_json() {
             output.json(&seen.as_json());
         } else {
@@ -83,7 +85,8 @@ async fn inspect_remote(source: &Source, config: &Config, output: &Output) -> Re
         return Err(Failure::usage(format!("{origin} is a gate, and `add` supports only tools")));
     };
     let manifest = fetched.asks.as_deref().map(parse_manifest).transpose();
-    let seen = Seen::of(Path::new(&origin), &component, config, manifest);
+    let metadata = fetched.metadata.clone();
+    let seen = Seen::of(Path::new(&origin), &component, config, manifest, metadata);
     let manifest_digest = fetched.artifact.as_ref().map(|artifact| &artifact.digest);
     let signers: Vec<_> = fetched.evidence.proofs.iter().map(|proof| proof.signed.to_string()).collect();
     let faults: Vec<_> = fetched.evidence.faults.iter().map(ToString::to_string).collect();
@@ -126,6 +129,8 @@ struct Seen<'a> {
     asks: Option<RequestedGrants>,
     /// The reason why its own description would keep it from being served, even alone.
     refusal: Option<String>,
+    /// Its statements about itself.
+    metadata: Metadata,
 }
 
 impl<'a> Seen<'a> {
@@ -134,6 +139,7 @@ impl<'a> Seen<'a> {
         component: &'a Component,
         config: &'a Config,
         manifest: Result<Option<RequestedGrants>, String>,
+        metadata: Metadata,
     ) -> Self {
         let descriptor = component.descriptor();
         let owner = Owner {
@@ -145,7 +151,7 @@ impl<'a> Seen<'a> {
         let grants = config.grants_of(&descriptor.id);
         let added = Catalog::default().add(owner, descriptor.clone(), &grants.catalog);
         let refusal = added.err().map(|e| e.to_string()).or(manifest.clone().err());
-        Self { file, component, descriptor, config, asks: manifest.ok().flatten(), refusal }
+        Self { file, component, descriptor, config, asks: manifest.ok().flatten(), refusal, metadata }
     }
 
     fn show(&self, output: &Output) {
@@ -155,6 +161,12 @@ impl<'a> Seen<'a> {
         output.line(&format!("{BOLD}{id}{BOLD:#} {version}{plain}"));
         output.line(&format!("  file    {}", shown_line(&self.file.display().to_string(), 200)));
         output.line(&format!("  digest  sha256:{}", self.component.digest()));
+        output.line(&format!("\n{BOLD}stated by the component{BOLD:#}"));
+        let licence = self.metadata.licence.as_deref().unwrap_or("not stated");
+        output.line(&format!("  licence   {}", shown_line(licence, 200)));
+        for line in provenance::lines(&self.metadata) {
+            output.line(&format!("  {line}"));
+        }
         for tool in &self.descriptor.tools {
             show_tool(tool, output);
         }
@@ -273,6 +285,7 @@ impl<'a> Seen<'a> {
             "asked_and_lacking": asked_and_lacking(self.asks.as_ref(), &grants),
             "to_grant": self.lines_to_grant(),
             "refused": self.refusal,
+            "metadata": self.metadata,
         })
     }
 }

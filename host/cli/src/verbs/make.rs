@@ -23,6 +23,9 @@ pub(crate) struct NewVerb {
     /// Use this SDK: the directory guest-sdk of a checkout of Tollgate [default: the nearest one]
     #[arg(long, value_name = "PATH")]
     sdk: Option<PathBuf>,
+    /// Add a workflow for GitHub Actions that builds, tests, publishes and attests the tool
+    #[arg(long)]
+    workflow: bool,
 }
 
 const NEW_EXAMPLES: &str = "\
@@ -31,6 +34,7 @@ Examples:
   tollgate new hello --lang python
   tollgate new hello --lang wat
   tollgate new hello --sdk ~/src/tollgate/guest-sdk
+  tollgate new hello --workflow
   tollgate build hello && tollgate call hello '{\"name\": \"Ada\"}'";
 
 /// Compile a tool into the tools directory, and check that it would be served
@@ -59,6 +63,7 @@ impl NewVerb {
             dir: PathBuf::from(&self.name),
             name: self.name,
             sdk: self.sdk,
+            workflow: self.workflow,
         };
         project.write()?;
         if output.is_json() {

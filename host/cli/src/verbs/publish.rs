@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use tollgate::grants::parse_manifest;
 use tollgate::registry;
 use tollgate_registry::{
-    NewArtifact, Reference, SigningKey, Source, Wanted, check_bundle, fetch, is_signed, read_bundle,
+    Metadata, NewArtifact, Reference, SigningKey, Source, Wanted, check_bundle, fetch, is_signed, read_bundle,
 };
 use tollgate_sandbox::{Guest, Sandbox};
 
@@ -65,10 +65,7 @@ impl PublishVerb {
             return Err(Failure::usage(format!("the manifest beside {name} is refused: {why}")));
         }
         let descriptor = component.descriptor();
-        let annotations = BTreeMap::from([
-            ("title".to_owned(), descriptor.id.clone()),
-            ("version".to_owned(), descriptor.version.clone()),
-        ]);
+        let annotations = annotations(&descriptor.id, &descriptor.version, &fetched.metadata);
         let asks = fetched.asks.as_deref();
         let artifact = NewArtifact::new(fetched.wasm.clone(), asks, &annotations, &created()?)?;
         let (digest, key) = (artifact.digest(), self.signing_key()?);
@@ -113,6 +110,22 @@ impl PublishVerb {
         let unreadable = |e| Failure::usage(format!("{} cannot be read: {e}", file.display()));
         Ok(Some(SigningKey::from_pem(&std::fs::read_to_string(file).map_err(unreadable)?)?))
     }
+}
+
+/// Returns the annotations of the manifest: the component's statements about itself.
+fn annotations(id: &str, version: &str, stated: &Metadata) -> BTreeMap<String, String> {
+    let named = [
+        ("title", Some(id)),
+        ("version", Some(version)),
+        ("licenses", stated.licence.as_deref()),
+        ("source", stated.source.as_deref()),
+        ("url", stated.homepage.as_deref()),
+        ("authors", stated.authors.as_deref()),
+        ("description", stated.description.as_deref()),
+        ("revision", stated.revision.as_deref()),
+    ];
+    let stated = named.into_iter().filter_map(|(name, text)| Some((name.to_owned(), text?.to_owned())));
+    stated.collect()
 }
 
 /// Returns the time of the build, so that the same input always has the same digest.

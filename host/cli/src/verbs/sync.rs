@@ -43,6 +43,9 @@ impl SyncVerb {
             }
             done.push((entry.id.clone(), outcome));
         }
+        if !self.locked {
+            origins.files.tidy()?;
+        }
         let unlisted = self.unlisted(&origins, &lock)?;
         for file in &unlisted {
             output.say(&format!("{file} is not in the lock file"));

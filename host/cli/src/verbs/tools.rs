@@ -2,7 +2,7 @@
 //! gates that judge calls.
 
 use crate::globals::Globals;
-use crate::render::{limits, powers};
+use crate::render::{limits, powers, provenance};
 use crate::session::data::open_store;
 use crate::session::open::end_servers;
 use crate::session::{Opened, approve, with_servers};
@@ -83,6 +83,7 @@ fn show(opened: &Opened, output: &Output) {
     for component in &opened.loaded.components {
         let lacking = powers::asked_and_lacking(component.asks.as_ref(), &component.grants);
         approve::say_lacking(&component.id, &lacking, output);
+        provenance::show(opened, &component.id, output);
         for left in &component.left_out {
             let (id, function) = (&component.id, shown_line(&left.function, 200));
             output.line(&format!("{DIM}left out of {id}{DIM:#} {function}: {}", shown_marked(&left.reason)));
@@ -207,6 +208,7 @@ fn tool_json(tool: &Tool, component: &LoadedComponent, opened: &Opened) -> Value
         "digest": component.digest,
         "surface": component.surface_hash(),
         "recorded": opened.loaded.lock.of(&component.id),
+        "lock": provenance::lock_state(opened, &component.id),
         "imports": component.imports,
         "grants": powers::as_json(&component.grants),
         "asks": component.asks,

@@ -89,6 +89,10 @@ impl UpdateVerb {
         let Some(source) = self.source(entry)? else {
             return Ok(json!({ "id": entry.id, "changed": false }));
         };
+        if origins.is_up_to_date(&source, entry).await? {
+            output.say(&format!("{GOOD}up to date{GOOD:#} {}", entry.id));
+            return Ok(json!({ "id": entry.id, "changed": false, "entry": entry }));
+        }
         let trust = &origins.config.trust;
         let mut keys = trust.keys_of(&entry.from);
         keys.extend(origins.files.kept(entry)?.and_then(|kept| kept.key));
@@ -114,9 +118,13 @@ impl UpdateVerb {
             offer.show(output);
         }
         let consent = Consent { yes: self.yes, older: self.to.is_some(), ..Consent::default() };
-        if !self.check && offer.decide(consent, output)? {
-            offer.install(origins, globals).await?;
-            output.say(&format!("{GOOD}updated{GOOD:#} {}", entry.id));
+        if !self.check {
+            if offer.decide(consent, output)? {
+                offer.install(origins, globals).await?;
+                output.say(&format!("{GOOD}updated{GOOD:#} {}", entry.id));
+            } else {
+                output.say(&format!("{} stays as it is", entry.id));
+            }
         }
         Ok(offer.as_json())
     }

@@ -8,7 +8,7 @@ use clap::Args;
 use serde_json::json;
 use tollgate::config::Config;
 use tollgate::registry;
-use tollgate_registry::{Code, Entry, Error, Files, Placement, recheck};
+use tollgate_registry::{Code, Entry, Error, Files, Placement, Signed, recheck};
 
 /// Check installed components and their signatures again, offline
 #[derive(Debug, Args)]
@@ -45,6 +45,15 @@ impl VerifyVerb {
                 show(entry, &result, output);
             }
             checked.push((entry, result));
+        }
+        let has_certificate = |(entry, _): &(&Entry, _)| {
+            entry.signed.as_ref().is_some_and(|signed| !matches!(signed, Signed::Key { .. }))
+        };
+        if checked.iter().any(has_certificate) && config.trust.root()?.is_old(jiff::Timestamp::now()) {
+            output.warn(
+                "the trusted root is more than a year old, and newer signatures may not verify; update tollgate, \
+                 or name a newer one with `root` in [trust]",
+            );
         }
         let failed = checked.iter().any(|(_, result)| result.is_err());
         if output.is_json() {

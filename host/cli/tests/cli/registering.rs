@@ -1,119 +1,11 @@
-//! Tests of `publish`, `add`, `update`, `remove`, `sync` and `verify` with a real registry:
-//! Debian's `docker-registry`, which does not list referrers itself.
+//! Tests of `publish`, `add`, `update`, `remove`, `sync` and `verify` with a real registry.
 
-use crate::place::{Place, Said};
+use crate::place::Place;
+use crate::registry::{Registry, copy, lock, make_key, missing, on_a_terminal, publish, version};
 use serde_json::Value;
 use std::fs;
-use std::io::Write as _;
-use std::net::{TcpListener, TcpStream};
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
-use tempfile::TempDir;
+use std::process::Command;
 use tollgate_artifacts::good;
-
-/// A registry on this machine that ends with the test.
-struct Registry {
-    host: String,
-    child: Child,
-    _storage: TempDir,
-}
-
-impl Drop for Registry {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-/// Reports that a program is missing, which is a failure in CI.
-fn missing(program: &str) {
-    let line = format!("{program} is not installed: apt-get install {program}");
-    assert!(std::env::var_os("CI").is_none(), "{line}");
-    eprintln!("NOT TESTED: {line}");
-}
-
-impl Registry {
-    fn start() -> Option<Self> {
-        let storage = tempfile::tempdir().unwrap();
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let config = format!(
-            "version: 0.1\nlog: {{level: error, accesslog: {{disabled: true}}}}\nstorage: {{filesystem: {{rootdirectory: {}}}}}\n\
-             http: {{addr: '127.0.0.1:{port}'}}\n",
-            storage.path().display()
-        );
-        let file = storage.path().join("config.yml");
-        fs::write(&file, config).unwrap();
-        let mut command = Command::new("docker-registry");
-        command.arg("serve").arg(&file).stdout(Stdio::null()).stderr(Stdio::null());
-        let Ok(child) = command.spawn() else {
-            missing("docker-registry");
-            return None;
-        };
-        let registry = Self { host: format!("127.0.0.1:{port}"), child, _storage: storage };
-        let begun = Instant::now();
-        while TcpStream::connect(&registry.host).is_err() {
-            assert!(begun.elapsed() < Duration::from_secs(60), "the registry does not start");
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        Some(registry)
-    }
-
-    fn echo(&self, tag: &str) -> String {
-        format!("{}/acme/echo:{tag}", self.host)
-    }
-}
-
-/// Returns a version of the component `echo`: the same component with a custom section.
-fn version(number: u8) -> Vec<u8> {
-    [&good::ECHO.bytes()[..], &[0, 3, 1, b'v', number]].concat()
-}
-
-/// Creates a key in this place, as a publisher does. `None` if openssl is not installed.
-fn make_key(place: &Place, name: &str) -> Option<()> {
-    let run = |arguments: &[&str]| {
-        let mut command = Command::new("openssl");
-        command.args(arguments).current_dir(place.path()).stdout(Stdio::null()).stderr(Stdio::null());
-        command.status().map(|status| assert!(status.success(), "{arguments:?}"))
-    };
-    let (key, public) = (format!("{name}.key"), format!("{name}.pub"));
-    let curve = ["-pkeyopt", "ec_paramgen_curve:P-256"];
-    if run(&[&["genpkey", "-algorithm", "EC", "-out", &key], &curve[..]].concat()).is_err() {
-        missing("openssl");
-        return None;
-    }
-    run(&["pkey", "-in", &key, "-pubout", "-out", &public]).unwrap();
-    Some(())
-}
-
-/// Publishes a version, signed with a key or not at all.
-fn publish(place: &Place, reference: &str, number: u8, asks: Option<&str>, key: Option<&str>) -> Said {
-    place.write("echo.wasm", version(number));
-    let manifest = place.path().join("echo.toml");
-    match asks {
-        Some(asks) => fs::write(&manifest, asks).unwrap(),
-        None => drop(fs::remove_file(&manifest)),
-    }
-    let key = key.map(|key| format!("{key}.key"));
-    let how = key.as_deref().map_or(vec!["--unsigned"], |key| vec!["--key", key]);
-    place.type_in(&[&["publish", reference, "echo.wasm", "--replace"], &how[..]].concat())
-}
-
-fn lock(place: &Place) -> String {
-    fs::read_to_string(place.path().join("tollgate.lock")).unwrap_or_default()
-}
-
-fn copy(from: &Path, to: &Path, name: &str) {
-    let target = to.join(name);
-    if from.join(name).is_dir() {
-        fs::create_dir_all(&target).unwrap();
-        for entry in fs::read_dir(from.join(name)).unwrap() {
-            copy(&from.join(name), &target, entry.unwrap().file_name().to_str().unwrap());
-        }
-    } else {
-        fs::copy(from.join(name), target).unwrap();
-    }
-}
 
 const ASKS: &str = "[asks]\nhttp = [\"https://api.example.com/\"]\n";
 
@@ -286,21 +178,6 @@ fn an_id_and_a_tag_belong_to_one() {
         .ends_with(2)
         .says("is installed from oci://");
     place.type_in(&["add", &registry.echo("none"), "--yes"]).ends_with(1).says("was not found");
-}
-
-/// Runs the program on a terminal with this input, and returns its output. `None` if no program
-/// that creates a terminal is installed.
-fn on_a_terminal(place: &Place, arguments: &[&str], typed: &str) -> Option<String> {
-    let line = format!("{} {}", env!("CARGO_BIN_EXE_tollgate"), arguments.join(" "));
-    let mut command = Command::new("script");
-    command.args(["-qec", &line, "/dev/null"]).current_dir(place.path());
-    command.env("TOLLGATE_DATA", place.path().join("data")).env("TOLLGATE_CACHE", place.path().join("cache"));
-    let Ok(mut child) = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn() else {
-        missing("script");
-        return None;
-    };
-    child.stdin.take().unwrap().write_all(typed.as_bytes()).unwrap();
-    Some(String::from_utf8_lossy(&child.wait_with_output().unwrap().stdout).into_owned())
 }
 
 #[test]

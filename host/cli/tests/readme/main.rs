@@ -3,6 +3,9 @@
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
 mod blocks;
+#[allow(dead_code, reason = "its tests publish other components")]
+#[path = "../docker_registry/mod.rs"]
+mod docker_registry;
 mod examples;
 
 use blocks::{Block, Fence, blocks};
@@ -34,6 +37,14 @@ fn the_page_of_plain_components_does_what_it_says() {
     std::fs::create_dir(place.dir.path().join("temperature")).unwrap();
     std::os::unix::fs::symlink(built, place.dir.path().join("temperature/target")).unwrap();
     follow(&page, &place);
+}
+
+#[test]
+fn the_page_of_publishing_and_installing_does_what_it_says() {
+    let Some(registry) = docker_registry::Registry::start() else { return };
+    let page = page("docs/registry-first.md");
+    assert!(page.contains("localhost:5000/"));
+    follow(&page.replace("localhost:5000", &registry.host), &Place::in_checkout());
 }
 
 /// Follows the instructions of a page, like a reader who starts with nothing.

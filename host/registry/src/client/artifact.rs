@@ -81,12 +81,48 @@ impl Artifact {
 /// # Errors
 /// It is not the manifest of one component.
 pub fn described_by(manifest: &[u8]) -> Result<(Digest, Option<String>)> {
-    let manifest: Manifest = read("the manifest", manifest)?;
-    let [layer] = manifest.layers.as_slice() else {
-        return Err(not_wasm("the manifest", "a manifest with another number of layers than one"));
+    let what = "the manifest";
+    let manifest: Manifest = read(what, manifest)?;
+    let layer = layer_of(what, &manifest)?;
+    Ok((layer.digest()?, asks_of(what, &manifest)?))
+}
+
+/// The one layer of the manifest of a component.
+fn layer_of<'a>(what: &str, manifest: &'a Manifest) -> Result<&'a Descriptor> {
+    let layer = match manifest.layers.as_slice() {
+        [layer] => layer,
+        [] => return Err(not_wasm(what, "a manifest without a layer")),
+        _ => {
+            let words = format!("{what} has several layers; a component has exactly one");
+            return Err(Error::new(Code::SeveralLayers, words));
+        }
     };
-    let asks = manifest.annotations.and_then(|mut annotations| annotations.remove(ASKS));
-    Ok((layer.digest()?, asks))
+    match (manifest.config.media_type.as_str(), layer.media_type.as_str()) {
+        (WASM_CONFIG | EMPTY, WASM_LAYER) | (WASM_CONFIG_V1, WASM_LAYER_V1) => {}
+        (WASM_CONFIG | WASM_CONFIG_V1 | EMPTY, other) | (other, _) => return Err(not_wasm(what, other)),
+    }
+    if !layer.urls.is_empty() || !manifest.config.urls.is_empty() {
+        let words = format!("{what} keeps its component on other servers, which is not supported");
+        return Err(Error::new(Code::ForeignLayer, words));
+    }
+    if layer.size > MAX_COMPONENT_BYTES {
+        let words = format!(
+            "the component of {what} has {} bytes; the limit is {MAX_COMPONENT_BYTES} bytes",
+            layer.size
+        );
+        return Err(Error::new(Code::TooLarge, words));
+    }
+    Ok(layer)
+}
+
+/// The text of the component's manifest in the annotations.
+fn asks_of(what: &str, manifest: &Manifest) -> Result<Option<String>> {
+    let asks = manifest.annotations.as_ref().and_then(|annotations| annotations.get(ASKS));
+    if asks.is_some_and(|asks| asks.len() > MAX_ASKS_BYTES) {
+        let words = format!("the manifest of asks of {what} is larger than {MAX_ASKS_BYTES} bytes");
+        return Err(Error::new(Code::AsksTooLarge, words));
+    }
+    Ok(asks.cloned())
 }
 
 impl Session {
@@ -109,6 +145,16 @@ impl Session {
         };
         let manifest: Manifest = read(&what, &body)?;
         self.artifact(&what, digest, body, manifest).await
+    }
+
+    /// Fetches what the reference names, and hashes it.
+    ///
+    /// # Errors
+    /// It cannot be fetched.
+    pub async fn manifest_digest(&mut self) -> Result<Digest> {
+        let name = self.reference.name().to_owned();
+        let body = self.get_manifest(&name).await?.body;
+        self.digest_of(&body)
     }
 
     /// Fetches the component of an artifact.
@@ -162,38 +208,14 @@ impl Session {
         body: Vec<u8>,
         manifest: Manifest,
     ) -> Result<Artifact> {
-        let layer = match manifest.layers.as_slice() {
-            [layer] => layer.clone(),
-            [] => return Err(not_wasm(what, "a manifest without a layer")),
-            _ => {
-                let words = format!("{what} has several layers; a component has exactly one");
-                return Err(Error::new(Code::SeveralLayers, words));
-            }
+        let (wasm, wasm_bytes) = {
+            let layer = layer_of(what, &manifest)?;
+            (layer.digest()?, layer.size)
         };
-        match (manifest.config.media_type.as_str(), layer.media_type.as_str()) {
-            (WASM_CONFIG | EMPTY, WASM_LAYER) | (WASM_CONFIG_V1, WASM_LAYER_V1) => {}
-            (WASM_CONFIG | WASM_CONFIG_V1 | EMPTY, other) | (other, _) => return Err(not_wasm(what, other)),
-        }
-        if !layer.urls.is_empty() || !manifest.config.urls.is_empty() {
-            let words = format!("{what} keeps its component on other servers, which is not supported");
-            return Err(Error::new(Code::ForeignLayer, words));
-        }
-        if layer.size > MAX_COMPONENT_BYTES {
-            let words = format!(
-                "the component of {what} has {} bytes; the limit is {MAX_COMPONENT_BYTES} bytes",
-                layer.size
-            );
-            return Err(Error::new(Code::TooLarge, words));
-        }
-        let annotations = manifest.annotations.unwrap_or_default();
-        let asks = annotations.get(ASKS).cloned();
-        if asks.as_ref().is_some_and(|asks| asks.len() > MAX_ASKS_BYTES) {
-            let words = format!("the manifest of asks of {what} is larger than {MAX_ASKS_BYTES} bytes");
-            return Err(Error::new(Code::AsksTooLarge, words));
-        }
-        let wasm = layer.digest()?;
+        let asks = asks_of(what, &manifest)?;
         let imports = self.imports(what, &manifest.config, &wasm).await?;
-        Ok(Artifact { digest, manifest: body, asks, imports, wasm, wasm_bytes: layer.size, annotations })
+        let annotations = manifest.annotations.unwrap_or_default();
+        Ok(Artifact { digest, manifest: body, asks, imports, wasm, wasm_bytes, annotations })
     }
 
     /// Fetches the configuration and returns the imports that it lists.

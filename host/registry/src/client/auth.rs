@@ -3,7 +3,6 @@
 use super::credentials::Login;
 use super::transport::{Reply, Request, Session};
 use crate::error::{Code, Error, Result};
-use crate::reference::is_loopback;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use reqwest::header::{HeaderValue, WWW_AUTHENTICATE};
@@ -16,6 +15,9 @@ use url::Url;
 const MAX_TOKEN_BYTES: u64 = 64 << 10;
 /// The longest challenge that is read, in bytes.
 const MAX_CHALLENGE_BYTES: usize = 4 << 10;
+
+/// The name under which tokens are asked for.
+const CLIENT: &str = "tollgate";
 
 /// Registries whose token server is a host of another name.
 const TOKEN_HOSTS: [(&str, &str); 2] =
@@ -36,8 +38,8 @@ impl Authorization {
         Ok(Self { header, is_login })
     }
 
-    fn basic(login: &Login) -> Result<Self> {
-        Self::new(&format!("Basic {}", STANDARD.encode(format!("{}:{}", login.user, login.secret))), true)
+    fn basic(user: &str, secret: &str) -> Result<Self> {
+        Self::new(&format!("Basic {}", STANDARD.encode(format!("{user}:{secret}"))), true)
     }
 
     pub(super) fn header(&self) -> HeaderValue {
@@ -82,7 +84,14 @@ impl Session {
         let login = self.client.settings.credentials.of(&host).await?;
         match challenge {
             Challenge::Basic => match login {
-                Some(login) => Authorization::basic(&login),
+                Some(Login::Password { user, secret }) => Authorization::basic(&user, &secret),
+                Some(Login::IdentityToken(_)) => {
+                    let what = format!(
+                        "{host} wants a password, and the stored credentials are an identity token; log in with a \
+                         password: docker login {host}"
+                    );
+                    Err(Error::new(Code::InvalidCredentials, what))
+                }
                 None => Err(self.failure(reply)),
             },
             Challenge::Bearer { realm, service } => {
@@ -102,8 +111,7 @@ impl Session {
             )
         };
         let url = Url::parse(realm).map_err(|_| invalid("is not a valid URL"))?;
-        let is_local = self.reference.is_loopback() && is_loopback(&url);
-        if url.scheme() != "https" && !(url.scheme() == "http" && is_local) {
+        if url.scheme() != "https" && !self.allows_http(&url) {
             return Err(invalid("is not protected by https"));
         }
         if !url.username().is_empty() || url.password().is_some() {
@@ -121,17 +129,31 @@ impl Session {
         // The scope is ours: a registry cannot ask for a token for something else.
         let actions = if self.writes { "pull,push" } else { "pull" };
         let scope = format!("repository:{}:{actions}", self.reference.repository);
-        if let Some(service) = service {
-            realm.query_pairs_mut().append_pair("service", service);
-        }
-        realm.query_pairs_mut().append_pair("scope", &scope);
         let token_host = clean(&with_port(&realm), 200);
-        let may_have_login = self.may_have_login(&realm);
-        let sent = login.filter(|_| may_have_login);
-        let (has_sent, withheld) = (sent.is_some(), !may_have_login);
-        let authorization = sent.as_ref().map(Authorization::basic).transpose()?;
-        let request = Request::get(realm, "application/json", MAX_TOKEN_BYTES);
-        let reply = self.send_with_deadline(&request, authorization).await?;
+        let withheld = login.is_some() && !self.may_have_login(&realm);
+        let sent = login.filter(|_| !withheld);
+        let has_sent = sent.is_some();
+        let mut fields = vec![("scope", scope.as_str())];
+        fields.extend(service.map(|service| ("service", service)));
+        let reply = match &sent {
+            Some(Login::IdentityToken(token)) => {
+                fields.extend([
+                    ("grant_type", "refresh_token"),
+                    ("client_id", CLIENT),
+                    ("refresh_token", token.as_str()),
+                ]);
+                self.send_with_deadline(&Request::form(realm, &fields, MAX_TOKEN_BYTES), None).await?
+            }
+            other => {
+                let authorization = match other {
+                    Some(Login::Password { user, secret }) => Some(Authorization::basic(user, secret)?),
+                    _ => None,
+                };
+                realm.query_pairs_mut().extend_pairs(fields);
+                let request = Request::get(realm, "application/json", MAX_TOKEN_BYTES);
+                self.send_with_deadline(&request, authorization).await?
+            }
+        };
         if !reply.status.is_success() {
             if withheld && matches!(reply.status.as_u16(), 400 | 401 | 403) {
                 let host = &self.reference.host;

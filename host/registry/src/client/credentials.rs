@@ -20,6 +20,11 @@ const MAX_HELPER_BYTES: u64 = 64 << 10;
 /// The longest that a credential helper may take.
 const HELPER_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// The most that is shown of the words of a credential helper that failed, in bytes.
+const MAX_HELPER_WORDS_BYTES: usize = 200;
+/// The words of a credential helper that has nothing for a host.
+const NO_CREDENTIALS: &str = "credentials not found";
+
 /// Where credentials are stored.
 #[derive(Debug, Clone, Default)]
 pub struct Credentials {
@@ -27,11 +32,19 @@ pub struct Credentials {
     pub docker_config: Option<PathBuf>,
 }
 
-/// A user and its secret.
+/// Stored credentials of a user.
 #[derive(Clone)]
-pub struct Login {
-    pub(super) user: String,
-    pub(super) secret: String,
+pub enum Login {
+    /// A user and its password or access token.
+    Password {
+        /// The user.
+        user: String,
+        /// The password.
+        secret: String,
+    },
+    /// A token that is exchanged for access tokens, as `docker login` stores after a login in a
+    /// browser.
+    IdentityToken(String),
 }
 
 impl fmt::Debug for Login {
@@ -52,6 +65,8 @@ struct DockerConfig {
 #[serde(default)]
 struct Auth {
     auth: Option<String>,
+    #[serde(rename = "identitytoken")]
+    identity_token: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -76,16 +91,18 @@ impl Credentials {
         };
         let found = config.auths.get(key);
         let found = found.or_else(|| config.auths.iter().find(|(name, _)| same(name)).map(|(_, auth)| auth));
-        let Some(auth) = found.and_then(|auth| auth.auth.as_deref()).filter(|auth| !auth.is_empty()) else {
-            return Ok(None);
-        };
+        let Some(found) = found else { return Ok(None) };
+        if let Some(token) = found.identity_token.as_ref().filter(|token| !token.is_empty()) {
+            return Ok(Some(Login::IdentityToken(token.clone())));
+        }
+        let Some(auth) = found.auth.as_deref().filter(|auth| !auth.is_empty()) else { return Ok(None) };
         let invalid = || {
             let what = format!("the credentials for {host} in {} cannot be read", file.display());
             Error::new(Code::InvalidCredentials, format!("{what}; log in again: docker login {host}"))
         };
         let text = String::from_utf8(STANDARD.decode(auth).map_err(|_| invalid())?).map_err(|_| invalid())?;
         let (user, secret) = text.split_once(':').ok_or_else(invalid)?;
-        Ok(Some(Login { user: user.to_owned(), secret: secret.to_owned() }))
+        Ok(Some(Login::Password { user: user.to_owned(), secret: secret.to_owned() }))
     }
 }
 
@@ -140,17 +157,23 @@ async fn ask_helper(name: &str, host: &str) -> Result<Option<Login>> {
     };
     let answer =
         tokio::time::timeout(HELPER_TIMEOUT, answer).await.map_err(|_| failed("took more than 5 s"))?;
-    let (status, answer) = answer.map_err(|e| failed(&format!("cannot be run: {e}")))?;
+    let (status, answer) = answer.map_err(|e| match e.kind() {
+        ErrorKind::NotFound => failed("is not installed"),
+        _ => failed(&format!("cannot be run: {e}")),
+    })?;
     if !status.success() {
-        let is_absent = answer.windows(21).any(|part| part == b"credentials not found");
-        return if is_absent { Ok(None) } else { Err(failed("failed")) };
+        // Helpers report their errors on standard output.
+        let words = clean(String::from_utf8_lossy(&answer).trim(), MAX_HELPER_WORDS_BYTES);
+        return match words.as_str() {
+            "" => Err(failed("failed and said nothing")),
+            words if words.contains(NO_CREDENTIALS) => Ok(None),
+            words => Err(failed(&format!("failed: {words}"))),
+        };
     }
     let Helped { username, secret } =
         serde_json::from_slice(&answer).map_err(|_| failed("did not answer with credentials"))?;
-    if username == "<token>" {
-        return Err(failed(
-            "holds an identity token, which is not supported; log in with a password or token",
-        ));
-    }
-    Ok(Some(Login { user: username, secret }))
+    Ok(Some(match username.as_str() {
+        "<token>" => Login::IdentityToken(secret),
+        _ => Login::Password { user: username, secret },
+    }))
 }

@@ -18,24 +18,31 @@ pub use artifact::{Artifact, described_by};
 pub use credentials::{Credentials, Login};
 pub(crate) use manifest::MAX_MANIFEST_BYTES;
 pub use push::{NewArtifact, Published};
-pub use referrers::{FoundBundle, Referrers};
+pub use referrers::{FoundBundle, Referrers, bundle_in, listed_in};
 pub use transport::Session;
 
 use crate::MAX_COMPONENT_BYTES;
 use crate::error::{Code, Error, Result};
 use crate::reference::Reference;
+use crate::trust::read_file;
 use addresses::GlobalOnly;
+use rustls_pki_types::CertificateDer;
+use rustls_pki_types::pem::PemObject as _;
 use serde::Deserialize;
 use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
+use tollgate_agent::text::clean;
 use url::Url;
 
 /// The longest wait for a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// The longest wait for the next bytes of a response.
 const READ_TIMEOUT: Duration = Duration::from_secs(30);
+/// The longest file with certificate authorities, in bytes.
+const MAX_AUTHORITIES_BYTES: u64 = 1 << 20;
 /// The longest that everything about one artifact may take.
 pub(crate) const SESSION_TIMEOUT: Duration = Duration::from_secs(300);
 
@@ -46,6 +53,41 @@ pub struct HostSettings {
     /// Another host that may receive the credentials of this registry, to exchange them for a
     /// token.
     pub token_host: Option<String>,
+    /// A file with certificate authorities in PEM, which may vouch for this registry and its token
+    /// host, in addition to the public ones.
+    pub ca: Option<PathBuf>,
+    /// Whether requests to a registry on this machine use plain HTTP. By default they do, unless `ca`
+    /// is set.
+    pub plain_http: Option<bool>,
+}
+
+impl HostSettings {
+    /// Checks the settings of a registry. A relative path in them begins at `base_dir`.
+    ///
+    /// # Errors
+    /// The host is not one that a reference could name, or plain HTTP is wanted beyond this machine.
+    pub fn checked(mut self, host: &str, base_dir: &Path) -> Result<Self> {
+        let invalid = |why: &str| {
+            let host = clean(host, 200);
+            Error::new(Code::InvalidTrust, format!("[registries.\"{host}\"]: {why}"))
+        };
+        let reference: Reference = format!("{host}/repository").parse().map_err(|_| {
+            invalid("the key is not the host of a registry, such as registry.example.com:5000")
+        })?;
+        if reference.host != host {
+            return Err(invalid(&format!("write the host as {}", reference.host)));
+        }
+        if self.plain_http == Some(true) && !reference.is_loopback() {
+            return Err(invalid(
+                "`plain_http` is only for registries on this machine; set `ca` for a private one",
+            ));
+        }
+        if self.plain_http == Some(true) && self.ca.is_some() {
+            return Err(invalid("`ca` and `plain_http = true` exclude each other; remove one of them"));
+        }
+        self.ca = self.ca.map(|ca| base_dir.join(ca));
+        Ok(self)
+    }
 }
 
 /// The settings of a client.
@@ -66,16 +108,21 @@ pub struct Client {
     global: reqwest::Client,
     /// Reaches the hosts that the user named.
     named: reqwest::Client,
+    /// Reaches the hosts that have certificate authorities of their own.
+    by_host: BTreeMap<String, reqwest::Client>,
     settings: Arc<Settings>,
 }
 
 impl Client {
     /// Creates a client. `builder` makes HTTP clients with the roots and the TLS provider of the
-    /// program.
+    /// program, and with these certificate authorities.
     ///
     /// # Errors
-    /// The HTTP client cannot be set up.
-    pub fn new(builder: impl Fn() -> reqwest::ClientBuilder, settings: Settings) -> Result<Self> {
+    /// The HTTP client cannot be set up, or a file with certificate authorities cannot be used.
+    pub fn new(
+        builder: impl Fn(&[CertificateDer<'static>]) -> Result<reqwest::ClientBuilder>,
+        settings: Settings,
+    ) -> Result<Self> {
         let build = |builder: reqwest::ClientBuilder| {
             let builder = builder
                 .redirect(reqwest::redirect::Policy::none())
@@ -92,8 +139,23 @@ impl Client {
             let failed = |e| Error::new(Code::Unreachable, format!("the HTTP client cannot be set up: {e}"));
             builder.build().map_err(failed)
         };
-        let global = build(builder().dns_resolver(Arc::new(GlobalOnly)))?;
-        Ok(Self { global, named: build(builder())?, settings: Arc::new(settings) })
+        let global = build(builder(&[])?.dns_resolver(Arc::new(GlobalOnly)))?;
+        let named = build(builder(&[])?)?;
+        let mut by_host = BTreeMap::new();
+        for (host, of_host) in &settings.hosts {
+            let Some(file) = &of_host.ca else { continue };
+            let client = build(builder(&authorities(file)?)?)?;
+            by_host.extend(of_host.token_host.clone().map(|token_host| (token_host, client.clone())));
+            by_host.insert(host.clone(), client);
+        }
+        Ok(Self { global, named, by_host, settings: Arc::new(settings) })
+    }
+
+    /// Whether requests to this registry use plain HTTP.
+    fn is_plain(&self, reference: &Reference) -> bool {
+        let settings = self.settings.hosts.get(&reference.host);
+        let is_wanted = settings.is_none_or(|of_host| of_host.plain_http.unwrap_or(of_host.ca.is_none()));
+        is_wanted && reference.is_loopback()
     }
 
     /// Begins everything that is done about one artifact; the time for it starts to run.
@@ -111,4 +173,16 @@ impl Client {
         let deadline = Instant::now() + self.settings.timeout.unwrap_or(SESSION_TIMEOUT);
         Session::of_url(self.clone(), url, deadline).download(url, MAX_COMPONENT_BYTES).await
     }
+}
+
+/// Reads certificate authorities from a file.
+fn authorities(file: &Path) -> Result<Vec<CertificateDer<'static>>> {
+    let invalid = |why: &str| {
+        let what = format!("the certificate authorities in {} cannot be used: {why}", file.display());
+        Error::new(Code::InvalidTrust, what)
+    };
+    let text = read_file(file, MAX_AUTHORITIES_BYTES)?;
+    let found: std::result::Result<Vec<_>, _> = CertificateDer::pem_slice_iter(text.as_bytes()).collect();
+    let found = found.map_err(|e| invalid(&e.to_string()))?;
+    if found.is_empty() { Err(invalid("it holds no certificate in PEM")) } else { Ok(found) }
 }

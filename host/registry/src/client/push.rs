@@ -10,7 +10,6 @@ use super::transport::{Request, Session};
 use crate::digest::Digest;
 use crate::error::{Code, Error, Result};
 use crate::interfaces::Interfaces;
-use crate::reference::is_loopback;
 use crate::{MAX_ASKS_BYTES, MAX_COMPONENT_BYTES};
 use bytes::Bytes;
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
@@ -241,8 +240,7 @@ impl Session {
             let failed = || refused("sent an invalid place for an upload");
             url.set_scheme("https").map_err(|()| failed())?;
         }
-        let is_local = self.reference.is_loopback() && is_loopback(&url);
-        if url.scheme() != "https" && !is_local {
+        if url.scheme() != "https" && !self.allows_http(&url) {
             return Err(refused("wants an upload sent without https"));
         }
         if url.origin() != from.origin() {

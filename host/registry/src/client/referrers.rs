@@ -5,14 +5,18 @@
 
 use super::artifact::check;
 use super::manifest::{BUNDLE, Descriptor, INDEX, Index, MANIFEST, MAX_MANIFEST_BYTES, Manifest, read};
-use super::transport::{Request, Session};
+use super::transport::{Reply, Request, Session};
 use crate::digest::Digest;
 use crate::error::{Code, Error, Result};
 use crate::signature::MAX_BUNDLE_BYTES;
 use reqwest::StatusCode;
+use reqwest::header::LINK;
+use url::Url;
 
 /// The most referrers of one artifact that are read.
 const MAX_REFERRERS: usize = 64;
+/// The most pages into which a registry may divide the list of referrers.
+const MAX_PAGES: usize = 16;
 /// The type of signatures that cosign 2 attached as referrers.
 const OLD_SIGNATURE: &str = "application/vnd.dev.cosign.artifact.sig.v1+json";
 
@@ -71,17 +75,54 @@ impl Session {
         Ok(found)
     }
 
+    /// Fetches the registry's own list, page by page.
     async fn listed(&mut self, subject: &Digest) -> Result<Vec<Descriptor>> {
-        let url = self.url(&format!("referrers/{subject}"))?;
-        let reply = self.send(Request::get(url, INDEX, MAX_MANIFEST_BYTES)).await?;
-        match reply.status {
-            // Registries without this part of the protocol answer so.
-            StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED => Ok(Vec::new()),
-            status if status.is_success() => {
-                let index: Index = read("the list of referrers", &reply.body)?;
-                Ok(index.manifests)
+        let first = self.url(&format!("referrers/{subject}"))?;
+        let (mut next, mut listed) = (Some(first.clone()), Vec::new());
+        for _ in 0..MAX_PAGES {
+            let Some(url) = next.take() else { return Ok(listed) };
+            let reply = self.send(Request::get(url, INDEX, MAX_MANIFEST_BYTES)).await?;
+            match reply.status {
+                // Registries without this part of the protocol answer so.
+                StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED => return Ok(listed),
+                status if status.is_success() => {
+                    let index: Index = read("the list of referrers", &reply.body)?;
+                    listed.extend(index.manifests);
+                    if listed.len() > MAX_REFERRERS {
+                        return Ok(listed);
+                    }
+                    next = self.next_page(&reply, &first)?;
+                }
+                _ => return Err(self.failure(&reply)),
             }
-            _ => Err(self.failure(&reply)),
+        }
+        if next.is_none() {
+            return Ok(listed);
+        }
+        let what = format!(
+            "{} divides the referrers of one artifact into more than {MAX_PAGES} pages",
+            self.reference.host
+        );
+        Err(Error::new(Code::TooManyReferrers, what))
+    }
+
+    /// The URL of the next page, which has to be at the same registry: it gets the authorization.
+    fn next_page(&self, reply: &Reply, first: &Url) -> Result<Option<Url>> {
+        let links = reply.headers.get_all(LINK).iter().filter_map(|value| value.to_str().ok());
+        let next = links.flat_map(|value| value.split(',')).find_map(|link| {
+            let (target, parameters) = link.trim().strip_prefix('<')?.split_once('>')?;
+            let is_next = |parameter: &str| matches!(parameter.trim(), "rel=\"next\"" | "rel=next");
+            parameters.split(';').any(is_next).then_some(target)
+        });
+        let Some(target) = next else { return Ok(None) };
+        let refused = |why: &str| {
+            let what = format!("{} names a next page of referrers that {why}", self.reference.host);
+            Error::new(Code::RedirectRefused, what)
+        };
+        let url = reply.url.join(target).map_err(|_| refused("is not a valid URL"))?;
+        match url.origin() == first.origin() && url.path() == first.path() {
+            true => Ok(Some(url)),
+            false => Err(refused("is elsewhere")),
         }
     }
 
@@ -119,22 +160,7 @@ impl Session {
         }
         let body = self.get_manifest(digest.as_str()).await?.body;
         check("a referrer", &body, &digest, entry.size)?;
-        let manifest: Manifest = read("a referrer", &body)?;
-        if manifest.artifact_type.as_deref() != Some(BUNDLE) {
-            return Ok(None);
-        }
-        if manifest.subject.is_none_or(|found| found.digest != subject.as_str()) {
-            return Err(invalid("is about another artifact"));
-        }
-        let [layer] = manifest.layers.as_slice() else {
-            return Err(invalid("does not have exactly one layer"));
-        };
-        if layer.media_type != BUNDLE {
-            return Err(invalid("does not hold a bundle"));
-        }
-        if layer.size > MAX_BUNDLE_BYTES as u64 {
-            return Err(invalid("holds a bundle that is too large"));
-        }
+        let Some(layer) = bundle_layer(&body, subject, &invalid)? else { return Ok(None) };
         let digest = layer.digest()?;
         let bytes = self.blob("a bundle", &digest, layer.size).await?;
         Ok(Some(FoundBundle { digest: Digest::of(&bytes), bytes }))
@@ -146,6 +172,49 @@ impl Session {
         let reply = self.send(Request::get(url, MANIFEST, MAX_MANIFEST_BYTES)).await?;
         Ok(reply.status.is_success())
     }
+}
+
+/// The digests of the manifests that a list of referrers names.
+///
+/// # Errors
+/// The text is not a list, or names something by another digest than sha256 or sha512.
+pub fn listed_in(index: &[u8]) -> Result<Vec<Digest>> {
+    let index: Index = read("the list of referrers", index)?;
+    index.manifests.iter().map(Descriptor::digest).collect()
+}
+
+/// The digest of the bundle in a referrer of this subject; `None` if it is something else than a
+/// signature.
+///
+/// # Errors
+/// It is the signature of another artifact, or does not hold one bundle.
+pub fn bundle_in(referrer: &[u8], subject: &Digest) -> Result<Option<Digest>> {
+    let invalid = |why: &str| Error::new(Code::InvalidReferrer, format!("the referrer {why}"));
+    bundle_layer(referrer, subject, &invalid)?.map(|layer| layer.digest()).transpose()
+}
+
+fn bundle_layer(
+    referrer: &[u8],
+    subject: &Digest,
+    invalid: &dyn Fn(&str) -> Error,
+) -> Result<Option<Descriptor>> {
+    let manifest: Manifest = read("a referrer", referrer)?;
+    if manifest.artifact_type.as_deref() != Some(BUNDLE) {
+        return Ok(None);
+    }
+    if manifest.subject.is_none_or(|found| found.digest != subject.as_str()) {
+        return Err(invalid("is about another artifact"));
+    }
+    let Ok([layer]) = <[Descriptor; 1]>::try_from(manifest.layers) else {
+        return Err(invalid("does not have exactly one layer"));
+    };
+    if layer.media_type != BUNDLE {
+        return Err(invalid("does not hold a bundle"));
+    }
+    if layer.size > MAX_BUNDLE_BYTES as u64 {
+        return Err(invalid("holds a bundle that is too large"));
+    }
+    Ok(Some(layer))
 }
 
 /// The tag under which the referrers of an artifact are listed.

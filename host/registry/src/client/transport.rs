@@ -65,6 +65,15 @@ impl Request {
         headers.insert(header::ACCEPT, HeaderValue::from_static(accept));
         Self { method: Method::GET, url, headers, body: None, limit }
     }
+
+    /// A form that is sent in the body, so that no secret is in the URL.
+    pub(super) fn form(url: Url, fields: &[(&str, &str)], limit: u64) -> Self {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::ACCEPT, HeaderValue::from_static("application/json"));
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/x-www-form-urlencoded"));
+        let body = url::form_urlencoded::Serializer::new(String::new()).extend_pairs(fields).finish();
+        Self { method: Method::POST, url, headers, body: Some(body.into()), limit }
+    }
 }
 
 impl Reply {
@@ -112,10 +121,15 @@ impl Session {
             "docker.io" => "registry-1.docker.io",
             host => host,
         };
-        let scheme = if self.reference.is_loopback() { "http" } else { "https" };
+        let scheme = if self.client.is_plain(&self.reference) { "http" } else { "https" };
         let text = format!("{scheme}://{host}/v2/{}/{path}", self.reference.repository);
         let invalid = |e| Error::new(Code::InvalidReference, format!("{text} is not a valid URL: {e}"));
         Url::parse(&text).map_err(invalid)
+    }
+
+    /// Whether this URL may be reached by plain HTTP: registry and URL are on this machine.
+    pub(super) fn allows_http(&self, url: &Url) -> bool {
+        url.scheme() == "http" && self.client.is_plain(&self.reference) && is_loopback(url)
     }
 
     /// A session with a web server. It is a registry with neither repository nor credentials.
@@ -214,6 +228,12 @@ impl Session {
     fn client_for(&self, url: &Url) -> Result<&reqwest::Client> {
         let host = url.host_str().unwrap_or_default();
         let with_port = url.port().map(|port| format!("{host}:{port}"));
+        let by_host = &self.client.by_host;
+        if let Some(client) =
+            with_port.as_ref().and_then(|name| by_host.get(name)).or_else(|| by_host.get(host))
+        {
+            return Ok(client);
+        }
         let hosts = &self.client.settings.hosts;
         let is_configured = |name: &str| {
             hosts.contains_key(name)
@@ -252,8 +272,7 @@ impl Session {
         let location = response.headers().get(header::LOCATION).and_then(|value| value.to_str().ok());
         let location = location.ok_or_else(|| refused("it names no place"))?;
         let to = from.join(location).map_err(|_| refused("its place is not a valid URL"))?;
-        let is_local = self.reference.is_loopback() && is_loopback(&to);
-        if to.scheme() != "https" && !(to.scheme() == "http" && is_local) {
+        if to.scheme() != "https" && !self.allows_http(&to) {
             return Err(refused("it leads away from https"));
         }
         if !to.username().is_empty() || to.password().is_some() {

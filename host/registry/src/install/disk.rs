@@ -1,17 +1,13 @@
 //! Reading, writing and locking files that others may change or exchange at any time.
 
 use crate::digest::Digest;
+use crate::directory;
 use crate::error::{Code, Error, Result};
 use rustix::fs::OFlags;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, ErrorKind, Read as _, Write as _};
+use std::io::{ErrorKind, Read as _};
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
-use std::time::{Duration, Instant};
-
-/// The longest wait for another process that changes the same files.
-const LOCK_PATIENCE: Duration = Duration::from_secs(20);
-const LOCK_PAUSE: Duration = Duration::from_millis(5);
 
 /// Opens a regular file, without following a link and without waiting for a pipe's writer.
 fn open_regular(path: &Path) -> Result<Option<File>> {
@@ -67,10 +63,7 @@ pub(super) fn write(path: &Path, bytes: &[u8]) -> Result<()> {
     check_replaceable(path)?;
     let directory = directory_of(path);
     let written = || {
-        let mut part = tempfile::Builder::new().prefix(".part-").tempfile_in(directory)?;
-        part.write_all(bytes)?;
-        part.as_file().set_permissions(fs::Permissions::from_mode(0o644))?;
-        part.as_file().sync_all()?;
+        let part = directory::write_part(directory, bytes, Some(fs::Permissions::from_mode(0o644)))?;
         part.persist(path).map_err(|why| why.error)?;
         File::open(directory)?.sync_all()
     };
@@ -92,7 +85,7 @@ pub(super) fn sync_dir(path: &Path) -> Result<()> {
     File::open(path).and_then(|dir| dir.sync_all()).map_err(Error::io("written", path))
 }
 
-fn directory_of(path: &Path) -> &Path {
+pub(super) fn directory_of(path: &Path) -> &Path {
     path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
@@ -100,17 +93,5 @@ fn directory_of(path: &Path) -> &Path {
 /// configuration's directory, which other changes take too.
 pub(super) fn hold(lock: &Path) -> Result<File> {
     let directory = directory_of(lock);
-    let file = File::open(directory).map_err(Error::io("locked", directory))?;
-    let until = Instant::now() + LOCK_PATIENCE;
-    loop {
-        match file.try_lock() {
-            Ok(()) => return Ok(file),
-            Err(fs::TryLockError::WouldBlock) if Instant::now() < until => std::thread::sleep(LOCK_PAUSE),
-            Err(fs::TryLockError::WouldBlock) => {
-                let why = io::Error::new(ErrorKind::TimedOut, "another process is changing it; try again");
-                return Err(Error::io("locked", directory)(why));
-            }
-            Err(fs::TryLockError::Error(why)) => return Err(Error::io("locked", directory)(why)),
-        }
-    }
+    directory::lock(directory).map_err(Error::io("locked", directory))
 }

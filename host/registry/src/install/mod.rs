@@ -9,15 +9,20 @@ mod disk;
 
 use crate::client::MAX_MANIFEST_BYTES;
 use crate::digest::Digest;
+use crate::directory;
 use crate::error::{Code, Error, Result};
 use crate::lock::{Entry, Lock, MAX_LOCK_BYTES, is_file_name};
 use crate::signature::{MAX_BUNDLE_BYTES, MAX_KEY_BYTES, PublicKey, Signed};
 use crate::{MAX_ASKS_BYTES, MAX_COMPONENT_BYTES};
-use disk::{check_replaceable, digest_of, hold, make_dir, remove, sync_dir, write};
+use disk::{check_replaceable, digest_of, directory_of, hold, make_dir, remove, sync_dir, write};
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
 
 pub(crate) use disk::read;
+
+/// The beginning of the names of staged copies, which are not loaded.
+const STAGED: &str = ".staged-";
 
 /// The places of the files.
 #[derive(Debug, Clone)]
@@ -102,6 +107,21 @@ impl Files {
         })
     }
 
+    /// Reads a component and the text of its manifest; `None` if they are not those of its entry.
+    ///
+    /// # Errors
+    /// A file cannot be read.
+    pub fn in_place(&self, entry: &Entry) -> Result<Option<(Vec<u8>, Option<String>)>> {
+        let (wasm, asks) = self.paths(entry);
+        let Some(wasm) = read(&wasm, MAX_COMPONENT_BYTES)? else { return Ok(None) };
+        let asks = read(&asks, MAX_ASKS_BYTES as u64)?.map(String::from_utf8).transpose();
+        // A manifest that is not text is not the one that was installed.
+        let Ok(asks) = asks else { return Ok(None) };
+        let is_recorded = Digest::of(&wasm) == entry.wasm
+            && asks.as_ref().map(|asks| Digest::of(asks.as_bytes())) == entry.asks;
+        Ok(is_recorded.then_some((wasm, asks)))
+    }
+
     /// Installs a component, or replaces its version.
     ///
     /// # Errors
@@ -121,13 +141,11 @@ impl Files {
         step()?;
         write(&self.lock, lock.to_text().as_bytes())?;
         step()?;
-        self.complete(new.entry)?;
-        if let Some(before) = new.replaces {
-            if before.file != new.entry.file {
-                self.remove_files(before)?;
-            }
-            self.forget(before, &lock)?;
+        self.put_in_place(new.entry)?;
+        if let Some(before) = new.replaces.filter(|before| before.file != new.entry.file) {
+            self.remove_files(before)?;
         }
+        self.sweep(&lock);
         Ok(())
     }
 
@@ -143,14 +161,34 @@ impl Files {
         }
         make_dir(&self.tools)?;
         self.stage(entry, wasm, asks)?;
-        self.complete(entry).map(drop)
+        self.put_in_place(entry).map(drop)
     }
 
-    /// Puts the staged copy of a component in its place. Whether there was one.
+    /// Finishes an installation that was interrupted: puts the staged copy of a component in its place.
+    /// Whether there was one.
     ///
     /// # Errors
     /// Something other than a file exists at the target path, or it cannot be replaced.
     pub fn complete(&self, entry: &Entry) -> Result<bool> {
+        let _held = hold(&self.lock)?;
+        match self.read_lock()?.of(&entry.id) == Some(entry) {
+            true => self.put_in_place(entry),
+            false => Ok(false),
+        }
+    }
+
+    /// Removes what killed processes left, and the evidence and staged copies that no entry names.
+    ///
+    /// # Errors
+    /// The lock file cannot be read.
+    pub fn tidy(&self) -> Result<()> {
+        let _held = hold(&self.lock)?;
+        self.sweep(&self.read_lock()?);
+        Ok(())
+    }
+
+    /// Puts the staged copy of a component in its place. The caller holds the lock.
+    fn put_in_place(&self, entry: &Entry) -> Result<bool> {
         let (wasm, asks) = self.paths(entry);
         let (staged, staged_asks) = self.staged(entry);
         let is_asks_done = digest_of(&asks, MAX_ASKS_BYTES as u64)? == entry.asks;
@@ -188,15 +226,17 @@ impl Files {
     pub fn remove(&self, id: &str) -> Result<Entry> {
         let _held = hold(&self.lock)?;
         let mut lock = self.read_lock()?;
-        let entry = lock.remove(id).ok_or_else(|| {
+        let Some(entry) = lock.remove(id) else {
+            // A removal may have been interrupted right before its end.
+            self.sweep(&lock);
             let what = format!("tollgate.lock records no component {id}; see which: tollgate verify");
-            Error::new(Code::NotFound, what)
-        })?;
+            return Err(Error::new(Code::NotFound, what));
+        };
         self.remove_files(&entry)?;
         step()?;
         write(&self.lock, lock.to_text().as_bytes())?;
         step()?;
-        self.forget(&entry, &lock)?;
+        self.sweep(&lock);
         Ok(entry)
     }
 
@@ -252,26 +292,32 @@ impl Files {
         asks.map_or(Ok(()), |asks| write(&staged_asks, asks.as_bytes()))
     }
 
-    /// Removes the evidence of an entry that no other entry names.
-    fn forget(&self, before: &Entry, lock: &Lock) -> Result<()> {
-        let Some(signed) = &before.signed else { return Ok(()) };
-        let is_used = |used: &dyn Fn(&Signed) -> bool| {
-            lock.entries().any(|entry| entry.signed.as_ref().is_some_and(used))
+    /// Removes the evidence and the staged copies that no entry names, and what killed processes left.
+    /// The caller holds the lock.
+    fn sweep(&self, lock: &Lock) {
+        for directory in [directory_of(&self.lock), self.bundles.as_path(), self.tools.as_path()] {
+            directory::sweep_parts(directory);
+        }
+        let mut named = BTreeSet::new();
+        for entry in lock.entries() {
+            let (wasm, asks) = self.staged(entry);
+            named.extend([wasm, asks]);
+            named.extend(entry.manifest.as_ref().map(|digest| self.manifest_path(digest)));
+            named.extend(entry.signed.as_ref().map(|signed| self.bundle_path(signed.bundle())));
+            if let Some(Signed::Key { key, .. }) = &entry.signed {
+                named.insert(self.key_path(key));
+            }
+        }
+        let is_evidence = |name: &str| {
+            let (hex, end) = name.split_once('.').unwrap_or_default();
+            let is_hex = hex.len() >= 64 && hex.bytes().all(|byte| byte.is_ascii_hexdigit());
+            is_hex
+                && matches!(end, "json" | "manifest.json" | "pub")
+                && !named.contains(&self.bundles.join(name))
         };
-        if !is_used(&|other| other.bundle() == signed.bundle()) {
-            remove(&self.bundle_path(signed.bundle()))?;
-        }
-        if let Some(manifest) = &before.manifest
-            && !lock.entries().any(|entry| entry.manifest.as_ref() == Some(manifest))
-        {
-            remove(&self.manifest_path(manifest))?;
-        }
-        if let Signed::Key { key, .. } = signed
-            && !is_used(&|other| matches!(other, Signed::Key { key: other, .. } if other == key))
-        {
-            remove(&self.key_path(key))?;
-        }
-        Ok(())
+        directory::sweep(&self.bundles, is_evidence);
+        let is_staged = |name: &str| name.starts_with(STAGED) && !named.contains(&self.tools.join(name));
+        directory::sweep(&self.tools, is_staged);
     }
 
     /// A file that is not recorded is never replaced.
@@ -317,7 +363,7 @@ impl Files {
     /// The staged copies. Their names begin with a dot, so that they are not loaded.
     fn staged(&self, entry: &Entry) -> (PathBuf, PathBuf) {
         let asks = entry.asks.as_ref().map_or("none", Digest::hex);
-        let staged = |hex: &str, end: &str| self.tools.join(format!(".staged-{hex}.{end}"));
+        let staged = |hex: &str, end: &str| self.tools.join(format!("{STAGED}{hex}.{end}"));
         (staged(entry.wasm.hex(), "wasm"), staged(asks, "toml"))
     }
 

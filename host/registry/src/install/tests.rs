@@ -186,3 +186,53 @@ fn evidence_that_was_exchanged_is_not_the_kept_one() {
     fs::write(files.bundle_path(&Digest::of(&one.bundle)), b"{}").unwrap();
     assert_eq!(files.kept(&one.entry).unwrap_err().code, Code::LockMismatch);
 }
+
+#[test]
+fn what_killed_processes_left_is_removed_and_nothing_else() {
+    let folder = tempfile::tempdir().unwrap();
+    let (files, key) = (files(folder.path()), key());
+    let (one, two) = (version(1, Some("[asks]\n"), &key), version(2, None, &key));
+    for dir in [&files.tools, &files.bundles] {
+        fs::create_dir(dir).unwrap();
+    }
+    let hex = "0".repeat(64);
+    let left = [
+        folder.path().join(".tollgate-x.part"),
+        files.tools.join(".tollgate-x.part"),
+        files.bundles.join(".tollgate-x.part"),
+        files.tools.join(format!(".staged-{hex}.wasm")),
+        files.tools.join(format!(".staged-{hex}.toml")),
+        files.bundles.join(format!("{hex}.json")),
+        files.bundles.join(format!("{hex}.manifest.json")),
+        files.bundles.join(format!("{hex}.pub")),
+    ];
+    let others = [
+        files.bundles.join("notes.json"),
+        files.bundles.join(format!("{hex}.txt")),
+        files.tools.join("other.wasm"),
+        files.tools.join(".staged"),
+    ];
+    let make = || left.iter().for_each(|file| fs::write(file, "left").unwrap());
+    others.iter().for_each(|file| fs::write(file, "kept").unwrap());
+    let check = |after: &str| {
+        assert!(!left.iter().any(|file| file.exists()), "{after}");
+        assert!(others.iter().all(|file| file.exists()), "{after}");
+    };
+    make();
+    install(&files, &one, None).unwrap();
+    check("an installation");
+    assert!(files.kept(&one.entry).unwrap().is_some(), "the evidence of the entry stays");
+    make();
+    install(&files, &two, Some(&one.entry)).unwrap();
+    check("an update");
+    make();
+    files.tidy().unwrap();
+    check("tidying");
+    assert!(files.kept(&two.entry).unwrap().is_some());
+    make();
+    files.remove("weather").unwrap();
+    check("a removal");
+    make();
+    assert_eq!(files.remove("weather").unwrap_err().code, Code::NotFound);
+    check("a removal of nothing");
+}

@@ -5,6 +5,8 @@ use super::key::PublicKey;
 use super::{Covers, Proof, Signed, Subjects, ring_provider};
 use crate::digest::Digest;
 use crate::error::{Code, Error, Result};
+use jiff::{SignedDuration, Timestamp};
+use serde_json::Value;
 use sigstore_verify::crypto::{CertificateInfo, FulcioCiClaims};
 use sigstore_verify::trust_root::{SigstoreInstance, TrustedRoot as Root};
 use sigstore_verify::types::{ArtifactDigest, Bundle as SigstoreBundle, DerPublicKey, Sha256Hash};
@@ -18,12 +20,16 @@ use tollgate_agent::text::clean;
 
 /// The issuer of the identities of GitHub workflows.
 const GITHUB_ISSUER: &str = "https://token.actions.githubusercontent.com";
+/// The age from which a root is old.
+const OLD: SignedDuration = SignedDuration::from_hours(365 * 24);
 const GITHUB: &str = "https://github.com/";
 
 /// The certificate authorities and logs that are trusted.
 #[derive(Clone)]
 pub struct TrustedRoot {
     verifier: Arc<Verifier>,
+    /// When the newest of its keys and certificates became valid.
+    newest: Option<Timestamp>,
 }
 
 impl fmt::Debug for TrustedRoot {
@@ -51,7 +57,15 @@ impl TrustedRoot {
             Error::new(Code::InvalidTrust, format!("the trusted root cannot be used: {e}"))
         };
         let root = Root::from_json(text).map_err(|e| invalid(&e))?;
-        Ok(Self { verifier: Arc::new(Verifier::new(&root).map_err(|e| invalid(&e))?) })
+        let verifier = Arc::new(Verifier::new(&root).map_err(|e| invalid(&e))?);
+        Ok(Self { verifier, newest: newest(text) })
+    }
+
+    /// Whether all its keys and certificates are older than a year. Newer signatures may then have been
+    /// made with keys that it does not have.
+    #[must_use]
+    pub fn is_old(&self, now: Timestamp) -> bool {
+        self.newest.is_some_and(|newest| now.duration_since(newest) > OLD)
     }
 
     fn verify(
@@ -144,6 +158,18 @@ fn github(claims: &FulcioCiClaims, at: &str, bundle: &Digest) -> Option<Signed> 
         at: at.to_owned(),
         bundle: bundle.clone(),
     })
+}
+
+/// When the newest key or certificate of a root became valid.
+fn newest(text: &str) -> Option<Timestamp> {
+    let root: Value = serde_json::from_str(text).ok()?;
+    let lists = ["tlogs", "ctlogs", "certificateAuthorities", "timestampAuthorities"];
+    let all = lists.iter().filter_map(|list| root.get(list)?.as_array()).flatten();
+    let start = |one: &Value| {
+        let valid_for = one.pointer("/publicKey/validFor").or_else(|| one.get("validFor"))?;
+        valid_for.get("start")?.as_str()?.parse().ok()
+    };
+    all.filter_map(start).max()
 }
 
 fn refusal(error: SigstoreError) -> Error {

@@ -3,9 +3,11 @@
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
 mod artifact;
+mod private;
 mod server;
 
 use artifact::{BUNDLE, INDEX, MANIFEST, Parts, WASM, blob_path, descriptor, manifest_path, path};
+use rustls::pki_types::CertificateDer;
 use serde_json::{Value, json};
 use server::{Answer, Body, Seen, Server};
 use std::collections::BTreeMap;
@@ -16,14 +18,17 @@ use tollgate_registry::{
     Artifact, Client, Code, Credentials, Digest, Error, HostSettings, Reference, Referrers, Settings,
 };
 
-fn builder() -> reqwest::ClientBuilder {
-    let roots = rustls::RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
+fn builder(authorities: &[CertificateDer<'static>]) -> Result<reqwest::ClientBuilder, Error> {
+    let mut roots = rustls::RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
+    for authority in authorities {
+        roots.add(authority.clone()).map_err(|e| Error::new(Code::InvalidTrust, e))?;
+    }
     let tls = rustls::ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
         .with_safe_default_protocol_versions()
         .unwrap()
         .with_root_certificates(roots)
         .with_no_client_auth();
-    reqwest::Client::builder().tls_backend_preconfigured(tls)
+    Ok(reqwest::Client::builder().tls_backend_preconfigured(tls))
 }
 
 fn client(settings: Settings) -> Client {
@@ -450,7 +455,7 @@ async fn credentials_go_to_a_token_server_that_is_configured_and_to_no_other() {
     assert!(error.to_string().contains(&format!("token_host = \"{}\"", tokens.host)), "{error}");
     assert!(tokens.seen().iter().all(|seen| seen.authorization.is_none()));
 
-    let named = HostSettings { token_host: Some(tokens.host.clone()) };
+    let named = HostSettings { token_host: Some(tokens.host.clone()), ..HostSettings::default() };
     let settings = Settings { hosts: BTreeMap::from([(server.host.clone(), named)]), ..settings };
     let pulled = pull_with(settings, &reference).await.unwrap();
     assert_eq!(pulled.wasm, WASM);

@@ -3,14 +3,17 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::net::TcpListener;
 
 /// A request that the registry saw.
 #[derive(Debug, Clone)]
 pub(crate) struct Seen {
     pub(crate) path: String,
+    /// What follows the `?`; empty if nothing does.
+    pub(crate) query: String,
     pub(crate) authorization: Option<String>,
+    pub(crate) body: String,
 }
 
 /// An answer.
@@ -85,6 +88,29 @@ impl Server {
         Self { host, seen }
     }
 
+    /// Serves by TLS, with this certificate and key.
+    pub(crate) async fn secure(
+        tls: tokio_rustls::TlsAcceptor,
+        respond: impl Fn(&Seen) -> Answer + Send + Sync + 'static,
+    ) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let host = format!("127.0.0.1:{}", listener.local_addr().unwrap().port());
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let (log, respond): (_, Arc<Respond>) = (Arc::clone(&seen), Arc::new(respond));
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let (tls, log, respond) = (tls.clone(), Arc::clone(&log), Arc::clone(&respond));
+                tokio::spawn(async move {
+                    // A client that does not trust the certificate ends the connection here.
+                    if let Ok(stream) = tls.accept(stream).await {
+                        serve(stream, log, respond).await;
+                    }
+                });
+            }
+        });
+        Self { host, seen }
+    }
+
     /// Serves these answers by path, and 404 for everything else.
     pub(crate) async fn with(answers: BTreeMap<String, Answer>) -> Self {
         Self::start(move |seen| answers.get(&seen.path).cloned().unwrap_or_else(|| Answer::status(404))).await
@@ -95,29 +121,42 @@ impl Server {
     }
 }
 
-async fn serve(mut stream: TcpStream, log: Arc<Mutex<Vec<Seen>>>, respond: Arc<Respond>) {
+async fn serve(
+    mut stream: impl AsyncRead + AsyncWrite + Unpin,
+    log: Arc<Mutex<Vec<Seen>>>,
+    respond: Arc<Respond>,
+) {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
         let Ok(byte) = stream.read_u8().await else { return };
         head.push(byte);
     }
     let head = String::from_utf8(head).unwrap();
-    let mut lines = head.lines();
-    let mut words = lines.next().unwrap().split(' ');
-    let path = words.nth(1).unwrap().split('?').next().unwrap().to_owned();
-    let named = |line: &str| {
-        line.split_once(": ")
-            .filter(|(name, _)| name.eq_ignore_ascii_case("authorization"))
-            .map(|(_, value)| value.to_owned())
+    let target = head.split(' ').nth(1).unwrap();
+    let (path, query) = target.split_once('?').unwrap_or((target, ""));
+    let header = |wanted: &str| {
+        let named = head.lines().filter_map(|line| line.split_once(": "));
+        let mut named = named.filter(|(name, _)| name.eq_ignore_ascii_case(wanted));
+        named.next().map(|(_, value)| value.to_owned())
     };
-    let seen = Seen { path, authorization: lines.find_map(named) };
+    let length = header("content-length").map_or(0, |length| length.parse().unwrap());
+    let mut body = vec![0; length];
+    if stream.read_exact(&mut body).await.is_err() {
+        return;
+    }
+    let seen = Seen {
+        path: path.to_owned(),
+        query: query.to_owned(),
+        authorization: header("authorization"),
+        body: String::from_utf8_lossy(&body).into_owned(),
+    };
     log.lock().unwrap().push(seen.clone());
     let answer = respond(&seen);
     // The client may have had enough at any time.
     let _ = write(&mut stream, answer).await;
 }
 
-async fn write(stream: &mut TcpStream, answer: Answer) -> std::io::Result<()> {
+async fn write(stream: &mut (impl AsyncWrite + Unpin), answer: Answer) -> std::io::Result<()> {
     let mut head = format!("HTTP/1.1 {} X\r\nconnection: close\r\n", answer.status);
     for (name, value) in &answer.headers {
         head.push_str(&format!("{name}: {value}\r\n"));

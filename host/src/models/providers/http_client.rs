@@ -33,8 +33,20 @@ pub fn http_client(url: &reqwest::Url, connect_timeout: Duration) -> Result<reqw
     builder.build().map_err(|e| format!("the HTTP client cannot be set up: {e}."))
 }
 
-pub(crate) fn tls() -> Result<rustls::ClientConfig, rustls::Error> {
-    let roots = rustls::RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
+/// Returns the TLS settings of every client: one provider, and root certificates that are compiled
+/// in.
+fn tls() -> Result<rustls::ClientConfig, rustls::Error> {
+    tls_with(&[])
+}
+
+/// Returns the TLS settings with these certificate authorities in addition.
+pub(crate) fn tls_with(
+    authorities: &[rustls::pki_types::CertificateDer<'static>],
+) -> Result<rustls::ClientConfig, rustls::Error> {
+    let mut roots = rustls::RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
+    for authority in authorities {
+        roots.add(authority.clone())?;
+    }
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let mut tls = rustls::ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()?

@@ -10,7 +10,7 @@ mod reader;
 mod retry_after;
 
 pub use http_client::http_client;
-pub(crate) use http_client::tls;
+pub(crate) use http_client::tls_with;
 pub use provider::Provider;
 
 use super::config::ReasoningEffort;

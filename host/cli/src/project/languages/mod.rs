@@ -68,7 +68,7 @@ pub(crate) fn compile(dir: &Path, say: &dyn Fn(&str)) -> Result<Artifact, BuildE
     let file = out.join(name).with_extension("wasm");
     let stamp = Stamp::of(&recipe, &compilers(recipe.language));
     if stamp.stands(&file) {
-        return Ok(Artifact { file, fresh: true, project: Some(recipe.dir) });
+        return Ok(Artifact { file, fresh: true, project: Some(recipe.dir), statements: Vec::new() });
     }
     let work = Workplace::new()?;
     let bytes = match recipe.language {
@@ -83,7 +83,7 @@ pub(crate) fn compile(dir: &Path, say: &dyn Fn(&str)) -> Result<Artifact, BuildE
     stamp::remove(&file)?;
     install::put(&bytes, &file, &out)?;
     stamp.keep(&file, &out, &work.read_beyond(&recipe))?;
-    Ok(Artifact { file, fresh: false, project: Some(recipe.dir) })
+    Ok(Artifact { file, fresh: false, project: Some(recipe.dir), statements: Vec::new() })
 }
 
 /// The directory for compilers' temporary files, which is removed on drop.

@@ -1,8 +1,9 @@
 //! Checks of a component that was fetched, before a person is asked about it.
 
-use crate::session::origin::Origins;
+use super::installed::Version;
 use crate::terminal::output::shown_line;
 use crate::terminal::{Failure, program};
+use std::io::{self, Read as _, Seek as _, Write as _};
 use std::path::PathBuf;
 use tollgate::config::Config;
 use tollgate::tools::directory;
@@ -10,15 +11,25 @@ use tollgate_agent::catalog::{Catalog, Owner, OwnerKind};
 use tollgate_agent::descriptor::ComponentDescriptor;
 use tollgate_agent::name;
 use tollgate_agent::surface::Surface;
-use tollgate_registry::{Digest, Entry, Fetched, Placement, Verdict};
+use tollgate_registry::{Digest, Entry, Fetched, Verdict};
 use tollgate_sandbox::{Component, Guest, Sandbox};
 
-pub(super) async fn load(sandbox: &Sandbox, fetched: &Fetched) -> Result<Component, Failure> {
-    match sandbox.load_either(&shown_line(&fetched.origin, 200), fetched.wasm.clone()).await? {
+/// Loads a component that was fetched. Meanwhile its bytes are in a temporary file, so that they are
+/// in memory only once.
+pub(super) async fn load(sandbox: &Sandbox, fetched: &mut Fetched) -> Result<Component, Failure> {
+    let origin = shown_line(&fetched.origin, 200);
+    let failed = |e: io::Error| Failure::failed(format!("{origin} cannot be kept in a temporary file: {e}"));
+    let mut kept = tempfile::tempfile().map_err(failed)?;
+    kept.write_all(&fetched.wasm).map_err(failed)?;
+    let loaded = sandbox.load_either(&origin, std::mem::take(&mut fetched.wasm)).await?;
+    kept.rewind().and_then(|()| kept.read_to_end(&mut fetched.wasm)).map_err(failed)?;
+    if Digest::of(&fetched.wasm) != fetched.digest {
+        return Err(failed(io::Error::other("it was changed there")));
+    }
+    match loaded {
         Guest::Tools(component) => Ok(component),
         Guest::Gate(_) => Err(Failure::usage(format!(
-            "{} is a gate, and `add` supports only tools; put its file into the gates directory",
-            shown_line(&fetched.origin, 200)
+            "{origin} is a gate, and `add` supports only tools; put its file into the gates directory"
         ))),
     }
 }
@@ -91,10 +102,9 @@ pub(super) fn entry(
 
 /// Returns the reason why a version may be older than the installed one: the proven times of the
 /// signatures, or else the versions that the components state.
-pub(super) async fn older(
-    sandbox: &Sandbox,
-    origins: &Origins,
+pub(super) fn older(
     before: Option<&Entry>,
+    there: Option<&Version>,
     now: &Entry,
     descriptor: &ComponentDescriptor,
 ) -> Option<String> {
@@ -104,12 +114,7 @@ pub(super) async fn older(
         return (now < then)
             .then(|| format!("it was signed at {now}, before the installed version ({then})"));
     }
-    if origins.files.placement(before).ok()? != Placement::InPlace {
-        return None;
-    }
-    let there = sandbox.load(origins.files.tools.join(&before.file)).await.ok()?;
-    let there = &there.descriptor().version;
     let (then, now) =
-        (semver::Version::parse(there).ok()?, semver::Version::parse(&descriptor.version).ok()?);
+        (semver::Version::parse(&there?.version).ok()?, semver::Version::parse(&descriptor.version).ok()?);
     (now < then).then(|| format!("its version {now} is lower than the installed one ({then})"))
 }

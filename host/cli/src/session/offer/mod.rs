@@ -1,7 +1,10 @@
 //! A component that `add` or `update` fetched, the changes that it would make, and the decision
 //! about it.
 
+mod arguments;
 mod checks;
+mod difference;
+mod installed;
 mod view;
 
 use crate::globals::Globals;
@@ -13,13 +16,15 @@ use crate::session::origin::Origins;
 use crate::terminal::{Failure, Output};
 use crate::verbs::grant;
 use checks::{check_descriptor, check_installed, check_origin, entry, load, older};
+use difference::Differences;
+use installed::{Version, installed, surface_of};
 use tollgate::config::Changes;
 use tollgate::grants::{Approvals, Approved, Decision, RequestedGrants, parse_manifest};
 use tollgate::store::{AuditKind, AuditRecord};
 use tollgate_agent::descriptor::ComponentDescriptor;
 use tollgate_agent::surface::Surface;
 use tollgate_registry::{Entry, Expected, Fetched, Installation, Lock, Proof, PublicKey, Signed, Verdict};
-use tollgate_sandbox::{Power, Sandbox};
+use tollgate_sandbox::Sandbox;
 
 /// A component that was fetched and examined, for a person to decide about.
 pub(crate) struct Offer {
@@ -38,6 +43,8 @@ pub(crate) struct Offer {
     reworded: Vec<String>,
     /// The reason why it may be older than the installed version.
     pub(crate) older: Option<String>,
+    /// Differences from the version that is there; `None` if there is none.
+    differences: Option<Differences>,
     keys: Vec<PublicKey>,
 }
 
@@ -62,20 +69,19 @@ pub(crate) struct Named<'a> {
 impl Offer {
     /// Loads a component that was fetched, like any untrusted file, and judges it.
     pub(crate) async fn new(
-        fetched: Fetched,
+        mut fetched: Fetched,
         origins: &Origins,
         lock: &Lock,
         named: Named<'_>,
     ) -> Result<Self, Failure> {
         let config = &origins.config;
         let sandbox = Sandbox::new(config.limits.sandbox.clone())?;
-        let component = load(&sandbox, &fetched).await?;
+        let component = load(&sandbox, &mut fetched).await?;
         let descriptor = component.descriptor().clone();
         check_descriptor(&component, &fetched.origin, config)?;
         let asks = fetched.asks.as_deref().map(parse_manifest).transpose();
         let asks = asks.map_err(|why| Failure::usage(format!("its manifest is refused: {why}")))?;
-        let powers = component.imports().iter().filter_map(|import| import.power).map(Power::as_str);
-        let surface = Surface::new(&descriptor, powers);
+        let surface = surface_of(&component);
         let before = lock.of(&descriptor.id).cloned();
         check_origin(before.as_ref(), &fetched.origin)?;
         let recorded = before.as_ref().map(|before| before.signed.as_ref());
@@ -98,7 +104,14 @@ impl Offer {
             // not request.
             news.push("do whatever it is granted: its manifest is gone".to_owned());
         }
-        let older = older(&sandbox, origins, before.as_ref(), &entry, &descriptor).await;
+        let there = match &before {
+            Some(before) => installed(&sandbox, origins, before).await,
+            None => None,
+        };
+        let older = older(before.as_ref(), there.as_ref(), &entry, &descriptor);
+        let offered = Version::new(&component, asks.clone(), fetched.metadata.clone(), fetched.wasm.len());
+        let differences =
+            before.as_ref().map(|before| Differences::between(before, &entry, there.as_ref(), &offered));
         let mut keys = config.trust.keys_of(&fetched.origin);
         keys.extend(named.signer.and_then(Expected::key).cloned());
         if let Some(before) = &before {
@@ -115,6 +128,7 @@ impl Offer {
             entry,
             before,
             older,
+            differences,
             keys,
         })
     }

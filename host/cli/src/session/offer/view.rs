@@ -1,6 +1,7 @@
 //! An offer as shown to a person or a program. Untrusted text is cleaned and cut.
 
-use super::Offer;
+use super::{Differences, Offer};
+use crate::render::provenance;
 use crate::terminal::Output;
 use crate::terminal::output::{BOLD, DIM, GOOD, WAITS, shown_line, shown_marked};
 use serde_json::{Value, json};
@@ -36,7 +37,11 @@ impl Offer {
         let covers_component = self.proof().is_some_and(|proof| proof.covers == Covers::Component);
         let unsigned = if covers_component && entry.manifest.is_some() { " (not signed)" } else { "" };
         if let Some(licence) = &entry.licence {
+            let unsigned = if fetched.annotated_licence().is_some() { unsigned } else { "" };
             output.say(&format!("  licence   {}{unsigned}", shown_line(licence, 200)));
+        }
+        for line in provenance::lines(&fetched.metadata) {
+            output.say(&format!("  {line}"));
         }
         for tool in &descriptor.tools {
             let mark = if self.reworded.contains(&tool.name) { "new words: " } else { "" };
@@ -61,6 +66,12 @@ impl Offer {
                     output.say(&format!("  asks to   {mark}{}{unsigned}", shown_line(&what, 300)));
                 }
             }
+        }
+        if let Some(differences) =
+            self.differences.as_ref().map(Differences::lines).filter(|lines| !lines.is_empty())
+        {
+            output.say(&format!("{BOLD}differences from the installed version{BOLD:#}"));
+            differences.iter().for_each(|line| output.say(line));
         }
         if let Some(why) = &self.older {
             output.say(&format!("  {WAITS}older{WAITS:#}     {why}"));
@@ -91,6 +102,8 @@ impl Offer {
             "asks": self.asks,
             "news": self.news,
             "reworded": self.reworded,
+            "differences": self.differences,
+            "metadata": self.fetched.metadata,
             "faults": self.fetched.evidence.faults.iter()
                 .map(|fault| json!({ "code": fault.code.as_str(), "message": fault.to_string() }))
                 .collect::<Vec<_>>(),

@@ -1,0 +1,61 @@
+//! The version of a component that is in place, which an update is compared with.
+
+use crate::session::origin::Origins;
+use tollgate::grants::{RequestedGrants, parse_manifest};
+use tollgate_agent::surface::Surface;
+use tollgate_registry::{Entry, Metadata};
+use tollgate_sandbox::{Component, Guest, Power, Sandbox};
+
+/// A version of a component, as far as it is compared with another.
+#[derive(Debug, Clone)]
+pub(super) struct Version {
+    /// The version that the component names.
+    pub(super) version: String,
+    pub(super) surface: Surface,
+    /// The requests of its manifest; `None` if it has none.
+    pub(super) asks: Option<RequestedGrants>,
+    /// The interfaces that it imports, sorted.
+    pub(super) imports: Vec<String>,
+    pub(super) metadata: Metadata,
+    /// The size of the component.
+    pub(super) bytes: u64,
+}
+
+impl Version {
+    pub(super) fn new(
+        component: &Component,
+        asks: Option<RequestedGrants>,
+        metadata: Metadata,
+        bytes: usize,
+    ) -> Self {
+        let mut imports: Vec<_> =
+            component.imports().iter().map(|import| import.interface.to_string()).collect();
+        imports.sort();
+        Self {
+            version: component.descriptor().version.clone(),
+            surface: surface_of(component),
+            asks,
+            imports,
+            metadata,
+            bytes: bytes as u64,
+        }
+    }
+}
+
+/// Returns the tools, state and powers of a component.
+pub(super) fn surface_of(component: &Component) -> Surface {
+    let powers = component.imports().iter().filter_map(|import| import.power).map(Power::as_str);
+    Surface::new(component.descriptor(), powers)
+}
+
+/// Loads the version that is in place; `None` if the files are not those of the lock file, or do
+/// not load.
+pub(super) async fn installed(sandbox: &Sandbox, origins: &Origins, before: &Entry) -> Option<Version> {
+    let (wasm, asks) = origins.files.in_place(before).ok()??;
+    let (bytes, metadata) = (wasm.len(), Metadata::of(&wasm));
+    let asks = asks.as_deref().map(parse_manifest).transpose().ok()?;
+    match sandbox.load_either(&before.file, wasm).await.ok()? {
+        Guest::Tools(component) => Some(Version::new(&component, asks, metadata, bytes)),
+        Guest::Gate(_) => None,
+    }
+}
