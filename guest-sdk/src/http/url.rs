@@ -1,6 +1,6 @@
-//! A parsed URL. It is not validated further here; the host judges it.
+//! Parsed URLs. The host validates them further.
 
-use tollgate_sdk::CodedError;
+use super::{Error, ErrorKind};
 
 /// A URL of `http` or `https`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,10 +16,10 @@ pub struct Url {
 impl Url {
     /// Parses a URL. The fragment is dropped.
     ///
-    /// Fails with `bad_url`.
-    pub fn parse(text: &str) -> Result<Self, CodedError> {
-        let bad =
-            || CodedError::new("bad_url", format!("`{text}` is no URL. Give one that begins with https://."));
+    /// # Errors
+    /// The text is not an http or https URL.
+    pub fn parse(text: &str) -> Result<Self, Error> {
+        let bad = || Error::new(ErrorKind::BadRequest, format!("\"{text}\" is not an http or https URL."));
         let text_before_fragment = text.trim().split('#').next().unwrap_or_default();
         let (scheme, rest) = text_before_fragment.split_once("://").ok_or_else(bad)?;
         let scheme = scheme.to_lowercase();
@@ -63,7 +63,7 @@ impl Url {
     }
 }
 
-/// Encodes a text for a query.
+/// Percent-encodes a text for a query or a path segment.
 pub fn encode(text: &str) -> String {
     text.bytes()
         .map(|b| match b {
@@ -83,7 +83,7 @@ mod tests {
         let url = Url::parse(" HTTPS://a.test:8443?q=1#part ").unwrap();
         assert_eq!((url.origin().as_str(), url.path.as_str()), ("https://a.test:8443", "/?q=1"));
         for text in ["a.test", "ftp://a.test/", "https://", "file:///etc/passwd"] {
-            assert_eq!(Url::parse(text).unwrap_err().code(), "bad_url", "{text}");
+            assert_eq!(Url::parse(text).unwrap_err().kind(), ErrorKind::BadRequest, "{text}");
         }
     }
 
