@@ -65,6 +65,8 @@ type ChildOutcome struct {
 	Reason string
 	// Response is its last text; empty if there is none.
 	Response string
+	// Streamed is the text of all its replies, one after another, as it streamed them.
+	Streamed string
 	// Output is structured output, if the agent declares a schema for it.
 	Output json.RawMessage
 	// Steps is the number of model turns.

@@ -40,7 +40,7 @@ func runChild(child ChildRun, seed [][2]string) (ChildOutcome, error) {
 	for _, key := range child.Exports {
 		exports.text(key)
 	}
-	returned := make([]uint32, 20)
+	returned := make([]uint32, 22)
 	agentsRunChild(
 		start(child.Agent), uint32(len(child.Agent)), messages.done(), uint32(len(child.Messages)),
 		seeds.done(), uint32(len(seed)), exports.done(), uint32(len(child.Exports)), uint32(child.Streaming),
@@ -64,7 +64,7 @@ func readChildOutcome(in *reader) ChildOutcome {
 		outcome.Reason = reason.text()
 	}
 	in.at += 16
-	outcome.Response = in.option()
+	outcome.Response, outcome.Streamed = in.option(), in.text()
 	if output := in.option(); output != "" {
 		outcome.Output = []byte(output)
 	}

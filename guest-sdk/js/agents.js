@@ -20,11 +20,12 @@ export function runChild({ agent, messages = [], seed = {}, exports = [], stream
 }
 
 export class ChildOutcome {
-  constructor({ runId, status, response, output, steps, state, threadState }) {
+  constructor({ runId, status, response, streamed, output, steps, state, threadState }) {
     this.runId = runId;
     this.status = status.tag;
     this.reason = status.val ?? null;
     this.response = response;
+    this.streamed = streamed;
     this.output = output === null ? null : JSON.parse(output);
     this.steps = steps;
     this.state = entriesOf(state);

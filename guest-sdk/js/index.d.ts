@@ -214,6 +214,8 @@ export class ChildOutcome {
   readonly reason: string | null;
   /** Its last text. */
   readonly response: string | null;
+  /** The text of all its replies, one after another, as it streamed them. */
+  readonly streamed: string;
   /** Structured output, if the agent declares a schema for it. */
   readonly output: any;
   /** The number of model turns. */

@@ -28,7 +28,7 @@ export default {
     const outcome = given.children?.shift();
     if (outcome === undefined) throw { payload: { tag: "agent-not-found", val: request.agentId } };
     const { status = "completed", reason, output = null, ...rest } = outcome;
-    const facts = { runId: "child-1", response: null, steps: 1, state: null, threadState: null };
+    const facts = { runId: "child-1", response: null, streamed: rest.response ?? "", steps: 1, state: null, threadState: null };
     const written = output === null ? null : JSON.stringify(output);
     return { ...facts, ...rest, output: written, status: { tag: status, val: reason } };
   },

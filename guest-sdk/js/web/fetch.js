@@ -83,7 +83,7 @@ function send({ url, method, headers, body }, { signal, maxBodyBytes }) {
       pending = pending.filter((other) => other !== one);
       reject(signal.reason);
     });
-    whenIdle(sendPending);
+    whenIdle(sendPending, true);
   });
 }
 

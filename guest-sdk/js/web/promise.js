@@ -5,9 +5,14 @@
 const queue = [];
 const idlers = [];
 
-/** Adds work that may settle promises, for when the queue is empty; it returns whether there was any. */
-export function whenIdle(work) {
-  if (!idlers.includes(work)) idlers.push(work);
+/**
+ * Adds work that may settle promises, for when the queue is empty; it returns whether there was
+ * any. Work that is `first` is done before all other, such as sleeping.
+ */
+export function whenIdle(work, isFirst = false) {
+  if (idlers.includes(work)) return;
+  if (isFirst) idlers.unshift(work);
+  else idlers.push(work);
 }
 
 export function queueMicrotask(job) {

@@ -49,6 +49,8 @@ class ChildOutcome:
     """`completed`, `waiting-input`, `waiting-auth`, `suspended`, `failed`, `cancelled` or `timeout`."""
     response: Optional[str] = None
     """Its last text."""
+    streamed: str = ""
+    """The text of all its replies, one after another, as it streamed them."""
     reason: Optional[str] = None
     """What it waits for, or why it failed."""
     output: Any = None
@@ -92,6 +94,7 @@ def run(request: ChildRun) -> ChildOutcome:
         status=words_of(outcome.status, "ChildStatus"),
         reason=getattr(outcome.status, "value", None),
         response=outcome.response,
+        streamed=outcome.streamed,
         output=None if outcome.output is None else json.loads(outcome.output),
         steps=outcome.steps,
         run_id=outcome.run_id,
