@@ -39,7 +39,7 @@ impl Language {
 /// A directory whose `tools` hold the tool in every language, compiled as a person
 /// would where it is not compiled yet.
 pub(crate) fn compiled() -> tempfile::TempDir {
-    compiled_from("../../../example-tools/text-stats")
+    compiled_from("../../example-tools/text-stats")
 }
 
 /// The same of another tool, by the directory that holds one for each language.

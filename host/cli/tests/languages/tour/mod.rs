@@ -16,7 +16,7 @@ use tollgate_agent::state::KeyScope;
 use tollgate_sandbox::Report;
 
 /// Where the tour of each language is, from here.
-const SOURCES: &str = "../tests/guests/tour";
+const SOURCES: &str = "../../tests/guests/tour";
 
 /// A native tool that defines the key that is not the tour's own.
 struct Shelf;
