@@ -2,6 +2,7 @@
 #include "tollgate.h"
 
 #include "bindings/guest.h"
+#include "overlay.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -211,15 +212,42 @@ void tollgate_refuse(tollgate_call *call, tollgate_refusal kind, const char *mes
   call->refused = true;
 }
 
-json_value tollgate_read(const tollgate_call *call, const char *name) {
+static bool is_equal(guest_string_t a, guest_string_t b) { return a.len == b.len && memcmp(a.ptr, b.ptr, a.len) == 0; }
+
+// The value of a key when the call began.
+static json_value stored(const tollgate_call *call, guest_string_t key) {
   const tollgate_tool_types_tool_call_context_t *context = call->context;
-  guest_string_t key = text_of(whole_key(name));
   for (size_t at = 0; at < context->snapshot.values.len; at++) {
     tollgate_tool_types_entry_t *entry = &context->snapshot.values.ptr[at];
-    if (entry->key.len == key.len && memcmp(entry->key.ptr, key.ptr, key.len) == 0) return json_of(entry->value);
+    if (is_equal(entry->key, key)) return json_of(entry->value);
   }
   tollgate_tool_types_json_t value;
   return tollgate_tool_call_read_state(&key, &value) ? json_of(value) : (json_value){0};
+}
+
+static tollgate_reducer reducer_of(const char *whole) {
+  for (size_t at = 0; at < tollgate_component.key_count; at++) {
+    const tollgate_key *key = &tollgate_component.keys[at];
+    if (strcmp(whole_key(key->name), whole) == 0) return key->reducer;
+  }
+  return TOLLGATE_REPLACE;
+}
+
+json_value tollgate_read(const tollgate_call *call, const char *name) {
+  const tollgate_tool_types_list_mutation_t *mutations = &((tollgate_tool_types_tool_output_t *)call->out)->mutations;
+  const char *whole = whole_key(name);
+  guest_string_t key = text_of(whole);
+  json_value value = stored(call, key);
+  for (size_t at = 0; at < mutations->len; at++) {
+    if (!is_equal(mutations->ptr[at].key, key)) continue;
+    value = tollgate_reduced(reducer_of(whole), value, json_of(mutations->ptr[at].update));
+  }
+  return value;
+}
+
+const char *tollgate_setting(const char *name) {
+  guest_string_t key = text_of(name), value;
+  return tollgate_tool_settings_get(&key, &value) ? c_text(value) : NULL;
 }
 
 void tollgate_update(tollgate_call *call, const char *name, const char *update) {

@@ -61,7 +61,7 @@ typedef enum {
 // A state key.
 typedef struct {
   // The component's own key if it has no dot. With a dot, it is another component's,
-  // which needs a grant; then only `access` is used below.
+  // which needs a grant; then only `access` and `reducer` are used below.
   const char *name;
   tollgate_access access;
   // The value before the first update, as JSON.
@@ -162,11 +162,15 @@ typedef enum {
 } tollgate_refusal;
 void tollgate_refuse(tollgate_call *call, tollgate_refusal kind, const char *message);
 
-// Returns the value of a key when the call began, as JSON; its length is 0 if it has
-// no value.
+// Returns the value of a key when the call began, with this call's own updates, as JSON;
+// its length is 0 if it has no value. For updates to another component's key, its
+// declaration has to state its reducer if that is not TOLLGATE_REPLACE.
 json_value tollgate_read(const tollgate_call *call, const char *name);
 // Adds an update for the key's reducer, as JSON; it commits with the answer.
 void tollgate_update(tollgate_call *call, const char *name, const char *update);
+
+// Returns the setting that an operator granted; NULL if there is none.
+const char *tollgate_setting(const char *name);
 
 // Requests to the agent loop; each needs its grant.
 // Adds a note that the model sees on its next turn.

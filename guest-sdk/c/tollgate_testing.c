@@ -3,7 +3,10 @@
 #include "tollgate_testing.h"
 
 #include "json.c"
+#include "overlay.c"
 #include "tollgate.c"
+#include "tollgate_child.c"
+#include "tollgate_http.c"
 
 static tollgate_test *running;
 static json_writer reports;
@@ -77,9 +80,25 @@ bool tollgate_tool_call_read_state(guest_string_t *key, tollgate_tool_call_json_
   return false;
 }
 
-bool tollgate_tool_call_is_cancelled(void) { return running->cancelled; }
-
 static json_value json_text_of(const char *text) { return (json_value){text, text ? strlen(text) : 0}; }
+
+bool tollgate_tool_settings_get(guest_string_t *name, guest_string_t *value) {
+  json_value setting = json_member(json_text_of(running->settings), c_text(*name));
+  if (setting.len > 0) *value = text_of(json_string(setting).start);
+  return setting.len > 0;
+}
+
+void tollgate_http_send_all(const tollgate_http_request *requests, size_t count, tollgate_http_response *responses) {
+  static const tollgate_http_response denied = {.error = "denied", .message = "The test serves no requests."};
+  for (size_t at = 0; at < count; at++) responses[at] = running->serve ? running->serve(&requests[at]) : denied;
+}
+
+tollgate_child_outcome tollgate_run_child(const tollgate_child_run *child) {
+  static const tollgate_child_outcome unknown = {.error = "The test runs no agents.", .refusal = TOLLGATE_NOT_FOUND};
+  return running->run_child ? running->run_child(child) : unknown;
+}
+
+bool tollgate_tool_call_is_cancelled(void) { return running->cancelled; }
 
 static void add_entry(tollgate_tool_types_snapshot_t *snapshot, const char *key, json_value value) {
   tollgate_tool_types_entry_t entry = {text_of(key), {(uint8_t *)value.start, value.len}};

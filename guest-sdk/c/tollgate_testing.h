@@ -8,6 +8,8 @@
 #define TOLLGATE_TESTING_H
 
 #include "tollgate.h"
+#include "tollgate_child.h"
+#include "tollgate_http.h"
 
 typedef struct {
   // The call's input; all fields are optional.
@@ -17,6 +19,12 @@ typedef struct {
   const char *decision;
   // Whether the run is being cancelled.
   bool cancelled;
+  // An object with the settings that an operator granted.
+  const char *settings;
+  // Answers the tool's HTTP requests.
+  tollgate_http_response (*serve)(const tollgate_http_request *request);
+  // Answers the tool's child runs.
+  tollgate_child_outcome (*run_child)(const tollgate_child_run *child);
 
   // The call's outcome.
   // `success`, `pending`, `error`, or the refusal that ended it: `invalid_arguments`,

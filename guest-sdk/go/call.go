@@ -49,19 +49,42 @@ type action struct {
 	value string
 }
 
-// Read decodes the value of a key when the call began, without the changes made by
-// Update. It returns whether the key has a value.
+// Read decodes the value of a key when the call began, with this call's own updates. It
+// returns whether the key has a value. For updates to another component's key, its Key
+// has to state its Reducer if that is not Replace.
 func (c *Call) Read(name string, into any) (bool, error) {
 	key := c.key(name)
 	value, known := c.Snapshot[key]
 	if !known {
 		value, known = readState(key)
 	}
+	for _, mutation := range c.mutations {
+		if mutation.key != key {
+			continue
+		}
+		var err error
+		if value, err = reduced(c.reducer(key), value, mutation.update); err != nil {
+			return false, err
+		}
+		known = true
+	}
 	if !known {
 		return false, nil
 	}
 	return true, json.Unmarshal([]byte(value), into)
 }
+
+func (c *Call) reducer(key string) Reducer {
+	for _, declared := range served.State {
+		if c.key(declared.Name) == key {
+			return declared.Reducer
+		}
+	}
+	return Replace
+}
+
+// Setting returns a setting that an operator granted, and whether there is one.
+func (c *Call) Setting(name string) (string, bool) { return setting(name) }
 
 // Update adds an update for the key's reducer; it commits with the answer, or not at
 // all.

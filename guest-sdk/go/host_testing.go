@@ -8,6 +8,30 @@ var Reports []string
 // Cancel is what IsCancelled returns in a test.
 var Cancel bool
 
+// Settings are the settings in a test.
+var Settings map[string]string
+
+// ChildOutcomes are the outcomes of the next child runs in a test.
+var ChildOutcomes []ChildOutcome
+
+// Children are the child runs that tools asked for in a test.
+var Children []ChildRun
+
+func setting(name string) (string, bool) {
+	value, is := Settings[name]
+	return value, is
+}
+
+func runChild(child ChildRun, _ [][2]string) (ChildOutcome, error) {
+	Children = append(Children, child)
+	if len(ChildOutcomes) == 0 {
+		return ChildOutcome{}, childError(0, child.Agent, nil, 0)
+	}
+	outcome := ChildOutcomes[0]
+	ChildOutcomes = ChildOutcomes[1:]
+	return outcome, nil
+}
+
 func reportProgress(_ Progress, _ float64, message string) { Reports = append(Reports, message) }
 func reportActivity(kind, content string)                  { Reports = append(Reports, kind+": "+content) }
 func reportActivityDelta(kind, patch string)               { Reports = append(Reports, kind+": "+patch) }

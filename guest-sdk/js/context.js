@@ -1,13 +1,16 @@
 // The call in progress, as its tool sees it.
 import call from "#host";
 import { json } from "./json.js";
+import { reduced } from "./overlay.js";
 
 export class Context {
   #componentId;
   #snapshot;
+  #reducers;
 
-  constructor(componentId, facts) {
+  constructor(componentId, facts, state) {
     this.#componentId = componentId;
+    this.#reducers = new Map(Object.entries(state).map(([name, { reducer }]) => [this.#key(name), reducer]));
     this.#snapshot = new Map(facts.snapshot.values.map(({ key, value }) => [key, value]));
     this.callId = facts.callId;
     this.toolName = facts.toolName;
@@ -28,8 +31,11 @@ export class Context {
 
   read(name) {
     const key = this.#key(name);
-    const value = this.#snapshot.get(key) ?? call.readState(key);
-    return value === null ? undefined : JSON.parse(value);
+    const stored = this.#snapshot.get(key) ?? call.readState(key);
+    const value = stored === null ? undefined : JSON.parse(stored);
+    return this.mutations
+      .filter((mutation) => mutation.key === key)
+      .reduce((before, { update }) => reduced(this.#reducers.get(key) ?? "replace", before, JSON.parse(update)), value);
   }
 
   update(name, update) {

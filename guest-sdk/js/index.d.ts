@@ -1,3 +1,4 @@
+/// <reference path="./globals.d.ts" />
 /** Writing Tollgate tools in JavaScript and TypeScript. */
 
 /** JSON Schema (2020-12) of values of type `T`. */
@@ -91,8 +92,8 @@ export interface Tool<Args> {
   /** Whether running again is harmless. */
   idempotent?: boolean;
   /** Checks constraints that the schema cannot express; throw `invalidArguments`. */
-  validate?(args: Args): void;
-  /** Returns the data of a success or an `Answer`, synchronously. */
+  validate?(args: Args): void | Promise<void>;
+  /** Returns the data of a success or an `Answer`, or promises it. */
   execute(args: Args, context: Context): unknown;
 }
 
@@ -135,7 +136,10 @@ export interface Context {
   readonly attempt: number;
   /** Set if this call resumes after a suspension. */
   readonly resume: Resumption | null;
-  /** Returns the value of a key when the call began, without the changes made by `update`. */
+  /**
+   * Returns the value of a key when the call began, with this call's own updates. For those to
+   * another component's key, `state` has to state its reducer if that is not `replace`.
+   */
   read(name: string): any;
   /** Adds an update for the key's reducer; it commits with the answer, or not at all. */
   update(name: string, update: unknown): void;
@@ -170,6 +174,57 @@ export interface Resumption {
   readonly value: any;
   readonly reason: string | null;
   readonly decidedAtMs: number;
+}
+
+/** The setting that an operator granted; `undefined` if there is none. */
+export function setting(name: string): string | undefined;
+
+/**
+ * Runs another agent within this call and waits until it ends or waits for a person. Each agent is
+ * granted by name. A child that does not complete is an outcome; a child that cannot be started
+ * is an error.
+ */
+export function runChild(request: ChildRun): ChildOutcome;
+
+export interface ChildRun {
+  /** The id of the agent. */
+  agent: string;
+  /** The messages that start its thread; a string is one of the user. */
+  messages?: string | { role: "user" | "assistant"; text: string }[];
+  /** Full names of keys with their initial values. */
+  seed?: Record<string, unknown>;
+  /** Full names of the keys to return. */
+  exports?: string[];
+  /** How much of its text this call's clients see; nothing by default. */
+  streaming?: "silent" | "passthrough" | "passthrough-raw-errors";
+}
+
+export class ChildOutcome {
+  private constructor();
+  readonly runId: string;
+  readonly status:
+    | "completed"
+    | "waiting-input"
+    | "waiting-auth"
+    | "suspended"
+    | "failed"
+    | "cancelled"
+    | "timeout";
+  /** What it waits for, or why it failed. */
+  readonly reason: string | null;
+  /** Its last text. */
+  readonly response: string | null;
+  /** The text of all its replies, one after another, as it streamed them. */
+  readonly streamed: string;
+  /** Structured output, if the agent declares a schema for it. */
+  readonly output: any;
+  /** The number of model turns. */
+  readonly steps: number;
+  /** The exported keys of the run and of the thread; `null` if the agent has no state. */
+  readonly state: Record<string, any> | null;
+  readonly threadState: Record<string, any> | null;
+  /** Returns this outcome, or throws `failed` unless the child completed. */
+  completed(): this;
 }
 
 /** A question to a person. */

@@ -18,14 +18,18 @@
 //   }
 //
 // Types and their meaning are in index.d.ts.
+import { attempt } from "#attempt";
 import derived from "#derived";
 import { Answer, Refusal } from "./answer.js";
 import { Context } from "./context.js";
+import { current } from "./current.js";
 import { fillerOf } from "./defaults.js";
 import { json } from "./json.js";
 
+export * from "./agents.js";
 export * from "./answer.js";
 export * from "./schema.js";
+export * from "./settings.js";
 
 /** Returns the tool itself; in TypeScript, with its precise type. */
 export const tool = (described) => described;
@@ -42,16 +46,18 @@ export function component({ id, version = "0.1.0", state = {}, tools }) {
     }),
     validateArgs(toolName, args) {
       const { tool, fill } = byName.get(toolName);
-      refusing(() => atOnce(tool.validate?.(argumentsOf(args, fill)), `validate of "${toolName}"`));
+      return attempt(() => tool.validate?.(argumentsOf(args, fill)), () => undefined, refuse);
     },
     execute(args, call) {
-      const context = new Context(id, call);
+      current.isCalled = true;
+      const context = new Context(id, call, state);
       const { tool, fill } = byName.get(call.toolName);
-      const result = refusing(() => {
-        const returned = tool.execute(argumentsOf(args, fill), context);
-        return Answer.of(atOnce(returned, `execute of "${call.toolName}"`)).toHost();
+      const output = (returned) => ({
+        result: Answer.of(returned).toHost(),
+        mutations: context.mutations,
+        actions: context.actions,
       });
-      return { result, mutations: context.mutations, actions: context.actions };
+      return attempt(() => tool.execute(argumentsOf(args, fill), context), output, refuse);
     },
   };
 }
@@ -68,20 +74,10 @@ function argumentsOf(json, fill) {
   return given;
 }
 
-/** Returns the value of a function, rejecting promises: nothing awaits them here. */
-function atOnce(returned, what) {
-  if (typeof returned?.then !== "function") return returned;
-  throw new Error(`${what} returned a promise, and a tool has to answer at once: write it without async`);
-}
-
-/** Passes refusals on to the host; any other exception is a bug of the tool. */
-function refusing(work) {
-  try {
-    return work();
-  } catch (error) {
-    if (error instanceof Refusal) throw { tag: error.kind, val: error.message };
-    throw { tag: "internal", val: `${error?.stack ? `${error}\n${error.stack}` : error}` };
-  }
+/** Passes a refusal on to the host; any other exception is a bug of the tool. */
+function refuse(error) {
+  if (error instanceof Refusal) throw { tag: error.kind, val: error.message };
+  throw { tag: "internal", val: `${error?.stack ? `${error}\n${error.stack}` : error}` };
 }
 
 function toolDescriptor(tool) {

@@ -3,6 +3,9 @@
 /** The tools' reports; clear them with `reports.length = 0`. */
 export const reports: object[];
 
+/** The child runs that tools asked for; clear them with `children.length = 0`. */
+export const children: { agentId: string; messages: { role: string; text: string }[] }[];
+
 export interface Surroundings {
   /** The snapshot: full names of keys, such as `notes.items`, and their values. */
   state?: Record<string, unknown>;
@@ -10,15 +13,22 @@ export interface Surroundings {
   resume?: { value: unknown; [fact: string]: unknown };
   /** Whether the run is being cancelled. */
   cancel?: boolean;
+  /** The settings that an operator granted. */
+  settings?: Record<string, string>;
+  /** The outcomes of child runs, in order: `{ response: "..." }`, `{ status: "failed", reason: "..." }`. */
+  children?: { status?: string; reason?: string; response?: string; output?: unknown }[];
 }
 
+export interface Outcome {
+  result: { status: { tag: string; val?: any }; data: any; message: string | null };
+  mutations: { key: string; update: any }[];
+  actions: { tag: string; val?: string }[];
+}
+
+/** Calls a tool. Await the outcome if the tool is `async`. */
 export function run(
   component: object,
   toolName: string,
   args: object,
   surroundings?: Surroundings,
-): {
-  result: { status: { tag: string; val?: any }; data: any; message: string | null };
-  mutations: { key: string; update: any }[];
-  actions: { tag: string; val?: string }[];
-};
+): Outcome & PromiseLike<Outcome>;

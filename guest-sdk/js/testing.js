@@ -1,4 +1,5 @@
-// The host's side of a call in a tool's own tests.
+// The host's side of a call in a tool's own tests. `fetch`, timers and so on are those of
+// the program that runs the tests.
 //
 //   import { run } from "tollgate/testing";
 //   import { tool } from "./tool.js";
@@ -8,7 +9,10 @@
 /** The tools' reports since `reports.length = 0`. */
 export const reports = [];
 
-let cancelled = false;
+/** The child runs that tools asked for since `children.length = 0`. */
+export const children = [];
+
+let given = {};
 
 export default {
   reportActivity: (kind, content) => reports.push({ activity: kind, content }),
@@ -17,15 +21,34 @@ export default {
   streamOutput: (delta) => reports.push({ output: delta }),
   log: (level, message) => reports.push({ level, message }),
   readState: () => null,
-  isCancelled: () => cancelled,
+  isCancelled: () => given.cancel ?? false,
+  get: (name) => given.settings?.[name] ?? null,
+  runChild(request) {
+    children.push(request);
+    const outcome = given.children?.shift();
+    if (outcome === undefined) throw { payload: { tag: "agent-not-found", val: request.agentId } };
+    const { status = "completed", reason, output = null, ...rest } = outcome;
+    const facts = { runId: "child-1", response: null, streamed: rest.response ?? "", steps: 1, state: null, threadState: null };
+    const written = output === null ? null : JSON.stringify(output);
+    return { ...facts, ...rest, output: written, status: { tag: status, val: reason } };
+  },
 };
 
-/** Calls a tool as the host would. */
-export function run(component, toolName, args, { state = {}, resume = null, cancel = false } = {}) {
-  cancelled = cancel;
+/** The counterpart of web/attempt.js: the tests' own program waits. */
+export function attempt(work, finish, fail) {
+  try {
+    const returned = work();
+    return typeof returned?.then === "function" ? returned.then(finish).catch(fail) : finish(returned);
+  } catch (error) {
+    return fail(error);
+  }
+}
+
+/** Calls a tool as the host would. Returns a promise if the tool or its check does. */
+export function run(component, toolName, args, { state = {}, resume = null, ...more } = {}) {
+  given = more;
   const values = Object.entries(state).map(([key, value]) => ({ key, value: JSON.stringify(value) }));
-  component.validateArgs(toolName, JSON.stringify(args));
-  const { result, mutations, actions } = component.execute(JSON.stringify(args), {
+  const call = {
     callId: "call-1",
     toolName,
     runIdentity: {
@@ -41,10 +64,15 @@ export function run(component, toolName, args, { state = {}, resume = null, canc
     deadlineMs: 15_000,
     attempt: 1,
     resume: resume && { decidedAtMs: 0, ...resume, value: JSON.stringify(resume.value) },
-  });
-  return {
-    result: { ...result, data: JSON.parse(result.data) },
-    mutations: mutations.map(({ key, update }) => ({ key, update: JSON.parse(update) })),
-    actions,
   };
+  const execute = () => component.execute(JSON.stringify(args), call);
+  const checked = component.validateArgs(toolName, JSON.stringify(args));
+  const output = checked === undefined ? execute() : checked.then(execute);
+  return typeof output.then === "function" ? output.then(parsed) : parsed(output);
 }
+
+const parsed = ({ result, mutations, actions }) => ({
+  result: { ...result, data: JSON.parse(result.data) },
+  mutations: mutations.map(({ key, update }) => ({ key, update: JSON.parse(update) })),
+  actions,
+});

@@ -132,6 +132,8 @@ pub struct ChildOutcome {
     pub status: ChildStatus,
     /// The child's last text.
     pub response: Option<String>,
+    /// The text of all its replies, one after another, as it streamed them.
+    pub streamed: String,
     /// Structured output, if the agent declares a schema for it.
     pub output: Option<Value>,
     /// The number of model turns.
@@ -167,10 +169,12 @@ pub enum ChildStatus {
 impl ChildOutcome {
     /// Creates a completed child with this text, for tests.
     pub fn answered(response: impl Into<String>) -> Self {
+        let response = response.into();
         Self {
             run_id: "child-1".to_owned(),
             status: ChildStatus::Completed,
-            response: Some(response.into()),
+            streamed: response.clone(),
+            response: Some(response),
             output: None,
             steps: 1,
             state: None,

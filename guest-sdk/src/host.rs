@@ -16,6 +16,9 @@ pub(crate) trait Host {
     /// Returns whether the call should stop early.
     fn is_cancelled(&self) -> bool;
 
+    /// Returns a setting that an operator granted.
+    fn setting(&self, name: &str) -> Option<String>;
+
     /// Returns the reports so far, in a test.
     fn reports(&self) -> Vec<Report> {
         Vec::new()
@@ -28,6 +31,7 @@ pub(crate) struct Recorder {
     pub(crate) reports: RefCell<Vec<Report>>,
     pub(crate) large_state: Vec<(String, String)>,
     pub(crate) cancelled: bool,
+    pub(crate) settings: Vec<(String, String)>,
     pub(crate) outcomes: RefCell<VecDeque<Result<ChildOutcome, ChildError>>>,
     pub(crate) children: RefCell<Vec<ChildRun>>,
 }
@@ -52,6 +56,10 @@ impl Host for Recorder {
 
     fn is_cancelled(&self) -> bool {
         self.cancelled
+    }
+
+    fn setting(&self, name: &str) -> Option<String> {
+        self.settings.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone())
     }
 
     fn reports(&self) -> Vec<Report> {

@@ -19,6 +19,7 @@ mod context;
 mod descriptor;
 mod error;
 mod host;
+pub mod http;
 mod identity;
 mod key;
 mod output;

@@ -3,7 +3,8 @@
 //! There are three cases, and none shadows another. A [`ToolOutput`] or [`ToolResult`]
 //! is used as it is. Any other `T: Serialize` is the data of a success. A `Result` is
 //! split first: a [`ToolError`] ends the call, and any other error becomes the tool's
-//! own error result, with a code if it is a [`CodedError`].
+//! own error result, with a code if it is a [`CodedError`] or a
+//! [`http::Error`].
 //!
 //! `Result` is itself `Serialize`, so the trait alone could not distinguish it.
 //! [`Returned`] has an inherent method for it, and inherent methods take precedence
@@ -11,6 +12,7 @@
 
 use crate::coded::CodedError;
 use crate::error::ToolError;
+use crate::http;
 use crate::output::ToolOutput;
 use crate::result::ToolResult;
 use serde::Serialize;
@@ -119,6 +121,9 @@ enum Refusal {
 fn refusal<E: Failure>(error: E) -> Refusal {
     if let Some(error) = find::<ToolError>(&error) {
         return Refusal::Call(error.clone());
+    }
+    if let Some(error) = find::<http::Error>(&error) {
+        return Refusal::Answer(Box::new(error.clone().into()));
     }
     match find::<CodedError>(&error) {
         Some(error) => Refusal::Answer(Box::new(error.clone().into())),

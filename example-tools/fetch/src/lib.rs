@@ -1,8 +1,8 @@
 //! `fetch`: reads a URL, if the host allows it.
 
 use serde::Serialize;
-use tollgate_sdk::{CodedError, component, tool};
-use web::Request;
+use tollgate_sdk::http::{self, Request};
+use tollgate_sdk::{component, tool};
 
 /// The most characters of a body that are returned to the model.
 const MAX_CHARS: u32 = 200_000;
@@ -39,16 +39,17 @@ pub fn fetch(
     body: Option<String>,
     content_type: Option<String>,
     #[default = 20_000] max_chars: u32,
-) -> Result<Fetched, CodedError> {
-    let max_chars = max_chars.min(MAX_CHARS) as usize;
-    let mut request = Request::new(&method, url)?.header("user-agent", "tollgate-fetch/0.1");
+) -> Result<Fetched, http::Error> {
+    let max_chars = max_chars.min(MAX_CHARS);
+    // No character has more than four bytes.
+    let mut request =
+        Request::new(&method, url).header("user-agent", "tollgate-fetch/0.1").max_body_bytes(max_chars * 4);
     if let Some(content_type) = &content_type {
         request = request.header("content-type", content_type);
     }
-    // A character has at most four bytes.
-    let response = request.body(body.unwrap_or_default()).send(max_chars * 4)?;
+    let response = request.body(body.unwrap_or_default()).send()?;
     let text = response.text();
-    let cut = text.char_indices().nth(max_chars).map(|(at, _)| at);
+    let cut = text.char_indices().nth(max_chars as usize).map(|(at, _)| at);
     Ok(Fetched {
         status: response.status,
         content_type: response.header("content-type").map(str::to_owned),
@@ -86,6 +87,6 @@ mod tests {
     #[test]
     fn what_is_no_url_is_refused() {
         let error = fetch("example.com", "GET".to_owned(), None, None, 1).unwrap_err();
-        assert_eq!(error.code(), "bad_url");
+        assert_eq!(error.code(), "bad_request");
     }
 }

@@ -3,11 +3,11 @@
 pub mod markdown;
 
 use serde::Serialize;
+use tollgate_sdk::http::{Request, Url};
 use tollgate_sdk::{CodedError, component, tool};
-use web::{Request, Url};
 
 /// The largest page that is read, in bytes.
-const MAX_PAGE_BYTES: usize = 2 << 20;
+const MAX_PAGE_BYTES: u32 = 2 << 20;
 /// The most characters of Markdown that are returned to the model.
 const MAX_CHARS: u32 = 200_000;
 
@@ -32,10 +32,11 @@ pub struct Page {
 ///     max_chars: Return this many characters.
 #[tool(category = "web", idempotent, timeout = "30s")]
 pub fn web_page_to_markdown(url: &str, #[default = 20_000] max_chars: u32) -> Result<Page, CodedError> {
-    let response = Request::get(url)?
+    let response = Request::get(url)
         .header("accept", "text/html, text/plain;q=0.5")
         .header("user-agent", "tollgate-web-page/0.1")
-        .send(MAX_PAGE_BYTES)?
+        .max_body_bytes(MAX_PAGE_BYTES)
+        .send()?
         .successful()?;
     let kind = response.header("content-type").unwrap_or("text/html").to_lowercase();
     let page = match kind.split(';').next().unwrap_or_default().trim() {

@@ -3,7 +3,7 @@
 
 use html5gum::emitters::default::{DefaultEmitter, StartTag};
 use html5gum::{Token, Tokenizer};
-use web::Url;
+use tollgate_sdk::http::Url;
 
 /// A converted page.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -3,6 +3,21 @@
 #include <stdlib.h>
 #include <string.h>
 
+// Imported Functions from `tollgate:tool/http-client@0.1.0`
+
+__attribute__((__import_module__("tollgate:tool/http-client@0.1.0"), __import_name__("send")))
+extern void __wasm_import_tollgate_tool_http_client_send(uint8_t *, size_t, uint8_t *);
+
+// Imported Functions from `tollgate:tool/settings@0.1.0`
+
+__attribute__((__import_module__("tollgate:tool/settings@0.1.0"), __import_name__("get")))
+extern void __wasm_import_tollgate_tool_settings_get(uint8_t *, size_t, uint8_t *);
+
+// Imported Functions from `tollgate:tool/agents@0.1.0`
+
+__attribute__((__import_module__("tollgate:tool/agents@0.1.0"), __import_name__("run-child")))
+extern void __wasm_import_tollgate_tool_agents_run_child(uint8_t *, size_t, uint8_t *, size_t, uint8_t *, size_t, uint8_t *, size_t, int32_t, uint8_t *);
+
 // Imported Functions from `tollgate:tool/call@0.1.0`
 
 __attribute__((__import_module__("tollgate:tool/call@0.1.0"), __import_name__("report-activity")))
@@ -302,8 +317,30 @@ static uint8_t RET_AREA[(22*sizeof(void*))];
 
 // Helper Functions
 
-void tollgate_tool_types_json_free(tollgate_tool_types_json_t *ptr) {
-  guest_string_free(ptr);
+void tollgate_tool_http_client_header_free(tollgate_tool_http_client_header_t *ptr) {
+  guest_string_free(&ptr->name);
+  guest_string_free(&ptr->value);
+}
+
+void tollgate_tool_http_client_list_header_free(tollgate_tool_http_client_list_header_t *ptr) {
+  size_t list_len = ptr->len;
+  if (list_len > 0) {
+    tollgate_tool_http_client_header_t *list_ptr = ptr->ptr;
+    for (size_t i = 0; i < list_len; i++) {
+      tollgate_tool_http_client_header_free(&list_ptr[i]);
+    }
+    free(list_ptr);
+  }
+}
+
+void guest_list_u8_free(guest_list_u8_t *ptr) {
+  size_t list_len = ptr->len;
+  if (list_len > 0) {
+    uint8_t *list_ptr = ptr->ptr;
+    for (size_t i = 0; i < list_len; i++) {
+    }
+    free(list_ptr);
+  }
 }
 
 void guest_option_u32_free(guest_option_u32_t *ptr) {
@@ -311,15 +348,67 @@ void guest_option_u32_free(guest_option_u32_t *ptr) {
   }
 }
 
-void tollgate_tool_types_execution_policy_free(tollgate_tool_types_execution_policy_t *ptr) {
+void tollgate_tool_http_client_request_free(tollgate_tool_http_client_request_t *ptr) {
+  guest_string_free(&ptr->method);
+  guest_string_free(&ptr->url);
+  tollgate_tool_http_client_list_header_free(&ptr->headers);
+  guest_list_u8_free(&ptr->body);
   guest_option_u32_free(&ptr->timeout_ms);
-  guest_option_u32_free(&ptr->max_retries);
+  guest_option_u32_free(&ptr->max_body_bytes);
+}
+
+void tollgate_tool_http_client_response_free(tollgate_tool_http_client_response_t *ptr) {
+  tollgate_tool_http_client_list_header_free(&ptr->headers);
+  guest_list_u8_free(&ptr->body);
+}
+
+void tollgate_tool_http_client_error_free(tollgate_tool_http_client_error_t *ptr) {
+  guest_string_free(&ptr->message);
+}
+
+void tollgate_tool_http_client_list_request_free(tollgate_tool_http_client_list_request_t *ptr) {
+  size_t list_len = ptr->len;
+  if (list_len > 0) {
+    tollgate_tool_http_client_request_t *list_ptr = ptr->ptr;
+    for (size_t i = 0; i < list_len; i++) {
+      tollgate_tool_http_client_request_free(&list_ptr[i]);
+    }
+    free(list_ptr);
+  }
+}
+
+void tollgate_tool_http_client_result_response_error_free(tollgate_tool_http_client_result_response_error_t *ptr) {
+  if (!ptr->is_err) {
+    tollgate_tool_http_client_response_free(&ptr->val.ok);
+  } else {
+    tollgate_tool_http_client_error_free(&ptr->val.err);
+  }
+}
+
+void tollgate_tool_http_client_list_result_response_error_free(tollgate_tool_http_client_list_result_response_error_t *ptr) {
+  size_t list_len = ptr->len;
+  if (list_len > 0) {
+    tollgate_tool_http_client_result_response_error_t *list_ptr = ptr->ptr;
+    for (size_t i = 0; i < list_len; i++) {
+      tollgate_tool_http_client_result_response_error_free(&list_ptr[i]);
+    }
+    free(list_ptr);
+  }
 }
 
 void guest_option_string_free(guest_option_string_t *ptr) {
   if (ptr->is_some) {
     guest_string_free(&ptr->val);
   }
+}
+
+void tollgate_tool_types_json_free(tollgate_tool_types_json_t *ptr) {
+  guest_string_free(ptr);
+}
+
+void tollgate_tool_types_execution_policy_free(tollgate_tool_types_execution_policy_t *ptr) {
+  guest_option_u32_free(&ptr->timeout_ms);
+  guest_option_u32_free(&ptr->max_retries);
 }
 
 void tollgate_tool_types_tool_descriptor_free(tollgate_tool_types_tool_descriptor_t *ptr) {
@@ -551,6 +640,126 @@ void tollgate_tool_types_tool_error_free(tollgate_tool_types_tool_error_t *ptr) 
   }
 }
 
+void tollgate_tool_agents_json_free(tollgate_tool_agents_json_t *ptr) {
+  tollgate_tool_types_json_free(ptr);
+}
+
+void tollgate_tool_agents_entry_free(tollgate_tool_agents_entry_t *ptr) {
+  tollgate_tool_types_entry_free(ptr);
+}
+
+void tollgate_tool_agents_message_free(tollgate_tool_agents_message_t *ptr) {
+  guest_string_free(&ptr->text);
+}
+
+void tollgate_tool_agents_list_message_free(tollgate_tool_agents_list_message_t *ptr) {
+  size_t list_len = ptr->len;
+  if (list_len > 0) {
+    tollgate_tool_agents_message_t *list_ptr = ptr->ptr;
+    for (size_t i = 0; i < list_len; i++) {
+      tollgate_tool_agents_message_free(&list_ptr[i]);
+    }
+    free(list_ptr);
+  }
+}
+
+void tollgate_tool_agents_list_entry_free(tollgate_tool_agents_list_entry_t *ptr) {
+  size_t list_len = ptr->len;
+  if (list_len > 0) {
+    tollgate_tool_agents_entry_t *list_ptr = ptr->ptr;
+    for (size_t i = 0; i < list_len; i++) {
+      tollgate_tool_agents_entry_free(&list_ptr[i]);
+    }
+    free(list_ptr);
+  }
+}
+
+void tollgate_tool_agents_child_run_free(tollgate_tool_agents_child_run_t *ptr) {
+  guest_string_free(&ptr->agent_id);
+  tollgate_tool_agents_list_message_free(&ptr->messages);
+  tollgate_tool_agents_list_entry_free(&ptr->seed);
+  guest_list_string_free(&ptr->exports);
+}
+
+void tollgate_tool_agents_child_status_free(tollgate_tool_agents_child_status_t *ptr) {
+  switch ((int32_t) ptr->tag) {
+    case 1: {
+      guest_option_string_free(&ptr->val.waiting_input);
+      break;
+    }
+    case 2: {
+      guest_option_string_free(&ptr->val.waiting_auth);
+      break;
+    }
+    case 3: {
+      guest_option_string_free(&ptr->val.suspended);
+      break;
+    }
+    case 4: {
+      guest_string_free(&ptr->val.failed);
+      break;
+    }
+  }
+}
+
+void tollgate_tool_agents_option_json_free(tollgate_tool_agents_option_json_t *ptr) {
+  if (ptr->is_some) {
+    tollgate_tool_agents_json_free(&ptr->val);
+  }
+}
+
+void tollgate_tool_agents_option_list_entry_free(tollgate_tool_agents_option_list_entry_t *ptr) {
+  if (ptr->is_some) {
+    tollgate_tool_agents_list_entry_free(&ptr->val);
+  }
+}
+
+void tollgate_tool_agents_child_outcome_free(tollgate_tool_agents_child_outcome_t *ptr) {
+  guest_string_free(&ptr->run_id);
+  tollgate_tool_agents_child_status_free(&ptr->status);
+  guest_option_string_free(&ptr->response);
+  guest_string_free(&ptr->streamed);
+  tollgate_tool_agents_option_json_free(&ptr->output);
+  tollgate_tool_agents_option_list_entry_free(&ptr->state);
+  tollgate_tool_agents_option_list_entry_free(&ptr->thread_state);
+}
+
+void tollgate_tool_agents_child_error_free(tollgate_tool_agents_child_error_t *ptr) {
+  switch ((int32_t) ptr->tag) {
+    case 0: {
+      guest_string_free(&ptr->val.agent_not_found);
+      break;
+    }
+    case 1: {
+      guest_string_free(&ptr->val.not_granted);
+      break;
+    }
+    case 2: {
+      guest_string_free(&ptr->val.bad_seed);
+      break;
+    }
+    case 3: {
+      guest_list_string_free(&ptr->val.unsupported);
+      break;
+    }
+    case 4: {
+      break;
+    }
+    case 5: {
+      guest_string_free(&ptr->val.execution_failed);
+      break;
+    }
+  }
+}
+
+void tollgate_tool_agents_result_child_outcome_child_error_free(tollgate_tool_agents_result_child_outcome_child_error_t *ptr) {
+  if (!ptr->is_err) {
+    tollgate_tool_agents_child_outcome_free(&ptr->val.ok);
+  } else {
+    tollgate_tool_agents_child_error_free(&ptr->val.err);
+  }
+}
+
 void tollgate_tool_call_json_free(tollgate_tool_call_json_t *ptr) {
   tollgate_tool_types_json_free(ptr);
 }
@@ -627,6 +836,214 @@ void guest_string_free(guest_string_t *ret) {
 }
 
 // Component Adapters
+
+void tollgate_tool_http_client_send(tollgate_tool_http_client_list_request_t *requests, tollgate_tool_http_client_list_result_response_error_t *ret) {
+  __attribute__((__aligned__(sizeof(void*))))
+  uint8_t ret_area[(2*sizeof(void*))];
+  uint8_t *ptr = (uint8_t *) &ret_area;
+  __wasm_import_tollgate_tool_http_client_send((uint8_t *) (*requests).ptr, (*requests).len, ptr);
+  *ret = (tollgate_tool_http_client_list_result_response_error_t) { (tollgate_tool_http_client_result_response_error_t*)(*((uint8_t **) (ptr + 0))), (*((size_t*) (ptr + sizeof(void*)))) };
+}
+
+bool tollgate_tool_settings_get(guest_string_t *name, guest_string_t *ret) {
+  __attribute__((__aligned__(sizeof(void*))))
+  uint8_t ret_area[(3*sizeof(void*))];
+  uint8_t *ptr = (uint8_t *) &ret_area;
+  __wasm_import_tollgate_tool_settings_get((uint8_t *) (*name).ptr, (*name).len, ptr);
+  guest_option_string_t option;
+  switch ((int32_t) *((uint8_t*) (ptr + 0))) {
+    case 0: {
+      option.is_some = false;
+      break;
+    }
+    case 1: {
+      option.is_some = true;
+      option.val = (guest_string_t) { (uint8_t*)(*((uint8_t **) (ptr + sizeof(void*)))), (*((size_t*) (ptr + (2*sizeof(void*))))) };
+      break;
+    }
+  }
+  *ret = option.val;
+  return option.is_some;
+}
+
+bool tollgate_tool_agents_run_child(tollgate_tool_agents_child_run_t *request, tollgate_tool_agents_child_outcome_t *ret, tollgate_tool_agents_child_error_t *err) {
+  __attribute__((__aligned__(sizeof(void*))))
+  uint8_t ret_area[(22*sizeof(void*))];
+  uint8_t *ptr = (uint8_t *) &ret_area;
+  __wasm_import_tollgate_tool_agents_run_child((uint8_t *) ((*request).agent_id).ptr, ((*request).agent_id).len, (uint8_t *) ((*request).messages).ptr, ((*request).messages).len, (uint8_t *) ((*request).seed).ptr, ((*request).seed).len, (uint8_t *) ((*request).exports).ptr, ((*request).exports).len, (int32_t) (*request).text, ptr);
+  tollgate_tool_agents_result_child_outcome_child_error_t result;
+  switch ((int32_t) *((uint8_t*) (ptr + 0))) {
+    case 0: {
+      result.is_err = false;
+      tollgate_tool_agents_child_status_t variant;
+      variant.tag = (int32_t) *((uint8_t*) (ptr + (3*sizeof(void*))));
+      switch ((int32_t) variant.tag) {
+        case 0: {
+          break;
+        }
+        case 1: {
+          guest_option_string_t option;
+          switch ((int32_t) *((uint8_t*) (ptr + (4*sizeof(void*))))) {
+            case 0: {
+              option.is_some = false;
+              break;
+            }
+            case 1: {
+              option.is_some = true;
+              option.val = (guest_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (5*sizeof(void*))))), (*((size_t*) (ptr + (6*sizeof(void*))))) };
+              break;
+            }
+          }
+          variant.val.waiting_input = option;
+          break;
+        }
+        case 2: {
+          guest_option_string_t option0;
+          switch ((int32_t) *((uint8_t*) (ptr + (4*sizeof(void*))))) {
+            case 0: {
+              option0.is_some = false;
+              break;
+            }
+            case 1: {
+              option0.is_some = true;
+              option0.val = (guest_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (5*sizeof(void*))))), (*((size_t*) (ptr + (6*sizeof(void*))))) };
+              break;
+            }
+          }
+          variant.val.waiting_auth = option0;
+          break;
+        }
+        case 3: {
+          guest_option_string_t option1;
+          switch ((int32_t) *((uint8_t*) (ptr + (4*sizeof(void*))))) {
+            case 0: {
+              option1.is_some = false;
+              break;
+            }
+            case 1: {
+              option1.is_some = true;
+              option1.val = (guest_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (5*sizeof(void*))))), (*((size_t*) (ptr + (6*sizeof(void*))))) };
+              break;
+            }
+          }
+          variant.val.suspended = option1;
+          break;
+        }
+        case 4: {
+          variant.val.failed = (guest_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (4*sizeof(void*))))), (*((size_t*) (ptr + (5*sizeof(void*))))) };
+          break;
+        }
+        case 5: {
+          break;
+        }
+        case 6: {
+          break;
+        }
+      }
+      guest_option_string_t option2;
+      switch ((int32_t) *((uint8_t*) (ptr + (7*sizeof(void*))))) {
+        case 0: {
+          option2.is_some = false;
+          break;
+        }
+        case 1: {
+          option2.is_some = true;
+          option2.val = (guest_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (8*sizeof(void*))))), (*((size_t*) (ptr + (9*sizeof(void*))))) };
+          break;
+        }
+      }
+      tollgate_tool_agents_option_json_t option3;
+      switch ((int32_t) *((uint8_t*) (ptr + (12*sizeof(void*))))) {
+        case 0: {
+          option3.is_some = false;
+          break;
+        }
+        case 1: {
+          option3.is_some = true;
+          option3.val = (guest_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (13*sizeof(void*))))), (*((size_t*) (ptr + (14*sizeof(void*))))) };
+          break;
+        }
+      }
+      tollgate_tool_agents_option_list_entry_t option4;
+      switch ((int32_t) *((uint8_t*) (ptr + (16*sizeof(void*))))) {
+        case 0: {
+          option4.is_some = false;
+          break;
+        }
+        case 1: {
+          option4.is_some = true;
+          option4.val = (tollgate_tool_agents_list_entry_t) { (tollgate_tool_agents_entry_t*)(*((uint8_t **) (ptr + (17*sizeof(void*))))), (*((size_t*) (ptr + (18*sizeof(void*))))) };
+          break;
+        }
+      }
+      tollgate_tool_agents_option_list_entry_t option5;
+      switch ((int32_t) *((uint8_t*) (ptr + (19*sizeof(void*))))) {
+        case 0: {
+          option5.is_some = false;
+          break;
+        }
+        case 1: {
+          option5.is_some = true;
+          option5.val = (tollgate_tool_agents_list_entry_t) { (tollgate_tool_agents_entry_t*)(*((uint8_t **) (ptr + (20*sizeof(void*))))), (*((size_t*) (ptr + (21*sizeof(void*))))) };
+          break;
+        }
+      }
+
+      result.val.ok = (tollgate_tool_agents_child_outcome_t) {
+        (guest_string_t) (guest_string_t) { (uint8_t*)(*((uint8_t **) (ptr + sizeof(void*)))), (*((size_t*) (ptr + (2*sizeof(void*))))) },
+        (tollgate_tool_agents_child_status_t) variant,
+        (guest_option_string_t) option2,
+        (guest_string_t) (guest_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (10*sizeof(void*))))), (*((size_t*) (ptr + (11*sizeof(void*))))) },
+        (tollgate_tool_agents_option_json_t) option3,
+        (uint32_t) (uint32_t) (*((int32_t*) (ptr + (15*sizeof(void*))))),
+        (tollgate_tool_agents_option_list_entry_t) option4,
+        (tollgate_tool_agents_option_list_entry_t) option5,
+      };
+      break;
+    }
+    case 1: {
+      result.is_err = true;
+      tollgate_tool_agents_child_error_t variant6;
+      variant6.tag = (int32_t) *((uint8_t*) (ptr + sizeof(void*)));
+      switch ((int32_t) variant6.tag) {
+        case 0: {
+          variant6.val.agent_not_found = (guest_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (2*sizeof(void*))))), (*((size_t*) (ptr + (3*sizeof(void*))))) };
+          break;
+        }
+        case 1: {
+          variant6.val.not_granted = (guest_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (2*sizeof(void*))))), (*((size_t*) (ptr + (3*sizeof(void*))))) };
+          break;
+        }
+        case 2: {
+          variant6.val.bad_seed = (guest_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (2*sizeof(void*))))), (*((size_t*) (ptr + (3*sizeof(void*))))) };
+          break;
+        }
+        case 3: {
+          variant6.val.unsupported = (guest_list_string_t) { (guest_string_t*)(*((uint8_t **) (ptr + (2*sizeof(void*))))), (*((size_t*) (ptr + (3*sizeof(void*))))) };
+          break;
+        }
+        case 4: {
+          variant6.val.too_deep = (uint32_t) (*((int32_t*) (ptr + (2*sizeof(void*)))));
+          break;
+        }
+        case 5: {
+          variant6.val.execution_failed = (guest_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (2*sizeof(void*))))), (*((size_t*) (ptr + (3*sizeof(void*))))) };
+          break;
+        }
+      }
+
+      result.val.err = variant6;
+      break;
+    }
+  }
+  if (!result.is_err) {
+    *ret = result.val.ok;
+    return 1;
+  } else {
+    *err = result.val.err;
+    return 0;
+  }
+}
 
 void tollgate_tool_call_report_activity(guest_string_t *kind, guest_string_t *content) {
   __wasm_import_tollgate_tool_call_report_activity((uint8_t *) (*kind).ptr, (*kind).len, (uint8_t *) (*content).ptr, (*content).len);

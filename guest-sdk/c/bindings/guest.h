@@ -14,15 +14,97 @@ typedef struct guest_string_t {
   size_t len;
 } guest_string_t;
 
-// UTF-8 JSON text (RFC 8259), at most 128 levels deep. From a guest: text
-// that is not JSON, repeats a key within one object, or nests deeper, is
-// malformed. From the host: always valid, and the host's own serialization.
-typedef guest_string_t tollgate_tool_types_json_t;
+typedef struct tollgate_tool_http_client_header_t {
+  guest_string_t   name;
+  guest_string_t   value;
+} tollgate_tool_http_client_header_t;
+
+typedef struct {
+  tollgate_tool_http_client_header_t *ptr;
+  size_t len;
+} tollgate_tool_http_client_list_header_t;
+
+typedef struct {
+  uint8_t *ptr;
+  size_t len;
+} guest_list_u8_t;
 
 typedef struct {
   bool is_some;
   uint32_t val;
 } guest_option_u32_t;
+
+typedef struct tollgate_tool_http_client_request_t {
+  // `GET`, `POST` or another; `CONNECT` is refused.
+  guest_string_t   method;
+  // `http:` or `https:`, in its usual form. A fragment is not sent.
+  guest_string_t   url;
+  tollgate_tool_http_client_list_header_t   headers;
+  guest_list_u8_t   body;
+  // The time until the whole body has arrived. None means what is left of
+  // the call's own time, which is the most in any case.
+  guest_option_u32_t   timeout_ms;
+  // The part of the body that is read. None means the host's limit for
+  // bodies, beyond which an answer is `too-large`.
+  guest_option_u32_t   max_body_bytes;
+} tollgate_tool_http_client_request_t;
+
+typedef struct tollgate_tool_http_client_response_t {
+  uint16_t   status;
+  // Names are in lower case. Bytes that are not UTF-8 are replaced.
+  tollgate_tool_http_client_list_header_t   headers;
+  guest_list_u8_t   body;
+  // Whether the body is longer than `max-body-bytes`.
+  bool   truncated;
+} tollgate_tool_http_client_response_t;
+
+typedef uint8_t tollgate_tool_http_client_error_kind_t;
+
+// Not granted, or more requests than a call may send.
+#define TOLLGATE_TOOL_HTTP_CLIENT_ERROR_KIND_DENIED 0
+// The method, the URL or a header is malformed.
+#define TOLLGATE_TOOL_HTTP_CLIENT_ERROR_KIND_BAD_REQUEST 1
+// The server cannot be reached, or the connection broke off.
+#define TOLLGATE_TOOL_HTTP_CLIENT_ERROR_KIND_UNREACHABLE 2
+#define TOLLGATE_TOOL_HTTP_CLIENT_ERROR_KIND_TIMED_OUT 3
+// The request's body or the answer is larger than the host allows.
+#define TOLLGATE_TOOL_HTTP_CLIENT_ERROR_KIND_TOO_LARGE 4
+// The server does not answer in acceptable HTTP.
+#define TOLLGATE_TOOL_HTTP_CLIENT_ERROR_KIND_BAD_RESPONSE 5
+
+typedef struct tollgate_tool_http_client_error_t {
+  tollgate_tool_http_client_error_kind_t   kind;
+  // A sentence for the model, without the server's own words.
+  guest_string_t   message;
+} tollgate_tool_http_client_error_t;
+
+typedef struct {
+  tollgate_tool_http_client_request_t *ptr;
+  size_t len;
+} tollgate_tool_http_client_list_request_t;
+
+typedef struct {
+  bool is_err;
+  union {
+    tollgate_tool_http_client_response_t ok;
+    tollgate_tool_http_client_error_t err;
+  } val;
+} tollgate_tool_http_client_result_response_error_t;
+
+typedef struct {
+  tollgate_tool_http_client_result_response_error_t *ptr;
+  size_t len;
+} tollgate_tool_http_client_list_result_response_error_t;
+
+typedef struct {
+  bool is_some;
+  guest_string_t val;
+} guest_option_string_t;
+
+// UTF-8 JSON text (RFC 8259), at most 128 levels deep. From a guest: text
+// that is not JSON, repeats a key within one object, or nests deeper, is
+// malformed. From the host: always valid, and the host's own serialization.
+typedef guest_string_t tollgate_tool_types_json_t;
 
 // Requests, not rights: the host clamps each to its own ceiling.
 typedef struct tollgate_tool_types_execution_policy_t {
@@ -37,13 +119,9 @@ typedef struct tollgate_tool_types_execution_policy_t {
   bool   validates;
 } tollgate_tool_types_execution_policy_t;
 
-typedef struct {
-  bool is_some;
-  guest_string_t val;
-} guest_option_string_t;
-
 typedef struct tollgate_tool_types_tool_descriptor_t {
-  // Identity in the registry: `[a-z][a-z0-9-]{0,63}`.
+  // Identity in the registry: `[a-z][a-z0-9_-]{0,63}`. Ids that differ only in
+  // `-` and `_` collide.
   guest_string_t   id;
   // The name the model calls: `[a-zA-Z0-9_-]{1,64}`, unique among all
   // tools of the host, look-alikes included. `transfer_to_agent`,
@@ -330,6 +408,134 @@ typedef struct tollgate_tool_types_tool_error_t {
 // A fault of the tool. The message goes to the operator alone.
 #define TOLLGATE_TOOL_TYPES_TOOL_ERROR_INTERNAL 4
 
+typedef tollgate_tool_types_json_t tollgate_tool_agents_json_t;
+
+typedef tollgate_tool_types_entry_t tollgate_tool_agents_entry_t;
+
+typedef uint8_t tollgate_tool_agents_role_t;
+
+#define TOLLGATE_TOOL_AGENTS_ROLE_USER 0
+#define TOLLGATE_TOOL_AGENTS_ROLE_ASSISTANT 1
+
+typedef struct tollgate_tool_agents_message_t {
+  tollgate_tool_agents_role_t   role;
+  guest_string_t   text;
+} tollgate_tool_agents_message_t;
+
+typedef uint8_t tollgate_tool_agents_streaming_t;
+
+// The child's text is not told to the parent's clients.
+#define TOLLGATE_TOOL_AGENTS_STREAMING_SILENT 0
+// It goes out as this call's output; errors arrive wrapped as text.
+#define TOLLGATE_TOOL_AGENTS_STREAMING_PASSTHROUGH 1
+// The same, with the child's errors as errors.
+#define TOLLGATE_TOOL_AGENTS_STREAMING_PASSTHROUGH_RAW_ERRORS 2
+
+typedef struct {
+  tollgate_tool_agents_message_t *ptr;
+  size_t len;
+} tollgate_tool_agents_list_message_t;
+
+typedef struct {
+  tollgate_tool_agents_entry_t *ptr;
+  size_t len;
+} tollgate_tool_agents_list_entry_t;
+
+typedef struct tollgate_tool_agents_child_run_t {
+  guest_string_t   agent_id;
+  tollgate_tool_agents_list_message_t   messages;
+  // Becomes the child's state before its first step. A key that the
+  // child does not register fails the child before it starts.
+  tollgate_tool_agents_list_entry_t   seed;
+  // Keys to hand back, of those that are granted.
+  guest_list_string_t   exports;
+  tollgate_tool_agents_streaming_t   text;
+} tollgate_tool_agents_child_run_t;
+
+typedef struct tollgate_tool_agents_child_status_t {
+  uint8_t tag;
+  union {
+    guest_option_string_t     waiting_input;
+    guest_option_string_t     waiting_auth;
+    guest_option_string_t     suspended;
+    guest_string_t     failed;
+  } val;
+} tollgate_tool_agents_child_status_t;
+
+#define TOLLGATE_TOOL_AGENTS_CHILD_STATUS_COMPLETED 0
+#define TOLLGATE_TOOL_AGENTS_CHILD_STATUS_WAITING_INPUT 1
+#define TOLLGATE_TOOL_AGENTS_CHILD_STATUS_WAITING_AUTH 2
+// The awaited input. To wait with it, return `pending` without a
+// ticket of one's own: the child's ticket is shown, and its decision
+// goes to the child.
+#define TOLLGATE_TOOL_AGENTS_CHILD_STATUS_SUSPENDED 3
+#define TOLLGATE_TOOL_AGENTS_CHILD_STATUS_FAILED 4
+#define TOLLGATE_TOOL_AGENTS_CHILD_STATUS_CANCELLED 5
+#define TOLLGATE_TOOL_AGENTS_CHILD_STATUS_TIMEOUT 6
+
+typedef struct {
+  bool is_some;
+  tollgate_tool_agents_json_t val;
+} tollgate_tool_agents_option_json_t;
+
+typedef struct {
+  bool is_some;
+  tollgate_tool_agents_list_entry_t val;
+} tollgate_tool_agents_option_list_entry_t;
+
+typedef struct tollgate_tool_agents_child_outcome_t {
+  guest_string_t   run_id;
+  tollgate_tool_agents_child_status_t   status;
+  // The child's last text.
+  guest_option_string_t   response;
+  // The text of all its replies, one after another, as it streamed them;
+  // at most 1 MiB.
+  guest_string_t   streamed;
+  // Structured output, where the child's agent declares a schema for it.
+  tollgate_tool_agents_option_json_t   output;
+  uint32_t   steps;
+  // The exported run-scoped keys as they ended; none where the backend
+  // has no state to hand back.
+  tollgate_tool_agents_option_list_entry_t   state;
+  // The exported thread-scoped keys, likewise.
+  tollgate_tool_agents_option_list_entry_t   thread_state;
+} tollgate_tool_agents_child_outcome_t;
+
+typedef struct tollgate_tool_agents_child_error_t {
+  uint8_t tag;
+  union {
+    guest_string_t     agent_not_found;
+    guest_string_t     not_granted;
+    guest_string_t     bad_seed;
+    guest_list_string_t     unsupported;
+    uint32_t     too_deep;
+    guest_string_t     execution_failed;
+  } val;
+} tollgate_tool_agents_child_error_t;
+
+// No agent of this id is configured.
+#define TOLLGATE_TOOL_AGENTS_CHILD_ERROR_AGENT_NOT_FOUND 0
+// The agent, or one of the keys to seed or export, is not granted to
+// this component.
+#define TOLLGATE_TOOL_AGENTS_CHILD_ERROR_NOT_GRANTED 1
+// A seeded key that the child does not register, or a value that it
+// refuses. The child has not started.
+#define TOLLGATE_TOOL_AGENTS_CHILD_ERROR_BAD_SEED 2
+// All features that the request needs and the agent's backend lacks.
+#define TOLLGATE_TOOL_AGENTS_CHILD_ERROR_UNSUPPORTED 3
+// The depth that this child would have had.
+#define TOLLGATE_TOOL_AGENTS_CHILD_ERROR_TOO_DEEP 4
+// The child could not be run for another reason, in words.
+#define TOLLGATE_TOOL_AGENTS_CHILD_ERROR_EXECUTION_FAILED 5
+
+typedef struct {
+  bool is_err;
+  union {
+    tollgate_tool_agents_child_outcome_t ok;
+    tollgate_tool_agents_child_error_t err;
+  } val;
+} tollgate_tool_agents_result_child_outcome_child_error_t;
+
 typedef tollgate_tool_types_json_t tollgate_tool_call_json_t;
 
 typedef uint8_t tollgate_tool_call_progress_status_t;
@@ -383,6 +589,22 @@ typedef struct {
   } val;
 } exports_tollgate_tool_tool_result_tool_output_tool_error_t;
 
+// Imported Functions from `tollgate:tool/http-client@0.1.0`
+// Sends all these requests at once. The answers are in the order of the
+// requests.
+extern void tollgate_tool_http_client_send(tollgate_tool_http_client_list_request_t *requests, tollgate_tool_http_client_list_result_response_error_t *ret);
+
+// Imported Functions from `tollgate:tool/settings@0.1.0`
+// None where the setting was not granted, and in the sealed instance that
+// answers `describe` and `validate-args`.
+extern bool tollgate_tool_settings_get(guest_string_t *name, guest_string_t *ret);
+
+// Imported Functions from `tollgate:tool/agents@0.1.0`
+// Starts the child, or takes up the one that this ordinal of this call
+// already has, and waits until it ends or waits for a person. A child that
+// does not complete is an outcome, not an error: see `child-status`.
+extern bool tollgate_tool_agents_run_child(tollgate_tool_agents_child_run_t *request, tollgate_tool_agents_child_outcome_t *ret, tollgate_tool_agents_child_error_t *err);
+
 // Imported Functions from `tollgate:tool/call@0.1.0`
 // Replaces the activity of this kind: what a client shows as "what the
 // tool is doing". Sent at once, not stored. `kind` is cut at 64 bytes.
@@ -414,13 +636,31 @@ bool exports_tollgate_tool_tool_execute(exports_tollgate_tool_tool_json_t *args,
 
 // Helper Functions
 
-void tollgate_tool_types_json_free(tollgate_tool_types_json_t *ptr);
+void tollgate_tool_http_client_header_free(tollgate_tool_http_client_header_t *ptr);
+
+void tollgate_tool_http_client_list_header_free(tollgate_tool_http_client_list_header_t *ptr);
+
+void guest_list_u8_free(guest_list_u8_t *ptr);
 
 void guest_option_u32_free(guest_option_u32_t *ptr);
 
-void tollgate_tool_types_execution_policy_free(tollgate_tool_types_execution_policy_t *ptr);
+void tollgate_tool_http_client_request_free(tollgate_tool_http_client_request_t *ptr);
+
+void tollgate_tool_http_client_response_free(tollgate_tool_http_client_response_t *ptr);
+
+void tollgate_tool_http_client_error_free(tollgate_tool_http_client_error_t *ptr);
+
+void tollgate_tool_http_client_list_request_free(tollgate_tool_http_client_list_request_t *ptr);
+
+void tollgate_tool_http_client_result_response_error_free(tollgate_tool_http_client_result_response_error_t *ptr);
+
+void tollgate_tool_http_client_list_result_response_error_free(tollgate_tool_http_client_list_result_response_error_t *ptr);
 
 void guest_option_string_free(guest_option_string_t *ptr);
+
+void tollgate_tool_types_json_free(tollgate_tool_types_json_t *ptr);
+
+void tollgate_tool_types_execution_policy_free(tollgate_tool_types_execution_policy_t *ptr);
 
 void tollgate_tool_types_tool_descriptor_free(tollgate_tool_types_tool_descriptor_t *ptr);
 
@@ -475,6 +715,30 @@ void tollgate_tool_types_list_action_free(tollgate_tool_types_list_action_t *ptr
 void tollgate_tool_types_tool_output_free(tollgate_tool_types_tool_output_t *ptr);
 
 void tollgate_tool_types_tool_error_free(tollgate_tool_types_tool_error_t *ptr);
+
+void tollgate_tool_agents_json_free(tollgate_tool_agents_json_t *ptr);
+
+void tollgate_tool_agents_entry_free(tollgate_tool_agents_entry_t *ptr);
+
+void tollgate_tool_agents_message_free(tollgate_tool_agents_message_t *ptr);
+
+void tollgate_tool_agents_list_message_free(tollgate_tool_agents_list_message_t *ptr);
+
+void tollgate_tool_agents_list_entry_free(tollgate_tool_agents_list_entry_t *ptr);
+
+void tollgate_tool_agents_child_run_free(tollgate_tool_agents_child_run_t *ptr);
+
+void tollgate_tool_agents_child_status_free(tollgate_tool_agents_child_status_t *ptr);
+
+void tollgate_tool_agents_option_json_free(tollgate_tool_agents_option_json_t *ptr);
+
+void tollgate_tool_agents_option_list_entry_free(tollgate_tool_agents_option_list_entry_t *ptr);
+
+void tollgate_tool_agents_child_outcome_free(tollgate_tool_agents_child_outcome_t *ptr);
+
+void tollgate_tool_agents_child_error_free(tollgate_tool_agents_child_error_t *ptr);
+
+void tollgate_tool_agents_result_child_outcome_child_error_free(tollgate_tool_agents_result_child_outcome_child_error_t *ptr);
 
 void tollgate_tool_call_json_free(tollgate_tool_call_json_t *ptr);
 

@@ -11,7 +11,6 @@ const NAME_AS_TEXT = [
   "within `component({ ... })` or `tool({ ... })`, or state `parameters` and `description`",
 ].join(" ");
 const DESCRIPTION = "Write a comment (`/** ... */`) on its `execute`, or state `description`";
-const AT_ONCE = "returns a promise, and a tool has to answer at once. Write it without `async`";
 
 /**
  * The description and the parameters of each tool by its name, unless the tool states them.
@@ -66,7 +65,6 @@ class Tool {
 
   derived() {
     const execute = this.#execute();
-    for (const name of ["execute", "validate"]) this.#answersAtOnce(name);
     const [stated, described] = [this.#states("parameters"), this.#states("description")];
     if (stated && described) return undefined;
     const name = this.#name();
@@ -97,14 +95,6 @@ class Tool {
     return propertyType(this.#checker, this.#type, "execute")?.getCallSignatures()[0];
   }
 
-  #answersAtOnce(method) {
-    const [signature] = propertyType(this.#checker, this.#type, method)?.getCallSignatures() ?? [];
-    const returned = signature && this.#checker.getReturnTypeOfSignature(signature);
-    const kinds = returned?.isUnion() ? returned.types : [returned];
-    if (!kinds.some((kind) => kind && this.#checker.getPropertyOfType(kind, "then"))) return;
-    this.#fails(this.#shownName(), `its \`${method}\` ${AT_ONCE}`, method);
-  }
-
   #description(name, { declaration }) {
     const [first] = paragraphs(this.#commentOf(declaration));
     if (first === undefined) this.#fails(name, `it has no description. ${DESCRIPTION}`);
@@ -128,11 +118,6 @@ class Tool {
 
   #fails(name, message, at = "execute") {
     this.#refuse(typeof at === "string" ? this.#node(at) : at, `tool "${name}": ${message}`);
-  }
-
-  #shownName() {
-    const type = propertyType(this.#checker, this.#type, "name");
-    return type?.isStringLiteral() ? type.value : "?";
   }
 
   /** The node of a property of the tool, if known. */

@@ -27,7 +27,7 @@ test("what the types declare is what the modules export", () => {
   for (const [module, types] of [[library, "index"], [testing, "testing"]]) {
     const text = readFileSync(new URL(`../${types}.d.ts`, import.meta.url), "utf8");
     const declared = [...text.matchAll(/^export (?:function|class|const) (\w+)/gm)].map(([, name]) => name);
-    const exported = Object.keys(module).filter((name) => name !== "default");
+    const exported = Object.keys(module).filter((name) => !["default", "attempt"].includes(name));
     assert.deepEqual(exported.sort(), [...new Set(declared)].sort());
   }
 });
@@ -76,12 +76,55 @@ test("a call that changes a default changes its own", () => {
   assert.equal(run(served, "one", {}).result.data, 1);
 });
 
-test("a promise is no answer", () => {
-  for (const tool of [{ execute: async () => 1 }, { execute: () => 1, validate: async () => {} }]) {
-    const { tag, val } = refusal(() => run(only(tool), "one", {}));
-    assert.equal(tag, "internal");
-    assert.match(val, /"one" returned a promise.*write it without async/);
-  }
+test("a tool may promise its answer, and its check too", async () => {
+  const refused = only({ execute: async () => 1, validate: async () => Promise.reject(library.failed("No.")) });
+  await assert.rejects(run(refused, "one", {}), { tag: "execution-failed", val: "No." });
+  assert.equal((await call(async ({ a }) => a, { a: 1 })).result.data, 1);
+  await assert.rejects(call(async () => null.x), ({ tag, val }) => tag === "internal" && /TypeError/.test(val));
+});
+
+test("s10: a call's own writes are visible to its reads, by each reducer", () => {
+  const initial = { replace: "a", "merge-patch": { a: { b: 1, c: 2 }, d: 3 }, append: [1], add: 1, union: ["b"], max: 3 };
+  const updates = {
+    replace: [2],
+    "merge-patch": { a: { b: null, e: 4 }, d: [5] },
+    append: [2],
+    add: -3,
+    union: ["c", "b", "\u{10000}", "\uffff", "a"],
+    max: 3.5,
+  };
+  const after = {
+    replace: [2],
+    "merge-patch": { a: { c: 2, e: 4 }, d: [5] },
+    append: [1, [2]],
+    add: -2,
+    union: ["a", "b", "c", "\uffff", "\u{10000}"],
+    max: 3.5,
+  };
+  const state = Object.fromEntries(Object.keys(initial).map((reducer) => [reducer, { reducer }]));
+  const execute = (_, context) => {
+    for (const [reducer, update] of Object.entries(updates)) context.update(reducer, update);
+    context.update("other.key", "new");
+    return [Object.fromEntries(Object.keys(initial).map((name) => [name, context.read(name)])), context.read("other.key")];
+  };
+  const values = Object.fromEntries(Object.entries(initial).map(([name, value]) => [`one.${name}`, value]));
+  const { result, mutations } = run(only({ execute }, { state }), "one", {}, { state: values });
+  assert.deepEqual(result.data, [after, "new"]);
+  assert.equal(mutations.length, 7);
+});
+
+test("k14: a tool reads settings and runs child agents", () => {
+  const execute = (_, context) => [library.setting("api"), library.setting("other") ?? null,
+    library.runChild({ agent: "helper", messages: "Do it.", seed: { "a.b": 1 } }).completed().response];
+  const given = { settings: { api: "https://a.test" }, children: [{ response: "Done." }] };
+  testing.children.length = 0;
+  assert.deepEqual(run(only({ execute }), "one", {}, given).result.data, ["https://a.test", null, "Done."]);
+  assert.deepEqual(testing.children, [{ agentId: "helper", messages: [{ role: "user", text: "Do it." }],
+    seed: [{ key: "a.b", value: "1" }], exports: [], text: "silent" }]);
+  const fails = (children) => refusal(() => run(only({ execute }), "one", {}, { children }));
+  assert.deepEqual(fails([]), { tag: "not-found", val: "There is no agent `helper`." });
+  assert.deepEqual(fails([{ status: "failed", reason: "No tokens" }]),
+    { tag: "execution-failed", val: "The child agent failed: No tokens." });
 });
 
 test("what cannot be JSON is an error that says of what", () => {

@@ -21,6 +21,7 @@ for the model:
 The last line is what the host calls. `component.call` runs a tool in its tests.
 """
 
+from . import host, sockets
 from .answer import (
     Answer,
     Refusal,
@@ -34,6 +35,7 @@ from .answer import (
     success,
     suspend,
 )
+from .children import ChildOutcome, ChildRun
 from .component import Component, StateKey
 from .context import Context, Resumption
 from .schema import Bounds
@@ -41,6 +43,8 @@ from .schema import Bounds
 __all__ = [
     "Answer",
     "Bounds",
+    "ChildOutcome",
+    "ChildRun",
     "Component",
     "Context",
     "Refusal",
@@ -56,3 +60,6 @@ __all__ = [
     "success",
     "suspend",
 ]
+
+if host.http_client is not None:
+    sockets.install()

@@ -47,9 +47,13 @@ class ToolEntry:
     max_retries: Optional[int]
     idempotent: bool
     validate: Optional[Callable]
+    is_explicit: bool
+    """Whether the parameters are stated instead of derived from the function's type hints."""
 
     def arguments(self, given: str) -> dict:
         """Returns the function's parameters without the context."""
+        if self.is_explicit:
+            return self.stated_arguments(json.loads(given))
         hints = typing.get_type_hints(self.function, include_extras=True)
         arguments = {name: values.typed(hints[name], value) for name, value in json.loads(given).items()}
         for name, parameter in inspect.signature(self.function).parameters.items():
@@ -57,6 +61,12 @@ class ToolEntry:
                 stated = parameter.default is not inspect.Parameter.empty
                 arguments[name] = copy.deepcopy(parameter.default) if stated else None
         return arguments
+
+    def stated_arguments(self, given: dict) -> dict:
+        """Returns arguments as they are, with the defaults of the stated parameters."""
+        properties = self.parameters.get("properties", {})
+        defaults = {name: schema["default"] for name, schema in properties.items() if "default" in schema}
+        return {**copy.deepcopy(defaults), **given}
 
 
 class Component:
@@ -72,15 +82,18 @@ class Component:
         self,
         *,
         name: Optional[str] = None,
+        description: Optional[str] = None,
+        parameters: Optional[dict] = None,
         category: Optional[str] = None,
         timeout_ms: Optional[int] = None,
         max_retries: Optional[int] = None,
         idempotent: bool = False,
         validate: Optional[Callable] = None,
     ) -> Callable[[Callable], Callable]:
-        """Makes a function a tool; it remains callable. `validate` is called with the
-        same arguments, except for the context, to check constraints that the types
-        cannot express; it raises `invalid_arguments`."""
+        """Makes a function a tool; it remains callable. It may be an `async def`. `validate` is
+        called with the same arguments, except for the context, to check constraints that the types
+        cannot express; it raises `invalid_arguments`. `description` and `parameters`, a JSON Schema,
+        take the place of those that are derived from the function; its arguments are then plain JSON."""
 
         def register(function: Callable) -> Callable:
             tool_name = name or function.__name__
@@ -88,26 +101,30 @@ class Component:
                 function=function,
                 name=tool_name,
                 id=tool_name.lower().replace("_", "-"),
-                description=words.description(function),
-                parameters=schema.of_function(function, Context),
+                description=words.description(function) if description is None else description,
+                parameters=schema.of_function(function, Context) if parameters is None else parameters,
                 category=category,
                 timeout_ms=timeout_ms,
                 max_retries=max_retries,
                 idempotent=idempotent,
                 validate=validate,
+                is_explicit=parameters is not None,
             )
+            if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(validate):
+                # Imported while the component is built: a call has no files to import from.
+                from . import loop  # noqa: F401
             return function
 
         return register
 
     def execute(self, args: str, facts: Any) -> tuple[Answer, Context]:
         entry = self.tools[facts.tool_name]
-        context = Context(self.id, facts)
+        context = Context(self.id, facts, self.state)
         given = entry.arguments(args)
         for parameter, hint in typing.get_type_hints(entry.function).items():
             if hint is Context and parameter in inspect.signature(entry.function).parameters:
                 given[parameter] = context
-        returned = entry.function(**given)
+        returned = awaited(entry.function(**given))
         return returned if isinstance(returned, Answer) else Answer("success", returned), context
 
     def call(
@@ -140,13 +157,22 @@ class Component:
     def validate_args(self, tool_name: str, args: str) -> None:
         entry = self.tools[tool_name]
         if entry.validate is not None:
-            entry.validate(**entry.arguments(args))
+            awaited(entry.validate(**entry.arguments(args)))
 
     def export(self) -> type:
         """Returns the class that the host calls; a tool's module names it `Tool`."""
         from . import exported
 
         return exported.tool_of(self)
+
+
+def awaited(returned: Any) -> Any:
+    """Returns the value of a function, or of the coroutine that it returned."""
+    if not inspect.isawaitable(returned):
+        return returned
+    from . import loop
+
+    return loop.run(returned)
 
 
 __all__ = ["Component", "Refusal", "StateKey"]

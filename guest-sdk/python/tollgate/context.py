@@ -4,7 +4,8 @@ import json
 from dataclasses import dataclass
 from typing import Any, Optional
 
-from . import host
+from . import children, host
+from .overlay import reduced
 from .values import json_of
 
 
@@ -25,8 +26,9 @@ class Resumption:
 class Context:
     """The call in progress. A parameter of this type is not an argument."""
 
-    def __init__(self, component_id: str, facts: Any):
+    def __init__(self, component_id: str, facts: Any, state: Optional[dict] = None):
         self._component_id = component_id
+        self._reducers = {self._key(name): key.reducer for name, key in (state or {}).items()}
         self._snapshot = {entry.key: entry.value for entry in facts.snapshot.values}
         self.call_id: str = facts.call_id
         self.tool_name: str = facts.tool_name
@@ -43,17 +45,31 @@ class Context:
         self.actions: list[tuple[str, Optional[str]]] = []
 
     def read(self, name: str) -> Any:
-        """Returns the value of a key when the call began, without the changes made by `update`."""
+        """Returns the value of a key when the call began, with this call's own updates. For those to
+        another component's key, its `StateKey` has to state its reducer if that is not `replace`."""
         key = self._key(name)
-        value = self._snapshot.get(key)
-        if value is None:
-            value = host.read_state(key)
-        return None if value is None else json.loads(value)
+        stored = self._snapshot.get(key)
+        if stored is None:
+            stored = host.read_state(key)
+        value = None if stored is None else json.loads(stored)
+        for written, update in self.mutations:
+            if written == key:
+                value = reduced(self._reducers.get(key, "replace"), value, json.loads(update))
+        return value
 
     def update(self, name: str, update: Any) -> None:
         """Adds an update for the key's reducer; it commits with the answer, or not at all."""
         key = self._key(name)
         self.mutations.append((key, json_of(update, f"the update of {key}")))
+
+    def setting(self, name: str) -> Optional[str]:
+        """Returns the setting that an operator granted; `None` if there is none."""
+        return host.setting(name)
+
+    def run_child(self, request: children.ChildRun) -> children.ChildOutcome:
+        """Runs another agent and waits until it ends or waits for a person. A child that does not
+        complete is an outcome; one that cannot be started raises a refusal."""
+        return children.run(request)
 
     def add_context(self, note: str) -> None:
         """Adds a note that the model sees on its next turn; needs a grant."""

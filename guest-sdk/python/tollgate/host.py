@@ -1,18 +1,43 @@
-"""The host's side of a call. Within a component this is the interface
-`tollgate:tool/call`; in a tool's tests, a list of reports."""
+"""The host's side of a call. Within a component these are the interfaces of the package
+`tollgate:tool`; in a tool's tests, lists of what tools did and of what they are answered."""
 
-from typing import Optional
+from dataclasses import dataclass
+from typing import Any, Optional
 
 try:
-    from wit_world.imports import call
+    from componentize_py_types import Err
+    from wit_world.imports import agents, call, http_client, settings, types
 except ImportError:
-    call = None
+    Err = agents = call = http_client = settings = types = None
 
 reports: list[tuple] = []
 """The tools' reports, in a test."""
 
 cancelled = False
 """The return value of `is_cancelled`, in a test."""
+
+granted_settings: dict[str, str] = {}
+"""The settings, in a test."""
+
+outcomes: list[Any] = []
+"""The outcomes of the next child runs, in a test."""
+
+children: list[Any] = []
+"""The child runs that tools asked for, in a test."""
+
+
+@dataclass
+class HttpAnswer:
+    status: int
+    headers: list[tuple[str, str]]
+    body: bytes
+    truncated: bool
+
+
+@dataclass
+class HttpFailure:
+    code: str
+    message: str
 
 
 def report_progress(status: str, message: Optional[str], fraction: Optional[float]) -> None:
@@ -56,3 +81,33 @@ def read_state(key: str) -> Optional[str]:
 
 def is_cancelled() -> bool:
     return cancelled if call is None else call.is_cancelled()
+
+
+def setting(name: str) -> Optional[str]:
+    return granted_settings.get(name) if settings is None else settings.get(name)
+
+
+def send_requests(requests: list) -> "list[HttpAnswer | HttpFailure]":
+    """Sends requests at once; a test's go to its own server, one after another."""
+    if http_client is None:
+        from . import native
+
+        return [native.send(request) for request in requests]
+    answers = http_client.send([lowered(request) for request in requests])
+    return [lifted(answer) for answer in answers]
+
+
+def lowered(request: Any) -> Any:
+    headers = [http_client.Header(name, value) for name, value in request.headers]
+    timeout_ms = None if request.timeout is None else max(1, int(request.timeout * 1000))
+    return http_client.Request(
+        request.method, request.url, headers, request.body, timeout_ms, request.max_bytes
+    )
+
+
+def lifted(answer: Any) -> "HttpAnswer | HttpFailure":
+    value = answer.value
+    if isinstance(answer, Err):
+        return HttpFailure(value.kind.name.lower(), value.message)
+    headers = [(header.name, header.value) for header in value.headers]
+    return HttpAnswer(value.status, headers, value.body, value.truncated)

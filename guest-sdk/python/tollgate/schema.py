@@ -8,7 +8,7 @@ import typing
 from dataclasses import dataclass
 from typing import Annotated, Any, Callable, Literal, NotRequired, Optional, Required, Union
 
-from .values import is_optional, is_record, members, plain, required_members
+from .values import is_model, is_optional, is_record, members, plain, required_members
 from .words import parameter_words
 
 
@@ -88,6 +88,8 @@ class Schemas:
             return self._tuple(inner, place)
         if isinstance(hint, type) and issubclass(hint, enum.Enum):
             return one_of([member.value for member in hint])
+        if is_model(hint):
+            return self._model(hint, place)
         if is_record(hint):
             return self._record(hint, place)
         raise TypeError(f"{place}: there is no schema for {hint}")
@@ -121,6 +123,14 @@ class Schemas:
             return schema
         self._definitions[self._names[kind]] = schema
         return {"$ref": f"#/$defs/{self._names[kind]}"}
+
+    def _model(self, kind: type, place: str) -> dict:
+        """The schema of a Pydantic model, as the model states it."""
+        schema = kind.model_json_schema()
+        for name, definition in schema.pop("$defs", {}).items():
+            if self._definitions.setdefault(name, definition) != definition:
+                raise TypeError(f"{place}: two different types are called {name}; rename one")
+        return schema
 
     def _members(self, kind: type, place: str) -> dict:
         properties = {name: self.of(hint, f"{place}.{name}") for name, hint in members(kind).items()}

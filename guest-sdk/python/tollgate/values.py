@@ -7,6 +7,8 @@ import types
 import typing
 from typing import Annotated, Any, Literal, NotRequired, Required, Union
 
+from .answer import invalid_arguments
+
 SCALARS = {str: (str,), int: (int,), float: (int, float), bool: (bool,), type(None): (type(None),)}
 
 
@@ -54,6 +56,18 @@ def is_record(hint: Any) -> bool:
     return isinstance(hint, type) and (dataclasses.is_dataclass(hint) or typing.is_typeddict(hint))
 
 
+def is_model(hint: Any) -> bool:
+    """Whether a hint is a Pydantic model (v2)."""
+    return isinstance(hint, type) and hasattr(hint, "model_json_schema") and hasattr(hint, "model_validate")
+
+
+def model(kind: type, value: Any) -> Any:
+    try:
+        return kind.model_validate(value)
+    except ValueError as error:
+        raise invalid_arguments(str(error)) from None
+
+
 def typed(hint: Any, value: Any) -> Any:
     """Converts JSON to the type of the hint: an enum's member, a dataclass, a tuple."""
     kinds = alternatives(hint)
@@ -73,6 +87,8 @@ def typed(hint: Any, value: Any) -> Any:
         return tuple(typed(kind, item) for kind, item in zip(kinds, value))
     if isinstance(hint, type) and issubclass(hint, enum.Enum):
         return hint(value)
+    if is_model(hint):
+        return model(hint, value)
     if is_record(hint):
         return record(hint, value)
     return float(value) if hint is float and type(value) is int else value
@@ -111,6 +127,12 @@ def fits(hint: Any, value: Any) -> bool:
         return isinstance(value, dict) and all(fits(inner[1], item) for item in value.values() if inner)
     if isinstance(hint, type) and issubclass(hint, enum.Enum):
         return any(value == member.value for member in hint)
+    if is_model(hint):
+        try:
+            hint.model_validate(value)
+        except ValueError:
+            return False
+        return True
     if is_record(hint):
         hints = members(hint)
         return (
@@ -127,6 +149,8 @@ def plain(value: Any) -> Any:
         return plain(value.value)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    if is_model(type(value)):
+        return plain(value.model_dump(mode="json"))
     if isinstance(value, (list, tuple)):
         return [plain(item) for item in value]
     if isinstance(value, dict):

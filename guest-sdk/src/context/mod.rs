@@ -129,6 +129,12 @@ impl Context {
         self.report(Report::Log(level, message.into()));
     }
 
+    /// Returns the setting with this name, which an operator wrote into the component's
+    /// grants. `None` if there is none.
+    pub fn setting(&self, name: &str) -> Option<String> {
+        self.host().setting(name)
+    }
+
     /// Runs another agent and waits until it ends or waits for a person. The wait does
     /// not count against this call's timeout.
     ///

@@ -131,6 +131,13 @@ impl Context {
         self.recording(|recorder| recorder.cancelled = true)
     }
 
+    /// Sets a setting.
+    #[must_use]
+    pub fn with_setting(self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        let setting = (name.into(), value.into());
+        self.recording(|recorder| recorder.settings.push(setting))
+    }
+
     /// Sets the outcome of the next child that the tool runs. Without it, no agent is
     /// found.
     #[must_use]

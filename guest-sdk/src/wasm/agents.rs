@@ -48,6 +48,7 @@ impl From<wit::ChildOutcome> for ChildOutcome {
             run_id: outcome.run_id,
             status: outcome.status.into(),
             response: outcome.response,
+            streamed: outcome.streamed,
             output: outcome.output.as_deref().map(value),
             steps: outcome.steps,
             state: outcome.state.map(entries),

@@ -92,6 +92,9 @@ pub struct ChildOutcome {
     pub status: ChildStatus,
     /// Its last text.
     pub response: Option<String>,
+    /// The text of all its replies, one after another, as it streamed them; at most
+    /// [`MAX_CHILD_TEXT_BYTES`].
+    pub streamed: String,
     /// Structured output, if its agent declares a schema for it.
     pub output: Option<Value>,
     /// The number of the model's turns.
@@ -259,6 +262,7 @@ mod tests {
             run_id: "r".to_owned(),
             status,
             response: None,
+            streamed: String::new(),
             output: None,
             steps: 1,
             state: None,

@@ -184,6 +184,11 @@ impl Instance {
         self.serves.as_ref().map_or(0, |serves| serves.reports.dropped)
     }
 
+    /// Returns its HTTP egress.
+    pub(crate) fn egress(&mut self) -> &Egress {
+        &self.parts().0.egress
+    }
+
     fn parts(&mut self) -> (&mut Wasi, &mut ResourceTable) {
         let wasi = self.wasi.take().unwrap_or_else(|| {
             let (world, serves) = (self.world().clone(), self.serves.as_mut());

@@ -26,7 +26,7 @@ fn build(name: &str) -> Result<Vec<u8>> {
     ensure!(is_installed(), "{INSTALL}");
     let project = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let folder = tempfile::tempdir().context("cannot make a folder to compile in")?;
-    for (name, content) in bindings(&project.join("wit"))? {
+    for (name, content) in bindings(&project.join("wit"), "tool-component")? {
         let file = folder.path().join(&name);
         fs::write(file, content).with_context(|| format!("cannot write {name}"))?;
     }
@@ -48,14 +48,14 @@ fn is_installed() -> bool {
 /// If the contract does not parse.
 pub fn c_bindings() -> Result<Vec<(String, Vec<u8>)>, String> {
     let contract = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../wit");
-    bindings(&contract).map_err(|why| format!("{why:#}"))
+    bindings(&contract, "full-tool-component").map_err(|why| format!("{why:#}"))
 }
 
-fn bindings(contract: &Path) -> Result<Vec<(String, Vec<u8>)>> {
+fn bindings(contract: &Path, world: &str) -> Result<Vec<(String, Vec<u8>)>> {
     let mut resolve = wit_parser::Resolve::default();
     resolve.push_dir(contract).context("the contract in wit/ does not parse")?;
     let world =
-        format!("package tollgate:{WORLD};\nworld {WORLD} {{ include tollgate:tool/tool-component@0.1.0; }}");
+        format!("package tollgate:{WORLD};\nworld {WORLD} {{ include tollgate:tool/{world}@0.1.0; }}");
     let package = resolve.push_str("guest.wit", &world)?;
     let world = resolve.select_world(&[package], Some(WORLD))?;
     let mut files = Files::default();

@@ -44,7 +44,7 @@ export const tool = component({
   id: "wrong",
   tools: [
     { name: "wrong", execute: wrong },
-    { name: "later", ...described, execute: async () => 1 },
+    { ...described, name: "later", execute: async () => 1 }, // nothing is wrong with it
     { name: "silent", execute: () => 1 },
     { name: "generic", ...described, execute: <T>(args: { a: T }) => args.a },
     { name: "loose", ...described, execute: (args: any) => args },

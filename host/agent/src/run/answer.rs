@@ -11,6 +11,9 @@ use std::sync::Arc;
 /// Maximum length of an answer that the model reads, in bytes. A longer answer is cut.
 pub const MAX_ANSWER_BYTES: usize = 256 * 1024;
 
+/// Maximum length of an error's code that the model reads, in bytes.
+const MAX_CODE_BYTES: usize = 64;
+
 /// Returns the single answer to a call, under the names that the host gives it.
 #[must_use]
 pub fn answer(call_id: &str, tool_name: &str, end: &CallEnd) -> Answer {
@@ -26,10 +29,19 @@ pub fn answer(call_id: &str, tool_name: &str, end: &CallEnd) -> Answer {
 
 fn of_result(result: &ToolResult) -> Cow<'_, str> {
     match &result.message {
+        Some(message) if result.is_error() && code_of(result).is_some() => {
+            Cow::Owned(format!("[{}] {message}", code_of(result).unwrap_or_default()))
+        }
         Some(message) if result.is_error() || result.data.is_null() => Cow::Borrowed(message),
         Some(message) => Cow::Owned(format!("{message}\n{}", result.data.words())),
         None => result.data.words(),
     }
+}
+
+/// Returns the code of an error that has one, sanitized.
+fn code_of(result: &ToolResult) -> Option<String> {
+    let code = result.data["error"]["code"].as_str()?;
+    Some(text::clean(code, MAX_CODE_BYTES)).filter(|code| !code.is_empty())
 }
 
 fn bounded(content: Cow<'_, str>) -> Arc<str> {
@@ -61,10 +73,20 @@ mod tests {
             ("One.\n[1]".to_owned(), false)
         );
         assert_eq!(read(ToolResult::success_with_message(Value::Null, "Done.")), ("Done.".to_owned(), false));
-        assert_eq!(
-            read(ToolResult::error_with_code("x", "It is not there.")),
-            ("It is not there.".to_owned(), true)
-        );
+        assert_eq!(read(ToolResult::error("It broke.")), ("It broke.".to_owned(), true));
+    }
+
+    #[test]
+    fn l11_the_model_reads_the_code_of_an_error() {
+        let error = ToolResult::error_with_code("not_there", "It is not there.");
+        assert_eq!(read(error), ("[not_there] It is not there.".to_owned(), true));
+        let long = ToolResult::error_with_code("x\u{202e}\n".repeat(100), "No.");
+        let (content, _) = read(long);
+        assert!(content.len() < 100 && content.ends_with("] No.") && !content.contains('\n'), "{content}");
+        for data in [json!({"error": {"code": 1}}), json!({"error": "code"}), json!([])] {
+            let result = ToolResult { data: data.into(), ..ToolResult::error("No.") };
+            assert_eq!(read(result).0, "No.");
+        }
     }
 
     #[test]

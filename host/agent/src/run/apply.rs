@@ -7,6 +7,7 @@ use super::event::{Event, Finished, Proposed, Suspended};
 use super::spec::{AgentSpec, Decision, DecisionAnswer, MAX_CONTINUATIONS, RunSpec, Task};
 use super::turn::{Batch, Turn};
 use super::{Phase, Run};
+use crate::child::MAX_CHILD_TEXT_BYTES;
 use crate::gate::GateVerdict;
 use crate::message::{Finish, Message, ModelReply};
 use crate::outcome::{Outcome, Usage};
@@ -164,6 +165,11 @@ impl Run {
         let said = self.said(reply);
         if !said.is_empty() {
             self.last_text.clone_from(&said);
+        }
+        if self.spec.identity.parent_run_id.is_some() {
+            let room = MAX_CHILD_TEXT_BYTES.saturating_sub(self.streamed_text.len());
+            let text = &reply.message.text;
+            self.streamed_text.push_str(&text[..text.floor_char_boundary(room)]);
         }
         if self.continues(reply) {
             self.continuations += 1;

@@ -62,6 +62,7 @@ impl Run {
             run_id: self.spec.identity.run_id.to_string(),
             status,
             response: Some(response).filter(|text| !text.is_empty()),
+            streamed: self.streamed_text.clone(),
             output,
             steps: self.usage.all_steps(),
             state: has_state.then(|| exported(KeyScope::Run)),

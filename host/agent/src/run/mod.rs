@@ -89,6 +89,8 @@ pub struct Run {
     /// Text of replies that were cut off and are being continued.
     carried: String,
     last_text: String,
+    /// All text of a child's replies, up to a bound; empty for other runs.
+    streamed_text: String,
     call_ids: BTreeSet<SmolStr>,
     let_through: CallCounts,
     decisions: BTreeMap<String, Decision>,
@@ -140,6 +142,7 @@ impl Run {
             notes: Vec::new(),
             carried: String::new(),
             last_text: String::new(),
+            streamed_text: String::new(),
             call_ids: BTreeSet::new(),
             let_through: CallCounts::default(),
             decisions: BTreeMap::new(),

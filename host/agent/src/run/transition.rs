@@ -312,12 +312,30 @@ impl<'a> Transition<'a> {
             return self.go_on_with(then);
         }
         match &spec.task {
-            Task::Call { .. } => self.complete_run(RunStatus::Completed),
+            Task::Call { .. } => {
+                let status = self.direct_status();
+                self.complete_run(status);
+            }
             Task::Prompt(_) if self.escalates() => self.complete_run(RunStatus::Completed),
             Task::Prompt(_) => match self.limit_met(spec) {
                 Some(limit) => self.complete_run(RunStatus::Stopped { limit: limit.to_owned() }),
                 None => self.next_step(),
             },
+        }
+    }
+
+    /// Returns the status of a direct call that has ended: it failed if there is no such tool.
+    fn direct_status(&self) -> RunStatus {
+        let unknown = self.events.iter().find_map(|event| match event {
+            Event::CallFinished(finished) => match &finished.end {
+                CallEnd::Fault(fault) if fault.code == Code::NotFound => Some(fault),
+                _ => None,
+            },
+            _ => None,
+        });
+        match unknown {
+            Some(fault) => RunStatus::Failed { error: format!("{}: {}", fault.code, fault.message) },
+            None => RunStatus::Completed,
         }
     }
 

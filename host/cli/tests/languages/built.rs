@@ -39,7 +39,7 @@ impl Language {
 /// Returns a directory with the tool in every language in `tools`, compiled as a person would
 /// unless it is up to date.
 pub(crate) fn compiled() -> tempfile::TempDir {
-    compiled_from("../../../example-tools/text-stats")
+    compiled_from("../../example-tools/text-stats")
 }
 
 /// Returns such a directory for another tool, from the directory that holds one for each language.

@@ -18,6 +18,7 @@ mod plain;
 mod projects;
 mod tour;
 mod typescript;
+mod weather;
 
 use built::{LANGUAGES, Language, compiled, serve};
 use serde_json::{Value, json};

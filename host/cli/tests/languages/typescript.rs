@@ -24,7 +24,12 @@ fn tsc(project: &Path) -> String {
 #[test]
 #[ignore = "needs the toolchains: scripts/test languages"]
 fn the_library_and_its_examples_are_well_typed() {
-    for project in ["guest-sdk/js", "example-tools/text-stats/typescript", "tests/guests/tour/typescript"] {
+    for project in [
+        "guest-sdk/js",
+        "example-tools/text-stats/typescript",
+        "example-tools/weather/typescript",
+        "tests/guests/tour/typescript",
+    ] {
         assert_eq!(tsc(&root().join(project)), "", "{project}");
         let settings =
             Command::new("tsc").args(["--showConfig", "--project"]).arg(root().join(project)).output();

@@ -8,6 +8,7 @@ use crate::descriptors::Descriptors;
 use crate::ledger::Ledger;
 use crate::meter::Boundary;
 use crate::share::Charge;
+use bytes::BytesMut;
 use http_body_util::BodyExt as _;
 use hyper::client::conn::http1;
 use std::error::Error as _;
@@ -23,6 +24,9 @@ const MAX_HEADERS: usize = 128;
 
 /// The host memory for an exchange: the connection's buffers, and body chunks in transit.
 const EXCHANGE_BYTES: u64 = 256 * 1024;
+
+/// The unit in bytes in which a collected body's memory is charged.
+const CHARGED_BYTES: usize = 256 * 1024;
 
 /// An allowed request, with everything needed to send it.
 pub(crate) struct Exchange {
@@ -94,6 +98,57 @@ impl Exchange {
         };
         Ok((response, Box::new(connection)))
     }
+}
+
+/// A response with the part of its body that was asked for.
+pub(crate) struct HttpAnswer {
+    pub(crate) head: http::response::Parts,
+    pub(crate) body: BytesMut,
+    /// Whether the body is longer.
+    pub(crate) truncated: bool,
+    /// The memory of the body.
+    pub(crate) charges: Vec<Charge>,
+}
+
+impl Exchange {
+    /// Sends the request and reads at most `most_bytes` of the response's body.
+    pub(crate) async fn collect(
+        self,
+        most_bytes: u64,
+        turn: Option<&Arc<Slot>>,
+    ) -> Result<HttpAnswer, Error> {
+        // The connection lives until the body was read.
+        let (response, _connection) = self.run().await?;
+        let (head, mut incoming) = response.into_parts();
+        let mut answer = HttpAnswer { head, body: BytesMut::new(), truncated: false, charges: Vec::new() };
+        while let Some(frame) = incoming.frame().await {
+            let Ok(data) = frame?.into_data() else { break };
+            let room = usize::try_from(most_bytes).unwrap_or(usize::MAX) - answer.body.len();
+            answer.truncated = data.len() > room;
+            let data = &data[..data.len().min(room)];
+            charge_collected(answer.body.len() + data.len(), turn, &mut answer.charges)?;
+            answer.body.extend_from_slice(data);
+            if answer.truncated {
+                break;
+            }
+        }
+        Ok(answer)
+    }
+}
+
+/// Charges the memory of this many collected bytes, in units of [`CHARGED_BYTES`].
+pub(super) fn charge_collected(
+    bytes: usize,
+    turn: Option<&Arc<Slot>>,
+    charges: &mut Vec<Charge>,
+) -> Result<(), Error> {
+    while bytes > charges.len() * CHARGED_BYTES {
+        match charged(turn, CHARGED_BYTES as u64)? {
+            Some(charge) => charges.push(charge),
+            None => break,
+        }
+    }
+    Ok(())
 }
 
 /// Charges an exchange's memory if the call has a slot to charge.

@@ -27,7 +27,7 @@ pub(crate) fn is_forbidden(name: &HeaderName) -> bool {
 }
 
 /// Returns whether a header is hop-by-hop.
-pub(super) fn frames(name: &HeaderName) -> bool {
+pub(crate) fn frames(name: &HeaderName) -> bool {
     const OTHERS: [&str; 4] = ["keep-alive", "proxy-connection", "http2-settings", "alt-used"];
     [
         CONNECTION,

@@ -16,7 +16,7 @@ mod secret;
 mod upload;
 
 pub use headers::MAX_HEAD_BYTES;
-pub(crate) use headers::is_forbidden;
+pub(crate) use headers::{frames, is_forbidden};
 pub use resolve::{
     LOOKUP_TIME, MAX_LOOKUPS, MAX_LOOKUPS_OF_CALL, MAX_LOOKUPS_OF_COMPONENT, Resolve, SystemResolver,
 };
@@ -28,7 +28,7 @@ use crate::ledger::Ledger;
 use crate::limits::Limits;
 use crate::meter::Boundary;
 use connect::Connector;
-use exchange::Exchange;
+pub(crate) use exchange::{Exchange, HttpAnswer};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Semaphore;

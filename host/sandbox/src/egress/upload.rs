@@ -5,7 +5,7 @@
 //! other body is collected first. That way the announced length is always correct, and servers
 //! that reject chunked requests work too.
 
-use super::exchange::charged;
+use super::exchange::charge_collected;
 use crate::admission::Slot;
 use crate::share::Charge;
 use bytes::{Bytes, BytesMut};
@@ -17,9 +17,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 use wasmtime_wasi_http::{Error, WasiBody};
-
-/// The unit in bytes in which a collected body's memory is charged.
-const CHARGED_BYTES: usize = 256 * 1024;
 
 /// The body of one request, with its exact length.
 pub(super) struct Upload {
@@ -159,12 +156,7 @@ async fn collect(
         if (bytes.len() + data.len()) as u64 > limit {
             return Err(Error::HttpRequestBodySize(Some(limit)));
         }
-        while bytes.len() + data.len() > charges.len() * CHARGED_BYTES {
-            match charged(turn, CHARGED_BYTES as u64)? {
-                Some(charge) => charges.push(charge),
-                None => break,
-            }
-        }
+        charge_collected(bytes.len() + data.len(), turn, charges)?;
         bytes.extend_from_slice(&data);
     }
     Ok(bytes.freeze())

@@ -26,11 +26,7 @@ pub(crate) fn add(linker: &mut Linker<Instance>) -> wasmtime::Result<()> {
     for version in VERSIONS {
         let mut store = linker.instance(&format!("wasi:config/store@{version}"))?;
         store.func_wrap("get", |mut store: Store<'_>, (name,): (String,)| {
-            note(&mut store);
-            let value = store.data().settings().find(|(known, _)| **known == name);
-            let value = value.map(|(_, value)| value.clone());
-            store.data().boundary.enter(value.as_ref().map_or(0, String::len) as u64)?;
-            Ok((Setting::Ok(value),))
+            Ok((Setting::Ok(get(&mut store, &name)?),))
         })?;
         store.func_wrap("get-all", |mut store: Store<'_>, (): ()| {
             note(&mut store);
@@ -42,6 +38,15 @@ pub(crate) fn add(linker: &mut Linker<Instance>) -> wasmtime::Result<()> {
         })?;
     }
     Ok(())
+}
+
+/// Returns a setting, counting the bytes that enter the guest.
+pub(super) fn get(store: &mut Store<'_>, name: &str) -> wasmtime::Result<Option<String>> {
+    note(store);
+    let value = store.data().settings().find(|(known, _)| *known == name);
+    let value = value.map(|(_, value)| value.clone());
+    store.data().boundary.enter(value.as_ref().map_or(0, String::len) as u64)?;
+    Ok(value)
 }
 
 /// Settings may have changed when a call is replayed.

@@ -5,7 +5,7 @@
 //! one is small, or counts as bytes that crossed the boundary: texts, header fields and their
 //! copies, and bodies as they are written.
 
-use crate::egress::{Outbound, is_forbidden, refuse};
+use crate::egress::{Exchange, Outbound, is_forbidden, refuse};
 use crate::grants::Power;
 use crate::instance::Instance;
 use crate::ledger::Ledger;
@@ -163,6 +163,30 @@ pub(crate) struct Egress {
     pub(crate) world: Nondeterminism,
 }
 
+impl Egress {
+    /// Decides whether a request is allowed. Returns an exchange to run, or the reason for the
+    /// refusal.
+    pub(crate) fn admit(
+        &self,
+        request: http::Request<WasiBody>,
+        options: Option<RequestOptions>,
+    ) -> Result<Exchange, Error> {
+        let Some(outbound) = &self.outbound else {
+            // A replay has no HTTP grant, whatever the call had.
+            return Err(match self.world.is_played() {
+                true => Error::HttpRequestDenied,
+                false => refuse(&request, &self.ledger),
+            });
+        };
+        self.world.used(Power::Http);
+        // Server responses are not recorded, and a replay sends no requests.
+        if self.world.is_played() {
+            return Err(Error::HttpRequestDenied);
+        }
+        outbound.admit(request, options)
+    }
+}
+
 /// The result of a request: the response, and the task that runs beside it.
 type Sent = Result<(http::Response<WasiBody>, Box<dyn Future<Output = Result<(), Error>> + Send>), Error>;
 
@@ -185,21 +209,7 @@ impl WasiHttpHooks for Egress {
         options: Option<RequestOptions>,
         _body: Box<dyn Future<Output = Result<(), Error>> + Send>,
     ) -> Box<dyn Future<Output = Sent> + Send> {
-        let admitted = match &self.outbound {
-            Some(outbound) => {
-                self.world.used(Power::Http);
-                // Server responses are not recorded, and a replay sends no requests.
-                if self.world.is_played() {
-                    Err(Error::HttpRequestDenied)
-                } else {
-                    outbound.admit(request, options)
-                }
-            }
-            // A replay has no HTTP grant, whatever the call had.
-            None if self.world.is_played() => Err(Error::HttpRequestDenied),
-            None => Err(refuse(&request, &self.ledger)),
-        };
-        match admitted {
+        match self.admit(request, options) {
             Ok(exchange) => Box::new(exchange.run()),
             Err(why) => Box::new(std::future::ready(Err(why))),
         }

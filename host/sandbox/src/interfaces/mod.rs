@@ -11,8 +11,10 @@ pub(crate) mod clocks;
 pub(crate) mod config;
 pub(crate) mod filesystem;
 pub(crate) mod http;
+pub(crate) mod http_client;
 pub(crate) mod poll;
 pub(crate) mod random;
+pub(crate) mod settings;
 pub(crate) mod sockets;
 
 use crate::instance::Instance;
@@ -37,6 +39,8 @@ pub(crate) fn sealed(engine: &Engine) -> wasmtime::Result<Linker<Instance>> {
     wasmtime_wasi::p2::add_to_linker_async(&mut linker)?;
     http::add(&mut linker)?;
     config::add(&mut linker)?;
+    http_client::add(&mut linker)?;
+    settings::add(&mut linker)?;
     agents::add(&mut linker)?;
     call::add(&mut linker)?;
     // Interfaces added from here on may replace wasmtime's.

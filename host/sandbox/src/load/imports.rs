@@ -14,6 +14,8 @@ use wasmtime::component::types::ComponentItem;
 const KNOWN: &[(&str, Option<Power>)] = &[
     ("tollgate:tool/call", None),
     ("tollgate:tool/agents", Some(Power::Delegates)),
+    ("tollgate:tool/http-client", Some(Power::Http)),
+    ("tollgate:tool/settings", Some(Power::Settings)),
     ("wasi:io/error", None),
     ("wasi:io/poll", None),
     ("wasi:io/streams", None),

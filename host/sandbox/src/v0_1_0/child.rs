@@ -69,6 +69,7 @@ pub(crate) fn lower_child(outcome: ChildOutcome) -> (wit::ChildOutcome, usize) {
         run_id: outcome.run_id,
         status: status(outcome.status),
         response: outcome.response,
+        streamed: outcome.streamed,
         output: outcome.output.map(|output| output.to_string()),
         steps: outcome.steps,
         state: outcome.state.map(entries),
@@ -78,6 +79,7 @@ pub(crate) fn lower_child(outcome: ChildOutcome) -> (wit::ChildOutcome, usize) {
         entries.iter().flatten().map(|entry| entry.key.len() + entry.value.len()).sum()
     };
     let bytes = lowered.run_id.len()
+        + lowered.streamed.len()
         + lowered.response.as_ref().map_or(0, String::len)
         + lowered.output.as_ref().map_or(0, String::len)
         + of_state(&lowered.state)

@@ -21,7 +21,7 @@ mod generated {
     #![allow(missing_docs, clippy::all, unreachable_pub)]
     wasmtime::component::bindgen!({
         path: "../../wit",
-        world: "tollgate:tool/agent-tool-component",
+        world: "tollgate:tool/full-tool-component",
         // Inputs are borrowed: arguments and state are copied only once, into the guest.
         ownership: Borrowing { duplicate_if_necessary: true },
         exports: { default: async },
@@ -39,8 +39,8 @@ mod generated {
     }
 }
 
-pub(crate) use generated::AgentToolComponentPre as ToolPre;
-pub(crate) use generated::tollgate::tool::{agents, call, types};
+pub(crate) use generated::FullToolComponentPre as ToolPre;
+pub(crate) use generated::tollgate::tool::{agents, call, http_client, types};
 
 /// The interface that makes a component a tool, without its version.
 pub(crate) const TOOL: &str = "tollgate:tool/tool";

@@ -7,6 +7,18 @@ use std::path::PathBuf;
 
 pub(super) const ZIG: Program = Program { names: &["zig", "python-zig"], install: "pip install ziglang" };
 
+/// The sources of the library. The linker leaves out what a tool does not call.
+const LIBRARY: [&str; 8] = [
+    "bindings/guest.c",
+    "json.c",
+    "overlay.c",
+    "tollgate.c",
+    "tollgate_child.c",
+    "tollgate_child_host.c",
+    "tollgate_http.c",
+    "tollgate_http_host.c",
+];
+
 pub(super) fn compile(recipe: &Recipe, work: &Workplace, say: &dyn Fn(&str)) -> Result<Vec<u8>, BuildError> {
     let sdk = recipe.sdk()?;
     let module = work.path().join("module.wasm");
@@ -17,7 +29,7 @@ pub(super) fn compile(recipe: &Recipe, work: &Workplace, say: &dyn Fn(&str)) -> 
         .arg("-I")
         .arg(sdk)
         .arg(&recipe.source)
-        .args([sdk.join("tollgate.c"), sdk.join("json.c"), sdk.join("bindings/guest.c")])
+        .args(LIBRARY.map(|file| sdk.join(file)))
         .arg("-o")
         .arg(&module);
     run(zig, &recipe.source, say)?;

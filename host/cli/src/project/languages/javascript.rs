@@ -4,8 +4,9 @@
 
 use super::super::BuildError;
 use super::program::{Program, run};
-use super::{Recipe, WORLD, Workplace};
+use super::{Recipe, Workplace};
 use serde_json::{Map, Value};
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -38,6 +39,12 @@ pub(super) fn compile(recipe: &Recipe, work: &Workplace, say: &dyn Fn(&str)) -> 
     esbuild
         .arg(&recipe.source)
         .args(["--bundle", "--format=esm", "--platform=neutral", "--target=es2023", "--log-level=warning"])
+        // The engine runs no callbacks of its own promises during a call: see web/promise.js.
+        .args(
+            ["async-await", "async-generator", "for-await", "top-level-await"]
+                .map(|it| format!("--supported:{it}=false")),
+        )
+        .arg(format!("--inject:{}", library.join("web/globals.js").display()))
         // The side of the library that talks to a host, not the one for tests.
         .args(["--conditions=tollgate", "--external:tollgate:*", "--external:wasi:*"])
         .arg(format!("--alias:tollgate={}", library.join("index.js").display()))
@@ -46,17 +53,28 @@ pub(super) fn compile(recipe: &Recipe, work: &Workplace, say: &dyn Fn(&str)) -> 
     let bundled = work.path().join("bundled.json");
     esbuild.arg(format!("--metafile={}", bundled.display()));
     run(esbuild, &recipe.source, say)?;
-    for file in said(&bundled)?["inputs"].as_object().into_iter().flat_map(Map::keys) {
+    let bundled = said(&bundled)?;
+    for file in bundled["inputs"].as_object().into_iter().flat_map(Map::keys) {
         work.reads(&recipe.dir.join(file));
     }
+    let world = work.world(&imports(&bundled), &library.join("wit/wasi.wit"))?;
     let component = work.path().join("tool.wasm");
     componentize
         .arg("--wit")
-        .arg(work.contract()?)
-        .args(["--world", WORLD, "--js", "tool.js", "--sync", "--output"])
+        .arg(world)
+        .args(["--world", "tollgate:made/made", "--js", "tool.js", "--sync", "--output"])
         .arg(&component);
     run(componentize, &recipe.source, say)?;
     fs::read(&component).map_err(BuildError::file(&component, "read"))
+}
+
+/// Returns the interfaces that a bundle imports, by esbuild's report: the engine would import
+/// everything that its world has.
+fn imports(bundled: &Value) -> Vec<String> {
+    let outputs = bundled["outputs"].as_object().into_iter().flat_map(Map::values);
+    let imports = outputs.filter_map(|output| output["imports"].as_array()).flatten();
+    let names: BTreeSet<&str> = imports.filter_map(|import| import["path"].as_str()).collect();
+    names.into_iter().map(str::to_owned).collect()
 }
 
 /// Reads a program's report on its work, with paths relative to where it ran.

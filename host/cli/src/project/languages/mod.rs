@@ -21,15 +21,17 @@ use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
 /// The contract that a guest is compiled against, as files of a WIT package.
-const CONTRACT: [(&str, &str); 5] = [
+const CONTRACT: [(&str, &str); 7] = [
     ("types.wit", include_str!("../../../../../wit/types.wit")),
     ("call.wit", include_str!("../../../../../wit/call.wit")),
     ("agents.wit", include_str!("../../../../../wit/agents.wit")),
+    ("http-client.wit", include_str!("../../../../../wit/http-client.wit")),
+    ("settings.wit", include_str!("../../../../../wit/settings.wit")),
     ("gate.wit", include_str!("../../../../../wit/gate.wit")),
     ("world.wit", include_str!("../../../../../wit/world.wit")),
 ];
-/// The world of ordinary tools.
-const WORLD: &str = "tollgate:tool/tool-component";
+/// The world that the guest libraries are built for.
+const WORLD: &str = "tollgate:tool/full-tool-component";
 
 /// Returns the programs that a language needs.
 fn compilers(language: Language) -> Vec<Program> {
@@ -123,13 +125,35 @@ impl Workplace {
     /// Writes the contract to a directory, for compilers that need one.
     fn contract(&self) -> Result<PathBuf, BuildError> {
         let wit = self.path().join("wit");
-        fs::create_dir_all(&wit).map_err(BuildError::file(&wit, "made"))?;
-        for (name, text) in CONTRACT {
-            let file = wit.join(name);
-            fs::write(&file, text).map_err(BuildError::file(&file, "written"))?;
-        }
+        write_contract(&wit)?;
         Ok(wit)
     }
+
+    /// Writes a world of an ordinary tool with these further imports to a directory, with the
+    /// packages that they belong to: the contract, and those in `packages`.
+    fn world(&self, imports: &[String], packages: &Path) -> Result<PathBuf, BuildError> {
+        let wit = self.path().join("world");
+        write_contract(&wit.join("deps/tool"))?;
+        let copy = wit.join("deps").join(packages.file_name().unwrap_or_default());
+        fs::copy(packages, &copy).map_err(BuildError::file(&copy, "written"))?;
+        let mut text =
+            "package tollgate:made;\nworld made {\n    include tollgate:tool/tool-component@0.1.0;\n"
+                .to_owned();
+        imports.iter().for_each(|import| text.push_str(&format!("    import {import};\n")));
+        text.push_str("}\n");
+        let file = wit.join("made.wit");
+        fs::write(&file, text).map_err(BuildError::file(&file, "written"))?;
+        Ok(wit)
+    }
+}
+
+fn write_contract(dir: &Path) -> Result<(), BuildError> {
+    fs::create_dir_all(dir).map_err(BuildError::file(dir, "made"))?;
+    for (name, text) in CONTRACT {
+        let file = dir.join(name);
+        fs::write(&file, text).map_err(BuildError::file(&file, "written"))?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -15,8 +15,8 @@ use tollgate_agent::run::CallEnd;
 use tollgate_agent::state::KeyScope;
 use tollgate_sandbox::Report;
 
-/// The directory with the tour of each language.
-const SOURCES: &str = "../tests/guests/tour";
+/// Where the tour of each language is, from here.
+const SOURCES: &str = "../../tests/guests/tour";
 
 /// A native tool that defines a key that does not belong to the tour.
 struct Shelf;

@@ -1,0 +1,5 @@
+package web
+
+import "net/http"
+
+func init() { http.DefaultTransport = Transport{} }

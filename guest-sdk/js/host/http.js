@@ -1,0 +1,1 @@
+export { default } from "tollgate:tool/http-client@0.1.0";

@@ -1,0 +1,1 @@
+export { default } from "tollgate:tool/settings@0.1.0";

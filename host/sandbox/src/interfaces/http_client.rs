@@ -1,0 +1,231 @@
+//! `tollgate:tool/http-client`: requests without handles. Each is judged and sent by
+//! [`egress`](crate::egress), as those of `wasi:http` are.
+
+use super::call::charge;
+use crate::admission::Slot;
+use crate::egress::{Exchange, HttpAnswer, frames, is_forbidden};
+use crate::instance::Instance;
+use crate::meter::Stop;
+use crate::share::Charge;
+use crate::v0_1_0::{self, http_client as wit};
+use bytes::Bytes;
+use futures::future::{Either, join_all};
+use http::header::{CONTENT_LENGTH, HeaderMap, HeaderName, HeaderValue};
+use http_body_util::{BodyExt as _, Full};
+use std::sync::Arc;
+use std::time::Duration;
+use tollgate_agent::text::clean;
+use wasmtime::StoreContextMut;
+use wasmtime::component::Linker;
+use wasmtime_wasi_http::{Error, RequestOptions, WasiBody};
+
+/// The host's memory for a request or a response in addition to its texts, in bytes; the same
+/// for each header field.
+const EACH_BYTES: usize = 128;
+/// The longest part of a URL that an error quotes, in bytes.
+const MAX_SHOWN_BYTES: usize = 200;
+
+type Answer = Result<wit::Response, wit::Error>;
+
+pub(crate) fn add(linker: &mut Linker<Instance>) -> wasmtime::Result<()> {
+    let mut client = linker.instance(&format!("tollgate:tool/http-client@{}", v0_1_0::VERSION))?;
+    client.func_wrap_async("send", |store, (requests,): (Vec<wit::Request>,)| {
+        Box::new(async move { Ok((send(store, requests).await?,)) })
+    })
+}
+
+async fn send(
+    mut store: StoreContextMut<'_, Instance>,
+    requests: Vec<wit::Request>,
+) -> wasmtime::Result<Vec<Answer>> {
+    let bytes = requests.iter().map(size_of_request).sum();
+    charge(&mut store, bytes)?;
+    store.data().boundary.leave(bytes as u64)?;
+    let turn = store.data().serves.as_ref().map(|serves| Arc::clone(&serves.turn));
+    let _requests =
+        turn.as_ref().map(|turn| turn.charge_while(bytes as u64)).transpose().map_err(Stop::from)?;
+    let most_bytes = store.data().crossing_bytes();
+
+    let exchanges: Vec<_> =
+        requests.into_iter().map(|request| admit(store.data_mut(), request, most_bytes)).collect();
+    let answers = join_all(exchanges.into_iter().map(|admitted| match admitted {
+        Ok(admitted) => Either::Left(admitted.run(turn.as_ref())),
+        Err(refused) => Either::Right(std::future::ready(Err(refused))),
+    }))
+    .await;
+    let (answers, _charges): (Vec<Answer>, Vec<_>) = answers
+        .into_iter()
+        .map(|answer| match answer {
+            Ok((response, charges)) => (Ok(response), charges),
+            Err(error) => (Err(error), Vec::new()),
+        })
+        .unzip();
+    // The bytes of bodies and headers were counted as they arrived.
+    let bytes: usize = answers.iter().map(size_of_answer).sum();
+    if bytes as u64 > most_bytes {
+        return Err(Stop::Crossing.into());
+    }
+    charge(&mut store, bytes)?;
+    Ok(answers)
+}
+
+fn size_of_request(request: &wit::Request) -> usize {
+    EACH_BYTES
+        + request.method.len()
+        + request.url.len()
+        + size_of_headers(&request.headers)
+        + request.body.len()
+}
+
+fn size_of_answer(answer: &Answer) -> usize {
+    EACH_BYTES
+        + match answer {
+            Ok(response) => size_of_headers(&response.headers) + response.body.len(),
+            Err(error) => error.message.len(),
+        }
+}
+
+fn size_of_headers(headers: &[wit::Header]) -> usize {
+    headers.iter().map(|header| EACH_BYTES + header.name.len() + header.value.len()).sum()
+}
+
+/// A request that may be sent, and the limits of its response.
+struct Admitted {
+    exchange: Exchange,
+    /// Scheme and host, for errors.
+    origin: String,
+    timeout: Option<Duration>,
+    most_bytes: u64,
+}
+
+fn admit(instance: &mut Instance, request: wit::Request, most_bytes: u64) -> Result<Admitted, wit::Error> {
+    let timeout = request.timeout_ms.map(|ms| Duration::from_millis(ms.into()));
+    let most_bytes = request.max_body_bytes.map_or(most_bytes, |most| most_bytes.min(most.into()));
+    let options = RequestOptions {
+        connect_timeout: timeout,
+        first_byte_timeout: timeout,
+        between_bytes_timeout: timeout,
+    };
+    let request = read(request)?;
+    let origin = origin_of(request.uri());
+    let admitted = instance.egress().admit(request, Some(options));
+    match admitted {
+        Ok(exchange) => Ok(Admitted { exchange, origin, timeout, most_bytes }),
+        Err(why) => Err(explain(&why, &origin)),
+    }
+}
+
+/// Reads a guest's request.
+///
+/// # Errors
+/// Its method, URL or a header is malformed.
+fn read(request: wit::Request) -> Result<http::Request<WasiBody>, wit::Error> {
+    let uri: http::Uri = request.url.parse().map_err(|_| bad_url(&request.url))?;
+    if uri.host().is_none_or(str::is_empty) || !matches!(uri.scheme_str(), Some("http" | "https")) {
+        return Err(bad_url(&request.url));
+    }
+    let method = http::Method::from_bytes(request.method.as_bytes())
+        .map_err(|_| bad_request(format!("\"{}\" is not an HTTP method.", shown(&request.method))))?;
+    let mut headers = HeaderMap::new();
+    for header in &request.headers {
+        let name = HeaderName::from_bytes(header.name.as_bytes());
+        let value = HeaderValue::from_bytes(header.value.as_bytes());
+        let (Ok(name), Ok(value)) = (name, value) else {
+            return Err(bad_request(format!("The header \"{}\" is malformed.", shown(&header.name))));
+        };
+        if frames(&name) {
+            continue;
+        }
+        if is_forbidden(&name) {
+            let message =
+                format!("The header \"{name}\" may not be set by a tool: the host adds credentials.");
+            return Err(wit::Error { kind: wit::ErrorKind::Denied, message });
+        }
+        headers.append(name, value);
+    }
+    headers.insert(CONTENT_LENGTH, request.body.len().into());
+    let body = Full::new(Bytes::from(request.body)).map_err(|never| match never {}).boxed_unsync();
+    let mut read = http::Request::new(body);
+    (*read.method_mut(), *read.uri_mut(), *read.headers_mut()) = (method, uri, headers);
+    Ok(read)
+}
+
+fn origin_of(uri: &http::Uri) -> String {
+    let authority = uri.authority().map_or("", http::uri::Authority::as_str);
+    // What precedes an `@` are credentials.
+    let host = authority.rsplit('@').next().unwrap_or_default();
+    shown(&format!("{}://{host}", uri.scheme_str().unwrap_or_default()))
+}
+
+fn shown(text: &str) -> String {
+    clean(text, MAX_SHOWN_BYTES)
+}
+
+impl Admitted {
+    async fn run(self, turn: Option<&Arc<Slot>>) -> Result<(wit::Response, Vec<Charge>), wit::Error> {
+        let Self { exchange, origin, timeout, most_bytes } = self;
+        let answer = exchange.collect(most_bytes, turn);
+        let answer = match timeout {
+            Some(timeout) => {
+                tokio::time::timeout(timeout, answer).await.unwrap_or(Err(Error::HttpResponseTimeout))
+            }
+            None => answer.await,
+        };
+        let HttpAnswer { head, body, truncated, charges } = answer.map_err(|why| explain(&why, &origin))?;
+        let header = |(name, value): (&HeaderName, &HeaderValue)| wit::Header {
+            name: name.as_str().to_owned(),
+            value: String::from_utf8_lossy(value.as_bytes()).into_owned(),
+        };
+        let headers = head.headers.iter().map(header).collect();
+        Ok((wit::Response { status: head.status.as_u16(), headers, body: body.into(), truncated }, charges))
+    }
+}
+
+fn bad_url(url: &str) -> wit::Error {
+    bad_request(format!("\"{}\" is not an http or https URL.", shown(url)))
+}
+
+fn bad_request(message: String) -> wit::Error {
+    wit::Error { kind: wit::ErrorKind::BadRequest, message }
+}
+
+/// Explains a failed request to the model.
+fn explain(why: &Error, origin: &str) -> wit::Error {
+    use wit::ErrorKind::{BadRequest, BadResponse, Denied, TimedOut, TooLarge, Unreachable};
+    let unreachable = |why: &str| (Unreachable, format!("{origin} cannot be reached: {why}."));
+    let (kind, message) = match why {
+        Error::HttpRequestDenied | Error::DestinationIpProhibited => {
+            (Denied, format!("The host does not allow this request to {origin}. An operator can grant it."))
+        }
+        Error::ConnectionLimitReached => {
+            (Denied, "This call may not send more requests, or the host has too many connections.".to_owned())
+        }
+        Error::HttpRequestUriInvalid | Error::HttpRequestUriTooLong | Error::HttpRequestMethodInvalid => {
+            (BadRequest, format!("The URL of {origin} or the method is not in its usual form."))
+        }
+        Error::DnsTimeout
+        | Error::ConnectionTimeout
+        | Error::ConnectionReadTimeout
+        | Error::ConnectionWriteTimeout
+        | Error::HttpResponseTimeout => (TimedOut, format!("{origin} does not answer in time.")),
+        Error::HttpRequestBodySize(_) => {
+            (TooLarge, "The request's body is larger than the host allows.".to_owned())
+        }
+        Error::HttpResponseBodySize(_) => {
+            (TooLarge, format!("The answer of {origin} is larger than the host allows."))
+        }
+        Error::DnsError { .. } | Error::DestinationNotFound => unreachable("its name is not known"),
+        Error::ConnectionRefused => unreachable("it refuses connections"),
+        Error::TlsProtocolError
+        | Error::TlsCertificateError
+        | Error::TlsAlertReceived { .. }
+        | Error::Tls(_) => unreachable("its TLS certificate or protocol is not acceptable"),
+        Error::HttpResponseIncomplete => unreachable("the connection broke off"),
+        Error::DestinationUnavailable
+        | Error::DestinationIpUnroutable
+        | Error::ConnectionTerminated
+        | Error::Connect(_) => unreachable("the connection failed"),
+        _ => (BadResponse, format!("{origin} does not answer in acceptable HTTP.")),
+    };
+    wit::Error { kind, message }
+}
