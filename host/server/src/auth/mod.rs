@@ -1,4 +1,4 @@
-//! Who makes a request, and what they may do.
+//! Keys, sessions, and the principals that make requests with them.
 
 mod database;
 mod middleware;
