@@ -80,9 +80,7 @@ pub(crate) async fn guard_public(State(state): State<Shared>, mut request: Reque
     match check(&state, &request) {
         Ok(guarded) => {
             request.extensions_mut().insert(guarded.clone());
-            let mut response = finish(next.run(request).await, &guarded);
-            secure(response.headers_mut(), &state);
-            response
+            finish(next.run(request).await, &guarded)
         }
         Err(problem) => problem.into_response(),
     }

@@ -1,4 +1,4 @@
-//! What principals may do with runs, calls, questions and threads. Every protocol uses these
+//! The operations of principals on runs, calls, questions and threads. Every protocol uses these
 //! functions, so tenancy and four-eyes hold in one place.
 //!
 //! The threads of a principal are stored as `<principal>/<id>`. Whatever belongs to another
@@ -98,7 +98,7 @@ pub fn keep_running(mut handle: RunHandle) {
     });
 }
 
-/// What a request to start a run contains.
+/// A request to start a run.
 #[derive(Debug, Clone, Default)]
 pub struct StartRun {
     /// The agent.
@@ -225,7 +225,7 @@ impl ServerState {
     /// A scope is missing, or the run is the principal's own and others decide.
     pub fn may_decide(&self, principal: &Principal, run: &VisibleRun) -> Result<(), Problem> {
         if run.is_own && self.config.decides == Decides::Others {
-            let detail = "somebody else answers the questions of your runs (`decides = \"others\"`)";
+            let detail = "another principal answers the questions of your runs (`decides = \"others\"`)";
             return Err(Problem::new(StatusCode::FORBIDDEN, "own_question", detail));
         }
         if principal.has(Scope::DecideAny) {

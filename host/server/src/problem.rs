@@ -15,7 +15,7 @@ pub struct Problem {
     pub status: StatusCode,
     /// The stable code, in snake case; it ends the `type` URI `/problems/{code}`.
     pub code: &'static str,
-    /// A sentence about what failed, why, and how to fix it.
+    /// The failure, its cause, and the remedy.
     pub detail: String,
     /// Further members of the document.
     pub members: Map<String, Value>,
@@ -31,7 +31,7 @@ pub struct ProblemDocument {
     pub title: String,
     /// The HTTP status.
     pub status: u16,
-    /// What failed, why, and what to do.
+    /// The failure, its cause, and the remedy.
     pub detail: String,
     /// The stable code.
     pub code: String,
@@ -107,8 +107,8 @@ impl Problem {
         Self::new(StatusCode::FORBIDDEN, "missing_scope", detail).with("scope", scope.as_str())
     }
 
-    /// Creates the problem of a resource that does not exist for this principal: either it does not
-    /// exist, or it belongs to another principal.
+    /// The named thing does not exist for this principal: either it does not exist, or it belongs
+    /// to another principal.
     #[must_use]
     pub fn not_found(what: &str) -> Self {
         Self::new(StatusCode::NOT_FOUND, "not_found", format!("there is no such {what}"))

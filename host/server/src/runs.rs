@@ -119,7 +119,7 @@ pub struct ResultDocument {
 pub struct FaultDocument {
     /// The stable code.
     pub code: String,
-    /// What happened.
+    /// The message for people.
     pub message: String,
 }
 
@@ -181,11 +181,11 @@ pub struct QuestionDocument {
     /// The arguments of the call.
     #[schema(value_type = Value)]
     pub arguments: Value,
-    /// What is waited for, such as `approve`.
+    /// The action that is waited for, such as `approve`.
     pub action: String,
     /// The question, in the asker's words.
     pub message: String,
-    /// What the person should see beside the question.
+    /// Values to show beside the question.
     #[schema(value_type = Value)]
     pub parameters: Value,
     /// The JSON Schema of the answer; absent if any answer fits.
@@ -196,6 +196,8 @@ pub struct QuestionDocument {
     pub since_ms: u64,
     /// Whether the credential of the request may answer it.
     pub may_decide: bool,
+    /// The path to which an answer is sent.
+    pub answer_path: String,
 }
 
 /// A run that was folded from its record.
@@ -316,7 +318,22 @@ fn question(run: &VisibleRun, asked: &Suspended, since_ms: u64, may_decide: bool
         response_schema: ticket.response_schema.clone(),
         since_ms,
         may_decide,
+        answer_path: format!("/api/v1/runs/{}/questions/{}", run.run_id, encoded(&asked.suspension_id)),
     }
+}
+
+/// Encodes a segment of a path.
+fn encoded(segment: &str) -> String {
+    let mut path = String::with_capacity(segment.len());
+    for byte in segment.bytes() {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
+                path.push(char::from(byte))
+            }
+            byte => path.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    path
 }
 
 /// Returns the outcome of a direct call that has ended.

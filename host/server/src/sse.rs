@@ -19,7 +19,7 @@ const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// The first line of each stream: how long a client waits before it reconnects, in milliseconds.
 const RETRY: &str = "retry: 1000\n\n";
 
-/// What a stream contains.
+/// The contents of a stream.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct StreamOptions {
     /// Whether it contains the events of child runs.

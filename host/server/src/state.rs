@@ -15,7 +15,7 @@ use tollgate::store::Store;
 /// The number of direct calls of one principal at a time, unless the options say otherwise.
 const CALLS: usize = 64;
 
-/// What every route of the server works with.
+/// The parts that every route of the server works with.
 pub struct ServerState {
     /// Runs agents and calls tools.
     pub host: Host,
@@ -41,7 +41,7 @@ pub struct ServerState {
 /// The state as the routes share it.
 pub type Shared = Arc<ServerState>;
 
-/// What the server knows beyond its configuration.
+/// The settings of a server beyond its configuration.
 #[derive(Clone)]
 pub struct ServerOptions {
     /// The address on which the server listens.

@@ -59,7 +59,7 @@ impl Host {
     ) -> Result<RunFollower, HostError> {
         let run_id = Arc::<str>::from(run_id);
         let (arrival, foreign) = self.inner.followers.register(self, &run_id);
-        let stream = Some(self.follow(&run_id, after).await?);
+        let stream = Some(self.follow_bounded(&run_id, after).await?);
         let host = self.clone();
         Ok(RunFollower { host, run_id, until, last: after, stream, rests: None, arrival, foreign })
     }
@@ -99,7 +99,7 @@ impl RunFollower {
             let arrived = arrival.notified();
             self.foreign.mark_unchanged();
             if self.is_behind().await? {
-                self.stream = Some(self.host.follow(&self.run_id, self.last).await?);
+                self.stream = Some(self.host.follow_bounded(&self.run_id, self.last).await?);
                 continue;
             }
             match self.rests {

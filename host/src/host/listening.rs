@@ -15,9 +15,24 @@ impl Host {
     /// # Errors
     /// There is no such run, or the store cannot be read.
     pub async fn follow(&self, run_id: &str, after: u64) -> Result<EventStream, HostError> {
-        let live = self.live(run_id);
-        // Subscribe before the store is read, so that no event falls in between.
-        let listening = live.map(|hub| hub.listen());
+        let listening = self.live(run_id).map(|hub| hub.listen());
+        self.follow_from(run_id, after, listening).await
+    }
+
+    /// Like [`follow`](Self::follow), but the stream ends if its client reads too slowly.
+    pub(super) async fn follow_bounded(&self, run_id: &str, after: u64) -> Result<EventStream, HostError> {
+        let listening = self.live(run_id).map(|hub| hub.listen_bounded());
+        self.follow_from(run_id, after, listening).await
+    }
+
+    /// Puts the stored events before a stream that was subscribed to earlier, so that no event falls
+    /// in between.
+    async fn follow_from(
+        &self,
+        run_id: &str,
+        after: u64,
+        listening: Option<EventStream>,
+    ) -> Result<EventStream, HostError> {
         let record = self.inner.store.events(run_id, after).await?;
         let record: Vec<_> = record.into_iter().map(|event| self.inner.bus.visible().of(event)).collect();
         match listening {

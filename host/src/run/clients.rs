@@ -21,6 +21,8 @@ use tollgate_agent::run::{Decision, StoredEvent};
 
 /// The maximum number of transient events that wait for a slow reader; further ones are dropped.
 const MAX_WAITING: usize = 4_096;
+/// The maximum number of stored events that wait for a client with a limit.
+const MAX_STORED: usize = 4_096;
 /// The maximum length of the text of a reply in progress that joining clients receive, in bytes.
 const MAX_REPLY_BYTES: usize = 64 * 1024;
 /// How long a run continues without clients.
@@ -56,6 +58,8 @@ struct Client {
     id: u64,
     events: mpsc::UnboundedSender<RunUpdate>,
     waiting: Arc<AtomicUsize>,
+    /// The number of stored events that wait for the client, if there is a limit on them.
+    stored: Option<Arc<AtomicUsize>>,
 }
 
 /// A client's end of the run: its events in order. The stream ends when the run has ended or
@@ -75,6 +79,7 @@ pub struct EventStream {
 struct Live {
     events: mpsc::UnboundedReceiver<RunUpdate>,
     waiting: Arc<AtomicUsize>,
+    stored: Option<Arc<AtomicUsize>>,
     hub: Arc<Hub>,
     id: u64,
 }
@@ -142,6 +147,16 @@ impl Hub {
 
     /// Subscribes from now on. If the hub is closed, the stream has no events.
     pub(crate) fn listen(self: &Arc<Self>) -> EventStream {
+        self.subscribe(None)
+    }
+
+    /// Subscribes like [`listen`](Self::listen), but the stream ends if the client reads so slowly
+    /// that too many stored events wait for it. It can return by the number of its last event.
+    pub(crate) fn listen_bounded(self: &Arc<Self>) -> EventStream {
+        self.subscribe(Some(Arc::default()))
+    }
+
+    fn subscribe(self: &Arc<Self>, stored: Option<Arc<AtomicUsize>>) -> EventStream {
         let (sender, receiver) = mpsc::unbounded_channel();
         let waiting = Arc::new(AtomicUsize::new(0));
         let id = self.ids.fetch_add(1, Ordering::Relaxed);
@@ -154,10 +169,11 @@ impl Hub {
                 // The receiver is in this function.
                 let _ = sender.send(RunUpdate::Live(self.live(piece, self.index.load(Ordering::Relaxed))));
             }
-            clients.push(Client { id, events: sender, waiting: Arc::clone(&waiting) });
+            let (waiting, stored) = (Arc::clone(&waiting), stored.clone());
+            clients.push(Client { id, events: sender, waiting, stored });
         }
         self.count.send_replace(clients.len());
-        let live = Live { events: receiver, waiting, hub: Arc::clone(self), id };
+        let live = Live { events: receiver, waiting, stored, hub: Arc::clone(self), id };
         EventStream { replayed: VecDeque::new(), last: 0, live: Some(live) }
     }
 
@@ -182,11 +198,22 @@ impl Hub {
     }
 
     pub(super) fn stored(&self, events: &[Arc<StoredEvent>]) {
-        let clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_slow = |client: &Client| {
+            client.stored.as_ref().is_some_and(|stored| stored.load(Ordering::Relaxed) >= MAX_STORED)
+        };
+        let before = clients.len();
+        clients.retain(|client| !is_slow(client));
+        if clients.len() < before {
+            self.count.send_replace(clients.len());
+        }
         self.reply.lock().unwrap_or_else(PoisonError::into_inner).clear();
         for event in events {
             self.last.store(event.number, Ordering::Relaxed);
             for client in &*clients {
+                if let Some(stored) = &client.stored {
+                    stored.fetch_add(1, Ordering::Relaxed);
+                }
                 // A client that has left is removed from the list; the store has the event.
                 let _ = client.events.send(RunUpdate::Stored(Arc::clone(event)));
             }
@@ -286,6 +313,9 @@ impl Stream for EventStream {
         let Some(live) = &mut self.live else { return Poll::Ready(None) };
         loop {
             let polled = live.events.poll_recv(cx);
+            if let (Poll::Ready(Some(RunUpdate::Stored(_))), Some(stored)) = (&polled, &live.stored) {
+                stored.fetch_sub(1, Ordering::Relaxed);
+            }
             match &polled {
                 Poll::Ready(Some(RunUpdate::Stored(event))) if event.number <= last => continue,
                 Poll::Ready(Some(told)) if told.is_transient() => {

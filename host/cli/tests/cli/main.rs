@@ -33,5 +33,6 @@ mod registry;
 mod registry_costs;
 mod replaying;
 mod running;
+mod serving;
 mod typing;
 mod waiting;

@@ -36,10 +36,14 @@ pub(super) fn base() -> Document {
     document
 }
 
-/// Adds what all operations have in common: the answer of requests that fail.
+/// Adds the parts that all operations have in common: unique ids, and the answer of requests that
+/// fail.
 pub(super) fn complete(mut document: Document) -> Document {
     for item in document.paths.paths.values_mut() {
         for operation in operations(item) {
+            // Functions of different files have the same names.
+            let tag = operation.tags.iter().flatten().next().cloned().unwrap_or_default();
+            operation.operation_id = operation.operation_id.take().map(|name| format!("{tag}_{name}"));
             let responses = &mut operation.responses.responses;
             responses.entry("default".to_owned()).or_insert_with(|| RefOr::T(problem()));
         }

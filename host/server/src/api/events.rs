@@ -24,14 +24,14 @@ pub(super) struct EventQuery {
     after: Option<u64>,
     /// The maximum number of events of a page, from 1 to 200 [default: 50].
     limit: Option<usize>,
-    /// Where a stream ends: at the run's end, or also when it waits [default: end].
+    /// The end of a stream: at the run's end, or also when it waits [default: end].
     #[serde(default)]
     until: Until,
     /// Whether a stream contains the events of child runs [default: true].
     children: Option<bool>,
 }
 
-/// Where a stream ends.
+/// The end of a stream.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Until {

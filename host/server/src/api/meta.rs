@@ -19,7 +19,7 @@ pub(super) struct Me {
     version: &'static str,
     /// The principal.
     principal: String,
-    /// What the credential may do.
+    /// The scopes of the credential.
     scopes: Vec<String>,
     /// The agents that it may use, as patterns with `*`; all if empty.
     agents: Vec<String>,
@@ -66,7 +66,7 @@ pub(super) async fn metrics(State(state): State<Shared>) -> Result<Response, Pro
 pub(super) struct Meaning {
     /// The code.
     code: &'static str,
-    /// What it means and what to do.
+    /// Its meaning and the remedy.
     meaning: &'static str,
 }
 

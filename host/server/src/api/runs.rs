@@ -34,7 +34,7 @@ pub(super) struct StartBody {
     /// The thread to continue, by any id of the client's; absent begins a new one.
     #[serde(default)]
     thread_id: Option<String>,
-    /// What to do if another run of the thread is at work.
+    /// The behavior if another run of the thread is at work.
     #[serde(default)]
     on_busy: OnBusy,
     /// Whether the run continues when no client listens. Otherwise it is cancelled 10 s after the
@@ -43,7 +43,7 @@ pub(super) struct StartBody {
     detached: bool,
 }
 
-/// What to do if another run of the thread is at work.
+/// The behavior if another run of the thread is at work.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum OnBusy {
@@ -105,7 +105,7 @@ pub(super) async fn start(
 ) -> Result<Response, Problem> {
     let reserved = idempotency::reserve(&state, &principal, "POST /runs", &headers, &body.sent).await?;
     let wait = Wait::of(&headers);
-    let _turn = match &reserved {
+    let turn = match &reserved {
         Some(reservation) => Some(state.requests.turn(reservation).await),
         None => None,
     };
@@ -140,7 +140,7 @@ pub(super) async fn start(
     {
         idempotency::redirect(&state, reservation, &started.handle.run_id).await?;
     }
-    drop(_turn);
+    drop(turn);
     answer(&state, &principal, &share, started, wait).await
 }
 
@@ -169,7 +169,15 @@ pub(super) async fn answer(
             started.wait().await?;
         }
     }
-    document_answer(state, principal, &run_id).await
+    document_answer(state, principal, &run_id).await.map_err(|problem| match problem.status {
+        // A call that the store has no room to record leaves no record.
+        StatusCode::NOT_FOUND => {
+            let detail =
+                "the store has no room to record the call, so it did not begin; `tollgate prune` makes room";
+            Problem::new(StatusCode::SERVICE_UNAVAILABLE, "overloaded", detail)
+        }
+        _ => problem,
+    })
 }
 
 /// Answers with the run of an earlier request with the same key.
@@ -226,7 +234,7 @@ pub(super) struct RunQuery {
     thread: Option<String>,
     /// Only direct calls of this tool.
     tool: Option<String>,
-    /// Only runs of this principal; with the scope `read`, `*` for everybody's.
+    /// Only runs of this principal; with the scope `read`, `*` for all principals'.
     principal: Option<String>,
     /// Only runs that began at this time or later, in milliseconds since the Unix epoch.
     from: Option<u64>,
@@ -263,7 +271,7 @@ impl RunQuery {
     }
 }
 
-/// Returns whose things a list shows; `None` for everybody's.
+/// Returns the principal whose things a list shows; `None` for all principals'.
 pub(super) fn owner_of(asked: Option<&str>, principal: &Principal) -> Result<Option<String>, Problem> {
     match asked {
         None => Ok(Some(principal.name.clone())),

@@ -52,7 +52,7 @@ pub(super) struct StateDocument {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct ThreadQuery {
-    /// Only threads of this principal; with the scope `read`, `*` for everybody's.
+    /// Only threads of this principal; with the scope `read`, `*` for all principals'.
     principal: Option<String>,
     /// The cursor of the page before.
     after: Option<String>,
@@ -60,7 +60,7 @@ pub(super) struct ThreadQuery {
     limit: Option<usize>,
 }
 
-/// Whose thread is meant.
+/// The owner of a thread.
 #[derive(Debug, Clone, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]

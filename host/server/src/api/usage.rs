@@ -32,7 +32,7 @@ pub(super) struct UsageQuery {
     /// The length of a row [default: day].
     #[serde(default)]
     bucket: Bucket,
-    /// What the rows are about [default: agent].
+    /// The subject of the rows [default: agent].
     #[serde(default)]
     by: UsageBy,
 }
@@ -48,7 +48,7 @@ pub(super) enum Bucket {
     Day,
 }
 
-/// What the rows are about.
+/// The subject of the rows.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum UsageBy {
@@ -84,7 +84,7 @@ pub(super) struct UsageRow {
     fuel: u64,
     /// Wall time of attempts in microseconds.
     wall_us: u64,
-    /// What the tokens cost by the prices in [serve]; absent if the model has no price.
+    /// The cost of the tokens by the prices in [serve]; absent if the model has no price.
     #[serde(skip_serializing_if = "Option::is_none")]
     cost: Option<f64>,
 }

@@ -3,7 +3,7 @@
 use super::records::Credential;
 use super::secret;
 use crate::http_guard::{self, Guarded};
-use crate::load::{self, ClientShare};
+use crate::load;
 use crate::problem::Problem;
 use crate::state::{ServerState, Shared};
 use axum::extract::{ConnectInfo, Request, State};
@@ -20,28 +20,38 @@ const MAX_CREDENTIAL_BYTES: usize = 200;
 
 /// Admits a request with a valid key or session, and puts its
 /// [`Principal`](super::Principal) into the request.
-pub async fn authenticate(State(state): State<Shared>, mut request: Request, next: Next) -> Response {
+pub async fn authenticate(State(state): State<Shared>, request: Request, next: Next) -> Response {
     let guarded = match http_guard::check(&state, &request) {
         Ok(guarded) => guarded,
         Err(problem) => return problem.into_response(),
     };
-    let credential = match find(&state, &request, &guarded) {
-        Ok(Some(credential)) => credential,
-        Ok(None) if wants_page(&request) => return to_sign_in(),
-        Ok(None) => return refused(&state),
-        Err(problem) => return problem.into_response(),
+    let response = match find(&state, &request, &guarded) {
+        Ok(Some(credential)) => admit(&state, &credential, request, next).await,
+        Ok(None) if wants_page(&request) => to_sign_in(),
+        Ok(None) => refused(),
+        Err(problem) => problem.into_response(),
     };
+    http_guard::finish(response, &guarded)
+}
+
+/// Passes on a request with its principal, within the limits of the principal.
+async fn admit(
+    state: &ServerState,
+    credential: &Arc<Credential>,
+    mut request: Request,
+    next: Next,
+) -> Response {
     let connection = request.extensions().get::<ConnectInfo<ClientConnection>>();
     let serving = connection.map(|ConnectInfo(connection)| connection.serve());
     let share = match state.load.admit(&credential.principal.name) {
-        Ok(share) => Arc::new(share),
+        Ok(share) => share,
         Err(problem) => return problem.into_response(),
     };
-    request.extensions_mut().insert((*credential.principal).clone());
-    request.extensions_mut().insert(CredentialInUse(Arc::clone(&credential)));
-    request.extensions_mut().insert(ClientShare::clone(&share));
-    let response = next.run(request).await;
-    load::held_by(http_guard::finish(response, &guarded), (share, serving))
+    let extensions = request.extensions_mut();
+    extensions.insert((*credential.principal).clone());
+    extensions.insert(CredentialInUse(Arc::clone(credential)));
+    extensions.insert(share.clone());
+    load::held_by(next.run(request).await, (share, serving))
 }
 
 /// The credential of a request, for routes that list or end sessions.
@@ -87,8 +97,8 @@ fn bearer(headers: &HeaderMap) -> Option<&str> {
     (scheme.eq_ignore_ascii_case("bearer") && key.len() <= MAX_CREDENTIAL_BYTES).then_some(key)
 }
 
-/// Returns the value of a cookie. If it is sent twice, somebody else may have planted one of them,
-/// so neither counts.
+/// Returns the value of a cookie. If it is sent twice, one of them may be planted, so neither
+/// counts.
 pub(super) fn cookie(headers: &HeaderMap, name: &str) -> Option<String> {
     let sent = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
     let mut cookies = sent.flat_map(|value| cookie::Cookie::split_parse(value.to_owned())).flatten();
@@ -111,11 +121,10 @@ fn to_sign_in() -> Response {
 }
 
 /// Refuses a request without a valid credential. It does not keep its connection alive, either.
-fn refused(state: &ServerState) -> Response {
+fn refused() -> Response {
     let mut response = Problem::unauthenticated().into_response();
     let headers = response.headers_mut();
     headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"tollgate\""));
     headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
-    http_guard::secure(headers, state);
     response
 }

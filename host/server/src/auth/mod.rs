@@ -1,4 +1,4 @@
-//! Authentication of requests, and the rights of their senders.
+//! Keys, sessions, and the principals that make requests with them.
 
 mod database;
 mod middleware;

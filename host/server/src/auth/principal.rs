@@ -63,13 +63,13 @@ impl FromStr for Scope {
     }
 }
 
-/// Who makes a request. Several keys may share a name, so that a key can be replaced without
+/// The principal of a request. Several keys may share a name, so that a key can be replaced without
 /// losing its threads.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Principal {
     /// The name; threads and runs belong to it.
     pub name: String,
-    /// The rights of the credential.
+    /// The scopes of the credential.
     pub scopes: BTreeSet<Scope>,
     /// The agents it may use, as patterns with `*`; all if empty.
     pub agents: Vec<String>,

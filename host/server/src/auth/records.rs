@@ -28,7 +28,7 @@ pub struct KeySummary {
     pub id: String,
     /// The principal.
     pub name: String,
-    /// What it may do.
+    /// The names of its scopes.
     pub scopes: Vec<String>,
     /// The agents it may use, as patterns; all if empty.
     pub agents: Vec<String>,
@@ -54,7 +54,7 @@ pub struct SessionSummary {
     pub id: String,
     /// The principal.
     pub name: String,
-    /// What it may do.
+    /// The names of its scopes.
     pub scopes: Vec<String>,
     /// When it began, in milliseconds since the Unix epoch.
     pub created_at_ms: u64,

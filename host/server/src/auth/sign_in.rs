@@ -120,7 +120,7 @@ async fn try_sign_in(
     is_form: bool,
     request: Request,
 ) -> Result<HeaderValue, Problem> {
-    // A foreign page must not sign a browser in as somebody else.
+    // A foreign page must not sign a browser in as another principal.
     if request.headers().contains_key(header::ORIGIN) || request.headers().contains_key("sec-fetch-site") {
         guarded.require_same_origin()?;
     }
@@ -138,7 +138,7 @@ async fn try_sign_in(
     };
     let shared = Shared::clone(state);
     let began = tokio::task::spawn_blocking(move || {
-        // A session that was presented ends: nobody can plant one that lives on.
+        // The presented session ends, so a planted one does not live on.
         if let Some(before) = before
             && let Ok(Some(session)) = shared.access.credential(&secret::digest(&before))
             && session.is_session

@@ -8,7 +8,7 @@ use tollgate_server::auth::KeyRequest;
 use tollgate_server::{Principal, Scope};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nobody_is_anonymous() {
+async fn access_is_never_anonymous() {
     let server = TestServer::start().await;
     for path in
         ["/api/v1/me", "/api/v1/tools", "/openapi.json", "/metrics", "/nowhere", "/problems/not_found"]

@@ -129,7 +129,10 @@ impl TestServer {
         let routes = router(Arc::clone(&state), &Parts::all());
         let shared = Arc::clone(&state);
         let serving = tokio::spawn(async move { server.serve(shared, routes).await.unwrap() });
-        let client = Client::builder().timeout(PATIENCE).redirect(reqwest::redirect::Policy::none());
+        // Another test of this process may have installed it.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let client =
+            Client::builder().no_proxy().timeout(PATIENCE).redirect(reqwest::redirect::Policy::none());
         let (url, client) = (format!("http://{address}"), client.build().unwrap());
         Self { url, address, client, state, counted, data: None, serving }
     }

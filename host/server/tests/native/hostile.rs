@@ -19,7 +19,6 @@ async fn malformed_and_oversized_requests_get_problems() {
     for (body, kind, status, code) in [
         (b"{".to_vec(), "application/json", 400, "bad_request"),
         (b"\xff\xfe".to_vec(), "application/json", 400, "bad_request"),
-        (nested, "application/json", 400, "bad_request"),
         (b"[]".to_vec(), "application/json", 422, "unprocessable"),
         (b"{\"argumnets\": {}}".to_vec(), "application/json", 422, "unprocessable"),
         (b"arguments=1".to_vec(), "application/x-www-form-urlencoded", 415, "unsupported_media_type"),
@@ -32,6 +31,13 @@ async fn malformed_and_oversized_requests_get_problems() {
         assert_eq!((found.as_u16(), &problem["code"]), (status, &json!(code)), "{problem}");
         assert!(problem["detail"].as_str().unwrap().len() < 1_000);
     }
+    // Arguments are read by the host, within its own limits on depth.
+    let (status, run) = answer(post(nested, "application/json").send().await.unwrap()).await;
+    assert_eq!(
+        (status, &run["outcome"]["fault"]["code"]),
+        (StatusCode::OK, &json!("invalid_arguments")),
+        "{run}"
+    );
     for (method, path, status) in [
         (Method::PATCH, "/api/v1/runs", 405),
         (Method::GET, "/api/v1/nowhere", 404),

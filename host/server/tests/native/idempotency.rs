@@ -86,8 +86,7 @@ async fn a_refused_request_may_be_sent_again_and_a_decision_counts_once() {
         assert_eq!(status, StatusCode::NOT_FOUND, "the key is free again");
     }
     let run = server.run(&key, "call ask").await;
-    let asked = run["questions"][0]["suspension_id"].as_str().unwrap();
-    let path = format!("/api/v1/runs/{}/questions/{asked}", run["run_id"].as_str().unwrap());
+    let path = run["questions"][0]["answer_path"].as_str().unwrap().to_owned();
     for _ in 0..2 {
         let (status, answer) =
             answer(send(path.clone(), json!({"answer": {"resume": true}})).await.unwrap()).await;

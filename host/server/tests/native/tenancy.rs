@@ -1,4 +1,5 @@
-//! What belongs to another principal does not exist, and who may answer.
+//! Tenancy and four-eyes: the things of another principal do not exist, and a table says who may
+//! answer.
 
 use crate::fixture::{Setup, TestServer};
 use reqwest::StatusCode;
@@ -9,6 +10,11 @@ use tollgate_server::Scope::{self, Decide, DecideAny, Operate, Read, Use};
 /// Returns the id of the first open question.
 fn question(run: &Value) -> &str {
     run["questions"][0]["suspension_id"].as_str().unwrap()
+}
+
+/// Returns the path of its answer.
+fn answer_path(run: &Value) -> &str {
+    run["questions"][0]["answer_path"].as_str().unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -37,7 +43,7 @@ async fn another_principals_things_are_404_on_every_route() {
     for (path, body) in [
         (format!("/api/v1/runs/{id}/cancel"), json!({})),
         (format!("/api/v1/runs/{id}/recover"), json!({})),
-        (format!("/api/v1/runs/{id}/questions/{asked}"), json!({"answer": {"resume": true}})),
+        (answer_path(&run).to_owned(), json!({"answer": {"resume": true}})),
         (
             format!("/api/v1/runs/{id}/questions"),
             json!({"answers": [{"suspension_id": asked, "answer": "cancel"}]}),
@@ -70,10 +76,9 @@ async fn another_principals_things_are_404_on_every_route() {
     let (_, all) = server.get(&reader, "/api/v1/runs?principal=*").await;
     assert_eq!(all["items"].as_array().unwrap().len(), 2);
     assert_eq!(server.get(&reader, &format!("/api/v1/runs/{id}")).await.1["principal"], "ada");
-    // Who sees a run does not thereby decide about it.
+    // A principal that sees a run may not decide about it for that reason.
     let both = server.key("rita", &[Read, Decide]);
-    let path = format!("/api/v1/runs/{id}/questions/{asked}");
-    let (status, problem) = server.post(&both, &path, json!({"answer": "cancel"})).await;
+    let (status, problem) = server.post(&both, answer_path(&run), json!({"answer": "cancel"})).await;
     assert_eq!((status, &problem["scope"]), (StatusCode::FORBIDDEN, &json!("decide_any")));
 }
 
@@ -101,7 +106,7 @@ async fn who_may_decide_is_a_table() {
                         server.post(&key, &path, answers).await
                     } else {
                         let answer = json!({"answer": {"resume": true}, "reason": "it is fine"});
-                        server.post(&key, &format!("{path}/{asked}"), answer).await
+                        server.post(&key, answer_path(&run), answer).await
                     };
                     assert_eq!(status, expected, "{decides:?} {name} {scopes:?} {several}: {answer}");
                     let own_question =
@@ -118,14 +123,14 @@ async fn who_asked_and_who_decided_is_recorded() {
     let server = TestServer::start().await;
     let (ada, bob) = (server.key("ada", &[Use]), server.key("bob", &[DecideAny, Read]));
     let run = server.run(&ada, "call ask").await;
-    let (id, asked) = (run["run_id"].as_str().unwrap().to_owned(), question(&run).to_owned());
+    let id = run["run_id"].as_str().unwrap().to_owned();
     let (_, inbox) = server.get(&bob, "/api/v1/questions").await;
     let open = &inbox["items"][0];
     assert_eq!(
         (&open["principal"], &open["may_decide"], &open["tool"]),
         (&json!("ada"), &json!(true), &json!("ask"))
     );
-    let path = format!("/api/v1/runs/{id}/questions/{asked}");
+    let path = answer_path(&run).to_owned();
     let (status, problem) = server.post(&bob, &path, json!({"answer": {"resume": "perhaps"}})).await;
     assert_eq!((status, &problem["code"]), (StatusCode::UNPROCESSABLE_ENTITY, &json!("does_not_fit")));
     assert!(problem["errors"][0]["detail"].is_string(), "{problem}");
@@ -170,10 +175,8 @@ async fn several_questions_are_answered_together_or_one_by_one() {
     assert_eq!(status, StatusCode::ACCEPTED);
     // Two people who click at the same time both succeed.
     let run = server.run(&ada, "call ask ask_too").await;
-    let id = run["run_id"].as_str().unwrap();
     let post = |at: usize| {
-        let asked = run["questions"][at]["suspension_id"].as_str().unwrap();
-        let path = format!("/api/v1/runs/{id}/questions/{asked}");
+        let path = run["questions"][at]["answer_path"].as_str().unwrap().to_owned();
         let (server, ada) = (&server, &ada);
         async move { server.post(ada, &path, json!({"answer": {"resume": true}})).await }
     };
