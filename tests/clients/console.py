@@ -28,7 +28,9 @@ def new_page(browser: Browser, theme: str = "light", width: int = 1280, scripts:
     )
     page = context.new_page()
     page.set_default_timeout(30_000)
-    page.on("console", lambda message: failures.append(f"console: {message.text}") if message.type == "error" else None)
+    # A browser logs the status of a missing thing, and of a form that is shown again.
+    is_failure = lambda message: message.type == "error" and not re.search("status of (404|422)", message.text)
+    page.on("console", lambda message: failures.append(f"console: {message.text}") if is_failure(message) else None)
     page.on("pageerror", lambda error: failures.append(f"error: {error}"))
     page.on(
         "request",
@@ -64,12 +66,12 @@ def looks(browser: Browser) -> None:
             if answer.status != expected:
                 check(False, f"{path} answers {answer.status}")
             page.evaluate(axe)
-            found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
+            # Only colors differ between the themes.
+            only = "" if theme == "light" else ", runOnly: ['color-contrast']"
+            found = page.evaluate(f"axe.run(document, {{resultTypes: ['violations']{only}}})")
             for violation in found["violations"]:
                 nodes = [node["html"][:160] for node in violation["nodes"][:3]]
                 failures.append(f"{name} {theme}: {violation['id']} ({violation['help']}): {nodes}")
-            # The page of a missing thing logs its own status.
-            failures[:] = [f for f in failures if not ("404" in f and f.startswith("console:"))]
             check(len(failures) == before, f"{name} has no violation ({theme})")
             for failure in failures[before:]:
                 print("     ", failure)
@@ -124,12 +126,12 @@ def decides(browser: Browser) -> None:
     plain = new_page(browser, scripts=False)
     plain.goto(f"{URL}/console/waiting")
     card = question(plain, "ask_customer")
+    plain.locator(f"#{card}").get_by_label("City").fill("Bergen")
     plain.locator(f"#{card} .yes button[value=answer]").click()
-    check("Error" in plain.title(), "an incomplete answer is shown again without JavaScript")
+    check("Error" in plain.title(), "an answer that does not fit is shown again without JavaScript")
     form = plain.locator(".yes")
+    check(form.get_by_label("City").input_value() == "Bergen", "its entries are kept")
     form.get_by_label("Street and number").fill("Quay 4")
-    form.get_by_label("City").fill("Bergen")
-    form.get_by_label("Yes").check()
     form.locator("button[value=answer]").click()
     check("A person answered" in plain.locator(".answered").inner_text(), "it is answered without JavaScript")
     for page in (mine, other, plain):

@@ -76,6 +76,9 @@ fn script(prompt: &str, turn: usize, failed: bool) -> (String, Vec<ModelCall>) {
         return say("That did not work, so I stopped here and left a note for the team.");
     }
     match (prompt, turn) {
+        (text, _) if text.starts_with("Edit") => {
+            say("Returns: 30 days, free. Refunds: two working days. Gifts: exchange only.")
+        }
         (text, 0) if text.contains("refund") || text.contains("money back") => (
             "I look at the order first.".to_owned(),
             vec![

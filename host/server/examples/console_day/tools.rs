@@ -51,7 +51,10 @@ impl NativeTool for DayTool {
                 }
             },
             "write-summary" => {
-                let request = ChildRequest::new("editor", arguments["text"].as_str().unwrap_or_default());
+                let request = ChildRequest::new(
+                    "editor",
+                    format!("Edit: {}", arguments["text"].as_str().unwrap_or_default()),
+                );
                 let child = call.context().run_child(request).await;
                 match child.map(|outcome| outcome.response) {
                     Ok(Some(response)) => ToolResult::success(response),
@@ -213,6 +216,7 @@ struct Refunded;
 impl StateKey for Refunded {
     const NAME: &'static str = "ledger.refunded";
     const COMMUTES: bool = true;
+    const PERSISTENT: bool = true;
     const SCOPE: KeyScope = KeyScope::Thread;
     type Value = u64;
     type Update = u64;

@@ -200,7 +200,7 @@ pub(super) async fn page(viewer: Viewer) -> Result<Markup, Failure> {
     let content = html! {
         section.card aria-labelledby="you" {
             h2 #you { "You are " (text::line(&viewer.principal.name, 64)) }
-            table.scopes {
+            div.scroll tabindex="0" role="group" aria-label="Your scopes" { table.scopes {
                 caption.hidden { "Your scopes" }
                 thead { tr { th scope="col" { "Scope" } th scope="col" { "Yours" } th scope="col" { "Allows to" } } }
                 tbody {
@@ -212,6 +212,7 @@ pub(super) async fn page(viewer: Viewer) -> Result<Markup, Failure> {
                         }
                     }
                 }
+            }
             }
             dl.facts { (bounds("Agents", &viewer.principal.agents)) (bounds("Tools", &viewer.principal.tools)) }
         }
@@ -228,7 +229,7 @@ fn session_list(sessions: &[SessionRow], viewer: &Viewer) -> Markup {
             @if sessions.is_empty() {
                 p.empty { "No sessions. A link from " code { "tollgate sign-in" } " begins one." }
             } @else {
-                div.scroll tabindex="0" role="region" aria-labelledby="sessions" { table {
+                div.scroll tabindex="0" role="group" aria-labelledby="sessions" { table {
                     thead { tr {
                         th scope="col" { "Person" } th scope="col" { "Browser" } th scope="col" { "Began" }
                         th scope="col" { "Last used" } th scope="col" { "Ends" }
@@ -259,7 +260,7 @@ fn key_list(keys: &[KeyRow], now_ms: u64) -> Markup {
         section.card aria-labelledby="keys" {
             h2 #keys { "Keys" }
             @if keys.is_empty() { p.empty { "No keys. " code { "tollgate keys add NAME" } " makes one." } } @else {
-                div.scroll tabindex="0" role="region" aria-labelledby="keys" { table {
+                div.scroll tabindex="0" role="group" aria-labelledby="keys" { table {
                     thead { tr {
                         th scope="col" { "Name" } th scope="col" { "Id" } th scope="col" { "Scopes" }
                         th scope="col" { "Last used" } th scope="col" { "Expires" }

@@ -70,18 +70,19 @@ pub(super) async fn page(
 
 /// Returns a table of records under the heading with this id.
 pub(super) fn table(records: &[AuditRecord], now_ms: u64, heading: &str) -> Markup {
+    let has_fuel = records.iter().any(|record| record.usage.is_some_and(|usage| usage.fuel > 0));
     html! {
-        div.scroll tabindex="0" role="region" aria-labelledby=(heading) { table.audit {
+        div.scroll tabindex="0" role="group" aria-labelledby=(heading) { table.audit {
             thead { tr {
                 th scope="col" { "When" } th scope="col" { "Kind" } th scope="col" { "By" } th scope="col" { "Decision" }
-                th scope="col" { "About" } th scope="col" { "Detail" } th.num scope="col" { "Fuel" } th scope="col" { "Run" }
+                th scope="col" { "About" } th scope="col" { "Detail" } @if has_fuel { th.num scope="col" { "Fuel" } } th scope="col" { "Run" }
             } }
-            tbody { @for record in records { (row(record, now_ms)) } }
+            tbody { @for record in records { (row(record, now_ms, has_fuel)) } }
         } }
     }
 }
 
-fn row(record: &AuditRecord, now_ms: u64) -> Markup {
+fn row(record: &AuditRecord, now_ms: u64, has_fuel: bool) -> Markup {
     let about = [record.tool_name.as_deref(), record.component_id.as_deref(), record.file.as_deref()];
     // A file is shown without its directory, which is the operator's affair.
     let about = about.into_iter().flatten().next().unwrap_or_default();
@@ -90,12 +91,12 @@ fn row(record: &AuditRecord, now_ms: u64) -> Markup {
         tr {
             td.when { (text::moment(record.at_ms, now_ms)) }
             td { span.tag { (record.kind.as_str()) } }
-            td { (text::line(&record.who, 40)) }
+            td.whole-word { (text::line(&record.who, 40)) }
             td { @if record.decision == "success" { (layout::badge("success")) } @else { (decision(record)) } }
             td { code { (text::line(about, 60)) } @if let Some(power) = &record.power { " " (text::line(power, 80)) } }
             td.detail { @if let Some(detail) = &record.detail { (text::line(detail, 160)) } }
-            td.num { @if let Some(usage) = record.usage.filter(|usage| usage.fuel > 0) { (text::amount(usage.fuel)) } }
-            td { @if let Some(run_id) = &record.run_id { (layout::run_link(run_id, html! { code { (text::short_id(run_id)) } })) } }
+            @if has_fuel { td.num { @if let Some(usage) = record.usage.filter(|usage| usage.fuel > 0) { (text::amount(usage.fuel)) } } }
+            td.whole-word { @if let Some(run_id) = &record.run_id { (layout::run_link(run_id, html! { code { (text::short_id(run_id)) } })) } }
         }
     }
 }

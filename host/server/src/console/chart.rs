@@ -51,7 +51,7 @@ pub(super) fn bars(bars: &[Bar], parts: &Parts, first_column: &str) -> Markup {
             }
             details {
                 summary { "Numbers of this chart" }
-                div.scroll tabindex="0" role="region" aria-label=(parts.title) { table {
+                div.scroll tabindex="0" role="group" aria-label=(parts.title) { table {
                     thead { tr { th scope="col" { (first_column) } @for (_, name) in parts.names { th.num scope="col" { (name) } } } }
                     tbody { @for bar in bars.iter().filter(|bar| bar.parts != [0, 0]) {
                         tr { th scope="row" { (bar.label) } @for part in bar.parts { td.num { (text::number(part)) } } }
@@ -80,7 +80,7 @@ fn stack(at: u64, bar: &Bar, parts: &Parts, top: u64) -> Markup {
 fn round_top(most: u64) -> u64 {
     let mut size = 1;
     loop {
-        for factor in [2, 4, 10] {
+        for factor in [2, 4, 6, 8, 10] {
             if most <= size * factor {
                 return size * factor;
             }
@@ -97,7 +97,7 @@ mod tests {
     fn the_scale_ends_at_a_round_number() {
         assert_eq!(
             [round_top(0), round_top(3), round_top(7), round_top(150), round_top(3_999)],
-            [2, 4, 10, 200, 4_000]
+            [2, 4, 8, 200, 4_000]
         );
     }
 

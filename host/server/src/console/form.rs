@@ -99,6 +99,12 @@ impl Entries {
         self.0.iter().filter(move |(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
+    /// Returns whether the fields of a group are all blank.
+    fn is_blank_below(&self, key: &str) -> bool {
+        let is_below = |name: &str| name.strip_prefix(key).is_some_and(|rest| rest.starts_with('.'));
+        self.0.iter().filter(|(name, _)| is_below(name)).all(|(_, value)| value.trim().is_empty())
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -244,6 +250,7 @@ impl Property {
                 }
             }
             Field::Constant(value) => (self.required || entries.word(key) == "on").then(|| value.clone()),
+            Field::Group(_) if !self.required && entries.is_blank_below(key) => None,
             Field::Group(properties) => {
                 let group = group(properties, entries, key, &pointer, errors);
                 (self.required || !group.is_empty()).then_some(Value::Object(group))

@@ -36,6 +36,8 @@ struct Place<'a> {
     key: &'a str,
     id: String,
     error: Option<&'a str>,
+    /// Whether the value may not be left out.
+    is_required: bool,
 }
 
 /// Renders the fields of a form.
@@ -43,10 +45,10 @@ pub(super) fn of_form(form: &Form, context: &Context<'_>) -> Markup {
     match form {
         Form::Permission | Form::Anything => html! {},
         Form::Json => json_field(context),
-        Form::Single(property) => of_property(property, ROOT, "", context),
+        Form::Single(property) => of_property(property, ROOT, "", true, context),
         Form::Object(properties) => html! {
             @for (index, property) in properties.iter().enumerate() {
-                (of_property(property, &key(ROOT, index), "", context))
+                (of_property(property, &key(ROOT, index), "", true, context))
             }
         },
     }
@@ -66,10 +68,18 @@ pub(super) fn json_field(context: &Context<'_>) -> Markup {
     }
 }
 
-fn of_property(property: &Property, key: &str, below: &str, context: &Context<'_>) -> Markup {
+/// Renders the field of a property. The fields of a group that may be left out are not required.
+fn of_property(
+    property: &Property,
+    key: &str,
+    below: &str,
+    in_required: bool,
+    context: &Context<'_>,
+) -> Markup {
     let pointer = property.pointer(below);
     let id = format!("{}-{}", context.id, key.replace('.', "-"));
-    let place = Place { context, key, error: context.error(&pointer), id };
+    let is_required = in_required && property.required;
+    let place = Place { context, key, error: context.error(&pointer), id, is_required };
     match &property.field {
         Field::Group(properties) => html! {
             fieldset {
@@ -77,7 +87,7 @@ fn of_property(property: &Property, key: &str, below: &str, context: &Context<'_
                 (hint(property))
                 (error_of(&place.id, place.error))
                 @for (index, inner) in properties.iter().enumerate() {
-                    (of_property(inner, &self::key(key, index), &pointer, context))
+                    (of_property(inner, &self::key(key, index), &pointer, is_required, context))
                 }
             }
         },
@@ -114,17 +124,17 @@ impl Place<'_> {
         let control = match &property.field {
             Field::Text { min, max, format } if max.is_none_or(|max| max > 120) && format.is_none() => {
                 html! {
-                    textarea id=(self.id) name=(self.key) rows="2" required[property.required && *min > 0]
+                    textarea id=(self.id) name=(self.key) rows="1" required[self.is_required && *min > 0]
                         maxlength=[*max] aria-describedby=[described] aria-invalid=[invalid] { "\n" (shown) }
                 }
             }
             Field::Text { min, max, format } => html! {
                 input id=(self.id) name=(self.key) type=(input_type(format.as_deref())) value=(shown)
-                    required[property.required && *min > 0] maxlength=[*max]
+                    required[self.is_required && *min > 0] maxlength=[*max]
                     aria-describedby=[described] aria-invalid=[invalid];
             },
             Field::Number { whole, min, max } => html! {
-                input.short id=(self.id) name=(self.key) type="number" value=(shown) required[property.required]
+                input.short id=(self.id) name=(self.key) type="number" value=(shown) required[self.is_required]
                     step=(if *whole { "1" } else { "any" }) min=[min.as_ref().map(Value::to_string)]
                     max=[max.as_ref().map(Value::to_string)]
                     aria-describedby=[described] aria-invalid=[invalid];
@@ -154,7 +164,7 @@ impl Place<'_> {
                 (error_of(&self.id, self.error))
                 div.options { @for (value, words) in options {
                     label.option {
-                        input type="radio" name=(self.key) value=(value) required[property.required]
+                        input type="radio" name=(self.key) value=(value) required[self.is_required]
                             checked[chosen.as_deref() == Some(*value)];
                         span { (text::line(words, 200)) }
                     }
@@ -171,7 +181,7 @@ impl Place<'_> {
                 label for=(self.id) { (label(property)) }
                 span #{ (self.id) "-hint" } { (hint(property)) }
                 (error_of(&self.id, self.error))
-                select id=(self.id) name=(self.key) required[property.required]
+                select id=(self.id) name=(self.key) required[self.is_required]
                     aria-describedby=[described_by(&self.id, property, self.error)] {
                     option value="" { "choose" }
                     @for (index, words) in indexed(values) {

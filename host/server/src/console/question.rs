@@ -109,15 +109,15 @@ impl<'a> Card<'a> {
             div.hostview {
                 h3 { "The call, as the host sees it" }
                 dl.facts {
-                    dt { "Agent" } dd {
+                    div { dt { "Agent" } dd {
                         (text::line(&self.run.agent_id, 64))
                         @if let Some(child) = &asked.child { " → " (text::line(&child.agent_id, 64)) }
-                    }
-                    dt { "For" } dd { (text::line(owner.unwrap_or("–"), 64)) ", thread " (text::line(thread, 64)) }
+                    } }
+                    div { dt { "For" } dd { (text::line(owner.unwrap_or("–"), 64)) ", thread " (text::line(thread, 64)) } }
                     @if let Some(version) = &asked.owner {
-                        dt { "Component" } dd { (text::line(&version.id, 64)) " " code.digest { (text::line(&version.version, 80)) } }
+                        div { dt { "Provided by" } dd { (text::line(&version.id, 64)) " " code.digest { (text::line(&version.version, 80)) } } }
                     }
-                    dt { "Run" } dd { (layout::run_link(&self.run.run_id, text::line(&self.run.title, 120))) }
+                    div.wide { dt { "Run" } dd { (layout::run_link(&self.run.run_id, text::line(&self.run.title, 120))) } }
                 }
                 h4 { "Arguments" }
                 @match self.arguments() { Some(arguments) => (value_list(arguments)), None => p.muted { "none" } }
@@ -188,13 +188,17 @@ impl<'a> Card<'a> {
     }
 
     fn permission_form(&self, viewer: &Viewer) -> Markup {
-        let choices =
-            [("once", "Once"), ("run", "This run"), ("thread", "This thread"), ("always", "Always")];
+        let choices = [
+            ("once", "Allow once"),
+            ("run", "For this run"),
+            ("thread", "For this thread"),
+            ("always", "Always"),
+        ];
         html! {
             form.permit method="post" action=(self.action_path()) data-swap=(self.id) {
                 (self.hidden())
                 fieldset.choice {
-                    legend { "Allow, if for longer than once" }
+                    legend { "Longer permissions hold for" }
                     div.options {
                         label.option { input type="radio" name="for" value="arguments" checked; span { "these arguments" } }
                         label.option { input type="radio" name="for" value="tool"; span { "the whole tool" } }

@@ -193,7 +193,8 @@ fn head(opened: &Opened, viewer: &Viewer) -> Markup {
                     dt { "Started by" } dd { (layout::run_link(parent, html! { "run " code { (text::short_id(parent)) } })) }
                 }
                 dt { "Began" } dd { (text::moment(run.started_at_ms, viewer.now_ms)) }
-                @if !opened.is_at_work { dt { "Took" } dd { (text::span(opened.timeline.last_ms.saturating_sub(opened.timeline.began_ms))) } }
+                @if opened.timeline.is_waiting() { dt { "Waits since" } dd { (text::moment(opened.timeline.last_ms, viewer.now_ms)) } }
+                @else if !opened.is_at_work { dt { "Took" } dd { (text::span(opened.timeline.last_ms.saturating_sub(opened.timeline.began_ms))) } }
                 dt { "Id" } dd { code.digest { (text::line(&run.run_id, 64)) } }
             }
             h2 { "Usage" }
@@ -206,7 +207,7 @@ fn head(opened: &Opened, viewer: &Viewer) -> Markup {
             dl.facts {
                 @if let Some(cost) = cost { dt { "Cost" } dd { (super::usage::money(cost)) } }
                 @if tokens.total() > 0 { dt { "Tokens" } dd { (text::amount(tokens.input_tokens)) " read, " (text::amount(tokens.output_tokens)) " written" } }
-                dt { "Fuel" } dd { @if usage.tools.at_least { "at least " } (text::amount(usage.tools.fuel)) }
+                @if usage.tools.fuel > 0 { dt { "Fuel" } dd { @if usage.tools.at_least { "at least " } (text::amount(usage.tools.fuel)) } }
                 dt { "In tools" } dd { (text::micros(usage.tools.wall_us)) }
                 @if usage.tools.memory_bytes > 0 { dt { "Memory" } dd { (text::bytes(usage.tools.memory_bytes)) } }
                 @if usage.children.runs > 0 { dt { "Child runs" } dd { (usage.children.runs) } }
@@ -282,7 +283,7 @@ fn events_view(opened: &Opened, path: &str, from: &str) -> Markup {
     html! {
         section.card.flush aria-labelledby="events" {
             h2.hidden #events { "Events" }
-            div.scroll tabindex="0" role="region" aria-labelledby="events" { table.events {
+            div.scroll tabindex="0" role="group" aria-labelledby="events" { table.events {
                 thead { tr { th.num scope="col" { "No." } th.num scope="col" { "After" } th scope="col" { "Type" } th scope="col" { "Content" } } }
                 tbody { @for row in &rows { (PreEscaped(row)) } }
             } }
@@ -349,7 +350,7 @@ fn state_view(opened: &Opened, viewer: &Viewer) -> Markup {
         section.card.flush aria-labelledby="state" {
             h2.hidden #state { "State changes" }
             @if rows.is_empty() { p.empty { "This run changed no state." } } @else {
-                div.scroll tabindex="0" role="region" aria-labelledby="state" { table {
+                div.scroll tabindex="0" role="group" aria-labelledby="state" { table {
                     thead { tr { th.num scope="col" { "Revision" } th scope="col" { "When" } th scope="col" { "Key" } th scope="col" { "Value" } } }
                     tbody { @for row in &rows { (PreEscaped(row)) } }
                 } }

@@ -21,10 +21,10 @@ const MAX_DETAIL_BYTES: usize = 1_200;
 pub(super) fn axis(scale: &Scale) -> Markup {
     html! {
         div.axis #run-axis aria-hidden="true" {
-            span { @if !scale.folds.is_empty() { (text::count(scale.folds.len() as u64, "wait")) " folded" } } div.ticks {
+            span { "Working time" @if !scale.folds.is_empty() { ", " (text::count(scale.folds.len() as u64, "wait")) " folded" } } div.ticks {
                 @for at in 0..=4 {
                     @let x = WIDTH * at / 4;
-                    span { @if !scale.folds.iter().any(|(from, to, _)| (*from..*to).contains(&x)) { (text::span(scale.ms(x))) } }
+                    span { @if !scale.folds.iter().any(|(from, to, _)| (*from..*to).contains(&x)) { (text::span(scale.working_ms(x))) } }
                 }
             } span {}
         }
@@ -64,7 +64,7 @@ fn turn_row(turn: &Turn, id: &str, scale: &Scale, now_ms: u64) -> Markup {
             span.name { "Turn " (turn.step) @if turn.replied_ms.is_none() { " " span.muted { "asking" } } }
             (bar(&[("thought", turn.began_ms, to_ms)], scale, &format!("model, {}", text::span(took))))
             span.took { (text::span(took)) }
-            @if !turn.text.trim().is_empty() { p.text { (text::lines(turn.text.trim(), 600)) } }
+            @if !turn.text.trim().is_empty() { p.text { (text::lines(turn.text.trim(), 4_000)) } }
             @if turn.tokens.total() > 0 || turn.has_reasoning {
                 p.aside-words {
                     @if turn.tokens.total() > 0 { (text::amount(turn.tokens.input_tokens)) " tokens read, " (text::amount(turn.tokens.output_tokens)) " written" }
@@ -90,8 +90,8 @@ fn call_row(call: &CallRow, id: &str, scale: &Scale, now_ms: u64, run_id: &str) 
             span.name { (sign(call)) span.tool { (text::line(&call.tool_name, 64)) } }
             (bar(&drawn, scale, &spoken.join(", ")))
             span.took {
-                (text::span(worked))
-                @if waited > 0 { span.waited { "+ waited " (text::span(waited)) } }
+                @if worked > 0 || waited == 0 { (text::span(worked)) }
+                @if waited > 0 { span.waited { "waited " (text::span(waited)) } }
             }
             details {
                 summary { (outcome_line(call)) }

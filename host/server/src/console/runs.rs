@@ -9,6 +9,7 @@ use axum::extract::Query;
 use maud::{Markup, PreEscaped, html};
 use std::collections::HashMap;
 use tollgate::store::{RunFilter, RunSummary};
+use tollgate_agent::run::RunUsage;
 
 /// The number of runs on one page.
 const PAGE_RUNS: usize = 50;
@@ -131,7 +132,6 @@ pub(super) async fn row(viewer: &Viewer, run: &RunSummary) -> Result<Fragment, F
     let id = format!("run-{}", layout::segment(&run.run_id));
     let tokens = facts.usage.map(|usage| usage.all_tokens());
     let cost = tokens.and_then(|tokens| viewer.cost(&run.agent_id, tokens));
-    let took = run.updated_at_ms.saturating_sub(run.started_at_ms);
     let is_call = run.kind == "call";
     let markup = html! {
         tr id=(id) {
@@ -144,7 +144,7 @@ pub(super) async fn row(viewer: &Viewer, run: &RunSummary) -> Result<Fragment, F
             td data-label="Agent" { (text::line(&run.agent_id, 40)) }
             td data-label="Thread" { (layout::thread_link(&run.thread_id)) }
             td.num data-label="Began" { (text::moment(run.started_at_ms, viewer.now_ms)) }
-            td.num data-label="Took" { @if run.status == "running" && run.at_work { "" } @else { (text::span(took)) } }
+            td.num data-label="Took" { (took(run, facts.usage.as_ref())) }
             td.num data-label="Calls" { @if let Some(usage) = &facts.usage { (usage.calls.max(u32::from(is_call))) } }
             td.num data-label="Tokens" {
                 @if let Some(tokens) = tokens.filter(|tokens| tokens.total() > 0) { (text::amount(tokens.total())) }
@@ -153,6 +153,17 @@ pub(super) async fn row(viewer: &Viewer, run: &RunSummary) -> Result<Fragment, F
         }
     };
     Ok(Fragment::new(id, markup).at_start("runs"))
+}
+
+/// Returns how long a run took; nothing as long as it continues. A direct call is stored when it has
+/// ended, so that only its usage has the time.
+fn took(run: &RunSummary, usage: Option<&RunUsage>) -> String {
+    let ms = run.updated_at_ms.saturating_sub(run.started_at_ms);
+    match (run.status.as_str(), usage) {
+        ("waiting" | "running", _) => String::new(),
+        (_, Some(usage)) if run.kind == "call" && ms == 0 => text::micros(usage.tools.wall_us),
+        _ => text::span(ms),
+    }
 }
 
 /// Returns a table of these rows.

@@ -114,7 +114,7 @@ pub(super) async fn one(
                 section.card aria-labelledby="conversation" {
                     h2 #conversation { "Conversation" }
                     @if earlier > 0 { p.muted { (text::count(earlier as u64, "earlier message")) " are on the pages of their runs." } }
-                    @if items.is_empty() { p.empty { "No messages: direct calls only." } }
+                    @if items.is_empty() { p.empty { @if newest.kind == "prompt" { "No turn of the conversation has ended yet." } @else { "No messages: direct calls only." } } }
                     ol.conversation { @for item in &items { (PreEscaped(item)) } }
                     @if may_continue {
                         p { a.button href=(text::href("/console/playground", &[("thread", short), ("agent", &newest.agent_id)])) { "Continue in the playground" } }

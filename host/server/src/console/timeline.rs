@@ -197,7 +197,13 @@ impl Timeline {
             }
             Event::RunWaiting => self.waiting_since = Some(at_ms),
             Event::RunFinished { status, text, .. } => {
-                self.rows.push(Row::End { status: status.clone(), text: text.clone() });
+                let said = self.rows.iter().rev().find_map(|row| match row {
+                    Row::Turn(turn) => Some(turn.text.trim()),
+                    _ => None,
+                });
+                // The answer is most often the text of the last turn.
+                let text = if said == Some(text.trim()) { "" } else { text.as_str() };
+                self.rows.push(Row::End { status: status.clone(), text: text.to_owned() });
             }
             event => self.of_call(event, at_ms),
         }
@@ -359,8 +365,14 @@ impl Scale {
         }
     }
 
+    /// Returns the working time until a position in milliseconds, without folded waits.
+    pub(super) fn working_ms(&self, x: u64) -> u64 {
+        let folded: u64 = self.folds.iter().filter(|(_, end, _)| *end <= x).map(|(.., length)| length).sum();
+        self.ms(x).saturating_sub(folded)
+    }
+
     /// Returns the time since the beginning at a position, in milliseconds.
-    pub(super) fn ms(&self, x: u64) -> u64 {
+    fn ms(&self, x: u64) -> u64 {
         let next = self.points.partition_point(|(_, at)| *at <= x);
         match (next.checked_sub(1).and_then(|last| self.points.get(last)), self.points.get(next)) {
             (Some((from, start)), Some((to, end))) => from + (x - start) * (to - from) / (end - start).max(1),
@@ -422,7 +434,7 @@ mod tests {
         assert_eq!((scale.x(1_000), scale.x(3_601_200)), (0, WIDTH));
         // The hour takes an eighth of the width; the 200 ms around it take the rest.
         assert!(scale.x(1_110) > 400 && scale.x(3_601_110) - scale.x(1_110) == WIDTH / 8);
-        assert_eq!(scale.ms(WIDTH), 3_600_200);
+        assert_eq!((scale.ms(WIDTH), scale.working_ms(WIDTH)), (3_600_200, 200));
         let mut last = 0;
         for at in (1_000..3_601_200).step_by(997) {
             assert!(scale.x(at) >= last && scale.x(at) <= WIDTH);

@@ -82,7 +82,7 @@ fn tool_row(tool: &Tool, catalog: &Catalog, viewer: &Viewer, calls: Option<&Call
             td data-label="Health" {
                 @match catalog.disabled(name) {
                     Some(_) => span.badge.bad { span.sign aria-hidden="true" { "✕" } "disabled" },
-                    None if missing > 0 => span.badge.waits { span.sign aria-hidden="true" { "!" } (missing) " powers missing" },
+                    None if missing > 0 => span.badge.waits { span.sign aria-hidden="true" { "!" } (text::count(missing as u64, "power")) " missing" },
                     None => span.badge.good { span.sign aria-hidden="true" { "✓" } "served" },
                 }
             }

@@ -232,7 +232,7 @@ pub(super) async fn page(
             (tile("Runs", text::number(all.runs), Some(format!("{} failed", all.failed_runs))))
             (tile("Calls", text::number(all.calls), Some(format!("{} failed", all.failed_calls))))
             (tile("Tokens", text::amount(all.tokens.total()), Some(format!("{} written", text::amount(all.tokens.output_tokens)))))
-            (tile("In tools", text::micros(all.wall_us), Some(format!("{} fuel", text::amount(all.fuel)))))
+            (tile("In tools", text::micros(all.wall_us), (all.fuel > 0).then(|| format!("{} fuel", text::amount(all.fuel)))))
             @if let Some(cost) = all.cost { (tile("Cost", money(cost), None)) }
         }
         div.charts {
@@ -261,17 +261,19 @@ fn group_table(report: &Report, by: &str, by_label: &str) -> Markup {
     }
     let is_tool = by == "tool";
     let has_cost = report.all.cost.is_some() && !is_tool;
+    let has_fuel = report.all.fuel > 0;
     let most = groups.iter().map(|(_, sums)| sums.calls).max().unwrap_or(0).max(1);
     html! {
         @if groups.is_empty() { p.empty { "Nothing ran in this period." } } @else {
-            div.scroll tabindex="0" role="region" aria-labelledby="groups" { table {
+            div.scroll tabindex="0" role="group" aria-labelledby="groups" { table {
                 thead { tr {
                     th scope="col" { (by_label) }
                     @if !is_tool { th.num scope="col" { "Runs" } }
                     th.num scope="col" { "Calls" } th.share scope="col" { span.hidden { "Share" } }
                     th.num scope="col" { "Failed" }
                     @if !is_tool { th.num scope="col" { "Tokens" } }
-                    th.num scope="col" { "Fuel" } th.num scope="col" { "In tools" }
+                    @if has_fuel { th.num scope="col" { "Fuel" } }
+                    th.num scope="col" { "In tools" }
                     @if has_cost { th.num scope="col" { "Cost" } }
                 } }
                 tbody { @for (key, sums) in groups { tr {
@@ -281,7 +283,7 @@ fn group_table(report: &Report, by: &str, by_label: &str) -> Markup {
                     td.share { svg viewBox="0 0 100 4" preserveAspectRatio="none" aria-hidden="true" { rect.good width=(sums.calls * 100 / most) height="4" {} } }
                     td.num { (text::number(if by == "person" || by == "model" { sums.failed_runs } else { sums.failed_calls })) }
                     @if !is_tool { td.num { (text::amount(sums.tokens.total())) } }
-                    td.num { (text::amount(sums.fuel)) }
+                    @if has_fuel { td.num { (text::amount(sums.fuel)) } }
                     td.num { (text::micros(sums.wall_us)) }
                     @if has_cost { td.num { @if let Some(cost) = sums.cost { (money(cost)) } } }
                 } } }
