@@ -115,8 +115,8 @@ pub(crate) fn lock(bytes: &[u8]) {
 pub(crate) fn bundle(bytes: &[u8]) {
     static ROOT: OnceLock<TrustedRoot> = OnceLock::new();
     let root = ROOT.get_or_init(|| TrustedRoot::embedded().unwrap());
-    let component = Digest::of(b"a component that nobody signed");
-    let subjects = Subjects { manifest: Some(b"a manifest that nobody signed"), component: &component };
+    let component = Digest::of(b"an unsigned component");
+    let subjects = Subjects { manifest: Some(b"an unsigned manifest"), component: &component };
     assert!(verify(bytes, subjects, &[], root).is_err());
     let signed = "54303491a8418fbed24344b513546182c29b43bf282ceb433af65e2299f9271f";
     let component = Digest::from_sha256_hex(signed).unwrap();

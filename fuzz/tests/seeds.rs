@@ -97,7 +97,7 @@ fn a_referrer_is_about_its_subject_or_does_not_count() {
 }
 
 #[test]
-fn no_bundle_vouches_for_what_nobody_signed() {
+fn no_bundle_vouches_for_an_unsigned_component() {
     stands("bundle");
 }
 

@@ -2,7 +2,7 @@
 //! effect as a whole.
 //!
 //! The new text of a file is written to a temporary file beside it, which is on disk before it is
-//! renamed. If a process is killed, its temporary files stay behind; whoever holds the lock next
+//! renamed. If a process is killed, its temporary files stay behind; the next holder of the lock
 //! removes them.
 
 use rustix::fs::OFlags;
@@ -81,7 +81,7 @@ pub fn sweep_parts(directory: &Path) {
     sweep(directory, |name| name.starts_with(PART.0) && name.ends_with(PART.1));
 }
 
-/// Removes the files of this user with such names. What cannot be removed stays until next time.
+/// Removes the files of this user with such names. A file that cannot be removed stays until next time.
 pub(crate) fn sweep(directory: &Path, is_left: impl Fn(&str) -> bool) {
     let user = rustix::process::geteuid().as_raw();
     let is_left = |entry: &DirEntry| {

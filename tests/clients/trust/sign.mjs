@@ -42,7 +42,7 @@ async function withKey() {
   return new DSSEBundleBuilder({ signer, witnesses: [] }).create(artifact);
 }
 
-// The claims of an identity token; nobody checks its signature here.
+// The claims of an identity token, whose signature is not checked here.
 const CLAIMS = {
   github: {
     iss: "https://token.actions.githubusercontent.com",

@@ -108,7 +108,7 @@ fn copied(from: &Place) -> Place {
 }
 
 /// Kills a verb at each of its steps, and returns their number. Each time, `sync` makes files and lock
-/// file agree, and the same verb then has the result that it has if nobody disturbs it.
+/// file agree, and the same verb then has the result of a run that was not disturbed.
 fn kill_at_each_step(start: &Place, arguments: &[&str], again: &[i32]) -> u32 {
     let undisturbed = copied(start);
     undisturbed.type_in(arguments).ends_with(0);
@@ -130,7 +130,7 @@ fn kill_at_each_step(start: &Place, arguments: &[&str], again: &[i32]) -> u32 {
             place.type_in(&["verify"]).ends_with(0);
             let code = place.type_in(arguments).code;
             assert!(again.contains(&code), "{step}: it ends with {code} the second time");
-            // What was left is removed by the next verb that changes something.
+            // The next verb that changes something removes the remains.
             assert_eq!(files(&place), expected, "{step}");
         }
     }

@@ -1,5 +1,5 @@
-//! What a person sees of a component's origin: its licence and packages, and everything that an
-//! update changes.
+//! Tests of what a person sees of a component's origin: its licence and packages, and all changes of
+//! an update.
 
 use crate::place::Place;
 use crate::registry::{Registry, lock, make_key, on_a_terminal, version};
@@ -128,7 +128,7 @@ fn an_update_shows_everything_that_it_changes_and_refusing_it_leaves_the_old_ver
     assert_eq!(seen["powers"]["gained"][0], "send HTTP requests: https://api.example.com/");
     assert_eq!(seen["changed_tools"][0]["words"]["before"], "Answers with its arguments, as they were sent.");
 
-    // Nobody is there to accept it, and then a person refuses it.
+    // Without a terminal it is not accepted, and then a person refuses it.
     place.type_in(&["update", "--yes"]).ends_with(3);
     let Some(said) = on_a_terminal(&place, &["update"], "\n") else { return };
     assert!(said.contains("can newly send HTTP requests"), "{said}");

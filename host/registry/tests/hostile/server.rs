@@ -10,7 +10,7 @@ use tokio::net::TcpListener;
 #[derive(Debug, Clone)]
 pub(crate) struct Seen {
     pub(crate) path: String,
-    /// What follows the `?`; empty if nothing does.
+    /// The query, which follows the `?`; empty if there is none.
     pub(crate) query: String,
     pub(crate) authorization: Option<String>,
     pub(crate) body: String,

@@ -193,7 +193,7 @@ fn changes(before: BTreeSet<String>, after: BTreeSet<String>) -> Changes {
 
 /// The signer changed, or the branch, tag or workflow that signed.
 fn signer(before: Option<&Signed>, after: Option<&Signed>) -> Option<Change<String>> {
-    let words = |signed: Option<&Signed>| signed.map_or_else(|| "nobody".to_owned(), ToString::to_string);
+    let words = |signed: Option<&Signed>| signed.map_or_else(|| "no one".to_owned(), ToString::to_string);
     change(words(before), words(after))
 }
 
