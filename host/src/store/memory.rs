@@ -1,7 +1,7 @@
 //! A store that ends with the process.
 
 use super::rebase::{WrittenKeys, moved, sizes_fit};
-use super::runs::{label, status_after};
+use super::runs::{label, last_call_failed, short_id, status_after};
 use super::{
     AuditFilter, AuditRecord, Commit, CommitError, Committed, RunFilter, RunSummary, Store, StoreError,
     StoreLimits, ToolHealth,
@@ -205,6 +205,10 @@ impl Store for MemoryStore {
                 && filter.status.as_ref().is_none_or(|status| *status == run.status)
                 && filter.kind.as_ref().is_none_or(|kind| *kind == run.kind)
                 && filter.run_id_prefix.as_ref().is_none_or(|prefix| run.run_id.starts_with(prefix))
+                && filter
+                    .short_id_prefix
+                    .as_ref()
+                    .is_none_or(|prefix| short_id(&run.run_id).starts_with(prefix))
         });
         runs.sort_by(|a, b| b.run_id.cmp(&a.run_id));
         runs.truncate(filter.limit);
@@ -282,7 +286,12 @@ fn summarize(log: &RunRow, left: &HashSet<Arc<str>>) -> Option<RunSummary> {
     let (first, last) = (log.events().next()?, log.events().next_back()?);
     let Event::RunStarted { spec } = &first.event else { return None };
     let (kind, title) = label(spec);
-    let status = status_after(&last.event).unwrap_or("running");
+    let status = match status_after(&last.event).unwrap_or("running") {
+        "completed" if kind == "call" && last_call_failed(log.events().rev().map(|event| &event.event)) => {
+            "failed"
+        }
+        status => status,
+    };
     Some(RunSummary {
         run_id: first.run_id.to_string(),
         thread_id: spec.identity.thread_id.to_string(),

@@ -17,7 +17,7 @@ pub use audit::{AuditFilter, AuditKind, AuditRecord, ToolHealth};
 pub use component::ComponentFile;
 pub use limits::StoreLimits;
 pub use memory::MemoryStore;
-pub use runs::{RunFilter, RunSummary};
+pub use runs::{RunFilter, RunSummary, SHORT_ID_CHARS, short_id};
 pub use sqlite::{ReadOnlyStore, SqliteStore};
 pub use upkeep::{DamagedRun, HoldsBack, Pruned, Pruning, Record, Verified};
 
