@@ -38,7 +38,7 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(words) => return usage(&words),
     };
-    let output = Output::new(cli.globals.json);
+    let output = Output::new(cli.globals.json, cli.globals.quiet);
     tollgate_sandbox::raise_open_files_limit();
     let runtime = tollgate_sandbox::runtime();
     let exit = match &runtime {

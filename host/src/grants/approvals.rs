@@ -296,7 +296,10 @@ mod tests {
         approvals.decide("fetch", approved).unwrap();
         let again = Approvals::load(&config).unwrap();
         assert_eq!(again.of("fetch"), approvals.of("fetch"));
-        assert_eq!(beyond(&again, &seen), ["send HTTP requests: https://b.test/"]);
+        assert_eq!(
+            beyond(&again, &seen),
+            ["send HTTP requests: https://b.test/ (reading requests to b.test)"]
+        );
         let curious = surface(&["http", "files"], &["mail.box", "plan.day"], "Gets.");
         assert_eq!(beyond(&again, &curious)[1..], ["the power `files`", "to read the state key `plan.day`"]);
         let nobodys = Surface { id: "other".to_owned(), tools: Vec::new(), ..curious.clone() };

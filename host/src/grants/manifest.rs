@@ -95,7 +95,7 @@ mod tests {
         std::fs::write(manifest_of(&component), text).unwrap();
         let asks = read_manifest(&component).unwrap().unwrap();
         assert_eq!(asks.why.as_deref(), Some("to read[31m pages"));
-        assert_eq!(asks.each(), ["send HTTP requests: https://*/"]);
+        assert_eq!(asks.each(), ["send HTTP requests: https://*/ (reading requests to any host)"]);
     }
 
     #[test]

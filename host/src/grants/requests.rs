@@ -211,7 +211,8 @@ impl FileAsk {
 
 fn http_lack(pattern: &HttpPattern) -> MissingGrant {
     // A pattern displays only characters without a special meaning for shells.
-    MissingGrant { what: format!("send HTTP requests: {pattern}"), grant: format!("--http '{pattern}'") }
+    let what = format!("send HTTP requests: {pattern} ({})", pattern.in_words());
+    MissingGrant { what, grant: format!("--http '{pattern}'") }
 }
 
 fn named_lack(kind: Kind, name: &str) -> MissingGrant {

@@ -205,7 +205,8 @@ impl ToolCallSession<'_> {
         let (approve, reject) = (format!("{decide} --resume{value}"), format!("{decide} --cancel"));
         let words = format!(
             "Approval required: a person has to decide before `{}` continues; {} asks ({}):\n{}\n\
-             To approve: {approve}   To reject: {reject}",
+             A person decides on a terminal of the host; without a terminal, the commands need a code that only the \
+             host shows. To approve: {approve}   To reject: {reject}",
             question.tool_name,
             asker(question),
             action(question),

@@ -15,7 +15,7 @@ use std::time::Duration;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio_util::sync::CancellationToken;
 use tollgate_agent::proposal::Arguments;
-use tollgate_agent::run::{Decision, DecisionAnswer, Event, Run, StoredEvent, Thread};
+use tollgate_agent::run::{Decision, DecisionAnswer, StoredEvent};
 use uuid::Uuid;
 
 const CANCELLED: &str = "the call was cancelled";
@@ -153,21 +153,11 @@ impl ToolCallSession<'_> {
     /// Returns the recorded state of a run that was decided elsewhere.
     pub(super) async fn recorded(&self, run_id: &Arc<str>) -> Result<FinishedRun, ErrorData> {
         let record = self.host.store().events(run_id, 0).await.map_err(broken)?;
-        let mut run = Run::new(Thread::default());
-        let (mut last_call, mut text) = (None, String::new());
-        for numbered in &record {
-            run.apply(&numbered.event).map_err(broken)?;
-            match &numbered.event {
-                Event::CallFinished(finished) => last_call = Some(Arc::clone(finished)),
-                Event::RunFinished { text: answered, .. } => text.clone_from(answered),
-                _ => {}
-            }
-        }
         let at_ms = |numbered: Option<&Arc<StoredEvent>>| numbered.map_or(0, |numbered| numbered.at_ms);
         Ok(FinishedRun {
             began_at_ms: at_ms(record.first()),
             changed_at_ms: at_ms(record.last()),
-            end: RunEnd::of(&run, (Arc::clone(run_id), Arc::from(self.thread_id)), last_call, text),
+            end: RunEnd::of_record(&record, &Arc::from(self.thread_id)).map_err(broken)?,
         })
     }
 }

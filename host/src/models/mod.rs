@@ -113,6 +113,8 @@ pub enum Delta {
     Restarted {
         /// The next attempt; the first one is 1.
         attempt: u32,
+        /// The number of attempts after which the fault ends the reply.
+        max_attempts: u32,
         /// The pause before it.
         pause: Duration,
         /// Why the last attempt failed, in the provider's words.

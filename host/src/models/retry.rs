@@ -65,7 +65,8 @@ impl<M: Model> Model for Retrying<M> {
             attempt += 1;
             paused += pause;
             tracing::info!(model = self.name(), attempt, ?pause, reason = fault.message(), "asking again");
-            deltas(Delta::Restarted { attempt, pause, reason: fault.message().to_owned() });
+            let (max_attempts, reason) = (self.policy.max_attempts, fault.message().to_owned());
+            deltas(Delta::Restarted { attempt, max_attempts, pause, reason });
             tokio::time::sleep(pause).await;
         }
     }

@@ -39,9 +39,9 @@ async fn reply(model: Arc<dyn Model>, request: ModelRequest, ask: u32, teller: P
         teller.transient(match delta {
             Delta::Text(text) => LiveContent::TextDelta { text },
             Delta::Reasoning(text) => LiveContent::ReasoningDelta { text },
-            Delta::Restarted { attempt, pause, reason } => {
+            Delta::Restarted { attempt, max_attempts, pause, reason } => {
                 let pause_ms = u64::try_from(pause.as_millis()).unwrap_or(u64::MAX);
-                LiveContent::ReplyRestarted { attempt, pause_ms, reason }
+                LiveContent::ReplyRestarted { attempt, max_attempts, pause_ms, reason }
             }
         });
     };
@@ -84,7 +84,7 @@ pub(super) async fn ask_with_hooks(
     if changed && was_told {
         // The client has seen parts of the first reply, which are no longer valid.
         let reason = format!("changed by {}", hooked.reply_changed_by.join(", "));
-        teller.transient(LiveContent::ReplyRestarted { attempt: 2, pause_ms: 0, reason });
+        teller.transient(LiveContent::ReplyRestarted { attempt: 2, max_attempts: 2, pause_ms: 0, reason });
     }
     if (changed || !was_told) && !reply.message.text.is_empty() {
         teller.transient(LiveContent::TextDelta { text: reply.message.text.clone() });

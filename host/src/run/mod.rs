@@ -43,7 +43,7 @@ use tokio_util::sync::CancellationToken;
 use tollgate_agent::SmolStr;
 use tollgate_agent::outcome::{Fault, ToolResult, Usage};
 use tollgate_agent::run::event::{Finished, Suspended};
-use tollgate_agent::run::{CallEnd, CallStatus, Phase, Run, RunStatus, RunUsage};
+use tollgate_agent::run::{CallEnd, CallStatus, Event, Phase, Run, RunStatus, RunUsage, StoredEvent, Thread};
 
 /// A run under way.
 ///
@@ -158,6 +158,25 @@ impl RunEnd {
             waiting: waiting.filter_map(|call| call.suspended.clone()).collect(),
             last_call,
         }
+    }
+
+    /// Returns the state of a run by its whole record, from the first event on.
+    ///
+    /// # Errors
+    /// The record cannot be folded; a sentence with the reason.
+    pub fn of_record(record: &[Arc<StoredEvent>], thread_id: &Arc<str>) -> Result<Self, String> {
+        let mut run = Run::new(Thread::default());
+        let (mut last_call, mut text) = (None, String::new());
+        for numbered in record {
+            run.apply(&numbered.event).map_err(|e| e.to_string())?;
+            match &numbered.event {
+                Event::CallFinished(finished) => last_call = Some(Arc::clone(finished)),
+                Event::RunFinished { text: answered, .. } => text.clone_from(answered),
+                _ => {}
+            }
+        }
+        let run_id = record.first().map_or_else(|| Arc::from(""), |first| Arc::clone(&first.run_id));
+        Ok(Self::of(&run, (run_id, Arc::clone(thread_id)), last_call, text))
     }
 
     /// Returns the end of a direct call that was refused before it began.

@@ -89,6 +89,8 @@ pub enum LiveContent {
     ReplyRestarted {
         /// The next attempt.
         attempt: u32,
+        /// The number of attempts after which the fault ends the reply.
+        max_attempts: u32,
         /// Milliseconds until then.
         pause_ms: u64,
         /// The reason, in the provider's words.

@@ -1,7 +1,7 @@
 //! A store that ends with the process.
 
 use super::rebase::{WrittenKeys, moved, sizes_fit};
-use super::runs::{label, status_after};
+use super::runs::{label, last_call_failed, short_id, status_after};
 use super::{
     AuditFilter, AuditRecord, Commit, CommitError, Committed, RunFilter, RunSummary, Store, StoreError,
     StoreLimits, ToolHealth,
@@ -291,7 +291,12 @@ fn summarize(log: &RunRow, left: &HashSet<Arc<str>>) -> Option<RunSummary> {
     let (first, last) = (log.events().next()?, log.events().next_back()?);
     let Event::RunStarted { spec } = &first.event else { return None };
     let (kind, title) = label(spec);
-    let status = status_after(&last.event).unwrap_or("running");
+    let status = match status_after(&last.event).unwrap_or("running") {
+        "completed" if kind == "call" && last_call_failed(log.events().rev().map(|event| &event.event)) => {
+            "failed"
+        }
+        status => status,
+    };
     Some(RunSummary {
         run_id: first.run_id.to_string(),
         thread_id: spec.identity.thread_id.to_string(),

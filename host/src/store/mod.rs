@@ -17,7 +17,9 @@ pub use audit::{AuditFilter, AuditKind, AuditRecord, ToolHealth};
 pub use component::ComponentFile;
 pub use limits::StoreLimits;
 pub use memory::MemoryStore;
-pub use runs::{MAX_THREAD_RUNS, RunFilter, RunSummary, ThreadFilter, ThreadSummary};
+pub use runs::{
+    MAX_THREAD_RUNS, RunFilter, RunSummary, SHORT_ID_CHARS, ThreadFilter, ThreadSummary, short_id,
+};
 pub use sqlite::{ReadOnlyStore, SqliteStore};
 pub use upkeep::{DamagedRun, HoldsBack, Pruned, Pruning, Record, Verified};
 

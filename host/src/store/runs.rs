@@ -31,6 +31,8 @@ pub struct RunFilter {
     pub to_ms: Option<u64>,
     /// Only runs older than this one, by its id: for the next page of a list.
     pub before: Option<String>,
+    /// Only runs whose [short id](short_id) starts with this prefix.
+    pub short_id_prefix: Option<String>,
     /// The maximum number of results.
     pub limit: usize,
 }
@@ -42,6 +44,7 @@ impl Default for RunFilter {
             status: None,
             kind: None,
             run_id_prefix: None,
+            short_id_prefix: None,
             agent_id: None,
             title: None,
             thread_prefix: None,
@@ -66,6 +69,7 @@ impl RunFilter {
             && is(&self.agent_id, &run.agent_id)
             && is(&self.title, &run.title)
             && begins(&self.run_id_prefix, &run.run_id)
+            && begins(&self.short_id_prefix, short_id(&run.run_id))
             && begins(&self.thread_prefix, &run.thread_id)
             && self.from_ms.is_none_or(|from| run.started_at_ms >= from)
             && self.to_ms.is_none_or(|to| run.started_at_ms < to)
@@ -154,6 +158,29 @@ impl ThreadSummary {
     }
 }
 
+/// The number of characters of a short id.
+pub const SHORT_ID_CHARS: usize = 8;
+
+/// Returns the short id of a run: the last eight characters of an id that the host chose, which are
+/// random; another id as a whole.
+#[must_use]
+pub fn short_id(run_id: &str) -> &str {
+    match run_id.len().checked_sub(SHORT_ID_CHARS) {
+        Some(at) if uuid::Uuid::try_parse(run_id).is_ok() && run_id.is_char_boundary(at) => &run_id[at..],
+        _ => run_id,
+    }
+}
+
+/// Returns whether the call that ended last among these events has failed: a direct call that
+/// completed with such an end is listed as failed.
+pub(super) fn last_call_failed<'a>(newest_first: impl IntoIterator<Item = &'a Event>) -> bool {
+    let mut ends = newest_first.into_iter().filter_map(|event| match event {
+        Event::CallFinished(finished) => Some(finished.end.code().is_some()),
+        _ => None,
+    });
+    ends.next().unwrap_or_default()
+}
+
 /// Returns the status of a run after this event, if the event changes it.
 pub(super) fn status_after(event: &Event) -> Option<&'static str> {
     Some(match event {
@@ -177,5 +204,17 @@ pub(super) fn label(spec: &RunSpec) -> (&'static str, String) {
         }
         Task::Prompt(text) => ("prompt", clean(text, MAX_TITLE_BYTES)),
         Task::Call { tool_name, .. } => ("call", clean(tool_name, MAX_TITLE_BYTES)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_short_id_is_the_random_end_of_an_id() {
+        assert_eq!(short_id("0192f0a1-7c3e-7b61-9d5a-3b1e9f3c2a71"), "9f3c2a71");
+        assert_eq!(short_id("nightly"), "nightly");
+        assert_eq!(short_id("a run of a library's user"), "a run of a library's user");
     }
 }

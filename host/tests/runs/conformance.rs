@@ -290,6 +290,13 @@ with_each_store! {
         let of_kind = |kind: &str| RunFilter { kind: Some(kind.to_owned()), ..prefix("ab") };
         assert_eq!(ids(of_kind("call")).await, ["abd-1", "abc-2", "abc-1"]);
         assert!(ids(of_kind("prompt")).await.is_empty());
+        let long = "0192f0a1-7c3e-7b61-9d5a-3b1e9f3c2a71";
+        store.commit(commit(long, 0, vec![started(long)])).await.unwrap();
+        let short = |short: &str| RunFilter { short_id_prefix: Some(short.to_owned()), ..RunFilter::default() };
+        assert_eq!(ids(short("9f3c2a71")).await, [long]);
+        assert_eq!(ids(short("9f")).await, [long]);
+        assert_eq!(ids(short("abc")).await, ["abc-2", "abc-1"], "an id of another form is its own short id");
+        assert!(ids(short("0192")).await.is_empty());
     }
 
     async fn a_run_that_was_let_go_is_at_work_no_more_until_it_is_taken_up(at: StoreAt) {

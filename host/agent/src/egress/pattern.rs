@@ -81,6 +81,34 @@ impl HttpPattern {
             && begins_with(&other.path, &self.path)
     }
 
+    /// Returns the meaning of the pattern in plain words, such as `any request to any host`.
+    #[must_use]
+    pub fn in_words(&self) -> String {
+        let scheme = if self.scheme == Scheme::Http { "unencrypted " } else { "" };
+        let methods = match &self.methods {
+            Methods::Every => format!("any {scheme}request"),
+            Methods::These(methods) if methods.iter().eq(["GET", "HEAD"]) => {
+                format!("{scheme}reading requests")
+            }
+            Methods::These(methods) => {
+                let methods: Vec<&str> = methods.iter().map(String::as_str).collect();
+                format!("{scheme}{} requests", methods.join(" and "))
+            }
+        };
+        let host = match &self.host {
+            HostPattern::Every => "any host".to_owned(),
+            HostPattern::This(host) => host.to_string(),
+            HostPattern::Below(parent) => format!("any host below {parent}"),
+        };
+        let port = match self.port {
+            None => ", at any port".to_owned(),
+            Some(port) if port != self.scheme.default_port() => format!(", at port {port}"),
+            Some(_) => String::new(),
+        };
+        let path = if self.path == "/" { String::new() } else { format!(", below {}", self.path) };
+        format!("{methods} to {host}{port}{path}")
+    }
+
     /// Returns whether the host is this very address, not a name that may resolve to it.
     #[must_use]
     pub fn names(&self, address: IpAddr) -> bool {
@@ -244,6 +272,22 @@ mod tests {
             ("GET", "https://xapi.example.com/v1/x"),
         ] {
             assert!(!permits(v1, method, url), "{method} {url}");
+        }
+    }
+
+    #[test]
+    fn a_pattern_has_words_for_people() {
+        for (pattern, words) in [
+            ("* https://*", "any request to any host"),
+            ("https://*", "reading requests to any host"),
+            (
+                "GET,POST https://*.example.com/v1/",
+                "GET and POST requests to any host below example.com, below /v1/",
+            ),
+            ("* http://127.0.0.1:*/", "any unencrypted request to 127.0.0.1, at any port"),
+            ("https://a.example:8443", "reading requests to a.example, at port 8443"),
+        ] {
+            assert_eq!(pattern.parse::<HttpPattern>().unwrap().in_words(), words);
         }
     }
 

@@ -129,7 +129,7 @@ impl Run {
             return draft.settle();
         }
         if calls.is_empty() {
-            return draft.complete_run_with(RunStatus::Completed, self.said(&reply));
+            return draft.complete_run_with(self.status_of_answer(&reply), self.said(&reply));
         }
         let offered =
             |name: &str| self.spec.offers(name) && self.filter.shows(name) && !hidden.contains(name);
@@ -154,6 +154,24 @@ impl Run {
             return draft.settle();
         };
         draft.end_early(Code::NotRun, RunStatus::Stopped { limit: limit.to_owned() });
+    }
+
+    /// Returns how a run ends with a reply without calls: only a whole answer completes it.
+    fn status_of_answer(&self, reply: &ModelReply) -> RunStatus {
+        let is_empty = self.said(reply).trim().is_empty();
+        let error = match reply.finish {
+            _ if self.stops_on_text(reply) => return RunStatus::Completed,
+            Finish::Filtered => "the provider's filter withheld the model's reply (finish reason: filtered)",
+            Finish::Length => {
+                "the model's reply was cut off by its length, even after it was continued (finish reason: length); \
+                 raise `max_output_tokens` in [model], or ask for less"
+            }
+            Finish::Stop if is_empty => {
+                "the model's reply is empty (finish reason: stop); send the message again"
+            }
+            Finish::Stop => return RunStatus::Completed,
+        };
+        RunStatus::Failed { error: error.to_owned() }
     }
 
     /// Gives each call a unique id: the provider's, unless it is missing or was already used in

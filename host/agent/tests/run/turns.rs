@@ -98,9 +98,33 @@ fn a3_a_reply_that_was_cut_off_is_continued_twice() {
         assert!(world.is_asking());
         world.reply_as(reply(part, &[], Finish::Length));
     }
-    assert_eq!((world.status(), world.final_text()), (&RunStatus::Completed, "One, two, three"));
+    let RunStatus::Failed { error } = world.status() else { panic!("{:?}", world.status()) };
+    assert!(error.contains("(finish reason: length)"), "{error}");
+    assert_eq!(world.final_text(), "One, two, three", "what there is of the answer is kept");
     let notes = world.run.messages().iter().filter(|m| matches!(m, Message::Note(_))).count();
     assert_eq!((notes, world.run.usage().steps), (2, 1));
+}
+
+#[test]
+fn a3_a_continued_reply_that_ends_completes_the_run() {
+    let mut world = World::asked(RunLimits::default());
+    world.reply_as(reply("One, ", &[], Finish::Length));
+    world.reply_as(reply("two", &[], Finish::Stop));
+    assert_eq!((world.status(), world.final_text()), (&RunStatus::Completed, "One, two"));
+}
+
+#[test]
+fn a3_a_reply_that_is_withheld_or_empty_fails_the_run_with_its_reason() {
+    for (text, finish, reason) in [
+        ("", Finish::Filtered, "(finish reason: filtered)"),
+        ("I was ab", Finish::Filtered, "(finish reason: filtered)"),
+        (" \n", Finish::Stop, "(finish reason: stop)"),
+    ] {
+        let mut world = World::asked(RunLimits::default());
+        world.reply_as(reply(text, &[], finish));
+        let RunStatus::Failed { error } = world.status() else { panic!("{:?}", world.status()) };
+        assert!(error.contains(reason), "{error}");
+    }
 }
 
 #[test]

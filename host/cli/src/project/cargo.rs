@@ -24,12 +24,12 @@ pub(crate) struct Artifact {
 ///
 /// # Errors
 /// Cargo cannot be run, the code does not compile, or none of it produces a component.
-pub(crate) fn compile(dir: &Path, say: &dyn Fn(&str)) -> Result<Vec<Artifact>, BuildError> {
-    // Flags for other builds do not suit wasm, and would replace the project's own.
-    let mut cargo = Command::new("cargo")
-        .env_remove("RUSTFLAGS")
-        .env_remove("CARGO_ENCODED_RUSTFLAGS")
-        .env_remove("RUSTC_WORKSPACE_WRAPPER")
+pub(crate) fn compile(
+    dir: &Path,
+    target_dir: Option<&Path>,
+    say: &dyn Fn(&str),
+) -> Result<Vec<Artifact>, BuildError> {
+    let mut cargo = cargo(target_dir)
         .args(["build", "--release", "--target", WASM_TARGET, "--message-format", "json-render-diagnostics"])
         .current_dir(dir)
         .stdin(Stdio::null())
@@ -64,6 +64,17 @@ pub(crate) fn compile(dir: &Path, say: &dyn Fn(&str)) -> Result<Vec<Artifact>, B
         Err(why) => say(&format!("the component will not list its packages: {why}")),
     }
     Ok(artifacts)
+}
+
+/// Returns cargo as it is run for a tool's project.
+pub(super) fn cargo(target_dir: Option<&Path>) -> Command {
+    let mut cargo = Command::new("cargo");
+    // Flags for other builds do not suit wasm, and would replace the project's own.
+    cargo.env_remove("RUSTFLAGS").env_remove("CARGO_ENCODED_RUSTFLAGS").env_remove("RUSTC_WORKSPACE_WRAPPER");
+    if let Some(target_dir) = target_dir.filter(|_| std::env::var_os("CARGO_TARGET_DIR").is_none()) {
+        cargo.env("CARGO_TARGET_DIR", target_dir);
+    }
+    cargo
 }
 
 /// The fields used here of cargo's messages.

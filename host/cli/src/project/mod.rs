@@ -3,22 +3,30 @@
 
 mod cargo;
 mod install;
-mod languages;
+pub(crate) mod languages;
 mod names;
 mod project;
 mod recipe;
+mod sdk;
 mod sources;
 mod statements;
 mod templates;
+mod testing;
 mod toolchain;
 mod workflow;
+pub(crate) mod toolchains;
+mod watching;
 
 pub(crate) use cargo::Artifact;
 pub(crate) use install::{Dirs, Installed, install};
 pub(crate) use project::{NewProject, find_upwards};
 pub(crate) use sources::of as sources;
 pub(crate) use templates::Template;
+pub(crate) use testing::test;
+pub(crate) use watching::Watched;
 
+use crate::session::place::user_cache;
+use crate::session::project_data::data_root;
 use recipe::RECIPE;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -34,15 +42,21 @@ pub(crate) const WASM_TARGET: &str = "wasm32-wasip2";
 pub(crate) fn compile(dir: &Path, say: &dyn Fn(&str)) -> Result<Vec<Artifact>, BuildError> {
     if dir.join("Cargo.toml").is_file() {
         toolchain::add_wasm_target(dir, say)?;
-        return cargo::compile(dir, say);
+        return cargo::compile(dir, target_dir(dir).as_deref(), say);
     }
     if dir.join(RECIPE).is_file() {
         return Ok(vec![languages::compile(dir, say)?]);
     }
     Err(BuildError::Usage(format!(
-        "no project in {}: it has no Cargo.toml and no {RECIPE}; start one with `new NAME`, or name its directory",
+        "no project in {}: it has no Cargo.toml and no {RECIPE}; name its directory, or start one: tollgate new hello",
         dir.display()
     )))
+}
+
+/// Returns the target directory that all Rust tools on the embedded libraries share; `None` for
+/// other projects.
+fn target_dir(project: &Path) -> Option<PathBuf> {
+    sdk::target_dir(project, &data_root().ok()?, &user_cache()?)
 }
 
 /// The reason why a tool was not built.

@@ -1,7 +1,7 @@
 //! New projects: a working tool with a test, ready to be changed.
 
 use super::names::Names;
-use super::{BuildError, Template, workflow};
+use super::{BuildError, Template, sdk, workflow};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -14,10 +14,12 @@ pub(crate) struct NewProject {
     pub(crate) template: Template,
     /// The directory in which the project's directory is created.
     pub(crate) dir: PathBuf,
-    /// The SDK's directory; `None` for the one of the checkout nearby.
+    /// The SDK's directory; `None` for the one of the checkout nearby, or the embedded one.
     pub(crate) sdk: Option<PathBuf>,
     /// Whether it gets a workflow that publishes it.
     pub(crate) workflow: bool,
+    /// The user's data directory, which gets the embedded SDK; `None` if there is none.
+    pub(crate) data_root: Option<PathBuf>,
 }
 
 impl NewProject {
@@ -72,7 +74,17 @@ impl NewProject {
         let parent = parent.canonicalize().map_err(BuildError::file(parent, "found"))?;
         let sdk = match &self.sdk {
             Some(sdk) => named_sdk(sdk)?,
-            None => nearby_sdk(&parent)?,
+            None => match (nearby_sdk(&parent), &self.data_root) {
+                (Some(sdk), _) => sdk,
+                (None, Some(root)) => sdk::shared(root)?,
+                (None, None) => {
+                    return Err(BuildError::Usage(
+                        "there is no home directory for the SDK; say where it is: --sdk PATH, the directory \
+                         guest-sdk of a checkout of Tollgate"
+                            .to_owned(),
+                    ));
+                }
+            },
         };
         let below = sdk.parent().filter(|checkout| parent.starts_with(checkout));
         let path = match below {
@@ -98,20 +110,11 @@ fn named_sdk(sdk: &Path) -> Result<PathBuf, BuildError> {
     })
 }
 
-/// Finds the SDK of the checkout that contains the project, or in which this program was built.
-fn nearby_sdk(project_parent: &Path) -> Result<PathBuf, BuildError> {
-    let starts =
-        [Some(project_parent.to_owned()), std::env::current_dir().ok(), std::env::current_exe().ok()];
-    let found = starts
-        .into_iter()
-        .flatten()
-        .find_map(|start| find_upwards(&start, "guest-sdk").filter(|s| is_sdk(s)));
-    found.ok_or_else(|| {
-        BuildError::Usage(
-            "the SDK was not found nearby; name it: --sdk PATH, the directory guest-sdk of a checkout of Tollgate"
-                .to_owned(),
-        )
-    })
+/// Finds the SDK of the checkout that contains the project or the working directory.
+fn nearby_sdk(project_parent: &Path) -> Option<PathBuf> {
+    let starts = [Some(project_parent.to_owned()), std::env::current_dir().ok()];
+    let is_there = |start: PathBuf| find_upwards(&start, "guest-sdk").filter(|found| is_sdk(found));
+    starts.into_iter().flatten().find_map(is_there)
 }
 
 fn is_sdk(dir: &Path) -> bool {

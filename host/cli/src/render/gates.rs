@@ -2,17 +2,24 @@
 
 use crate::terminal::output::{BAD, BOLD, Output, shown, shown_line, shown_marked};
 use crate::terminal::quantity;
-use crate::terminal::table::{table, text_of};
+use crate::terminal::table::{Column, Table};
 use serde_json::{Value, json};
 use tollgate::gates::{GateComponent, LoadedGates};
 
 /// Shows the gates in force, and the gates that failed to load and so stop all calls.
 pub(crate) fn show(gates: &LoadedGates, output: &Output) {
     if !gates.gates.is_empty() {
-        let mut rows = table(&["gate", "file", "digest", "reads", "limits", "settings"]);
+        let mut rows = Table::new(&[
+            Column::whole("GATE", 0),
+            Column::text("FILE", 1),
+            Column::whole("DIGEST", 4),
+            Column::text("READS", 2),
+            Column::whole("LIMITS", 3),
+            Column::text("SETTINGS", 5),
+        ]);
         for loaded in &gates.gates {
             let gate = &loaded.gate;
-            rows.add_row([
+            rows.row([
                 gate.descriptor().id.clone(),
                 shown_line(&loaded.file.display().to_string(), 60),
                 gate.digest().chars().take(12).collect(),
@@ -21,7 +28,7 @@ pub(crate) fn show(gates: &LoadedGates, output: &Output) {
                 shown_line(gate.settings(), 60),
             ]);
         }
-        output.line(&text_of(&rows));
+        output.line(&rows.text());
     }
     for refused in &gates.refused {
         let file = shown_line(&refused.file.display().to_string(), 200);

@@ -26,6 +26,16 @@ pub(crate) struct Narrator<'a> {
     last_report: String,
     /// Text of the current turn that has already been shown.
     streamed: String,
+    /// How much a conversation shows; `None` for a single run.
+    conversation: Option<Conversation>,
+}
+
+/// How a conversation at the terminal is narrated.
+#[derive(Debug, Clone, Copy)]
+struct Conversation {
+    shows_reasoning: bool,
+    /// Whether the current turn's reasoning has been announced.
+    is_thinking: bool,
 }
 
 impl<'a> Narrator<'a> {
@@ -36,7 +46,15 @@ impl<'a> Narrator<'a> {
             tools: HashMap::new(),
             last_report: String::new(),
             streamed: String::new(),
+            conversation: None,
         }
+    }
+
+    /// Narrates a conversation: no headings of turns and no usage, and the model's reasoning in full
+    /// or as one line.
+    pub(crate) fn in_a_conversation(mut self, shows_reasoning: bool) -> Self {
+        self.conversation = Some(Conversation { shows_reasoning, is_thinking: false });
+        self
     }
 
     /// Narrates only the tools' reports, for a call whose result is shown separately.
@@ -68,14 +86,39 @@ impl<'a> Narrator<'a> {
         if let Some(words) = how_it_ended(end) {
             self.output.say(&words);
         }
-        self.output.say(&format!("{DIM}{}{DIM:#}", spent(&end.usage)));
+        if self.conversation.is_none() {
+            self.output.hint(&format!("{DIM}{}{DIM:#}", spent(&end.usage)));
+        }
+    }
+
+    /// Shows a piece of the model's reasoning in a conversation, or that there is some.
+    fn reasoning(&mut self, text: &str) {
+        let Some(conversation) = &mut self.conversation else { return };
+        let is_first = !std::mem::replace(&mut conversation.is_thinking, true);
+        match (conversation.shows_reasoning, is_first) {
+            (true, _) => self.output.prompt(&format!("{DIM}{}{DIM:#}", shown(text))),
+            (false, true) => self.output.hint(&format!("{DIM}thinking ...{DIM:#}")),
+            (false, false) => {}
+        }
+    }
+
+    /// Ends the lines of reasoning before the answer.
+    fn end_reasoning(&mut self) {
+        if let Some(conversation) = &mut self.conversation
+            && std::mem::take(&mut conversation.is_thinking)
+            && conversation.shows_reasoning
+        {
+            self.output.prompt("\n");
+        }
     }
 
     fn event(&mut self, event: &Event) {
         match event {
             Event::StepStarted { step } => {
                 self.streamed.clear();
-                self.say(&format!("{BOLD}turn {step}{BOLD:#}"));
+                if self.conversation.is_none() {
+                    self.say(&format!("{BOLD}turn {step}{BOLD:#}"));
+                }
             }
             Event::ModelReplied { reply, .. } => {
                 self.replied(&reply.message.text, !reply.message.calls.is_empty())
@@ -116,16 +159,15 @@ impl<'a> Narrator<'a> {
     fn piece(&mut self, piece: &LiveContent) {
         match piece {
             LiveContent::TextDelta { text } if self.output.is_live() => {
+                self.end_reasoning();
                 let text = shown(text);
                 self.output.write(&text);
                 self.streamed.push_str(&text);
             }
-            LiveContent::ReplyRestarted { pause_ms, reason, .. } => {
+            LiveContent::ReplyRestarted { attempt, max_attempts, pause_ms, reason } => {
                 self.end_line();
                 self.streamed.clear();
-                let (pause, reason) = (quantity::millis(*pause_ms), shown_line(reason, LINE_CHARS));
-                self.output
-                    .say(&format!("  {WAITS}the reply broke off ({reason}); retrying in {pause}{WAITS:#}"));
+                self.output.hint(&restarted(*attempt, *max_attempts, *pause_ms, reason));
             }
             LiveContent::CallReport { call_id, report, .. } => self.report(call_id, report),
             LiveContent::CallConsole { call_id, console, .. } => {
@@ -141,9 +183,8 @@ impl<'a> Narrator<'a> {
                     );
                 }
             }
-            LiveContent::TextDelta { .. }
-            | LiveContent::TextSoFar { .. }
-            | LiveContent::ReasoningDelta { .. } => {}
+            LiveContent::ReasoningDelta { text, .. } => self.reasoning(text),
+            LiveContent::TextDelta { .. } | LiveContent::TextSoFar { .. } => {}
         }
     }
 
@@ -263,7 +304,7 @@ impl<'a> Narrator<'a> {
 
     /// Prints a line to standard error.
     fn say(&self, words: &str) {
-        self.output.say(words);
+        self.output.hint(words);
     }
 
     fn end_line(&self) {
@@ -271,6 +312,16 @@ impl<'a> Narrator<'a> {
             self.output.write("\n");
         }
     }
+}
+
+/// Returns why a reply begins anew, and when: `rate limited; retrying in 1 s (2 of 5)`.
+fn restarted(attempt: u32, max_attempts: u32, pause_ms: u64, reason: &str) -> String {
+    let why = match reason.strip_prefix("The provider answered 429") {
+        Some(_) => "rate limited".to_owned(),
+        None => format!("the reply broke off ({})", shown_line(reason, LINE_CHARS)),
+    };
+    let pause = quantity::millis(pause_ms);
+    format!("  {WAITS}{why}; retrying in {pause} ({attempt} of {max_attempts}){WAITS:#}")
 }
 
 /// Returns the exit code after a run.
@@ -315,4 +366,22 @@ pub(crate) fn spent(usage: &RunUsage) -> String {
         quantity::micros(usage.tools.wall_us),
         quantity::count(usage.tokens.total(), "token"),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_retry_says_when_and_how_often() {
+        let shown = |reason: &str| anstream::adapter::strip_str(&restarted(2, 5, 1_000, reason)).to_string();
+        assert_eq!(
+            shown("The provider answered 429 Too Many Requests: slow down"),
+            "  rate limited; retrying in 1 s (2 of 5)"
+        );
+        assert_eq!(
+            shown("The provider's stream broke."),
+            "  the reply broke off (The provider's stream broke.); retrying in 1 s (2 of 5)"
+        );
+    }
 }

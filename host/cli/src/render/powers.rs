@@ -18,7 +18,7 @@ pub(crate) fn in_words(grants: &ComponentGrants) -> Vec<String> {
         let host = shown_line(&file.host.display().to_string(), 60);
         format!("{} is {host} ({access})", shown_line(&file.guest, 60))
     });
-    let http = grants.http.iter().map(|pattern| format!("http {pattern}"));
+    let http = grants.http.iter().map(|pattern| format!("http {pattern} ({})", pattern.in_words()));
     let addresses = grants.addresses.iter().map(|range| format!("addresses {range}"));
     let secrets = grants.secrets.iter().map(|name| format!("secret {name}"));
     let settings = grants.settings.iter();

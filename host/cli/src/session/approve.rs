@@ -18,6 +18,7 @@ use tollgate::grants::{Approvals, Approved, Decision, MissingGrant, RequestedGra
 use tollgate::store::{AuditRecord, Store};
 use tollgate::tools::Loaded;
 use tollgate::tools::directory::HeldComponent;
+use tollgate_agent::egress::HttpPattern;
 use tollgate_agent::question::continued;
 use tollgate_agent::surface::Surface;
 
@@ -129,11 +130,12 @@ fn decide(
     answer: &mut dyn FnMut(&str) -> Result<String, Failure>,
 ) -> Result<Option<Decided>, Failure> {
     let question = format!(
-        "{}\ngrant this? [y]es, [n]o and do not ask again, or nothing to decide later:",
+        "{}\ngrant this? [y]es, [c]hoose one by one, [n]o for good, or nothing for later:",
         subject.question()
     );
-    let decision = match answer(&question)?.to_ascii_lowercase().as_str() {
-        "y" | "yes" => Decision::Approved,
+    let typed = answer(&question)?.to_ascii_lowercase();
+    let decision = match typed.as_str() {
+        "y" | "yes" | "c" | "choose" => Decision::Approved,
         "n" | "no" => Decision::Declined,
         _ => return Ok(None),
     };
@@ -147,6 +149,9 @@ fn decide(
     }
     let before = config.grants_of(&subject.id);
     let edit = match subject.asks.as_ref().filter(|asks| !asks.is_empty()) {
+        Some(asks) if typed.starts_with('c') => {
+            Some(granted_by_answers(subject, &chosen(asks, answer)?, config, answer)?)
+        }
         Some(asks) => Some(granted_by_answers(subject, asks, config, answer)?),
         None => None,
     };
@@ -170,7 +175,7 @@ fn granted_by_answers(
     answer: &mut dyn FnMut(&str) -> Result<String, Failure>,
 ) -> Result<Edit, Failure> {
     let mut edit = Edit::open(&grant::file_of(config)).map_err(Failure::usage)?;
-    grant_asked(&mut edit, subject);
+    grant_requested(&mut edit, &subject.id, asks);
     let before = config.grants_of(&subject.id);
     let mut files = Vec::new();
     for file in asks.files.iter().filter(|file| before.files.iter().all(|given| given.guest != file.guest)) {
@@ -184,6 +189,56 @@ fn granted_by_answers(
     edit.grant(&subject.id, &Powers { files: files.clone(), ..Powers::default() });
     grant::check(&edit, &subject.id, &files, config)?;
     Ok(edit)
+}
+
+/// Returns the requests that the person chooses, one by one. An HTTP pattern can be replaced by a
+/// narrower one.
+fn chosen(
+    asks: &RequestedGrants,
+    answer: &mut dyn FnMut(&str) -> Result<String, Failure>,
+) -> Result<RequestedGrants, Failure> {
+    let mut chosen = RequestedGrants { files: asks.files.clone(), why: None, ..RequestedGrants::default() };
+    for pattern in &asks.http {
+        let mut question = format!(
+            "{} ({})? [y]es, [n]o, or a narrower pattern such as 'https://api.example.com/':",
+            shown_line(&pattern.to_string(), 300),
+            shown_line(&pattern.in_words(), 300)
+        );
+        loop {
+            let typed = answer(&question)?;
+            match (typed.to_ascii_lowercase().as_str(), typed.parse::<HttpPattern>()) {
+                ("y" | "yes", _) => chosen.http.push(pattern.clone()),
+                ("n" | "no" | "", _) => {}
+                (_, Ok(narrower)) if pattern.covers(&narrower) => chosen.http.push(narrower),
+                (_, Ok(other)) => {
+                    question =
+                        format!("{other} is not part of {pattern}; [y]es, [n]o, or a narrower pattern:");
+                    continue;
+                }
+                (_, Err(why)) => {
+                    question = format!("{why}; [y]es, [n]o, or a narrower pattern:");
+                    continue;
+                }
+            }
+            break;
+        }
+    }
+    let names = [
+        ("have the secret", &asks.secrets, &mut chosen.secrets),
+        ("read the setting", &asks.settings, &mut chosen.settings),
+        ("see the variable", &asks.environment, &mut chosen.environment),
+        ("do in the agent loop", &asks.actions, &mut chosen.actions),
+        ("run the agent", &asks.delegates, &mut chosen.delegates),
+    ];
+    for (what, asked, chosen) in names {
+        for name in asked {
+            let typed = answer(&format!("{what} {}? [y]es or [n]o:", shown_line(name, 200)))?;
+            if matches!(typed.to_ascii_lowercase().as_str(), "y" | "yes") {
+                chosen.insert(name.clone());
+            }
+        }
+    }
+    Ok(chosen)
 }
 
 /// Records the decision, then applies it. If applying fails, the audit says so.
@@ -214,7 +269,12 @@ fn not_recorded(why: &dyn Display) -> Failure {
 /// Grants everything that needs no further questions: requests, existing secrets, variables,
 /// actions, existing agents.
 pub(crate) fn grant_asked(edit: &mut Edit, subject: &Subject) {
-    let Some(asks) = &subject.asks else { return };
+    if let Some(asks) = &subject.asks {
+        grant_requested(edit, &subject.id, asks);
+    }
+}
+
+fn grant_requested(edit: &mut Edit, id: &str, asks: &RequestedGrants) {
     let http = asks.http.iter().map(|pattern| ("http", pattern.to_string()));
     let secrets = asks.secrets.iter().filter(|name| edit.has_secret(name));
     let secrets: Vec<_> = secrets.map(|name| ("secrets", name.clone())).collect();
@@ -222,7 +282,7 @@ pub(crate) fn grant_asked(edit: &mut Edit, subject: &Subject) {
     let actions = asks.actions.iter().map(|name| ("actions", name.clone()));
     let lists = http.chain(secrets).chain(variables).chain(actions).collect();
     let delegates = asks.delegates.iter().filter(|agent| edit.has_agent(agent)).cloned().collect();
-    edit.grant(&subject.id, &Powers { lists, delegates, ..Powers::default() });
+    edit.grant(id, &Powers { lists, delegates, ..Powers::default() });
 }
 
 /// Prepares the record of the decision. A grant on the command line does not decide about a version

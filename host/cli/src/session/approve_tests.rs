@@ -121,6 +121,26 @@ fn a_no_to_a_later_version_leaves_the_approval_of_the_first() {
 }
 
 #[test]
+fn requests_can_be_chosen_one_by_one_and_narrowed() {
+    let asks: RequestedGrants = toml::from_str(
+        "http = [\"* https://*\"]\nenvironment = [\"LANG\", \"HOME\"]\nfiles = [{ guest = \"/docs\" }]",
+    )
+    .unwrap();
+    let subject = Subject { news: asks.each(), asks: Some(asks), ..subject() };
+    let answers = ["c", "http://a.test/", "api", "POST https://a.test/v1/", "n", "y", ""];
+    let Came { questions, config, approvals, .. } = decided(&[subject], &answers);
+    assert!(questions[0].contains("(any request to any host)"), "{}", questions[0]);
+    assert!(questions[1].starts_with("* https://*/ (any request to any host)?"), "{}", questions[1]);
+    assert!(questions[2].contains("is not part of"), "{}", questions[2]);
+    assert!(questions[3].contains("https://"), "{}", questions[3]);
+    let grants = config.grants_of("fetch");
+    assert_eq!(grants.http.iter().map(ToString::to_string).collect::<Vec<_>>(), ["POST https://a.test/v1/"]);
+    assert_eq!(grants.environment.iter().collect::<Vec<_>>(), ["LANG"]);
+    assert!(grants.files.is_empty());
+    assert_eq!(approvals.of("fetch").unwrap().decision, Decision::Approved);
+}
+
+#[test]
 fn no_answer_decides_nothing() {
     let Came { config, approvals, noted, .. } = decided(&[subject()], &[""]);
     assert!(config.grants.is_empty() && approvals.of("fetch").is_none() && noted.is_empty());

@@ -1,11 +1,16 @@
 //! Questions that wait for a person: how they are shown, and asked on a terminal.
 
-use crate::session::shutdown;
-use crate::terminal::output::{BOLD, DIM, WAITS, quoted, shown_line};
+use crate::session::prompt::{Form, Step};
+use crate::session::{line_reader, shutdown};
+use crate::terminal::output::{BAD, BOLD, DIM, WAITS, quoted, shown_line};
 use crate::terminal::{Failure, Output, program};
 use serde_json::Value;
-use std::io::{BufRead, IsTerminal};
+use std::io::IsTerminal;
+use std::sync::Arc;
+use std::time::Duration;
+use tollgate::Host;
 use tollgate::run::RunEnd;
+use tollgate::store::{RunFilter, Store, short_id};
 use tollgate_agent::question::{Section, action, asker, sections};
 use tollgate_agent::run::event::Suspended;
 use tollgate_agent::run::{Decision, DecisionAnswer};
@@ -48,16 +53,20 @@ pub(crate) fn question_or_way(run_id: &str, suspended: &Suspended) -> String {
 pub(crate) fn say_how_to_decide(end: &RunEnd, output: &Output) {
     for suspended in &end.waiting {
         output.say(&question_or_way(&end.run_id, suspended));
-        say_commands(&end.run_id, suspended, output);
+        output.say(&how_to_decide(&end.run_id, suspended));
     }
 }
 
-fn say_commands(run_id: &str, suspended: &Suspended, output: &Output) {
-    output.say(&format!(
-        "let it go on: {0} decide {run_id} {1} --resume '...'   or end it: {0} decide {run_id} {1} --cancel",
-        program(),
-        typed(&suspended.call_id)
-    ));
+/// Returns the commands that answer a question. They contain no code: whoever reads this may be a
+/// model, and a person reads the code on a terminal.
+pub(crate) fn how_to_decide(run_id: &str, suspended: &Suspended) -> String {
+    let run = short_id(run_id);
+    let decide = format!("{} decide {run} {}", program(), typed(&suspended.call_id));
+    format!(
+        "answer it: {decide}   or end it: {decide} --cancel\n\
+         {DIM}without a terminal, these also need --code CODE, which `{} runs` shows on a terminal{DIM:#}",
+        program()
+    )
 }
 
 /// Returns a call's id, which a model may have chosen, quoted for the shell.
@@ -67,48 +76,95 @@ pub(crate) fn typed(call_id: &str) -> String {
 
 /// Returns whether a person can be asked now.
 pub(crate) fn somebody_is_there(output: &Output) -> bool {
-    !output.is_json() && std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
+    !output.is_json() && is_at_a_terminal()
 }
 
-/// Asks on the terminal. `None` if the person leaves the question open or ends the program, or if
-/// the question cannot be shown whole.
-pub(crate) async fn ask(suspended: &Suspended, output: &Output) -> Result<Option<Decision>, Failure> {
-    let Some(question) = question(suspended) else { return Ok(None) };
+/// Returns whether a person types the program's input and reads its messages.
+pub(crate) fn is_at_a_terminal() -> bool {
+    std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
+}
+
+/// How a question at the terminal ended.
+pub(crate) enum Asked {
+    /// The person decided.
+    Decided(Decision),
+    /// The person left the question open or ended the program, or the question cannot be shown whole.
+    Open,
+    /// The question was decided elsewhere; the run's present state.
+    Elsewhere(Box<RunEnd>),
+}
+
+/// Asks on the terminal, until the person answers or a decision is made elsewhere.
+pub(crate) async fn ask(
+    host: &Host,
+    run: &RunEnd,
+    suspended: &Suspended,
+    output: &Output,
+) -> Result<Asked, Failure> {
+    let Some(question) = question(suspended) else { return Ok(Asked::Open) };
     output.say(&question);
-    output.say(
-        "your answer as JSON (`true`, `{\"approved\": true}`, ...), `cancel`, or nothing to leave it open:",
-    );
+    let mut form = Form::new(suspended);
+    let elsewhere = decided_elsewhere(host.store(), run, &suspended.suspension_id);
+    let mut elsewhere = std::pin::pin!(elsewhere);
     loop {
+        output.say(&form.prompt());
         let line = tokio::select! {
-            line = typed_line() => line?,
-            () = shutdown::asked() => return Ok(None),
+            line = line_reader::line() => line?,
+            end = &mut elsewhere => {
+                output.say(&format!("{DIM}decided elsewhere{DIM:#}"));
+                return Ok(Asked::Elsewhere(Box::new(end?)));
+            }
+            () = shutdown::asked() => None,
         };
-        let answer = match line.trim() {
-            "" => return Ok(None),
-            "cancel" => DecisionAnswer::Cancel,
-            text => match tollgate_agent::json::parse_exact(text) {
-                Ok(value) => DecisionAnswer::Resume(value),
-                Err(e) => {
-                    output.say(&format!("not valid JSON: {e}; try again:"));
-                    continue;
+        let Some(line) = line else { return Ok(Asked::Open) };
+        match form.enter(&line) {
+            Step::Again(words) => words.iter().for_each(|words| output.say(words)),
+            Step::Open => return Ok(Asked::Open),
+            Step::Done(answer) => match unfit(suspended, &answer) {
+                Some(why) => {
+                    output.say(&format!("{BAD}the answer does not fit what was asked:{BAD:#} {why}"));
+                    form.restart();
                 }
+                None => return Ok(Asked::Decided(decision(&suspended.suspension_id, answer, None, None))),
             },
-        };
-        return Ok(Some(decision(&suspended.suspension_id, answer, None, None)));
+        }
     }
 }
 
-/// Reads a line that a person types. The reading thread is detached: the program may end before the
-/// line is typed.
-async fn typed_line() -> Result<String, Failure> {
-    let (typed, line) = tokio::sync::oneshot::channel();
-    std::thread::spawn(move || {
-        let mut line = String::new();
-        let read = std::io::stdin().lock().read_line(&mut line);
-        let _ = typed.send(read.map(|_| line));
-    });
-    let read = line.await.unwrap_or_else(|_| Ok(String::new()));
-    read.map_err(|e| Failure::failed(format!("the terminal cannot be read: {e}")))
+/// Returns why an answer violates the question's schema.
+fn unfit(suspended: &Suspended, answer: &DecisionAnswer) -> Option<String> {
+    let DecisionAnswer::Resume(value) = answer else { return None };
+    let schema = suspended.answer_schema().ok().flatten()?;
+    let violations = schema.violations(value);
+    let each = violations.iter().map(|v| shown_line(format!("{} {}", v.pointer, v.problem).trim(), 200));
+    (!violations.is_empty()).then(|| each.collect::<Vec<_>>().join("; "))
+}
+
+/// The pause between two looks at the record while a question is open.
+const LOOK_AGAIN: Duration = Duration::from_millis(400);
+
+/// Waits until another process has decided this question and has ended its work on the run.
+async fn decided_elsewhere(
+    store: &Arc<dyn Store>,
+    run: &RunEnd,
+    suspension_id: &str,
+) -> Result<RunEnd, Failure> {
+    let mut events = 0;
+    loop {
+        tokio::time::sleep(LOOK_AGAIN).await;
+        let filter =
+            RunFilter { run_id_prefix: Some(run.run_id.to_string()), limit: 1, ..RunFilter::default() };
+        let Some(now) = store.runs(filter).await?.into_iter().next() else { continue };
+        if now.events == events || (now.status == "running" && now.at_work) {
+            continue;
+        }
+        events = now.events;
+        let record = store.events(&run.run_id, 0).await?;
+        let end = RunEnd::of_record(&record, &run.thread_id).map_err(Failure::failed)?;
+        if end.waiting.iter().all(|question| question.suspension_id != suspension_id) {
+            return Ok(end);
+        }
+    }
 }
 
 /// Returns a decision made now.

@@ -1,23 +1,25 @@
 //! The data directory, which holds runs, threads and state.
 
 use crate::globals::Globals;
-use crate::terminal::Failure;
-use etcetera::BaseStrategy;
+use crate::session::project_data::ProjectData;
+use crate::terminal::{Failure, Output};
 use std::path::PathBuf;
 use std::sync::Arc;
 use tokio::task::JoinHandle;
 use tollgate::Host;
 use tollgate::config::Config;
-use tollgate::store::{ReadOnlyStore, RunFilter, RunSummary, SqliteStore, Store, StoreError};
+use tollgate::store::{
+    ReadOnlyStore, RunFilter, RunSummary, SHORT_ID_CHARS, SqliteStore, Store, StoreError, short_id,
+};
 
-/// Opens the store that `--data` names, or this user's store.
+/// Opens the store that `--data` names, or the project's store.
 pub(crate) fn open_store(globals: &Globals) -> Result<Arc<dyn Store>, Failure> {
-    Ok(Arc::new(SqliteStore::open(&data_dir(globals)?)?))
+    Ok(Arc::new(SqliteStore::open(&used_data_dir(globals)?)?))
 }
 
 /// Opens the same store with the limits of the configuration.
 pub(crate) fn open_limited_store(globals: &Globals, config: &Config) -> Result<Arc<dyn Store>, Failure> {
-    Ok(Arc::new(SqliteStore::open(&data_dir(globals)?)?.with_limits(config.store.limits)))
+    Ok(Arc::new(SqliteStore::open(&used_data_dir(globals)?)?.with_limits(config.store.limits)))
 }
 
 /// Opens the same store for reading, which may be the only access allowed.
@@ -35,7 +37,7 @@ pub(crate) struct OpeningStore(JoinHandle<Result<SqliteStore, StoreError>>);
 impl OpeningStore {
     /// Starts to open the store that [`open_store`] opens.
     pub(crate) fn begin(globals: &Globals, config: &Config) -> Result<Self, Failure> {
-        let (directory, limits) = (data_dir(globals)?, config.store.limits);
+        let (directory, limits) = (used_data_dir(globals)?, config.store.limits);
         let open = move || SqliteStore::open(&directory).map(|store| store.with_limits(limits));
         Ok(Self(tokio::task::spawn_blocking(open)))
     }
@@ -47,32 +49,95 @@ impl OpeningStore {
     }
 }
 
-/// Returns the directory that `--data` names, or this user's data directory.
+/// Returns the directory that `--data` names, or that of the project. It may not exist yet.
 pub(crate) fn data_dir(globals: &Globals) -> Result<PathBuf, Failure> {
+    match &globals.data {
+        Some(directory) => Ok(directory.clone()),
+        None => Ok(ProjectData::find(globals)?.dir),
+    }
+}
+
+/// Returns the directory of [`data_dir`], which is about to be written to.
+fn used_data_dir(globals: &Globals) -> Result<PathBuf, Failure> {
     if let Some(directory) = &globals.data {
         return Ok(directory.clone());
     }
-    let strategy = etcetera::choose_base_strategy().map_err(|e| {
-        Failure::usage(format!("no home directory ({e}); name a data directory with --data DIR"))
-    })?;
-    Ok(strategy.data_dir().join("tollgate"))
+    let project = ProjectData::find(globals)?;
+    project.claim(&Output::new(globals.json, globals.quiet))?;
+    Ok(project.dir)
 }
 
-/// Returns the one run whose id starts with `typed`.
+/// The word that names the newest run, or its thread.
+pub(crate) const LAST: &str = "last";
+
+/// The number of candidates that are named if an id is ambiguous.
+const NAMED_CANDIDATES: usize = 4;
+
+/// Returns the one run that `typed` names: the newest one for `last`, else the one whose long or short
+/// id it is or begins.
 pub(crate) async fn find_run(store: &Arc<dyn Store>, typed: &str) -> Result<RunSummary, Failure> {
-    let filter = RunFilter { run_id_prefix: Some(typed.to_owned()), limit: 4, ..RunFilter::default() };
-    let mut found = store.runs(filter).await?;
     let shown = crate::terminal::output::shown_line(typed, 80);
-    match found.len() {
-        1 => Ok(found.remove(0)),
-        0 => Err(Failure::usage(format!(
+    let limit = NAMED_CANDIDATES + 1;
+    if typed == LAST {
+        return last_run(store).await;
+    }
+    let prefix = Some(typed.to_ascii_lowercase());
+    let by_id = RunFilter { run_id_prefix: Some(typed.to_owned()), limit, ..RunFilter::default() };
+    let mut found = store.runs(by_id).await?;
+    if typed.len() <= SHORT_ID_CHARS {
+        let by_short_id = RunFilter { short_id_prefix: prefix, limit, ..RunFilter::default() };
+        for run in store.runs(by_short_id).await? {
+            if found.iter().all(|known| known.run_id != run.run_id) {
+                found.push(run);
+            }
+        }
+    }
+    // A whole id is not ambiguous, even if it begins another one.
+    let whole = found.iter().position(|run| run.run_id == typed || short_id(&run.run_id) == typed);
+    match (whole, found.len()) {
+        (Some(at), _) => Ok(found.swap_remove(at)),
+        (None, 1) => Ok(found.remove(0)),
+        (None, 0) => Err(Failure::usage(format!(
             "there is no run {shown}; `{} runs` lists them",
             crate::terminal::program()
         ))),
-        _ => Err(Failure::usage(format!(
-            "several runs start with {shown}: {}; type more of the id",
-            found.iter().map(|run| run.run_id.as_str()).collect::<Vec<_>>().join(", ")
-        ))),
+        (None, number) => {
+            let named = found.iter().take(NAMED_CANDIDATES);
+            let named = named.map(|run| {
+                format!("{} ({})", short_id(&run.run_id), crate::terminal::output::shown_line(&run.title, 30))
+            });
+            let more = if number > NAMED_CANDIDATES { ", and more" } else { "" };
+            Err(Failure::usage(format!(
+                "several runs match {shown}: {}{more}; type more of the id",
+                named.collect::<Vec<_>>().join(", ")
+            )))
+        }
+    }
+}
+
+/// Returns the newest run that was started by a person or a client.
+async fn last_run(store: &Arc<dyn Store>) -> Result<RunSummary, Failure> {
+    let mut newest = Vec::new();
+    for kind in ["prompt", "call"] {
+        let filter = RunFilter { kind: Some(kind.to_owned()), limit: 1, ..RunFilter::default() };
+        newest.extend(store.runs(filter).await?);
+    }
+    newest.into_iter().max_by_key(|run| (run.started_at_ms, run.run_id.clone())).ok_or_else(|| {
+        Failure::usage(format!(
+            "there is no run yet; make one: {} call TOOL '{{}}'",
+            crate::terminal::program()
+        ))
+    })
+}
+
+/// Returns the thread that `typed` names: that of the newest run for `last`, else `typed` itself.
+pub(crate) async fn find_thread(
+    store: &Arc<dyn Store>,
+    typed: Option<String>,
+) -> Result<Option<String>, Failure> {
+    match typed.as_deref() {
+        Some(LAST) => Ok(Some(last_run(store).await?.thread_id)),
+        _ => Ok(typed),
     }
 }
 

@@ -175,7 +175,7 @@ mod tests {
             told(&records),
             [
                 ("files", "/x is /h (read)"),
-                ("http", "http https://b.test/"),
+                ("http", "http https://b.test/ (reading requests to b.test)"),
                 ("settings", "x = 2"),
                 ("state-read", "reads mail.box"),
                 ("actions", "add-context"),

@@ -3,12 +3,16 @@
 pub(crate) mod always;
 pub(crate) mod approve;
 pub(crate) mod ask;
+pub(crate) mod codes;
 pub(crate) mod data;
 pub(crate) mod grant_audit;
+pub(crate) mod line_reader;
 pub(crate) mod offer;
 pub(crate) mod open;
 pub(crate) mod origin;
 pub(crate) mod place;
+pub(crate) mod project_data;
+mod prompt;
 pub(crate) mod shutdown;
 
 pub(crate) use open::{Opened, Servers, host_with, with_servers};

@@ -58,10 +58,30 @@ impl Opened {
         let loaded = directory::load(&sandbox, &config, &told).await?;
         let gates = gates::directory::load(&sandbox, &config).await;
         drop(progress);
-        for notice in sandbox.take_notices().iter().chain(&loaded.notices) {
-            output.warn(notice);
-        }
+        sandbox.take_notices().iter().for_each(|notice| output.warn(notice));
         Ok(Self { config, loaded, sandbox, gates })
+    }
+
+    /// Warns about components that any agent or client may call now, for commands that serve all.
+    pub(crate) fn warn_of_notices(&self, output: &Output) {
+        self.loaded.notices.iter().for_each(|notice| output.warn(notice));
+    }
+
+    /// Warns about the one tool that is to be called, and about the permission rules.
+    pub(crate) fn warn_of_tool(&self, tool: &str, output: &Output) {
+        let component = self.loaded.component_of(tool).map(|component| component.id.as_str());
+        let is_about = |notice: &&String| {
+            let mut words = notice.split([' ', ',', '.', '`']);
+            notice.contains("[permissions]")
+                || words.any(|word| word == tool || component.is_some_and(|component| component == word))
+        };
+        self.loaded.notices.iter().filter(is_about).for_each(|notice| output.warn(notice));
+    }
+
+    /// Warns about everything that is wrong with the tools and their configuration.
+    pub(crate) fn warn_of_all(&self, output: &Output) {
+        self.warn_of_notices(output);
+        self.loaded.without_object.iter().for_each(|notice| output.warn(notice));
     }
 
     /// Warns which files are not served, and why.

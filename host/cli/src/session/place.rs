@@ -116,6 +116,7 @@ impl Globals {
     }
 }
 
-fn user_cache() -> Option<PathBuf> {
+/// Returns the user's cache directory of this program.
+pub(crate) fn user_cache() -> Option<PathBuf> {
     Some(etcetera::choose_base_strategy().ok()?.cache_dir().join("tollgate"))
 }

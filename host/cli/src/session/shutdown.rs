@@ -63,6 +63,11 @@ pub(crate) async fn asked() {
     }
 }
 
+/// Returns whether the program was asked to end.
+pub(crate) fn is_asked() -> bool {
+    ASKED.get().is_some_and(CancellationToken::is_cancelled)
+}
+
 /// Runs `work`, unless the program is asked to end before it is done.
 pub(crate) async fn unless_asked<T, E: Into<Failure>>(
     work: impl Future<Output = Result<T, E>>,

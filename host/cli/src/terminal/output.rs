@@ -25,13 +25,15 @@ pub(crate) const NAME: Style = AnsiColor::Cyan.on_default();
 #[derive(Debug)]
 pub(crate) struct Output {
     json: bool,
+    /// Whether progress and hints are left out.
+    quiet: bool,
     /// The first error of standard output.
     broken: Mutex<Option<io::ErrorKind>>,
 }
 
 impl Output {
-    pub(crate) fn new(json: bool) -> Self {
-        Self { json, broken: Mutex::new(None) }
+    pub(crate) fn new(json: bool, quiet: bool) -> Self {
+        Self { json, quiet, broken: Mutex::new(None) }
     }
 
     /// Returns whether standard output is for a program to read.
@@ -76,10 +78,24 @@ impl Output {
         }
     }
 
-    /// Prints a line for people to standard error.
+    /// Prints progress or a hint for people to standard error, unless they asked for quiet.
+    pub(crate) fn hint(&self, text: &str) {
+        if !self.quiet {
+            self.say(text);
+        }
+    }
+
+    /// Prints a line for people to standard error: a question, a failure or a warning.
     pub(crate) fn say(&self, text: &str) {
         // There is no place to report that standard error is closed.
         let _ = writeln!(anstream::stderr().lock(), "{}", safe(text));
+    }
+
+    /// Prints the words in front of what a person types, without the end of the line.
+    pub(crate) fn prompt(&self, text: &str) {
+        let mut stderr = anstream::stderr().lock();
+        // There is no place to report that standard error is closed.
+        let _ = stderr.write_all(safe(text).as_bytes()).and_then(|()| stderr.flush());
     }
 
     /// Prints a warning. It may quote a stranger, whose lines are indented.
@@ -174,6 +190,12 @@ pub(crate) fn shown_line(text: &str, max_chars: usize) -> String {
         Some((at, _)) if line[at..].chars().count() > 1 => format!("{}…", &line[..at]),
         _ => line,
     }
+}
+
+/// Returns `; did you mean X?` if one of the known names is close to the typed one.
+pub(crate) fn nearest_hint<'a>(typed: &str, known: impl Iterator<Item = &'a str>) -> String {
+    let near = tollgate_agent::name::nearest(typed, known);
+    near.first().map(|near| format!("; did you mean `{}`?", shown_line(near, 64))).unwrap_or_default()
 }
 
 /// The `--config` and `--data` options of this command line, for commands that are shown.

@@ -2,10 +2,10 @@
 //! enable`: puts a disabled tool back into use.
 
 use crate::globals::Globals;
-use crate::session::data::{open_store, open_store_to_read};
+use crate::session::data::{find_run, open_store, open_store_to_read};
 use crate::session::{Opened, host_with};
 use crate::terminal::output::shown_line;
-use crate::terminal::table::{table, text_of};
+use crate::terminal::table::{Column, Table, cell};
 use crate::terminal::{Exit, Failure, Output, quantity};
 use crate::verbs::runs::started;
 use clap::Args;
@@ -28,7 +28,7 @@ pub(crate) struct AuditVerb {
     /// Show only records about this tool
     #[arg(long, value_name = "NAME")]
     tool: Option<String>,
-    /// Show only calls of runs whose id starts with RUN
+    /// Show only calls of this run: its id, its beginning, or `last`
     #[arg(long, value_name = "RUN")]
     run: Option<String>,
     /// Show only this outcome: `success`, `served`, or a code such as `denied`
@@ -72,12 +72,17 @@ impl AuditVerb {
     pub(crate) async fn run(self, globals: &Globals, output: &Output) -> Result<Exit, Failure> {
         let store = open_store_to_read(globals)?;
         let kind = |typed: String| AuditKind::ALL.iter().copied().find(|kind| kind.as_str() == typed);
+        // A prefix of several long ids stays a prefix.
+        let run_id_prefix = match self.run {
+            Some(typed) => Some(find_run(&store, &typed).await.map_or(typed, |run| run.run_id)),
+            None => None,
+        };
         let records = store
             .audit(AuditFilter {
                 kind: self.kind.and_then(kind),
                 component_id: self.component,
                 tool_name: self.tool,
-                run_id_prefix: self.run,
+                run_id_prefix,
                 decision: self.decision,
                 power: self.power,
                 since_ms: self.since.map_or(0, since_ms),
@@ -121,20 +126,29 @@ pub(crate) fn since_ms(period: Duration) -> u64 {
 }
 
 fn listing(records: &[AuditRecord]) -> String {
-    let mut rows = table(&["WHEN", "WHAT", "WHO", "DECISION", "ABOUT", "DIGEST", "COST", "WHY"]);
+    let mut table = Table::new(&[
+        Column::whole("WHEN", 1),
+        Column::whole("WHAT", 0),
+        Column::whole("WHO", 4),
+        Column::whole("DECISION", 0),
+        Column::whole("ABOUT", 0),
+        Column::whole("DIGEST", 6),
+        Column::whole("COST", 5),
+        Column::text("WHY", 2),
+    ]);
     for record in records {
-        rows.add_row([
+        table.row([
             started(record.at_ms),
             record.kind.as_str().to_owned(),
-            shown_line(&record.who, 24),
-            shown_line(&record.decision, 24),
+            cell(&record.who),
+            cell(&record.decision),
             about(record),
             record.digest.as_deref().map(|digest| digest.chars().take(12).collect()).unwrap_or_default(),
             record.usage.map(|usage| cost(&usage)).unwrap_or_default(),
-            record.detail.as_deref().map(|detail| shown_line(detail, 80)).unwrap_or_default(),
+            record.detail.as_deref().map(cell).unwrap_or_default(),
         ]);
     }
-    text_of(&rows)
+    table.text()
 }
 
 /// Returns the fuel of a call, marked if it is a lower bound.

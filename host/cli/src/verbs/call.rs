@@ -3,9 +3,11 @@
 use crate::globals::Globals;
 use crate::render::narrate::Narrator;
 use crate::session::ask::say_how_to_decide;
+use crate::session::data::find_thread;
 use crate::session::{Opened, host_with, shutdown, with_servers};
 use crate::terminal::output::{BAD, BOLD, DIM, shown, shown_line, shown_marked};
 use crate::terminal::{Exit, Failure, Output, program, quantity};
+use crate::verbs::resume::follow_and_ask;
 use clap::Args;
 use serde_json::{Value, json};
 use std::io::Read;
@@ -28,7 +30,7 @@ pub(crate) struct CallVerb {
     /// The arguments as a JSON object; `-` reads them from standard input
     #[arg(allow_hyphen_values = true)]
     args: Option<String>,
-    /// Use the state of this conversation
+    /// Use the state of this conversation; `last` is the newest one
     #[arg(long, value_name = "ID")]
     thread: Option<String>,
 }
@@ -51,17 +53,20 @@ impl CallVerb {
         if opened.loaded.toolbox.catalog().tool(&self.tool).is_none() {
             opened.warn_of_refused(output);
         }
+        opened.warn_of_tool(&self.tool, output);
         let store = store.opened().await?;
+        let thread_id = find_thread(&store, self.thread).await?;
         let loaded = opened.loaded.to_audit();
         let config = opened.config.clone();
         let host = host_with(opened, None, |builder| builder.store(store))?;
         host.record_loaded(loaded).await?;
         let servers = with_servers(&host, &config, output).await?;
         let mut request = CallRequest::new(self.tool, arguments);
-        request.thread_id = self.thread;
+        request.thread_id = thread_id;
         let work = async {
             let handle = host.start_call(request).await?;
-            let end = follow(handle, &mut Narrator::new(output).reports_only()).await?;
+            let mut narrator = Narrator::new(output).reports_only();
+            let end = follow_and_ask(&host, handle, &mut narrator, globals, output).await?;
             answer(&valued(&host, end, output).await, output)
         };
         shutdown::finish(&host, servers, work).await
@@ -190,9 +195,14 @@ fn show(finished: &Finished, output: &Output) {
             }
         }
         CallEnd::Fault(fault) => {
-            output.say(&format!("{BAD}{}:{BAD:#} {}", fault.code, shown_marked(&fault.message)));
+            let message = for_people(&fault.message);
+            output.say(&format!("{BAD}{}:{BAD:#} {}", fault.code, shown_marked(message)));
+            if fault.code == Code::Disabled {
+                let name = shown_line(&finished.tool_name, 64);
+                output.hint(&format!("{DIM}back into use: {} enable {name}{DIM:#}", program()));
+            }
             if fault.code == Code::NotFound {
-                output.say(&format!("{DIM}`{} tools` lists what there is{DIM:#}", program()));
+                output.hint(&format!("{DIM}`{} tools` lists what there is{DIM:#}", program()));
             }
             if let Some(detail) = &fault.detail {
                 output.say(&format!("{DIM}{}{DIM:#}", shown_marked(detail)));
@@ -200,9 +210,16 @@ fn show(finished: &Finished, output: &Output) {
         }
     }
     for update in finished.change.iter().flat_map(|change| change.updates.iter()) {
-        output.say(&format!("{DIM}state {} changed{DIM:#}", shown_line(&update.key, 140)));
+        output.hint(&format!("{DIM}state {} changed{DIM:#}", shown_line(&update.key, 140)));
     }
-    output.say(&format!("{DIM}{}{DIM:#}", used(&finished.usage)));
+    output.hint(&format!("{DIM}{}{DIM:#}", used(&finished.usage)));
+}
+
+/// Returns a fault's message without the advice that only a model can follow.
+fn for_people(message: &str) -> &str {
+    const FOR_MODELS: [&str; 2] = ["Call only tools that are listed.", "Go on without it."];
+    let stripped = FOR_MODELS.iter().find_map(|advice| message.strip_suffix(advice));
+    stripped.unwrap_or(message).trim_end()
 }
 
 /// Returns the usage of a call in words.

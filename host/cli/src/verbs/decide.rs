@@ -3,26 +3,33 @@
 use crate::globals::Globals;
 use crate::render::narrate::{Narrator, outcome};
 use crate::session::always::{self, question_of};
-use crate::session::ask::{decision, read_answer, say_how_to_decide};
+use crate::session::ask::{decision, is_at_a_terminal, read_answer, say_how_to_decide, somebody_is_there};
+use crate::session::codes::Codes;
 use crate::session::data::{find_run, open_limited_store, recovered};
 use crate::session::{Opened, host_with, shutdown, with_servers};
-use crate::terminal::{Exit, Failure, Output};
+use crate::terminal::output::shown_line;
+use crate::terminal::{Exit, Failure, Output, program};
 use crate::verbs::call::{answer, follow, valued};
+use crate::verbs::resume::ask_open;
 use crate::verbs::run::configured_model;
 use clap::Args;
-use tollgate::HostError;
-use tollgate_agent::run::DecisionAnswer;
+use std::sync::Arc;
+use tollgate::Host;
+use tollgate::run::RunEnd;
+use tollgate::store::{RunFilter, RunSummary, Store, short_id};
+use tollgate_agent::run::event::Suspended;
+use tollgate_agent::run::{Decision, DecisionAnswer};
 
 /// Answer a suspended call and resume its run
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct DecideVerb {
-    /// The run's id, or its beginning
-    run: String,
-    /// The id of the call or of the suspension to answer
-    call: String,
+    /// The run's id, its beginning, or `last` [default: the only run that waits]
+    run: Option<String>,
+    /// The id of the call or of the suspension to answer [default: the only one that waits]
+    call: Option<String>,
     /// Resume the call with this JSON value; without a value, `true`
-    #[arg(long, value_name = "JSON", num_args = 0..=1, conflicts_with = "cancel", required_unless_present = "cancel")]
+    #[arg(long, value_name = "JSON", num_args = 0..=1, conflicts_with = "cancel")]
     resume: Option<Option<String>>,
     /// Cancel the call; it does not run
     #[arg(long)]
@@ -33,25 +40,39 @@ pub(crate) struct DecideVerb {
     /// Set the decision's id: applying the same decision twice changes nothing
     #[arg(long, value_name = "ID")]
     id: Option<String>,
+    /// Prove that a person decided; needed only without a terminal. `runs` and `show` print the code
+    /// on a terminal
+    #[arg(long, value_name = "CODE")]
+    code: Option<String>,
 }
 
 const EXAMPLES: &str = "\
 Examples:
-  tollgate decide 0192f0a1 call-1-1 --resume '{\"approved\": true}'
-  tollgate decide 0192f0a1 call-1-1 --cancel --reason \"not on a Friday\"
+  tollgate decide                                    the question that waits, asked on the terminal
+  tollgate decide 9f3c2a71 --resume '{\"approved\": true}'
+  tollgate decide 9f3c2a71 call-1-1 --cancel --reason \"not on a Friday\"
   tollgate runs --status waiting                     what waits
 
-An answer that does not fit the question's schema is refused, and the call goes on waiting.";
+An answer that does not fit the question's schema is refused, and the call goes on waiting. Without
+a terminal, the code of the question is needed, so that a model cannot approve its own call.";
 
 impl DecideVerb {
     pub(crate) async fn run(self, globals: &Globals, output: &Output) -> Result<Exit, Failure> {
         let chosen = match &self.resume {
-            Some(typed) => DecisionAnswer::Resume(read_answer(typed.as_deref())?),
-            None => DecisionAnswer::Cancel,
+            Some(typed) => Some(DecisionAnswer::Resume(read_answer(typed.as_deref())?)),
+            None => self.cancel.then_some(DecisionAnswer::Cancel),
         };
+        if chosen.is_none() && !somebody_is_there(output) {
+            return Err(Failure::usage(
+                "nothing is decided: add --resume, --resume 'ANSWER AS JSON' or --cancel, or run this on a terminal",
+            ));
+        }
         let config = globals.read_config()?;
         let store = open_limited_store(globals, &config)?;
-        let run = find_run(&store, &self.run).await?;
+        let run = match &self.run {
+            Some(typed) => find_run(&store, typed).await?,
+            None => only_waiting_run(&store).await?,
+        };
         let asks = config.agents.get(&run.agent_id).is_none_or(|agent| agent.made_of.is_none());
         let model =
             (run.kind == "prompt" && asks).then(|| configured_model(&run.agent_id, &config)).transpose()?;
@@ -64,19 +85,40 @@ impl DecideVerb {
         let servers = with_servers(&host, &config, output).await?;
         let work = async {
             recovered(&host, &run).await?;
-            let decision = decision(&self.call, chosen, self.reason, self.id);
-            let record = host.store().events(&run.run_id, 0).await.map_err(HostError::from)?;
-            let asked = question_of(record.iter().map(AsRef::as_ref), &self.call).cloned();
-            let handle = host.decide(&run.run_id, decision.clone()).await?;
-            if let Some(asked) = asked {
-                always::keep(globals, host.toolbox().catalog(), &asked, &decision, output);
-            }
-            if run.kind == "call" {
-                let end = follow(handle, &mut Narrator::new(output).reports_only()).await?;
-                return answer(&valued(&host, end, output).await, output);
+            let record = host.store().events(&run.run_id, 0).await?;
+            let thread_id = Arc::from(run.thread_id.as_str());
+            let now = RunEnd::of_record(&record, &thread_id).map_err(Failure::failed)?;
+            let target = match (&self.call, &chosen) {
+                (Some(call), _) => Some(call.clone()),
+                (None, Some(_)) => Some(only_question(&now)?.suspension_id.to_string()),
+                // All questions of the run are asked.
+                (None, None) => None,
+            };
+            let asked =
+                target.as_deref().and_then(|target| question_of(record.iter().map(AsRef::as_ref), target));
+            let asked = asked.cloned();
+            if !is_at_a_terminal()
+                && let Some(asked) = &asked
+            {
+                Codes::open(globals)?.check(self.code.as_deref(), &run.run_id, &asked.suspension_id).await?;
             }
             let mut narrator = Narrator::new(output);
-            let end = follow(handle, &mut narrator).await?;
+            if run.kind == "call" {
+                narrator = narrator.reports_only();
+            }
+            let end = match (chosen, target) {
+                (Some(chosen), Some(target)) => {
+                    let decision = decision(&target, chosen, self.reason, self.id);
+                    self::decide(&host, &run, decision, asked, &mut narrator, (globals, output)).await?
+                }
+                (_, target) => {
+                    let only = target.as_deref();
+                    ask_open(&host, now, only, &mut narrator, (globals, output)).await?
+                }
+            };
+            if run.kind == "call" {
+                return answer(&valued(&host, end, output).await, output);
+            }
             narrator.finish(&end);
             if !output.is_json() {
                 say_how_to_decide(&end, output);
@@ -84,5 +126,59 @@ impl DecideVerb {
             Ok::<_, Failure>(outcome(&end))
         };
         shutdown::finish(&host, servers, work).await
+    }
+}
+
+async fn decide(
+    host: &Host,
+    run: &RunSummary,
+    decision: Decision,
+    asked: Option<Suspended>,
+    narrator: &mut Narrator<'_>,
+    (globals, output): (&Globals, &Output),
+) -> Result<RunEnd, Failure> {
+    let handle = host.decide(&run.run_id, decision.clone()).await?;
+    if let Some(asked) = asked {
+        always::keep(globals, host.toolbox().catalog(), &asked, &decision, output);
+    }
+    follow(handle, narrator).await
+}
+
+/// Returns the only run that waits for a decision.
+async fn only_waiting_run(store: &Arc<dyn Store>) -> Result<RunSummary, Failure> {
+    let filter = RunFilter { status: Some("waiting".to_owned()), limit: 9, ..RunFilter::default() };
+    let mut waiting = store.runs(filter).await?;
+    // A child's question is also its parent's, and is decided there.
+    waiting.retain(|run| run.kind != "child");
+    match waiting.as_slice() {
+        [_] => Ok(waiting.remove(0)),
+        [] => Err(Failure::usage(format!("no run waits for a decision; `{} runs` lists them", program()))),
+        several => {
+            let each = several
+                .iter()
+                .map(|run| format!("{} ({})", short_id(&run.run_id), shown_line(&run.title, 40)));
+            let each = each.collect::<Vec<_>>().join(", ");
+            Err(Failure::usage(format!(
+                "several runs wait for a decision: {each}; name one: {} decide RUN",
+                program()
+            )))
+        }
+    }
+}
+
+/// Returns the only open question of a run.
+fn only_question(now: &RunEnd) -> Result<&Suspended, Failure> {
+    match now.waiting.as_slice() {
+        [asked] => Ok(asked),
+        [] => Err(Failure::usage(format!("the run {} waits for no decision", short_id(&now.run_id)))),
+        several => {
+            let each =
+                several.iter().map(|asked| shown_line(&asked.call_id, 64)).collect::<Vec<_>>().join(", ");
+            Err(Failure::usage(format!(
+                "the run {0} asks several questions: {each}; name one: {1} decide {0} CALL",
+                short_id(&now.run_id),
+                program()
+            )))
+        }
     }
 }

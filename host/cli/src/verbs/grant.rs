@@ -280,7 +280,7 @@ fn show(id: &str, config: &Config, subject: Option<&Subject>, output: &Output) {
     output.line(&format!("{GOOD}{id} has:{GOOD:#} {words}"));
     approve::say_lacking(id, &lacking, output);
     output
-        .say(&format!("{DIM}written to {}; a running host picks it up automatically{DIM:#}", config.name()));
+        .hint(&format!("{DIM}written to {}; a running host picks it up automatically{DIM:#}", config.name()));
 }
 
 fn checked_id(typed: &str) -> Result<String, Failure> {

@@ -3,8 +3,9 @@
 use crate::globals::Globals;
 use crate::render::powers;
 use crate::session::{Opened, approve};
+use crate::terminal::output::nearest_hint;
 use crate::terminal::output::{DIM, shown_line};
-use crate::terminal::table::{table, text_of};
+use crate::terminal::table::{Column, Table};
 use crate::terminal::{Exit, Failure, Output};
 use clap::Args;
 use serde_json::{Map, Value, json};
@@ -34,8 +35,9 @@ impl GrantsVerb {
             opened.config.grants.keys().map(String::as_str).chain(served).chain(held).collect();
         if let Some(id) = self.component.as_deref().filter(|id| !known.contains(id)) {
             let shown = shown_line(id, 80);
+            let near = nearest_hint(id, known.iter().copied());
             let known = known.into_iter().collect::<Vec<_>>().join(", ");
-            return Err(Failure::usage(format!("unknown component {shown}; known: {known}")));
+            return Err(Failure::usage(format!("there is no component {shown}{near}; known: {known}")));
         }
         let wanted = |id: &&str| self.component.as_deref().is_none_or(|only| only == *id);
         let ids: Vec<&str> = known.into_iter().filter(wanted).collect();
@@ -50,15 +52,15 @@ impl GrantsVerb {
 }
 
 fn show(opened: &Opened, ids: &[&str], output: &Output) {
-    let mut rows = table(&["component", "granted"]);
+    let mut rows = Table::new(&[Column::whole("COMPONENT", 0), Column::text("GRANTED", 0)]);
     for id in ids {
         let words = powers::in_words(&opened.config.grants_of(id));
         let words = if words.is_empty() { vec!["nothing".to_owned()] } else { words };
         for (number, word) in words.into_iter().enumerate() {
-            rows.add_row([if number == 0 { (*id).to_owned() } else { String::new() }, word]);
+            rows.row([if number == 0 { (*id).to_owned() } else { String::new() }, word]);
         }
     }
-    output.line(&text_of(&rows));
+    output.line(&rows.text());
     for id in ids {
         if let Some(component) = loaded(opened, id) {
             let lacking = powers::asked_and_lacking(component.asks.as_ref(), &component.grants);

@@ -1,8 +1,9 @@
 //! `tollgate new` and `tollgate build`: starting a tool and compiling it.
 
 use crate::globals::Globals;
-use crate::project::{self, BuildError, Dirs, Installed, NewProject, Template};
+use crate::project::{self, BuildError, Dirs, Installed, NewProject, Template, Watched};
 use crate::render::example;
+use crate::session::project_data::data_root;
 use crate::terminal::output::{BOLD, DIM, GOOD, shown_line};
 use crate::terminal::{Exit, Failure, Output, program, quantity};
 use clap::Args;
@@ -20,7 +21,8 @@ pub(crate) struct NewVerb {
     /// Write the tool in this language
     #[arg(long, value_enum, default_value_t = Template::Rust)]
     lang: Template,
-    /// Use this SDK: the directory guest-sdk of a checkout of Tollgate [default: the nearest one]
+    /// Use this SDK: the directory guest-sdk of a checkout of Tollgate [default: the nearest one,
+    /// else the one in this program]
     #[arg(long, value_name = "PATH")]
     sdk: Option<PathBuf>,
     /// Add a workflow for GitHub Actions that builds, tests, publishes and attests the tool
@@ -44,6 +46,9 @@ pub(crate) struct BuildVerb {
     /// The project's directory; for a workspace, all its tools are built
     #[arg(default_value = ".")]
     dir: PathBuf,
+    /// Build again whenever a source changes, until interrupted
+    #[arg(long)]
+    watch: bool,
 }
 
 const BUILD_EXAMPLES: &str = "\
@@ -51,6 +56,7 @@ Examples:
   tollgate build hello
   cd hello && tollgate build
   tollgate build example-tools
+  tollgate build hello --watch                       a running `tollgate mcp` serves each new version
 
 The tools directory is the one of tollgate.toml; without one it is `tools` in the working
 directory, or beside the project if the working directory is the project itself.";
@@ -64,6 +70,7 @@ impl NewVerb {
             name: self.name,
             sdk: self.sdk,
             workflow: self.workflow,
+            data_root: data_root().ok(),
         };
         project.write()?;
         if output.is_json() {
@@ -72,7 +79,7 @@ impl NewVerb {
             let (name, program) = (&project.name, program());
             output
                 .line(&format!("{GOOD}started{GOOD:#} {BOLD}{name}{BOLD:#}: the tool is in {name}/{source}"));
-            output.say(&format!("{DIM}next: {program} build {name}{DIM:#}"));
+            output.hint(&format!("{DIM}next: {program} build {name}{DIM:#}"));
         }
         Ok(Exit::Done)
     }
@@ -80,6 +87,21 @@ impl NewVerb {
 
 impl BuildVerb {
     pub(crate) async fn run(self, globals: &Globals, output: &Output) -> Result<Exit, Failure> {
+        if !self.watch {
+            return self.build(globals, output).await;
+        }
+        let mut watched = Watched::of(&self.dir);
+        loop {
+            // The next change may mend what failed.
+            if let Err(why) = self.build(globals, output).await {
+                output.error(&why);
+            }
+            output.hint(&format!("{DIM}watching {}; Ctrl-C ends{DIM:#}", self.dir.display()));
+            watched = watched.changed(&self.dir).await;
+        }
+    }
+
+    async fn build(&self, globals: &Globals, output: &Output) -> Result<Exit, Failure> {
         let config = globals.read_config()?;
         let (tools, gates) =
             (place(&config, &self.dir, &config.tools_dir), place(&config, &self.dir, &config.gates_dir.path));
@@ -102,7 +124,7 @@ impl BuildVerb {
         } else if let Some(tool) = installed.iter().flat_map(|built| &built.tools).next() {
             let arguments = example::arguments(&tool.parameters);
             let place = if in_project(&config, &self.dir) { "cd .. && " } else { "" };
-            output.say(&format!("{DIM}next: {place}{} call {} '{arguments}'{DIM:#}", program(), tool.name));
+            output.hint(&format!("{DIM}next: {place}{} call {} '{arguments}'{DIM:#}", program(), tool.name));
         }
         Ok(Exit::Done)
     }

@@ -3,14 +3,17 @@
 pub(crate) mod add;
 pub(crate) mod audit;
 pub(crate) mod call;
+pub(crate) mod chat;
 pub(crate) mod completions;
 pub(crate) mod decide;
+pub(crate) mod doctor;
 pub(crate) mod grant;
 pub(crate) mod grants;
 pub(crate) mod inspect;
 #[cfg(feature = "mcp")]
 pub(crate) mod keys;
 pub(crate) mod make;
+pub(crate) mod man;
 #[cfg(feature = "mcp")]
 pub(crate) mod mcp;
 pub(crate) mod publish;
@@ -27,6 +30,8 @@ pub(crate) mod sign_in;
 pub(crate) mod state;
 pub(crate) mod store;
 pub(crate) mod sync;
+pub(crate) mod test;
+pub(crate) mod toolchains;
 pub(crate) mod tools;
 pub(crate) mod update;
 pub(crate) mod verify;
@@ -34,6 +39,7 @@ pub(crate) mod verify;
 use crate::globals::Globals;
 use crate::terminal::{Exit, Failure, Output};
 use clap::{Parser, Subcommand};
+use std::path::PathBuf;
 
 /// Run untrusted agent tools.
 ///
@@ -55,6 +61,7 @@ Examples:
   tollgate new hello && tollgate build hello         start a tool and compile it
   tollgate call hello '{\"name\": \"Ada\"}'              one call, without a model
   tollgate run \"How long is our README?\"             an agent, with the model of tollgate.toml
+  tollgate doctor                                    check compilers, directories and confinement
 
 Exit codes:
   0  done
@@ -66,6 +73,7 @@ Exit codes:
 pub(crate) enum Verb {
     Demo(crate::demo::Demo),
     Run(run::RunVerb),
+    Chat(chat::ChatVerb),
     Call(call::CallVerb),
     Tools(tools::ToolsVerb),
     Inspect(inspect::InspectVerb),
@@ -98,19 +106,26 @@ pub(crate) enum Verb {
     SignIn(sign_in::SignInVerb),
     New(make::NewVerb),
     Build(make::BuildVerb),
+    Test(test::TestVerb),
+    Toolchains(toolchains::ToolchainsVerb),
+    Doctor(doctor::DoctorVerb),
     Completions(completions::CompletionsVerb),
+    Man(man::ManVerb),
 }
 
 /// Runs the command.
 pub(crate) async fn run(cli: Cli, output: &Output) -> Result<Exit, Failure> {
     let Cli { globals, verb } = cli;
-    // Leave out a directory that the variable names: the next command reads the variable as well.
-    let of_variable = std::env::var_os("TOLLGATE_DATA");
-    let data = globals.data.as_deref().filter(|data| of_variable.as_deref() != Some(data.as_os_str()));
-    crate::terminal::output::remember_named(globals.config.as_deref(), data);
+    // Leave out a path that a variable names: the next command reads the variable as well.
+    let typed = |path: &Option<PathBuf>, variable: &str| {
+        path.clone().filter(|path| std::env::var_os(variable).as_deref() != Some(path.as_os_str()))
+    };
+    let (config, data) = (typed(&globals.config, "TOLLGATE_CONFIG"), typed(&globals.data, "TOLLGATE_DATA"));
+    crate::terminal::output::remember_named(config.as_deref(), data.as_deref());
     match verb {
         Verb::Demo(verb) => verb.run(&globals, output).await,
         Verb::Run(verb) => verb.run(&globals, output).await,
+        Verb::Chat(verb) => verb.run(&globals, output).await,
         Verb::Call(verb) => verb.run(&globals, output).await,
         Verb::Tools(verb) => verb.run(&globals, output).await,
         Verb::Inspect(verb) => verb.run(&globals, output).await,
@@ -143,7 +158,11 @@ pub(crate) async fn run(cli: Cli, output: &Output) -> Result<Exit, Failure> {
         Verb::SignIn(verb) => verb.run(&globals, output),
         Verb::New(verb) => verb.run(output),
         Verb::Build(verb) => verb.run(&globals, output).await,
+        Verb::Test(verb) => verb.run(&globals, output),
+        Verb::Toolchains(verb) => verb.run(output),
+        Verb::Doctor(verb) => verb.run(&globals, output).await,
         Verb::Completions(verb) => verb.run(output),
+        Verb::Man(verb) => verb.run(output),
     }
 }
 

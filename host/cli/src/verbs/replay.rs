@@ -15,14 +15,14 @@ use tollgate_agent::run::replay::Finding;
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ReplayVerb {
-    /// The run's id, or its beginning
+    /// The run's id, its beginning, or `last`
     run: String,
 }
 
 const EXAMPLES: &str = "\
 Examples:
-  tollgate replay 0192f0a1
-  tollgate replay 0192f0a1 --json | jq '.attempts[] | select(.finding != \"same\")'
+  tollgate replay 9f3c2a71
+  tollgate replay 9f3c2a71 --json | jq '.attempts[] | select(.finding != \"same\")'
 
 Each call receives the recorded inputs: arguments, state, decisions, the clocks' readings,
 its random numbers, and the component as it was. Nothing is stored or changed.

@@ -2,7 +2,7 @@
 
 use crate::globals::Globals;
 use crate::render::narrate::{Narrator, outcome};
-use crate::session::ask::{ask, say_how_to_decide, somebody_is_there};
+use crate::session::ask::{Asked, ask, say_how_to_decide, somebody_is_there};
 use crate::session::data::{find_run, open_limited_store};
 use crate::session::{Opened, always, host_with, shutdown, with_servers};
 use crate::terminal::{Exit, Failure, Output};
@@ -14,20 +14,21 @@ use std::sync::Arc;
 use tollgate::run::{RunEnd, RunHandle};
 use tollgate::store::RunSummary;
 use tollgate::{Host, HostError};
+use tollgate_agent::run::event::Suspended;
 
 /// Resume an interrupted run, and ask what it waits for
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ResumeVerb {
-    /// The run's id, or its beginning
+    /// The run's id, its beginning, or `last`
     run: String,
 }
 
 const EXAMPLES: &str = "\
 Examples:
   tollgate runs --status running                     interrupted runs are among them
-  tollgate resume 0192f0a1
-  tollgate resume 0192f0a1 --json
+  tollgate resume 9f3c2a71
+  tollgate resume 9f3c2a71 --json
 
 A call that was in progress runs again if its tool is idempotent, and is answered as interrupted if
 it is not. On a terminal, the questions of the run are asked at once. With --json every event is
@@ -56,7 +57,7 @@ impl ResumeVerb {
         let model =
             (run.kind == "prompt" && asks).then(|| configured_model(&run.agent_id, &config)).transpose()?;
         let opened = Opened::load(config, output).await?;
-        opened.warn_of_refused(output);
+        opened.warn_of_notices(output);
         let running = model.map(|model| (run.agent_id.as_str(), model));
         let (loaded, config) = (opened.loaded.to_audit(), opened.config.clone());
         let host = host_with(opened, running, |builder| builder.store(store))?;
@@ -97,21 +98,40 @@ pub(crate) async fn follow_and_ask(
     globals: &Globals,
     output: &Output,
 ) -> Result<RunEnd, Failure> {
-    let mut end = follow(handle, narrator).await?;
-    while somebody_is_there(output) && !end.waiting.is_empty() {
-        let asked = Arc::clone(&end.waiting[0]);
-        let Some(decision) = ask(&asked, output).await? else { break };
-        match host.decide(&end.run_id, decision.clone()).await {
-            Ok(handle) => {
-                always::keep(globals, host.toolbox().catalog(), &asked, &decision, output);
-                end = follow(handle, narrator).await?;
-            }
-            Err(
-                why @ (HostError::Refused(_) | HostError::AlreadyDecided(_) | HostError::DoesNotFit { .. }),
-            ) => {
-                output.warn(&why.to_string());
-            }
-            Err(e) => return Err(e.into()),
+    let end = follow(handle, narrator).await?;
+    if !somebody_is_there(output) {
+        return Ok(end);
+    }
+    ask_open(host, end, None, narrator, (globals, output)).await
+}
+
+/// Asks the open questions of a run on the terminal, or `only` this call's or suspension's, until
+/// none is open or the person leaves one open.
+pub(crate) async fn ask_open(
+    host: &Host,
+    mut end: RunEnd,
+    only: Option<&str>,
+    narrator: &mut Narrator<'_>,
+    (globals, output): (&Globals, &Output),
+) -> Result<RunEnd, Failure> {
+    let wanted = |asked: &&Arc<Suspended>| {
+        only.is_none_or(|only| asked.call_id == only || asked.suspension_id == only)
+    };
+    loop {
+        let Some(asked) = end.waiting.iter().find(wanted).map(Arc::clone) else { break };
+        match ask(host, &end, &asked, output).await? {
+            Asked::Open => break,
+            Asked::Elsewhere(now) => end = *now,
+            Asked::Decided(decision) => match host.decide(&end.run_id, decision.clone()).await {
+                Ok(handle) => {
+                    always::keep(globals, host.toolbox().catalog(), &asked, &decision, output);
+                    end = follow(handle, narrator).await?;
+                }
+                Err(
+                    why @ (HostError::Refused(_) | HostError::AlreadyDecided(_) | HostError::DoesNotFit { .. }),
+                ) => output.warn(&why.to_string()),
+                Err(e) => return Err(e.into()),
+            },
         }
     }
     Ok(end)

@@ -3,7 +3,7 @@
 use crate::globals::Globals;
 use crate::render::narrate::{Narrator, outcome};
 use crate::session::ask::say_how_to_decide;
-use crate::session::data::OpeningStore;
+use crate::session::data::{OpeningStore, find_thread};
 use crate::session::{Opened, host_with, shutdown, with_servers};
 use crate::terminal::{Exit, Failure, Output};
 use crate::verbs::call::{MAX_INPUT_BYTES, read_stdin};
@@ -27,7 +27,7 @@ pub(crate) struct RunVerb {
     /// Run this agent of [agents.ID] [default: `default`, or the only one]
     #[arg(long, value_name = "ID")]
     agent: Option<String>,
-    /// Continue this conversation
+    /// Continue this conversation; `last` is the newest one
     #[arg(long, value_name = "ID")]
     thread: Option<String>,
     /// Wait for the conversation's current run to finish instead of failing
@@ -61,8 +61,9 @@ impl RunVerb {
         };
         let store = OpeningStore::begin(globals, &config)?;
         let opened = Opened::load(config, output).await?;
-        opened.warn_of_refused(output);
+        opened.warn_of_notices(output);
         let store = store.opened().await?;
+        let thread_id = find_thread(&store, self.thread).await?;
         let sandbox = opened.sandbox.clone();
         let watched = (Arc::new(opened.config.clone()), opened.loaded.clone());
         let running = model.map(|model| (agent_id.as_str(), model));
@@ -73,7 +74,7 @@ impl RunVerb {
         let (_watch, unwatched) = host.watch(sandbox, watched.0, &watched.1);
         unwatched.iter().for_each(|why| tracing::debug!("{why}"));
         let mut request = RunRequest::new(agent_id, prompt);
-        request.thread_id = self.thread;
+        request.thread_id = thread_id;
         request.busy = if self.queue { Busy::Queue } else { Busy::Refuse };
         let work = async { Ok::<_, Failure>(outcome(&run(&host, &request, globals, output).await?)) };
         shutdown::finish(&host, servers, work).await
@@ -128,7 +129,7 @@ fn read_prompt(typed: Option<String>) -> Result<String, Failure> {
 }
 
 /// Returns the agent that the option names; else `default`; else the only configured one.
-fn chosen_agent(named: Option<String>, config: &Config) -> Result<String, Failure> {
+pub(crate) fn chosen_agent(named: Option<String>, config: &Config) -> Result<String, Failure> {
     let known: Vec<&str> =
         config.agents.keys().map(String::as_str).filter(|id| *id != tollgate::DIRECT_AGENT).collect();
     match named {
@@ -159,7 +160,15 @@ pub(crate) fn configured_model(agent_id: &str, config: &Config) -> Result<Arc<dy
     chosen_model(None, agent_id, config)
 }
 
-fn chosen_model(named: Option<&str>, agent_id: &str, config: &Config) -> Result<Arc<dyn Model>, Failure> {
+/// Returns the model that the option names, or the configured one of this agent.
+///
+/// # Errors
+/// No model is configured, or it cannot be created.
+pub(crate) fn chosen_model(
+    named: Option<&str>,
+    agent_id: &str,
+    config: &Config,
+) -> Result<Arc<dyn Model>, Failure> {
     let configured =
         config.agents.get(agent_id).and_then(|agent| agent.model.as_ref()).or(config.model.as_ref());
     let env = |name: &str| std::env::var(name).ok();

@@ -1,18 +1,25 @@
 //! `tollgate runs`: lists runs, including those that wait for a person.
 
 use crate::globals::Globals;
-use crate::session::data::open_store_to_read;
-use crate::terminal::output::shown_line;
-use crate::terminal::table::{table, text_of};
-use crate::terminal::{Exit, Failure, Output};
+use crate::session::codes::Codes;
+use crate::session::data::{find_thread, open_store_to_read};
+use crate::terminal::output::DIM;
+use crate::terminal::table::{Column, Table, cell};
+use crate::terminal::{Exit, Failure, Output, program};
 use clap::Args;
-use tollgate::store::{RunFilter, RunSummary};
+use serde_json::{Value, json};
+use std::io::IsTerminal;
+use std::sync::Arc;
+use tollgate::run::RunEnd;
+use tollgate::store::{RunFilter, RunSummary, Store, short_id};
+use tollgate_agent::code::Code;
+use tollgate_agent::run::{Event, StoredEvent};
 
 /// List runs and direct calls, newest first
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct RunsVerb {
-    /// Show only runs of this conversation
+    /// Show only runs of this conversation; `last` is the newest one
     #[arg(long, value_name = "ID")]
     thread: Option<String>,
     /// Show only runs with this status
@@ -29,47 +36,133 @@ const EXAMPLES: &str = "\
 Examples:
   tollgate runs
   tollgate runs --status waiting
-  tollgate runs --thread notes --json | jq '.[0].run_id'";
+  tollgate runs --thread notes --json | jq '.[0].run_id'
+
+Every verb that takes a run takes its short or long id, the beginning of either, and `last`. On a
+terminal, CODE is what `tollgate decide` needs elsewhere.";
 
 impl RunsVerb {
     pub(crate) async fn run(self, globals: &Globals, output: &Output) -> Result<Exit, Failure> {
         let store = open_store_to_read(globals)?;
         let filter = RunFilter {
-            thread_id: self.thread,
+            thread_id: find_thread(&store, self.thread).await?,
             status: self.status,
             limit: self.limit,
             ..RunFilter::default()
         };
         let runs = store.runs(filter).await?;
+        let mut listed = Vec::with_capacity(runs.len());
+        for run in runs {
+            listed.push(Listed::of(&store, run).await?);
+        }
         if output.is_json() {
-            output.json(&runs);
-        } else if runs.is_empty() {
+            output.json(&listed.iter().map(Listed::as_json).collect::<Vec<_>>());
+        } else if listed.is_empty() {
             output.say("no runs");
         } else {
-            output.line(&listing(&runs));
+            let codes = std::io::stdout().is_terminal().then(|| Codes::open(globals).ok()).flatten();
+            output.line(&listing(&listed, codes.as_ref()));
+            if listed.iter().any(|listed| listed.waiting.is_some()) {
+                output.hint(&format!("{DIM}answer what waits: {} decide RUN{DIM:#}", program()));
+            }
         }
         Ok(Exit::Done)
     }
 }
 
-fn listing(runs: &[RunSummary]) -> String {
-    let mut rows = table(&["RUN", "STATUS", "STARTED", "AGENT", "THREAD", "WHAT"]);
-    for run in runs {
-        rows.add_row([
-            run.run_id.clone(),
-            status(run).to_owned(),
-            started(run.started_at_ms),
-            shown_line(&run.agent_id, 24),
-            shown_line(&run.thread_id, 36),
-            shown_line(&run.title, 60),
-        ]);
+/// A run with what its record adds to the list.
+struct Listed {
+    run: RunSummary,
+    /// The code with which a direct call failed.
+    code: Option<Code>,
+    /// The run's open questions, if it waits.
+    waiting: Option<RunEnd>,
+}
+
+impl Listed {
+    async fn of(store: &Arc<dyn Store>, run: RunSummary) -> Result<Self, Failure> {
+        let ended = matches!(run.status.as_str(), "completed" | "failed");
+        if !(run.status == "waiting" || run.kind == "call" && ended) {
+            return Ok(Self { run, code: None, waiting: None });
+        }
+        // A damaged record is listed all the same; `show` reports the damage.
+        let record = store.events(&run.run_id, 0).await.unwrap_or_default();
+        let code = ended.then(|| code_of(&record)).flatten();
+        let thread_id = Arc::from(run.thread_id.as_str());
+        let waiting = (!ended).then(|| RunEnd::of_record(&record, &thread_id).ok()).flatten();
+        Ok(Self { run, code, waiting })
     }
-    text_of(&rows)
+
+    fn status(&self) -> String {
+        match self.code {
+            // Earlier versions stored such a run as completed.
+            Some(code) => format!("failed ({code})"),
+            None => status(&self.run).to_owned(),
+        }
+    }
+
+    fn as_json(&self) -> Value {
+        let mut value = json!(self.run);
+        value["short_id"] = json!(short_id(&self.run.run_id));
+        value["code"] = json!(self.code);
+        value
+    }
+}
+
+/// Returns the code with which the last call of a record ended.
+fn code_of(record: &[Arc<StoredEvent>]) -> Option<Code> {
+    let mut ends = record.iter().rev().filter_map(|event| match &event.event {
+        Event::CallFinished(finished) => Some(finished.end.code()),
+        _ => None,
+    });
+    ends.next().flatten()
+}
+
+fn listing(runs: &[Listed], codes: Option<&Codes>) -> String {
+    let codes = codes.filter(|_| runs.iter().any(|listed| listed.waiting.is_some()));
+    let mut columns = vec![Column::whole("RUN", 0), Column::whole("STATUS", 0)];
+    columns.extend(codes.map(|_| Column::whole("CODE", 1)));
+    columns.extend([
+        Column::whole("STARTED", 3),
+        Column::whole("AGENT", 4),
+        Column::whole("THREAD", 5),
+        Column::text("WHAT", 2),
+    ]);
+    let mut table = Table::new(&columns);
+    for listed in runs {
+        let run = &listed.run;
+        let mut cells = vec![short_id(&run.run_id).to_owned(), listed.status()];
+        cells.extend(codes.map(|codes| codes_of(codes, listed)));
+        cells.extend([
+            started(run.started_at_ms),
+            cell(&run.agent_id),
+            cell(&run.thread_id),
+            cell(&run.title),
+        ]);
+        table.row(cells);
+    }
+    table.text()
+}
+
+/// Returns the codes of a run's open questions.
+fn codes_of(codes: &Codes, listed: &Listed) -> String {
+    let waiting = listed.waiting.iter().flat_map(|end| &end.waiting);
+    let each = waiting.map(|asked| codes.of(&listed.run.run_id, &asked.suspension_id));
+    each.collect::<Vec<_>>().join(" ")
 }
 
 /// Returns the status; a running run without a live process counts as interrupted.
 pub(crate) fn status(run: &RunSummary) -> &str {
     if run.status == "running" && !run.at_work { "interrupted" } else { &run.status }
+}
+
+/// Returns the status of a run with the code with which a direct call failed.
+pub(crate) fn status_with_code(run: &RunSummary, record: &[Arc<StoredEvent>]) -> String {
+    let is_ended_call = run.kind == "call" && matches!(run.status.as_str(), "completed" | "failed");
+    match is_ended_call.then(|| code_of(record)).flatten() {
+        Some(code) => format!("failed ({code})"),
+        None => status(run).to_owned(),
+    }
 }
 
 /// Formats a time for people.

@@ -2,14 +2,16 @@
 
 use crate::globals::Globals;
 use crate::render::timeline::timeline;
-use crate::session::ask::{question_or_way, typed};
+use crate::session::ask::{how_to_decide, question_or_way};
+use crate::session::codes::Codes;
 use crate::session::data::{find_run, open_store_to_read};
 use crate::terminal::output::{BOLD, DIM, shown_line};
 use crate::terminal::{Exit, Failure, Output, program, quantity};
-use crate::verbs::runs::{started, status};
+use crate::verbs::runs::{started, status, status_with_code};
 use clap::Args;
+use std::io::IsTerminal;
 use std::sync::Arc;
-use tollgate::store::{Record, RunSummary};
+use tollgate::store::{Record, RunSummary, short_id};
 use tollgate_agent::run::event::Suspended;
 use tollgate_agent::run::{CallStatus, Event, Run, StoredEvent, Thread};
 
@@ -17,14 +19,14 @@ use tollgate_agent::run::{CallStatus, Event, Run, StoredEvent, Thread};
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ShowVerb {
-    /// The run's id, or its beginning
+    /// The run's id, its beginning, or `last`
     run: String,
 }
 
 const EXAMPLES: &str = "\
 Examples:
-  tollgate show 0192f0a1
-  tollgate show 0192f0a1 --json | jq '.type'
+  tollgate show 9f3c2a71
+  tollgate show 9f3c2a71 --json | jq '.type'
 
 With --json every stored event is one line of JSON.";
 
@@ -46,7 +48,9 @@ impl ShowVerb {
         }
         output.line(&heading(&run, &events));
         output.write(&timeline(&events));
-        say_what_is_open(&run, &events, output);
+        // Whoever reads a pipe may be a model, which must not see the codes.
+        let codes = std::io::stdout().is_terminal().then(|| Codes::open(globals).ok()).flatten();
+        say_what_is_open(&run, &events, codes.as_ref(), output);
         Ok(exit)
     }
 }
@@ -60,27 +64,35 @@ fn heading(run: &RunSummary, events: &[Arc<StoredEvent>]) -> String {
     let what = if run.kind == "call" { "a direct call" } else { "a run" };
     let took = quantity::millis(run.updated_at_ms.saturating_sub(run.started_at_ms));
     format!(
-        "{BOLD}{}{BOLD:#}  {}\n{DIM}{what} of agent {}, thread {}{asked}, {}, {took} from first to last event{DIM:#}",
-        run.run_id,
-        status(run),
+        "{BOLD}{}{BOLD:#}  {}\n{DIM}{what} of agent {}, thread {}{asked}, {}, {took} from first to last event\nrun {}{DIM:#}",
+        short_id(&run.run_id),
+        status_with_code(run, events),
         shown_line(&run.agent_id, 64),
         shown_line(&run.thread_id, 64),
         started(run.started_at_ms),
+        run.run_id,
     )
 }
 
 /// Prints the open questions with the commands that answer them, and how to resume an interrupted
 /// run.
-fn say_what_is_open(run: &RunSummary, events: &[Arc<StoredEvent>], output: &Output) {
+fn say_what_is_open(run: &RunSummary, events: &[Arc<StoredEvent>], codes: Option<&Codes>, output: &Output) {
     if ["waiting", "interrupted"].contains(&status(run)) {
         for suspended in waiting(events) {
-            let decide = format!("{} decide {} {}", program(), run.run_id, typed(&suspended.call_id));
             output.line(&format!("\n{}", question_or_way(&run.run_id, &suspended)));
-            output.line(&format!("answer it: {decide} --resume '...'   or end it: {decide} --cancel"));
+            output.line(&how_to_decide(&run.run_id, &suspended));
+            if let Some(codes) = codes {
+                let code = codes.of(&run.run_id, &suspended.suspension_id);
+                output.line(&format!("its code: {BOLD}{code}{BOLD:#}"));
+            }
         }
     }
     if status(run) == "interrupted" && run.kind != "child" {
-        output.line(&format!("\nits process is gone; it goes on with: {} resume {}", program(), run.run_id));
+        output.line(&format!(
+            "\nits process is gone; it goes on with: {} resume {}",
+            program(),
+            short_id(&run.run_id)
+        ));
     }
 }
 

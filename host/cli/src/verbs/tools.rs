@@ -6,8 +6,8 @@ use crate::render::{limits, powers, provenance};
 use crate::session::data::open_store;
 use crate::session::open::end_servers;
 use crate::session::{Opened, approve, with_servers};
-use crate::terminal::output::{BAD, BOLD, DIM, shown_line, shown_marked};
-use crate::terminal::table::{table, text_of};
+use crate::terminal::output::{BAD, BOLD, DIM, nearest_hint, shown, shown_line, shown_marked};
+use crate::terminal::table::{Column, Table};
 use crate::terminal::{Exit, Failure, Output, program, quantity};
 use clap::Args;
 use serde_json::{Map, Value, json};
@@ -18,14 +18,18 @@ use tollgate_agent::catalog::{OwnerKind, Tool};
 use tollgate_agent::run::RunLimits;
 use tollgate_sandbox::LeftOut;
 
-/// List the tools with their source, grants and limits, and list what is refused
+/// List the tools and what is refused, or show one tool with its schema, grants, limits and health
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-pub(crate) struct ToolsVerb {}
+pub(crate) struct ToolsVerb {
+    /// Show only this tool, in full
+    name: Option<String>,
+}
 
 const EXAMPLES: &str = "\
 Examples:
   tollgate tools
+  tollgate tools word_count                          its schema, grants, limits and health
   tollgate tools --json | jq '.tools[] | {name, limits}'
   tollgate --config strict.toml tools";
 
@@ -40,34 +44,48 @@ impl ToolsVerb {
         host.refresh_health().await?;
         let servers = with_servers(&host, &opened.config, output).await?;
         opened.loaded.toolbox = Toolbox::clone(&host.toolbox());
-        if output.is_json() {
-            let gaps = opened.sandbox.compiler_gaps().await;
-            output.json(&as_json(&opened, gaps));
-        } else {
-            show(&opened, output);
-        }
+        let shown = match &self.name {
+            Some(name) => show_one(&opened, name, output),
+            None if output.is_json() => {
+                let gaps = opened.sandbox.compiler_gaps().await;
+                output.json(&as_json(&opened, gaps));
+                Ok(())
+            }
+            None => {
+                show(&opened, output);
+                Ok(())
+            }
+        };
         end_servers(servers).await;
-        Ok(Exit::Done)
+        shown.map(|()| Exit::Done)
     }
 }
 
 fn show(opened: &Opened, output: &Output) {
     let catalog = opened.loaded.toolbox.catalog();
     if !opened.loaded.components.is_empty() {
-        let mut rows = table(&["tool", "component", "file", "digest", "grants", "limits"]);
+        let mut rows = Table::new(&[
+            Column::whole("TOOL", 0),
+            Column::text("DOES", 1),
+            Column::whole("COMPONENT", 2),
+            Column::text("GRANTS", 1),
+            Column::whole("LIMITS", 4),
+            Column::text("FILE", 5),
+            Column::whole("DIGEST", 6),
+        ]);
         for tool in catalog.tools() {
             let Some(component) = opened.loaded.component_of(&tool.descriptor.name) else { continue };
-            let limits = limits_of(tool, component, &opened.config.limits.run);
-            rows.add_row([
+            rows.row([
                 tool.descriptor.name.clone(),
+                first_sentence(&tool.descriptor.description),
                 format!("{} {}", component.id, shown_line(&component.version, 20)),
+                shown_line(&grants_in_words(component), 2_000),
+                limits_of(tool, component, &opened.config.limits.run),
                 shown_line(&tool.owner.origin, 200),
                 component.digest.chars().take(12).collect(),
-                shown_line(&grants_in_words(component), 2_000),
-                limits,
             ]);
         }
-        output.line(&text_of(&rows));
+        output.line(&rows.text());
     }
     show_remote(opened, output);
     for tool in catalog.tools() {
@@ -94,18 +112,124 @@ fn show(opened: &Opened, output: &Output) {
         output.line(&format!("{BAD}refused{BAD:#} {BOLD}{file}{BOLD:#}: {}", shown_marked(&refused.reason)));
     }
     crate::render::gates::show(&opened.gates, output);
+    opened.warn_of_all(output);
     next_line(opened, output);
 }
 
 /// Shows the tools of MCP servers, whose limits are the servers' own.
 fn show_remote(opened: &Opened, output: &Output) {
-    let mut rows = table(&["tool", "server", "limits"]);
+    let mut rows = Table::new(&[
+        Column::whole("TOOL", 0),
+        Column::text("DOES", 1),
+        Column::whole("SERVER", 0),
+        Column::whole("LIMITS", 2),
+    ]);
     for tool in remote(opened) {
-        let timeout_ms = u64::from(opened.config.limits.run.attempt_timeout_ms(&tool.descriptor.execution));
-        rows.add_row([tool.descriptor.name.clone(), tool.owner.id.to_string(), quantity::millis(timeout_ms)]);
+        rows.row([
+            tool.descriptor.name.clone(),
+            first_sentence(&tool.descriptor.description),
+            tool.owner.id.to_string(),
+            quantity::millis(timeout_ms(tool, &opened.config.limits.run)),
+        ]);
     }
-    if rows.row_count() > 0 {
-        output.line(&text_of(&rows));
+    if !rows.is_empty() {
+        output.line(&rows.text());
+    }
+}
+
+/// Returns the first sentence of a description, on one line.
+fn first_sentence(description: &str) -> String {
+    let line = shown_line(description, 400);
+    match line.split_once(". ") {
+        Some((first, _)) => first.to_owned(),
+        None => line.trim_end_matches('.').to_owned(),
+    }
+}
+
+fn timeout_ms(tool: &Tool, run: &RunLimits) -> u64 {
+    u64::from(run.attempt_timeout_ms(&tool.descriptor.execution))
+}
+
+/// Shows one tool in full.
+fn show_one(opened: &Opened, name: &str, output: &Output) -> Result<(), Failure> {
+    let catalog = opened.loaded.toolbox.catalog();
+    let Some(tool) = catalog.tool(name) else {
+        let known = catalog.tools().map(|tool| tool.descriptor.name.as_str());
+        let (near, shown) = (nearest_hint(name, known), shown_line(name, 80));
+        return Err(Failure::usage(format!(
+            "there is no tool {shown}{near}; `{} tools` lists them",
+            program()
+        )));
+    };
+    let component = opened.loaded.component_of(name);
+    if output.is_json() {
+        output.json(&match component {
+            Some(component) => tool_json(tool, component, opened),
+            None => remote_json(tool, opened),
+        });
+        return Ok(());
+    }
+    let descriptor = &tool.descriptor;
+    output.line(&format!("{BOLD}{name}{BOLD:#}"));
+    for line in shown(&descriptor.description).lines() {
+        output.line(&format!("  {line}"));
+    }
+    output.line(&format!("\n{BOLD}arguments{BOLD:#}"));
+    let schema = serde_json::to_string_pretty(&descriptor.parameters).unwrap_or_default();
+    shown(&schema).lines().for_each(|line| output.line(&format!("  {line}")));
+    output.line(&format!("\n{BOLD}source{BOLD:#}"));
+    match component {
+        Some(component) => {
+            let version = shown_line(&component.version, 40);
+            output.line(&format!("  component  {} {version}", component.id));
+            output.line(&format!("  file       {}", shown_line(&component.file.display().to_string(), 300)));
+            output.line(&format!("  digest     sha256:{}", component.digest));
+            show_grants(component, output);
+            let run = &opened.config.limits.run;
+            output.line(&format!("\n{BOLD}limits{BOLD:#}\n  {}", limits_of(tool, component, run)));
+        }
+        None => {
+            output.line(&format!("  {} {}", kind_of(tool.owner.kind), tool.owner.id));
+            let timeout = quantity::millis(timeout_ms(tool, &opened.config.limits.run));
+            output.line(&format!("\n{BOLD}limits{BOLD:#}\n  {timeout}"));
+        }
+    }
+    let health = match catalog.disabled(name) {
+        Some(reason) => {
+            format!(
+                "{BAD}disabled{BAD:#}: {}; back into use: {} enable {name}",
+                shown_marked(reason),
+                program()
+            )
+        }
+        None => "in use".to_owned(),
+    };
+    output.line(&format!("\n{BOLD}health{BOLD:#}\n  {health}"));
+    let arguments = crate::render::example::arguments(&descriptor.parameters);
+    output.hint(&format!("\n{DIM}call it: {} call {name} '{arguments}'{DIM:#}", program()));
+    Ok(())
+}
+
+/// Shows what a component was granted, and what it asks for and lacks.
+fn show_grants(component: &LoadedComponent, output: &Output) {
+    output.line(&format!("\n{BOLD}grants{BOLD:#}"));
+    let granted = powers::in_words(&component.grants);
+    if granted.is_empty() {
+        output.line("  none: it can only compute");
+    }
+    granted.iter().for_each(|words| output.line(&format!("  {}", shown_line(words, 300))));
+    let lacking = powers::lacking(&component.imports, &component.grants);
+    if !lacking.is_empty() && component.asks.is_none() {
+        output.line(&format!("  {DIM}imports without a grant: {}{DIM:#}", lacking.join(", ")));
+    }
+    let lacking = powers::asked_and_lacking(component.asks.as_ref(), &component.grants);
+    approve::say_lacking(&component.id, &lacking, output);
+}
+
+fn kind_of(kind: OwnerKind) -> &'static str {
+    match kind {
+        OwnerKind::Mcp => "MCP server",
+        _ => "host",
     }
 }
 
@@ -127,11 +251,11 @@ fn next_line(opened: &Opened, output: &Output) {
             format!("call one: {program} call {} '{arguments}'", tool.descriptor.name)
         }
     };
-    output.say(&format!("{DIM}{words}{DIM:#}"));
+    output.hint(&format!("{DIM}{words}{DIM:#}"));
 }
 
 fn limits_of(tool: &Tool, component: &LoadedComponent, run: &RunLimits) -> String {
-    let timeout_ms = u64::from(run.attempt_timeout_ms(&tool.descriptor.execution));
+    let timeout_ms = timeout_ms(tool, run);
     let Some(ToolLimits { call, .. }) = component.limits.get(&tool.descriptor.name) else {
         return String::new();
     };
@@ -177,7 +301,7 @@ fn as_json(opened: &Opened, compiler_gaps: Option<String>) -> Value {
         "refused": opened.loaded.toolbox.refused(),
         "gates": crate::render::gates::as_json(&opened.gates),
         "refused_gates": opened.gates.refused,
-        "notices": opened.loaded.notices,
+        "notices": opened.loaded.notices.iter().chain(&opened.loaded.without_object).collect::<Vec<_>>(),
         "limits": limits::as_json(opened),
         "compiler_gaps": compiler_gaps,
     })

@@ -98,7 +98,11 @@ fn each_power_that_is_granted_and_revoked_is_in_the_audit_with_the_version_that_
     };
     place.type_in(&["grant", "echo", "--asked", "--setting", "units=metric"]).ends_with(0);
     let http = audit("grant", &["--power", "http"]);
-    assert_eq!((http.len(), &http[0]["detail"]), (1, &"http https://a.test/".into()), "{http:?}");
+    assert_eq!(
+        (http.len(), &http[0]["detail"]),
+        (1, &"http https://a.test/ (reading requests to a.test)".into()),
+        "{http:?}"
+    );
     assert_eq!(audit("grant", &["--power", "environment"]).len(), 1);
     assert_eq!(audit("grant", &["--power", "settings"])[0]["detail"], "units = metric");
     assert!(audit("grant", &["--power", "files"]).is_empty());
@@ -107,7 +111,10 @@ fn each_power_that_is_granted_and_revoked_is_in_the_audit_with_the_version_that_
     assert!(approved.len() == 1 && words.contains("send HTTP requests: https://a.test/"), "{words}");
 
     place.type_in(&["revoke", "echo", "--http", "https://a.test/"]).ends_with(0);
-    assert_eq!(audit("revocation", &["--power", "http"])[0]["detail"], "http https://a.test/");
+    assert_eq!(
+        audit("revocation", &["--power", "http"])[0]["detail"],
+        "http https://a.test/ (reading requests to a.test)"
+    );
     place.type_in(&["revoke", "echo", "--all"]).ends_with(0);
     assert_eq!(audit("revocation", &[]).len(), 3);
 }

@@ -221,7 +221,7 @@ fn d8_a_direct_call_that_was_killed_ends_with_its_child_at_the_next_start() {
     place.type_in(&["call", "nothing"]).ends_with(1);
     let left: Vec<Value> = runs(&place).into_iter().filter(|run| run["title"] != "nothing").collect();
     let statuses: Vec<&str> = left.iter().map(|run| run["status"].as_str().unwrap()).collect();
-    assert_eq!(statuses, ["cancelled", "completed"], "the child, and the call: {left:?}");
+    assert_eq!(statuses, ["cancelled", "failed"], "the child, and the call: {left:?}");
 }
 
 #[test]

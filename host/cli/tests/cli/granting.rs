@@ -16,10 +16,9 @@ fn config(place: &Place) -> String {
 fn what_is_granted_is_written_shown_and_revoked() {
     let place = place().with_config("# ours\n[limits] # kept\nfuel = 1_000_000\n");
     let typed = ["grant", "echo", "--http", "https://a.test/", "--setting", "units=metric", "--env", "LANG"];
-    place
-        .type_in(&typed)
-        .ends_with(0)
-        .answers("echo has: http https://a.test/; units = metric; variable LANG");
+    place.type_in(&typed).ends_with(0).answers(
+        "echo has: http https://a.test/ (reading requests to a.test); units = metric; variable LANG",
+    );
     let text = config(&place);
     assert!(text.starts_with("# ours\n[limits] # kept\nfuel = 1_000_000\n"), "{text}");
     assert!(text.contains("[grants.echo]\nhttp = [\"https://a.test/\"]\n"), "{text}");

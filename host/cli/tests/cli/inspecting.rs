@@ -9,7 +9,7 @@ fn the_table_shows_each_tool_with_its_file_and_limits() {
     place
         .type_in(&["tools"])
         .ends_with(0)
-        .answers("tool")
+        .answers("TOOL")
         .answers("echo.wasm")
         .answers("20 G fuel, 64 MiB, 15 s")
         .says("call one: ");

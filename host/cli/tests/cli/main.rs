@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
+mod asking;
 mod at_work;
 mod auditing;
 mod calling;
@@ -12,6 +13,7 @@ mod configuring;
 mod delegating;
 #[path = "../docker_registry/mod.rs"]
 mod docker_registry;
+mod first_hour;
 mod gating;
 mod granting;
 mod imitating;
@@ -20,9 +22,11 @@ mod irregular;
 mod keeping;
 mod killing;
 mod limits;
+mod listing;
 mod making;
 mod owning;
 mod permitting;
+mod person;
 mod place;
 mod plain;
 mod provenance;

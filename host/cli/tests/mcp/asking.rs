@@ -90,7 +90,7 @@ fn w2_any_other_client_is_told_how_to_decide_and_the_call_goes_on_when_it_is_rep
         assert_eq!(waits["structuredContent"]["run_id"], told["run_id"], "it is the same call");
         let other = again(r#"{"a":1,"b":{"c":[2],"d":"x"}}"#);
         assert_ne!(other["structuredContent"]["run_id"], told["run_id"], "it is another call");
-        decide_elsewhere(&told["approve"]);
+        decide_elsewhere(&place, &told["approve"]);
         let result = again(r#"{"b":{"d":"x","c":[1]},"a":1}"#);
         assert_eq!(result["structuredContent"], json!({"approved": true}), "{result}");
         // That call is complete: the next one asks anew.
@@ -119,7 +119,7 @@ fn w2_a_client_that_knows_tasks_looks_after_the_call_until_it_is_decided() {
     let told = waits["statusMessage"].as_str().unwrap();
     assert!(told.contains("Shall I?"), "{told}");
     let approve = told.split_once("To approve: ").unwrap().1.split_once("   To reject:").unwrap().0;
-    decide_elsewhere(&json!(approve));
+    decide_elsewhere(&place, &json!(approve));
     for _ in 0..2 {
         let done = raw.ask("tasks/get", id.clone())["result"].clone();
         assert_eq!(done["status"], "completed", "{done}");
@@ -143,15 +143,51 @@ fn w2_a_client_that_knows_tasks_looks_after_the_call_until_it_is_decided() {
     assert_eq!(raw.ask("tasks/get", json!({"taskId": "0123"}))["error"]["code"], -32021);
 }
 
-/// Runs the command that a client received, in a separate directory and without the test's variables.
-#[track_caller]
-fn decide_elsewhere(command: &Value) {
+/// Runs a command in a separate directory and without the test's variables.
+fn run_elsewhere(command: &str) -> std::process::Output {
     let elsewhere = tempfile::tempdir().unwrap();
     let mut sh = std::process::Command::new("sh");
-    sh.args(["-c", command.as_str().unwrap()]).current_dir(elsewhere.path());
+    sh.args(["-c", command]).current_dir(elsewhere.path());
     sh.env_clear().env("PATH", std::env::var_os("PATH").unwrap()).env("HOME", elsewhere.path());
-    let output = sh.output().unwrap();
+    sh.output().unwrap()
+}
+
+/// Runs the command that a client received, with the code that only the host shows.
+#[track_caller]
+fn decide_elsewhere(place: &Place, command: &Value) {
+    let command = command.as_str().unwrap();
+    let decided = command.split_once(" decide ").unwrap().1;
+    let mut words = decided.split_whitespace();
+    let (run, call) = (words.next().unwrap(), words.next().unwrap());
+    let code = place.code(run, call).unwrap();
+    let output = run_elsewhere(&command.replace(&format!(" {call}"), &format!(" {call} --code {code}")));
     assert!(output.status.success(), "{command}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn z11_a_model_that_runs_the_command_it_was_shown_does_not_approve_its_call() {
+    let place = place();
+    let mut raw = Raw::begin(&place, "2025-11-25", json!({}));
+    let required = raw.call("suspends", json!({}));
+    let told = required["structuredContent"].clone();
+    let (run, call) = (told["run_id"].as_str().unwrap(), told["call_id"].as_str().unwrap());
+    let code = place.code(run, call).unwrap();
+    assert!(!required.to_string().contains(&code), "the code is in {required}");
+    let approve = told["approve"].as_str().unwrap();
+    for command in [approve.to_owned(), format!("{approve} --code 000000")] {
+        let refused = run_elsewhere(&command);
+        let words = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert_eq!(refused.status.code(), Some(2), "{words}");
+        assert!(words.contains("code"), "{words}");
+    }
+    // Without a terminal, nothing that the host prints holds the code.
+    for looked in [vec!["runs"], vec!["runs", "--json"], vec!["show", run], vec!["show", run, "--json"]] {
+        let said = place.type_in(&looked).ends_with(0);
+        assert!(!said.stdout.contains(&code) && !said.stderr.contains(&code), "{looked:?}: {said:?}");
+    }
+    assert_eq!(raw.call("suspends", json!({}))["structuredContent"]["status"], "approval_required");
+    decide_elsewhere(&place, &told["approve"]);
+    assert_eq!(raw.call("suspends", json!({}))["structuredContent"], json!({"approved": true}));
 }
 
 #[test]
@@ -159,15 +195,15 @@ fn w2_the_command_that_decides_works_from_any_directory() {
     // A rule of the configuration asks. The configuration is in the directory and not named.
     let place = Place::new().with_tools(&[good::ECHO]).with_config("[permissions]\nask = [\"*\"]\n");
     let without = Place::new().with_tools(&[good::SUSPENDS]);
-    for (place, tool) in [(&place, "echo"), (&without, "suspends")] {
-        let mut raw = Raw::begin(place, "2025-11-25", json!({}));
+    for (place, tool) in [(place, "echo"), (without, "suspends")] {
+        let mut raw = Raw::begin(&place, "2025-11-25", json!({}));
         let told = raw.call(tool, json!({}))["structuredContent"].clone();
-        decide_elsewhere(&told["approve"]);
+        decide_elsewhere(&place, &told["approve"]);
         let result = raw.call(tool, json!({}));
         assert_eq!(result["isError"], false, "{result}");
         let told = raw.call(tool, json!({"now": "no"}))["structuredContent"].clone();
         let reject = told["reject"].as_str().unwrap();
-        decide_elsewhere(&json!(format!("{reject} || test $? = 1")));
+        decide_elsewhere(&place, &json!(format!("{reject} || test $? = 1")));
         assert_eq!(raw.call(tool, json!({"now": "no"}))["structuredContent"]["error"]["code"], "cancelled");
     }
 }
@@ -232,12 +268,12 @@ fn w2_an_agents_call_that_waits_goes_on_when_it_is_repeated() {
     // The process that decides continues the run.
     place.write("turns.toml", HELPED);
     assert_eq!(raw.call("helper", request.clone())["structuredContent"]["call_id"], first["call_id"]);
-    decide_elsewhere(&json!(format!("{} || test $? = 3", first["approve"].as_str().unwrap())));
+    decide_elsewhere(&place, &json!(format!("{} || test $? = 3", first["approve"].as_str().unwrap())));
     // Its other question is still open.
     let second = raw.call("helper", request.clone())["structuredContent"].clone();
     assert_eq!(second["run_id"], first["run_id"], "{second}");
     assert_ne!(second["call_id"], first["call_id"]);
-    decide_elsewhere(&second["approve"]);
+    decide_elsewhere(&place, &second["approve"]);
     let result = raw.call("helper", request);
     assert_eq!(result["structuredContent"], json!({"response": "I helped."}), "{result}");
 }
@@ -327,7 +363,7 @@ fn z22_a_question_that_does_not_fit_into_a_form_is_not_asked_by_one() {
         let mut raw = Raw::begin(&place, version, json!({"elicitation": {"form": {}}}));
         let told = raw.call("echo", json!({"path": "x".repeat(20_000), "then": "/etc/passwd"}));
         assert_eq!(told["structuredContent"]["status"], "approval_required", "{version}");
-        decide_elsewhere(&told["structuredContent"]["approve"]);
+        decide_elsewhere(&place, &told["structuredContent"]["approve"]);
     }
 }
 

@@ -9,6 +9,9 @@ use reqwest::header::HeaderMap;
 use serde_json::Value;
 use std::error::Error as _;
 
+/// The beginning of the message about an address that the provider does not have.
+pub(super) const NOT_FOUND: &str = "The provider answered 404";
+
 /// Converts an error of the library to a fault.
 pub(super) fn of(error: Error) -> ModelFault {
     match error {

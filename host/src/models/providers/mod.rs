@@ -110,6 +110,26 @@ impl HttpModel {
         }
     }
 
+    /// Adds the address of the request to the fault of a missing page: its path may be wrong.
+    fn located(&self, fault: ModelFault) -> ModelFault {
+        if !fault.message().starts_with(errors::NOT_FOUND) {
+            return fault;
+        }
+        let Options { provider, base_url, model, .. } = &self.options;
+        // The query may contain secrets.
+        let (origin, path) = (base_url.origin().ascii_serialization(), base_url.path());
+        let url = format!("{origin}{}/{}", path.trim_end_matches('/'), provider.request_path(model));
+        let customary = provider.base_path();
+        let hint = match path.contains(customary.trim_end_matches('/')) {
+            true => String::new(),
+            false => format!(
+                " `base_url` in [model] may lack its path: try `base_url = \"{origin}{}{customary}\"`.",
+                path.trim_end_matches('/')
+            ),
+        };
+        fault.reworded(|words| format!("{words} The request went to {url}.{hint}"))
+    }
+
     /// Removes the key from a fault, in case the provider repeats it.
     fn redacted(&self, fault: ModelFault) -> ModelFault {
         fault.reworded(|words| match &self.options.api_key {
@@ -143,7 +163,10 @@ impl Model for HttpModel {
             reading.await
         };
         match tokio::time::timeout(limit, whole).await {
-            Ok(Ok(reply)) => reply.map_err(|fault| self.redacted(fault)),
+            Ok(Ok(reply)) => reply.map_err(|fault| {
+                // The address is checked for the key like the provider's own words.
+                self.redacted(self.located(self.redacted(fault)))
+            }),
             Ok(Err(_)) => Err(ModelFault::transient("The reply could not be read.", None)),
             Err(_) => Err(ModelFault::transient(
                 &format!(

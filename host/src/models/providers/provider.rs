@@ -27,6 +27,25 @@ impl Provider {
         }
     }
 
+    /// Returns the path with which the addresses of this protocol customarily begin; empty for none.
+    pub(super) fn base_path(self) -> &'static str {
+        match self {
+            Self::Openai | Self::Anthropic => "/v1/",
+            Self::Gemini => "/v1beta/",
+            Self::Ollama => "",
+        }
+    }
+
+    /// Returns the path of a request below the base URL.
+    pub(super) fn request_path(self, model: &str) -> String {
+        match self {
+            Self::Openai => "chat/completions".to_owned(),
+            Self::Anthropic => "messages".to_owned(),
+            Self::Gemini => format!("models/{model}:streamGenerateContent"),
+            Self::Ollama => "api/chat".to_owned(),
+        }
+    }
+
     /// Returns the customary environment variable for its key.
     #[must_use]
     pub fn key_variable(self) -> Option<&'static str> {

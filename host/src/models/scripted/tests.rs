@@ -166,7 +166,7 @@ async fn a6_a_broken_attempt_is_declared_void_and_asked_again() {
     let (reply, deltas) = play(&model, vec![user("hi")]).await;
     assert_eq!(reply.unwrap().message.text, "Whole");
     assert!(began.elapsed() >= Duration::from_secs(3));
-    let [Delta::Text(half), Delta::Restarted { attempt: 2, pause, reason }, Delta::Text(whole)] =
+    let [Delta::Text(half), Delta::Restarted { attempt: 2, pause, reason, .. }, Delta::Text(whole)] =
         deltas.as_slice()
     else {
         unreachable!("{deltas:?}");

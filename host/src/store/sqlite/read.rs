@@ -336,6 +336,15 @@ fn listing(filter: &RunFilter) -> (String, Vec<Value>) {
         let after = format!("{prefix}{}", char::MAX);
         only("r.run_id >= ? AND r.run_id < ?", &[prefix.clone(), after]);
     }
+    if let Some(prefix) = &filter.short_id_prefix {
+        // Only the ids that the host chose, which have 36 characters, have a short form.
+        let (whole, after) = (prefix.clone(), format!("{prefix}{}", char::MAX));
+        only(
+            "((length(r.run_id) = 36 AND substr(r.run_id, 29) >= ? AND substr(r.run_id, 29) < ?)
+              OR (length(r.run_id) <> 36 AND r.run_id >= ? AND r.run_id < ?))",
+            &[whole.clone(), after.clone(), whole, after],
+        );
+    }
     if let Some(prefix) = &filter.thread_prefix {
         let after = format!("{prefix}{}", char::MAX);
         only("t.thread_id >= ? AND t.thread_id < ?", &[prefix.clone(), after]);

@@ -8,7 +8,7 @@ use super::state;
 use super::thread_cache::ThreadCache;
 use super::writer::{Job, Prepared, Written};
 use crate::store::rebase::{Recent, WrittenKeys, sizes_fit};
-use crate::store::runs::{label, status_after};
+use crate::store::runs::{label, last_call_failed, status_after};
 use crate::store::{CommitError, Committed, ComponentFile};
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 use tollgate_agent::run::RunSpec;
@@ -311,20 +311,26 @@ fn write_run(
     prepared: &Prepared,
 ) -> rusqlite::Result<i64> {
     let commit = &prepared.commit;
-    let newest_first = commit.events.iter().rev();
-    let status = newest_first.map(|numbered| &numbered.event).find_map(status_after).unwrap_or("running");
+    let mut newest_first = commit.events.iter().rev().map(|numbered| &numbered.event);
+    let status = newest_first.clone().find_map(status_after).unwrap_or("running");
+    let of_a_call =
+        if status == "completed" && last_call_failed(newest_first.by_ref()) { "failed" } else { status };
     let events = (commit.after + commit.events.len() as u64).cast_signed();
     let (owner, at_ms) = (process.id(), commit.at_ms.cast_signed());
     match standing {
         Standing::Known(id) => {
             process.take_up(&commit.run_id);
             let update =
-                "UPDATE runs SET status = ?2, owner = ?3, events = ?4, updated_at_ms = ?5 WHERE id = ?1";
-            connection.prepare_cached(update)?.execute(params![id, status, owner, events, at_ms])?;
+                "UPDATE runs SET status = CASE kind WHEN 'call' THEN ?6 ELSE ?2 END, owner = ?3, events = ?4,
+                 updated_at_ms = ?5 WHERE id = ?1";
+            connection
+                .prepare_cached(update)?
+                .execute(params![id, status, owner, events, at_ms, of_a_call])?;
             Ok(*id)
         }
         Standing::New(spec) => {
             let (kind, title) = label(spec);
+            let status = if kind == "call" { of_a_call } else { status };
             let (run_id, agent_id) = (commit.run_id.as_ref(), spec.identity.agent_id.as_str());
             let insert = "INSERT INTO runs (run_id, thread, agent_id, kind, title, status, owner, events,
                  started_at_ms, updated_at_ms) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?9)";

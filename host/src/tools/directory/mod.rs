@@ -29,7 +29,7 @@ use crate::store::AuditRecord;
 use claims::Claims;
 use files::{component_files, digest_of, file_name};
 use futures::StreamExt;
-use notices::unanswered;
+use notices::{unanswered, without_object};
 use stamp::Stamp;
 use std::collections::BTreeMap;
 use std::io;
@@ -57,6 +57,8 @@ pub struct Loaded {
     pub components: Vec<LoadedComponent>,
     /// Notices for the operator, such as configuration entries that match nothing.
     pub notices: Vec<String>,
+    /// Sentences about grants and limits of the configuration for something that is not served.
+    pub without_object: Vec<String>,
     /// The state of every file when it was examined, served or not.
     stamps: BTreeMap<PathBuf, Stamp>,
     /// The decisions of people about components.
@@ -208,6 +210,7 @@ pub async fn load(
     loaded.components.sort_by(|a, b| a.file.cmp(&b.file));
     let unanswered = unanswered(config, &loaded);
     loaded.notices.extend(unanswered);
+    loaded.without_object = without_object(config, &loaded);
     Ok(loaded)
 }
 

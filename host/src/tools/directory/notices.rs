@@ -4,10 +4,8 @@ use super::Loaded;
 use crate::config::Config;
 use tollgate_agent::gate::permissions::Permissions;
 
-/// Returns notices about the configuration: grants and limits for something that does not
-/// exist, remembered answers that will be asked for again, and rules that apply to any
-/// component that provides a tool of their name.
-pub(super) fn unanswered(config: &Config, loaded: &Loaded) -> Vec<String> {
+/// Returns the grants and limits of the configuration for something that does not exist.
+pub(super) fn without_object(config: &Config, loaded: &Loaded) -> Vec<String> {
     let name = config.name();
     let grants = config
         .grants
@@ -20,6 +18,13 @@ pub(super) fn unanswered(config: &Config, loaded: &Loaded) -> Vec<String> {
         .keys()
         .filter(|tool| loaded.toolbox.catalog().tool(tool).is_none())
         .map(|tool| format!("{name} has [tools.{tool}.limits], and no tool of that name is served"));
+    grants.chain(limits).collect()
+}
+
+/// Returns notices about the permission rules: remembered answers that will be asked for again, and
+/// rules that apply to any component that provides a tool of their name.
+pub(super) fn unanswered(config: &Config, loaded: &Loaded) -> Vec<String> {
+    let name = config.name();
     let permissions = config.permissions.iter();
     let unbound = permissions.clone().map(Permissions::unbound_answers).filter(|unbound| *unbound > 0).map(
         |unbound| {
@@ -40,5 +45,5 @@ pub(super) fn unanswered(config: &Config, loaded: &Loaded) -> Vec<String> {
             )
         })
     });
-    grants.chain(limits).chain(unbound).chain(by_name).collect()
+    unbound.chain(by_name).collect()
 }

@@ -5,7 +5,7 @@ use super::program::{Program, ask, run};
 use super::{Recipe, Workplace, component};
 use std::path::PathBuf;
 
-pub(super) const ZIG: Program = Program { names: &["zig", "python-zig"], install: "pip install ziglang" };
+pub(crate) const ZIG: Program = Program { names: &["zig", "python-zig"], install: "pip install ziglang" };
 
 /// The sources of the library. The linker leaves out what a tool does not call.
 const LIBRARY: [&str; 8] = [

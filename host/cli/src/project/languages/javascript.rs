@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 pub(super) const ESBUILD: Program = Program { names: &["esbuild"], install: "npm install --global esbuild" };
 pub(super) const COMPONENTIZE: Program =
     Program { names: &["componentize-qjs"], install: "npm install --global componentize-qjs" };
-pub(super) const NODE: Program =
+pub(crate) const NODE: Program =
     Program { names: &["node"], install: "apt install nodejs, or see https://nodejs.org" };
 pub(super) const TYPESCRIPT: Program =
     Program { names: &["tsc"], install: "npm install --global typescript@6" };
@@ -84,7 +84,7 @@ fn said(file: &Path) -> Result<Value, BuildError> {
 }
 
 /// Finds the TypeScript compiler: the project's own, or the one that `tsc` on the path belongs to.
-fn compiler(project: &Path) -> Result<PathBuf, BuildError> {
+pub(super) fn compiler(project: &Path) -> Result<PathBuf, BuildError> {
     let own = project.ancestors().map(|dir| dir.join("node_modules/typescript"));
     let tsc = TYPESCRIPT.find().and_then(|tsc| tsc.canonicalize().ok());
     let global = tsc.as_deref().and_then(|tsc| tsc.parent()?.parent()).map(Path::to_owned);

@@ -11,7 +11,7 @@ mod stamp;
 
 use super::recipe::{Language, Recipe};
 use super::{Artifact, BuildError, install};
-use program::Program;
+pub(crate) use program::Program;
 pub(super) use sources::of as sources_of;
 use stamp::Stamp;
 use std::cell::RefCell;
@@ -19,6 +19,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
+pub(super) use {c::ZIG, go::GO, javascript::NODE};
 
 /// The contract that a guest is compiled against, as files of a WIT package.
 const CONTRACT: [(&str, &str); 7] = [
@@ -32,6 +33,62 @@ const CONTRACT: [(&str, &str); 7] = [
 ];
 /// The world that the guest libraries are built for.
 const WORLD: &str = "tollgate:tool/full-tool-component";
+
+/// Runs the tests of Python tools.
+pub(crate) const PYTHON: Program =
+    Program { names: &["python3"], install: "apt install python3, or see https://python.org" };
+/// Runs the tests of JavaScript tools.
+pub(crate) const NPM: Program =
+    Program { names: &["npm"], install: "apt install npm, or see https://nodejs.org" };
+
+/// Checks that all compilers of a language are installed, before the first of them runs.
+///
+/// # Errors
+/// Some are missing; the error names all of them, and the command that installs them.
+fn check_compilers(recipe: &Recipe) -> Result<(), BuildError> {
+    let is_missing = |program: &Program| match program.names {
+        // A project's own compiler takes precedence.
+        ["tsc"] => javascript::compiler(&recipe.dir).is_err() && program.find().is_none(),
+        _ => program.find().is_none(),
+    };
+    let missing: Vec<Program> = compilers(recipe.language).into_iter().filter(is_missing).collect();
+    let Some(name) = toolchain_of(recipe.language).filter(|_| !missing.is_empty()) else { return Ok(()) };
+    let (own, others): (Vec<&Program>, Vec<&Program>) =
+        missing.iter().partition(|program| ["node", "npm"].contains(&program.names[0]));
+    let names = |programs: &[&Program]| {
+        programs.iter().map(|program| program.names[0]).collect::<Vec<_>>().join(", ")
+    };
+    let mut remedies: Vec<String> = own.iter().map(|program| program.install.to_owned()).collect();
+    if !others.is_empty() {
+        remedies.push(format!("tollgate toolchains install {name}"));
+    }
+    Err(BuildError::Failed(format!(
+        "{} missing: {}. Type: {}",
+        if missing.len() == 1 { "a compiler is" } else { "compilers are" },
+        names(&missing.iter().collect::<Vec<_>>()),
+        remedies.join(", then ")
+    )))
+}
+
+/// Returns the name under which `tollgate toolchains install` knows the compilers of a language.
+fn toolchain_of(language: Language) -> Option<&'static str> {
+    match language {
+        Language::C => Some("c"),
+        Language::Go => Some("go"),
+        Language::JavaScript | Language::TypeScript => Some("javascript"),
+        Language::Python => Some("python"),
+        Language::Wat => None,
+    }
+}
+
+/// Returns the name of each language with a toolchain, and its programs.
+pub(crate) fn toolchains() -> Vec<(&'static str, Vec<Program>)> {
+    let languages = [Language::C, Language::Go, Language::JavaScript, Language::Python];
+    languages
+        .into_iter()
+        .filter_map(|language| Some((toolchain_of(language)?, compilers(language))))
+        .collect()
+}
 
 /// Returns the programs that a language needs.
 fn compilers(language: Language) -> Vec<Program> {
@@ -72,6 +129,7 @@ pub(crate) fn compile(dir: &Path, say: &dyn Fn(&str)) -> Result<Artifact, BuildE
     if stamp.stands(&file) {
         return Ok(Artifact { file, fresh: true, project: Some(recipe.dir), statements: Vec::new() });
     }
+    check_compilers(&recipe)?;
     let work = Workplace::new()?;
     let bytes = match recipe.language {
         Language::C => c::compile(&recipe, &work, say)?,

@@ -1,7 +1,8 @@
 //! The external compilers, which are looked up on the path; if one is missing, the error names the
 //! command that installs it.
 
-use super::super::BuildError;
+use super::super::{BuildError, toolchains};
+use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -14,11 +15,11 @@ const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 /// A program that a language needs.
 #[derive(Clone, Copy)]
-pub(super) struct Program {
+pub(crate) struct Program {
     /// The names to look for, in this order.
-    pub(super) names: &'static [&'static str],
+    pub(crate) names: &'static [&'static str],
     /// The command that installs it.
-    pub(super) install: &'static str,
+    pub(crate) install: &'static str,
 }
 
 impl Program {
@@ -26,28 +27,38 @@ impl Program {
     ///
     /// # Errors
     /// It is not installed; the error names the command that installs it.
-    pub(super) fn command(&self, dir: &Path) -> Result<Command, BuildError> {
+    pub(crate) fn command(&self, dir: &Path) -> Result<Command, BuildError> {
         let path = self.find().ok_or_else(|| {
             BuildError::Failed(format!("{} is not installed. Type: {}", self.names[0], self.install))
         })?;
         let mut command = Command::new(path);
+        // Compilers look for each other on the path.
+        command.env("PATH", Self::search_path());
         command.current_dir(dir).stdin(Stdio::null()).stdout(Stdio::from(std::io::stderr()));
         Ok(command)
     }
 
     /// Identifies the installed program by its file (links resolved), size and modification time.
     /// `None` if it is not installed.
-    pub(super) fn identity(&self) -> Option<String> {
+    pub(crate) fn identity(&self) -> Option<String> {
         let file = self.find()?.canonicalize().ok()?;
         let there = file.metadata().ok()?;
         let time = there.modified().ok()?.duration_since(UNIX_EPOCH).ok()?.as_nanos();
         Some(format!("{} {} {} {time}", self.names[0], file.display(), there.len()))
     }
 
+    /// Returns the directories in which programs are looked for: those of the variable `PATH`, then
+    /// the one that `tollgate toolchains install` fills.
+    pub(crate) fn search_path() -> OsString {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let installed = toolchains::dir().map(|dir| dir.join("bin"));
+        let folders = std::env::split_paths(&path).chain(installed);
+        std::env::join_paths(folders).unwrap_or(path)
+    }
+
     /// Returns its path if it is installed.
-    pub(super) fn find(&self) -> Option<PathBuf> {
-        let path = std::env::var_os("PATH")?;
-        let folders: Vec<PathBuf> = std::env::split_paths(&path).collect();
+    pub(crate) fn find(&self) -> Option<PathBuf> {
+        let folders: Vec<PathBuf> = std::env::split_paths(&Self::search_path()).collect();
         self.names
             .iter()
             .find_map(|name| folders.iter().map(|dir| dir.join(name)).find(|file| file.is_file()))

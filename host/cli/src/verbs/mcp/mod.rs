@@ -69,6 +69,7 @@ impl McpVerb {
         let globals = &Globals { token_variable: self.token_env.clone(), ..globals.clone() };
         let (opened, store) = Opened::open_with_store(globals, output).await?;
         opened.warn_of_refused(output);
+        opened.warn_of_all(output);
         let (config, sandbox) = (Arc::new(opened.config.clone()), opened.sandbox.clone());
         tokio::spawn(warn_of_gaps(sandbox.clone()));
         // Keep one client from taking all call slots.

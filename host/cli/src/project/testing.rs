@@ -1,0 +1,87 @@
+//! Runs a project's own tests with the tools of its language. The tests call the tool as a plain
+//! function, outside the sandbox.
+
+use super::languages::{GO, NODE, NPM, PYTHON, Program, ZIG};
+use super::recipe::{Language, RECIPE, Recipe};
+use super::{BuildError, cargo, target_dir};
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// Runs the tests of the project in `dir`, with their output on standard error. Returns whether they
+/// passed.
+///
+/// # Errors
+/// There is no project, it has no tests, or a program is missing.
+pub(crate) fn test(dir: &Path, say: &dyn Fn(&str)) -> Result<bool, BuildError> {
+    if dir.join("Cargo.toml").is_file() {
+        let mut cargo = cargo::cargo(target_dir(dir).as_deref());
+        cargo.arg("test").current_dir(dir);
+        return passes(cargo, "cargo test", say);
+    }
+    if !dir.join(RECIPE).is_file() {
+        return Err(BuildError::Usage(format!(
+            "no project in {}: it has no Cargo.toml and no {RECIPE}; name its directory",
+            dir.display()
+        )));
+    }
+    let recipe = Recipe::load(dir)?;
+    match recipe.language {
+        Language::C => c(&recipe, say),
+        Language::Go => {
+            let mut go = GO.command(&recipe.dir)?;
+            go.args(["test", "./..."]);
+            passes(go, "go test ./...", say)
+        }
+        Language::JavaScript | Language::TypeScript => javascript(&recipe, say),
+        Language::Python => {
+            let mut python = PYTHON.command(&recipe.dir)?;
+            python.args(["-m", "unittest"]).env("PYTHONPATH", recipe.sdk()?);
+            passes(python, "python3 -m unittest", say)
+        }
+        Language::Wat => Err(BuildError::Usage(
+            "a tool in the text format has no tests of its own; call it with `tollgate call`".to_owned(),
+        )),
+    }
+}
+
+fn c(recipe: &Recipe, say: &dyn Fn(&str)) -> Result<bool, BuildError> {
+    let (sdk, out) = (recipe.sdk()?, recipe.dir.join("build"));
+    let source = recipe.dir.join("test.c");
+    if !source.is_file() {
+        return Err(BuildError::Usage(format!("{} is missing; it holds the tests", source.display())));
+    }
+    fs::create_dir_all(&out).map_err(BuildError::file(&out, "made"))?;
+    let program = out.join("test");
+    let mut zig = ZIG.command(&recipe.dir)?;
+    zig.args(["cc", "-I"]).arg(sdk).arg("-o").arg(&program).arg(&source).arg(&recipe.source);
+    zig.arg(sdk.join("tollgate_testing.c"));
+    if !passes(zig, "zig cc test.c", say)? {
+        return Ok(false);
+    }
+    let mut test = Command::new(&program);
+    test.current_dir(&recipe.dir);
+    passes(test, "build/test", say)
+}
+
+fn javascript(recipe: &Recipe, say: &dyn Fn(&str)) -> Result<bool, BuildError> {
+    // npm runs the tests with node, whose absence it reports badly.
+    NODE.command(&recipe.dir)?;
+    if !recipe.dir.join("node_modules").is_dir() {
+        let mut npm = NPM.command(&recipe.dir)?;
+        npm.args(["install", "--no-audit", "--no-fund"]);
+        if !passes(npm, "npm install", say)? {
+            return Ok(false);
+        }
+    }
+    let mut npm = NPM.command(&recipe.dir)?;
+    npm.arg("test").env("PATH", Program::search_path());
+    passes(npm, "npm test", say)
+}
+
+fn passes(mut command: Command, shown: &str, say: &dyn Fn(&str)) -> Result<bool, BuildError> {
+    say(&format!("running {shown}"));
+    command.stdin(Stdio::null()).stdout(Stdio::from(std::io::stderr()));
+    let status = command.status().map_err(|e| BuildError::Failed(format!("{shown} cannot be run: {e}")))?;
+    Ok(status.success())
+}

@@ -1,0 +1,272 @@
+//! `tollgate doctor`: checks everything that a first hour depends on.
+
+use crate::globals::Globals;
+use crate::project::languages;
+use crate::session::data::data_dir;
+use crate::session::place::user_cache;
+use crate::session::{Opened, project_data};
+use crate::terminal::output::{BAD, BOLD, DIM, GOOD, WAITS, shown_line, shown_marked};
+use crate::terminal::{Exit, Failure, Output, quantity};
+use crate::verbs::toolchains::remedy;
+use clap::Args;
+use serde::Serialize;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use tollgate::config::Config;
+
+/// Check compilers, directories, configuration, tools and what the system lacks for confinement
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct DoctorVerb {}
+
+const EXAMPLES: &str = "\
+Examples:
+  tollgate doctor
+  tollgate doctor --json | jq '.[] | select(.state != \"ok\")'
+
+The exit code is 1 if something does not work, and 0 if at most something is missing or advised.";
+
+/// Less free space than this is reported, in bytes.
+const LITTLE_SPACE_BYTES: u64 = 1 << 30;
+/// The maximum number of files whose sizes are added up for one directory.
+const MAX_COUNTED_FILES: usize = 100_000;
+
+/// The state of one thing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum State {
+    Ok,
+    /// Something is missing that some users need, or something is advised.
+    Note,
+    Broken,
+}
+
+/// One finding, with a remedy where there is one.
+#[derive(Debug, Serialize)]
+struct Finding {
+    part: &'static str,
+    name: String,
+    state: State,
+    words: String,
+}
+
+#[derive(Default)]
+struct Findings(Vec<Finding>);
+
+impl Findings {
+    fn add(&mut self, part: &'static str, name: &str, state: State, words: impl Into<String>) {
+        self.0.push(Finding { part, name: name.to_owned(), state, words: words.into() });
+    }
+}
+
+impl DoctorVerb {
+    pub(crate) async fn run(self, globals: &Globals, output: &Output) -> Result<Exit, Failure> {
+        let mut found = Findings::default();
+        found.add("program", "tollgate", State::Ok, format!("version {}", env!("CARGO_PKG_VERSION")));
+        found.add("program", "system", State::Ok, system());
+        directories(globals, &mut found);
+        match globals.read_config() {
+            Ok(config) => {
+                let words = match &config.file {
+                    Some(file) => format!("{} is valid", file.display()),
+                    None => "there is none; a directory `tools` and the defaults apply".to_owned(),
+                };
+                found.add("configuration", "tollgate.toml", State::Ok, words);
+                models(&config, &mut found);
+                tools(config, output, &mut found).await;
+            }
+            Err(why) => found.add("configuration", "tollgate.toml", State::Broken, why.to_string()),
+        }
+        compilers(&mut found);
+        if output.is_json() {
+            output.json(&found.0);
+        } else {
+            show(&found.0, output);
+        }
+        let is_broken = found.0.iter().any(|finding| finding.state == State::Broken);
+        Ok(if is_broken { Exit::Failed } else { Exit::Done })
+    }
+}
+
+fn show(found: &[Finding], output: &Output) {
+    let mut part = "";
+    for finding in found {
+        if finding.part != part {
+            let gap = if part.is_empty() { "" } else { "\n" };
+            part = finding.part;
+            output.line(&format!("{gap}{BOLD}{part}{BOLD:#}"));
+        }
+        let (style, mark) = match finding.state {
+            State::Ok => (GOOD, "ok"),
+            State::Note => (WAITS, "note"),
+            State::Broken => (BAD, "broken"),
+        };
+        let words = shown_marked(&finding.words);
+        output.line(&format!("  {style}{mark:<7}{style:#} {:<18} {words}", shown_line(&finding.name, 40)));
+    }
+    let count = |state| found.iter().filter(|finding| finding.state == state).count() as u64;
+    let (notes, broken) = (count(State::Note), count(State::Broken));
+    output.say(&format!(
+        "\n{DIM}{}, {}{DIM:#}",
+        quantity::count(broken, "problem"),
+        quantity::count(notes, "note")
+    ));
+}
+
+fn system() -> String {
+    let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    format!("{} {}, {}", std::env::consts::OS, kernel.trim(), std::env::consts::ARCH)
+}
+
+fn directories(globals: &Globals, found: &mut Findings) {
+    const PART: &str = "directories";
+    match data_dir(globals) {
+        Err(why) => found.add(PART, "data", State::Broken, why.to_string()),
+        Ok(dir) => {
+            let what =
+                if globals.data.is_some() { "named by --data or TOLLGATE_DATA" } else { "of this project" };
+            directory(PART, "data", &dir, what, found);
+        }
+    }
+    if globals.data.is_none()
+        && let Some(shared) = project_data::shared_store()
+    {
+        let words = format!(
+            "{} holds runs from before projects had directories of their own; see them with --data {}",
+            shared.display(),
+            shared.display()
+        );
+        found.add(PART, "older store", State::Note, words);
+    }
+    match globals.cache.clone().or_else(user_cache) {
+        Some(dir) => directory(PART, "cache", &dir, "compiled tools", found),
+        None => {
+            let words = "there is no home directory; every start compiles the tools anew";
+            found.add(PART, "cache", State::Note, words);
+        }
+    }
+}
+
+/// Checks that a directory can be written to, and that its disk has space.
+fn directory(part: &'static str, name: &str, dir: &Path, what: &str, found: &mut Findings) {
+    let dir = &std::path::absolute(dir).unwrap_or_else(|_| dir.to_owned());
+    let Some(existing) = dir.ancestors().find(|dir| dir.is_dir()) else {
+        return found.add(part, name, State::Broken, format!("{} cannot be reached", dir.display()));
+    };
+    let writable = tempfile::Builder::new().prefix("tollgate.part-").tempfile_in(existing);
+    if let Err(e) = writable {
+        return found.add(
+            part,
+            name,
+            State::Broken,
+            format!("{} cannot be written to: {e}", existing.display()),
+        );
+    }
+    let size = if dir.is_dir() { quantity::bytes(size_of(dir)) } else { "not created yet".to_owned() };
+    let free = rustix::fs::statvfs(existing).ok().map(|disk| disk.f_bavail.saturating_mul(disk.f_frsize));
+    let (state, space) = match free {
+        Some(free) if free < LITTLE_SPACE_BYTES => (
+            State::Note,
+            format!(", only {} free; remove old runs with `tollgate prune`", quantity::bytes(free)),
+        ),
+        Some(free) => (State::Ok, format!(", {} free", quantity::bytes(free))),
+        None => (State::Ok, String::new()),
+    };
+    found.add(part, name, state, format!("{} ({what}): {size}{space}", dir.display()));
+}
+
+/// Returns the size of the files of a directory, in bytes.
+fn size_of(dir: &Path) -> u64 {
+    let (mut total, mut left, mut open) = (0, MAX_COUNTED_FILES, vec![dir.to_owned()]);
+    while let Some(dir) = open.pop() {
+        for entry in fs::read_dir(dir).into_iter().flatten().flatten().take(left) {
+            left -= 1;
+            match entry.metadata() {
+                Ok(there) if there.is_dir() => open.push(entry.path()),
+                Ok(there) => total += there.len(),
+                Err(_) => {}
+            }
+        }
+    }
+    total
+}
+
+fn models(config: &Config, found: &mut Findings) {
+    let ids = config.agents.keys().filter(|id| *id != tollgate::DIRECT_AGENT);
+    let models = ids.filter(|id| config.agents[*id].made_of.is_none());
+    for id in models {
+        match crate::verbs::run::configured_model(id, config) {
+            Ok(_) => found.add("configuration", &format!("agent {id}"), State::Ok, "its model is configured"),
+            Err(why) => {
+                let words = why.to_string();
+                let first = words.lines().next().unwrap_or_default().to_owned();
+                found.add("configuration", &format!("agent {id}"), State::Note, first);
+            }
+        }
+    }
+}
+
+async fn tools(config: Config, output: &Output, found: &mut Findings) {
+    const PART: &str = "tools";
+    let dir = config.tools_dir.display().to_string();
+    let opened = match Opened::load(config, output).await {
+        Ok(opened) => opened,
+        Err(why) => return found.add(PART, &dir, State::Broken, why.to_string()),
+    };
+    let served = quantity::count(opened.loaded.toolbox.catalog().tools().count() as u64, "tool");
+    found.add(PART, "served", State::Ok, format!("{served} from {dir}"));
+    for refused in opened.loaded.toolbox.refused() {
+        let file = refused.file.file_name().unwrap_or_default().to_string_lossy();
+        found.add(PART, &file, State::Note, format!("not served: {}", refused.reason));
+    }
+    for notice in opened.loaded.notices.iter().chain(&opened.loaded.without_object) {
+        found.add(PART, "notice", State::Note, notice.clone());
+    }
+    for refused in &opened.gates.refused {
+        let file = refused.file.display().to_string();
+        found.add(
+            "gates",
+            &file,
+            State::Broken,
+            format!("nothing runs while it is not in force: {}", refused.reason),
+        );
+    }
+    match opened.sandbox.compiler_gaps().await {
+        None => found.add("confinement", "compiler", State::Ok, "the system confines it completely"),
+        Some(gaps) => found.add("confinement", "compiler", State::Note, gaps),
+    }
+}
+
+fn compilers(found: &mut Findings) {
+    const PART: &str = "compilers";
+    for (name, arguments) in [("cargo", ["--version"]), ("rustc", ["--version"])] {
+        match version(Path::new(name), &arguments) {
+            Some(version) => found.add(PART, name, State::Ok, version),
+            None => {
+                found.add(PART, name, State::Note, "missing; tools in Rust need it: see https://rustup.rs")
+            }
+        }
+    }
+    for (language, programs) in languages::toolchains() {
+        for program in programs {
+            let name = program.names[0];
+            match program.find() {
+                Some(path) => found.add(PART, name, State::Ok, path.display().to_string()),
+                None => {
+                    let words =
+                        format!("missing; tools in {language} need it: {}", remedy(language, &program));
+                    found.add(PART, name, State::Note, words);
+                }
+            }
+        }
+    }
+}
+
+/// Returns the first line with which a program states its version.
+fn version(program: &Path, arguments: &[&str]) -> Option<String> {
+    let said =
+        Command::new(program).args(arguments).stdin(Stdio::null()).stderr(Stdio::null()).output().ok()?;
+    let text = String::from_utf8_lossy(&said.stdout).lines().next().map(str::to_owned)?;
+    said.status.success().then_some(text)
+}

@@ -1,0 +1,236 @@
+//! The first hour without a checkout: projects with data of their own, guest libraries from the
+//! program, compilers, tests, the doctor.
+
+use crate::person::{type_on_a_terminal, type_with};
+use crate::place::{Place, Said};
+use assert_cmd::Command;
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use tollgate_artifacts::good;
+
+/// A user with a home directory and no settings.
+struct User {
+    place: Place,
+}
+
+impl User {
+    fn new() -> Self {
+        Self { place: Place::new() }
+    }
+
+    fn home(&self) -> PathBuf {
+        self.place.path().join("home")
+    }
+
+    fn data(&self) -> PathBuf {
+        self.home().join("share/tollgate")
+    }
+
+    fn project(&self, name: &str) -> PathBuf {
+        let dir = self.place.path().join(name);
+        self.place.write(&format!("{name}/tools/echo.wasm"), good::ECHO.bytes());
+        self.place.write(&format!("{name}/tollgate.toml"), "");
+        dir
+    }
+
+    /// Runs the program in a directory, without `--data` and without its variables.
+    fn type_in(&self, dir: &Path, arguments: &[&str]) -> Said {
+        let mut command = self.place.program(arguments);
+        command.current_dir(dir).env_remove("TOLLGATE_DATA").env("HOME", self.home());
+        command.env("XDG_DATA_HOME", self.home().join("share")).env_remove("XDG_CACHE_HOME");
+        Said::of(&Command::from_std(command).assert())
+    }
+
+    fn runs(&self, dir: &Path) -> usize {
+        self.type_in(dir, &["runs", "--json"]).ends_with(0).json().as_array().unwrap().len()
+    }
+}
+
+#[test]
+fn projects_do_not_mix_and_a_moved_one_keeps_its_runs() {
+    let user = User::new();
+    let (one, other) = (user.project("one"), user.project("other"));
+    user.type_in(&one, &["call", "echo", "{}", "--thread", "t"]).ends_with(0);
+    assert_eq!((user.runs(&one), user.runs(&other)), (1, 0));
+    // From anywhere else, the configuration names the project.
+    let config = one.join("tollgate.toml");
+    let named = user.type_in(&other, &["--config", config.to_str().unwrap(), "runs", "--json"]).ends_with(0);
+    assert_eq!(named.json().as_array().unwrap().len(), 1);
+    let moved = user.place.path().join("moved");
+    std::fs::rename(&one, &moved).unwrap();
+    assert_eq!(user.runs(&moved), 1);
+    assert_eq!(std::fs::read_dir(user.data().join("projects")).unwrap().count(), 2);
+}
+
+#[test]
+fn an_older_store_that_all_projects_shared_is_named_once() {
+    let user = User::new();
+    let dir = user.project("one");
+    let shared = user.data();
+    user.type_in(&dir, &["--data", shared.to_str().unwrap(), "call", "echo", "{}"]).ends_with(0);
+    let said = user.type_in(&dir, &["call", "echo", "{}"]).ends_with(0);
+    assert!(said.stderr.contains("all projects shared") && said.stderr.contains("--data"), "{said:?}");
+    let again = user.type_in(&dir, &["call", "echo", "{}"]).ends_with(0);
+    assert!(!again.stderr.contains("all projects shared"), "{again:?}");
+    let old = user.type_in(&dir, &["--data", shared.to_str().unwrap(), "runs", "--json"]).ends_with(0).json();
+    assert_eq!(old.as_array().unwrap().len(), 1);
+    user.type_in(&dir, &["doctor"]).answers("older store");
+}
+
+#[test]
+fn a_new_project_without_a_checkout_uses_the_libraries_of_the_program() {
+    let user = User::new();
+    let dir = user.place.path().join("work");
+    std::fs::create_dir(&dir).unwrap();
+    user.type_in(&dir, &["new", "hello"]).ends_with(0);
+    user.type_in(&dir, &["new", "greet", "--lang", "python"]).ends_with(0);
+    let manifest: toml::Table =
+        std::fs::read_to_string(dir.join("hello/Cargo.toml")).unwrap().parse().unwrap();
+    let sdk = PathBuf::from(manifest["dependencies"]["tollgate-sdk"]["path"].as_str().unwrap());
+    assert!(sdk.starts_with(user.data().canonicalize().unwrap()) || sdk.starts_with(user.data()), "{sdk:?}");
+    // Its manifests are whole.
+    let read = std::process::Command::new(env!("CARGO"))
+        .args(["metadata", "--no-deps", "--offline", "--format-version", "1"])
+        .current_dir(&sdk)
+        .output()
+        .unwrap();
+    let words = String::from_utf8_lossy(&read.stderr).into_owned();
+    assert!(read.status.success(), "{words}");
+    let metadata: Value = serde_json::from_slice(&read.stdout).unwrap();
+    let names: Vec<_> =
+        metadata["packages"].as_array().unwrap().iter().map(|package| package["name"].clone()).collect();
+    assert!(
+        names.contains(&"tollgate-sdk".into()) && names.contains(&"tollgate-sdk-macros".into()),
+        "{names:?}"
+    );
+    let recipe = std::fs::read_to_string(dir.join("greet/tool.toml")).unwrap();
+    let recipe: toml::Table = recipe.parse().unwrap();
+    assert!(Path::new(recipe["sdk"].as_str().unwrap()).join("tollgate").is_dir(), "{recipe}");
+}
+
+#[test]
+fn missing_compilers_are_named_at_once_with_the_command_that_installs_them() {
+    let place = Place::new();
+    let sdk = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../guest-sdk");
+    let empty = place.path().join("empty");
+    std::fs::create_dir(&empty).unwrap();
+    for (language, words) in [
+        ("python", "toolchains install python"),
+        ("go", "toolchains install go"),
+        ("c", "toolchains install c"),
+        ("javascript", "tsc, esbuild, componentize-qjs"),
+    ] {
+        let name = format!("in-{language}");
+        place.type_in(&["new", &name, "--lang", language, "--sdk", sdk.to_str().unwrap()]).ends_with(0);
+        let mut command = place.program(&["build", &name]);
+        command.env("PATH", &empty).env("HOME", place.path()).env("XDG_DATA_HOME", &empty);
+        Said::of(&Command::from_std(command).assert()).ends_with(1).says("missing").says(words);
+    }
+    place.type_in(&["toolchains", "install", "cobol"]).ends_with(2).says("possible values");
+    place.type_in(&["toolchains", "list", "--json"]).ends_with(0).answers("componentize-py");
+}
+
+#[test]
+fn the_tests_of_a_project_run_with_the_tools_of_its_language() {
+    let place = Place::new();
+    let sdk = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../guest-sdk");
+    place.type_in(&["new", "greet", "--lang", "python", "--sdk", sdk.to_str().unwrap()]).ends_with(0);
+    place.type_in(&["test", "greet"]).ends_with(0).says("unittest").answers("passed");
+    let test = std::fs::read_to_string(place.path().join("greet/test_tool.py")).unwrap();
+    place.write("greet/test_tool.py", test.replace("assertEqual(", "assertNotEqual("));
+    place.type_in(&["test", "greet"]).ends_with(1).says("failed");
+    place.type_in(&["test", "nowhere"]).ends_with(2).says("it has no Cargo.toml");
+}
+
+#[test]
+fn the_doctor_names_what_is_wrong_and_ends_with_1_only_for_what_is_broken() {
+    let place = Place::new().with_tools(&[good::ECHO]).with_config("[grants.ghost]\n");
+    place.write("tools/odd.wasm", "not a component");
+    let found = place.type_in(&["doctor", "--json"]).ends_with(0).json();
+    let has = |part: &str, words: &str| {
+        found
+            .as_array()
+            .unwrap()
+            .iter()
+            .any(|it| it["part"] == part && it["words"].as_str().unwrap().contains(words))
+    };
+    assert!(
+        has("tools", "1 tool from") && has("tools", "not served") && has("tools", "[grants.ghost]"),
+        "{found}"
+    );
+    assert!(has("directories", "free") && has("compilers", "cargo 1."), "{found}");
+    place.type_in(&["doctor"]).ends_with(0).answers("confinement").answers("compilers");
+    place.write("tollgate.toml", "[nonsense]\n");
+    place.type_in(&["doctor"]).ends_with(1).answers("broken").answers("nonsense");
+}
+
+#[test]
+fn a_warning_about_an_unrelated_tool_is_not_under_every_command() {
+    let place = Place::new().with_tools(&[good::ECHO]).with_config("[grants.ghost]\n");
+    place.write("tools/odd.wasm", "not a component");
+    place.type_in(&["tools"]).ends_with(0).says("[grants.ghost]").answers("odd.wasm");
+    let said = place.type_in(&["call", "echo", "{}"]).ends_with(0);
+    assert!(!said.stderr.contains("ghost") && !said.stderr.contains("odd.wasm"), "{said:?}");
+}
+
+const MODEL: &str = "[model]\nprovider = \"recorded\"\nfile = \"turns.toml\"\n";
+
+#[test]
+fn a_conversation_at_the_terminal_streams_asks_and_has_a_history() {
+    let place = Place::new().with_tools(&[good::SUSPENDS]).with_config(MODEL);
+    place.write(
+        "turns.toml",
+        "[[turn]]\ntext = \"Hello yourself.\"\n[[turn]]\ncalls = [{ name = \"suspends\" }]\n[[turn]]\ntext = \"It is decided.\"\n",
+    );
+    let screen =
+        type_on_a_terminal(&place, &["chat", "--thread", "t"], "Hello\nAsk me\nyes\n/history\n/exit\n")
+            .ends_with(0);
+    for words in ["Hello yourself.", "Shall I?", "It is decided.", "→ suspends", "chat --thread t"] {
+        assert!(screen.text.contains(words), "{words:?} is not on the screen:\n{}", screen.text);
+    }
+    assert!(!screen.text.contains("turn 1"), "{}", screen.text);
+    let again = type_on_a_terminal(&place, &["chat", "--thread", "last"], "/history\n").ends_with(0);
+    again.shows("messages so far").shows("Hello yourself.");
+    place.type_in(&["chat", "--json"]).ends_with(2).says("tollgate run");
+}
+
+#[test]
+fn a3_an_empty_or_withheld_reply_ends_with_its_reason_and_1() {
+    let place = Place::new().with_config(MODEL);
+    for (turn, reason) in [
+        ("text = \"\"", "finish reason: stop"),
+        ("text = \"I was about to\"\nfinish = \"filtered\"", "finish reason: filtered"),
+    ] {
+        place.write("turns.toml", format!("[[turn]]\n{turn}\n"));
+        place.type_in(&["run", "Tell me."]).ends_with(1).says(reason);
+        place.type_in(&["show", "last"]).ends_with(0).answers(reason);
+        let listed = place.type_in(&["runs", "--json"]).json();
+        assert_eq!(listed[0]["status"], "failed");
+    }
+}
+
+#[test]
+fn a_build_that_watches_builds_again_when_a_source_changes() {
+    let place = Place::new();
+    place.type_in(&["new", "hello", "--lang", "wat"]).ends_with(0);
+    let mut watching = type_with(&place, &["build", "hello", "--watch"]);
+    let tool = place.path().join("tools/hello.wasm");
+    let wait = |is_so: &dyn Fn() -> bool| {
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
+        while !is_so() {
+            assert!(std::time::Instant::now() < deadline, "nothing was built");
+            std::thread::sleep(std::time::Duration::from_millis(50));
+        }
+    };
+    wait(&|| tool.is_file());
+    let first = std::fs::read(&tool).unwrap();
+    let source = place.path().join("hello/tool.wat");
+    let text = std::fs::read_to_string(&source).unwrap();
+    // What does not compile is reported, and the next change is built.
+    std::fs::write(&source, "(component").unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(1500));
+    std::fs::write(&source, text.replacen("Hello", "Hullo", 1)).unwrap();
+    wait(&|| std::fs::read(&tool).is_ok_and(|now| now != first));
+    watching.kill().unwrap();
+    watching.wait().unwrap();
+}
