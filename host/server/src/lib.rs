@@ -9,6 +9,7 @@ pub mod auth;
 pub mod body;
 mod clock;
 pub mod console;
+mod console_data;
 mod http_guard;
 mod idempotency;
 mod load;

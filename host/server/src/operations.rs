@@ -225,8 +225,7 @@ impl ServerState {
     /// A scope is missing, or the run is the principal's own and others decide.
     pub fn may_decide(&self, principal: &Principal, run: &VisibleRun) -> Result<(), Problem> {
         if run.is_own && self.config.decides == Decides::Others {
-            let detail = "another principal answers the questions of your runs (`decides = \"others\"`)";
-            return Err(Problem::new(StatusCode::FORBIDDEN, "own_question", detail));
+            return Err(Problem::own_question());
         }
         if principal.has(Scope::DecideAny) {
             return Ok(());

@@ -86,6 +86,13 @@ impl Problem {
         Self { status, code, detail: detail.into(), members: Map::new() }
     }
 
+    /// Creates the problem of a principal that answers a question of its own run, where others decide.
+    #[must_use]
+    pub fn own_question() -> Self {
+        let detail = "another principal answers the questions of your runs (`decides = \"others\"`)";
+        Self::new(StatusCode::FORBIDDEN, "own_question", detail)
+    }
+
     /// Adds a member to the document.
     #[must_use]
     pub fn with(mut self, member: &str, value: impl Into<Value>) -> Self {

@@ -3,6 +3,7 @@
 
 use crate::api;
 use crate::auth::{authenticate, sign_in};
+use crate::console;
 use crate::http_guard::{guard_public, preflight};
 use crate::problem::Problem;
 use crate::state::Shared;
@@ -98,6 +99,9 @@ pub fn router(state: Shared, parts: &Parts) -> Router {
 }
 
 /// Mounts the parts that the server offers.
-fn mount(routes: Router<Shared>, _parts: &Parts) -> Router<Shared> {
+fn mount(mut routes: Router<Shared>, parts: &Parts) -> Router<Shared> {
+    if parts.has(Part::Console) {
+        routes = routes.nest("/console", console::router());
+    }
     routes
 }

@@ -13,9 +13,9 @@ mod statements;
 mod templates;
 mod testing;
 mod toolchain;
-mod workflow;
 pub(crate) mod toolchains;
 mod watching;
+mod workflow;
 
 pub(crate) use cargo::Artifact;
 pub(crate) use install::{Dirs, Installed, install};

@@ -128,7 +128,9 @@ pub(crate) async fn ask_open(
                     end = follow(handle, narrator).await?;
                 }
                 Err(
-                    why @ (HostError::Refused(_) | HostError::AlreadyDecided(_) | HostError::DoesNotFit { .. }),
+                    why @ (HostError::Refused(_)
+                    | HostError::AlreadyDecided(_)
+                    | HostError::DoesNotFit { .. }),
                 ) => output.warn(&why.to_string()),
                 Err(e) => return Err(e.into()),
             },

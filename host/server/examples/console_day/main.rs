@@ -14,10 +14,11 @@ use axum::middleware::{self, Next};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use tollgate::config::ServeConfig;
 use tollgate::{Host, SqliteStore, async_trait};
 use tollgate_agent::gate::permissions::RuleSpec;
 use tollgate_server::console::{self, ComponentFacts, ConsoleData, KeyRow, Price, SessionRow};
-use tollgate_server::{Principal, Problem, Scope, ServerState};
+use tollgate_server::{AccessDatabase, Principal, Problem, Scope, ServerOptions, ServerState};
 
 const SCOPES: [Scope; 5] = [Scope::Use, Scope::Decide, Scope::DecideAny, Scope::Read, Scope::Operate];
 
@@ -50,7 +51,12 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         request.extensions_mut().insert(Arc::clone(&facts));
         next.run(request)
     };
-    let state = Arc::new(ServerState { host });
+    let state = ServerState::new(
+        host,
+        AccessDatabase::open(&data)?,
+        ServeConfig::default(),
+        ServerOptions::default(),
+    );
     let sign_in_page = || async {
         console::protect(axum::response::IntoResponse::into_response(console::sign_in_page(None))).await
     };

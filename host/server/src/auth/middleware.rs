@@ -2,6 +2,8 @@
 
 use super::records::Credential;
 use super::secret;
+use crate::console::ConsoleData;
+use crate::console_data::ServerData;
 use crate::http_guard::{self, Guarded};
 use crate::load;
 use crate::problem::Problem;
@@ -49,6 +51,9 @@ async fn admit(
     };
     let extensions = request.extensions_mut();
     extensions.insert((*credential.principal).clone());
+    let session = credential.is_session.then(|| credential.id.clone());
+    let data: Arc<dyn ConsoleData> = Arc::new(ServerData::new(Arc::clone(&state), session));
+    request.extensions_mut().insert(data);
     extensions.insert(CredentialInUse(Arc::clone(credential)));
     extensions.insert(share.clone());
     load::held_by(next.run(request).await, (share, serving))

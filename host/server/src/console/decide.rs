@@ -122,7 +122,8 @@ fn decision(
         DecisionAnswer::Resume(value) => Decision::resume(suspension, value),
         DecisionAnswer::Cancel => Decision::cancel(suspension),
     };
-    let decision = decision.with_id(id);
+    let mut decision = decision.with_id(id);
+    decision.by = Some(viewer.principal.name.clone());
     if reason.is_empty() { decision } else { decision.because(reason) }
 }
 

@@ -169,7 +169,10 @@ pub(super) async fn send(viewer: Viewer, body: Bytes) -> Result<Response, Failur
         let page = show(&viewer, agent, thread, &message, Some(&problem)).await?;
         return Ok((axum::http::StatusCode::UNPROCESSABLE_ENTITY, page).into_response());
     }
-    let request = RunRequest::new(agent, message.trim()).on_thread(stored(&viewer, thread)).detached();
+    let request = RunRequest {
+        principal: Some(viewer.principal.name.as_str().into()),
+        ..RunRequest::new(agent, message.trim()).on_thread(stored(&viewer, thread)).detached()
+    };
     match viewer.shared.host.run(request).await {
         Ok(handle) => viewer.cache.drive(handle),
         Err(why) => {

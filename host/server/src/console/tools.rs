@@ -284,7 +284,8 @@ pub(super) async fn call(viewer: Viewer, Path(name): Path<String>, body: Bytes) 
         Err(errors) => return page(&viewer, &name, &entries, &errors, None).await,
     };
     let thread = format!("{}/try-{name}", viewer.principal.name);
-    let request = CallRequest::new(name.as_str(), arguments.to_string()).on_thread(thread);
+    let mut request = CallRequest::new(name.as_str(), arguments.to_string()).on_thread(thread);
+    request.principal = Some(viewer.principal.name.as_str().into());
     match viewer.shared.host.start_call(request).await {
         Ok(handle) => {
             let run_id = handle.run_id.to_string();

@@ -5,13 +5,14 @@ use axum::middleware::{self, Next};
 use reqwest::header::HeaderMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use tollgate::config::ServeConfig;
 use tollgate::models::{DeltaSink, ModelFault};
 use tollgate::store::RunFilter;
 use tollgate::tollgate_agent::message::{
     AssistantMessage, Message, ModelCall, ModelReply, ModelRequest, TokenUsage,
 };
 use tollgate::{Agent, FnTool, Host, HostBuilder, Model, SqliteStore, ToolContext, ToolResult, async_trait};
-use tollgate_server::{Principal, Scope, ServerState, console};
+use tollgate_server::{AccessDatabase, Principal, Scope, ServerOptions, ServerState, console};
 
 pub(crate) const ALL: [Scope; 5] = [Scope::Use, Scope::Decide, Scope::DecideAny, Scope::Read, Scope::Operate];
 
@@ -103,7 +104,12 @@ impl Server {
         let app = axum::Router::new()
             .nest("/console", console::router())
             .layer(middleware::from_fn(sign_in))
-            .with_state(Arc::new(ServerState { host: host.clone() }));
+            .with_state(ServerState::new(
+                host.clone(),
+                AccessDatabase::open(data.path()).unwrap(),
+                ServeConfig::default(),
+                ServerOptions::default(),
+            ));
         let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let origin = format!("http://{}", listener.local_addr().unwrap());
         tokio::spawn(async move { axum::serve(listener, app).await });

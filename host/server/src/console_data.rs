@@ -1,0 +1,91 @@
+//! The facts that the server gives to the console.
+
+use crate::auth::{KeySummary, Principal, Scope, SessionSummary};
+use crate::console::{ConsoleData, KeyRow, Price, SessionRow};
+use crate::problem::Problem;
+use crate::state::Shared;
+use tollgate::async_trait;
+use tollgate::config::Decides;
+
+/// The sessions, keys and prices of a server, and its rule about decisions.
+pub(crate) struct ServerData {
+    state: Shared,
+    /// The id of the session that sent the request; `None` for a key.
+    session: Option<String>,
+}
+
+impl ServerData {
+    pub(crate) fn new(state: Shared, session: Option<String>) -> Self {
+        Self { state, session }
+    }
+
+    fn row(&self, session: SessionSummary) -> SessionRow {
+        SessionRow {
+            is_current: self.session.as_ref() == Some(&session.id),
+            id: session.id,
+            principal: session.name,
+            started_at_ms: session.created_at_ms,
+            used_at_ms: session.used_at_ms,
+            ends_at_ms: session.ends_at_ms,
+            browser: None,
+        }
+    }
+
+    /// Returns the sessions that the principal may see.
+    fn visible_sessions(&self, viewer: &Principal) -> Result<Vec<SessionSummary>, Problem> {
+        let mut sessions = self.state.access.sessions().map_err(|e| Problem::internal(&e))?;
+        sessions.retain(|session| session.name == viewer.name || viewer.has(Scope::Operate));
+        Ok(sessions)
+    }
+}
+
+#[async_trait]
+impl ConsoleData for ServerData {
+    async fn sessions(&self, viewer: &Principal) -> Result<Vec<SessionRow>, Problem> {
+        Ok(self.visible_sessions(viewer)?.into_iter().map(|session| self.row(session)).collect())
+    }
+
+    async fn end_session(&self, viewer: &Principal, id: &str) -> Result<(), Problem> {
+        let is_visible = self.visible_sessions(viewer)?.iter().any(|session| session.id == id);
+        if is_visible && self.state.access.end_session(id).map_err(|e| Problem::internal(&e))? {
+            return Ok(());
+        }
+        Err(Problem::not_found("session"))
+    }
+
+    async fn keys(&self) -> Result<Vec<KeyRow>, Problem> {
+        let keys = self.state.access.keys().map_err(|e| Problem::internal(&e))?;
+        Ok(keys.into_iter().map(key_row).collect())
+    }
+
+    fn price(&self, model: &str) -> Option<Price> {
+        let price = self.state.config.prices.get(model)?;
+        Some(Price { input: price.input, output: price.output })
+    }
+
+    fn may_decide(&self, viewer: &Principal, thread_id: &str) -> Result<(), Problem> {
+        let is_own = thread_id.strip_prefix(&viewer.name).is_some_and(|rest| rest.starts_with('/'));
+        if is_own && self.state.config.decides == Decides::Others {
+            Err(Problem::own_question())
+        } else {
+            Ok(())
+        }
+    }
+
+    async fn cancel(&self, viewer: &Principal, run_id: &str, reason: &str) -> Result<(), Problem> {
+        let reason = (!reason.is_empty()).then(|| reason.to_owned());
+        self.state.cancel(viewer, run_id, reason).await
+    }
+}
+
+fn key_row(key: KeySummary) -> KeyRow {
+    KeyRow {
+        scopes: key.scopes.iter().filter_map(|name| name.parse().ok()).collect(),
+        id: key.id,
+        name: key.name,
+        created_at_ms: key.created_at_ms,
+        used_at_ms: key.used_at_ms,
+        expires_at_ms: key.expires_at_ms,
+        is_revoked: key.revoked_at_ms.is_some(),
+    }
+}
