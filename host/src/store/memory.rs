@@ -1,7 +1,7 @@
 //! A store that ends with the process.
 
 use super::rebase::{WrittenKeys, moved, sizes_fit};
-use super::runs::{label, last_call_failed, short_id, status_after};
+use super::runs::{label, last_call_failed, status_after};
 use super::{
     AuditFilter, AuditRecord, Commit, CommitError, Committed, RunFilter, RunSummary, Store, StoreError,
     StoreLimits, ToolHealth,

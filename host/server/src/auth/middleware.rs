@@ -38,7 +38,7 @@ pub async fn authenticate(State(state): State<Shared>, request: Request, next: N
 
 /// Passes on a request with its principal, within the limits of the principal.
 async fn admit(
-    state: &ServerState,
+    state: &Shared,
     credential: &Arc<Credential>,
     mut request: Request,
     next: Next,
@@ -52,8 +52,8 @@ async fn admit(
     let extensions = request.extensions_mut();
     extensions.insert((*credential.principal).clone());
     let session = credential.is_session.then(|| credential.id.clone());
-    let data: Arc<dyn ConsoleData> = Arc::new(ServerData::new(Arc::clone(&state), session));
-    request.extensions_mut().insert(data);
+    let data: Arc<dyn ConsoleData> = Arc::new(ServerData::new(Arc::clone(state), session));
+    extensions.insert(data);
     extensions.insert(CredentialInUse(Arc::clone(credential)));
     extensions.insert(share.clone());
     load::held_by(next.run(request).await, (share, serving))
