@@ -42,7 +42,7 @@ impl ResumeVerb {
             "interrupted" | "waiting" => {}
             "running" => {
                 let words =
-                    format!("another process drives the run {}; wait until that process has ended", run.run_id);
+                    format!("another process drives the run {}; wait until it has ended", run.run_id);
                 return Err(Failure::failed(words));
             }
             ended => {
