@@ -116,7 +116,7 @@ mod tests {
         assert!(read_manifest(&component).unwrap_err().contains("larger than"));
         std::fs::remove_file(manifest_of(&component)).unwrap();
         std::os::unix::fs::symlink("/etc/hostname", manifest_of(&component)).unwrap();
-        assert!(read_manifest(&component).unwrap_err().contains("no regular file"));
+        assert!(read_manifest(&component).unwrap_err().contains("not a regular file"));
     }
 
     /// A pipe or a link may appear in the directory at any moment.
@@ -151,7 +151,7 @@ mod tests {
             match read {
                 Ok(None) => {}
                 Ok(Some(asks)) => assert_eq!(asks.each(), ["read the setting a"], "a link was followed"),
-                Err(why) => assert!(why.contains("no regular file"), "{why}"),
+                Err(why) => assert!(why.contains("not a regular file"), "{why}"),
             }
         }
     }

@@ -3,4 +3,4 @@
 ;; kind: gate
 ;; descriptor: {"reads": ["host.permissions"]}
 ;; limit: state
-;; expects: refused "host's own"
+;; expects: refused "belongs to the host"

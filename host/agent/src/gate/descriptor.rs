@@ -104,7 +104,7 @@ mod tests {
             ("tool-list", vec![], "reserved"),
             ("permissions", vec![], "reserved"),
             ("host", vec![], "reserved"),
-            ("a", vec!["host.permissions"], "host's own"),
+            ("a", vec!["host.permissions"], "belongs to the host"),
             ("a", vec!["items"], "not a state key"),
             ("a", vec!["a.b"; MAX_GATE_READS + 1], "65 state keys"),
         ] {

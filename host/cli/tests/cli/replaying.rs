@@ -71,7 +71,7 @@ fn a_component_is_kept_while_a_run_refers_to_it() {
     assert_eq!(kept(&place), 0);
     let found = replay(&place, 1).remove(0);
     assert_eq!(found["finding"], "not_replayable");
-    assert!(found["why"].as_str().unwrap().contains("not kept"), "{found}");
+    assert!(found["why"].as_str().unwrap().contains("not archived"), "{found}");
 }
 
 #[test]

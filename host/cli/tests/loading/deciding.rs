@@ -92,7 +92,7 @@ async fn a_configuration_that_cannot_be_read_leaves_what_was_decided_in_force() 
         write(&place, broken);
         let changes = live.look().await;
         assert!(
-            matches!(changes.as_slice(), [Change::Unread { reason, .. }] if reason.contains("is in force")),
+            matches!(changes.as_slice(), [Change::Unread { reason, .. }] if reason.contains("stay in force")),
             "{changes:?}"
         );
         assert_eq!((live.look().await, directories(&host).await), (Vec::new(), 1.into()), "it is said once");
