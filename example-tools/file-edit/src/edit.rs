@@ -80,7 +80,7 @@ mod tests {
         assert_eq!(replace("a a", "a", "b", 1).unwrap_err().code(), "not_unique");
         assert_eq!(replace("a", "", "b", 1).unwrap_err().code(), "nothing_to_replace");
         let blanks = replace("if x {\n    y\n}", "if x {\n  y\n}", "z", 1).unwrap_err();
-        assert!(blanks.message().contains("other whitespace"), "{blanks}");
+        assert!(blanks.message().contains("different whitespace"), "{blanks}");
         let absent = replace("if x {}", "while", "z", 1).unwrap_err();
         assert!(absent.message().contains("Read the file"), "{absent}");
     }

@@ -1,4 +1,4 @@
-//! The loop around the step machine. It commits before it acts and before it publishes.
+//! The loop around the state machine. It commits before it acts and before it publishes.
 
 use super::attempt::{AttemptTask, Outcomes, now_ms, validate};
 use super::audit_records::records_of;

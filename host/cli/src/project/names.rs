@@ -158,8 +158,8 @@ mod tests {
     fn what_cannot_be_written_is_refused_with_a_name_that_can() {
         for (name, template, why) in [
             ("super", Template::Rust, "such as my-super"),
-            ("search-history", Template::C, "the host has a tool of this name"),
-            ("tollgate-x", Template::Go, "the host has a tool of this name"),
+            ("search-history", Template::C, "the host itself has a tool of this name"),
+            ("tollgate-x", Template::Go, "the host itself has a tool of this name"),
             ("word-2", Template::Wat, "begin with a letter"),
             ("a--b", Template::Wat, "begin with a letter"),
             ("Hello", Template::Rust, "it must fit"),

@@ -3,7 +3,7 @@
 use crate::globals::Globals;
 use crate::session::data::data_dir;
 use crate::terminal::output::shown_line;
-use crate::terminal::table::{table, text_of};
+use crate::terminal::table::{Column, Table};
 use crate::terminal::{Exit, Failure, Output, program};
 use crate::verbs::audit::since_ms;
 use crate::verbs::runs::started;
@@ -139,9 +139,18 @@ fn list(access: &AccessDatabase, output: &Output) -> Result<Exit, Failure> {
     } else if keys.is_empty() {
         output.say(&format!("no keys; make one: {} keys add NAME --scope use,decide", program()));
     } else {
-        let mut rows = table(&["ID", "NAME", "SCOPES", "AGENTS", "TOOLS", "MADE", "LAST USED", "STATE"]);
+        let mut rows = Table::new(&[
+            Column::whole("ID", 0),
+            Column::whole("NAME", 0),
+            Column::text("SCOPES", 2),
+            Column::text("AGENTS", 5),
+            Column::text("TOOLS", 5),
+            Column::whole("MADE", 4),
+            Column::whole("LAST USED", 3),
+            Column::whole("STATE", 1),
+        ]);
         for key in &keys {
-            rows.add_row([
+            rows.row([
                 key.id.clone(),
                 shown_line(&key.name, 32),
                 key.scopes.join(", "),
@@ -152,7 +161,7 @@ fn list(access: &AccessDatabase, output: &Output) -> Result<Exit, Failure> {
                 state(key),
             ]);
         }
-        output.line(&text_of(&rows));
+        output.line(&rows.text());
     }
     Ok(Exit::Done)
 }

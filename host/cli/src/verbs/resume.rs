@@ -42,10 +42,7 @@ impl ResumeVerb {
         match status(&run) {
             "interrupted" | "waiting" => {}
             "running" => {
-                let words = format!(
-                    "another process drives the run {}; wait until that process has ended",
-                    run.run_id
-                );
+                let words = format!("another process drives the run {}; wait until it has ended", run.run_id);
                 return Err(Failure::failed(words));
             }
             ended => {
