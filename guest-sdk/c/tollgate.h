@@ -19,7 +19,7 @@ typedef struct tollgate_call tollgate_call;
 typedef struct {
   // The name that the model uses: [a-zA-Z0-9_-]{1,64}.
   const char *name;
-  // The id in the registry: [a-z][a-z0-9-]{0,63}.
+  // The id in the registry: [a-z][a-z0-9_-]{0,63}.
   const char *id;
   // The tool's purpose, for the model.
   const char *description;

@@ -2,7 +2,7 @@
 
 use crate::arguments::Arguments;
 use crate::context::Context;
-use crate::descriptor::ComponentDescriptor;
+use crate::descriptor::{ComponentDescriptor, ToolDescriptor};
 use crate::error::ToolError;
 use crate::key::StateAccess;
 use crate::output::ToolOutput;
@@ -34,7 +34,7 @@ pub trait Component {
         ComponentDescriptor {
             id: Self::ID.to_owned(),
             version: Self::VERSION.to_owned(),
-            tools: Self::tools().iter().map(|tool| tool.descriptor()).collect(),
+            tools: Self::tools().iter().map(|tool| described(*tool)).collect(),
             state: declaration.0,
         }
     }
@@ -51,6 +51,12 @@ pub trait Component {
         ctx.hand_over(&mut output);
         Ok(output)
     }
+}
+
+/// Returns the tool's descriptor, with its check of the arguments if it has one.
+fn described(tool: &dyn Tool) -> ToolDescriptor {
+    let descriptor = tool.descriptor();
+    if tool.validates() { descriptor.validates() } else { descriptor }
 }
 
 fn find<C: Component + ?Sized>(tool_name: &str) -> Result<&'static dyn Tool, ToolError> {

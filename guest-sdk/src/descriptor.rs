@@ -30,7 +30,7 @@ pub struct ComponentDescriptor {
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct ToolDescriptor {
-    /// The tool's id in the registry, `[a-z][a-z0-9-]{0,63}`.
+    /// The tool's id in the registry, `[a-z][a-z0-9_-]{0,63}`.
     pub id: String,
     /// The name that the model uses, `[a-zA-Z0-9_-]{1,64}`.
     pub name: String,

@@ -48,9 +48,14 @@ pub trait Tool {
         Vec::new()
     }
 
-    /// Checks constraints that the schema cannot express. The host calls this only if
-    /// the descriptor requests it ([`ToolDescriptor::validates`]), and denies it every
-    /// power.
+    /// Returns whether the host calls [`Self::validate_args`]. It does by default, which
+    /// costs an instance for each call; a tool without a check of its own returns
+    /// `false`, as those made by [`#[tool]`](macro@crate::tool) do.
+    fn validates(&self) -> bool {
+        true
+    }
+
+    /// Checks constraints that the schema cannot express. The host denies it every power.
     fn validate_args(&self, _args: Arguments<'_>) -> Result<(), ToolError> {
         Ok(())
     }

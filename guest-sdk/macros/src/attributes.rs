@@ -1,7 +1,7 @@
 //! Parses the arguments of `#[tool(...)]`.
 
 use crate::duration;
-use crate::name::{check_id, check_name};
+use crate::name::{check_name, check_tool_id};
 use crate::state::KeyUse;
 use syn::parse::{Parse, ParseStream};
 use syn::punctuated::Punctuated;
@@ -48,7 +48,7 @@ impl Attributes {
         match attribute.to_string().as_str() {
             "id" => {
                 let id = text(attribute, input)?;
-                check_id(&id.value(), id.span())?;
+                check_tool_id(&id.value(), id.span())?;
                 self.id = Some(id);
             }
             "name" => {

@@ -139,8 +139,14 @@ impl Expansion {
         })
     }
 
-    fn validate(&self) -> Option<TokenStream> {
-        let check = self.attributes.validate.as_ref()?;
+    fn validate(&self) -> TokenStream {
+        let Some(check) = &self.attributes.validate else {
+            return quote! {
+                fn validates(&self) -> ::core::primitive::bool {
+                    false
+                }
+            };
+        };
         let args = args();
         let parse = self.parse_arguments();
         let passed = match self.function.whole() {
@@ -150,7 +156,7 @@ impl Expansion {
                 quote!(#(&#args.#names),*)
             }
         };
-        Some(quote! {
+        quote! {
             fn validate_args(
                 &self,
                 #args: ::tollgate_sdk::Arguments<'_>,
@@ -158,7 +164,7 @@ impl Expansion {
                 #parse
                 ::tollgate_sdk::private::checked(#check(#passed))
             }
-        })
+        }
     }
 
     fn execute(&self) -> TokenStream {

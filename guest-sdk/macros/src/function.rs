@@ -2,7 +2,7 @@
 
 use crate::attributes::Attributes;
 use crate::description::{self, Description};
-use crate::name::{check_id, check_name};
+use crate::name::{check_name, check_tool_id};
 use crate::parameter::{Argument, Parameter};
 use syn::{Error, ItemFn, Type};
 
@@ -117,7 +117,7 @@ fn id(attributes: &Attributes, item: &ItemFn) -> syn::Result<String> {
     }
     let ident = &item.sig.ident;
     let id = shown(ident).trim_matches('_').replace('_', "-");
-    check_id(&id, ident.span()).map_err(|error| or_say(&error, "id"))?;
+    check_tool_id(&id, ident.span()).map_err(|error| or_say(&error, "id"))?;
     Ok(id)
 }
 

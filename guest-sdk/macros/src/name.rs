@@ -2,18 +2,27 @@
 
 use proc_macro2::Span;
 
-/// Checks that an id is `[a-z][a-z0-9-]{0,63}` and not reserved for the host.
+/// Checks that a component's id is `[a-z][a-z0-9-]{0,63}` and not reserved for the host.
 pub(crate) fn check_id(id: &str, span: Span) -> syn::Result<()> {
+    check(id, span, |byte| byte == b'-', "`-`")
+}
+
+/// Checks that a tool's id is `[a-z][a-z0-9_-]{0,63}` and not reserved for the host.
+pub(crate) fn check_tool_id(id: &str, span: Span) -> syn::Result<()> {
+    check(id, span, |byte| byte == b'-' || byte == b'_', "`-` and `_`")
+}
+
+fn check(id: &str, span: Span, joins: impl Fn(u8) -> bool, shown: &str) -> syn::Result<()> {
     let mut bytes = id.bytes();
     let fits = bytes.next().is_some_and(|first| first.is_ascii_lowercase())
-        && bytes.all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-')
+        && bytes.all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || joins(byte))
         && id.len() <= 64;
     if !fits {
         return Err(syn::Error::new(
             span,
             format!(
                 "`{id}` is no id: an id is a lower-case letter, then up to 63 lower-case \
-                 letters, digits and `-`"
+                 letters, digits and {shown}"
             ),
         ));
     }

@@ -1,6 +1,9 @@
 //! K5: a tool's attributes, and several tools in one component.
 
-use tollgate_sdk::{Arguments, Component, ExecutionPolicy, Tool, ToolError, component, json, tool};
+use tollgate_sdk::{
+    Arguments, Component, Context, ExecutionPolicy, Tool, ToolDescriptor, ToolError, ToolOutput, ToolResult,
+    component, json, tool,
+};
 
 /// Not what the model reads.
 #[tool(
@@ -104,4 +107,39 @@ fn k5_several_tools_live_in_one_component() {
     let mut ctx = tollgate_sdk::Context::for_test().with_tool_name("brief");
     let output = Exported::execute(r#"{"text":"four"}"#, &mut ctx).unwrap();
     assert_eq!(output.result.data(), json!(4));
+}
+
+/// A tool written by hand, whose descriptor says nothing of its check.
+struct ByHand;
+
+impl Tool for ByHand {
+    fn descriptor(&self) -> ToolDescriptor {
+        ToolDescriptor::new("by-hand", "by_hand", "Takes nothing.")
+    }
+
+    fn validate_args(&self, _: Arguments<'_>) -> Result<(), ToolError> {
+        Err(ToolError::invalid_arguments("Nothing fits."))
+    }
+
+    fn execute(&self, _: Arguments<'_>, _: &mut Context) -> Result<ToolOutput, ToolError> {
+        Ok(ToolResult::success(()).into())
+    }
+}
+
+struct ByHands;
+
+impl Component for ByHands {
+    const ID: &'static str = "by-hand";
+    const VERSION: &'static str = "0.1.0";
+
+    fn tools() -> &'static [&'static dyn Tool] {
+        &[&ByHand, &brief {}, &plain_tool {}]
+    }
+}
+
+#[test]
+fn k9_a_check_that_is_overridden_is_called_without_a_flag() {
+    let tools = ByHands::describe().tools;
+    let validates: Vec<bool> = tools.iter().map(|tool| tool.execution.validates).collect();
+    assert_eq!(validates, [true, true, false]);
 }

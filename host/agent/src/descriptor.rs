@@ -25,7 +25,7 @@ pub struct DescriptorError(pub(crate) String);
 /// A tool's description, for the model and for the host.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolDescriptor {
-    /// Identity in the registry: `[a-z][a-z0-9-]{0,63}`.
+    /// Identity in the registry: `[a-z][a-z0-9_-]{0,63}`.
     pub id: String,
     /// The name that the model calls: `[a-zA-Z0-9_-]{1,64}`.
     pub name: String,
@@ -82,11 +82,11 @@ impl ToolDescriptor {
     /// The id or the name does not fit its pattern or is reserved, or the part of the
     /// schema that decides which arguments fit contains invisible characters.
     pub(crate) fn checked(mut self) -> Result<Self, DescriptorError> {
-        if !name::is_id(&self.id) || name::is_reserved_id(&self.id) {
+        if !name::is_tool_id(&self.id) || name::is_reserved_id(&self.id) {
             return Err(bad_word(
                 "tool id",
                 &self.id,
-                "fit [a-z][a-z0-9-]{0,63} and not be reserved (host, tollgate)",
+                "fit [a-z][a-z0-9_-]{0,63} and not be reserved (host, tollgate)",
             ));
         }
         if !name::is_tool_name(&self.name) {

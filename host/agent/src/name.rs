@@ -1,13 +1,21 @@
 //! Ids and names: their patterns, the reserved ones, and the ones that look alike.
 
 /// Returns whether the text fits `[a-z][a-z0-9-]{0,63}`, the pattern of the ids of components,
-/// tools, agents and gates.
+/// agents and gates.
 #[must_use]
 pub fn is_id(text: &str) -> bool {
     let bytes = text.as_bytes();
     (1..=64).contains(&bytes.len())
         && bytes[0].is_ascii_lowercase()
         && bytes.iter().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || *b == b'-')
+}
+
+/// Returns whether the text fits `[a-z][a-z0-9_-]{0,63}`, the pattern of the ids of tools.
+#[must_use]
+pub fn is_tool_id(text: &str) -> bool {
+    is_tool_name(text)
+        && text.starts_with(|c: char| c.is_ascii_lowercase())
+        && text == text.to_ascii_lowercase()
 }
 
 /// Returns whether the text fits `[a-zA-Z0-9_-]{1,64}`, the pattern of tool names that model
@@ -103,6 +111,16 @@ mod tests {
         assert!(is_tool_name("Read_file-2"));
         for bad in ["", "read file", "read.file", "re\u{430}d", &"a".repeat(65)] {
             assert!(!is_tool_name(bad), "{bad}");
+        }
+    }
+
+    #[test]
+    fn r6_ids_of_tools_may_contain_underscores() {
+        for good in ["a", "word_count", "word-count", "a_1-", &"a".repeat(64)] {
+            assert!(is_tool_id(good), "{good}");
+        }
+        for bad in ["", "A", "aB", "1a", "_a", "-a", "a b", "ä", &"a".repeat(65)] {
+            assert!(!is_tool_id(bad), "{bad}");
         }
     }
 

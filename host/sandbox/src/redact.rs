@@ -33,7 +33,9 @@ impl Redacted {
                 self.0.value(patch);
             }
             Report::Progress { message, .. } => self.some(message.as_mut()),
-            Report::Output(text) | Report::Log { message: text, .. } => self.0.in_place(text),
+            Report::Output(text)
+            | Report::Log { message: text, .. }
+            | Report::ChildError { message: text, .. } => self.0.in_place(text),
         }
     }
 

@@ -33,6 +33,13 @@ pub enum Report {
     },
     /// A piece of output to show before the call ends.
     Output(String),
+    /// The error of a child agent whose errors were requested raw.
+    ChildError {
+        /// The agent.
+        agent_id: String,
+        /// How the child ended.
+        message: String,
+    },
     /// A line for the operator.
     Log {
         /// The severity.

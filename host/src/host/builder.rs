@@ -6,7 +6,7 @@ use super::{DIRECT_AGENT, Host, HostError, Inner};
 use crate::builtin::{self, Conductor};
 use crate::gates::{AskedGate, Gates};
 use crate::models::Model;
-use crate::plugins::{self, Installed, Plugin};
+use crate::plugins::{self, AgentHooks, Hooks, Installed, Plugin};
 use crate::run::{Bus, HookSet, Subscriber};
 use crate::store::{MemoryStore, Store};
 use crate::tools::{NativePlugin, NativeTool, Toolbox};
@@ -56,6 +56,8 @@ pub struct Agent {
     pub offered_as: Option<String>,
     /// The agents that it is composed of; `None` if it has a model.
     pub made_of: Option<Composition>,
+    /// Hooks around its own calls and model turns.
+    pub hooks: Option<Arc<dyn Hooks>>,
 }
 
 impl Agent {
@@ -81,6 +83,7 @@ impl Agent {
             limits: RunLimits::default(),
             offered_as: None,
             made_of: None,
+            hooks: None,
         }
     }
 
@@ -160,6 +163,14 @@ impl Agent {
         self
     }
 
+    /// Sets hooks that run before and after this agent's calls and model turns, and for no other
+    /// agent. They form a plugin named `ID-hooks`.
+    #[must_use]
+    pub fn with_hooks(mut self, hooks: impl Hooks + 'static) -> Self {
+        self.hooks = Some(Arc::new(hooks));
+        self
+    }
+
     /// Sets the limits of its runs.
     #[must_use]
     pub fn with_limits(mut self, limits: RunLimits) -> Self {
@@ -226,7 +237,8 @@ impl HostBuilder {
     /// [`build`](Self::build) fails and names the owner.
     #[must_use]
     pub fn tool(self, tool: impl NativeTool + 'static) -> Self {
-        let native = NativePlugin::new(tool.descriptor().id).with_tool(tool);
+        // A plugin's name has no underscores.
+        let native = NativePlugin::new(tool.descriptor().id.replace('_', "-")).with_tool(tool);
         self.plugin(native)
     }
 
@@ -348,6 +360,11 @@ impl HostBuilder {
                 self.hook_timeout
             );
             return Err(HostError::Setup(words));
+        }
+        for (id, agent) in &self.agents {
+            if let Some(hooks) = &agent.hooks {
+                self.plugins.push(Box::new(AgentHooks::new(id, Arc::clone(hooks))));
+            }
         }
         let Installed { natives, gates, asked_gates, hooks } = plugins::install(self.plugins, &mut self.bus)?;
         self.gates.extend(gates);

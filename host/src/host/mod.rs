@@ -14,7 +14,7 @@ mod threads;
 
 pub use builder::{Agent, HostBuilder};
 pub use follower::{FollowUntil, RunFollower};
-pub use request::{Busy, CallRequest, RunRequest};
+pub use request::{Busy, CallRequest, RunOptions, RunRequest};
 
 use crate::blocking::aside_if;
 use crate::builtin;
@@ -216,7 +216,8 @@ impl Host {
     pub async fn run(&self, request: RunRequest) -> Result<RunHandle, HostError> {
         let agent = self.agent(&request.agent_id)?;
         let thread_id: Arc<str> = request.thread_id.as_deref().map_or_else(new_id, Arc::from);
-        self.run_on(&thread_id, &request, Duration::from_millis(agent.limits.wall_ms)).await
+        let wall_ms = request.options.applied_to(&agent.limits).wall_ms;
+        self.run_on(&thread_id, &request, Duration::from_millis(wall_ms)).await
     }
 
     async fn start(
@@ -234,7 +235,9 @@ impl Host {
         check_backend(agent, !thread.messages.is_empty())?;
         let (known_messages, thread_id) = (thread.messages.len(), Arc::clone(thread_id));
         let run_id = request.run_id.as_deref().map_or_else(new_id, Arc::from);
-        let mut spec = spec(&run_id, &thread_id, agent, Task::Prompt(request.prompt.clone()));
+        let limits = request.options.applied_to(&agent.limits);
+        let agent = Agent { limits, ..agent.clone() };
+        let mut spec = spec(&run_id, &thread_id, &agent, Task::Prompt(request.prompt.clone()));
         spec.identity.principal.clone_from(&request.principal);
         spec.detached = request.detached;
         let spec = Arc::new(spec);

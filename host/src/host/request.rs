@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 use tollgate_agent::SmolStr;
+use tollgate_agent::run::RunLimits;
 
 /// A prompt for an agent.
 #[derive(Debug, Clone)]
@@ -23,6 +24,38 @@ pub struct RunRequest {
     /// The id of the new run; `None` generates one. If a run has this id already, the request
     /// fails, so a request that is sent twice with the same id starts one run.
     pub run_id: Option<String>,
+    /// Limits of this run in place of its agent's.
+    pub options: RunOptions,
+}
+
+/// Limits of one run, which replace those of its agent. `None` keeps the agent's limit.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RunOptions {
+    /// Maximum number of model turns.
+    pub model_turns: Option<u32>,
+    /// Maximum number of calls that the model may request.
+    pub tool_calls: Option<u32>,
+    /// Maximum number of tokens read and written.
+    pub tokens: Option<u64>,
+    /// Maximum wall time in milliseconds, without the time spent waiting for a person.
+    pub wall_ms: Option<u64>,
+    /// Timeout of one attempt in milliseconds, for tools that do not set one. The agent's ceiling
+    /// for timeouts applies to it.
+    pub timeout_ms: Option<u32>,
+}
+
+impl RunOptions {
+    /// Returns the limits with these options applied.
+    pub(super) fn applied_to(&self, limits: &RunLimits) -> RunLimits {
+        RunLimits {
+            model_turns: self.model_turns.unwrap_or(limits.model_turns),
+            tool_calls: self.tool_calls.unwrap_or(limits.tool_calls),
+            tokens: self.tokens.or(limits.tokens),
+            wall_ms: self.wall_ms.unwrap_or(limits.wall_ms),
+            timeout_ms: self.timeout_ms.unwrap_or(limits.timeout_ms),
+            ..limits.clone()
+        }
+    }
 }
 
 impl RunRequest {
@@ -37,7 +70,15 @@ impl RunRequest {
             detached: false,
             principal: None,
             run_id: None,
+            options: RunOptions::default(),
         }
+    }
+
+    /// Sets limits of this run in place of its agent's.
+    #[must_use]
+    pub fn with_options(mut self, options: RunOptions) -> Self {
+        self.options = options;
+        self
     }
 
     /// Makes the run continue when no client listens.

@@ -8,7 +8,7 @@ use rmcp::RoleServer;
 use rmcp::model::{LoggingLevel, LoggingMessageNotificationParam, ProgressNotificationParam, ProgressToken};
 use rmcp::service::{Peer, RequestContext};
 use serde_json::{Value, json};
-use tollgate_sandbox::{Level, Report};
+use tollgate_sandbox::{Level, ProgressStatus, Report};
 
 /// The notifications to one client about one call.
 pub(super) struct Notices {
@@ -61,8 +61,8 @@ impl Notices {
                 let data = json!({"text": console.text, "dropped_bytes": console.dropped_bytes});
                 self.log(LoggingLevel::Debug, "/console", data).await;
             }
-            LiveContent::CallReport { report: Report::Progress { message, progress, .. }, .. } => {
-                self.progress(progress, message).await;
+            LiveContent::CallReport { report: Report::Progress { status, message, progress }, .. } => {
+                self.progress(progress, with_status(status, message)).await;
             }
             LiveContent::CallReport { report: Report::Activity { kind, content }, .. } => {
                 self.progress(None, Some(format!("{kind}: {content}"))).await;
@@ -71,8 +71,15 @@ impl Notices {
             | LiveContent::TextDelta { text } => {
                 self.progress(None, Some(text)).await;
             }
-            LiveContent::CallReport { report: Report::ActivityDelta { .. }, .. }
-            | LiveContent::CallDenied { .. }
+            LiveContent::CallReport { report: Report::ActivityDelta { kind, patch }, .. } => {
+                self.progress(None, Some(format!("{kind}: {patch}"))).await;
+                self.log(LoggingLevel::Info, "/activity", json!({"kind": kind, "patch": patch})).await;
+            }
+            LiveContent::CallReport { report: Report::ChildError { agent_id, message }, .. } => {
+                self.progress(None, Some(format!("error: the agent '{agent_id}' {message}"))).await;
+                self.log(LoggingLevel::Error, "/child", json!({"agent": agent_id, "error": message})).await;
+            }
+            LiveContent::CallDenied { .. }
             | LiveContent::TextSoFar { .. }
             | LiveContent::ReasoningDelta { .. }
             | LiveContent::ReplyRestarted { .. } => {}
@@ -80,11 +87,12 @@ impl Notices {
     }
 
     /// Sends progress. The protocol requires increasing numbers, so if a report's number does not
-    /// increase, the smallest larger one is sent instead.
+    /// increase, the smallest larger one is sent instead. A number beyond the whole has no total.
     async fn progress(&mut self, fraction: Option<f64>, message: Option<String>) {
         let Some(token) = self.token.clone() else { return };
         self.told = fraction.filter(|fraction| *fraction > self.told).unwrap_or_else(|| self.told.next_up());
-        let mut progress = ProgressNotificationParam::new(token, self.told).with_total(1.0);
+        let mut progress = ProgressNotificationParam::new(token, self.told);
+        progress.total = (self.told <= 1.0).then_some(1.0);
         progress.message = message;
         // A disconnected client is noticed elsewhere.
         let _ = self.peer.notify_progress(progress).await;
@@ -98,6 +106,18 @@ impl Notices {
         let message = LoggingMessageNotificationParam::new(level, data).with_logger(logger);
         let _ = self.peer.notify_logging_message(message).await;
     }
+}
+
+/// Puts the phase of a call before its message, unless the call simply runs.
+fn with_status(status: ProgressStatus, message: Option<String>) -> Option<String> {
+    let phase = match status {
+        ProgressStatus::Running => return message,
+        ProgressStatus::Pending => "pending",
+        ProgressStatus::Done => "done",
+        ProgressStatus::Failed => "failed",
+        ProgressStatus::Cancelled => "cancelled",
+    };
+    Some(message.map_or_else(|| phase.to_owned(), |message| format!("{phase}: {message}")))
 }
 
 fn level_of(level: Level) -> LoggingLevel {

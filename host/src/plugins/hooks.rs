@@ -1,6 +1,6 @@
 //! Hooks: code that runs before and after calls and model turns.
 
-use super::{Effects, HookPoints, HookedCall, HookedTurn};
+use super::{Effects, HookPoints, HookedCall, HookedTurn, Parts, Plugin};
 use async_trait::async_trait;
 use std::sync::Arc;
 use tollgate_agent::message::{ModelReply, ModelRequest};
@@ -115,4 +115,81 @@ pub(crate) struct InstalledHooks {
     pub(crate) plugin: Arc<str>,
     pub(crate) points: HookPoints,
     pub(crate) hooks: Arc<dyn Hooks>,
+}
+
+/// Hooks that run for one agent only.
+pub(super) struct OfAgent {
+    agent_id: String,
+    hooks: Arc<dyn Hooks>,
+}
+
+impl OfAgent {
+    pub(super) fn new(agent_id: impl Into<String>, hooks: Arc<dyn Hooks>) -> Self {
+        Self { agent_id: agent_id.into(), hooks }
+    }
+}
+
+#[async_trait]
+impl Hooks for OfAgent {
+    fn points(&self) -> HookPoints {
+        self.hooks.points()
+    }
+
+    async fn before_call(&self, call: &HookedCall<'_>) -> Result<Effects, HookError> {
+        match call.agent.id == self.agent_id {
+            true => self.hooks.before_call(call).await,
+            false => Ok(Effects::none()),
+        }
+    }
+
+    async fn after_call(&self, call: &HookedCall<'_>) -> Result<Effects, HookError> {
+        match call.agent.id == self.agent_id {
+            true => self.hooks.after_call(call).await,
+            false => Ok(Effects::none()),
+        }
+    }
+
+    async fn before_model(
+        &self,
+        turn: &HookedTurn<'_>,
+        request: &ModelRequest,
+    ) -> Result<BeforeModel, HookError> {
+        match turn.agent.id == self.agent_id {
+            true => self.hooks.before_model(turn, request).await,
+            false => Ok(BeforeModel::default()),
+        }
+    }
+
+    async fn after_model(
+        &self,
+        turn: &HookedTurn<'_>,
+        reply: &ModelReply,
+    ) -> Result<Option<ModelReply>, HookError> {
+        match turn.agent.id == self.agent_id {
+            true => self.hooks.after_model(turn, reply).await,
+            false => Ok(None),
+        }
+    }
+}
+
+/// The plugin of the hooks that an agent brings itself.
+pub(crate) struct AgentHooks {
+    name: String,
+    hooks: OfAgent,
+}
+
+impl AgentHooks {
+    pub(crate) fn new(agent_id: &str, hooks: Arc<dyn Hooks>) -> Self {
+        Self { name: format!("{agent_id}-hooks"), hooks: OfAgent::new(agent_id, hooks) }
+    }
+}
+
+impl Plugin for AgentHooks {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn bring(self: Box<Self>, parts: &mut Parts) {
+        parts.hooks(self.hooks);
+    }
 }

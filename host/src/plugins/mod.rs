@@ -55,7 +55,7 @@ pub use state::{StateKey, mutation};
 pub use tollgate_agent::hook::{CustomEvent, HookPoints, ToolFilter};
 pub use view::{HookedCall, HookedTurn, StateView};
 
-pub(crate) use hooks::InstalledHooks;
+pub(crate) use hooks::{AgentHooks, InstalledHooks};
 pub(crate) use install::{Installed, equip, install};
 pub(crate) use state::{Typed, access};
 
@@ -152,6 +152,12 @@ impl Parts {
     pub fn hooks(&mut self, hooks: impl Hooks + 'static) -> &mut Self {
         self.hooks = Some(Arc::new(hooks));
         self
+    }
+
+    /// Sets hooks that run for the calls and model turns of one agent only, replacing earlier
+    /// hooks.
+    pub fn hooks_of(&mut self, agent_id: impl Into<String>, hooks: impl Hooks + 'static) -> &mut Self {
+        self.hooks(hooks::OfAgent::new(agent_id, Arc::new(hooks)))
     }
 
     /// Sends events of every run to `subscriber`: see

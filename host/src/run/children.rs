@@ -21,7 +21,7 @@ use tollgate_agent::child::{ChildError, ChildOutcome, ChildRequest, ChildStatus,
 use tollgate_agent::message::TokenUsage;
 use tollgate_agent::run::child_plan::ChildPlace;
 use tollgate_agent::run::{ChildAsk, ChildEnd, ChildPlan, ChildRefusal, Decision, Input, Run};
-use tollgate_sandbox::{ChildRunner, Level, Report, ReportSink};
+use tollgate_sandbox::{ChildRunner, Report, ReportSink};
 
 /// The maximum number of queued requests.
 const MAX_ASKS: usize = 64;
@@ -302,6 +302,9 @@ fn digest(request: &ChildRequest) -> String {
     tollgate_sandbox::digest(text.as_bytes())
 }
 
+/// The longest description of a child's error, in bytes.
+const MAX_ERROR_BYTES: usize = 4 * 1024;
+
 /// A forwarder of a child's updates, under the call of its parent.
 pub(crate) struct ToldOfChild {
     parent: Publisher,
@@ -330,15 +333,15 @@ impl ToldOfChild {
     }
 
     /// Reports how the child ended. Depending on the streaming mode, an error becomes part of the
-    /// output or is logged as an error.
+    /// output or an event of its own.
     pub(crate) fn ended(&self, status: &ChildStatus) {
         let Some(words) = status.words() else { return };
-        let message = format!("The agent '{}' {words}", self.agent_id);
-        let message = tollgate_agent::text::clean(&message, 4 * 1024);
+        let agent_id = self.agent_id.clone();
+        let message = tollgate_agent::text::clean(&words, MAX_ERROR_BYTES);
         let report = match self.streaming {
             Streaming::Silent => return,
-            Streaming::Passthrough => Report::Output(format!("[{message}]")),
-            Streaming::PassthroughRawErrors => Report::Log { level: Level::Error, message },
+            Streaming::Passthrough => Report::Output(format!("[The agent '{agent_id}' {message}]")),
+            Streaming::PassthroughRawErrors => Report::ChildError { agent_id, message },
         };
         self.reports.offer(report);
     }

@@ -15,6 +15,7 @@ use tollgate_sandbox::{ChildRunner, Deadline};
 #[derive(Clone)]
 pub struct ToolContext {
     call_id: Arc<str>,
+    tool_name: Arc<str>,
     identity: Arc<RunIdentity>,
     agent: Arc<AgentView>,
     attempt: u32,
@@ -33,6 +34,7 @@ impl ToolContext {
         let visible = attempt.snapshot.visible(attempt.keys, access);
         Self {
             call_id: attempt.permit.call_id().clone().into(),
+            tool_name: call.tool_name().into(),
             identity: Arc::new(attempt.identity.clone()),
             agent: Arc::new(attempt.agent.clone()),
             attempt: attempt.attempt,
@@ -49,6 +51,12 @@ impl ToolContext {
     #[must_use]
     pub fn call_id(&self) -> &str {
         &self.call_id
+    }
+
+    /// Returns the name that the model used for the tool.
+    #[must_use]
+    pub fn tool_name(&self) -> &str {
+        &self.tool_name
     }
 
     /// Returns the run, thread and agent of the call.
@@ -100,6 +108,12 @@ impl ToolContext {
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         self.cancel.is_cancelled()
+    }
+
+    /// Returns a future that completes once the call is to end early. The tool's own future is
+    /// dropped soon after.
+    pub fn cancelled(&self) -> impl Future<Output = ()> + Send + 'static {
+        self.cancel.clone().cancelled_owned()
     }
 
     /// Runs another agent below this call; see [`ToolCall::run_child`].

@@ -56,7 +56,7 @@ where
     F: Fn(A, ToolContext) -> R,
     R: Future<Output: IntoOutput>,
 {
-    /// Creates a tool with this id (`[a-z][a-z0-9-]{0,63}`), which the model calls by this name
+    /// Creates a tool with this id (`[a-z][a-z0-9_-]{0,63}`), which the model calls by this name
     /// (`[a-zA-Z0-9_-]{1,64}`).
     #[must_use]
     pub fn new(
@@ -95,6 +95,10 @@ where
 {
     fn descriptor(&self) -> ToolDescriptor {
         self.descriptor.clone()
+    }
+
+    fn validates(&self) -> bool {
+        false
     }
 
     async fn execute(&self, call: ToolCall<'_>) -> Result<ToolOutput, Fault> {

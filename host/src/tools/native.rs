@@ -61,8 +61,13 @@ pub trait NativeTool: Send + Sync {
     /// Returns the description for the model and the host.
     fn descriptor(&self) -> ToolDescriptor;
 
-    /// Checks rules that the schema cannot express. Called only if the descriptor says that the
-    /// tool validates.
+    /// Returns whether [`Self::validate_args`] is called. It is by default; a tool without a check
+    /// of its own may return `false` to save the effort.
+    fn validates(&self) -> bool {
+        true
+    }
+
+    /// Checks rules that the schema cannot express, before any gate.
     ///
     /// # Errors
     /// A sentence for the model.
@@ -92,6 +97,18 @@ pub struct ToolCall<'a> {
 }
 
 impl ToolCall<'_> {
+    /// Returns the name that the model used for the tool.
+    #[must_use]
+    pub fn tool_name(&self) -> &str {
+        &self.attempt.permit.tool().descriptor.name
+    }
+
+    /// Returns a future that completes once the call is to end early. The tool's own future is
+    /// dropped soon after.
+    pub fn cancelled(&self) -> impl Future<Output = ()> + Send + 'static {
+        self.attempt.cancel.clone().cancelled_owned()
+    }
+
     /// Returns the arguments, which fit the tool's schema.
     #[must_use]
     pub fn arguments(&self) -> &serde_json::Value {
@@ -249,7 +266,12 @@ impl NativePlugin {
     }
 
     pub(crate) fn descriptors(&self) -> impl Iterator<Item = ToolDescriptor> {
-        self.tools.iter().map(|tool| tool.descriptor())
+        self.tools.iter().map(|tool| {
+            let mut descriptor = tool.descriptor();
+            // An author who overrides `validate_args` wants it called.
+            descriptor.execution.validates |= tool.validates();
+            descriptor
+        })
     }
 
     /// Returns the names of the keys that it defines.

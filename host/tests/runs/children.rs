@@ -59,6 +59,7 @@ impl NativeTool for Delegate {
             Ok(child) => ToolResult::success(json!({
                 "status": child.status.words(),
                 "response": child.response,
+                "streamed": child.streamed,
                 "state": child.state,
                 "thread_state": child.thread_state,
                 "steps": child.steps,
@@ -240,7 +241,21 @@ async fn d5_the_childs_text_is_the_calls_output_unless_it_is_silent() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn d5_errors_are_wrapped_as_output_unless_raw_ones_are_asked_for() {
+async fn d13_the_caller_reads_all_that_the_child_said() {
+    let turns = vec![
+        ScriptedTurn::calls([("echo", json!({}))]).with_text("Let me look. "),
+        ScriptedTurn::text("Here it is."),
+    ];
+    let host = calling(&StoreAt::memory(), ("delegate", json!({})), vec![agent("scout", turns)]);
+    let data = data(&run(&host).await);
+    assert_eq!(
+        (&data["response"], &data["streamed"]),
+        (&json!("Here it is."), &json!("Let me look. Here it is."))
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn d14_errors_are_wrapped_as_output_unless_raw_ones_are_asked_for() {
     for (text, wrapped) in [("passthrough", true), ("passthrough-raw-errors", false)] {
         let host = calling(
             &StoreAt::memory(),
@@ -257,9 +272,10 @@ async fn d5_errors_are_wrapped_as_output_unless_raw_ones_are_asked_for() {
             }
         }
         let is_wrapped = |report: &Report| matches!(report, Report::Output(text) if text.contains("failed"));
-        let is_raw =
-            |report: &Report| matches!(report, Report::Log { message, .. } if message.contains("failed"));
+        // d14: an error as it came is an event of its own, and neither output nor a log line.
+        let is_raw = |report: &Report| matches!(report, Report::ChildError { agent_id, message } if agent_id == "scout" && message.starts_with("failed"));
         assert_eq!((seen.iter().any(is_wrapped), seen.iter().any(is_raw)), (wrapped, !wrapped), "{seen:?}");
+        assert!(!seen.iter().any(|report| matches!(report, Report::Log { .. })), "{seen:?}");
         handle.wait().await.unwrap();
     }
 }

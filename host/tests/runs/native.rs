@@ -272,3 +272,77 @@ fn r1_a_tool_whose_name_is_taken_is_refused_with_the_names_of_both() {
         assert!(why.contains(one) && why.contains(other), "{why}");
     }
 }
+
+/// A tool with a check of its own, whose descriptor does not say so.
+struct Unflagged;
+
+#[async_trait]
+impl NativeTool for Unflagged {
+    fn descriptor(&self) -> ToolDescriptor {
+        ToolDescriptor::new("even_numbers", "even", "Takes an even number.")
+    }
+
+    fn validate_args(&self, arguments: &Arguments) -> Result<(), String> {
+        match arguments.value()["n"].as_i64() {
+            Some(n) if n % 2 == 0 => Ok(()),
+            _ => Err("The number is odd.".to_owned()),
+        }
+    }
+
+    async fn execute(&self, call: ToolCall<'_>) -> Result<ToolOutput, Fault> {
+        Ok(ToolResult::success(call.tool_name()).into())
+    }
+}
+
+#[tokio::test]
+async fn k9_a_check_that_is_overridden_is_called() {
+    let host = host(Unflagged);
+    assert_eq!(called(&host, "even", r#"{"n": 2}"#).await.result().unwrap().data, "even");
+    let end = called(&host, "even", r#"{"n": 3}"#).await;
+    let CallEnd::Fault(fault) = &end.last_call.as_ref().unwrap().end else { panic!("{end:?}") };
+    assert_eq!((fault.code, fault.message.as_str()), (Code::InvalidArguments, "The number is odd."));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn k10_a_closure_finds_its_name_and_waits_for_its_cancellation() {
+    let begun = Arc::new(Notify::new());
+    let seen = Arc::clone(&begun);
+    let waits = FnTool::new("waits", "wait_here", "Waits.", move |_: Value, call: ToolContext| {
+        let begun = Arc::clone(&seen);
+        async move {
+            begun.notify_one();
+            call.cancelled().await;
+            call.report(tollgate::tools::Report::Output(format!("{} was cancelled", call.tool_name())));
+            "stopped"
+        }
+    });
+    let host = host(waits);
+    let mut call = host.start_call(CallRequest::new("wait_here", "{}")).await.unwrap();
+    begun.notified().await;
+    call.cancel();
+    let mut output = String::new();
+    while let Some(told) = call.events.next().await {
+        if let tollgate::RunUpdate::Live(told) = told
+            && let tollgate::LiveContent::CallReport { report: tollgate::tools::Report::Output(text), .. } =
+                told.piece
+        {
+            output.push_str(&text);
+        }
+    }
+    assert_eq!(output, "wait_here was cancelled");
+}
+
+#[tokio::test]
+async fn l12_a_direct_call_of_an_unknown_tool_has_failed() {
+    let host = host(Unflagged);
+    let end = called(&host, "evn", "{}").await;
+    let CallEnd::Fault(fault) = &end.last_call.as_ref().unwrap().end else { panic!("{end:?}") };
+    assert_eq!(fault.code, Code::NotFound);
+    assert!(
+        matches!(&end.status, Some(tollgate::RunStatus::Failed { error }) if error.starts_with("not_found: ")),
+        "{:?}",
+        end.status
+    );
+    let end = called(&host, "even", r#"{"n": 3}"#).await;
+    assert_eq!(end.status, Some(tollgate::RunStatus::Completed), "a call that fails is no failed run");
+}

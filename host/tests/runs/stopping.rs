@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use tollgate::models::{ModelFault, RetryPolicy, Retrying};
 use tollgate::store::RunFilter;
 use tollgate::{
-    Agent, CallRequest, Event, FnTool, Host, LiveContent, RunEnd, RunLimits, RunRequest, RunStatus,
-    RunUpdate, ScriptedModel, ScriptedTurn,
+    Agent, CallRequest, Event, FnTool, Host, LiveContent, RunEnd, RunLimits, RunOptions, RunRequest,
+    RunStatus, RunUpdate, ScriptedModel, ScriptedTurn,
 };
 use tollgate_agent::descriptor::ExecutionPolicy;
 use tollgate_agent::message::{Finish, Message, TokenUsage};
@@ -220,4 +220,41 @@ async fn x1_a_call_that_was_cancelled_before_it_began_is_recorded_as_cancelled()
     assert!(matches!(end.status, Some(RunStatus::Cancelled { .. })), "{:?}", end.status);
     let runs = host.store().runs(RunFilter::default()).await.unwrap();
     assert_eq!(runs.iter().map(|run| run.status.as_str()).collect::<Vec<_>>(), ["cancelled"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a12_options_of_one_run_replace_the_limits_of_its_agent() {
+    let agent = Agent::new("default", ScriptedModel::new(vec![echo(), echo(), ScriptedTurn::text("Done.")]))
+        .with_tools(["*"])
+        .with_limits(RunLimits { model_turns: 2, ..RunLimits::default() });
+    let host = Host::builder().toolbox(toolbox()).agent(agent).build().unwrap();
+    let ended = async |options: RunOptions| {
+        let request = RunRequest::new("default", "go").with_options(options);
+        host.run(request).await.unwrap().wait().await.unwrap().status.unwrap()
+    };
+    let stopped = |limit: &str| RunStatus::Stopped { limit: limit.to_owned() };
+    assert_eq!(
+        ended(RunOptions { model_turns: Some(1), ..RunOptions::default() }).await,
+        stopped("model_turns")
+    );
+    let calls = RunOptions { model_turns: Some(5), tool_calls: Some(0), ..RunOptions::default() };
+    assert_eq!(ended(calls).await, stopped("tool_calls"));
+    let enough = RunOptions { model_turns: Some(5), ..RunOptions::default() };
+    assert_eq!(ended(enough).await, RunStatus::Completed);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a12_the_timeout_of_one_run_stays_below_the_ceiling() {
+    for (ceiling_ms, wanted_ms) in [(300_000, 50), (50, 300_000)] {
+        let slow = || ScriptedTurn::calls([("slow", json!({}))]);
+        let agent = Agent::new("default", ScriptedModel::new(vec![slow(), ScriptedTurn::text("Done.")]))
+            .with_tools(["*"])
+            .with_limits(RunLimits { timeout_ceiling_ms: ceiling_ms, ..RunLimits::default() });
+        let host = Host::builder().toolbox(toolbox()).agent(agent).build().unwrap();
+        let options = RunOptions { timeout_ms: Some(wanted_ms), ..RunOptions::default() };
+        let request = RunRequest::new("default", "go").with_options(options);
+        let end = host.run(request).await.unwrap().wait().await.unwrap();
+        let fault = end.last_call.as_ref().and_then(|call| call.end.code());
+        assert_eq!(fault, Some(tollgate_agent::code::Code::TimedOut), "{ceiling_ms} {wanted_ms}");
+    }
 }

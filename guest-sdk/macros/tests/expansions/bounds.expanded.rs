@@ -35,6 +35,9 @@ const _: () = {
         ) -> ::core::primitive::bool {
             tool_name == "roll"
         }
+        fn validates(&self) -> ::core::primitive::bool {
+            false
+        }
         fn execute(
             &self,
             args: ::tollgate_sdk::Arguments<'_>,

@@ -23,6 +23,9 @@ const _: () = {
         ) -> ::core::primitive::bool {
             tool_name == "whoami"
         }
+        fn validates(&self) -> ::core::primitive::bool {
+            false
+        }
         fn execute(
             &self,
             args: ::tollgate_sdk::Arguments<'_>,

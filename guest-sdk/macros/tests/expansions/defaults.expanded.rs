@@ -73,6 +73,9 @@ const _: () = {
         ) -> ::core::primitive::bool {
             tool_name == "search"
         }
+        fn validates(&self) -> ::core::primitive::bool {
+            false
+        }
         fn execute(
             &self,
             args: ::tollgate_sdk::Arguments<'_>,

@@ -29,6 +29,9 @@ const _: () = {
         ) -> ::core::primitive::bool {
             tool_name == "add"
         }
+        fn validates(&self) -> ::core::primitive::bool {
+            false
+        }
         fn execute(
             &self,
             args: ::tollgate_sdk::Arguments<'_>,

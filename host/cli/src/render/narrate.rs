@@ -13,7 +13,7 @@ use tollgate_agent::outcome::Usage;
 use tollgate_agent::question::MARK;
 use tollgate_agent::run::event::{Finished, Proposed, Suspended};
 use tollgate_agent::run::{CallEnd, Event, RunStatus, RunUsage};
-use tollgate_sandbox::Report;
+use tollgate_sandbox::{ProgressStatus, Report};
 
 /// The maximum number of characters of arguments, results and reasons on one line.
 const LINE_CHARS: usize = 110;
@@ -277,12 +277,18 @@ impl<'a> Narrator<'a> {
 
     fn report(&mut self, call_id: &str, report: &Report) {
         let words = match report {
-            Report::Progress { message, progress, .. } => {
+            Report::Progress { status, message, progress } => {
+                let phase = phase_of(*status);
                 let percent = progress.map(|p| format!("{:3.0} % ", p * 100.0)).unwrap_or_default();
-                format!("{percent}{}", shown_line(message.as_deref().unwrap_or_default(), LINE_CHARS))
+                format!("{percent}{phase}{}", shown_line(message.as_deref().unwrap_or_default(), LINE_CHARS))
             }
             Report::Activity { content, .. } => shown_line(content, LINE_CHARS),
-            Report::ActivityDelta { .. } => return,
+            Report::ActivityDelta { kind, patch } => {
+                format!("{}: {}", shown_line(kind, LINE_CHARS), shown_line(&patch.to_string(), LINE_CHARS))
+            }
+            Report::ChildError { agent_id, message } => {
+                format!("error: the agent '{}' {}", shown_line(agent_id, 64), shown_line(message, LINE_CHARS))
+            }
             Report::Output(text) => format!("{MARK}{}", shown_line(text, LINE_CHARS)),
             Report::Log { level, message } => {
                 format!("{}: {}", format!("{level:?}").to_lowercase(), shown_line(message, LINE_CHARS))
@@ -366,6 +372,17 @@ pub(crate) fn spent(usage: &RunUsage) -> String {
         quantity::micros(usage.tools.wall_us),
         quantity::count(usage.tokens.total(), "token"),
     )
+}
+
+/// The phase of a call as words before its message; empty for a call that simply runs.
+fn phase_of(status: ProgressStatus) -> &'static str {
+    match status {
+        ProgressStatus::Running => "",
+        ProgressStatus::Pending => "pending ",
+        ProgressStatus::Done => "done ",
+        ProgressStatus::Failed => "failed ",
+        ProgressStatus::Cancelled => "cancelled ",
+    }
 }
 
 #[cfg(test)]

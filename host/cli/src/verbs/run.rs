@@ -15,7 +15,7 @@ use std::sync::Arc;
 use tollgate::config::{Config, DEFAULT_AGENT};
 use tollgate::models::{Model, ModelConfig};
 use tollgate::run::RunEnd;
-use tollgate::{Busy, Host, HostError, RunRequest};
+use tollgate::{Busy, Host, HostError, RunOptions, RunRequest};
 use tollgate_agent::name;
 
 /// Run an agent, which answers the prompt and calls its tools on the way
@@ -36,6 +36,21 @@ pub(crate) struct RunVerb {
     /// Use this model instead of the configured one: NAME, or PROVIDER/NAME
     #[arg(long, value_name = "MODEL")]
     model: Option<String>,
+    /// Limit the model's turns of this run
+    #[arg(long, value_name = "N")]
+    max_turns: Option<u32>,
+    /// Limit the tool calls of this run
+    #[arg(long, value_name = "N")]
+    max_calls: Option<u32>,
+    /// Limit the tokens of this run, read and written
+    #[arg(long, value_name = "N")]
+    max_tokens: Option<u64>,
+    /// Limit the wall time of this run, in seconds
+    #[arg(long, value_name = "SECONDS")]
+    max_seconds: Option<u64>,
+    /// Limit each call of a tool that states no timeout, in seconds
+    #[arg(long, value_name = "SECONDS")]
+    timeout: Option<u32>,
 }
 
 const EXAMPLES: &str = "\
@@ -73,7 +88,13 @@ impl RunVerb {
         // A conversation may last: a tool that is built meanwhile is available from the next turn.
         let (_watch, unwatched) = host.watch(sandbox, watched.0, &watched.1);
         unwatched.iter().for_each(|why| tracing::debug!("{why}"));
-        let mut request = RunRequest::new(agent_id, prompt);
+        let mut request = RunRequest::new(agent_id, prompt).with_options(RunOptions {
+            model_turns: self.max_turns,
+            tool_calls: self.max_calls,
+            tokens: self.max_tokens,
+            wall_ms: self.max_seconds.map(|seconds| seconds.saturating_mul(1_000)),
+            timeout_ms: self.timeout.map(|seconds| seconds.saturating_mul(1_000)),
+        });
         request.thread_id = thread_id;
         request.busy = if self.queue { Busy::Queue } else { Busy::Refuse };
         let work = async { Ok::<_, Failure>(outcome(&run(&host, &request, globals, output).await?)) };

@@ -18,7 +18,7 @@ use tollgate::plugins::{
 };
 use tollgate::run::{RunEnd, RunEvent};
 use tollgate::tools::NativePlugin;
-use tollgate::{CallRequest, Host, RunRequest};
+use tollgate::{Agent, CallRequest, Host, RunRequest, ScriptedModel};
 use tollgate_agent::code::Code;
 use tollgate_agent::message::{AssistantMessage, Message, ModelCall, ModelReply, ModelRequest};
 use tollgate_agent::outcome::ToolResult;
@@ -306,4 +306,79 @@ async fn h1_a_result_is_replaced_and_the_model_reads_that() {
         _ => None,
     });
     assert_eq!(read.as_deref(), Some("was success"));
+}
+
+/// Counts where it is asked.
+#[derive(Clone, Default)]
+struct Counts(Arc<Mutex<BTreeMap<String, u32>>>);
+
+impl Counts {
+    fn count(&self, what: &str) {
+        *self.0.lock().unwrap().entry(what.to_owned()).or_default() += 1;
+    }
+}
+
+#[async_trait]
+impl Hooks for Counts {
+    async fn before_call(&self, call: &HookedCall<'_>) -> Result<Effects, HookError> {
+        self.count(&format!("before {} of {}", call.tool_name, call.agent.id));
+        Ok(Effects::none())
+    }
+
+    async fn after_call(&self, call: &HookedCall<'_>) -> Result<Effects, HookError> {
+        self.count(&format!("after {} of {}", call.tool_name, call.agent.id));
+        Ok(Effects::none())
+    }
+
+    async fn before_model(&self, turn: &HookedTurn<'_>, _: &ModelRequest) -> Result<BeforeModel, HookError> {
+        self.count(&format!("before {}", turn.agent.id));
+        Ok(BeforeModel::default())
+    }
+
+    async fn after_model(
+        &self,
+        turn: &HookedTurn<'_>,
+        _: &ModelReply,
+    ) -> Result<Option<ModelReply>, HookError> {
+        self.count(&format!("after {}", turn.agent.id));
+        Ok(None)
+    }
+}
+
+/// Hooks of one agent, as a plugin.
+struct Attached(Counts);
+
+impl Plugin for Attached {
+    fn name(&self) -> &str {
+        "attached"
+    }
+
+    fn bring(self: Box<Self>, parts: &mut Parts) {
+        parts.hooks_of("second", self.0);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn h6_hooks_of_one_agent_run_for_it_alone() {
+    let (of_agent, of_plugin) = (Counts::default(), Counts::default());
+    let turns =
+        || ScriptedModel::new(vec![ScriptedTurn::calls([("echo", json!({}))]), ScriptedTurn::text("Done.")]);
+    let agent = |id: &str| Agent::new(id, turns()).with_tools(["*"]);
+    let host = Host::builder()
+        .toolbox(crate::world::toolbox())
+        .agent(agent("first").with_hooks(of_agent.clone()))
+        .agent(agent("second"))
+        .plugin(Attached(of_plugin.clone()))
+        .build()
+        .unwrap();
+    for id in ["first", "second"] {
+        host.run(RunRequest::new(id, "go")).await.unwrap().wait().await.unwrap();
+    }
+    let of = |id: &str| {
+        let counts = [(format!("before {id}"), 2), (format!("after {id}"), 2)];
+        let calls = ["before", "after"].map(|point| (format!("{point} echo of {id}"), 1));
+        counts.into_iter().chain(calls).collect::<BTreeMap<_, _>>()
+    };
+    assert_eq!(*of_agent.0.lock().unwrap(), of("first"));
+    assert_eq!(*of_plugin.0.lock().unwrap(), of("second"));
 }
