@@ -83,6 +83,7 @@ impl ReportSink for Told {
             Report::Activity { kind, content } => kind.len() + content.len(),
             Report::ActivityDelta { kind, patch } => kind.len() + patch.to_string().len(),
             Report::Progress { message, .. } => optional(message),
+            Report::ChildError { agent_id, message } => agent_id.len() + message.len(),
             Report::Output(text) | Report::Log { message: text, .. } => text.len(),
         };
         self.reports.fetch_add(1, Relaxed);

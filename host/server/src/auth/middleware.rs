@@ -37,12 +37,7 @@ pub async fn authenticate(State(state): State<Shared>, request: Request, next: N
 }
 
 /// Passes on a request with its principal, within the limits of the principal.
-async fn admit(
-    state: &Shared,
-    credential: &Arc<Credential>,
-    mut request: Request,
-    next: Next,
-) -> Response {
+async fn admit(state: &Shared, credential: &Arc<Credential>, mut request: Request, next: Next) -> Response {
     let connection = request.extensions().get::<ConnectInfo<ClientConnection>>();
     let serving = connection.map(|ConnectInfo(connection)| connection.serve());
     let share = match state.load.admit(&credential.principal.name) {
