@@ -16,7 +16,7 @@ use tollgate_agent::state::KeyScope;
 use tollgate_sandbox::Report;
 
 /// The directory with the tour of each language.
-const SOURCES: &str = "../tests/guests/tour";
+const SOURCES: &str = "../../tests/guests/tour";
 
 /// A native tool that defines a key that does not belong to the tour.
 struct Shelf;
