@@ -3,9 +3,10 @@
 use crate::openai::{finish, said, saying};
 use crate::server::{Reply, Server};
 use crate::{KEY, ask, hello, model};
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use tollgate::models::{Delta, FaultKind, ModelFault};
+use tollgate::models::{Delta, FaultKind, ModelConfig, ModelFault};
 
 /// Sends a request to a server that misbehaves once and then works. Returns the fault that caused
 /// the retry.
@@ -47,6 +48,27 @@ async fn a6_a_wait_that_is_too_long_ends_the_reply_at_once() {
     let limited = Reply::status(429).header("retry-after", "3600").bytes("{}");
     let fault = ends_with(limited).await;
     assert!(fault.message().starts_with("The provider asks for a wait of 3600.0s"), "{fault}");
+}
+
+#[tokio::test]
+async fn a6_a_missing_address_is_named_with_the_path_that_it_may_lack() {
+    for (base, lacks) in [("", true), ("/v1/", false)] {
+        let missing = Reply::status(404).header("content-type", "application/json").bytes("{}");
+        let server = Server::new(vec![missing, saying("never")]).await;
+        let origin = server.url.trim_end_matches("/v1");
+        let text = format!(
+            "provider = \"openai\"\nmodel = \"m\"\napi_key_env = \"KEY\"\nbase_url = \"{origin}{base}?token={KEY}\""
+        );
+        let config: ModelConfig = toml::from_str(&text).unwrap();
+        let model = config.build(Path::new("."), |_| Some(KEY.to_owned())).unwrap();
+        let (reply, _) = ask(&*model, hello()).await;
+        let fault = reply.unwrap_err();
+        let url = format!("{origin}{}chat/completions", if lacks { "/" } else { base });
+        assert!(fault.message().contains(&format!("The request went to {url}.")), "{fault}");
+        let hint = format!("try `base_url = \"{origin}/v1/\"`");
+        assert_eq!(fault.message().contains(&hint), lacks, "{fault}");
+        assert!(!fault.message().contains(KEY), "the query is not shown: {fault}");
+    }
 }
 
 #[tokio::test]

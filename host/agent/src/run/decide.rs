@@ -116,6 +116,10 @@ impl Run {
         self.give_ids(&mut reply);
         let reply = Arc::new(reply);
         let hidden = hooked.as_ref().map(|hooked| hooked.hidden.clone()).unwrap_or_default();
+        // A hook and a composition may answer with nothing; a model may not.
+        let is_hooks_own =
+            hooked.as_ref().is_some_and(|h| h.answered_by.is_some() || !h.reply_changed_by.is_empty());
+        let may_be_empty = is_hooks_own || self.spec.agent.is_made_of_agents();
         if let Some(hooked) = hooked {
             draft.push(Event::ModelHooked { step: self.step, hooked });
         }
@@ -129,7 +133,7 @@ impl Run {
             return draft.settle();
         }
         if calls.is_empty() {
-            return draft.complete_run_with(self.status_of_answer(&reply), self.said(&reply));
+            return draft.complete_run_with(self.status_of_answer(&reply, may_be_empty), self.said(&reply));
         }
         let offered =
             |name: &str| self.spec.offers(name) && self.filter.shows(name) && !hidden.contains(name);
@@ -157,8 +161,8 @@ impl Run {
     }
 
     /// Returns how a run ends with a reply without calls: only a whole answer completes it.
-    fn status_of_answer(&self, reply: &ModelReply) -> RunStatus {
-        let is_empty = self.said(reply).trim().is_empty();
+    fn status_of_answer(&self, reply: &ModelReply, may_be_empty: bool) -> RunStatus {
+        let is_empty = !may_be_empty && self.said(reply).trim().is_empty();
         let error = match reply.finish {
             _ if self.stops_on_text(reply) => return RunStatus::Completed,
             Finish::Filtered => "the provider's filter withheld the model's reply (finish reason: filtered)",

@@ -5,7 +5,7 @@ mod cargo;
 mod install;
 pub(crate) mod languages;
 mod names;
-mod project;
+mod new_project;
 mod recipe;
 mod sdk;
 mod sources;
@@ -19,7 +19,7 @@ mod workflow;
 
 pub(crate) use cargo::Artifact;
 pub(crate) use install::{Dirs, Installed, install};
-pub(crate) use project::{NewProject, find_upwards};
+pub(crate) use new_project::{NewProject, find_upwards};
 pub(crate) use sources::of as sources;
 pub(crate) use templates::Template;
 pub(crate) use testing::test;

@@ -21,7 +21,7 @@ const KEY_BYTES: usize = 32;
 const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
 /// The number of characters of a code, five bits each.
 const CODE_CHARS: usize = 6;
-/// The pause after a wrong code: trying all of them takes decades.
+/// The pause after a wrong code. It slows guessing by one process; a code has 30 bits.
 const AFTER_A_WRONG_CODE: Duration = Duration::from_secs(1);
 
 /// The key of a data directory, from which all its codes follow.

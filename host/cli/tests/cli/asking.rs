@@ -79,7 +79,7 @@ fn z11_codes_are_shown_on_a_terminal() {
     type_on_a_terminal(&place, &["show", "last"], "").ends_with(0).shows(&format!("its code: {code}"));
 }
 
-/// The prompt stays open until somebody decides in another process.
+/// The prompt stays open until a decision is made in another process.
 #[test]
 fn w5_a_decision_made_elsewhere_ends_the_prompt_and_shows_the_result() {
     let place = suspending();
@@ -93,7 +93,7 @@ fn w5_a_decision_made_elsewhere_ends_the_prompt_and_shows_the_result() {
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    // The terminal stays open, and nobody types.
+    // The terminal stays open without input.
     let mut keyboard = asking.stdin.take().unwrap();
     keyboard.write_all(b"").unwrap();
     let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);

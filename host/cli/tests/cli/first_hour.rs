@@ -226,7 +226,7 @@ fn a_build_that_watches_builds_again_when_a_source_changes() {
     let first = std::fs::read(&tool).unwrap();
     let source = place.path().join("hello/tool.wat");
     let text = std::fs::read_to_string(&source).unwrap();
-    // What does not compile is reported, and the next change is built.
+    // An error is reported, and the next change is built.
     std::fs::write(&source, "(component").unwrap();
     std::thread::sleep(std::time::Duration::from_millis(1500));
     std::fs::write(&source, text.replacen("Hello", "Hullo", 1)).unwrap();

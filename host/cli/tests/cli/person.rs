@@ -4,7 +4,7 @@
 use crate::place::Place;
 use std::process::{Command, Stdio};
 
-/// What a person saw, and the code with which the program ended.
+/// The text that a person saw, and the code with which the program ended.
 #[derive(Debug)]
 pub(crate) struct Screen {
     pub(crate) code: Option<i32>,

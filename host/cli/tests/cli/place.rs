@@ -78,11 +78,11 @@ impl Place {
         let shown = self.tollgate(&["show", run, "--json"]).output().unwrap();
         let events = String::from_utf8(shown.stdout).unwrap();
         let events = events.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
-        let asked = events.filter(|event| {
+        let mut asked = events.filter(|event| {
             event["type"] == "call_suspended"
                 && [&event["call_id"], &event["suspension_id"]].contains(&&Value::from(call))
         });
-        let asked = asked.last()?;
+        let asked = asked.next_back()?;
         let key = match fs::read(self.path().join("data/tollgate.decisions.key")) {
             Ok(key) => key,
             Err(_) => {
