@@ -172,7 +172,10 @@ fn what_cannot_be_started_says_why() {
     place.type_in(&["new", "search-history"]).ends_with(2).says("such as my-search-history");
     place.write("there/file", "");
     place.type_in(&["new", "there"]).ends_with(2).says("there already exists");
-    place.type_in(&["new", "x", "--sdk", "nowhere"]).ends_with(2).says("--sdk names the directory guest-sdk");
+    place
+        .type_in(&["new", "x", "--sdk", "nowhere"])
+        .ends_with(2)
+        .says("--sdk must name the directory guest-sdk");
     assert!(!place.path().join("x").exists());
 }
 
