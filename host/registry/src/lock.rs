@@ -68,6 +68,10 @@ pub struct Entry {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Lock {
     entries: BTreeMap<String, Entry>,
+    /// The ids by their folded form, in which look-alikes are equal.
+    folded: BTreeMap<String, String>,
+    /// The ids by their file's name in lower case.
+    files: BTreeMap<String, String>,
 }
 
 impl Lock {
@@ -92,28 +96,32 @@ impl Lock {
         struct Versioned {
             version: u32,
         }
-        let Versioned { version } = toml::from_str(text).map_err(failed)?;
+        #[derive(Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct Raw {
+            version: u32,
+            #[serde(default)]
+            component: Vec<Spanned<Entry>>,
+        }
+        let read = toml::from_str::<Raw>(text);
+        // A later version may have keys that are unknown here, and its number is the better reason.
+        let version = match &read {
+            Ok(raw) => raw.version,
+            Err(_) => toml::from_str::<Versioned>(text).map_or(VERSION, |read| read.version),
+        };
         if version > VERSION {
             let why = format!(
                 "it has version {version}, and this program reads version {VERSION}; update tollgate"
             );
             return Err(invalid(1, &why));
         }
-        #[derive(Deserialize)]
-        #[serde(deny_unknown_fields)]
-        struct Raw {
-            #[serde(rename = "version")]
-            _version: u32,
-            #[serde(default)]
-            component: Vec<Spanned<Entry>>,
-        }
-        let raw: Raw = toml::from_str(text).map_err(failed)?;
+        let raw = read.map_err(failed)?;
         let mut lock = Self::default();
         for entry in raw.component {
-            let line = at(entry.span().start) + 1;
+            let start = entry.span().start;
             let entry = entry.into_inner();
-            lock.check_new(&entry).map_err(|why| invalid(line, &why))?;
-            lock.entries.insert(entry.id.clone(), entry);
+            lock.check_new(&entry).map_err(|why| invalid(at(start) + 1, &why))?;
+            lock.insert(entry);
         }
         Ok(lock)
     }
@@ -148,7 +156,7 @@ impl Lock {
     /// Returns the entry of a file.
     #[must_use]
     pub fn of_file(&self, file: &str) -> Option<&Entry> {
-        self.entries.values().find(|entry| entry.file == file)
+        self.of(self.files.get(&file.to_ascii_lowercase())?).filter(|entry| entry.file == file)
     }
 
     /// Adds an entry, or replaces the one with the same id.
@@ -157,18 +165,28 @@ impl Lock {
     /// The entry is not valid, its file belongs to another component, or its id is too similar to
     /// another.
     pub fn set(&mut self, entry: Entry) -> Result<()> {
-        let before = self.entries.remove(&entry.id);
+        let before = self.remove(&entry.id);
         if let Err(why) = self.check_new(&entry) {
-            self.entries.extend(before.map(|before| (before.id.clone(), before)));
+            before.into_iter().for_each(|before| self.insert(before));
             return Err(Error::new(Code::NameTaken, why));
         }
-        self.entries.insert(entry.id.clone(), entry);
+        self.insert(entry);
         Ok(())
+    }
+
+    /// Adds an entry that was checked.
+    fn insert(&mut self, entry: Entry) {
+        self.folded.insert(name::fold(&entry.id), entry.id.clone());
+        self.files.insert(entry.file.to_ascii_lowercase(), entry.id.clone());
+        self.entries.insert(entry.id.clone(), entry);
     }
 
     /// Removes an entry.
     pub fn remove(&mut self, id: &str) -> Option<Entry> {
-        self.entries.remove(id)
+        let entry = self.entries.remove(id)?;
+        self.folded.remove(&name::fold(id));
+        self.files.remove(&entry.file.to_ascii_lowercase());
+        Some(entry)
     }
 
     /// Checks a loaded file. `wasm` and `asks` are the SHA-256 of the component and of its
@@ -233,19 +251,13 @@ impl Lock {
         if texts.into_iter().flatten().any(|text| text.len() > MAX_TEXT_BYTES) {
             return Err(format!("a text of the entry is longer than {MAX_TEXT_BYTES} bytes"));
         }
-        let folded = name::fold(&entry.id);
-        for other in self.entries.values() {
-            if name::fold(&other.id) == folded {
-                return Err(format!(
-                    "the id {} is recorded for {} from {}",
-                    other.id, other.file, other.from
-                ));
-            }
-            if other.file.eq_ignore_ascii_case(&entry.file) {
-                return Err(format!("the file {} is recorded for {}", other.file, other.id));
-            }
+        if let Some(other) = self.folded.get(&name::fold(&entry.id)).and_then(|id| self.of(id)) {
+            return Err(format!("the id {} is recorded for {} from {}", other.id, other.file, other.from));
         }
-        Ok(())
+        match self.files.get(&entry.file.to_ascii_lowercase()).and_then(|id| self.of(id)) {
+            Some(other) => Err(format!("the file {} is recorded for {}", other.file, other.id)),
+            None => Ok(()),
+        }
     }
 }
 

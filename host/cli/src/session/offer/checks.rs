@@ -3,7 +3,6 @@
 use super::installed::Version;
 use crate::terminal::output::shown_line;
 use crate::terminal::{Failure, program};
-use std::io::{self, Read as _, Seek as _, Write as _};
 use std::path::PathBuf;
 use tollgate::config::Config;
 use tollgate::tools::directory;
@@ -14,22 +13,12 @@ use tollgate_agent::surface::Surface;
 use tollgate_registry::{Digest, Entry, Fetched, Verdict};
 use tollgate_sandbox::{Component, Guest, Sandbox};
 
-/// Loads a component that was fetched. Meanwhile its bytes are in a temporary file, so that they are
-/// in memory only once.
-pub(super) async fn load(sandbox: &Sandbox, fetched: &mut Fetched) -> Result<Component, Failure> {
-    let origin = shown_line(&fetched.origin, 200);
-    let failed = |e: io::Error| Failure::failed(format!("{origin} cannot be kept in a temporary file: {e}"));
-    let mut kept = tempfile::tempfile().map_err(failed)?;
-    kept.write_all(&fetched.wasm).map_err(failed)?;
-    let loaded = sandbox.load_either(&origin, std::mem::take(&mut fetched.wasm)).await?;
-    kept.rewind().and_then(|()| kept.read_to_end(&mut fetched.wasm)).map_err(failed)?;
-    if Digest::of(&fetched.wasm) != fetched.digest {
-        return Err(failed(io::Error::other("it was changed there")));
-    }
-    match loaded {
+pub(super) async fn load(sandbox: &Sandbox, fetched: &Fetched) -> Result<Component, Failure> {
+    match sandbox.load_either(&shown_line(&fetched.origin, 200), fetched.wasm.clone()).await? {
         Guest::Tools(component) => Ok(component),
         Guest::Gate(_) => Err(Failure::usage(format!(
-            "{origin} is a gate, and `add` supports only tools; put its file into the gates directory"
+            "{} is a gate, and `add` supports only tools; put its file into the gates directory",
+            shown_line(&fetched.origin, 200)
         ))),
     }
 }

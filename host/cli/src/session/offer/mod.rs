@@ -69,14 +69,14 @@ pub(crate) struct Named<'a> {
 impl Offer {
     /// Loads a component that was fetched, like any untrusted file, and judges it.
     pub(crate) async fn new(
-        mut fetched: Fetched,
+        fetched: Fetched,
         origins: &Origins,
         lock: &Lock,
         named: Named<'_>,
     ) -> Result<Self, Failure> {
         let config = &origins.config;
         let sandbox = Sandbox::new(config.limits.sandbox.clone())?;
-        let component = load(&sandbox, &mut fetched).await?;
+        let component = load(&sandbox, &fetched).await?;
         let descriptor = component.descriptor().clone();
         check_descriptor(&component, &fetched.origin, config)?;
         let asks = fetched.asks.as_deref().map(parse_manifest).transpose();
