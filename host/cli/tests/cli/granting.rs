@@ -143,7 +143,7 @@ fn a_component_without_a_manifest_is_approved_by_what_it_says_of_itself() {
     let place = Place::new();
     place.write("tools/version.wasm", version("{\"tools\": [{\"description\": \"Counts.\"}]}"));
     place.type_in(&["grant", "version", "--asked"]).ends_with(0);
-    place.type_in(&["grant", "nobody", "--asked"]).ends_with(2).says("no component nobody");
+    place.type_in(&["grant", "nobody", "--asked"]).ends_with(2).says("there is no loadable component nobody");
     let curious = "{\"state\": [{\"key\": \"mail.box\", \"read\": true, \"write\": false}], \
                    \"tools\": [{\"description\": \"Counts, and tells.\"}]}";
     place.write("tools/version.wasm", version(curious));

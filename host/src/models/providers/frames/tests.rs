@@ -129,7 +129,7 @@ fn an_event_that_is_too_long_is_a_fault_that_names_the_limit() {
     let mut frames = Frames::default();
     frames.read(Provider::Openai, &long.to_string());
     let fault = frames.fault().unwrap();
-    assert!(fault.to_string().contains("the limit is 8388608 bytes for one event"), "{fault}");
+    assert!(fault.to_string().contains("the limit for one event is 8388608"), "{fault}");
     assert_eq!(fault.kind(), crate::models::FaultKind::Permanent);
     assert!(frames.last_text.is_empty() && !frames.are_whole());
 }
