@@ -236,6 +236,6 @@ mod tests {
 
         let hides = ToolDescriptor::new("b", "b", "").with_parameters(json!({"properties": {hidden: {}}}));
         let why = hides.checked().unwrap_err().to_string();
-        assert!(why.contains("the tool \"b\"") && why.contains("invisible characters"), "{why}");
+        assert!(why.contains("the tool \"b\"") && why.contains("invisible"), "{why}");
     }
 }

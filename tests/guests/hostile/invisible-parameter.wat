@@ -4,4 +4,4 @@
 ;; descriptor: {"tools": [{"parameters":
 ;;   {"type": "object", "properties": {"path\udb40\udc49\udb40\udc47": {"type": "string"}}}}]}
 ;; limit: description
-;; expects: refused "invisible characters"
+;; expects: refused "invisible"

@@ -324,7 +324,7 @@ mod tests {
             ("https://*.com/", "top-level domain"),
             ("https://a.example/v1/*", "remove the *"),
             ("https://a.example/v1/../x", "remove . and .."),
-            ("https://a.example/it's", "percent-encode other characters"),
+            ("https://a.example/it's", "percent-encode other"),
             ("https://0177.0.0.1/", "a canonical address"),
             ("https://a.example:0/", "1 to 65535"),
             ("https:///x", "not a host name"),
