@@ -234,7 +234,7 @@ impl Timeline {
     fn decided(&mut self, call_id: &str, decision: &Decision) {
         let answer = match &decision.answer {
             DecisionAnswer::Resume(value) => {
-                format!("it continues with {}", shown_line(&value.to_string(), LINE_CHARS))
+                format!("it goes on with {}", shown_line(&value.to_string(), LINE_CHARS))
             }
             DecisionAnswer::Cancel => "it is cancelled".to_owned(),
         };
