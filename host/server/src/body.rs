@@ -6,7 +6,7 @@ use axum::body::Bytes;
 use axum::extract::{FromRequest, Request};
 use axum::http::{HeaderMap, StatusCode, header};
 use futures::StreamExt as _;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, IgnoredAny};
 use std::time::Duration;
 
 /// The maximum length of a body, in bytes.
@@ -35,6 +35,9 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for JsonBody<T> {
         } else if !is_json {
             let detail = "the body is not JSON; send it with Content-Type: application/json";
             return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", detail));
+        }
+        if !sent.trim_ascii_start().starts_with(b"{") && serde_json::from_slice::<IgnoredAny>(&sent).is_ok() {
+            return Err(Problem::unprocessable("the body is not an object; send one"));
         }
         let value = serde_json::from_slice(&sent).map_err(|e| {
             let shown = tollgate_agent::text::clean(&e.to_string(), 300);

@@ -18,14 +18,14 @@ const PREFLIGHT_SECONDS: &str = "600";
 
 /// The origin of a checked request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Guarded {
+pub(crate) struct RequestOrigin {
     /// The allowed origin of another site, whose pages may read the answer.
     cross_origin: Option<HeaderValue>,
     /// Whether a page of this server sent it, as far as the browser reports.
     same_origin: bool,
 }
 
-impl Guarded {
+impl RequestOrigin {
     /// Requires that a page of this server sent the request.
     pub(crate) fn require_same_origin(&self) -> Result<(), Problem> {
         if self.same_origin {
@@ -41,7 +41,7 @@ impl Guarded {
 ///
 /// # Errors
 /// A header that decides is missing, repeated or wrong.
-pub(crate) fn check(state: &ServerState, request: &Request) -> Result<Guarded, Problem> {
+pub(crate) fn check(state: &ServerState, request: &Request) -> Result<RequestOrigin, Problem> {
     let headers = request.headers();
     check_peer(state, request)?;
     let host = only(headers, &header::HOST)?.or_else(|| request.uri().authority().map(|a| a.as_str()));
@@ -59,14 +59,14 @@ pub(crate) fn check(state: &ServerState, request: &Request) -> Result<Guarded, P
     let site = only(headers, &HeaderName::from_static("sec-fetch-site"))?;
     let Some(origin) = origin else {
         let same_origin = matches!(site, Some("same-origin" | "none"));
-        return Ok(Guarded { cross_origin: None, same_origin });
+        return Ok(RequestOrigin { cross_origin: None, same_origin });
     };
     if is_own_origin(state, origin, host) {
         let same_origin = site.is_none_or(|site| site == "same-origin");
-        return Ok(Guarded { cross_origin: None, same_origin });
+        return Ok(RequestOrigin { cross_origin: None, same_origin });
     }
     if state.config.origins.iter().any(|known| known == origin) {
-        return Ok(Guarded { cross_origin: HeaderValue::from_str(origin).ok(), same_origin: false });
+        return Ok(RequestOrigin { cross_origin: HeaderValue::from_str(origin).ok(), same_origin: false });
     }
     let detail = format!(
         "pages of `{}` may not use this server; add it to `origins` in [serve] if they should",
@@ -78,9 +78,9 @@ pub(crate) fn check(state: &ServerState, request: &Request) -> Result<Guarded, P
 /// Checks requests to public paths.
 pub(crate) async fn guard_public(State(state): State<Shared>, mut request: Request, next: Next) -> Response {
     match check(&state, &request) {
-        Ok(guarded) => {
-            request.extensions_mut().insert(guarded.clone());
-            finish(next.run(request).await, &guarded)
+        Ok(origin) => {
+            request.extensions_mut().insert(origin.clone());
+            finish(next.run(request).await, &origin)
         }
         Err(problem) => problem.into_response(),
     }
@@ -97,8 +97,8 @@ pub(crate) async fn preflight(State(state): State<Shared>, request: Request, nex
         return response;
     }
     match check(&state, &request) {
-        Ok(guarded) => {
-            let mut response = finish(StatusCode::NO_CONTENT.into_response(), &guarded);
+        Ok(origin) => {
+            let mut response = finish(StatusCode::NO_CONTENT.into_response(), &origin);
             let headers = response.headers_mut();
             for (name, value) in [
                 (header::ACCESS_CONTROL_ALLOW_METHODS, "GET, POST, DELETE"),
@@ -117,9 +117,9 @@ pub(crate) async fn preflight(State(state): State<Shared>, request: Request, nex
 }
 
 /// Lets pages of an allowed origin read the answer.
-pub(crate) fn finish(mut response: Response, guarded: &Guarded) -> Response {
+pub(crate) fn finish(mut response: Response, origin: &RequestOrigin) -> Response {
     let headers = response.headers_mut();
-    if let Some(origin) = &guarded.cross_origin {
+    if let Some(origin) = &origin.cross_origin {
         headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());
         headers.insert(
             header::ACCESS_CONTROL_EXPOSE_HEADERS,

@@ -32,8 +32,6 @@ pub(crate) struct Reservation {
     digest: [u8; 32],
     /// The id of the run that the request starts or started.
     pub(crate) run_id: String,
-    /// Whether an earlier request reserved it.
-    pub(crate) is_repeated: bool,
 }
 
 /// The order of requests with the same key in this process: one after another.
@@ -71,12 +69,22 @@ pub(crate) async fn reserve(
     let shared = Shared::clone(state);
     let reserved = tokio::task::spawn_blocking(move || shared.access.reserve(&digest, &body)).await;
     let reserved = reserved.map_err(|e| Problem::internal(&e))?.map_err(|e| Problem::internal(&e))?;
-    let Reserved { run_id, body: sent, is_repeated } = reserved;
+    let RequestKeyRow { run_id, body: sent } = reserved;
     if sent != body {
         let detail = "this Idempotency-Key was sent with another request; use a new key for a new request";
         return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "key_reused", detail));
     }
-    Ok(Some(Reservation { digest, run_id, is_repeated }))
+    Ok(Some(Reservation { digest, run_id }))
+}
+
+/// Returns the run that a request with the same key started; `None` if there is none yet. Whichever
+/// of two requests comes first, in any process, starts it.
+pub(crate) async fn started(
+    state: &Shared,
+    reservation: Option<&Reservation>,
+) -> Result<Option<String>, Problem> {
+    let Some(Reservation { run_id, .. }) = reservation else { return Ok(None) };
+    Ok(state.store().run_spec(run_id).await?.map(|_| run_id.clone()))
 }
 
 /// Removes the reservation of a request that started nothing, so that it can be sent again.
@@ -120,23 +128,20 @@ fn key_of(headers: &HeaderMap) -> Result<Option<&str>, Problem> {
 }
 
 /// A row of the table of request keys.
-struct Reserved {
+struct RequestKeyRow {
     run_id: String,
     body: [u8; 32],
-    is_repeated: bool,
 }
 
 impl AccessDatabase {
-    fn reserve(&self, digest: &[u8; 32], body: &[u8; 32]) -> Result<Reserved, AccessError> {
+    fn reserve(&self, digest: &[u8; 32], body: &[u8; 32]) -> Result<RequestKeyRow, AccessError> {
         let (run_id, now) = (Uuid::now_v7().to_string(), now_ms());
         self.write(|connection| {
             let transaction =
                 connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
             let known = transaction
                 .prepare_cached("SELECT run_id, body FROM request_keys WHERE digest = ?1")?
-                .query_row([digest], |row| {
-                    Ok(Reserved { run_id: row.get(0)?, body: row.get(1)?, is_repeated: true })
-                })
+                .query_row([digest], |row| Ok(RequestKeyRow { run_id: row.get(0)?, body: row.get(1)? }))
                 .optional()?;
             if let Some(known) = known {
                 return Ok(known);
@@ -153,7 +158,7 @@ impl AccessDatabase {
                 )?
                 .execute(params![now.saturating_sub(KEEP_MS).cast_signed(), REMOVED_AT_ONCE])?;
             transaction.commit()?;
-            Ok(Reserved { run_id, body: *body, is_repeated: false })
+            Ok(RequestKeyRow { run_id, body: *body })
         })
     }
 

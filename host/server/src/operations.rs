@@ -100,7 +100,7 @@ pub fn keep_running(mut handle: RunHandle) {
 
 /// A request to start a run.
 #[derive(Debug, Clone, Default)]
-pub struct StartRun {
+pub struct RunStart {
     /// The agent.
     pub agent: String,
     /// The user's message.
@@ -160,7 +160,7 @@ impl ServerState {
         &self,
         principal: &Principal,
         share: &ClientShare,
-        start: StartRun,
+        start: RunStart,
     ) -> Result<StartedRun, Problem> {
         principal.require(Scope::Use)?;
         if start.agent == DIRECT_AGENT || !principal.may_use_agent(&start.agent) {

@@ -12,7 +12,8 @@ use serde_json::{Value, json};
 use std::time::Duration;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, sleep_until};
-use tollgate::{Event, RunFollower, RunUpdate};
+use tollgate::{RunFollower, RunUpdate};
+use tollgate_agent::context::client_thread_id;
 
 /// How often a quiet stream shows that it is alive.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
@@ -94,7 +95,11 @@ impl RunStream {
                     }
                 }
                 Ok(None) => {
-                    let why = if self.follower.is_waiting() { "waiting" } else { "finished" };
+                    let why = match &self.follower {
+                        follower if follower.is_waiting() => "waiting",
+                        follower if follower.is_interrupted() => "interrupted",
+                        _ => "finished",
+                    };
                     return Some(self.end(why));
                 }
                 Err(e) => {
@@ -111,17 +116,38 @@ impl RunStream {
     }
 }
 
-/// Returns an update as clients see it: with the id of a thread as its principal knows it.
+/// Returns an update as clients see it: with the ids of threads as their principal knows them, and
+/// without the instructions of agents, which are the operator's.
 pub(crate) fn shown(update: &RunUpdate) -> Value {
     let mut data = json!(update);
-    let stored = match update {
-        RunUpdate::Stored(stored) => Some(stored),
-        _ => None,
-    };
-    if let Some(Event::RunStarted { spec }) = stored.map(|stored| &stored.event) {
-        data["spec"]["identity"]["thread_id"] = json!(spec.identity.client_thread_id());
-    }
+    show_to_client(&mut data);
     data
+}
+
+fn show_to_client(data: &mut Value) {
+    match data["type"].as_str() {
+        Some("run_started") => {
+            let identity = &mut data["spec"]["identity"];
+            let principal = identity["principal"].as_str().map(str::to_owned);
+            for id in ["thread_id", "parent_thread_id"] {
+                if let Some(thread) = identity.get(id).and_then(Value::as_str) {
+                    identity[id] = json!(client_thread_id(thread, principal.as_deref()));
+                }
+            }
+            hide_instructions(&mut data["spec"]["agent"]);
+        }
+        Some("transferred") => hide_instructions(&mut data["agent"]),
+        _ => {}
+    }
+    if let Some(child) = data.get_mut("child").filter(|child| child.is_object()) {
+        show_to_client(child);
+    }
+}
+
+fn hide_instructions(agent: &mut Value) {
+    if let Some(agent) = agent.as_object_mut() {
+        agent.remove("instructions");
+    }
 }
 
 /// Returns an update as an event; `None` if the stream leaves it out.
@@ -141,11 +167,11 @@ fn event(update: &RunUpdate, options: StreamOptions) -> Option<Bytes> {
             }
             written(&name, None, &data)
         }
-        RunUpdate::Child(child) => {
+        RunUpdate::Child(_) => {
             if !options.children {
                 return None;
             }
-            written("child", None, child)
+            written("child", None, &shown(update))
         }
     })
 }

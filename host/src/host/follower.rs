@@ -11,6 +11,8 @@ use tollgate_agent::run::Event;
 
 /// How often the store is asked whether another process has committed.
 const LOOK: Duration = Duration::from_millis(250);
+/// How often to check whether the process that drives a run is still alive.
+const CHECK: Duration = Duration::from_secs(2);
 /// The number of runs from which entries without followers are removed.
 const MANY: usize = 256;
 
@@ -19,7 +21,7 @@ const MANY: usize = 256;
 pub enum FollowUntil {
     /// The run's end; a wait for a person is followed through.
     End,
-    /// The run's end, or a wait for a person.
+    /// The run's end, a wait for a person, or an interruption: no process drives the run.
     Rest,
 }
 
@@ -43,6 +45,7 @@ pub struct RunFollower {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Rest {
     Waiting,
+    Interrupted,
     Ended,
 }
 
@@ -78,6 +81,13 @@ impl RunFollower {
         self.rests == Some(Rest::Waiting)
     }
 
+    /// Returns whether no process drives the run although it neither ended nor waits, as far as it
+    /// was followed.
+    #[must_use]
+    pub fn is_interrupted(&self) -> bool {
+        self.rests == Some(Rest::Interrupted)
+    }
+
     /// Returns the next update; `None` once the run has ended, or waits if that is where to stop.
     /// It may be dropped and called again without losing an update.
     ///
@@ -104,11 +114,13 @@ impl RunFollower {
             }
             match self.rests {
                 Some(Rest::Ended) => return Ok(None),
-                Some(Rest::Waiting) if self.until == FollowUntil::Rest => return Ok(None),
+                Some(_) if self.until == FollowUntil::Rest => return Ok(None),
                 _ => {}
             }
             tokio::select! {
                 () = arrived => {}
+                // A process that ends without a commit leaves no other sign.
+                () = tokio::time::sleep(CHECK), if self.until == FollowUntil::Rest => {}
                 changed = self.foreign.changed() => {
                     if changed.is_err() {
                         // The host owns the sender.
@@ -141,7 +153,8 @@ impl RunFollower {
             return Ok(true);
         }
         self.rests = match found.status.as_str() {
-            "running" => None,
+            "running" if found.at_work => None,
+            "running" => Some(Rest::Interrupted),
             "waiting" => Some(Rest::Waiting),
             _ => Some(Rest::Ended),
         };

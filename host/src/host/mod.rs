@@ -318,11 +318,18 @@ impl Host {
         let cancel = CancellationToken::new();
         let (hub, teller, events) = self.listened(&run_id, &cancel);
         let parts = self.parts(Arc::clone(&run_id), Arc::clone(&thread_id), cancel.clone(), teller);
-        let driver = Driver::new(parts, run, known_messages);
+        let mut driver = Driver::new(parts, run, known_messages);
+        // The caller learns whether its input is part of the record.
+        driver.begin(input).await.map_err(|why| match why {
+            CommitError::Advanced => HostError::OwnedElsewhere(run_id.to_string()),
+            CommitError::Busy(_) => HostError::Busy(thread_id.to_string()),
+            CommitError::Failed(why) => HostError::Store(why),
+            why => RunError(why.to_string()).into(),
+        })?;
         let abandoned = (!detached).then(|| cancel.clone());
         let end = tokio::spawn(async move {
             let _turn = turn;
-            listening::attended(driver.drive(input), hub, abandoned).await
+            listening::attended(driver.drive_on(), hub, abandoned).await
         });
         Ok(RunHandle { run_id, thread_id, events, cancel, end })
     }

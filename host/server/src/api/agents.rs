@@ -1,6 +1,6 @@
 //! Agents.
 
-use super::pages::Named;
+use super::pages::PathParameters;
 use crate::auth::Principal;
 use crate::problem::Problem;
 use crate::state::Shared;
@@ -90,7 +90,7 @@ pub(super) async fn list(State(state): State<Shared>, principal: Principal) -> J
 pub(super) async fn one(
     State(state): State<Shared>,
     principal: Principal,
-    Named(id): Named<String>,
+    PathParameters(id): PathParameters<String>,
 ) -> Result<Json<AgentDocument>, Problem> {
     let found = state.host.agents().find(|agent| agent.spec.view.id == id && may_see(agent, &principal));
     found.map(|agent| Json(described(agent))).ok_or_else(|| Problem::not_found("agent"))

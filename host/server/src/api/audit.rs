@@ -1,6 +1,6 @@
 //! The audit.
 
-use super::pages::{Page, Parameters, cursor, limit, place};
+use super::pages::{Page, QueryParameters, cursor, limit, place};
 use crate::clock::now_ms;
 use crate::problem::Problem;
 use crate::state::Shared;
@@ -107,7 +107,7 @@ impl From<AuditRecord> for AuditDocument {
 pub(super) async fn audit(
     State(state): State<Shared>,
     uri: Uri,
-    Parameters(query): Parameters<AuditQuery>,
+    QueryParameters(query): QueryParameters<AuditQuery>,
 ) -> Result<Response, Problem> {
     let kind = match &query.kind {
         None => None,

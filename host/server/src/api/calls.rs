@@ -1,10 +1,10 @@
 //! Direct calls of tools.
 
-use super::pages::Named;
+use super::pages::PathParameters;
 use super::runs::{Wait, answer, replayed};
 use crate::auth::Principal;
 use crate::body::JsonBody;
-use crate::idempotency::{self, Reservation};
+use crate::idempotency;
 use crate::load::ClientShare;
 use crate::problem::Problem;
 use crate::runs::RunDocument;
@@ -48,7 +48,7 @@ pub(super) async fn call(
     State(state): State<Shared>,
     principal: Principal,
     Extension(share): Extension<ClientShare>,
-    Named(name): Named<String>,
+    PathParameters(name): PathParameters<String>,
     headers: HeaderMap,
     body: JsonBody<CallBody>,
 ) -> Result<Response, Problem> {
@@ -60,23 +60,25 @@ pub(super) async fn call(
         Some(reservation) => Some(state.requests.turn(reservation).await),
         None => None,
     };
-    if let Some(Reservation { run_id, is_repeated: true, .. }) = &reserved
-        && state.store().run_spec(run_id).await?.is_some()
-    {
-        return replayed(&state, &principal, &share, run_id, wait).await;
+    if let Some(run_id) = idempotency::started(&state, reserved.as_ref()).await? {
+        return replayed(&state, &principal, &share, &run_id, wait).await;
     }
     let CallBody { arguments, thread_id, detached } = body.value;
     let arguments = arguments.as_ref().map_or("{}", |arguments| arguments.get());
     let run_id = reserved.as_ref().map(|reservation| reservation.run_id.clone());
     let detached = detached || wait == Wait::No;
     let ids = (thread_id.as_deref(), run_id);
-    match state.start_call(&principal, &share, (&name, arguments), ids, detached).await {
+    let answered = match state.start_call(&principal, &share, (&name, arguments), ids, detached).await {
         Ok(started) => answer(&state, &principal, &share, started, wait).await,
-        Err(problem) => {
-            if let Some(reservation) = &reserved {
-                idempotency::release(&state, reservation).await;
-            }
-            Err(problem)
-        }
+        Err(problem) => Err(problem),
+    };
+    let Err(problem) = answered else { return answered };
+    // Another process may have won the race for the same key.
+    if let Some(run_id) = idempotency::started(&state, reserved.as_ref()).await? {
+        return replayed(&state, &principal, &share, &run_id, wait).await;
     }
+    if let Some(reservation) = &reserved {
+        idempotency::release(&state, reservation).await;
+    }
+    Err(problem)
 }

@@ -1,6 +1,6 @@
 //! The events of a run, as a page or as a stream.
 
-use super::pages::{Named, Parameters, limit};
+use super::pages::{PathParameters, QueryParameters, limit};
 use crate::auth::{Principal, Scope};
 use crate::load::ClientShare;
 use crate::problem::Problem;
@@ -68,9 +68,9 @@ pub(super) async fn events(
     State(state): State<Shared>,
     principal: Principal,
     Extension(share): Extension<ClientShare>,
-    Named(id): Named<String>,
+    PathParameters(id): PathParameters<String>,
     headers: HeaderMap,
-    Parameters(query): Parameters<EventQuery>,
+    QueryParameters(query): QueryParameters<EventQuery>,
 ) -> Result<Response, Problem> {
     let run = state.visible_run(&principal, &id, &[Scope::DecideAny]).await?;
     let after = match headers.get("last-event-id") {

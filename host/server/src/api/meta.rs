@@ -1,6 +1,6 @@
 //! The server itself: who asks, metrics, and the meanings of problems.
 
-use super::pages::Named;
+use super::pages::PathParameters;
 use crate::auth::Principal;
 use crate::problem::{CODES, Problem};
 use crate::state::Shared;
@@ -74,7 +74,7 @@ pub(super) struct Meaning {
 #[utoipa::path(get, path = "/problems/{code}", tag = "server", security(("key" = [])),
     params(("code" = String, Path, description = "The code of a problem")),
     responses((status = 200, description = "What the code means", body = Meaning)))]
-pub(super) async fn problem(Named(code): Named<String>) -> Result<Json<Meaning>, Problem> {
+pub(super) async fn problem(PathParameters(code): PathParameters<String>) -> Result<Json<Meaning>, Problem> {
     let known = CODES.iter().find(|(known, _)| *known == code);
     known.map(|&(code, meaning)| Json(Meaning { code, meaning })).ok_or_else(|| Problem::not_found("code"))
 }

@@ -90,9 +90,9 @@ fn filter_digest(filter: &impl std::fmt::Debug) -> String {
 
 /// Query parameters; wrong ones are a problem document.
 #[derive(Debug, Clone, Copy, Default, Deserialize)]
-pub(super) struct Parameters<T>(pub(super) T);
+pub(super) struct QueryParameters<T>(pub(super) T);
 
-impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Parameters<T> {
+impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for QueryParameters<T> {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
@@ -108,9 +108,9 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Parameters<T> 
 
 /// The parameters of a path; wrong ones are a problem document.
 #[derive(Debug, Clone)]
-pub(super) struct Named<T>(pub(super) T);
+pub(super) struct PathParameters<T>(pub(super) T);
 
-impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for Named<T> {
+impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for PathParameters<T> {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {

@@ -1,6 +1,6 @@
 //! The questions of all runs that wait for a person, and their answers.
 
-use super::pages::{Named, Page, Parameters, cursor, limit, place};
+use super::pages::{Page, PathParameters, QueryParameters, cursor, limit, place};
 use crate::auth::{Principal, Scope};
 use crate::body::JsonBody;
 use crate::idempotency::decision_id;
@@ -53,7 +53,7 @@ pub(super) async fn list(
     State(state): State<Shared>,
     principal: Principal,
     uri: Uri,
-    Parameters(query): Parameters<QuestionQuery>,
+    QueryParameters(query): QueryParameters<QuestionQuery>,
 ) -> Result<Response, Problem> {
     let sees_all = principal.has(Scope::DecideAny) || principal.has(Scope::Read);
     let filter = RunFilter {
@@ -157,7 +157,7 @@ pub(super) struct NamedAnswer {
 
 /// The run that was decided about.
 #[derive(Debug, Serialize, ToSchema)]
-pub(super) struct Decided {
+pub(super) struct DecisionDocument {
     /// The run.
     run_id: String,
     /// Its status after the decision.
@@ -171,11 +171,11 @@ pub(super) struct Decided {
         ("suspension" = String, Path, description = "The question's id"),
         ("Idempotency-Key" = Option<String>, Header, description = "A key with which the request may be repeated")),
     request_body = AnswerBody,
-    responses((status = 202, description = "The run continues", body = Decided)))]
+    responses((status = 202, description = "The run continues", body = DecisionDocument)))]
 pub(super) async fn decide(
     State(state): State<Shared>,
     principal: Principal,
-    Named((id, suspension)): Named<(String, String)>,
+    PathParameters((id, suspension)): PathParameters<(String, String)>,
     headers: HeaderMap,
     body: JsonBody<AnswerBody>,
 ) -> Result<Response, Problem> {
@@ -190,11 +190,11 @@ pub(super) async fn decide(
     params(("id" = String, Path, description = "The run's id"),
         ("Idempotency-Key" = Option<String>, Header, description = "A key with which the request may be repeated")),
     request_body = AnswersBody,
-    responses((status = 202, description = "The run continues", body = Decided)))]
+    responses((status = 202, description = "The run continues", body = DecisionDocument)))]
 pub(super) async fn decide_all(
     State(state): State<Shared>,
     principal: Principal,
-    Named(id): Named<String>,
+    PathParameters(id): PathParameters<String>,
     headers: HeaderMap,
     body: JsonBody<AnswersBody>,
 ) -> Result<Response, Problem> {
@@ -229,6 +229,7 @@ async fn decided(
     let handle = state.decide(principal, run_id, decisions).await?;
     keep_running(handle);
     let summary = state.host.summary(run_id).await?.ok_or_else(|| Problem::not_found("run"))?;
-    let answer = Decided { status: crate::runs::shown_status(&summary).to_owned(), run_id: summary.run_id };
+    let answer =
+        DecisionDocument { status: crate::runs::shown_status(&summary).to_owned(), run_id: summary.run_id };
     Ok((StatusCode::ACCEPTED, Json(answer)).into_response())
 }

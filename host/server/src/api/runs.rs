@@ -1,11 +1,11 @@
 //! Agent runs and direct calls: start, list, show, cancel, recover.
 
-use super::pages::{Named, Page, Parameters, cursor, limit, place};
+use super::pages::{Page, PathParameters, QueryParameters, cursor, limit, place};
 use crate::auth::{Principal, Scope};
 use crate::body::JsonBody;
-use crate::idempotency::{self, REPLAYED, Reservation};
+use crate::idempotency::{self, REPLAYED};
 use crate::load::ClientShare;
-use crate::operations::{StartRun, StartedRun};
+use crate::operations::{RunStart, StartedRun};
 use crate::problem::Problem;
 use crate::runs::{RunDocument, RunListing, run_document, run_listing};
 use crate::sse::{self, StreamOptions};
@@ -109,13 +109,11 @@ pub(super) async fn start(
         Some(reservation) => Some(state.requests.turn(reservation).await),
         None => None,
     };
-    if let Some(Reservation { run_id, is_repeated: true, .. }) = &reserved
-        && state.store().run_spec(run_id).await?.is_some()
-    {
-        return replayed(&state, &principal, &share, run_id, wait).await;
+    if let Some(run_id) = idempotency::started(&state, reserved.as_ref()).await? {
+        return replayed(&state, &principal, &share, &run_id, wait).await;
     }
     let StartBody { agent, input, thread_id, on_busy, detached } = body.value;
-    let start = StartRun {
+    let start = RunStart {
         agent,
         input,
         thread_id,
@@ -126,11 +124,11 @@ pub(super) async fn start(
     let started = match state.start_run(&principal, &share, start).await {
         Ok(started) => started,
         Err(problem) => {
-            let Some(reservation) = &reserved else { return Err(problem) };
             // Another process may have won the race for the same key.
-            if state.store().run_spec(&reservation.run_id).await?.is_some() {
-                return replayed(&state, &principal, &share, &reservation.run_id, wait).await;
+            if let Some(run_id) = idempotency::started(&state, reserved.as_ref()).await? {
+                return replayed(&state, &principal, &share, &run_id, wait).await;
             }
+            let Some(reservation) = &reserved else { return Err(problem) };
             idempotency::release(&state, reservation).await;
             return Err(problem);
         }
@@ -290,7 +288,7 @@ pub(super) async fn list(
     State(state): State<Shared>,
     principal: Principal,
     uri: Uri,
-    Parameters(query): Parameters<RunQuery>,
+    QueryParameters(query): QueryParameters<RunQuery>,
 ) -> Result<Response, Problem> {
     let filter = query.filter(&principal)?;
     let limit = limit(query.limit)?;
@@ -314,7 +312,7 @@ pub(super) async fn list(
 pub(super) async fn one(
     State(state): State<Shared>,
     principal: Principal,
-    Named(id): Named<String>,
+    PathParameters(id): PathParameters<String>,
 ) -> Result<Json<RunDocument>, Problem> {
     let run = state.visible_run(&principal, &id, &[Scope::DecideAny]).await?;
     Ok(Json(run_document(&state, &principal, &run).await?))
@@ -336,7 +334,7 @@ pub(super) struct ReasonBody {
 pub(super) async fn cancel(
     State(state): State<Shared>,
     principal: Principal,
-    Named(id): Named<String>,
+    PathParameters(id): PathParameters<String>,
     body: JsonBody<ReasonBody>,
 ) -> Result<Response, Problem> {
     state.cancel(&principal, &id, body.value.reason).await?;
@@ -351,7 +349,7 @@ pub(super) async fn cancel(
 pub(super) async fn recover(
     State(state): State<Shared>,
     principal: Principal,
-    Named(id): Named<String>,
+    PathParameters(id): PathParameters<String>,
     _body: JsonBody<ReasonBody>,
 ) -> Result<Response, Problem> {
     let run = state.visible_run(&principal, &id, &[Scope::Operate]).await?;

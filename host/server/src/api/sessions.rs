@@ -1,6 +1,6 @@
 //! Sessions and keys, without their secrets.
 
-use super::pages::Named;
+use super::pages::PathParameters;
 use crate::auth::{KeySummary, Principal, Scope, SessionSummary};
 use crate::problem::Problem;
 use crate::state::Shared;
@@ -49,7 +49,7 @@ pub(super) async fn list(
 pub(super) async fn end(
     State(state): State<Shared>,
     principal: Principal,
-    Named(id): Named<String>,
+    PathParameters(id): PathParameters<String>,
 ) -> Result<StatusCode, Problem> {
     let known = sessions(&state, &principal).await?.iter().any(|session| session.id == id);
     if !known {

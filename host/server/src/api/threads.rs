@@ -1,6 +1,6 @@
 //! Threads: conversations with their persistent state.
 
-use super::pages::{Named, Page, Parameters, cursor, limit, place};
+use super::pages::{Page, PathParameters, QueryParameters, cursor, limit, place};
 use super::runs::owner_of;
 use crate::auth::Principal;
 use crate::problem::Problem;
@@ -99,7 +99,7 @@ pub(super) async fn list(
     State(state): State<Shared>,
     principal: Principal,
     uri: Uri,
-    Parameters(query): Parameters<ThreadQuery>,
+    QueryParameters(query): QueryParameters<ThreadQuery>,
 ) -> Result<Response, Problem> {
     let owner = owner_of(query.principal.as_deref(), &principal)?;
     let limit = limit(query.limit)?;
@@ -182,8 +182,8 @@ async fn existing(
 pub(super) async fn one(
     State(state): State<Shared>,
     principal: Principal,
-    Named(id): Named<String>,
-    Parameters(query): Parameters<OwnerQuery>,
+    PathParameters(id): PathParameters<String>,
+    QueryParameters(query): QueryParameters<OwnerQuery>,
 ) -> Result<Json<ThreadDocument>, Problem> {
     let thread = existing(&state, &principal, query.principal.as_deref(), &id).await?;
     Ok(Json(described(&state, thread).await?))
@@ -197,8 +197,8 @@ pub(super) async fn messages(
     State(state): State<Shared>,
     principal: Principal,
     uri: Uri,
-    Named(id): Named<String>,
-    Parameters(query): Parameters<MessageQuery>,
+    PathParameters(id): PathParameters<String>,
+    QueryParameters(query): QueryParameters<MessageQuery>,
 ) -> Result<Response, Problem> {
     let found = existing(&state, &principal, query.principal.as_deref(), &id).await?;
     let limit = limit(query.limit)?;
@@ -219,8 +219,8 @@ pub(super) async fn messages(
 pub(super) async fn state(
     State(state): State<Shared>,
     principal: Principal,
-    Named(id): Named<String>,
-    Parameters(query): Parameters<OwnerQuery>,
+    PathParameters(id): PathParameters<String>,
+    QueryParameters(query): QueryParameters<OwnerQuery>,
 ) -> Result<Json<StateDocument>, Problem> {
     let found = existing(&state, &principal, query.principal.as_deref(), &id).await?;
     let thread = state.store().thread(&found.thread_id).await?;

@@ -1,6 +1,6 @@
 //! Tools.
 
-use super::pages::{Named, Parameters};
+use super::pages::{PathParameters, QueryParameters};
 use crate::auth::Principal;
 use crate::problem::Problem;
 use crate::state::Shared;
@@ -107,7 +107,7 @@ fn described(tool: &Tool, catalog: &Catalog, principal: &Principal) -> ToolDocum
 pub(super) async fn list(
     State(state): State<Shared>,
     principal: Principal,
-    Parameters(query): Parameters<ToolQuery>,
+    QueryParameters(query): QueryParameters<ToolQuery>,
 ) -> Json<ToolList> {
     let toolbox = state.host.toolbox();
     let catalog = toolbox.catalog();
@@ -135,7 +135,7 @@ pub(super) async fn list(
 pub(super) async fn one(
     State(state): State<Shared>,
     principal: Principal,
-    Named(name): Named<String>,
+    PathParameters(name): PathParameters<String>,
 ) -> Result<Json<ToolDocument>, Problem> {
     if !principal.has(crate::auth::Scope::Read) {
         state.check_tool(&principal, &name)?;
@@ -151,7 +151,7 @@ pub(super) async fn one(
     responses((status = 204, description = "The tool is enabled")))]
 pub(super) async fn enable(
     State(state): State<Shared>,
-    Named(name): Named<String>,
+    PathParameters(name): PathParameters<String>,
 ) -> Result<StatusCode, Problem> {
     state.host.enable(&name).await?;
     Ok(StatusCode::NO_CONTENT)

@@ -1,6 +1,6 @@
 //! Resources used, summed over time.
 
-use super::pages::Parameters;
+use super::pages::QueryParameters;
 use crate::clock::now_ms;
 use crate::problem::Problem;
 use crate::state::{ServerState, Shared};
@@ -105,7 +105,7 @@ pub(super) struct UsageTable {
     responses((status = 200, description = "The usage", body = UsageTable)))]
 pub(super) async fn usage(
     State(state): State<Shared>,
-    Parameters(query): Parameters<UsageQuery>,
+    QueryParameters(query): QueryParameters<UsageQuery>,
 ) -> Result<Json<UsageTable>, Problem> {
     let to = query.to.unwrap_or_else(now_ms);
     let from = query.from.unwrap_or_else(|| to.saturating_sub(DAY_MS));

@@ -4,7 +4,7 @@ use super::records::Credential;
 use super::secret;
 use crate::console::ConsoleData;
 use crate::console_data::ServerData;
-use crate::http_guard::{self, Guarded};
+use crate::http_guard::{self, RequestOrigin};
 use crate::load;
 use crate::problem::Problem;
 use crate::state::{ServerState, Shared};
@@ -23,17 +23,17 @@ const MAX_CREDENTIAL_BYTES: usize = 200;
 /// Admits a request with a valid key or session, and puts its
 /// [`Principal`](super::Principal) into the request.
 pub async fn authenticate(State(state): State<Shared>, request: Request, next: Next) -> Response {
-    let guarded = match http_guard::check(&state, &request) {
-        Ok(guarded) => guarded,
+    let origin = match http_guard::check(&state, &request) {
+        Ok(origin) => origin,
         Err(problem) => return problem.into_response(),
     };
-    let response = match find(&state, &request, &guarded) {
+    let response = match find(&state, &request, &origin) {
         Ok(Some(credential)) => admit(&state, &credential, request, next).await,
         Ok(None) if wants_page(&request) => to_sign_in(),
         Ok(None) => refused(),
         Err(problem) => problem.into_response(),
     };
-    http_guard::finish(response, &guarded)
+    http_guard::finish(response, &origin)
 }
 
 /// Passes on a request with its principal, within the limits of the principal.
@@ -63,7 +63,7 @@ pub(crate) struct CredentialInUse(pub(crate) Arc<Credential>);
 fn find(
     state: &ServerState,
     request: &Request,
-    guarded: &Guarded,
+    origin: &RequestOrigin,
 ) -> Result<Option<Arc<Credential>>, Problem> {
     let look_up = |secret: &str| {
         let found = state.access.credential(&secret::digest(secret));
@@ -79,7 +79,7 @@ fn find(
     let Some(cookie) = cookie(request.headers(), &state.cookie_name()) else { return Ok(None) };
     let Some(found) = look_up(&cookie)?.filter(|found| found.is_session) else { return Ok(None) };
     if !matches!(*request.method(), Method::GET | Method::HEAD) {
-        guarded.require_same_origin()?;
+        origin.require_same_origin()?;
     }
     Ok(Some(found))
 }

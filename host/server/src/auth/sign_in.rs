@@ -5,7 +5,7 @@ use super::middleware::{CredentialInUse, cookie};
 use super::secret;
 use crate::body;
 use crate::clock::now_ms;
-use crate::http_guard::Guarded;
+use crate::http_guard::RequestOrigin;
 use crate::problem::Problem;
 use crate::state::{ServerState, Shared};
 use axum::extract::{Extension, Request, State};
@@ -96,11 +96,11 @@ struct SignIn {
 
 async fn sign_in(
     State(state): State<Shared>,
-    Extension(guarded): Extension<Guarded>,
+    Extension(origin): Extension<RequestOrigin>,
     request: Request,
 ) -> Response {
     let is_form = is_form(request.headers());
-    let answer = try_sign_in(&state, &guarded, is_form, request).await;
+    let answer = try_sign_in(&state, &origin, is_form, request).await;
     match answer {
         Ok(cookie) if is_form => {
             let headers = [(header::SET_COOKIE, cookie), (header::LOCATION, HeaderValue::from_static(HOME))];
@@ -116,13 +116,13 @@ async fn sign_in(
 
 async fn try_sign_in(
     state: &Shared,
-    guarded: &Guarded,
+    origin: &RequestOrigin,
     is_form: bool,
     request: Request,
 ) -> Result<HeaderValue, Problem> {
     // A foreign page must not sign a browser in as another principal.
     if request.headers().contains_key(header::ORIGIN) || request.headers().contains_key("sec-fetch-site") {
-        guarded.require_same_origin()?;
+        origin.require_same_origin()?;
     }
     let Ok(_place) = PLACES.try_acquire() else {
         return Err(Problem::too_many("attempts to sign in are in progress"));

@@ -217,7 +217,7 @@ fn host(store: Arc<SqliteStore>, counted: &Arc<AtomicUsize>) -> Host {
             tokio::time::sleep(PATIENCE).await;
             "slept"
         }))
-        .agent(Agent::new("default", Echo).with_tools(["*"]))
+        .agent(Agent::new("default", Echo).with_instructions("Be kind.").with_tools(["*"]))
         .agent(Agent::new("other", Echo).with_tools(["*"]))
         .build()
         .unwrap()

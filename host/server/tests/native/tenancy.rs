@@ -87,8 +87,8 @@ async fn who_may_decide_is_a_table() {
     let scopes: [&[Scope]; 4] = [&[Use], &[Use, Decide], &[Use, DecideAny], &[Use, Read, Operate]];
     // For each policy: own runs, and another principal's.
     for (decides, own, others) in [
-        (Decides::Anyone, [403, 202, 202, 403], [404, 404, 202, 403]),
-        (Decides::Others, [403, 403, 403, 403], [404, 404, 202, 403]),
+        (Decides::Anyone, [403, 202, 202, 403], [403, 404, 202, 403]),
+        (Decides::Others, [403, 403, 403, 403], [403, 404, 202, 403]),
     ] {
         let config = ServeConfig { decides, ..ServeConfig::default() };
         let server = TestServer::with(Setup { config, ..Setup::default() }).await;
@@ -109,8 +109,9 @@ async fn who_may_decide_is_a_table() {
                         server.post(&key, answer_path(&run), answer).await
                     };
                     assert_eq!(status, expected, "{decides:?} {name} {scopes:?} {several}: {answer}");
-                    let own_question =
-                        decides == Decides::Others && name == "ada" && scopes.contains(&Decide);
+                    let own_question = decides == Decides::Others
+                        && name == "ada"
+                        && scopes.iter().any(|scope| [Decide, DecideAny].contains(scope));
                     assert_eq!(answer["code"] == "own_question", own_question, "{answer}");
                 }
             }
@@ -147,6 +148,7 @@ async fn who_asked_and_who_decided_is_recorded() {
         server.request(reqwest::Method::GET, &format!("/api/v1/runs/{id}/events")).bearer_auth(&ada.secret);
     let text = text.header("accept", "text/event-stream").send().await.unwrap().text().await.unwrap();
     assert!(text.contains("\"principal\":\"ada\"") && text.contains("\"by\":\"bob\""), "{text}");
+    assert!(!text.contains("Be kind."), "instructions are the operator's: {text}");
     assert!(!text.contains("ada/"), "clients see their own thread ids: {text}");
     let (_, audit) = server.get(&bob, &format!("/api/v1/audit?run={id}")).await;
     let who: Vec<&str> =
