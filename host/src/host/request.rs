@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 use tollgate_agent::SmolStr;
+use tollgate_agent::message::Message;
 
 /// A prompt for an agent.
 #[derive(Debug, Clone)]
@@ -13,6 +14,9 @@ pub struct RunRequest {
     pub prompt: String,
     /// The conversation to continue; `None` starts a new one.
     pub thread_id: Option<String>,
+    /// The conversation that precedes the prompt, for a client that keeps conversations itself.
+    /// Only a thread without messages accepts one.
+    pub history: Vec<Message>,
     /// The behavior if another run of the thread is active.
     pub busy: Busy,
     /// Whether it continues when no client listens to its events. Otherwise it is cancelled 10
@@ -33,6 +37,7 @@ impl RunRequest {
         }
     }
 
+            history: Vec::new(),
     /// Makes the run continue when no client listens.
     #[must_use]
     pub fn detached(mut self) -> Self {
@@ -53,6 +58,13 @@ impl RunRequest {
 pub enum Busy {
     /// Refuse the new run.
     Refuse,
+
+    /// Puts these messages before the prompt. Every call in them must have its answer.
+    #[must_use]
+    pub fn with_history(mut self, messages: Vec<Message>) -> Self {
+        self.history = messages;
+        self
+    }
     /// Wait for the thread's other runs to finish.
     Queue,
 }
