@@ -102,7 +102,7 @@ impl Host {
         cancel: CancellationToken,
         told: &ToldOfChild,
     ) -> Result<Run, HostError> {
-        let (hub, teller, mut events) = self.listened(&run_id);
+        let (hub, teller, mut events) = self.listened(&run_id, &cancel);
         let parts = self.parts(Arc::clone(&run_id), run_id, cancel, teller);
         let driver = Driver::new(parts, run, 0);
         let telling = async {

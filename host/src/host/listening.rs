@@ -1,10 +1,11 @@
 //! Clients that listen to runs, disconnect, and reconnect.
 
-use super::{Host, HostBuilder, HostError};
+use super::{Busy, Host, HostBuilder, HostError};
 use crate::run::{EventStream, Hub, PATIENCE, Publisher, RunError};
 use std::convert::Infallible;
 use std::sync::{Arc, PoisonError, Weak};
 use tokio_util::sync::CancellationToken;
+use tollgate_agent::run::Input;
 
 impl Host {
     /// Returns the events of a run after the one with this number (0 for all), followed by new
@@ -14,10 +15,7 @@ impl Host {
     /// # Errors
     /// There is no such run, or the store cannot be read.
     pub async fn follow(&self, run_id: &str, after: u64) -> Result<EventStream, HostError> {
-        let live = {
-            let live = self.inner.live.lock().unwrap_or_else(PoisonError::into_inner);
-            live.get(run_id).and_then(Weak::upgrade)
-        };
+        let live = self.live(run_id);
         // Subscribe before the store is read, so that no event falls in between.
         let listening = live.map(|hub| hub.listen());
         let record = self.inner.store.events(run_id, after).await?;
@@ -35,9 +33,34 @@ impl Host {
         }
     }
 
+    /// Returns the event hub of a run that this host is driving.
+    fn live(&self, run_id: &str) -> Option<Arc<Hub>> {
+        let live = self.inner.live.lock().unwrap_or_else(PoisonError::into_inner);
+        live.get(run_id).and_then(Weak::upgrade)
+    }
+
+    /// Ends a run that works or waits. [`Host::follow`] shows its end.
+    ///
+    /// # Errors
+    /// The run is not known or has ended, or another process is driving it.
+    pub async fn cancel(&self, run_id: &str, reason: Option<String>) -> Result<(), HostError> {
+        let live = self.live(run_id);
+        if let Some(cancel) = live.as_ref().and_then(|hub| hub.cancellation()) {
+            cancel.cancel();
+            return Ok(());
+        }
+        let reason = reason.unwrap_or_else(|| "it was cancelled by its caller".to_owned());
+        self.carry_on(run_id, Input::Cancel { reason }, Busy::Refuse).await?.wait().await?;
+        Ok(())
+    }
+
     /// Returns the event hub of a new run, with its subscribers, and the first client's stream.
-    pub(super) fn listened(&self, run_id: &Arc<str>) -> (Arc<Hub>, Publisher, EventStream) {
-        let hub = Hub::new(Arc::clone(run_id));
+    pub(super) fn listened(
+        &self,
+        run_id: &Arc<str>,
+        cancel: &CancellationToken,
+    ) -> (Arc<Hub>, Publisher, EventStream) {
+        let hub = Hub::new(Arc::clone(run_id), cancel.clone());
         let mut live = self.inner.live.lock().unwrap_or_else(PoisonError::into_inner);
         live.retain(|_, hub| hub.strong_count() > 0);
         live.insert(Arc::clone(run_id), Arc::downgrade(&hub));

@@ -211,10 +211,10 @@ impl Host {
         }
         check_backend(agent, !thread.messages.is_empty() || !request.history.is_empty())?;
         let (known_messages, thread_id) = (thread.messages.len(), Arc::clone(thread_id));
-        let run_id = new_id();
+        let run_id = request.run_id.as_deref().map_or_else(new_id, Arc::from);
         let spec = spec(&run_id, &thread_id, agent, Task::Prompt(request.prompt.clone()));
         let cancel = CancellationToken::new();
-        let (hub, teller, events) = self.listened(&run_id);
+        let (hub, teller, events) = self.listened(&run_id, &cancel);
         let parts = self.parts(Arc::clone(&run_id), Arc::clone(&thread_id), cancel.clone(), teller);
         let mut driver = Driver::new(parts, Run::new(thread), known_messages);
         let first = match request.history.is_empty() {
@@ -257,7 +257,7 @@ impl Host {
         let cancel = request.cancel.clone();
         let run_id = new_id();
         let refused = self.without_room(&request, &run_id).await;
-        let (hub, teller, events) = self.listened(&run_id);
+        let (hub, teller, events) = self.listened(&run_id, &cancel);
         if let Some(end) = refused {
             hub.close();
             let thread_id = Arc::clone(&end.thread_id);
@@ -315,7 +315,7 @@ impl Host {
         let decided = aside_if(takes_long, || run.decide(toolbox.catalog(), 0, &input));
         decided.map_err(|e| HostError::Refused(e.to_string()))?;
         let cancel = CancellationToken::new();
-        let (hub, teller, events) = self.listened(&run_id);
+        let (hub, teller, events) = self.listened(&run_id, &cancel);
         let parts = self.parts(Arc::clone(&run_id), Arc::clone(&thread_id), cancel.clone(), teller);
         let driver = Driver::new(parts, run, known_messages);
         let abandoned = Some(cancel.clone());

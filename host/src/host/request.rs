@@ -22,6 +22,11 @@ pub struct RunRequest {
     /// Whether it continues when no client listens to its events. Otherwise it is cancelled 10
     /// seconds after the last client has left; see [`Host::follow`](crate::Host::follow).
     pub detached: bool,
+    /// The principal on whose behalf it runs.
+    pub principal: Option<SmolStr>,
+    /// The id of the new run; `None` generates one. If a run has this id already, the request
+    /// fails, so a request that is sent twice with the same id starts one run.
+    pub run_id: Option<String>,
 }
 
 impl RunRequest {
@@ -32,12 +37,14 @@ impl RunRequest {
             agent_id: agent_id.into(),
             prompt: prompt.into(),
             thread_id: None,
+            history: Vec::new(),
             busy: Busy::Refuse,
             detached: false,
+            principal: None,
+            run_id: None,
         }
     }
 
-            history: Vec::new(),
     /// Makes the run continue when no client listens.
     #[must_use]
     pub fn detached(mut self) -> Self {
@@ -51,13 +58,6 @@ impl RunRequest {
         self.thread_id = Some(thread_id.into());
         self
     }
-}
-
-/// The behavior if another run of the thread is active.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Busy {
-    /// Refuse the new run.
-    Refuse,
 
     /// Puts these messages before the prompt. Every call in them must have its answer.
     #[must_use]
@@ -65,6 +65,13 @@ pub enum Busy {
         self.history = messages;
         self
     }
+}
+
+/// The behavior if another run of the thread is active.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Busy {
+    /// Refuse the new run.
+    Refuse,
     /// Wait for the thread's other runs to finish.
     Queue,
 }

@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
+use tokio_util::sync::CancellationToken;
 use tollgate_agent::run::StoredEvent;
 use tollgate_agent::run::child_plan::ChildPlace;
 
@@ -33,6 +34,8 @@ pub(crate) struct Hub {
     ids: AtomicU64,
     last: AtomicU64,
     index: AtomicU64,
+    /// Ends the run.
+    cancel: CancellationToken,
 }
 
 #[derive(Debug)]
@@ -64,7 +67,7 @@ struct Live {
 }
 
 impl Hub {
-    pub(crate) fn new(run_id: Arc<str>) -> Arc<Self> {
+    pub(crate) fn new(run_id: Arc<str>, cancel: CancellationToken) -> Arc<Self> {
         Arc::new(Self {
             run_id,
             clients: Mutex::default(),
@@ -73,7 +76,13 @@ impl Hub {
             ids: AtomicU64::new(0),
             last: AtomicU64::new(0),
             index: AtomicU64::new(0),
+            cancel,
         })
+    }
+
+    /// Returns the token that ends the run; `None` if no more events follow.
+    pub(crate) fn cancellation(&self) -> Option<&CancellationToken> {
+        Some(&self.cancel).filter(|_| !self.closed.load(Ordering::Relaxed))
     }
 
     /// Subscribes from now on. If the hub is closed, the stream has no events.

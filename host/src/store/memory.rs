@@ -206,7 +206,8 @@ impl Store for MemoryStore {
                 && filter.kind.as_ref().is_none_or(|kind| *kind == run.kind)
                 && filter.run_id_prefix.as_ref().is_none_or(|prefix| run.run_id.starts_with(prefix))
         });
-        runs.sort_by(|a, b| b.run_id.cmp(&a.run_id));
+        // Ids that hosts make grow with time; clients may name others.
+        runs.sort_by(|a, b| (b.started_at_ms, &b.run_id).cmp(&(a.started_at_ms, &a.run_id)));
         runs.truncate(filter.limit);
         Ok(runs)
     }
