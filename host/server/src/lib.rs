@@ -4,7 +4,12 @@
 //! Every request carries the key of a principal or the cookie of a session; access is never
 //! anonymous.
 
+pub mod a2a;
+pub mod ag_ui;
+mod agent_runs;
+pub mod ai_sdk;
 pub mod auth;
+pub mod openai;
 pub mod problem;
 
 use std::sync::Arc;
