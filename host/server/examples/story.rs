@@ -5,6 +5,7 @@
 //! that it prints. `scripts/clients` runs real clients against it.
 
 #[path = "../tests/protocols/server.rs"]
+#[allow(unreachable_pub)]
 mod server;
 
 use tollgate::{Host, Toolbox};

@@ -64,6 +64,7 @@ pub fn router_with(options: Options) -> axum::Router<Shared> {
         .route("/v1/models/{model}", get(models::one))
         .route("/v1/chat/completions", post(chat::create))
         .route("/v1/responses", post(responses::create))
+        .route("/v1/responses/compact", post(responses::compact))
         .route("/v1/responses/{id}", get(responses::retrieve))
         .route("/v1/responses/{id}/cancel", post(responses::cancel))
         .route("/v1/responses/{id}/input_items", get(responses::inputs))

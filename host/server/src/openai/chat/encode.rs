@@ -3,6 +3,7 @@
 use crate::agent_runs::{Calls, Encode, FeedEnd, KnownCall, Piece, ReplyText, Rest};
 use crate::openai::OpenAiError;
 use serde_json::{Map, Value, json};
+use std::collections::BTreeSet;
 use tollgate::tollgate_sandbox::Report;
 use tollgate::{LiveContent, RunUpdate};
 use tollgate_agent::message::{Finish, TokenUsage};
@@ -58,6 +59,8 @@ pub(super) struct ChatEncoder {
     /// The turn of the last text that was sent.
     text_step: Option<u32>,
     has_begun: bool,
+    /// The questions that the text has named.
+    named: BTreeSet<String>,
 }
 
 impl ChatEncoder {
@@ -71,6 +74,7 @@ impl ChatEncoder {
             step: 0,
             text_step: None,
             has_begun: false,
+            named: BTreeSet::new(),
         }
     }
 
@@ -117,11 +121,19 @@ impl ChatEncoder {
         }
     }
 
-    /// Names the open questions in the text, for the person who reads it.
+    /// Names new questions in the text, for the person who reads it.
     fn questions(&mut self, out: &mut Vec<ChatEvent>) {
-        let lines: Vec<String> = self.calls.waiting().map(|(_, asked)| line_of_question(asked)).collect();
+        let (mut lines, mut waiting) = (Vec::new(), Vec::new());
+        for (call, asked) in self.calls.waiting() {
+            if self.named.insert(asked.suspension_id.clone()) {
+                lines.push(line_of_question(asked));
+                waiting.push(question(&self.settings, call, asked));
+            }
+        }
+        if lines.is_empty() {
+            return;
+        }
         let text = format!("\n\n{}\nDecide at {}\n\n", lines.join("\n"), self.settings.decide_url);
-        let waiting = self.waiting();
         self.delta(json!({"content": text}), Some(json!({"waiting": waiting})), out);
         // The next text follows an empty line already.
         self.text_step = None;
@@ -335,7 +347,7 @@ pub(super) fn joined(events: Vec<ChatEvent>) -> Result<Value, OpenAiError> {
             (finish, completion) = (choice["finish_reason"].take(), chunk);
         }
     }
-    let mut message = json!({"role": "assistant", "content": content, "refusal": null});
+    let mut message = json!({"role": "assistant", "content": content, "refusal": null, "annotations": []});
     if !reasoning.is_empty() {
         message["reasoning_content"] = json!(reasoning);
     }

@@ -266,6 +266,12 @@ async fn ended(runs: &AgentRuns<'_>, run_id: &str) -> Result<OwnRun, Problem> {
     Ok(run)
 }
 
+/// Refuses to compact a conversation: the server keeps it, and the operator limits it.
+pub(super) async fn compact(_body: Result<Bytes, BytesRejection>) -> OpenAiError {
+    let why = "conversations are not compacted; continue the thread with `previous_response_id`";
+    Problem::new(StatusCode::NOT_FOUND, "not_found", why).into()
+}
+
 /// Lists the input of a response.
 pub(super) async fn inputs(
     State(state): State<Shared>,
