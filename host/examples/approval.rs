@@ -36,7 +36,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let host = self::host(tools.path(), data.path(), vec![says]).await?;
     let answer = |value: Value| Decision::resume(question.call_id.as_str(), value);
     match host.decide(&end.run_id, answer(json!("yes"))).await {
-        Err(HostError::Refused(_)) => {
+        Err(HostError::DoesNotFit { .. }) => {
             println!("an answer that does not fit is refused, and the call goes on waiting");
         }
         other => return Err(format!("it should not have been taken: {other:?}").into()),

@@ -78,7 +78,7 @@ impl Host {
     ) -> Result<Replayed, HostError> {
         let record = self.store().events(run_id, 0).await?;
         let Some(Event::RunStarted { spec }) = record.first().map(|first| &first.event) else {
-            return Err(HostError::Refused(format!("there is no run {run_id}")));
+            return Err(HostError::no_run(run_id));
         };
         let reading = Reading {
             host: self.clone(),

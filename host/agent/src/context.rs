@@ -22,12 +22,38 @@ pub struct RunIdentity {
     /// The call that started this run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent_call_id: Option<SmolStr>,
+    /// The principal on whose behalf the run works; `None` if it was started without one, such as
+    /// on the command line. Guests do not see it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub principal: Option<SmolStr>,
     /// The number of ancestors of this run.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub depth: u32,
     /// Returns whether the run is part of a loop that its calls may end.
     #[serde(default, skip_serializing_if = "is_false")]
     pub in_loop: bool,
+}
+
+impl RunIdentity {
+    /// Returns the thread's id as its principal and guests know it. A principal's threads are
+    /// stored under the principal's name.
+    #[must_use]
+    pub fn client_thread_id(&self) -> &str {
+        client_thread_id(&self.thread_id, self.principal.as_deref())
+    }
+
+    /// Returns the parent's thread id as guests know it.
+    #[must_use]
+    pub fn client_parent_thread_id(&self) -> Option<&str> {
+        Some(client_thread_id(self.parent_thread_id.as_deref()?, self.principal.as_deref()))
+    }
+}
+
+/// Returns a stored thread id without the name of its principal.
+#[must_use]
+pub fn client_thread_id<'a>(thread_id: &'a str, principal: Option<&str>) -> &'a str {
+    let own = principal.and_then(|name| thread_id.strip_prefix(name)?.strip_prefix('/'));
+    own.unwrap_or(thread_id)
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref)]

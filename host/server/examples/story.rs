@@ -1,8 +1,7 @@
 //! A server that plays a scripted story to clients of every protocol:
 //! `cargo run -p tollgate-server --example story -- TOOLS_DIR`
 //!
-//! It serves the tools of a directory at a free port of loopback, whose address is the first line
-//! that it prints. `scripts/clients` runs real clients against it.
+//! It serves the tools of a directory at a free port of loopback, and prints its address and a key. `scripts/clients` runs real clients against it.
 
 #[path = "../tests/protocols/server.rs"]
 #[allow(unreachable_pub)]
@@ -15,8 +14,9 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let tools = std::env::args().nth(1).ok_or("missing directory of tools; pass it as an argument")?;
     let toolbox = Toolbox::load(std::path::Path::new(&tools)).await?;
     let host = server::with_story(Host::builder().toolbox(toolbox)).build()?;
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
-    println!("serving at http://{}", listener.local_addr()?);
-    axum::serve(listener, server::app(host)).await?;
-    Ok(())
+    let data = tempfile::tempdir()?;
+    let server = server::serve(host, data.path()).await?;
+    println!("serving at http://{}", server.address);
+    println!("key {}", server.keys["ada"]);
+    Ok(server.serving.await??)
 }

@@ -8,21 +8,24 @@ pub mod a2a;
 pub mod ag_ui;
 mod agent_runs;
 pub mod ai_sdk;
+pub mod api;
 pub mod auth;
+pub mod body;
+mod clock;
+mod http_guard;
+mod idempotency;
+mod load;
 pub mod openai;
+pub mod operations;
 pub mod problem;
+mod router;
+pub mod runs;
+mod server;
+mod sse;
+mod state;
 
-use std::sync::Arc;
-use tollgate::Host;
-
-pub use auth::{Principal, Scope};
+pub use auth::{AccessDatabase, Principal, Scope};
 pub use problem::Problem;
-
-/// What every route of the server works with.
-pub struct ServerState {
-    /// Runs agents and calls tools.
-    pub host: Host,
-}
-
-/// The state as the routes share it.
-pub type Shared = Arc<ServerState>;
+pub use router::{Part, Parts, router};
+pub use server::Server;
+pub use state::{ServerOptions, ServerState, Shared};

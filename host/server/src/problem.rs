@@ -2,9 +2,11 @@
 
 use crate::auth::Scope;
 use axum::Json;
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Map, Value, json};
+use tollgate::HostError;
+use tollgate::store::StoreError;
 
 /// A refused request: a status, a stable code, and what failed and what to do.
 #[derive(Debug, Clone, PartialEq)]
@@ -13,17 +15,82 @@ pub struct Problem {
     pub status: StatusCode,
     /// The stable code, in snake case; it ends the `type` URI `/problems/{code}`.
     pub code: &'static str,
-    /// What failed, why, and what fixes it.
+    /// The failure, its cause, and the remedy.
     pub detail: String,
     /// Further members of the document.
     pub members: Map<String, Value>,
 }
+
+/// A problem document (RFC 9457). Some codes have further members.
+#[derive(Debug, serde::Serialize, utoipa::ToSchema)]
+pub struct ProblemDocument {
+    /// `/problems/{code}`, which explains the code.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// The name of the status.
+    pub title: String,
+    /// The HTTP status.
+    pub status: u16,
+    /// The failure, its cause, and the remedy.
+    pub detail: String,
+    /// The stable code.
+    pub code: String,
+}
+
+/// Every code with its meaning, as `/problems/{code}` explains it.
+pub const CODES: &[(&str, &str)] = &[
+    (
+        "already_decided",
+        "The question was answered before. The members `by` and `at_ms` name who did and when.",
+    ),
+    ("already_ended", "The run has ended, so it cannot be cancelled or continued."),
+    ("bad_request", "A header, a query parameter or the body does not have the expected form."),
+    ("busy", "Another part of the run or thread is at work. Try again in a moment."),
+    ("cross_site", "A page of another site sent the request with the cookie of a session."),
+    ("does_not_fit", "The answer does not fit the question's schema. The member `errors` lists the places."),
+    ("internal", "The server failed. Its log has the reason."),
+    (
+        "key_reused",
+        "The Idempotency-Key was sent before with another request. Use a new key for a new request.",
+    ),
+    ("method_not_allowed", "The path exists, but not with this method."),
+    ("missing_scope", "The key or session lacks a scope, which the member `scope` names."),
+    ("not_from_proxy", "The server accepts connections of its proxy only."),
+    ("not_found", "Nothing of this name exists for this key."),
+    ("overloaded", "The server has no room for more work now. Try again after the time in Retry-After."),
+    ("own_question", "Questions of own runs are answered by others: [serve] has `decides = \"others\"`."),
+    ("owned_elsewhere", "Another process carries the run. Send the request to that process."),
+    (
+        "run_waiting",
+        "A run of the thread was interrupted and now waits for an answer. The message was not sent.",
+    ),
+    ("thread_busy", "Another run of the thread is at work. Wait for it, or send `\"on_busy\": \"queue\"`."),
+    ("too_large", "The body is longer than the server reads."),
+    (
+        "too_many_requests",
+        "This principal has too much in progress. Try again after the time in Retry-After.",
+    ),
+    ("too_slow", "The body did not arrive in time."),
+    ("unauthenticated", "The request has no valid key or session."),
+    ("unprocessable", "The request is well-formed, but its content cannot be accepted."),
+    ("unsupported_media_type", "The body is not JSON. Send Content-Type: application/json."),
+    ("wrong_code", "The sign-in code or key is not valid. A code works once, for five minutes."),
+    ("wrong_host", "The Host header names a host that is not configured."),
+    ("wrong_origin", "A page of this origin may not use the server."),
+];
 
 impl Problem {
     /// A problem without further members.
     #[must_use]
     pub fn new(status: StatusCode, code: &'static str, detail: impl Into<String>) -> Self {
         Self { status, code, detail: detail.into(), members: Map::new() }
+    }
+
+    /// Adds a member to the document.
+    #[must_use]
+    pub fn with(mut self, member: &str, value: impl Into<Value>) -> Self {
+        self.members.insert(member.to_owned(), value.into());
+        self
     }
 
     /// The request has no valid credential.
@@ -37,21 +104,83 @@ impl Problem {
     #[must_use]
     pub fn scope_missing(scope: Scope) -> Self {
         let detail = format!("this key lacks the scope `{}`", scope.as_str());
-        let mut problem = Self::new(StatusCode::FORBIDDEN, "scope_missing", detail);
-        problem.members.insert("scope".to_owned(), Value::from(scope.as_str()));
-        problem
+        Self::new(StatusCode::FORBIDDEN, "missing_scope", detail).with("scope", scope.as_str())
     }
 
     /// The named thing does not exist for this principal: either it does not exist, or it belongs
-    /// to somebody else.
+    /// to another principal.
     #[must_use]
     pub fn not_found(what: &str) -> Self {
         Self::new(StatusCode::NOT_FOUND, "not_found", format!("there is no such {what}"))
+    }
+
+    /// The request does not have the expected form.
+    #[must_use]
+    pub fn bad_request(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "bad_request", detail)
+    }
+
+    /// The request is well-formed, but its content cannot be accepted.
+    #[must_use]
+    pub fn unprocessable(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::UNPROCESSABLE_ENTITY, "unprocessable", detail)
+    }
+
+    /// The principal has too much in progress.
+    #[must_use]
+    pub fn too_many(what: &str) -> Self {
+        let detail = format!("too many {what}; retry after some have completed");
+        Self::new(StatusCode::TOO_MANY_REQUESTS, "too_many_requests", detail)
+    }
+
+    /// The server failed. The reason is logged and not sent, because it may contain paths.
+    #[must_use]
+    pub fn internal(why: &dyn std::fmt::Display) -> Self {
+        tracing::error!("a request failed: {why}");
+        let detail = "the server failed; its log has the reason";
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", detail)
+    }
+}
+
+impl From<HostError> for Problem {
+    fn from(error: HostError) -> Self {
+        let shown = tollgate_agent::text::clean(&error.to_string(), 2_000);
+        match error {
+            HostError::NotFound(_) => Self::new(StatusCode::NOT_FOUND, "not_found", shown),
+            HostError::AlreadyDecided(_) => Self::new(StatusCode::CONFLICT, "already_decided", shown),
+            HostError::AlreadyEnded(_) => Self::new(StatusCode::CONFLICT, "already_ended", shown),
+            HostError::OwnedElsewhere(_) => Self::new(StatusCode::CONFLICT, "owned_elsewhere", shown),
+            HostError::DoesNotFit { violations, .. } => {
+                let places = violations
+                    .iter()
+                    .map(|violation| json!({"pointer": violation.pointer, "detail": violation.problem}));
+                let places: Vec<Value> = places.collect();
+                Self::new(StatusCode::UNPROCESSABLE_ENTITY, "does_not_fit", shown).with("errors", places)
+            }
+            HostError::Refused(_) | HostError::Setup(_) => Self::unprocessable(shown),
+            HostError::Busy(_) => {
+                let detail =
+                    "another run of the thread is at work; wait for it, or send `\"on_busy\": \"queue\"`";
+                Self::new(StatusCode::CONFLICT, "thread_busy", detail)
+            }
+            HostError::Waiting(run_id) => {
+                Self::new(StatusCode::CONFLICT, "run_waiting", shown).with("run_id", run_id)
+            }
+            HostError::Overloaded(_) => Self::new(StatusCode::SERVICE_UNAVAILABLE, "overloaded", shown),
+            HostError::Store(_) | HostError::Run(_) => Self::internal(&error),
+        }
+    }
+}
+
+impl From<StoreError> for Problem {
+    fn from(error: StoreError) -> Self {
+        Self::internal(&error)
     }
 }
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
+        let retry = matches!(self.status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE);
         let mut body = json!({
             "type": format!("/problems/{}", self.code),
             "title": self.status.canonical_reason(),
@@ -62,6 +191,13 @@ impl IntoResponse for Problem {
         if let Some(body) = body.as_object_mut() {
             body.extend(self.members);
         }
-        (self.status, [(header::CONTENT_TYPE, "application/problem+json")], Json(body)).into_response()
+        let mut response = (self.status, Json(body)).into_response();
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        if retry {
+            headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+        }
+        response
     }
 }

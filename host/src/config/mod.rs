@@ -15,6 +15,7 @@ mod limits;
 mod permissions;
 mod raw;
 mod secrets;
+mod serve;
 mod servers;
 mod store;
 mod visible;
@@ -30,6 +31,7 @@ pub(crate) use held::holds;
 pub use limits::{LimitsConfig, ToolLimits};
 pub use permissions::{NotRemembered, remember_always};
 pub use secrets::{SecretConfig, SecretSource};
+pub use serve::{DEFAULT_LISTEN, Decides, ModelPrice, ServeConfig, ServeLimits};
 pub use servers::{ServerConfig, ServerPlace};
 pub use store::{StoreConfig, read_period};
 
@@ -104,6 +106,8 @@ pub struct Config {
     pub held_variables: BTreeMap<String, String>,
     /// How much the store keeps, and for how long.
     pub store: StoreConfig,
+    /// The HTTP server of `tollgate serve`.
+    pub serve: ServeConfig,
     /// What is checked against the lock file at each load.
     pub locked: LockMode,
     /// Whose signature is required for which components.
@@ -183,6 +187,7 @@ impl Config {
             secrets,
             held_variables: BTreeMap::new(),
             store: store::check(&source, raw.store)?,
+            serve: serve::check(&source, raw.serve)?,
             locked: raw.tools.locked,
             trust: trust(&source, raw.trust, &base_dir)?,
             registries: raw.registries,
@@ -233,6 +238,7 @@ impl Default for Config {
             secrets: BTreeMap::new(),
             held_variables: BTreeMap::new(),
             store: StoreConfig::default(),
+            serve: ServeConfig::default(),
             locked: LockMode::default(),
             trust: Trust::default(),
             registries: BTreeMap::new(),

@@ -37,6 +37,8 @@ pub(super) struct RawConfig {
     pub(super) secrets: BTreeMap<Spanned<String>, RawSecret>,
     #[serde(default)]
     pub(super) store: RawStore,
+    #[serde(default)]
+    pub(super) serve: RawServe,
     pub(super) trust: Option<Spanned<RawTrust>>,
     #[serde(default)]
     pub(super) registries: BTreeMap<String, HostSettings>,
@@ -51,6 +53,38 @@ pub(super) struct RawStore {
     pub(super) thread_state_bytes: Option<Spanned<i64>>,
     pub(super) min_free_bytes: Option<Spanned<i64>>,
     pub(super) keep: Option<Spanned<String>>,
+}
+
+/// `[serve]`
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawServe {
+    pub(super) listen: Option<Spanned<String>>,
+    #[serde(default)]
+    pub(super) hosts: Vec<Spanned<String>>,
+    #[serde(default)]
+    pub(super) origins: Vec<Spanned<String>>,
+    pub(super) decides: Option<Spanned<String>>,
+    #[serde(default)]
+    pub(super) limits: RawServeLimits,
+    #[serde(default)]
+    pub(super) prices: BTreeMap<String, Spanned<RawPrice>>,
+}
+
+/// `[serve.limits]`
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawServeLimits {
+    pub(super) connections: Option<Spanned<i64>>,
+    pub(super) streams_per_key: Option<Spanned<i64>>,
+}
+
+/// `[serve.prices.MODEL]`
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawPrice {
+    pub(super) input: f64,
+    pub(super) output: f64,
 }
 
 /// `[state]`

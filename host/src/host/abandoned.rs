@@ -67,9 +67,4 @@ impl Host {
         }
         Ok(())
     }
-
-    async fn summary(&self, run_id: &str) -> Result<Option<RunSummary>, HostError> {
-        let filter = RunFilter { run_id_prefix: Some(run_id.to_owned()), limit: 1, ..RunFilter::default() };
-        Ok(self.store().runs(filter).await?.into_iter().find(|run| run.run_id == run_id))
-    }
 }

@@ -1,6 +1,7 @@
 //! Builds a host from agents, gates, tools and a store.
 
 use super::checks::check;
+use super::follower::Followers;
 use super::{DIRECT_AGENT, Host, HostError, Inner};
 use crate::builtin::{self, Conductor};
 use crate::gates::{AskedGate, Gates};
@@ -369,6 +370,7 @@ impl HostBuilder {
                 bus: Arc::new(self.bus),
                 memory_budget: self.memory_budget.unwrap_or_else(default_budget),
                 live: Mutex::default(),
+                followers: Followers::default(),
             }),
         })
     }

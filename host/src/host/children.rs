@@ -28,7 +28,9 @@ impl Host {
             Some(run) => {
                 let input = match run.phase() {
                     Phase::Finished(_) => None,
-                    Phase::Waiting => decision.map(Input::Decided).filter(|input| self.takes(&run, input)),
+                    Phase::Waiting => decision
+                        .map(|decision| Input::Decided(vec![decision]))
+                        .filter(|input| self.takes(&run, input)),
                     _ if !run.spec().agent.backend.persistence => Some(Input::Cancel {
                         reason: "its agent's backend does not outlive the process".to_owned(),
                     }),

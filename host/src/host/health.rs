@@ -70,7 +70,7 @@ impl Host {
         let toolbox = self.toolbox();
         let Some(tool) = toolbox.catalog().tool(tool_name) else {
             let shown = tollgate_agent::text::clean(tool_name, 100);
-            return Err(HostError::Refused(format!(
+            return Err(HostError::NotFound(format!(
                 "there is no tool \"{shown}\"; `tollgate tools` lists them"
             )));
         };

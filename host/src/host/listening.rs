@@ -1,11 +1,11 @@
 //! Clients that listen to runs, disconnect, and reconnect.
 
-use super::{Busy, Host, HostBuilder, HostError};
+use super::{Host, HostBuilder, HostError};
 use crate::run::{EventStream, Hub, PATIENCE, Publisher, RunError};
 use std::convert::Infallible;
 use std::sync::{Arc, PoisonError, Weak};
 use tokio_util::sync::CancellationToken;
-use tollgate_agent::run::Input;
+use tollgate_agent::run::StoredEvent;
 
 impl Host {
     /// Returns the events of a run after the one with this number (0 for all), followed by new
@@ -15,9 +15,24 @@ impl Host {
     /// # Errors
     /// There is no such run, or the store cannot be read.
     pub async fn follow(&self, run_id: &str, after: u64) -> Result<EventStream, HostError> {
-        let live = self.live(run_id);
-        // Subscribe before the store is read, so that no event falls in between.
-        let listening = live.map(|hub| hub.listen());
+        let listening = self.live(run_id).map(|hub| hub.listen());
+        self.follow_from(run_id, after, listening).await
+    }
+
+    /// Like [`follow`](Self::follow), but the stream ends if its client reads too slowly.
+    pub(super) async fn follow_bounded(&self, run_id: &str, after: u64) -> Result<EventStream, HostError> {
+        let listening = self.live(run_id).map(|hub| hub.listen_bounded());
+        self.follow_from(run_id, after, listening).await
+    }
+
+    /// Puts the stored events before a stream that was subscribed to earlier, so that no event falls
+    /// in between.
+    async fn follow_from(
+        &self,
+        run_id: &str,
+        after: u64,
+        listening: Option<EventStream>,
+    ) -> Result<EventStream, HostError> {
         let record = self.inner.store.events(run_id, after).await?;
         let record: Vec<_> = record.into_iter().map(|event| self.inner.bus.visible().of(event)).collect();
         match listening {
@@ -26,32 +41,31 @@ impl Host {
             None if after > 0 && !self.inner.store.events(run_id, 0).await?.is_empty() => {
                 Ok(EventStream::of_record(record))
             }
-            None => Err(HostError::Refused(format!(
-                "there is no run {}",
-                tollgate_agent::text::clean(run_id, 100)
-            ))),
+            None => Err(HostError::no_run(run_id)),
         }
+    }
+
+    /// Returns the stored events of a run after the one with this number (0 for all), as clients
+    /// see them: without the values of state keys that are not
+    /// [visible](HostBuilder::visible_keys).
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn record(&self, run_id: &str, after: u64) -> Result<Vec<Arc<StoredEvent>>, HostError> {
+        let record = self.inner.store.events(run_id, after).await?;
+        Ok(record.into_iter().map(|event| self.inner.bus.visible().of(event)).collect())
+    }
+
+    /// Returns whether clients see the values of a state key.
+    #[must_use]
+    pub fn shows_key(&self, key: &str) -> bool {
+        self.inner.bus.visible().has(key)
     }
 
     /// Returns the event hub of a run that this host is driving.
-    fn live(&self, run_id: &str) -> Option<Arc<Hub>> {
+    pub(super) fn live(&self, run_id: &str) -> Option<Arc<Hub>> {
         let live = self.inner.live.lock().unwrap_or_else(PoisonError::into_inner);
         live.get(run_id).and_then(Weak::upgrade)
-    }
-
-    /// Ends a run that works or waits. [`Host::follow`] shows its end.
-    ///
-    /// # Errors
-    /// The run is not known or has ended, or another process is driving it.
-    pub async fn cancel(&self, run_id: &str, reason: Option<String>) -> Result<(), HostError> {
-        let live = self.live(run_id);
-        if let Some(cancel) = live.as_ref().and_then(|hub| hub.cancellation()) {
-            cancel.cancel();
-            return Ok(());
-        }
-        let reason = reason.unwrap_or_else(|| "it was cancelled by its caller".to_owned());
-        self.carry_on(run_id, Input::Cancel { reason }, Busy::Refuse).await?.wait().await?;
-        Ok(())
     }
 
     /// Returns the event hub of a new run, with its subscribers, and the first client's stream.
@@ -63,9 +77,14 @@ impl Host {
         let hub = Hub::new(Arc::clone(run_id), cancel.clone());
         let mut live = self.inner.live.lock().unwrap_or_else(PoisonError::into_inner);
         live.retain(|_, hub| hub.strong_count() > 0);
-        live.insert(Arc::clone(run_id), Arc::downgrade(&hub));
+        // A second start with the same id fails, and must not hide the first.
+        if live.get(run_id).and_then(Weak::upgrade).is_none_or(|other| other.is_closed()) {
+            live.insert(Arc::clone(run_id), Arc::downgrade(&hub));
+        }
         let teller = Publisher::new(Arc::clone(&hub), Arc::clone(&self.inner.bus), Arc::clone(run_id));
         let events = hub.listen();
+        drop(live);
+        self.inner.followers.arrived(run_id);
         (hub, teller, events)
     }
 }

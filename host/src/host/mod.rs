@@ -4,6 +4,8 @@ mod abandoned;
 mod builder;
 mod checks;
 mod children;
+mod control;
+mod follower;
 mod health;
 mod listening;
 mod request;
@@ -11,6 +13,7 @@ mod room;
 mod threads;
 
 pub use builder::{Agent, HostBuilder};
+pub use follower::{FollowUntil, RunFollower};
 pub use request::{Busy, CallRequest, RunRequest};
 
 use crate::blocking::aside_if;
@@ -18,10 +21,11 @@ use crate::builtin;
 use crate::gates::Gates;
 use crate::models::Model;
 use crate::plugins;
-use crate::run::{Bus, Driver, HookSet, Hub, Publisher, RunEnd, RunError, RunHandle, RunServices, now_ms};
+use crate::run::{Bus, Driver, HookSet, Hub, Publisher, RunEnd, RunError, RunHandle, RunServices};
 use crate::store::{CommitError, Store, StoreError};
 use crate::tools::{NativePlugin, Toolbox};
 use checks::check_backend;
+use follower::Followers;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 use std::time::Duration;
@@ -30,7 +34,8 @@ use tokio::sync::{OwnedMutexGuard, watch};
 use tokio_util::sync::CancellationToken;
 use tollgate_agent::SmolStr;
 use tollgate_agent::context::RunIdentity;
-use tollgate_agent::run::{Decision, Event, Input, Run, RunSpec, Seed, Task, handed_to};
+use tollgate_agent::run::{Event, Input, Run, RunSpec, Seed, Task, handed_to};
+use tollgate_agent::schema::Violation;
 use tollgate_sandbox::MemoryBudget;
 use uuid::Uuid;
 
@@ -79,6 +84,8 @@ struct Inner {
     memory_budget: MemoryBudget,
     /// Active runs, to which clients may reconnect.
     live: Mutex<HashMap<Arc<str>, Weak<Hub>>>,
+    /// Clients that wait for something to happen to a run that this host does not drive.
+    followers: Followers,
 }
 
 /// The reason why a request to the host failed.
@@ -87,7 +94,27 @@ pub enum HostError {
     /// The parts do not fit together.
     #[error("{0}")]
     Setup(String),
-    /// The request names something that does not exist, or does not fit.
+    /// The request names something that does not exist.
+    #[error("{0}")]
+    NotFound(String),
+    /// The question was answered before.
+    #[error("{0}")]
+    AlreadyDecided(String),
+    /// The answer does not fit the question's schema.
+    #[error("{message}")]
+    DoesNotFit {
+        /// What does not fit, as text.
+        message: String,
+        /// The places that do not fit.
+        violations: Vec<Violation>,
+    },
+    /// The run has ended.
+    #[error("the run {0} has ended; start another one")]
+    AlreadyEnded(String),
+    /// Another process drives the run.
+    #[error("another process carries the run {0}; send the request there, or wait")]
+    OwnedElsewhere(String),
+    /// The request cannot be accepted for another reason.
     #[error("{0}")]
     Refused(String),
     /// Another run of the thread is active.
@@ -212,7 +239,10 @@ impl Host {
         check_backend(agent, !thread.messages.is_empty() || !request.history.is_empty())?;
         let (known_messages, thread_id) = (thread.messages.len(), Arc::clone(thread_id));
         let run_id = request.run_id.as_deref().map_or_else(new_id, Arc::from);
-        let spec = spec(&run_id, &thread_id, agent, Task::Prompt(request.prompt.clone()));
+        let mut spec = spec(&run_id, &thread_id, agent, Task::Prompt(request.prompt.clone()));
+        spec.identity.principal.clone_from(&request.principal);
+        spec.detached = request.detached;
+        let spec = Arc::new(spec);
         let cancel = CancellationToken::new();
         let (hub, teller, events) = self.listened(&run_id, &cancel);
         let parts = self.parts(Arc::clone(&run_id), Arc::clone(&thread_id), cancel.clone(), teller);
@@ -240,7 +270,7 @@ impl Host {
     /// # Errors
     /// The store cannot be read or written. Failures of the tool are in the answer.
     pub async fn call(&self, request: CallRequest) -> Result<RunEnd, HostError> {
-        let run_id = new_id();
+        let run_id = request.run_id.as_deref().map_or_else(new_id, Arc::from);
         if let Some(refused) = self.without_room(&request, &run_id).await {
             return Ok(refused);
         }
@@ -254,8 +284,8 @@ impl Host {
     /// # Errors
     /// As [`Host::call`].
     pub async fn start_call(&self, request: CallRequest) -> Result<RunHandle, HostError> {
-        let cancel = request.cancel.clone();
-        let run_id = new_id();
+        let (cancel, detached) = (request.cancel.clone(), request.detached);
+        let run_id = request.run_id.as_deref().map_or_else(new_id, Arc::from);
         let refused = self.without_room(&request, &run_id).await;
         let (hub, teller, events) = self.listened(&run_id, &cancel);
         if let Some(end) = refused {
@@ -265,40 +295,17 @@ impl Host {
         }
         let (driver, spec) = self.direct(request, Arc::clone(&run_id), teller).await?;
         let thread_id = Arc::from(spec.identity.thread_id.as_str());
-        let abandoned = Some(cancel.clone());
+        let abandoned = (!detached).then(|| cancel.clone());
         let end = tokio::spawn(listening::attended(driver.drive(Input::Start(spec)), hub, abandoned));
         Ok(RunHandle { run_id, thread_id, events, cancel, end })
-    }
-
-    /// Answers a suspended call and resumes its run.
-    ///
-    /// # Errors
-    /// The run is not known, does not wait for this decision, or the decision does not fit the
-    /// question; then nothing changed.
-    pub async fn decide(&self, run_id: &str, mut decision: Decision) -> Result<RunHandle, HostError> {
-        if decision.id.is_empty() {
-            decision.id = new_id().to_string();
-        }
-        if decision.at_ms == 0 {
-            decision.at_ms = now_ms();
-        }
-        self.carry_on(run_id, Input::Decided(decision), Busy::Refuse).await
-    }
-
-    /// Resumes a run whose process is gone. Unfinished calls run again if that is harmless, and
-    /// are otherwise answered as interrupted.
-    ///
-    /// # Errors
-    /// The run is not known, or another process is running it.
-    pub async fn recover(&self, run_id: &str) -> Result<RunHandle, HostError> {
-        self.carry_on(run_id, Input::Restarted, Busy::Refuse).await
     }
 
     async fn carry_on(&self, run_id: &str, input: Input, busy: Busy) -> Result<RunHandle, HostError> {
         let record = self.inner.store.events(run_id, 0).await?;
         let Some(Event::RunStarted { spec }) = record.first().map(|first| &first.event) else {
-            return Err(HostError::Refused(format!("there is no run {run_id}")));
+            return Err(HostError::no_run(run_id));
         };
+        let detached = spec.detached;
         let (run_id, thread_id) =
             (Arc::<str>::from(run_id), Arc::<str>::from(spec.identity.thread_id.as_str()));
         self.check_own(&spec.identity, &input).await?;
@@ -313,12 +320,12 @@ impl Host {
         let toolbox = self.toolbox();
         let takes_long = run.takes_long(toolbox.catalog(), &input);
         let decided = aside_if(takes_long, || run.decide(toolbox.catalog(), 0, &input));
-        decided.map_err(|e| HostError::Refused(e.to_string()))?;
+        decided?;
         let cancel = CancellationToken::new();
         let (hub, teller, events) = self.listened(&run_id, &cancel);
         let parts = self.parts(Arc::clone(&run_id), Arc::clone(&thread_id), cancel.clone(), teller);
         let driver = Driver::new(parts, run, known_messages);
-        let abandoned = Some(cancel.clone());
+        let abandoned = (!detached).then(|| cancel.clone());
         let end = tokio::spawn(async move {
             let _turn = turn;
             listening::attended(driver.drive(input), hub, abandoned).await
@@ -339,9 +346,11 @@ impl Host {
         };
         let thread_id = request.thread_id.map_or_else(|| Arc::clone(&run_id), Arc::from);
         let task = Task::Call { tool_name: request.tool_name, arguments: request.arguments };
-        let spec = spec(&run_id, &thread_id, agent, task);
+        let mut spec = spec(&run_id, &thread_id, agent, task);
+        spec.identity.principal = request.principal;
+        spec.detached = request.detached;
         let parts = self.parts(run_id, thread_id, request.cancel, teller);
-        Ok((Driver::new(parts, Run::new(thread), 0), spec))
+        Ok((Driver::new(parts, Run::new(thread), 0), Arc::new(spec)))
     }
 
     fn parts(
@@ -372,7 +381,7 @@ impl Host {
             let known: Vec<&str> =
                 self.inner.agents.keys().map(String::as_str).filter(|k| *k != DIRECT_AGENT).collect();
             let shown = tollgate_agent::text::clean(id, 100);
-            HostError::Refused(format!("there is no agent \"{shown}\"; known: {}", known.join(", ")))
+            HostError::NotFound(format!("there is no agent \"{shown}\"; known: {}", known.join(", ")))
         })
     }
 }
@@ -381,8 +390,8 @@ pub(crate) fn new_id() -> Arc<str> {
     Arc::from(&*Uuid::now_v7().hyphenated().encode_lower(&mut Uuid::encode_buffer()))
 }
 
-fn spec(run_id: &Arc<str>, thread_id: &Arc<str>, agent: &Agent, task: Task) -> Arc<RunSpec> {
-    Arc::new(RunSpec {
+fn spec(run_id: &Arc<str>, thread_id: &Arc<str>, agent: &Agent, task: Task) -> RunSpec {
+    RunSpec {
         identity: RunIdentity {
             run_id: Arc::clone(run_id).into(),
             thread_id: Arc::clone(thread_id).into(),
@@ -392,5 +401,6 @@ fn spec(run_id: &Arc<str>, thread_id: &Arc<str>, agent: &Agent, task: Task) -> A
         agent: Arc::clone(&agent.spec),
         limits: agent.limits.clone(),
         task,
-    })
+        detached: false,
+    }
 }

@@ -22,7 +22,7 @@ pub struct RunRequest {
     /// Whether it continues when no client listens to its events. Otherwise it is cancelled 10
     /// seconds after the last client has left; see [`Host::follow`](crate::Host::follow).
     pub detached: bool,
-    /// The principal on whose behalf it runs.
+    /// The principal on whose behalf it runs. The record and native gates know it, guests do not.
     pub principal: Option<SmolStr>,
     /// The id of the new run; `None` generates one. If a run has this id already, the request
     /// fails, so a request that is sent twice with the same id starts one run.
@@ -87,6 +87,13 @@ pub struct CallRequest {
     pub thread_id: Option<String>,
     /// Ends the call early.
     pub cancel: CancellationToken,
+    /// Whether it continues when no client listens to its events; see
+    /// [`RunRequest::detached`].
+    pub detached: bool,
+    /// The principal on whose behalf it runs, as for [`RunRequest::principal`].
+    pub principal: Option<SmolStr>,
+    /// The id of the new run, as for [`RunRequest::run_id`].
+    pub run_id: Option<String>,
 }
 
 impl CallRequest {
@@ -98,6 +105,9 @@ impl CallRequest {
             arguments: arguments.into(),
             thread_id: None,
             cancel: CancellationToken::new(),
+            detached: false,
+            principal: None,
+            run_id: None,
         }
     }
 

@@ -19,7 +19,7 @@ use tokio::time::{Instant, Sleep};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
 /// The maximum number of connections; further ones wait to be accepted.
-const MAX_CONNECTIONS: usize = 256;
+pub(super) const MAX_CONNECTIONS: usize = 256;
 /// How long a connection may take until its first request with the token.
 const FIRST_REQUEST: Duration = Duration::from_secs(30);
 /// The minimum time for which a connection is kept alive for the next request.
@@ -32,7 +32,7 @@ const LEAVES: Duration = Duration::from_secs(1);
 /// A listener that accepts only as many connections as there are places. If all are taken, the
 /// oldest connection that has not shown the token is closed. If there is none, the one that has
 /// been idle for longest without a request in flight is closed.
-pub(super) struct LimitedListener {
+pub struct LimitedListener {
     listener: TcpListener,
     places: Arc<Semaphore>,
     /// From oldest to newest.
@@ -40,8 +40,10 @@ pub(super) struct LimitedListener {
 }
 
 impl LimitedListener {
-    pub(super) fn new(listener: TcpListener) -> Self {
-        let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    /// Creates a listener with this number of places.
+    #[must_use]
+    pub fn new(listener: TcpListener, connections: usize) -> Self {
+        let places = Arc::new(Semaphore::new(connections.min(Semaphore::MAX_PERMITS)));
         Self { listener, places, accepted: VecDeque::new() }
     }
 
@@ -137,27 +139,37 @@ impl Shown {
 
 /// The connection on which a request arrived.
 #[derive(Debug, Clone)]
-pub(super) struct Via(Arc<Shown>);
+pub struct ClientConnection {
+    shown: Arc<Shown>,
+    peer: SocketAddr,
+}
 
-impl Via {
+impl ClientConnection {
     /// Marks a request with the token as in flight until the returned guard is dropped.
-    pub(super) fn serve(&self) -> Serving {
-        self.0.requests.fetch_add(1, Ordering::Relaxed);
-        self.0.serving.fetch_add(1, Ordering::Relaxed);
-        self.0.is_asked();
-        Serving(Arc::clone(&self.0))
+    #[must_use]
+    pub fn serve(&self) -> Serving {
+        self.shown.requests.fetch_add(1, Ordering::Relaxed);
+        self.shown.serving.fetch_add(1, Ordering::Relaxed);
+        self.shown.is_asked();
+        Serving(Arc::clone(&self.shown))
+    }
+
+    /// Returns the address of the other end.
+    #[must_use]
+    pub fn peer(&self) -> SocketAddr {
+        self.peer
     }
 }
 
-impl Connected<IncomingStream<'_, LimitedListener>> for Via {
+impl Connected<IncomingStream<'_, LimitedListener>> for ClientConnection {
     fn connect_info(stream: IncomingStream<'_, LimitedListener>) -> Self {
-        Self(Arc::clone(&stream.io().shown))
+        Self { shown: Arc::clone(&stream.io().shown), peer: *stream.remote_addr() }
     }
 }
 
 /// A request in flight on a connection.
 #[derive(Debug)]
-pub(super) struct Serving(Arc<Shown>);
+pub struct Serving(Arc<Shown>);
 
 impl Drop for Serving {
     fn drop(&mut self) {
@@ -167,7 +179,7 @@ impl Drop for Serving {
 }
 
 /// A connection that closes when it sends no requests.
-pub(super) struct Connection<S> {
+pub struct Connection<S> {
     stream: S,
     shown: Arc<Shown>,
     /// When it is checked next, and the number of its requests at the last check.
@@ -230,7 +242,12 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Connection<S> {
 mod tests {
     #![allow(clippy::unwrap_used, clippy::panic)]
     use super::*;
+    use std::net::Ipv4Addr;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    fn client<S>(connection: &Connection<S>) -> ClientConnection {
+        ClientConnection { shown: Arc::clone(&connection.shown), peer: (Ipv4Addr::LOCALHOST, 1).into() }
+    }
 
     #[tokio::test(start_paused = true)]
     async fn who_does_not_come_to_a_request_is_not_waited_for() {
@@ -252,7 +269,7 @@ mod tests {
     async fn a_connection_with_a_request_under_way_is_kept_and_ends_some_time_after_it() {
         let (_client, server) = tokio::io::duplex(64);
         let mut connection = Connection::new(server, None);
-        let serving = Via(Arc::clone(&connection.shown)).serve();
+        let serving = client(&connection).serve();
         let began = Instant::now();
         let hour = Duration::from_secs(3_600);
         assert!(tokio::time::timeout(hour, connection.read_u8()).await.is_err());
@@ -270,7 +287,7 @@ mod tests {
         let mut bounded = LimitedListener { listener, places, accepted: VecDeque::new() };
         let _first = TcpStream::connect(address).await.unwrap();
         let (mut connection, _) = bounded.accept().await;
-        let serving = Via(Arc::clone(&connection.shown)).serve();
+        let serving = client(&connection).serve();
         let _second = TcpStream::connect(address).await.unwrap();
         let mut accepts = std::pin::pin!(bounded.accept());
         let served = tokio::time::timeout(3 * LOOK, &mut accepts).await;

@@ -141,11 +141,16 @@ impl ToolCallSession<'_> {
         let asked = pending.question.suspension_id.as_str();
         match self.decide(&pending.run_id, asked, decision, reason).await {
             Ok(end) => Ok(Entry::Stands(Box::new(end))),
-            Err(HostError::Refused(why)) => {
+            Err(
+                why @ (HostError::Refused(_)
+                | HostError::NotFound(_)
+                | HostError::AlreadyDecided(_)
+                | HostError::DoesNotFit { .. }),
+            ) => {
                 // The question may have been decided elsewhere meanwhile.
                 let stands = self.recorded(&pending.run_id).await?.end;
                 let waits = stands.waiting.iter().any(|question| question.suspension_id == asked);
-                Ok(if waits { Entry::Unfit(why) } else { Entry::Stands(Box::new(stands)) })
+                Ok(if waits { Entry::Unfit(why.to_string()) } else { Entry::Stands(Box::new(stands)) })
             }
             Err(e) => Err(broken(e)),
         }

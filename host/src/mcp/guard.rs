@@ -1,7 +1,7 @@
 //! The checks of every HTTP request before anything else sees it: the token, the names under
 //! which it was sent, and the limits on requests in flight.
 
-use super::connections::{Serving, Via};
+use super::connections::{ClientConnection, Serving};
 use super::disconnects::{Attended, DisconnectTracker, ResponseGuard};
 use super::reader::MAX_MESSAGE_BYTES;
 use super::request_limit::{RequestLimiter, RequestPermit};
@@ -92,8 +92,8 @@ pub(super) async fn admit(State(door): State<Arc<RequestGuard>>, request: Reques
         let words = "missing or wrong token; send Authorization: Bearer TOKEN";
         return (StatusCode::UNAUTHORIZED, headers, words).into_response();
     }
-    let via = request.extensions().get::<ConnectInfo<Via>>();
-    let serving = via.map(|ConnectInfo(via)| via.serve());
+    let via = request.extensions().get::<ConnectInfo<ClientConnection>>();
+    let serving = via.map(|ConnectInfo(connection)| connection.serve());
     // Reject duplicate headers: intermediaries may disagree about which one counts.
     if [header::ORIGIN, header::HOST].iter().any(|name| request.headers().get_all(name).iter().count() > 1) {
         let words = "the request has more than one Origin or Host; send one";

@@ -2,7 +2,7 @@
 //! Requests of web pages are refused unless their origin is allowed, and so are requests under
 //! any name of this machine that is not its own.
 
-use super::connections::{LimitedListener, Via};
+use super::connections::{ClientConnection, LimitedListener, MAX_CONNECTIONS};
 use super::guard::{RequestGuard, admit};
 use super::reader::MAX_MESSAGE_BYTES;
 use super::server::{Calls, Conversation, Server};
@@ -112,10 +112,10 @@ impl HttpServer {
         let door = Arc::new(RequestGuard::new(&options.token, sessions, budget));
         let app = Router::new().nest_service(HTTP_PATH, service).merge(shown.unwrap_or_default());
         let app = app.layer(from_fn_with_state(door, admit));
-        let app = app.into_make_service_with_connect_info::<Via>();
+        let app = app.into_make_service_with_connect_info::<ClientConnection>();
         let stopped = stop.clone().cancelled_owned();
         let served = tokio::select! {
-            served = axum::serve(LimitedListener::new(listener), app) => served,
+            served = axum::serve(LimitedListener::new(listener, MAX_CONNECTIONS), app) => served,
             () = stopped => Ok(()),
         };
         under_way.ended().await;

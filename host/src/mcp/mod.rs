@@ -28,9 +28,10 @@ mod weight;
 mod writer;
 
 pub use client::{MAX_BYTES_PER_SECOND, MAX_LISTED, MAX_LISTED_BYTES, MAX_LISTED_NODES, Servers};
+pub use connections::{ClientConnection, LimitedListener, Serving};
 pub use http::{HTTP_PATH, HttpOptions, HttpServer, METRICS_PATH, new_token};
 pub use reader::MAX_MESSAGE_BYTES;
-pub use request_limit::{MAX_REQUEST_BYTES, MAX_REQUESTS};
+pub use request_limit::{MAX_REQUEST_BYTES, MAX_REQUESTS, RequestLimiter, RequestPermit};
 pub use sessions::MAX_SESSIONS;
 pub use stdio::{serve_stdio, serve_stdio_until};
 pub use tool_list::{OfferError, ToolList};

@@ -73,6 +73,7 @@ impl Notices {
             }
             LiveContent::CallReport { report: Report::ActivityDelta { .. }, .. }
             | LiveContent::CallDenied { .. }
+            | LiveContent::TextSoFar { .. }
             | LiveContent::ReasoningDelta { .. }
             | LiveContent::ReplyRestarted { .. } => {}
         }

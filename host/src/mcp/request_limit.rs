@@ -10,7 +10,7 @@ pub const MAX_REQUEST_BYTES: usize = 32 * 1024 * 1024;
 
 /// The requests in flight, of all clients or of one.
 #[derive(Debug)]
-pub(super) struct RequestLimiter {
+pub struct RequestLimiter {
     requests: AtomicUsize,
     bytes: AtomicUsize,
     most_requests: usize,
@@ -25,7 +25,7 @@ impl Default for RequestLimiter {
 
 /// A request's share of the limit, released when the request is done.
 #[derive(Debug, Clone)]
-pub(super) struct RequestPermit(Arc<RequestClaim>, Option<Arc<RequestClaim>>);
+pub struct RequestPermit(Arc<RequestClaim>, Option<Arc<RequestClaim>>);
 
 #[derive(Debug)]
 struct RequestClaim {
@@ -35,7 +35,7 @@ struct RequestClaim {
 
 impl RequestPermit {
     /// Reduces the share to the given size and releases the rest.
-    pub(super) fn shrink(&self, bytes: usize) {
+    pub fn shrink(&self, bytes: usize) {
         for claim in [Some(&self.0), self.1.as_ref()].into_iter().flatten() {
             let before = claim.bytes.fetch_min(bytes, Ordering::Relaxed);
             claim.load.bytes.fetch_sub(before.saturating_sub(bytes), Ordering::Relaxed);
@@ -46,7 +46,8 @@ impl RequestPermit {
 impl RequestLimiter {
     /// Returns the limit of one of several clients: half of the total, so that there is room for
     /// others.
-    pub(super) fn of_one() -> Self {
+    #[must_use]
+    pub fn of_one() -> Self {
         Self::up_to(MAX_REQUESTS / 2, MAX_REQUEST_BYTES / 2)
     }
 
@@ -55,12 +56,14 @@ impl RequestLimiter {
     }
 
     /// Returns the number of requests in flight.
-    pub(super) fn requests(&self) -> usize {
+    #[must_use]
+    pub fn requests(&self) -> usize {
         self.requests.load(Ordering::Relaxed)
     }
 
     /// Claims a share for a request of this size; `None` if there is no room.
-    pub(super) fn claim(load: &Arc<Self>, bytes: usize) -> Option<RequestPermit> {
+    #[must_use]
+    pub fn claim(load: &Arc<Self>, bytes: usize) -> Option<RequestPermit> {
         let requests = load.requests.fetch_add(1, Ordering::Relaxed);
         let held = load.bytes.fetch_add(bytes, Ordering::Relaxed);
         // Released at once if it exceeds the limit.
@@ -72,7 +75,8 @@ impl RequestLimiter {
     }
 
     /// Claims a share of one client's limit and of the total.
-    pub(super) fn claim_both(one: &Arc<Self>, all: &Arc<Self>, bytes: usize) -> Option<RequestPermit> {
+    #[must_use]
+    pub fn claim_both(one: &Arc<Self>, all: &Arc<Self>, bytes: usize) -> Option<RequestPermit> {
         let (one, all) = (Self::claim(one, bytes)?, Self::claim(all, bytes)?);
         Some(RequestPermit(one.0, Some(all.0)))
     }

@@ -114,7 +114,7 @@ impl ToolCallSession<'_> {
                 Ok(())
             }
             // The question was decided first, which the client sees when it polls.
-            Err(HostError::Refused(_)) => Ok(()),
+            Err(HostError::Refused(_) | HostError::NotFound(_) | HostError::AlreadyDecided(_)) => Ok(()),
             Err(e) => Err(broken(e)),
         }
     }

@@ -111,6 +111,7 @@ impl ToolCallSession<'_> {
             target: suspension_id.to_owned(),
             answer,
             reason,
+            by: None,
             at_ms: crate::run::now_ms(),
         };
         loop {

@@ -88,7 +88,7 @@ impl Instruments {
                 self.denials.get_or_create(&Denial { power }).inc();
             }
             AuditKind::Call | AuditKind::Denial => self.count_call(record),
-            AuditKind::Grant | AuditKind::Revocation | AuditKind::Enabling => {}
+            AuditKind::Grant | AuditKind::Revocation | AuditKind::Enabling | AuditKind::Decision => {}
         }
     }
 

@@ -3,11 +3,11 @@
 use super::Metrics;
 use crate::store::{
     AuditFilter, AuditRecord, Commit, CommitError, Committed, QueueTurn, Record, RunFilter, RunSummary,
-    Store, StoreError, ToolHealth,
+    Store, StoreError, ThreadFilter, ThreadSummary, ToolHealth,
 };
 use async_trait::async_trait;
 use std::sync::Arc;
-use tollgate_agent::run::{StoredEvent, Thread};
+use tollgate_agent::run::{RunSpec, StoredEvent, Thread};
 use tollgate_agent::state::StateChange;
 
 pub(super) struct Observed {
@@ -46,6 +46,14 @@ impl Store for Observed {
 
     async fn events(&self, run_id: &str, after: u64) -> Result<Vec<Arc<StoredEvent>>, StoreError> {
         self.store.events(run_id, after).await
+    }
+
+    async fn run_spec(&self, run_id: &str) -> Result<Option<Arc<RunSpec>>, StoreError> {
+        self.store.run_spec(run_id).await
+    }
+
+    async fn threads(&self, filter: ThreadFilter) -> Result<Vec<ThreadSummary>, StoreError> {
+        self.store.threads(filter).await
     }
 
     async fn runs(&self, filter: RunFilter) -> Result<Vec<RunSummary>, StoreError> {
@@ -87,6 +95,10 @@ impl Store for Observed {
 
     async fn record(&self, run_id: &str) -> Result<Record, StoreError> {
         self.store.record(run_id).await
+    }
+
+    fn foreign_version(&self) -> Option<i64> {
+        self.store.foreign_version()
     }
 
     fn release(&self, run_id: &str) {

@@ -7,17 +7,18 @@ use tollgate_agent::SmolStr;
 use tollgate_agent::code::Code;
 use tollgate_agent::gate::{Permit, Resolution, resolve};
 use tollgate_agent::run::event::{Finished, ToolVersion};
-use tollgate_agent::run::{Call, CallEnd, Event, Run, RunSpec, StoredEvent};
+use tollgate_agent::run::{Call, CallEnd, Decision, DecisionAnswer, Event, Run, RunSpec, StoredEvent};
 
 /// Returns a record for each call that ends in these events. `run` is the state before or after
 /// them.
 pub(super) fn records_of(run: &Run, run_id: &Arc<str>, events: &[StoredEvent]) -> Vec<AuditRecord> {
+    let mut records = decisions_of(run, run_id, events);
     let ended = events.iter().filter_map(|event| match &event.event {
         Event::CallFinished(finished) => Some((event.at_ms, finished.as_ref())),
         _ => None,
     });
     // Exact capacity: a record is large, and most commits have exactly one.
-    let mut records = Vec::with_capacity(ended.clone().count());
+    records.reserve_exact(ended.clone().count());
     records
         .extend(ended.filter_map(|ended| Some(record_of(ended, run, run_id, spec_of(run, events)?, events))));
     records
@@ -59,6 +60,39 @@ fn record_of(
     record
 }
 
+/// Returns a record for each question that was answered in these events.
+fn decisions_of(run: &Run, run_id: &Arc<str>, events: &[StoredEvent]) -> Vec<AuditRecord> {
+    let decided = events.iter().filter_map(|event| match &event.event {
+        Event::CallDecided { call_id, decision, .. } => Some((event.at_ms, call_id, decision)),
+        _ => None,
+    });
+    let record = |(at_ms, call_id, decision): (u64, &SmolStr, &Box<Decision>)| {
+        let who = match &decision.by {
+            Some(by) => SmolStr::from_iter(["person ", by]),
+            None => SmolStr::new_static("person"),
+        };
+        let answer = match decision.answer {
+            DecisionAnswer::Resume(_) => "resumed",
+            DecisionAnswer::Cancel => "cancelled",
+        };
+        let call = run.calls().iter().find(|call| call.id == *call_id);
+        let record = AuditRecord {
+            run_id: Some(Arc::clone(run_id)),
+            call_id: Some(call_id.clone()),
+            ..AuditRecord::at(at_ms, AuditKind::Decision, who, answer)
+        };
+        let record = match call {
+            Some(call) => record.of_tool(tollgate_agent::text::cleaned(&call.tool_name, 100)),
+            None => record,
+        };
+        match &decision.reason {
+            Some(reason) => record.because(reason),
+            None => record,
+        }
+    };
+    decided.map(record).collect()
+}
+
 /// Records the powers that a call tried to use without a grant. If the store fails, the failure
 /// is logged and the call continues.
 pub(super) async fn note_refusals(store: &dyn Store, spec: &RunSpec, permit: &Permit, denied: &[String]) {
@@ -83,9 +117,12 @@ pub(super) async fn note_refusals(store: &dyn Store, spec: &RunSpec, permit: &Pe
     }
 }
 
-/// Returns the agent as the audit's actor.
+/// Returns the agent as the audit's actor, with the principal on whose behalf it works.
 fn who(spec: &RunSpec) -> SmolStr {
-    SmolStr::from_iter(["agent ", &spec.identity.agent_id])
+    match &spec.identity.principal {
+        None => SmolStr::from_iter(["agent ", &spec.identity.agent_id]),
+        Some(name) => SmolStr::from_iter(["agent ", &spec.identity.agent_id, " for ", name]),
+    }
 }
 
 /// Returns the spec of the run. All events of a direct call are committed at once, so its start

@@ -8,6 +8,7 @@ use super::commit::{Unrecorded, begins_direct, durability, may_wait, started};
 use super::components::components_of;
 use super::gate_round::{GateRound, ask_native};
 use super::hooks::HookContext;
+use super::inbox::Inbox;
 use super::lease::RunLease;
 use super::waiting::Waited;
 use super::work::{Work, on_its_own};
@@ -66,6 +67,8 @@ pub(crate) struct Driver {
     pub(super) outcomes: Outcomes,
     last_call: Option<Arc<Finished>>,
     end_text: String,
+    /// Receives decisions while the run is at work.
+    pub(super) inbox: Inbox,
     /// Held from the run's first commit until the run rests.
     carried: Option<RunLease>,
 }
@@ -76,6 +79,7 @@ impl Driver {
         boxed(|| Self {
             children: Children::default(),
             deadline: None,
+            inbox: parts.teller.take_inbox(),
             parts,
             run,
             work: Work::default(),
@@ -146,8 +150,12 @@ impl Driver {
                     self.child_asked(*ask).await?;
                     continue;
                 }
+                Waited::Delivery(delivery) => {
+                    self.take_delivery(delivery).await?;
+                    continue;
+                }
                 Waited::Cancelled => {
-                    let reason = Some("it was cancelled by its caller".to_owned());
+                    let reason = Some(self.parts.teller.cancel_reason());
                     Input::CutShort { reason, stopped: self.stop_work().await? }
                 }
                 Waited::TimeUp => {

@@ -14,6 +14,7 @@ mod decisions;
 mod driver;
 mod gate_round;
 mod hooks;
+mod inbox;
 mod lease;
 mod model_turn;
 mod room;
@@ -92,6 +93,17 @@ impl RunHandle {
     #[must_use]
     pub fn cancellation(&self) -> CancellationToken {
         self.cancel.clone()
+    }
+
+    /// Leaves the run, as dropping the handle does, and waits for its end.
+    pub fn leave(self) -> impl Future<Output = Result<RunEnd, RunError>> + Send + use<> {
+        let Self { run_id, end, .. } = self;
+        async move {
+            match end.await {
+                Ok(end) => end,
+                Err(e) => Err(RunError(format!("the task of run {run_id} failed: {e}"))),
+            }
+        }
     }
 
     /// Waits until the run has ended or waits for a person.

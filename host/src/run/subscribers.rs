@@ -252,6 +252,7 @@ fn name_of(event: &Event) -> &'static str {
 fn name_of_piece(piece: &LiveContent) -> &'static str {
     match piece {
         LiveContent::TextDelta { .. } => "text.delta",
+        LiveContent::TextSoFar { .. } => "text.so_far",
         LiveContent::ReasoningDelta { .. } => "reasoning.delta",
         LiveContent::ReplyRestarted { .. } => "reply.restarted",
         LiveContent::CallReport { .. } => "call.report",

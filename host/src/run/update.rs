@@ -5,6 +5,7 @@
 //! nowhere. A client that reads too slowly loses transient events, but never stored ones.
 
 use super::clients::Hub;
+use super::inbox::Inbox;
 use super::subscribers::Bus;
 use serde::Serialize;
 use std::sync::Arc;
@@ -74,6 +75,11 @@ pub enum LiveContent {
         /// The piece.
         text: String,
     },
+    /// The text of the reply in progress, sent once to a client that joins in the middle of it.
+    TextSoFar {
+        /// The text up to here, at most 64 KiB of it.
+        text: String,
+    },
     /// More of the model's reasoning.
     ReasoningDelta {
         /// The piece.
@@ -135,6 +141,17 @@ impl Publisher {
         Self { hub: None, bus, run_id }
     }
 
+    /// Returns the receiving end of decisions for the run, once.
+    pub(super) fn take_inbox(&self) -> Inbox {
+        self.hub.as_ref().and_then(|hub| hub.take_inbox())
+    }
+
+    /// Returns the reason for which the run was cancelled.
+    pub(super) fn cancel_reason(&self) -> String {
+        let given = self.hub.as_ref().and_then(|hub| hub.reason().cloned());
+        given.unwrap_or_else(|| "it was cancelled by its caller".to_owned())
+    }
+
     /// Publishes committed events; `run` is the state after them.
     pub(crate) fn stored(&self, events: &[StoredEvent], run: &Run) {
         if !self.is_heard() {
@@ -185,7 +202,8 @@ impl LiveContent {
 pub(crate) fn redact_text(told: RunUpdate) -> Option<RunUpdate> {
     match told {
         RunUpdate::Live(LiveUpdate {
-            piece: LiveContent::TextDelta { .. } | LiveContent::ReasoningDelta { .. },
+            piece:
+                LiveContent::TextDelta { .. } | LiveContent::TextSoFar { .. } | LiveContent::ReasoningDelta { .. },
             ..
         }) => None,
         RunUpdate::Live(_) => Some(told),

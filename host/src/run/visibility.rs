@@ -20,7 +20,7 @@ impl Visible {
         self.0.push(Wanted::new(pattern));
     }
 
-    pub(super) fn has(&self, key: &str) -> bool {
+    pub(crate) fn has(&self, key: &str) -> bool {
         self.0.iter().any(|wanted| wanted.is(key))
     }
 

@@ -4,6 +4,7 @@
 use super::RunError;
 use super::children::Ask;
 use super::driver::Driver;
+use super::inbox::{self, Delivery};
 use std::time::Duration;
 use tokio::time::Instant;
 use tollgate_agent::SmolStr;
@@ -18,6 +19,7 @@ const CANCEL_WAIT: Duration = Duration::from_millis(400);
 pub(super) enum Waited {
     Input(Input),
     Ask(Box<Ask>),
+    Delivery(Delivery),
     Cancelled,
     TimeUp,
 }
@@ -62,6 +64,7 @@ impl Driver {
                 false => Waited::Input(input),
             },
             ask = self.children.next_ask() => Waited::Ask(ask),
+            delivery = inbox::next(&mut self.inbox), if !ends => Waited::Delivery(delivery),
             () = self.parts.cancel.cancelled(), if !ends => Waited::Cancelled,
             () = time_up => Waited::TimeUp,
         }

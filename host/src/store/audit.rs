@@ -53,6 +53,8 @@ kinds! {
     Revocation = "revocation",
     /// A person enabled a tool again.
     Enabling = "enabling",
+    /// A principal answered a question.
+    Decision = "decision",
 }
 
 /// An audit record.
@@ -62,7 +64,7 @@ pub struct AuditRecord {
     pub at_ms: u64,
     /// The kind of the record.
     pub kind: AuditKind,
-    /// The actor: `host`, `person`, or `agent ID`.
+    /// The actor: `host`, `person`, `person NAME`, `agent ID`, or `agent ID for NAME`.
     pub who: SmolStr,
     /// The decision: `served`, `refused`, `granted`, ...; for a call, `success` or the code with
     /// which it ended.
@@ -201,6 +203,10 @@ pub struct AuditFilter {
     pub power: Option<String>,
     /// Only records since then, in milliseconds since the Unix epoch.
     pub since_ms: u64,
+    /// Only records before then, in milliseconds since the Unix epoch.
+    pub until_ms: u64,
+    /// Leaves out this many of the newest matching records, for the next page.
+    pub skip: usize,
     /// The maximum number of results.
     pub limit: usize,
 }
@@ -215,6 +221,8 @@ impl Default for AuditFilter {
             decision: None,
             power: None,
             since_ms: 0,
+            until_ms: u64::MAX,
+            skip: 0,
             limit: 100,
         }
     }
@@ -229,6 +237,7 @@ impl AuditFilter {
             && is(&self.decision, Some(&record.decision))
             && is(&self.power, record.power.as_deref())
             && record.at_ms >= self.since_ms
+            && record.at_ms < self.until_ms
             && self.run_id_prefix.as_deref().is_none_or(|prefix| {
                 record.run_id.as_deref().is_some_and(|run_id| run_id.starts_with(prefix))
             })

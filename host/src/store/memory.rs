@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tollgate_agent::SmolStr;
 use tollgate_agent::message::Message;
-use tollgate_agent::run::{Event, StoredEvent, Thread};
+use tollgate_agent::run::{Event, RunSpec, StoredEvent, Thread};
 use tollgate_agent::state::{KeyScope, State, StateChange};
 
 /// A store in memory. It does not keep components: loaded ones are available for the life of the
@@ -196,16 +196,20 @@ impl Store for MemoryStore {
         Ok(events.cloned().map(Arc::new).collect())
     }
 
+    async fn run_spec(&self, run_id: &str) -> Result<Option<Arc<RunSpec>>, StoreError> {
+        let tables = self.tables();
+        let first = tables.runs.get(run_id).and_then(|log| log.events().next());
+        Ok(first.and_then(|first| match &first.event {
+            Event::RunStarted { spec } => Some(Arc::clone(spec)),
+            _ => None,
+        }))
+    }
+
     async fn runs(&self, filter: RunFilter) -> Result<Vec<RunSummary>, StoreError> {
         let tables = self.tables();
         let mut runs: Vec<RunSummary> =
             tables.runs.values().filter_map(|log| summarize(log, &tables.left)).collect();
-        runs.retain(|run| {
-            filter.thread_id.as_ref().is_none_or(|id| *id == run.thread_id)
-                && filter.status.as_ref().is_none_or(|status| *status == run.status)
-                && filter.kind.as_ref().is_none_or(|kind| *kind == run.kind)
-                && filter.run_id_prefix.as_ref().is_none_or(|prefix| run.run_id.starts_with(prefix))
-        });
+        runs.retain(|run| filter.wants(run));
         // Ids that hosts make grow with time; clients may name others.
         runs.sort_by(|a, b| (b.started_at_ms, &b.run_id).cmp(&(a.started_at_ms, &a.run_id)));
         runs.truncate(filter.limit);
@@ -221,7 +225,7 @@ impl Store for MemoryStore {
     async fn audit(&self, filter: AuditFilter) -> Result<Vec<AuditRecord>, StoreError> {
         let tables = self.tables();
         let wanted = tables.audit.iter().rev().filter(|record| filter.wants(record));
-        Ok(wanted.take(filter.limit).cloned().collect())
+        Ok(wanted.skip(filter.skip).take(filter.limit).cloned().collect())
     }
 
     async fn tool_health(&self) -> Result<Vec<ToolHealth>, StoreError> {
@@ -268,6 +272,11 @@ impl Store for MemoryStore {
             self.limits.check_thread(id, tables.thread_bytes.get(id).copied().unwrap_or_default())?;
         }
         Ok(())
+    }
+
+    fn foreign_version(&self) -> Option<i64> {
+        // No other process reaches it.
+        Some(0)
     }
 
     fn release(&self, run_id: &str) {

@@ -17,17 +17,18 @@ pub use audit::{AuditFilter, AuditKind, AuditRecord, ToolHealth};
 pub use component::ComponentFile;
 pub use limits::StoreLimits;
 pub use memory::MemoryStore;
-pub use runs::{RunFilter, RunSummary};
+pub use runs::{MAX_THREAD_RUNS, RunFilter, RunSummary, ThreadFilter, ThreadSummary};
 pub use sqlite::{ReadOnlyStore, SqliteStore};
 pub use upkeep::{DamagedRun, HoldsBack, Pruned, Pruning, Record, Verified};
 
 pub(crate) use rebase::moved;
+use runs::THREAD_RUNS_AT_ONCE;
 
 use async_trait::async_trait;
 use std::sync::Arc;
 use tollgate_agent::SmolStr;
 use tollgate_agent::message::Message;
-use tollgate_agent::run::{Event, StoredEvent, Thread};
+use tollgate_agent::run::{Event, RunSpec, StoredEvent, Thread};
 use tollgate_agent::state::{KeyUpdate, State, StateChange};
 
 /// A store of runs and threads.
@@ -163,6 +164,53 @@ pub trait Store: Send + Sync {
     /// The store cannot be read.
     async fn events(&self, run_id: &str, after: u64) -> Result<Vec<Arc<StoredEvent>>, StoreError>;
 
+    /// Returns how a run began; `None` if it is not known.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    async fn run_spec(&self, run_id: &str) -> Result<Option<Arc<RunSpec>>, StoreError> {
+        let record = self.events(run_id, 0).await?;
+        Ok(record.first().and_then(|first| match &first.event {
+            Event::RunStarted { spec } => Some(Arc::clone(spec)),
+            _ => None,
+        }))
+    }
+
+    /// Returns threads with their last run, the one that was used last first. Reads at most
+    /// [`MAX_THREAD_RUNS`] runs to find them.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    async fn threads(&self, filter: ThreadFilter) -> Result<Vec<ThreadSummary>, StoreError> {
+        let mut found: Vec<ThreadSummary> = Vec::new();
+        let mut runs = RunFilter {
+            thread_prefix: filter.prefix.clone(),
+            before: filter.before.clone(),
+            limit: THREAD_RUNS_AT_ONCE,
+            ..RunFilter::default()
+        };
+        for _ in 0..MAX_THREAD_RUNS / THREAD_RUNS_AT_ONCE {
+            let page = self.runs(runs.clone()).await?;
+            for run in &page {
+                // A child has a thread of its own, which nobody continues.
+                if run.kind == "child" || filter.skip.contains(&run.thread_id) {
+                    continue;
+                }
+                let known = found.iter().position(|thread| thread.thread_id == run.thread_id);
+                match known {
+                    Some(known) => found[known].began(run),
+                    None if found.len() < filter.limit => found.push(ThreadSummary::of(run)),
+                    None => return Ok(found),
+                }
+            }
+            match page.last() {
+                Some(last) if page.len() == THREAD_RUNS_AT_ONCE => runs.before = Some(last.run_id.clone()),
+                _ => break,
+            }
+        }
+        Ok(found)
+    }
+
     /// Returns runs and direct calls, newest first.
     ///
     /// # Errors
@@ -252,6 +300,12 @@ pub trait Store: Send + Sync {
         Ok(Box::new(()))
     }
 
+    /// Returns a number that changes whenever another process commits; `None` if the store cannot
+    /// tell, so that anything may have changed.
+    fn foreign_version(&self) -> Option<i64> {
+        None
+    }
+
     /// Waits until everything that was reported to a caller is stored.
     ///
     /// # Errors
@@ -279,6 +333,14 @@ pub trait Store: Send + Sync {
             }
         }
     }
+}
+
+/// Creates a data directory that belongs to this user alone, or closes an existing one to others.
+///
+/// # Errors
+/// It cannot be created, or it belongs to another user or holds other files.
+pub fn make_private_directory(directory: &std::path::Path) -> Result<(), StoreError> {
+    crate::private_dir::make(directory).map_err(StoreError)
 }
 
 /// A turn in the queue of a thread, held until it is dropped.

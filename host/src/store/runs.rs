@@ -19,13 +19,57 @@ pub struct RunFilter {
     pub kind: Option<String>,
     /// Only runs whose id starts with this prefix.
     pub run_id_prefix: Option<String>,
+    /// Only runs of this agent.
+    pub agent_id: Option<String>,
+    /// Only runs with this title, which for a direct call is its tool's name.
+    pub title: Option<String>,
+    /// Only runs of threads whose id starts with this prefix.
+    pub thread_prefix: Option<String>,
+    /// Only runs that began at this time or later, in milliseconds since the Unix epoch.
+    pub from_ms: Option<u64>,
+    /// Only runs that began before this time, in milliseconds since the Unix epoch.
+    pub to_ms: Option<u64>,
+    /// Only runs older than this one, by its id: for the next page of a list.
+    pub before: Option<String>,
     /// The maximum number of results.
     pub limit: usize,
 }
 
 impl Default for RunFilter {
     fn default() -> Self {
-        Self { thread_id: None, status: None, kind: None, run_id_prefix: None, limit: 50 }
+        Self {
+            thread_id: None,
+            status: None,
+            kind: None,
+            run_id_prefix: None,
+            agent_id: None,
+            title: None,
+            thread_prefix: None,
+            from_ms: None,
+            to_ms: None,
+            before: None,
+            limit: 50,
+        }
+    }
+}
+
+impl RunFilter {
+    /// Returns whether the filter lets a run through.
+    pub(super) fn wants(&self, run: &RunSummary) -> bool {
+        let is = |wanted: &Option<String>, has: &str| wanted.as_deref().is_none_or(|wanted| wanted == has);
+        let begins = |prefix: &Option<String>, has: &str| {
+            prefix.as_deref().is_none_or(|prefix| has.starts_with(prefix))
+        };
+        is(&self.thread_id, &run.thread_id)
+            && is(&self.status, &run.status)
+            && is(&self.kind, &run.kind)
+            && is(&self.agent_id, &run.agent_id)
+            && is(&self.title, &run.title)
+            && begins(&self.run_id_prefix, &run.run_id)
+            && begins(&self.thread_prefix, &run.thread_id)
+            && self.from_ms.is_none_or(|from| run.started_at_ms >= from)
+            && self.to_ms.is_none_or(|to| run.started_at_ms < to)
+            && self.before.as_deref().is_none_or(|before| run.run_id.as_str() < before)
     }
 }
 
@@ -52,6 +96,62 @@ pub struct RunSummary {
     pub updated_at_ms: u64,
     /// Whether a living process drives it. A run that is `running` without one was interrupted.
     pub at_work: bool,
+}
+
+/// The maximum number of runs that are read for a list of threads.
+pub const MAX_THREAD_RUNS: usize = 5_000;
+/// The number of runs that are read at once for a list of threads.
+pub(super) const THREAD_RUNS_AT_ONCE: usize = 500;
+
+/// A filter for lists of threads.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ThreadFilter {
+    /// Only threads whose id starts with this prefix.
+    pub prefix: Option<String>,
+    /// Only threads with a run that is older than this one, by its id: for the next page.
+    pub before: Option<String>,
+    /// Threads to leave out, because an earlier page had them.
+    pub skip: Vec<String>,
+    /// The maximum number of results.
+    pub limit: usize,
+}
+
+/// A thread in a list.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ThreadSummary {
+    /// The thread's id.
+    pub thread_id: String,
+    /// The agent of its last run.
+    pub agent_id: String,
+    /// The id of its last run.
+    pub last_run_id: String,
+    /// The beginning of the last run's prompt, or the name of the tool that was called.
+    pub title: String,
+    /// The status of its last run, as in [`RunFilter::status`].
+    pub status: String,
+    /// When its oldest run among those that were read began, in milliseconds since the Unix epoch.
+    pub started_at_ms: u64,
+    /// When its last run changed, in milliseconds since the Unix epoch.
+    pub updated_at_ms: u64,
+}
+
+impl ThreadSummary {
+    pub(super) fn of(last: &RunSummary) -> Self {
+        Self {
+            thread_id: last.thread_id.clone(),
+            agent_id: last.agent_id.clone(),
+            last_run_id: last.run_id.clone(),
+            title: last.title.clone(),
+            status: last.status.clone(),
+            started_at_ms: last.started_at_ms,
+            updated_at_ms: last.updated_at_ms,
+        }
+    }
+
+    /// Takes in an older run.
+    pub(super) fn began(&mut self, older: &RunSummary) {
+        self.started_at_ms = self.started_at_ms.min(older.started_at_ms);
+    }
 }
 
 /// Returns the status of a run after this event, if the event changes it.

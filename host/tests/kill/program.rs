@@ -110,8 +110,14 @@ async fn decide(host: &Host, run: &RunSummary) -> Result<RunHandle, HostError> {
     }
     let (_, suspension) = open.swap_remove(0);
     let answer = DecisionAnswer::Resume(serde_json::json!(true));
-    let decision =
-        Decision { id: format!("for {suspension}"), target: suspension, answer, reason: None, at_ms: 1 };
+    let decision = Decision {
+        id: format!("for {suspension}"),
+        target: suspension,
+        answer,
+        reason: None,
+        by: None,
+        at_ms: 1,
+    };
     host.decide(&run.run_id, decision).await
 }
 

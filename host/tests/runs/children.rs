@@ -128,7 +128,7 @@ async fn statuses(host: &Host) -> Vec<(String, String)> {
 
 fn decision(id: &str, target: &str, value: Value) -> Decision {
     let answer = DecisionAnswer::Resume(value);
-    Decision { id: id.to_owned(), target: target.to_owned(), answer, reason: None, at_ms: 1 }
+    Decision { id: id.to_owned(), target: target.to_owned(), answer, reason: None, by: None, at_ms: 1 }
 }
 
 with_each_store! {

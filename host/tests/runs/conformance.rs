@@ -18,7 +18,13 @@ pub(crate) fn started(run: &str) -> Event {
         ..Default::default()
     };
     let task = Task::Call { tool_name: "echo".into(), arguments: "".into() };
-    let spec = RunSpec { identity, agent: AgentSpec::default().into(), limits: RunLimits::default(), task };
+    let spec = RunSpec {
+        identity,
+        agent: AgentSpec::default().into(),
+        limits: RunLimits::default(),
+        task,
+        detached: false,
+    };
     Event::RunStarted { spec: Arc::new(spec) }
 }
 

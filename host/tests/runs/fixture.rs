@@ -40,7 +40,7 @@ async fn decided(host: &Host, run_id: &str, call_id: &str) -> RunEnd {
     for n in 1..4 {
         let (id, target) = (format!("d{n}"), call_id.to_owned());
         let answer = DecisionAnswer::Resume(json!({"ok": true}));
-        let decision = Decision { id, target, answer, reason: None, at_ms: 1 };
+        let decision = Decision { id, target, answer, reason: None, by: None, at_ms: 1 };
         let end = host.decide(run_id, decision).await.unwrap().wait().await.unwrap();
         if end.waiting.is_empty() {
             return end;

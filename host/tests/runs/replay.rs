@@ -30,6 +30,7 @@ with_each_store! {
             target: end.waiting[0].call_id.to_string(),
             answer: DecisionAnswer::Resume(json!({"ok": true})),
             reason: None,
+            by: None,
             at_ms: 1,
         };
         let end = host.decide(&end.run_id, decision).await.unwrap().wait().await.unwrap();

@@ -13,6 +13,7 @@ fn decision(id: &str, target: &str, answer: DecisionAnswer) -> Decision {
         target: target.to_owned(),
         answer,
         reason: Some("because".to_owned()),
+        by: None,
         at_ms: 1,
     }
 }
@@ -34,7 +35,7 @@ with_each_store! {
 
         let next = host(&store, vec![ScriptedTurn::text("Sent.")]);
         let wrong = next.decide(&end.run_id, decision("d0", &asked.call_id, resume(json!("yes")))).await;
-        assert!(matches!(wrong, Err(HostError::Refused(_))), "w3: {wrong:?}");
+        assert!(matches!(wrong, Err(HostError::DoesNotFit { .. })), "w3: {wrong:?}");
         let handle = next.decide(&end.run_id, decision("d1", &asked.call_id, resume(json!({"ok": true})))).await;
         let end = handle.unwrap().wait().await.unwrap();
         assert_eq!((end.status, end.text.as_str()), (Some(RunStatus::Completed), "Sent."));
@@ -42,7 +43,7 @@ with_each_store! {
         assert_eq!(thread.state.get("basics.notes"), Some(&json!(["asked"])), "l4: a pending call's mutations commit");
         assert_eq!(thread.state.get("basics.total"), Some(&json!(1)));
         let again = next.decide(&end.run_id, decision("d2", &asked.call_id, resume(json!({"ok": false})))).await;
-        assert!(matches!(again, Err(HostError::Refused(_))), "w5");
+        assert!(matches!(again, Err(HostError::AlreadyDecided(_))), "w5");
     }
 
     async fn w4_a_cancelled_call_never_runs(store: StoreAt) {

@@ -192,6 +192,7 @@ with_each_store! {
             target: asked.waiting[0].call_id.to_string(),
             answer: DecisionAnswer::Resume(json!({"ok": true})),
             reason: None,
+            by: None,
             at_ms: 1,
         };
         let mut resumed = host.decide(&asked.run_id, decision("d1")).await.unwrap();
@@ -200,7 +201,7 @@ with_each_store! {
         resumed.wait().await.unwrap_err();
         store.watch.full.store(false, Ordering::Relaxed);
         let again = host.decide(&asked.run_id, decision("d2")).await;
-        assert!(matches!(again, Err(HostError::Refused(_))), "it was decided, and may have run: {again:?}");
+        assert!(matches!(again, Err(HostError::AlreadyDecided(_))), "it was decided, and may have run: {again:?}");
         let end = host.recover(&asked.run_id).await.unwrap().wait().await.unwrap().last_call.unwrap().end.clone();
         assert_eq!(end.code(), Some(Code::Interrupted));
     }

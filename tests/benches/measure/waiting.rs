@@ -82,6 +82,7 @@ async fn decide(host: &Host, run_id: &str) {
         target: "call-1".to_owned(),
         answer: DecisionAnswer::Resume(json!({"approved": true})),
         reason: None,
+        by: None,
         at_ms: 1,
     };
     let end = host.decide(run_id, decision).await.unwrap().wait().await.unwrap();

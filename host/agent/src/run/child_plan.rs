@@ -171,12 +171,14 @@ impl Run {
                 parent_run_id: Some(parent.run_id.clone()),
                 parent_thread_id: Some(parent.thread_id.clone()),
                 parent_call_id: Some(ask.call_id.into()),
+                principal: parent.principal.clone(),
                 depth,
                 in_loop: self.spec.agent.is_loop || self.hands_on_its_loop(),
             },
             agent: Arc::clone(&agent.spec),
             limits: self.limits_of_child(agent, wall_ms)?,
             task: Task::Prompt(prompt.to_owned()),
+            detached: false,
         };
         Ok(ChildPlan { spec: Arc::new(spec), seed: Seed { change, messages: earlier.to_vec() } })
     }

@@ -50,7 +50,7 @@ impl Run {
             Input::ChildStands { call_id, ordinal, end } => {
                 draft.child_stands((call_id.clone(), *ordinal), end.clone());
             }
-            Input::Decided(decision) => self.take_decision(&mut draft, decision.clone())?,
+            Input::Decided(decisions) => self.take_decisions(&mut draft, decisions)?,
             Input::Message(text) => self.supersede(&mut draft, text.clone())?,
             Input::Cancel { reason } => self.cut(&mut draft, Some(reason)),
             Input::WallTimeUp => self.cut(&mut draft, None),
@@ -89,7 +89,7 @@ impl Run {
         refused: Option<&Fault>,
     ) -> Result<(), Refused> {
         if self.phase != Phase::New {
-            return Err(Refused("the run has begun already".to_owned()));
+            return Err(Refused::new("the run has begun already"));
         }
         draft.push(Event::RunStarted { spec: Arc::clone(spec) });
         if seed != Seed::default() {

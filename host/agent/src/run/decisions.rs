@@ -3,7 +3,7 @@
 use super::call::Call;
 use super::completion::{AfterTurn, Did};
 use super::event::{Event, Suspended};
-use super::input::Refused;
+use super::input::{RefusalKind, Refused};
 use super::spec::{Decision, DecisionAnswer, Task};
 use super::transition::Transition;
 use super::{CallEnd, CallStatus, Phase, Run};
@@ -16,19 +16,34 @@ use serde_json::Value;
 use std::sync::Arc;
 
 impl Run {
-    pub(super) fn take_decision(
+    /// Takes all of these decisions, or none.
+    pub(super) fn take_decisions(
         &self,
         draft: &mut Transition<'_>,
-        decision: Decision,
+        decisions: &[Decision],
     ) -> Result<(), Refused> {
+        for decision in decisions {
+            self.take_decision(draft, decision.clone())?;
+        }
+        if !draft.events.is_empty() {
+            draft.settle();
+        }
+        Ok(())
+    }
+
+    fn take_decision(&self, draft: &mut Transition<'_>, decision: Decision) -> Result<(), Refused> {
         if let Some(before) = self.decisions.get(&decision.id) {
             return if before.answer == decision.answer && before.target == decision.target {
                 Ok(())
             } else {
-                Err(Refused(format!("the decision id {} was used for another decision", decision.id)))
+                Err(Refused::new(format!("the decision id {} was used for another decision", decision.id)))
             };
         }
         let (call, asked) = self.asked(&decision.target)?;
+        if draft.position(&call.id).is_some_and(|at| draft.statuses[at] != CallStatus::Suspended) {
+            let message = format!("the call {} is decided twice; decide it once", call.id);
+            return Err(Refused::of(RefusalKind::AlreadyDecided, message));
+        }
         match decision.answer.clone() {
             DecisionAnswer::Resume(value) => self.resume(draft, call, asked, decision, value)?,
             // The cancellation applies to the child's call. This call continues and receives it.
@@ -46,7 +61,6 @@ impl Run {
                 draft.complete_call(&call.id, Fault::new(Code::Cancelled, message));
             }
         }
-        draft.settle();
         Ok(())
     }
 
@@ -56,13 +70,25 @@ impl Run {
             call.id == target || call.suspended.as_ref().is_some_and(|s| s.suspension_id == target)
         };
         let call = self.calls().iter().find(named).ok_or_else(|| {
-            Refused(format!("no call or suspension {target} of this run waits for a decision"))
+            let message = format!("no call or suspension {target} of this run waits for a decision");
+            match self.was_asked(target) {
+                true => Refused::of(RefusalKind::AlreadyDecided, message),
+                false => Refused::of(RefusalKind::UnknownTarget, message),
+            }
         })?;
         match &call.suspended {
             Some(asked) if call.status == CallStatus::Suspended => Ok((call, asked)),
-            Some(_) => Err(Refused(format!("the call {} does not wait: it was decided already", call.id))),
-            None => Err(Refused(format!("the call {} does not wait for a decision", call.id))),
+            Some(_) => {
+                let message = format!("the call {} does not wait: it was decided already", call.id);
+                Err(Refused::of(RefusalKind::AlreadyDecided, message))
+            }
+            None => Err(Refused::new(format!("the call {} does not wait for a decision", call.id))),
         }
+    }
+
+    /// Returns whether something of this name asked before and was decided.
+    fn was_asked(&self, target: &str) -> bool {
+        self.decisions.values().any(|decision| decision.target == target)
     }
 
     fn resume(
@@ -89,7 +115,7 @@ impl Run {
         let runs = mode != ResumeMode::UseDecisionAsToolResult;
         if runs && draft.catalog.tool(&call.tool_name).is_none() {
             let name = &call.tool_name;
-            return Err(Refused(format!("the tool '{name}' is not loaded; load it and decide again")));
+            return Err(Refused::new(format!("the tool '{name}' is not loaded; load it and decide again")));
         }
         let change = permissions::change(&draft.state(), draft.catalog, asked, &value);
         draft.push(Event::CallDecided { call_id: call.id.clone(), decision: Box::new(decision), change });
@@ -120,7 +146,7 @@ impl Run {
 
     pub(super) fn supersede(&self, draft: &mut Transition<'_>, text: String) -> Result<(), Refused> {
         if self.phase != Phase::Waiting || matches!(self.spec.task, Task::Call { .. }) {
-            return Err(Refused("the run is at work; wait until it has ended, or cancel it".to_owned()));
+            return Err(Refused::new("the run is at work; wait until it has ended, or cancel it"));
         }
         let message = "A new message came before this call was decided.";
         draft.cut_short(Code::Superseded, message, AfterTurn::Message(text));
@@ -129,11 +155,12 @@ impl Run {
 }
 
 fn check_answer(asked: &Suspended, value: &Value) -> Result<(), Refused> {
-    let schema = asked.answer_schema().map_err(|e| Refused(e.to_string()))?;
+    let schema = asked.answer_schema().map_err(|e| Refused::new(e.to_string()))?;
     let Some(schema) = schema else { return Ok(()) };
     let violations = schema.violations(value);
     if violations.is_empty() {
         return Ok(());
     }
-    Err(Refused(format!("the answer does not fit what was asked:\n{}", schema::describe(&violations))))
+    let message = format!("the answer does not fit what was asked:\n{}", schema::describe(&violations));
+    Err(Refused::of(RefusalKind::DoesNotFit(violations), message))
 }

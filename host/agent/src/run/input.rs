@@ -7,6 +7,7 @@ use crate::hook::{HookAnswer, ModelHooked};
 use crate::message::ModelReply;
 use crate::outcome::{Fault, Outcome, Usage};
 use crate::recorded_inputs::RecordedInputs;
+use crate::schema::Violation;
 use smol_str::SmolStr;
 use std::sync::Arc;
 
@@ -97,8 +98,8 @@ pub enum Input {
         /// The state in which the child was left.
         end: ChildEnd,
     },
-    /// A person decided.
-    Decided(Decision),
+    /// A person decided about one or more calls. All decisions are taken, or none.
+    Decided(Vec<Decision>),
     /// The user sent a message while the run waits.
     Message(String),
     /// End the run. Its work in progress has been stopped.
@@ -125,5 +126,32 @@ pub enum Input {
 
 /// The reason for which an input was rejected. The run is unchanged.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct Refused(pub(super) String);
+#[error("{message}")]
+pub struct Refused {
+    /// The kind of the reason.
+    pub kind: RefusalKind,
+    message: String,
+}
+
+/// The kind of reason for which an input was rejected.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RefusalKind {
+    /// A decision names nothing that ever asked.
+    UnknownTarget,
+    /// The question was decided already.
+    AlreadyDecided,
+    /// The answer does not fit the question's schema.
+    DoesNotFit(Vec<Violation>),
+    /// Any other reason.
+    Other,
+}
+
+impl Refused {
+    pub(super) fn new(message: impl Into<String>) -> Self {
+        Self::of(RefusalKind::Other, message)
+    }
+
+    pub(super) fn of(kind: RefusalKind, message: impl Into<String>) -> Self {
+        Self { kind, message: message.into() }
+    }
+}

@@ -46,7 +46,7 @@ pub use completion::{AfterTurn, CallCompletion, Ended};
 pub use effect::{Effect, EffectKey, Execution, Question};
 pub use event::{Event, RunStatus, RunUsage};
 pub use expensive::SHORT_STEPS;
-pub use input::{Input, Refused};
+pub use input::{Input, RefusalKind, Refused};
 pub use spec::{AgentSpec, Decision, DecisionAnswer, KnownAgent, RunLimits, RunSpec, Task, Thread};
 pub use stored_event::StoredEvent;
 
@@ -66,6 +66,7 @@ static NOT_STARTED: LazyLock<Arc<RunSpec>> = LazyLock::new(|| {
         agent: Arc::default(),
         limits: RunLimits::default(),
         task: Task::Prompt(String::new()),
+        detached: false,
     })
 });
 

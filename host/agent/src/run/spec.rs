@@ -38,6 +38,9 @@ pub struct RunSpec {
     pub limits: RunLimits,
     /// The task of the run.
     pub task: Task,
+    /// Whether the run continues when no client listens to its events.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub detached: bool,
 }
 
 impl RunSpec {
@@ -239,6 +242,10 @@ pub struct Decision {
     /// The reason, in the person's words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// The principal who decided; `None` if it was decided without one, such as on the command
+    /// line.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
     /// The time of the decision, in milliseconds since the Unix epoch; 0 means the time at which
     /// the host receives it.
     pub at_ms: u64,
@@ -258,13 +265,20 @@ impl Decision {
     }
 
     fn new(target: String, answer: DecisionAnswer) -> Self {
-        Self { id: String::new(), target, answer, reason: None, at_ms: 0 }
+        Self { id: String::new(), target, answer, reason: None, by: None, at_ms: 0 }
     }
 
     /// Adds a reason for the model and the record.
     #[must_use]
     pub fn because(mut self, reason: impl Into<String>) -> Self {
         self.reason = Some(reason.into());
+        self
+    }
+
+    /// Names the principal who decides.
+    #[must_use]
+    pub fn by(mut self, principal: impl Into<String>) -> Self {
+        self.by = Some(principal.into());
         self
     }
 

@@ -22,7 +22,13 @@ pub(crate) fn world(identity: RunIdentity, limits: RunLimits) -> World {
     let agent = AgentSpec { view, tools: vec!["*".to_owned()], ..AgentSpec::default() };
     let identity = RunIdentity { agent_id: "front".into(), ..identity };
     let task = Task::Prompt("Do it.".to_owned());
-    world.give(Input::Start(Arc::new(RunSpec { identity, agent: agent.into(), limits, task })));
+    world.give(Input::Start(Arc::new(RunSpec {
+        identity,
+        agent: agent.into(),
+        limits,
+        task,
+        detached: false,
+    })));
     world
 }
 

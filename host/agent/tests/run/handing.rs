@@ -83,7 +83,13 @@ fn d3_structured_output_is_the_answer_in_the_shape_of_the_schema() {
         let (identity, limits) = (RunIdentity::default(), RunLimits::default());
         let task = Task::Prompt("Is it good?".to_owned());
         let mut world = World::new();
-        world.give(Input::Start(Arc::new(RunSpec { identity, agent: agent.into(), limits, task })));
+        world.give(Input::Start(Arc::new(RunSpec {
+            identity,
+            agent: agent.into(),
+            limits,
+            task,
+            detached: false,
+        })));
         world.say(said);
         let outcome = world.run.child_outcome(world.catalog.keys(), &[]);
         (outcome.status, outcome.output)

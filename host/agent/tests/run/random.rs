@@ -274,7 +274,13 @@ fn begin(world: &mut World, limits: RunLimits, task: Task) {
     let view = AgentView { id: "front".to_owned(), delegates, ..AgentView::default() };
     let agent = AgentSpec { view, tools: vec!["*".to_owned()], ..AgentSpec::default() };
     let identity = RunIdentity { agent_id: "front".into(), ..RunIdentity::default() };
-    world.give(Input::Start(Arc::new(RunSpec { identity, agent: agent.into(), limits, task })));
+    world.give(Input::Start(Arc::new(RunSpec {
+        identity,
+        agent: agent.into(),
+        limits,
+        task,
+        detached: false,
+    })));
 }
 
 fn happen(world: &mut World, deed: Deed) {
@@ -299,13 +305,23 @@ fn happen(world: &mut World, deed: Deed) {
                 _ => DecisionAnswer::Resume(json!({"n": value})),
             };
             let (id, target) = (id.to_string(), call.id.clone());
-            let decision =
-                Decision { id, target: target.to_string(), answer, reason: None, at_ms: world.now_ms };
-            let taken = world.try_give(Input::Decided(decision.clone()));
+            let decision = Decision {
+                id,
+                target: target.to_string(),
+                answer,
+                reason: None,
+                by: None,
+                at_ms: world.now_ms,
+            };
+            let taken = world.try_give(Input::Decided(vec![decision.clone()]));
             if taken.is_err() || !waits {
                 assert_eq!(world.run.events(), known, "what is refused changes nothing");
             } else {
-                assert_eq!(world.give(Input::Decided(decision)).len(), 0, "the same twice changes nothing");
+                assert_eq!(
+                    world.give(Input::Decided(vec![decision])).len(),
+                    0,
+                    "the same twice changes nothing"
+                );
             }
         }
         Deed::Message => drop(world.try_give(Input::Message("And now?".to_owned()))),

@@ -81,7 +81,8 @@ impl World {
 
     pub(crate) fn start(&mut self, limits: RunLimits, task: Task) {
         let agent = AgentSpec { tools: vec!["*".to_owned()], ..AgentSpec::default() };
-        let spec = RunSpec { identity: Default::default(), agent: agent.into(), limits, task };
+        let spec =
+            RunSpec { identity: Default::default(), agent: agent.into(), limits, task, detached: false };
         self.give(Input::Start(Arc::new(spec)));
     }
 
@@ -322,9 +323,10 @@ impl World {
             target: target.to_owned(),
             answer,
             reason: None,
+            by: None,
             at_ms: self.now_ms,
         };
-        let events = self.try_give(Input::Decided(decision))?;
+        let events = self.try_give(Input::Decided(vec![decision]))?;
         self.pass_gates();
         Ok(events)
     }

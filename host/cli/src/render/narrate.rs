@@ -141,7 +141,9 @@ impl<'a> Narrator<'a> {
                     );
                 }
             }
-            LiveContent::TextDelta { .. } | LiveContent::ReasoningDelta { .. } => {}
+            LiveContent::TextDelta { .. }
+            | LiveContent::TextSoFar { .. }
+            | LiveContent::ReasoningDelta { .. } => {}
         }
     }
 

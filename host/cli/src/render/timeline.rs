@@ -240,7 +240,8 @@ impl Timeline {
         };
         let reason =
             decision.reason.as_deref().map(|why| format!(", because: {}", shown_line(why, LINE_CHARS)));
-        let words = format!("{BOLD}a person decided:{BOLD:#} {answer}{}", reason.unwrap_or_default());
+        let who = decision.by.as_deref().map_or_else(|| "a person".to_owned(), |by| shown_line(by, 64));
+        let words = format!("{BOLD}{who} decided:{BOLD:#} {answer}{}", reason.unwrap_or_default());
         self.of_call(call_id, &words);
     }
 

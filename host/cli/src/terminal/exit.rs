@@ -92,8 +92,14 @@ impl From<Refusal> for Failure {
 impl From<HostError> for Failure {
     fn from(error: HostError) -> Self {
         match &error {
-            HostError::Setup(_) | HostError::Refused(_) => Self::usage(error.to_string()),
+            HostError::Setup(_)
+            | HostError::Refused(_)
+            | HostError::NotFound(_)
+            | HostError::AlreadyDecided(_)
+            | HostError::AlreadyEnded(_)
+            | HostError::DoesNotFit { .. } => Self::usage(error.to_string()),
             HostError::Busy(_)
+            | HostError::OwnedElsewhere(_)
             | HostError::Overloaded(_)
             | HostError::Store(_)
             | HostError::Run(_)

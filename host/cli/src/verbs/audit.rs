@@ -82,6 +82,7 @@ impl AuditVerb {
                 power: self.power,
                 since_ms: self.since.map_or(0, since_ms),
                 limit: self.limit,
+                ..AuditFilter::default()
             })
             .await?;
         if output.is_json() {

@@ -8,6 +8,8 @@ pub(crate) mod decide;
 pub(crate) mod grant;
 pub(crate) mod grants;
 pub(crate) mod inspect;
+#[cfg(feature = "mcp")]
+pub(crate) mod keys;
 pub(crate) mod make;
 #[cfg(feature = "mcp")]
 pub(crate) mod mcp;
@@ -17,7 +19,11 @@ pub(crate) mod replay;
 pub(crate) mod resume;
 pub(crate) mod run;
 pub(crate) mod runs;
+#[cfg(feature = "mcp")]
+pub(crate) mod serve;
 pub(crate) mod show;
+#[cfg(feature = "mcp")]
+pub(crate) mod sign_in;
 pub(crate) mod state;
 pub(crate) mod store;
 pub(crate) mod sync;
@@ -84,6 +90,12 @@ pub(crate) enum Verb {
     Prune(store::PruneVerb),
     #[cfg(feature = "mcp")]
     Mcp(mcp::McpVerb),
+    #[cfg(feature = "mcp")]
+    Serve(serve::ServeVerb),
+    #[cfg(feature = "mcp")]
+    Keys(keys::KeysVerb),
+    #[cfg(feature = "mcp")]
+    SignIn(sign_in::SignInVerb),
     New(make::NewVerb),
     Build(make::BuildVerb),
     Completions(completions::CompletionsVerb),
@@ -123,6 +135,12 @@ pub(crate) async fn run(cli: Cli, output: &Output) -> Result<Exit, Failure> {
         Verb::Prune(verb) => verb.run(&globals, output).await,
         #[cfg(feature = "mcp")]
         Verb::Mcp(verb) => verb.run(&globals, output).await,
+        #[cfg(feature = "mcp")]
+        Verb::Serve(verb) => verb.run(&globals, output).await,
+        #[cfg(feature = "mcp")]
+        Verb::Keys(verb) => verb.run(&globals, output),
+        #[cfg(feature = "mcp")]
+        Verb::SignIn(verb) => verb.run(&globals, output),
         Verb::New(verb) => verb.run(output),
         Verb::Build(verb) => verb.run(&globals, output).await,
         Verb::Completions(verb) => verb.run(output),

@@ -104,7 +104,11 @@ pub(crate) async fn follow_and_ask(
                 always::keep(globals, host.toolbox().catalog(), &asked, &decision, output);
                 end = follow(handle, narrator).await?;
             }
-            Err(HostError::Refused(why)) => output.warn(&why),
+            Err(
+                why @ (HostError::Refused(_) | HostError::AlreadyDecided(_) | HostError::DoesNotFit { .. }),
+            ) => {
+                output.warn(&why.to_string());
+            }
             Err(e) => return Err(e.into()),
         }
     }

@@ -11,7 +11,7 @@ use clap::Args;
 use std::sync::Arc;
 use tollgate::store::{Record, RunSummary};
 use tollgate_agent::run::event::Suspended;
-use tollgate_agent::run::{CallStatus, Run, StoredEvent, Thread};
+use tollgate_agent::run::{CallStatus, Event, Run, StoredEvent, Thread};
 
 /// Show what happened in a run: turns, calls, gates, attempts, state, usage
 #[derive(Debug, Args)]
@@ -44,18 +44,23 @@ impl ShowVerb {
             events.iter().for_each(|event| output.json_line(event));
             return Ok(exit);
         }
-        output.line(&heading(&run));
+        output.line(&heading(&run, &events));
         output.write(&timeline(&events));
         say_what_is_open(&run, &events, output);
         Ok(exit)
     }
 }
 
-fn heading(run: &RunSummary) -> String {
+fn heading(run: &RunSummary, events: &[Arc<StoredEvent>]) -> String {
+    let asked = match events.first().map(|first| &first.event) {
+        Some(Event::RunStarted { spec }) => spec.identity.principal.as_deref(),
+        _ => None,
+    };
+    let asked = asked.map(|name| format!(", asked by {}", shown_line(name, 64))).unwrap_or_default();
     let what = if run.kind == "call" { "a direct call" } else { "a run" };
     let took = quantity::millis(run.updated_at_ms.saturating_sub(run.started_at_ms));
     format!(
-        "{BOLD}{}{BOLD:#}  {}\n{DIM}{what} of agent {}, thread {}, {}, {took} from first to last event{DIM:#}",
+        "{BOLD}{}{BOLD:#}  {}\n{DIM}{what} of agent {}, thread {}{asked}, {}, {took} from first to last event{DIM:#}",
         run.run_id,
         status(run),
         shown_line(&run.agent_id, 64),

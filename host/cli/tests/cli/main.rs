@@ -26,5 +26,6 @@ mod recovering;
 mod registering;
 mod replaying;
 mod running;
+mod serving;
 mod typing;
 mod waiting;

@@ -65,10 +65,10 @@ impl<'a> Visible<'a> {
 pub(super) fn lent_identity(identity: &RunIdentity) -> types::RunIdentity<'_> {
     types::RunIdentity {
         run_id: &identity.run_id,
-        thread_id: &identity.thread_id,
+        thread_id: identity.client_thread_id(),
         agent_id: &identity.agent_id,
         parent_run_id: identity.parent_run_id.as_deref(),
-        parent_thread_id: identity.parent_thread_id.as_deref(),
+        parent_thread_id: identity.client_parent_thread_id(),
         parent_call_id: identity.parent_call_id.as_deref(),
     }
 }

@@ -1,8 +1,7 @@
 //! Agent cards: how a client reaches an agent, and what it offers. Cards name no tools.
 
 use crate::Shared;
-use crate::agent_runs::{AgentRuns, base_url};
-use crate::auth::Principal;
+use crate::agent_runs::{AgentRuns, Caller, base_url};
 use crate::problem::Problem;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode, header};
@@ -26,11 +25,11 @@ pub(super) async fn server(State(state): State<Shared>, headers: HeaderMap) -> R
 /// Answers with the card of one agent.
 pub(super) async fn agent(
     State(state): State<Shared>,
-    principal: Principal,
+    principal: Caller,
     Path(agent): Path<String>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let agent = AgentRuns::new(&state.host, &principal).agent(&agent)?;
+    let agent = AgentRuns::new(&state, &principal).agent(&agent)?;
     Ok(answer(&headers, &card(agent, &[agent], &headers)))
 }
 

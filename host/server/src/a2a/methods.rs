@@ -72,8 +72,8 @@ impl Tasks<'_> {
         let started = self.runs.start(start).await?;
         let task_id = started.run_id.to_string();
         let view = TaskView::new(&task_id, &started.thread, self.decide_url);
-        let encoder = TaskEncoder::new(view, ReplyText::from_start(), send.history_length);
-        let feed = Feed::of(self.runs.host, started, until(holds));
+        let encoder = TaskEncoder::new(view, ReplyText::default(), send.history_length);
+        let feed = self.runs.follow(&started, until(holds))?;
         Ok(Going { feed, encoder, task_id })
     }
 
@@ -95,8 +95,8 @@ impl Tasks<'_> {
         let (count, stored) = (decisions.len(), run.stored());
         self.runs.decide(&run, decisions).await?;
         let view = TaskView::of(&run, self.decide_url);
-        let encoder = TaskEncoder::new(view, ReplyText::from_start(), send.history_length);
-        let feed = Feed::resume(self.runs.host, &run.run_id, until(holds), stored, stored);
+        let encoder = TaskEncoder::new(view, ReplyText::default(), send.history_length);
+        let feed = self.runs.resume(&run.run_id, until(holds), stored, stored)?;
         Ok(Going { feed: feed.after_decisions(count), encoder, task_id: run.run_id })
     }
 
@@ -120,8 +120,8 @@ impl Tasks<'_> {
         }
         let stored = run.stored();
         let view = TaskView::of(&run, self.decide_url);
-        let encoder = TaskEncoder::new(view, ReplyText::joined(), task.history_length);
-        let feed = Feed::resume(self.runs.host, &run.run_id, until(true), stored, stored);
+        let encoder = TaskEncoder::new(view, ReplyText::default(), task.history_length);
+        let feed = self.runs.resume(&run.run_id, until(true), stored, stored)?;
         Ok(Going { feed, encoder, task_id: run.run_id })
     }
 
@@ -139,7 +139,7 @@ impl Tasks<'_> {
         }
         self.runs.cancel(&run.run_id, "cancelled by its client").await?;
         let stored = run.stored();
-        let mut feed = Feed::resume(self.runs.host, &run.run_id, Until::Waiting, stored, stored);
+        let mut feed = self.runs.resume(&run.run_id, Until::Waiting, stored, stored)?;
         let _ = tokio::time::timeout(CANCEL_TIME, feed.finished()).await;
         self.get(task).await
     }

@@ -13,8 +13,8 @@ mod task;
 mod tests;
 
 use crate::Shared;
-use crate::agent_runs::{AgentRuns, decide_url, sse};
-use crate::auth::{Principal, Scope};
+use crate::agent_runs::{AgentRuns, Caller, decide_url, sse};
+use crate::auth::Scope;
 use crate::problem::Problem;
 use axum::body::Bytes;
 use axum::extract::rejection::BytesRejection;
@@ -54,7 +54,7 @@ pub fn public_router() -> axum::Router<Shared> {
 /// Checks the version of the protocol and the scope, and returns the tasks of the agent.
 fn tasks<'a>(
     state: &'a Shared,
-    principal: &'a Principal,
+    principal: &'a Caller,
     agent: &'a str,
     headers: &HeaderMap,
     decide_url: &'a str,
@@ -66,7 +66,7 @@ fn tasks<'a>(
         return Err(A2aError::new(ErrorKind::VersionNotSupported, why));
     }
     principal.require(Scope::Use)?;
-    let runs = AgentRuns::new(&state.host, principal);
+    let runs = AgentRuns::new(state, principal);
     runs.agent(agent)?;
     Ok(Tasks { runs, agent, decide_url })
 }
@@ -84,7 +84,7 @@ fn answer(value: &Value) -> Response {
 
 async fn send(
     State(state): State<Shared>,
-    principal: Result<Principal, Problem>,
+    principal: Result<Caller, Problem>,
     Path(agent): Path<String>,
     headers: HeaderMap,
     body: Result<Bytes, BytesRejection>,
@@ -106,7 +106,7 @@ async fn sent(tasks: &Tasks<'_>, send: &Send) -> Result<Value, A2aError> {
 
 async fn stream(
     State(state): State<Shared>,
-    principal: Result<Principal, Problem>,
+    principal: Result<Caller, Problem>,
     Path(agent): Path<String>,
     headers: HeaderMap,
     body: Result<Bytes, BytesRejection>,
@@ -119,7 +119,7 @@ async fn stream(
 
 async fn list(
     State(state): State<Shared>,
-    principal: Result<Principal, Problem>,
+    principal: Result<Caller, Problem>,
     Path(agent): Path<String>,
     Query(query): Query<HashMap<String, String>>,
     headers: HeaderMap,
@@ -131,7 +131,7 @@ async fn list(
 
 async fn task(
     State(state): State<Shared>,
-    principal: Result<Principal, Problem>,
+    principal: Result<Caller, Problem>,
     Path((agent, task)): Path<(String, String)>,
     Query(query): Query<HashMap<String, String>>,
     headers: HeaderMap,
@@ -153,7 +153,7 @@ async fn task(
 
 async fn task_action(
     State(state): State<Shared>,
-    principal: Result<Principal, Problem>,
+    principal: Result<Caller, Problem>,
     Path((agent, task)): Path<(String, String)>,
     headers: HeaderMap,
 ) -> Result<Response, A2aError> {
@@ -191,7 +191,7 @@ async fn no_extended_card() -> A2aError {
 /// Answers a JSON-RPC request.
 async fn rpc(
     State(state): State<Shared>,
-    principal: Result<Principal, Problem>,
+    principal: Result<Caller, Problem>,
     Path(agent): Path<String>,
     headers: HeaderMap,
     body: Result<Bytes, BytesRejection>,

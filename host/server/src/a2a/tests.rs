@@ -13,7 +13,7 @@ fn view(recording: &Recording) -> TaskView {
 }
 
 fn encoder(recording: &Recording) -> TaskEncoder {
-    TaskEncoder::new(view(recording), ReplyText::from_start(), None)
+    TaskEncoder::new(view(recording), ReplyText::default(), None)
 }
 
 /// Returns the task as the record has it after these updates.
@@ -76,7 +76,7 @@ async fn a_stream_that_is_cut_anywhere_leads_to_the_same_artifact() {
             assert_eq!(assembled(&encode(&mut encoder(&recording), &slow)), whole, "lost from {cut}");
             // A subscription begins with the task as it is recorded.
             let view = recorded(&recording, &updates[..cut]);
-            let mut subscribed = TaskEncoder::new(view, ReplyText::joined(), None);
+            let mut subscribed = TaskEncoder::new(view, ReplyText::default(), None);
             let mut events = Vec::new();
             updates[cut..].iter().for_each(|update| subscribed.update(update, &mut events));
             if cut < updates.len() {

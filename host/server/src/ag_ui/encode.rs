@@ -267,7 +267,7 @@ impl AgUiEncoder {
         let scope = self
             .scopes
             .entry(child.run_id.clone())
-            .or_insert_with(|| Scope::new(&child.run_id, true, ReplyText::joined()));
+            .or_insert_with(|| Scope::new(&child.run_id, true, ReplyText::default()));
         match told.child.as_ref() {
             RunUpdate::Stored(stored) => {
                 scope.stored(stored, out);

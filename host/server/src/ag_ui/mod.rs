@@ -12,9 +12,9 @@ mod tests;
 use crate::Shared;
 use crate::agent_runs::history::{Role, split};
 use crate::agent_runs::{
-    AgentRuns, Feed, OwnRun, ReplyText, Start, Until, approval, decide_url, encoded, fits, repeatable, sse,
+    AgentRuns, Caller, Feed, OwnRun, ReplyText, Start, Until, approval, decide_url, encoded, fits,
+    repeatable, sse,
 };
-use crate::auth::Principal;
 use crate::problem::Problem;
 use axum::body::Bytes;
 use axum::extract::rejection::BytesRejection;
@@ -65,14 +65,14 @@ struct Found {
 /// Runs an agent, or continues a run with answers to its interrupts.
 async fn run(
     State(state): State<Shared>,
-    principal: Principal,
+    principal: Caller,
     Path(agent): Path<String>,
     headers: HeaderMap,
     body: Result<Bytes, BytesRejection>,
 ) -> Result<Response, Problem> {
     let body = body.map_err(|why| Problem::new(why.status(), "bad_request", why.body_text()))?;
     let input = RunInput::read(&body)?;
-    let runs = AgentRuns::new(&state.host, &principal);
+    let runs = AgentRuns::new(&state, &principal);
     runs.agent(&agent)?;
     let found = match input.resume.is_empty() {
         true => start(&runs, agent, &input).await,
@@ -107,10 +107,9 @@ fn refused(input: &RunInput, refusal: &Refusal) -> Response {
 async fn start(runs: &AgentRuns<'_>, agent_id: String, input: &RunInput) -> Result<Found, Refusal> {
     let latest = runs.latest(&input.thread).await?;
     let run_id = runs.request_id(&["ag-ui", &agent_id, &input.thread, &input.run]);
-    if let Ok(run) = runs.run(&run_id).await {
-        let feed = Feed::resume(runs.host, &run_id, Until::Waiting, 0, 1);
-        let reply = if run.end.is_some() { ReplyText::from_start() } else { ReplyText::joined() };
-        return Ok(Found { feed, run_id, earlier: Vec::new(), reply });
+    if runs.run(&run_id).await.is_ok() {
+        let feed = runs.resume(&run_id, Until::Waiting, 0, 1)?;
+        return Ok(Found { feed, run_id, earlier: Vec::new(), reply: ReplyText::default() });
     }
     if latest.as_ref().is_some_and(|latest| latest.status == "waiting") {
         let why = "the thread waits for answers to its interrupts; send them with `resume`";
@@ -130,8 +129,8 @@ async fn start(runs: &AgentRuns<'_>, agent_id: String, input: &RunInput) -> Resu
     let start = Start { agent_id, prompt, thread, history, detached: false, run_id: Some(run_id) };
     let started = runs.start(start).await?;
     let run_id = started.run_id.to_string();
-    let feed = Feed::of(runs.host, started, Until::Waiting);
-    Ok(Found { feed, run_id, earlier: Vec::new(), reply: ReplyText::from_start() })
+    let feed = runs.follow(&started, Until::Waiting)?;
+    Ok(Found { feed, run_id, earlier: Vec::new(), reply: ReplyText::default() })
 }
 
 /// Answers all open interrupts of the thread, or replays what followed if this request did so
@@ -154,7 +153,7 @@ async fn resume(runs: &AgentRuns<'_>, input: &RunInput) -> Result<Found, Refusal
     let taken: Vec<u64> = decisions.iter().filter_map(|d| decided(d).map(|event| event.number)).collect();
     let count = decisions.len();
     let (after, reply) = if taken.len() == count {
-        (taken.into_iter().min().unwrap_or(1) - 1, ReplyText::joined())
+        (taken.into_iter().min().unwrap_or(1) - 1, ReplyText::default())
     } else {
         let open: Vec<&str> = run.calls.waiting().map(|(_, asked)| asked.suspension_id.as_str()).collect();
         let is_answered = |id: &&str| input.resume.iter().any(|answer| answer.interrupt == **id);
@@ -166,9 +165,9 @@ async fn resume(runs: &AgentRuns<'_>, input: &RunInput) -> Result<Found, Refusal
             return Err(Refusal::new("wrong_resume", why));
         }
         runs.decide(&run, decisions).await?;
-        (run.stored(), ReplyText::from_start())
+        (run.stored(), ReplyText::default())
     };
-    let feed = Feed::resume(runs.host, &run.run_id, Until::Waiting, after, after + 1).after_decisions(count);
+    let feed = runs.resume(&run.run_id, Until::Waiting, after, after + 1)?.after_decisions(count);
     let earlier = run.events.into_iter().take_while(|event| event.number <= after).collect();
     Ok(Found { feed, run_id: run.run_id, earlier, reply })
 }

@@ -29,7 +29,7 @@ fn encoder(recording: &Recording, segment: usize, version: Version) -> AgUiEncod
         state: Map::new(),
         ignored: vec!["context".to_owned()],
     };
-    AgUiEncoder::after(about, &earlier, ReplyText::from_start())
+    AgUiEncoder::after(about, &earlier, ReplyText::default())
 }
 
 /// Checks the order of events as the verifier of `@ag-ui/client` does, and returns the text of

@@ -1,18 +1,16 @@
 //! The updates of one run for one client, across the times at which the run waits for a person.
 
-use super::Started;
 use futures::Stream;
 use std::collections::VecDeque;
 use std::time::Duration;
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 use tollgate::run::RunUpdate;
-use tollgate::{EventStream, Host};
+use tollgate::{FollowUntil, Host, RunFollower};
 use tollgate_agent::run::Event;
 
-/// How often a feed checks whether a resting run continues.
-const LOOK_AGAIN: Duration = Duration::from_millis(200);
-/// How long a feed waits for a run that no process of this store seems to drive.
-const LOST_AFTER: Duration = Duration::from_secs(10);
+/// How often a quiet feed checks that a process drives the run.
+const LOOK_AGAIN: Duration = Duration::from_secs(10);
 
 /// When a feed ends, other than with the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,20 +67,21 @@ pub(crate) trait Encode {
 pub(crate) struct Feed {
     host: Host,
     run_id: String,
-    events: Option<EventStream>,
+    follower: Option<RunFollower>,
     until: Until,
     /// The number of the last stored event that was returned.
     last: u64,
-    /// Waiting events up to this number are in the past: the run has continued since.
-    past: u64,
+    /// Waiting events before this number are in the past: the run has continued since.
+    stored: u64,
     /// The number of decisions that must pass before a wait counts.
     decisions: usize,
     state: State,
     /// The update that follows [`FeedItem::Rejoined`].
     held_back: Option<RunUpdate>,
-    has_rejoined: bool,
-    /// When holding ends.
+    /// When a stream that is held open ends.
     deadline: Option<Instant>,
+    /// The client's place among open streams.
+    _place: Option<OwnedSemaphorePermit>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -93,17 +92,27 @@ enum State {
 }
 
 impl Feed {
-    /// Follows a run that was just started.
-    pub(crate) fn of(host: &Host, started: Started, until: Until) -> Self {
-        Self::new(host, started.run_id.to_string(), Some(started.events), until, 0)
+    /// Follows a run after the event with this number. The run has `stored` events by now.
+    pub(crate) fn new(host: &Host, run_id: &str, until: Until, after: u64, stored: u64) -> Self {
+        Self {
+            host: host.clone(),
+            run_id: run_id.to_owned(),
+            follower: None,
+            until,
+            last: after,
+            stored,
+            decisions: 0,
+            state: State::Running,
+            held_back: None,
+            deadline: None,
+            _place: None,
+        }
     }
 
-    /// Follows a run from its record, after the event with this number. The run has `stored`
-    /// events by now.
-    pub(crate) fn resume(host: &Host, run_id: &str, until: Until, after: u64, stored: u64) -> Self {
-        let mut feed = Self::new(host, run_id.to_owned(), None, until, after);
-        feed.past = stored.saturating_sub(1);
-        feed
+    /// Holds a place until the feed is dropped.
+    pub(crate) fn with_place(mut self, place: OwnedSemaphorePermit) -> Self {
+        self._place = Some(place);
+        self
     }
 
     /// Lets the feed pass over waits until this many further decisions were recorded.
@@ -112,48 +121,28 @@ impl Feed {
         self
     }
 
-    fn new(host: &Host, run_id: String, events: Option<EventStream>, until: Until, last: u64) -> Self {
-        let host = host.clone();
-        Self {
-            host,
-            run_id,
-            events,
-            until,
-            last,
-            past: 0,
-            decisions: 0,
-            state: State::Running,
-            held_back: None,
-            has_rejoined: false,
-            deadline: None,
-        }
-    }
-
     /// Returns the next item. After [`FeedItem::End`], it is returned again.
     pub(crate) async fn next(&mut self) -> FeedItem {
-        loop {
-            if let Some(update) = self.held_back.take() {
-                return FeedItem::Update(update);
-            }
-            if let State::Ended(end) = self.state {
-                return FeedItem::End(end);
-            }
-            let Some(events) = &mut self.events else {
-                if let Err(end) = self.rejoin().await {
-                    self.state = State::Ended(end);
-                }
-                continue;
-            };
-            let Some(update) = events.next().await else {
-                self.events = None;
-                continue;
-            };
-            self.note(&update);
-            if std::mem::take(&mut self.has_rejoined) {
-                self.held_back = Some(update);
-                return FeedItem::Rejoined;
-            }
+        if let Some(update) = self.held_back.take() {
             return FeedItem::Update(update);
+        }
+        if let State::Ended(end) = self.state {
+            return FeedItem::End(end);
+        }
+        let was_waiting = self.state == State::Waiting;
+        match self.update().await {
+            Ok(update) => {
+                self.note(&update);
+                if was_waiting {
+                    self.held_back = Some(update);
+                    return FeedItem::Rejoined;
+                }
+                FeedItem::Update(update)
+            }
+            Err(end) => {
+                self.state = State::Ended(end);
+                FeedItem::End(end)
+            }
         }
     }
 
@@ -166,13 +155,45 @@ impl Feed {
         }
     }
 
+    /// Waits for the next update, as long as the run may have one.
+    async fn update(&mut self) -> Result<RunUpdate, FeedEnd> {
+        loop {
+            let follower = match &mut self.follower {
+                Some(follower) => follower,
+                none => {
+                    let followed = self.host.follow_until(&self.run_id, self.last, FollowUntil::End).await;
+                    none.insert(followed.map_err(|_| FeedEnd::Lost)?)
+                }
+            };
+            let until = match (self.state, self.until) {
+                (State::Waiting, Until::Held(hold)) => {
+                    *self.deadline.get_or_insert_with(|| Instant::now() + hold)
+                }
+                _ => Instant::now() + LOOK_AGAIN,
+            };
+            match tokio::time::timeout_at(until, follower.next()).await {
+                Ok(Ok(Some(update))) => return Ok(update),
+                Ok(Ok(None) | Err(_)) => return Err(FeedEnd::Lost),
+                Err(_) if self.deadline.is_some() => return Err(FeedEnd::Waiting),
+                Err(_) => self.check_at_work().await?,
+            }
+        }
+    }
+
+    /// Checks that a process drives the run.
+    async fn check_at_work(&self) -> Result<(), FeedEnd> {
+        let found = self.host.summary(&self.run_id).await.map_err(|_| FeedEnd::Lost)?;
+        let is_lost = found.is_none_or(|run| run.status == "running" && !run.at_work);
+        if is_lost { Err(FeedEnd::Lost) } else { Ok(()) }
+    }
+
     fn note(&mut self, update: &RunUpdate) {
         let RunUpdate::Stored(stored) = update else { return };
         self.last = stored.number;
         self.state = match &stored.event {
             Event::RunFinished { .. } => State::Ended(FeedEnd::Finished),
             Event::RunWaiting => {
-                let counts = self.last > self.past && self.decisions == 0;
+                let counts = self.last >= self.stored && self.decisions == 0;
                 match self.until {
                     Until::Waiting if counts => State::Ended(FeedEnd::Waiting),
                     _ => State::Waiting,
@@ -186,30 +207,6 @@ impl Feed {
         };
         if self.state != State::Waiting {
             self.deadline = None;
-        }
-    }
-
-    /// Waits until the run has further events, and follows them.
-    async fn rejoin(&mut self) -> Result<(), FeedEnd> {
-        let patience = match (self.state, self.until) {
-            (State::Waiting, Until::Held(hold)) => hold,
-            _ => LOST_AFTER,
-        };
-        let end = if self.state == State::Waiting { FeedEnd::Waiting } else { FeedEnd::Lost };
-        let deadline = *self.deadline.get_or_insert_with(|| Instant::now() + patience);
-        loop {
-            let events = self.host.store().events(&self.run_id, self.last).await;
-            if !events.map_err(|_| FeedEnd::Lost)?.is_empty() {
-                let events = self.host.follow(&self.run_id, self.last).await;
-                self.events = Some(events.map_err(|_| FeedEnd::Lost)?);
-                self.has_rejoined = true;
-                self.deadline = None;
-                return Ok(());
-            }
-            if Instant::now() >= deadline {
-                return Err(end);
-            }
-            tokio::time::sleep(LOOK_AGAIN.min(deadline.saturating_duration_since(Instant::now()))).await;
         }
     }
 }

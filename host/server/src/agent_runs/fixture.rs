@@ -6,10 +6,11 @@ use super::{Encode, FeedEnd};
 use serde_json::{Value, json};
 use std::time::Duration;
 use tollgate::models::{ModelFault, RetryPolicy, Retrying};
+use tollgate::run::LiveUpdate;
 use tollgate::tollgate_sandbox::{ProgressStatus, Report};
 use tollgate::{
-    Agent, Decision, FnTool, Gate, Host, ProposedCall, RunEnd, RunRequest, RunUpdate, ScriptedModel,
-    ScriptedTurn, Ticket, ToolContext, ToolResult, Verdict,
+    Agent, Decision, FnTool, Gate, Host, LiveContent, ProposedCall, RunEnd, RunRequest, RunUpdate,
+    ScriptedModel, ScriptedTurn, Ticket, ToolContext, ToolResult, Verdict,
 };
 use tollgate_agent::message::TokenUsage;
 use tollgate_agent::outcome::ResumeMode;
@@ -206,13 +207,48 @@ pub(crate) fn joined_at<E: Encode>(encoder: &mut E, updates: &[RunUpdate], at: u
         encoder.update(update, &mut out);
     }
     encoder.rejoined();
+    if let Some(so_far) = text_so_far(&updates[..at]) {
+        encoder.update(&so_far, &mut out);
+    }
     updates[at..].iter().for_each(|update| encoder.update(update, &mut out));
     encoder.ended(Recording::end(updates), &mut out);
     out
 }
 
+/// Returns the text of the reply in progress, as a client that joins receives it.
+fn text_so_far(updates: &[RunUpdate]) -> Option<RunUpdate> {
+    let mut so_far: Option<LiveUpdate> = None;
+    for update in updates {
+        match update {
+            RunUpdate::Stored(_) => so_far = None,
+            RunUpdate::Child(_) => {}
+            RunUpdate::Live(live) => match (&live.piece, &mut so_far) {
+                (LiveContent::ReplyRestarted { .. }, _) => so_far = None,
+                (LiveContent::TextDelta { text }, Some(LiveUpdate { index, piece, .. })) => {
+                    *index = live.index;
+                    if let LiveContent::TextSoFar { text: before } = piece {
+                        before.push_str(text);
+                    }
+                }
+                (LiveContent::TextDelta { text }, None) => {
+                    so_far = Some(LiveUpdate {
+                        piece: LiveContent::TextSoFar { text: text.clone() },
+                        ..live.clone()
+                    });
+                }
+                (_, Some(so_far)) => so_far.index = live.index,
+                (_, None) => {}
+            },
+        }
+    }
+    so_far.map(RunUpdate::Live)
+}
+
 /// Returns the updates without the transient ones in this range, as a slow reader receives them.
+/// The first one is never lost, because nothing waits before it.
 pub(crate) fn without(updates: &[RunUpdate], lost: std::ops::Range<usize>) -> Vec<RunUpdate> {
+    let first = updates.iter().position(RunUpdate::is_transient);
+    let lost = lost.start.max(first.map_or(0, |first| first + 1))..lost.end;
     let kept = updates.iter().enumerate();
     let kept = kept.filter(|(at, update)| !lost.contains(at) || !update.is_transient());
     kept.map(|(_, update)| update.clone()).collect()
@@ -221,14 +257,18 @@ pub(crate) fn without(updates: &[RunUpdate], lost: std::ops::Range<usize>) -> Ve
 /// Writes JSON for a golden file: one value a line, without ids and times of this run.
 pub(crate) fn golden<'a>(recording: &Recording, values: impl IntoIterator<Item = &'a Value>) -> String {
     let mut text: String = values.into_iter().map(|value| format!("{value}\n")).collect();
+    let mut seconds = Vec::new();
     for update in recording.all() {
         let RunUpdate::Stored(stored) = &update else { continue };
         if let Event::ChildStarted { child_run_id, .. } = &stored.event {
             text = text.replace(child_run_id.as_str(), "CHILD");
         }
-        let time = time_of(stored.at_ms);
-        text = text.replace(&time, "TIME").replace(&stored.at_ms.to_string(), "MS");
-        text = text.replace(&(stored.at_ms / 1_000).to_string(), "S");
+        text = text.replace(&time_of(stored.at_ms), "TIME").replace(&stored.at_ms.to_string(), "MS");
+        seconds.push((stored.at_ms / 1_000).to_string());
+    }
+    // Milliseconds begin with their seconds, so seconds are replaced last.
+    for seconds in seconds {
+        text = text.replace(&seconds, "S");
     }
     text.replace(&recording.run_id, "RUN")
 }

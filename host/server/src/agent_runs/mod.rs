@@ -17,27 +17,56 @@ pub(crate) use feed::{Encode, Feed, FeedEnd, Until, encoded};
 pub(crate) use questions::{Calls, KnownCall};
 pub(crate) use reply::{Piece, ReplyText, Rest};
 
-use crate::auth::{Principal, Scope};
+use crate::auth::Principal;
+use crate::load::ClientShare;
+use crate::operations::{StartRun, keep_running, stored_thread_id};
 use crate::problem::Problem;
+use crate::state::ServerState;
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::Response;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use tollgate::store::{RunFilter, RunSummary};
 use tollgate::tollgate_agent::message::Message;
-use tollgate::{Agent, DIRECT_AGENT, EventStream, Host, HostError, RunRequest};
+use tollgate::{Agent, DIRECT_AGENT};
 use tollgate_agent::run::event::Suspended;
-use tollgate_agent::run::{Decision, DecisionAnswer, Event, RunStatus, StoredEvent};
+use tollgate_agent::run::{Decision, Event, RunStatus, StoredEvent};
 use tollgate_agent::text::clean;
 
-/// The maximum length of a client's thread id, in bytes.
-const MAX_THREAD_ID_BYTES: usize = 200;
+/// The client of a request: its principal, and its share of the server.
+#[derive(Debug, Clone)]
+pub(crate) struct Caller {
+    principal: Principal,
+    share: ClientShare,
+}
+
+impl std::ops::Deref for Caller {
+    type Target = Principal;
+
+    fn deref(&self) -> &Principal {
+        &self.principal
+    }
+}
+
+/// The middleware of authentication puts both into the request.
+impl<S: Sync> FromRequestParts<S> for Caller {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Problem> {
+        let principal = parts.extensions.get::<Principal>().cloned();
+        let share = parts.extensions.get::<ClientShare>().cloned();
+        let (principal, share) = principal.zip(share).ok_or_else(Problem::unauthenticated)?;
+        Ok(Self { principal, share })
+    }
+}
 
 /// The runs of one principal.
 #[derive(Clone, Copy)]
 pub(crate) struct AgentRuns<'a> {
-    pub(crate) host: &'a Host,
-    pub(crate) principal: &'a Principal,
+    state: &'a ServerState,
+    caller: &'a Caller,
 }
 
 /// A request for a run.
@@ -57,7 +86,8 @@ pub(crate) struct Started {
     pub(crate) run_id: Arc<str>,
     /// The client's name of the thread.
     pub(crate) thread: String,
-    pub(crate) events: EventStream,
+    /// The number of events that the run had before.
+    after: u64,
 }
 
 /// A run's record, with what clients ask about it.
@@ -75,16 +105,16 @@ pub(crate) struct OwnRun {
 }
 
 impl<'a> AgentRuns<'a> {
-    pub(crate) fn new(host: &'a Host, principal: &'a Principal) -> Self {
-        Self { host, principal }
+    pub(crate) fn new(state: &'a ServerState, caller: &'a Caller) -> Self {
+        Self { state, caller }
     }
 
     /// Returns the agents that the principal may use.
     pub(crate) fn agents(&self) -> impl Iterator<Item = &'a Agent> {
-        let patterns = &self.principal.agents;
-        self.host.agents().filter(move |agent| {
+        let caller = self.caller;
+        self.state.host.agents().filter(move |agent| {
             let id = &agent.spec.view.id;
-            id != DIRECT_AGENT && (patterns.is_empty() || patterns.iter().any(|pattern| matches(pattern, id)))
+            id != DIRECT_AGENT && caller.may_use_agent(id)
         })
     }
 
@@ -99,21 +129,43 @@ impl<'a> AgentRuns<'a> {
 
     /// Starts a run, or continues the thread's waiting run with the prompt.
     pub(crate) async fn start(&self, start: Start) -> Result<Started, Problem> {
-        self.principal.require(Scope::Use)?;
-        self.agent(&start.agent_id)?;
-        let thread = match start.thread {
-            Some(thread) => thread,
-            None => uuid::Uuid::now_v7().to_string(),
+        let latest = match &start.thread {
+            Some(thread) => self.latest(thread).await?,
+            None => None,
         };
-        let request = RunRequest {
+        let thread = start.thread.unwrap_or_else(|| uuid::Uuid::now_v7().to_string());
+        let request = StartRun {
+            agent: start.agent_id,
+            input: start.prompt,
+            thread_id: Some(thread.clone()),
             history: start.history,
+            queue: false,
             detached: start.detached,
             run_id: start.run_id,
-            principal: Some(self.principal.name.as_str().into()),
-            ..RunRequest::new(start.agent_id, start.prompt).on_thread(self.stored_thread(&thread)?)
         };
-        let handle = self.host.run(request).await.map_err(refused)?;
-        Ok(Started { run_id: Arc::clone(&handle.run_id), thread, events: handle.events })
+        let started = self.state.start_run(&self.caller.principal, &self.caller.share, request).await?;
+        let run_id = Arc::clone(&started.handle.run_id);
+        started.leave();
+        let continued = latest.filter(|latest| *latest.run_id == *run_id);
+        Ok(Started { run_id, thread, after: continued.map_or(0, |run| run.events) })
+    }
+
+    /// Follows a run that was just started.
+    pub(crate) fn follow(&self, started: &Started, until: Until) -> Result<Feed, Problem> {
+        self.resume(&started.run_id, until, started.after, started.after + 1)
+    }
+
+    /// Follows a run after the event with this number. Waits up to the event `stored` are in the
+    /// past: the run has continued since, except if it is the last.
+    pub(crate) fn resume(
+        &self,
+        run_id: &str,
+        until: Until,
+        after: u64,
+        stored: u64,
+    ) -> Result<Feed, Problem> {
+        let place = self.caller.share.stream()?;
+        Ok(Feed::new(&self.state.host, run_id, until, after, stored).with_place(place))
     }
 
     /// Returns the run id for a request with a key of the client's choice. The same parts give the
@@ -121,7 +173,7 @@ impl<'a> AgentRuns<'a> {
     pub(crate) fn request_id(&self, parts: &[&str]) -> String {
         use sha2::{Digest, Sha256};
         let mut digest = Sha256::new();
-        for part in std::iter::once(&self.principal.name.as_str()).chain(parts) {
+        for part in std::iter::once(&self.caller.name.as_str()).chain(parts) {
             digest.update((part.len() as u64).to_be_bytes());
             digest.update(part.as_bytes());
         }
@@ -132,8 +184,8 @@ impl<'a> AgentRuns<'a> {
 
     /// Returns a run of the principal.
     pub(crate) async fn run(&self, run_id: &str) -> Result<OwnRun, Problem> {
-        let events = self.host.store().events(run_id, 0).await.map_err(store_failed)?;
-        OwnRun::of(events, &self.principal.name).ok_or_else(|| Problem::not_found("run"))
+        let events = self.state.store().events(run_id, 0).await?;
+        OwnRun::of(events, &self.caller.name).ok_or_else(|| Problem::not_found("run"))
     }
 
     /// Returns the newest run of a thread; `None` if there is none.
@@ -144,76 +196,32 @@ impl<'a> AgentRuns<'a> {
             limit: 1,
             ..RunFilter::default()
         };
-        Ok(self.host.store().runs(filter).await.map_err(store_failed)?.into_iter().next())
+        Ok(self.state.store().runs(filter).await?.into_iter().next())
     }
 
     /// Returns runs in the principal's threads.
     pub(crate) async fn summaries(&self, filter: RunFilter) -> Result<Vec<RunSummary>, Problem> {
-        let prefix = format!("{}/", self.principal.name);
-        let mut runs = self.host.store().runs(filter).await.map_err(store_failed)?;
+        let prefix = format!("{}/", self.caller.name);
+        let mut runs = self.state.store().runs(filter).await?;
         runs.retain(|run| run.thread_id.starts_with(&prefix));
         Ok(runs)
     }
 
-    /// Checks that the principal may decide these questions of its run, and that the answers fit.
-    /// Nothing is decided.
-    pub(crate) fn check_decisions(&self, run: &OwnRun, decisions: &[Decision]) -> Result<(), Problem> {
-        if !self.principal.has(Scope::DecideAny) {
-            self.principal.require(Scope::Decide)?;
-        }
-        decisions.iter().try_for_each(|decision| {
-            let asked =
-                run.question(&decision.target).ok_or_else(|| run.no_such_question(&decision.target))?;
-            match &decision.answer {
-                DecisionAnswer::Cancel => Ok(()),
-                DecisionAnswer::Resume(value) => fits(asked, value),
-            }
-        })
-    }
-
-    /// Answers questions of a run, and lets it continue without waiting for it. Either all answers
-    /// are acceptable, or none is given.
+    /// Answers questions of a run, all or none, and lets it continue without waiting for it.
     pub(crate) async fn decide(&self, run: &OwnRun, decisions: Vec<Decision>) -> Result<(), Problem> {
-        self.check_decisions(run, &decisions)?;
-        let mut decisions = decisions.into_iter();
-        let Some(first) = decisions.next() else { return Ok(()) };
-        let mut handle = self.host.decide(&run.run_id, first).await.map_err(refused)?;
-        if decisions.len() == 0 {
-            return Ok(());
-        }
-        let (host, run_id) = (self.host.clone(), run.run_id.clone());
-        tokio::spawn(async move {
-            for decision in decisions {
-                if let Err(why) = handle.wait().await {
-                    return tracing::warn!("the run {run_id} could not continue: {why}");
-                }
-                handle = match host.decide(&run_id, decision).await {
-                    Ok(handle) => handle,
-                    Err(why) => return tracing::warn!("a decision about the run {run_id} failed: {why}"),
-                };
-            }
-            let _ = handle.wait().await;
-        });
+        let handle = self.state.decide(&self.caller.principal, &run.run_id, decisions).await?;
+        keep_running(handle);
         Ok(())
     }
 
     /// Ends a run for this reason.
     pub(crate) async fn cancel(&self, run_id: &str, reason: &str) -> Result<(), Problem> {
-        self.principal.require(Scope::Use)?;
-        self.host.cancel(run_id, Some(reason.to_owned())).await.map_err(refused)
+        self.state.cancel(&self.caller.principal, run_id, Some(reason.to_owned())).await
     }
 
     /// Returns the name under which a client's thread is stored.
     pub(crate) fn stored_thread(&self, thread: &str) -> Result<String, Problem> {
-        let fits = !thread.is_empty()
-            && thread.len() <= MAX_THREAD_ID_BYTES
-            && !thread.chars().any(char::is_control);
-        if !fits {
-            let detail =
-                format!("a thread id has 1 to {MAX_THREAD_ID_BYTES} bytes and no control characters");
-            return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid_thread_id", detail));
-        }
-        Ok(format!("{}/{thread}", self.principal.name))
+        stored_thread_id(&self.caller.name, Some(thread))
     }
 }
 
@@ -276,32 +284,6 @@ pub(crate) fn fits(asked: &Suspended, value: &Value) -> Result<(), Problem> {
     Err(problem)
 }
 
-/// Returns the problem for a request that the host refused.
-pub(crate) fn refused(why: HostError) -> Problem {
-    let (status, code) = match &why {
-        HostError::Busy(_) => (StatusCode::CONFLICT, "thread_busy"),
-        HostError::Waiting(_) => (StatusCode::CONFLICT, "thread_waiting"),
-        HostError::Overloaded(_) => (StatusCode::SERVICE_UNAVAILABLE, "overloaded"),
-        HostError::Refused(_) => (StatusCode::UNPROCESSABLE_ENTITY, "refused"),
-        HostError::Setup(_) | HostError::Store(_) | HostError::Run(_) => {
-            return store_failed(why);
-        }
-    };
-    let detail = match &why {
-        // The error of the library names the thread as it is stored.
-        HostError::Busy(_) => "another run of this thread is active; wait for it".to_owned(),
-        why => why.to_string(),
-    };
-    Problem::new(status, code, detail)
-}
-
-/// Reports an internal failure to the operator. The client learns no details.
-fn store_failed(why: impl std::fmt::Display) -> Problem {
-    tracing::error!("a request failed: {why}");
-    let detail = "the server could not read or write its store; see its log";
-    Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", detail)
-}
-
 /// Returns the address of the page where people decide, on the host that the client addressed.
 pub(crate) fn decide_url(headers: &HeaderMap) -> String {
     format!("{}/console/waiting", base_url(headers))
@@ -326,42 +308,5 @@ pub(crate) fn name_ignored(response: &mut Response, ignored: &[String]) {
         && !ignored.is_empty()
     {
         response.headers_mut().insert(HeaderName::from_static("tollgate-ignored"), names);
-    }
-}
-
-/// Returns whether a pattern with `*` matches a name.
-fn matches(pattern: &str, name: &str) -> bool {
-    let Some((start, rest)) = pattern.split_once('*') else { return pattern == name };
-    let Some(mut name) = name.strip_prefix(start) else { return false };
-    let mut parts: Vec<&str> = rest.split('*').collect();
-    let end = parts.pop().unwrap_or_default();
-    for part in parts {
-        match name.find(part) {
-            Some(at) => name = &name[at + part.len()..],
-            None => return false,
-        }
-    }
-    name.ends_with(end)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn patterns_match_whole_names() {
-        for (pattern, name, is_match) in [
-            ("clerk", "clerk", true),
-            ("clerk", "clerks", false),
-            ("*", "clerk", true),
-            ("find-*", "find-notes", true),
-            ("find-*", "refind-notes", false),
-            ("*-notes", "find-notes", true),
-            ("a*b*c", "a-b-c", true),
-            ("a*b*c", "ac", false),
-            ("ab*ba", "aba", false),
-        ] {
-            assert_eq!(matches(pattern, name), is_match, "{pattern} {name}");
-        }
     }
 }

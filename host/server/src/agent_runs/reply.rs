@@ -38,46 +38,48 @@ impl Rest {
     }
 }
 
+/// The length from which the text of a reply in progress may be cut, in bytes.
+const MAYBE_CUT_BYTES: usize = 48 * 1024;
+
 /// The text and reasoning of one reply, as far as they were sent.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct ReplyText {
-    /// The index of the next transient event; `None` if it is not known, because the client
-    /// joined a run at work.
+    /// The index of the next transient event; `None` if it is not known, because the client joins
+    /// the run.
     next: Option<u64>,
-    /// Whether pieces of this reply are missing. None are forwarded until the reply is stored.
+    /// Whether pieces of the text are missing. None are forwarded until the reply is stored.
     has_gap: bool,
+    /// Whether pieces of the reasoning are missing.
+    has_reasoning_gap: bool,
     text: String,
     reasoning: String,
 }
 
 impl ReplyText {
-    /// Creates the state for a client that follows a run from its start.
-    pub(crate) fn from_start() -> Self {
-        Self { next: Some(1), has_gap: false, text: String::new(), reasoning: String::new() }
-    }
-
-    /// Creates the state for a client that joins a run at work.
-    pub(crate) fn joined() -> Self {
-        Self { next: None, has_gap: true, ..Self::from_start() }
-    }
-
     /// Takes note that the stream was interrupted and continues with stored events.
     pub(crate) fn rejoin(&mut self) {
-        (self.next, self.has_gap) = (None, true);
+        self.next = None;
     }
 
     /// Returns the piece to send for a transient event; `None` if there is none.
     pub(crate) fn live<'a>(&mut self, update: &'a LiveUpdate) -> Option<Piece<'a>> {
-        match self.next {
-            Some(next) if next == update.index => {}
-            // The first transient event since the run continued: none is missing.
-            None if update.index == 1 && self.is_empty() => self.has_gap = false,
-            _ => self.has_gap = true,
+        let is_next = update.index == self.next.unwrap_or(1);
+        let joins = self.next.replace(update.index + 1).is_none();
+        if let LiveContent::TextSoFar { text } = &update.piece {
+            let rest = text.strip_prefix(self.text.as_str());
+            (self.has_gap, self.has_reasoning_gap) = (rest.is_none() || text.len() >= MAYBE_CUT_BYTES, true);
+            let rest = rest.filter(|rest| !rest.is_empty())?;
+            self.text.push_str(rest);
+            return Some(Piece::Text(rest));
         }
-        self.next = Some(update.index + 1);
+        if !is_next {
+            self.has_reasoning_gap = true;
+            // A client that joins in the middle of a text receives its beginning first.
+            self.has_gap |= !joins || !self.text.is_empty();
+        }
         match &update.piece {
             LiveContent::ReplyRestarted { .. } => {
-                let had_any = !self.is_empty();
+                let had_any = !self.text.is_empty() || !self.reasoning.is_empty();
                 self.clear();
                 had_any.then_some(Piece::Restarted)
             }
@@ -85,7 +87,7 @@ impl ReplyText {
                 self.text.push_str(text);
                 Some(Piece::Text(text))
             }
-            LiveContent::ReasoningDelta { text } if !self.has_gap => {
+            LiveContent::ReasoningDelta { text } if !self.has_reasoning_gap => {
                 self.reasoning.push_str(text);
                 Some(Piece::Reasoning(text))
             }
@@ -107,14 +109,10 @@ impl ReplyText {
         self.text.len()
     }
 
-    fn is_empty(&self) -> bool {
-        self.text.is_empty() && self.reasoning.is_empty()
-    }
-
     fn clear(&mut self) {
         self.text.clear();
         self.reasoning.clear();
-        self.has_gap = self.next.is_none();
+        (self.has_gap, self.has_reasoning_gap) = (false, false);
     }
 }
 
@@ -136,7 +134,7 @@ mod tests {
 
     #[test]
     fn pieces_are_forwarded_until_one_is_missing() {
-        let mut sent = ReplyText::from_start();
+        let mut sent = ReplyText::default();
         assert_eq!(sent.live(&text(1, "One ")), Some(Piece::Text("One ")));
         assert_eq!(sent.live(&text(3, "three")), None, "the second is missing");
         assert_eq!(sent.replied(&reply("One two three")).1, Rest::Append("two three".to_owned()));
@@ -145,15 +143,18 @@ mod tests {
 
     #[test]
     fn a_client_that_joins_in_the_middle_of_a_reply_gets_it_whole_and_once() {
-        let mut sent = ReplyText::joined();
-        assert_eq!(sent.live(&text(7, "three")), None);
-        assert_eq!(sent.replied(&reply("One two three")).1, Rest::Append("One two three".to_owned()));
+        let mut sent = ReplyText::default();
+        let so_far = LiveContent::TextSoFar { text: "One two ".to_owned() };
+        let so_far = LiveUpdate { piece: so_far, ..text(6, "") };
+        assert_eq!(sent.live(&so_far), Some(Piece::Text("One two ")));
+        assert_eq!(sent.live(&text(7, "three")), Some(Piece::Text("three")));
+        assert_eq!(sent.replied(&reply("One two three")).1, Rest::Append(String::new()));
         assert_eq!(sent.live(&text(8, "Four")), Some(Piece::Text("Four")));
     }
 
     #[test]
     fn a_run_that_continues_is_heard_from_its_first_piece() {
-        let mut sent = ReplyText::from_start();
+        let mut sent = ReplyText::default();
         sent.live(&text(1, "One"));
         sent.replied(&reply("One"));
         sent.rejoin();
@@ -162,7 +163,7 @@ mod tests {
 
     #[test]
     fn a_changed_reply_replaces_what_was_sent() {
-        let mut sent = ReplyText::from_start();
+        let mut sent = ReplyText::default();
         sent.live(&text(1, "My password is"));
         assert_eq!(sent.replied(&reply("[withheld]")).1, Rest::Replace("[withheld]".to_owned()));
     }

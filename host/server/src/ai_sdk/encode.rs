@@ -195,22 +195,29 @@ impl AiSdkEncoder {
         self.has_text = false;
     }
 
+    /// Sends a whole reply in place of what was sent of it.
+    fn rewrite(&mut self, reply: &ModelReply, out: &mut Vec<Value>) {
+        self.reset(out);
+        self.write(false, reply.message.reasoning.as_deref().unwrap_or_default(), out);
+        self.write(true, &reply.message.text, out);
+    }
+
     fn replied(&mut self, reply: &ModelReply, out: &mut Vec<Value>) {
         self.finish = reply.finish;
         self.tokens = self.tokens.plus(reply.usage);
         let (reasoning, text) = self.reply.replied(reply);
-        if let Rest::Replace(whole) = text {
-            self.reset(out);
-            self.write(false, reply.message.reasoning.as_deref().unwrap_or_default(), out);
-            self.write(true, &whole, out);
-        } else {
-            // Reasoning that changed after it was sent stays as it is.
-            if let Rest::Append(rest) = reasoning {
-                self.write(false, &rest, out);
+        let is_late = matches!(&reasoning, Rest::Append(rest) if !rest.is_empty()) && self.has_text;
+        match (reasoning, text) {
+            // A client that joined in the middle of the text gets the reasoning before it.
+            (_, Rest::Append(_)) if is_late && self.about.version == Version::V7 => self.rewrite(reply, out),
+            (reasoning, Rest::Append(text)) => {
+                // Reasoning that changed after it was sent stays as it is.
+                if let Rest::Append(rest) = reasoning {
+                    self.write(false, &rest, out);
+                }
+                self.write(true, &text, out);
             }
-            if let Rest::Append(rest) = text {
-                self.write(true, &rest, out);
-            }
+            (_, Rest::Replace(_)) => self.rewrite(reply, out),
         }
         // A reply of calls only has its step as well.
         self.step(out);

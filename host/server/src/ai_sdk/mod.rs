@@ -8,10 +8,10 @@ mod tests;
 
 use crate::Shared;
 use crate::agent_runs::{
-    AgentRuns, Calls, Feed, OwnRun, ReplyText, Start, Until, approval, decide_url, encoded, name_ignored,
-    repeatable, sse,
+    AgentRuns, Caller, Calls, Feed, OwnRun, ReplyText, Start, Until, approval, decide_url, encoded,
+    name_ignored, repeatable, sse,
 };
-use crate::auth::{Principal, Scope};
+use crate::auth::Scope;
 use crate::problem::Problem;
 use axum::body::Bytes;
 use axum::extract::rejection::BytesRejection;
@@ -55,7 +55,7 @@ impl VersionQuery {
 /// Answers the last message of a chat.
 async fn send(
     State(state): State<Shared>,
-    principal: Principal,
+    principal: Caller,
     Path(agent): Path<String>,
     Query(query): Query<VersionQuery>,
     headers: HeaderMap,
@@ -63,7 +63,7 @@ async fn send(
 ) -> Result<Response, Problem> {
     let body = body.map_err(|why| Problem::new(why.status(), "bad_request", why.body_text()))?;
     let request = ChatRequest::read(&body)?;
-    let runs = AgentRuns::new(&state.host, &principal);
+    let runs = AgentRuns::new(&state, &principal);
     runs.agent(&agent)?;
     let (version, url) = (query.version()?, decide_url(&headers));
     let mut response = match request.action {
@@ -87,8 +87,8 @@ async fn send(
             let continued = waiting.filter(|run| run.run_id == about.run_id);
             let (begin, calls) =
                 continued.map_or((Begin::Run, Calls::default()), |run| (Begin::NextPrompt, run.calls));
-            let encoder = AiSdkEncoder::new(about, begin, calls, ReplyText::from_start());
-            stream(Feed::of(&state.host, started, Until::Waiting), encoder)
+            let encoder = AiSdkEncoder::new(about, begin, calls, ReplyText::default());
+            stream(runs.follow(&started, Until::Waiting)?, encoder)
         }
         Action::Decide { message_id, approvals } => {
             decide(&runs, &request.chat, &message_id, &approvals, (version, url)).await?
@@ -120,30 +120,30 @@ async fn decide(
     }
     let (count, stored) = (decisions.len(), run.stored());
     runs.decide(&run, decisions).await?;
-    let feed = Feed::resume(runs.host, &run.run_id, Until::Waiting, stored, stored).after_decisions(count);
+    let feed = runs.resume(&run.run_id, Until::Waiting, stored, stored)?.after_decisions(count);
     let about =
         AboutMessage { run_id: run.run_id, thread: run.thread, message_id: message.id, version, decide_url };
-    let encoder = AiSdkEncoder::new(about, Begin::Earlier, run.calls, ReplyText::from_start());
+    let encoder = AiSdkEncoder::new(about, Begin::Earlier, run.calls, ReplyText::default());
     Ok(stream(feed, encoder))
 }
 
 /// Replays the message that is being written, and continues it. Answers 204 if nothing runs.
 async fn resume(
     State(state): State<Shared>,
-    principal: Principal,
+    principal: Caller,
     Path((agent, chat)): Path<(String, String)>,
     Query(query): Query<VersionQuery>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     principal.require(Scope::Use)?;
-    let runs = AgentRuns::new(&state.host, &principal);
+    let runs = AgentRuns::new(&state, &principal);
     runs.agent(&agent)?;
     let version = query.version()?;
     let latest = runs.latest(&chat).await?.filter(|latest| latest.status == "running");
     let Some(latest) = latest else { return Ok(StatusCode::NO_CONTENT.into_response()) };
     let run = runs.run(&latest.run_id).await?;
     let message = Message::last(&run);
-    let feed = Feed::resume(&state.host, &run.run_id, Until::Waiting, message.after, run.stored());
+    let feed = runs.resume(&run.run_id, Until::Waiting, message.after, run.stored())?;
     let about = AboutMessage {
         run_id: run.run_id,
         thread: run.thread,
@@ -151,18 +151,18 @@ async fn resume(
         version,
         decide_url: decide_url(&headers),
     };
-    let encoder = AiSdkEncoder::new(about, Begin::Run, Calls::default(), ReplyText::joined());
+    let encoder = AiSdkEncoder::new(about, Begin::Run, Calls::default(), ReplyText::default());
     Ok(stream(feed, encoder))
 }
 
 /// Cancels the run of a chat. Answers 204, also if nothing runs.
 async fn stop(
     State(state): State<Shared>,
-    principal: Principal,
+    principal: Caller,
     Path((agent, chat)): Path<(String, String)>,
 ) -> Result<StatusCode, Problem> {
     principal.require(Scope::Use)?;
-    let runs = AgentRuns::new(&state.host, &principal);
+    let runs = AgentRuns::new(&state, &principal);
     runs.agent(&agent)?;
     let latest = runs.latest(&chat).await?;
     if let Some(latest) = latest.filter(|run| matches!(run.status.as_str(), "running" | "waiting")) {

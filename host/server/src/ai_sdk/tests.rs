@@ -22,7 +22,7 @@ fn encoder(recording: &Recording, segment: usize, version: Version) -> AiSdkEnco
         decide_url: "http://localhost:7300/console/waiting".to_owned(),
     };
     let begin = if segment == 0 { Begin::Run } else { Begin::Earlier };
-    AiSdkEncoder::new(about, begin, calls, ReplyText::from_start())
+    AiSdkEncoder::new(about, begin, calls, ReplyText::default())
 }
 
 /// Applies chunks as `readUIMessageStream` does, and returns the parts of the message.

@@ -1,5 +1,14 @@
-//! Who makes a request, and what they may do.
+//! Keys, sessions, and the principals that make requests with them.
 
+mod database;
+mod middleware;
 mod principal;
+mod records;
+mod secret;
+pub(crate) mod sign_in;
 
-pub use principal::{Principal, Scope};
+pub use database::AccessDatabase;
+pub use middleware::{COOKIE_PATHS, authenticate};
+pub use principal::{Principal, Scope, check_name};
+pub use records::{AccessError, Credential, KeyRequest, KeySummary, SessionSummary};
+pub use secret::{SecretDigest, digest};

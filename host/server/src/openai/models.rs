@@ -1,8 +1,7 @@
 //! `GET /v1/models`: the agents that the key may use.
 
 use super::OpenAiError;
-use crate::agent_runs::AgentRuns;
-use crate::auth::Principal;
+use crate::agent_runs::{AgentRuns, Caller};
 use crate::problem::Problem;
 use crate::{Scope, Shared};
 use axum::Json;
@@ -13,23 +12,23 @@ use tollgate::Agent;
 /// Lists the agents.
 pub(super) async fn list(
     State(state): State<Shared>,
-    principal: Result<Principal, Problem>,
+    principal: Result<Caller, Problem>,
 ) -> Result<Json<Value>, OpenAiError> {
     let principal = principal?;
     principal.require(Scope::Use)?;
-    let models: Vec<Value> = AgentRuns::new(&state.host, &principal).agents().map(model).collect();
+    let models: Vec<Value> = AgentRuns::new(&state, &principal).agents().map(model).collect();
     Ok(Json(json!({"object": "list", "data": models})))
 }
 
 /// Returns one agent.
 pub(super) async fn one(
     State(state): State<Shared>,
-    principal: Result<Principal, Problem>,
+    principal: Result<Caller, Problem>,
     Path(id): Path<String>,
 ) -> Result<Json<Value>, OpenAiError> {
     let principal = principal?;
     principal.require(Scope::Use)?;
-    let agent = AgentRuns::new(&state.host, &principal).agent(&id).map_err(unknown_model)?;
+    let agent = AgentRuns::new(&state, &principal).agent(&id).map_err(unknown_model)?;
     Ok(Json(model(agent)))
 }
 

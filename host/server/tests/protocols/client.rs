@@ -3,7 +3,10 @@
 use crate::server;
 use reqwest::{Method, RequestBuilder, Response, StatusCode};
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
+use tempfile::TempDir;
 use tollgate::tollgate_agent::outcome::ResumeMode;
 use tollgate::tollgate_sandbox::ProgressStatus;
 use tollgate::tools::Report;
@@ -46,6 +49,9 @@ pub(crate) struct Client {
     base: String,
     http: reqwest::Client,
     key: String,
+    keys: Arc<BTreeMap<&'static str, String>>,
+    /// The data directory of the server.
+    _data: Arc<TempDir>,
 }
 
 impl Client {
@@ -56,18 +62,25 @@ impl Client {
             .tool(FnTool::new("approve", "request_approval", "Asks a person.", request_approval))
             .tool(FnTool::new("echo", "echo", "Echoes.", |arguments: Value, _| async move { arguments }));
         let host = server::with_story(builder).build().unwrap();
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let base = format!("http://{}", listener.local_addr().unwrap());
-        tokio::spawn(async move { axum::serve(listener, server::app(host)).await });
+        let data = tempfile::tempdir().unwrap();
+        let server = server::serve(host, data.path()).await.unwrap();
         // Another test of this process may have installed it.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let http = reqwest::Client::builder().no_proxy().timeout(BACKSTOP).build().unwrap();
-        Self { base, http, key: "ada".to_owned() }
+        let key = server.keys["ada"].clone();
+        let base = format!("http://{}", server.address);
+        Self { base, http, key, keys: Arc::new(server.keys), _data: Arc::new(data) }
     }
 
-    /// Returns a client of the same server with another key.
-    pub(crate) fn with_key(&self, key: &str) -> Self {
-        Self { key: key.to_owned(), ..self.clone() }
+    /// Returns a client of the same server with the key of this principal; any other name is a
+    /// wrong key.
+    pub(crate) fn with_key(&self, name: &str) -> Self {
+        let key = self.keys.get(name).map_or(name, String::as_str).to_owned();
+        Self { key, ..self.clone() }
+    }
+
+    pub(crate) fn key(&self) -> &str {
+        &self.key
     }
 
     pub(crate) fn address(&self) -> &str {

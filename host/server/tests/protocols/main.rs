@@ -7,5 +7,5 @@ mod ai_sdk;
 mod client;
 mod openai;
 mod responses;
-#[allow(unreachable_pub)]
+#[allow(unreachable_pub, dead_code)]
 mod server;

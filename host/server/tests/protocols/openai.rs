@@ -140,9 +140,10 @@ async fn a_client_that_never_reads_or_leaves_costs_others_nothing() {
     for _ in 0..8 {
         let mut stream = tokio::net::TcpStream::connect(client.address()).await.unwrap();
         let head = format!(
-            "POST /v1/chat/completions HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer eve\r\nContent-Type: \
+            "POST /v1/chat/completions HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {}\r\nContent-Type: \
              application/json\r\nContent-Length: {}\r\n\r\n{body}",
             client.address(),
+            client.with_key("eve").key(),
             body.len()
         );
         stream.write_all(head.as_bytes()).await.unwrap();

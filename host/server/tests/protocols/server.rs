@@ -1,22 +1,21 @@
-//! A server of the protocol routes for tests: real hosts, tools and streams, a scripted model, and
-//! a table of keys in place of authentication.
+//! The server with a scripted model, for tests and for real clients.
 
-use axum::Json;
-use axum::extract::{Path, Request, State};
-use axum::http::{StatusCode, header};
-use axum::middleware::{Next, from_fn};
-use axum::response::{IntoResponse, Response};
-use axum::routing::post;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::task::JoinHandle;
+use tollgate::config::ServeConfig;
 use tollgate::models::{Delta, DeltaSink, ModelFault};
 use tollgate::tollgate_agent::message::{
     AssistantMessage, Message, ModelCall, ModelReply, ModelRequest, TokenUsage,
 };
 use tollgate::tollgate_agent::outcome::ResumeMode;
-use tollgate::{Agent, Decision, Gate, Host, HostBuilder, Model, ProposedCall, Ticket, Verdict, async_trait};
-use tollgate_server::{Principal, Problem, Scope, ServerState, Shared};
+use tollgate::{Agent, Gate, Host, HostBuilder, Model, ProposedCall, Ticket, Verdict, async_trait};
+use tollgate_server::auth::KeyRequest;
+use tollgate_server::{AccessDatabase, Parts, Principal, Scope, Server, ServerOptions, ServerState, router};
 
 /// A model whose replies depend on the last message of the user alone, so that any number of
 /// clients can talk to it.
@@ -111,61 +110,34 @@ pub fn with_story(builder: HostBuilder) -> HostBuilder {
     builder.gate(Guard).agent(assistant).agent(Agent::new("other", StoryModel))
 }
 
-/// The keys of the tests: a name that is also the secret, and what it may do.
-fn principal(key: &str) -> Option<Principal> {
-    let (scopes, agents): (&[Scope], &[&str]) = match key {
-        "ada" | "eve" => (&[Scope::Use, Scope::Decide], &[]),
-        "agent" => (&[Scope::Use], &["assistant"]),
-        _ => return None,
-    };
-    Some(Principal {
-        name: key.to_owned(),
-        scopes: scopes.iter().copied().collect(),
-        agents: agents.iter().map(|agent| (*agent).to_owned()).collect(),
-        tools: Vec::new(),
-    })
+/// A server under test, and the secrets of its keys.
+pub struct StoryServer {
+    pub address: SocketAddr,
+    /// The keys, by the names of their principals.
+    pub keys: BTreeMap<&'static str, String>,
+    /// Ends when the server does.
+    pub serving: JoinHandle<std::io::Result<()>>,
 }
 
-async fn authenticate(mut request: Request, next: Next) -> Response {
-    let header = request.headers().get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
-    let key = header.and_then(|header| header.strip_prefix("Bearer ")).map(str::to_owned);
-    let is_public = request.uri().path() == "/.well-known/agent-card.json";
-    match key.as_deref().and_then(principal) {
-        Some(principal) => {
-            request.extensions_mut().insert(principal);
-            next.run(request).await
-        }
-        None if is_public => next.run(request).await,
-        None => Problem::unauthenticated().into_response(),
+/// Starts a server with these hosts and keys at a free port of loopback.
+pub async fn serve(host: Host, data: &Path) -> Result<StoryServer, Box<dyn std::error::Error>> {
+    let server = Server::bind("127.0.0.1:0".parse()?).await?;
+    let address = server.address()?;
+    let access = AccessDatabase::open(data)?;
+    let options = ServerOptions { address, ..ServerOptions::default() };
+    let state = ServerState::new(host, access, ServeConfig::default(), options);
+    let mut keys = BTreeMap::new();
+    let whole = [Scope::Use, Scope::Decide];
+    for (name, scopes, agents) in [
+        ("ada", &whole[..], Vec::new()),
+        ("eve", &whole[..], Vec::new()),
+        ("agent", &whole[..1], vec!["assistant".to_owned()]),
+    ] {
+        let principal = Principal { agents, ..Principal::new(name, scopes.iter().copied()) };
+        let (_, secret) = state.access.add_key(&KeyRequest { principal, expires_at_ms: None })?;
+        keys.insert(name, secret);
     }
-}
-
-/// Decides a question, as the console does: by somebody else, elsewhere.
-async fn decide(
-    State(state): State<Shared>,
-    Path((run, suspension)): Path<(String, String)>,
-    Json(body): Json<Value>,
-) -> Result<StatusCode, Problem> {
-    let decision = match body["answer"].get("resume") {
-        Some(value) => Decision::resume(suspension, value.clone()),
-        None => Decision::cancel(suspension),
-    };
-    let refused = |why: tollgate::HostError| Problem::new(StatusCode::CONFLICT, "refused", why.to_string());
-    let handle = state.host.decide(&run, decision).await.map_err(refused)?;
-    // The run goes on, whoever follows it.
-    tokio::spawn(handle.wait());
-    Ok(StatusCode::ACCEPTED)
-}
-
-/// Returns the whole server.
-pub fn app(host: Host) -> axum::Router {
-    axum::Router::new()
-        .merge(tollgate_server::openai::router())
-        .merge(tollgate_server::ai_sdk::router())
-        .merge(tollgate_server::ag_ui::router())
-        .merge(tollgate_server::a2a::router())
-        .merge(tollgate_server::a2a::public_router())
-        .route("/api/v1/runs/{run}/questions/{suspension}", post(decide))
-        .layer(from_fn(authenticate))
-        .with_state(Arc::new(ServerState { host }))
+    let routes = router(Arc::clone(&state), &Parts::all());
+    let serving = tokio::spawn(async move { server.serve(state, routes).await });
+    Ok(StoryServer { address, keys, serving })
 }

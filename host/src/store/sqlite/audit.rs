@@ -81,6 +81,10 @@ pub(super) fn read(connection: &Connection, filter: &AuditFilter) -> rusqlite::R
 fn query_of(filter: &AuditFilter) -> (String, Vec<Box<dyn ToSql>>) {
     let mut conditions = vec!["at_ms >= ?".to_owned()];
     let mut values: Vec<Box<dyn ToSql>> = vec![Box::new(filter.since_ms.cast_signed())];
+    if let Ok(until) = i64::try_from(filter.until_ms) {
+        conditions.push("at_ms < ?".to_owned());
+        values.push(Box::new(until));
+    }
     let kind = filter.kind.map(|kind| kind.as_str().to_owned());
     for (column, wanted) in [
         ("kind", &kind),
@@ -102,9 +106,11 @@ fn query_of(filter: &AuditFilter) -> (String, Vec<Box<dyn ToSql>>) {
         values
             .extend([Box::new(prefix.clone()) as Box<dyn ToSql>, Box::new(format!("{prefix}{}", char::MAX))]);
     }
-    values.push(Box::new(i64::try_from(filter.limit).unwrap_or(i64::MAX)));
+    for count in [filter.limit, filter.skip] {
+        values.push(Box::new(i64::try_from(count).unwrap_or(i64::MAX)));
+    }
     let conditions = conditions.join(" AND ");
-    (format!("SELECT {COLUMNS} FROM {table} WHERE {conditions} ORDER BY id DESC LIMIT ?"), values)
+    (format!("SELECT {COLUMNS} FROM {table} WHERE {conditions} ORDER BY id DESC LIMIT ? OFFSET ?"), values)
 }
 
 /// Returns the tools whose last calls trapped.

@@ -40,7 +40,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use thread_cache::ThreadCache;
-use tollgate_agent::run::{StoredEvent, Thread};
+use tollgate_agent::run::{RunSpec, StoredEvent, Thread};
 use tollgate_agent::state::{KeyScope, KeyUpdate, StateChange};
 use waiting::Waiting;
 use writer::Writer;
@@ -163,6 +163,12 @@ impl Store for SqliteStore {
         self.readers.ask(move |reader| reader.events(&run_id, after)).await
     }
 
+    async fn run_spec(&self, run_id: &str) -> Result<Option<Arc<RunSpec>>, StoreError> {
+        let run_id: Arc<str> = Arc::from(run_id);
+        self.writer.catch_up().await?;
+        self.readers.ask(move |reader| reader.run_spec(&run_id)).await
+    }
+
     async fn runs(&self, filter: RunFilter) -> Result<Vec<RunSummary>, StoreError> {
         self.writer.catch_up().await?;
         self.readers.ask(move |reader| reader.runs(&filter)).await
@@ -203,6 +209,10 @@ impl Store for SqliteStore {
 
     fn release(&self, run_id: &str) {
         self.process.let_go(run_id);
+    }
+
+    fn foreign_version(&self) -> Option<i64> {
+        self.known.version()
     }
 
     async fn queue(&self, thread_id: &str) -> Result<QueueTurn, StoreError> {

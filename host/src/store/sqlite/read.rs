@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use tollgate_agent::json;
 use tollgate_agent::message::Message;
-use tollgate_agent::run::{Event, StoredEvent, Thread};
+use tollgate_agent::run::{Event, RunSpec, StoredEvent, Thread};
 use tollgate_agent::state::{State, StateChange};
 
 /// A pool of connections for reading.
@@ -151,6 +151,22 @@ impl Reader<'_> {
                  `tollgate store verify` checks every run; restore the store from a copy"
             ))),
         }
+    }
+
+    /// Returns how a run began.
+    pub(super) fn run_spec(&self, run_id: &str) -> Result<Option<Arc<RunSpec>>, StoreError> {
+        let query = || -> rusqlite::Result<Option<Event>> {
+            let run = self
+                .connection
+                .prepare_cached("SELECT id FROM runs WHERE run_id = ?1")?
+                .query_row([run_id], |row| row.get::<_, i64>(0))
+                .optional()?;
+            run.map_or(Ok(None), |run| runs_event(self.connection, run, 1))
+        };
+        Ok(match query().map_err(|e| self.explain(&e))? {
+            Some(Event::RunStarted { spec }) => Some(spec),
+            _ => None,
+        })
     }
 
     /// Returns the record of a run, as far as it can be read.
@@ -319,6 +335,26 @@ fn listing(filter: &RunFilter) -> (String, Vec<Value>) {
     if let Some(prefix) = &filter.run_id_prefix {
         let after = format!("{prefix}{}", char::MAX);
         only("r.run_id >= ? AND r.run_id < ?", &[prefix.clone(), after]);
+    }
+    if let Some(prefix) = &filter.thread_prefix {
+        let after = format!("{prefix}{}", char::MAX);
+        only("t.thread_id >= ? AND t.thread_id < ?", &[prefix.clone(), after]);
+    }
+    if let Some(agent_id) = &filter.agent_id {
+        only("r.agent_id = ?", std::slice::from_ref(agent_id));
+    }
+    if let Some(title) = &filter.title {
+        only("r.title = ?", std::slice::from_ref(title));
+    }
+    if let Some(before) = &filter.before {
+        only("r.id < (SELECT id FROM runs WHERE run_id = ?)", std::slice::from_ref(before));
+    }
+    for (condition, time) in [("r.started_at_ms >= ?", filter.from_ms), ("r.started_at_ms < ?", filter.to_ms)]
+    {
+        if let Some(time) = time {
+            conditions.push(condition);
+            values.push(Value::from(time.min(i64::MAX.cast_unsigned()).cast_signed()));
+        }
     }
     let wanted =
         if conditions.is_empty() { String::new() } else { format!("WHERE {}", conditions.join(" AND ")) };

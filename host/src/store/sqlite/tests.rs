@@ -33,7 +33,9 @@ fn commit(run: &str, events: Vec<Event>, after: u64) -> Commit {
 fn started() -> Event {
     let task = Task::Call { tool_name: "echo".into(), arguments: "".into() };
     let (identity, agent, limits) = (RunIdentity::default(), AgentSpec::default(), RunLimits::default());
-    Event::RunStarted { spec: Arc::new(RunSpec { identity, agent: agent.into(), limits, task }) }
+    Event::RunStarted {
+        spec: Arc::new(RunSpec { identity, agent: agent.into(), limits, task, detached: false }),
+    }
 }
 
 fn said() -> Event {

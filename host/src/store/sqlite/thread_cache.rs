@@ -105,7 +105,7 @@ impl ThreadCache {
 
     /// Returns the data version, which changes whenever another process commits; `None` if it is
     /// not available at once.
-    fn version(&self) -> Option<i64> {
+    pub(super) fn version(&self) -> Option<i64> {
         let connection = match self.connection.try_lock() {
             Ok(connection) => connection,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),

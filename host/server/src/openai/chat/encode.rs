@@ -67,7 +67,7 @@ impl ChatEncoder {
     pub(super) fn new(settings: ChatSettings) -> Self {
         Self {
             settings,
-            reply: ReplyText::from_start(),
+            reply: ReplyText::default(),
             calls: Calls::default(),
             finish: Finish::Stop,
             tokens: TokenUsage::default(),

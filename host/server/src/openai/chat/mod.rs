@@ -11,8 +11,7 @@ use super::models::unknown_model;
 use super::{OpenAiError, Options, SystemMessages};
 use crate::Shared;
 use crate::agent_runs::history::{Role, split};
-use crate::agent_runs::{AgentRuns, Feed, Start, Until, decide_url, encoded, name_ignored, sse};
-use crate::auth::Principal;
+use crate::agent_runs::{AgentRuns, Caller, Start, Until, decide_url, encoded, name_ignored, sse};
 use crate::problem::Problem;
 use axum::Json;
 use axum::body::Bytes;
@@ -34,7 +33,7 @@ const FIRST_CHUNK: Duration = Duration::from_secs(10);
 /// Answers a conversation with an agent.
 pub(super) async fn create(
     State(state): State<Shared>,
-    principal: Result<Principal, Problem>,
+    principal: Result<Caller, Problem>,
     Extension(options): Extension<Arc<Options>>,
     headers: HeaderMap,
     body: Result<Bytes, BytesRejection>,
@@ -42,7 +41,7 @@ pub(super) async fn create(
     let principal = principal?;
     let body = body.map_err(|why| Problem::new(why.status(), "invalid_body", why.body_text()))?;
     let mut request = ChatRequest::read(&body)?;
-    let runs = AgentRuns::new(&state.host, &principal);
+    let runs = AgentRuns::new(&state, &principal);
     runs.agent(&request.model).map_err(unknown_model)?;
     let by_header = options.thread_header.as_deref().and_then(|name| headers.get(name));
     let by_header = by_header.and_then(|thread| thread.to_str().ok()).filter(|thread| !thread.is_empty());
@@ -63,7 +62,7 @@ pub(super) async fn create(
         decide_url: decide_url(&headers),
     };
     let until = if holds { Until::Held(options.hold) } else { Until::Waiting };
-    let events = encoded(Feed::of(&state.host, started, until), ChatEncoder::new(settings));
+    let events = encoded(runs.follow(&started, until)?, ChatEncoder::new(settings));
     let mut response = match request.stream {
         true => streamed(events).await?,
         false => Json(joined(events.collect().await)?).into_response(),

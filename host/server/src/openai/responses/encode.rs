@@ -57,7 +57,7 @@ impl ResponseEncoder {
         Self {
             about,
             output,
-            reply: ReplyText::from_start(),
+            reply: ReplyText::default(),
             open: None,
             has_text: false,
             restarts: 0,

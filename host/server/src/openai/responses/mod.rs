@@ -12,9 +12,9 @@ use super::{OpenAiError, Options, SystemMessages};
 use crate::Shared;
 use crate::agent_runs::history::{ClientMessage, Role, split};
 use crate::agent_runs::{
-    AgentRuns, Feed, OwnRun, Start, Until, approval, decide_url, encoded, name_ignored, repeatable, sse,
+    AgentRuns, Caller, Feed, OwnRun, Start, Until, approval, decide_url, encoded, name_ignored, repeatable,
+    sse,
 };
-use crate::auth::Principal;
 use crate::problem::Problem;
 use axum::Json;
 use axum::body::Bytes;
@@ -39,7 +39,7 @@ const CANCEL_TIME: Duration = Duration::from_secs(5);
 /// Creates a response.
 pub(super) async fn create(
     State(state): State<Shared>,
-    principal: Result<Principal, Problem>,
+    principal: Result<Caller, Problem>,
     Extension(options): Extension<Arc<Options>>,
     headers: HeaderMap,
     body: Result<Bytes, BytesRejection>,
@@ -47,7 +47,7 @@ pub(super) async fn create(
     let principal = principal?;
     let body = body.map_err(|why| Problem::new(why.status(), "invalid_body", why.body_text()))?;
     let mut request = ResponseRequest::read(&body)?;
-    let runs = AgentRuns::new(&state.host, &principal);
+    let runs = AgentRuns::new(&state, &principal);
     runs.agent(&request.model).map_err(unknown_model)?;
     let previous = match &request.previous {
         None => None,
@@ -140,7 +140,7 @@ async fn decide(
     let stored = run.stored();
     let about = about(&run.run_id, stored + 1, &run.thread, request);
     runs.decide(&run, decisions).await?;
-    let feed = Feed::resume(runs.host, &run.run_id, Until::Waiting, stored, stored);
+    let feed = runs.resume(&run.run_id, Until::Waiting, stored, stored)?;
     Ok((feed.after_decisions(count), about, output))
 }
 
@@ -175,7 +175,7 @@ async fn start(
     let (first, earlier) = continued.map_or((1, Vec::new()), |run| (run.stored() + 1, run.events));
     let about = about(&run_id, first, &started.thread, request);
     let output = Output::after(&run_id, url, &earlier);
-    Ok((Feed::of(runs.host, started, Until::Waiting), about, output))
+    Ok((runs.follow(&started, Until::Waiting)?, about, output))
 }
 
 /// Returns the prompt that continues a thread: the messages of the user. The server has the
@@ -205,7 +205,7 @@ fn about(run_id: &str, first: u64, thread: &str, request: &ResponseRequest) -> A
 /// Returns a response from the record.
 pub(super) async fn retrieve(
     State(state): State<Shared>,
-    principal: Result<Principal, Problem>,
+    principal: Result<Caller, Problem>,
     Path(id): Path<String>,
     Query(query): Query<HashMap<String, String>>,
     headers: HeaderMap,
@@ -215,7 +215,7 @@ pub(super) async fn retrieve(
         let why = "a stored response cannot be streamed; retrieve it again until it has ended";
         return Err(OpenAiError::param("stream", why).with_code("unsupported"));
     }
-    let runs = AgentRuns::new(&state.host, &principal);
+    let runs = AgentRuns::new(&state, &principal);
     let (response, run) = find(&runs, &id).await?;
     Ok(Json(recorded(response, &run, &decide_url(&headers))))
 }
@@ -234,12 +234,12 @@ fn recorded(id: ResponseId, run: &OwnRun, url: &str) -> Value {
 /// Cancels the run of a response.
 pub(super) async fn cancel(
     State(state): State<Shared>,
-    principal: Result<Principal, Problem>,
+    principal: Result<Caller, Problem>,
     Path(id): Path<String>,
     headers: HeaderMap,
 ) -> Result<Json<Value>, OpenAiError> {
     let principal = principal?;
-    let runs = AgentRuns::new(&state.host, &principal);
+    let runs = AgentRuns::new(&state, &principal);
     let (response, run) = find(&runs, &id).await?;
     if run.end.is_some() {
         return Ok(Json(recorded(response, &run, &decide_url(&headers))));
@@ -258,7 +258,7 @@ pub(super) async fn cancel(
 /// Returns the run once it has ended, or after a while.
 async fn ended(runs: &AgentRuns<'_>, run_id: &str) -> Result<OwnRun, Problem> {
     let mut run = runs.run(run_id).await?;
-    let mut feed = Feed::resume(runs.host, run_id, Until::Waiting, run.stored(), run.stored());
+    let mut feed = runs.resume(run_id, Until::Waiting, run.stored(), run.stored())?;
     if run.end.is_none() {
         let _ = tokio::time::timeout(CANCEL_TIME, feed.finished()).await;
         run = runs.run(run_id).await?;
@@ -275,11 +275,11 @@ pub(super) async fn compact(_body: Result<Bytes, BytesRejection>) -> OpenAiError
 /// Lists the input of a response.
 pub(super) async fn inputs(
     State(state): State<Shared>,
-    principal: Result<Principal, Problem>,
+    principal: Result<Caller, Problem>,
     Path(id): Path<String>,
 ) -> Result<Json<Value>, OpenAiError> {
     let principal = principal?;
-    let runs = AgentRuns::new(&state.host, &principal);
+    let runs = AgentRuns::new(&state, &principal);
     let (response, run) = find(&runs, &id).await?;
     let events = segment::segment(&run.events, response.first).unwrap_or_default().to_vec();
     let (model, thread) = (run.agent_id, run.thread);

@@ -1,0 +1,171 @@
+//! `tollgate keys`: the keys of the HTTP server.
+
+use crate::globals::Globals;
+use crate::session::data::data_dir;
+use crate::terminal::output::shown_line;
+use crate::terminal::table::{table, text_of};
+use crate::terminal::{Exit, Failure, Output, program};
+use crate::verbs::audit::since_ms;
+use crate::verbs::runs::started;
+use clap::{Args, Subcommand};
+use std::time::Duration;
+use tollgate::config::read_period;
+use tollgate_server::auth::{KeyRequest, KeySummary, check_name};
+use tollgate_server::{AccessDatabase, Principal, Scope};
+
+/// Make, list and revoke the keys of `tollgate serve`
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct KeysVerb {
+    #[command(subcommand)]
+    verb: Option<KeysSubcommand>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  tollgate keys add ada --scope use,decide
+  tollgate keys add ci --scope use --tool 'find_*' --expires 90d
+  tollgate keys                                      list the keys
+  tollgate keys revoke 4fQ8sTq0Zb
+
+Scopes:
+  use         call tools, start runs, see and cancel own runs
+  decide      answer questions of own runs
+  decide_any  see and answer every question
+  read        see everybody's runs, audit and usage
+  operate     cancel and recover others' runs, enable tools, end sessions
+  metrics     read /metrics";
+
+#[derive(Debug, Subcommand)]
+enum KeysSubcommand {
+    /// Make a key and print it once
+    #[command(after_help = "Example:\n  tollgate keys add ada --scope use,decide")]
+    Add(AddKey),
+    /// List the keys, without their secrets
+    #[command(after_help = "Example:\n  tollgate keys list --json")]
+    List,
+    /// Revoke a key at once, and end its sessions
+    #[command(after_help = "Example:\n  tollgate keys revoke 4fQ8sTq0Zb")]
+    Revoke {
+        /// The key's id, as `tollgate keys` lists it
+        id: String,
+    },
+}
+
+#[derive(Debug, Args)]
+struct AddKey {
+    /// The principal: who uses the key. Threads and runs belong to this name; several keys may
+    /// share it
+    name: String,
+    /// Allow these: use, decide, decide_any, read, operate, metrics
+    #[arg(long = "scope", value_name = "SCOPES", value_delimiter = ',', default_value = "use")]
+    scopes: Vec<Scope>,
+    /// Allow only these agents; `*` stands for any characters
+    #[arg(long = "agent", value_name = "PATTERN")]
+    agents: Vec<String>,
+    /// Allow only direct calls of these tools; `*` stands for any characters
+    #[arg(long = "tool", value_name = "PATTERN")]
+    tools: Vec<String>,
+    /// Let the key expire after this time, such as 12h or 90d [default: never]
+    #[arg(long, value_name = "TIME", value_parser = read_period)]
+    expires: Option<Duration>,
+}
+
+impl KeysVerb {
+    pub(crate) fn run(self, globals: &Globals, output: &Output) -> Result<Exit, Failure> {
+        let access = open(globals)?;
+        match self.verb {
+            Some(KeysSubcommand::Add(add)) => add.run(&access, output),
+            Some(KeysSubcommand::Revoke { id }) => revoke(&access, &id, output),
+            None | Some(KeysSubcommand::List) => list(&access, output),
+        }
+    }
+}
+
+/// Opens the keys of the data directory.
+pub(crate) fn open(globals: &Globals) -> Result<AccessDatabase, Failure> {
+    AccessDatabase::open(&data_dir(globals)?).map_err(|e| Failure::failed(e.to_string()))
+}
+
+impl AddKey {
+    fn run(self, access: &AccessDatabase, output: &Output) -> Result<Exit, Failure> {
+        check_name(&self.name).map_err(Failure::usage)?;
+        let now = since_ms(Duration::ZERO);
+        let millis = |period: Duration| u64::try_from(period.as_millis()).unwrap_or(u64::MAX);
+        let request = KeyRequest {
+            principal: Principal {
+                name: self.name,
+                scopes: self.scopes.into_iter().collect(),
+                agents: self.agents,
+                tools: self.tools,
+            },
+            expires_at_ms: self.expires.map(|period| now.saturating_add(millis(period)).min(i64::MAX as u64)),
+        };
+        let (id, key) = access.add_key(&request).map_err(|e| Failure::failed(e.to_string()))?;
+        if output.is_json() {
+            output.json(&serde_json::json!({"id": id, "name": request.principal.name, "key": key}));
+        } else {
+            output.line(&key);
+            output.say(&format!(
+                "the key {id} is not shown again; clients send `Authorization: Bearer KEY`; `{} keys revoke {id}` revokes it",
+                program()
+            ));
+        }
+        Ok(Exit::Done)
+    }
+}
+
+fn revoke(access: &AccessDatabase, id: &str, output: &Output) -> Result<Exit, Failure> {
+    let revoked = access.revoke_key(id).map_err(|e| Failure::failed(e.to_string()))?;
+    if !revoked {
+        let shown = shown_line(id, 40);
+        return Err(Failure::usage(format!(
+            "there is no key {shown} in force; `{} keys` lists them",
+            program()
+        )));
+    }
+    if output.is_json() {
+        output.json(&serde_json::json!({"id": id, "revoked": true}));
+    } else {
+        output.say(&format!("the key {id} is revoked, and its sessions have ended"));
+    }
+    Ok(Exit::Done)
+}
+
+fn list(access: &AccessDatabase, output: &Output) -> Result<Exit, Failure> {
+    let keys = access.keys().map_err(|e| Failure::failed(e.to_string()))?;
+    if output.is_json() {
+        output.json(&keys);
+    } else if keys.is_empty() {
+        output.say(&format!("no keys; make one: {} keys add NAME --scope use,decide", program()));
+    } else {
+        let mut rows = table(&["ID", "NAME", "SCOPES", "AGENTS", "TOOLS", "MADE", "LAST USED", "STATE"]);
+        for key in &keys {
+            rows.add_row([
+                key.id.clone(),
+                shown_line(&key.name, 32),
+                key.scopes.join(", "),
+                patterns(&key.agents),
+                patterns(&key.tools),
+                started(key.created_at_ms),
+                key.used_at_ms.map(started).unwrap_or_default(),
+                state(key),
+            ]);
+        }
+        output.line(&text_of(&rows));
+    }
+    Ok(Exit::Done)
+}
+
+fn patterns(patterns: &[String]) -> String {
+    if patterns.is_empty() { "all".to_owned() } else { shown_line(&patterns.join(", "), 40) }
+}
+
+fn state(key: &KeySummary) -> String {
+    match (key.revoked_at_ms, key.expires_at_ms) {
+        (Some(at), _) => format!("revoked {}", started(at)),
+        (None, Some(at)) if at <= since_ms(Duration::ZERO) => format!("expired {}", started(at)),
+        (None, Some(at)) => format!("until {}", started(at)),
+        (None, None) => "in force".to_owned(),
+    }
+}

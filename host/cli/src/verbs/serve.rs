@@ -1,0 +1,160 @@
+//! `tollgate serve`: serves agents, tools and questions over HTTP.
+
+use crate::globals::Globals;
+use crate::session::data::{OpeningStore, data_dir};
+use crate::session::open::agent_of;
+use crate::session::{Opened, host_with, shutdown, with_servers};
+use crate::terminal::{Exit, Failure, Output, program};
+use crate::verbs::run::configured_model;
+use crate::verbs::store::keep_pruned;
+use clap::Args;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::IsTerminal as _;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use tollgate::config::Config;
+use tollgate::metrics::Metrics;
+use tollgate::{DIRECT_AGENT, Host};
+use tollgate_server::{
+    AccessDatabase, Part, Parts, Principal, Scope, Server, ServerOptions, ServerState, router,
+};
+
+/// Serve agents, tools and questions over HTTP
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct ServeVerb {
+    /// Listen at this address [default: `listen` in [serve], or 127.0.0.1:7300]
+    #[arg(long, value_name = "ADDR")]
+    listen: Option<SocketAddr>,
+    /// Leave out these parts: console, openai, ai-sdk, ag-ui, a2a
+    #[arg(long, value_name = "PARTS", value_delimiter = ',')]
+    without: Vec<Part>,
+    /// Accept connections of the TLS proxy at this address, and of this machine
+    #[arg(long, value_name = "IP")]
+    behind_proxy: Option<IpAddr>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  tollgate keys add me --scope use,decide,read       make the first key
+  tollgate serve                                     serve at http://127.0.0.1:7300
+  tollgate serve --listen 0.0.0.0:7300 --behind-proxy 10.0.0.2
+  curl -H \"Authorization: Bearer $KEY\" http://127.0.0.1:7300/api/v1/me
+
+Every request needs a key or a session; /openapi.json describes the API. On SIGINT, SIGTERM or
+SIGHUP, the program ends in order: streams end, and running work is cancelled and recorded.";
+
+/// The name of the person to whom the link at the start belongs.
+const OPERATOR: &str = "operator";
+
+impl ServeVerb {
+    pub(crate) async fn run(self, globals: &Globals, output: &Output) -> Result<Exit, Failure> {
+        let (opened, store) = Opened::open_with_store(globals, output).await?;
+        opened.warn_of_refused(output);
+        let (config, sandbox) = (Arc::new(opened.config.clone()), opened.sandbox.clone());
+        let address = self.listen.unwrap_or(config.serve.listen);
+        if !address.ip().is_loopback() && self.behind_proxy.is_none() {
+            return Err(Failure::usage(format!(
+                "refusing to listen on {address}: keys would cross the network unencrypted; put a TLS proxy in front and \
+                 name it with --behind-proxy IP, or listen on 127.0.0.1"
+            )));
+        }
+        let loaded = opened.loaded.clone();
+        let metrics = Metrics::new(sandbox.clone());
+        let store = metrics.observing(store.opened().await?);
+        let (agents, models) = agents_with_models(&config, output);
+        let host = host_with(opened, None, |builder| {
+            agents.into_iter().fold(builder.store(store), |builder, agent| builder.agent(agent))
+        })?;
+        host.record_loaded(loaded.to_audit()).await?;
+        host.end_abandoned().await?;
+        let pruning = keep_pruned(globals, &config)?;
+        let servers = with_servers(&host, &config, output).await?;
+        let stop = shutdown::take_signals();
+        // Load tools that are added or replaced without a restart.
+        let (_watch, unwatched) = host.watch(sandbox, Arc::clone(&config), &loaded);
+        if let Some(why) = unwatched {
+            output.warn(&why.to_string());
+        }
+        let options = ServerOptions {
+            address,
+            behind_proxy: self.behind_proxy.map(|ip| ip.to_canonical()),
+            metrics: Some(metrics),
+            // Keep one principal from taking all call slots.
+            calls: (config.limits.sandbox.concurrent_calls / 2).max(1) as usize,
+            models,
+            stop,
+        };
+        let parts = Parts::all().without(self.without.iter().copied());
+        let work = async {
+            serve(&host, globals, &config, options, &parts, output).await?;
+            // Stop pruning before the pending records are written.
+            drop(pruning);
+            Ok::<_, Failure>(Exit::Done)
+        };
+        shutdown::finish(&host, servers, work).await
+    }
+}
+
+async fn serve(
+    host: &Host,
+    globals: &Globals,
+    config: &Config,
+    mut options: ServerOptions,
+    parts: &Parts,
+    output: &Output,
+) -> Result<(), Failure> {
+    let access = AccessDatabase::open(&data_dir(globals)?).map_err(|e| Failure::failed(e.to_string()))?;
+    let wanted = options.address;
+    let server = Server::bind(wanted).await.map_err(|e| {
+        Failure::usage(format!("cannot listen on {wanted}: {e}; choose another address with --listen"))
+    })?;
+    options.address = server.address().map_err(|e| Failure::failed(e.to_string()))?;
+    output.say(&format!("serving at http://{}", options.address));
+    if std::io::stderr().is_terminal() && parts.has(Part::Console) {
+        let code = access.add_code(&operator()).map_err(|e| Failure::failed(e.to_string()))?;
+        output.say(&format!("sign in within 5 minutes: http://{}/sign-in#{code}", options.address));
+    }
+    if access.keys().is_ok_and(|keys| keys.is_empty()) {
+        output.say(&format!("there is no key yet; make one: {} keys add NAME --scope use,decide", program()));
+    }
+    let state = ServerState::new(host.clone(), access, config.serve.clone(), options);
+    let routes = router(Arc::clone(&state), parts);
+    server.serve(state, routes).await.map_err(|e| Failure::failed(format!("the server failed: {e}")))
+}
+
+/// Returns the person at the terminal, who may do everything except reading metrics.
+pub(crate) fn operator() -> Principal {
+    let scopes = Scope::ALL.into_iter().filter(|scope| *scope != Scope::Metrics);
+    Principal {
+        name: OPERATOR.to_owned(),
+        scopes: scopes.collect::<BTreeSet<_>>(),
+        agents: vec![],
+        tools: vec![],
+    }
+}
+
+/// Returns the configured agents with their models, and the models' names. An agent whose model
+/// cannot be used is served without one, so that its runs say why they fail.
+fn agents_with_models(config: &Config, output: &Output) -> (Vec<tollgate::Agent>, BTreeMap<String, String>) {
+    let (mut agents, mut names) = (Vec::new(), BTreeMap::new());
+    for (id, agent) in config.agents.iter().filter(|(id, _)| *id != DIRECT_AGENT) {
+        if agent.made_of.is_some() {
+            continue;
+        }
+        match configured_model(id, config) {
+            Ok(model) => {
+                let named = agent.model.as_ref().or(config.model.as_ref());
+                if let Some(name) = named.and_then(|model| model.model.clone()) {
+                    names.insert(id.clone(), name);
+                }
+                agents.push(agent_of(id, agent.clone(), Some(model)));
+            }
+            Err(why) if config.model.is_some() || agent.model.is_some() => {
+                output.warn(&format!("the agent {id} cannot answer: {why}"));
+            }
+            Err(_) => {}
+        }
+    }
+    (agents, names)
+}

@@ -1,0 +1,82 @@
+//! Direct calls of tools.
+
+use super::pages::Named;
+use super::runs::{Wait, answer, replayed};
+use crate::auth::Principal;
+use crate::body::JsonBody;
+use crate::idempotency::{self, Reservation};
+use crate::load::ClientShare;
+use crate::problem::Problem;
+use crate::runs::RunDocument;
+use crate::state::Shared;
+use axum::extract::{Extension, State};
+use axum::http::HeaderMap;
+use axum::response::Response;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use utoipa::ToSchema;
+
+/// A direct call.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct CallBody {
+    /// The arguments; they must fit the tool's schema, or the call ends with a fault.
+    #[serde(default)]
+    #[schema(value_type = Object)]
+    arguments: Option<Box<RawValue>>,
+    /// The thread whose state the call reads and changes, by any id of the client's; absent begins
+    /// a new one.
+    #[serde(default)]
+    thread_id: Option<String>,
+    /// Whether the call continues when no client listens. Otherwise it is cancelled 10 s after the
+    /// client left.
+    #[serde(default)]
+    detached: bool,
+}
+
+/// Call a tool without a model
+///
+/// Answers when the call has ended (200), with the result or the fault, or when it waits for a
+/// person (202).
+#[utoipa::path(post, path = "/api/v1/tools/{name}/calls", tag = "tools", security(("key" = ["use"])),
+    params(("name" = String, Path, description = "The tool's name"),
+        ("Idempotency-Key" = Option<String>, Header, description = "A key with which the request may be repeated")),
+    request_body = CallBody,
+    responses((status = 200, description = "The call has ended", body = RunDocument),
+        (status = 202, description = "The call is at work or waits", body = RunDocument)))]
+pub(super) async fn call(
+    State(state): State<Shared>,
+    principal: Principal,
+    Extension(share): Extension<ClientShare>,
+    Named(name): Named<String>,
+    headers: HeaderMap,
+    body: JsonBody<CallBody>,
+) -> Result<Response, Problem> {
+    let route = format!("POST /tools/{name}/calls");
+    let reserved = idempotency::reserve(&state, &principal, &route, &headers, &body.sent).await?;
+    let wait = Wait::of(&headers);
+    // A call is recorded when it ends, so a repeated request waits for the first one until then.
+    let _turn = match &reserved {
+        Some(reservation) => Some(state.requests.turn(reservation).await),
+        None => None,
+    };
+    if let Some(Reservation { run_id, is_repeated: true, .. }) = &reserved
+        && state.store().run_spec(run_id).await?.is_some()
+    {
+        return replayed(&state, &principal, &share, run_id, wait).await;
+    }
+    let CallBody { arguments, thread_id, detached } = body.value;
+    let arguments = arguments.as_ref().map_or("{}", |arguments| arguments.get());
+    let run_id = reserved.as_ref().map(|reservation| reservation.run_id.clone());
+    let detached = detached || wait == Wait::No;
+    let ids = (thread_id.as_deref(), run_id);
+    match state.start_call(&principal, &share, (&name, arguments), ids, detached).await {
+        Ok(started) => answer(&state, &principal, &share, started, wait).await,
+        Err(problem) => {
+            if let Some(reservation) = &reserved {
+                idempotency::release(&state, reservation).await;
+            }
+            Err(problem)
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! The OpenAPI document.
+
+use crate::problem::ProblemDocument;
+use utoipa::openapi::security::{ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityScheme};
+use utoipa::openapi::{Content, OpenApi as Document, RefOr, Response, ResponseBuilder, path::PathItem};
+use utoipa::{OpenApi, ToSchema};
+
+/// The name of the security scheme of keys.
+pub(super) const KEY: &str = "key";
+
+#[derive(OpenApi)]
+#[openapi(
+    info(
+        title = "Tollgate",
+        description = "Runs untrusted agent tools behind a gate. Requests carry a key as `Authorization: Bearer tg_…`. \
+                       The scopes of each operation are listed with its security requirements; one of the \
+                       alternatives suffices. Times are milliseconds since the Unix epoch. Errors are problem \
+                       documents (RFC 9457) with a stable `code`.",
+    ),
+    components(schemas(ProblemDocument))
+)]
+struct Base;
+
+/// Returns the document without paths.
+pub(super) fn base() -> Document {
+    let mut document = Base::openapi();
+    let components = document.components.get_or_insert_default();
+    let key = HttpBuilder::new()
+        .scheme(HttpAuthScheme::Bearer)
+        .bearer_format("tg_<id>_<secret>")
+        .description(Some("A key that `tollgate keys add` printed."))
+        .build();
+    components.add_security_scheme(KEY, SecurityScheme::Http(key));
+    let cookie = ApiKeyValue::with_description("tollgate-7300", "The cookie of a session, in browsers.");
+    components.add_security_scheme("session", SecurityScheme::ApiKey(ApiKey::Cookie(cookie)));
+    document
+}
+
+/// Adds the parts that all operations have in common: unique ids, and the answer of requests that
+/// fail.
+pub(super) fn complete(mut document: Document) -> Document {
+    for item in document.paths.paths.values_mut() {
+        for operation in operations(item) {
+            // Functions of different files have the same names.
+            let tag = operation.tags.iter().flatten().next().cloned().unwrap_or_default();
+            operation.operation_id = operation.operation_id.take().map(|name| format!("{tag}_{name}"));
+            let responses = &mut operation.responses.responses;
+            responses.entry("default".to_owned()).or_insert_with(|| RefOr::T(problem()));
+        }
+    }
+    document
+}
+
+/// Returns the complete document.
+#[must_use]
+pub fn document() -> Document {
+    complete(super::described().into_openapi())
+}
+
+fn problem() -> Response {
+    let schema = RefOr::Ref(utoipa::openapi::Ref::from_schema_name(ProblemDocument::name()));
+    ResponseBuilder::new()
+        .description("The request made no run; the document says why.")
+        .content("application/problem+json", Content::new(Some(schema)))
+        .build()
+}
+
+/// Returns the operations of a path.
+fn operations(item: &mut PathItem) -> impl Iterator<Item = &mut utoipa::openapi::path::Operation> {
+    [&mut item.get, &mut item.post, &mut item.put, &mut item.delete, &mut item.patch]
+        .into_iter()
+        .filter_map(Option::as_mut)
+}

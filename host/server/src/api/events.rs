@@ -1,0 +1,115 @@
+//! The events of a run, as a page or as a stream.
+
+use super::pages::{Named, Parameters, limit};
+use crate::auth::{Principal, Scope};
+use crate::load::ClientShare;
+use crate::problem::Problem;
+use crate::sse::{self, StreamOptions};
+use crate::state::Shared;
+use axum::Json;
+use axum::extract::{Extension, State};
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use tollgate::{FollowUntil, RunUpdate};
+use utoipa::{IntoParams, ToSchema};
+
+/// The events to return.
+#[derive(Debug, Clone, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct EventQuery {
+    /// Only events after the one with this number. The header `Last-Event-ID` takes precedence.
+    after: Option<u64>,
+    /// The maximum number of events of a page, from 1 to 200 [default: 50].
+    limit: Option<usize>,
+    /// The end of a stream: at the run's end, or also when it waits [default: end].
+    #[serde(default)]
+    until: Until,
+    /// Whether a stream contains the events of child runs [default: true].
+    children: Option<bool>,
+}
+
+/// The end of a stream.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Until {
+    /// At the run's end.
+    #[default]
+    End,
+    /// At the run's end, or when it waits for a person.
+    Waiting,
+}
+
+/// A page of events.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct EventPage {
+    /// The events, oldest first, as `tollgate show --json` prints them.
+    #[schema(value_type = Vec<Object>)]
+    items: Vec<Value>,
+    /// The value of `after` for the next page; absent on the last one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next: Option<u64>,
+}
+
+/// Read or follow the events of a run
+///
+/// With `Accept: text/event-stream` the answer is a stream. Its events have the number of the
+/// stored event as `id`; a client that returns with `Last-Event-ID` misses nothing and gets nothing
+/// twice. Transient events, such as pieces of text, have no id. The last event is `end`. After it,
+/// a request with its number is answered 204, which stops a browser's EventSource.
+#[utoipa::path(get, path = "/api/v1/runs/{id}/events", tag = "runs", security(("key" = ["use"]), ("key" = ["read"]), ("key" = ["decide_any"])),
+    params(("id" = String, Path, description = "The run's id"), EventQuery,
+        ("Last-Event-ID" = Option<String>, Header, description = "The number of the last event that the client has")),
+    responses((status = 200, description = "A page of events, or their stream", body = EventPage),
+        (status = 204, description = "The stream has ended, and the client has all of it")))]
+pub(super) async fn events(
+    State(state): State<Shared>,
+    principal: Principal,
+    Extension(share): Extension<ClientShare>,
+    Named(id): Named<String>,
+    headers: HeaderMap,
+    Parameters(query): Parameters<EventQuery>,
+) -> Result<Response, Problem> {
+    let run = state.visible_run(&principal, &id, &[Scope::DecideAny]).await?;
+    let after = match headers.get("last-event-id") {
+        None => query.after.unwrap_or_default(),
+        Some(sent) => sent
+            .to_str()
+            .ok()
+            .and_then(|sent| sent.trim().parse().ok())
+            .ok_or_else(|| Problem::bad_request("Last-Event-ID is the number of an event"))?,
+    };
+    let streams = headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok());
+    if !streams.is_some_and(|accept| accept.contains("text/event-stream")) {
+        return page(&state, &run.run_id, after, limit(query.limit)?).await;
+    }
+    let until = match query.until {
+        Until::End => FollowUntil::End,
+        Until::Waiting => FollowUntil::Rest,
+    };
+    if after > 0 {
+        let found = state.host.summary(&run.run_id).await?.ok_or_else(|| Problem::not_found("run"))?;
+        let rests = match found.status.as_str() {
+            "running" => false,
+            "waiting" => until == FollowUntil::Rest,
+            _ => true,
+        };
+        if rests && found.events <= after {
+            return Ok(StatusCode::NO_CONTENT.into_response());
+        }
+    }
+    let follower = state.host.follow_until(&run.run_id, after, until).await?;
+    sse::answer(&state, &share, follower, StreamOptions { children: query.children.unwrap_or(true) })
+}
+
+async fn page(state: &Shared, run_id: &str, after: u64, limit: usize) -> Result<Response, Problem> {
+    // As they are shown to clients: without the values of hidden state keys.
+    let mut stream = state.host.record(run_id, after).await?;
+    let has_more = stream.len() > limit;
+    stream.truncate(limit);
+    let next = stream.last().filter(|_| has_more).map(|last| last.number);
+    let items = stream.into_iter().map(|stored| sse::shown(&RunUpdate::Stored(stored))).collect();
+    Ok(Json(EventPage { items, next }).into_response())
+}

@@ -1,0 +1,80 @@
+//! The server itself: who asks, metrics, and the meanings of problems.
+
+use super::pages::Named;
+use crate::auth::Principal;
+use crate::problem::{CODES, Problem};
+use crate::state::Shared;
+use axum::Json;
+use axum::extract::State;
+use axum::http::header;
+use axum::response::{IntoResponse, Response};
+use serde::Serialize;
+use tollgate::metrics::CONTENT_TYPE;
+use utoipa::ToSchema;
+
+/// The server and the credential of the request.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct Me {
+    /// The version of the server.
+    version: &'static str,
+    /// The principal.
+    principal: String,
+    /// The scopes of the credential.
+    scopes: Vec<String>,
+    /// The agents that it may use, as patterns with `*`; all if empty.
+    agents: Vec<String>,
+    /// The tools that it may call, as patterns with `*`; all if empty.
+    tools: Vec<String>,
+}
+
+fn answer(principal: Principal) -> Json<Me> {
+    Json(Me {
+        version: env!("CARGO_PKG_VERSION"),
+        scopes: principal.scopes.iter().map(ToString::to_string).collect(),
+        principal: principal.name,
+        agents: principal.agents,
+        tools: principal.tools,
+    })
+}
+
+/// Show the server and the credential
+#[utoipa::path(get, path = "/api/v1", tag = "server", security(("key" = [])),
+    responses((status = 200, description = "The server's version and the credential", body = Me)))]
+pub(super) async fn root(principal: Principal) -> Json<Me> {
+    answer(principal)
+}
+
+/// Show the credential's principal and scopes
+#[utoipa::path(get, path = "/api/v1/me", tag = "server", security(("key" = [])),
+    responses((status = 200, description = "The principal and what it may do", body = Me)))]
+pub(super) async fn me(principal: Principal) -> Json<Me> {
+    answer(principal)
+}
+
+/// Show the metrics of the process in the OpenMetrics format
+#[utoipa::path(get, path = "/metrics", tag = "server", security(("key" = ["metrics"])),
+    responses((status = 200, description = "The metrics", body = String, content_type = "application/openmetrics-text")))]
+pub(super) async fn metrics(State(state): State<Shared>) -> Result<Response, Problem> {
+    let Some(metrics) = &state.metrics else {
+        return Err(Problem::not_found("path; this process has no metrics"));
+    };
+    Ok(([(header::CONTENT_TYPE, CONTENT_TYPE)], metrics.text(&state.host)).into_response())
+}
+
+/// The meaning of a problem's code.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct Meaning {
+    /// The code.
+    code: &'static str,
+    /// Its meaning and the remedy.
+    meaning: &'static str,
+}
+
+/// Explain the code of a problem
+#[utoipa::path(get, path = "/problems/{code}", tag = "server", security(("key" = [])),
+    params(("code" = String, Path, description = "The code of a problem")),
+    responses((status = 200, description = "What the code means", body = Meaning)))]
+pub(super) async fn problem(Named(code): Named<String>) -> Result<Json<Meaning>, Problem> {
+    let known = CODES.iter().find(|(known, _)| *known == code);
+    known.map(|&(code, meaning)| Json(Meaning { code, meaning })).ok_or_else(|| Problem::not_found("code"))
+}

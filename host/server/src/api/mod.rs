@@ -1,0 +1,76 @@
+//! The native API. Every route is described in the OpenAPI document with the scopes that it needs,
+//! and the middleware enforces the scopes of that document, so the two cannot differ.
+
+mod agents;
+mod audit;
+mod calls;
+mod document;
+mod events;
+mod meta;
+mod pages;
+mod questions;
+mod runs;
+mod scopes;
+mod sessions;
+mod threads;
+mod tools;
+mod usage;
+
+pub use document::document;
+
+use crate::state::Shared;
+use axum::Router;
+use axum::http::header;
+use axum::middleware::from_fn_with_state;
+use axum::routing::get;
+use scopes::{RouteScopes, require_scopes};
+use std::sync::Arc;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+/// Returns the described routes.
+fn described() -> OpenApiRouter<Shared> {
+    OpenApiRouter::with_openapi(document::base())
+        .routes(routes!(meta::root))
+        .routes(routes!(meta::me))
+        .routes(routes!(meta::metrics))
+        .routes(routes!(meta::problem))
+        .routes(routes!(agents::list))
+        .routes(routes!(agents::one))
+        .routes(routes!(tools::list))
+        .routes(routes!(tools::one))
+        .routes(routes!(tools::enable))
+        .routes(routes!(calls::call))
+        .routes(routes!(runs::list, runs::start))
+        .routes(routes!(runs::one))
+        .routes(routes!(runs::cancel))
+        .routes(routes!(runs::recover))
+        .routes(routes!(events::events))
+        .routes(routes!(questions::list))
+        .routes(routes!(questions::decide_all))
+        .routes(routes!(questions::decide))
+        .routes(routes!(threads::list))
+        .routes(routes!(threads::one))
+        .routes(routes!(threads::messages))
+        .routes(routes!(threads::state))
+        .routes(routes!(audit::audit))
+        .routes(routes!(usage::usage))
+        .routes(routes!(sessions::list))
+        .routes(routes!(sessions::end))
+        .routes(routes!(sessions::keys))
+}
+
+/// Returns the routes of the native API, with their scopes in force.
+pub fn router() -> Router<Shared> {
+    let (routes, described) = described().split_for_parts();
+    let document = document::complete(described);
+    let scopes = Arc::new(RouteScopes::of(&document));
+    let text: Arc<str> = document.to_json().unwrap_or_default().into();
+    let show = async move || ([(header::CONTENT_TYPE, "application/json")], text.to_string());
+    routes.route("/openapi.json", get(show)).layer(from_fn_with_state(scopes, require_scopes))
+}
+
+/// Returns the public route of health checks.
+pub(crate) fn public_router() -> Router<Shared> {
+    Router::new().route("/healthz", get(async || ([(header::CONTENT_TYPE, "text/plain")], "ok\n")))
+}

@@ -1,0 +1,234 @@
+//! The questions of all runs that wait for a person, and their answers.
+
+use super::pages::{Named, Page, Parameters, cursor, limit, place};
+use crate::auth::{Principal, Scope};
+use crate::body::JsonBody;
+use crate::idempotency::decision_id;
+use crate::operations::{VisibleRun, keep_running};
+use crate::problem::Problem;
+use crate::runs::{QuestionDocument, folded, questions};
+use crate::state::Shared;
+use axum::Json;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode, Uri};
+use axum::response::{IntoResponse, Response};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use tollgate::Decision;
+use tollgate::store::RunFilter;
+use utoipa::{IntoParams, ToSchema};
+
+/// The statuses of runs that may have questions.
+const ASKING: [&str; 2] = ["waiting", "running"];
+/// The maximum number of runs that are read for one page.
+const RUNS_PER_PAGE: usize = 200;
+/// The maximum number of answers in one request.
+const MAX_ANSWERS: usize = 64;
+/// The maximum length of a reason, in bytes.
+const MAX_REASON_BYTES: usize = 2_000;
+
+/// The questions to list.
+#[derive(Debug, Clone, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct QuestionQuery {
+    /// Only questions of this agent's runs.
+    agent: Option<String>,
+    /// Only questions about calls of this tool.
+    tool: Option<String>,
+    /// The cursor of the page before.
+    after: Option<String>,
+    /// The maximum number of runs whose questions are returned, from 1 to 200 [default: 50].
+    limit: Option<usize>,
+}
+
+/// A place in the list: the status that is being listed, and the last run.
+type Place = (usize, Option<String>);
+
+/// List the questions that wait for a person, of own runs or, with `decide_any` or `read`, of all
+#[utoipa::path(get, path = "/api/v1/questions", tag = "questions", params(QuestionQuery),
+    security(("key" = ["use"]), ("key" = ["decide"]), ("key" = ["decide_any"]), ("key" = ["read"])),
+    responses((status = 200, description = "A page of questions, those of the newest runs first", body = Page<QuestionDocument>)))]
+pub(super) async fn list(
+    State(state): State<Shared>,
+    principal: Principal,
+    uri: Uri,
+    Parameters(query): Parameters<QuestionQuery>,
+) -> Result<Response, Problem> {
+    let sees_all = principal.has(Scope::DecideAny) || principal.has(Scope::Read);
+    let filter = RunFilter {
+        agent_id: query.agent.clone(),
+        thread_prefix: (!sees_all).then(|| format!("{}/", principal.name)),
+        ..RunFilter::default()
+    };
+    let digested = (&filter, &query.tool);
+    let limit = limit(query.limit)?;
+    let (mut at, mut before): Place = place(&digested, query.after.as_deref())?.unwrap_or_default();
+    let (mut items, mut asking, mut read) = (Vec::new(), 0, 0);
+    while let Some(status) = ASKING.get(at) {
+        let asked = RunFilter {
+            status: Some((*status).to_owned()),
+            before: before.clone(),
+            limit: limit.min(RUNS_PER_PAGE),
+            ..filter.clone()
+        };
+        let page = state.store().runs(asked).await?;
+        let is_last = page.len() < limit.min(RUNS_PER_PAGE);
+        for summary in page {
+            before = Some(summary.run_id.clone());
+            read += 1;
+            // The question of a child is asked by its parent.
+            if summary.kind != "child" {
+                let found =
+                    open_questions(&state, &principal, &summary.run_id, query.tool.as_deref()).await?;
+                asking += usize::from(!found.is_empty());
+                items.extend(found);
+            }
+            if asking >= limit || read >= RUNS_PER_PAGE {
+                let next = Some(cursor(&digested, &(at, &before)));
+                return Ok(Page { items, next }.answer(&uri));
+            }
+        }
+        if is_last {
+            (at, before) = (at + 1, None);
+        }
+    }
+    Ok(Page { items, next: None }.answer(&uri))
+}
+
+async fn open_questions(
+    state: &Shared,
+    principal: &Principal,
+    run_id: &str,
+    tool: Option<&str>,
+) -> Result<Vec<QuestionDocument>, Problem> {
+    let run: VisibleRun = match state.visible_run(principal, run_id, &[Scope::DecideAny]).await {
+        Ok(run) => run,
+        // It was started without a principal, or is gone.
+        Err(problem) if problem.status == StatusCode::NOT_FOUND => return Ok(Vec::new()),
+        Err(problem) => return Err(problem),
+    };
+    let mut found = questions(state, principal, &run, &folded(state, run_id).await?);
+    found.retain(|question| tool.is_none_or(|tool| question.tool == tool));
+    Ok(found)
+}
+
+/// An answer to a question.
+#[derive(Debug, Clone, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct AnswerBody {
+    /// `{"resume": VALUE}` to continue with a value that fits the question, or `"cancel"`.
+    answer: Answer,
+    /// The reason, for the record and for the model.
+    #[serde(default)]
+    reason: Option<String>,
+}
+
+/// The choice.
+#[derive(Debug, Clone, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Answer {
+    /// Continue the call with this value.
+    Resume(Value),
+    /// End the call without running it.
+    Cancel,
+}
+
+/// Answers to several questions of a run.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct AnswersBody {
+    /// The answers; all are taken, or none.
+    answers: Vec<NamedAnswer>,
+}
+
+/// An answer with its question.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct NamedAnswer {
+    /// The question's id.
+    suspension_id: String,
+    /// `{"resume": VALUE}` or `"cancel"`.
+    answer: Answer,
+    /// The reason, for the record and for the model.
+    #[serde(default)]
+    reason: Option<String>,
+}
+
+/// The run that was decided about.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct Decided {
+    /// The run.
+    run_id: String,
+    /// Its status after the decision.
+    status: String,
+}
+
+/// Answer a question
+#[utoipa::path(post, path = "/api/v1/runs/{id}/questions/{suspension}", tag = "questions",
+    security(("key" = ["decide"]), ("key" = ["decide_any"])),
+    params(("id" = String, Path, description = "The run's id"),
+        ("suspension" = String, Path, description = "The question's id"),
+        ("Idempotency-Key" = Option<String>, Header, description = "A key with which the request may be repeated")),
+    request_body = AnswerBody,
+    responses((status = 202, description = "The run continues", body = Decided)))]
+pub(super) async fn decide(
+    State(state): State<Shared>,
+    principal: Principal,
+    Named((id, suspension)): Named<(String, String)>,
+    headers: HeaderMap,
+    body: JsonBody<AnswerBody>,
+) -> Result<Response, Problem> {
+    let AnswerBody { answer, reason } = body.value;
+    let answers = vec![NamedAnswer { suspension_id: suspension, answer, reason }];
+    decided(&state, &principal, &id, &headers, answers).await
+}
+
+/// Answer several questions of a run, all or none
+#[utoipa::path(post, path = "/api/v1/runs/{id}/questions", tag = "questions",
+    security(("key" = ["decide"]), ("key" = ["decide_any"])),
+    params(("id" = String, Path, description = "The run's id"),
+        ("Idempotency-Key" = Option<String>, Header, description = "A key with which the request may be repeated")),
+    request_body = AnswersBody,
+    responses((status = 202, description = "The run continues", body = Decided)))]
+pub(super) async fn decide_all(
+    State(state): State<Shared>,
+    principal: Principal,
+    Named(id): Named<String>,
+    headers: HeaderMap,
+    body: JsonBody<AnswersBody>,
+) -> Result<Response, Problem> {
+    let answers = body.value.answers;
+    if answers.is_empty() || answers.len() > MAX_ANSWERS {
+        return Err(Problem::unprocessable(format!("`answers` has from 1 to {MAX_ANSWERS} entries")));
+    }
+    decided(&state, &principal, &id, &headers, answers).await
+}
+
+async fn decided(
+    state: &Shared,
+    principal: &Principal,
+    run_id: &str,
+    headers: &HeaderMap,
+    answers: Vec<NamedAnswer>,
+) -> Result<Response, Problem> {
+    let mut decisions = Vec::with_capacity(answers.len());
+    for NamedAnswer { suspension_id, answer, reason } in answers {
+        if reason.as_ref().is_some_and(|reason| reason.len() > MAX_REASON_BYTES) {
+            return Err(Problem::unprocessable(format!("`reason` has at most {MAX_REASON_BYTES} bytes")));
+        }
+        let place = format!("{run_id}/{suspension_id}");
+        let mut decision = match answer {
+            Answer::Resume(value) => Decision::resume(suspension_id, value),
+            Answer::Cancel => Decision::cancel(suspension_id),
+        };
+        decision.id = decision_id(headers, principal, &place)?;
+        decision.reason = reason;
+        decisions.push(decision);
+    }
+    let handle = state.decide(principal, run_id, decisions).await?;
+    keep_running(handle);
+    let summary = state.host.summary(run_id).await?.ok_or_else(|| Problem::not_found("run"))?;
+    let answer = Decided { status: crate::runs::shown_status(&summary).to_owned(), run_id: summary.run_id };
+    Ok((StatusCode::ACCEPTED, Json(answer)).into_response())
+}

@@ -1,0 +1,374 @@
+//! Agent runs and direct calls: start, list, show, cancel, recover.
+
+use super::pages::{Named, Page, Parameters, cursor, limit, place};
+use crate::auth::{Principal, Scope};
+use crate::body::JsonBody;
+use crate::idempotency::{self, REPLAYED, Reservation};
+use crate::load::ClientShare;
+use crate::operations::{StartRun, StartedRun};
+use crate::problem::Problem;
+use crate::runs::{RunDocument, RunListing, run_document, run_listing};
+use crate::sse::{self, StreamOptions};
+use crate::state::Shared;
+use axum::Json;
+use axum::extract::{Extension, State};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
+use axum::response::{IntoResponse, Response};
+use serde::Deserialize;
+use std::time::Duration;
+use tollgate::FollowUntil;
+use tollgate::store::RunFilter;
+use utoipa::{IntoParams, ToSchema};
+
+/// The maximum time of `Prefer: wait=N`, in seconds.
+const MAX_WAIT_SECONDS: u64 = 600;
+
+/// A request to start a run.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct StartBody {
+    /// The agent.
+    agent: String,
+    /// The user's message.
+    input: String,
+    /// The thread to continue, by any id of the client's; absent begins a new one.
+    #[serde(default)]
+    thread_id: Option<String>,
+    /// The behavior if another run of the thread is at work.
+    #[serde(default)]
+    on_busy: OnBusy,
+    /// Whether the run continues when no client listens. Otherwise it is cancelled 10 s after the
+    /// last client left.
+    #[serde(default)]
+    detached: bool,
+}
+
+/// The behavior if another run of the thread is at work.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum OnBusy {
+    /// Answer 409.
+    #[default]
+    Refuse,
+    /// Wait for it.
+    Queue,
+}
+
+/// How long a request waits for its run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Wait {
+    /// Until the run rests.
+    Rest,
+    /// At most this long.
+    AtMost(Duration),
+    /// Not at all.
+    No,
+    /// It streams the run's events.
+    Stream,
+}
+
+impl Wait {
+    /// Reads the headers `Accept` and `Prefer` (RFC 7240).
+    pub(super) fn of(headers: &HeaderMap) -> Self {
+        let text = |name| headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok());
+        if text(header::ACCEPT.as_str()).is_some_and(|accept| accept.contains("text/event-stream")) {
+            return Self::Stream;
+        }
+        let preferences = text("prefer").unwrap_or_default().split([',', ';']).map(str::trim);
+        let mut wait = Self::Rest;
+        for preference in preferences {
+            if preference.eq_ignore_ascii_case("respond-async") {
+                return Self::No;
+            }
+            if let Some(seconds) = preference.strip_prefix("wait=").and_then(|n| n.parse::<u64>().ok()) {
+                wait = Self::AtMost(Duration::from_secs(seconds.min(MAX_WAIT_SECONDS)));
+            }
+        }
+        wait
+    }
+}
+
+/// Start a run of an agent, or continue its thread's waiting run with the message
+///
+/// Answers when the run has ended (200) or waits (202). With `Prefer: respond-async` or `wait=N`
+/// it may answer earlier (202), and with `Accept: text/event-stream` it streams the run's events.
+#[utoipa::path(post, path = "/api/v1/runs", tag = "runs", security(("key" = ["use"])), request_body = StartBody,
+    params(("Idempotency-Key" = Option<String>, Header, description = "A key with which the request may be repeated")),
+    responses((status = 200, description = "The run has ended, or its events follow", body = RunDocument),
+        (status = 202, description = "The run is at work or waits", body = RunDocument)))]
+pub(super) async fn start(
+    State(state): State<Shared>,
+    principal: Principal,
+    Extension(share): Extension<ClientShare>,
+    headers: HeaderMap,
+    body: JsonBody<StartBody>,
+) -> Result<Response, Problem> {
+    let reserved = idempotency::reserve(&state, &principal, "POST /runs", &headers, &body.sent).await?;
+    let wait = Wait::of(&headers);
+    let turn = match &reserved {
+        Some(reservation) => Some(state.requests.turn(reservation).await),
+        None => None,
+    };
+    if let Some(Reservation { run_id, is_repeated: true, .. }) = &reserved
+        && state.store().run_spec(run_id).await?.is_some()
+    {
+        return replayed(&state, &principal, &share, run_id, wait).await;
+    }
+    let StartBody { agent, input, thread_id, on_busy, detached } = body.value;
+    let start = StartRun {
+        agent,
+        input,
+        thread_id,
+        history: Vec::new(),
+        queue: on_busy == OnBusy::Queue,
+        detached: detached || wait == Wait::No,
+        run_id: reserved.as_ref().map(|reservation| reservation.run_id.clone()),
+    };
+    let started = match state.start_run(&principal, &share, start).await {
+        Ok(started) => started,
+        Err(problem) => {
+            let Some(reservation) = &reserved else { return Err(problem) };
+            // Another process may have won the race for the same key.
+            if state.store().run_spec(&reservation.run_id).await?.is_some() {
+                return replayed(&state, &principal, &share, &reservation.run_id, wait).await;
+            }
+            idempotency::release(&state, reservation).await;
+            return Err(problem);
+        }
+    };
+    if let Some(reservation) = &reserved
+        && *started.handle.run_id != *reservation.run_id
+    {
+        idempotency::redirect(&state, reservation, &started.handle.run_id).await?;
+    }
+    drop(turn);
+    answer(&state, &principal, &share, started, wait).await
+}
+
+/// Answers with a run that was started or continued by the request.
+pub(super) async fn answer(
+    state: &Shared,
+    principal: &Principal,
+    share: &ClientShare,
+    started: StartedRun,
+    wait: Wait,
+) -> Result<Response, Problem> {
+    let run_id = started.handle.run_id.to_string();
+    match wait {
+        Wait::Stream => {
+            let follower = state.host.follow_until(&run_id, 0, FollowUntil::Rest).await?;
+            let response = sse::answer(state, share, follower, StreamOptions { children: true })?;
+            started.leave();
+            return Ok(response);
+        }
+        Wait::No => drop(started.detach()),
+        Wait::AtMost(time) => {
+            let mut resting = started.detach();
+            let _ = tokio::time::timeout(time, &mut resting).await;
+        }
+        Wait::Rest => {
+            started.wait().await?;
+        }
+    }
+    document_answer(state, principal, &run_id).await.map_err(|problem| match problem.status {
+        // A call that the store has no room to record leaves no record.
+        StatusCode::NOT_FOUND => {
+            let detail =
+                "the store has no room to record the call, so it did not begin; `tollgate prune` makes room";
+            Problem::new(StatusCode::SERVICE_UNAVAILABLE, "overloaded", detail)
+        }
+        _ => problem,
+    })
+}
+
+/// Answers with the run of an earlier request with the same key.
+pub(super) async fn replayed(
+    state: &Shared,
+    principal: &Principal,
+    share: &ClientShare,
+    run_id: &str,
+    wait: Wait,
+) -> Result<Response, Problem> {
+    let mut follower = state.follow(principal, run_id, 0, FollowUntil::Rest).await?;
+    let mut response = if wait == Wait::Stream {
+        sse::answer(state, share, follower, StreamOptions { children: true })?
+    } else {
+        let time = match wait {
+            Wait::AtMost(time) => Some(time),
+            Wait::No => Some(Duration::ZERO),
+            Wait::Rest | Wait::Stream => None,
+        };
+        let rests = async { while let Ok(Some(_)) = follower.next().await {} };
+        match time {
+            Some(time) => drop(tokio::time::timeout(time, rests).await),
+            None => rests.await,
+        }
+        document_answer(state, principal, run_id).await?
+    };
+    response.headers_mut().insert(REPLAYED, HeaderValue::from_static("true"));
+    Ok(response)
+}
+
+async fn document_answer(state: &Shared, principal: &Principal, run_id: &str) -> Result<Response, Problem> {
+    let run = state.visible_run(principal, run_id, &[Scope::DecideAny]).await?;
+    let document = run_document(state, principal, &run).await?;
+    let status = if document.has_ended() { StatusCode::OK } else { StatusCode::ACCEPTED };
+    let mut response = (status, Json(document)).into_response();
+    if let Ok(location) = HeaderValue::from_str(&format!("/api/v1/runs/{run_id}")) {
+        response.headers_mut().insert(header::LOCATION, location);
+    }
+    Ok(response)
+}
+
+/// The runs to list.
+#[derive(Debug, Clone, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct RunQuery {
+    /// Only runs of this status: running, waiting, completed, blocked, stopped, cancelled, failed.
+    status: Option<String>,
+    /// Only runs of this agent.
+    agent: Option<String>,
+    /// Only runs of this kind: prompt, call, child.
+    kind: Option<String>,
+    /// Only runs of this thread of the principal.
+    thread: Option<String>,
+    /// Only direct calls of this tool.
+    tool: Option<String>,
+    /// Only runs of this principal; with the scope `read`, `*` for all principals'.
+    principal: Option<String>,
+    /// Only runs that began at this time or later, in milliseconds since the Unix epoch.
+    from: Option<u64>,
+    /// Only runs that began before this time.
+    to: Option<u64>,
+    /// The cursor of the page before.
+    after: Option<String>,
+    /// The maximum number of entries, from 1 to 200 [default: 50].
+    limit: Option<usize>,
+}
+
+impl RunQuery {
+    fn filter(&self, principal: &Principal) -> Result<RunFilter, Problem> {
+        let owner = owner_of(self.principal.as_deref(), principal)?;
+        let thread_id = self.thread.as_ref().map(|id| match &owner {
+            Some(name) => format!("{name}/{id}"),
+            None => id.clone(),
+        });
+        let (kind, title) = match &self.tool {
+            Some(tool) => (Some("call".to_owned()), Some(tool.clone())),
+            None => (self.kind.clone(), None),
+        };
+        Ok(RunFilter {
+            thread_id,
+            status: self.status.clone(),
+            kind,
+            title,
+            agent_id: self.agent.clone(),
+            thread_prefix: owner.map(|name| format!("{name}/")),
+            from_ms: self.from,
+            to_ms: self.to,
+            ..RunFilter::default()
+        })
+    }
+}
+
+/// Returns the principal whose things a list shows; `None` for all principals'.
+pub(super) fn owner_of(asked: Option<&str>, principal: &Principal) -> Result<Option<String>, Problem> {
+    match asked {
+        None => Ok(Some(principal.name.clone())),
+        Some(name) if name == principal.name => Ok(Some(name.to_owned())),
+        Some(name) => {
+            principal.require(Scope::Read)?;
+            Ok((name != "*").then(|| name.to_owned()))
+        }
+    }
+}
+
+/// List runs and direct calls, newest first
+#[utoipa::path(get, path = "/api/v1/runs", tag = "runs", security(("key" = ["use"]), ("key" = ["read"])), params(RunQuery),
+    responses((status = 200, description = "A page of runs", body = Page<RunListing>)))]
+pub(super) async fn list(
+    State(state): State<Shared>,
+    principal: Principal,
+    uri: Uri,
+    Parameters(query): Parameters<RunQuery>,
+) -> Result<Response, Problem> {
+    let filter = query.filter(&principal)?;
+    let limit = limit(query.limit)?;
+    let before: Option<String> = place(&filter, query.after.as_deref())?;
+    let asked = RunFilter { before, limit: limit + 1, ..filter.clone() };
+    let mut runs = state.store().runs(asked).await?;
+    let has_more = runs.len() > limit;
+    runs.truncate(limit);
+    let next = runs.last().filter(|_| has_more).map(|last| cursor(&filter, &last.run_id));
+    let mut items = Vec::with_capacity(runs.len());
+    for run in runs {
+        items.push(run_listing(&state, run).await?);
+    }
+    Ok(Page { items, next }.answer(&uri))
+}
+
+/// Show a run
+#[utoipa::path(get, path = "/api/v1/runs/{id}", tag = "runs", security(("key" = ["use"]), ("key" = ["read"]), ("key" = ["decide_any"])),
+    params(("id" = String, Path, description = "The run's id")),
+    responses((status = 200, description = "The run", body = RunDocument)))]
+pub(super) async fn one(
+    State(state): State<Shared>,
+    principal: Principal,
+    Named(id): Named<String>,
+) -> Result<Json<RunDocument>, Problem> {
+    let run = state.visible_run(&principal, &id, &[Scope::DecideAny]).await?;
+    Ok(Json(run_document(&state, &principal, &run).await?))
+}
+
+/// The reason of a request about a run.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ReasonBody {
+    /// The reason, for the record.
+    #[serde(default)]
+    reason: Option<String>,
+}
+
+/// Cancel a run that is at work or waits
+#[utoipa::path(post, path = "/api/v1/runs/{id}/cancel", tag = "runs", security(("key" = ["use"]), ("key" = ["operate"])),
+    params(("id" = String, Path, description = "The run's id")), request_body = ReasonBody,
+    responses((status = 202, description = "The run is ending", body = RunDocument)))]
+pub(super) async fn cancel(
+    State(state): State<Shared>,
+    principal: Principal,
+    Named(id): Named<String>,
+    body: JsonBody<ReasonBody>,
+) -> Result<Response, Problem> {
+    state.cancel(&principal, &id, body.value.reason).await?;
+    let run = state.visible_run(&principal, &id, &[Scope::Operate]).await?;
+    Ok((StatusCode::ACCEPTED, Json(run_document(&state, &principal, &run).await?)).into_response())
+}
+
+/// Resume a run whose process is gone
+#[utoipa::path(post, path = "/api/v1/runs/{id}/recover", tag = "runs", security(("key" = ["use"]), ("key" = ["operate"])),
+    params(("id" = String, Path, description = "The run's id")), request_body = ReasonBody,
+    responses((status = 202, description = "The run is at work", body = RunDocument)))]
+pub(super) async fn recover(
+    State(state): State<Shared>,
+    principal: Principal,
+    Named(id): Named<String>,
+    _body: JsonBody<ReasonBody>,
+) -> Result<Response, Problem> {
+    let run = state.visible_run(&principal, &id, &[Scope::Operate]).await?;
+    principal.require(if run.is_own && principal.has(Scope::Use) { Scope::Use } else { Scope::Operate })?;
+    let found = state.host.summary(&id).await?.ok_or_else(|| Problem::not_found("run"))?;
+    match found.status.as_str() {
+        "running" if found.at_work => {
+            let detail = "the run is at work; nothing is to be recovered";
+            return Err(Problem::new(StatusCode::CONFLICT, "owned_elsewhere", detail));
+        }
+        "running" => {}
+        _ => {
+            let detail = "the run was not interrupted; only interrupted runs are recovered";
+            return Err(Problem::new(StatusCode::CONFLICT, "already_ended", detail));
+        }
+    }
+    crate::operations::keep_running(state.host.recover(&id).await?);
+    Ok((StatusCode::ACCEPTED, Json(run_document(&state, &principal, &run).await?)).into_response())
+}

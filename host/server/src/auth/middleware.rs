@@ -1,0 +1,130 @@
+//! The middleware that finds out who makes a request.
+
+use super::records::Credential;
+use super::secret;
+use crate::http_guard::{self, Guarded};
+use crate::load;
+use crate::problem::Problem;
+use crate::state::{ServerState, Shared};
+use axum::extract::{ConnectInfo, Request, State};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use std::sync::Arc;
+use tollgate::mcp::ClientConnection;
+
+/// The paths on which a session's cookie counts. Everywhere else, only a key does.
+pub const COOKIE_PATHS: [&str; 3] = ["/console", "/api", "/sign-out"];
+/// The maximum length of a credential, in bytes.
+const MAX_CREDENTIAL_BYTES: usize = 200;
+
+/// Admits a request with a valid key or session, and puts its
+/// [`Principal`](super::Principal) into the request.
+pub async fn authenticate(State(state): State<Shared>, request: Request, next: Next) -> Response {
+    let guarded = match http_guard::check(&state, &request) {
+        Ok(guarded) => guarded,
+        Err(problem) => return problem.into_response(),
+    };
+    let response = match find(&state, &request, &guarded) {
+        Ok(Some(credential)) => admit(&state, &credential, request, next).await,
+        Ok(None) if wants_page(&request) => to_sign_in(),
+        Ok(None) => refused(),
+        Err(problem) => problem.into_response(),
+    };
+    http_guard::finish(response, &guarded)
+}
+
+/// Passes on a request with its principal, within the limits of the principal.
+async fn admit(
+    state: &ServerState,
+    credential: &Arc<Credential>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    let connection = request.extensions().get::<ConnectInfo<ClientConnection>>();
+    let serving = connection.map(|ConnectInfo(connection)| connection.serve());
+    let share = match state.load.admit(&credential.principal.name) {
+        Ok(share) => share,
+        Err(problem) => return problem.into_response(),
+    };
+    let extensions = request.extensions_mut();
+    extensions.insert((*credential.principal).clone());
+    extensions.insert(CredentialInUse(Arc::clone(credential)));
+    extensions.insert(share.clone());
+    load::held_by(next.run(request).await, (share, serving))
+}
+
+/// The credential of a request, for routes that list or end sessions.
+#[derive(Debug, Clone)]
+pub(crate) struct CredentialInUse(pub(crate) Arc<Credential>);
+
+/// Returns the valid credential of a request. A cookie is not enough for an unsafe request from
+/// another site.
+fn find(
+    state: &ServerState,
+    request: &Request,
+    guarded: &Guarded,
+) -> Result<Option<Arc<Credential>>, Problem> {
+    let look_up = |secret: &str| {
+        let found = state.access.credential(&secret::digest(secret));
+        found.map_err(|e| Problem::internal(&e))
+    };
+    if request.headers().contains_key(header::AUTHORIZATION) {
+        let Some(key) = bearer(request.headers()) else { return Ok(None) };
+        return Ok(look_up(key)?.filter(|found| !found.is_session));
+    }
+    if !COOKIE_PATHS.iter().any(|path| is_within(request.uri().path(), path)) {
+        return Ok(None);
+    }
+    let Some(cookie) = cookie(request.headers(), &state.cookie_name()) else { return Ok(None) };
+    let Some(found) = look_up(&cookie)?.filter(|found| found.is_session) else { return Ok(None) };
+    if !matches!(*request.method(), Method::GET | Method::HEAD) {
+        guarded.require_same_origin()?;
+    }
+    Ok(Some(found))
+}
+
+fn is_within(path: &str, base: &str) -> bool {
+    path.strip_prefix(base).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+/// Returns the key of the only `Authorization` header.
+fn bearer(headers: &HeaderMap) -> Option<&str> {
+    let mut values = headers.get_all(header::AUTHORIZATION).iter();
+    let value = values.next().filter(|_| values.next().is_none())?.to_str().ok()?;
+    let (scheme, key) = value.split_once(' ')?;
+    let key = key.trim();
+    (scheme.eq_ignore_ascii_case("bearer") && key.len() <= MAX_CREDENTIAL_BYTES).then_some(key)
+}
+
+/// Returns the value of a cookie. If it is sent twice, one of them may be planted, so neither
+/// counts.
+pub(super) fn cookie(headers: &HeaderMap, name: &str) -> Option<String> {
+    let sent = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
+    let mut cookies = sent.flat_map(|value| cookie::Cookie::split_parse(value.to_owned())).flatten();
+    let found = cookies.find(|cookie| cookie.name() == name)?;
+    let is_only = !cookies.any(|cookie| cookie.name() == name);
+    (is_only && found.value().len() <= MAX_CREDENTIAL_BYTES).then(|| found.value().to_owned())
+}
+
+/// Returns whether a person's browser asks for a page of the console.
+fn wants_page(request: &Request) -> bool {
+    let accepts = request.headers().get(header::ACCEPT).and_then(|accept| accept.to_str().ok());
+    request.method() == Method::GET
+        && is_within(request.uri().path(), "/console")
+        && accepts.is_some_and(|accept| accept.contains("text/html"))
+}
+
+fn to_sign_in() -> Response {
+    (StatusCode::SEE_OTHER, [(header::LOCATION, "/sign-in"), (header::CACHE_CONTROL, "no-store")])
+        .into_response()
+}
+
+/// Refuses a request without a valid credential. It does not keep its connection alive, either.
+fn refused() -> Response {
+    let mut response = Problem::unauthenticated().into_response();
+    let headers = response.headers_mut();
+    headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"tollgate\""));
+    headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
+    response
+}

@@ -1,0 +1,198 @@
+//! Signing in and out with a browser. A sign-in code is in the fragment of a link, which reaches
+//! no log; without JavaScript, the person types it.
+
+use super::middleware::{CredentialInUse, cookie};
+use super::secret;
+use crate::body;
+use crate::clock::now_ms;
+use crate::http_guard::Guarded;
+use crate::problem::Problem;
+use crate::state::{ServerState, Shared};
+use axum::extract::{Extension, Request, State};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::{Html, IntoResponse, Response};
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use cookie::{Cookie, SameSite};
+use maud::{DOCTYPE, Markup, html};
+use std::time::Duration;
+use tokio::sync::Semaphore;
+
+/// The pause after a wrong code.
+const PAUSE: Duration = Duration::from_millis(500);
+/// The maximum number of attempts to sign in at a time.
+const ATTEMPTS: usize = 8;
+/// The maximum length of a typed code or key, in bytes.
+const MAX_CODE_BYTES: usize = 200;
+/// The page after signing in.
+const HOME: &str = "/console";
+
+static SCRIPT: &str = include_str!("sign_in.js");
+static STYLE: &str = include_str!("sign_in.css");
+static PLACES: Semaphore = Semaphore::const_new(ATTEMPTS);
+
+/// Returns the public routes of signing in.
+pub(crate) fn router() -> Router<Shared> {
+    Router::new()
+        .route("/sign-in", get(page).post(sign_in))
+        .route("/sign-in.js", get(async || file("text/javascript", SCRIPT)))
+        .route("/sign-in.css", get(async || file("text/css", STYLE)))
+}
+
+/// Returns the route of signing out, for sessions.
+pub(crate) fn sign_out_router() -> Router<Shared> {
+    Router::new().route("/sign-out", post(sign_out))
+}
+
+fn file(kind: &'static str, text: &'static str) -> Response {
+    ([(header::CONTENT_TYPE, kind), (header::CACHE_CONTROL, "max-age=3600")], text).into_response()
+}
+
+async fn page() -> Response {
+    shown(StatusCode::OK, None)
+}
+
+fn shown(status: StatusCode, problem: Option<&str>) -> Response {
+    let policy = "default-src 'none'; script-src 'self'; style-src 'self'; form-action 'self'; \
+                  frame-ancestors 'none'; base-uri 'none'";
+    (status, [(header::CONTENT_SECURITY_POLICY, policy)], Html(form(problem).into_string())).into_response()
+}
+
+fn form(problem: Option<&str>) -> Markup {
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                title { "Sign in · Tollgate" }
+                link rel="stylesheet" href="/sign-in.css";
+                script src="/sign-in.js" defer {}
+            }
+            body {
+                main {
+                    h1 { "Tollgate" }
+                    @if let Some(problem) = problem {
+                        p role="alert" class="problem" { (problem) }
+                    }
+                    form method="post" action="/sign-in" {
+                        label for="code" { "Sign-in code or key" }
+                        input id="code" name="code" type="password" autocomplete="off" spellcheck="false"
+                            autocapitalize="off" required maxlength=(MAX_CODE_BYTES) autofocus;
+                        button type="submit" { "Sign in" }
+                    }
+                    p class="hint" { "The command " code { "tollgate sign-in" } " prints a link with a code." }
+                }
+            }
+        }
+    }
+}
+
+/// A form or a JSON body: `{"code": "..."}`.
+#[derive(serde::Deserialize)]
+struct SignIn {
+    code: String,
+}
+
+async fn sign_in(
+    State(state): State<Shared>,
+    Extension(guarded): Extension<Guarded>,
+    request: Request,
+) -> Response {
+    let is_form = is_form(request.headers());
+    let answer = try_sign_in(&state, &guarded, is_form, request).await;
+    match answer {
+        Ok(cookie) if is_form => {
+            let headers = [(header::SET_COOKIE, cookie), (header::LOCATION, HeaderValue::from_static(HOME))];
+            (StatusCode::SEE_OTHER, headers).into_response()
+        }
+        Ok(cookie) => {
+            ([(header::SET_COOKIE, cookie)], Json(serde_json::json!({"next": HOME}))).into_response()
+        }
+        Err(problem) if is_form => shown(problem.status, Some(&problem.detail)),
+        Err(problem) => problem.into_response(),
+    }
+}
+
+async fn try_sign_in(
+    state: &Shared,
+    guarded: &Guarded,
+    is_form: bool,
+    request: Request,
+) -> Result<HeaderValue, Problem> {
+    // A foreign page must not sign a browser in as another principal.
+    if request.headers().contains_key(header::ORIGIN) || request.headers().contains_key("sec-fetch-site") {
+        guarded.require_same_origin()?;
+    }
+    let Ok(_place) = PLACES.try_acquire() else {
+        return Err(Problem::too_many("attempts to sign in are in progress"));
+    };
+    let before = cookie(request.headers(), &state.cookie_name());
+    let sent = body::read(request).await?;
+    let read = match is_form {
+        true => code_of_form(&sent),
+        false => serde_json::from_slice(&sent).ok(),
+    };
+    let Some(SignIn { code }) = read.filter(|read: &SignIn| read.code.len() <= MAX_CODE_BYTES) else {
+        return Err(Problem::bad_request("the body has no `code` of at most 200 bytes; send one"));
+    };
+    let shared = Shared::clone(state);
+    let began = tokio::task::spawn_blocking(move || {
+        // The presented session ends, so a planted one does not live on.
+        if let Some(before) = before
+            && let Ok(Some(session)) = shared.access.credential(&secret::digest(&before))
+            && session.is_session
+        {
+            shared.access.end_session(&session.id)?;
+        }
+        shared.access.sign_in(&code)
+    });
+    let began = began.await.map_err(|e| Problem::internal(&e))?.map_err(|e| Problem::internal(&e))?;
+    let Some((secret, ends_at_ms)) = began else {
+        tokio::time::sleep(PAUSE).await;
+        let detail = "this code or key is not valid; `tollgate sign-in` prints a new link";
+        return Err(Problem::new(StatusCode::FORBIDDEN, "wrong_code", detail));
+    };
+    session_cookie(state, secret, ends_at_ms.saturating_sub(now_ms()) / 1_000)
+}
+
+/// Returns the code of a form's body.
+fn code_of_form(sent: &[u8]) -> Option<SignIn> {
+    let text = std::str::from_utf8(sent).ok()?;
+    let code = text.split('&').find_map(|pair| pair.strip_prefix("code="))?;
+    // A code or key has no character that a browser would encode, except for typed spaces.
+    Some(SignIn { code: code.replace(['+', ' '], "").replace("%20", "") })
+}
+
+fn is_form(headers: &HeaderMap) -> bool {
+    let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    kind.starts_with("application/x-www-form-urlencoded")
+}
+
+/// Returns the cookie of a session. A lifetime of 0 removes it.
+fn session_cookie(state: &ServerState, secret: String, seconds: u64) -> Result<HeaderValue, Problem> {
+    let seconds = i64::try_from(seconds).unwrap_or(i64::MAX);
+    let cookie = Cookie::build((state.cookie_name(), secret))
+        .path("/")
+        .http_only(true)
+        .same_site(SameSite::Strict)
+        .secure(state.is_behind_proxy())
+        .max_age(cookie::time::Duration::seconds(seconds));
+    HeaderValue::from_str(&cookie.build().to_string()).map_err(|e| Problem::internal(&e))
+}
+
+async fn sign_out(
+    State(state): State<Shared>,
+    Extension(CredentialInUse(session)): Extension<CredentialInUse>,
+) -> Result<Response, Problem> {
+    if !session.is_session {
+        return Err(Problem::bad_request("there is no session to end; `tollgate keys revoke` ends a key"));
+    }
+    let shared = Shared::clone(&state);
+    let id = session.id.clone();
+    let ended = tokio::task::spawn_blocking(move || shared.access.end_session(&id)).await;
+    ended.map_err(|e| Problem::internal(&e))?.map_err(|e| Problem::internal(&e))?;
+    let cookie = session_cookie(&state, String::new(), 0)?;
+    let headers = [(header::SET_COOKIE, cookie), (header::LOCATION, HeaderValue::from_static("/sign-in"))];
+    Ok((StatusCode::SEE_OTHER, headers).into_response())
+}

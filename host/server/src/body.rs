@@ -1,0 +1,89 @@
+//! Bodies of requests, which are bounded in size, depth and time.
+
+use crate::load::ClientShare;
+use crate::problem::Problem;
+use axum::body::Bytes;
+use axum::extract::{FromRequest, Request};
+use axum::http::{HeaderMap, StatusCode, header};
+use futures::StreamExt as _;
+use serde::de::DeserializeOwned;
+use std::time::Duration;
+
+/// The maximum length of a body, in bytes.
+pub const MAX_BODY_BYTES: usize = 4 << 20;
+/// How long a body may take to arrive.
+const ARRIVAL: Duration = Duration::from_secs(30);
+
+/// A JSON body, with the text from which it was read.
+#[derive(Debug, Clone)]
+pub struct JsonBody<T> {
+    /// The value.
+    pub value: T,
+    /// The body as it was sent.
+    pub sent: Bytes,
+}
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for JsonBody<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, _state: &S) -> Result<Self, Problem> {
+        let is_json = is_json(request.headers());
+        let mut sent = read(request).await?;
+        if sent.is_empty() {
+            // A request without a body has no members to send.
+            sent = Bytes::from_static(b"{}");
+        } else if !is_json {
+            let detail = "the body is not JSON; send it with Content-Type: application/json";
+            return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", detail));
+        }
+        let value = serde_json::from_slice(&sent).map_err(|e| {
+            let shown = tollgate_agent::text::clean(&e.to_string(), 300);
+            if e.is_data() {
+                return Problem::unprocessable(format!("the body does not have the expected form: {shown}"));
+            }
+            Problem::bad_request(format!("the body is not valid JSON: {shown}"))
+        })?;
+        Ok(Self { value, sent })
+    }
+}
+
+/// Reads a whole body within the limits of its principal.
+pub(crate) async fn read(request: Request) -> Result<Bytes, Problem> {
+    let share = request.extensions().get::<ClientShare>().cloned();
+    let declared = request.headers().get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok());
+    let declared: Option<usize> = declared.and_then(|length| length.parse().ok());
+    let too_large = || {
+        let detail = format!("the body is longer than {MAX_BODY_BYTES} bytes; send less");
+        Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", detail)
+    };
+    if declared.is_some_and(|length| length > MAX_BODY_BYTES) {
+        return Err(too_large());
+    }
+    // Held until the body is read; afterwards the parsed request is in the memory of its run.
+    let _claimed = share.map(|share| share.claim_bytes(declared.unwrap_or(MAX_BODY_BYTES))).transpose()?;
+    let (mut chunks, mut bytes) = (request.into_body().into_data_stream(), Vec::new());
+    let all = async {
+        while let Some(chunk) = chunks.next().await {
+            let chunk = chunk.map_err(|_| Problem::bad_request("the body was cut off"))?;
+            if bytes.len() + chunk.len() > MAX_BODY_BYTES {
+                return Err(too_large());
+            }
+            bytes.extend_from_slice(&chunk);
+        }
+        Ok(())
+    };
+    match tokio::time::timeout(ARRIVAL, all).await {
+        Ok(read) => read?,
+        Err(_) => {
+            let detail = format!("the body did not arrive within {} s", ARRIVAL.as_secs());
+            return Err(Problem::new(StatusCode::REQUEST_TIMEOUT, "too_slow", detail));
+        }
+    }
+    Ok(bytes.into())
+}
+
+fn is_json(headers: &HeaderMap) -> bool {
+    let given = headers.get(header::CONTENT_TYPE).and_then(|given| given.to_str().ok()).unwrap_or_default();
+    let kind = given.split(';').next().unwrap_or_default().trim();
+    kind.eq_ignore_ascii_case("application/json")
+}

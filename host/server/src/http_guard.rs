@@ -1,0 +1,220 @@
+//! The checks of every request before anything else sees it: the names under which it was sent,
+//! the origin of the page that sent it, and the connection on which it came.
+
+use crate::problem::Problem;
+use crate::state::{ServerState, Shared};
+use axum::extract::{ConnectInfo, Request, State};
+use axum::http::header::{self, HeaderName};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use std::net::IpAddr;
+use tollgate::mcp::ClientConnection;
+
+/// The names of the loopback.
+const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
+/// How long a browser may remember the answer to a preflight request, in seconds.
+const PREFLIGHT_SECONDS: &str = "600";
+
+/// The origin of a checked request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Guarded {
+    /// The allowed origin of another site, whose pages may read the answer.
+    cross_origin: Option<HeaderValue>,
+    /// Whether a page of this server sent it, as far as the browser reports.
+    same_origin: bool,
+}
+
+impl Guarded {
+    /// Requires that a page of this server sent the request.
+    pub(crate) fn require_same_origin(&self) -> Result<(), Problem> {
+        if self.same_origin {
+            return Ok(());
+        }
+        let detail =
+            "a page of another site sent this request with your session; use a key for such requests";
+        Err(Problem::new(StatusCode::FORBIDDEN, "cross_site", detail))
+    }
+}
+
+/// Checks the names and the origin of a request.
+///
+/// # Errors
+/// A header that decides is missing, repeated or wrong.
+pub(crate) fn check(state: &ServerState, request: &Request) -> Result<Guarded, Problem> {
+    let headers = request.headers();
+    check_peer(state, request)?;
+    let host = only(headers, &header::HOST)?.or_else(|| request.uri().authority().map(|a| a.as_str()));
+    let Some(host) = host else {
+        return Err(Problem::bad_request("the request has no Host header; send one"));
+    };
+    if !is_known_host(state, host) {
+        let detail = format!(
+            "this server does not answer for the host `{}`; add it to `hosts` in [serve] if it is a name of this server",
+            tollgate_agent::text::clean(host, 100)
+        );
+        return Err(Problem::new(StatusCode::MISDIRECTED_REQUEST, "wrong_host", detail));
+    }
+    let origin = only(headers, &header::ORIGIN)?;
+    let site = only(headers, &HeaderName::from_static("sec-fetch-site"))?;
+    let Some(origin) = origin else {
+        let same_origin = matches!(site, Some("same-origin" | "none"));
+        return Ok(Guarded { cross_origin: None, same_origin });
+    };
+    if is_own_origin(state, origin, host) {
+        let same_origin = site.is_none_or(|site| site == "same-origin");
+        return Ok(Guarded { cross_origin: None, same_origin });
+    }
+    if state.config.origins.iter().any(|known| known == origin) {
+        return Ok(Guarded { cross_origin: HeaderValue::from_str(origin).ok(), same_origin: false });
+    }
+    let detail = format!(
+        "pages of `{}` may not use this server; add it to `origins` in [serve] if they should",
+        tollgate_agent::text::clean(origin, 100)
+    );
+    Err(Problem::new(StatusCode::FORBIDDEN, "wrong_origin", detail))
+}
+
+/// Checks requests to public paths.
+pub(crate) async fn guard_public(State(state): State<Shared>, mut request: Request, next: Next) -> Response {
+    match check(&state, &request) {
+        Ok(guarded) => {
+            request.extensions_mut().insert(guarded.clone());
+            finish(next.run(request).await, &guarded)
+        }
+        Err(problem) => problem.into_response(),
+    }
+}
+
+/// Answers preflight requests of allowed origins, before authentication: browsers send them
+/// without the key.
+pub(crate) async fn preflight(State(state): State<Shared>, request: Request, next: Next) -> Response {
+    let asks = request.method() == Method::OPTIONS
+        && request.headers().contains_key(header::ACCESS_CONTROL_REQUEST_METHOD);
+    if !asks {
+        let mut response = next.run(request).await;
+        secure(response.headers_mut(), &state);
+        return response;
+    }
+    match check(&state, &request) {
+        Ok(guarded) => {
+            let mut response = finish(StatusCode::NO_CONTENT.into_response(), &guarded);
+            let headers = response.headers_mut();
+            for (name, value) in [
+                (header::ACCESS_CONTROL_ALLOW_METHODS, "GET, POST, DELETE"),
+                (
+                    header::ACCESS_CONTROL_ALLOW_HEADERS,
+                    "authorization, content-type, accept, idempotency-key, last-event-id, prefer",
+                ),
+                (header::ACCESS_CONTROL_MAX_AGE, PREFLIGHT_SECONDS),
+            ] {
+                headers.insert(name, HeaderValue::from_static(value));
+            }
+            response
+        }
+        Err(problem) => problem.into_response(),
+    }
+}
+
+/// Lets pages of an allowed origin read the answer.
+pub(crate) fn finish(mut response: Response, guarded: &Guarded) -> Response {
+    let headers = response.headers_mut();
+    if let Some(origin) = &guarded.cross_origin {
+        headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());
+        headers.insert(
+            header::ACCESS_CONTROL_EXPOSE_HEADERS,
+            HeaderValue::from_static("location, link, retry-after, idempotency-replayed"),
+        );
+    }
+    headers.append(header::VARY, HeaderValue::from_static("origin"));
+    response
+}
+
+/// Adds the headers that every answer has unless its route set others.
+pub(crate) fn secure(headers: &mut HeaderMap, state: &ServerState) {
+    let usual = [
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::CACHE_CONTROL, "no-store"),
+        (header::REFERRER_POLICY, "same-origin"),
+        (header::CONTENT_SECURITY_POLICY, "default-src 'none'; frame-ancestors 'none'"),
+        (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
+    ];
+    for (name, value) in usual {
+        headers.entry(name).or_insert(HeaderValue::from_static(value));
+    }
+    if state.is_behind_proxy() {
+        headers
+            .entry(header::STRICT_TRANSPORT_SECURITY)
+            .or_insert(HeaderValue::from_static("max-age=31536000"));
+    }
+}
+
+/// Requires that a request came through the proxy, if there is one: others are not encrypted.
+fn check_peer(state: &ServerState, request: &Request) -> Result<(), Problem> {
+    let Some(proxy) = state.behind_proxy else { return Ok(()) };
+    let peer = request.extensions().get::<ConnectInfo<ClientConnection>>();
+    let Some(peer) = peer.map(|ConnectInfo(connection)| connection.peer().ip().to_canonical()) else {
+        return Ok(());
+    };
+    if peer == proxy || peer.is_loopback() {
+        return Ok(());
+    }
+    let detail = "this server is only reachable through its proxy; use the proxy's address";
+    Err(Problem::new(StatusCode::FORBIDDEN, "not_from_proxy", detail))
+}
+
+fn is_known_host(state: &ServerState, host: &str) -> bool {
+    let name = without_port(host).to_ascii_lowercase();
+    let whole = host.to_ascii_lowercase();
+    let configured = |known: &String| *known == name || *known == whole;
+    let is_address = name.trim_matches(['[', ']']).parse::<IpAddr>().is_ok_and(|ip| ip == state.address.ip());
+    LOOPBACK.contains(&name.as_str()) || is_address || state.config.hosts.iter().any(configured)
+}
+
+/// Returns the host without its port. Colons within brackets belong to an IPv6 address.
+fn without_port(host: &str) -> &str {
+    let end = host.rfind(']').map_or(0, |at| at + 1);
+    host[end..].find(':').map_or(host, |at| &host[..end + at])
+}
+
+/// Returns whether an origin is that of this server, as the request names it. A proxy may speak
+/// TLS.
+fn is_own_origin(state: &ServerState, origin: &str, host: &str) -> bool {
+    let schemes: &[&str] = if state.is_behind_proxy() { &["https"] } else { &["http"] };
+    let Some((scheme, authority)) = origin.split_once("://") else { return false };
+    let plain = |named: &str| {
+        let port = if scheme == "https" { ":443" } else { ":80" };
+        named.strip_suffix(port).unwrap_or(named).to_ascii_lowercase()
+    };
+    schemes.contains(&scheme) && plain(authority) == plain(host)
+}
+
+/// Returns the single value of a header; `None` if it is absent. Duplicates are rejected, because
+/// intermediaries may disagree about which one counts.
+fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a str>, Problem> {
+    let mut values = headers.get_all(name).iter();
+    match (values.next(), values.next()) {
+        (None, _) => Ok(None),
+        (Some(value), None) => value
+            .to_str()
+            .map(Some)
+            .map_err(|_| Problem::bad_request(format!("the header {name} is not text"))),
+        (Some(_), Some(_)) => {
+            Err(Problem::bad_request(format!("the request has more than one header {name}; send one")))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::without_port;
+
+    #[test]
+    fn ports_are_left_out() {
+        for (host, name) in
+            [("a:1", "a"), ("a", "a"), ("[::1]:80", "[::1]"), ("[::1]", "[::1]"), ("", ""), (":80", "")]
+        {
+            assert_eq!(without_port(host), name);
+        }
+    }
+}

@@ -1,0 +1,320 @@
+//! The operations of principals on runs, calls, questions and threads. Every protocol uses these
+//! functions, so tenancy and four-eyes hold in one place.
+//!
+//! The threads of a principal are stored as `<principal>/<id>`. Whatever belongs to another
+//! principal does not exist, unless the credential may see everything.
+
+use crate::auth::{Principal, Scope};
+use crate::load::ClientShare;
+use crate::problem::Problem;
+use crate::state::ServerState;
+use axum::http::StatusCode;
+use std::sync::Arc;
+use tokio::sync::OwnedSemaphorePermit;
+use tollgate::config::Decides;
+use tollgate::run::{RunEnd, RunError};
+use tollgate::{
+    Busy, CallRequest, DIRECT_AGENT, Decision, Event, FollowUntil, HostError, RunFollower, RunHandle,
+    RunRequest,
+};
+use tollgate_agent::SmolStr;
+use tollgate_agent::message::Message;
+use tollgate_agent::run::RunSpec;
+use uuid::Uuid;
+
+/// The maximum length of a thread's id as clients give it, in bytes.
+const MAX_THREAD_BYTES: usize = 200;
+
+/// A run that a principal may see.
+#[derive(Debug, Clone)]
+pub struct VisibleRun {
+    /// The run's id.
+    pub run_id: String,
+    /// How the run began.
+    pub spec: Arc<RunSpec>,
+    /// Whether it belongs to the principal.
+    pub is_own: bool,
+}
+
+impl VisibleRun {
+    /// Returns the principal whose run it is; `None` if it was started without one.
+    #[must_use]
+    pub fn owner(&self) -> Option<&str> {
+        self.spec.identity.principal.as_deref()
+    }
+}
+
+/// A run that is in progress, and its place among the principal's runs.
+#[derive(Debug)]
+pub struct StartedRun {
+    /// The run.
+    pub handle: RunHandle,
+    place: OwnedSemaphorePermit,
+}
+
+impl StartedRun {
+    /// Waits in the background until the run rests, so that it does not depend on the request that
+    /// started it. Its place is taken until then.
+    pub fn detach(self) -> tokio::task::JoinHandle<Result<RunEnd, RunError>> {
+        let Self { mut handle, place } = self;
+        tokio::spawn(async move {
+            let _place = place;
+            while handle.events.next().await.is_some() {}
+            handle.wait().await
+        })
+    }
+
+    /// Waits until the run rests. If it is dropped, the run is left.
+    ///
+    /// # Errors
+    /// The host cannot continue the run.
+    pub async fn wait(self) -> Result<RunEnd, Problem> {
+        let Self { handle, place } = self;
+        let ended = handle.wait().await;
+        drop(place);
+        ended.map_err(|e| Problem::internal(&e))
+    }
+
+    /// Keeps the place until the run rests, and leaves the run to its followers. A run that is not
+    /// detached is cancelled 10 s after the last of them left.
+    pub fn leave(self) {
+        let Self { handle, place } = self;
+        tokio::spawn(async move {
+            let ended = handle.leave().await;
+            drop(place);
+            if let Err(why) = ended {
+                tracing::warn!("a run could not be continued: {why}");
+            }
+        });
+    }
+}
+
+/// Lets a run continue until it rests, without other clients.
+pub fn keep_running(mut handle: RunHandle) {
+    tokio::spawn(async move {
+        while handle.events.next().await.is_some() {}
+        if let Err(why) = handle.wait().await {
+            tracing::warn!("a run could not be continued: {why}");
+        }
+    });
+}
+
+/// A request to start a run.
+#[derive(Debug, Clone, Default)]
+pub struct StartRun {
+    /// The agent.
+    pub agent: String,
+    /// The user's message.
+    pub input: String,
+    /// The thread as the client names it; `None` begins a new one.
+    pub thread_id: Option<String>,
+    /// The conversation that precedes the message; only a new thread accepts one.
+    pub history: Vec<Message>,
+    /// Whether to wait for another run of the thread.
+    pub queue: bool,
+    /// Whether the run continues without clients.
+    pub detached: bool,
+    /// The id of the new run; `None` generates one.
+    pub run_id: Option<String>,
+}
+
+/// Returns the id under which a principal's thread is stored; without an id, that of a new thread.
+///
+/// # Errors
+/// The id is empty, too long, or contains control characters.
+pub fn stored_thread_id(principal: &str, client_id: Option<&str>) -> Result<String, Problem> {
+    let Some(id) = client_id else { return Ok(format!("{principal}/{}", Uuid::now_v7())) };
+    if id.is_empty() || id.len() > MAX_THREAD_BYTES || id.chars().any(char::is_control) {
+        let detail =
+            format!("a thread's id has from 1 to {MAX_THREAD_BYTES} bytes and no control characters");
+        return Err(Problem::unprocessable(detail));
+    }
+    Ok(format!("{principal}/{id}"))
+}
+
+impl ServerState {
+    /// Returns a run that the principal may see: its own, or any with the scope `read` or one of
+    /// `others`.
+    ///
+    /// # Errors
+    /// There is no such run for this principal: 404.
+    pub async fn visible_run(
+        &self,
+        principal: &Principal,
+        run_id: &str,
+        others: &[Scope],
+    ) -> Result<VisibleRun, Problem> {
+        let missing = || Problem::not_found("run");
+        let spec = self.store().run_spec(run_id).await?.ok_or_else(missing)?;
+        let is_own = spec.identity.principal.as_deref() == Some(principal.name.as_str());
+        let sees_all = principal.has(Scope::Read) || others.iter().any(|scope| principal.has(*scope));
+        if is_own || sees_all {
+            return Ok(VisibleRun { run_id: run_id.to_owned(), spec, is_own });
+        }
+        Err(missing())
+    }
+
+    /// Starts a run of an agent, or continues the thread's waiting run with the message.
+    ///
+    /// # Errors
+    /// The scope `use` or the agent is missing, the principal has too many runs, or the host
+    /// refuses the run.
+    pub(crate) async fn start_run(
+        &self,
+        principal: &Principal,
+        share: &ClientShare,
+        start: StartRun,
+    ) -> Result<StartedRun, Problem> {
+        principal.require(Scope::Use)?;
+        if start.agent == DIRECT_AGENT || !principal.may_use_agent(&start.agent) {
+            return Err(Problem::not_found("agent"));
+        }
+        let place = share.run()?;
+        let thread_id = stored_thread_id(&principal.name, start.thread_id.as_deref())?;
+        let mut request = RunRequest::new(start.agent, start.input).on_thread(thread_id);
+        request.busy = if start.queue { Busy::Queue } else { Busy::Refuse };
+        request.detached = start.detached;
+        request.history = start.history;
+        request.principal = Some(SmolStr::new(&principal.name));
+        request.run_id = start.run_id;
+        let handle = self.host.run(request).await?;
+        Ok(StartedRun { handle, place })
+    }
+
+    /// Starts a direct call of a tool.
+    ///
+    /// # Errors
+    /// The scope `use` or the tool is missing, the principal has too many calls, or the store
+    /// fails.
+    pub(crate) async fn start_call(
+        &self,
+        principal: &Principal,
+        share: &ClientShare,
+        (tool_name, arguments): (&str, &str),
+        (thread_id, run_id): (Option<&str>, Option<String>),
+        detached: bool,
+    ) -> Result<StartedRun, Problem> {
+        principal.require(Scope::Use)?;
+        self.check_tool(principal, tool_name)?;
+        let place = share.call()?;
+        let thread_id = stored_thread_id(&principal.name, thread_id)?;
+        let mut request = CallRequest::new(tool_name, arguments).on_thread(thread_id);
+        request.detached = detached;
+        request.principal = Some(SmolStr::new(&principal.name));
+        request.run_id = run_id;
+        let handle = self.host.start_call(request).await?;
+        Ok(StartedRun { handle, place })
+    }
+
+    /// Checks that the principal may call a tool, and that the tool exists.
+    ///
+    /// # Errors
+    /// There is no such tool for this principal: 404 with the nearest names.
+    pub fn check_tool(&self, principal: &Principal, tool_name: &str) -> Result<(), Problem> {
+        let toolbox = self.host.toolbox();
+        let catalog = toolbox.catalog();
+        if principal.may_use_tool(tool_name) && catalog.tool(tool_name).is_some() {
+            return Ok(());
+        }
+        let names = catalog.tools().map(|tool| tool.descriptor.name.as_str());
+        let known = names.filter(|name| principal.may_use_tool(name));
+        let nearest: Vec<String> =
+            tollgate_agent::name::nearest(tool_name, known).into_iter().map(str::to_owned).collect();
+        Err(Problem::not_found("tool").with("nearest", nearest))
+    }
+
+    /// Returns whether the principal may answer questions of a run; the problem says why not.
+    ///
+    /// # Errors
+    /// A scope is missing, or the run is the principal's own and others decide.
+    pub fn may_decide(&self, principal: &Principal, run: &VisibleRun) -> Result<(), Problem> {
+        if run.is_own && self.config.decides == Decides::Others {
+            let detail = "another principal answers the questions of your runs (`decides = \"others\"`)";
+            return Err(Problem::new(StatusCode::FORBIDDEN, "own_question", detail));
+        }
+        if principal.has(Scope::DecideAny) {
+            return Ok(());
+        }
+        if run.is_own { principal.require(Scope::Decide) } else { principal.require(Scope::DecideAny) }
+    }
+
+    /// Answers questions of a run, all or none, and lets the run continue without clients.
+    ///
+    /// # Errors
+    /// The principal does not see the run or may not decide, or a decision is refused.
+    pub async fn decide(
+        &self,
+        principal: &Principal,
+        run_id: &str,
+        mut decisions: Vec<Decision>,
+    ) -> Result<RunHandle, Problem> {
+        let run = self.visible_run(principal, run_id, &[Scope::DecideAny]).await?;
+        self.may_decide(principal, &run)?;
+        for decision in &mut decisions {
+            decision.by = Some(principal.name.clone());
+        }
+        let targets: Vec<String> = decisions.iter().map(|decision| decision.target.clone()).collect();
+        match self.host.decide_all(run_id, decisions).await {
+            Ok(handle) => Ok(handle),
+            Err(why @ HostError::AlreadyDecided(_)) => Err(self.already_decided(run_id, &targets, why).await),
+            Err(HostError::NotFound(_)) => Err(Problem::not_found("question")),
+            Err(HostError::Busy(_)) => {
+                let detail = "the run is at work; try again in a moment";
+                Err(Problem::new(StatusCode::CONFLICT, "busy", detail))
+            }
+            Err(why) => Err(why.into()),
+        }
+    }
+
+    /// Adds to the problem who answered the question, and when.
+    async fn already_decided(&self, run_id: &str, targets: &[String], why: HostError) -> Problem {
+        let problem = Problem::from(why);
+        let Ok(record) = self.store().events(run_id, 0).await else { return problem };
+        let made = record.iter().rev().find_map(|stored| match &stored.event {
+            Event::CallDecided { decision, .. } if targets.contains(&decision.target) => Some(decision),
+            _ => None,
+        });
+        let Some(made) = made else { return problem };
+        let problem = problem.with("at_ms", made.at_ms);
+        match &made.by {
+            Some(by) => problem.with("by", by.as_str()),
+            None => problem,
+        }
+    }
+
+    /// Cancels a run of the principal, or any with the scope `operate`.
+    ///
+    /// # Errors
+    /// The principal does not see the run or may not cancel it, or the run has ended.
+    pub async fn cancel(
+        &self,
+        principal: &Principal,
+        run_id: &str,
+        reason: Option<String>,
+    ) -> Result<(), Problem> {
+        let run = self.visible_run(principal, run_id, &[Scope::Operate]).await?;
+        principal.require(if run.is_own && principal.has(Scope::Use) {
+            Scope::Use
+        } else {
+            Scope::Operate
+        })?;
+        let given = reason.map(|reason| format!(": {}", tollgate_agent::text::clean(&reason, 500)));
+        let reason = format!("it was cancelled by {}{}", principal.name, given.unwrap_or_default());
+        Ok(self.host.cancel(run_id, Some(reason)).await?)
+    }
+
+    /// Follows a run that the principal sees.
+    ///
+    /// # Errors
+    /// The principal does not see the run, or the store fails.
+    pub async fn follow(
+        &self,
+        principal: &Principal,
+        run_id: &str,
+        after: u64,
+        until: FollowUntil,
+    ) -> Result<RunFollower, Problem> {
+        self.visible_run(principal, run_id, &[Scope::DecideAny]).await?;
+        Ok(self.host.follow_until(run_id, after, until).await?)
+    }
+}

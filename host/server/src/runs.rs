@@ -1,0 +1,371 @@
+//! Runs, questions and outcomes as clients see them.
+
+use crate::auth::Principal;
+use crate::operations::VisibleRun;
+use crate::problem::Problem;
+use crate::state::{ServerState, Shared};
+use serde::Serialize;
+use serde_json::{Value, json};
+use std::sync::Arc;
+use tollgate::run::RunEnd;
+use tollgate::store::RunSummary;
+use tollgate_agent::context::client_thread_id;
+use tollgate_agent::run::event::Suspended;
+use tollgate_agent::run::{CallStatus, Event, Phase, Run, RunStatus, RunUsage, StoredEvent, Thread};
+use utoipa::ToSchema;
+
+/// A run in a list.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct RunListing {
+    /// The run's id.
+    pub run_id: String,
+    /// The thread, as its principal names it.
+    pub thread_id: String,
+    /// The principal; absent if it was started without one, such as on the command line.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub principal: Option<String>,
+    /// The agent.
+    pub agent: String,
+    /// `prompt`, `call` for a direct call, `child` for a run that a call started.
+    pub kind: String,
+    /// The beginning of the prompt, or the tool's name.
+    pub title: String,
+    /// running, interrupted, waiting, completed, blocked, stopped, cancelled or failed.
+    pub status: String,
+    /// The number of stored events.
+    pub events: u64,
+    /// When it began, in milliseconds since the Unix epoch.
+    pub started_at_ms: u64,
+    /// When its last event was stored.
+    pub updated_at_ms: u64,
+}
+
+/// A run.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct RunDocument {
+    /// The run's id.
+    pub run_id: String,
+    /// The thread, as its principal names it.
+    pub thread_id: String,
+    /// The principal; absent if it was started without one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub principal: Option<String>,
+    /// The agent.
+    pub agent: String,
+    /// `prompt`, `call` for a direct call, `child` for a run that a call started.
+    pub kind: String,
+    /// The beginning of the prompt, or the tool's name.
+    pub title: String,
+    /// running, interrupted, waiting, completed, blocked, stopped, cancelled or failed.
+    pub status: String,
+    /// Why it ended so: the gate's reason, the limit, the failure.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// The answer, or the last text if there is no answer.
+    pub text: String,
+    /// The outcome of a direct call.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub outcome: Option<Outcome>,
+    /// The questions that wait for a person.
+    pub questions: Vec<QuestionDocument>,
+    /// The ids of its child runs.
+    pub children: Vec<String>,
+    /// The run that started it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parent_run_id: Option<String>,
+    /// The resources used.
+    pub usage: UsageDocument,
+    /// The number of stored events.
+    pub events: u64,
+    /// When it began, in milliseconds since the Unix epoch.
+    pub started_at_ms: u64,
+    /// When its last event was stored.
+    pub updated_at_ms: u64,
+}
+
+impl RunDocument {
+    /// Returns whether the run has ended.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        !matches!(self.status.as_str(), "running" | "interrupted" | "waiting")
+    }
+}
+
+/// The outcome of a direct call.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// The tool answered, or a person in its place.
+    Result(ResultDocument),
+    /// There is no answer.
+    Fault(FaultDocument),
+}
+
+/// A tool's answer.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct ResultDocument {
+    /// Whether the tool reports that it failed.
+    pub is_error: bool,
+    /// The answer.
+    #[schema(value_type = Value)]
+    pub data: Value,
+    /// A sentence beside the answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+}
+
+/// Why a call has no answer.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct FaultDocument {
+    /// The stable code.
+    pub code: String,
+    /// The message for people.
+    pub message: String,
+}
+
+/// The resources that a run used.
+#[derive(Debug, Clone, Copy, Default, Serialize, ToSchema)]
+pub struct UsageDocument {
+    /// Model turns, including those of children.
+    pub turns: u32,
+    /// Calls that the model requested.
+    pub calls: u32,
+    /// Tokens read, including those of children.
+    pub input_tokens: u64,
+    /// Tokens written, including those of children.
+    pub output_tokens: u64,
+    /// Units of wasm fuel.
+    pub fuel: u64,
+    /// Wall time of all attempts in microseconds.
+    pub wall_us: u64,
+    /// The most memory that one attempt held, in bytes.
+    pub memory_bytes: u64,
+}
+
+impl From<&RunUsage> for UsageDocument {
+    fn from(usage: &RunUsage) -> Self {
+        let tokens = usage.all_tokens();
+        Self {
+            turns: usage.all_steps(),
+            calls: usage.calls,
+            input_tokens: tokens.input_tokens,
+            output_tokens: tokens.output_tokens,
+            fuel: usage.tools.fuel,
+            wall_us: usage.tools.wall_us,
+            memory_bytes: usage.tools.memory_bytes,
+        }
+    }
+}
+
+/// A question that waits for a person.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+pub struct QuestionDocument {
+    /// The run that waits.
+    pub run_id: String,
+    /// The question's id.
+    pub suspension_id: String,
+    /// The call that waits.
+    pub call_id: String,
+    /// The principal of the run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub principal: Option<String>,
+    /// The thread, as its principal names it.
+    pub thread_id: String,
+    /// The agent that asks: of a child run, the child's.
+    pub agent: String,
+    /// The tool that waits.
+    pub tool: String,
+    /// The gate that asks; absent if the tool itself asks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gate: Option<String>,
+    /// The arguments of the call.
+    #[schema(value_type = Value)]
+    pub arguments: Value,
+    /// The action that is waited for, such as `approve`.
+    pub action: String,
+    /// The question, in the asker's words.
+    pub message: String,
+    /// Values to show beside the question.
+    #[schema(value_type = Value)]
+    pub parameters: Value,
+    /// The JSON Schema of the answer; absent if any answer fits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub response_schema: Option<Value>,
+    /// Since when it waits, in milliseconds since the Unix epoch.
+    pub since_ms: u64,
+    /// Whether the credential of the request may answer it.
+    pub may_decide: bool,
+    /// The path to which an answer is sent.
+    pub answer_path: String,
+}
+
+/// A run that was folded from its record.
+pub(crate) struct FoldedRun {
+    pub(crate) run: Run,
+    pub(crate) end: RunEnd,
+    record: Vec<Arc<StoredEvent>>,
+}
+
+/// Reads a run's record.
+pub(crate) async fn folded(state: &ServerState, run_id: &str) -> Result<FoldedRun, Problem> {
+    let record = state.store().events(run_id, 0).await?;
+    let end = state.host.run_end(run_id).await?;
+    let mut run = Run::new(Thread::default());
+    for stored in &record {
+        run.apply(&stored.event).map_err(|e| Problem::internal(&e))?;
+    }
+    Ok(FoldedRun { run, end, record })
+}
+
+/// Returns a run as the principal sees it.
+pub(crate) async fn run_document(
+    state: &Shared,
+    principal: &Principal,
+    run: &VisibleRun,
+) -> Result<RunDocument, Problem> {
+    let summary = state.host.summary(&run.run_id).await?;
+    let summary = summary.ok_or_else(|| Problem::not_found("run"))?;
+    let folded = folded(state, &run.run_id).await?;
+    let (status, reason) = match folded.run.phase() {
+        Phase::Finished(status) => ended(status),
+        _ => (shown_status(&summary).to_owned(), None),
+    };
+    let children = folded.record.iter().filter_map(|stored| match &stored.event {
+        Event::ChildStarted { child_run_id, .. } => Some(child_run_id.clone()),
+        _ => None,
+    });
+    let identity = &run.spec.identity;
+    Ok(RunDocument {
+        thread_id: identity.client_thread_id().to_owned(),
+        principal: identity.principal.as_ref().map(ToString::to_string),
+        agent: identity.agent_id.to_string(),
+        status,
+        reason,
+        text: folded.end.text.clone(),
+        outcome: (summary.kind == "call").then(|| outcome(&folded.end)).flatten(),
+        questions: questions(state, principal, run, &folded),
+        children: children.collect(),
+        parent_run_id: identity.parent_run_id.as_ref().map(ToString::to_string),
+        usage: folded.run.usage().into(),
+        run_id: summary.run_id,
+        kind: summary.kind,
+        title: summary.title,
+        events: summary.events,
+        started_at_ms: summary.started_at_ms,
+        updated_at_ms: summary.updated_at_ms,
+    })
+}
+
+/// Returns a run in a list.
+pub(crate) async fn run_listing(state: &ServerState, run: RunSummary) -> Result<RunListing, Problem> {
+    let spec = state.store().run_spec(&run.run_id).await?;
+    let principal = spec.and_then(|spec| spec.identity.principal.as_ref().map(ToString::to_string));
+    Ok(RunListing {
+        status: shown_status(&run).to_owned(),
+        thread_id: client_thread_id(&run.thread_id, principal.as_deref()).to_owned(),
+        run_id: run.run_id,
+        principal,
+        agent: run.agent_id,
+        kind: run.kind,
+        title: run.title,
+        events: run.events,
+        started_at_ms: run.started_at_ms,
+        updated_at_ms: run.updated_at_ms,
+    })
+}
+
+/// Returns the open questions of a run.
+pub(crate) fn questions(
+    state: &ServerState,
+    principal: &Principal,
+    run: &VisibleRun,
+    folded: &FoldedRun,
+) -> Vec<QuestionDocument> {
+    let may_decide = run.spec.identity.parent_run_id.is_none() && state.may_decide(principal, run).is_ok();
+    let waiting = folded.run.calls().iter().filter(|call| call.status == CallStatus::Suspended);
+    let asked = waiting.filter_map(|call| call.suspended.as_deref());
+    asked.map(|asked| question(run, asked, since(folded, asked), may_decide)).collect()
+}
+
+fn since(folded: &FoldedRun, asked: &Suspended) -> u64 {
+    let stored = folded.record.iter().rev().find(|stored| {
+        matches!(&stored.event, Event::CallSuspended(found) if found.suspension_id == asked.suspension_id)
+    });
+    stored.map_or(0, |stored| stored.at_ms)
+}
+
+fn question(run: &VisibleRun, asked: &Suspended, since_ms: u64, may_decide: bool) -> QuestionDocument {
+    let identity = &run.spec.identity;
+    let (agent, tool, arguments) = match &asked.child {
+        Some(child) => (child.agent_id.clone(), child.tool_name.to_string(), &child.arguments),
+        None => (identity.agent_id.to_string(), asked.tool_name.to_string(), &asked.arguments),
+    };
+    let ticket = &asked.ticket;
+    QuestionDocument {
+        run_id: run.run_id.clone(),
+        suspension_id: asked.suspension_id.clone(),
+        call_id: asked.call_id.to_string(),
+        principal: identity.principal.as_ref().map(ToString::to_string),
+        thread_id: identity.client_thread_id().to_owned(),
+        agent,
+        tool,
+        gate: asked.gate.as_ref().map(ToString::to_string),
+        arguments: arguments.as_ref().map_or(Value::Null, |arguments| arguments.value().clone()),
+        action: ticket.action.clone(),
+        message: ticket.message.clone(),
+        parameters: ticket.parameters.clone(),
+        response_schema: ticket.response_schema.clone(),
+        since_ms,
+        may_decide,
+        answer_path: format!("/api/v1/runs/{}/questions/{}", run.run_id, encoded(&asked.suspension_id)),
+    }
+}
+
+/// Encodes a segment of a path.
+fn encoded(segment: &str) -> String {
+    let mut path = String::with_capacity(segment.len());
+    for byte in segment.bytes() {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
+                path.push(char::from(byte))
+            }
+            byte => path.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    path
+}
+
+/// Returns the outcome of a direct call that has ended.
+pub(crate) fn outcome(end: &RunEnd) -> Option<Outcome> {
+    use tollgate_agent::outcome::ToolStatus;
+    use tollgate_agent::run::CallEnd;
+    let finished = end.last_call.as_ref()?;
+    Some(match &finished.end {
+        CallEnd::Result(result) => Outcome::Result(ResultDocument {
+            is_error: matches!(result.status, ToolStatus::Error),
+            data: json!(result.data),
+            message: result.message.clone(),
+        }),
+        CallEnd::Fault(fault) => Outcome::Fault(FaultDocument {
+            code: fault.code.as_str().to_owned(),
+            message: fault.message.clone(),
+        }),
+    })
+}
+
+/// Returns the status; a running run without a living process was interrupted.
+pub(crate) fn shown_status(run: &RunSummary) -> &str {
+    if run.status == "running" && !run.at_work { "interrupted" } else { &run.status }
+}
+
+fn ended(status: &RunStatus) -> (String, Option<String>) {
+    let (status, reason) = match status {
+        RunStatus::Completed => ("completed", None),
+        RunStatus::Blocked { reason } => ("blocked", Some(reason)),
+        RunStatus::Stopped { limit } => ("stopped", Some(limit)),
+        RunStatus::Cancelled { reason } => ("cancelled", Some(reason)),
+        RunStatus::Failed { error } => ("failed", Some(error)),
+    };
+    (status.to_owned(), reason.cloned())
+}

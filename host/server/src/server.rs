@@ -1,0 +1,75 @@
+//! The listener of the server.
+
+use crate::state::Shared;
+use axum::Router;
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+use tokio::net::TcpListener;
+use tollgate::mcp::{ClientConnection, LimitedListener};
+
+/// How long open requests may take to finish when the server shuts down.
+const GRACE: Duration = Duration::from_secs(5);
+/// How often the last uses of keys and sessions are stored.
+const STORE_USES: Duration = Duration::from_secs(30);
+
+/// A server that is bound to its address but does not serve yet.
+#[derive(Debug)]
+pub struct Server {
+    listener: TcpListener,
+}
+
+impl Server {
+    /// Binds the address; port 0 takes a free one.
+    ///
+    /// # Errors
+    /// The address is not available.
+    pub async fn bind(address: SocketAddr) -> io::Result<Self> {
+        Ok(Self { listener: TcpListener::bind(address).await? })
+    }
+
+    /// Returns the address on which it listens.
+    ///
+    /// # Errors
+    /// The system does not report it.
+    pub fn address(&self) -> io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+
+    /// Serves until [`stop`](crate::ServerState::stop) is cancelled. Streams end then, and other
+    /// requests have five seconds to finish.
+    ///
+    /// # Errors
+    /// The listener failed.
+    pub async fn serve(self, state: Shared, routes: Router) -> io::Result<()> {
+        let listener = LimitedListener::new(self.listener, state.config.limits.connections);
+        let routes = routes.into_make_service_with_connect_info::<ClientConnection>();
+        let stop = state.stop.clone();
+        let served = axum::serve(listener, routes).with_graceful_shutdown(stop.clone().cancelled_owned());
+        let grace = async {
+            stop.cancelled().await;
+            tokio::time::sleep(GRACE).await;
+        };
+        let served = tokio::select! {
+            served = served => served,
+            () = grace => Ok(()),
+            () = store_uses(&state) => Ok(()),
+        };
+        if let Err(e) = state.access.store_uses() {
+            tracing::warn!("the last uses of keys are not stored: {e}");
+        }
+        served
+    }
+}
+
+/// Stores from time to time when keys and sessions were last used.
+async fn store_uses(state: &Shared) {
+    loop {
+        tokio::time::sleep(STORE_USES).await;
+        let state = Shared::clone(state);
+        let stored = tokio::task::spawn_blocking(move || state.access.store_uses()).await;
+        if let Ok(Err(e)) = stored {
+            tracing::warn!("the last uses of keys are not stored: {e}");
+        }
+    }
+}

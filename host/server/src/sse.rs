@@ -1,0 +1,162 @@
+//! Event streams of runs. The id of an event is the number of a stored event, so a client that
+//! returns with `Last-Event-ID` misses nothing and gets nothing twice.
+
+use crate::load::ClientShare;
+use crate::problem::Problem;
+use crate::state::Shared;
+use axum::body::{Body, Bytes};
+use axum::http::{HeaderValue, header};
+use axum::response::{IntoResponse, Response};
+use serde::Serialize;
+use serde_json::{Value, json};
+use std::time::Duration;
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::{Instant, sleep_until};
+use tollgate::{Event, RunFollower, RunUpdate};
+
+/// How often a quiet stream shows that it is alive.
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
+/// The first line of each stream: how long a client waits before it reconnects, in milliseconds.
+const RETRY: &str = "retry: 1000\n\n";
+
+/// The contents of a stream.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct StreamOptions {
+    /// Whether it contains the events of child runs.
+    pub(crate) children: bool,
+}
+
+/// A run's updates as a stream of server-sent events.
+pub(crate) struct RunStream {
+    state: Shared,
+    follower: RunFollower,
+    options: StreamOptions,
+    began: bool,
+    over: bool,
+    alive_at: Instant,
+    _place: OwnedSemaphorePermit,
+}
+
+/// Answers with a run's events.
+pub(crate) fn answer(
+    state: &Shared,
+    share: &ClientShare,
+    follower: RunFollower,
+    options: StreamOptions,
+) -> Result<Response, Problem> {
+    let stream = RunStream {
+        state: Shared::clone(state),
+        follower,
+        options,
+        began: false,
+        over: false,
+        alive_at: Instant::now() + KEEP_ALIVE,
+        _place: share.stream()?,
+    };
+    let body = Body::from_stream(futures::stream::unfold(stream, |mut stream| async move {
+        let next = stream.next().await?;
+        Some((Ok::<_, std::convert::Infallible>(next), stream))
+    }));
+    let mut response = body.into_response();
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
+    Ok(response)
+}
+
+impl RunStream {
+    /// Returns the next piece of the stream; `None` at its end.
+    async fn next(&mut self) -> Option<Bytes> {
+        if self.over {
+            return None;
+        }
+        if !self.began {
+            self.began = true;
+            return Some(Bytes::from_static(RETRY.as_bytes()));
+        }
+        loop {
+            let stop = self.state.stop.clone();
+            let update = tokio::select! {
+                biased;
+                () = stop.cancelled() => return Some(self.end("shutdown")),
+                update = self.follower.next() => update,
+                () = sleep_until(self.alive_at) => {
+                    self.alive_at = Instant::now() + KEEP_ALIVE;
+                    return Some(Bytes::from_static(b": alive\n\n"));
+                }
+            };
+            self.alive_at = Instant::now() + KEEP_ALIVE;
+            match update {
+                Ok(Some(update)) => {
+                    if let Some(event) = event(&update, self.options) {
+                        return Some(event);
+                    }
+                }
+                Ok(None) => {
+                    let why = if self.follower.is_waiting() { "waiting" } else { "finished" };
+                    return Some(self.end(why));
+                }
+                Err(e) => {
+                    tracing::error!("an event stream ended: {e}");
+                    return Some(self.end("failed"));
+                }
+            }
+        }
+    }
+
+    fn end(&mut self, why: &str) -> Bytes {
+        self.over = true;
+        written("end", None, &json!({"why": why, "last": self.follower.last()}))
+    }
+}
+
+/// Returns an update as clients see it: with the id of a thread as its principal knows it.
+pub(crate) fn shown(update: &RunUpdate) -> Value {
+    let mut data = json!(update);
+    let stored = match update {
+        RunUpdate::Stored(stored) => Some(stored),
+        _ => None,
+    };
+    if let Some(Event::RunStarted { spec }) = stored.map(|stored| &stored.event) {
+        data["spec"]["identity"]["thread_id"] = json!(spec.identity.client_thread_id());
+    }
+    data
+}
+
+/// Returns an update as an event; `None` if the stream leaves it out.
+fn event(update: &RunUpdate, options: StreamOptions) -> Option<Bytes> {
+    Some(match update {
+        RunUpdate::Stored(stored) => {
+            let data = shown(update);
+            let name = data["type"].as_str().unwrap_or("event").to_owned();
+            written(&name, Some(stored.number), &data)
+        }
+        RunUpdate::Live(_) => {
+            let data = shown(update);
+            let name = data["type"].as_str().unwrap_or("live").to_owned();
+            // Denied operations and consoles are for the operator.
+            if matches!(name.as_str(), "call_console" | "call_denied") {
+                return None;
+            }
+            written(&name, None, &data)
+        }
+        RunUpdate::Child(child) => {
+            if !options.children {
+                return None;
+            }
+            written("child", None, child)
+        }
+    })
+}
+
+/// Writes an event. JSON contains no line breaks, so the data is one line.
+fn written(name: &str, id: Option<u64>, data: &impl Serialize) -> Bytes {
+    let data = serde_json::to_string(data).unwrap_or_else(|_| Value::Null.to_string());
+    let mut text = String::with_capacity(data.len() + name.len() + 48);
+    if let Some(id) = id {
+        text.push_str(&format!("id: {id}\n"));
+    }
+    text.push_str(&format!("event: {name}\ndata: {data}\n\n"));
+    text.into()
+}

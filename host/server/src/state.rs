@@ -1,0 +1,106 @@
+//! The state that every route shares.
+
+use crate::auth::AccessDatabase;
+use crate::idempotency::RequestTurns;
+use crate::load::Load;
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use tokio_util::sync::CancellationToken;
+use tollgate::Host;
+use tollgate::config::{DEFAULT_LISTEN, ServeConfig};
+use tollgate::metrics::Metrics;
+use tollgate::store::Store;
+
+/// The number of direct calls of one principal at a time, unless the options say otherwise.
+const CALLS: usize = 64;
+
+/// The parts that every route of the server works with.
+pub struct ServerState {
+    /// Runs agents and calls tools.
+    pub host: Host,
+    /// The keys, sessions and sign-in codes.
+    pub access: AccessDatabase,
+    /// `[serve]` of the configuration.
+    pub config: ServeConfig,
+    /// The address on which the server listens.
+    pub address: SocketAddr,
+    /// The address of the proxy that speaks TLS; `None` if clients connect directly.
+    pub behind_proxy: Option<IpAddr>,
+    /// The metrics of the process; `None` if it has none.
+    pub metrics: Option<Metrics>,
+    /// Cancelled when the server shuts down.
+    pub stop: CancellationToken,
+    /// The name of each agent's model, by which its cost is computed.
+    pub models: BTreeMap<String, String>,
+    pub(crate) load: Load,
+    /// Requests with idempotency keys that are in progress.
+    pub(crate) requests: RequestTurns,
+}
+
+/// The state as the routes share it.
+pub type Shared = Arc<ServerState>;
+
+/// The settings of a server beyond its configuration.
+#[derive(Clone)]
+pub struct ServerOptions {
+    /// The address on which the server listens.
+    pub address: SocketAddr,
+    /// The address of the proxy that speaks TLS; `None` if clients connect directly.
+    pub behind_proxy: Option<IpAddr>,
+    /// The metrics of the process; `None` if it has none.
+    pub metrics: Option<Metrics>,
+    /// The maximum number of direct calls of one principal that run at a time. A value below the
+    /// sandbox's limit leaves room for other principals.
+    pub calls: usize,
+    /// The name of each agent's model, by which its cost is computed.
+    pub models: BTreeMap<String, String>,
+    /// Cancelled when the server shuts down.
+    pub stop: CancellationToken,
+}
+
+impl Default for ServerOptions {
+    fn default() -> Self {
+        Self {
+            address: DEFAULT_LISTEN,
+            behind_proxy: None,
+            metrics: None,
+            calls: CALLS,
+            models: BTreeMap::new(),
+            stop: CancellationToken::new(),
+        }
+    }
+}
+
+impl ServerState {
+    /// Creates the state of a server.
+    #[must_use]
+    pub fn new(host: Host, access: AccessDatabase, config: ServeConfig, options: ServerOptions) -> Shared {
+        let load = Load::new(options.calls, config.limits.streams_per_key);
+        let ServerOptions { address, behind_proxy, metrics, models, stop, .. } = options;
+        let requests = RequestTurns::default();
+        Arc::new(Self { host, access, config, address, behind_proxy, metrics, stop, models, load, requests })
+    }
+
+    /// Returns the store of the host.
+    #[must_use]
+    pub fn store(&self) -> &Arc<dyn Store> {
+        self.host.store()
+    }
+
+    /// Returns whether clients reach the server through a proxy that speaks TLS.
+    #[must_use]
+    pub fn is_behind_proxy(&self) -> bool {
+        self.behind_proxy.is_some()
+    }
+
+    /// Returns the name of the session's cookie. Browsers send a cookie to every port of a host,
+    /// so on the loopback its name contains the port.
+    #[must_use]
+    pub fn cookie_name(&self) -> String {
+        match self.behind_proxy {
+            Some(_) => "__Host-tollgate".to_owned(),
+            None => format!("tollgate-{}", self.address.port()),
+        }
+    }
+}

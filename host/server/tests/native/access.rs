@@ -1,0 +1,226 @@
+//! Keys, scopes, sessions, and the checks of names and origins.
+
+use crate::fixture::{Key, Setup, TestServer, answer};
+use reqwest::{Method, StatusCode};
+use serde_json::json;
+use tollgate::config::ServeConfig;
+use tollgate_server::auth::KeyRequest;
+use tollgate_server::{Principal, Scope};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn access_is_never_anonymous() {
+    let server = TestServer::start().await;
+    for path in
+        ["/api/v1/me", "/api/v1/tools", "/openapi.json", "/metrics", "/nowhere", "/problems/not_found"]
+    {
+        let response = server.request(Method::GET, path).send().await.unwrap();
+        assert_eq!(response.status(), StatusCode::UNAUTHORIZED, "{path}");
+        assert_eq!(response.headers()["connection"], "close");
+        assert_eq!(response.headers()["content-type"], "application/problem+json");
+        assert!(response.headers().contains_key("www-authenticate"));
+    }
+    let health = server.request(Method::GET, "/healthz").send().await.unwrap();
+    assert_eq!((health.status(), health.text().await.unwrap().as_str()), (StatusCode::OK, "ok\n"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn guessed_keys_are_refused() {
+    let server = TestServer::start().await;
+    let key = server.key("ada", &[Scope::Use]);
+    let (id, secret) = (&key.id, &key.secret);
+    let truncated = &secret[..secret.len() - 1];
+    let changed = format!("{truncated}{}", if secret.ends_with('0') { '1' } else { '0' });
+    let guesses = [String::new(), "x".repeat(100_000), format!("tg_{id}_"), truncated.to_owned(), changed];
+    for guess in &guesses {
+        let response = server.request(Method::GET, "/api/v1/me").bearer_auth(guess).send().await.unwrap();
+        assert!(response.status().is_client_error(), "{}", guess.len());
+        assert_ne!(response.status(), StatusCode::FORBIDDEN);
+    }
+    // The key counts in the header only, and only once.
+    let path = format!("/api/v1/me?key={secret}&access_token={secret}");
+    let (status, _) = answer(server.request(Method::GET, &path).send().await.unwrap()).await;
+    assert_eq!(status, StatusCode::UNAUTHORIZED);
+    let twice = server.request(Method::GET, "/api/v1/me").bearer_auth(secret).bearer_auth(secret);
+    assert_eq!(twice.send().await.unwrap().status(), StatusCode::UNAUTHORIZED);
+    let (status, me) = server.get(&key, "/api/v1/me").await;
+    assert_eq!((status, &me["principal"], &me["scopes"]), (StatusCode::OK, &json!("ada"), &json!(["use"])));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn keys_expire_and_are_revoked_at_once() {
+    let server = TestServer::start().await;
+    let principal = Principal::new("ada", [Scope::Use]);
+    let request = KeyRequest { principal: principal.clone(), expires_at_ms: Some(1) };
+    let (id, secret) = server.state.access.add_key(&request).unwrap();
+    assert_eq!(server.get(&Key { id, secret }, "/api/v1/me").await.0, StatusCode::UNAUTHORIZED);
+    let key = server.key_of(principal);
+    assert_eq!(server.get(&key, "/api/v1/me").await.0, StatusCode::OK);
+    // Another process of the same data directory revokes it.
+    let path = server.state.access.directory().to_owned();
+    let other = tollgate_server::AccessDatabase::open(&path).unwrap();
+    assert!(other.revoke_key(&key.id).unwrap());
+    assert_eq!(server.get(&key, "/api/v1/me").await.0, StatusCode::UNAUTHORIZED);
+    assert!(!other.revoke_key(&key.id).unwrap());
+    use std::os::unix::fs::PermissionsExt as _;
+    let mode = std::fs::metadata(path.join("tollgate.access.db")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let stored = std::fs::read(path.join("tollgate.access.db")).unwrap();
+    let log = std::fs::read(path.join("tollgate.access.db-wal")).unwrap_or_default();
+    for bytes in [stored, log] {
+        let secret = key.secret.as_bytes();
+        assert!(!bytes.windows(secret.len()).any(|window| window == secret), "the key is stored nowhere");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_is_bound_to_its_agents_and_tools() {
+    let server = TestServer::start().await;
+    let key = server.key_of(Principal {
+        agents: vec!["oth*".to_owned()],
+        tools: vec!["echo".to_owned()],
+        ..Principal::new("ada", [Scope::Use])
+    });
+    let (_, tools) = server.get(&key, "/api/v1/tools").await;
+    assert_eq!(tools["items"].as_array().unwrap().len(), 1);
+    let (_, agents) = server.get(&key, "/api/v1/agents").await;
+    assert_eq!(agents["items"][0]["id"], "other");
+    assert_eq!(agents["items"].as_array().unwrap().len(), 1);
+    let (status, problem) = server.post(&key, "/api/v1/tools/count/calls", json!({})).await;
+    assert_eq!((status, &problem["code"]), (StatusCode::NOT_FOUND, &json!("not_found")));
+    assert_eq!(server.post(&key, "/api/v1/tools/echo/calls", json!({})).await.0, StatusCode::OK);
+    let run = json!({"agent": "default", "input": "Hello"});
+    assert_eq!(server.post(&key, "/api/v1/runs", run).await.0, StatusCode::NOT_FOUND);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn names_and_origins_are_checked() {
+    let config = ServeConfig {
+        hosts: vec!["agents.example".to_owned()],
+        origins: vec!["https://app.example".to_owned()],
+        ..ServeConfig::default()
+    };
+    let server = TestServer::with(Setup { config, ..Setup::default() }).await;
+    let key = server.key("ada", &[Scope::Use]);
+    let ask = |host: &'static str, origin: Option<&'static str>| {
+        let request = server.request(Method::GET, "/api/v1/me").bearer_auth(&key.secret).header("host", host);
+        match origin {
+            Some(origin) => request.header("origin", origin),
+            None => request,
+        }
+    };
+    for (host, origin, expected) in [
+        ("localhost", None, 200),
+        ("agents.example:7300", None, 200),
+        ("agents.example", Some("http://agents.example"), 200),
+        ("agents.example", Some("https://app.example"), 200),
+        ("evil.example", None, 421),
+        ("localhost.evil.example", None, 421),
+        ("localhost", Some("https://evil.example"), 403),
+        ("localhost", Some("null"), 403),
+        ("localhost", Some("https://app.example.evil"), 403),
+    ] {
+        let response = ask(host, origin).send().await.unwrap();
+        assert_eq!(response.status(), expected, "{host} {origin:?}");
+        let allowed = response.headers().get("access-control-allow-origin");
+        assert_eq!(allowed.is_some(), origin == Some("https://app.example"), "{origin:?}");
+    }
+    let preflight = server
+        .request(Method::OPTIONS, "/api/v1/runs")
+        .header("origin", "https://app.example")
+        .header("access-control-request-method", "POST")
+        .send()
+        .await
+        .unwrap();
+    assert_eq!(preflight.status(), StatusCode::NO_CONTENT);
+    assert_eq!(preflight.headers()["access-control-allow-origin"], "https://app.example");
+}
+
+/// Signs in and returns the cookie.
+async fn sign_in(server: &TestServer, code: &str, before: Option<&str>) -> Option<String> {
+    let request = server.request(Method::POST, "/sign-in").json(&json!({"code": code}));
+    let request = match before {
+        Some(cookie) => request.header("cookie", cookie),
+        None => request,
+    };
+    let response = request.send().await.unwrap();
+    let cookie = response.headers().get("set-cookie")?.to_str().unwrap().to_owned();
+    assert!(cookie.contains("HttpOnly") && cookie.contains("SameSite=Strict"), "{cookie}");
+    Some(cookie.split(';').next().unwrap().to_owned())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_code_works_once_and_a_cookie_needs_a_page_of_this_server() {
+    let server = TestServer::start().await;
+    let ada = Principal::new("ada", [Scope::Use]);
+    let code = server.state.access.add_code(&ada).unwrap();
+    assert!(sign_in(&server, "WRONG", None).await.is_none());
+    let cookie = sign_in(&server, &code, None).await.unwrap();
+    assert!(sign_in(&server, &code, None).await.is_none(), "a code works once");
+    let get = server.request(Method::GET, "/api/v1/me").header("cookie", &cookie);
+    assert_eq!(answer(get.send().await.unwrap()).await.1["principal"], "ada");
+    // A cookie counts for the console and the native API only.
+    let metrics = server.request(Method::GET, "/metrics").header("cookie", &cookie);
+    assert_eq!(metrics.send().await.unwrap().status(), StatusCode::UNAUTHORIZED);
+    let call = |origin: Option<String>, site: Option<&str>| {
+        let request = server
+            .request(Method::POST, "/api/v1/tools/echo/calls")
+            .header("cookie", &cookie)
+            .json(&json!({}));
+        let request = match origin {
+            Some(origin) => request.header("origin", origin),
+            None => request,
+        };
+        match site {
+            Some(site) => request.header("sec-fetch-site", site),
+            None => request,
+        }
+    };
+    let own = server.url.clone();
+    for (origin, site, expected) in [
+        (Some(own.clone()), Some("same-origin"), 200),
+        (Some(own.clone()), None, 200),
+        (None, Some("same-origin"), 200),
+        (None, None, 403),
+        (None, Some("cross-site"), 403),
+        (None, Some("same-site"), 403),
+        (Some(own), Some("cross-site"), 403),
+        (Some("https://evil.example".to_owned()), None, 403),
+        (Some("null".to_owned()), None, 403),
+    ] {
+        let response = call(origin.clone(), site).send().await.unwrap();
+        assert_eq!(response.status(), expected, "{origin:?} {site:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_planted_session_does_not_survive_signing_in() {
+    let server = TestServer::start().await;
+    let (eve, ada) = (Principal::new("eve", [Scope::Use]), Principal::new("ada", [Scope::Use]));
+    let planted = sign_in(&server, &server.state.access.add_code(&eve).unwrap(), None).await.unwrap();
+    let code = server.state.access.add_code(&ada).unwrap();
+    let cookie = sign_in(&server, &code, Some(&planted)).await.unwrap();
+    assert_ne!(cookie, planted, "a session gets a new cookie");
+    let me = |cookie: &str| server.request(Method::GET, "/api/v1/me").header("cookie", cookie).send();
+    assert_eq!(me(&planted).await.unwrap().status(), StatusCode::UNAUTHORIZED);
+    assert_eq!(me(&cookie).await.unwrap().status(), StatusCode::OK);
+    assert_eq!(me(&format!("{planted}; {cookie}")).await.unwrap().status(), StatusCode::UNAUTHORIZED);
+    let out =
+        server.request(Method::POST, "/sign-out").header("cookie", &cookie).header("origin", &server.url);
+    assert_eq!(out.send().await.unwrap().status(), StatusCode::SEE_OTHER);
+    assert_eq!(me(&cookie).await.unwrap().status(), StatusCode::UNAUTHORIZED);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_ends_with_the_key_that_began_it() {
+    let server = TestServer::start().await;
+    let key = server.key("ada", &[Scope::Use]);
+    let cookie = sign_in(&server, &key.secret, None).await.unwrap();
+    let me = || server.request(Method::GET, "/api/v1/me").header("cookie", &cookie).send();
+    assert_eq!(me().await.unwrap().status(), StatusCode::OK);
+    // A cookie is not a key.
+    let secret = cookie.split('=').nth(1).unwrap().to_owned();
+    let (status, _) = server.get(&Key { id: String::new(), secret }, "/api/v1/me").await;
+    assert_eq!(status, StatusCode::UNAUTHORIZED);
+    server.state.access.revoke_key(&key.id).unwrap();
+    assert_eq!(me().await.unwrap().status(), StatusCode::UNAUTHORIZED);
+}

@@ -1,0 +1,224 @@
+//! A server with a scripted model, native tools, a gate that asks, and a store on disk.
+
+use reqwest::{Client, Method, RequestBuilder, Response, StatusCode};
+use serde_json::{Value, json};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+use tempfile::TempDir;
+use tokio::task::JoinHandle;
+use tollgate::config::ServeConfig;
+use tollgate::models::{Delta, DeltaSink, ModelFault};
+use tollgate::tollgate_agent::descriptor::ExecutionPolicy;
+use tollgate::tollgate_agent::message::{AssistantMessage, Message, ModelCall, ModelReply, ModelRequest};
+use tollgate::tollgate_agent::outcome::ResumeMode;
+use tollgate::{Agent, FnTool, Gate, Host, Model, ProposedCall, SqliteStore, Ticket, Verdict, async_trait};
+use tollgate_server::auth::KeyRequest;
+use tollgate_server::{
+    AccessDatabase, Parts, Principal, Scope, Server, ServerOptions, ServerState, Shared, router,
+};
+
+/// A backstop for waits that would otherwise hang.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Calls the tools that the user names, one after `call` each, and speaks otherwise.
+struct Echo;
+
+#[async_trait]
+impl Model for Echo {
+    fn name(&self) -> &str {
+        "echo-1"
+    }
+
+    async fn reply(
+        &self,
+        request: ModelRequest,
+        deltas: &mut DeltaSink<'_>,
+    ) -> Result<ModelReply, ModelFault> {
+        let said = |text: &str| AssistantMessage { text: text.to_owned(), ..AssistantMessage::default() };
+        let message = match request.messages.last() {
+            Some(Message::User(text)) => match text.strip_prefix("call ") {
+                Some(names) => {
+                    let call = |name: &str| ModelCall {
+                        name: name.to_owned(),
+                        arguments: "{}".to_owned(),
+                        ..ModelCall::default()
+                    };
+                    let calls: Vec<_> = names.split_whitespace().map(call).collect();
+                    AssistantMessage { calls: Arc::new(calls), ..AssistantMessage::default() }
+                }
+                None => {
+                    let text = format!("You said: {text}");
+                    for word in text.split_inclusive(' ') {
+                        deltas(Delta::Text(word.to_owned()));
+                        tokio::task::yield_now().await;
+                    }
+                    said(&text)
+                }
+            },
+            _ => said("Done."),
+        };
+        Ok(ModelReply { message, ..ModelReply::default() })
+    }
+}
+
+/// Asks a person about each call of `ask` and `ask_too`.
+struct AskingGate;
+
+impl Gate for AskingGate {
+    fn id(&self) -> &str {
+        "asking"
+    }
+
+    fn judge(&self, call: &ProposedCall<'_>) -> Verdict {
+        if !call.tool.descriptor.name.starts_with("ask") {
+            return Verdict::Allow;
+        }
+        Verdict::Suspend(Box::new(Ticket {
+            action: "approve".to_owned(),
+            message: "May it?".to_owned(),
+            parameters: Value::Null,
+            response_schema: Some(json!({"type": "boolean"})),
+            resume_mode: ResumeMode::ReplayToolCall,
+        }))
+    }
+}
+
+/// A server under test.
+pub struct TestServer {
+    pub url: String,
+    pub address: SocketAddr,
+    pub client: Client,
+    pub state: Shared,
+    /// How many times `count` ran, in all processes of the data directory that this test starts.
+    pub counted: Arc<AtomicUsize>,
+    data: Option<TempDir>,
+    serving: JoinHandle<()>,
+}
+
+/// The settings of a server under test.
+#[derive(Default)]
+pub struct Setup {
+    pub config: ServeConfig,
+    pub counted: Arc<AtomicUsize>,
+}
+
+impl TestServer {
+    pub async fn start() -> Self {
+        Self::with(Setup::default()).await
+    }
+
+    pub async fn with(setup: Setup) -> Self {
+        let data = tempfile::tempdir().unwrap();
+        let server = Self::on(data.path(), setup).await;
+        Self { data: Some(data), ..server }
+    }
+
+    /// Starts a server on an existing data directory.
+    pub async fn on(data: &Path, setup: Setup) -> Self {
+        let Setup { config, counted } = setup;
+        let store = Arc::new(SqliteStore::open(data).unwrap());
+        let host = host(store, &counted);
+        let server = Server::bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
+        let address = server.address().unwrap();
+        let access = AccessDatabase::open(data).unwrap();
+        let options = ServerOptions { address, ..ServerOptions::default() };
+        let state = ServerState::new(host, access, config, options);
+        let routes = router(Arc::clone(&state), &Parts::all());
+        let shared = Arc::clone(&state);
+        let serving = tokio::spawn(async move { server.serve(shared, routes).await.unwrap() });
+        // Another test of this process may have installed it.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let client =
+            Client::builder().no_proxy().timeout(PATIENCE).redirect(reqwest::redirect::Policy::none());
+        let (url, client) = (format!("http://{address}"), client.build().unwrap());
+        Self { url, address, client, state, counted, data: None, serving }
+    }
+
+    /// Stops the server in order and returns its data directory.
+    pub async fn stop(self) -> TempDir {
+        self.state.stop.cancel();
+        tokio::time::timeout(PATIENCE, self.serving).await.unwrap().unwrap();
+        self.state.store().flush().await.unwrap();
+        self.data.unwrap()
+    }
+
+    /// Makes a key of this principal.
+    pub fn key(&self, name: &str, scopes: &[Scope]) -> Key {
+        self.key_of(Principal::new(name, scopes.iter().copied()))
+    }
+
+    pub fn key_of(&self, principal: Principal) -> Key {
+        let request = KeyRequest { principal, expires_at_ms: None };
+        let (id, secret) = self.state.access.add_key(&request).unwrap();
+        Key { id, secret }
+    }
+
+    pub fn request(&self, method: Method, path: &str) -> RequestBuilder {
+        self.client.request(method, format!("{}{path}", self.url))
+    }
+
+    pub async fn get(&self, key: &Key, path: &str) -> (StatusCode, Value) {
+        answer(self.request(Method::GET, path).bearer_auth(&key.secret).send().await.unwrap()).await
+    }
+
+    pub async fn post(&self, key: &Key, path: &str, body: Value) -> (StatusCode, Value) {
+        let request = self.request(Method::POST, path).bearer_auth(&key.secret).json(&body);
+        answer(request.send().await.unwrap()).await
+    }
+
+    /// Starts a run and waits until it rests.
+    pub async fn run(&self, key: &Key, input: &str) -> Value {
+        let (status, run) = self.post(key, "/api/v1/runs", json!({"agent": "default", "input": input})).await;
+        assert!(status.is_success(), "{status}: {run}");
+        run
+    }
+}
+
+/// A key and its id.
+pub struct Key {
+    pub id: String,
+    pub secret: String,
+}
+
+/// Reads a JSON answer.
+pub async fn answer(response: Response) -> (StatusCode, Value) {
+    let status = response.status();
+    let text = response.text().await.unwrap();
+    let value =
+        if text.is_empty() { Value::Null } else { serde_json::from_str(&text).unwrap_or(json!(text)) };
+    (status, value)
+}
+
+fn host(store: Arc<SqliteStore>, counted: &Arc<AtomicUsize>) -> Host {
+    let counter = Arc::clone(counted);
+    let once = ExecutionPolicy { idempotent: false, ..ExecutionPolicy::default() };
+    Host::builder()
+        .store(store)
+        .gate(AskingGate)
+        .tool(FnTool::new(
+            "echo",
+            "echo",
+            "Answers with its arguments.",
+            |args: Value, _| async move { args },
+        ))
+        .tool(FnTool::new("ask", "ask", "Needs an answer.", |_: Value, _| async { "asked" }))
+        .tool(FnTool::new("ask-too", "ask_too", "Needs an answer too.", |_: Value, _| async { "asked too" }))
+        .tool(
+            FnTool::new("count", "count", "Counts its calls.", move |_: Value, _| {
+                let counter = Arc::clone(&counter);
+                async move { json!(counter.fetch_add(1, Ordering::SeqCst) + 1) }
+            })
+            .with_execution(once),
+        )
+        .tool(FnTool::new("sleep", "sleep", "Sleeps for a minute.", |_: Value, _| async {
+            tokio::time::sleep(PATIENCE).await;
+            "slept"
+        }))
+        .agent(Agent::new("default", Echo).with_tools(["*"]))
+        .agent(Agent::new("other", Echo).with_tools(["*"]))
+        .build()
+        .unwrap()
+}

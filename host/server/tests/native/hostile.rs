@@ -1,0 +1,97 @@
+//! Requests that are too large, malformed, slow or many.
+
+use crate::fixture::{PATIENCE, Setup, TestServer, answer};
+use reqwest::{Method, StatusCode};
+use serde_json::json;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tollgate_server::Scope;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn malformed_and_oversized_requests_get_problems() {
+    let server = TestServer::start().await;
+    let key = server.key("ada", &Scope::ALL);
+    let path = "/api/v1/tools/echo/calls";
+    let post = |body: Vec<u8>, kind: &'static str| {
+        server.request(Method::POST, path).bearer_auth(&key.secret).header("content-type", kind).body(body)
+    };
+    let nested = format!("{{\"arguments\": {}{}}}", "[".repeat(100_000), "]".repeat(100_000)).into_bytes();
+    for (body, kind, status, code) in [
+        (b"{".to_vec(), "application/json", 400, "bad_request"),
+        (b"\xff\xfe".to_vec(), "application/json", 400, "bad_request"),
+        (b"[]".to_vec(), "application/json", 422, "unprocessable"),
+        (b"{\"argumnets\": {}}".to_vec(), "application/json", 422, "unprocessable"),
+        (b"arguments=1".to_vec(), "application/x-www-form-urlencoded", 415, "unsupported_media_type"),
+        (b"{}".to_vec(), "text/plain", 415, "unsupported_media_type"),
+        (vec![b' '; (4 << 20) + 1], "application/json", 413, "too_large"),
+    ] {
+        let response = post(body, kind).send().await.unwrap();
+        assert_eq!(response.headers()["content-type"], "application/problem+json");
+        let (found, problem) = answer(response).await;
+        assert_eq!((found.as_u16(), &problem["code"]), (status, &json!(code)), "{problem}");
+        assert!(problem["detail"].as_str().unwrap().len() < 1_000);
+    }
+    // Arguments are read by the host, within its own limits on depth.
+    let (status, run) = answer(post(nested, "application/json").send().await.unwrap()).await;
+    assert_eq!(
+        (status, &run["outcome"]["fault"]["code"]),
+        (StatusCode::OK, &json!("invalid_arguments")),
+        "{run}"
+    );
+    for (method, path, status) in [
+        (Method::PATCH, "/api/v1/runs", 405),
+        (Method::GET, "/api/v1/nowhere", 404),
+        (Method::GET, "/api/v1/runs/%ff", 400),
+        (Method::GET, "/api/v1/runs/..%2f..%2fetc", 404),
+        (Method::GET, "/api/v1/threads/%00", 404),
+    ] {
+        let response = server.request(method.clone(), path).bearer_auth(&key.secret).send().await.unwrap();
+        let (found, problem) = answer(response).await;
+        assert_eq!(found.as_u16(), status, "{method} {path}: {problem}");
+        assert!(problem["code"].is_string(), "{method} {path}: {problem}");
+    }
+    for thread in ["", "a\nb", &"x".repeat(201)] {
+        let (status, _) = server.post(&key, path, json!({"thread_id": thread})).await;
+        assert_eq!(status, StatusCode::UNPROCESSABLE_ENTITY, "{thread:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn raw_requests_do_not_end_the_server() {
+    let server = TestServer::start().await;
+    for bytes in [
+        &b"\x00\x01\x02\r\n\r\n"[..],
+        b"GET / HTTP/1.1\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: localhost\r\nHost: evil\r\n\r\n",
+        b"POST /api/v1/runs HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nabcde",
+        b"POST /sign-in HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 99999999999\r\n\r\n",
+        b"GET http://evil.example/ HTTP/1.1\r\nHost: evil.example\r\n\r\n",
+    ] {
+        let mut stream = TcpStream::connect(server.address).await.unwrap();
+        stream.write_all(bytes).await.unwrap();
+        stream.shutdown().await.unwrap();
+        let mut got = Vec::new();
+        let _ = tokio::time::timeout(PATIENCE, stream.read_to_end(&mut got)).await.unwrap();
+        let text = String::from_utf8_lossy(&got);
+        assert!(!text.contains(" 200 ") && !text.contains(" 500 "), "{text}");
+    }
+    let key = server.key("ada", &[Scope::Use]);
+    assert_eq!(server.get(&key, "/api/v1/me").await.0, StatusCode::OK);
+}
+
+/// Connections that never finish a request do not keep others out: they make room for those with
+/// a key.
+#[tokio::test(flavor = "multi_thread")]
+async fn slow_connections_make_room() {
+    let mut setup = Setup::default();
+    setup.config.limits.connections = 8;
+    let server = TestServer::with(setup).await;
+    let mut slow = Vec::new();
+    for _ in 0..32 {
+        let mut stream = TcpStream::connect(server.address).await.unwrap();
+        stream.write_all(b"GET /api/v1/me HTTP/1.1\r\nHost: localhost\r\nX-Slow: ").await.unwrap();
+        slow.push(stream);
+    }
+    let key = server.key("ada", &[Scope::Use]);
+    assert_eq!(server.get(&key, "/api/v1/me").await.0, StatusCode::OK);
+}

@@ -1,0 +1,95 @@
+//! Requests that are sent again.
+
+use crate::fixture::{Setup, TestServer, answer};
+use reqwest::{Method, StatusCode};
+use serde_json::json;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use tollgate_server::Scope::{Decide, Use};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_repeated_request_starts_one_run_across_a_restart_and_two_processes() {
+    let counted = Arc::new(AtomicUsize::new(0));
+    let setup = || Setup { counted: Arc::clone(&counted), ..Setup::default() };
+    let server = TestServer::with(setup()).await;
+    let key = server.key("ada", &[Use]);
+    let secret = key.secret.clone();
+    let send = |server: &TestServer, path: &str, body: serde_json::Value| {
+        let request = server.request(Method::POST, path).bearer_auth(&secret).json(&body);
+        request.header("idempotency-key", "k1").send()
+    };
+    let (call, run) = ("/api/v1/tools/count/calls", "/api/v1/runs");
+    let prompt = json!({"agent": "default", "input": "call count"});
+    let first = answer(send(&server, call, json!({})).await.unwrap()).await;
+    assert_eq!((first.0, &first.1["outcome"]["result"]["data"]), (StatusCode::OK, &json!(1)));
+    let begun = answer(send(&server, run, prompt.clone()).await.unwrap()).await;
+    assert_eq!(counted.load(Ordering::SeqCst), 2);
+    let again = send(&server, call, json!({})).await.unwrap();
+    assert_eq!(again.headers()["idempotency-replayed"], "true");
+    assert_eq!(answer(again).await.1["run_id"], first.1["run_id"]);
+    let other = answer(send(&server, call, json!({"arguments": {"n": 1}})).await.unwrap()).await;
+    assert_eq!((other.0, &other.1["code"]), (StatusCode::UNPROCESSABLE_ENTITY, &json!("key_reused")));
+    // The key of another principal is another key.
+    let bob = server.key("bob", &[Use]);
+    let request = server.request(Method::POST, call).bearer_auth(&bob.secret).json(&json!({}));
+    let bobs = answer(request.header("idempotency-key", "k1").send().await.unwrap()).await;
+    assert_ne!(bobs.1["run_id"], first.1["run_id"]);
+    let data = server.stop().await;
+    let (one, two) = (TestServer::on(data.path(), setup()).await, TestServer::on(data.path(), setup()).await);
+    for server in [&one, &two] {
+        let again = answer(send(server, run, prompt.clone()).await.unwrap()).await;
+        assert_eq!(again.1["run_id"], begun.1["run_id"]);
+        assert_eq!(
+            answer(send(server, call, json!({})).await.unwrap()).await.1["outcome"],
+            first.1["outcome"]
+        );
+    }
+    assert_eq!(counted.load(Ordering::SeqCst), 3, "nothing ran again");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_racing_requests_one_runs() {
+    let server = TestServer::start().await;
+    let key = server.key("ada", &[Use]);
+    for (path, body) in [
+        ("/api/v1/tools/count/calls", json!({})),
+        ("/api/v1/runs", json!({"agent": "default", "input": "call count", "thread_id": "t"})),
+    ] {
+        server.counted.store(0, Ordering::SeqCst);
+        let send = || {
+            let request = server.request(Method::POST, path).bearer_auth(&key.secret).json(&body);
+            request.header("idempotency-key", "race").send()
+        };
+        let answers = futures::future::join_all((0..8).map(|_| send())).await;
+        let mut ids = Vec::new();
+        for one in answers {
+            let (status, run) = answer(one.unwrap()).await;
+            assert_eq!(status, StatusCode::OK, "{run}");
+            ids.push(run["run_id"].clone());
+        }
+        assert!(ids.iter().all(|id| *id == ids[0]), "{ids:?}");
+        assert_eq!(server.counted.load(Ordering::SeqCst), 1);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refused_request_may_be_sent_again_and_a_decision_counts_once() {
+    let server = TestServer::start().await;
+    let key = server.key("ada", &[Use, Decide]);
+    let send = |path: String, body: serde_json::Value| {
+        let request = server.request(Method::POST, &path).bearer_auth(&key.secret).json(&body);
+        request.header("idempotency-key", "k").send()
+    };
+    let wrong = json!({"agent": "nobody", "input": "Hello"});
+    for _ in 0..2 {
+        let (status, _) = answer(send("/api/v1/runs".to_owned(), wrong.clone()).await.unwrap()).await;
+        assert_eq!(status, StatusCode::NOT_FOUND, "the key is free again");
+    }
+    let run = server.run(&key, "call ask").await;
+    let path = run["questions"][0]["answer_path"].as_str().unwrap().to_owned();
+    for _ in 0..2 {
+        let (status, answer) =
+            answer(send(path.clone(), json!({"answer": {"resume": true}})).await.unwrap()).await;
+        assert_eq!(status, StatusCode::ACCEPTED, "{answer}");
+    }
+}

@@ -1,0 +1,10 @@
+//! The native API over the real server: requests go through its listener, its keys and its store.
+#![allow(clippy::unwrap_used, clippy::panic, unreachable_pub, missing_docs)]
+
+mod access;
+mod fixture;
+mod hostile;
+mod idempotency;
+mod routes;
+mod streams;
+mod tenancy;

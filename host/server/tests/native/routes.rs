@@ -1,0 +1,181 @@
+//! The OpenAPI document, the routes of the server, and their scopes.
+
+use crate::fixture::{TestServer, answer};
+use reqwest::{Method, StatusCode};
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use tollgate_server::Scope;
+
+/// Operations that any credential may use.
+const FOR_ALL: [&str; 6] = [
+    "get /api/v1",
+    "get /api/v1/me",
+    "get /problems/{code}",
+    "get /api/v1/sessions",
+    "delete /api/v1/sessions/{id}",
+    "get /openapi.json",
+];
+
+fn operations(document: &Value) -> Vec<(String, String, Value)> {
+    let paths = document["paths"].as_object().unwrap();
+    let all = paths.iter().flat_map(|(path, item)| {
+        let operations = item.as_object().unwrap().iter();
+        operations.map(move |(method, operation)| (method.clone(), path.clone(), operation.clone()))
+    });
+    all.collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_route_is_described_and_has_a_scope() {
+    let server = TestServer::start().await;
+    let key = server.key("ada", &Scope::ALL);
+    let (_, document) = server.get(&key, "/openapi.json").await;
+    assert!(document["openapi"].as_str().unwrap().starts_with("3.1"), "{}", document["openapi"]);
+    let found = operations(&document);
+    assert!(found.len() >= 25, "{}", found.len());
+    for (method, path, operation) in &found {
+        let name = format!("{method} {path}");
+        assert!(operation["summary"].as_str().is_some_and(|text| !text.is_empty()), "{name} has no summary");
+        assert!(operation["operationId"].is_string(), "{name}");
+        assert!(
+            operation["responses"]["default"]["content"]["application/problem+json"].is_object(),
+            "{name}"
+        );
+        let security = operation["security"].as_array().unwrap_or_else(|| panic!("{name} has no scope"));
+        assert!(!security.is_empty(), "{name} has no scope");
+        for alternative in security {
+            let scopes = alternative["key"].as_array().unwrap();
+            assert_eq!(scopes.is_empty(), FOR_ALL.contains(&name.as_str()), "{name}");
+            for scope in scopes {
+                scope.as_str().unwrap().parse::<Scope>().unwrap();
+            }
+        }
+    }
+    let ids: BTreeSet<_> = found.iter().map(|(.., operation)| operation["operationId"].to_string()).collect();
+    assert_eq!(ids.len(), found.len(), "operation ids are unique");
+}
+
+/// Sends every operation with a key that has none, and then each one, of its scopes.
+#[tokio::test(flavor = "multi_thread")]
+async fn every_route_enforces_its_scopes() {
+    let server = TestServer::start().await;
+    let (_, document) = server.get(&server.key("ada", &[]), "/openapi.json").await;
+    for (method, path, operation) in operations(&document) {
+        let method: Method = method.to_uppercase().parse().unwrap();
+        let concrete = path.replace("{id}", "none").replace("{name}", "none").replace("{suspension}", "none");
+        let concrete = concrete.replace("{code}", "none");
+        let alternatives: Vec<BTreeSet<Scope>> = operation["security"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|one| {
+                one["key"].as_array().unwrap().iter().map(|s| s.as_str().unwrap().parse().unwrap()).collect()
+            })
+            .collect();
+        for scopes in std::iter::once(Vec::new()).chain(Scope::ALL.map(|scope| vec![scope])) {
+            let key = server.key("probe", &scopes);
+            let request = server.request(method.clone(), &concrete).bearer_auth(&key.secret);
+            let request = if method == Method::POST { request.json(&json!({})) } else { request };
+            let (status, problem) = answer(request.send().await.unwrap()).await;
+            let has: BTreeSet<Scope> = scopes.iter().copied().collect();
+            let admitted = alternatives.iter().any(|needed| needed.is_subset(&has));
+            let refused = status == StatusCode::FORBIDDEN && problem["code"] == "missing_scope";
+            assert_eq!(refused, !admitted, "{method} {path} with {scopes:?}: {status} {problem}");
+            assert!(!status.is_server_error(), "{method} {path}: {problem}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lists_have_pages_that_neither_repeat_nor_skip() {
+    let server = TestServer::start().await;
+    let key = server.key("ada", &[Scope::Use, Scope::Read]);
+    for n in 0..7 {
+        let body = json!({"arguments": {"n": n}, "thread_id": format!("t{n}")});
+        assert_eq!(server.post(&key, "/api/v1/tools/echo/calls", body).await.0, StatusCode::OK);
+    }
+    for path in ["/api/v1/runs", "/api/v1/audit?kind=call", "/api/v1/threads"] {
+        let (mut seen, mut after) = (Vec::new(), String::new());
+        loop {
+            let sign = if path.contains('?') { '&' } else { '?' };
+            let response = server.request(Method::GET, &format!("{path}{sign}limit=3{after}"));
+            let response = response.bearer_auth(&key.secret).send().await.unwrap();
+            let link = response.headers().get("link").map(|link| link.to_str().unwrap().to_owned());
+            let (status, page) = answer(response).await;
+            assert_eq!(status, StatusCode::OK, "{page}");
+            let ids = page["items"].as_array().unwrap();
+            seen.extend(
+                ids.iter().map(|item| item.get("run_id").or(item.get("thread_id")).unwrap().to_string()),
+            );
+            let Some(next) = page["next"].as_str() else { break };
+            assert!(link.unwrap().contains(next));
+            after = format!("&after={next}");
+            // Later entries do not move the pages.
+            if path != "/api/v1/audit?kind=call" {
+                continue;
+            }
+        }
+        let unique: BTreeSet<_> = seen.iter().collect();
+        assert_eq!((seen.len(), unique.len()), (7, 7), "{path}: {seen:?}");
+    }
+    for wrong in [
+        "/api/v1/runs?after=zz",
+        "/api/v1/runs?limit=0",
+        "/api/v1/runs?limit=201",
+        "/api/v1/runs?size=3",
+        "/api/v1/audit?kind=x",
+    ] {
+        let (status, problem) = server.get(&key, wrong).await;
+        assert_eq!((status, &problem["code"]), (StatusCode::BAD_REQUEST, &json!("bad_request")), "{wrong}");
+    }
+    let (_, usage) = server.get(&key, "/api/v1/usage?by=tool").await;
+    assert_eq!(
+        (&usage["items"][0]["subject"], &usage["items"][0]["runs"]),
+        (&json!("echo"), &json!(7)),
+        "{usage}"
+    );
+    let (_, usage) = server.get(&key, "/api/v1/usage?by=principal&bucket=hour").await;
+    assert_eq!(usage["items"][0]["subject"], "ada");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_conversation_is_continued_and_a_run_cancelled() {
+    let server = TestServer::start().await;
+    let key = server.key("ada", &[Scope::Use]);
+    for text in ["One", "Two"] {
+        let (status, run) = server
+            .post(&key, "/api/v1/runs", json!({"agent": "default", "input": text, "thread_id": "t"}))
+            .await;
+        assert_eq!((status, &run["text"]), (StatusCode::OK, &json!(format!("You said: {text}"))));
+    }
+    let (_, messages) = server.get(&key, "/api/v1/threads/t/messages").await;
+    assert_eq!(messages["items"].as_array().unwrap().len(), 4);
+    let request = server.request(Method::POST, "/api/v1/runs").bearer_auth(&key.secret);
+    let request = request.header("prefer", "respond-async");
+    let (status, run) = answer(
+        request
+            .json(&json!({"agent": "default", "input": "call sleep", "thread_id": "t"}))
+            .send()
+            .await
+            .unwrap(),
+    )
+    .await;
+    assert_eq!((status, &run["status"]), (StatusCode::ACCEPTED, &json!("running")));
+    let id = run["run_id"].as_str().unwrap();
+    let (status, busy) =
+        server.post(&key, "/api/v1/runs", json!({"agent": "default", "input": "?", "thread_id": "t"})).await;
+    assert_eq!((status, &busy["code"]), (StatusCode::CONFLICT, &json!("thread_busy")));
+    let (status, _) =
+        server.post(&key, &format!("/api/v1/runs/{id}/cancel"), json!({"reason": "enough"})).await;
+    assert_eq!(status, StatusCode::ACCEPTED);
+    let stream = server.request(Method::GET, &format!("/api/v1/runs/{id}/events")).bearer_auth(&key.secret);
+    let text = stream.header("accept", "text/event-stream").send().await.unwrap().text().await.unwrap();
+    assert!(text.contains("event: end"), "{text}");
+    let (_, run) = server.get(&key, &format!("/api/v1/runs/{id}")).await;
+    assert_eq!(
+        (&run["status"], &run["reason"]),
+        (&json!("cancelled"), &json!("it was cancelled by ada: enough"))
+    );
+    let (status, problem) = server.post(&key, &format!("/api/v1/runs/{id}/cancel"), json!({})).await;
+    assert_eq!((status, &problem["code"]), (StatusCode::CONFLICT, &json!("already_ended")));
+}

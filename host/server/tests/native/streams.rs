@@ -1,0 +1,183 @@
+//! Event streams: numbers without gaps or duplicates, whatever happens to the connection.
+
+use crate::fixture::{Key, PATIENCE, Setup, TestServer, answer};
+use futures::StreamExt as _;
+use reqwest::{Method, StatusCode};
+use serde_json::{Value, json};
+use tollgate_server::Scope::{Decide, Use};
+
+/// An event of a stream.
+#[derive(Debug, Clone)]
+struct Sent {
+    id: Option<u64>,
+    name: String,
+    data: Value,
+}
+
+/// Reads a stream until it ends, or until this many stored events have arrived.
+async fn read(
+    server: &TestServer,
+    key: &Key,
+    path: &str,
+    last: Option<u64>,
+    most: usize,
+) -> Option<Vec<Sent>> {
+    let request =
+        server.request(Method::GET, path).bearer_auth(&key.secret).header("accept", "text/event-stream");
+    let request = match last {
+        Some(last) => request.header("last-event-id", last.to_string()),
+        None => request,
+    };
+    let response = request.send().await.unwrap();
+    if response.status() == StatusCode::NO_CONTENT {
+        return None;
+    }
+    assert_eq!(response.status(), StatusCode::OK);
+    let (mut body, mut text, mut sent) = (response.bytes_stream(), String::new(), Vec::new());
+    while let Some(chunk) = tokio::time::timeout(PATIENCE, body.next()).await.unwrap() {
+        let Ok(chunk) = chunk else { break };
+        text.push_str(std::str::from_utf8(&chunk).unwrap());
+        while let Some((event, rest)) = text.split_once("\n\n") {
+            let field = |name: &str| event.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
+            if let (Some(name), Some(data)) = (field("event:"), field("data:")) {
+                let id = field("id:").map(|id| id.parse().unwrap());
+                sent.push(Sent { id, name: name.to_owned(), data: serde_json::from_str(data).unwrap() });
+            }
+            text = rest.to_owned();
+            if sent.iter().filter(|one| one.id.is_some()).count() >= most {
+                // Dropping the body closes the connection in the middle of the stream.
+                return Some(sent);
+            }
+        }
+    }
+    Some(sent)
+}
+
+fn numbers(sent: &[Sent]) -> Vec<u64> {
+    sent.iter().filter_map(|one| one.id).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stream_is_resumed_without_gap_or_duplicate() {
+    let server = TestServer::start().await;
+    let key = server.key("ada", &[Use, Decide]);
+    let run = server.run(&key, "call ask").await;
+    let id = run["run_id"].as_str().unwrap().to_owned();
+    let path = format!("/api/v1/runs/{id}/events");
+    let answer_path = run["questions"][0]["answer_path"].as_str().unwrap();
+    // Clients that disconnect after each event, before, during and after the decision.
+    let follow = |most: usize| {
+        let (server, key, path) = (&server, &key, &path);
+        async move {
+            let (mut seen, mut last) = (Vec::new(), None);
+            while let Some(sent) = read(server, key, path, last, most).await {
+                seen.extend(numbers(&sent));
+                last = seen.last().copied();
+                if sent.iter().any(|one| one.name == "end") {
+                    break;
+                }
+            }
+            seen
+        }
+    };
+    let decide = async {
+        tokio::task::yield_now().await;
+        let body = json!({"answer": {"resume": true}});
+        server.post(&key, answer_path, body).await
+    };
+    let (one, two, all, decided) = tokio::join!(follow(1), follow(2), follow(usize::MAX), decide);
+    assert_eq!(decided.0, StatusCode::ACCEPTED);
+    let (_, run) = server.get(&key, &format!("/api/v1/runs/{id}")).await;
+    let expected: Vec<u64> = (1..=run["events"].as_u64().unwrap()).collect();
+    assert_eq!(run["status"], "completed");
+    assert_eq!((&one, &two, &all), (&expected, &expected, &expected));
+    let last = *expected.last().unwrap();
+    assert!(read(&server, &key, &path, Some(last), 1).await.is_none(), "204 stops a browser");
+    let mut paged = Vec::new();
+    let mut after = 0;
+    loop {
+        let (_, page) = server.get(&key, &format!("{path}?limit=2&after={after}")).await;
+        paged.extend(page["items"].as_array().unwrap().iter().map(|event| event["number"].as_u64().unwrap()));
+        match page["next"].as_u64() {
+            Some(next) => after = next,
+            None => break,
+        }
+    }
+    assert_eq!(paged, expected);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stream_ends_with_the_reason() {
+    let server = TestServer::start().await;
+    let key = server.key("ada", &[Use]);
+    let request = server.request(Method::POST, "/api/v1/runs").bearer_auth(&key.secret);
+    let request = request
+        .header("accept", "text/event-stream")
+        .json(&json!({"agent": "default", "input": "Hello there"}));
+    let text = request.send().await.unwrap().text().await.unwrap();
+    assert!(text.starts_with("retry: 1000\n\n"), "{text}");
+    assert!(text.contains("event: text_delta\n") && text.contains("event: run_finished\n"), "{text}");
+    assert!(text.trim_end().ends_with('}') && text.contains("\"why\":\"finished\""), "{text}");
+    let run = server.run(&key, "call ask").await;
+    let path = format!("/api/v1/runs/{}/events?until=waiting", run["run_id"].as_str().unwrap());
+    let sent = read(&server, &key, &path, None, usize::MAX).await.unwrap();
+    assert_eq!(sent.last().unwrap().data["why"], "waiting");
+    // A stream that waits ends in order when the server does.
+    let path = format!("/api/v1/runs/{}/events", run["run_id"].as_str().unwrap());
+    let request =
+        server.request(Method::GET, &path).bearer_auth(&key.secret).header("accept", "text/event-stream");
+    let mut response = request.send().await.unwrap();
+    assert!(response.chunk().await.unwrap().is_some());
+    server.state.stop.cancel();
+    let rest = tokio::time::timeout(PATIENCE, response.text()).await.unwrap().unwrap();
+    assert!(rest.contains("\"why\":\"shutdown\""), "{rest}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_of_another_process_is_followed_and_decided() {
+    let server = TestServer::start().await;
+    let key = server.key("ada", &[Use, Decide]);
+    let run = server.run(&key, "call ask").await;
+    let id = run["run_id"].as_str().unwrap();
+    let other = TestServer::on(server.state.access.directory(), Setup::default()).await;
+    let path = format!("/api/v1/runs/{id}/events");
+    let answer_path = run["questions"][0]["answer_path"].as_str().unwrap();
+    let decide = async {
+        let body = json!({"answer": {"resume": true}});
+        let request = other.request(Method::POST, answer_path).bearer_auth(&key.secret).json(&body);
+        answer(request.send().await.unwrap()).await
+    };
+    let (sent, decided) = tokio::join!(read(&server, &key, &path, None, usize::MAX), decide);
+    assert_eq!(decided.0, StatusCode::ACCEPTED, "{}", decided.1);
+    let sent = sent.unwrap();
+    let events = server.get(&key, &format!("/api/v1/runs/{id}")).await.1["events"].as_u64().unwrap();
+    assert_eq!(numbers(&sent), (1..=events).collect::<Vec<_>>());
+    assert_eq!(sent.last().unwrap().data["why"], "finished");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn streams_of_a_principal_are_bounded() {
+    let mut setup = Setup::default();
+    setup.config.limits.streams_per_key = 2;
+    let server = TestServer::with(setup).await;
+    let (ada, bob) = (server.key("ada", &[Use]), server.key("bob", &[Use]));
+    let open = async |key: &Key| {
+        let run = server.run(key, "call ask").await;
+        let path = format!("/api/v1/runs/{}/events", run["run_id"].as_str().unwrap());
+        let request = server.request(Method::GET, &path).bearer_auth(&key.secret);
+        request.header("accept", "text/event-stream").send().await.unwrap()
+    };
+    let held = [open(&ada).await, open(&ada).await];
+    let refused = open(&ada).await;
+    assert_eq!(refused.status(), StatusCode::TOO_MANY_REQUESTS);
+    assert_eq!(refused.headers()["retry-after"], "1");
+    assert_eq!(open(&bob).await.status(), StatusCode::OK, "there is room for others");
+    drop(held);
+    // The server sees the end of a connection a little later.
+    let freed = async {
+        while open(&ada).await.status() != StatusCode::OK {
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, freed).await.unwrap();
+}

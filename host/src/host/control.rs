@@ -1,0 +1,191 @@
+//! Control over runs by their id: decisions, cancellation, recovery, and the state in which a run
+//! rests.
+
+use super::{Busy, Host, HostError, new_id};
+use crate::run::{Hub, RunEnd, RunError, RunHandle, now_ms};
+use crate::store::{RunFilter, RunSummary};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+use tollgate_agent::run::{Decision, Event, Input, RefusalKind, Refused, Run, Thread};
+use tollgate_agent::text::clean;
+
+/// How long a decision waits for another decision about the same run to take effect.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How long it waits between two attempts.
+const PAUSE: Duration = Duration::from_millis(20);
+
+impl HostError {
+    pub(crate) fn no_run(run_id: &str) -> Self {
+        Self::NotFound(format!("there is no run {}", clean(run_id, 100)))
+    }
+}
+
+impl From<Refused> for HostError {
+    fn from(refused: Refused) -> Self {
+        let message = refused.to_string();
+        match refused.kind {
+            RefusalKind::UnknownTarget => Self::NotFound(message),
+            RefusalKind::AlreadyDecided => Self::AlreadyDecided(message),
+            RefusalKind::DoesNotFit(violations) => Self::DoesNotFit { message, violations },
+            RefusalKind::Other => Self::Refused(message),
+        }
+    }
+}
+
+impl Host {
+    /// Answers a suspended call and resumes its run.
+    ///
+    /// # Errors
+    /// The run is not known, does not wait for this decision, or the decision does not fit the
+    /// question; then nothing changed.
+    pub async fn decide(&self, run_id: &str, decision: Decision) -> Result<RunHandle, HostError> {
+        self.decide_all(run_id, vec![decision]).await
+    }
+
+    /// Answers several suspended calls of a run in one commit, and resumes the run. The run may be
+    /// at work on other calls.
+    ///
+    /// # Errors
+    /// One of the decisions is refused, as for [`Host::decide`]; then none is taken.
+    pub async fn decide_all(
+        &self,
+        run_id: &str,
+        mut decisions: Vec<Decision>,
+    ) -> Result<RunHandle, HostError> {
+        for decision in &mut decisions {
+            if decision.id.is_empty() {
+                decision.id = new_id().to_string();
+            }
+            if decision.at_ms == 0 {
+                decision.at_ms = now_ms();
+            }
+        }
+        let until = Instant::now() + PATIENCE;
+        loop {
+            if let Some(joined) = self.decide_at_work(run_id, &decisions).await? {
+                return Ok(joined);
+            }
+            match self.carry_on(run_id, Input::Decided(decisions.clone()), Busy::Refuse).await {
+                // Another decision about the same run may be taking effect just now.
+                Err(HostError::Busy(_)) if Instant::now() < until && self.is_open(run_id).await? => {
+                    tokio::time::sleep(PAUSE).await;
+                }
+                carried => return carried,
+            }
+        }
+    }
+
+    /// Resumes a run whose process is gone. Unfinished calls run again if that is harmless, and
+    /// are otherwise answered as interrupted.
+    ///
+    /// # Errors
+    /// The run is not known, or another process is running it.
+    pub async fn recover(&self, run_id: &str) -> Result<RunHandle, HostError> {
+        self.carry_on(run_id, Input::Restarted, Busy::Refuse).await
+    }
+
+    /// Ends a run that works or waits. The reason becomes part of the record. Returns when the run
+    /// is about to end; [`Host::follow`] shows its end.
+    ///
+    /// # Errors
+    /// The run is not known or has ended, or another process is driving it.
+    pub async fn cancel(&self, run_id: &str, reason: Option<String>) -> Result<(), HostError> {
+        if let Some(hub) = self.live(run_id)
+            && !hub.is_closed()
+        {
+            hub.cancel(reason);
+            return Ok(());
+        }
+        let found = self.summary(run_id).await?.ok_or_else(|| HostError::no_run(run_id))?;
+        match found.status.as_str() {
+            "running" if found.at_work => Err(HostError::OwnedElsewhere(found.run_id)),
+            "running" | "waiting" => {
+                let reason = reason.unwrap_or_else(|| "it was cancelled by its caller".to_owned());
+                let ending = self.carry_on(run_id, Input::Cancel { reason }, Busy::Refuse).await?;
+                ending.wait().await?;
+                Ok(())
+            }
+            _ => Err(HostError::AlreadyEnded(found.run_id)),
+        }
+    }
+
+    /// Returns the state in which a run ended or rests, or its state so far.
+    ///
+    /// # Errors
+    /// The run is not known, or its record cannot be read.
+    pub async fn run_end(&self, run_id: &str) -> Result<RunEnd, HostError> {
+        let record = self.store().events(run_id, 0).await?;
+        let Some(Event::RunStarted { spec }) = record.first().map(|first| &first.event) else {
+            return Err(HostError::no_run(run_id));
+        };
+        let ids = (Arc::from(run_id), Arc::from(spec.identity.thread_id.as_str()));
+        let mut run = Run::new(Thread::default());
+        let (mut last_call, mut text) = (None, String::new());
+        for stored in &record {
+            run.apply(&stored.event).map_err(|e| RunError(e.to_string()))?;
+            match &stored.event {
+                Event::CallFinished(finished) => last_call = Some(Arc::clone(finished)),
+                Event::RunFinished { text: answered, .. } => text.clone_from(answered),
+                _ => {}
+            }
+        }
+        Ok(RunEnd::of(&run, ids, last_call, text))
+    }
+
+    /// Returns a run in the form of lists; `None` if it is not known.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn summary(&self, run_id: &str) -> Result<Option<RunSummary>, HostError> {
+        let filter = RunFilter { run_id_prefix: Some(run_id.to_owned()), limit: 1, ..RunFilter::default() };
+        Ok(self.store().runs(filter).await?.into_iter().find(|run| run.run_id == run_id))
+    }
+
+    /// Returns whether this host is driving the run, or it waits.
+    async fn is_open(&self, run_id: &str) -> Result<bool, HostError> {
+        if self.live(run_id).is_some() {
+            return Ok(true);
+        }
+        Ok(self.summary(run_id).await?.is_some_and(|run| run.status == "waiting"))
+    }
+
+    /// Delivers decisions to a run that this host is driving. Returns `None` if it is not, or
+    /// comes to rest first.
+    async fn decide_at_work(
+        &self,
+        run_id: &str,
+        decisions: &[Decision],
+    ) -> Result<Option<RunHandle>, HostError> {
+        let Some(hub) = self.live(run_id).filter(|hub| !hub.is_closed()) else { return Ok(None) };
+        let record = self.store().events(run_id, 0).await?;
+        let Some(Event::RunStarted { spec }) = record.first().map(|first| &first.event) else {
+            return Ok(None);
+        };
+        let input = Input::Decided(decisions.to_vec());
+        self.check_own(&spec.identity, &input).await?;
+        let events = hub.listen();
+        match hub.deliver(decisions.to_vec()).await {
+            Some(Ok(())) => Ok(Some(self.joined(&hub, run_id, &spec.identity.thread_id, events))),
+            Some(Err(why)) => Err(why),
+            None => Ok(None),
+        }
+    }
+
+    /// Returns a handle of a run that is in progress.
+    fn joined(
+        &self,
+        hub: &Arc<Hub>,
+        run_id: &str,
+        thread_id: &str,
+        events: crate::run::EventStream,
+    ) -> RunHandle {
+        let (run_id, thread_id) = (Arc::<str>::from(run_id), Arc::<str>::from(thread_id));
+        let (host, over, id) = (self.clone(), hub.over(), Arc::clone(&run_id));
+        let end = tokio::spawn(async move {
+            over.await;
+            host.run_end(&id).await.map_err(|e| RunError(e.to_string()))
+        });
+        RunHandle { run_id, thread_id, events, cancel: hub.cancellation().clone(), end }
+    }
+}
