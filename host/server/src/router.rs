@@ -102,12 +102,12 @@ pub fn router(state: Shared, parts: &Parts) -> Router {
 
 /// Mounts the parts that the server offers.
 fn mount(routes: Router<Shared>, parts: &Parts) -> Router<Shared> {
-    let routers: [(Part, fn() -> Router<Shared>); 4] = [
-        (Part::OpenAi, openai::router),
-        (Part::AiSdk, ai_sdk::router),
-        (Part::AgUi, ag_ui::router),
-        (Part::A2a, a2a::router),
+    let routers = [
+        (Part::OpenAi, openai::router()),
+        (Part::AiSdk, ai_sdk::router()),
+        (Part::AgUi, ag_ui::router()),
+        (Part::A2a, a2a::router()),
     ];
     let offered = routers.into_iter().filter(|(part, _)| parts.has(*part));
-    offered.fold(routes, |routes, (_, router)| routes.merge(router()))
+    offered.fold(routes, |routes, (_, router)| routes.merge(router))
 }

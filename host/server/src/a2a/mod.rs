@@ -228,7 +228,7 @@ fn rpc_answer(value: &Value) -> Response {
 /// The outcome of a JSON-RPC call.
 enum Called {
     Result(Value),
-    Stream(Going),
+    Stream(Box<Going>),
 }
 
 async fn call(tasks: &Tasks<'_>, request: &Value) -> Result<Called, A2aError> {
@@ -241,9 +241,11 @@ async fn call(tasks: &Tasks<'_>, request: &Value) -> Result<Called, A2aError> {
     let result = match method {
         "SendMessage" => sent(tasks, &Send::read(params)?).await?,
         "SendStreamingMessage" => {
-            return Ok(Called::Stream(tasks.send(&Send::read(params)?, true).await?));
+            return Ok(Called::Stream(Box::new(tasks.send(&Send::read(params)?, true).await?)));
         }
-        "SubscribeToTask" => return Ok(Called::Stream(tasks.subscribe(&TaskRef::read(params)?).await?)),
+        "SubscribeToTask" => {
+            return Ok(Called::Stream(Box::new(tasks.subscribe(&TaskRef::read(params)?).await?)));
+        }
         "GetTask" => tasks.get(&TaskRef::read(params)?).await?,
         "ListTasks" => tasks.list(&List::read(params)?).await?,
         "CancelTask" => tasks.cancel(&TaskRef::read(params)?).await?,

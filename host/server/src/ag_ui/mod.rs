@@ -157,7 +157,7 @@ async fn resume(runs: &AgentRuns<'_>, input: &RunInput) -> Result<Found, Refusal
     } else {
         let open: Vec<&str> = run.calls.waiting().map(|(_, asked)| asked.suspension_id.as_str()).collect();
         let is_answered = |id: &&str| input.resume.iter().any(|answer| answer.interrupt == **id);
-        if !open.iter().all(|id| is_answered(id)) || open.len() != count {
+        if !open.iter().all(is_answered) || open.len() != count {
             let why = format!(
                 "`resume` must answer all open interrupts and no others; open: {}",
                 if open.is_empty() { "none".to_owned() } else { open.join(", ") }

@@ -109,7 +109,7 @@ impl Client {
         Events::of(self.send(path, body).await)
     }
 
-    /// Answers a question as somebody else does in the console.
+    /// Answers a question as another person does in the console.
     pub(crate) async fn decide(&self, run: &str, suspension: &str, answer: &Value) -> StatusCode {
         let path = format!("/api/v1/runs/{run}/questions/{}", suspension.replace('/', "%2F"));
         self.send(&path, &json!({"answer": answer})).await.status()

@@ -7,24 +7,24 @@ mod tests;
 
 pub(crate) use request::read_content;
 
+use super::OpenAiError;
 use super::models::unknown_model;
-use super::{OpenAiError, Options, SystemMessages};
 use crate::Shared;
 use crate::agent_runs::history::{Role, split};
 use crate::agent_runs::{AgentRuns, Caller, Start, Until, decide_url, encoded, name_ignored, sse};
 use crate::problem::Problem;
 use axum::Json;
 use axum::body::Bytes;
+use axum::extract::State;
 use axum::extract::rejection::BytesRejection;
-use axum::extract::{Extension, State};
 use axum::http::HeaderMap;
 use axum::response::sse::Event as SseEvent;
 use axum::response::{IntoResponse, Response};
 use encode::{ChatEncoder, ChatEvent, ChatSettings, joined};
 use futures::{Stream, StreamExt};
 use request::ChatRequest;
-use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use tollgate::config::SystemMessages;
 
 /// How long a stream waits for its first chunk before it answers 200. A run that fails earlier is
 /// answered with an error status.
@@ -34,11 +34,10 @@ const FIRST_CHUNK: Duration = Duration::from_secs(10);
 pub(super) async fn create(
     State(state): State<Shared>,
     principal: Result<Caller, Problem>,
-    Extension(options): Extension<Arc<Options>>,
     headers: HeaderMap,
     body: Result<Bytes, BytesRejection>,
 ) -> Result<Response, OpenAiError> {
-    let principal = principal?;
+    let (principal, options) = (principal?, &state.config.openai);
     let body = body.map_err(|why| Problem::new(why.status(), "invalid_body", why.body_text()))?;
     let mut request = ChatRequest::read(&body)?;
     let runs = AgentRuns::new(&state, &principal);

@@ -7,8 +7,8 @@ mod segment;
 #[cfg(test)]
 mod tests;
 
+use super::OpenAiError;
 use super::models::unknown_model;
-use super::{OpenAiError, Options, SystemMessages};
 use crate::Shared;
 use crate::agent_runs::history::{ClientMessage, Role, split};
 use crate::agent_runs::{
@@ -19,7 +19,7 @@ use crate::problem::Problem;
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::rejection::BytesRejection;
-use axum::extract::{Extension, Path, Query, State};
+use axum::extract::{Path, Query, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::sse::Event as SseEvent;
 use axum::response::{IntoResponse, Response};
@@ -30,8 +30,8 @@ use request::ResponseRequest;
 use segment::{About, ResponseId, input_items, response, starts, stored};
 use serde_json::{Value, json};
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use tollgate::config::SystemMessages;
 
 /// How long an answer waits for the end of a cancelled run.
 const CANCEL_TIME: Duration = Duration::from_secs(5);
@@ -40,7 +40,6 @@ const CANCEL_TIME: Duration = Duration::from_secs(5);
 pub(super) async fn create(
     State(state): State<Shared>,
     principal: Result<Caller, Problem>,
-    Extension(options): Extension<Arc<Options>>,
     headers: HeaderMap,
     body: Result<Bytes, BytesRejection>,
 ) -> Result<Response, OpenAiError> {
@@ -60,7 +59,7 @@ pub(super) async fn create(
             let why = "an answer to a request for approval needs `previous_response_id`";
             return Err(OpenAiError::param("previous_response_id", why));
         }
-        previous => start(&runs, previous, &mut request, options.system, &url).await?,
+        previous => start(&runs, previous, &mut request, state.config.openai.system, &url).await?,
     };
     let mut answer = match (request.stream, request.background) {
         (true, _) => {
