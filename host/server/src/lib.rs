@@ -4,6 +4,10 @@
 //! Every request carries the key of a principal or the cookie of a session; access is never
 //! anonymous.
 
+pub mod a2a;
+pub mod ag_ui;
+mod agent_runs;
+pub mod ai_sdk;
 pub mod api;
 pub mod auth;
 pub mod body;
@@ -13,6 +17,7 @@ mod console_data;
 mod http_guard;
 mod idempotency;
 mod load;
+pub mod openai;
 pub mod operations;
 pub mod problem;
 mod router;

@@ -18,6 +18,7 @@ use tollgate::{
     RunRequest,
 };
 use tollgate_agent::SmolStr;
+use tollgate_agent::message::Message;
 use tollgate_agent::run::RunSpec;
 use uuid::Uuid;
 
@@ -107,6 +108,8 @@ pub struct RunStart {
     pub input: String,
     /// The thread as the client names it; `None` begins a new one.
     pub thread_id: Option<String>,
+    /// The conversation that precedes the message; only a new thread accepts one.
+    pub history: Vec<Message>,
     /// Whether to wait for another run of the thread.
     pub queue: bool,
     /// Whether the run continues without clients.
@@ -171,6 +174,7 @@ impl ServerState {
         let mut request = RunRequest::new(start.agent, start.input).on_thread(thread_id);
         request.busy = if start.queue { Busy::Queue } else { Busy::Refuse };
         request.detached = start.detached;
+        request.history = start.history;
         request.principal = Some(SmolStr::new(&principal.name));
         request.run_id = start.run_id;
         let handle = self.host.run(request).await?;

@@ -1,12 +1,12 @@
 //! The routes of the server and their order: preflight requests, the guard of names and origins,
 //! authentication, and then the parts.
 
-use crate::api;
 use crate::auth::{authenticate, sign_in};
 use crate::console;
 use crate::http_guard::{guard_public, preflight};
 use crate::problem::Problem;
 use crate::state::Shared;
+use crate::{a2a, ag_ui, ai_sdk, api, openai};
 use axum::Router;
 use axum::http::StatusCode;
 use axum::middleware::from_fn_with_state;
@@ -84,8 +84,11 @@ impl Parts {
 
 /// Returns the routes of the server.
 pub fn router(state: Shared, parts: &Parts) -> Router {
-    let public =
-        sign_in::router().merge(api::public_router()).layer(from_fn_with_state(state.clone(), guard_public));
+    let mut public = sign_in::router().merge(api::public_router());
+    if parts.has(Part::A2a) {
+        public = public.merge(a2a::public_router());
+    }
+    let public = public.layer(from_fn_with_state(state.clone(), guard_public));
     let own = mount(api::router(), parts);
     let own = own
         .merge(sign_in::sign_out_router())
@@ -99,9 +102,14 @@ pub fn router(state: Shared, parts: &Parts) -> Router {
 }
 
 /// Mounts the parts that the server offers.
-fn mount(mut routes: Router<Shared>, parts: &Parts) -> Router<Shared> {
-    if parts.has(Part::Console) {
-        routes = routes.nest("/console", console::router());
-    }
-    routes
+fn mount(routes: Router<Shared>, parts: &Parts) -> Router<Shared> {
+    let routers = [
+        (Part::Console, Router::new().nest("/console", console::router())),
+        (Part::OpenAi, openai::router()),
+        (Part::AiSdk, ai_sdk::router()),
+        (Part::AgUi, ag_ui::router()),
+        (Part::A2a, a2a::router()),
+    ];
+    let offered = routers.into_iter().filter(|(part, _)| parts.has(*part));
+    offered.fold(routes, |routes, (_, router)| routes.merge(router))
 }

@@ -68,6 +68,8 @@ pub(super) struct RawServe {
     #[serde(default)]
     pub(super) limits: RawServeLimits,
     #[serde(default)]
+    pub(super) openai: RawOpenAi,
+    #[serde(default)]
     pub(super) prices: BTreeMap<String, Spanned<RawPrice>>,
 }
 
@@ -77,6 +79,17 @@ pub(super) struct RawServe {
 pub(super) struct RawServeLimits {
     pub(super) connections: Option<Spanned<i64>>,
     pub(super) streams_per_key: Option<Spanned<i64>>,
+}
+
+/// `[serve.openai]`
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawOpenAi {
+    pub(super) system: Option<Spanned<String>>,
+    pub(super) progress: Option<Spanned<String>>,
+    pub(super) waits: Option<Spanned<String>>,
+    pub(super) hold_ms: Option<Spanned<i64>>,
+    pub(super) thread_header: Option<Spanned<String>>,
 }
 
 /// `[serve.prices.MODEL]`

@@ -2,6 +2,7 @@
 
 use super::ConfigError;
 use super::error::Source;
+use super::openai::{self, OpenAiConfig};
 use super::raw::RawServe;
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -27,6 +28,8 @@ pub struct ServeConfig {
     pub decides: Decides,
     /// The limits of clients.
     pub limits: ServeLimits,
+    /// The treatment of OpenAI's clients.
+    pub openai: OpenAiConfig,
     /// The prices of models, by model name. Without a price, no cost is shown.
     pub prices: BTreeMap<String, ModelPrice>,
 }
@@ -73,6 +76,7 @@ impl Default for ServeConfig {
             origins: Vec::new(),
             decides: Decides::default(),
             limits: ServeLimits::default(),
+            openai: OpenAiConfig::default(),
             prices: BTreeMap::new(),
         }
     }
@@ -116,6 +120,7 @@ pub(super) fn check(source: &Source<'_>, raw: RawServe) -> Result<ServeConfig, C
             }
         },
     };
+    let openai = openai::check(source, raw.openai)?;
     let prices = raw.prices.into_iter().map(|(model, raw)| {
         let price = raw.get_ref();
         let fits = |amount: f64| amount.is_finite() && amount >= 0.0;
@@ -124,7 +129,15 @@ pub(super) fn check(source: &Source<'_>, raw: RawServe) -> Result<ServeConfig, C
         }
         Err(source.wrong(raw.span(), "a price is a number of at least 0 per million tokens".to_owned()))
     });
-    Ok(ServeConfig { listen, hosts, origins, decides, limits, prices: prices.collect::<Result<_, _>>()? })
+    Ok(ServeConfig {
+        listen,
+        hosts,
+        origins,
+        decides,
+        limits,
+        openai,
+        prices: prices.collect::<Result<_, _>>()?,
+    })
 }
 
 fn all(

@@ -34,7 +34,7 @@ use tokio::sync::{OwnedMutexGuard, watch};
 use tokio_util::sync::CancellationToken;
 use tollgate_agent::SmolStr;
 use tollgate_agent::context::RunIdentity;
-use tollgate_agent::run::{Event, Input, Run, RunSpec, Task, handed_to};
+use tollgate_agent::run::{Event, Input, Run, RunSpec, Seed, Task, handed_to};
 use tollgate_agent::schema::Violation;
 use tollgate_sandbox::MemoryBudget;
 use uuid::Uuid;
@@ -232,7 +232,13 @@ impl Host {
         let there = |id: &&str| self.inner.agents.contains_key(*id);
         let handed = handed_to(&thread.state, &request.agent_id).filter(there);
         let agent = self.agent(handed.unwrap_or(&request.agent_id))?;
-        check_backend(agent, !thread.messages.is_empty())?;
+        if !request.history.is_empty() && !thread.messages.is_empty() {
+            let shown = tollgate_agent::text::clean(thread_id, 100);
+            return Err(HostError::Refused(format!(
+                "the thread {shown} has messages already; send a history only with a new thread"
+            )));
+        }
+        check_backend(agent, !thread.messages.is_empty() || !request.history.is_empty())?;
         let (known_messages, thread_id) = (thread.messages.len(), Arc::clone(thread_id));
         let run_id = request.run_id.as_deref().map_or_else(new_id, Arc::from);
         let limits = request.options.applied_to(&agent.limits);
@@ -245,7 +251,11 @@ impl Host {
         let (hub, teller, events) = self.listened(&run_id, &cancel);
         let parts = self.parts(Arc::clone(&run_id), Arc::clone(&thread_id), cancel.clone(), teller);
         let mut driver = Driver::new(parts, Run::new(thread), known_messages);
-        driver.begin(Input::Start(spec)).await.map_err(|why| match why {
+        let first = match request.history.is_empty() {
+            true => Input::Start(spec),
+            false => Input::StartSeeded(spec, Seed { change: None, messages: request.history.clone() }),
+        };
+        driver.begin(first).await.map_err(|why| match why {
             CommitError::Busy(_) => HostError::Busy(thread_id.to_string()),
             CommitError::Failed(why) => HostError::Store(why),
             why => RunError(why.to_string()).into(),

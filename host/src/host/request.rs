@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 use tollgate_agent::SmolStr;
+use tollgate_agent::message::Message;
 use tollgate_agent::run::RunLimits;
 
 /// A prompt for an agent.
@@ -14,6 +15,9 @@ pub struct RunRequest {
     pub prompt: String,
     /// The conversation to continue; `None` starts a new one.
     pub thread_id: Option<String>,
+    /// The conversation that precedes the prompt, for a client that keeps conversations itself.
+    /// Only a thread without messages accepts one.
+    pub history: Vec<Message>,
     /// The behavior if another run of the thread is active.
     pub busy: Busy,
     /// Whether it continues when no client listens to its events. Otherwise it is cancelled 10
@@ -66,6 +70,7 @@ impl RunRequest {
             agent_id: agent_id.into(),
             prompt: prompt.into(),
             thread_id: None,
+            history: Vec::new(),
             busy: Busy::Refuse,
             detached: false,
             principal: None,
@@ -92,6 +97,13 @@ impl RunRequest {
     #[must_use]
     pub fn on_thread(mut self, thread_id: impl Into<String>) -> Self {
         self.thread_id = Some(thread_id.into());
+        self
+    }
+
+    /// Puts these messages before the prompt. Every call in them must have its answer.
+    #[must_use]
+    pub fn with_history(mut self, messages: Vec<Message>) -> Self {
+        self.history = messages;
         self
     }
 }

@@ -210,7 +210,8 @@ impl Store for MemoryStore {
         let mut runs: Vec<RunSummary> =
             tables.runs.values().filter_map(|log| summarize(log, &tables.left)).collect();
         runs.retain(|run| filter.wants(run));
-        runs.sort_by(|a, b| b.run_id.cmp(&a.run_id));
+        // Ids that hosts make grow with time; clients may name others.
+        runs.sort_by(|a, b| (b.started_at_ms, &b.run_id).cmp(&(a.started_at_ms, &a.run_id)));
         runs.truncate(filter.limit);
         Ok(runs)
     }

@@ -18,6 +18,7 @@ use tollgate::{
 };
 use tollgate_agent::code::Code;
 use tollgate_agent::descriptor::{ExecutionPolicy, StateAccess};
+use tollgate_agent::message::{AssistantMessage, Message};
 use tollgate_agent::run::{CallEnd, Decision, DecisionAnswer, Event, RunStatus};
 use tollgate_agent::state::State;
 
@@ -162,6 +163,24 @@ with_each_store! {
         assert_eq!(end.text, "Done.");
         assert_eq!(end.result().unwrap().data, json!(1), "neither the key's beginning nor what came later");
         assert_eq!(at.open().thread("t").await.unwrap().state.get("basics.total"), Some(&json!(2)));
+    }
+
+    async fn a10_a_client_brings_the_history_of_a_new_thread(at: StoreAt) {
+        let host = host(&at, vec![ScriptedTurn::text("It was blue."), ScriptedTurn::text("Yes.")]);
+        let history = vec![
+            Message::User("My car is blue.".to_owned()),
+            Message::Assistant(AssistantMessage { text: "Noted.".to_owned(), ..AssistantMessage::default() }),
+        ];
+        let request = say("Which colour?").with_history(history.clone());
+        let end = host.run(request.clone()).await.unwrap().wait().await.unwrap();
+        assert_eq!(end.text, "It was blue.");
+        let events = host.store().events(&end.run_id, 0).await.unwrap();
+        assert!(matches!(&events[1].event, Event::RunSeeded { messages, .. } if *messages == history));
+        assert_eq!(host.store().thread("t").await.unwrap().messages.len(), 4);
+        let refused = host.run(request).await;
+        assert!(matches!(refused, Err(HostError::Refused(_))), "it has messages: {refused:?}");
+        host.run(say("Sure?")).await.unwrap().wait().await.unwrap();
+        assert_eq!(host.store().thread("t").await.unwrap().messages.len(), 6);
     }
 
     async fn a9_a_direct_call_that_goes_on_is_never_run_twice(at: StoreAt) {

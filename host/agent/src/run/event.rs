@@ -31,7 +31,8 @@ pub enum Event {
         /// Identity and limits of the run.
         spec: Arc<RunSpec>,
     },
-    /// The run began with state and a conversation from its parent.
+    /// The run began with a conversation from its client, or with state and a conversation from its
+    /// parent.
     RunSeeded {
         /// The keys that were set.
         #[serde(default, skip_serializing_if = "Option::is_none")]

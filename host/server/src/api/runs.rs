@@ -117,6 +117,7 @@ pub(super) async fn start(
         agent,
         input,
         thread_id,
+        history: Vec::new(),
         queue: on_busy == OnBusy::Queue,
         detached: detached || wait == Wait::No,
         run_id: reserved.as_ref().map(|reservation| reservation.run_id.clone()),

@@ -1,0 +1,22 @@
+//! A server that plays a scripted story to clients of every protocol:
+//! `cargo run -p tollgate-server --example story -- TOOLS_DIR`
+//!
+//! It serves the tools of a directory at a free port of loopback, and prints its address and a key. `scripts/clients` runs real clients against it.
+
+#[path = "../tests/protocols/server.rs"]
+#[allow(unreachable_pub)]
+mod server;
+
+use tollgate::{Host, Toolbox};
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let tools = std::env::args().nth(1).ok_or("missing directory of tools; pass it as an argument")?;
+    let toolbox = Toolbox::load(std::path::Path::new(&tools)).await?;
+    let host = server::with_story(Host::builder().toolbox(toolbox)).build()?;
+    let data = tempfile::tempdir()?;
+    let server = server::serve(host, data.path()).await?;
+    println!("serving at http://{}", server.address);
+    println!("key {}", server.keys["ada"]);
+    Ok(server.serving.await??)
+}

@@ -1,0 +1,260 @@
+//! A2A 1.0: agent cards, and tasks by JSON-RPC and HTTP+JSON. A task is a run, a context is a
+//! thread.
+//!
+//! An agent that asks does not approve itself: a gate's question is decided elsewhere.
+
+mod card;
+mod encode;
+mod error;
+mod methods;
+mod request;
+mod task;
+#[cfg(test)]
+mod tests;
+
+use crate::Shared;
+use crate::agent_runs::{AgentRuns, Caller, decide_url, sse};
+use crate::auth::Scope;
+use crate::problem::Problem;
+use axum::body::Bytes;
+use axum::extract::rejection::BytesRejection;
+use axum::extract::{Path, Query, State};
+use axum::http::{HeaderMap, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use error::{A2aError, ErrorKind};
+use futures::StreamExt;
+use methods::{Going, Tasks};
+use request::{List, Send, TaskRef};
+use serde_json::{Map, Value, json};
+use std::collections::HashMap;
+
+/// The header that names the version of the protocol.
+const VERSION: &str = "a2a-version";
+
+/// Returns the routes below `/a2a`.
+pub fn router() -> axum::Router<Shared> {
+    axum::Router::new()
+        .route("/a2a/{agent}", post(rpc))
+        .route("/a2a/{agent}/.well-known/agent-card.json", get(card::agent))
+        .route("/a2a/{agent}/message:send", post(send))
+        .route("/a2a/{agent}/message:stream", post(stream))
+        .route("/a2a/{agent}/tasks", get(list))
+        .route("/a2a/{agent}/tasks/{task}", get(task).post(task_action))
+        .route("/a2a/{agent}/tasks/{task}/pushNotificationConfigs", get(no_push).post(no_push))
+        .route("/a2a/{agent}/tasks/{task}/pushNotificationConfigs/{id}", get(no_push).delete(no_push))
+        .route("/a2a/{agent}/extendedAgentCard", get(no_extended_card))
+}
+
+/// Returns the routes that need no credential: the card of the server.
+pub fn public_router() -> axum::Router<Shared> {
+    axum::Router::new().route("/.well-known/agent-card.json", get(card::server))
+}
+
+/// Checks the version of the protocol and the scope, and returns the tasks of the agent.
+fn tasks<'a>(
+    state: &'a Shared,
+    principal: &'a Caller,
+    agent: &'a str,
+    headers: &HeaderMap,
+    decide_url: &'a str,
+) -> Result<Tasks<'a>, A2aError> {
+    let version = headers.get(VERSION).and_then(|version| version.to_str().ok()).unwrap_or_default();
+    if version != "1" && !version.starts_with("1.") {
+        let named = if version.is_empty() { "0.3" } else { version };
+        let why = format!("version {named} is not supported; send A2A-Version: {}", card::PROTOCOL_VERSION);
+        return Err(A2aError::new(ErrorKind::VersionNotSupported, why));
+    }
+    principal.require(Scope::Use)?;
+    let runs = AgentRuns::new(state, principal);
+    runs.agent(agent)?;
+    Ok(Tasks { runs, agent, decide_url })
+}
+
+fn read(body: Result<Bytes, BytesRejection>) -> Result<Value, A2aError> {
+    let body = body.map_err(|why| Problem::new(why.status(), "bad_request", why.body_text()))?;
+    serde_json::from_slice(&body)
+        .map_err(|why| A2aError::new(ErrorKind::Parse, format!("the body is not valid JSON: {why}")))
+}
+
+/// Answers with JSON of the HTTP+JSON binding.
+fn answer(value: &Value) -> Response {
+    ([(header::CONTENT_TYPE, "application/a2a+json")], value.to_string()).into_response()
+}
+
+async fn send(
+    State(state): State<Shared>,
+    principal: Result<Caller, Problem>,
+    Path(agent): Path<String>,
+    headers: HeaderMap,
+    body: Result<Bytes, BytesRejection>,
+) -> Result<Response, A2aError> {
+    let (principal, url) = (principal?, decide_url(&headers));
+    let tasks = tasks(&state, &principal, &agent, &headers, &url)?;
+    Ok(answer(&sent(&tasks, &Send::read(&read(body)?)?).await?))
+}
+
+/// Sends a message and returns the task, as `SendMessage` does.
+async fn sent(tasks: &Tasks<'_>, send: &Send) -> Result<Value, A2aError> {
+    let going = tasks.send(send, false).await?;
+    let task = match send.return_immediately {
+        true => tasks.begun(going, send.history_length).await?,
+        false => tasks.settled(going, send.history_length).await?,
+    };
+    Ok(json!({"task": task}))
+}
+
+async fn stream(
+    State(state): State<Shared>,
+    principal: Result<Caller, Problem>,
+    Path(agent): Path<String>,
+    headers: HeaderMap,
+    body: Result<Bytes, BytesRejection>,
+) -> Result<Response, A2aError> {
+    let (principal, url) = (principal?, decide_url(&headers));
+    let tasks = tasks(&state, &principal, &agent, &headers, &url)?;
+    let going = tasks.send(&Send::read(&read(body)?)?, true).await?;
+    Ok(sse::answer(going.stream().map(|response| sse::data(&response))))
+}
+
+async fn list(
+    State(state): State<Shared>,
+    principal: Result<Caller, Problem>,
+    Path(agent): Path<String>,
+    Query(query): Query<HashMap<String, String>>,
+    headers: HeaderMap,
+) -> Result<Response, A2aError> {
+    let (principal, url) = (principal?, decide_url(&headers));
+    let tasks = tasks(&state, &principal, &agent, &headers, &url)?;
+    Ok(answer(&tasks.list(&List::read(&of_query(query))?).await?))
+}
+
+async fn task(
+    State(state): State<Shared>,
+    principal: Result<Caller, Problem>,
+    Path((agent, task)): Path<(String, String)>,
+    Query(query): Query<HashMap<String, String>>,
+    headers: HeaderMap,
+) -> Result<Response, A2aError> {
+    let (principal, url) = (principal?, decide_url(&headers));
+    let tasks = tasks(&state, &principal, &agent, &headers, &url)?;
+    let mut params = of_query(query);
+    match task.strip_suffix(":subscribe") {
+        Some(id) => {
+            params["id"] = json!(id);
+            Ok(subscribed(tasks.subscribe(&TaskRef::read(&params)?).await?))
+        }
+        None => {
+            params["id"] = json!(task);
+            Ok(answer(&tasks.get(&TaskRef::read(&params)?).await?))
+        }
+    }
+}
+
+async fn task_action(
+    State(state): State<Shared>,
+    principal: Result<Caller, Problem>,
+    Path((agent, task)): Path<(String, String)>,
+    headers: HeaderMap,
+) -> Result<Response, A2aError> {
+    let (principal, url) = (principal?, decide_url(&headers));
+    let tasks = tasks(&state, &principal, &agent, &headers, &url)?;
+    let task_ref = |id: &str| TaskRef { id: id.to_owned(), history_length: None };
+    match task.rsplit_once(':') {
+        Some((id, "cancel")) => Ok(answer(&tasks.cancel(&task_ref(id)).await?)),
+        Some((id, "subscribe")) => Ok(subscribed(tasks.subscribe(&task_ref(id)).await?)),
+        _ => {
+            let why = "a task can be cancelled with `:cancel` and followed with `:subscribe`";
+            Err(A2aError::new(ErrorKind::MethodNotFound, why))
+        }
+    }
+}
+
+fn subscribed(going: Going) -> Response {
+    sse::answer(going.stream().map(|response| sse::data(&response)))
+}
+
+/// Returns the parameters of a query as JSON.
+fn of_query(query: HashMap<String, String>) -> Value {
+    Value::Object(query.into_iter().map(|(name, value)| (name, Value::String(value))).collect::<Map<_, _>>())
+}
+
+async fn no_push() -> A2aError {
+    let why = "push notifications are not supported; subscribe to the task";
+    A2aError::new(ErrorKind::PushNotificationNotSupported, why)
+}
+
+async fn no_extended_card() -> A2aError {
+    A2aError::new(ErrorKind::ExtendedCardNotConfigured, "the agent has one card only")
+}
+
+/// Answers a JSON-RPC request.
+async fn rpc(
+    State(state): State<Shared>,
+    principal: Result<Caller, Problem>,
+    Path(agent): Path<String>,
+    headers: HeaderMap,
+    body: Result<Bytes, BytesRejection>,
+) -> Response {
+    let request = match read(body) {
+        Ok(request) => request,
+        Err(error) => return rpc_answer(&error.rpc(&Value::Null)),
+    };
+    let id = request["id"].clone();
+    let principal = match principal {
+        Ok(principal) => principal,
+        Err(problem) => return problem.into_response(),
+    };
+    let url = decide_url(&headers);
+    let called = match tasks(&state, &principal, &agent, &headers, &url) {
+        Ok(tasks) => call(&tasks, &request).await,
+        Err(error) => Err(error),
+    };
+    match called {
+        Ok(Called::Result(result)) => rpc_answer(&json!({"jsonrpc": "2.0", "id": id, "result": result})),
+        Ok(Called::Stream(going)) => sse::answer(
+            going
+                .stream()
+                .map(move |response| sse::data(&json!({"jsonrpc": "2.0", "id": id, "result": response}))),
+        ),
+        Err(error) => rpc_answer(&error.rpc(&id)),
+    }
+}
+
+fn rpc_answer(value: &Value) -> Response {
+    ([(header::CONTENT_TYPE, "application/json")], value.to_string()).into_response()
+}
+
+/// The outcome of a JSON-RPC call.
+enum Called {
+    Result(Value),
+    Stream(Box<Going>),
+}
+
+async fn call(tasks: &Tasks<'_>, request: &Value) -> Result<Called, A2aError> {
+    let is_call = request["jsonrpc"] == "2.0" && request["id"] != Value::Null;
+    let Some(method) = request["method"].as_str().filter(|_| is_call) else {
+        let why = "the request is not a JSON-RPC 2.0 call with an id";
+        return Err(A2aError::new(ErrorKind::InvalidRequest, why));
+    };
+    let params = &request["params"];
+    let result = match method {
+        "SendMessage" => sent(tasks, &Send::read(params)?).await?,
+        "SendStreamingMessage" => {
+            return Ok(Called::Stream(Box::new(tasks.send(&Send::read(params)?, true).await?)));
+        }
+        "SubscribeToTask" => {
+            return Ok(Called::Stream(Box::new(tasks.subscribe(&TaskRef::read(params)?).await?)));
+        }
+        "GetTask" => tasks.get(&TaskRef::read(params)?).await?,
+        "ListTasks" => tasks.list(&List::read(params)?).await?,
+        "CancelTask" => tasks.cancel(&TaskRef::read(params)?).await?,
+        "GetExtendedAgentCard" => return Err(no_extended_card().await),
+        name if name.contains("PushNotificationConfig") => return Err(no_push().await),
+        _ => {
+            let why = "there is no such method; A2A 1.0 has SendMessage, GetTask and others";
+            return Err(A2aError::new(ErrorKind::MethodNotFound, why));
+        }
+    };
+    Ok(Called::Result(result))
+}

@@ -1,0 +1,87 @@
+//! Streams of tasks, as golden files, and what does not depend on how they arrive.
+#![allow(clippy::unwrap_used)]
+
+use super::encode::{TaskEncoder, assembled};
+use super::task::TaskView;
+use crate::agent_runs::fixture::{self, Recording, encode, golden, joined_at, without};
+use crate::agent_runs::{Encode, ReplyText};
+use serde_json::Value;
+use tollgate::RunUpdate;
+
+fn view(recording: &Recording) -> TaskView {
+    TaskView::new(&recording.run_id, "t", "http://localhost:7300/console/waiting")
+}
+
+fn encoder(recording: &Recording) -> TaskEncoder {
+    TaskEncoder::new(view(recording), ReplyText::default(), None)
+}
+
+/// Returns the task as the record has it after these updates.
+fn recorded(recording: &Recording, updates: &[RunUpdate]) -> TaskView {
+    let mut view = view(recording);
+    for update in updates {
+        if let RunUpdate::Stored(stored) = update {
+            view.apply(stored);
+        }
+    }
+    view
+}
+
+fn last_state(events: &[Value]) -> &Value {
+    &events.iter().rev().find(|event| event["statusUpdate"].is_object()).unwrap()["statusUpdate"]["status"]["state"]
+}
+
+#[tokio::test]
+async fn a_task_comes_first_and_its_updates_follow() {
+    let recording = fixture::calls().await;
+    let events = encode(&mut encoder(&recording), &recording.segments[0]);
+    insta::assert_snapshot!("calls", golden(&recording, &events));
+    assert!(events[0]["task"].is_object());
+    assert_eq!(last_state(&events), "TASK_STATE_COMPLETED");
+}
+
+#[tokio::test]
+async fn a_gates_question_needs_a_person_and_a_tools_question_input() {
+    let recording = fixture::questions().await;
+    let first = &recording.segments[0];
+    let mut encoder = encoder(&recording);
+    let events = encode(&mut encoder, first);
+    insta::assert_snapshot!("questions", golden(&recording, &events));
+    assert_eq!(last_state(&events), "TASK_STATE_AUTH_REQUIRED");
+    assert!(!encoder.is_over(), "the stream stays open for the gate's answer");
+    let both = recording.segments[..2].concat();
+    assert_eq!(recorded(&recording, &both).state(), "TASK_STATE_INPUT_REQUIRED");
+}
+
+#[tokio::test]
+async fn every_end_has_its_state() {
+    for (recording, state) in [
+        (fixture::blocked().await, "TASK_STATE_REJECTED"),
+        (fixture::failed().await, "TASK_STATE_FAILED"),
+        (fixture::refusal().await, "TASK_STATE_COMPLETED"),
+    ] {
+        assert_eq!(recorded(&recording, &recording.all()).state(), state);
+    }
+}
+
+#[tokio::test]
+async fn a_stream_that_is_cut_anywhere_leads_to_the_same_artifact() {
+    for recording in [fixture::calls().await, fixture::restart().await] {
+        let updates = recording.all();
+        let whole = recorded(&recording, &updates).text;
+        for cut in 0..=updates.len() {
+            let events = joined_at(&mut encoder(&recording), &updates, cut);
+            assert_eq!(assembled(&events), whole, "joined at {cut}");
+            let slow = without(&updates, cut..updates.len());
+            assert_eq!(assembled(&encode(&mut encoder(&recording), &slow)), whole, "lost from {cut}");
+            // A subscription begins with the task as it is recorded.
+            let view = recorded(&recording, &updates[..cut]);
+            let mut subscribed = TaskEncoder::new(view, ReplyText::default(), None);
+            let mut events = Vec::new();
+            updates[cut..].iter().for_each(|update| subscribed.update(update, &mut events));
+            if cut < updates.len() {
+                assert_eq!(assembled(&events), whole, "subscribed at {cut}");
+            }
+        }
+    }
+}

@@ -1,0 +1,422 @@
+//! The event stream of AG-UI, from the updates of a run.
+
+use super::scope::Scope;
+use crate::agent_runs::{Encode, FeedEnd, KnownCall, ReplyText};
+use serde_json::{Map, Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use tollgate::RunUpdate;
+use tollgate::run::ChildTold;
+use tollgate_agent::SmolStr;
+use tollgate_agent::child::ChildStatus;
+use tollgate_agent::run::event::{RunUsage, Suspended};
+use tollgate_agent::run::{Event, RunStatus, StoredEvent};
+use tollgate_agent::state::StateChange;
+use tollgate_agent::text::one_line;
+
+/// The version of the protocol that streams of version 1.0 name.
+const PROTOCOL_VERSION: &str = "1.0";
+/// The maximum length of an error's message, in bytes.
+const MAX_ERROR_BYTES: usize = 1_000;
+
+/// The version of AG-UI for which a stream is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Version {
+    /// A client that names no version, such as 0.0.59. It rejects events that it does not know.
+    V0,
+    /// Version 1.0.
+    V1,
+}
+
+/// The parts of a stream that do not come from updates.
+#[derive(Debug, Clone)]
+pub(super) struct AboutStream {
+    /// The client's names of the thread and the run.
+    pub(super) thread: String,
+    pub(super) client_run: String,
+    /// The run's own id.
+    pub(super) run_id: String,
+    pub(super) version: Version,
+    /// The address of the page where people decide.
+    pub(super) decide_url: String,
+    /// The messages that the client has.
+    pub(super) messages: Vec<Value>,
+    /// The state that the client has.
+    pub(super) state: Map<String, Value>,
+    /// The members of the request that are not applied.
+    pub(super) ignored: Vec<String>,
+}
+
+/// The place of a child: the run that asked for it, its call, and the number of the request.
+type Place = (String, SmolStr, u32);
+
+#[derive(Debug, Clone)]
+struct Child {
+    run_id: String,
+    agent_id: String,
+    /// The child that asked for this one; `None` if the run itself did.
+    parent: Option<String>,
+    call_id: SmolStr,
+}
+
+/// Translates the updates of a run into events.
+pub(super) struct AgUiEncoder {
+    about: AboutStream,
+    root: Scope,
+    children: BTreeMap<Place, Child>,
+    scopes: BTreeMap<String, Scope>,
+    /// The children whose start this stream has reported, and those whose end it has not.
+    announced: BTreeSet<String>,
+    active: Vec<String>,
+    has_started: bool,
+    has_ended: bool,
+    step: Option<u32>,
+}
+
+impl AgUiEncoder {
+    /// Creates an encoder for the events that follow the earlier ones, which the client has.
+    pub(super) fn after(about: AboutStream, earlier: &[Arc<StoredEvent>], reply: ReplyText) -> Self {
+        let root = Scope::new(&about.run_id, false, reply);
+        let mut encoder = Self {
+            about,
+            root,
+            children: BTreeMap::new(),
+            scopes: BTreeMap::new(),
+            announced: BTreeSet::new(),
+            active: Vec::new(),
+            has_started: false,
+            has_ended: false,
+            step: None,
+        };
+        for stored in earlier {
+            encoder.root.skip(&stored.event);
+            encoder.know_child(None, &stored.event);
+        }
+        encoder
+    }
+
+    fn start(&mut self, out: &mut Vec<Value>) {
+        if std::mem::replace(&mut self.has_started, true) {
+            return;
+        }
+        let mut started = json!({
+            "type": "RUN_STARTED",
+            "threadId": self.about.thread,
+            "runId": self.about.client_run,
+        });
+        if self.about.version == Version::V1 {
+            started["protocolVersion"] = json!(PROTOCOL_VERSION);
+            started["metadata"] = json!({"tollgate": {"runId": self.about.run_id}});
+        }
+        out.push(started);
+        if !self.about.ignored.is_empty() {
+            let value = json!({"members": self.about.ignored});
+            out.push(json!({"type": "CUSTOM", "name": "tollgate.not_applied", "value": value}));
+        }
+    }
+
+    fn stored(&mut self, stored: &StoredEvent, out: &mut Vec<Value>) {
+        match &stored.event {
+            Event::StepStarted { step } => {
+                self.finish_step(out);
+                self.step = Some(*step);
+                out.push(json!({"type": "STEP_STARTED", "stepName": step_name(*step)}));
+            }
+            Event::StepFinished { .. } => self.finish_step(out),
+            Event::Transferred { from, agent, .. } => {
+                let value = json!({"from": from, "to": agent.view.id});
+                out.push(json!({"type": "CUSTOM", "name": "tollgate.transferred", "value": value}));
+            }
+            Event::RunFinished { status, text, usage } => self.run_finished(status, text, usage, out),
+            _ => {}
+        }
+        self.root.stored(stored, out);
+        self.lifecycle(None, &stored.event, out);
+        if let Some(change) = stored.event.change() {
+            self.changed(change, out);
+        }
+    }
+
+    fn finish_step(&mut self, out: &mut Vec<Value>) {
+        if let Some(step) = self.step.take() {
+            self.root.close(out);
+            out.push(json!({"type": "STEP_FINISHED", "stepName": step_name(step)}));
+        }
+    }
+
+    /// Reports values of visible keys. Other values are not part of the event.
+    fn changed(&mut self, change: &StateChange, out: &mut Vec<Value>) {
+        let mut patch = Vec::new();
+        for update in change.updates.iter() {
+            let Some(value) = &update.value else { continue };
+            let path = format!("/{}", update.key.replace('~', "~0").replace('/', "~1"));
+            patch.push(json!({"op": "add", "path": path, "value": value}));
+            self.about.state.insert(update.key.to_string(), Value::clone(value));
+        }
+        if !patch.is_empty() {
+            out.push(json!({"type": "STATE_DELTA", "delta": patch}));
+        }
+    }
+
+    fn know_child(&mut self, parent: Option<&str>, event: &Event) {
+        let Event::ChildStarted { call_id, ordinal, child_run_id, agent_id, .. } = event else { return };
+        let asker = parent.unwrap_or(&self.about.run_id).to_owned();
+        let child = Child {
+            run_id: child_run_id.clone(),
+            agent_id: agent_id.clone(),
+            parent: parent.map(str::to_owned),
+            call_id: call_id.clone(),
+        };
+        self.children.insert((asker, call_id.clone(), *ordinal), child);
+    }
+
+    /// Reports the starts and ends of the children of the run, or of one of its children.
+    fn lifecycle(&mut self, parent: Option<&str>, event: &Event, out: &mut Vec<Value>) {
+        self.know_child(parent, event);
+        let (call_id, ordinal) = match event {
+            Event::ChildStarted { call_id, ordinal, .. }
+            | Event::ChildWaiting { call_id, ordinal, .. }
+            | Event::ChildFinished { call_id, ordinal, .. } => (call_id, *ordinal),
+            _ => return,
+        };
+        let asker = parent.unwrap_or(&self.about.run_id).to_owned();
+        let Some(child) = self.children.get(&(asker, call_id.clone(), ordinal)).cloned() else { return };
+        if self.about.version == Version::V0 {
+            let status = match event {
+                Event::ChildStarted { .. } => "running",
+                Event::ChildWaiting { .. } => "waiting",
+                _ => "ended",
+            };
+            let id = self.root.place(call_id, &format!("child-{ordinal}"));
+            let content = json!({"agent": child.agent_id, "status": status});
+            return self.root.activity(id, "tollgate.child", content, out);
+        }
+        self.announce(&child, out);
+        let mut end = json!({"type": "SUBAGENT_FINISHED", "subagentRunId": child.run_id});
+        match event {
+            Event::ChildWaiting { question, .. } => {
+                let ids = json!([question.suspension_id]);
+                end["outcome"] = json!({"type": "suspended", "interruptIds": ids});
+            }
+            Event::ChildFinished { status, .. } => match status.words() {
+                None => end["outcome"] = json!({"type": "success"}),
+                Some(words) => {
+                    end["type"] = json!("SUBAGENT_ERROR");
+                    end["message"] = json!(one_line(&words, MAX_ERROR_BYTES));
+                    end["code"] = json!(child_code(status));
+                }
+            },
+            _ => return,
+        }
+        self.end_child(&child.run_id, end, out);
+    }
+
+    /// Reports the start of a child, unless this stream has done so.
+    fn announce(&mut self, child: &Child, out: &mut Vec<Value>) {
+        if !self.announced.insert(child.run_id.clone()) {
+            return;
+        }
+        self.active.push(child.run_id.clone());
+        let mut started = json!({
+            "type": "SUBAGENT_STARTED",
+            "subagentRunId": child.run_id,
+            "name": child.agent_id,
+            "parentToolCallId": child.call_id,
+        });
+        if let Some(parent) = &child.parent {
+            started["parentSubagentRunId"] = json!(parent);
+        }
+        out.push(started);
+    }
+
+    fn end_child(&mut self, run_id: &str, end: Value, out: &mut Vec<Value>) {
+        if !self.active.iter().any(|active| active == run_id) {
+            return;
+        }
+        if let Some(scope) = self.scopes.get_mut(run_id) {
+            scope.close(out);
+        }
+        self.active.retain(|active| active != run_id);
+        out.push(end);
+    }
+
+    /// Ends the children that are still active: their run rests or has ended.
+    fn end_children(&mut self, out: &mut Vec<Value>) {
+        for run_id in std::mem::take(&mut self.active).into_iter().rev() {
+            if let Some(scope) = self.scopes.get_mut(&run_id) {
+                scope.close(out);
+            }
+            let outcome = json!({"type": "suspended"});
+            out.push(json!({"type": "SUBAGENT_FINISHED", "subagentRunId": run_id, "outcome": outcome}));
+        }
+    }
+
+    /// Translates an update of a child. `parent` is the child that asked for it, if any.
+    fn child(&mut self, parent: Option<&str>, told: &ChildTold, out: &mut Vec<Value>) {
+        if self.about.version == Version::V0 {
+            return;
+        }
+        let asker = parent.unwrap_or(&self.about.run_id).to_owned();
+        let Some(child) = self.children.get(&(asker, told.call_id.clone(), told.ordinal)).cloned() else {
+            return;
+        };
+        self.announce(&child, out);
+        if !self.active.contains(&child.run_id) {
+            return;
+        }
+        let scope = self
+            .scopes
+            .entry(child.run_id.clone())
+            .or_insert_with(|| Scope::new(&child.run_id, true, ReplyText::default()));
+        match told.child.as_ref() {
+            RunUpdate::Stored(stored) => {
+                scope.stored(stored, out);
+                self.lifecycle(Some(&child.run_id), &stored.event, out);
+            }
+            RunUpdate::Live(live) => scope.live(live, out),
+            RunUpdate::Child(told) => self.child(Some(&child.run_id), told, out),
+        }
+    }
+
+    fn messages_snapshot(&self) -> Value {
+        let messages: Vec<&Value> = self.about.messages.iter().chain(&self.root.messages).collect();
+        json!({"type": "MESSAGES_SNAPSHOT", "messages": messages})
+    }
+
+    fn wait(&mut self, out: &mut Vec<Value>) {
+        self.root.close(out);
+        self.end_children(out);
+        self.finish_step(out);
+        out.push(json!({"type": "STATE_SNAPSHOT", "snapshot": self.about.state}));
+        out.push(self.messages_snapshot());
+        let waiting = self.root.calls.waiting();
+        let interrupts: Vec<Value> = waiting.map(|(call, asked)| self.interrupt(call, asked)).collect();
+        let outcome = json!({"type": "interrupt", "interrupts": interrupts});
+        out.push(self.finished(outcome));
+    }
+
+    fn interrupt(&self, call: &KnownCall, asked: &Suspended) -> Value {
+        let is_gate = asked.gate.is_some();
+        let mut interrupt = json!({
+            "id": asked.suspension_id,
+            "reason": if is_gate { "tool_call" } else { "input_required" },
+            "message": asked.ticket.message,
+            "toolCallId": call.id,
+            "metadata": {"tollgate": {
+                "tool": call.tool_name,
+                "gate": asked.gate,
+                "action": asked.ticket.action,
+                "parameters": asked.ticket.parameters,
+                "arguments": call.arguments.as_ref().map(|arguments| arguments.value()),
+                "decide_url": self.about.decide_url,
+            }},
+        });
+        if let Some(schema) = asked.ticket.response_schema.as_ref().filter(|schema| schema.is_object()) {
+            interrupt["responseSchema"] = schema.clone();
+        }
+        interrupt
+    }
+
+    fn finished(&self, outcome: Value) -> Value {
+        json!({
+            "type": "RUN_FINISHED",
+            "threadId": self.about.thread,
+            "runId": self.about.client_run,
+            "outcome": outcome,
+        })
+    }
+
+    fn run_finished(&mut self, status: &RunStatus, text: &str, usage: &RunUsage, out: &mut Vec<Value>) {
+        self.has_ended = true;
+        self.root.close(out);
+        self.end_children(out);
+        self.finish_step(out);
+        let mut end = match status {
+            RunStatus::Completed => {
+                let mut end = self.finished(json!({"type": "success"}));
+                end["result"] = json!({"text": text});
+                end
+            }
+            RunStatus::Cancelled { .. } if self.about.version == Version::V1 => {
+                self.finished(json!({"type": "cancelled"}))
+            }
+            RunStatus::Cancelled { reason } => {
+                error("cancelled", &format!("the run was cancelled: {reason}"))
+            }
+            RunStatus::Stopped { limit } => {
+                error(&format!("stopped:{limit}"), &format!("the run reached its limit `{limit}`"))
+            }
+            RunStatus::Blocked { reason } => error("blocked", &format!("a gate ended the run: {reason}")),
+            RunStatus::Failed { error: why } => error("failed", &format!("the run failed: {why}")),
+        };
+        if self.about.version == Version::V1 {
+            let tokens = usage.all_tokens();
+            end["usage"] = json!([{
+                "inputTokens": tokens.input_tokens,
+                "outputTokens": tokens.output_tokens,
+                "totalTokens": tokens.total(),
+            }]);
+        }
+        out.push(end);
+    }
+}
+
+impl Encode for AgUiEncoder {
+    type Wire = Value;
+
+    fn update(&mut self, update: &RunUpdate, out: &mut Vec<Value>) {
+        if self.has_ended {
+            return;
+        }
+        self.start(out);
+        match update {
+            RunUpdate::Stored(stored) => self.stored(stored, out),
+            RunUpdate::Child(told) => self.child(None, told, out),
+            RunUpdate::Live(live) => self.root.live(live, out),
+        }
+        if self.root.took_back() {
+            out.push(self.messages_snapshot());
+            out.push(json!({"type": "CUSTOM", "name": "tollgate.reply_restarted", "value": {}}));
+        }
+    }
+
+    fn rejoined(&mut self) {
+        self.root.rejoin();
+        self.scopes.values_mut().for_each(Scope::rejoin);
+    }
+
+    fn ended(&mut self, end: FeedEnd, out: &mut Vec<Value>) {
+        if self.has_ended {
+            return;
+        }
+        self.start(out);
+        match end {
+            FeedEnd::Finished | FeedEnd::Waiting => self.wait(out),
+            FeedEnd::Lost => {
+                self.root.close(out);
+                self.end_children(out);
+                self.finish_step(out);
+                out.push(error("interrupted", "the run does not continue: its process stopped"));
+            }
+        }
+    }
+}
+
+/// Returns the event of a run that ends without an answer.
+pub(super) fn error(code: &str, message: &str) -> Value {
+    json!({"type": "RUN_ERROR", "message": one_line(message, MAX_ERROR_BYTES), "code": code})
+}
+
+fn step_name(step: u32) -> String {
+    format!("turn {step}")
+}
+
+fn child_code(status: &ChildStatus) -> &'static str {
+    match status {
+        ChildStatus::Completed => "completed",
+        ChildStatus::WaitingInput(_) | ChildStatus::WaitingAuth(_) | ChildStatus::Suspended(_) => "waiting",
+        ChildStatus::Failed(_) => "failed",
+        ChildStatus::Cancelled => "cancelled",
+        ChildStatus::Timeout => "timeout",
+    }
+}

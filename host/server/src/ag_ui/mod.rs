@@ -1,0 +1,199 @@
+//! AG-UI: `POST /ag-ui/{agent}`, for `HttpAgent` and CopilotKit.
+//!
+//! A client has one request, which starts a run or answers its interrupts. Its `runId` is the key
+//! of the request: the same request again replays the same events and changes nothing.
+
+mod encode;
+mod request;
+mod scope;
+#[cfg(test)]
+mod tests;
+
+use crate::Shared;
+use crate::agent_runs::history::{Role, split};
+use crate::agent_runs::{
+    AgentRuns, Caller, Feed, OwnRun, ReplyText, Start, Until, approval, decide_url, encoded, fits,
+    repeatable, sse,
+};
+use crate::problem::Problem;
+use axum::body::Bytes;
+use axum::extract::rejection::BytesRejection;
+use axum::extract::{Path, State};
+use axum::http::HeaderMap;
+use axum::response::Response;
+use axum::routing::post;
+use encode::{AboutStream, AgUiEncoder, error};
+use futures::StreamExt;
+use request::{Resume, RunInput};
+use serde_json::{Value, json};
+use std::sync::Arc;
+use tollgate_agent::message::Message;
+use tollgate_agent::run::event::Suspended;
+use tollgate_agent::run::{Decision, Event, StoredEvent};
+
+/// Returns the route below `/ag-ui`.
+pub fn router() -> axum::Router<Shared> {
+    axum::Router::new().route("/ag-ui/{agent}", post(run))
+}
+
+/// A request that became no run, or no decision: its code and why.
+struct Refusal {
+    code: &'static str,
+    why: String,
+}
+
+impl Refusal {
+    fn new(code: &'static str, why: impl Into<String>) -> Self {
+        Self { code, why: why.into() }
+    }
+}
+
+impl From<Problem> for Refusal {
+    fn from(problem: Problem) -> Self {
+        Self { code: problem.code, why: problem.detail }
+    }
+}
+
+/// The events that a request asks for: from where in which run, and those that the client has.
+struct Found {
+    feed: Feed,
+    run_id: String,
+    earlier: Vec<Arc<StoredEvent>>,
+    reply: ReplyText,
+}
+
+/// Runs an agent, or continues a run with answers to its interrupts.
+async fn run(
+    State(state): State<Shared>,
+    principal: Caller,
+    Path(agent): Path<String>,
+    headers: HeaderMap,
+    body: Result<Bytes, BytesRejection>,
+) -> Result<Response, Problem> {
+    let body = body.map_err(|why| Problem::new(why.status(), "bad_request", why.body_text()))?;
+    let input = RunInput::read(&body)?;
+    let runs = AgentRuns::new(&state, &principal);
+    runs.agent(&agent)?;
+    let found = match input.resume.is_empty() {
+        true => start(&runs, agent, &input).await,
+        false => resume(&runs, &input).await,
+    };
+    let Found { feed, run_id, earlier, reply } = match found {
+        Ok(found) => found,
+        Err(refusal) => return Ok(refused(&input, &refusal)),
+    };
+    let about = AboutStream {
+        thread: input.thread,
+        client_run: input.run,
+        run_id,
+        version: input.version,
+        decide_url: decide_url(&headers),
+        messages: input.sent,
+        state: input.state,
+        ignored: input.ignored,
+    };
+    let events = encoded(feed, AgUiEncoder::after(about, &earlier, reply));
+    Ok(sse::answer(events.map(|event| sse::data(&event))))
+}
+
+/// Answers with a run that ends at once, as clients expect of errors.
+fn refused(input: &RunInput, refusal: &Refusal) -> Response {
+    let started = json!({"type": "RUN_STARTED", "threadId": input.thread, "runId": input.run});
+    let events = [started, error(refusal.code, &refusal.why)];
+    sse::answer(futures::stream::iter(events.map(|event| sse::data(&event))))
+}
+
+/// Starts a run with the last message of the user, or replays the run that this request started.
+async fn start(runs: &AgentRuns<'_>, agent_id: String, input: &RunInput) -> Result<Found, Refusal> {
+    let latest = runs.latest(&input.thread).await?;
+    let run_id = runs.request_id(&["ag-ui", &agent_id, &input.thread, &input.run]);
+    if runs.run(&run_id).await.is_ok() {
+        let feed = runs.resume(&run_id, Until::Waiting, 0, 1)?;
+        return Ok(Found { feed, run_id, earlier: Vec::new(), reply: ReplyText::default() });
+    }
+    if latest.as_ref().is_some_and(|latest| latest.status == "waiting") {
+        let why = "the thread waits for answers to its interrupts; send them with `resume`";
+        return Err(Refusal::new("pending_interrupts", why));
+    }
+    let messages = input.messages().map_err(|why| Refusal::new("unsupported", why))?;
+    let no_prompt = || Refusal::new("bad_request", "the last message must be the user's");
+    let (history, prompt): (Vec<Message>, String) = match latest {
+        None => split(messages).ok_or_else(no_prompt)?,
+        // The server has the earlier messages.
+        Some(_) => {
+            let last = messages.into_iter().last().filter(|last| last.role == Role::User);
+            (Vec::new(), last.ok_or_else(no_prompt)?.text)
+        }
+    };
+    let thread = Some(input.thread.clone());
+    let start = Start { agent_id, prompt, thread, history, detached: false, run_id: Some(run_id) };
+    let started = runs.start(start).await?;
+    let run_id = started.run_id.to_string();
+    let feed = runs.follow(&started, Until::Waiting)?;
+    Ok(Found { feed, run_id, earlier: Vec::new(), reply: ReplyText::default() })
+}
+
+/// Answers all open interrupts of the thread, or replays what followed if this request did so
+/// before.
+async fn resume(runs: &AgentRuns<'_>, input: &RunInput) -> Result<Found, Refusal> {
+    let latest = runs.latest(&input.thread).await?;
+    let nothing = || Refusal::new("no_such_interrupt", "the thread has no open interrupts");
+    let run = runs.run(&latest.ok_or_else(nothing)?.run_id).await?;
+    let mut decisions = Vec::with_capacity(input.resume.len());
+    for answer in &input.resume {
+        let asked = asked(&run, &answer.interrupt).ok_or_else(nothing)?;
+        decisions.push(decision(asked, answer, &run.run_id)?);
+    }
+    let decided = |decision: &Decision| {
+        run.events.iter().find(|event| match &event.event {
+            Event::CallDecided { decision: taken, .. } => taken.id == decision.id,
+            _ => false,
+        })
+    };
+    let taken: Vec<u64> = decisions.iter().filter_map(|d| decided(d).map(|event| event.number)).collect();
+    let count = decisions.len();
+    let (after, reply) = if taken.len() == count {
+        (taken.into_iter().min().unwrap_or(1) - 1, ReplyText::default())
+    } else {
+        let open: Vec<&str> = run.calls.waiting().map(|(_, asked)| asked.suspension_id.as_str()).collect();
+        let is_answered = |id: &&str| input.resume.iter().any(|answer| answer.interrupt == **id);
+        if !open.iter().all(is_answered) || open.len() != count {
+            let why = format!(
+                "`resume` must answer all open interrupts and no others; open: {}",
+                if open.is_empty() { "none".to_owned() } else { open.join(", ") }
+            );
+            return Err(Refusal::new("wrong_resume", why));
+        }
+        runs.decide(&run, decisions).await?;
+        (run.stored(), ReplyText::default())
+    };
+    let feed = runs.resume(&run.run_id, Until::Waiting, after, after + 1)?.after_decisions(count);
+    let earlier = run.events.into_iter().take_while(|event| event.number <= after).collect();
+    Ok(Found { feed, run_id: run.run_id, earlier, reply })
+}
+
+/// Returns a question of the run, open or not.
+fn asked<'a>(run: &'a OwnRun, suspension_id: &str) -> Option<&'a Suspended> {
+    run.events.iter().find_map(|event| match &event.event {
+        Event::CallSuspended(asked) if asked.suspension_id == suspension_id => Some(asked.as_ref()),
+        _ => None,
+    })
+}
+
+/// Returns the decision that an answer stands for. A payload that means no, and that the schema
+/// does not accept, cancels the call.
+fn decision(asked: &Suspended, answer: &Resume, run_id: &str) -> Result<Decision, Refusal> {
+    let decision = match (answer.is_resolved, &answer.payload) {
+        (false, _) => Decision::cancel(&asked.suspension_id),
+        (true, None | Some(Value::Null)) => approval(asked, true, None)?,
+        (true, Some(payload)) => {
+            let means_no = *payload == Value::Bool(false) || payload["approved"] == Value::Bool(false);
+            match fits(asked, payload) {
+                Ok(()) => Decision::resume(&asked.suspension_id, payload.clone()),
+                Err(_) if means_no => Decision::cancel(&asked.suspension_id),
+                Err(why) => return Err(why.into()),
+            }
+        }
+    };
+    Ok(repeatable(decision, run_id))
+}

@@ -1,0 +1,258 @@
+//! The updates of one run for one client, across the times at which the run waits for a person.
+
+use futures::Stream;
+use std::collections::VecDeque;
+use std::time::Duration;
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::Instant;
+use tollgate::run::RunUpdate;
+use tollgate::{FollowUntil, Host, RunFollower};
+use tollgate_agent::run::Event;
+
+/// How often a quiet feed checks that a process drives the run.
+const LOOK_AGAIN: Duration = Duration::from_secs(10);
+
+/// When a feed ends, other than with the run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Until {
+    /// When the run waits for a person, as its last event.
+    Waiting,
+    /// When the run has waited for this long. A decision made meanwhile continues the feed.
+    Held(Duration),
+}
+
+/// The reason for which a feed ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FeedEnd {
+    /// The run ended.
+    Finished,
+    /// The run waits for a person.
+    Waiting,
+    /// No process continues the run, or its record cannot be read.
+    Lost,
+}
+
+/// One item of a feed.
+#[derive(Debug)]
+pub(crate) enum FeedItem {
+    /// An update of the run.
+    Update(RunUpdate),
+    /// Transient events may be missing between the updates before and after this item.
+    Rejoined,
+    /// The last item.
+    End(FeedEnd),
+}
+
+/// A translator of updates into the events of a protocol.
+pub(crate) trait Encode {
+    /// An event of the protocol.
+    type Wire;
+
+    /// Translates one update.
+    fn update(&mut self, update: &RunUpdate, out: &mut Vec<Self::Wire>);
+
+    /// Takes note that transient events may be missing.
+    fn rejoined(&mut self);
+
+    /// Returns whether the stream ends here, before the feed does.
+    fn is_over(&self) -> bool {
+        false
+    }
+
+    /// Translates the end of the feed.
+    fn ended(&mut self, end: FeedEnd, out: &mut Vec<Self::Wire>);
+}
+
+/// The updates of one run.
+pub(crate) struct Feed {
+    host: Host,
+    run_id: String,
+    follower: Option<RunFollower>,
+    until: Until,
+    /// The number of the last stored event that was returned.
+    last: u64,
+    /// Waiting events before this number are in the past: the run has continued since.
+    stored: u64,
+    /// The number of decisions that must pass before a wait counts.
+    decisions: usize,
+    state: State,
+    /// The update that follows [`FeedItem::Rejoined`].
+    held_back: Option<RunUpdate>,
+    /// When a stream that is held open ends.
+    deadline: Option<Instant>,
+    /// The client's place among open streams.
+    _place: Option<OwnedSemaphorePermit>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Running,
+    Waiting,
+    Ended(FeedEnd),
+}
+
+impl Feed {
+    /// Follows a run after the event with this number. The run has `stored` events by now.
+    pub(crate) fn new(host: &Host, run_id: &str, until: Until, after: u64, stored: u64) -> Self {
+        Self {
+            host: host.clone(),
+            run_id: run_id.to_owned(),
+            follower: None,
+            until,
+            last: after,
+            stored,
+            decisions: 0,
+            state: State::Running,
+            held_back: None,
+            deadline: None,
+            _place: None,
+        }
+    }
+
+    /// Holds a place until the feed is dropped.
+    pub(crate) fn with_place(mut self, place: OwnedSemaphorePermit) -> Self {
+        self._place = Some(place);
+        self
+    }
+
+    /// Lets the feed pass over waits until this many further decisions were recorded.
+    pub(crate) fn after_decisions(mut self, decisions: usize) -> Self {
+        self.decisions = decisions;
+        self
+    }
+
+    /// Returns the next item. After [`FeedItem::End`], it is returned again.
+    pub(crate) async fn next(&mut self) -> FeedItem {
+        if let Some(update) = self.held_back.take() {
+            return FeedItem::Update(update);
+        }
+        if let State::Ended(end) = self.state {
+            return FeedItem::End(end);
+        }
+        let was_waiting = self.state == State::Waiting;
+        match self.update().await {
+            Ok(update) => {
+                self.note(&update);
+                if was_waiting {
+                    self.held_back = Some(update);
+                    return FeedItem::Rejoined;
+                }
+                FeedItem::Update(update)
+            }
+            Err(end) => {
+                self.state = State::Ended(end);
+                FeedItem::End(end)
+            }
+        }
+    }
+
+    /// Waits until the feed has ended.
+    pub(crate) async fn finished(&mut self) -> FeedEnd {
+        loop {
+            if let FeedItem::End(end) = self.next().await {
+                return end;
+            }
+        }
+    }
+
+    /// Waits for the next update, as long as the run may have one.
+    async fn update(&mut self) -> Result<RunUpdate, FeedEnd> {
+        loop {
+            let follower = match &mut self.follower {
+                Some(follower) => follower,
+                none => {
+                    let followed = self.host.follow_until(&self.run_id, self.last, FollowUntil::End).await;
+                    none.insert(followed.map_err(|_| FeedEnd::Lost)?)
+                }
+            };
+            let until = match (self.state, self.until) {
+                (State::Waiting, Until::Held(hold)) => {
+                    *self.deadline.get_or_insert_with(|| Instant::now() + hold)
+                }
+                _ => Instant::now() + LOOK_AGAIN,
+            };
+            match tokio::time::timeout_at(until, follower.next()).await {
+                Ok(Ok(Some(update))) => return Ok(update),
+                Ok(Ok(None) | Err(_)) => return Err(FeedEnd::Lost),
+                Err(_) if self.deadline.is_some() => return Err(FeedEnd::Waiting),
+                Err(_) => self.check_at_work().await?,
+            }
+        }
+    }
+
+    /// Checks that a process drives the run.
+    async fn check_at_work(&self) -> Result<(), FeedEnd> {
+        let found = self.host.summary(&self.run_id).await.map_err(|_| FeedEnd::Lost)?;
+        let is_lost = found.is_none_or(|run| run.status == "running" && !run.at_work);
+        if is_lost { Err(FeedEnd::Lost) } else { Ok(()) }
+    }
+
+    fn note(&mut self, update: &RunUpdate) {
+        let RunUpdate::Stored(stored) = update else { return };
+        self.last = stored.number;
+        self.state = match &stored.event {
+            Event::RunFinished { .. } => State::Ended(FeedEnd::Finished),
+            Event::RunWaiting => {
+                let counts = self.last >= self.stored && self.decisions == 0;
+                match self.until {
+                    Until::Waiting if counts => State::Ended(FeedEnd::Waiting),
+                    _ => State::Waiting,
+                }
+            }
+            Event::CallDecided { .. } => {
+                self.decisions = self.decisions.saturating_sub(1);
+                State::Running
+            }
+            _ => State::Running,
+        };
+        if self.state != State::Waiting {
+            self.deadline = None;
+        }
+    }
+}
+
+/// Returns the events of a protocol for the updates of a feed.
+pub(crate) fn encoded<E>(feed: Feed, encoder: E) -> impl Stream<Item = E::Wire> + Send
+where
+    E: Encode + Send,
+    E::Wire: Send,
+{
+    let encoding = Encoding { feed, encoder, ready: VecDeque::new(), is_over: false };
+    futures::stream::unfold(encoding, |mut encoding| async move {
+        let wire = encoding.next().await?;
+        Some((wire, encoding))
+    })
+}
+
+struct Encoding<E: Encode> {
+    feed: Feed,
+    encoder: E,
+    ready: VecDeque<E::Wire>,
+    is_over: bool,
+}
+
+impl<E: Encode> Encoding<E> {
+    async fn next(&mut self) -> Option<E::Wire> {
+        loop {
+            if let Some(wire) = self.ready.pop_front() {
+                return Some(wire);
+            }
+            if self.is_over {
+                return None;
+            }
+            let mut out = Vec::new();
+            match self.feed.next().await {
+                FeedItem::Update(update) => {
+                    self.encoder.update(&update, &mut out);
+                    self.is_over = self.encoder.is_over();
+                }
+                FeedItem::Rejoined => self.encoder.rejoined(),
+                FeedItem::End(end) => {
+                    self.encoder.ended(end, &mut out);
+                    self.is_over = true;
+                }
+            }
+            self.ready.extend(out);
+        }
+    }
+}

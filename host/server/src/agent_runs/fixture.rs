@@ -1,0 +1,278 @@
+//! Recorded runs of a scripted agent, for the tests of encoders. Host, gates, tools and store are
+//! real.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use super::{Encode, FeedEnd};
+use serde_json::{Value, json};
+use std::time::Duration;
+use tollgate::models::{ModelFault, RetryPolicy, Retrying};
+use tollgate::run::LiveUpdate;
+use tollgate::tollgate_sandbox::{ProgressStatus, Report};
+use tollgate::{
+    Agent, Decision, FnTool, Gate, Host, LiveContent, ProposedCall, RunEnd, RunRequest, RunUpdate,
+    ScriptedModel, ScriptedTurn, Ticket, ToolContext, ToolResult, Verdict,
+};
+use tollgate_agent::message::TokenUsage;
+use tollgate_agent::outcome::ResumeMode;
+use tollgate_agent::run::Event;
+
+/// A run with everything that its client received.
+pub(crate) struct Recording {
+    pub(crate) run_id: String,
+    /// The updates, up to each rest of the run.
+    pub(crate) segments: Vec<Vec<RunUpdate>>,
+}
+
+impl Recording {
+    pub(crate) fn all(&self) -> Vec<RunUpdate> {
+        self.segments.concat()
+    }
+
+    /// Returns how the last segment ends.
+    pub(crate) fn end(updates: &[RunUpdate]) -> FeedEnd {
+        match updates.last() {
+            Some(RunUpdate::Stored(last)) if matches!(last.event, Event::RunWaiting) => FeedEnd::Waiting,
+            _ => FeedEnd::Finished,
+        }
+    }
+}
+
+/// Asks about `delete`, and blocks `forbidden`.
+struct Guard;
+
+impl Gate for Guard {
+    fn id(&self) -> &str {
+        "guard"
+    }
+
+    fn judge(&self, call: &ProposedCall<'_>) -> Verdict {
+        match call.tool.descriptor.name.as_str() {
+            "forbidden" => Verdict::Block("it is forbidden".to_owned()),
+            "delete" => Verdict::Suspend(Box::new(Ticket {
+                action: "permit".to_owned(),
+                message: "May it delete this?".to_owned(),
+                parameters: Value::Null,
+                response_schema: Some(json!({"const": true})),
+                resume_mode: ResumeMode::ReplayToolCall,
+            })),
+            _ => Verdict::Allow,
+        }
+    }
+}
+
+async fn count(arguments: Value, call: ToolContext) -> Value {
+    call.report(Report::Progress {
+        status: ProgressStatus::Running,
+        message: Some("counting".to_owned()),
+        progress: Some(0.5),
+    });
+    call.report(Report::Output("4 ".to_owned()));
+    // The reports are sent before the call ends.
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    json!({"words": arguments["text"].as_str().unwrap_or_default().split_whitespace().count()})
+}
+
+async fn ask(arguments: Value, call: ToolContext) -> ToolResult {
+    match call.resumption() {
+        Some(resumption) => ToolResult::success(resumption.value.clone()),
+        None => ToolResult::suspended_with(Ticket {
+            action: "approve".to_owned(),
+            message: arguments["question"].as_str().unwrap_or("Sure?").to_owned(),
+            parameters: Value::Null,
+            response_schema: Some(json!({"type": "object", "required": ["approved"]})),
+            resume_mode: ResumeMode::ReplayToolCall,
+        }),
+    }
+}
+
+/// Returns a host with the agent `clerk`, which plays these turns, and its helper `scout`.
+pub(crate) fn host(turns: Vec<ScriptedTurn>) -> Host {
+    let policy = RetryPolicy { first_pause_ms: 1, ..RetryPolicy::default() };
+    let scout = ScriptedModel::new(vec![ScriptedTurn::text("Found it.")]);
+    Host::builder()
+        .tool(FnTool::new("count", "count", "Counts words.", count))
+        .tool(FnTool::new("ask", "ask", "Asks a person.", ask))
+        .tool(FnTool::new("delete", "delete", "Deletes.", |_: Value, _| async { "deleted" }))
+        .tool(FnTool::new("forbidden", "forbidden", "Never runs.", |_: Value, _| async { "no" }))
+        .tool(FnTool::new("fails", "fails", "Fails.", |_: Value, _| async { Err::<String, _>("it broke") }))
+        .gate(Guard)
+        .agent(Agent::new("scout", scout).offered_as("scout"))
+        .agent(Agent::new("clerk", Retrying::new(ScriptedModel::new(turns), policy)).with_tools(["*"]))
+        .build()
+        .unwrap()
+}
+
+/// Records a run of these turns. Whenever it waits, `decide` answers its questions.
+pub(crate) async fn record(turns: Vec<ScriptedTurn>, decide: impl Fn(&RunEnd) -> Decision) -> Recording {
+    let host = host(turns);
+    let mut handle = host.run(RunRequest::new("clerk", "Go.").on_thread("ada/t")).await.unwrap();
+    let run_id = handle.run_id.to_string();
+    let mut segments = Vec::new();
+    loop {
+        let mut updates = Vec::new();
+        while let Some(update) = handle.events.next().await {
+            updates.push(update);
+        }
+        segments.push(updates);
+        let end = handle.wait().await.unwrap();
+        if end.waiting.is_empty() {
+            return Recording { run_id, segments };
+        }
+        handle = host.decide(&run_id, decide(&end)).await.unwrap();
+    }
+}
+
+fn usage(input_tokens: u64, output_tokens: u64) -> TokenUsage {
+    TokenUsage { input_tokens, output_tokens }
+}
+
+/// Text and reasoning around a call that reports its progress, and one that fails.
+pub(crate) async fn calls() -> Recording {
+    let turns = vec![
+        ScriptedTurn::calls([("count", json!({"text": "never say never again"})), ("fails", json!({}))])
+            .with_reasoning("I should count.")
+            .with_text("Let me count.")
+            .with_usage(usage(10, 5)),
+        ScriptedTurn::text("There are 4 words.").with_usage(usage(20, 6)),
+    ];
+    record(turns, |_| panic!("nothing waits")).await
+}
+
+/// Two parallel questions, one of a gate and one of a tool. The gate's is answered first.
+pub(crate) async fn questions() -> Recording {
+    let turns = vec![
+        ScriptedTurn::default()
+            .with_call("d", "delete", json!({"id": 7}))
+            .with_call("a", "ask", json!({"question": "Publish it?"}))
+            .with_text("One moment."),
+        ScriptedTurn::text("Both are done."),
+    ];
+    let decide = |end: &RunEnd| {
+        let asked = end.waiting.iter().find(|asked| asked.gate.is_some()).unwrap_or(&end.waiting[0]);
+        match asked.gate {
+            Some(_) => Decision::resume(&asked.suspension_id, true),
+            None => Decision::resume(&asked.suspension_id, json!({"approved": true})),
+        }
+    };
+    record(turns, decide).await
+}
+
+/// A question that a person answers with no.
+pub(crate) async fn refusal() -> Recording {
+    let turns = vec![ScriptedTurn::calls([("delete", json!({}))]), ScriptedTurn::text("I did not.")];
+    let no = |end: &RunEnd| Decision::cancel(&end.waiting[0].suspension_id).because("not today");
+    record(turns, no).await
+}
+
+/// A reply that breaks off and starts anew.
+pub(crate) async fn restart() -> Recording {
+    let broken = ScriptedTurn::fault(ModelFault::transient("the connection broke", None));
+    let turns = vec![broken.with_text("The answer is 41"), ScriptedTurn::text("The answer is 42.")];
+    record(turns, |_| panic!("nothing waits")).await
+}
+
+/// A call of another agent.
+pub(crate) async fn child() -> Recording {
+    let turns = vec![
+        ScriptedTurn::calls([("scout", json!({"request": "Where is it?"}))]),
+        ScriptedTurn::text("It was found."),
+    ];
+    record(turns, |_| panic!("nothing waits")).await
+}
+
+/// A run that a gate ends.
+pub(crate) async fn blocked() -> Recording {
+    record(vec![ScriptedTurn::calls([("forbidden", json!({}))])], |_| panic!("nothing waits")).await
+}
+
+/// A run whose model fails.
+pub(crate) async fn failed() -> Recording {
+    let turns = vec![ScriptedTurn::fault(ModelFault::permanent("The quota is used up."))];
+    record(turns, |_| panic!("nothing waits")).await
+}
+
+/// Encodes a stream with its end.
+pub(crate) fn encode<E: Encode>(encoder: &mut E, updates: &[RunUpdate]) -> Vec<E::Wire> {
+    let mut out = Vec::new();
+    updates.iter().for_each(|update| encoder.update(update, &mut out));
+    encoder.ended(Recording::end(updates), &mut out);
+    out
+}
+
+/// Encodes a stream that a client joins at this position: first the record up to there, then what
+/// follows.
+pub(crate) fn joined_at<E: Encode>(encoder: &mut E, updates: &[RunUpdate], at: usize) -> Vec<E::Wire> {
+    let mut out = Vec::new();
+    for update in updates[..at].iter().filter(|update| !update.is_transient()) {
+        encoder.update(update, &mut out);
+    }
+    encoder.rejoined();
+    if let Some(so_far) = text_so_far(&updates[..at]) {
+        encoder.update(&so_far, &mut out);
+    }
+    updates[at..].iter().for_each(|update| encoder.update(update, &mut out));
+    encoder.ended(Recording::end(updates), &mut out);
+    out
+}
+
+/// Returns the text of the reply in progress, as a client that joins receives it.
+fn text_so_far(updates: &[RunUpdate]) -> Option<RunUpdate> {
+    let mut so_far: Option<LiveUpdate> = None;
+    for update in updates {
+        match update {
+            RunUpdate::Stored(_) => so_far = None,
+            RunUpdate::Child(_) => {}
+            RunUpdate::Live(live) => match (&live.piece, &mut so_far) {
+                (LiveContent::ReplyRestarted { .. }, _) => so_far = None,
+                (LiveContent::TextDelta { text }, Some(LiveUpdate { index, piece, .. })) => {
+                    *index = live.index;
+                    if let LiveContent::TextSoFar { text: before } = piece {
+                        before.push_str(text);
+                    }
+                }
+                (LiveContent::TextDelta { text }, None) => {
+                    so_far = Some(LiveUpdate {
+                        piece: LiveContent::TextSoFar { text: text.clone() },
+                        ..live.clone()
+                    });
+                }
+                (_, Some(so_far)) => so_far.index = live.index,
+                (_, None) => {}
+            },
+        }
+    }
+    so_far.map(RunUpdate::Live)
+}
+
+/// Returns the updates without the transient ones in this range, as a slow reader receives them.
+/// The first one is never lost, because nothing waits before it.
+pub(crate) fn without(updates: &[RunUpdate], lost: std::ops::Range<usize>) -> Vec<RunUpdate> {
+    let first = updates.iter().position(RunUpdate::is_transient);
+    let lost = lost.start.max(first.map_or(0, |first| first + 1))..lost.end;
+    let kept = updates.iter().enumerate();
+    let kept = kept.filter(|(at, update)| !lost.contains(at) || !update.is_transient());
+    kept.map(|(_, update)| update.clone()).collect()
+}
+
+/// Writes JSON for a golden file: one value a line, without ids and times of this run.
+pub(crate) fn golden<'a>(recording: &Recording, values: impl IntoIterator<Item = &'a Value>) -> String {
+    let mut text: String = values.into_iter().map(|value| format!("{value}\n")).collect();
+    let mut seconds = Vec::new();
+    for update in recording.all() {
+        let RunUpdate::Stored(stored) = &update else { continue };
+        if let Event::ChildStarted { child_run_id, .. } = &stored.event {
+            text = text.replace(child_run_id.as_str(), "CHILD");
+        }
+        text = text.replace(&time_of(stored.at_ms), "TIME").replace(&stored.at_ms.to_string(), "MS");
+        seconds.push((stored.at_ms / 1_000).to_string());
+    }
+    // Milliseconds begin with their seconds, so seconds are replaced last.
+    for seconds in seconds {
+        text = text.replace(&seconds, "S");
+    }
+    text.replace(&recording.run_id, "RUN")
+}
+
+fn time_of(at_ms: u64) -> String {
+    jiff::Timestamp::from_millisecond(i64::try_from(at_ms).unwrap()).unwrap().to_string()
+}

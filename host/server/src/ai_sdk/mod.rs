@@ -1,0 +1,204 @@
+//! The UI message stream of the AI SDK, for `useChat` and `DefaultChatTransport`. The chat is the
+//! thread, and the message id is the run's.
+
+mod encode;
+mod request;
+#[cfg(test)]
+mod tests;
+
+use crate::Shared;
+use crate::agent_runs::{
+    AgentRuns, Caller, Calls, Feed, OwnRun, ReplyText, Start, Until, approval, decide_url, encoded,
+    name_ignored, repeatable, sse,
+};
+use crate::auth::Scope;
+use crate::problem::Problem;
+use axum::body::Bytes;
+use axum::extract::rejection::BytesRejection;
+use axum::extract::{Path, Query, State};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use axum::response::sse::Event as SseEvent;
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use encode::{AboutMessage, AiSdkEncoder, Begin, Version};
+use futures::StreamExt;
+use request::{Action, Approval, ChatRequest};
+use serde::Deserialize;
+use tollgate_agent::run::Event;
+
+/// Returns the routes below `/ai-sdk`.
+pub fn router() -> axum::Router<Shared> {
+    axum::Router::new()
+        .route("/ai-sdk/{agent}", post(send))
+        .route("/ai-sdk/{agent}/{chat}/stream", get(resume))
+        .route("/ai-sdk/{agent}/{chat}/stop", post(stop))
+}
+
+#[derive(Deserialize)]
+struct VersionQuery {
+    v: Option<String>,
+}
+
+impl VersionQuery {
+    fn version(&self) -> Result<Version, Problem> {
+        match self.v.as_deref() {
+            None | Some("7") => Ok(Version::V7),
+            Some("6") => Ok(Version::V6),
+            Some(_) => {
+                let why = "the version of the AI SDK must be 6 or 7; send `?v=6` or leave it out";
+                Err(Problem::new(StatusCode::BAD_REQUEST, "bad_request", why))
+            }
+        }
+    }
+}
+
+/// Answers the last message of a chat.
+async fn send(
+    State(state): State<Shared>,
+    principal: Caller,
+    Path(agent): Path<String>,
+    Query(query): Query<VersionQuery>,
+    headers: HeaderMap,
+    body: Result<Bytes, BytesRejection>,
+) -> Result<Response, Problem> {
+    let body = body.map_err(|why| Problem::new(why.status(), "bad_request", why.body_text()))?;
+    let request = ChatRequest::read(&body)?;
+    let runs = AgentRuns::new(&state, &principal);
+    runs.agent(&agent)?;
+    let (version, url) = (query.version()?, decide_url(&headers));
+    let mut response = match request.action {
+        Action::Prompt(prompt) => {
+            let waiting = match runs.latest(&request.chat).await? {
+                Some(latest) if latest.status == "waiting" => Some(runs.run(&latest.run_id).await?),
+                _ => None,
+            };
+            let thread = Some(request.chat);
+            let start =
+                Start { agent_id: agent, prompt, thread, history: Vec::new(), detached: true, run_id: None };
+            let started = runs.start(start).await?;
+            let run_id = started.run_id.to_string();
+            let about = AboutMessage {
+                message_id: run_id.clone(),
+                run_id,
+                thread: started.thread.clone(),
+                version,
+                decide_url: url,
+            };
+            let continued = waiting.filter(|run| run.run_id == about.run_id);
+            let (begin, calls) =
+                continued.map_or((Begin::Run, Calls::default()), |run| (Begin::NextPrompt, run.calls));
+            let encoder = AiSdkEncoder::new(about, begin, calls, ReplyText::default());
+            stream(runs.follow(&started, Until::Waiting)?, encoder)
+        }
+        Action::Decide { message_id, approvals } => {
+            decide(&runs, &request.chat, &message_id, &approvals, (version, url)).await?
+        }
+    };
+    name_ignored(&mut response, &request.ignored);
+    Ok(response)
+}
+
+/// Decides the questions of a message, and continues that message.
+async fn decide(
+    runs: &AgentRuns<'_>,
+    chat: &str,
+    message_id: &str,
+    approvals: &[Approval],
+    (version, decide_url): (Version, String),
+) -> Result<Response, Problem> {
+    let latest = runs.latest(chat).await?.ok_or_else(|| Problem::not_found("chat"))?;
+    let run = runs.run(&latest.run_id).await?;
+    let message = Message::last(&run);
+    if message.id != message_id {
+        let why = "only questions of the chat's last message can be decided";
+        return Err(Problem::new(StatusCode::CONFLICT, "already_decided", why));
+    }
+    let mut decisions = Vec::with_capacity(approvals.len());
+    for answer in approvals {
+        let asked = run.question(&answer.question).ok_or_else(|| run.no_such_question(&answer.question))?;
+        decisions.push(repeatable(approval(asked, answer.approves, answer.reason.clone())?, &run.run_id));
+    }
+    let (count, stored) = (decisions.len(), run.stored());
+    runs.decide(&run, decisions).await?;
+    let feed = runs.resume(&run.run_id, Until::Waiting, stored, stored)?.after_decisions(count);
+    let about =
+        AboutMessage { run_id: run.run_id, thread: run.thread, message_id: message.id, version, decide_url };
+    let encoder = AiSdkEncoder::new(about, Begin::Earlier, run.calls, ReplyText::default());
+    Ok(stream(feed, encoder))
+}
+
+/// Replays the message that is being written, and continues it. Answers 204 if nothing runs.
+async fn resume(
+    State(state): State<Shared>,
+    principal: Caller,
+    Path((agent, chat)): Path<(String, String)>,
+    Query(query): Query<VersionQuery>,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    principal.require(Scope::Use)?;
+    let runs = AgentRuns::new(&state, &principal);
+    runs.agent(&agent)?;
+    let version = query.version()?;
+    let latest = runs.latest(&chat).await?.filter(|latest| latest.status == "running");
+    let Some(latest) = latest else { return Ok(StatusCode::NO_CONTENT.into_response()) };
+    let run = runs.run(&latest.run_id).await?;
+    let message = Message::last(&run);
+    let feed = runs.resume(&run.run_id, Until::Waiting, message.after, run.stored())?;
+    let about = AboutMessage {
+        run_id: run.run_id,
+        thread: run.thread,
+        message_id: message.id,
+        version,
+        decide_url: decide_url(&headers),
+    };
+    let encoder = AiSdkEncoder::new(about, Begin::Run, Calls::default(), ReplyText::default());
+    Ok(stream(feed, encoder))
+}
+
+/// Cancels the run of a chat. Answers 204, also if nothing runs.
+async fn stop(
+    State(state): State<Shared>,
+    principal: Caller,
+    Path((agent, chat)): Path<(String, String)>,
+) -> Result<StatusCode, Problem> {
+    principal.require(Scope::Use)?;
+    let runs = AgentRuns::new(&state, &principal);
+    runs.agent(&agent)?;
+    let latest = runs.latest(&chat).await?;
+    if let Some(latest) = latest.filter(|run| matches!(run.status.as_str(), "running" | "waiting")) {
+        runs.cancel(&latest.run_id, "stopped by its client").await?;
+    }
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// A message of the assistant: the part of a run that answers one message of the user.
+struct Message {
+    id: String,
+    /// The number of the last event before it.
+    after: u64,
+}
+
+impl Message {
+    /// Returns the last message of a run. The first one has the run's id; a later one adds the
+    /// number of the user's message.
+    fn last(run: &OwnRun) -> Self {
+        let prompts: Vec<u64> = run
+            .events
+            .iter()
+            .filter(|event| matches!(event.event, Event::MessageAdded { .. }))
+            .map(|event| event.number)
+            .collect();
+        match prompts.as_slice() {
+            [_, .., last] => Self { id: format!("{}_{last}", run.run_id), after: last - 1 },
+            _ => Self { id: run.run_id.clone(), after: 0 },
+        }
+    }
+}
+
+fn stream(feed: Feed, encoder: AiSdkEncoder) -> Response {
+    let done = futures::stream::iter([SseEvent::default().data("[DONE]")]);
+    let mut response = sse::answer(encoded(feed, encoder).map(|chunk| sse::data(&chunk)).chain(done));
+    let name = HeaderName::from_static("x-vercel-ai-ui-message-stream");
+    response.headers_mut().insert(name, HeaderValue::from_static("v1"));
+    response
+}

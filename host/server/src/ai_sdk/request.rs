@@ -1,0 +1,154 @@
+//! Reading a request of a chat of the AI SDK.
+
+use crate::problem::Problem;
+use axum::http::StatusCode;
+use serde_json::Value;
+use tollgate_agent::text::one_line;
+
+/// The maximum number of members that an answer names as not applied.
+const MAX_IGNORED: usize = 50;
+
+/// A request of a chat.
+#[derive(Debug, PartialEq)]
+pub(super) struct ChatRequest {
+    /// The chat's id, which names the thread.
+    pub(super) chat: String,
+    pub(super) action: Action,
+    /// The members of the request that are not applied.
+    pub(super) ignored: Vec<String>,
+}
+
+/// The request of the last message.
+#[derive(Debug, PartialEq)]
+pub(super) enum Action {
+    /// The user wrote this.
+    Prompt(String),
+    /// The user answered questions about calls of the message with this id.
+    Decide { message_id: String, approvals: Vec<Approval> },
+}
+
+/// An answer to a question.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Approval {
+    /// The suspension id.
+    pub(super) question: String,
+    pub(super) approves: bool,
+    pub(super) reason: Option<String>,
+}
+
+impl ChatRequest {
+    /// Reads the body of a request.
+    pub(super) fn read(body: &[u8]) -> Result<Self, Problem> {
+        let body: Value = serde_json::from_slice(body)
+            .map_err(|why| wrong(format!("the body is not valid JSON: {why}")))?;
+        let Some(chat) = body["id"].as_str() else {
+            return Err(wrong("the chat's `id` is missing"));
+        };
+        if body["trigger"] == "regenerate-message" {
+            let why = "a recorded answer cannot be replaced; send a new message";
+            return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "unsupported", why));
+        }
+        let messages = body["messages"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let Some(last) = messages.last() else { return Err(wrong("`messages` is missing or empty")) };
+        let action = match last["role"].as_str() {
+            Some("user") => Action::Prompt(text_of(last)?),
+            Some("assistant") => decisions_of(last)?,
+            _ => return Err(wrong("the last message must be the user's, or the assistant's with decisions")),
+        };
+        let known = ["id", "messages", "trigger", "messageId"];
+        let names = body.as_object().into_iter().flat_map(serde_json::Map::keys);
+        let names = names.filter(|name| !known.contains(&name.as_str()));
+        let ignored = names.map(|name| one_line(name, 100)).take(MAX_IGNORED).collect();
+        Ok(Self { chat: chat.to_owned(), action, ignored })
+    }
+}
+
+fn wrong(why: impl Into<String>) -> Problem {
+    Problem::new(StatusCode::BAD_REQUEST, "bad_request", why)
+}
+
+fn parts_of(message: &Value) -> &[Value] {
+    message["parts"].as_array().map(Vec::as_slice).unwrap_or_default()
+}
+
+fn text_of(message: &Value) -> Result<String, Problem> {
+    let mut texts = Vec::new();
+    for part in parts_of(message) {
+        let kind = part["type"].as_str().unwrap_or_default();
+        match (kind, part["text"].as_str()) {
+            ("text", Some(text)) => texts.push(text),
+            // Data of the page is not part of what the user wrote.
+            _ if kind.starts_with("data-") => {}
+            _ => {
+                let why =
+                    format!("an agent reads text only; leave out parts of the type `{}`", one_line(kind, 60));
+                return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "unsupported", why));
+            }
+        }
+    }
+    match texts.is_empty() {
+        true => Err(wrong("the last message has no text")),
+        false => Ok(texts.join("\n")),
+    }
+}
+
+fn decisions_of(message: &Value) -> Result<Action, Problem> {
+    let mut approvals = Vec::new();
+    for part in parts_of(message).iter().filter(|part| part["state"] == "approval-responded") {
+        let approval = &part["approval"];
+        let (Some(question), Some(approves)) = (approval["id"].as_str(), approval["approved"].as_bool())
+        else {
+            return Err(wrong("an answered approval has no `id` or `approved`"));
+        };
+        let (question, reason) = (question.to_owned(), approval["reason"].as_str().map(str::to_owned));
+        approvals.push(Approval { question, approves, reason });
+    }
+    let message_id = message["id"].as_str().unwrap_or_default().to_owned();
+    match approvals.is_empty() {
+        true => Err(wrong("the last message is the assistant's and decides nothing")),
+        false => Ok(Action::Decide { message_id, approvals }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn read(last: Value) -> Result<ChatRequest, &'static str> {
+        let body = json!({"id": "chat", "trigger": "submit-message", "messages": [last], "model": "x"});
+        ChatRequest::read(body.to_string().as_bytes()).map_err(|why| why.code)
+    }
+
+    #[test]
+    fn the_last_message_is_a_prompt_or_decides() {
+        let request = read(json!({"role": "user", "parts": [
+            {"type": "text", "text": "a"}, {"type": "data-page", "data": 1}, {"type": "text", "text": "b"},
+        ]}));
+        let request = request.unwrap();
+        assert_eq!(
+            (request.action, request.ignored),
+            (Action::Prompt("a\nb".to_owned()), vec!["model".to_owned()])
+        );
+        let request = read(json!({"id": "r", "role": "assistant", "parts": [
+            {"type": "text", "text": "a"},
+            {"type": "dynamic-tool", "state": "output-available"},
+            {"type": "dynamic-tool", "state": "approval-responded", "approval": {"id": "c/1", "approved": false, "reason": "no"}},
+        ]}));
+        let approval =
+            Approval { question: "c/1".to_owned(), approves: false, reason: Some("no".to_owned()) };
+        let decide = Action::Decide { message_id: "r".to_owned(), approvals: vec![approval] };
+        assert_eq!(request.unwrap().action, decide);
+        for wrong in [
+            json!({"role": "user", "parts": []}),
+            json!({"role": "assistant", "parts": [{"type": "text", "text": "a"}]}),
+            json!({"role": "assistant", "parts": [{"state": "approval-responded"}]}),
+            json!({"role": "system", "parts": []}),
+        ] {
+            assert_eq!(read(wrong), Err("bad_request"));
+        }
+        assert_eq!(read(json!({"role": "user", "parts": [{"type": "file"}]})), Err("unsupported"));
+        let again = json!({"id": "c", "trigger": "regenerate-message", "messages": []});
+        assert!(ChatRequest::read(again.to_string().as_bytes()).is_err());
+    }
+}

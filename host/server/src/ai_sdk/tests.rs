@@ -1,0 +1,160 @@
+//! Streams of the AI SDK, as golden files, and what does not depend on how they arrive.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use super::encode::{AboutMessage, AiSdkEncoder, Begin, Version};
+use crate::agent_runs::fixture::{self, Recording, encode, golden, joined_at, without};
+use crate::agent_runs::{Calls, ReplyText};
+use serde_json::{Value, json};
+use tollgate::RunUpdate;
+
+fn encoder(recording: &Recording, segment: usize, version: Version) -> AiSdkEncoder {
+    let mut calls = Calls::default();
+    for update in recording.segments[..segment].concat() {
+        if let RunUpdate::Stored(stored) = update {
+            calls.apply(&stored.event);
+        }
+    }
+    let about = AboutMessage {
+        run_id: recording.run_id.clone(),
+        thread: "t".to_owned(),
+        message_id: recording.run_id.clone(),
+        version,
+        decide_url: "http://localhost:7300/console/waiting".to_owned(),
+    };
+    let begin = if segment == 0 { Begin::Run } else { Begin::Earlier };
+    AiSdkEncoder::new(about, begin, calls, ReplyText::default())
+}
+
+/// Applies chunks as `readUIMessageStream` does, and returns the parts of the message.
+fn applied(mut parts: Vec<Value>, chunks: &[Value]) -> Vec<Value> {
+    let mut step = 0;
+    for chunk in chunks {
+        let id = &chunk["id"];
+        let find = |parts: &[Value], kind: &str, id: &Value| {
+            parts.iter().rposition(|part| part["type"] == kind && part["id"] == *id)
+        };
+        let tool = |parts: &[Value]| {
+            let at = parts.iter().rposition(|part| part["toolCallId"] == chunk["toolCallId"]);
+            at.unwrap_or_else(|| panic!("no part for {chunk}"))
+        };
+        match chunk["type"].as_str().unwrap() {
+            kind @ ("text-start" | "reasoning-start") => {
+                let kind = kind.trim_end_matches("-start");
+                parts.push(json!({"type": kind, "id": id, "text": "", "open": true}));
+            }
+            kind @ ("text-delta" | "reasoning-delta") => {
+                let at = find(&parts, kind.trim_end_matches("-delta"), id).unwrap();
+                assert_eq!(parts[at]["open"], true, "{chunk}");
+                let text =
+                    format!("{}{}", parts[at]["text"].as_str().unwrap(), chunk["delta"].as_str().unwrap());
+                parts[at]["text"] = json!(text);
+            }
+            kind @ ("text-end" | "reasoning-end") => {
+                let at = find(&parts, kind.trim_end_matches("-end"), id).unwrap();
+                parts[at]["open"] = json!(false);
+            }
+            "start-step" => step = parts.len(),
+            "reset-step" => parts.truncate(step),
+            "tool-input-available" => parts.push(json!({
+                "type": "tool", "toolCallId": chunk["toolCallId"], "input": chunk["input"],
+            })),
+            "tool-approval-request" => {
+                let at = tool(&parts);
+                parts[at]["approval"] = chunk["approvalId"].clone();
+            }
+            kind @ ("tool-output-available" | "tool-output-error" | "tool-output-denied") => {
+                let at = tool(&parts);
+                parts[at]["state"] = json!(kind);
+                parts[at]["output"] = chunk["output"].clone();
+            }
+            kind if kind.starts_with("data-") && chunk["transient"] != true => {
+                parts.retain(|part| part["type"] != kind || part["id"] != *id);
+                parts.push(json!({"type": kind, "id": id, "data": chunk["data"]}));
+            }
+            _ => {}
+        }
+    }
+    // The ids of parts count what a client saw, and are not part of the message.
+    for part in parts.iter_mut().filter(|part| part["type"] == "text" || part["type"] == "reasoning") {
+        assert_eq!(part["open"], false);
+        part["id"] = Value::Null;
+    }
+    parts
+}
+
+fn message(recording: &Recording, version: Version) -> Vec<Value> {
+    let mut parts = Vec::new();
+    for (at, segment) in recording.segments.iter().enumerate() {
+        parts = applied(parts, &encode(&mut encoder(recording, at, version), segment));
+    }
+    parts
+}
+
+#[tokio::test]
+async fn text_reasoning_and_calls_are_streamed() {
+    let recording = fixture::calls().await;
+    let chunks = encode(&mut encoder(&recording, 0, Version::V7), &recording.segments[0]);
+    insta::assert_snapshot!("calls", golden(&recording, &chunks));
+    let tools: Vec<&Value> = chunks.iter().filter(|chunk| chunk["type"] == "tool-input-available").collect();
+    assert!(tools.iter().all(|chunk| chunk["providerExecuted"] == true && chunk["dynamic"] == true));
+}
+
+#[tokio::test]
+async fn questions_are_requests_for_approval_and_answers_continue_the_message() {
+    let recording = fixture::questions().await;
+    let streams = (0..recording.segments.len()).map(|at| {
+        let chunks = encode(&mut encoder(&recording, at, Version::V7), &recording.segments[at]);
+        golden(&recording, &chunks)
+    });
+    insta::assert_snapshot!("questions", streams.collect::<Vec<_>>().join("\n"));
+    let parts = message(&recording, Version::V7);
+    let of = |call: &str| parts.iter().find(|part| part["toolCallId"] == call).unwrap();
+    assert_eq!(of("d")["output"], "deleted");
+    assert_eq!(of("a")["output"], json!({"approved": true}));
+}
+
+#[tokio::test]
+async fn a_refused_call_is_denied() {
+    let recording = fixture::refusal().await;
+    let parts = message(&recording, Version::V7);
+    let tool = parts.iter().find(|part| part["type"] == "tool").unwrap();
+    assert_eq!(tool["state"], "tool-output-denied");
+}
+
+#[tokio::test]
+async fn a_restarted_reply_is_taken_back_where_the_client_can() {
+    let recording = fixture::restart().await;
+    let texts = |version| {
+        let parts = message(&recording, version);
+        let texts = parts.iter().filter(|part| part["type"] == "text").map(|part| part["text"].clone());
+        texts.collect::<Vec<_>>()
+    };
+    assert_eq!(texts(Version::V7), ["The answer is 42."]);
+    assert_eq!(texts(Version::V6), ["The answer is 41", "The answer is 42."]);
+    let chunks = encode(&mut encoder(&recording, 0, Version::V6), &recording.segments[0]);
+    let is_new = |chunk: &&Value| chunk["type"] == "reset-step" || chunk["type"] == "tool-approval-response";
+    assert_eq!(chunks.iter().filter(is_new).count(), 0, "version 6 rejects them");
+}
+
+#[tokio::test]
+async fn runs_without_an_answer_are_errors() {
+    for recording in [fixture::blocked().await, fixture::failed().await] {
+        let chunks = encode(&mut encoder(&recording, 0, Version::V7), &recording.segments[0]);
+        assert!(chunks.iter().any(|chunk| chunk["type"] == "error"));
+        assert_eq!(chunks.last().unwrap()["finishReason"], "error");
+    }
+}
+
+#[tokio::test]
+async fn a_stream_that_is_cut_anywhere_ends_in_the_same_message() {
+    for recording in [fixture::calls().await, fixture::restart().await, fixture::child().await] {
+        let (updates, whole) = (recording.all(), message(&recording, Version::V7));
+        for cut in 0..=updates.len() {
+            let mut joined = encoder(&recording, 0, Version::V7);
+            assert_eq!(applied(Vec::new(), &joined_at(&mut joined, &updates, cut)), whole, "joined at {cut}");
+            let slow = without(&updates, cut..updates.len());
+            let chunks = encode(&mut encoder(&recording, 0, Version::V7), &slow);
+            assert_eq!(applied(Vec::new(), &chunks), whole, "lost from {cut}");
+        }
+    }
+}

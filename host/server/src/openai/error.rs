@@ -1,0 +1,103 @@
+//! Errors as OpenAI's clients expect them.
+
+use crate::problem::Problem;
+use axum::Json;
+use axum::http::{HeaderName, HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+use serde_json::{Value, json};
+use tollgate_agent::run::RunStatus;
+use tollgate_agent::text::one_line;
+
+/// The maximum length of a message about a run, in bytes.
+const MAX_MESSAGE_BYTES: usize = 1_000;
+
+/// An error in OpenAI's format: `{"error": {"message", "type", "param", "code"}}`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OpenAiError {
+    status: StatusCode,
+    message: String,
+    param: Option<String>,
+    code: String,
+    /// Whether OpenAI's libraries must not repeat the request, as they do after a 5xx.
+    is_final: bool,
+}
+
+impl OpenAiError {
+    /// Creates the error for a parameter that is missing, malformed or not supported.
+    pub(crate) fn param(param: impl Into<String>, message: impl Into<String>) -> Self {
+        Self {
+            status: StatusCode::BAD_REQUEST,
+            message: message.into(),
+            param: Some(param.into()),
+            code: "invalid_request".to_owned(),
+            is_final: false,
+        }
+    }
+
+    /// Replaces the code.
+    pub(crate) fn with_code(mut self, code: &str) -> Self {
+        code.clone_into(&mut self.code);
+        self
+    }
+
+    /// Returns the error for a run that ended without an answer; `None` if it completed or reached
+    /// a limit.
+    pub(crate) fn of_end(status: &RunStatus) -> Option<Self> {
+        let (status, code, message) = match status {
+            RunStatus::Completed | RunStatus::Stopped { .. } => return None,
+            RunStatus::Blocked { reason } => {
+                (StatusCode::FORBIDDEN, "blocked", format!("a gate ended the run: {reason}"))
+            }
+            RunStatus::Cancelled { reason } => {
+                (StatusCode::CONFLICT, "cancelled", format!("the run was cancelled: {reason}"))
+            }
+            RunStatus::Failed { error } => {
+                (StatusCode::BAD_GATEWAY, "failed", format!("the run failed: {error}"))
+            }
+        };
+        let message = one_line(&message, MAX_MESSAGE_BYTES);
+        Some(Self { status, message, param: None, code: code.to_owned(), is_final: true })
+    }
+
+    /// Returns the error for a run that no process continues.
+    pub(crate) fn lost() -> Self {
+        Self {
+            status: StatusCode::BAD_GATEWAY,
+            message: "the run does not continue: its process stopped; recover it, or send the message again"
+                .to_owned(),
+            param: None,
+            code: "interrupted".to_owned(),
+            is_final: true,
+        }
+    }
+
+    /// Returns the error as the JSON of a body or of a stream's event.
+    pub(crate) fn to_json(&self) -> Value {
+        let kind = match self.status.as_u16() {
+            401 => "authentication_error",
+            403 => "permission_error",
+            429 => "rate_limit_error",
+            500.. => "server_error",
+            _ => "invalid_request_error",
+        };
+        json!({"error": {"message": self.message, "type": kind, "param": self.param, "code": self.code}})
+    }
+}
+
+impl From<Problem> for OpenAiError {
+    fn from(problem: Problem) -> Self {
+        let Problem { status, code, detail, .. } = problem;
+        Self { status, message: detail, param: None, code: code.to_owned(), is_final: false }
+    }
+}
+
+impl IntoResponse for OpenAiError {
+    fn into_response(self) -> Response {
+        let mut response = (self.status, Json(self.to_json())).into_response();
+        if self.is_final {
+            let name = HeaderName::from_static("x-should-retry");
+            response.headers_mut().insert(name, HeaderValue::from_static("false"));
+        }
+        response
+    }
+}

@@ -1,0 +1,301 @@
+//! `/v1/responses`: create, retrieve, cancel, input items.
+
+mod encode;
+mod output;
+mod request;
+mod segment;
+#[cfg(test)]
+mod tests;
+
+use super::OpenAiError;
+use super::models::unknown_model;
+use crate::Shared;
+use crate::agent_runs::history::{ClientMessage, Role, split};
+use crate::agent_runs::{
+    AgentRuns, Caller, Feed, OwnRun, Start, Until, approval, decide_url, encoded, name_ignored, repeatable,
+    sse,
+};
+use crate::problem::Problem;
+use axum::Json;
+use axum::body::Bytes;
+use axum::extract::rejection::BytesRejection;
+use axum::extract::{Path, Query, State};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::sse::Event as SseEvent;
+use axum::response::{IntoResponse, Response};
+use encode::{ResponseEncoder, ResponseEvent};
+use futures::StreamExt;
+use output::Output;
+use request::ResponseRequest;
+use segment::{About, ResponseId, input_items, response, starts, stored};
+use serde_json::{Value, json};
+use std::collections::HashMap;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use tollgate::config::SystemMessages;
+
+/// How long an answer waits for the end of a cancelled run.
+const CANCEL_TIME: Duration = Duration::from_secs(5);
+
+/// Creates a response.
+pub(super) async fn create(
+    State(state): State<Shared>,
+    principal: Result<Caller, Problem>,
+    headers: HeaderMap,
+    body: Result<Bytes, BytesRejection>,
+) -> Result<Response, OpenAiError> {
+    let principal = principal?;
+    let body = body.map_err(|why| Problem::new(why.status(), "invalid_body", why.body_text()))?;
+    let mut request = ResponseRequest::read(&body)?;
+    let runs = AgentRuns::new(&state, &principal);
+    runs.agent(&request.model).map_err(unknown_model)?;
+    let previous = match &request.previous {
+        None => None,
+        Some(id) => Some(last_response(&runs, id).await?),
+    };
+    let url = decide_url(&headers);
+    let (feed, about, output) = match previous {
+        Some(run) if !request.approvals.is_empty() => decide(&runs, run, &request, &url).await?,
+        _ if !request.approvals.is_empty() => {
+            let why = "an answer to a request for approval needs `previous_response_id`";
+            return Err(OpenAiError::param("previous_response_id", why));
+        }
+        previous => start(&runs, previous, &mut request, state.config.openai.system, &url).await?,
+    };
+    let mut answer = match (request.stream, request.background) {
+        (true, _) => {
+            let events = encoded(feed, ResponseEncoder::new(about, output)).map(|event| event.sse());
+            let done = futures::stream::iter([SseEvent::default().data("[DONE]")]);
+            sse::answer(events.chain(done))
+        }
+        (false, true) => {
+            let mut output = output;
+            let now = SystemTime::now().duration_since(UNIX_EPOCH);
+            output.created_at_ms = now.map_or(0, |now| u64::try_from(now.as_millis()).unwrap_or(u64::MAX));
+            Json(response(&about, &output)).into_response()
+        }
+        (false, false) => {
+            let mut events = Box::pin(encoded(feed, ResponseEncoder::new(about, output)));
+            let mut last = None;
+            while let Some(event) = events.next().await {
+                last = Some(event);
+            }
+            let last = last.map(|event| event.data["response"].clone());
+            Json(last.ok_or_else(OpenAiError::lost)?).into_response()
+        }
+    };
+    name_ignored(&mut answer, &request.ignored);
+    Ok(answer)
+}
+
+/// Returns the run of a response, which must be the last one of its thread.
+async fn last_response(runs: &AgentRuns<'_>, id: &str) -> Result<OwnRun, OpenAiError> {
+    let (response, run) = find(runs, id).await?;
+    let latest = runs.latest(&run.thread).await?;
+    let is_last = latest.is_some_and(|latest| latest.run_id == run.run_id)
+        && starts(&run.events).last() == Some(&response.first);
+    if is_last {
+        return Ok(run);
+    }
+    let why = "only the last response of a thread can be continued";
+    Err(OpenAiError::param("previous_response_id", why).with_code("previous_response_not_last"))
+}
+
+/// Returns the run of a response.
+async fn find(runs: &AgentRuns<'_>, id: &str) -> Result<(ResponseId, OwnRun), OpenAiError> {
+    let missing = || Problem::new(StatusCode::NOT_FOUND, "response_not_found", "there is no such response");
+    let response = ResponseId::read(id).ok_or_else(missing)?;
+    let run = runs.run(&response.run_id).await.map_err(|why| match why.status {
+        StatusCode::NOT_FOUND => missing(),
+        _ => why,
+    })?;
+    if segment::segment(&run.events, response.first).is_none() && run.stored() + 1 != response.first {
+        return Err(missing().into());
+    }
+    Ok((response, run))
+}
+
+type Begun = (Feed, About, Output);
+
+/// Answers requests for approval, and continues their run.
+async fn decide(
+    runs: &AgentRuns<'_>,
+    run: OwnRun,
+    request: &ResponseRequest,
+    url: &str,
+) -> Result<Begun, OpenAiError> {
+    if request.messages.iter().any(|message| message.role == Role::User) {
+        let why = "send either a message or answers to requests for approval";
+        return Err(OpenAiError::param("input", why));
+    }
+    let mut decisions = Vec::with_capacity(request.approvals.len());
+    for answer in &request.approvals {
+        let asked = run.question(&answer.question);
+        let asked = asked.ok_or_else(|| run.no_such_question(&answer.question))?;
+        let decision = approval(asked, answer.approves, answer.reason.clone())?;
+        decisions.push(repeatable(decision, &run.run_id));
+    }
+    let count = decisions.len();
+    let output = Output::after(&run.run_id, url, &run.events);
+    let stored = run.stored();
+    let about = about(&run.run_id, stored + 1, &run.thread, request);
+    runs.decide(&run, decisions).await?;
+    let feed = runs.resume(&run.run_id, Until::Waiting, stored, stored)?;
+    Ok((feed.after_decisions(count), about, output))
+}
+
+/// Starts a run, or continues the waiting run of the thread with a message.
+async fn start(
+    runs: &AgentRuns<'_>,
+    previous: Option<OwnRun>,
+    request: &mut ResponseRequest,
+    system: SystemMessages,
+    url: &str,
+) -> Result<Begun, OpenAiError> {
+    let mut messages = std::mem::take(&mut request.messages);
+    if let Some(text) = request.instructions.take() {
+        messages.insert(0, ClientMessage { role: Role::System, text });
+    }
+    if system == SystemMessages::Refuse && messages.iter().any(|message| message.role == Role::System) {
+        let why = "the operator sets the agent's instructions; leave out instructions and system messages";
+        return Err(OpenAiError::param("instructions", why).with_code("unsupported"));
+    }
+    let (history, prompt) = match &previous {
+        None => split(messages)
+            .ok_or_else(|| OpenAiError::param("input", "the last item must be a message of the user"))?,
+        Some(_) => (Vec::new(), continuation(messages, &mut request.ignored)?),
+    };
+    let thread = previous.as_ref().map(|run| run.thread.clone());
+    let agent_id = request.model.clone();
+    let started = runs
+        .start(Start { agent_id, prompt, thread, history, detached: request.background, run_id: None })
+        .await?;
+    let run_id = started.run_id.to_string();
+    let continued = previous.filter(|run| run.run_id == run_id);
+    let (first, earlier) = continued.map_or((1, Vec::new()), |run| (run.stored() + 1, run.events));
+    let about = about(&run_id, first, &started.thread, request);
+    let output = Output::after(&run_id, url, &earlier);
+    Ok((runs.follow(&started, Until::Waiting)?, about, output))
+}
+
+/// Returns the prompt that continues a thread: the messages of the user. The server has the
+/// earlier ones.
+fn continuation(messages: Vec<ClientMessage>, ignored: &mut Vec<String>) -> Result<String, OpenAiError> {
+    if messages.iter().any(|message| message.role == Role::System) {
+        ignored.push("instructions".to_owned());
+    }
+    let texts: Vec<String> =
+        messages.into_iter().filter(|message| message.role == Role::User).map(|m| m.text).collect();
+    match texts.is_empty() {
+        true => Err(OpenAiError::param("input", "a message of the user is missing")),
+        false => Ok(texts.join("\n\n")),
+    }
+}
+
+fn about(run_id: &str, first: u64, thread: &str, request: &ResponseRequest) -> About {
+    About {
+        id: ResponseId { run_id: run_id.to_owned(), first },
+        model: request.model.clone(),
+        thread: thread.to_owned(),
+        previous: request.previous.clone(),
+        background: request.background,
+    }
+}
+
+/// Returns a response from the record.
+pub(super) async fn retrieve(
+    State(state): State<Shared>,
+    principal: Result<Caller, Problem>,
+    Path(id): Path<String>,
+    Query(query): Query<HashMap<String, String>>,
+    headers: HeaderMap,
+) -> Result<Json<Value>, OpenAiError> {
+    let principal = principal?;
+    if query.get("stream").is_some_and(|stream| stream == "true") {
+        let why = "a stored response cannot be streamed; retrieve it again until it has ended";
+        return Err(OpenAiError::param("stream", why).with_code("unsupported"));
+    }
+    let runs = AgentRuns::new(&state, &principal);
+    let (response, run) = find(&runs, &id).await?;
+    Ok(Json(recorded(response, &run, &decide_url(&headers))))
+}
+
+/// Returns the JSON of a response from the record of its run.
+fn recorded(id: ResponseId, run: &OwnRun, url: &str) -> Value {
+    let starts = starts(&run.events);
+    let before = starts.iter().rev().find(|start| **start < id.first);
+    let previous = before.map(|first| ResponseId { run_id: run.run_id.clone(), first: *first }.to_string());
+    let (model, thread) = (run.agent_id.clone(), run.thread.clone());
+    let about = About { id, model, thread, previous, background: false };
+    stored(run, &about, url)
+        .unwrap_or_else(|| response(&about, &Output::after(&run.run_id, url, &run.events)))
+}
+
+/// Cancels the run of a response.
+pub(super) async fn cancel(
+    State(state): State<Shared>,
+    principal: Result<Caller, Problem>,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+) -> Result<Json<Value>, OpenAiError> {
+    let principal = principal?;
+    let runs = AgentRuns::new(&state, &principal);
+    let (response, run) = find(&runs, &id).await?;
+    if run.end.is_some() {
+        return Ok(Json(recorded(response, &run, &decide_url(&headers))));
+    }
+    let was_last = starts(&run.events).last() == Some(&response.first);
+    runs.cancel(&run.run_id, "cancelled by its client").await?;
+    let run = ended(&runs, &run.run_id).await?;
+    let mut json = recorded(response, &run, &decide_url(&headers));
+    if was_last && run.end.is_some() {
+        // A run that waited has its end in a segment of its own.
+        json["status"] = json!("cancelled");
+    }
+    Ok(Json(json))
+}
+
+/// Returns the run once it has ended, or after a while.
+async fn ended(runs: &AgentRuns<'_>, run_id: &str) -> Result<OwnRun, Problem> {
+    let mut run = runs.run(run_id).await?;
+    let mut feed = runs.resume(run_id, Until::Waiting, run.stored(), run.stored())?;
+    if run.end.is_none() {
+        let _ = tokio::time::timeout(CANCEL_TIME, feed.finished()).await;
+        run = runs.run(run_id).await?;
+    }
+    Ok(run)
+}
+
+/// Refuses to compact a conversation: the server keeps it, and the operator limits it.
+pub(super) async fn compact(_body: Result<Bytes, BytesRejection>) -> OpenAiError {
+    let why = "conversations are not compacted; continue the thread with `previous_response_id`";
+    Problem::new(StatusCode::NOT_FOUND, "not_found", why).into()
+}
+
+/// Lists the input of a response.
+pub(super) async fn inputs(
+    State(state): State<Shared>,
+    principal: Result<Caller, Problem>,
+    Path(id): Path<String>,
+) -> Result<Json<Value>, OpenAiError> {
+    let principal = principal?;
+    let runs = AgentRuns::new(&state, &principal);
+    let (response, run) = find(&runs, &id).await?;
+    let events = segment::segment(&run.events, response.first).unwrap_or_default().to_vec();
+    let (model, thread) = (run.agent_id, run.thread);
+    let about = About { id: response, model, thread, previous: None, background: false };
+    let items = input_items(&about, &events);
+    let id = |item: Option<&Value>| item.map_or(Value::Null, |item| item["id"].clone());
+    Ok(Json(json!({
+        "object": "list",
+        "first_id": id(items.first()),
+        "last_id": id(items.last()),
+        "has_more": false,
+        "data": items,
+    })))
+}
+
+impl ResponseEvent {
+    fn sse(self) -> SseEvent {
+        sse::data(&self.data).event(self.name)
+    }
+}

@@ -1,0 +1,63 @@
+// The story with OpenAI's library for Node: chat completions and responses.
+
+import assert from "node:assert/strict";
+import OpenAI from "openai";
+import { VERSION } from "openai/version";
+import { BASE, KEY, decide } from "./elsewhere.mjs";
+
+const client = new OpenAI({ baseURL: `${BASE}/v1`, apiKey: KEY, timeout: 60_000 });
+const chat = (prompt, more = {}) =>
+  client.chat.completions.create({ model: "assistant", messages: [{ role: "user", content: prompt }], ...more });
+
+// Streams a chat; decides its questions elsewhere.
+async function streamed(prompt) {
+  const read = { text: "", reasoning: "", finish: null };
+  for await (const chunk of await chat(prompt, { stream: true })) {
+    for (const { delta, finish_reason } of chunk.choices) {
+      assert.equal(delta.tool_calls, undefined);
+      read.text += delta.content ?? "";
+      read.reasoning += delta.reasoning_content ?? "";
+      read.finish = finish_reason ?? read.finish;
+    }
+    for (const asked of chunk.tollgate?.waiting ?? []) {
+      await decide(asked.run_id, asked.suspension_id, asked.gate === null ? { approved: true } : true);
+    }
+  }
+  return read;
+}
+
+const models = [];
+for await (const model of client.models.list()) models.push(model.id);
+assert.deepEqual(models, ["assistant", "other"]);
+
+assert.equal((await chat("hello")).choices[0].message.content, "Hello there, my friend.");
+const report = await streamed("report");
+assert.equal(report.text, "One moment.\n\nIt is done.");
+assert.match(report.reasoning, /slow_report runs/);
+assert.match((await streamed("ask")).text, /console\/waiting[^]*It is done\.$/);
+await assert.rejects(chat("fail"), (error) => error.status === 502 && error.code === "failed");
+
+const response = await client.responses.create({ model: "assistant", input: "report" });
+assert.deepEqual(response.output.map((item) => item.type), ["message", "mcp_call", "message"]);
+const types = [];
+for await (const event of await client.responses.create({ model: "assistant", input: "report", stream: true })) {
+  types.push(event.type);
+}
+assert.equal(types[0], "response.created");
+assert.equal(types.at(-1), "response.completed");
+
+const asked = await client.responses.create({ model: "assistant", input: "ask" });
+const requests = asked.output.filter((item) => item.type === "mcp_approval_request");
+assert.equal(requests.length, 2);
+const answer = (item) => ({ type: "mcp_approval_response", approval_request_id: item.id, approve: true });
+const done = await client.responses.create({
+  model: "assistant",
+  previous_response_id: asked.id,
+  input: requests.map(answer),
+});
+assert.equal(done.output_text, "It is done.");
+
+const slow = await client.responses.create({ model: "assistant", input: "slow", background: true });
+assert.equal((await client.responses.cancel(slow.id)).status, "cancelled");
+assert.equal((await client.responses.create({ model: "assistant", input: "fail" })).status, "failed");
+console.log(`openai ${VERSION} for Node: the story is done`);
