@@ -84,7 +84,7 @@ Tool = component.export()
 "#;
 
 /// A language, and a tool in it, in place of the file that holds the new project's.
-const READERS: [(&str, &str, &str); 4] =
+pub(crate) const READERS: [(&str, &str, &str); 4] =
     [("rust", "src/lib.rs", RUST), ("c", "tool.c", C), ("go", "tool.go", GO), ("python", "tool.py", PYTHON)];
 
 /// The block of a README that is written in this language.

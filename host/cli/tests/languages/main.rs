@@ -15,6 +15,7 @@ mod granted;
 mod libraries;
 mod load;
 mod plain;
+mod powers;
 mod projects;
 mod tour;
 mod typescript;

@@ -20,7 +20,7 @@ const KEY: &str = "the-key-of-the-weather";
 
 impl Language {
     /// The name of its weather.
-    fn weather(&self) -> String {
+    pub(crate) fn weather(&self) -> String {
         match self.tool().strip_prefix("text_stats_") {
             None | Some("rust") => "weather".to_owned(),
             Some(suffix) => format!("weather_{suffix}"),
@@ -29,14 +29,14 @@ impl Language {
 }
 
 /// A server whose answer depends on the latitude that it is asked for.
-struct Server {
-    origin: String,
+pub(crate) struct Server {
+    pub(crate) origin: String,
     /// The heads of the requests of the call in progress.
     asked: Arc<Mutex<Vec<String>>>,
 }
 
 impl Server {
-    async fn start() -> Self {
+    pub(crate) async fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let origin = format!("http://{}", listener.local_addr().unwrap());
         let asked = Arc::<Mutex<Vec<String>>>::default();
@@ -102,7 +102,7 @@ fn ok(body: &str) -> String {
 
 /// A host with the weather in every language, whose API is at this address, and which may ask what
 /// is below `granted`.
-async fn host(api: &str, granted: &str) -> Host {
+pub(crate) async fn host(api: &str, granted: &str) -> Host {
     let compiled = compiled_from(SOURCES);
     fs::write(compiled.path().join("key"), KEY).unwrap();
     // The manifests ask for the real API only, and a component gets no more than it asks for.

@@ -14,6 +14,10 @@ pub(super) fn unanswered(config: &Config, loaded: &Loaded) -> Vec<String> {
         .keys()
         .filter(|id| !loaded.components.iter().any(|component| &component.id == *id))
         .map(|id| format!("{name} has [grants.{id}], and no component of that id is served"));
+    let unusable = loaded.components.iter().filter_map(|component| {
+        let kinds = config.grants.get(&component.id)?.unusable(&component.imports).join(", ");
+        (!kinds.is_empty()).then(|| format!("{name}: {}", cannot_use(&component.id, &kinds)))
+    });
     let limits = config
         .limits
         .tools
@@ -40,5 +44,13 @@ pub(super) fn unanswered(config: &Config, loaded: &Loaded) -> Vec<String> {
             )
         })
     });
-    grants.chain(limits).chain(unbound).chain(by_name).collect()
+    grants.chain(unusable).chain(limits).chain(unbound).chain(by_name).collect()
+}
+
+/// Describes grants of these kinds that a component does not import.
+pub fn cannot_use(id: &str, kinds: &str) -> String {
+    format!(
+        "{id} is granted what it can never use ({kinds}): it does not import it. Revoke the grant, or install a \
+         version of the component that uses it"
+    )
 }
