@@ -17,6 +17,7 @@ mod load;
 mod plain;
 mod powers;
 mod projects;
+mod python;
 mod tour;
 mod typescript;
 mod weather;

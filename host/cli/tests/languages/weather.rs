@@ -49,7 +49,7 @@ impl Server {
         Self { origin, asked }
     }
 
-    fn take(&self) -> Vec<String> {
+    pub(crate) fn take(&self) -> Vec<String> {
         std::mem::take(&mut self.asked.lock().unwrap())
     }
 }
