@@ -132,6 +132,7 @@ static void measure(tollgate_call *call, json_text text, int64_t rounds, int64_t
   }
   char words[64];
   snprintf(words, sizeof words, "%zu", all.count);
+  int64_t seen = json_integer(tollgate_read(call, "words-seen"), 0);
   tollgate_update(call, "words-seen", words);
   json_writer data = {0};
   put_member(&data, "{\"bytes\":", (int64_t)text.len);
@@ -139,7 +140,7 @@ static void measure(tollgate_call *call, json_text text, int64_t rounds, int64_t
   put_member(&data, ",\"words\":", (int64_t)all.count);
   put_member(&data, ",\"lines\":", count_lines(text));
   put_top(&data, each, top);
-  put_member(&data, ",\"seen\":", json_integer(tollgate_read(call, "words-seen"), 0));
+  put_member(&data, ",\"seen\":", seen);
   json_put(&data, "}");
   snprintf(words, sizeof words, "measured %zu words", all.count);
   tollgate_progress(TOLLGATE_DONE, 1, words);

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any, Callable, Optional
 
-from . import schema, values, words
+from . import host, schema, values, words
 from .answer import Answer, Refusal
+from .children import ChildOutcome
 from .context import Context, Resumption
 
 
@@ -128,9 +129,17 @@ class Component:
         return returned if isinstance(returned, Answer) else Answer("success", returned), context
 
     def call(
-        self, tool_name: str, args: dict, state: Optional[dict] = None, resume: Optional[Resumption] = None
+        self,
+        tool_name: str,
+        args: dict,
+        state: Optional[dict] = None,
+        resume: Optional[Resumption] = None,
+        settings: Optional[dict[str, str]] = None,
+        children: Optional[list[ChildOutcome]] = None,
     ) -> tuple[Answer, Context]:
-        """Calls a tool as the host would, in a test. `state` has full names of keys."""
+        """Calls a tool as the host would, in a test. `state` has full names of keys; `children` are
+        the outcomes of the tool's child runs, in order."""
+        host.granted_settings, host.outcomes = settings or {}, list(children or [])
         snapshot = [SimpleNamespace(key=key, value=json.dumps(value)) for key, value in (state or {}).items()]
         answered = resume and SimpleNamespace(**{**resume.__dict__, "value": json.dumps(resume.value)})
         facts = SimpleNamespace(

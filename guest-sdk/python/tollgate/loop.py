@@ -56,6 +56,7 @@ def run(awaitable: Awaitable) -> Any:
         return loop.run_until_complete(awaitable)
     finally:
         asyncio.set_event_loop(None)
+        loop.close()
 
 
 def sent(request: Any) -> asyncio.Future:

@@ -1,11 +1,32 @@
 """The Python library as an author of tools sees it, without a sandbox."""
 
+import asyncio
 import enum
+import http.server
+import importlib.util
+import json
+import threading
+import time
 import unittest
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, NotRequired, Optional, TypedDict, Union
 
-from tollgate import Answer, Bounds, Component, Context, StateKey, invalid_arguments, schema, words
+from tollgate import (
+    Answer,
+    Bounds,
+    ChildOutcome,
+    ChildRun,
+    Component,
+    Context,
+    Refusal,
+    StateKey,
+    invalid_arguments,
+    schema,
+    sockets,
+    values,
+    words,
+)
+from tollgate import http as web
 from tollgate.values import json_of, typed
 
 
@@ -224,6 +245,184 @@ class Calls(unittest.TestCase):
     def test_an_answer_that_is_no_json_is_named(self):
         with self.assertRaisesRegex(TypeError, "the answer of use cannot be written as JSON"):
             component.call("use", {"text": "set"})
+
+
+class Powers(unittest.TestCase):
+    def component(self, **state: StateKey) -> Component:
+        return Component("one", state=state)
+
+    def test_s10_a_calls_own_writes_are_visible_by_each_reducer(self):
+        cases = [
+            ("replace", "a", [2], [2]),
+            ("merge-patch", {"a": {"b": 1, "c": 2}, "d": 3}, {"a": {"b": None, "e": 4}, "d": [5]}, {"a": {"c": 2, "e": 4}, "d": [5]}),
+            ("append", [1], [2], [1, [2]]),
+            ("add", 1, -3, -2),
+            ("union", ["b"], ["c", "b", "a"], ["a", "b", "c"]),
+            ("max", 3, 2, 3),
+            ("max", 3, 3.5, 3.5),
+        ]
+        for reducer, value, update, after in cases:
+            component = self.component(key=StateKey(reducer=reducer))
+
+            @component.tool()
+            def write(ctx: Context) -> Any:
+                ctx.update("key", update)
+                return ctx.read("key")
+
+            answer, _ = component.call("write", {}, state={"one.key": value})
+            self.assertEqual(answer.data, after, reducer)
+
+    def test_k11_a_tool_may_be_an_async_def(self):
+        component = self.component()
+
+        @component.tool()
+        async def late(text: str) -> list:
+            """Waits."""
+            first = asyncio.create_task(asyncio.sleep(0.01, "first"))
+            return [await asyncio.wait_for(first, 5), text]
+
+        @component.tool()
+        async def never() -> None:
+            await asyncio.get_running_loop().create_future()
+
+        self.assertEqual(component.call("late", {"text": "then"})[0].data, ["first", "then"])
+        with self.assertRaisesRegex(RuntimeError, "never happens"):
+            component.call("never", {})
+
+    def test_k13_parameters_may_be_stated(self):
+        component = self.component()
+        parameters = {"type": "object", "properties": {"n": {"type": "integer", "default": 2}}}
+
+        @component.tool(description="Doubles.", parameters=parameters)
+        def double(ctx: Context, **given: Any) -> int:
+            """Not what the model reads."""
+            return given["n"] * 2
+
+        entry = component.tools["double"]
+        self.assertEqual((entry.description, entry.parameters), ("Doubles.", parameters))
+        self.assertEqual(component.call("double", {})[0].data, 4)
+        self.assertEqual(component.call("double", {"n": 5})[0].data, 10)
+
+    def test_k14_settings_and_child_agents(self):
+        component = self.component()
+
+        @component.tool()
+        def ask(ctx: Context) -> Any:
+            child = ctx.run_child(ChildRun("helper", "Do it.", seed={"a.b": 1})).completed()
+            return [ctx.setting("api"), ctx.setting("other"), child.response]
+
+        given = {"settings": {"api": "https://a.test"}, "children": [ChildOutcome(response="Done.")]}
+        self.assertEqual(component.call("ask", {}, **given)[0].data, ["https://a.test", None, "Done."])
+        with self.assertRaisesRegex(Refusal, "There is no agent `helper`"):
+            component.call("ask", {})
+        with self.assertRaisesRegex(Refusal, "The child agent failed: No tokens"):
+            component.call("ask", {}, children=[ChildOutcome(status="failed", reason="No tokens")])
+
+    def test_k12_a_pydantic_model_is_a_parameter(self):
+        class Place:
+            """The methods of a model that the library uses."""
+
+            def __init__(self, name: str):
+                self.name = name
+
+            @classmethod
+            def model_json_schema(cls) -> dict:
+                return {"properties": {"name": {"$ref": "#/$defs/Name"}}, "$defs": {"Name": {"type": "string"}}}
+
+            @classmethod
+            def model_validate(cls, value: dict) -> "Place":
+                if not value.get("name"):
+                    raise ValueError("a name is missing")
+                return cls(**value)
+
+            def model_dump(self, mode: str) -> dict:
+                return {"name": self.name}
+
+        component = self.component()
+
+        def visit(place, others):
+            return [place, *others]
+
+        visit.__annotations__ = {"place": Place, "others": list[Place]}
+        component.tool()(visit)
+        parameters = component.tools["visit"].parameters
+        self.assertEqual(parameters["$defs"], {"Name": {"type": "string"}})
+        self.assertEqual(parameters["properties"]["others"]["items"], {"properties": {"name": {"$ref": "#/$defs/Name"}}})
+        answer, _ = component.call("visit", {"place": {"name": "a"}, "others": [{"name": "b"}]})
+        self.assertEqual(values.plain(answer.data), [{"name": "a"}, {"name": "b"}])
+        with self.assertRaisesRegex(Refusal, "a name is missing"):
+            component.call("visit", {"place": {}, "others": []})
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    """Answers with what was asked; `/moved` redirects, `/slow` is late."""
+
+    def do_GET(self):
+        length = int(self.headers.get("content-length") or 0)
+        body = json.dumps([self.command, self.path, self.headers.get("x-own"), self.rfile.read(length).decode()])
+        if self.path == "/slow":
+            time.sleep(0.5)
+        status = 302 if self.path == "/moved" else 404 if self.path == "/gone" else 200
+        self.send_response(status)
+        self.send_header("location", "/there")
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        try:
+            self.wfile.write(body.encode())
+        except BrokenPipeError:
+            pass  # It gave up, as a test wants it to.
+
+    do_POST = do_GET
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+class Requests(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        cls.origin = f"http://127.0.0.1:{cls.server.server_port}"
+        threading.Thread(target=cls.server.serve_forever, daemon=True).start()
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.server.shutdown()
+        cls.server.server_close()
+
+    def test_requests_are_sent_and_redirects_followed(self):
+        response = web.post(f"{self.origin}/a?x=1", params={"y": "a b"}, json={"n": 1}, headers={"X-Own": "1"})
+        self.assertEqual(response.json(), ["POST", "/a?x=1&y=a+b", "1", '{"n": 1}'])
+        moved = web.get(f"{self.origin}/moved")
+        self.assertEqual((moved.json()[1], [one.status_code for one in moved.history]), ("/there", [302]))
+        self.assertEqual(web.get(f"{self.origin}/moved", allow_redirects=False).status_code, 302)
+
+    def test_errors_have_codes(self):
+        for path, options, code in [
+            ("/slow", {"timeout": 0.05}, "timed_out"),
+            ("/a", {"max_bytes": 3}, "too_large"),
+        ]:
+            with self.assertRaises(web.HTTPError) as raised:
+                web.get(self.origin + path, **options)
+            self.assertEqual(raised.exception.code, code)
+        for path, code in [("/gone", "not_found"), ("/moved", "redirected")]:
+            with self.assertRaises(web.HTTPError) as raised:
+                web.get(self.origin + path, allow_redirects=False).raise_for_status()
+            self.assertEqual((raised.exception.code, raised.exception.is_transient), (code, False))
+        with self.assertRaises(web.HTTPError) as raised:
+            web.get("ftp://a.test/")
+        self.assertEqual(raised.exception.code, "bad_request")
+
+    def test_http_client_goes_through_the_host(self):
+        spec = importlib.util.find_spec("http.client")
+        client = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(client)
+        sockets.adapt(client)
+        connection = client.HTTPConnection(self.origin.removeprefix("http://"))
+        connection.request("POST", "/b", iter([b"one ", b"two"]), {"x-own": "2"}, encode_chunked=True)
+        response = connection.getresponse()
+        self.assertEqual((response.status, json.loads(response.read())), (200, ["POST", "/b", "2", "one two"]))
+        self.assertEqual(client.HTTPSConnection.default_port, 443)
 
 
 if __name__ == "__main__":

@@ -15,6 +15,8 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use tollgate::config::{Changes, Config, Edit, FILE_NAME, FileGrantConfig, FileValue, Powers, granted_path};
 use tollgate::grants::{Decision, check_files};
+use tollgate::tools::Loaded;
+use tollgate::tools::directory::cannot_use;
 use tollgate_agent::name;
 use tollgate_sandbox::{FileAccess, FileGrant};
 
@@ -158,6 +160,7 @@ impl GrantVerb {
         noted.extend(about.granted(&before, &config.grants_of(&id)));
         approve::settle(&store, about, noted, changes).await?;
         show(&id, &config, subject.as_ref().filter(|_| self.asked), output);
+        warn_of_unusable(&id, &config, &opened.loaded, output);
         Ok(Exit::Done)
     }
 }
@@ -281,6 +284,15 @@ fn show(id: &str, config: &Config, subject: Option<&Subject>, output: &Output) {
     approve::say_lacking(id, &lacking, output);
     output
         .hint(&format!("{DIM}written to {}; a running host picks it up automatically{DIM:#}", config.name()));
+}
+
+/// Warns of grants that the component, as it is now, can never use.
+fn warn_of_unusable(id: &str, config: &Config, loaded: &Loaded, output: &Output) {
+    let Some(component) = loaded.components.iter().find(|component| component.id == id) else { return };
+    let kinds = config.grants_of(id).unusable(&component.imports).join(", ");
+    if !kinds.is_empty() {
+        output.warn(&cannot_use(id, &kinds));
+    }
 }
 
 fn checked_id(typed: &str) -> Result<String, Failure> {

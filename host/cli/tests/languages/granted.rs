@@ -84,7 +84,7 @@ Tool = component.export()
 "#;
 
 /// A language, and a tool in it that replaces the file of the new project's tool.
-const READERS: [(&str, &str, &str); 4] =
+pub(crate) const READERS: [(&str, &str, &str); 4] =
     [("rust", "src/lib.rs", RUST), ("c", "tool.c", C), ("go", "tool.go", GO), ("python", "tool.py", PYTHON)];
 
 /// Returns the block of a README that is marked with this language.

@@ -9,7 +9,7 @@ fn the_libraries_pass_their_own_tests() {
     let sdk = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../guest-sdk").canonicalize().unwrap();
     // The output of `go` and `python3` if they found tests: finding none is a failure.
     for (folder, step, said) in [
-        ("go", "go test -count=1 -v .", "--- PASS: TestSchema"),
+        ("go", "go test -count=1 -v ./...", "--- PASS: TestSchema"),
         ("tests/python", "python3 -m unittest discover", "Ran "),
     ] {
         let tested = Command::new("sh")

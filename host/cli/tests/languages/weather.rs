@@ -20,7 +20,7 @@ const KEY: &str = "the-key-of-the-weather";
 
 impl Language {
     /// The name of its weather.
-    fn weather(&self) -> String {
+    pub(crate) fn weather(&self) -> String {
         match self.tool().strip_prefix("text_stats_") {
             None | Some("rust") => "weather".to_owned(),
             Some(suffix) => format!("weather_{suffix}"),
@@ -29,14 +29,14 @@ impl Language {
 }
 
 /// A server whose answer depends on the latitude that it is asked for.
-struct Server {
-    origin: String,
+pub(crate) struct Server {
+    pub(crate) origin: String,
     /// The heads of the requests of the call in progress.
     asked: Arc<Mutex<Vec<String>>>,
 }
 
 impl Server {
-    async fn start() -> Self {
+    pub(crate) async fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let origin = format!("http://{}", listener.local_addr().unwrap());
         let asked = Arc::<Mutex<Vec<String>>>::default();
@@ -49,7 +49,7 @@ impl Server {
         Self { origin, asked }
     }
 
-    fn take(&self) -> Vec<String> {
+    pub(crate) fn take(&self) -> Vec<String> {
         std::mem::take(&mut self.asked.lock().unwrap())
     }
 }
@@ -66,13 +66,13 @@ async fn serve(mut stream: TcpStream, asked: Arc<Mutex<Vec<String>>>) {
     let before = asked.lock().unwrap().len();
     asked.lock().unwrap().push(head.clone());
     let latitude: f64 = head.split("latitude=").nth(1).unwrap().split('&').next().unwrap().parse().unwrap();
-    let body = |temperature: &str| {
+    let body = |temperature: &str, unit: &str| {
         let of_place =
             format!(r#"{{"temperature_2m":{temperature},"wind_speed_10m":9.25,"weather_code":61,"x":[1]}}"#);
-        format!(r#"{{"current":{of_place},"current_units":{{"temperature_2m":"°C"}},"more":"😀"}}"#)
+        format!(r#"{{"current":{of_place},"current_units":{{"temperature_2m":"{unit}"}},"more":"😀"}}"#)
     };
     let answer = match (latitude as i64, before) {
-        (1, _) | (7, 2..) => ok(&body("17.5")),
+        (1, _) | (7, 2..) => ok(&body("17.5", "°C")),
         (2, _) => "HTTP/1.1 404 Not Found\r\ncontent-length: 4\r\n\r\ngone".to_owned(),
         (3, _) => "HTTP/1.1 302 Found\r\nlocation: /elsewhere\r\ncontent-length: 0\r\n\r\n".to_owned(),
         (4, _) => "HTTP/1.1 500 Oh\r\ncontent-length: 0\r\n\r\n".to_owned(),
@@ -86,9 +86,7 @@ async fn serve(mut stream: TcpStream, asked: Arc<Mutex<Vec<String>>>) {
         (8, _) => ok("<html>no weather</html>"),
         (9, _) => ok(r#"{"current":{},"current_units":{}}"#),
         (10, _) => "this is not HTTP at all\r\n\r\n".to_owned(),
-        (11, _) => {
-            ok(&format!(r#"{{"current_units":{{"temperature_2m":"{KEY}"}},"current":{}"#, &body("1.5")[11..]))
-        }
+        (11, _) => ok(&body("1.5", KEY)),
         // Nothing: the connection breaks off.
         _ => String::new(),
     };
@@ -104,7 +102,7 @@ fn ok(body: &str) -> String {
 
 /// A host with the weather in every language, whose API is at this address, and which may ask what
 /// is below `granted`.
-async fn host(api: &str, granted: &str) -> Host {
+pub(crate) async fn host(api: &str, granted: &str) -> Host {
     let compiled = compiled_from(SOURCES);
     fs::write(compiled.path().join("key"), KEY).unwrap();
     // The manifests ask for the real API only, and a component gets no more than it asks for.

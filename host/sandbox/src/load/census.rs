@@ -6,8 +6,9 @@
 //! a limit costs nothing more.
 
 use wasmparser::{
-    BinaryReaderError, ComponentAlias, ComponentExternalKind, ComponentInstance, ComponentOuterAliasKind,
-    ComponentTypeRef, DataKind, DataSectionReader, Operator, Parser, Payload,
+    BinaryReaderError, CanonicalFunction, CanonicalOption, ComponentAlias, ComponentExternalKind,
+    ComponentInstance, ComponentOuterAliasKind, ComponentTypeRef, DataKind, DataSectionReader, Operator,
+    Parser, Payload,
 };
 
 /// The maximum number of core modules in a component, including nested components.
@@ -46,7 +47,7 @@ pub(super) struct Census {
 pub(super) enum Uncounted {
     /// It is not a valid component.
     Damaged(BinaryReaderError),
-    /// It is beyond a limit. Continues a sentence that begins with the component's name.
+    /// It is beyond a limit, or uses what is not served. Continues a sentence that begins with the component's name.
     TooMuch(String),
 }
 
@@ -118,6 +119,14 @@ impl Census {
                     census.custom_bytes += bytes;
                     census.name_bytes += if is_names(section.name()) { bytes } else { 0 };
                 }
+                Payload::ComponentCanonicalSection(functions) => {
+                    for function in functions.clone() {
+                        if is_asynchronous(&function?) {
+                            return Err(Uncounted::TooMuch(ASYNC.to_owned()));
+                        }
+                    }
+                    count_items(&mut frames, &payload)?;
+                }
                 Payload::DataSection(data) => census.count_data(bytes, data.clone())?,
                 _ => count_items(&mut frames, &payload)?,
             }
@@ -164,6 +173,26 @@ impl Census {
             self.images = images;
         }
         Ok(())
+    }
+}
+
+/// Why a component that uses the component model's asynchronous functions is refused. Continues a
+/// sentence that begins with its name. The toolchains build for WASI 0.2 with the settings that
+/// `docs/plain-components.md` lists.
+const ASYNC: &str = "uses asynchronous functions of the component model (WASI 0.3), which this host does not run, \
+     because its limits do not cover them; build it for WASI 0.2: in Rust for wasm32-wasip2, with \
+     componentize-qjs --sync, with componentize-py for a world of WASI 0.2, with wit-bindgen without `async`";
+
+/// Returns whether a function belongs to the component model's asynchronous functions or threads.
+fn is_asynchronous(function: &CanonicalFunction) -> bool {
+    match function {
+        CanonicalFunction::Lift { options, .. } | CanonicalFunction::Lower { options, .. } => options
+            .iter()
+            .any(|option| matches!(option, CanonicalOption::Async | CanonicalOption::Callback(_))),
+        CanonicalFunction::ResourceNew { .. }
+        | CanonicalFunction::ResourceDrop { .. }
+        | CanonicalFunction::ResourceRep { .. } => false,
+        _ => true,
     }
 }
 

@@ -205,6 +205,25 @@ mod tests {
     }
 
     #[test]
+    fn asynchronous_functions_are_refused_with_the_way_to_do_without() {
+        let with = |function: &str| {
+            counts(&format!(
+                "(component (core module $m (func (export \"f\") (result i32) i32.const 0)) \
+                 (core instance $i (instantiate $m)) {function})"
+            ))
+        };
+        assert_eq!(with("(func (export \"f\") (result u32) (canon lift (core func $i \"f\")))"), "");
+        for function in [
+            "(core func (canon task.return))",
+            "(core func (canon waitable-set.new))",
+            "(type $s (stream u8)) (core func (canon stream.new $s))",
+        ] {
+            let refusal = with(function);
+            assert!(refusal.contains("WASI 0.3") && refusal.contains("componentize-qjs --sync"), "{refusal}");
+        }
+    }
+
+    #[test]
     fn z4_nesting_is_bounded() {
         let nested = |depth: usize| format!("{}{}", "(component ".repeat(depth), ")".repeat(depth));
         assert_eq!(counts(&nested(MAX_NESTING)), "");

@@ -29,6 +29,7 @@ use crate::store::AuditRecord;
 use claims::Claims;
 use files::{component_files, digest_of, file_name};
 use futures::StreamExt;
+pub use notices::cannot_use;
 use notices::{unanswered, without_object};
 use stamp::Stamp;
 use std::collections::BTreeMap;

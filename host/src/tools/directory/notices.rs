@@ -12,13 +12,17 @@ pub(super) fn without_object(config: &Config, loaded: &Loaded) -> Vec<String> {
         .keys()
         .filter(|id| !loaded.components.iter().any(|component| &component.id == *id))
         .map(|id| format!("{name} has [grants.{id}], and no component of that id is served"));
+    let unusable = loaded.components.iter().filter_map(|component| {
+        let kinds = config.grants.get(&component.id)?.unusable(&component.imports).join(", ");
+        (!kinds.is_empty()).then(|| format!("{name}: {}", cannot_use(&component.id, &kinds)))
+    });
     let limits = config
         .limits
         .tools
         .keys()
         .filter(|tool| loaded.toolbox.catalog().tool(tool).is_none())
         .map(|tool| format!("{name} has [tools.{tool}.limits], and no tool of that name is served"));
-    grants.chain(limits).collect()
+    grants.chain(unusable).chain(limits).collect()
 }
 
 /// Returns notices about the permission rules: remembered answers that will be asked for again, and
@@ -46,4 +50,12 @@ pub(super) fn unanswered(config: &Config, loaded: &Loaded) -> Vec<String> {
         })
     });
     unbound.chain(by_name).collect()
+}
+
+/// Describes grants of these kinds that a component does not import.
+pub fn cannot_use(id: &str, kinds: &str) -> String {
+    format!(
+        "{id} is granted what it can never use ({kinds}): it does not import it. Revoke the grant, or install a \
+         version of the component that uses it"
+    )
 }

@@ -1,5 +1,6 @@
 // The tour in C; see the README beside the languages.
 #include "tollgate.h"
+#include "tollgate_child.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -327,6 +328,22 @@ static void cancel(tollgate_call *call) {
   tollgate_fail(call, "cancelled", "The run was cancelled.");
 }
 
+static void run_child(tollgate_call *call, arguments args) {
+  tollgate_child_message message = {.text = args.has_how ? args.how.start : ""};
+  tollgate_child_outcome child = tollgate_run_child(
+      &(tollgate_child_run){.agent = args.text.start, .messages = &message, .message_count = 1});
+  if (!tollgate_child_completed(call, &child)) return;
+  json_writer data = {0};
+  json_put(&data, "{\"response\":");
+  put_text_or_null(&data, child.response);
+  json_put(&data, ",\"streamed\":");
+  put_text_or_null(&data, child.streamed);
+  json_put(&data, ",\"steps\":");
+  json_put_integer(&data, child.steps);
+  json_put(&data, "}");
+  tollgate_succeed(call, &data);
+}
+
 static void tour(tollgate_call *call) {
   arguments args = read_arguments(call->args);
   json_writer data = {0};
@@ -361,6 +378,14 @@ static void tour(tollgate_call *call) {
   } else if (is(args.what, "big")) {
     put_large(&data, args.count);
     tollgate_succeed(call, &data);
+  } else if (is(args.what, "reread")) {
+    reduce(call, args);
+    read_state(call);
+  } else if (is(args.what, "setting")) {
+    put_text_or_null(&data, tollgate_setting(args.text.start));
+    tollgate_succeed(call, &data);
+  } else if (is(args.what, "child")) {
+    run_child(call, args);
   } else {
     cancel(call);
   }
@@ -393,7 +418,7 @@ static const tollgate_tool tools[] = {{
     .validate = is_allowed,
     .parameters = "{\"type\":\"object\",\"required\":[\"what\"],\"additionalProperties\":false,\"properties\":{"
         MEMBER("what", A_STRING ",\"enum\":[\"echo\",\"context\",\"report\",\"reduce\",\"fill\",\"read\","
-                                "\"trespass\",\"act\",\"suspend\",\"fail\",\"error\",\"message\",\"big\",\"cancel\"]",
+                                "\"trespass\",\"act\",\"suspend\",\"fail\",\"error\",\"message\",\"big\",\"cancel\",\"reread\",\"setting\",\"child\"]",
                "The action to take.") ","
         MEMBER("how", A_STRING, "Which way to do it.") ","
         MEMBER("text", A_STRING ",\"default\":\"plain\"", "A text.") ","

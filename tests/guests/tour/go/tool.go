@@ -67,7 +67,7 @@ type args struct {
 
 // Embedded, its field is one of the arguments.
 type what struct {
-	What string `json:"what" desc:"The action to take." enum:"echo,context,report,reduce,fill,read,trespass,act,suspend,fail,error,message,big,cancel"`
+	What string `json:"what" desc:"The action to take." enum:"echo,context,report,reduce,fill,read,trespass,act,suspend,fail,error,message,big,cancel,reread,setting,child"`
 }
 
 type place struct {
@@ -123,9 +123,35 @@ func tour(call *tool.Call, args args) (any, error) {
 		return tool.SuccessWithMessage(map[string]int{"count": args.Count}, args.Text), nil
 	case "big":
 		return large(args.Count), nil
+	case "reread":
+		if _, err := reduce(call, args); err != nil {
+			return nil, err
+		}
+		return read(call)
+	case "setting":
+		if value, is := call.Setting(args.Text); is {
+			return value, nil
+		}
+		return nil, nil
+	case "child":
+		return runChild(call, how, args.Text)
 	default:
 		return cancel(call), nil
 	}
+}
+
+type child struct {
+	Response string `json:"response"`
+	Streamed string `json:"streamed"`
+	Steps    uint32 `json:"steps"`
+}
+
+func runChild(call *tool.Call, how, text string) (any, error) {
+	outcome, err := call.RunChild(tool.ChildRun{Agent: text, Messages: []tool.ChildMessage{{Text: how}}})
+	if err == nil {
+		err = outcome.Completed()
+	}
+	return child{outcome.Response, outcome.Streamed, outcome.Steps}, err
 }
 
 func large(kilobytes int) string { return strings.Repeat("x", 1024*kilobytes) }

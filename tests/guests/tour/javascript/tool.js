@@ -9,6 +9,8 @@ import {
   internal,
   invalidArguments,
   notFound,
+  runChild,
+  setting,
   string,
   success,
   suspend,
@@ -25,7 +27,8 @@ import {
 
 /**
  * @typedef {"echo" | "context" | "report" | "reduce" | "fill" | "read" | "trespass" | "act"
- *   | "suspend" | "fail" | "error" | "message" | "big" | "cancel"} Section
+ *   | "suspend" | "fail" | "error" | "message" | "big" | "cancel"
+ *   | "reread" | "setting" | "child"} Section
  */
 
 export const tool = component({
@@ -142,6 +145,18 @@ const SECTIONS = {
     large: context.read("large").length,
     label: context.read("shelf.label") ?? null,
   }),
+
+  reread(given, context) {
+    SECTIONS.reduce(given, context);
+    return SECTIONS.read(given, context);
+  },
+
+  setting: ({ text }) => setting(text) ?? null,
+
+  child({ how, text }) {
+    const { response, streamed, steps } = runChild({ agent: text, messages: how ?? "" }).completed();
+    return { response, streamed, steps };
+  },
 
   trespass({ text }, context) {
     context.update("shelf.label", text);

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal, Optional
 from tollgate import (
     Answer,
     Bounds,
+    ChildRun,
     Component,
     Context,
     Resumption,
@@ -61,6 +62,9 @@ What = Literal[
     "message",
     "big",
     "cancel",
+    "reread",
+    "setting",
+    "child",
 ]
 
 
@@ -136,6 +140,14 @@ def tour_py(
             return "x" * 1024 * count
         case "cancel":
             return cancel(ctx)
+        case "reread":
+            reduce(ctx, text, count, words)
+            return read(ctx)
+        case "setting":
+            return ctx.setting(text)
+        case "child":
+            child = ctx.run_child(ChildRun(text, how or "")).completed()
+            return {"response": child.response, "streamed": child.streamed, "steps": child.steps}
 
 
 def caller(ctx: Context) -> dict:

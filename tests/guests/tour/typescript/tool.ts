@@ -12,6 +12,8 @@ import {
   internal,
   invalidArguments,
   notFound,
+  runChild,
+  setting,
   string,
   success,
   suspend,
@@ -46,7 +48,10 @@ interface Arguments {
     | "error"
     | "message"
     | "big"
-    | "cancel";
+    | "cancel"
+    | "reread"
+    | "setting"
+    | "child";
   /** Which way to do it. */
   how?: string;
   /** A text. */
@@ -169,6 +174,18 @@ const SECTIONS: Record<Arguments["what"], (given: Given, context: Context) => un
     large: context.read("large").length,
     label: context.read("shelf.label") ?? null,
   }),
+
+  reread(given: Given, context: Context) {
+    SECTIONS.reduce(given, context);
+    return SECTIONS.read(given, context);
+  },
+
+  setting: ({ text }: Given) => setting(text) ?? null,
+
+  child({ how, text }: Given) {
+    const { response, streamed, steps } = runChild({ agent: text, messages: how ?? "" }).completed();
+    return { response, streamed, steps };
+  },
 
   trespass({ text }, context) {
     context.update("shelf.label", text);

@@ -9,7 +9,7 @@ use tollgate::tollgate_agent::message::{ModelReply, ModelRequest};
 use tollgate::{
     Agent, Composition, Host, Model, RunEnd, RunRequest, ScriptedModel, ScriptedTurn, async_trait,
 };
-use tollgate_agent::run::{CallEnd, RunStatus};
+use tollgate_agent::run::{CallEnd, Event, RunStatus};
 
 /// A model that keeps the last request.
 struct Overheard(ScriptedModel, Arc<Mutex<String>>);
@@ -140,5 +140,46 @@ async fn every_language_is_told_of_the_call_above_it() {
         let parent = json!({"run": &*end.run_id, "thread": &*end.thread_id, "call": "asks-1"});
         assert_eq!(told["parent"], parent, "{}", language.name);
         assert_eq!((&told["tool"], &told["timely"]), (&json!(tour), &json!(true)));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the toolchains: scripts/test languages"]
+async fn k14_every_language_runs_other_agents_and_reads_how_they_end() {
+    let grants = r#"delegates = [{ agent = "scout" }, { agent = "mute" }]"#;
+    for language in &LANGUAGES {
+        let scout = vec![
+            turn(language, json!({"what": "echo"})).with_text("Let me look. "),
+            ScriptedTurn::text("Here it is."),
+        ];
+        let calls = ["scout", "mute", "stranger"]
+            .map(|agent| turn(language, json!({"what": "child", "text": agent, "how": "Look."})));
+        let front = agent("front", [calls.to_vec(), vec![ScriptedTurn::text("Done.")]].concat());
+        let host = building(grants).await.agent(front).agent(agent("scout", scout));
+        let host =
+            host.agent(agent("mute", Vec::new())).agent(agent("stranger", Vec::new())).build().unwrap();
+        let end = run(&host, "front").await;
+        let events = host.store().events(&end.run_id, 0).await.unwrap();
+        let ends: Vec<Value> = events
+            .iter()
+            .filter_map(|event| match &event.event {
+                Event::CallFinished(finished) => Some(json!(finished.end)),
+                _ => None,
+            })
+            .collect();
+        let name = language.name;
+        let data = json!({"response": "Here it is.", "streamed": "Let me look. Here it is.", "steps": 2});
+        assert_eq!(ends[0]["result"]["data"], data, "{name}");
+        let fault = |at: usize| (ends[at]["fault"]["code"].clone(), ends[at]["fault"]["message"].to_string());
+        let (code, words) = fault(1);
+        assert!(
+            code == "tool_failed" && words.contains("The child agent failed: "),
+            "{name}: {code} {words}"
+        );
+        let (code, words) = fault(2);
+        assert!(
+            code == "tool_denied" && words.contains("`stranger` is not granted"),
+            "{name}: {code} {words}"
+        );
     }
 }

@@ -60,10 +60,12 @@ actions = ["add-context", "transfer", "escalate"]
 "#;
 
 /// Creates a host builder with the tour in every language and these grants.
-async fn building(grants: &str) -> HostBuilder {
+pub(crate) async fn building(grants: &str) -> HostBuilder {
     let compiled = compiled_from(SOURCES);
     let table = |language: &Language| format!("[grants.{}]\n{grants}\n", language.tour().replace('_', "-"));
     let grants: String = LANGUAGES.iter().map(table).collect();
+    // Agents that grants name must be configured. The hosts of the tests have their own of these names.
+    let grants = grants + "[agents.scout]\n[agents.mute]\n";
     let (toolbox, _) = load(compiled.path(), &grants).await;
     Host::builder().toolbox(toolbox).plugin(Shelf)
 }
@@ -84,6 +86,12 @@ async fn all_tour(host: &Host, thread: &str, arguments: &Value) -> (Value, Value
     }
     let answer = all_equal(&answers, &arguments.to_string());
     serde_json::from_str(&answer).unwrap()
+}
+
+/// Returns the reports of a language's tour.
+pub(crate) async fn reports_of(host: &Host, language: &Language) -> Vec<Report> {
+    let request = CallRequest::new(language.tour(), json!({"what": "report"}).to_string());
+    attended(host.start_call(request).await.unwrap()).await.1
 }
 
 /// Returns how a call ended and what it reported, without its tool's name.

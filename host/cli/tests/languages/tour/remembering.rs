@@ -36,6 +36,38 @@ async fn every_language_updates_by_each_reducer() {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs the toolchains: scripts/test languages"]
+async fn s10_every_language_sees_its_own_updates() {
+    let host = host().await;
+    let update = json!({"what": "reduce", "text": "first", "count": 5, "words": ["b", "a"]});
+    assert_eq!(all_data(&host, "own", &update).await, "reduced");
+    let reread = json!({"what": "reread", "text": "last", "count": 3, "words": ["😀", "\u{ffff}", "c", "b"]});
+    let seen = all_data(&host, "own", &reread).await;
+    let expected = json!({
+        "replaced": "last", "merged": {"first": 5, "last": 3}, "appended": ["first", "last"], "added": 8,
+        "united": ["a", "b", "c", "\u{ffff}", "😀"], "greatest": 5, "passing": "last", "large": 0, "label": "books",
+    });
+    assert_eq!(seen, expected);
+    let mut stored = expected;
+    // A direct call is a run by itself.
+    stored["passing"] = json!("nobody");
+    assert_eq!(all_data(&host, "own", &json!({"what": "read"})).await, stored, "the host comes to the same");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the toolchains: scripts/test languages"]
+async fn k14_every_language_reads_the_settings_that_were_granted() {
+    let host = building("settings = { units = \"metric\", empty = \"\" }").await.build().unwrap();
+    for (name, value) in [("units", json!("metric")), ("empty", json!("")), ("other", Value::Null)] {
+        assert_eq!(
+            all_data(&host, "settings", &json!({"what": "setting", "text": name})).await,
+            value,
+            "{name}"
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the toolchains: scripts/test languages"]
 async fn every_language_reads_what_the_snapshot_has_no_room_for() {
     let host = host().await;
     // Values up to 64 KiB are in the snapshot, larger ones are not.

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use std::collections::BTreeMap;
 use tollgate_sdk::{
-    Context, Key, Level, ProgressStatus, ResumeMode, Resumption, RunIdentity, Ticket, ToolError, ToolResult,
+    ChildRun, Context, Key, Level, ProgressStatus, ResumeMode, Resumption, RunIdentity, Ticket, ToolError, ToolResult,
     Value, component, data, json,
     reducer::{Add, Append, Max, MergePatch, Union},
     tool,
@@ -38,6 +38,9 @@ enum What {
     Message,
     Big,
     Cancel,
+    Reread,
+    Setting,
+    Child,
 }
 
 #[data]
@@ -150,6 +153,12 @@ fn tour_rust(#[args] args: Arguments, ctx: &Context) -> Result<ToolResult, ToolE
         What::Message => ToolResult::success_with_message(json!({"count": args.count}), text),
         What::Big => ToolResult::success(large(args.count)),
         What::Cancel => cancel(ctx),
+        What::Reread => {
+            reduce(&args, ctx)?;
+            read(ctx)?
+        }
+        What::Setting => ToolResult::success(json!(ctx.setting(text))),
+        What::Child => child(how, text, ctx)?,
     })
 }
 
@@ -267,6 +276,13 @@ fn read(ctx: &Context) -> Result<ToolResult, ToolError> {
         large: ctx.get(&LARGE)?.len(),
         label: ctx.get(&LABEL)?,
     }))
+}
+
+fn child(how: &str, text: &str, ctx: &Context) -> Result<ToolResult, ToolError> {
+    let child = ctx.run_child(ChildRun::new(text).with_user_message(how))?.completed()?;
+    Ok(ToolResult::success(json!({
+        "response": child.response, "streamed": child.streamed, "steps": child.steps,
+    })))
 }
 
 fn act(how: &str, text: &str, ctx: &Context) -> ToolResult {
