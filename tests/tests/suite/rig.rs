@@ -85,7 +85,6 @@ impl ReportSink for Told {
             Report::Progress { message, .. } => optional(message),
             Report::ChildError { agent_id, message } => agent_id.len() + message.len(),
             Report::Output(text) | Report::Log { message: text, .. } => text.len(),
-            Report::ChildError { agent_id, message } => agent_id.len() + message.len(),
         };
         self.reports.fetch_add(1, Relaxed);
         self.bytes.fetch_add(bytes as u64, Relaxed);

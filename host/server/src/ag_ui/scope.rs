@@ -291,8 +291,8 @@ impl Scope {
                 let patch = json!([{"op": "add", "path": "/output/-", "value": text}]);
                 self.call_delta(call_id, patch, out);
             }
-            // Log lines are for the operator.
-            Report::Log { .. } => {}
+            // Log lines are for the operator. The end of a child has its own event.
+            Report::Log { .. } | Report::ChildError { .. } => {}
         }
     }
 

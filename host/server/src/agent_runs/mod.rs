@@ -19,7 +19,7 @@ pub(crate) use reply::{Piece, ReplyText, Rest};
 
 use crate::auth::Principal;
 use crate::load::ClientShare;
-use crate::operations::{StartRun, keep_running, stored_thread_id};
+use crate::operations::{RunStart, keep_running, stored_thread_id};
 use crate::problem::Problem;
 use crate::state::ServerState;
 use axum::extract::FromRequestParts;
@@ -134,7 +134,7 @@ impl<'a> AgentRuns<'a> {
             None => None,
         };
         let thread = start.thread.unwrap_or_else(|| uuid::Uuid::now_v7().to_string());
-        let request = StartRun {
+        let request = RunStart {
             agent: start.agent_id,
             input: start.prompt,
             thread_id: Some(thread.clone()),

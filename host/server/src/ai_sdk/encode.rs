@@ -355,6 +355,7 @@ impl AiSdkEncoder {
             Report::Output(text) => json!({"output": text}),
             Report::Activity { kind, content } => json!({"activity": kind, "content": content}),
             Report::ActivityDelta { kind, patch } => json!({"activity": kind, "patch": patch}),
+            Report::ChildError { agent_id, message } => json!({"agent": agent_id, "error": message}),
             // Log lines are for the operator.
             Report::Log { .. } => return,
         };
