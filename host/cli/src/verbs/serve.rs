@@ -1,7 +1,7 @@
 //! `tollgate serve`: serves agents, tools and questions over HTTP.
 
 use crate::globals::Globals;
-use crate::session::data::{OpeningStore, data_dir};
+use crate::session::data::data_dir;
 use crate::session::open::agent_of;
 use crate::session::{Opened, host_with, shutdown, with_servers};
 use crate::terminal::{Exit, Failure, Output, program};
