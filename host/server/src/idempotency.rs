@@ -26,12 +26,21 @@ const KEEP_MS: u64 = 30 * 86_400 * 1_000;
 /// The maximum number of rows that are removed at once.
 const REMOVED_AT_ONCE: u32 = 100;
 
-/// The reservation of a request with a key.
-#[derive(Debug, Clone)]
+/// The reservation of a request with a key. While it is held, other requests of this process with
+/// the same key wait.
+#[derive(Debug)]
 pub(crate) struct Reservation {
     digest: [u8; 32],
     /// The id of the run that the request starts or started.
     pub(crate) run_id: String,
+    turn: Option<OwnedMutexGuard<()>>,
+}
+
+impl Reservation {
+    /// Lets other requests with the same key proceed: the run is part of the record.
+    pub(crate) fn let_others_proceed(&mut self) {
+        self.turn = None;
+    }
 }
 
 /// The order of requests with the same key in this process: one after another.
@@ -40,12 +49,12 @@ pub(crate) struct RequestTurns(Mutex<HashMap<[u8; 32], Weak<tokio::sync::Mutex<(
 
 impl RequestTurns {
     /// Waits until no other request with the same key is in progress.
-    pub(crate) async fn turn(&self, reservation: &Reservation) -> OwnedMutexGuard<()> {
+    async fn turn(&self, digest: [u8; 32]) -> OwnedMutexGuard<()> {
         let lock = {
             let mut locks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             locks.retain(|_, lock| lock.strong_count() > 0);
-            let lock = locks.get(&reservation.digest).and_then(Weak::upgrade).unwrap_or_default();
-            locks.insert(reservation.digest, Arc::downgrade(&lock));
+            let lock = locks.get(&digest).and_then(Weak::upgrade).unwrap_or_default();
+            locks.insert(digest, Arc::downgrade(&lock));
             lock
         };
         lock.lock_owned().await
@@ -66,6 +75,7 @@ pub(crate) async fn reserve(
     let Some(key) = key_of(headers)? else { return Ok(None) };
     let digest = digest(&format!("{}\n{route}\n{key}", principal.name));
     let body: [u8; 32] = Sha256::digest(body).into();
+    let turn = Some(state.requests.turn(digest).await);
     let shared = Shared::clone(state);
     let reserved = tokio::task::spawn_blocking(move || shared.access.reserve(&digest, &body)).await;
     let reserved = reserved.map_err(|e| Problem::internal(&e))?.map_err(|e| Problem::internal(&e))?;
@@ -74,7 +84,7 @@ pub(crate) async fn reserve(
         let detail = "this Idempotency-Key was sent with another request; use a new key for a new request";
         return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "key_reused", detail));
     }
-    Ok(Some(Reservation { digest, run_id }))
+    Ok(Some(Reservation { digest, run_id, turn }))
 }
 
 /// Returns the run that a request with the same key started; `None` if there is none yet. Whichever

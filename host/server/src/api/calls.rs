@@ -53,13 +53,9 @@ pub(super) async fn call(
     body: JsonBody<CallBody>,
 ) -> Result<Response, Problem> {
     let route = format!("POST /tools/{name}/calls");
+    // A call is recorded when it ends, so a repeated request waits for the first one until then.
     let reserved = idempotency::reserve(&state, &principal, &route, &headers, &body.sent).await?;
     let wait = Wait::of(&headers);
-    // A call is recorded when it ends, so a repeated request waits for the first one until then.
-    let _turn = match &reserved {
-        Some(reservation) => Some(state.requests.turn(reservation).await),
-        None => None,
-    };
     if let Some(run_id) = idempotency::started(&state, reserved.as_ref()).await? {
         return replayed(&state, &principal, &share, &run_id, wait).await;
     }

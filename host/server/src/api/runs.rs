@@ -103,12 +103,8 @@ pub(super) async fn start(
     headers: HeaderMap,
     body: JsonBody<StartBody>,
 ) -> Result<Response, Problem> {
-    let reserved = idempotency::reserve(&state, &principal, "POST /runs", &headers, &body.sent).await?;
+    let mut reserved = idempotency::reserve(&state, &principal, "POST /runs", &headers, &body.sent).await?;
     let wait = Wait::of(&headers);
-    let turn = match &reserved {
-        Some(reservation) => Some(state.requests.turn(reservation).await),
-        None => None,
-    };
     if let Some(run_id) = idempotency::started(&state, reserved.as_ref()).await? {
         return replayed(&state, &principal, &share, &run_id, wait).await;
     }
@@ -139,7 +135,9 @@ pub(super) async fn start(
     {
         idempotency::redirect(&state, reservation, &started.handle.run_id).await?;
     }
-    drop(turn);
+    if let Some(reservation) = &mut reserved {
+        reservation.let_others_proceed();
+    }
     answer(&state, &principal, &share, started, wait).await
 }
 
