@@ -55,7 +55,7 @@ fn an_unknown_limit_names_what_is_known_there() {
 fn an_unknown_key_or_table_names_what_is_known_there() {
     assert_eq!(
         refusal("[tool]\ndir = \"t\"").lines().next().unwrap(),
-        "tollgate.toml:1:2: unknown key `tool`; did you mean `tools`? known: tools, limits, model, agents, grants, mcp, gates, permissions, state, secrets, store, trust, registries"
+        "tollgate.toml:1:2: unknown key `tool`; did you mean `tools`? known: tools, limits, model, agents, grants, mcp, gates, permissions, state, secrets, store, serve, trust, registries"
     );
     assert_eq!(
         refusal("[agents.a]\n  tolls = []").lines().next().unwrap(),

@@ -116,7 +116,13 @@ impl Verdict {
 fn is_whole(run: &RunSummary, record: &[Arc<StoredEvent>], when: &str) {
     let numbers: Vec<u64> = record.iter().map(|event| event.number).collect();
     assert_eq!(numbers, (1..=run.events).collect::<Vec<_>>(), "{when}");
-    assert_eq!(run.status, "completed", "{when}");
+    // A direct call that a kill interrupted failed, and so did its run.
+    let last_call = record.iter().rev().find_map(|event| match &event.event {
+        Event::CallFinished(finished) => Some(finished.end.code()),
+        _ => None,
+    });
+    let has_failed = run.kind == "call" && last_call.flatten().is_some();
+    assert_eq!(run.status, if has_failed { "failed" } else { "completed" }, "{when}");
     let ends = record.iter().filter(|event| matches!(event.event, Event::RunFinished { .. })).count();
     assert_eq!(ends, 1, "{when}: one end");
     let Event::RunFinished { text, .. } = &record.last().unwrap().event else { panic!("{when}") };

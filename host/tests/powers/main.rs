@@ -80,7 +80,7 @@ async fn fetch_reaches_what_was_granted_with_a_secret_that_it_never_has() {
         assert_eq!(code(&world.call("fetch", json!({"url": url})).await), "denied", "{url}");
     }
     let url = server.url("/open/../closed");
-    assert_eq!(code(&world.call("fetch", json!({"url": url})).await), "bad_url");
+    assert_eq!(code(&world.call("fetch", json!({"url": url})).await), "bad_request");
     let moved = world.call("fetch", json!({"url": server.url("/open/moved")})).await;
     assert_eq!((&moved["status"], &moved["location"]), (&json!(302), &json!("http://169.254.169.254/")));
     assert_eq!(server.authorizations().len(), 2, "nothing else was sent");
