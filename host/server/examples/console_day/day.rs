@@ -84,7 +84,11 @@ async fn finished(run: tokio::task::JoinHandle<Result<(), Failed>>) -> Result<()
 
 fn thread_name(number: usize) -> String {
     // A few conversations are long.
-    if number % 9 == 0 { format!("desk-{}", number / 72) } else { format!("case-{}", 3_100 + number) }
+    if number.is_multiple_of(9) {
+        format!("desk-{}", number / 72)
+    } else {
+        format!("case-{}", 3_100 + number)
+    }
 }
 
 fn request(number: usize) -> (&'static str, String) {
