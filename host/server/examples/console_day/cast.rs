@@ -65,88 +65,101 @@ fn call(name: &str, arguments: Value) -> ModelCall {
     ModelCall { name: name.to_owned(), arguments: arguments.to_string(), ..ModelCall::default() }
 }
 
+/// The text and the calls of a turn.
+type Line = (String, Vec<ModelCall>);
+
+fn says(text: &str) -> Line {
+    (text.to_owned(), Vec::new())
+}
+
+fn calls<const N: usize>(text: &str, calls: [ModelCall; N]) -> Line {
+    (text.to_owned(), calls.to_vec())
+}
+
 /// Returns the text and the calls of a turn.
-fn script(prompt: &str, turn: usize, failed: bool) -> (String, Vec<ModelCall>) {
+fn script(prompt: &str, turn: usize, failed: bool) -> Line {
+    let has = |word: &str| prompt.contains(word);
     let order = prompt.split_whitespace().find(|word| word.starts_with("N-")).unwrap_or("N-2041");
     let order = order.trim_end_matches(['.', ',', '?', ':']);
-    let cents = order.bytes().map(u64::from).sum::<u64>() * 9;
-    let cents = if prompt.contains("whole year") { 250_000 } else { cents };
-    let say = |text: &str| (text.to_owned(), Vec::new());
     if failed && turn >= 2 {
-        return say("That did not work, so I stopped here and left a note for the team.");
+        return says("That did not work, so I stopped here and left a note for the team.");
     }
-    match (prompt, turn) {
-        (text, _) if text.starts_with("Edit") => {
-            say("Returns: 30 days, free. Refunds: two working days. Gifts: exchange only.")
+    if prompt.starts_with("Edit") {
+        return says("Returns: 30 days, free. Refunds: two working days. Gifts: exchange only.");
+    }
+    if has("refund") || has("money back") {
+        let cents = order.bytes().map(u64::from).sum::<u64>() * 9;
+        return refund(turn, order, if has("whole year") { 250_000 } else { cents });
+    }
+    match turn {
+        _ if has("came back") => parcel(turn, order),
+        _ if has("release") => release(turn),
+        0 if has("stock") => {
+            let articles = ["BK-110", "BK-220", "PN-031", "PN-077"];
+            calls(
+                "",
+                articles.map(|sku| call("check_inventory", json!({"sku": format!("{sku}{}", prompt.len())}))),
+            )
         }
-        (text, 0) if text.contains("refund") || text.contains("money back") => (
-            "I look at the order first.".to_owned(),
-            vec![
+        _ if has("stock") => {
+            says("Everything is in stock except the fountain pen PN-077, which comes on Thursday.")
+        }
+        0 if has("Summarize") => calls(
+            "",
+            [call("search_docs", json!({"query": prompt})), call("write_summary", json!({"text": prompt}))],
+        ),
+        _ if has("Summarize") => says(
+            "Three points: returns are free for 30 days, refunds take two working days, and gifts can be exchanged.",
+        ),
+        _ if has("forever") => calls("", [call("search_docs", json!({"query": format!("page {turn}")}))]),
+        0 => calls("", [call("search_docs", json!({"query": prompt}))]),
+        _ => says("The handbook says: orders before noon leave the same day. Returns are free for 30 days."),
+    }
+}
+
+fn refund(turn: usize, order: &str, cents: u64) -> Line {
+    match turn {
+        0 => calls(
+            "I look at the order first.",
+            [
                 call("find_order", json!({"order": order})),
                 call("search_docs", json!({"query": "refund policy"})),
             ],
         ),
-        (text, 1) if text.contains("refund") || text.contains("money back") => (
-            String::new(),
-            vec![call(
-                "refund_payment",
-                json!({"order": order, "cents": cents, "reason": "The notebook arrived with a bent cover."}),
-            )],
-        ),
-        (text, 2) if text.contains("refund") || text.contains("money back") => (
-            String::new(),
-            vec![call(
-                "send_email",
-                json!({"to": "customer@example.org", "subject": format!("Your refund for {order}"), "body": "The money is on its way."}),
-            )],
-        ),
-        (text, _) if text.contains("refund") || text.contains("money back") => say(&format!(
+        1 => {
+            let reason = "The notebook arrived with a bent cover.";
+            calls("", [call("refund_payment", json!({"order": order, "cents": cents, "reason": reason}))])
+        }
+        2 => {
+            let subject = format!("Your refund for {order}");
+            let body = "The money is on its way.";
+            let to = "customer@example.org";
+            calls("", [call("send_email", json!({"to": to, "subject": subject, "body": body}))])
+        }
+        _ => says(&format!(
             "I refunded {}.{:02} EUR for the order {order} and wrote to the customer. The handbook allows it within 30 days.",
             cents / 100,
             cents % 100
         )),
-        (text, 0) if text.contains("came back") => {
-            (String::new(), vec![call("find_order", json!({"order": order}))])
-        }
-        (text, 1) if text.contains("came back") => {
-            (String::new(), vec![call("ask_customer", json!({"order": order}))])
-        }
-        (text, _) if text.contains("came back") => {
-            say(&format!("The parcel for {order} goes out again today."))
-        }
-        (text, 0) if text.contains("release") || text.contains("Ship") => {
-            ("First the tests.".to_owned(), vec![call("run_tests", json!({"branch": "release"}))])
-        }
-        (text, 1) if text.contains("release") || text.contains("Ship") => (
-            "All green. Staging next.".to_owned(),
-            vec![call("deploy", json!({"version": "2026.11.4", "environment": "staging"}))],
-        ),
-        (text, 2) if text.contains("release") || text.contains("Ship") => (
-            String::new(),
-            vec![call("deploy", json!({"version": "2026.11.4", "environment": "production"}))],
-        ),
-        (text, _) if text.contains("release") || text.contains("Ship") => say("Version 2026.11.4 is live."),
-        (text, 0) if text.contains("stock") => (
-            String::new(),
-            ["BK-110", "BK-220", "PN-031", "PN-077"]
-                .map(|sku| call("check_inventory", json!({"sku": format!("{sku}{}", prompt.len())})))
-                .to_vec(),
-        ),
-        (text, _) if text.contains("stock") => {
-            say("Everything is in stock except the fountain pen PN-077, which comes on Thursday.")
-        }
-        (text, 0) if text.contains("Summarize") => (
-            String::new(),
-            vec![call("search_docs", json!({"query": text})), call("write_summary", json!({"text": text}))],
-        ),
-        (text, _) if text.contains("Summarize") => say(
-            "Three points: returns are free for 30 days, refunds take two working days, and gifts can be exchanged.",
-        ),
-        (text, _) if text.contains("forever") => {
-            (String::new(), vec![call("search_docs", json!({"query": format!("page {turn}")}))])
-        }
-        (_, 0) => (String::new(), vec![call("search_docs", json!({"query": prompt}))]),
-        _ => say("The handbook says: orders before noon leave the same day. Returns are free for 30 days."),
+    }
+}
+
+fn parcel(turn: usize, order: &str) -> Line {
+    match turn {
+        0 => calls("", [call("find_order", json!({"order": order}))]),
+        1 => calls("", [call("ask_customer", json!({"order": order}))]),
+        _ => says(&format!("The parcel for {order} goes out again today.")),
+    }
+}
+
+fn release(turn: usize) -> Line {
+    let deploy =
+        |environment: &str| call("deploy", json!({"version": "2026.11.4", "environment": environment}));
+    match turn {
+        0 => calls("First the tests.", [call("run_tests", json!({"branch": "release"}))]),
+        1 => calls("All green. Staging next.", [deploy("staging")]),
+        2 => calls("", [deploy("production")]),
+        _ => says("Version 2026.11.4 is live."),
     }
 }
 

@@ -41,6 +41,15 @@ impl Shifted {
     }
 }
 
+/// Moves the time that an event contains.
+fn moved_back(event: &Event, back_ms: u64) -> Event {
+    let mut event = event.clone();
+    if let Event::CallStarted { not_before_ms, .. } = &mut event {
+        *not_before_ms = not_before_ms.saturating_sub(back_ms);
+    }
+    event
+}
+
 #[async_trait]
 impl Store for Shifted {
     async fn commit(&self, commit: Commit) -> Result<Committed, CommitError> {
@@ -48,7 +57,8 @@ impl Store for Shifted {
         if back_ms == 0 {
             return self.store.commit(commit).await;
         }
-        let events: Vec<Event> = commit.events().iter().map(|stored| stored.event.clone()).collect();
+        let events: Vec<Event> =
+            commit.events().iter().map(|stored| moved_back(&stored.event, back_ms)).collect();
         let at_ms = commit.at_ms() - back_ms;
         let (run_id, thread_id) = (Arc::clone(commit.run_id()), Arc::clone(&commit.thread_id));
         let mut moved = Commit::new(run_id, thread_id, commit.after(), at_ms, events);

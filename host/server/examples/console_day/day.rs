@@ -1,7 +1,7 @@
 //! Records a day of work: runs and calls of several people, with questions, failures and waits.
 
 use super::clock::Shifted;
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::error::Error;
 use std::path::Path;
 use std::sync::Arc;
@@ -40,6 +40,7 @@ pub(crate) async fn record(host: &Host, store: &Arc<Shifted>, runs: usize) -> Re
     let end = now_ms();
     store.note(loaded(end)).await?;
     let mut in_progress = VecDeque::new();
+    let mut turns: HashMap<String, Arc<tokio::sync::Mutex<()>>> = HashMap::new();
     for number in 0..runs {
         // The day has a morning, a lunch and an evening.
         let share = number as f64 / runs as f64;
@@ -47,12 +48,8 @@ pub(crate) async fn record(host: &Host, store: &Arc<Shifted>, runs: usize) -> Re
         let back_ms = (hours * HOUR_MS as f64) as u64 + 20 * MINUTE_MS;
         let person = PEOPLE[(number * 7 + number / 5) % PEOPLE.len()];
         let thread = format!("{person}/{}", thread_name(number));
-        if number % 9 == 0 {
-            // One run of a conversation at a time.
-            for earlier in std::mem::take(&mut in_progress) {
-                finished(earlier).await?;
-            }
-        }
+        // One run of a conversation at a time.
+        let turn = Arc::clone(turns.entry(thread.clone()).or_default()).lock_owned().await;
         store.set(&thread, back_ms);
         if number % 6 == 5 {
             let tool = ["check_inventory", "find_order", "search_docs"][number / 6 % 3];
@@ -65,6 +62,7 @@ pub(crate) async fn record(host: &Host, store: &Arc<Shifted>, runs: usize) -> Re
         let handle = host.run(RunRequest::new(agent, prompt).on_thread(&thread).detached()).await?;
         let (host, store) = (host.clone(), Arc::clone(store));
         in_progress.push_back(tokio::spawn(async move {
+            let _turn = turn;
             let end = handle.wait().await?;
             decide(&host, &store, end, &thread, number, back_ms).await
         }));
@@ -86,7 +84,11 @@ async fn finished(run: tokio::task::JoinHandle<Result<(), Failed>>) -> Result<()
 
 fn thread_name(number: usize) -> String {
     // A few conversations are long.
-    if number % 9 == 0 { format!("desk-{}", number / 72) } else { format!("case-{}", 3_100 + number) }
+    if number.is_multiple_of(9) {
+        format!("desk-{}", number / 72)
+    } else {
+        format!("case-{}", 3_100 + number)
+    }
 }
 
 fn request(number: usize) -> (&'static str, String) {

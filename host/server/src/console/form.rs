@@ -23,7 +23,7 @@ pub(super) enum Form {
     /// The permission rules ask.
     Permission,
     /// One field is the whole answer.
-    Single(Property),
+    Single(Box<Property>),
     /// Each property has a field.
     Object(Vec<Property>),
     /// The answer is entered as JSON.
@@ -129,7 +129,7 @@ impl Form {
                 Value::Object(words) if words.is_empty() => Form::Anything,
                 _ => Form::Json,
             },
-            Some(field) => Form::Single(Property::new("", schema, true, field)),
+            Some(field) => Form::Single(Box::new(Property::new("", schema, true, field))),
         }
     }
 

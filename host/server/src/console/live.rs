@@ -23,6 +23,8 @@ use tollgate::{EventStream, LiveContent, RunUpdate, Store};
 const LOOK_EVERY: Duration = Duration::from_millis(400);
 /// The time in which changes are collected before elements are rendered again.
 const COLLECT: Duration = Duration::from_millis(120);
+/// The same for the overview, which sums up a day.
+const COLLECT_DAY: Duration = Duration::from_secs(2);
 /// The maximum duration of a stream. The browser then opens another, which is authenticated anew.
 const MAX_DURATION: Duration = Duration::from_secs(600);
 /// The number of the newest runs whose changes are noticed; all waiting runs are noticed, too.
@@ -254,7 +256,8 @@ impl Live {
         ticks: &mut watch::Receiver<u64>,
         follow: &mut Option<EventStream>,
     ) -> Option<()> {
-        let until = tokio::time::Instant::now() + COLLECT;
+        let is_day = self.query.get("view").is_some_and(|view| view == "overview");
+        let until = tokio::time::Instant::now() + if is_day { COLLECT_DAY } else { COLLECT };
         loop {
             tokio::select! {
                 () = tokio::time::sleep_until(until) => {

@@ -86,7 +86,7 @@ async fn tiles(viewer: &Viewer, day: &Sums) -> Result<Markup, Failure> {
                 }
             }
             (tile(&at_work.len().to_string(), "running", "/console/runs?status=running", (!interrupted.is_empty()).then(|| format!("{} interrupted", interrupted.len()))))
-            (tile(&day.failed_runs.to_string(), "failed", "/console/runs?status=failed", Some(format!("of {} in 24 h", text::count(day.runs, "run")))))
+            (tile(&day.failed_runs.to_string(), "failed", "/console/runs?status=failed", Some(format!("of {} runs, 24 h", text::number(day.runs)))))
             (tile(&text::number(day.calls), "calls", "/console/usage?by=tool", Some(format!("{} failed, 24 h", day.failed_calls))))
             (tile(&text::amount(day.tokens.total()), "tokens", "/console/usage", Some(day.cost.map_or("in 24 h".to_owned(), |cost| format!("cost {}, 24 h", usage::money(cost))))))
             (tile(&disabled.to_string(), "tools disabled", "/console/tools", (refused > 0).then(|| format!("{} refused", text::count(refused as u64, "file")))))

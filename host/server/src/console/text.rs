@@ -106,7 +106,7 @@ pub(super) fn bytes(count: u64) -> String {
 
 /// Formats with one decimal below a hundred, unless it would be a zero.
 fn decimal(amount: u64, size: u64) -> String {
-    let tenths = amount / (size / 10);
+    let tenths = amount / size * 10 + amount % size * 10 / size;
     match (tenths / 10, tenths % 10) {
         (whole, tenth) if whole < 100 && tenth > 0 => format!("{whole}.{tenth}"),
         (whole, _) => whole.to_string(),

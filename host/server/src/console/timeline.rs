@@ -238,11 +238,18 @@ impl CallRow {
     fn event(&mut self, event: &Event, at_ms: u64) {
         match event {
             Event::CallGated { verdicts, .. } => {
+                // A gate that asked is asked again when the call continues.
                 let telling = verdicts.iter().filter(|verdict| verdict.verdict != Verdict::Allow);
-                self.verdicts.extend(telling.cloned());
+                let news: Vec<_> =
+                    telling.filter(|verdict| !self.verdicts.contains(verdict)).cloned().collect();
+                self.verdicts.extend(news);
                 self.become_kind(Kind::Queued, at_ms);
             }
-            Event::CallStarted { attempt, .. } => self.become_kind(Kind::Attempt(*attempt), at_ms),
+            Event::CallStarted { attempt, not_before_ms, .. } => {
+                let from_ms = at_ms.max(*not_before_ms);
+                self.become_kind(Kind::Queued, at_ms);
+                self.become_kind(Kind::Attempt(*attempt), from_ms);
+            }
             Event::CallRetried { attempt, .. } => {
                 self.open = self.open.map(|(_, since)| (Kind::Failed(*attempt), since));
                 self.become_kind(Kind::Queued, at_ms);
@@ -288,7 +295,7 @@ impl CallRow {
     fn close(&mut self, at_ms: u64) {
         let Some((kind, from_ms)) = self.open.take() else { return };
         if at_ms > from_ms || matches!(kind, Kind::Attempt(_)) {
-            self.segments.push(Segment { kind, from_ms, to_ms: at_ms });
+            self.segments.push(Segment { kind, from_ms, to_ms: at_ms.max(from_ms) });
         }
     }
 

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+mod access;
 mod decisions;
 mod pages;
 mod server;

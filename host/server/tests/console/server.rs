@@ -54,6 +54,7 @@ pub(crate) struct Server {
     pub(crate) origin: String,
     client: reqwest::Client,
     principal: Arc<Mutex<Option<Principal>>>,
+    facts: Arc<Mutex<Option<Arc<dyn ConsoleData>>>>,
     _data: tempfile::TempDir,
 }
 
@@ -94,10 +95,14 @@ impl Server {
         let store = Arc::new(SqliteStore::open(data.path()).unwrap());
         let host = parts(Host::builder()).store(store).build().unwrap();
         let principal = Arc::new(Mutex::new(Some(principal("ada", &ALL))));
-        let current = Arc::clone(&principal);
+        let facts: Arc<Mutex<Option<Arc<dyn ConsoleData>>>> = Arc::default();
+        let (current, known) = (Arc::clone(&principal), Arc::clone(&facts));
         let sign_in = move |mut request: Request, next: Next| {
             if let Some(principal) = current.lock().unwrap().clone() {
                 request.extensions_mut().insert(principal);
+            }
+            if let Some(facts) = known.lock().unwrap().clone() {
+                request.extensions_mut().insert(facts);
             }
             next.run(request)
         };
@@ -115,7 +120,7 @@ impl Server {
         tokio::spawn(async move { axum::serve(listener, app).await });
         let _ = rustls::crypto::ring::default_provider().install_default();
         let client = reqwest::Client::builder().no_proxy().build().unwrap();
-        Self { host, origin, client, principal, _data: data }
+        Self { host, origin, client, principal, facts, _data: data }
     }
 
     /// Starts a server with one agent, `clerk`, and these tools.
@@ -125,6 +130,10 @@ impl Server {
 
     pub(crate) fn sign_in(&self, principal: Option<Principal>) {
         *self.principal.lock().unwrap() = principal;
+    }
+
+    pub(crate) fn knows(&self, facts: impl ConsoleData + 'static) {
+        *self.facts.lock().unwrap() = Some(Arc::new(facts));
     }
 
     pub(crate) async fn get(&self, path: &str) -> Answer {
