@@ -63,10 +63,10 @@ fn record_of(
 /// Returns a record for each question that was answered in these events.
 fn decisions_of(run: &Run, run_id: &Arc<str>, events: &[StoredEvent]) -> Vec<AuditRecord> {
     let decided = events.iter().filter_map(|event| match &event.event {
-        Event::CallDecided { call_id, decision, .. } => Some((event.at_ms, call_id, decision)),
+        Event::CallDecided { call_id, decision, .. } => Some((event.at_ms, call_id, decision.as_ref())),
         _ => None,
     });
-    let record = |(at_ms, call_id, decision): (u64, &SmolStr, &Box<Decision>)| {
+    let record = |(at_ms, call_id, decision): (u64, &SmolStr, &Decision)| {
         let who = match &decision.by {
             Some(by) => SmolStr::from_iter(["person ", by]),
             None => SmolStr::new_static("person"),
