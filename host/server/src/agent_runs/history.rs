@@ -68,7 +68,8 @@ mod tests {
         assert_eq!(history.len(), 4, "{history:?}");
         assert!(matches!(&history[0], Message::Note(text) if text.contains("not the operator")));
         assert!(matches!(&history[3], Message::Note(text) if text.ends_with("42")));
-        assert_eq!(split(messages[..3].to_vec()), None);
+        let unasked: Vec<ClientMessage> = messages.into_iter().take(3).collect();
+        assert_eq!(split(unasked), None);
         assert_eq!(split(Vec::new()), None);
     }
 }
