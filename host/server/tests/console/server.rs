@@ -12,6 +12,7 @@ use tollgate::tollgate_agent::message::{
     AssistantMessage, Message, ModelCall, ModelReply, ModelRequest, TokenUsage,
 };
 use tollgate::{Agent, FnTool, Host, HostBuilder, Model, SqliteStore, ToolContext, ToolResult, async_trait};
+use tollgate_server::console::ConsoleData;
 use tollgate_server::{AccessDatabase, Principal, Scope, ServerOptions, ServerState, console};
 
 pub(crate) const ALL: [Scope; 5] = [Scope::Use, Scope::Decide, Scope::DecideAny, Scope::Read, Scope::Operate];
