@@ -41,7 +41,7 @@ fn of_result(result: &ToolResult) -> Cow<'_, str> {
 /// Returns the code of an error that has one, sanitized.
 fn code_of(result: &ToolResult) -> Option<String> {
     let code = result.data["error"]["code"].as_str()?;
-    Some(text::clean(code, MAX_CODE_BYTES)).filter(|code| !code.is_empty())
+    Some(text::one_line(code, MAX_CODE_BYTES)).filter(|code| !code.is_empty())
 }
 
 fn bounded(content: Cow<'_, str>) -> Arc<str> {
