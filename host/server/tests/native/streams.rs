@@ -151,7 +151,7 @@ async fn a_stream_ends_with_the_reason() {
         .json(&json!({"agent": "default", "input": "Hello there"}));
     let text = request.send().await.unwrap().text().await.unwrap();
     assert!(text.starts_with("retry: 1000\n\n"), "{text}");
-    assert!(text.contains("event: text_delta\n") && text.contains("event: run_finished\n"), "{text}");
+    assert!(text.contains("event: model_replied\n") && text.contains("event: run_finished\n"), "{text}");
     assert!(text.trim_end().ends_with('}') && text.contains("\"why\":\"finished\""), "{text}");
     let run = server.run(&key, "call ask").await;
     let path = format!("/api/v1/runs/{}/events?until=waiting", run["run_id"].as_str().unwrap());
