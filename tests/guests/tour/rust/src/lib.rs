@@ -3,8 +3,8 @@
 use serde::Serialize;
 use std::collections::BTreeMap;
 use tollgate_sdk::{
-    ChildRun, Context, Key, Level, ProgressStatus, ResumeMode, Resumption, RunIdentity, Ticket, ToolError, ToolResult,
-    Value, component, data, json,
+    ChildRun, Context, Key, Level, ProgressStatus, ResumeMode, Resumption, RunIdentity, Ticket, ToolError,
+    ToolResult, Value, component, data, json,
     reducer::{Add, Append, Max, MergePatch, Union},
     tool,
 };
