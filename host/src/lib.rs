@@ -71,7 +71,9 @@ pub mod replay;
 pub mod run;
 pub mod store;
 
-pub use host::{Agent, Busy, CallRequest, DIRECT_AGENT, Host, HostBuilder, HostError, RunRequest};
+pub use host::{
+    Agent, Busy, CallRequest, DIRECT_AGENT, Host, HostBuilder, HostError, RunRequest, WorkOptions,
+};
 
 pub use gates::{AskedGate, Gate, ProposedCall, Verdict};
 pub use models::{Model, ModelConfig, ScriptedModel, ScriptedTurn};

@@ -369,6 +369,7 @@ impl HostBuilder {
                 bus: Arc::new(self.bus),
                 memory_budget: self.memory_budget.unwrap_or_else(default_budget),
                 live: Mutex::default(),
+                driven: Mutex::default(),
             }),
         })
     }

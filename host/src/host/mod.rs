@@ -9,9 +9,11 @@ mod listening;
 mod request;
 mod room;
 mod threads;
+mod work;
 
 pub use builder::{Agent, HostBuilder};
 pub use request::{Busy, CallRequest, RunRequest};
+pub use work::WorkOptions;
 
 use crate::blocking::aside_if;
 use crate::builtin;
@@ -79,6 +81,7 @@ struct Inner {
     memory_budget: MemoryBudget,
     /// Active runs, to which clients may reconnect.
     live: Mutex<HashMap<Arc<str>, Weak<Hub>>>,
+    driven: work::Driven,
 }
 
 /// The reason why a request to the host failed.
@@ -304,9 +307,11 @@ impl Host {
         let takes_long = run.takes_long(toolbox.catalog(), &input);
         let decided = aside_if(takes_long, || run.decide(toolbox.catalog(), 0, &input));
         decided.map_err(|e| HostError::Refused(e.to_string()))?;
+        let epoch = self.acquire(&run_id, record.len() as u64).await?;
         let cancel = CancellationToken::new();
         let (hub, teller, events) = self.listened(&run_id);
-        let parts = self.parts(Arc::clone(&run_id), Arc::clone(&thread_id), cancel.clone(), teller);
+        let mut parts = self.parts(Arc::clone(&run_id), Arc::clone(&thread_id), cancel.clone(), teller);
+        parts.epoch = epoch;
         let driver = Driver::new(parts, run, known_messages);
         let abandoned = Some(cancel.clone());
         let end = tokio::spawn(async move {
@@ -314,6 +319,23 @@ impl Host {
             listening::attended(driver.drive(input), hub, abandoned).await
         });
         Ok(RunHandle { run_id, thread_id, events, cancel, end })
+    }
+
+    /// Acquires a run of which the caller has read this many events, and returns its epoch.
+    async fn acquire(&self, run_id: &str, known: u64) -> Result<u64, HostError> {
+        let store = &self.inner.store;
+        let failed = |why: CommitError| match why {
+            CommitError::Failed(why) => HostError::Store(why),
+            why => RunError(why.to_string()).into(),
+        };
+        let epoch = store.acquire(run_id).await.map_err(failed)?;
+        let newer = store.events(run_id, known).await;
+        if !matches!(&newer, Ok(newer) if newer.is_empty()) {
+            store.release(run_id, epoch);
+            newer?;
+            return Err(failed(CommitError::Advanced));
+        }
+        Ok(epoch)
     }
 
     async fn direct(
@@ -341,7 +363,8 @@ impl Host {
         cancel: CancellationToken,
         teller: Publisher,
     ) -> RunServices {
-        RunServices { host: self.clone(), toolbox: self.toolbox(), teller, cancel, run_id, thread_id }
+        let (toolbox, command) = (self.toolbox(), None);
+        RunServices { host: self.clone(), toolbox, teller, cancel, run_id, thread_id, epoch: 1, command }
     }
 
     pub(crate) fn gates(&self) -> &Gates {

@@ -109,7 +109,12 @@ impl Hub {
         }
     }
 
-    pub(super) fn stored(&self, events: &[Arc<StoredEvent>]) {
+    /// Returns whether any client listens.
+    pub(crate) fn has_clients(&self) -> bool {
+        *self.count.borrow() > 0
+    }
+
+    pub(crate) fn stored(&self, events: &[Arc<StoredEvent>]) {
         let clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
         for event in events {
             self.last.store(event.number, Ordering::Relaxed);
