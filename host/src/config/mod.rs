@@ -31,7 +31,7 @@ pub use limits::{LimitsConfig, ToolLimits};
 pub use permissions::{NotRemembered, remember_always};
 pub use secrets::{SecretConfig, SecretSource};
 pub use servers::{ServerConfig, ServerPlace};
-pub use store::{StoreConfig, read_period};
+pub use store::{DatabaseConfig, StoreConfig, read_period};
 
 use crate::models::ModelConfig;
 use error::Source;
@@ -182,7 +182,7 @@ impl Config {
             group_keeper: Vec::new(),
             secrets,
             held_variables: BTreeMap::new(),
-            store: store::check(&source, raw.store)?,
+            store: store::check(&source, raw.store, &base_dir)?,
             locked: raw.tools.locked,
             trust: trust(&source, raw.trust, &base_dir)?,
             registries: raw.registries,
@@ -190,6 +190,11 @@ impl Config {
             limits,
             base_dir,
         };
+        if let Some(SecretSource::Environment(variable)) =
+            config.store.database.as_ref().and_then(|database| database.password.clone())
+        {
+            config.held_variables.insert(variable, "the password of [store]".to_owned());
+        }
         config.grants = grants::check(&source, raw.grants, &config)?;
         Ok(config)
     }
