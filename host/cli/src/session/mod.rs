@@ -4,6 +4,7 @@ pub(crate) mod always;
 pub(crate) mod approve;
 pub(crate) mod ask;
 pub(crate) mod data;
+pub(crate) mod database;
 pub(crate) mod grant_audit;
 pub(crate) mod offer;
 pub(crate) mod open;

@@ -7,6 +7,8 @@ pub(crate) mod completions;
 pub(crate) mod decide;
 pub(crate) mod grant;
 pub(crate) mod grants;
+#[cfg(feature = "postgres")]
+pub(crate) mod hosts;
 pub(crate) mod inspect;
 pub(crate) mod make;
 #[cfg(feature = "mcp")]
@@ -24,6 +26,8 @@ pub(crate) mod sync;
 pub(crate) mod tools;
 pub(crate) mod update;
 pub(crate) mod verify;
+#[cfg(feature = "postgres")]
+pub(crate) mod work;
 
 use crate::globals::Globals;
 use crate::terminal::{Exit, Failure, Output};
@@ -84,6 +88,10 @@ pub(crate) enum Verb {
     Prune(store::PruneVerb),
     #[cfg(feature = "mcp")]
     Mcp(mcp::McpVerb),
+    #[cfg(feature = "postgres")]
+    Work(work::WorkVerb),
+    #[cfg(feature = "postgres")]
+    Hosts(hosts::HostsVerb),
     New(make::NewVerb),
     Build(make::BuildVerb),
     Completions(completions::CompletionsVerb),
@@ -123,6 +131,10 @@ pub(crate) async fn run(cli: Cli, output: &Output) -> Result<Exit, Failure> {
         Verb::Prune(verb) => verb.run(&globals, output).await,
         #[cfg(feature = "mcp")]
         Verb::Mcp(verb) => verb.run(&globals, output).await,
+        #[cfg(feature = "postgres")]
+        Verb::Work(verb) => verb.run(&globals, output).await,
+        #[cfg(feature = "postgres")]
+        Verb::Hosts(verb) => verb.run(&globals, output).await,
         Verb::New(verb) => verb.run(output),
         Verb::Build(verb) => verb.run(&globals, output).await,
         Verb::Completions(verb) => verb.run(output),
