@@ -11,10 +11,11 @@ use crate::store::PostgresStore;
 use crate::{audit, write};
 use serde::Serialize;
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use tokio_postgres::Error;
 use tollgate::store::rules::{EventRow, checksum, label};
 use tollgate::store::{AuditFilter, RunFilter, RunSummary, SqliteStore, Store, StoreError};
-use tollgate_agent::run::Event;
+use tollgate_agent::run::{Event, StoredEvent};
 
 /// The number of changes of a thread that are read at once.
 const CHANGES_AT_ONCE: usize = 500;
@@ -79,47 +80,37 @@ impl PostgresStore {
         Ok(copied)
     }
 
-    async fn copy_run(&self, from: &SqliteStore, run: &RunSummary) -> Result<(), StoreError> {
-        let record = from.record(&run.run_id).await?;
+    async fn copy_run(&self, from: &SqliteStore, copied: &RunSummary) -> Result<(), StoreError> {
+        let record = from.record(&copied.run_id).await?;
         if let Some(damage) = record.damage {
             return Err(StoreError(format!(
                 "the run {} is damaged ({damage}); remove it with `tollgate prune`, or restore the data directory",
-                run.run_id
+                copied.run_id
             )));
         }
         let Some(Event::RunStarted { spec }) = record.events.first().map(|first| &first.event) else {
-            return Err(StoreError(format!("the run {} has no beginning", run.run_id)));
+            return Err(StoreError(format!("the run {} has no beginning", copied.run_id)));
         };
         let (kind, title) = label(spec);
-        let mut rows: Vec<EventRow> = Vec::with_capacity(record.events.len());
-        for event in &record.events {
-            let (number, at_ms, body) = (event.number, event.at_ms, serialize(&event.event)?);
-            let before = rows.last().and_then(|row: &EventRow| row.checksum.as_deref());
-            let sum = checksum(before, number, at_ms, &body).to_vec();
-            rows.push(EventRow { number, at_ms, body, checksum: Some(sum) });
-        }
+        let rows = rows_of(&record.events)?;
         let bytes: u64 = rows.iter().map(|row| row.body.len() as u64 + 64).sum();
-        let changes: Vec<(i64, i64)> = record
-            .events
-            .iter()
-            .filter_map(|event| {
-                Some((event.event.change()?.revision.cast_signed(), event.number.cast_signed()))
-            })
-            .collect();
-        let (revisions, numbers): (Vec<i64>, Vec<i64>) = changes.into_iter().unzip();
+        let changed = |event: &Arc<StoredEvent>| {
+            Some((event.event.change()?.revision.cast_signed(), event.number.cast_signed()))
+        };
+        let (revisions, numbers): (Vec<i64>, Vec<i64>) = record.events.iter().filter_map(changed).unzip();
         let client = self.copying().await?;
-        let run_id = run.run_id.clone();
-        let thread = run.thread_id.clone();
+        let run_id = copied.run_id.clone();
+        let thread = copied.thread_id.clone();
         let sums: Vec<Option<Vec<u8>>> = rows.iter().map(|row| row.checksum.clone()).collect();
         let (begun, threaded, listed, logged, changed, ended) = futures::join!(
             client.batch_execute("BEGIN"),
-            crate::connect::run(
+            run(
                 &client,
                 "INSERT INTO threads AS t (id, record_bytes) VALUES ($1, $2)
                  ON CONFLICT (id) DO UPDATE SET record_bytes = t.record_bytes + excluded.record_bytes",
                 params![(thread.clone(), TEXT), (bytes.cast_signed(), INT8)]
             ),
-            crate::connect::run(
+            run(
                 &client,
                 "INSERT INTO runs (id, thread, agent, kind, title, status, owner, epoch, events, last_commit,
                     last_moved, started_at_ms, updated_at_ms)
@@ -127,16 +118,16 @@ impl PostgresStore {
                 params![
                     (run_id.clone(), TEXT),
                     (thread.clone(), TEXT),
-                    (run.agent_id.clone(), TEXT),
+                    (copied.agent_id.clone(), TEXT),
                     (kind, TEXT),
                     (title, TEXT),
-                    (run.status.clone(), TEXT),
-                    (run.events.cast_signed(), INT8),
-                    (run.started_at_ms.cast_signed(), INT8),
-                    (run.updated_at_ms.cast_signed(), INT8)
+                    (copied.status.clone(), TEXT),
+                    (copied.events.cast_signed(), INT8),
+                    (copied.started_at_ms.cast_signed(), INT8),
+                    (copied.updated_at_ms.cast_signed(), INT8)
                 ]
             ),
-            crate::connect::run(
+            run(
                 &client,
                 "INSERT INTO events (run, number, at_ms, body, checksum)
                  SELECT $1, x.number, x.at_ms, x.body, x.sum FROM unnest($2, $3, $4, $5)
@@ -149,7 +140,7 @@ impl PostgresStore {
                     (sums, BYTEA_ARRAY)
                 ]
             ),
-            crate::connect::run(
+            run(
                 &client,
                 "INSERT INTO changes (thread, revision, run, number)
                  SELECT $1, x.revision, $2, x.number FROM unnest($3, $4) AS x(revision, number)",
@@ -295,4 +286,16 @@ impl PostgresStore {
     fn uncopied(&self, error: &Error) -> StoreError {
         explain("write to", self.address(), error)
     }
+}
+
+/// Returns the rows of a run's events, with checksums from the first one on.
+fn rows_of(events: &[Arc<StoredEvent>]) -> Result<Vec<EventRow>, StoreError> {
+    let mut rows: Vec<EventRow> = Vec::with_capacity(events.len());
+    for event in events {
+        let (number, at_ms, body) = (event.number, event.at_ms, serialize(&event.event)?);
+        let before = rows.last().and_then(|row| row.checksum.as_deref());
+        let sum = checksum(before, number, at_ms, &body).to_vec();
+        rows.push(EventRow { number, at_ms, body, checksum: Some(sum) });
+    }
+    Ok(rows)
 }

@@ -17,8 +17,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio_postgres::Error;
 use tollgate::store::rules::unknown_run;
 use tollgate::store::{
-    AuditFilter, AuditRecord, Claimed, Commit, CommitError, Committed, Hint, Hints, QueueTurn, Record,
-    RunCommand, RunFilter, RunSummary, SentCommand, Store, StoreError, ToolHealth,
+    AuditFilter, AuditRecord, Claimed, Commit, CommitError, Committed, DamagedRun, Hint, Hints, QueueTurn,
+    Record, RunCommand, RunFilter, RunSummary, SentCommand, Store, StoreError, ToolHealth, Verified,
 };
 use tollgate_agent::run::{StoredEvent, Thread};
 use tollgate_agent::state::{KeyScope, KeyUpdate, StateChange};
@@ -80,6 +80,34 @@ impl PostgresStore {
     pub async fn check(config: &PostgresConfig) -> Result<SchemaState, StoreError> {
         let client = single(config, &config.server, |_| {}).await?;
         schema::state(&client, config).await
+    }
+
+    /// Checks the record of every run: its numbers, and the checksums of its events.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn verify(&self) -> Result<Verified, StoreError> {
+        let mut verified = Verified::default();
+        let mut last = String::new();
+        loop {
+            let after = last.as_str();
+            let runs = self.database.read(|client| async move {
+                let sql = "SELECT id FROM runs WHERE id > $1 ORDER BY id LIMIT 500";
+                let rows = query(&client, sql, params![(after.to_owned(), TEXT)]).await?;
+                client.finish();
+                Ok(rows.iter().map(|row| row.get(0)).collect::<Vec<String>>())
+            });
+            let runs = runs.await?;
+            let Some(newest) = runs.last() else { return Ok(verified) };
+            last.clone_from(newest);
+            for run_id in runs {
+                let record = self.record(&run_id).await?;
+                verified.runs += 1;
+                verified.events += record.events.len() as u64;
+                verified.without_checksum += record.without_checksum;
+                verified.damaged.extend(record.damage.map(|problem| DamagedRun { run_id, problem }));
+            }
+        }
     }
 
     /// Returns the id of this host: empty until it first drives a run. It changes if other hosts

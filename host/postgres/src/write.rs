@@ -211,8 +211,8 @@ pub(crate) fn state_rows(thread_id: &str, values: &[(String, String)]) -> Params
 fn push_sizes(batch: &mut Batch<'_>, written: &Written<'_>) {
     let commit = &written.prepared.commit;
     let (all, components) = written.prepared.sizes(written.rows);
-    let changes = written.events.iter().filter_map(|numbered| numbered.event.change());
-    let revision = changes.last().map(|change| change.revision.cast_signed());
+    let mut changes = written.events.iter().filter_map(|numbered| numbered.event.change());
+    let revision = changes.next_back().map(|change| change.revision.cast_signed());
     let sql = "UPDATE threads SET revision = coalesce($2, revision), messages = messages + $3,
         record_bytes = record_bytes + $4 WHERE id = $1";
     let messages = i64::try_from(written.prepared.messages.len()).unwrap_or(i64::MAX);

@@ -78,13 +78,12 @@ impl Hints {
 
     /// Returns the next hint; waits forever if there can be none.
     pub async fn next(&mut self) -> Hint {
-        match &mut self.0 {
-            Some(receiver) => match receiver.recv().await {
+        if let Some(receiver) = &mut self.0 {
+            match receiver.recv().await {
                 Ok(hint) => return hint,
                 Err(RecvError::Lagged(_)) => return Hint::Any,
                 Err(RecvError::Closed) => {}
-            },
-            None => {}
+            }
         }
         self.0 = None;
         std::future::pending().await

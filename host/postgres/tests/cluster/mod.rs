@@ -4,6 +4,7 @@
 //! Test processes hold a shared lock on a file, which the system releases however they end, so the
 //! server also ends if a test process is killed.
 #![allow(dead_code, reason = "not every test uses everything")]
+#![allow(clippy::zombie_processes, reason = "the server and its watcher outlive this process")]
 
 use std::fs::File;
 use std::os::unix::fs::{PermissionsExt as _, chown};
@@ -24,6 +25,7 @@ while sleep 1; do
     flock -x start.lock -c '
         flock -n -x users true || exit 0
         kill -QUIT "$(head -n 1 data/postmaster.pid)" 2>/dev/null
+        [ -f data/pgbouncer.pid ] && kill -KILL "$(cat data/pgbouncer.pid)" 2>/dev/null
         sleep 0.2
         mv data gone.$$ && rm -rf gone.$$
         exit 9'
@@ -132,6 +134,23 @@ impl Cluster {
                 .join()
                 .unwrap();
         });
+        if let Some(pooler) = pooler() {
+            let socket = data.to_str().unwrap();
+            let ini = format!(
+                "[databases]\n* = host={socket} user=tollgate\n[pgbouncer]\nlisten_addr =\nlisten_port = 6432\n\
+                 unix_socket_dir = {socket}\npidfile = {socket}/pgbouncer.pid\nlogfile = {socket}/pgbouncer.log\n\
+                 auth_type = any\npool_mode = transaction\nmax_client_conn = 1000\ndefault_pool_size = 8\n"
+            );
+            let file = data.join("pgbouncer.ini");
+            std::fs::write(&file, ini).unwrap();
+            chown(&file, Some(uid), Some(gid)).unwrap();
+            let mut command = command(pooler.to_str().unwrap());
+            command.arg(&file).process_group(0).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+            while std::os::unix::net::UnixStream::connect(data.join(".s.PGSQL.6432")).is_err() {
+                assert!(Instant::now() < until, "PgBouncer does not start");
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        }
         std::fs::write(data.join("ready"), "").unwrap();
         Command::new("sh")
             .args(["-c", WATCHER, "watcher", self.directory.to_str().unwrap()])
@@ -151,6 +170,13 @@ impl Cluster {
 
     pub(crate) fn config(&self, database: &str) -> PostgresConfig {
         PostgresConfig::new(&self.url(database)).unwrap()
+    }
+
+    /// Returns the URL of a database behind PgBouncer in transaction mode. `None` if it is not
+    /// installed.
+    pub(crate) fn pooled_url(&self, database: &str) -> Option<String> {
+        let there = self.directory.join("data/pgbouncer.pid").exists();
+        there.then(|| self.url(database).replace(&format!("/{database}"), &format!(":6432/{database}")))
     }
 
     /// Connects to a database as a test does that looks behind the store.
@@ -214,6 +240,11 @@ pub(crate) fn programs() -> PathBuf {
             panic!("PostgreSQL is missing; install it: apt-get install --no-install-recommends postgresql")
         }
     }
+}
+
+/// Returns the program of PgBouncer, if it is installed.
+fn pooler() -> Option<PathBuf> {
+    ["/usr/sbin/pgbouncer", "/usr/bin/pgbouncer"].iter().map(PathBuf::from).find(|program| program.exists())
 }
 
 /// Returns the user that the server runs as, because it refuses to run as root.

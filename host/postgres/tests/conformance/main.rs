@@ -1,4 +1,4 @@
-//! PostgreSQL follows the same rules as the other stores.
+//! PostgreSQL follows the same rules as the other stores, directly and behind a connection pooler.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
 #[path = "../cluster/mod.rs"]
@@ -20,6 +20,15 @@ macro_rules! with_each_store {
                 $(#[$attribute])*
                 async fn postgres() {
                     body(crate::place::StoreAt::postgres().await).await;
+                }
+
+                #[tokio::test(flavor = "multi_thread")]
+                $(#[$attribute])*
+                async fn pgbouncer() {
+                    match crate::place::StoreAt::pgbouncer().await {
+                        Some(at) => body(at).await,
+                        None => crate::place::without_pooler(),
+                    }
                 }
             }
         )*

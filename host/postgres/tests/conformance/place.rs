@@ -3,14 +3,24 @@
 use crate::cluster::{Database, cluster};
 use std::sync::Arc;
 use tollgate::store::{Store, StoreLimits};
-use tollgate_postgres::PostgresStore;
+use tollgate_postgres::{PostgresConfig, PostgresStore};
 
 /// A database; each store that is opened on it is a host of its own.
-pub(crate) struct StoreAt(Database);
+pub(crate) struct StoreAt {
+    url: String,
+    _database: Database,
+}
 
 impl StoreAt {
     pub(crate) async fn postgres() -> Self {
-        Self(cluster().database().await)
+        let database = cluster().database().await;
+        Self { url: cluster().url(&database.name), _database: database }
+    }
+
+    /// The same behind PgBouncer in transaction mode; `None` if that is not installed.
+    pub(crate) async fn pgbouncer() -> Option<Self> {
+        let database = cluster().database().await;
+        Some(Self { url: cluster().pooled_url(&database.name)?, _database: database })
     }
 
     pub(crate) fn open(&self) -> Arc<dyn Store> {
@@ -18,8 +28,8 @@ impl StoreAt {
     }
 
     pub(crate) fn open_limited(&self, limits: StoreLimits) -> Arc<dyn Store> {
-        let config = self.0.config().with_limits(limits).with_connections(2).unwrap();
-        let connecting = PostgresStore::connect(config);
+        let config = PostgresConfig::new(&self.url).unwrap().with_limits(limits);
+        let connecting = PostgresStore::connect(config.with_connections(2).unwrap());
         let handle = tokio::runtime::Handle::current();
         Arc::new(tokio::task::block_in_place(|| handle.block_on(connecting)).unwrap())
     }
@@ -27,4 +37,11 @@ impl StoreAt {
     pub(crate) fn is_durable(&self) -> bool {
         true
     }
+}
+
+/// Skips a test loudly; fails where nothing may be skipped.
+pub(crate) fn without_pooler() {
+    let missing = "PgBouncer is missing; install it: apt-get install --no-install-recommends pgbouncer";
+    assert!(std::env::var_os("CI").is_none(), "{missing}");
+    eprintln!("skipped: {missing}");
 }

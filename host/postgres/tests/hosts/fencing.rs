@@ -162,6 +162,8 @@ async fn an_event_that_was_altered_by_hand_is_named() {
     assert!(damaged.contains("the record of run r is damaged (event 2"), "{damaged}");
     let record = store.record("r").await.unwrap();
     assert!(record.damage.is_some() && record.events.len() == 3);
+    let verified = store.verify().await.unwrap();
+    assert_eq!((verified.runs, verified.damaged.len()), (1, 1), "{verified:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
