@@ -17,7 +17,7 @@ use uuid::Uuid;
 /// How long a read is repeated on new connections.
 pub(crate) const READ_PATIENCE: Duration = Duration::from_secs(10);
 /// The pause before a repetition.
-const PAUSE: Duration = Duration::from_millis(50);
+pub(crate) const PAUSE: Duration = Duration::from_millis(50);
 /// The rows over which the size of one component is spread.
 const SHARDS: i16 = 16;
 

@@ -3,7 +3,7 @@
 use crate::commit::rests;
 use crate::config::PostgresConfig;
 use crate::connect::{Busy, params, pool, query, run, single};
-use crate::database::{Database, READ_PATIENCE};
+use crate::database::{Database, PAUSE, READ_PATIENCE};
 use crate::error::{Failure, explain, failure};
 use crate::hints::Hinting;
 use crate::member::{self, HostRow, Member};
@@ -14,6 +14,7 @@ use crate::{audit, inbox, read};
 use async_trait::async_trait;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 use tokio_postgres::Error;
 use tollgate::store::rules::unknown_run;
 use tollgate::store::{
@@ -355,11 +356,17 @@ impl Store for PostgresStore {
 
     async fn admit(&self, thread_id: Option<&str>, component_id: Option<&str>) -> Result<(), StoreError> {
         self.member.joined().await?;
-        if !self.member.may_start() {
-            return Err(StoreError(format!(
-                "the lease in the store at {} could not be renewed in time; nothing new begins until it is",
-                self.database.address
-            )));
+        // A short interruption delays a call instead of failing it. If it lasts, others have taken
+        // over the run by the time the call could begin.
+        let until = Instant::now() + self.database.patience;
+        while !self.member.may_start() {
+            if Instant::now() >= until {
+                return Err(StoreError(format!(
+                    "the lease in the store at {} could not be renewed in time; nothing new begins until it is",
+                    self.database.address
+                )));
+            }
+            tokio::time::sleep(PAUSE).await;
         }
         if let Some(id) = component_id {
             let sql =

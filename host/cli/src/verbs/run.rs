@@ -100,7 +100,7 @@ async fn submit(
     let mut request = RunRequest::new(agent_id, prompt);
     request.thread_id = thread;
     let run_id = host.submit(request).await?;
-    host.store().flush().await?;
+    host.store().close().await?;
     match output.is_json() {
         true => output.json(&serde_json::json!({"run_id": run_id})),
         false => output.line(&run_id),

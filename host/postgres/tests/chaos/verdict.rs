@@ -72,8 +72,10 @@ pub(crate) async fn of(
         _ => None,
     });
     let codes: Vec<Code> = ends.collect();
-    assert!(codes.iter().all(|code| *code == Code::Interrupted), "{when}: {codes:?}");
-    verdict.interrupted = codes.len() as u64;
+    // A prompt to a run that waits supersedes its question.
+    let expected = |code: &Code| matches!(code, Code::Interrupted | Code::Superseded);
+    assert!(codes.iter().all(expected), "{when}: {codes:?}");
+    verdict.interrupted = codes.iter().filter(|code| **code == Code::Interrupted).count() as u64;
     let sql = "SELECT coalesce(sum(epoch), 0)::int8, count(*) FROM runs WHERE owner IS NOT NULL";
     let owned: i64 = behind.query_one(sql, &[]).await.unwrap().get(1);
     assert_eq!(owned, 0, "{when}: a run that has ended has a driver");

@@ -24,9 +24,15 @@ cd "$1" || exit 0
 while sleep 1; do
     flock -x start.lock -c '
         flock -n -x users true || exit 0
-        kill -QUIT "$(head -n 1 data/postmaster.pid)" 2>/dev/null
-        [ -f data/pgbouncer.pid ] && kill -KILL "$(cat data/pgbouncer.pid)" 2>/dev/null
-        sleep 0.2
+        for pid in $(head -n 1 data/postmaster.pid) $(cat data/pgbouncer.pid 2>/dev/null); do
+            kill -QUIT "$pid" 2>/dev/null
+            # A server that ends late would remove the socket of the next one.
+            for try in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
+                kill -0 "$pid" 2>/dev/null || break
+                sleep 0.1
+            done
+            kill -KILL "$pid" 2>/dev/null
+        done
         mv data gone.$$ && rm -rf gone.$$
         exit 9'
     [ $? -eq 9 ] && exit 0
@@ -204,15 +210,20 @@ impl Cluster {
         static NUMBER: AtomicU64 = AtomicU64::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let name = format!("t{}_{number}", std::process::id());
-        let client = self.client("postgres").await.unwrap();
         let create = format!("CREATE DATABASE {name} TEMPLATE {template}");
         let until = Instant::now() + Duration::from_secs(60);
-        // A template cannot be copied while another session uses it.
-        while let Err(e) = client.batch_execute(&create).await {
-            assert!(Instant::now() < until, "{e:?}");
+        loop {
+            let created = match self.client("postgres").await {
+                Ok(client) => client.batch_execute(&create).await,
+                Err(e) => Err(e),
+            };
+            match created {
+                Ok(()) => return Database { name },
+                // A template cannot be copied while another session uses it.
+                Err(e) => assert!(Instant::now() < until, "{e:?}"),
+            }
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
-        Database { name }
     }
 }
 
