@@ -53,7 +53,7 @@ struct RunRow {
     last_moved: u64,
 }
 
-/// What the first exchange read, under the locks of the thread and the run.
+/// The rows that the first exchange read, under the locks of the thread and the run.
 #[derive(Default)]
 struct Before {
     /// `None` for a thread without a row.

@@ -17,6 +17,15 @@ use tollgate::store::rules::{EventRow, checksum, label};
 use tollgate::store::{AuditFilter, RunFilter, RunSummary, SqliteStore, Store, StoreError};
 use tollgate_agent::run::{Event, StoredEvent};
 
+/// Adds a run that no host drives.
+const INSERT_RUN: &str =
+    "INSERT INTO runs (id, thread, agent, kind, title, status, owner, epoch, events, last_commit,
+    last_moved, started_at_ms, updated_at_ms)
+    VALUES ($1, $2, $3, $4, $5, $6, NULL, 1, $7, 'copy', 0, $8, $9)";
+/// Adds the events of a run.
+const INSERT_EVENTS: &str = "INSERT INTO events (run, number, at_ms, body, checksum)
+    SELECT $1, x.number, x.at_ms, x.body, x.sum FROM unnest($2, $3, $4, $5)
+    AS x(number, at_ms, body, sum)";
 /// The number of changes of a thread that are read at once.
 const CHANGES_AT_ONCE: usize = 500;
 
@@ -112,9 +121,7 @@ impl PostgresStore {
             ),
             run(
                 &client,
-                "INSERT INTO runs (id, thread, agent, kind, title, status, owner, epoch, events, last_commit,
-                    last_moved, started_at_ms, updated_at_ms)
-                 VALUES ($1, $2, $3, $4, $5, $6, NULL, 1, $7, 'copy', 0, $8, $9)",
+                INSERT_RUN,
                 params![
                     (run_id.clone(), TEXT),
                     (thread.clone(), TEXT),
@@ -129,9 +136,7 @@ impl PostgresStore {
             ),
             run(
                 &client,
-                "INSERT INTO events (run, number, at_ms, body, checksum)
-                 SELECT $1, x.number, x.at_ms, x.body, x.sum FROM unnest($2, $3, $4, $5)
-                    AS x(number, at_ms, body, sum)",
+                INSERT_EVENTS,
                 params![
                     (run_id.clone(), TEXT),
                     (rows.iter().map(|row| row.number.cast_signed()).collect::<Vec<i64>>(), INT8_ARRAY),

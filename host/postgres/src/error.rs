@@ -1,9 +1,9 @@
-//! What an error of the database means to a caller and to an operator.
+//! The meaning of a database error for a caller and for an operator.
 
 use tokio_postgres::error::SqlState;
 use tollgate::store::StoreError;
 
-/// What a failed statement means for a retry.
+/// The consequence of a failed statement for a retry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Failure {
     /// The connection is gone or useless. The statement may have taken effect; the same commit id

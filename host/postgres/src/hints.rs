@@ -19,8 +19,8 @@ const CHANNEL: &str = "tollgate";
 const TOGETHER: Duration = Duration::from_millis(5);
 /// How often the listening connection is checked, and made again after it broke.
 const CHECK: Duration = Duration::from_secs(5);
-/// The maximum number of notifications in one statement; with more, receivers are told only that
-/// anything may have changed.
+/// The maximum number of notifications in one statement. With more, receivers are notified only
+/// that anything may have changed.
 const MAX_TOGETHER: usize = 200;
 
 /// This host's end of the hints. Its tasks end when this is dropped.
@@ -93,7 +93,7 @@ async fn listen(config: PostgresConfig, here: HintSender) {
         if let Ok(client) = single(&config, &server, heard).await
             && client.batch_execute(&format!("LISTEN {CHANNEL}")).await.is_ok()
         {
-            // Something may have changed while nobody listened.
+            // Something may have changed before this connection listened.
             here.give(Hint::Any);
             while answers(&client).await {
                 tokio::time::sleep(CHECK).await;

@@ -1,4 +1,4 @@
-//! What happens to a host, drawn from a seed.
+//! The faults of a host, drawn from a seed.
 
 use std::time::Duration;
 

@@ -52,7 +52,7 @@ pub(crate) struct HostProcess {
     url: String,
     directory: PathBuf,
     child: Child,
-    /// What goes on until a fault is over.
+    /// The tasks that end lasting faults.
     lasting: Vec<JoinHandle<()>>,
 }
 

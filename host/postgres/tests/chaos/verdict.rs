@@ -10,7 +10,7 @@ use tollgate::store::{RunFilter, Store};
 use tollgate_agent::code::Code;
 use tollgate_agent::run::{Event, StoredEvent};
 
-/// What was observed beside the verdict that all is well.
+/// Observations beside the verdict that all is well.
 #[derive(Debug, Default)]
 pub(crate) struct Verdict {
     pub(crate) faults: u64,

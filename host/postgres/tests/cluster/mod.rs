@@ -18,7 +18,7 @@ use tollgate_postgres::{PostgresConfig, PostgresStore};
 
 /// The database with the schema, of which each test gets a copy.
 const TEMPLATE: &str = "tollgate_template";
-/// Stops the server once nobody holds the lock on `users`.
+/// Stops the server once no process holds the lock on `users`.
 const WATCHER: &str = r#"
 cd "$1" || exit 0
 while sleep 1; do
@@ -141,21 +141,7 @@ impl Cluster {
                 .unwrap();
         });
         if let Some(pooler) = pooler() {
-            let socket = data.to_str().unwrap();
-            let ini = format!(
-                "[databases]\n* = host={socket} user=tollgate\n[pgbouncer]\nlisten_addr =\nlisten_port = 6432\n\
-                 unix_socket_dir = {socket}\npidfile = {socket}/pgbouncer.pid\nlogfile = {socket}/pgbouncer.log\n\
-                 auth_type = any\npool_mode = transaction\nmax_client_conn = 1000\ndefault_pool_size = 8\n"
-            );
-            let file = data.join("pgbouncer.ini");
-            std::fs::write(&file, ini).unwrap();
-            chown(&file, Some(uid), Some(gid)).unwrap();
-            let mut command = command(pooler.to_str().unwrap());
-            command.arg(&file).process_group(0).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-            while std::os::unix::net::UnixStream::connect(data.join(".s.PGSQL.6432")).is_err() {
-                assert!(Instant::now() < until, "PgBouncer does not start");
-                std::thread::sleep(Duration::from_millis(20));
-            }
+            self.start_pooler(command(pooler.to_str().unwrap()), uid, gid);
         }
         std::fs::write(data.join("ready"), "").unwrap();
         Command::new("sh")
@@ -166,6 +152,26 @@ impl Cluster {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
+    }
+
+    /// Starts PgBouncer in front of the server.
+    fn start_pooler(&self, mut command: Command, uid: u32, gid: u32) {
+        let data = self.directory.join("data");
+        let until = Instant::now() + Duration::from_secs(60);
+        let socket = data.to_str().unwrap();
+        let ini = format!(
+            "[databases]\n* = host={socket} user=tollgate\n[pgbouncer]\nlisten_addr =\nlisten_port = 6432\n\
+             unix_socket_dir = {socket}\npidfile = {socket}/pgbouncer.pid\nlogfile = {socket}/pgbouncer.log\n\
+             auth_type = any\npool_mode = transaction\nmax_client_conn = 1000\ndefault_pool_size = 8\n"
+        );
+        let file = data.join("pgbouncer.ini");
+        std::fs::write(&file, ini).unwrap();
+        chown(&file, Some(uid), Some(gid)).unwrap();
+        command.arg(&file).process_group(0).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        while std::os::unix::net::UnixStream::connect(data.join(".s.PGSQL.6432")).is_err() {
+            assert!(Instant::now() < until, "PgBouncer does not start");
+            std::thread::sleep(Duration::from_millis(20));
+        }
     }
 
     /// Returns the URL of a database.

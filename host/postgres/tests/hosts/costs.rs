@@ -1,4 +1,4 @@
-//! What commits cost, beside the raw floor: an INSERT of the same bytes over the same socket.
+//! The cost of commits, beside the raw floor: an INSERT of the same bytes over the same socket.
 //!
 //! `cargo test -p tollgate-postgres --test hosts costs -- --ignored --nocapture` prints the table.
 //! The test server does not sync to the disk, so the figures are those of the protocol and the

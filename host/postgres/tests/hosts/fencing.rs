@@ -1,4 +1,4 @@
-//! Who may write to a run, and what happens to an answer that is lost.
+//! Fencing of late hosts, and commits whose answers are lost.
 
 use crate::cluster::cluster;
 use crate::proxy::{Mode, Proxy};

@@ -1,4 +1,4 @@
-//! What is refused at the start, and what the message says.
+//! Databases that a host refuses at its start, and the messages.
 
 use crate::cluster::cluster;
 use tollgate_postgres::{PostgresConfig, PostgresStore, SchemaState};
