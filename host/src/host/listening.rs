@@ -81,6 +81,8 @@ impl Host {
     pub(super) fn live(&self, run_id: &str) -> Option<Arc<Hub>> {
         let live = self.inner.live.lock().unwrap_or_else(PoisonError::into_inner);
         live.get(run_id).and_then(Weak::upgrade)
+    }
+
     /// Returns whether another host drives the run, or may claim it soon.
     async fn is_open_elsewhere(&self, run_id: &str) -> Result<bool, HostError> {
         let filter = RunFilter { run_id_prefix: Some(run_id.to_owned()), limit: 1, ..RunFilter::default() };
@@ -91,7 +93,7 @@ impl Host {
     /// Returns these events and those that are stored later, until the run rests or no client is
     /// left.
     fn tail(&self, run_id: &str, record: Vec<Arc<StoredEvent>>, after: u64) -> EventStream {
-        let hub = Hub::new(Arc::from(run_id));
+        let hub = Hub::new(Arc::from(run_id), CancellationToken::new());
         let mut last = record.last().map_or(after, |event| event.number);
         let stream = hub.listen().behind(record, after);
         let (host, run_id) = (self.clone(), Arc::<str>::from(run_id));

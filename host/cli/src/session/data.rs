@@ -10,7 +10,8 @@ use tokio::task::JoinHandle;
 use tollgate::Host;
 use tollgate::config::{Config, DatabaseConfig};
 use tollgate::store::{
-    ReadOnlyStore, RunFilter, RunSummary, SHORT_ID_CHARS, SqliteStore, Store, StoreError, StoreLimits, short_id,
+    ReadOnlyStore, RunFilter, RunSummary, SHORT_ID_CHARS, SqliteStore, Store, StoreError, StoreLimits,
+    short_id,
 };
 
 /// Opens the store that `--data`, `--store` or the configuration names, or this user's store.
