@@ -110,7 +110,7 @@ pub struct Config {
     pub store: StoreConfig,
     /// The HTTP server of `tollgate serve`.
     pub serve: ServeConfig,
-    /// What is checked against the lock file at each load.
+    /// The components that are checked against the lock file at each load.
     pub locked: LockMode,
     /// The signatures that are required, and the components that they are required for.
     pub trust: Trust,

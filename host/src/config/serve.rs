@@ -24,7 +24,7 @@ pub struct ServeConfig {
     pub hosts: Vec<String>,
     /// Origins of web pages that may use the server with a key, such as `https://example.com`.
     pub origins: Vec<String>,
-    /// Who may answer a question.
+    /// The principals that may answer a question.
     pub decides: Decides,
     /// The limits of clients.
     pub limits: ServeLimits,
@@ -34,7 +34,7 @@ pub struct ServeConfig {
     pub prices: BTreeMap<String, ModelPrice>,
 }
 
-/// Who may answer a question, among those who have the scope for it.
+/// The principals that may answer a question, among those with the scope for it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Decides {
     /// Anyone with the scope, including the principal whose run asks.

@@ -107,7 +107,7 @@ pub enum HostError {
     /// The answer does not fit the question's schema.
     #[error("{message}")]
     DoesNotFit {
-        /// What does not fit, as text.
+        /// The problem, as text.
         message: String,
         /// The places that do not fit.
         violations: Vec<Violation>,

@@ -16,7 +16,7 @@ pub(crate) struct Delivery {
     pub(super) taken: oneshot::Sender<Result<(), HostError>>,
 }
 
-/// The receiving end of a run; `None` if nobody can reach the run.
+/// The receiving end of a run; `None` if no client can reach the run.
 pub(super) type Inbox = Option<mpsc::Receiver<Delivery>>;
 
 /// Returns the next delivery.

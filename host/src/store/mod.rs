@@ -221,7 +221,7 @@ pub trait Store: Send + Sync {
         for _ in 0..MAX_THREAD_RUNS / THREAD_RUNS_AT_ONCE {
             let page = self.runs(runs.clone()).await?;
             for run in &page {
-                // A child has a thread of its own, which nobody continues.
+                // A child has a thread of its own, which no client continues.
                 if run.kind == "child" || filter.skip.contains(&run.thread_id) {
                     continue;
                 }

@@ -57,8 +57,8 @@ pub(crate) fn say_how_to_decide(end: &RunEnd, output: &Output) {
     }
 }
 
-/// Returns the commands that answer a question. They contain no code: whoever reads this may be a
-/// model, and a person reads the code on a terminal.
+/// Returns the commands that answer a question. They contain no code: the reader may be a model, and
+/// a person reads the code on a terminal.
 pub(crate) fn how_to_decide(run_id: &str, suspended: &Suspended) -> String {
     let run = short_id(run_id);
     let decide = format!("{} decide {run} {}", program(), typed(&suspended.call_id));

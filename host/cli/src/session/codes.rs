@@ -1,4 +1,4 @@
-//! Codes of open questions. A decision that nobody types on a terminal needs the code of its
+//! Codes of open questions. A decision that is not typed on a terminal needs the code of its
 //! question, so that a model cannot approve its own call by running a command that it was shown.
 //!
 //! The program shows codes on terminals only. No result, message or record contains one.

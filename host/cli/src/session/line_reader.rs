@@ -6,7 +6,7 @@ use tokio::sync::{Mutex, oneshot};
 
 type Reading = oneshot::Receiver<std::io::Result<Option<String>>>;
 
-/// A read that nobody waits for any longer. The next question continues it; otherwise the person's
+/// A read that is no longer awaited. The next question continues it; otherwise the person's
 /// next line would be lost.
 static READING: Mutex<Option<Reading>> = Mutex::const_new(None);
 

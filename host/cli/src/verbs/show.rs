@@ -48,7 +48,7 @@ impl ShowVerb {
         }
         output.line(&heading(&run, &events));
         output.write(&timeline(&events));
-        // Whoever reads a pipe may be a model, which must not see the codes.
+        // The reader of a pipe may be a model, which must not see the codes.
         let codes = std::io::stdout().is_terminal().then(|| Codes::open(globals).ok()).flatten();
         say_what_is_open(&run, &events, codes.as_ref(), output);
         Ok(exit)

@@ -125,7 +125,10 @@ fn an_update_shows_everything_that_it_changes_and_refusing_it_leaves_the_old_ver
     let seen = &seen["components"][0]["differences"];
     assert_eq!(seen["licence"]["after"], "GPL-3.0-only");
     assert_eq!(seen["packages"]["gained"][0], "rand 0.9.0");
-    assert_eq!(seen["powers"]["gained"][0], "send HTTP requests: https://api.example.com/");
+    assert_eq!(
+        seen["powers"]["gained"][0],
+        "send HTTP requests: https://api.example.com/ (reading requests to api.example.com)"
+    );
     assert_eq!(seen["changed_tools"][0]["words"]["before"], "Answers with its arguments, as they were sent.");
 
     // Without a terminal it is not accepted, and then a person refuses it.

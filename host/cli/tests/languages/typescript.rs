@@ -183,7 +183,7 @@ fn a_compiler_without_a_module_is_told_with_what_to_type() {
         fs::write(programs.join(program), "").unwrap();
     }
     let words = told();
-    assert!(words.contains("tsc is not installed. Type: npm install --global typescript@6"), "{words}");
+    assert!(words.contains("tsc. Type: tollgate toolchains install javascript"), "{words}");
     fs::write(programs.join("tsc"), "").unwrap();
     let words = told();
     assert!(words.contains("tsc is not from TypeScript 6, which reads the types"), "{words}");

@@ -152,7 +152,7 @@ fn read(request: wit::Request) -> Result<http::Request<WasiBody>, wit::Error> {
 
 fn origin_of(uri: &http::Uri) -> String {
     let authority = uri.authority().map_or("", http::uri::Authority::as_str);
-    // What precedes an `@` are credentials.
+    // Credentials precede an `@`.
     let host = authority.rsplit('@').next().unwrap_or_default();
     shown(&format!("{}://{host}", uri.scheme_str().unwrap_or_default()))
 }

@@ -68,7 +68,7 @@ pub struct AccessDatabase {
     reader: Mutex<CachedReader>,
 }
 
-/// A connection for lookups. What it read is valid until any other connection commits.
+/// A connection for lookups. Its cached rows are valid until any other connection commits.
 #[derive(Debug)]
 struct CachedReader {
     connection: Connection,

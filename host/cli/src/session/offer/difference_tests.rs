@@ -73,7 +73,7 @@ fn everything_that_differs_is_shown() {
         "  version   1.2.0 is now 1.3.0",
         "  size      1 MiB is now 3 MiB",
         "  licence   MIT is now GPL-3.0",
-        "  can newly send HTTP requests: https://b.test/",
+        "  can newly send HTTP requests: https://b.test/ (reading requests to b.test)",
         "  can newly use the power `files`, if granted",
         "  new tool  send",
         "  tool      forecast has new words:",
