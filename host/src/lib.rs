@@ -73,7 +73,7 @@ pub mod store;
 
 pub use host::{
     Agent, Busy, CallRequest, DIRECT_AGENT, FollowUntil, Host, HostBuilder, HostError, RunFollower,
-    RunOptions, RunRequest,
+    RunOptions, RunRequest, WorkOptions,
 };
 
 pub use gates::{AskedGate, Gate, ProposedCall, Verdict};

@@ -1,1 +1,32 @@
 //! A store that several hosts share: PostgreSQL 14 or later.
+//!
+//! Every host registers in the database and renews a lease. The host that drives a run is
+//! recorded in the run's row together with an epoch, which each commit checks while it holds the
+//! row's lock. If a host stops renewing, another one releases its runs and raises their epochs,
+//! so that nothing the late host still sends is stored. PostgreSQL's transactions, row locks and
+//! notifications do all the coordination; notifications are only hints, with a poll behind them.
+
+mod audit;
+mod commit;
+mod config;
+mod connect;
+mod copy;
+mod database;
+mod error;
+mod hints;
+mod inbox;
+mod lease;
+mod member;
+mod prepared;
+mod read;
+mod schema;
+mod store;
+mod tls;
+mod turns;
+mod write;
+
+pub use config::{ConfigError, PostgresConfig};
+pub use copy::Copied;
+pub use member::HostRow;
+pub use schema::{Migrated, SchemaState};
+pub use store::PostgresStore;

@@ -35,7 +35,7 @@ pub use permissions::{NotRemembered, remember_always};
 pub use secrets::{SecretConfig, SecretSource};
 pub use serve::{DEFAULT_LISTEN, Decides, ModelPrice, ServeConfig, ServeLimits};
 pub use servers::{ServerConfig, ServerPlace};
-pub use store::{StoreConfig, read_period};
+pub use store::{DatabaseConfig, StoreConfig, read_period};
 
 use crate::models::ModelConfig;
 use error::Source;
@@ -188,7 +188,7 @@ impl Config {
             group_keeper: Vec::new(),
             secrets,
             held_variables: BTreeMap::new(),
-            store: store::check(&source, raw.store)?,
+            store: store::check(&source, raw.store, &base_dir)?,
             serve: serve::check(&source, raw.serve)?,
             locked: raw.tools.locked,
             trust: trust(&source, raw.trust, &base_dir)?,
@@ -197,6 +197,11 @@ impl Config {
             limits,
             base_dir,
         };
+        if let Some(SecretSource::Environment(variable)) =
+            config.store.database.as_ref().and_then(|database| database.password.clone())
+        {
+            config.held_variables.insert(variable, "the password of [store]".to_owned());
+        }
         config.grants = grants::check(&source, raw.grants, &config)?;
         Ok(config)
     }

@@ -53,6 +53,13 @@ pub(super) struct RawStore {
     pub(super) thread_state_bytes: Option<Spanned<i64>>,
     pub(super) min_free_bytes: Option<Spanned<i64>>,
     pub(super) keep: Option<Spanned<String>>,
+    pub(super) url: Option<Spanned<String>>,
+    pub(super) password_env: Option<Spanned<String>>,
+    pub(super) password_file: Option<Spanned<PathBuf>>,
+    pub(super) listen_url: Option<Spanned<String>>,
+    pub(super) ca: Option<Spanned<PathBuf>>,
+    pub(super) connections: Option<Spanned<i64>>,
+    pub(super) lease_ms: Option<Spanned<i64>>,
 }
 
 /// `[serve]`

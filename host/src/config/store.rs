@@ -1,9 +1,11 @@
 //! `[store]`: how much is kept, and for how long.
 
-use super::ConfigError;
 use super::error::Source;
 use super::raw::RawStore;
+use super::secrets::SecretSource;
+use super::{ConfigError, in_dir};
 use crate::store::StoreLimits;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tollgate_agent::state::change::MAX_THREAD_STATE_BYTES;
 use toml::Spanned;
@@ -18,15 +20,48 @@ pub struct StoreConfig {
     /// How long completed runs are kept. `None` if they are kept until they are removed by
     /// hand.
     pub keep: Option<Duration>,
+    /// The database that several hosts share. `None` for a store in the data directory.
+    pub database: Option<DatabaseConfig>,
+}
+
+/// A PostgreSQL database as the store. Its parts are checked when it is connected to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DatabaseConfig {
+    /// The URL, without a password.
+    pub url: String,
+    /// The location of the password, if there is one.
+    pub password: Option<SecretSource>,
+    /// The URL for notifications, if a connection pooler does not pass them on.
+    pub listen_url: Option<String>,
+    /// A PEM file with the certificates to trust instead of the public ones.
+    pub ca: Option<PathBuf>,
+    /// The number of pooled connections.
+    pub connections: Option<usize>,
+    /// The time after which the runs of a silent host are taken over.
+    pub lease: Option<Duration>,
+}
+
+impl DatabaseConfig {
+    /// Describes the database at this URL, with the defaults for everything else.
+    #[must_use]
+    pub fn new(url: impl Into<String>) -> Self {
+        Self { url: url.into(), password: None, listen_url: None, ca: None, connections: None, lease: None }
+    }
 }
 
 impl Default for StoreConfig {
     fn default() -> Self {
-        Self { limits: StoreLimits::default(), thread_state_bytes: MAX_THREAD_STATE_BYTES, keep: None }
+        Self {
+            limits: StoreLimits::default(),
+            thread_state_bytes: MAX_THREAD_STATE_BYTES,
+            keep: None,
+            database: None,
+        }
     }
 }
 
-pub(super) fn check(source: &Source<'_>, raw: RawStore) -> Result<StoreConfig, ConfigError> {
+pub(super) fn check(source: &Source<'_>, raw: RawStore, base_dir: &Path) -> Result<StoreConfig, ConfigError> {
+    let database = database(source, &raw, base_dir)?;
     let number = |name: &str, given: Option<Spanned<i64>>, least: i64, usual: u64| {
         let Some(given) = given else { return Ok(usual) };
         match u64::try_from(*given.get_ref()) {
@@ -59,7 +94,55 @@ pub(super) fn check(source: &Source<'_>, raw: RawStore) -> Result<StoreConfig, C
         period.map_err(|problem| source.wrong(keep.span(), problem))
     });
     let thread_state_bytes = usize::try_from(state).unwrap_or(usize::MAX);
-    Ok(StoreConfig { limits, thread_state_bytes, keep: keep.transpose()? })
+    Ok(StoreConfig { limits, thread_state_bytes, keep: keep.transpose()?, database })
+}
+
+fn database(
+    source: &Source<'_>,
+    raw: &RawStore,
+    base_dir: &Path,
+) -> Result<Option<DatabaseConfig>, ConfigError> {
+    let Some(url) = &raw.url else {
+        let spans = [
+            ("password_env", raw.password_env.as_ref().map(Spanned::span)),
+            ("password_file", raw.password_file.as_ref().map(Spanned::span)),
+            ("listen_url", raw.listen_url.as_ref().map(Spanned::span)),
+            ("ca", raw.ca.as_ref().map(Spanned::span)),
+            ("connections", raw.connections.as_ref().map(Spanned::span)),
+            ("lease_ms", raw.lease_ms.as_ref().map(Spanned::span)),
+        ];
+        return match spans.into_iter().find_map(|(name, span)| Some((name, span?))) {
+            None => Ok(None),
+            Some((name, span)) => {
+                Err(source.wrong(span, format!("`{name}` needs `url`, the database that it is about")))
+            }
+        };
+    };
+    let password = match (&raw.password_env, &raw.password_file) {
+        (Some(_), Some(file)) => {
+            let problem = "the password is in one place; write either `password_env` or `password_file`";
+            return Err(source.wrong(file.span(), problem.to_owned()));
+        }
+        (Some(variable), None) => Some(SecretSource::Environment(variable.get_ref().clone())),
+        (None, Some(file)) => Some(SecretSource::File(in_dir(base_dir, file.get_ref()))),
+        (None, None) => None,
+    };
+    let positive = |name: &str, given: &Option<Spanned<i64>>| {
+        let number = |given: &Spanned<i64>| {
+            u32::try_from(*given.get_ref()).ok().filter(|number| *number > 0).ok_or_else(|| {
+                source.wrong(given.span(), format!("`{name}` is {}; it must be at least 1", given.get_ref()))
+            })
+        };
+        given.as_ref().map(number).transpose()
+    };
+    Ok(Some(DatabaseConfig {
+        url: url.get_ref().clone(),
+        password,
+        listen_url: raw.listen_url.as_ref().map(|url| url.get_ref().clone()),
+        ca: raw.ca.as_ref().map(|file| in_dir(base_dir, file.get_ref())),
+        connections: positive("connections", &raw.connections)?.map(|number| number as usize),
+        lease: positive("lease_ms", &raw.lease_ms)?.map(|ms| Duration::from_millis(ms.into())),
+    }))
 }
 
 /// Parses a period such as `30m`, `12h` or `7d`.
@@ -93,6 +176,25 @@ mod tests {
         assert_eq!(read_period("7d").unwrap(), Duration::from_secs(604_800));
         for wrong in ["", "7", "d", "7y", "-1d", "1.5h", "7\u{e9}"] {
             assert!(read_period(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_database_is_named_by_a_url_and_its_password_is_elsewhere() {
+        let parse = |text: &str| Config::parse(Path::new("/etc/tollgate.toml"), &format!("[store]\n{text}"));
+        let text = "url = \"postgres://u@db/x\"\npassword_file = \"key\"\nlease_ms = 5000\nconnections = 4";
+        let database = parse(text).unwrap().store.database.unwrap();
+        assert_eq!(database.url, "postgres://u@db/x");
+        assert_eq!(database.password, Some(SecretSource::File("/etc/key".into())));
+        assert_eq!((database.lease, database.connections), (Some(Duration::from_secs(5)), Some(4)));
+        assert_eq!(parse("keep = \"30d\"").unwrap().store.database, None);
+        for (wrong, says) in [
+            ("lease_ms = 5000", "`lease_ms` needs `url`"),
+            ("url = \"postgres://u@db/x\"\nlease_ms = 0", "at least 1"),
+            ("url = \"postgres://u@db/x\"\npassword_env = \"A\"\npassword_file = \"b\"", "in one place"),
+        ] {
+            let refused = parse(wrong).unwrap_err().to_string();
+            assert!(refused.contains(says), "{wrong}: {refused}");
         }
     }
 

@@ -391,6 +391,7 @@ impl HostBuilder {
                 memory_budget: self.memory_budget.unwrap_or_else(default_budget),
                 live: Mutex::default(),
                 followers: Followers::default(),
+                driven: Mutex::default(),
             }),
         })
     }

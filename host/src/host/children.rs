@@ -63,7 +63,8 @@ impl Host {
         let input = Input::Cancel { reason: "the call that asked for it is over".to_owned() };
         let (cancel, run_id) = (CancellationToken::new(), Arc::<str>::from(run_id));
         let teller = Publisher::unheard(Arc::clone(&self.inner.bus), Arc::clone(&run_id));
-        let parts = self.parts(Arc::clone(&run_id), run_id, cancel, teller);
+        let mut parts = self.parts(Arc::clone(&run_id), Arc::clone(&run_id), cancel, teller);
+        parts.epoch = self.acquire(&run_id, run.events()).await?;
         let (_, run) = boxed(Driver::new(parts, run, 0), input).await?;
         Ok(self.ran(&run, &[]))
     }
@@ -104,8 +105,10 @@ impl Host {
         cancel: CancellationToken,
         told: &ToldOfChild,
     ) -> Result<Run, HostError> {
+        let epoch = if run.events() == 0 { 1 } else { self.acquire(&run_id, run.events()).await? };
         let (hub, teller, mut events) = self.listened(&run_id, &cancel);
-        let parts = self.parts(Arc::clone(&run_id), run_id, cancel, teller);
+        let mut parts = self.parts(Arc::clone(&run_id), run_id, cancel, teller);
+        parts.epoch = epoch;
         let driver = Driver::new(parts, run, 0);
         let telling = async {
             while let Some(event) = events.next().await {

@@ -2,15 +2,22 @@
 
 use super::{Host, HostBuilder, HostError};
 use crate::run::{EventStream, Hub, PATIENCE, Publisher, RunError};
+use crate::store::RunFilter;
 use std::convert::Infallible;
 use std::sync::{Arc, PoisonError, Weak};
+use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
-use tollgate_agent::run::StoredEvent;
+use tollgate_agent::run::{Event, StoredEvent};
+
+/// How often a run of another host is looked at when no hint arrives.
+const LOOK: Duration = Duration::from_secs(1);
+/// How long a client of a run waits for another host to take over.
+const TAKEN_OVER_WITHIN: Duration = Duration::from_secs(300);
 
 impl Host {
     /// Returns the events of a run after the one with this number (0 for all), followed by new
-    /// events for as long as this host runs it. A client that lost its stream can reconnect
-    /// with this, and misses no stored event.
+    /// events until it rests. A client that lost its stream can reconnect with this, and misses no
+    /// stored event. If another host drives the run, only stored events follow.
     ///
     /// # Errors
     /// There is no such run, or the store cannot be read.
@@ -37,6 +44,7 @@ impl Host {
         let record: Vec<_> = record.into_iter().map(|event| self.inner.bus.visible().of(event)).collect();
         match listening {
             Some(stream) => Ok(stream.behind(record, after)),
+            None if self.is_open_elsewhere(run_id).await? => Ok(self.tail(run_id, record, after)),
             None if !record.is_empty() => Ok(EventStream::of_record(record)),
             None if after > 0 && !self.inner.store.events(run_id, 0).await?.is_empty() => {
                 Ok(EventStream::of_record(record))
@@ -73,6 +81,48 @@ impl Host {
     pub(super) fn live(&self, run_id: &str) -> Option<Arc<Hub>> {
         let live = self.inner.live.lock().unwrap_or_else(PoisonError::into_inner);
         live.get(run_id).and_then(Weak::upgrade)
+    }
+
+    /// Returns whether another host drives the run, or may claim it soon.
+    async fn is_open_elsewhere(&self, run_id: &str) -> Result<bool, HostError> {
+        let filter = RunFilter { run_id_prefix: Some(run_id.to_owned()), limit: 1, ..RunFilter::default() };
+        let run = self.inner.store.runs(filter).await?.pop();
+        Ok(run.is_some_and(|run| run.run_id == run_id && (run.at_work || run.queued)))
+    }
+
+    /// Returns these events and those that are stored later, until the run rests or no client is
+    /// left.
+    fn tail(&self, run_id: &str, record: Vec<Arc<StoredEvent>>, after: u64) -> EventStream {
+        let hub = Hub::new(Arc::from(run_id), CancellationToken::new());
+        let mut last = record.last().map_or(after, |event| event.number);
+        let stream = hub.listen().behind(record, after);
+        let (host, run_id) = (self.clone(), Arc::<str>::from(run_id));
+        tokio::spawn(async move {
+            let mut hints = host.inner.store.watch();
+            let mut alone_since = None;
+            while hub.has_clients() {
+                // What cannot be read now is read at the next look.
+                let open = host.is_open_elsewhere(&run_id).await.unwrap_or(true);
+                let events = host.inner.store.events(&run_id, last).await.unwrap_or_default();
+                let visible: Vec<_> =
+                    events.into_iter().map(|event| host.inner.bus.visible().of(event)).collect();
+                last = visible.last().map_or(last, |event| event.number);
+                let rests = visible.last().is_some_and(|event| {
+                    matches!(event.event, Event::RunWaiting | Event::RunFinished { .. })
+                });
+                hub.stored(&visible);
+                // A run whose host is gone is taken over by another one, if there is one.
+                let alone = (!open).then(|| *alone_since.get_or_insert_with(Instant::now));
+                alone_since = alone;
+                if rests || alone.is_some_and(|since| since.elapsed() > TAKEN_OVER_WITHIN) {
+                    break;
+                }
+                let hinted = async { while !hints.next().await.is_about(&run_id) {} };
+                let _ = tokio::time::timeout(LOOK, hinted).await;
+            }
+            hub.close();
+        });
+        stream
     }
 
     /// Returns the event hub of a new run, with its subscribers, and the first client's stream.

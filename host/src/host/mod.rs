@@ -11,10 +11,12 @@ mod listening;
 mod request;
 mod room;
 mod threads;
+mod work;
 
 pub use builder::{Agent, HostBuilder};
 pub use follower::{FollowUntil, RunFollower};
 pub use request::{Busy, CallRequest, RunOptions, RunRequest};
+pub use work::WorkOptions;
 
 use crate::blocking::aside_if;
 use crate::builtin;
@@ -87,6 +89,7 @@ struct Inner {
     live: Mutex<HashMap<Arc<str>, Weak<Hub>>>,
     /// Clients that wait for something to happen to a run that this host does not drive.
     followers: Followers,
+    driven: work::Driven,
 }
 
 /// The reason why a request to the host failed.
@@ -325,9 +328,11 @@ impl Host {
         let takes_long = run.takes_long(toolbox.catalog(), &input);
         let decided = aside_if(takes_long, || run.decide(toolbox.catalog(), 0, &input));
         decided?;
+        let epoch = self.acquire(&run_id, record.len() as u64).await?;
         let cancel = CancellationToken::new();
         let (hub, teller, events) = self.listened(&run_id, &cancel);
-        let parts = self.parts(Arc::clone(&run_id), Arc::clone(&thread_id), cancel.clone(), teller);
+        let mut parts = self.parts(Arc::clone(&run_id), Arc::clone(&thread_id), cancel.clone(), teller);
+        parts.epoch = epoch;
         let mut driver = Driver::new(parts, run, known_messages);
         // The caller learns whether its input is part of the record.
         driver.begin(input).await.map_err(|why| match why {
@@ -342,6 +347,23 @@ impl Host {
             listening::attended(driver.drive_on(), hub, abandoned).await
         });
         Ok(RunHandle { run_id, thread_id, events, cancel, end })
+    }
+
+    /// Acquires a run of which the caller has read this many events, and returns its epoch.
+    async fn acquire(&self, run_id: &str, known: u64) -> Result<u64, HostError> {
+        let store = &self.inner.store;
+        let failed = |why: CommitError| match why {
+            CommitError::Failed(why) => HostError::Store(why),
+            why => RunError(why.to_string()).into(),
+        };
+        let epoch = store.acquire(run_id).await.map_err(failed)?;
+        let newer = store.events(run_id, known).await;
+        if !matches!(&newer, Ok(newer) if newer.is_empty()) {
+            store.release(run_id, epoch);
+            newer?;
+            return Err(failed(CommitError::Advanced));
+        }
+        Ok(epoch)
     }
 
     async fn direct(
@@ -371,7 +393,8 @@ impl Host {
         cancel: CancellationToken,
         teller: Publisher,
     ) -> RunServices {
-        RunServices { host: self.clone(), toolbox: self.toolbox(), teller, cancel, run_id, thread_id }
+        let (toolbox, command) = (self.toolbox(), None);
+        RunServices { host: self.clone(), toolbox, teller, cancel, run_id, thread_id, epoch: 1, command }
     }
 
     pub(crate) fn gates(&self) -> &Gates {

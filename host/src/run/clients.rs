@@ -197,7 +197,12 @@ impl Hub {
         }
     }
 
-    pub(super) fn stored(&self, events: &[Arc<StoredEvent>]) {
+    /// Returns whether any client listens.
+    pub(crate) fn has_clients(&self) -> bool {
+        *self.count.borrow() > 0
+    }
+
+    pub(crate) fn stored(&self, events: &[Arc<StoredEvent>]) {
         let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
         let is_slow = |client: &Client| {
             client.stored.as_ref().is_some_and(|stored| stored.load(Ordering::Relaxed) >= MAX_STORED)

@@ -43,6 +43,10 @@ pub(crate) struct RunServices {
     pub(crate) cancel: CancellationToken,
     pub(crate) run_id: Arc<str>,
     pub(crate) thread_id: Arc<str>,
+    /// The epoch in which this process drives the run.
+    pub(crate) epoch: u64,
+    /// The command that the next commit carries out.
+    pub(crate) command: Option<Arc<str>>,
 }
 
 /// The driver of one run, until it ends or waits for a person.
@@ -102,7 +106,7 @@ impl Driver {
     /// Nothing was committed: the store failed, another process drives the run, or another run of
     /// its thread is active.
     pub(crate) async fn begin(&mut self, first: Input) -> Result<(), CommitError> {
-        self.carried = Some(RunLease::new(self.parts.host.clone(), Arc::clone(&self.parts.run_id)));
+        self.carried = Some(self.lease());
         let span = spans::run(&self.parts.run_id, &self.parts.thread_id);
         self.try_step(first).instrument(span).await
     }
@@ -133,8 +137,7 @@ impl Driver {
 
     async fn carry_to_rest(&mut self, first: Option<Input>) -> Result<(), RunError> {
         let begun = self.carried.take();
-        let carried =
-            begun.unwrap_or_else(|| RunLease::new(self.parts.host.clone(), Arc::clone(&self.parts.run_id)));
+        let carried = begun.unwrap_or_else(|| self.lease());
         if let Some(first) = first {
             self.step(first).await?;
         }
@@ -173,6 +176,11 @@ impl Driver {
         }
         carried.rests();
         Ok(())
+    }
+
+    fn lease(&self) -> RunLease {
+        let RunServices { host, run_id, epoch, cancel, .. } = &self.parts;
+        RunLease::new(host.clone(), Arc::clone(run_id), *epoch, cancel)
     }
 
     /// Returns whether the run has ended or can only continue with outside input. A run with
@@ -257,6 +265,8 @@ impl Driver {
         let (run_id, thread_id) = (Arc::clone(run_id), Arc::clone(thread_id));
         let mut commit = Commit::new(run_id, thread_id, self.run.events() - applied as u64, now_ms, all);
         let events = Arc::clone(commit.events());
+        commit.epoch = self.parts.epoch;
+        commit.carries_out.extend(self.parts.command.clone());
         commit.messages = messages;
         commit.thread_state_bytes = Some(toolbox.catalog().keys().thread_state_bytes());
         commit.charged = charges(&events, Some(&self.run));
@@ -275,6 +285,7 @@ impl Driver {
                 return Err(why);
             }
         };
+        self.parts.command = None;
         let followed = self.follow(&events, applied, committed.moved).await;
         let events = followed.map_err(CommitError::Recorded)?;
         self.parts.teller.stored(&events, &self.run);

@@ -2,6 +2,7 @@
 
 use crate::host::Host;
 use std::sync::Arc;
+use tokio_util::sync::CancellationToken;
 
 /// The lease on a run that this process drives. If it is dropped before the run rests, the store
 /// is notified that the run is free. Otherwise, the run would seem active for as long as this
@@ -9,12 +10,14 @@ use std::sync::Arc;
 pub(super) struct RunLease {
     host: Host,
     run_id: Arc<str>,
+    epoch: u64,
     rests: bool,
 }
 
 impl RunLease {
-    pub(super) fn new(host: Host, run_id: Arc<str>) -> Self {
-        Self { host, run_id, rests: false }
+    pub(super) fn new(host: Host, run_id: Arc<str>, epoch: u64, cancel: &CancellationToken) -> Self {
+        host.drives(&run_id, epoch, cancel);
+        Self { host, run_id, epoch, rests: false }
     }
 
     /// Ends the lease: the run has ended, or waits for a person.
@@ -25,8 +28,9 @@ impl RunLease {
 
 impl Drop for RunLease {
     fn drop(&mut self) {
+        self.host.drives_no_longer(&self.run_id, self.epoch);
         if !self.rests {
-            self.host.store().release(&self.run_id);
+            self.host.store().release(&self.run_id, self.epoch);
         }
     }
 }

@@ -163,7 +163,8 @@ impl AuditRecord {
     }
 
     /// Returns whether the record differs from the last one about the same file.
-    pub(super) fn is_news_after(&self, last: Option<&Self>) -> bool {
+    #[must_use]
+    pub fn is_news_after(&self, last: Option<&Self>) -> bool {
         let of_files = [AuditKind::Load, AuditKind::Refusal, AuditKind::Removal];
         !of_files.contains(&self.kind)
             || last.is_none_or(|last| {
@@ -172,7 +173,8 @@ impl AuditRecord {
     }
 
     /// Returns what the record indicates about its tool's health.
-    pub(crate) fn sign(&self) -> Sign {
+    #[must_use]
+    pub fn sign(&self) -> Sign {
         match self.kind {
             AuditKind::Enabling => Sign::Well,
             AuditKind::Call => {
@@ -260,7 +262,8 @@ pub struct ToolHealth {
 impl ToolHealth {
     /// Returns a tool's health after another record; `None` if it is healthy. A new version
     /// starts from zero.
-    pub(super) fn after(before: Option<&Self>, record: &AuditRecord) -> Option<Self> {
+    #[must_use]
+    pub fn after(before: Option<&Self>, record: &AuditRecord) -> Option<Self> {
         let sign = record.sign();
         if before.is_none() && sign != Sign::Trapped {
             return None;

@@ -22,12 +22,20 @@ impl Default for StoreLimits {
 }
 
 impl StoreLimits {
-    pub(super) fn check_component(&self, component_id: &str, bytes: u64) -> Result<(), StoreError> {
+    /// Checks the size of the records of a component.
+    ///
+    /// # Errors
+    /// They have reached the limit.
+    pub fn check_component(&self, component_id: &str, bytes: u64) -> Result<(), StoreError> {
         let subject = format!("the component {}", clean(component_id, 64));
         check(&subject, bytes, "component_record_bytes", self.component_record_bytes)
     }
 
-    pub(super) fn check_thread(&self, thread_id: &str, bytes: u64) -> Result<(), StoreError> {
+    /// Checks the size of the records of a thread.
+    ///
+    /// # Errors
+    /// They have reached the limit.
+    pub fn check_thread(&self, thread_id: &str, bytes: u64) -> Result<(), StoreError> {
         let subject = format!("the thread {}", clean(thread_id, 64));
         check(&subject, bytes, "thread_record_bytes", self.thread_record_bytes)
     }

@@ -3,8 +3,8 @@
 use super::rebase::{WrittenKeys, moved, sizes_fit};
 use super::runs::{label, last_call_failed, status_after};
 use super::{
-    AuditFilter, AuditRecord, Commit, CommitError, Committed, RunFilter, RunSummary, Store, StoreError,
-    StoreLimits, ToolHealth,
+    AuditFilter, AuditRecord, Claimed, Commit, CommitError, Committed, Hint, HintSender, Hints, RunCommand,
+    RunFilter, RunSummary, SentCommand, Store, StoreError, StoreLimits, ToolHealth, unknown_run,
 };
 use async_trait::async_trait;
 use std::collections::btree_map::Entry;
@@ -21,6 +21,7 @@ use tollgate_agent::state::{KeyScope, State, StateChange};
 pub struct MemoryStore {
     tables: Mutex<Tables>,
     limits: StoreLimits,
+    hints: HintSender,
 }
 
 #[derive(Debug, Default)]
@@ -31,6 +32,10 @@ struct Tables {
     health: BTreeMap<SmolStr, ToolHealth>,
     /// Runs that their driver has released.
     left: HashSet<Arc<str>>,
+    /// Runs that were acquired, and not committed to since.
+    held: HashSet<Arc<str>>,
+    /// Commands that were not carried out, by run.
+    inbox: BTreeMap<Arc<str>, Vec<SentCommand>>,
     /// The size of the records of each thread and each component, in bytes.
     thread_bytes: BTreeMap<Arc<str>, u64>,
     component_bytes: BTreeMap<SmolStr, u64>,
@@ -59,6 +64,7 @@ impl Tables {
 struct RunRow {
     first: Arc<[StoredEvent]>,
     more: Vec<Arc<[StoredEvent]>>,
+    epoch: u64,
 }
 
 impl RunRow {
@@ -140,15 +146,22 @@ impl MemoryStore {
 impl Store for MemoryStore {
     async fn commit(&self, commit: Commit) -> Result<Committed, CommitError> {
         let limit = commit.thread_state_bytes;
-        let Commit { run_id, thread_id, after, mut events, messages, audit, charged, .. } = commit;
+        let Commit { run_id, thread_id, epoch, after, mut events, messages, audit, charged, .. } = commit;
+        let (queued, carries_out, run) = (commit.queued, commit.carries_out, Arc::clone(&run_id));
+        let ends = events.iter().any(|event| matches!(event.event, Event::RunFinished { .. }));
         let mut behind = 0;
         let sizes: Vec<u64> = events.iter().map(|event| bytes_of(&event.event)).collect();
         let mut tables = self.tables();
-        let Tables { runs, threads, left, thread_bytes, component_bytes, .. } = &mut *tables;
+        let Tables { runs, threads, left, held, thread_bytes, component_bytes, .. } = &mut *tables;
         let log = runs.entry(run_id);
         let known = if let Entry::Occupied(log) = &log { log.get().len() } else { 0 };
+        if let Entry::Occupied(log) = &log
+            && log.get().epoch != epoch
+        {
+            return Err(CommitError::Fenced);
+        }
         if known != after {
-            return Err(CommitError::Advanced);
+            return Err(if known < after { CommitError::Behind } else { CommitError::Advanced });
         }
         let thread_of = Arc::clone(&thread_id);
         // A thread without messages and changes needs no row.
@@ -174,11 +187,24 @@ impl Store for MemoryStore {
         if !left.is_empty() {
             left.remove(log.key());
         }
+        if !held.is_empty() {
+            held.remove(log.key());
+        }
         match log {
             Entry::Occupied(mut log) => log.get_mut().more.push(events),
-            Entry::Vacant(log) => _ = log.insert(RunRow { first: events, more: Vec::new() }),
+            Entry::Vacant(log) => _ = log.insert(RunRow { first: events, more: Vec::new(), epoch }),
+        }
+        if queued {
+            tables.left.insert(Arc::clone(&run));
+        }
+        if ends {
+            tables.inbox.remove(&run);
+        } else if let Some(commands) = tables.inbox.get_mut(&run) {
+            commands.retain(|sent| !carries_out.contains(&sent.id));
         }
         audit.into_iter().for_each(|record| tables.note(record));
+        drop(tables);
+        self.hints.give(if queued { Hint::Work } else { Hint::Events(run) });
         Ok(Committed { moved: behind })
     }
 
@@ -279,12 +305,93 @@ impl Store for MemoryStore {
         Some(0)
     }
 
-    fn release(&self, run_id: &str) {
+    async fn acquire(&self, run_id: &str) -> Result<u64, CommitError> {
         let mut tables = self.tables();
-        if let Some((run_id, _)) = tables.runs.get_key_value(run_id) {
-            let run_id = Arc::clone(run_id);
-            tables.left.insert(run_id);
+        tables.left.remove(run_id);
+        let (run_id, run) = tables.runs.get_key_value(run_id).ok_or_else(|| unknown_run(run_id))?;
+        let (run_id, epoch) = (Arc::clone(run_id), run.epoch + 1);
+        if let Some(run) = tables.runs.get_mut(&run_id) {
+            run.epoch = epoch;
         }
+        tables.held.insert(run_id);
+        Ok(epoch)
+    }
+
+    fn release(&self, run_id: &str, epoch: u64) {
+        let mut tables = self.tables();
+        if let Some((run_id, run)) = tables.runs.get_key_value(run_id)
+            && run.epoch == epoch
+        {
+            let run_id = Arc::clone(run_id);
+            tables.held.remove(&run_id);
+            tables.left.insert(run_id);
+            self.hints.give(Hint::Work);
+        }
+    }
+
+    async fn claim(&self, agents: &[String], limit: usize) -> Result<Vec<Claimed>, StoreError> {
+        let mut tables = self.tables();
+        let open: Vec<RunSummary> = tables
+            .runs
+            .values()
+            .filter_map(|log| summarize(log, &tables.left))
+            .filter(|run| run.kind != "child" && matches!(run.status.as_str(), "running" | "waiting"))
+            .collect();
+        let can_go_on = |run: &&RunSummary| {
+            let is_first = |other: &RunSummary| {
+                other.kind != "prompt" || other.thread_id != run.thread_id || other.run_id >= run.run_id
+            };
+            let has_commands = || tables.inbox.get(run.run_id.as_str()).is_some_and(|sent| !sent.is_empty());
+            !run.at_work
+                && !tables.held.contains(run.run_id.as_str())
+                && (run.status == "running" || has_commands())
+                && (run.kind != "prompt" || (agents.contains(&run.agent_id) && open.iter().all(is_first)))
+        };
+        let claimed: Vec<Arc<str>> =
+            open.iter().filter(can_go_on).take(limit).map(|run| Arc::from(run.run_id.as_str())).collect();
+        let mut acquire = |run_id: Arc<str>| {
+            tables.left.remove(&run_id);
+            let run = tables.runs.get_mut(&run_id)?;
+            run.epoch += 1;
+            let epoch = run.epoch;
+            tables.held.insert(Arc::clone(&run_id));
+            Some(Claimed { run_id, epoch })
+        };
+        Ok(claimed.into_iter().filter_map(&mut acquire).collect())
+    }
+
+    async fn send(&self, run_id: &str, id: &str, command: RunCommand) -> Result<(), StoreError> {
+        let mut tables = self.tables();
+        let run_id = match tables.runs.get_key_value(run_id) {
+            Some((run_id, _)) => Arc::clone(run_id),
+            None => return Err(unknown_run(run_id)),
+        };
+        let commands = tables.inbox.entry(Arc::clone(&run_id)).or_default();
+        if commands.iter().all(|sent| *sent.id != *id) {
+            commands.push(SentCommand { id: Arc::from(id), command });
+        }
+        drop(tables);
+        self.hints.give(Hint::Commands(run_id));
+        Ok(())
+    }
+
+    async fn commands(&self, run_id: &str) -> Result<Vec<SentCommand>, StoreError> {
+        Ok(self.tables().inbox.get(run_id).cloned().unwrap_or_default())
+    }
+
+    async fn take_back(&self, run_id: &str, id: &str) -> Result<(), StoreError> {
+        if let Some(commands) = self.tables().inbox.get_mut(run_id) {
+            commands.retain(|sent| *sent.id != *id);
+        }
+        Ok(())
+    }
+
+    async fn close(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    fn watch(&self) -> Hints {
+        self.hints.watch()
     }
 }
 
@@ -309,5 +416,6 @@ fn summarize(log: &RunRow, left: &HashSet<Arc<str>>) -> Option<RunSummary> {
         started_at_ms: first.at_ms,
         updated_at_ms: last.at_ms,
         at_work: status == "running" && !left.contains(&first.run_id),
+        queued: log.epoch == 0,
     })
 }

@@ -5,15 +5,19 @@
 //! what was committed before, except for calls whose record [may follow](Commit::may_follow).
 
 mod audit;
+mod checksum;
+mod commands;
 mod component;
 mod limits;
 pub mod memory;
 mod rebase;
+pub mod rules;
 mod runs;
 pub mod sqlite;
 mod upkeep;
 
 pub use audit::{AuditFilter, AuditKind, AuditRecord, ToolHealth};
+pub use commands::{Claimed, Hint, HintSender, Hints, RunCommand, SentCommand};
 pub use component::ComponentFile;
 pub use limits::StoreLimits;
 pub use memory::MemoryStore;
@@ -120,14 +124,35 @@ use tollgate_agent::state::{KeyUpdate, State, StateChange};
 /// #   async fn change(&self, thread_id: &str, change: StateChange) -> Result<(), CommitError> {
 /// #       self.store.change(thread_id, change).await
 /// #   }
-/// #   fn release(&self, run_id: &str) {
-/// #       self.store.release(run_id);
+/// #   async fn acquire(&self, run_id: &str) -> Result<u64, CommitError> {
+/// #       self.store.acquire(run_id).await
+/// #   }
+/// #   fn release(&self, run_id: &str, epoch: u64) {
+/// #       self.store.release(run_id, epoch);
+/// #   }
+/// #   async fn claim(&self, agents: &[String], limit: usize) -> Result<Vec<tollgate::store::Claimed>, StoreError> {
+/// #       self.store.claim(agents, limit).await
+/// #   }
+/// #   async fn send(&self, run_id: &str, id: &str, command: tollgate::store::RunCommand) -> Result<(), StoreError> {
+/// #       self.store.send(run_id, id, command).await
+/// #   }
+/// #   async fn commands(&self, run_id: &str) -> Result<Vec<tollgate::store::SentCommand>, StoreError> {
+/// #       self.store.commands(run_id).await
+/// #   }
+/// #   async fn take_back(&self, run_id: &str, id: &str) -> Result<(), StoreError> {
+/// #       self.store.take_back(run_id, id).await
+/// #   }
+/// #   fn watch(&self) -> tollgate::store::Hints {
+/// #       self.store.watch()
 /// #   }
 /// #   async fn queue(&self, thread_id: &str) -> Result<tollgate::store::QueueTurn, StoreError> {
 /// #       self.store.queue(thread_id).await
 /// #   }
 /// #   async fn flush(&self) -> Result<(), StoreError> {
 /// #       self.store.flush().await
+/// #   }
+/// #   async fn close(&self) -> Result<(), StoreError> {
+/// #       self.store.close().await
 /// #   }
 /// }
 ///
@@ -149,9 +174,10 @@ pub trait Store: Send + Sync {
     ///
     /// # Errors
     /// Returns [`CommitError::Conflict`] if the changes cannot be moved,
-    /// [`CommitError::Advanced`] if other events were appended to this run, and
-    /// [`CommitError::Busy`] if the run of another prompt is active on the thread. Nothing was
-    /// stored in these cases.
+    /// [`CommitError::Advanced`] if other events were appended to this run,
+    /// [`CommitError::Fenced`] if another driver acquired the run, [`CommitError::Behind`] if the
+    /// store lost events of the run, and [`CommitError::Busy`] if the run of another prompt is
+    /// active on the thread. Nothing was stored in these cases.
     async fn commit(&self, commit: Commit) -> Result<Committed, CommitError>;
 
     /// Returns the current thread, which is empty if the id is unknown.
@@ -271,9 +297,51 @@ pub trait Store: Send + Sync {
     /// Returns [`CommitError::Conflict`] as for [`Store::commit`]; nothing was stored then.
     async fn change(&self, thread_id: &str, change: StateChange) -> Result<(), CommitError>;
 
-    /// Records that this process stopped driving a run before it came to rest, because the host
-    /// failed. Another process may then resume it. A later commit to the run takes it up again.
-    fn release(&self, run_id: &str);
+    /// Takes over the driving of a recorded run that no other living process drives, and returns
+    /// its new epoch. From then on, commits of earlier epochs are [fenced](CommitError::Fenced).
+    ///
+    /// # Errors
+    /// Returns [`CommitError::Advanced`] if another process drives the run, and
+    /// [`CommitError::Failed`] if there is no such run or the store failed.
+    async fn acquire(&self, run_id: &str) -> Result<u64, CommitError>;
+
+    /// Records that this process stopped driving a run in this epoch before the run came to rest,
+    /// because the host failed. Another process may then resume it. A later commit of the same
+    /// epoch takes it up again. The release may be stored later; [`flush`](Self::flush) waits for
+    /// it.
+    fn release(&self, run_id: &str, epoch: u64);
+
+    /// Acquires up to `limit` runs that no living process drives and that can go on: queued and
+    /// interrupted ones, and waiting ones to which a command was sent. Runs of prompts are claimed
+    /// only for these agents, and of each thread only the oldest open one; child runs are left to
+    /// their parents.
+    ///
+    /// # Errors
+    /// The store cannot be written.
+    async fn claim(&self, agents: &[String], limit: usize) -> Result<Vec<Claimed>, StoreError>;
+
+    /// Stores a command to a run, until a commit [carries it out](Commit::carries_out). A command
+    /// with the id of an earlier one is ignored.
+    ///
+    /// # Errors
+    /// There is no such run, or the store cannot be written.
+    async fn send(&self, run_id: &str, id: &str, command: RunCommand) -> Result<(), StoreError>;
+
+    /// Returns the commands to a run that were not carried out, oldest first.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    async fn commands(&self, run_id: &str) -> Result<Vec<SentCommand>, StoreError>;
+
+    /// Removes a command that cannot be carried out.
+    ///
+    /// # Errors
+    /// The store cannot be written.
+    async fn take_back(&self, run_id: &str, id: &str) -> Result<(), StoreError>;
+
+    /// Returns hints of changes from now on. A store that several processes share may give only
+    /// the hints of this process; see [`Hints`].
+    fn watch(&self) -> Hints;
 
     /// Checks that there is room for the records of another call on this thread or of this
     /// component.
@@ -318,6 +386,13 @@ pub trait Store: Send + Sync {
         Ok(())
     }
 
+    /// Ends this process's part in the store, after everything that was reported is stored: runs
+    /// that it drives are free for other processes at once. Nothing is written afterwards.
+    ///
+    /// # Errors
+    /// As for [`flush`](Self::flush).
+    async fn close(&self) -> Result<(), StoreError>;
+
     /// Sets keys of a thread to these values, as one change of its own. Returns the thread's new
     /// revision.
     ///
@@ -355,6 +430,12 @@ pub struct Commit {
     run_id: Arc<str>,
     /// The run's thread.
     pub thread_id: Arc<str>,
+    /// Whether the run waits for a host that claims it, and its caller does not drive it. Only
+    /// for the first commit of a run.
+    pub queued: bool,
+    /// The epoch in which the caller drives the run: 1 for the driver that began it, what
+    /// [`Store::acquire`] or [`Store::claim`] returned, or 0 for a queued run, which has no driver.
+    pub epoch: u64,
     after: u64,
     at_ms: u64,
     events: Arc<[StoredEvent]>,
@@ -366,6 +447,9 @@ pub struct Commit {
     pub audit: Vec<AuditRecord>,
     /// The components that the events refer to, for a store that keeps them.
     pub components: Vec<ComponentFile>,
+    /// The ids of the commands that the commit carries out, which are removed with it. A commit
+    /// that ends a run removes all of its commands.
+    pub carries_out: Vec<Arc<str>>,
     /// The maximum total size of one owner's values in the thread. The events were decided within
     /// it; a store that moves them behind changes of others checks it again.
     pub thread_state_bytes: Option<usize>,
@@ -388,7 +472,7 @@ impl Commit {
         events: impl IntoIterator<Item = Event>,
     ) -> Self {
         let events = StoredEvent::list(&run_id, after, at_ms, events);
-        Self { run_id, thread_id, after, at_ms, events, ..Self::default() }
+        Self { run_id, thread_id, epoch: 1, after, at_ms, events, ..Self::default() }
     }
 
     /// Returns the run of the events.
@@ -434,6 +518,16 @@ pub enum CommitError {
     /// The run's log has events that the caller does not know.
     #[error("another process continued the run")]
     Advanced,
+    /// Another driver acquired the run. The caller must stop and report nothing more of it.
+    #[error("another process took over the run")]
+    Fenced,
+    /// The store lost events of the run that the caller knows, such as in the failover of a
+    /// database that replicates asynchronously. The run cannot be continued from here.
+    #[error(
+        "the store has lost events of the run that were reported; `tollgate show` prints what is left, and \
+         `tollgate resume` continues from there"
+    )]
+    Behind,
     /// Another run of the thread is active.
     #[error("the thread is busy with the run {0}; wait for it, or queue")]
     Busy(String),
@@ -451,3 +545,9 @@ pub enum CommitError {
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{0}")]
 pub struct StoreError(pub String);
+
+/// Returns the error for a run that is not stored.
+#[must_use]
+pub fn unknown_run(run_id: &str) -> StoreError {
+    StoreError(format!("there is no run {}", tollgate_agent::text::clean(run_id, 100)))
+}

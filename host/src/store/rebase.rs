@@ -21,7 +21,7 @@ const MAX_THREADS: usize = 64;
 /// Returns the events of a commit, moved behind this many changes of others. Events before the
 /// commit's first change happened on the older state and keep their revision.
 #[must_use]
-pub(crate) fn moved(events: &Arc<[StoredEvent]>, revisions: u64) -> Arc<[StoredEvent]> {
+pub fn moved(events: &Arc<[StoredEvent]>, revisions: u64) -> Arc<[StoredEvent]> {
     let first = events.iter().position(|event| event.event.change().is_some());
     let Some(first) = first.filter(|_| revisions > 0) else { return Arc::clone(events) };
     let mut events = events.to_vec();
@@ -31,19 +31,22 @@ pub(crate) fn moved(events: &Arc<[StoredEvent]>, revisions: u64) -> Arc<[StoredE
 
 /// The thread's keys that a change wrote, and whether each was folded.
 #[derive(Debug, Clone)]
-pub(super) struct WrittenKeys {
+pub struct WrittenKeys {
     revision: u64,
     keys: SmallVec<[(Arc<str>, bool); 2]>,
 }
 
 impl WrittenKeys {
-    pub(super) fn of(change: &StateChange) -> Self {
+    /// Returns the keys that this change wrote.
+    #[must_use]
+    pub fn of(change: &StateChange) -> Self {
         let keys = of_thread(change).map(|update| (Arc::clone(&update.key), update.fold.is_some()));
         Self { revision: change.revision, keys: keys.collect() }
     }
 
     /// Returns whether a change that did not see this one is still correct after it.
-    pub(super) fn lets_by(&self, change: &StateChange) -> bool {
+    #[must_use]
+    pub fn lets_by(&self, change: &StateChange) -> bool {
         of_thread(change).all(|update| {
             let is_free = update.fold.as_ref().is_some_and(|fold| fold.is_free);
             self.keys.iter().all(|(key, folded)| *key != update.key || (is_free && *folded))
@@ -54,7 +57,10 @@ impl WrittenKeys {
 /// Returns whether the values stay within their limits after what others added meanwhile: each
 /// value, and the total of each owner in the thread. `stored` returns upper bounds of the sizes
 /// of an owner's values, by key. A commit that does not fit is decided again on the current state.
-pub(super) fn sizes_fit<'c, E>(
+///
+/// # Errors
+/// Those of `stored`.
+pub fn sizes_fit<'c, E>(
     changes: impl Iterator<Item = &'c StateChange>,
     thread_state_bytes: Option<usize>,
     mut stored: impl FnMut(&'c str) -> Result<HashMap<String, usize>, E>,

@@ -100,6 +100,8 @@ pub struct RunSummary {
     pub updated_at_ms: u64,
     /// Whether a living process drives it. A run that is `running` without one was interrupted.
     pub at_work: bool,
+    /// Whether it waits for a host to claim it for the first time.
+    pub queued: bool,
 }
 
 /// The maximum number of runs that are read for a list of threads.
@@ -182,7 +184,8 @@ pub(super) fn last_call_failed<'a>(newest_first: impl IntoIterator<Item = &'a Ev
 }
 
 /// Returns the status of a run after this event, if the event changes it.
-pub(super) fn status_after(event: &Event) -> Option<&'static str> {
+#[must_use]
+pub fn status_after(event: &Event) -> Option<&'static str> {
     Some(match event {
         Event::RunWaiting => "waiting",
         Event::RunFinished { status, .. } => match status {
@@ -197,7 +200,8 @@ pub(super) fn status_after(event: &Event) -> Option<&'static str> {
 }
 
 /// Returns a run's kind and title.
-pub(super) fn label(spec: &RunSpec) -> (&'static str, String) {
+#[must_use]
+pub fn label(spec: &RunSpec) -> (&'static str, String) {
     match &spec.task {
         Task::Prompt(text) if spec.identity.parent_run_id.is_some() => {
             ("child", clean(text, MAX_TITLE_BYTES))

@@ -6,6 +6,7 @@ mod builtin;
 mod calls;
 mod children;
 mod commits;
+#[path = "../stores/rules.rs"]
 mod conformance;
 mod contention;
 mod cores;

@@ -2,15 +2,18 @@
 //! [`Place`] here, a constructor, and a line in `with_each_store!`.
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use tempfile::TempDir;
-use tollgate::store::{MemoryStore, SqliteStore, Store};
+use tollgate::store::{MemoryStore, SqliteStore, Store, StoreLimits};
 
 /// The test's interface to one kind of store.
 pub(crate) trait Place: Send + Sync {
     /// Opens the store. Each call opens a durable store anew on the same data, as another process
     /// would.
     fn open(&self) -> Arc<dyn Store>;
+
+    /// Opens it with these limits.
+    fn open_limited(&self, limits: StoreLimits) -> Arc<dyn Store>;
 
     /// Returns whether the store outlives its process.
     fn is_durable(&self) -> bool;
@@ -21,7 +24,7 @@ pub(crate) struct StoreAt(Box<dyn Place>);
 
 impl StoreAt {
     pub(crate) fn memory() -> Self {
-        Self(Box::new(Arc::new(MemoryStore::new())))
+        Self(Box::<InMemory>::default())
     }
 
     pub(crate) fn sqlite() -> Self {
@@ -32,14 +35,27 @@ impl StoreAt {
         self.0.open()
     }
 
+    pub(crate) fn open_limited(&self, limits: StoreLimits) -> Arc<dyn Store> {
+        self.0.open_limited(limits)
+    }
+
     pub(crate) fn is_durable(&self) -> bool {
         self.0.is_durable()
     }
 }
 
-impl Place for Arc<MemoryStore> {
+/// A store in memory; the limits of all handles are those of the first that has any.
+#[derive(Default)]
+struct InMemory(OnceLock<Arc<MemoryStore>>);
+
+impl Place for InMemory {
     fn open(&self) -> Arc<dyn Store> {
-        Arc::clone(self) as Arc<dyn Store>
+        Arc::clone(self.0.get_or_init(|| Arc::new(MemoryStore::new()))) as Arc<dyn Store>
+    }
+
+    fn open_limited(&self, limits: StoreLimits) -> Arc<dyn Store> {
+        let limited = || Arc::new(MemoryStore::new().with_limits(limits));
+        Arc::clone(self.0.get_or_init(limited)) as Arc<dyn Store>
     }
 
     fn is_durable(&self) -> bool {
@@ -51,6 +67,10 @@ impl Place for Arc<MemoryStore> {
 impl Place for TempDir {
     fn open(&self) -> Arc<dyn Store> {
         sqlite(self.path())
+    }
+
+    fn open_limited(&self, limits: StoreLimits) -> Arc<dyn Store> {
+        Arc::new(SqliteStore::open(self.path()).unwrap().with_limits(limits))
     }
 
     fn is_durable(&self) -> bool {

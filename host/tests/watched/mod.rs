@@ -4,8 +4,8 @@ use async_trait::async_trait;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tollgate::store::{
-    AuditFilter, AuditRecord, Commit, CommitError, Committed, QueueTurn, Record, RunFilter, RunSummary,
-    Store, StoreError, ToolHealth,
+    AuditFilter, AuditRecord, Claimed, Commit, CommitError, Committed, Hints, QueueTurn, Record, RunCommand,
+    RunFilter, RunSummary, SentCommand, Store, StoreError, ToolHealth,
 };
 use tollgate_agent::run::{StoredEvent, Thread};
 use tollgate_agent::state::StateChange;
@@ -111,8 +111,36 @@ impl<W: Watch> Store for Watched<W> {
         self.store.record(run_id).await
     }
 
-    fn release(&self, run_id: &str) {
-        self.store.release(run_id);
+    async fn acquire(&self, run_id: &str) -> Result<u64, CommitError> {
+        self.write(self.store.acquire(run_id)).await
+    }
+
+    fn release(&self, run_id: &str, epoch: u64) {
+        self.store.release(run_id, epoch);
+    }
+
+    async fn claim(&self, agents: &[String], limit: usize) -> Result<Vec<Claimed>, StoreError> {
+        self.write(self.store.claim(agents, limit)).await
+    }
+
+    async fn send(&self, run_id: &str, id: &str, command: RunCommand) -> Result<(), StoreError> {
+        self.write(self.store.send(run_id, id, command)).await
+    }
+
+    async fn commands(&self, run_id: &str) -> Result<Vec<SentCommand>, StoreError> {
+        self.store.commands(run_id).await
+    }
+
+    async fn take_back(&self, run_id: &str, id: &str) -> Result<(), StoreError> {
+        self.write(self.store.take_back(run_id, id)).await
+    }
+
+    async fn close(&self) -> Result<(), StoreError> {
+        self.store.close().await
+    }
+
+    fn watch(&self) -> Hints {
+        self.store.watch()
     }
 
     async fn queue(&self, thread_id: &str) -> Result<QueueTurn, StoreError> {

@@ -1,51 +1,73 @@
 //! The data directory, which holds runs, threads and state.
 
 use crate::globals::Globals;
+use crate::session::database::{connect_as_store, database, named_database};
 use crate::session::project_data::ProjectData;
 use crate::terminal::{Failure, Output};
 use std::path::PathBuf;
 use std::sync::Arc;
 use tokio::task::JoinHandle;
 use tollgate::Host;
-use tollgate::config::Config;
+use tollgate::config::{Config, DatabaseConfig};
 use tollgate::store::{
-    ReadOnlyStore, RunFilter, RunSummary, SHORT_ID_CHARS, SqliteStore, Store, StoreError, short_id,
+    ReadOnlyStore, RunFilter, RunSummary, SHORT_ID_CHARS, SqliteStore, Store, StoreError, StoreLimits,
+    short_id,
 };
 
-/// Opens the store that `--data` names, or the project's store.
+/// Opens the store that `--data`, `--store` or the configuration names, or this user's store.
 pub(crate) fn open_store(globals: &Globals) -> Result<Arc<dyn Store>, Failure> {
-    Ok(Arc::new(SqliteStore::open(&used_data_dir(globals)?)?))
+    match named_database(globals)? {
+        Some(database) => connected(&database, StoreLimits::default()),
+        None => Ok(Arc::new(SqliteStore::open(&used_data_dir(globals)?)?)),
+    }
+}
+
+/// Connects to a database, and blocks this thread meanwhile.
+fn connected(database: &DatabaseConfig, limits: StoreLimits) -> Result<Arc<dyn Store>, Failure> {
+    let connecting = connect_as_store(database, limits);
+    tokio::task::block_in_place(|| tokio::runtime::Handle::current().block_on(connecting))
 }
 
 /// Opens the same store with the limits of the configuration.
 pub(crate) fn open_limited_store(globals: &Globals, config: &Config) -> Result<Arc<dyn Store>, Failure> {
+    if let Some(database) = database(globals, config) {
+        return connected(&database, config.store.limits);
+    }
     Ok(Arc::new(SqliteStore::open(&used_data_dir(globals)?)?.with_limits(config.store.limits)))
 }
 
 /// Opens the same store for reading, which may be the only access allowed.
 pub(crate) fn open_store_to_read(globals: &Globals) -> Result<Arc<dyn Store>, Failure> {
+    if let Some(database) = named_database(globals)? {
+        return connected(&database, StoreLimits::default());
+    }
     let directory = data_dir(globals)?;
     if ReadOnlyStore::is_needed(&directory) {
         return Ok(Arc::new(ReadOnlyStore::open(&directory)?));
     }
-    open_store(globals)
+    Ok(Arc::new(SqliteStore::open(&directory)?))
 }
 
 /// A store that another thread opens while tools are loaded.
-pub(crate) struct OpeningStore(JoinHandle<Result<SqliteStore, StoreError>>);
+pub(crate) struct OpeningStore(JoinHandle<Result<Arc<dyn Store>, Failure>>);
 
 impl OpeningStore {
     /// Starts to open the store that [`open_store`] opens.
     pub(crate) fn begin(globals: &Globals, config: &Config) -> Result<Self, Failure> {
-        let (directory, limits) = (used_data_dir(globals)?, config.store.limits);
-        let open = move || SqliteStore::open(&directory).map(|store| store.with_limits(limits));
+        let limits = config.store.limits;
+        if let Some(database) = database(globals, config) {
+            return Ok(Self(tokio::spawn(async move { connect_as_store(&database, limits).await })));
+        }
+        let directory = used_data_dir(globals)?;
+        let open = move || -> Result<Arc<dyn Store>, Failure> {
+            Ok(Arc::new(SqliteStore::open(&directory)?.with_limits(limits)))
+        };
         Ok(Self(tokio::task::spawn_blocking(open)))
     }
 
     /// Returns the store, once it is open.
     pub(crate) async fn opened(self) -> Result<Arc<dyn Store>, Failure> {
-        let opened = self.0.await.map_err(|e| Failure::failed(format!("opening the store failed: {e}")))?;
-        Ok(Arc::new(opened?))
+        self.0.await.map_err(|e| Failure::failed(format!("opening the store failed: {e}")))?
     }
 }
 

@@ -5,6 +5,7 @@ pub(crate) mod approve;
 pub(crate) mod ask;
 pub(crate) mod codes;
 pub(crate) mod data;
+pub(crate) mod database;
 pub(crate) mod grant_audit;
 pub(crate) mod line_reader;
 pub(crate) mod offer;

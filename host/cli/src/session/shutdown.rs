@@ -88,7 +88,7 @@ pub(crate) async fn finish(
 ) -> Result<Exit, Failure> {
     let done = work.await;
     crate::session::open::end_servers(servers).await;
-    match (done, host.store().flush().await) {
+    match (done, host.store().close().await) {
         (Ok(exit), Ok(())) => Ok(exit),
         (Ok(_), Err(why)) => Err(Failure::failed(format!("the answer above is not recorded: {why}"))),
         (Err(failure), stored) => {

@@ -9,6 +9,8 @@ pub(crate) mod decide;
 pub(crate) mod doctor;
 pub(crate) mod grant;
 pub(crate) mod grants;
+#[cfg(feature = "postgres")]
+pub(crate) mod hosts;
 pub(crate) mod inspect;
 #[cfg(feature = "mcp")]
 pub(crate) mod keys;
@@ -35,6 +37,8 @@ pub(crate) mod toolchains;
 pub(crate) mod tools;
 pub(crate) mod update;
 pub(crate) mod verify;
+#[cfg(feature = "postgres")]
+pub(crate) mod work;
 
 use crate::globals::Globals;
 use crate::terminal::{Exit, Failure, Output};
@@ -104,6 +108,10 @@ pub(crate) enum Verb {
     Keys(keys::KeysVerb),
     #[cfg(feature = "mcp")]
     SignIn(sign_in::SignInVerb),
+    #[cfg(feature = "postgres")]
+    Work(work::WorkVerb),
+    #[cfg(feature = "postgres")]
+    Hosts(hosts::HostsVerb),
     New(make::NewVerb),
     Build(make::BuildVerb),
     Test(test::TestVerb),
@@ -156,6 +164,10 @@ pub(crate) async fn run(cli: Cli, output: &Output) -> Result<Exit, Failure> {
         Verb::Keys(verb) => verb.run(&globals, output),
         #[cfg(feature = "mcp")]
         Verb::SignIn(verb) => verb.run(&globals, output),
+        #[cfg(feature = "postgres")]
+        Verb::Work(verb) => verb.run(&globals, output).await,
+        #[cfg(feature = "postgres")]
+        Verb::Hosts(verb) => verb.run(&globals, output).await,
         Verb::New(verb) => verb.run(output),
         Verb::Build(verb) => verb.run(&globals, output).await,
         Verb::Test(verb) => verb.run(&globals, output),

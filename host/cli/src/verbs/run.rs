@@ -33,6 +33,9 @@ pub(crate) struct RunVerb {
     /// Wait for the conversation's current run to finish instead of failing
     #[arg(long)]
     queue: bool,
+    /// Queue the run for a host that works (`tollgate work`), and print its id
+    #[arg(long, conflicts_with_all = ["queue", "model"])]
+    submit: bool,
     /// Use this model instead of the configured one: NAME, or PROVIDER/NAME
     #[arg(long, value_name = "MODEL")]
     model: Option<String>,
@@ -69,6 +72,9 @@ impl RunVerb {
         let prompt = read_prompt(self.prompt)?;
         let config = globals.read_config()?;
         let agent_id = chosen_agent(self.agent, &config)?;
+        if self.submit {
+            return submit(agent_id, prompt, self.thread, globals, output).await;
+        }
         let made_of_others = config.agents.get(&agent_id).is_some_and(|agent| agent.made_of.is_some());
         let model = match made_of_others {
             true => None,
@@ -100,6 +106,28 @@ impl RunVerb {
         let work = async { Ok::<_, Failure>(outcome(&run(&host, &request, globals, output).await?)) };
         shutdown::finish(&host, servers, work).await
     }
+}
+
+/// Queues a run, and prints its id.
+async fn submit(
+    agent_id: String,
+    prompt: String,
+    thread: Option<String>,
+    globals: &Globals,
+    output: &Output,
+) -> Result<Exit, Failure> {
+    let (opened, store) = Opened::open_with_store(globals, output).await?;
+    let store = store.opened().await?;
+    let host = host_with(opened, None, |builder| builder.store(store))?;
+    let mut request = RunRequest::new(agent_id, prompt);
+    request.thread_id = thread;
+    let run_id = host.submit(request).await?;
+    host.store().close().await?;
+    match output.is_json() {
+        true => output.json(&serde_json::json!({"run_id": run_id})),
+        false => output.line(&run_id),
+    }
+    Ok(Exit::Done)
 }
 
 /// Runs the agent. If the conversation's last run was interrupted and asks something after its

@@ -151,8 +151,12 @@ fn codes_of(codes: &Codes, listed: &Listed) -> String {
     each.collect::<Vec<_>>().join(" ")
 }
 
-/// Returns the status; a running run without a live process counts as interrupted.
+/// Returns the status; a running run without a live process counts as interrupted, unless it waits
+/// for its first one.
 pub(crate) fn status(run: &RunSummary) -> &str {
+    if run.queued {
+        return "queued";
+    }
     if run.status == "running" && !run.at_work { "interrupted" } else { &run.status }
 }
 

@@ -36,7 +36,7 @@ Examples:
 Runs in progress or waiting for a person stay, and so do the state and the conversation of every
 thread. A run that was removed can no longer be shown or replayed.";
 
-/// Check the store
+/// Check the store, or set up a database that several hosts share
 #[derive(Debug, Args)]
 #[command(after_help = STORE_EXAMPLES)]
 pub(crate) struct StoreVerb {
@@ -48,17 +48,40 @@ pub(crate) struct StoreVerb {
 enum Way {
     /// Check the file and the checksums of every run
     Verify,
+    /// Create the schema in the database that `url` in [store] names
+    #[cfg(feature = "postgres")]
+    Init {
+        /// Print the SQL instead of running it
+        #[arg(long)]
+        print: bool,
+    },
+    /// Migrate the schema to this version; hosts of an earlier version must have stopped
+    #[cfg(feature = "postgres")]
+    Migrate,
+    /// Check that the database can be used
+    #[cfg(feature = "postgres")]
+    Check,
+    /// Copy the data directory into the database; a copy that was interrupted goes on
+    #[cfg(feature = "postgres")]
+    Copy,
 }
 
 const STORE_EXAMPLES: &str = "\
 Examples:
   tollgate store verify
+  tollgate store init                                create the tables in the database of [store]
+  tollgate store copy                                move runs and state from the data directory
   tollgate store verify --json | jq '.damaged[].run_id'
 
 The exit code is 0 if nothing is damaged, and 1 if something is.";
 
 impl PruneVerb {
     pub(crate) async fn run(self, globals: &Globals, output: &Output) -> Result<Exit, Failure> {
+        if crate::session::database::named_database(globals)?.is_some() {
+            return Err(Failure::usage(
+                "runs of a database are not removed yet; name a data directory with --data DIR to prune that",
+            ));
+        }
         let keep = match self.older_than {
             Some(period) => Some(period),
             None => globals.read_config()?.store.keep,
@@ -89,6 +112,9 @@ async fn prune(directory: PathBuf, pruning: Pruning, stop: CancellationToken) ->
 pub(crate) fn keep_pruned(globals: &Globals, config: &Config) -> Result<DropGuard, Failure> {
     let stop = CancellationToken::new();
     let Some(keep) = config.store.keep else { return Ok(stop.drop_guard()) };
+    if crate::session::database::database(globals, config).is_some() {
+        return Ok(stop.drop_guard());
+    }
     let directory = data_dir(globals)?;
     let stopped = stop.clone();
     tokio::spawn(async move {
@@ -137,8 +163,21 @@ fn held_back(open: &HoldsBack) -> String {
 
 impl StoreVerb {
     pub(crate) async fn run(self, globals: &Globals, output: &Output) -> Result<Exit, Failure> {
-        let Way::Verify = self.way;
-        let verified = SqliteStore::open(&data_dir(globals)?)?.verify().await?;
+        #[cfg(feature = "postgres")]
+        if !matches!(self.way, Way::Verify) {
+            return database::run(&self.way, globals, output).await;
+        }
+        let Way::Verify = self.way else { return Ok(Exit::Failed) };
+        let verified = match crate::session::database::named_database(globals)? {
+            None => SqliteStore::open(&data_dir(globals)?)?.verify().await?,
+            #[cfg(feature = "postgres")]
+            Some(database) => {
+                let limits = tollgate::store::StoreLimits::default();
+                crate::session::database::connect(&database, limits, None).await?.verify().await?
+            }
+            #[cfg(not(feature = "postgres"))]
+            Some(_) => return Err(Failure::usage("this program was built without PostgreSQL")),
+        };
         if output.is_json() {
             output.json(&verified);
         } else {
@@ -171,5 +210,80 @@ fn tell(verified: &Verified, output: &Output) {
             "restore the store from a copy, or see what can still be read: `{} show RUN`",
             program()
         ));
+    }
+}
+
+#[cfg(feature = "postgres")]
+mod database {
+    //! The database that several hosts share: creating, migrating, checking and filling it.
+
+    use super::Way;
+    use crate::globals::Globals;
+    use crate::session::data::data_dir;
+    use crate::session::database::{connect, required_database, settings};
+    use crate::terminal::{Exit, Failure, Output, program, quantity};
+    use serde_json::json;
+    use tollgate::store::{SqliteStore, StoreLimits};
+    use tollgate_postgres::{PostgresStore, SchemaState};
+
+    pub(super) async fn run(way: &Way, globals: &Globals, output: &Output) -> Result<Exit, Failure> {
+        if let Way::Init { print: true } = way {
+            output.line(&PostgresStore::schema_sql());
+            return Ok(Exit::Done);
+        }
+        let database = required_database(globals)?;
+        let config = settings(&database, None)?;
+        match way {
+            Way::Init { .. } | Way::Migrate => {
+                if matches!(way, Way::Migrate) && PostgresStore::check(&config).await? == SchemaState::Empty {
+                    return Err(Failure::failed("the database has no schema; run `tollgate store init`"));
+                }
+                let migrated = PostgresStore::migrate(&config).await?;
+                match output.is_json() {
+                    true => output.json(&json!({"from": migrated.from, "to": migrated.to})),
+                    false if migrated.from == migrated.to => {
+                        output.say(&format!("the schema has version {} already", migrated.to));
+                    }
+                    false => output.say(&format!("the schema has version {} now", migrated.to)),
+                }
+            }
+            Way::Check => {
+                let state = PostgresStore::check(&config).await?;
+                let (version, fits) = match state {
+                    SchemaState::Current => ("current", true),
+                    SchemaState::Empty => ("missing", false),
+                    SchemaState::Older(_) => ("of an earlier version", false),
+                };
+                match output.is_json() {
+                    true => output.json(&json!({"address": config.address(), "schema": version})),
+                    false => output.say(&format!(
+                        "the database at {} answers; its schema is {version}",
+                        config.address()
+                    )),
+                }
+                if !fits {
+                    let verb = if state == SchemaState::Empty { "init" } else { "migrate" };
+                    return Err(Failure::failed(format!("run `{} store {verb}`", program())));
+                }
+            }
+            Way::Copy => {
+                let from = SqliteStore::open(&data_dir(globals)?)?;
+                let to = connect(&database, StoreLimits::default(), None).await?;
+                let copied = to.copy_from(&from).await?;
+                match output.is_json() {
+                    true => output.json(&copied),
+                    false => output.say(&format!(
+                        "copied {} with {}, {}, {} and {}; all of them were compared",
+                        quantity::count(copied.runs, "run"),
+                        quantity::count(copied.events, "event"),
+                        quantity::count(copied.threads, "thread"),
+                        quantity::count(copied.audit, "audit record"),
+                        quantity::count(copied.components, "component")
+                    )),
+                }
+            }
+            Way::Verify => {}
+        }
+        Ok(Exit::Done)
     }
 }

@@ -7,8 +7,8 @@
 //! an active run from one whose process is gone.
 
 mod audit;
-mod checksum;
 mod explain;
+mod inbox;
 mod open;
 mod place;
 mod process;
@@ -29,8 +29,9 @@ mod writer;
 pub use read_only::ReadOnlyStore;
 
 use super::{
-    AuditFilter, AuditRecord, Commit, CommitError, Committed, QueueTurn, Record, RunFilter, RunSummary,
-    Store, StoreError, StoreLimits, ToolHealth, Verified,
+    AuditFilter, AuditRecord, Claimed, Commit, CommitError, Committed, Hint, HintSender, Hints, QueueTurn,
+    Record, RunCommand, RunFilter, RunSummary, SentCommand, Store, StoreError, StoreLimits, ToolHealth,
+    Verified, unknown_run,
 };
 use async_trait::async_trait;
 use process::Process;
@@ -57,6 +58,7 @@ pub struct SqliteStore {
     limits: StoreLimits,
     sizes: Arc<Sizes>,
     directory: PathBuf,
+    hints: HintSender,
     /// The values of keys that do not persist, which live as long as this process.
     volatile: Mutex<HashMap<Arc<str>, Volatile>>,
 }
@@ -78,7 +80,8 @@ impl SqliteStore {
         let writer = Writer::start(connection, of_known, &file, of_process, Arc::clone(&sizes))?;
         let readers = Arc::new(Readers::new(file, Arc::clone(&process)));
         let (limits, volatile) = (StoreLimits::default(), Mutex::default());
-        Ok(Self { writer, readers, known, process, limits, sizes, directory: directory.clone(), volatile })
+        let (hints, directory) = (HintSender::default(), directory.clone());
+        Ok(Self { writer, readers, known, process, limits, sizes, directory, hints, volatile })
     }
 
     /// Sets the store's limits.
@@ -95,6 +98,24 @@ impl SqliteStore {
     pub async fn verify(&self) -> Result<Verified, StoreError> {
         self.writer.catch_up().await?;
         self.readers.ask(|reader| reader.verify()).await
+    }
+
+    /// Returns the ids of all threads.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn thread_ids(&self) -> Result<Vec<String>, StoreError> {
+        self.writer.catch_up().await?;
+        self.readers.ask(|reader| reader.thread_ids()).await
+    }
+
+    /// Returns the runs and the digests of the components that they called.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn run_components(&self) -> Result<Vec<(String, String)>, StoreError> {
+        self.writer.catch_up().await?;
+        self.readers.ask(|reader| reader.run_components()).await
     }
 
     /// Returns the size of the records of a thread or component.
@@ -135,7 +156,9 @@ impl SqliteStore {
 impl Store for SqliteStore {
     async fn commit(&self, commit: Commit) -> Result<Committed, CommitError> {
         let (thread_id, events) = (Arc::clone(&commit.thread_id), Arc::clone(&commit.events));
+        let (run_id, queued) = (Arc::clone(&commit.run_id), commit.queued);
         let committed = self.writer.commit(commit).await?;
+        self.hints.give(if queued { Hint::Work } else { Hint::Events(run_id) });
         self.remember(&thread_id, events.iter().filter_map(|numbered| numbered.event.change()));
         Ok(committed)
     }
@@ -207,8 +230,49 @@ impl Store for SqliteStore {
         self.writer.change(Arc::from(thread_id), change).await.map(drop)
     }
 
-    fn release(&self, run_id: &str) {
-        self.process.let_go(run_id);
+    async fn acquire(&self, run_id: &str) -> Result<u64, CommitError> {
+        self.writer.catch_up().await?;
+        let run_id = run_id.to_owned();
+        self.writer.run(move |connection, process| write::acquire(connection, process, &run_id)).await?
+    }
+
+    async fn claim(&self, agents: &[String], limit: usize) -> Result<Vec<Claimed>, StoreError> {
+        let agents = agents.to_vec();
+        self.writer.run(move |connection, process| inbox::claim(connection, process, &agents, limit)).await
+    }
+
+    async fn send(&self, run_id: &str, id: &str, command: RunCommand) -> Result<(), StoreError> {
+        self.writer.catch_up().await?;
+        let (run, id) = (run_id.to_owned(), id.to_owned());
+        let sent = self.writer.run(move |connection, _| inbox::send(connection, &run, &id, &command)).await?;
+        if !sent {
+            return Err(unknown_run(run_id));
+        }
+        self.hints.give(Hint::Commands(Arc::from(run_id)));
+        Ok(())
+    }
+
+    async fn commands(&self, run_id: &str) -> Result<Vec<SentCommand>, StoreError> {
+        let run_id = run_id.to_owned();
+        self.readers.ask(move |reader| reader.commands(&run_id)).await
+    }
+
+    async fn take_back(&self, run_id: &str, id: &str) -> Result<(), StoreError> {
+        let (run_id, id) = (run_id.to_owned(), id.to_owned());
+        self.writer.run(move |connection, _| inbox::take_back(connection, &run_id, &id)).await
+    }
+
+    async fn close(&self) -> Result<(), StoreError> {
+        self.flush().await
+    }
+
+    fn watch(&self) -> Hints {
+        self.hints.watch()
+    }
+
+    fn release(&self, run_id: &str, epoch: u64) {
+        self.process.let_go(run_id, epoch);
+        self.hints.give(Hint::Work);
     }
 
     fn foreign_version(&self) -> Option<i64> {

@@ -8,7 +8,7 @@ use super::open::take_turn;
 use super::waiting;
 use crate::store::StoreError;
 use rustix::fs::OFlags;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::io::ErrorKind;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
@@ -29,8 +29,10 @@ pub(super) struct Process {
     directory: PathBuf,
     /// Held for its lock. `None` for a process that only reads.
     lock: Option<File>,
-    /// Runs that this process has released while it lives.
-    left: Mutex<HashSet<String>>,
+    /// Runs that this process has released while it lives, and in which epoch.
+    left: Mutex<HashMap<String, u64>>,
+    /// Runs that this process has acquired, and has not committed to since.
+    held: Mutex<HashSet<String>>,
 }
 
 impl Process {
@@ -50,12 +52,18 @@ impl Process {
         };
         let lock = lock()
             .map_err(|e| StoreError(format!("cannot write to {}: {}", directory.display(), cause(&e))))?;
-        Ok(Self { id, directory, lock: Some(lock), left: Mutex::default() })
+        Ok(Self { id, directory, lock: Some(lock), left: Mutex::default(), held: Mutex::default() })
     }
 
     /// Creates a process that drives no runs and only checks which others live.
     pub(super) fn observer(data: &Path) -> Self {
-        Self { id: String::new(), directory: data.join(DIRECTORY), lock: None, left: Mutex::default() }
+        Self {
+            id: String::new(),
+            directory: data.join(DIRECTORY),
+            lock: None,
+            left: Mutex::default(),
+            held: Mutex::default(),
+        }
     }
 
     pub(super) fn id(&self) -> &str {
@@ -63,21 +71,41 @@ impl Process {
     }
 
     /// Records that this process no longer drives the run.
-    pub(super) fn let_go(&self, run_id: &str) {
-        self.left().insert(run_id.to_owned());
+    pub(super) fn let_go(&self, run_id: &str, epoch: u64) {
+        let mut left = self.left();
+        let latest = left.entry(run_id.to_owned()).or_default();
+        *latest = epoch.max(*latest);
+        drop(left);
+        self.held().remove(run_id);
     }
 
     /// Records that this process drives the run.
     pub(super) fn take_up(&self, run_id: &str) {
         self.left().remove(run_id);
+        self.held().remove(run_id);
     }
 
-    /// Returns whether this owner currently drives the run.
-    pub(super) fn is_carried(&self, owner: &str, run_id: &str) -> bool {
-        if owner == self.id { !self.left().contains(run_id) } else { self.is_alive(owner) }
+    /// Records that this process has acquired the run, until it commits to it or lets it go.
+    pub(super) fn hold(&self, run_id: &str) {
+        self.held().insert(run_id.to_owned());
     }
 
-    fn left(&self) -> MutexGuard<'_, HashSet<String>> {
+    /// Returns whether this process has acquired the run and not committed to it since.
+    pub(super) fn holds(&self, run_id: &str) -> bool {
+        self.held().contains(run_id)
+    }
+
+    /// Returns whether this owner currently drives the run in this epoch.
+    pub(super) fn is_carried(&self, owner: &str, run_id: &str, epoch: i64) -> bool {
+        let has_left = || self.left().get(run_id).is_some_and(|left| *left >= epoch.cast_unsigned());
+        if owner == self.id { !has_left() } else { self.is_alive(owner) }
+    }
+
+    fn held(&self) -> MutexGuard<'_, HashSet<String>> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn left(&self) -> MutexGuard<'_, HashMap<String, u64>> {
         self.left.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

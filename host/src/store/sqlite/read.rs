@@ -1,11 +1,13 @@
 //! Reading threads, events and lists of runs.
 
-use super::audit;
-use super::checksum::first_damage;
 use super::explain::explain;
 use super::open::{NEWEST, applied_and_known, connect, connect_read_only};
+use super::{audit, inbox};
 use super::{process::Process, sizes::Subject, state};
-use crate::store::{AuditFilter, AuditRecord, Record, RunFilter, RunSummary, StoreError, ToolHealth};
+use crate::store::checksum::{EventRow, first_damage};
+use crate::store::{
+    AuditFilter, AuditRecord, Record, RunFilter, RunSummary, SentCommand, StoreError, ToolHealth,
+};
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, Row, params, params_from_iter};
 use std::path::{Path, PathBuf};
@@ -80,25 +82,14 @@ impl Readers {
     }
 }
 
-/// A row of an event.
-pub(super) struct EventRow {
-    pub(super) number: u64,
-    pub(super) at_ms: u64,
-    pub(super) body: String,
-    /// `None` for events of earlier versions.
-    pub(super) checksum: Option<Vec<u8>>,
-}
-
-impl EventRow {
-    fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
-        Ok(Self {
-            number: row.get::<_, i64>(0)?.cast_unsigned(),
-            at_ms: row.get::<_, i64>(1)?.cast_unsigned(),
-            // The checksum detects damaged text.
-            body: String::from_utf8_lossy(row.get_ref(2)?.as_bytes().unwrap_or_default()).into_owned(),
-            checksum: row.get(3)?,
-        })
-    }
+fn event_row(row: &Row<'_>) -> rusqlite::Result<EventRow> {
+    Ok(EventRow {
+        number: row.get::<_, i64>(0)?.cast_unsigned(),
+        at_ms: row.get::<_, i64>(1)?.cast_unsigned(),
+        // The checksum detects damaged text.
+        body: String::from_utf8_lossy(row.get_ref(2)?.as_bytes().unwrap_or_default()).into_owned(),
+        checksum: row.get(3)?,
+    })
 }
 
 /// One connection in use.
@@ -205,7 +196,7 @@ impl Reader<'_> {
                  WHERE id >= (?1 << 32) + ?2 AND id < (?1 + 1) << 32 ORDER BY id",
             )?;
             let from = u32::try_from(after).unwrap_or(u32::MAX);
-            let rows = statement.query_map(params![run, from], EventRow::read)?;
+            let rows = statement.query_map(params![run, from], event_row)?;
             Ok(Some((last, rows.collect::<rusqlite::Result<_>>()?)))
         };
         // In one transaction: a run that another process drives grows between two queries.
@@ -224,14 +215,15 @@ impl Reader<'_> {
 
     pub(super) fn runs(&self, filter: &RunFilter) -> Result<Vec<RunSummary>, StoreError> {
         let (sql, values) = listing(filter);
-        let query = || -> rusqlite::Result<Vec<(RunSummary, String)>> {
+        let query = || -> rusqlite::Result<Vec<(RunSummary, String, i64)>> {
             let mut statement = self.connection.prepare_cached(&sql)?;
             let rows = statement.query_map(params_from_iter(values), summary)?;
             rows.collect()
         };
         let rows = query().map_err(|e| self.explain(&e))?;
-        let carried = |(summary, owner): (RunSummary, String)| RunSummary {
-            at_work: summary.status == "running" && self.process.is_carried(&owner, &summary.run_id),
+        let carried = |(summary, owner, epoch): (RunSummary, String, i64)| RunSummary {
+            at_work: summary.status == "running" && self.process.is_carried(&owner, &summary.run_id, epoch),
+            queued: owner.is_empty(),
             ..summary
         };
         Ok(rows.into_iter().map(carried).collect())
@@ -261,6 +253,31 @@ impl Reader<'_> {
             thread.map_or(Ok(Vec::new()), |thread| changes_since(self.connection, thread, after, limit))
         };
         query().map_err(|e| self.explain(&e))
+    }
+
+    pub(super) fn thread_ids(&self) -> Result<Vec<String>, StoreError> {
+        let query = || -> rusqlite::Result<Vec<String>> {
+            let mut find = self.connection.prepare_cached("SELECT thread_id FROM threads ORDER BY id")?;
+            let rows = find.query_map([], |row| row.get(0))?;
+            rows.collect()
+        };
+        query().map_err(|e| self.explain(&e))
+    }
+
+    pub(super) fn run_components(&self) -> Result<Vec<(String, String)>, StoreError> {
+        let query = || -> rusqlite::Result<Vec<(String, String)>> {
+            let mut find = self.connection.prepare_cached(
+                "SELECT r.run_id, c.digest FROM run_components x JOIN runs r ON r.id = x.run
+                 JOIN components c ON c.id = x.component ORDER BY r.id",
+            )?;
+            let rows = find.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+            rows.collect()
+        };
+        query().map_err(|e| self.explain(&e))
+    }
+
+    pub(super) fn commands(&self, run_id: &str) -> Result<Vec<SentCommand>, StoreError> {
+        inbox::commands(self.connection, run_id).map_err(|e| self.explain(&e))
     }
 
     pub(super) fn component(&self, digest: &str) -> Result<Option<Vec<u8>>, StoreError> {
@@ -370,13 +387,13 @@ fn listing(filter: &RunFilter) -> (String, Vec<Value>) {
     values.push(Value::from(i64::try_from(filter.limit).unwrap_or(i64::MAX)));
     let sql = format!(
         "SELECT r.run_id, t.thread_id, r.agent_id, r.kind, r.title, r.status, r.events,
-                r.started_at_ms, r.updated_at_ms, r.owner
+                r.started_at_ms, r.updated_at_ms, r.owner, r.epoch
          FROM runs r JOIN threads t ON t.id = r.thread {wanted} ORDER BY r.id DESC LIMIT ?"
     );
     (sql, values)
 }
 
-fn summary(row: &Row<'_>) -> rusqlite::Result<(RunSummary, String)> {
+fn summary(row: &Row<'_>) -> rusqlite::Result<(RunSummary, String, i64)> {
     let summary = RunSummary {
         run_id: row.get(0)?,
         thread_id: row.get(1)?,
@@ -388,8 +405,9 @@ fn summary(row: &Row<'_>) -> rusqlite::Result<(RunSummary, String)> {
         started_at_ms: row.get::<_, i64>(7)?.cast_unsigned(),
         updated_at_ms: row.get::<_, i64>(8)?.cast_unsigned(),
         at_work: false,
+        queued: false,
     };
-    Ok((summary, row.get(9)?))
+    Ok((summary, row.get(9)?, row.get(10)?))
 }
 
 /// Returns one event of a run, if it exists.

@@ -7,8 +7,8 @@ use super::place;
 use super::process::Process;
 use super::read::Readers;
 use crate::store::{
-    AuditFilter, AuditRecord, Commit, CommitError, Committed, Record, RunFilter, RunSummary, Store,
-    StoreError, ToolHealth,
+    AuditFilter, AuditRecord, Claimed, Commit, CommitError, Committed, Hints, Record, RunCommand, RunFilter,
+    RunSummary, SentCommand, Store, StoreError, ToolHealth,
 };
 use async_trait::async_trait;
 use std::path::Path;
@@ -112,7 +112,36 @@ impl Store for ReadOnlyStore {
         Err(refused().into())
     }
 
-    fn release(&self, _run_id: &str) {}
+    async fn acquire(&self, _run_id: &str) -> Result<u64, CommitError> {
+        Err(refused().into())
+    }
+
+    fn release(&self, _run_id: &str, _epoch: u64) {}
+
+    async fn claim(&self, _agents: &[String], _limit: usize) -> Result<Vec<Claimed>, StoreError> {
+        Err(refused())
+    }
+
+    async fn send(&self, _run_id: &str, _id: &str, _command: RunCommand) -> Result<(), StoreError> {
+        Err(refused())
+    }
+
+    async fn commands(&self, run_id: &str) -> Result<Vec<SentCommand>, StoreError> {
+        let run_id = run_id.to_owned();
+        self.readers.ask(move |reader| reader.commands(&run_id)).await
+    }
+
+    async fn take_back(&self, _run_id: &str, _id: &str) -> Result<(), StoreError> {
+        Err(refused())
+    }
+
+    async fn close(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    fn watch(&self) -> Hints {
+        Hints::none()
+    }
 
     async fn admit(&self, _thread_id: Option<&str>, _component_id: Option<&str>) -> Result<(), StoreError> {
         Err(refused())

@@ -1,16 +1,17 @@
 //! Writing the rows of one transaction.
 
-use super::audit;
-use super::checksum::checksum;
 use super::process::Process;
 use super::read::changes_since;
 use super::state;
 use super::thread_cache::ThreadCache;
 use super::writer::{Job, Prepared, Written};
+use super::{audit, inbox};
+use crate::store::checksum::checksum;
 use crate::store::rebase::{Recent, WrittenKeys, sizes_fit};
 use crate::store::runs::{label, last_call_failed, status_after};
-use crate::store::{CommitError, Committed, ComponentFile};
+use crate::store::{CommitError, Committed, ComponentFile, unknown_run};
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
+use std::cmp::Ordering;
 use tollgate_agent::run::RunSpec;
 use tollgate_agent::state::StateChange;
 
@@ -43,6 +44,10 @@ pub(super) fn write_group(
                 Ok(Committed::default())
             }
             Job::Change(thread_id, change, _) => write_alone(&transaction, recent, thread_id, change)?,
+            Job::Other(statements, _) => {
+                statements(&transaction, process)?;
+                Ok(Committed::default())
+            }
         });
     }
     transaction.commit()?;
@@ -89,6 +94,7 @@ fn write_commit(
     for component in &commit.components {
         keep(connection, run, component)?;
     }
+    inbox::consume(connection, commit)?;
     write_messages(connection, thread, &rows.messages)?;
     prepared.bytes(&rows).write(connection, thread)?;
     Ok(Ok(Committed { moved }))
@@ -196,26 +202,23 @@ fn standing<'a>(
     thread: &ThreadRow,
 ) -> rusqlite::Result<Result<Standing<'a>, CommitError>> {
     let commit = &prepared.commit;
-    let find = "SELECT id, events, owner, status FROM runs WHERE run_id = ?1";
+    let find = "SELECT id, events, epoch FROM runs WHERE run_id = ?1";
     let found = connection
         .prepare_cached(find)?
         .query_row([commit.run_id.as_ref()], |row| {
-            Ok((
-                row.get::<_, i64>(0)?,
-                row.get::<_, i64>(1)?,
-                row.get::<_, String>(2)?,
-                row.get::<_, String>(3)?,
-            ))
+            Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?, row.get::<_, i64>(2)?))
         })
         .optional()?;
-    if let Some((id, events, owner, status)) = found {
-        let carried_elsewhere =
-            status == "running" && owner != process.id() && process.is_carried(&owner, &commit.run_id);
-        let advanced = events.cast_unsigned() != commit.after || carried_elsewhere;
-        return Ok(if advanced { Err(CommitError::Advanced) } else { Ok(Standing::Known(id)) });
+    if let Some((id, events, epoch)) = found {
+        return Ok(match events.cast_unsigned().cmp(&commit.after) {
+            _ if epoch.cast_unsigned() != commit.epoch => Err(CommitError::Fenced),
+            Ordering::Equal => Ok(Standing::Known(id)),
+            Ordering::Less => Err(CommitError::Behind),
+            Ordering::Greater => Err(CommitError::Advanced),
+        });
     }
     let Some(spec) = prepared.begins() else { return Ok(Err(CommitError::Advanced)) };
-    if let (Some(thread), "prompt") = (thread.id, label(spec).0)
+    if let (Some(thread), "prompt", false) = (thread.id, label(spec).0, commit.queued)
         && let Some(other) = at_work(connection, process, thread)?
     {
         return Ok(Err(CommitError::Busy(other)));
@@ -223,16 +226,49 @@ fn standing<'a>(
     Ok(Ok(Standing::New(spec)))
 }
 
+/// Takes over a run for this process, unless another living process drives it.
+pub(super) fn acquire(
+    connection: &Connection,
+    process: &Process,
+    run_id: &str,
+) -> rusqlite::Result<Result<u64, CommitError>> {
+    let find = "SELECT id, owner, status, epoch FROM runs WHERE run_id = ?1";
+    let found = connection
+        .prepare_cached(find)?
+        .query_row([run_id], |row| {
+            Ok((
+                row.get::<_, i64>(0)?,
+                row.get::<_, String>(1)?,
+                row.get::<_, String>(2)?,
+                row.get::<_, i64>(3)?,
+            ))
+        })
+        .optional()?;
+    let Some((id, owner, status, epoch)) = found else { return Ok(Err(unknown_run(run_id).into())) };
+    if status == "running" && owner != process.id() && process.is_carried(&owner, run_id, epoch) {
+        return Ok(Err(CommitError::Advanced));
+    }
+    process.take_up(run_id);
+    process.hold(run_id);
+    connection.prepare_cached("UPDATE runs SET owner = ?2, epoch = ?3 WHERE id = ?1")?.execute(params![
+        id,
+        process.id(),
+        epoch + 1
+    ])?;
+    Ok(Ok((epoch + 1).cast_unsigned()))
+}
+
 /// Returns the prompt's run that a living process drives on this thread.
 fn at_work(connection: &Connection, process: &Process, thread: i64) -> rusqlite::Result<Option<String>> {
     let mut statement = connection.prepare_cached(
-        "SELECT run_id, owner FROM runs WHERE thread = ?1 AND kind = 'prompt' AND status = 'running'",
+        "SELECT run_id, owner, epoch FROM runs WHERE thread = ?1 AND kind = 'prompt' AND status = 'running'",
     )?;
-    let rows =
-        statement.query_map([thread], |row| Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?)))?;
+    let rows = statement.query_map([thread], |row| {
+        Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?, row.get::<_, i64>(2)?))
+    })?;
     for row in rows {
-        let (run_id, owner) = row?;
-        if process.is_carried(&owner, &run_id) {
+        let (run_id, owner, epoch) = row?;
+        if process.is_carried(&owner, &run_id, epoch) {
             return Ok(Some(run_id));
         }
     }
@@ -316,7 +352,9 @@ fn write_run(
     let of_a_call =
         if status == "completed" && last_call_failed(newest_first.by_ref()) { "failed" } else { status };
     let events = (commit.after + commit.events.len() as u64).cast_signed();
-    let (owner, at_ms) = (process.id(), commit.at_ms.cast_signed());
+    // A queued run has no owner, like one whose process is gone.
+    let (owner, at_ms) = (if commit.queued { "" } else { process.id() }, commit.at_ms.cast_signed());
+    let epoch = commit.epoch.cast_signed();
     match standing {
         Standing::Known(id) => {
             process.take_up(&commit.run_id);
@@ -333,10 +371,10 @@ fn write_run(
             let status = if kind == "call" { of_a_call } else { status };
             let (run_id, agent_id) = (commit.run_id.as_ref(), spec.identity.agent_id.as_str());
             let insert = "INSERT INTO runs (run_id, thread, agent_id, kind, title, status, owner, events,
-                 started_at_ms, updated_at_ms) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?9)";
-            connection
-                .prepare_cached(insert)?
-                .execute(params![run_id, thread, agent_id, kind, title, status, owner, events, at_ms])?;
+                 started_at_ms, updated_at_ms, epoch) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?9, ?10)";
+            connection.prepare_cached(insert)?.execute(params![
+                run_id, thread, agent_id, kind, title, status, owner, events, at_ms, epoch
+            ])?;
             Ok(connection.last_insert_rowid())
         }
     }

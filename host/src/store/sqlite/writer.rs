@@ -10,7 +10,7 @@ use crate::store::{AuditRecord, Commit, CommitError, Committed, ComponentFile, S
 use rusqlite::Connection;
 use std::borrow::Cow;
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tollgate_agent::run::{Event, RunSpec, StoredEvent};
@@ -27,7 +27,12 @@ pub(super) enum Job {
     Flush(Reply<()>),
     Note(Vec<AuditRecord>, Reply<Result<(), StoreError>>),
     Change(Arc<str>, StateChange, Reply<Written>),
+    /// Other statements of the same transaction.
+    Other(Statements, Reply<Result<(), StoreError>>),
 }
+
+/// The statements of a job. They may run again if the transaction failed.
+pub(super) type Statements = Box<dyn Fn(&Connection, &Process) -> rusqlite::Result<()> + Send>;
 
 /// The result of a job.
 pub(super) type Written = Result<Committed, CommitError>;
@@ -158,6 +163,23 @@ impl Writer {
         self.ask(|reply| Job::Change(thread_id, change, reply)).await?
     }
 
+    /// Runs these statements in a transaction, and returns their result once it is durable.
+    pub(super) async fn run<T: Send + 'static>(
+        &self,
+        statements: impl Fn(&Connection, &Process) -> rusqlite::Result<T> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let result = Arc::new(Mutex::new(None));
+        let kept = Arc::clone(&result);
+        let keep = move |connection: &Connection, process: &Process| {
+            let value = statements(connection, process)?;
+            *kept.lock().unwrap_or_else(PoisonError::into_inner) = Some(value);
+            Ok(())
+        };
+        self.ask(|reply| Job::Other(Box::new(keep), reply)).await??;
+        let value = result.lock().unwrap_or_else(PoisonError::into_inner).take();
+        value.ok_or_else(|| StoreError("the store's writer gave no answer; restart the program".to_owned()))
+    }
+
     async fn ask<T>(&self, job: impl FnOnce(Reply<T>) -> Job) -> Result<T, StoreError> {
         let gone = || StoreError("the store's writer has stopped; restart the program".to_owned());
         let (reply, answer) = oneshot::channel();
@@ -229,7 +251,7 @@ impl Job {
             Self::Commit(_, reply) | Self::Change(_, _, reply) => drop(reply.send(written)),
             Self::Follow(_) => {}
             Self::Flush(reply) => drop(reply.send(())),
-            Self::Note(_, reply) => {
+            Self::Note(_, reply) | Self::Other(_, reply) => {
                 drop(reply.send(written.map(drop).map_err(|e| StoreError(e.to_string()))));
             }
         }

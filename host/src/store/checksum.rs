@@ -1,14 +1,28 @@
 //! The checksums of a run's events. Each covers the event and the previous checksum, so a lost or
 //! altered event is detected.
 
-use super::read::EventRow;
 use sha2::{Digest, Sha256};
 
-/// Half of a SHA-256 digest. It detects accidents and is not a signature.
-pub(super) const CHECKSUM_BYTES: usize = 16;
+/// The bytes of a checksum: half of a SHA-256 digest. It detects accidents and is not a
+/// signature.
+pub const CHECKSUM_BYTES: usize = 16;
+
+/// The stored row of an event.
+#[derive(Debug, Clone)]
+pub struct EventRow {
+    /// The event's number within its run.
+    pub number: u64,
+    /// When it was committed, in milliseconds since the Unix epoch.
+    pub at_ms: u64,
+    /// The event as JSON.
+    pub body: String,
+    /// The checksum. `None` for events of earlier versions.
+    pub checksum: Option<Vec<u8>>,
+}
 
 /// Returns the checksum of an event; `before` is the previous event's checksum, if it has one.
-pub(super) fn checksum(before: Option<&[u8]>, number: u64, at_ms: u64, body: &str) -> [u8; CHECKSUM_BYTES] {
+#[must_use]
+pub fn checksum(before: Option<&[u8]>, number: u64, at_ms: u64, body: &str) -> [u8; CHECKSUM_BYTES] {
     let mut hash = Sha256::new();
     hash.update(before.unwrap_or_default());
     hash.update(number.to_le_bytes());
@@ -21,7 +35,8 @@ pub(super) fn checksum(before: Option<&[u8]>, number: u64, at_ms: u64, body: &st
 /// Checks the rows of a run that should hold the events after one number up to another. Returns
 /// the number of the first bad event and a description. `before` is the checksum of the event
 /// before the rows.
-pub(super) fn first_damage(
+#[must_use]
+pub fn first_damage(
     rows: &[EventRow],
     after: u64,
     until: u64,

@@ -1,9 +1,11 @@
-//! The rules that every store follows.
+//! The rules that every store follows. The tests of each store include this file, and define
+//! `StoreAt` and `with_each_store!` for it.
 
 use crate::with_each_store;
 use serde_json::json;
 use std::sync::Arc;
-use tollgate::store::{Commit, CommitError, RunFilter};
+use std::time::Duration;
+use tollgate::store::{AuditFilter, AuditKind, AuditRecord, Commit, CommitError, RunFilter, StoreLimits};
 use tollgate_agent::message::Message;
 use tollgate_agent::outcome::{ToolResult, Usage};
 use tollgate_agent::run::event::Finished;
@@ -48,6 +50,11 @@ pub(crate) fn changed(revision: u64, value: u64) -> Event {
 
 pub(crate) fn commit(run: &str, after: u64, events: Vec<Event>) -> Commit {
     Commit::new(Arc::from(run), Arc::from("t"), after, 7, events)
+}
+
+fn changed_commit(mut commit: Commit, change: impl FnOnce(&mut Commit)) -> Commit {
+    change(&mut commit);
+    commit
 }
 
 /// Returns the event of a call that appends to a list.
@@ -118,6 +125,8 @@ with_each_store! {
         store.commit(commit("r", 0, vec![started("r"), Event::StepStarted { step: 1 }])).await.unwrap();
         let refused = store.commit(commit("r", 1, vec![Event::RunWaiting])).await;
         assert!(matches!(refused, Err(CommitError::Advanced)), "{refused:?}");
+        let ahead = store.commit(commit("r", 3, vec![Event::RunWaiting])).await;
+        assert!(matches!(ahead, Err(CommitError::Behind)), "{ahead:?}");
         store.commit(commit("r", 2, vec![Event::RunWaiting])).await.unwrap();
         let numbers: Vec<u64> = store.events("r", 1).await.unwrap().iter().map(|e| e.number).collect();
         assert_eq!(numbers, [2, 3]);
@@ -189,7 +198,7 @@ with_each_store! {
         assert!(matches!(store.commit(late).await, Err(CommitError::Conflict(_))));
         let mut elsewhere = commit("r1", 9, vec![Event::RunWaiting]);
         elsewhere.thread_id = Arc::from("new");
-        assert!(matches!(store.commit(elsewhere).await, Err(CommitError::Advanced)));
+        assert!(matches!(store.commit(elsewhere).await, Err(CommitError::Behind)));
         let thread = at.open().thread("t").await.unwrap();
         assert_eq!((thread.messages.len(), thread.state.revision()), (0, 1));
         assert_eq!(store.runs(RunFilter::default()).await.unwrap().len(), 1);
@@ -304,9 +313,114 @@ with_each_store! {
         store.commit(commit("r", 0, vec![started("r")])).await.unwrap();
         let at_work = async || store.runs(RunFilter::default()).await.unwrap()[0].at_work;
         assert!(at_work().await);
-        store.release("r");
+        store.release("r", 1);
+        store.flush().await.unwrap();
         assert!(!at_work().await);
         store.commit(commit("r", 1, vec![Event::StepStarted { step: 1 }])).await.unwrap();
         assert!(at_work().await);
+    }
+
+    async fn s9_who_acquires_a_run_fences_all_before_it(at: StoreAt) {
+        let store = at.open();
+        assert!(matches!(store.acquire("r").await, Err(CommitError::Failed(_))), "there is no such run");
+        store.commit(commit("r", 0, vec![started("r")])).await.unwrap();
+        let epoch = store.acquire("r").await.unwrap();
+        assert!(epoch > 1);
+        let late = store.commit(commit("r", 1, vec![Event::StepStarted { step: 1 }])).await;
+        assert!(matches!(late, Err(CommitError::Fenced)), "{late:?}");
+        let of_epoch = |epoch, after, event| changed_commit(commit("r", after, vec![event]), |it| it.epoch = epoch);
+        store.commit(of_epoch(epoch, 1, Event::StepStarted { step: 1 })).await.unwrap();
+        // A late driver that gives up does not take the run from the one that acquired it.
+        store.release("r", 1);
+        store.flush().await.unwrap();
+        assert!(store.runs(RunFilter::default()).await.unwrap()[0].at_work);
+        store.commit(of_epoch(epoch, 2, Event::RunWaiting)).await.unwrap();
+        // A run that waits for a person is acquired to go on.
+        let next = at.open().acquire("r").await.unwrap();
+        assert!(next > epoch);
+        let late = store.commit(of_epoch(epoch, 3, Event::StepStarted { step: 2 })).await;
+        assert!(matches!(late, Err(CommitError::Fenced)), "{late:?}");
+        assert_eq!(store.events("r", 0).await.unwrap().len(), 3);
+    }
+
+    async fn s9_a_run_that_another_living_process_drives_is_not_acquired(at: StoreAt) {
+        if !at.is_durable() {
+            // There is no other process.
+            return;
+        }
+        let (store, other) = (at.open(), at.open());
+        store.commit(commit("r", 0, vec![started("r")])).await.unwrap();
+        let refused = other.acquire("r").await;
+        assert!(matches!(refused, Err(CommitError::Advanced)), "{refused:?}");
+        store.release("r", 1);
+        store.flush().await.unwrap();
+        if let Ok(epoch) = other.acquire("r").await {
+            let commit = changed_commit(commit("r", 1, vec![Event::StepStarted { step: 1 }]), |it| it.epoch = epoch);
+            other.commit(commit).await.unwrap();
+        }
+        let record = store.events("r", 0).await.unwrap();
+        assert!(!record.is_empty());
+    }
+
+    async fn a_tool_that_traps_is_counted_until_it_answers(at: StoreAt) {
+        let store = at.open();
+        let call = |decision: &str| {
+            AuditRecord::at(7, AuditKind::Call, "agent a", decision)
+                .of_component("echo", Some("1".into()))
+                .of_tool("echo")
+        };
+        for (run, decision, traps) in [("r1", "trapped", 1), ("r2", "trapped", 2), ("r3", "timed_out", 2), ("r4", "success", 0)] {
+            let audit = vec![call(decision)];
+            store.commit(changed_commit(commit(run, 0, vec![started(run)]), |it| it.audit = audit)).await.unwrap();
+            let health = at.open().tool_health().await.unwrap();
+            assert_eq!(health.first().map_or(0, |health| health.traps), traps, "{decision}");
+        }
+        let filter = AuditFilter { decision: Some("trapped".to_owned()), ..AuditFilter::default() };
+        assert_eq!(at.open().audit(filter).await.unwrap(), [call("trapped"), call("trapped")]);
+        assert_eq!(store.audit(AuditFilter::default()).await.unwrap()[0], call("success"), "newest first");
+    }
+
+    async fn a_record_of_a_file_is_noted_only_if_it_is_news(at: StoreAt) {
+        let store = at.open();
+        let load = |digest: &str| {
+            AuditRecord::at(7, AuditKind::Load, "host", "served")
+                .of_file(std::path::Path::new("/tools/a.wasm"))
+                .of_component("a", Some(digest.into()))
+        };
+        store.note(vec![load("1"), load("1")]).await.unwrap();
+        at.open().note(vec![load("1"), load("2")]).await.unwrap();
+        let records = store.audit(AuditFilter::default()).await.unwrap();
+        assert_eq!(records, [load("2"), load("1")]);
+    }
+
+    async fn s9_what_a_thread_and_a_component_caused_is_limited(at: StoreAt) {
+        let store = at.open_limited(StoreLimits { component_record_bytes: 900, thread_record_bytes: 1_800, min_free_bytes: 0 });
+        store.admit(Some("t"), Some("echo")).await.unwrap();
+        for run in ["r1", "r2"] {
+            let charged = vec![None, Some("echo".into())];
+            let text = "x".repeat(400);
+            let said = commit(run, 0, vec![started(run), Event::MessageAdded { text }]);
+            store.commit(changed_commit(said, |it| it.charged = charged)).await.unwrap();
+        }
+        let full = at.open_limited(StoreLimits { component_record_bytes: 900, thread_record_bytes: 1_800, min_free_bytes: 0 });
+        let refused = full.admit(None, Some("echo")).await.unwrap_err().to_string();
+        assert!(refused.contains("component_record_bytes = 900"), "{refused}");
+        let refused = full.admit(Some("t"), None).await.unwrap_err().to_string();
+        assert!(refused.contains("thread_record_bytes = 1800"), "{refused}");
+        full.admit(Some("u"), Some("other")).await.unwrap();
+    }
+
+    async fn callers_that_queue_for_a_thread_are_let_in_one_after_another(at: StoreAt) {
+        let (store, other) = (at.open(), at.open());
+        let first = store.queue("t").await.unwrap();
+        drop(store.queue("u").await.unwrap());
+        if at.is_durable() {
+            let mut waits = Box::pin(other.queue("t"));
+            let early = tokio::time::timeout(Duration::from_millis(300), &mut waits).await;
+            assert!(early.is_err(), "it is not its turn");
+            drop(first);
+            let turn = tokio::time::timeout(Duration::from_secs(60), waits).await;
+            turn.expect("it is its turn").unwrap();
+        }
     }
 }

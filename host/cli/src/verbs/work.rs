@@ -1,0 +1,95 @@
+//! `tollgate work`: claims queued and interrupted runs of a shared database, and drives them.
+
+use crate::globals::Globals;
+use crate::session::database::{connect, required_database};
+use crate::session::open::agent_of;
+use crate::session::{Opened, host_with, shutdown, with_servers};
+use crate::terminal::{Exit, Failure, Output, quantity};
+use crate::verbs::run::configured_model;
+use clap::Args;
+use std::sync::Arc;
+use std::time::Duration;
+use tollgate::store::Store;
+use tollgate::{DIRECT_AGENT, WorkOptions};
+
+/// Drive queued and interrupted runs of a database that several hosts share
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct WorkVerb {
+    /// Show this name in `tollgate hosts` [default: the machine's name]
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+    /// Drive only runs of these agents [default: all that have a model]
+    #[arg(long, value_name = "ID", value_delimiter = ',')]
+    agents: Vec<String>,
+    /// Drive at most N runs at a time
+    #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    concurrency: u32,
+    /// Let runs go on for this many seconds after a signal to stop; those that are left are released
+    /// for other hosts
+    #[arg(long, value_name = "SECONDS", default_value_t = 20)]
+    grace: u64,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  tollgate work                                      the database is `url` in [store]
+  tollgate work --agents reviewer,writer --concurrency 4
+  tollgate run --submit \"Review CHANGES.md\"          queue a run for a host that works
+
+Any number of hosts may work on one database. If one of them is gone, the others take over its runs
+within 1.35 times `lease_ms` of [store]. See docs/postgresql.md.";
+
+impl WorkVerb {
+    pub(crate) async fn run(self, globals: &Globals, output: &Output) -> Result<Exit, Failure> {
+        let config = globals.read_config()?;
+        let database = required_database(globals)?;
+        if let Some(unknown) = self.agents.iter().find(|id| !config.agents.contains_key(*id)) {
+            let name = crate::terminal::output::shown_line(unknown, 80);
+            return Err(Failure::usage(format!("there is no agent `{name}` in {}", config.name())));
+        }
+        let mut agents = Vec::new();
+        for (id, agent) in config.agents.iter().filter(|(id, _)| *id != DIRECT_AGENT) {
+            let named = self.agents.contains(id);
+            if !self.agents.is_empty() && !named {
+                continue;
+            }
+            let model = match configured_model(id, &config) {
+                Ok(model) => Some(model),
+                Err(_) if agent.made_of.is_some() => None,
+                Err(why) if named => return Err(why),
+                Err(_) => {
+                    output.warn(&format!("the agent {id} has no model; its runs are left to other hosts"));
+                    continue;
+                }
+            };
+            agents.push(agent_of(id, agent.clone(), model));
+        }
+        let served: Vec<String> = agents.iter().map(|agent| agent.spec.view.id.clone()).collect();
+        let store: Arc<dyn Store> = connect(&database, config.store.limits, self.name.as_deref()).await?;
+        let opened = Opened::load(config, output).await?;
+        opened.warn_of_refused(output);
+        let (loaded, config) = (opened.loaded.clone(), Arc::new(opened.config.clone()));
+        let sandbox = opened.sandbox.clone();
+        let host = host_with(opened, None, |builder| {
+            agents.into_iter().fold(builder.store(store), |builder, agent| builder.agent(agent))
+        })?;
+        host.record_loaded(loaded.to_audit()).await?;
+        let servers = with_servers(&host, &config, output).await?;
+        let (_watch, unwatched) = host.watch(sandbox, config, &loaded);
+        unwatched.iter().for_each(|why| tracing::debug!("{why}"));
+        let options = WorkOptions {
+            concurrency: self.concurrency as usize,
+            grace: Duration::from_secs(self.grace),
+            agents: served,
+        };
+        let stop = shutdown::take_signals();
+        output.say(&format!("working for {}", quantity::count(options.agents.len() as u64, "agent")));
+        let work = async {
+            host.end_abandoned().await?;
+            host.work(&options, &stop).await;
+            Ok::<_, Failure>(Exit::Done)
+        };
+        shutdown::finish(&host, servers, work).await
+    }
+}

@@ -1,0 +1,168 @@
+//! The program on a PostgreSQL database that several hosts share.
+#![cfg(feature = "postgres")]
+#![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
+
+#[path = "../../../postgres/tests/cluster/mod.rs"]
+mod cluster;
+
+use cluster::{Database, cluster};
+use serde_json::Value;
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+/// A directory with a configuration, as one machine has it.
+struct Machine {
+    directory: tempfile::TempDir,
+}
+
+const TURN: &str = "[[turn]]\ntext = \"Good day.\"\n";
+
+impl Machine {
+    fn new(database: &Database) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let config = format!(
+            "[store]\nurl = \"{}\"\nlease_ms = 2000\n\n[model]\nprovider = \"recorded\"\nfile = \"turns.toml\"\n\n\
+             [agents.greeter]\ninstructions = \"Greet.\"\n",
+            cluster().url(&database.name)
+        );
+        std::fs::write(directory.path().join("tollgate.toml"), config).unwrap();
+        std::fs::write(directory.path().join("turns.toml"), TURN.repeat(5)).unwrap();
+        Self { directory }
+    }
+
+    fn path(&self) -> &Path {
+        self.directory.path()
+    }
+
+    fn program(&self, words: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tollgate"));
+        command.current_dir(self.path()).args(words).stdin(Stdio::null());
+        command.env_remove("TOLLGATE_DATA").env_remove("TOLLGATE_STORE");
+        command
+            .env("TOLLGATE_CACHE", self.path().join("cache"))
+            .env("XDG_DATA_HOME", self.path().join("data"));
+        command
+    }
+
+    fn type_in(&self, words: &[&str]) -> Output {
+        self.program(words).output().unwrap()
+    }
+
+    fn json(&self, words: &[&str]) -> Value {
+        let output = self.type_in(words);
+        assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
+        serde_json::from_slice(&output.stdout).unwrap()
+    }
+
+    fn work(&self) -> Working {
+        Working(self.program(&["work"]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
+    }
+}
+
+struct Working(Child);
+
+impl Drop for Working {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn until(what: &str, check: impl Fn() -> bool) {
+    let began = Instant::now();
+    while !check() {
+        assert!(began.elapsed() < Duration::from_secs(60), "{what} does not happen");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
+fn words(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+fn database(empty: bool) -> Database {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    let database = runtime.block_on(async {
+        match empty {
+            true => cluster().empty_database().await,
+            false => cluster().database().await,
+        }
+    });
+    runtime.shutdown_background();
+    database
+}
+
+#[test]
+fn a_database_is_initialized_checked_and_used() {
+    let database = database(true);
+    let machine = Machine::new(&database);
+    let refused = machine.type_in(&["runs"]);
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(words(&refused).contains("run `tollgate store init`"), "{}", words(&refused));
+    assert_eq!(machine.type_in(&["store", "check"]).status.code(), Some(1));
+    assert_eq!(machine.json(&["store", "init", "--json"])["from"], 0);
+    assert_eq!(machine.json(&["store", "check", "--json"])["schema"], "current");
+    let said = machine.type_in(&["run", "--agent", "greeter", "Hello."]);
+    assert_eq!(String::from_utf8_lossy(&said.stdout).trim(), "Good day.", "{}", words(&said));
+    let other = Machine::new(&database);
+    let runs = other.json(&["runs", "--json"]);
+    assert_eq!(
+        (runs[0]["status"].as_str(), runs[0]["agent_id"].as_str()),
+        (Some("completed"), Some("greeter"))
+    );
+    assert!(other.json(&["store", "verify", "--json"])["damaged"].as_array().unwrap().is_empty());
+    assert_eq!(machine.json(&["hosts", "--json"]), serde_json::json!([]), "no process is left");
+    let pruned = machine.type_in(&["prune", "--older-than", "30d"]);
+    assert_eq!(pruned.status.code(), Some(2), "{}", words(&pruned));
+}
+
+#[test]
+fn hosts_work_on_what_is_submitted_and_one_goes_on_where_another_was_killed() {
+    let database = database(false);
+    let (one, two) = (Machine::new(&database), Machine::new(&database));
+    let submitted = one.json(&["run", "--agent", "greeter", "--submit", "--json", "Hello."]);
+    let listed = one.type_in(&["runs"]);
+    assert!(String::from_utf8_lossy(&listed.stdout).contains("queued"));
+    let (first, _second) = (one.work(), two.work());
+    let completed = |id: &Value| {
+        let runs = one.json(&["runs", "--json"]);
+        runs.as_array().unwrap().iter().any(|run| run["run_id"] == *id && run["status"] == "completed")
+    };
+    until("the run", || completed(&submitted["run_id"]));
+    let hosts = one.json(&["hosts", "--json"]);
+    assert_eq!(hosts.as_array().unwrap().len(), 2, "{hosts}");
+    assert_eq!(hosts[0]["agents"], serde_json::json!(["greeter"]));
+    drop(first);
+    let submitted = two.json(&["run", "--agent", "greeter", "--submit", "--json", "Hello again."]);
+    until("the other run", || completed(&submitted["run_id"]));
+    until("the takeover", || one.json(&["hosts", "--json"]).as_array().unwrap().len() == 1);
+}
+
+#[test]
+fn a_data_directory_is_copied_into_a_database() {
+    let database = database(false);
+    let machine = Machine::new(&database);
+    let data = machine.path().join("data/tollgate");
+    let said = machine.type_in(&["run", "--agent", "greeter", "--data", data.to_str().unwrap(), "Hello."]);
+    assert!(said.status.success(), "{}", words(&said));
+    assert_eq!(machine.json(&["runs", "--json"]), serde_json::json!([]));
+    assert_eq!(machine.json(&["store", "copy", "--json"])["runs"], 1);
+    assert_eq!(machine.json(&["runs", "--json"])[0]["status"], "completed");
+}
+
+#[test]
+fn what_is_wrong_with_a_url_is_told_and_its_password_is_not() {
+    let database = database(false);
+    let machine = Machine::new(&database);
+    for (url, says) in [
+        ("postgres://u:hunter2@db/x", "it contains a password"),
+        ("mysql://db/x", "it must begin with postgres://"),
+        ("postgres://u@127.0.0.1:1/x", "check that the server runs"),
+    ] {
+        let refused = machine.type_in(&["runs", "--store", url]);
+        assert!(!refused.status.success());
+        assert!(words(&refused).contains(says), "{url}: {}", words(&refused));
+        assert!(!words(&refused).contains("hunter2"));
+    }
+}

@@ -1,0 +1,177 @@
+//! The audit in PostgreSQL, and the tools that trap.
+
+use crate::connect::{Params, params};
+use std::collections::HashMap;
+use std::sync::Arc;
+use tokio_postgres::Row;
+use tokio_postgres::types::{ToSql, Type};
+use tollgate::store::{AuditFilter, AuditKind, AuditRecord, StoreError, ToolHealth};
+use tollgate_agent::SmolStr;
+use tollgate_agent::health::Sign;
+
+const COLUMNS: &str = "at_ms, kind, who, decision, file, component_id, digest, tool_name, power, detail, run_id, \
+    call_id, usage";
+
+/// Adds records in their order.
+pub(crate) const INSERT: &str = "INSERT INTO audit (at_ms, kind, who, decision, file, component_id, digest, \
+    tool_name, power, detail, run_id, call_id, usage) \
+    SELECT a, b, c, d, e, f, g, h, i, j, k, l, m FROM unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13) \
+    WITH ORDINALITY AS x(a, b, c, d, e, f, g, h, i, j, k, l, m, n) ORDER BY n";
+
+/// Returns the parameters of [`INSERT`].
+pub(crate) fn rows(records: &[AuditRecord]) -> Params {
+    fn column<'a>(
+        records: &'a [AuditRecord],
+        of: impl Fn(&'a AuditRecord) -> Option<&'a str>,
+    ) -> Vec<Option<String>> {
+        records.iter().map(|record| of(record).map(str::to_owned)).collect()
+    }
+    let at: Vec<i64> = records.iter().map(|record| record.at_ms.cast_signed()).collect();
+    let usage: Vec<Option<String>> = records
+        .iter()
+        .map(|record| record.usage.and_then(|usage| serde_json::to_string(&usage).ok()))
+        .collect();
+    params![
+        (at, INT8_ARRAY),
+        (column(records, |r| Some(r.kind.as_str())), TEXT_ARRAY),
+        (column(records, |r| Some(r.who.as_str())), TEXT_ARRAY),
+        (column(records, |r| Some(r.decision.as_str())), TEXT_ARRAY),
+        (column(records, |r| r.file.as_deref()), TEXT_ARRAY),
+        (column(records, |r| r.component_id.as_deref()), TEXT_ARRAY),
+        (column(records, |r| r.digest.as_deref()), TEXT_ARRAY),
+        (column(records, |r| r.tool_name.as_deref()), TEXT_ARRAY),
+        (column(records, |r| r.power.as_deref()), TEXT_ARRAY),
+        (column(records, |r| r.detail.as_deref()), TEXT_ARRAY),
+        (column(records, |r| r.run_id.as_deref()), TEXT_ARRAY),
+        (column(records, |r| r.call_id.as_deref()), TEXT_ARRAY),
+        (usage, TEXT_ARRAY),
+    ]
+}
+
+/// Returns the tools whose health the records may change.
+pub(crate) fn tools_of(records: &[AuditRecord]) -> Vec<String> {
+    let of_tools = records.iter().filter(|record| record.sign() != Sign::Nothing);
+    let mut tools: Vec<String> =
+        of_tools.filter_map(|record| record.tool_name.as_ref()).map(ToString::to_string).collect();
+    tools.sort();
+    tools.dedup();
+    tools
+}
+
+/// Returns the health of each tool that the records change; `None` for a tool that recovered.
+pub(crate) fn health_after(
+    records: &[AuditRecord],
+    before: HashMap<String, ToolHealth>,
+) -> Vec<(String, Option<ToolHealth>)> {
+    let mut now: HashMap<String, Option<ToolHealth>> =
+        before.iter().map(|(tool, health)| (tool.clone(), Some(health.clone()))).collect();
+    for record in records.iter().filter(|record| record.sign() != Sign::Nothing) {
+        let Some(tool) = &record.tool_name else { continue };
+        let health = now.entry(tool.to_string()).or_default();
+        *health = ToolHealth::after(health.as_ref(), record);
+    }
+    let mut changed: Vec<_> =
+        now.into_iter().filter(|(tool, health)| before.get(tool) != health.as_ref()).collect();
+    // Concurrent commits lock the rows in one order.
+    changed.sort_by(|(a, _), (b, _)| a.cmp(b));
+    changed
+}
+
+/// Returns the statement that stores a tool's health.
+pub(crate) fn set_health(health: &Option<ToolHealth>) -> &'static str {
+    match health {
+        // A concurrent first trap of the same version counts too.
+        Some(_) => {
+            "INSERT INTO tool_health AS t (tool_name, component_id, digest, traps) VALUES ($1, $2, $3, $4)
+             ON CONFLICT (tool_name) DO UPDATE SET component_id = excluded.component_id, digest = excluded.digest,
+                traps = CASE WHEN t.component_id = excluded.component_id AND t.digest = excluded.digest
+                    THEN greatest(t.traps + 1, excluded.traps) ELSE excluded.traps END"
+        }
+        None => "DELETE FROM tool_health WHERE tool_name = $1",
+    }
+}
+
+/// Returns the parameters of [`set_health`].
+pub(crate) fn health_row(tool: &str, health: &Option<ToolHealth>) -> Params {
+    match health {
+        Some(health) => params![
+            (tool.to_owned(), TEXT),
+            (health.component_id.to_string(), TEXT),
+            (health.digest.to_string(), TEXT),
+            (i32::try_from(health.traps).unwrap_or(i32::MAX), INT4),
+        ],
+        None => params![(tool.to_owned(), TEXT)],
+    }
+}
+
+pub(crate) fn read_health(row: &Row) -> ToolHealth {
+    ToolHealth {
+        tool_name: row.get::<_, &str>(0).into(),
+        component_id: row.get::<_, &str>(1).into(),
+        digest: row.get::<_, &str>(2).into(),
+        traps: u32::try_from(row.get::<_, i32>(3)).unwrap_or_default(),
+    }
+}
+
+/// Returns the query for a filter.
+pub(crate) fn listing(filter: &AuditFilter) -> (String, Params) {
+    let mut conditions = vec!["at_ms >= $1".to_owned()];
+    let mut values = params![(filter.since_ms.cast_signed(), INT8)];
+    let kind = filter.kind.map(|kind| kind.as_str().to_owned());
+    for (column, wanted) in [
+        ("kind", &kind),
+        ("component_id", &filter.component_id),
+        ("tool_name", &filter.tool_name),
+        ("decision", &filter.decision),
+        ("power", &filter.power),
+    ] {
+        if let Some(wanted) = wanted {
+            values.push((Box::new(wanted.clone()) as Box<dyn ToSql + Sync + Send>, Type::TEXT));
+            conditions.push(format!("{column} = ${}", values.len()));
+        }
+    }
+    if let Some(prefix) = &filter.run_id_prefix {
+        values.extend(params![(prefix.clone(), TEXT), (after_prefix(prefix), TEXT)]);
+        let to = values.len();
+        conditions.push(format!("run_id >= ${} AND run_id < ${to}", to - 1));
+    }
+    values.extend(params![(i64::try_from(filter.limit).unwrap_or(i64::MAX), INT8)]);
+    let (conditions, limit) = (conditions.join(" AND "), values.len());
+    (format!("SELECT {COLUMNS} FROM audit WHERE {conditions} ORDER BY id DESC LIMIT ${limit}"), values)
+}
+
+/// Returns the query for the last record about a file.
+pub(crate) fn last_of_file() -> String {
+    format!("SELECT {COLUMNS} FROM audit WHERE file = $1 ORDER BY id DESC LIMIT 1")
+}
+
+/// Returns a text after all that start with this one, in the order of bytes.
+pub(crate) fn after_prefix(prefix: &str) -> String {
+    format!("{prefix}{}", char::MAX)
+}
+
+pub(crate) fn read_row(row: &Row) -> Result<AuditRecord, StoreError> {
+    let small = |at: usize| row.get::<_, Option<&str>>(at).map(SmolStr::new);
+    let text = |at: usize| row.get::<_, Option<String>>(at);
+    let kind: &str = row.get(1);
+    let known = AuditKind::ALL.iter().copied().find(|known| known.as_str() == kind);
+    Ok(AuditRecord {
+        at_ms: row.get::<_, i64>(0).cast_unsigned(),
+        kind: known.ok_or_else(|| {
+            StoreError(format!(
+                "the audit has a record of the unknown kind {kind}; use the newer tollgate that wrote it"
+            ))
+        })?,
+        who: row.get::<_, &str>(2).into(),
+        decision: row.get::<_, &str>(3).into(),
+        file: text(4),
+        component_id: small(5),
+        digest: small(6),
+        tool_name: small(7),
+        power: text(8),
+        detail: text(9),
+        run_id: row.get::<_, Option<&str>>(10).map(Arc::from),
+        call_id: small(11),
+        usage: row.get::<_, Option<&str>>(12).and_then(|text| serde_json::from_str(text).ok()),
+    })
+}

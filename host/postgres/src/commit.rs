@@ -1,0 +1,313 @@
+//! The commit: it locks the thread and the run, checks what the caller knows, and writes all rows.
+//!
+//! It takes two exchanges with the server. The first locks and reads; the second writes and
+//! commits. Between them, this module decides whether the commit is accepted, which no statement
+//! could express: whether changes are moved behind others depends on their reducers.
+
+use crate::connect::{Busy, params, query, run};
+use crate::prepared::Prepared;
+use crate::read::{changes_since, parse};
+use crate::write::{self, Written};
+use futures::future::OptionFuture;
+use std::cmp::Ordering;
+use std::collections::HashMap;
+use std::sync::Arc;
+use tollgate::store::rules::{WrittenKeys, label, sizes_fit};
+use tollgate::store::{CommitError, Committed, StoreError, ToolHealth};
+use tollgate_agent::run::Event;
+use tollgate_agent::state::key::owner_of;
+use tollgate_agent::state::{KeyScope, KeyUpdate, StateChange};
+
+/// The number of other commits' changes held in memory at once.
+const CHANGES_AT_ONCE: usize = 256;
+
+/// Why a commit was not stored: the database failed, or the commit is refused.
+pub(crate) enum Unstored {
+    Database(tokio_postgres::Error),
+    Refused(CommitError),
+}
+
+impl From<tokio_postgres::Error> for Unstored {
+    fn from(error: tokio_postgres::Error) -> Self {
+        Self::Database(error)
+    }
+}
+
+impl From<CommitError> for Unstored {
+    fn from(error: CommitError) -> Self {
+        Self::Refused(error)
+    }
+}
+
+impl From<StoreError> for Unstored {
+    fn from(error: StoreError) -> Self {
+        Self::Refused(error.into())
+    }
+}
+
+/// A run before the commit.
+struct RunRow {
+    events: u64,
+    epoch: u64,
+    last_commit: String,
+    last_moved: u64,
+}
+
+/// The rows that the first exchange read, under the locks of the thread and the run.
+#[derive(Default)]
+struct Before {
+    /// `None` for a thread without a row.
+    revision: Option<u64>,
+    messages: u64,
+    run: Option<RunRow>,
+    /// The run of another prompt that is driven on the thread.
+    driven: Option<String>,
+    /// The values of the keys that the changes fold into.
+    values: HashMap<String, Arc<serde_json::Value>>,
+    checksum: Option<Vec<u8>>,
+    health: HashMap<String, ToolHealth>,
+}
+
+/// The sender of a commit.
+pub(crate) struct Sender {
+    /// The host that becomes the owner of a run that goes on.
+    pub(crate) host: Arc<str>,
+    /// The statements that begin a transaction.
+    pub(crate) begin: String,
+    /// The row to which the sizes of components are added.
+    pub(crate) shard: i16,
+}
+
+/// Sends the commit in a transaction.
+pub(crate) async fn commit(
+    client: Busy,
+    prepared: &Prepared,
+    sender: &Sender,
+) -> Result<Committed, Unstored> {
+    match attempt(&client, prepared, sender).await {
+        Ok(Ok(committed)) => {
+            client.finish();
+            Ok(committed)
+        }
+        Ok(Err(committed)) => {
+            client.roll_back().await;
+            Ok(committed)
+        }
+        Err(Unstored::Refused(why)) => {
+            client.roll_back().await;
+            Err(Unstored::Refused(why))
+        }
+        Err(why) => Err(why),
+    }
+}
+
+/// Returns the result in an inner error if it was stored before, in which case the transaction is
+/// still open.
+async fn attempt(
+    client: &Busy,
+    prepared: &Prepared,
+    sender: &Sender,
+) -> Result<Result<Committed, Committed>, Unstored> {
+    let before = lock(client, prepared, &sender.begin).await?;
+    let commit = &prepared.commit;
+    if let Some(run) = &before.run {
+        if run.last_commit == prepared.id {
+            // An earlier sending was stored, and its answer was lost.
+            return Ok(Err(Committed { moved: run.last_moved }));
+        }
+        match run.events.cmp(&commit.after()) {
+            _ if run.epoch != commit.epoch => return Err(CommitError::Fenced.into()),
+            Ordering::Equal => {}
+            Ordering::Less => return Err(CommitError::Behind.into()),
+            Ordering::Greater => return Err(CommitError::Advanced.into()),
+        }
+    } else if prepared.begins().is_none() {
+        // The run existed if the caller knows events of it.
+        return Err(if commit.after() > 0 { CommitError::Behind } else { CommitError::Advanced }.into());
+    }
+    if let Some(other) = before.driven {
+        return Err(CommitError::Busy(other).into());
+    }
+    let revision = before.revision.unwrap_or_default();
+    let Some(moved) = missed(client, prepared, revision).await? else {
+        return Err(CommitError::Conflict(revision).into());
+    };
+    let events = prepared.moved(moved);
+    let rows = prepared.rows(&events, moved, before.checksum)?;
+    let written = Written {
+        prepared,
+        events: &events,
+        rows: &rows,
+        moved,
+        host: &sender.host,
+        shard: sender.shard,
+        messages_before: before.messages,
+        has_thread: before.revision.is_some() || prepared.begins().is_some(),
+        values: folded(&events, before.values),
+        health: crate::audit::health_after(&commit.audit, before.health),
+    };
+    write::write(client, written).await?;
+    Ok(Ok(Committed { moved }))
+}
+
+/// Begins the transaction, locks the thread and then the run, and reads what the checks need.
+async fn lock(client: &Busy, prepared: &Prepared, begin: &str) -> Result<Before, Unstored> {
+    let commit = &prepared.commit;
+    let (run_id, thread_id) = (commit.run_id().to_string(), commit.thread_id.to_string());
+    let begins = prepared.begins();
+    let insert = OptionFuture::from(begins.map(|_| {
+        let sql = "INSERT INTO threads (id) VALUES ($1) ON CONFLICT DO NOTHING";
+        run(client, sql, params![(thread_id.clone(), TEXT)])
+    }));
+    let thread = query(
+        client,
+        "SELECT revision, messages FROM threads WHERE id = $1 FOR UPDATE",
+        params![(thread_id.clone(), TEXT)],
+    );
+    let row = query(
+        client,
+        "SELECT events, epoch, last_commit, last_moved FROM runs WHERE id = $1 FOR UPDATE",
+        params![(run_id.clone(), TEXT)],
+    );
+    let is_prompt = begins.is_some_and(|spec| label(spec).0 == "prompt");
+    let driven = OptionFuture::from((is_prompt && !commit.queued).then(|| {
+        let sql =
+            "SELECT id FROM runs WHERE thread = $1 AND id <> $2 AND kind = 'prompt' AND status = 'running'
+            AND owner IS NOT NULL LIMIT 1";
+        query(client, sql, params![(thread_id.clone(), TEXT), (run_id.clone(), TEXT)])
+    }));
+    let keys = folded_keys(prepared);
+    let values = OptionFuture::from((!keys.is_empty()).then(|| {
+        let sql = "SELECT key, value FROM state WHERE thread = $1 AND key = ANY($2)";
+        query(client, sql, params![(thread_id.clone(), TEXT), (keys, TEXT_ARRAY)])
+    }));
+    let checksum = OptionFuture::from((commit.after() > 0).then(|| {
+        let sql = "SELECT checksum FROM events WHERE run = $1 AND number = $2";
+        query(client, sql, params![(run_id.clone(), TEXT), (commit.after().cast_signed(), INT8)])
+    }));
+    let tools = crate::audit::tools_of(&commit.audit);
+    let health = OptionFuture::from((!tools.is_empty()).then(|| {
+        let sql = "SELECT tool_name, component_id, digest, traps FROM tool_health WHERE tool_name = ANY($1)
+            ORDER BY tool_name FOR UPDATE";
+        query(client, sql, params![(tools, TEXT_ARRAY)])
+    }));
+    // Polled together, the statements are sent together, in this order.
+    let (begun, inserted, thread, row, driven, values, checksum, health) =
+        futures::join!(client.batch_execute(begin), insert, thread, row, driven, values, checksum, health);
+    begun?;
+    inserted.transpose()?;
+    let (thread, row) = (thread?, row?);
+    let number = |row: &tokio_postgres::Row, at: usize| row.get::<_, i64>(at).cast_unsigned();
+    let mut before = Before::default();
+    if let Some(thread) = thread.first() {
+        (before.revision, before.messages) = (Some(number(thread, 0)), number(thread, 1));
+    }
+    before.run = row.first().map(|row| RunRow {
+        events: number(row, 0),
+        epoch: number(row, 1),
+        last_commit: row.get(2),
+        last_moved: number(row, 3),
+    });
+    before.driven = driven.transpose()?.and_then(|rows| rows.first().map(|row| row.get(0)));
+    for row in values.transpose()?.unwrap_or_default() {
+        before.values.insert(row.get(0), Arc::new(parse("value", row.get(1))?));
+    }
+    before.checksum = checksum.transpose()?.and_then(|rows| rows.first().and_then(|row| row.get(0)));
+    for row in health.transpose()?.unwrap_or_default() {
+        before.health.insert(row.get(0), crate::audit::read_health(&row));
+    }
+    Ok(before)
+}
+
+/// Returns the keys of the thread that the changes fold into.
+fn folded_keys(prepared: &Prepared) -> Vec<String> {
+    let folded = |update: &&KeyUpdate| is_kept(update) && update.fold.is_some();
+    let updates = prepared.changes().flat_map(|change| change.updates.iter()).filter(folded);
+    let mut keys: Vec<String> = updates.map(|update| update.key.to_string()).collect();
+    keys.sort();
+    keys.dedup();
+    keys
+}
+
+fn is_kept(update: &KeyUpdate) -> bool {
+    update.persistent && update.scope == KeyScope::Thread
+}
+
+/// Returns the values of all keys that the changes write.
+pub(crate) fn folded_changes<'a>(
+    changes: impl Iterator<Item = &'a StateChange>,
+    mut values: HashMap<String, Arc<serde_json::Value>>,
+) -> Vec<(String, String)> {
+    let mut written: Vec<String> = Vec::new();
+    for update in changes.flat_map(|change| change.updates.iter()).filter(|update| is_kept(update)) {
+        let key = update.key.to_string();
+        if let Some(value) = update.folded(values.remove(&key)) {
+            values.insert(key.clone(), value);
+            written.push(key);
+        }
+    }
+    written.sort();
+    written.dedup();
+    written.into_iter().filter_map(|key| values.get(&key).map(|value| (key, value.to_string()))).collect()
+}
+
+fn folded(
+    events: &[tollgate_agent::run::StoredEvent],
+    values: HashMap<String, Arc<serde_json::Value>>,
+) -> Vec<(String, String)> {
+    folded_changes(events.iter().filter_map(|numbered| numbered.event.change()), values)
+}
+
+/// Returns the number of other commits' changes that this commit must be moved behind. `None` if
+/// they conflict.
+async fn missed(client: &Busy, prepared: &Prepared, now: u64) -> Result<Option<u64>, Unstored> {
+    let Some(first) = prepared.changes().next() else { return Ok(Some(0)) };
+    let base = first.revision.saturating_sub(1);
+    let Some(moved) = now.checked_sub(base) else { return Ok(None) };
+    if moved == 0 {
+        return Ok(Some(0));
+    }
+    let thread_id = prepared.commit.thread_id.to_string();
+    let mut after = base;
+    while after < now {
+        let page = changes_since(client, &thread_id, after, CHANGES_AT_ONCE).await??;
+        let Some(last) = page.last() else { return Ok(None) };
+        after = last.revision;
+        let lets_by = |missed: &WrittenKeys| prepared.changes().all(|change| missed.lets_by(change));
+        if !page.iter().map(WrittenKeys::of).all(|missed| lets_by(&missed)) {
+            return Ok(None);
+        }
+    }
+    let sizes = sizes(client, &thread_id, prepared).await?;
+    let limit = prepared.commit.thread_state_bytes;
+    let stored = |owner: &str| Ok::<_, StoreError>(sizes.get(owner).cloned().unwrap_or_default());
+    Ok(sizes_fit(prepared.changes(), limit, stored)?.then_some(moved))
+}
+
+/// Returns the sizes of the values of all owners that the changes write to, by owner and key.
+async fn sizes(
+    client: &Busy,
+    thread_id: &str,
+    prepared: &Prepared,
+) -> Result<HashMap<String, HashMap<String, usize>>, Unstored> {
+    let updates = prepared.changes().flat_map(|change| change.updates.iter());
+    let mut owners: Vec<String> = updates.map(|update| owner_of(&update.key).to_owned()).collect();
+    owners.sort();
+    owners.dedup();
+    let sql =
+        "SELECT key, octet_length(value) FROM state WHERE thread = $1 AND split_part(key, '.', 1) = ANY($2)";
+    let rows = query(client, sql, params![(thread_id.to_owned(), TEXT), (owners, TEXT_ARRAY)]).await?;
+    let mut sizes: HashMap<String, HashMap<String, usize>> = HashMap::new();
+    for row in rows {
+        let (key, bytes): (String, i32) = (row.get(0), row.get(1));
+        let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+        sizes.entry(owner_of(&key).to_owned()).or_default().insert(key, bytes);
+    }
+    Ok(sizes)
+}
+
+/// Returns whether the events end the driving of the run: it has ended, or waits for a person.
+pub(crate) fn rests(events: &[tollgate_agent::run::StoredEvent]) -> bool {
+    let last = events.last().map(|numbered| &numbered.event);
+    matches!(last, Some(Event::RunWaiting | Event::RunFinished { .. }))
+}

@@ -1,0 +1,150 @@
+//! Connections: the pool, and single ones with a task of their own.
+
+use crate::config::PostgresConfig;
+use crate::error::explain;
+use crate::tls;
+use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, PoolError, RecyclingMethod, Runtime};
+use futures::future::BoxFuture;
+use std::time::Duration;
+use tokio_postgres::types::{ToSql, Type};
+use tokio_postgres::{AsyncMessage, Client};
+use tollgate::store::StoreError;
+
+/// How long a caller waits for a connection. A caller that gives up has sent nothing.
+const WAIT: Duration = Duration::from_secs(10);
+/// How long one exchange with the server may take. A commit that takes longer is sent again, on
+/// another connection, with the same id.
+pub(crate) const EXCHANGE: Duration = Duration::from_secs(10);
+
+/// The parameters of a statement. Their types are named, so that no statement has to be prepared,
+/// which a pooler in transaction mode would not allow.
+pub(crate) type Params = Vec<(Box<dyn ToSql + Sync + Send>, Type)>;
+
+/// Returns a parameter list: `params![(value, TEXT), ...]`.
+macro_rules! params {
+    ($(($value:expr, $type:ident)),* $(,)?) => {
+        vec![$((Box::new($value) as Box<dyn ::tokio_postgres::types::ToSql + Sync + Send>, ::tokio_postgres::types::Type::$type)),*]
+    };
+}
+pub(crate) use params;
+
+/// Creates the pool. No connection is made yet.
+pub(crate) fn pool(config: &PostgresConfig) -> Result<Pool, StoreError> {
+    // A connection is checked when it is used; a lost one is replaced and the statement repeated.
+    let recycling = ManagerConfig { recycling_method: RecyclingMethod::Fast };
+    let manager = Manager::from_config(config.server.clone(), tls::connector(config)?, recycling);
+    Pool::builder(manager)
+        .max_size(config.connections)
+        .wait_timeout(Some(WAIT))
+        .create_timeout(Some(WAIT))
+        .runtime(Runtime::Tokio1)
+        .build()
+        .map_err(|e| StoreError(format!("the connection pool cannot be built: {e}")))
+}
+
+/// Makes a connection outside of the pool, and hands its notifications to `heard`.
+pub(crate) async fn single(
+    config: &PostgresConfig,
+    server: &tokio_postgres::Config,
+    heard: impl Fn(tokio_postgres::Notification) + Send + 'static,
+) -> Result<Client, StoreError> {
+    let connecting = server.connect(tls::connector(config)?);
+    let connected = tokio::time::timeout(WAIT, connecting).await;
+    let (client, mut connection) = match connected {
+        Ok(connected) => connected.map_err(|e| explain("reach", &config.address(), &e))?,
+        Err(_) => return Err(no_answer(&config.address())),
+    };
+    tokio::spawn(async move {
+        while let Some(Ok(message)) = futures::future::poll_fn(|cx| connection.poll_message(cx)).await {
+            if let AsyncMessage::Notification(notification) = message {
+                heard(notification);
+            }
+        }
+    });
+    Ok(client)
+}
+
+pub(crate) fn no_answer(address: &str) -> StoreError {
+    StoreError(format!(
+        "cannot reach the store at {address}: it did not answer in {} s; check the server and the network",
+        WAIT.as_secs()
+    ))
+}
+
+/// Explains why the pool gave no connection.
+pub(crate) fn explain_pool(address: &str, error: PoolError) -> StoreError {
+    match error {
+        PoolError::Backend(e) => explain("reach", address, &e),
+        PoolError::Timeout(deadpool_postgres::TimeoutType::Wait) => StoreError(format!(
+            "cannot use the store at {address}: all connections are busy; raise connections in [store], or retry"
+        )),
+        PoolError::Timeout(_) => no_answer(address),
+        e => StoreError(format!("cannot use the store at {address}: {e}")),
+    }
+}
+
+/// A pooled connection in use. Unless [`finish`](Self::finish) is called, it is closed when it is
+/// dropped, because a transaction may be open on it.
+pub(crate) struct Busy(Option<Object>);
+
+impl Busy {
+    pub(crate) fn new(object: Object) -> Self {
+        Self(Some(object))
+    }
+
+    /// Returns the connection to the pool. No transaction is open on it.
+    pub(crate) fn finish(mut self) {
+        self.0.take();
+    }
+}
+
+impl Busy {
+    /// Ends the open transaction without effect, and returns the connection to the pool.
+    pub(crate) async fn roll_back(self) {
+        if self.batch_execute("ROLLBACK").await.is_ok() {
+            self.finish();
+        }
+    }
+}
+
+impl std::ops::Deref for Busy {
+    type Target = Client;
+
+    fn deref(&self) -> &Client {
+        match &self.0 {
+            Some(object) => object,
+            // Only `finish` takes the connection, and it consumes the guard.
+            None => unreachable!("the connection was returned"),
+        }
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        if let Some(object) = self.0.take() {
+            drop(Object::take(object));
+        }
+    }
+}
+
+/// Sends a statement. Statements whose futures are polled together are sent together, in order.
+pub(crate) fn run<'a>(
+    client: &'a Client,
+    sql: &'a str,
+    params: Params,
+) -> BoxFuture<'a, Result<u64, tokio_postgres::Error>> {
+    Box::pin(async move { client.execute_typed(sql, &borrowed(&params)).await })
+}
+
+/// Sends a query, as [`run`] does.
+pub(crate) fn query<'a>(
+    client: &'a Client,
+    sql: &'a str,
+    params: Params,
+) -> BoxFuture<'a, Result<Vec<tokio_postgres::Row>, tokio_postgres::Error>> {
+    Box::pin(async move { client.query_typed(sql, &borrowed(&params)).await })
+}
+
+fn borrowed(params: &Params) -> Vec<(&(dyn ToSql + Sync), Type)> {
+    params.iter().map(|(value, of)| (&**value as &(dyn ToSql + Sync), of.clone())).collect()
+}

@@ -1,0 +1,306 @@
+//! Copying a data directory into a database.
+//!
+//! Each run is copied in a transaction of its own, with the rows that depend on it, and is marked as
+//! copied by being there. A copy that was interrupted goes on with the runs that are missing. In
+//! the end, everything is read back and compared.
+
+use crate::connect::{params, query, run};
+use crate::error::explain;
+use crate::prepared::serialize;
+use crate::store::PostgresStore;
+use crate::{audit, write};
+use serde::Serialize;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use tokio_postgres::Error;
+use tollgate::store::rules::{EventRow, checksum, label};
+use tollgate::store::{AuditFilter, RunFilter, RunSummary, SqliteStore, Store, StoreError};
+use tollgate_agent::run::{Event, StoredEvent};
+
+/// Adds a run that no host drives.
+const INSERT_RUN: &str =
+    "INSERT INTO runs (id, thread, agent, kind, title, status, owner, epoch, events, last_commit,
+    last_moved, started_at_ms, updated_at_ms)
+    VALUES ($1, $2, $3, $4, $5, $6, NULL, 1, $7, 'copy', 0, $8, $9)";
+/// Adds the events of a run.
+const INSERT_EVENTS: &str = "INSERT INTO events (run, number, at_ms, body, checksum)
+    SELECT $1, x.number, x.at_ms, x.body, x.sum FROM unnest($2, $3, $4, $5)
+    AS x(number, at_ms, body, sum)";
+/// The number of changes of a thread that are read at once.
+const CHANGES_AT_ONCE: usize = 500;
+
+/// The result of a copy.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Copied {
+    /// The number of runs in the data directory, all of which are in the database.
+    pub runs: u64,
+    /// The number of their events.
+    pub events: u64,
+    /// The number of their threads.
+    pub threads: u64,
+    /// The number of audit records.
+    pub audit: u64,
+    /// The number of components.
+    pub components: u64,
+    /// The number of runs that an earlier, interrupted copy had copied.
+    pub known: u64,
+}
+
+impl PostgresStore {
+    /// Copies all runs, threads, audit records and components of a data directory that no process
+    /// uses. The database must be empty, or contain an interrupted copy of the same directory.
+    ///
+    /// # Errors
+    /// A store cannot be read or written, the database contains runs that the directory does not
+    /// contain, or the copy differs from the directory.
+    pub async fn copy_from(&self, from: &SqliteStore) -> Result<Copied, StoreError> {
+        let mut runs = from.runs(RunFilter { limit: usize::MAX, ..RunFilter::default() }).await?;
+        runs.reverse();
+        let there = self.runs(RunFilter { limit: usize::MAX, ..RunFilter::default() }).await?;
+        let known: BTreeSet<&str> = there.iter().map(|run| run.run_id.as_str()).collect();
+        let ours: BTreeSet<&str> = runs.iter().map(|run| run.run_id.as_str()).collect();
+        if let Some(foreign) = known.iter().find(|run_id| !ours.contains(*run_id)) {
+            return Err(StoreError(format!(
+                "the database contains the run {foreign}, which the data directory does not; copy into an empty database"
+            )));
+        }
+        if let Some(busy) = runs.iter().find(|run| run.at_work) {
+            return Err(StoreError(format!(
+                "a process drives the run {}; stop every tollgate that uses the data directory first",
+                busy.run_id
+            )));
+        }
+        let mut copied = Copied { known: known.len() as u64, ..Copied::default() };
+        let threads = from.thread_ids().await?;
+        for run in &runs {
+            copied.runs += 1;
+            copied.events += run.events;
+            if !known.contains(run.run_id.as_str()) {
+                self.copy_run(from, run).await?;
+            }
+        }
+        for thread_id in &threads {
+            copied.threads += 1;
+            self.copy_thread(from, thread_id).await?;
+        }
+        copied.audit = self.copy_audit(from).await?;
+        copied.components = self.copy_components(from).await?;
+        self.compare(from, &runs, &threads).await?;
+        Ok(copied)
+    }
+
+    async fn copy_run(&self, from: &SqliteStore, copied: &RunSummary) -> Result<(), StoreError> {
+        let record = from.record(&copied.run_id).await?;
+        if let Some(damage) = record.damage {
+            return Err(StoreError(format!(
+                "the run {} is damaged ({damage}); remove it with `tollgate prune`, or restore the data directory",
+                copied.run_id
+            )));
+        }
+        let Some(Event::RunStarted { spec }) = record.events.first().map(|first| &first.event) else {
+            return Err(StoreError(format!("the run {} has no beginning", copied.run_id)));
+        };
+        let (kind, title) = label(spec);
+        let rows = rows_of(&record.events)?;
+        let bytes: u64 = rows.iter().map(|row| row.body.len() as u64 + 64).sum();
+        let changed = |event: &Arc<StoredEvent>| {
+            Some((event.event.change()?.revision.cast_signed(), event.number.cast_signed()))
+        };
+        let (revisions, numbers): (Vec<i64>, Vec<i64>) = record.events.iter().filter_map(changed).unzip();
+        let client = self.copying().await?;
+        let run_id = copied.run_id.clone();
+        let thread = copied.thread_id.clone();
+        let sums: Vec<Option<Vec<u8>>> = rows.iter().map(|row| row.checksum.clone()).collect();
+        let (begun, threaded, listed, logged, changed, ended) = futures::join!(
+            client.batch_execute("BEGIN"),
+            run(
+                &client,
+                "INSERT INTO threads AS t (id, record_bytes) VALUES ($1, $2)
+                 ON CONFLICT (id) DO UPDATE SET record_bytes = t.record_bytes + excluded.record_bytes",
+                params![(thread.clone(), TEXT), (bytes.cast_signed(), INT8)]
+            ),
+            run(
+                &client,
+                INSERT_RUN,
+                params![
+                    (run_id.clone(), TEXT),
+                    (thread.clone(), TEXT),
+                    (copied.agent_id.clone(), TEXT),
+                    (kind, TEXT),
+                    (title, TEXT),
+                    (copied.status.clone(), TEXT),
+                    (copied.events.cast_signed(), INT8),
+                    (copied.started_at_ms.cast_signed(), INT8),
+                    (copied.updated_at_ms.cast_signed(), INT8)
+                ]
+            ),
+            run(
+                &client,
+                INSERT_EVENTS,
+                params![
+                    (run_id.clone(), TEXT),
+                    (rows.iter().map(|row| row.number.cast_signed()).collect::<Vec<i64>>(), INT8_ARRAY),
+                    (rows.iter().map(|row| row.at_ms.cast_signed()).collect::<Vec<i64>>(), INT8_ARRAY),
+                    (rows.iter().map(|row| row.body.clone()).collect::<Vec<String>>(), TEXT_ARRAY),
+                    (sums, BYTEA_ARRAY)
+                ]
+            ),
+            run(
+                &client,
+                "INSERT INTO changes (thread, revision, run, number)
+                 SELECT $1, x.revision, $2, x.number FROM unnest($3, $4) AS x(revision, number)",
+                params![(thread, TEXT), (run_id, TEXT), (revisions, INT8_ARRAY), (numbers, INT8_ARRAY)]
+            ),
+            client.batch_execute("COMMIT")
+        );
+        let all = begun.and(threaded).and(listed).and(logged).and(changed).and(ended.map(|()| 0));
+        all.map_err(|e| self.uncopied(&e))?;
+        client.finish();
+        Ok(())
+    }
+
+    /// Copies the conversation, the state, and the changes that no run made. Runs again after an
+    /// interruption.
+    async fn copy_thread(&self, from: &SqliteStore, thread_id: &str) -> Result<(), StoreError> {
+        let thread = from.thread(thread_id).await?;
+        let bodies: Vec<String> = thread.messages.iter().map(serialize).collect::<Result<_, _>>()?;
+        let values: Vec<(String, String)> =
+            thread.state.iter().map(|(key, value)| (key.to_owned(), value.to_string())).collect();
+        let client = self.copying().await?;
+        let failed = |e: Error| self.uncopied(&e);
+        let sql = "INSERT INTO messages (thread, position, body)
+            SELECT $1, x.n - 1, x.body FROM unnest($2) WITH ORDINALITY AS x(body, n) ON CONFLICT DO NOTHING";
+        let number = i64::try_from(bodies.len()).unwrap_or(i64::MAX);
+        run(&client, sql, params![(thread_id.to_owned(), TEXT), (bodies, TEXT_ARRAY)])
+            .await
+            .map_err(failed)?;
+        run(&client, write::SET_STATE, write::state_rows(thread_id, &values)).await.map_err(failed)?;
+        let sql = "INSERT INTO threads AS t (id, revision, messages) VALUES ($1, $2, $3)
+            ON CONFLICT (id) DO UPDATE SET revision = excluded.revision, messages = excluded.messages";
+        let row = params![
+            (thread_id.to_owned(), TEXT),
+            (thread.state.revision().cast_signed(), INT8),
+            (number, INT8)
+        ];
+        run(&client, sql, row).await.map_err(failed)?;
+        let mut after = 0;
+        loop {
+            let changes = from.changes(thread_id, after, CHANGES_AT_ONCE).await?;
+            let Some(last) = changes.last() else { break };
+            after = last.revision;
+            let revisions: Vec<i64> = changes.iter().map(|change| change.revision.cast_signed()).collect();
+            let bodies: Vec<String> = changes.iter().map(serialize).collect::<Result<_, _>>()?;
+            // Those of runs are there already.
+            let sql = "INSERT INTO changes (thread, revision, body)
+                SELECT $1, x.revision, x.body FROM unnest($2, $3) AS x(revision, body) ON CONFLICT DO NOTHING";
+            let row = params![(thread_id.to_owned(), TEXT), (revisions, INT8_ARRAY), (bodies, TEXT_ARRAY)];
+            run(&client, sql, row).await.map_err(failed)?;
+        }
+        client.finish();
+        Ok(())
+    }
+
+    async fn copy_audit(&self, from: &SqliteStore) -> Result<u64, StoreError> {
+        let all = AuditFilter { limit: usize::MAX, ..AuditFilter::default() };
+        let mut records = from.audit(all.clone()).await?;
+        records.reverse();
+        let number = records.len() as u64;
+        let client = self.copying().await?;
+        let rows = query(&client, "SELECT count(*) FROM audit", Vec::new()).await;
+        let there: i64 = rows.map_err(|e| self.uncopied(&e))?.first().map_or(0, |row| row.get(0));
+        // Records are copied in their order, so an interrupted copy has the first ones.
+        for some in records.get(usize::try_from(there).unwrap_or(0)..).unwrap_or_default().chunks(1_000) {
+            run(&client, audit::INSERT, audit::rows(some)).await.map_err(|e| self.uncopied(&e))?;
+        }
+        for health in from.tool_health().await? {
+            let (tool, health) = (health.tool_name.to_string(), Some(health));
+            run(&client, "DELETE FROM tool_health WHERE tool_name = $1", params![(tool.clone(), TEXT)])
+                .await
+                .map_err(|e| self.uncopied(&e))?;
+            let row = audit::health_row(&tool, &health);
+            run(&client, audit::set_health(&health), row).await.map_err(|e| self.uncopied(&e))?;
+        }
+        client.finish();
+        Ok(number)
+    }
+
+    async fn copy_components(&self, from: &SqliteStore) -> Result<u64, StoreError> {
+        let mut number = 0;
+        for (run_id, digest) in from.run_components().await? {
+            let client = self.copying().await?;
+            let known =
+                query(&client, "SELECT 1 FROM components WHERE digest = $1", params![(digest.clone(), TEXT)])
+                    .await
+                    .map_err(|e| self.uncopied(&e))?;
+            if known.is_empty()
+                && let Some(bytes) = from.component(&digest).await?
+            {
+                let sql = "INSERT INTO components (digest, bytes) VALUES ($1, $2) ON CONFLICT DO NOTHING";
+                run(&client, sql, params![(digest.clone(), TEXT), (bytes, BYTEA)])
+                    .await
+                    .map_err(|e| self.uncopied(&e))?;
+                number += 1;
+            }
+            let sql = "INSERT INTO run_components (run, digest) VALUES ($1, $2) ON CONFLICT DO NOTHING";
+            run(&client, sql, params![(run_id, TEXT), (digest, TEXT)])
+                .await
+                .map_err(|e| self.uncopied(&e))?;
+            client.finish();
+        }
+        Ok(number)
+    }
+
+    /// Reads everything back and compares it.
+    async fn compare(
+        &self,
+        from: &SqliteStore,
+        runs: &[RunSummary],
+        threads: &[String],
+    ) -> Result<(), StoreError> {
+        let differs = |what: &str, id: &str| {
+            Err(StoreError(format!(
+                "the copy of {what} {id} differs from the data directory; drop the database and copy again"
+            )))
+        };
+        for run in runs {
+            // Reading also checks the checksums.
+            let (ours, theirs) = (from.events(&run.run_id, 0).await?, self.events(&run.run_id, 0).await?);
+            if serialize(&ours)? != serialize(&theirs)? {
+                return differs("the run", &run.run_id);
+            }
+        }
+        for thread_id in threads {
+            let (ours, theirs) = (from.thread(thread_id).await?, self.thread(thread_id).await?);
+            if ours.messages != theirs.messages || ours.state != theirs.state {
+                return differs("the thread", thread_id);
+            }
+        }
+        let all = AuditFilter { limit: usize::MAX, ..AuditFilter::default() };
+        if from.audit(all.clone()).await? != self.audit(all).await? {
+            return differs("the audit", "");
+        }
+        for (_, digest) in from.run_components().await? {
+            let (ours, theirs) = (from.component(&digest).await?, self.component(&digest).await?);
+            if ours != theirs {
+                return differs("the component", &digest);
+            }
+        }
+        Ok(())
+    }
+
+    fn uncopied(&self, error: &Error) -> StoreError {
+        explain("write to", self.address(), error)
+    }
+}
+
+/// Returns the rows of a run's events, with checksums from the first one on.
+fn rows_of(events: &[Arc<StoredEvent>]) -> Result<Vec<EventRow>, StoreError> {
+    let mut rows: Vec<EventRow> = Vec::with_capacity(events.len());
+    for event in events {
+        let (number, at_ms, body) = (event.number, event.at_ms, serialize(&event.event)?);
+        let before = rows.last().and_then(|row| row.checksum.as_deref());
+        let sum = checksum(before, number, at_ms, &body).to_vec();
+        rows.push(EventRow { number, at_ms, body, checksum: Some(sum) });
+    }
+    Ok(rows)
+}

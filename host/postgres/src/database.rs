@@ -1,0 +1,271 @@
+//! The pooled connections, and the rules by which statements are sent again.
+
+use crate::commit::{Sender, Unstored, commit, folded_changes};
+use crate::connect::{Busy, EXCHANGE, explain_pool, no_answer, params, query, run};
+use crate::error::{Failure, explain, failure};
+use crate::prepared::{Prepared, serialize};
+use crate::{read, write};
+use deadpool_postgres::Pool;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use tokio_postgres::Error;
+use tollgate::store::{CommitError, Committed, ComponentFile, StoreError, StoreLimits};
+use tollgate_agent::state::StateChange;
+use uuid::Uuid;
+
+/// How long a read is repeated on new connections.
+pub(crate) const READ_PATIENCE: Duration = Duration::from_secs(10);
+/// The pause before a repetition.
+pub(crate) const PAUSE: Duration = Duration::from_millis(50);
+/// The rows over which the size of one component is spread.
+const SHARDS: i16 = 16;
+
+/// The values of one thread's keys that do not persist.
+pub(crate) type Volatile = BTreeMap<Arc<str>, Arc<serde_json::Value>>;
+
+/// The database of one host.
+pub(crate) struct Database {
+    pub(crate) pool: Pool,
+    pub(crate) address: String,
+    pub(crate) limits: StoreLimits,
+    /// How long a commit whose answer was lost is sent again.
+    pub(crate) patience: Duration,
+    /// The statements that begin a transaction. The server ends it if this process stands still,
+    /// such as a stopped one, so that its locks do not keep others from taking over its runs.
+    pub(crate) begin: String,
+    /// The components whose bytes the database has, by digest.
+    pub(crate) kept: Mutex<HashSet<Arc<str>>>,
+    /// The values of keys that do not persist, which live as long as this process.
+    pub(crate) volatile: Mutex<HashMap<Arc<str>, Volatile>>,
+}
+
+impl Database {
+    pub(crate) async fn client(&self) -> Result<Busy, StoreError> {
+        match self.pool.get().await {
+            Ok(object) => Ok(Busy::new(object)),
+            Err(why) => Err(explain_pool(&self.address, why)),
+        }
+    }
+
+    /// Runs a query that changes nothing, or that may be repeated. Repeats it on a new connection
+    /// if the connection was lost.
+    pub(crate) async fn read<T, F>(&self, ask: impl Fn(Busy) -> F) -> Result<T, StoreError>
+    where
+        F: Future<Output = Result<T, Error>>,
+    {
+        let until = Instant::now() + READ_PATIENCE;
+        loop {
+            let failed = match self.client().await {
+                Err(why) => why,
+                Ok(client) => match tokio::time::timeout(EXCHANGE, ask(client)).await {
+                    Ok(Ok(answer)) => return Ok(answer),
+                    Ok(Err(why)) if failure(&why) == Failure::Final => {
+                        return Err(explain("read", &self.address, &why));
+                    }
+                    Ok(Err(why)) => explain("read", &self.address, &why),
+                    Err(_) => no_answer(&self.address),
+                },
+            };
+            if Instant::now() >= until {
+                return Err(failed);
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+
+    /// Sends a commit until its result is known, with the same id each time.
+    pub(crate) async fn store(&self, prepared: &Prepared, host: Arc<str>) -> Result<Committed, CommitError> {
+        let until = Instant::now() + self.patience;
+        let sender = Sender { host, begin: self.begin.clone(), shard: shard() };
+        loop {
+            let client = self.client().await;
+            let failed = match client {
+                Err(why) => why,
+                Ok(client) => match tokio::time::timeout(EXCHANGE, commit(client, prepared, &sender)).await {
+                    Ok(Ok(committed)) => return Ok(committed),
+                    Ok(Err(Unstored::Refused(why))) => return Err(why),
+                    Ok(Err(Unstored::Database(why))) => match failure(&why) {
+                        Failure::Final => return Err(explain("write to", &self.address, &why).into()),
+                        Failure::Taken => return Err(self.taken(&prepared.commit.thread_id).await),
+                        Failure::Repeat => continue,
+                        Failure::Lost => explain("write to", &self.address, &why),
+                    },
+                    Err(_) => no_answer(&self.address),
+                },
+            };
+            if Instant::now() >= until {
+                return Err(StoreError(format!(
+                    "{failed}; it is unknown whether the last records were stored"
+                ))
+                .into());
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+
+    /// Returns the error for a thread on which another prompt's run is driven.
+    pub(crate) async fn taken(&self, thread_id: &str) -> CommitError {
+        let sql = "SELECT id FROM runs WHERE thread = $1 AND kind = 'prompt' AND status = 'running'
+            AND owner IS NOT NULL LIMIT 1";
+        let other = self.read(|client| async move {
+            let rows = query(&client, sql, params![(thread_id.to_owned(), TEXT)]).await?;
+            client.finish();
+            Ok(rows.first().map_or_else(String::new, |row| row.get(0)))
+        });
+        other.await.map_or_else(CommitError::Failed, CommitError::Busy)
+    }
+
+    /// Stores the bytes of components that the database does not have.
+    pub(crate) async fn keep(&self, components: &[ComponentFile]) -> Result<(), StoreError> {
+        let unknown = {
+            let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+            components.iter().filter(|file| !kept.contains(&file.digest)).cloned().collect::<Vec<_>>()
+        };
+        for file in unknown {
+            let digest = Arc::clone(&file.digest);
+            let sql = "SELECT 1 FROM components WHERE digest = $1";
+            let known = self.read(|client| {
+                let digest = digest.to_string();
+                async move {
+                    let rows = query(&client, sql, params![(digest, TEXT)]).await?;
+                    client.finish();
+                    Ok(!rows.is_empty())
+                }
+            });
+            if !known.await? {
+                let bytes = tokio::task::spawn_blocking(move || file.read()).await.ok().flatten();
+                // Without its bytes, a replay reports that they are missing.
+                let Some(bytes) = bytes else { continue };
+                let sql = "INSERT INTO components (digest, bytes) VALUES ($1, $2) ON CONFLICT DO NOTHING";
+                let stored = self.read(|client| {
+                    let row = params![(digest.to_string(), TEXT), (bytes.clone(), BYTEA)];
+                    async move {
+                        run(&client, sql, row).await?;
+                        client.finish();
+                        Ok(())
+                    }
+                });
+                stored.await?;
+            }
+            self.kept.lock().unwrap_or_else(PoisonError::into_inner).insert(digest);
+        }
+        Ok(())
+    }
+
+    /// Writes a change that belongs to no run. It must be based on the current state.
+    pub(crate) async fn change(
+        &self,
+        thread_id: &str,
+        change: &StateChange,
+        id: &str,
+    ) -> Result<(), CommitError> {
+        let body = serialize(change)?;
+        let until = Instant::now() + self.patience;
+        loop {
+            let failed = match self.client().await {
+                Err(why) => why,
+                Ok(client) => {
+                    let writing = change_once(client, &self.begin, thread_id, change, (&body, id));
+                    match tokio::time::timeout(EXCHANGE, writing).await {
+                        Ok(Ok(())) => return Ok(()),
+                        Ok(Err(Unstored::Refused(why))) => return Err(why),
+                        Ok(Err(Unstored::Database(why))) => match failure(&why) {
+                            Failure::Repeat => continue,
+                            Failure::Lost => explain("write to", &self.address, &why),
+                            _ => return Err(explain("write to", &self.address, &why).into()),
+                        },
+                        Err(_) => no_answer(&self.address),
+                    }
+                }
+            };
+            if Instant::now() >= until {
+                return Err(failed.into());
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+
+    pub(crate) async fn bytes(&self, sql: &'static str, id: &str) -> Result<u64, StoreError> {
+        self.read(|client| {
+            let id = id.to_owned();
+            async move {
+                let rows = query(&client, sql, params![(id, TEXT)]).await?;
+                client.finish();
+                Ok(rows.first().map_or(0, |row| row.get::<_, i64>(0).cast_unsigned()))
+            }
+        })
+        .await
+    }
+}
+
+async fn change_once(
+    client: Busy,
+    begin: &str,
+    thread_id: &str,
+    change: &StateChange,
+    (body, id): (&str, &str),
+) -> Result<(), Unstored> {
+    let thread = || params![(thread_id.to_owned(), TEXT)];
+    let revision = change.revision.cast_signed();
+    let keys: Vec<String> = change.updates.iter().map(|update| update.key.to_string()).collect();
+    let (begun, inserted, row, known, values) = futures::join!(
+        client.batch_execute(begin),
+        run(&client, "INSERT INTO threads (id) VALUES ($1) ON CONFLICT DO NOTHING", thread()),
+        query(&client, "SELECT revision FROM threads WHERE id = $1 FOR UPDATE", thread()),
+        query(
+            &client,
+            "SELECT id FROM changes WHERE thread = $1 AND revision = $2",
+            params![(thread_id.to_owned(), TEXT), (revision, INT8)]
+        ),
+        query(
+            &client,
+            "SELECT key, value FROM state WHERE thread = $1 AND key = ANY($2)",
+            params![(thread_id.to_owned(), TEXT), (keys, TEXT_ARRAY)]
+        )
+    );
+    begun?;
+    inserted?;
+    let (row, known, values) = (row?, known?, values?);
+    if known.first().is_some_and(|row| row.get::<_, Option<&str>>(0) == Some(id)) {
+        // An earlier sending was stored, and its answer was lost.
+        client.roll_back().await;
+        return Ok(());
+    }
+    let now = row.first().map_or(0, |row| row.get::<_, i64>(0).cast_unsigned());
+    if change.revision != now + 1 {
+        client.roll_back().await;
+        return Err(CommitError::Conflict(now).into());
+    }
+    let mut before = HashMap::new();
+    for row in &values {
+        before.insert(row.get(0), Arc::new(read::parse("value", row.get(1))?));
+    }
+    let values = folded_changes(std::iter::once(change), before);
+    let row = params![
+        (thread_id.to_owned(), TEXT),
+        (revision, INT8),
+        (body.to_owned(), TEXT),
+        (id.to_owned(), TEXT)
+    ];
+    let (inserted, set, updated, ended) = futures::join!(
+        run(&client, "INSERT INTO changes (thread, revision, body, id) VALUES ($1, $2, $3, $4)", row),
+        run(&client, write::SET_STATE, write::state_rows(thread_id, &values)),
+        run(
+            &client,
+            "UPDATE threads SET revision = $2 WHERE id = $1",
+            params![(thread_id.to_owned(), TEXT), (revision, INT8)]
+        ),
+        client.batch_execute("COMMIT")
+    );
+    inserted?;
+    set?;
+    updated?;
+    ended?;
+    client.finish();
+    Ok(())
+}
+
+fn shard() -> i16 {
+    i16::try_from(Uuid::now_v7().as_u128() % u128::from(SHARDS.unsigned_abs())).unwrap_or_default()
+}

@@ -1,0 +1,87 @@
+//! The meaning of a database error for a caller and for an operator.
+
+use tokio_postgres::error::SqlState;
+use tollgate::store::StoreError;
+
+/// The consequence of a failed statement for a retry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Failure {
+    /// The connection is gone or useless. The statement may have taken effect; the same commit id
+    /// can be sent again on another connection.
+    Lost,
+    /// The transaction lost against another one and can be repeated at once.
+    Repeat,
+    /// Another run of the thread is driven.
+    Taken,
+    /// Repeating does not help.
+    Final,
+}
+
+/// Classifies an error.
+pub(crate) fn failure(error: &tokio_postgres::Error) -> Failure {
+    let Some(code) = error.code() else {
+        // Without a code, the error is not the server's: the connection broke, or it was never
+        // made.
+        return Failure::Lost;
+    };
+    if *code == SqlState::T_R_SERIALIZATION_FAILURE || *code == SqlState::T_R_DEADLOCK_DETECTED {
+        return Failure::Repeat;
+    }
+    if *code == SqlState::UNIQUE_VIOLATION
+        && error.as_db_error().and_then(|e| e.constraint()) == Some("runs_driven")
+    {
+        return Failure::Taken;
+    }
+    let gone = [
+        SqlState::ADMIN_SHUTDOWN,
+        SqlState::CRASH_SHUTDOWN,
+        SqlState::CANNOT_CONNECT_NOW,
+        // The server became a standby, or was replaced by its standby.
+        SqlState::READ_ONLY_SQL_TRANSACTION,
+        SqlState::LOCK_NOT_AVAILABLE,
+        SqlState::TOO_MANY_CONNECTIONS,
+        SqlState::PROTOCOL_VIOLATION,
+    ];
+    // Class 08 is about connections.
+    if gone.contains(code) || code.code().starts_with("08") { Failure::Lost } else { Failure::Final }
+}
+
+/// Explains an error to an operator. `address` is the server's, without user and password.
+pub(crate) fn explain(verb: &str, address: &str, error: &tokio_postgres::Error) -> StoreError {
+    StoreError(format!("cannot {verb} the store at {address}: {}", why(error)))
+}
+
+fn why(error: &tokio_postgres::Error) -> String {
+    use std::error::Error as _;
+    let Some(db) = error.as_db_error() else {
+        let cause = error.source().map_or_else(|| error.to_string(), ToString::to_string);
+        return match cause.as_str() {
+            _ if error.is_closed() => "the connection was lost; check the server and the network".to_owned(),
+            cause if cause.contains("read-write") => {
+                "none of its servers accepts writes; name the primary in [store] url".to_owned()
+            }
+            cause => format!("{cause}; check that the server runs and that [store] url names it"),
+        };
+    };
+    let code = db.code();
+    let words = match db.code().code() {
+        "28P01" | "28000" => {
+            "the server refused the user or the password; check password_file or password_env in [store]"
+        }
+        "3D000" => "the database does not exist; create it with `createdb`",
+        "42501" => "the role lacks a privilege; `tollgate store init --print` shows the grants",
+        "42P01" => "the schema is missing; run `tollgate store init`",
+        "53100" => "the server's disk is full; free some room there",
+        "53300" => {
+            "the server has no free connection; raise max_connections, or lower connections in [store]"
+        }
+        "25006" => "the server is a standby; name the primary in [store] url",
+        "22021" => "an id contains a NUL character; use another id",
+        _ => return format!("the server refused it (SQLSTATE {}): {}", code.code(), clean(db.message())),
+    };
+    words.to_owned()
+}
+
+fn clean(text: &str) -> String {
+    tollgate_agent::text::clean(text, 300)
+}

@@ -1,0 +1,145 @@
+//! Hints between hosts: LISTEN and NOTIFY. A hint may be lost; receivers also look from time to
+//! time.
+//!
+//! NOTIFY takes a lock of the whole database at commit, so it is never part of a run's commit.
+//! Notifications are collected for a few milliseconds and sent as one statement.
+
+use crate::config::PostgresConfig;
+use crate::connect::{params, query, run, single};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::mpsc;
+use tokio_postgres::Client;
+use tokio_util::sync::{CancellationToken, DropGuard};
+use tollgate::store::{Hint, HintSender, Hints};
+
+const CHANNEL: &str = "tollgate";
+/// How long notifications are collected.
+const TOGETHER: Duration = Duration::from_millis(5);
+/// How often the listening connection is checked, and made again after it broke.
+const CHECK: Duration = Duration::from_secs(5);
+/// The maximum number of notifications in one statement. With more, receivers are notified only
+/// that anything may have changed.
+const MAX_TOGETHER: usize = 200;
+
+/// This host's end of the hints. Its tasks end when this is dropped.
+pub(crate) struct Hinting {
+    to_others: mpsc::UnboundedSender<Hint>,
+    here: HintSender,
+    _stop: DropGuard,
+}
+
+impl Hinting {
+    /// Starts to listen, and to send what other hosts may want to know.
+    pub(crate) fn start(config: &PostgresConfig) -> Self {
+        let (here, stop) = (HintSender::default(), CancellationToken::new());
+        let (to_others, hints) = mpsc::unbounded_channel();
+        let listening = listen(config.clone(), here.clone());
+        let sending = send_all(config.clone(), hints);
+        let stopped = stop.clone();
+        tokio::spawn(async move {
+            stopped.run_until_cancelled(async { tokio::join!(listening, sending) }).await;
+        });
+        Self { to_others, here, _stop: stop.drop_guard() }
+    }
+
+    /// Gives a hint to this host at once, and to the others soon.
+    pub(crate) fn give(&self, hint: Hint) {
+        self.here.give(hint.clone());
+        // If the task is gone, the others look from time to time.
+        let _ = self.to_others.send(hint);
+    }
+
+    pub(crate) fn watch(&self) -> Hints {
+        self.here.watch()
+    }
+
+    /// Returns a function that gives the hint that a run may be free.
+    pub(crate) fn work(&self) -> impl Fn() + Send + Sync + 'static {
+        let (here, to_others) = (self.here.clone(), self.to_others.clone());
+        move || {
+            here.give(Hint::Work);
+            let _ = to_others.send(Hint::Work);
+        }
+    }
+}
+
+/// Returns the text of a hint in a notification.
+fn text_of(hint: &Hint) -> String {
+    match hint {
+        Hint::Events(run_id) => format!("e{run_id}"),
+        Hint::Commands(run_id) => format!("c{run_id}"),
+        Hint::Work => "w".to_owned(),
+        Hint::Any => "*".to_owned(),
+    }
+}
+
+fn hint_of(text: &str) -> Hint {
+    match text.split_at_checked(1) {
+        Some(("e", run_id)) => Hint::Events(Arc::from(run_id)),
+        Some(("c", run_id)) => Hint::Commands(Arc::from(run_id)),
+        Some(("w", _)) => Hint::Work,
+        _ => Hint::Any,
+    }
+}
+
+async fn listen(config: PostgresConfig, here: HintSender) {
+    let server = config.listen.as_ref().unwrap_or(&config.server).clone();
+    loop {
+        let hinted = here.clone();
+        let heard =
+            move |notification: tokio_postgres::Notification| hinted.give(hint_of(notification.payload()));
+        if let Ok(client) = single(&config, &server, heard).await
+            && client.batch_execute(&format!("LISTEN {CHANNEL}")).await.is_ok()
+        {
+            // Something may have changed before this connection listened.
+            here.give(Hint::Any);
+            while answers(&client).await {
+                tokio::time::sleep(CHECK).await;
+            }
+        }
+        tokio::time::sleep(CHECK).await;
+    }
+}
+
+async fn answers(client: &Client) -> bool {
+    let asked = query(client, "SELECT 1", Vec::new());
+    matches!(tokio::time::timeout(CHECK, asked).await, Ok(Ok(_)))
+}
+
+async fn send_all(config: PostgresConfig, mut hints: mpsc::UnboundedReceiver<Hint>) {
+    let mut client: Option<Client> = None;
+    while let Some(first) = hints.recv().await {
+        tokio::time::sleep(TOGETHER).await;
+        let mut texts = BTreeSet::from([text_of(&first)]);
+        while let Ok(hint) = hints.try_recv() {
+            texts.insert(text_of(&hint));
+        }
+        // A payload has at most 8,000 bytes.
+        let fits = texts.len() <= MAX_TOGETHER && texts.iter().all(|text| text.len() < 4_000);
+        let texts: Vec<String> = if fits { texts.into_iter().collect() } else { vec![text_of(&Hint::Any)] };
+        if client.as_ref().is_none_or(Client::is_closed) {
+            client = single(&config, &config.server, |_| {}).await.ok();
+        }
+        let Some(connected) = &client else { continue };
+        let sql = "SELECT pg_notify($1, x.payload) FROM unnest($2) AS x(payload)";
+        let notifying = run(connected, sql, params![(CHANNEL, TEXT), (texts, TEXT_ARRAY)]);
+        if !matches!(tokio::time::timeout(CHECK, notifying).await, Ok(Ok(_))) {
+            client = None;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hint_is_read_as_it_was_written_and_anything_else_means_that_anything_changed() {
+        for hint in [Hint::Events(Arc::from("r")), Hint::Commands(Arc::from("e")), Hint::Work, Hint::Any] {
+            assert_eq!(hint_of(&text_of(&hint)), hint);
+        }
+        assert_eq!((hint_of(""), hint_of("?x"), hint_of("ä")), (Hint::Any, Hint::Any, Hint::Any));
+    }
+}

@@ -1,0 +1,84 @@
+//! Commands to runs, and the runs that wait for a host.
+
+use crate::connect::{params, query, run};
+use crate::error::{Failure, failure};
+use crate::read::parse;
+use std::sync::Arc;
+use tokio_postgres::{Client, Error};
+use tollgate::store::{Claimed, SentCommand, StoreError};
+
+/// Stores a command, unless the run has one with this id. Returns whether the run exists.
+pub(crate) async fn send(client: &Client, run_id: &str, id: &str, body: &str) -> Result<bool, Error> {
+    let sql = "INSERT INTO inbox (run, id, body) SELECT r.id, $2, $3 FROM runs r WHERE r.id = $1
+        ON CONFLICT DO NOTHING";
+    let row = params![(run_id.to_owned(), TEXT), (id.to_owned(), TEXT), (body.to_owned(), TEXT)];
+    run(client, sql, row).await?;
+    let exists = query(client, "SELECT 1 FROM runs WHERE id = $1", params![(run_id.to_owned(), TEXT)]);
+    Ok(!exists.await?.is_empty())
+}
+
+/// Returns the commands to a run, oldest first.
+pub(crate) async fn commands(
+    client: &Client,
+    run_id: &str,
+) -> Result<Result<Vec<SentCommand>, StoreError>, Error> {
+    let sql = "SELECT id, body FROM inbox WHERE run = $1 ORDER BY number";
+    let rows = query(client, sql, params![(run_id.to_owned(), TEXT)]).await?;
+    let read = |row: &tokio_postgres::Row| {
+        Ok(SentCommand { id: Arc::from(row.get::<_, &str>(0)), command: parse("command", row.get(1))? })
+    };
+    Ok(rows.iter().map(read).collect())
+}
+
+/// Removes a command that cannot be carried out.
+pub(crate) async fn take_back(client: &Client, run_id: &str, id: &str) -> Result<(), Error> {
+    let sql = "DELETE FROM inbox WHERE run = $1 AND id = $2";
+    run(client, sql, params![(run_id.to_owned(), TEXT), (id.to_owned(), TEXT)]).await.map(drop)
+}
+
+/// The condition that a run is the oldest open one of its thread.
+macro_rules! oldest {
+    () => {
+        "NOT EXISTS (SELECT FROM runs o WHERE o.thread = r.thread AND o.id < r.id AND o.kind = 'prompt'
+            AND r.kind = 'prompt' AND o.status IN ('running', 'waiting'))"
+    };
+}
+
+/// Claims the oldest run that was queued or interrupted.
+const CLAIM_UNOWNED: &str = concat!(
+    "WITH one AS (SELECT r.id FROM runs r WHERE r.status = 'running' AND r.owner IS NULL
+            AND (r.kind = 'call' OR r.kind = 'prompt' AND r.agent = ANY($2)) AND ",
+    oldest!(),
+    " ORDER BY r.id LIMIT 1 FOR UPDATE SKIP LOCKED)
+    UPDATE runs SET owner = $1, epoch = epoch + 1 FROM one WHERE runs.id = one.id AND runs.owner IS NULL
+    RETURNING runs.id, runs.epoch"
+);
+
+/// Claims the waiting run with the oldest command.
+const CLAIM_COMMANDED: &str = concat!(
+    "WITH one AS (SELECT r.id FROM inbox i JOIN runs r ON r.id = i.run WHERE r.status = 'waiting' AND r.owner IS NULL
+            AND (r.kind = 'call' OR r.kind = 'prompt' AND r.agent = ANY($2)) AND ",
+    oldest!(),
+    " ORDER BY i.number LIMIT 1 FOR UPDATE OF r SKIP LOCKED)
+    UPDATE runs SET owner = $1, epoch = epoch + 1 FROM one WHERE runs.id = one.id AND runs.owner IS NULL
+    RETURNING runs.id, runs.epoch"
+);
+
+/// Claims one run for this host.
+pub(crate) async fn claim(client: &Client, host: &str, agents: &[String]) -> Result<Option<Claimed>, Error> {
+    for sql in [CLAIM_COMMANDED, CLAIM_UNOWNED] {
+        let row = params![(host.to_owned(), TEXT), (agents.to_vec(), TEXT_ARRAY)];
+        match query(client, sql, row).await {
+            Ok(rows) => {
+                if let Some(row) = rows.first() {
+                    let epoch = row.get::<_, i64>(1).cast_unsigned();
+                    return Ok(Some(Claimed { run_id: Arc::from(row.get::<_, &str>(0)), epoch }));
+                }
+            }
+            // Another run of the thread was begun at this moment.
+            Err(why) if failure(&why) == Failure::Taken => {}
+            Err(why) => return Err(why),
+        }
+    }
+    Ok(None)
+}

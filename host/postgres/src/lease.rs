@@ -1,0 +1,199 @@
+//! The rules of leases, without a clock or I/O.
+//!
+//! A host may keep its runs for as long as it renews its row. Others judge the row by two clocks:
+//! by the database's, the lease must have run out, and by their own, the row must not have changed
+//! for a while. The second rule protects hosts that renew in time when the database's clock steps
+//! forward. Fencing keeps records correct whatever the clocks do; these rules only decide how
+//! soon a run is taken over, and how soon a late host stops by itself.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+/// The renewals within one lease.
+const RENEWALS: u32 = 4;
+
+/// The interval between renewals.
+pub(crate) fn interval(lease: Duration) -> Duration {
+    lease / RENEWALS
+}
+
+/// The row of another host, as it was just read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Seen {
+    pub(crate) id: String,
+    /// The number of its renewals, which changes with each.
+    pub(crate) renewals: i64,
+    /// Its lease.
+    pub(crate) lease: Duration,
+    /// The time until its lease runs out by the database's clock; negative if it has run out, in
+    /// milliseconds.
+    pub(crate) left_ms: i64,
+}
+
+impl Seen {
+    /// Returns whether the database's clock says that the lease is not valid: it has run out, or
+    /// it ends later than any renewal could have set it, because the clock has stepped back.
+    fn is_over(&self) -> bool {
+        let most = i64::try_from(self.lease.as_millis()).unwrap_or(i64::MAX);
+        self.left_ms <= 0 || self.left_ms > most
+    }
+}
+
+/// One host's view of the others.
+#[derive(Debug, Default)]
+pub(crate) struct Watcher {
+    /// The renewals last seen of each host, and when they were first seen, by this host's clock.
+    known: HashMap<String, (i64, Duration)>,
+}
+
+impl Watcher {
+    /// Takes in the rows that were read at `now`, by this host's monotonic clock, and returns the
+    /// hosts whose runs may be taken over.
+    pub(crate) fn see(&mut self, now: Duration, rows: &[Seen]) -> Vec<Seen> {
+        self.known.retain(|id, _| rows.iter().any(|row| row.id == *id));
+        let mut silent = Vec::new();
+        for row in rows {
+            let first_seen = match self.known.get(&row.id) {
+                Some((renewals, since)) if *renewals == row.renewals => *since,
+                _ => now,
+            };
+            self.known.insert(row.id.clone(), (row.renewals, first_seen));
+            let unchanged = now.saturating_sub(first_seen);
+            if row.is_over() && unchanged >= 2 * interval(row.lease) {
+                silent.push(row.clone());
+            }
+        }
+        silent
+    }
+}
+
+/// A host's view of its own lease.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct OwnLease {
+    lease: Duration,
+    /// When the last answered renewal was sent, by a clock that also counts while the machine
+    /// sleeps.
+    sent: Option<Duration>,
+}
+
+impl OwnLease {
+    pub(crate) fn new(lease: Duration) -> Self {
+        Self { lease, sent: None }
+    }
+
+    /// Records that a renewal that was sent at this time was answered.
+    pub(crate) fn renewed(&mut self, sent: Duration) {
+        self.sent = Some(sent);
+    }
+
+    /// Records that the host was declared dead.
+    pub(crate) fn lost(&mut self) {
+        self.sent = None;
+    }
+
+    /// Returns whether the host may start something new. It stops a fifth of the lease before
+    /// another host may take over.
+    pub(crate) fn may_start(&self, now: Duration) -> bool {
+        self.sent.is_some_and(|sent| now.saturating_sub(sent) < self.lease - self.lease / 5)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const LEASE: Duration = Duration::from_secs(10);
+
+    fn row(renewals: i64, left_ms: i64) -> Seen {
+        Seen { id: "a".to_owned(), renewals, lease: LEASE, left_ms }
+    }
+
+    fn at(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    #[test]
+    fn a_host_is_silent_once_its_lease_is_over_and_its_row_stood_still() {
+        let mut watcher = Watcher::default();
+        assert!(watcher.see(at(0), &[row(1, 5_000)]).is_empty());
+        assert!(watcher.see(at(5), &[row(1, 1)]).is_empty(), "its lease is valid");
+        assert_eq!(watcher.see(at(6), &[row(1, 0)]).len(), 1);
+        assert!(watcher.see(at(7), &[row(2, -3_600_000)]).is_empty(), "it has just renewed");
+        assert!(watcher.see(at(11), &[row(2, -3_600_000)]).is_empty());
+        assert_eq!(watcher.see(at(12), &[row(2, -3_600_000)]).len(), 1);
+    }
+
+    #[test]
+    fn a_new_watcher_waits_before_it_judges() {
+        let mut watcher = Watcher::default();
+        assert!(watcher.see(at(100), &[row(1, -1)]).is_empty());
+        assert_eq!(watcher.see(at(105), &[row(1, -1)]).len(), 1);
+    }
+
+    #[test]
+    fn a_clock_that_steps_back_keeps_a_dead_host_for_no_more_than_the_step_hides() {
+        let mut watcher = Watcher::default();
+        assert!(watcher.see(at(0), &[row(1, 10_000)]).is_empty());
+        // The database's clock stepped back by an hour.
+        assert_eq!(watcher.see(at(6), &[row(1, 3_604_000)]).len(), 1);
+    }
+
+    #[test]
+    fn a_host_stops_before_others_may_take_over() {
+        let mut own = OwnLease::new(LEASE);
+        assert!(!own.may_start(at(0)), "it has never renewed");
+        own.renewed(at(100));
+        assert!(own.may_start(at(107)));
+        assert!(!own.may_start(at(108)));
+        own.lost();
+        assert!(!own.may_start(at(101)));
+    }
+
+    proptest! {
+        /// Whatever steps the database's clock makes, a host that renews in time is never taken
+        /// for dead, and a dead one is within 1.35 leases, or 2 if the clock steps back.
+        #[test]
+        fn hosts_that_renew_are_never_silent_and_dead_ones_soon_are(
+            steps in prop::collection::vec((0u64..200, -3_600i64..3_600), 0..4),
+            offset in 0u64..2_500,
+            dies_at in 100u64..150,
+        ) {
+            let interval_ms = u64::try_from(interval(LEASE).as_millis()).unwrap_or_default();
+            let lease_ms = 10_000i64;
+            let mut watcher = Watcher::default();
+            let (mut skew, mut until, mut renewals) = (0i64, 0i64, 0i64);
+            let (mut taken, mut stepped_back) = (None, false);
+            // Ticks of 100 ms.
+            for tick in 0..4_000u64 {
+                let now = tick * 100;
+                for (when, step) in &steps {
+                    if when * 10 == tick {
+                        skew += step * 1_000;
+                        stepped_back |= *step < 0;
+                    }
+                }
+                let database = now.cast_signed() + skew;
+                let alive = tick < dies_at * 10;
+                if alive && now % interval_ms == 0 {
+                    renewals += 1;
+                    until = database + lease_ms;
+                }
+                if now % interval_ms == offset / 100 * 100 {
+                    let silent = watcher.see(Duration::from_millis(now), &[row(renewals, until - database)]);
+                    if !silent.is_empty() {
+                        prop_assert!(!alive, "a living host was declared dead at {now}");
+                        taken = Some(now);
+                        break;
+                    }
+                }
+            }
+            let died = dies_at * 1_000;
+            let late = taken.map_or(u64::MAX, |taken| taken - died);
+            let steps_later = steps.iter().any(|(when, _)| when * 1_000 >= died.saturating_sub(10_000));
+            if !steps_later || !stepped_back {
+                prop_assert!(late <= 13_500, "taken over after {late} ms");
+            }
+        }
+    }
+}

@@ -1,0 +1,436 @@
+//! This host as a member of the database: its row, its renewals, and the takeover of the runs of
+//! hosts that are gone.
+
+use crate::config::PostgresConfig;
+use crate::connect::{no_answer, params, query, run, single};
+use crate::error::explain;
+use crate::lease::{OwnLease, Seen, Watcher, interval};
+use serde::Serialize;
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::sync::{OnceCell, mpsc, oneshot};
+use tokio_postgres::Client;
+use tokio_util::sync::{CancellationToken, DropGuard};
+use tollgate::store::StoreError;
+use uuid::Uuid;
+
+/// How long rows of dead hosts are kept for `tollgate hosts`.
+const KEPT: &str = "1 day";
+
+/// A host that uses the database.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct HostRow {
+    /// Its id, which is new at every start.
+    pub id: String,
+    /// Its name.
+    pub name: String,
+    /// The version of its program.
+    pub version: String,
+    /// `up` or `dead`.
+    pub state: String,
+    /// The agents whose queued runs it claims.
+    pub agents: Vec<String>,
+    /// The number of runs that it drives.
+    pub runs: u64,
+    /// When it registered, in milliseconds since the Unix epoch, by the database's clock.
+    pub started_at_ms: u64,
+    /// The time until its lease ends, in milliseconds; negative if it has ended.
+    pub lease_left_ms: i64,
+    /// Whether it is the host that asked.
+    pub is_this: bool,
+}
+
+/// A note for the task that renews the lease.
+enum Note {
+    /// The driver of this run stopped.
+    Release { run_id: String, epoch: u64 },
+    /// A turn in a thread's queue is over.
+    TurnOver(i64),
+    /// Everything noted before is written.
+    Flush(oneshot::Sender<()>),
+    /// This process drives runs from now on.
+    Join(oneshot::Sender<Result<(), StoreError>>),
+}
+
+/// This host's membership. Its task ends when this is dropped.
+pub(crate) struct Member {
+    shared: Arc<Shared>,
+    notes: mpsc::UnboundedSender<Note>,
+    joined: OnceCell<()>,
+    stop: CancellationToken,
+    _stopped: DropGuard,
+}
+
+struct Shared {
+    id: Mutex<Arc<str>>,
+    lease: Mutex<OwnLease>,
+    /// The runs that this process drives. A run that the database says it owns, and that is not
+    /// here, is released: the answer to its acquisition was lost.
+    driven: Mutex<HashSet<String>>,
+    agents: Mutex<Vec<String>>,
+}
+
+fn locked<T>(it: &Mutex<T>) -> MutexGuard<'_, T> {
+    it.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Returns the time by a clock that also counts while the machine sleeps.
+fn now() -> Duration {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    let seconds = u64::try_from(now.tv_sec).unwrap_or_default();
+    Duration::new(seconds, u32::try_from(now.tv_nsec).unwrap_or_default())
+}
+
+impl Member {
+    /// Starts the task of this host. It registers when it [joins](Self::joined).
+    pub(crate) fn new(
+        config: PostgresConfig,
+        client: Client,
+        on_freed: impl Fn() + Send + Sync + 'static,
+    ) -> Self {
+        let shared = Arc::new(Shared {
+            id: Mutex::new(Arc::from("")),
+            lease: Mutex::new(OwnLease::new(config.lease)),
+            driven: Mutex::default(),
+            agents: Mutex::default(),
+        });
+        let keeper = Keeper {
+            config,
+            shared: Arc::clone(&shared),
+            client: Some(client),
+            watcher: Watcher::default(),
+            unknown: HashSet::new(),
+            on_freed: Box::new(on_freed),
+        };
+        let (notes, noted) = mpsc::unbounded_channel();
+        let stop = CancellationToken::new();
+        tokio::spawn(keeper.keep(noted, stop.clone()));
+        Self { shared, notes, joined: OnceCell::new(), stop: stop.clone(), _stopped: stop.drop_guard() }
+    }
+
+    /// Returns the id of this host, after it has registered.
+    pub(crate) async fn joined(&self) -> Result<Arc<str>, StoreError> {
+        let join = || async {
+            let (reply, joined) = oneshot::channel();
+            let gone = || StoreError("the store was closed".to_owned());
+            self.notes.send(Note::Join(reply)).map_err(|_| gone())?;
+            joined.await.map_err(|_| gone())?
+        };
+        self.joined.get_or_try_init(join).await?;
+        Ok(self.id())
+    }
+
+    /// Stops renewing the lease.
+    pub(crate) fn leaves(&self) {
+        self.stop.cancel();
+    }
+
+    /// Returns the id of this host. It changes if the host was declared dead.
+    pub(crate) fn id(&self) -> Arc<str> {
+        Arc::clone(&locked(&self.shared.id))
+    }
+
+    /// Returns whether this host may start something new: its lease was renewed recently.
+    pub(crate) fn may_start(&self) -> bool {
+        locked(&self.shared.lease).may_start(now())
+    }
+
+    /// Sets the agents that this host serves, for `tollgate hosts`.
+    pub(crate) fn serve(&self, agents: &[String]) {
+        *locked(&self.shared.agents) = agents.to_vec();
+    }
+
+    /// Records that this process drives a run.
+    pub(crate) fn drives(&self, run_id: &str) {
+        locked(&self.shared.driven).insert(run_id.to_owned());
+    }
+
+    /// Records that a run came to rest, in a commit that also says so.
+    pub(crate) fn rested(&self, run_id: &str) {
+        locked(&self.shared.driven).remove(run_id);
+    }
+
+    /// Releases a run whose driver stopped.
+    pub(crate) fn release(&self, run_id: &str, epoch: u64) {
+        self.rested(run_id);
+        // If the task is gone, the lease ends soon.
+        let _ = self.notes.send(Note::Release { run_id: run_id.to_owned(), epoch });
+    }
+
+    /// Ends a turn in the queue of a thread.
+    pub(crate) fn turn_over(&self) -> impl Fn(i64) + Send + Sync + 'static {
+        let notes = self.notes.clone();
+        move |turn| {
+            let _ = notes.send(Note::TurnOver(turn));
+        }
+    }
+
+    /// Waits until all releases are written.
+    pub(crate) async fn flush(&self) {
+        let (reply, done) = oneshot::channel();
+        if self.notes.send(Note::Flush(reply)).is_ok() {
+            let _ = done.await;
+        }
+    }
+}
+
+/// The task that renews the lease.
+struct Keeper {
+    config: PostgresConfig,
+    shared: Arc<Shared>,
+    client: Option<Client>,
+    watcher: Watcher,
+    /// Runs that the database says this host owns and that it did not drive at the last look.
+    unknown: HashSet<String>,
+    on_freed: Box<dyn Fn() + Send + Sync>,
+}
+
+impl Keeper {
+    async fn keep(mut self, mut noted: mpsc::UnboundedReceiver<Note>, stop: CancellationToken) {
+        let every = interval(self.config.lease);
+        let mut ticks = tokio::time::interval(every);
+        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        // Written later if the database cannot be reached now.
+        let mut pending: Vec<Note> = Vec::new();
+        loop {
+            tokio::select! {
+                () = stop.cancelled() => {
+                    while let Ok(note) = noted.try_recv() {
+                        pending.push(note);
+                    }
+                    let _ = tokio::time::timeout(every, self.write(&mut pending)).await;
+                    return;
+                }
+                note = noted.recv() => {
+                    let Some(note) = note else { return };
+                    pending.push(note);
+                    while let Ok(note) = noted.try_recv() {
+                        pending.push(note);
+                    }
+                }
+                _ = ticks.tick() => {
+                    if locked(&self.shared.id).is_empty() {
+                        continue;
+                    }
+                    let renewed = tokio::time::timeout(every, self.renew()).await;
+                    self.keep_connection(renewed.ok());
+                }
+            }
+            let written = tokio::time::timeout(every, self.write(&mut pending)).await;
+            self.keep_connection(written.ok());
+        }
+    }
+
+    /// Gives up a connection that failed or did not answer in time.
+    fn keep_connection(&mut self, done: Option<Result<(), tokio_postgres::Error>>) {
+        match done {
+            Some(Ok(())) => {}
+            Some(Err(why)) => {
+                tracing::warn!("{}", explain("renew the lease in", &self.config.address(), &why));
+                self.client = None;
+            }
+            None => {
+                tracing::warn!("the store at {} does not answer", self.config.address());
+                self.client = None;
+            }
+        }
+    }
+
+    async fn connected(&mut self) -> Option<&Client> {
+        if self.client.as_ref().is_none_or(Client::is_closed) {
+            self.client = single(&self.config, &self.config.server, |_| {}).await.ok();
+        }
+        self.client.as_ref()
+    }
+
+    /// Registers this host under a new id.
+    async fn register(&mut self) -> Result<(), StoreError> {
+        let id = Uuid::now_v7().to_string();
+        let (name, lease, agents) =
+            (self.config.name.clone(), self.lease_ms(), locked(&self.shared.agents).clone());
+        let (sent, address) = (now(), self.config.address());
+        if self.client.as_ref().is_none_or(Client::is_closed) {
+            self.client = Some(single(&self.config, &self.config.server, |_| {}).await?);
+        }
+        let Some(client) = &self.client else { return Err(no_answer(&address)) };
+        let sql = "INSERT INTO hosts (id, name, version, state, agents, lease_ms, lease_until)
+            VALUES ($1, $2, $3, 'up', $4, $5, clock_timestamp() + $5 * interval '1 ms')";
+        let version = env!("CARGO_PKG_VERSION");
+        let row =
+            params![(id.clone(), TEXT), (name, TEXT), (version, TEXT), (agents, TEXT_ARRAY), (lease, INT8)];
+        run(client, sql, row).await.map_err(|e| explain("register in", &address, &e))?;
+        *locked(&self.shared.id) = Arc::from(id.as_str());
+        locked(&self.shared.lease).renewed(sent);
+        Ok(())
+    }
+
+    fn lease_ms(&self) -> i64 {
+        i64::try_from(self.config.lease.as_millis()).unwrap_or(i64::MAX)
+    }
+
+    /// Renews the lease and looks after the other hosts.
+    async fn renew(&mut self) -> Result<(), tokio_postgres::Error> {
+        let (id, lease) = (Arc::clone(&locked(&self.shared.id)), self.lease_ms());
+        let agents = locked(&self.shared.agents).clone();
+        let sent = now();
+        let Some(client) = self.connected().await else { return Ok(()) };
+        let sql = "UPDATE hosts SET renewals = renewals + 1, agents = $3,
+                lease_until = clock_timestamp() + $2 * interval '1 ms'
+            WHERE id = $1 AND state = 'up'";
+        let row = params![(id.to_string(), TEXT), (lease, INT8), (agents, TEXT_ARRAY)];
+        if run(client, sql, row).await? == 0 {
+            tracing::warn!("other hosts took this one for dead; its runs are taken over, and it starts anew");
+            locked(&self.shared.lease).lost();
+            locked(&self.shared.driven).clear();
+            if let Err(why) = self.register().await {
+                tracing::warn!("{why}");
+                self.client = None;
+                return Ok(());
+            }
+        } else {
+            locked(&self.shared.lease).renewed(sent);
+        }
+        self.look_after_others().await?;
+        self.reconcile().await
+    }
+
+    /// Declares silent hosts dead, and releases the runs of dead ones.
+    async fn look_after_others(&mut self) -> Result<(), tokio_postgres::Error> {
+        let me = Arc::clone(&locked(&self.shared.id));
+        let Some(client) = self.connected().await else { return Ok(()) };
+        let sql = "SELECT id, renewals, lease_ms, (extract(epoch FROM lease_until - clock_timestamp()) * 1000)::int8
+            FROM hosts WHERE state = 'up' AND id <> $1";
+        let rows = query(client, sql, params![(me.to_string(), TEXT)]).await?;
+        let seen: Vec<Seen> = rows
+            .iter()
+            .map(|row| Seen {
+                id: row.get(0),
+                renewals: row.get(1),
+                lease: Duration::from_millis(row.get::<_, i64>(2).unsigned_abs()),
+                left_ms: row.get(3),
+            })
+            .collect();
+        for silent in self.watcher.see(now(), &seen) {
+            let Some(client) = self.connected().await else { return Ok(()) };
+            // Nothing happens if it has renewed, or another host was faster.
+            let sql = "UPDATE hosts SET state = 'dead' WHERE id = $1 AND renewals = $2 AND state = 'up'";
+            let declared =
+                run(client, sql, params![(silent.id.clone(), TEXT), (silent.renewals, INT8)]).await?;
+            if declared > 0 {
+                tracing::warn!("the host {} is gone; its runs are taken over", silent.id);
+            }
+        }
+        let Some(client) = self.connected().await else { return Ok(()) };
+        // Also finds runs that a host began after it was declared dead. A locked row is found at
+        // the next look.
+        let sql = "WITH left_behind AS (
+                SELECT r.id FROM runs r WHERE r.owner IS NOT NULL
+                    AND NOT EXISTS (SELECT FROM hosts h WHERE h.id = r.owner AND h.state = 'up')
+                ORDER BY r.id FOR UPDATE SKIP LOCKED)
+            UPDATE runs SET owner = NULL, epoch = epoch + 1 FROM left_behind WHERE runs.id = left_behind.id";
+        let freed = run(client, sql, Vec::new()).await?;
+        let sql = "DELETE FROM turns t WHERE NOT EXISTS (SELECT FROM hosts h WHERE h.id = t.host AND h.state = 'up')";
+        run(client, sql, Vec::new()).await?;
+        let sql = format!(
+            "DELETE FROM hosts WHERE state = 'dead' AND lease_until < clock_timestamp() - interval '{KEPT}'"
+        );
+        run(client, &sql, Vec::new()).await?;
+        if freed > 0 {
+            (self.on_freed)();
+        }
+        Ok(())
+    }
+
+    /// Releases runs that this host owns without driving them, at two looks in a row.
+    async fn reconcile(&mut self) -> Result<(), tokio_postgres::Error> {
+        let me = Arc::clone(&locked(&self.shared.id));
+        let Some(client) = self.connected().await else { return Ok(()) };
+        let sql = "SELECT id, epoch FROM runs WHERE owner = $1";
+        let rows = query(client, sql, params![(me.to_string(), TEXT)]).await?;
+        let owned = rows.iter().map(|row| (row.get::<_, String>(0), row.get::<_, i64>(1)));
+        let driven = locked(&self.shared.driven).clone();
+        let unknown: Vec<(String, i64)> = owned.filter(|(run_id, _)| !driven.contains(run_id)).collect();
+        let again = unknown.iter().filter(|(run_id, _)| self.unknown.contains(run_id)).cloned();
+        let again: Vec<(String, i64)> = again.collect();
+        self.unknown = unknown.into_iter().map(|(run_id, _)| run_id).collect();
+        for (run_id, epoch) in again {
+            let Some(client) = self.connected().await else { return Ok(()) };
+            release(client, &run_id, epoch, &me).await?;
+            (self.on_freed)();
+        }
+        Ok(())
+    }
+
+    /// Writes these notes; those that could not be written stay.
+    async fn write(&mut self, pending: &mut Vec<Note>) -> Result<(), tokio_postgres::Error> {
+        while let Some(note) = pending.first() {
+            let me = Arc::clone(&locked(&self.shared.id));
+            if matches!(note, Note::Release { .. } | Note::TurnOver(_)) && self.connected().await.is_none() {
+                return Ok(());
+            }
+            if let Note::Join(_) = note {
+                let joined = self.register().await;
+                if let Note::Join(reply) = pending.remove(0) {
+                    let _ = reply.send(joined);
+                }
+                continue;
+            }
+            match (note, &self.client) {
+                (Note::Release { run_id, epoch }, Some(client)) => {
+                    release(client, run_id, epoch.cast_signed(), &me).await?;
+                    (self.on_freed)();
+                }
+                (Note::TurnOver(turn), Some(client)) => {
+                    run(client, "DELETE FROM turns WHERE id = $1", params![(*turn, INT8)]).await?;
+                    (self.on_freed)();
+                }
+                _ => {}
+            }
+            if let Note::Flush(reply) = pending.remove(0) {
+                let _ = reply.send(());
+            }
+        }
+        Ok(())
+    }
+}
+
+async fn release(client: &Client, run_id: &str, epoch: i64, host: &str) -> Result<(), tokio_postgres::Error> {
+    let sql = "UPDATE runs SET owner = NULL WHERE id = $1 AND epoch = $2 AND owner = $3";
+    let row = params![(run_id.to_owned(), TEXT), (epoch, INT8), (host.to_owned(), TEXT)];
+    run(client, sql, row).await.map(drop)
+}
+
+/// Ends this host's membership at shutdown: releases its runs, so that no other host has to wait
+/// for the end of the lease.
+pub(crate) async fn leave(client: &Client, host: &str) -> Result<(), tokio_postgres::Error> {
+    let id = || params![(host.to_owned(), TEXT)];
+    run(client, "UPDATE runs SET owner = NULL, epoch = epoch + 1 WHERE owner = $1", id()).await?;
+    run(client, "DELETE FROM turns WHERE host = $1", id()).await?;
+    run(client, "DELETE FROM hosts WHERE id = $1", id()).await.map(drop)
+}
+
+/// Returns all hosts, the newest first.
+pub(crate) async fn hosts(client: &Client, me: &str) -> Result<Vec<HostRow>, tokio_postgres::Error> {
+    let sql = "SELECT h.id, h.name, h.version, h.state, h.agents,
+            (SELECT count(*) FROM runs r WHERE r.owner = h.id),
+            (extract(epoch FROM h.started_at) * 1000)::int8,
+            (extract(epoch FROM h.lease_until - clock_timestamp()) * 1000)::int8
+        FROM hosts h ORDER BY h.id DESC";
+    let rows = query(client, sql, Vec::new()).await?;
+    let read = |row: &tokio_postgres::Row| {
+        let id: String = row.get(0);
+        HostRow {
+            is_this: id == me,
+            id,
+            name: row.get(1),
+            version: row.get(2),
+            state: row.get(3),
+            agents: row.get(4),
+            runs: row.get::<_, i64>(5).cast_unsigned(),
+            started_at_ms: row.get::<_, i64>(6).cast_unsigned(),
+            lease_left_ms: row.get(7),
+        }
+    };
+    Ok(rows.iter().map(read).collect())
+}

@@ -1,0 +1,89 @@
+//! A commit with its rows, as it is sent and, if its answer is lost, sent again.
+
+use std::sync::Arc;
+use tollgate::store::rules::{EventRow, checksum, moved};
+use tollgate::store::{Commit, StoreError};
+use tollgate_agent::run::{Event, RunSpec, StoredEvent};
+use tollgate_agent::state::StateChange;
+use uuid::Uuid;
+
+/// The approximate size of a row besides its body, as in other stores.
+const ROW_BYTES: u64 = 64;
+
+/// A commit and the id by which the database recognizes it.
+pub(crate) struct Prepared {
+    pub(crate) id: String,
+    pub(crate) commit: Commit,
+    bodies: Vec<String>,
+    pub(crate) messages: Vec<String>,
+}
+
+impl Prepared {
+    pub(crate) fn new(commit: Commit) -> Result<Self, StoreError> {
+        let bodies = commit.events().iter().map(|numbered| serialize(&numbered.event));
+        let bodies = bodies.collect::<Result<_, _>>()?;
+        let messages = commit.messages.iter().map(serialize).collect::<Result<_, _>>()?;
+        Ok(Self { id: Uuid::now_v7().to_string(), commit, bodies, messages })
+    }
+
+    /// Returns the spec of the run, if these are its first events.
+    pub(crate) fn begins(&self) -> Option<&RunSpec> {
+        match &self.commit.events().first()?.event {
+            Event::RunStarted { spec } if self.commit.after() == 0 => Some(spec),
+            _ => None,
+        }
+    }
+
+    /// Returns the changes of the thread's state among the events, in order.
+    pub(crate) fn changes(&self) -> impl Iterator<Item = &StateChange> {
+        self.commit.events().iter().filter_map(|numbered| numbered.event.change())
+    }
+
+    /// Returns the events moved behind this many changes of others.
+    pub(crate) fn moved(&self, revisions: u64) -> Arc<[StoredEvent]> {
+        moved(self.commit.events(), revisions)
+    }
+
+    /// Returns the rows of these events, which follow an event with this checksum.
+    pub(crate) fn rows(
+        &self,
+        events: &[StoredEvent],
+        moved: u64,
+        before: Option<Vec<u8>>,
+    ) -> Result<Vec<EventRow>, StoreError> {
+        let at_ms = self.commit.at_ms();
+        let mut before = before;
+        let mut rows = Vec::with_capacity(events.len());
+        for (numbered, body) in events.iter().zip(&self.bodies) {
+            let body = if moved > 0 { serialize(&numbered.event)? } else { body.clone() };
+            let sum = checksum(before.as_deref(), numbered.number, at_ms, &body).to_vec();
+            before = Some(sum.clone());
+            rows.push(EventRow { number: numbered.number, at_ms, body, checksum: Some(sum) });
+        }
+        Ok(rows)
+    }
+
+    /// Returns the size of the records in bytes, in total and by the component that caused them.
+    pub(crate) fn sizes(&self, rows: &[EventRow]) -> (u64, Vec<(String, u64)>) {
+        let mut components: Vec<(String, u64)> = Vec::new();
+        let mut all = 0;
+        let charged = self.commit.charged.iter().map(Option::as_ref).chain(std::iter::repeat(None));
+        for (row, component) in rows.iter().zip(charged) {
+            let bytes = row.body.len() as u64 + ROW_BYTES;
+            all += bytes;
+            let Some(component) = component else { continue };
+            match components.iter_mut().find(|(known, _)| known == component.as_str()) {
+                Some((_, sum)) => *sum += bytes,
+                None => components.push((component.to_string(), bytes)),
+            }
+        }
+        all += self.messages.iter().map(|body| body.len() as u64 + ROW_BYTES).sum::<u64>();
+        // Concurrent commits lock the rows in one order.
+        components.sort();
+        (all, components)
+    }
+}
+
+pub(crate) fn serialize<T: serde::Serialize>(row: &T) -> Result<String, StoreError> {
+    serde_json::to_string(row).map_err(|e| StoreError(format!("a record cannot be written: {e}")))
+}

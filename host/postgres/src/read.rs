@@ -1,0 +1,203 @@
+//! Reading threads, events and lists of runs.
+
+use crate::audit::after_prefix;
+use crate::connect::{Busy, Params, params, query};
+use serde::de::DeserializeOwned;
+use std::sync::Arc;
+use tokio_postgres::types::{ToSql, Type};
+use tokio_postgres::{Error, Row};
+use tollgate::store::rules::{EventRow, first_damage};
+use tollgate::store::{Record, RunFilter, RunSummary, StoreError};
+use tollgate_agent::json;
+use tollgate_agent::message::Message;
+use tollgate_agent::run::{Event, StoredEvent, Thread};
+use tollgate_agent::state::{State, StateChange};
+
+/// Reads a record from its text.
+pub(crate) fn parse<T: DeserializeOwned>(what: &str, body: &str) -> Result<T, StoreError> {
+    json::from_record(body).map_err(|e| {
+        StoreError(format!(
+            "the store contains an invalid {what}: {e}; restore it from a copy, or use the newer tollgate that wrote it"
+        ))
+    })
+}
+
+/// Reads a thread in one snapshot, so that state and conversation are consistent.
+pub(crate) async fn thread(client: Busy, thread_id: &str) -> Result<Result<Thread, StoreError>, Error> {
+    let id = || params![(thread_id.to_owned(), TEXT)];
+    let (begun, row, messages, values, ended) = futures::join!(
+        client.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"),
+        query(&client, "SELECT revision FROM threads WHERE id = $1", id()),
+        query(&client, "SELECT body FROM messages WHERE thread = $1 ORDER BY position", id()),
+        query(&client, "SELECT key, value FROM state WHERE thread = $1 ORDER BY key", id()),
+        client.batch_execute("COMMIT")
+    );
+    begun?;
+    let (row, messages, values) = (row?, messages?, values?);
+    ended?;
+    client.finish();
+    let read = || -> Result<Thread, StoreError> {
+        let Some(row) = row.first() else { return Ok(Thread::default()) };
+        let messages: Vec<Message> =
+            messages.iter().map(|row| parse("message", row.get(0))).collect::<Result<_, _>>()?;
+        let values: Vec<(String, serde_json::Value)> = values
+            .iter()
+            .map(|row| Ok((row.get(0), parse("value", row.get(1))?)))
+            .collect::<Result<_, StoreError>>()?;
+        let revision = row.get::<_, i64>(0).cast_unsigned();
+        Ok(Thread { messages: Arc::new(messages), state: State::restored(revision, values) })
+    };
+    Ok(read())
+}
+
+/// Returns the rows of a run's events after a number, and a description of the first damage.
+async fn rows(client: &Busy, run_id: &str, after: u64) -> Result<(Vec<EventRow>, Option<String>), Error> {
+    // One statement, so that a run that grows meanwhile is seen at one moment. The event before the
+    // first requested one has the checksum to continue from.
+    let sql = "SELECT r.events, e.number, e.at_ms, e.body, e.checksum FROM runs r
+        LEFT JOIN events e ON e.run = r.id AND e.number >= $2 WHERE r.id = $1 ORDER BY e.number";
+    let found = query(client, sql, params![(run_id.to_owned(), TEXT), (after.cast_signed(), INT8)]).await?;
+    let Some(first) = found.first() else { return Ok((Vec::new(), None)) };
+    let last = first.get::<_, i64>(0).cast_unsigned();
+    let mut rows: Vec<EventRow> = found.iter().filter_map(event_row).collect();
+    let before = match rows.first() {
+        Some(first) if first.number == after => rows.remove(0).checksum,
+        _ => None,
+    };
+    let damage = first_damage(&rows, after, last, before.as_deref());
+    Ok((rows, damage.map(|(number, problem)| format!("event {number}: {problem}"))))
+}
+
+fn event_row(row: &Row) -> Option<EventRow> {
+    Some(EventRow {
+        number: row.get::<_, Option<i64>>(1)?.cast_unsigned(),
+        at_ms: row.get::<_, i64>(2).cast_unsigned(),
+        body: row.get(3),
+        checksum: row.get(4),
+    })
+}
+
+pub(crate) async fn events(
+    client: Busy,
+    run_id: &str,
+    after: u64,
+) -> Result<Result<Vec<Arc<StoredEvent>>, StoreError>, Error> {
+    let (rows, damage) = rows(&client, run_id, after).await?;
+    client.finish();
+    let run: Arc<str> = Arc::from(run_id);
+    // A parse error is more informative than a wrong checksum.
+    let events: Result<Vec<_>, _> = rows.iter().map(|row| event(&run, row)).collect();
+    Ok(match (events, damage) {
+        (Err(why), _) => Err(why),
+        (Ok(events), None) => Ok(events),
+        (Ok(_), Some(problem)) => Err(StoreError(format!(
+            "the record of run {run_id} is damaged ({problem}); `tollgate show {run_id}` shows what is left; restore \
+             the database from a copy"
+        ))),
+    })
+}
+
+/// Returns the record of a run, as far as it can be read.
+pub(crate) async fn record(client: Busy, run_id: &str) -> Result<Record, Error> {
+    let (rows, damage) = rows(&client, run_id, 0).await?;
+    client.finish();
+    let run: Arc<str> = Arc::from(run_id);
+    let without_checksum = rows.iter().filter(|row| row.checksum.is_none()).count() as u64;
+    let mut record = Record { damage, without_checksum, ..Record::default() };
+    for row in &rows {
+        match event(&run, row) {
+            Ok(event) => record.events.push(event),
+            Err(_) => {
+                record.damage.get_or_insert_with(|| format!("event {}: it cannot be read", row.number));
+            }
+        }
+    }
+    Ok(record)
+}
+
+fn event(run_id: &Arc<str>, row: &EventRow) -> Result<Arc<StoredEvent>, StoreError> {
+    let event: Event = parse("event", &row.body)?;
+    Ok(Arc::new(StoredEvent { run_id: Arc::clone(run_id), number: row.number, at_ms: row.at_ms, event }))
+}
+
+/// Returns up to `limit` changes of a thread after a revision, oldest first.
+pub(crate) async fn changes_since(
+    client: &Busy,
+    thread_id: &str,
+    after: u64,
+    limit: usize,
+) -> Result<Result<Vec<StateChange>, StoreError>, Error> {
+    let sql = "SELECT coalesce(c.body, e.body), c.body IS NULL FROM changes c
+        LEFT JOIN events e ON e.run = c.run AND e.number = c.number
+        WHERE c.thread = $1 AND c.revision > $2 ORDER BY c.revision LIMIT $3";
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    let params = params![(thread_id.to_owned(), TEXT), (after.cast_signed(), INT8), (limit, INT8)];
+    let rows = query(client, sql, params).await?;
+    let read = || -> Result<Vec<StateChange>, StoreError> {
+        let mut changes = Vec::with_capacity(rows.len());
+        for row in &rows {
+            let body = row.get::<_, Option<&str>>(0).unwrap_or_default();
+            if row.get(1) {
+                changes.extend(parse::<Event>("event", body)?.change().cloned());
+            } else {
+                changes.push(parse("change", body)?);
+            }
+        }
+        Ok(changes)
+    };
+    Ok(read())
+}
+
+/// Returns the query for a list of runs. It contains only the requested conditions, so that each
+/// combination uses an index.
+pub(crate) fn listing(filter: &RunFilter) -> (String, Params) {
+    let mut conditions: Vec<String> = Vec::new();
+    let mut values: Params = Vec::new();
+    let mut add = |value: &str| {
+        values.push((Box::new(value.to_owned()) as Box<dyn ToSql + Sync + Send>, Type::TEXT));
+        values.len()
+    };
+    if let Some(thread_id) = &filter.thread_id {
+        conditions.push(format!("r.thread = ${}", add(thread_id)));
+    }
+    if let Some(status) = &filter.status {
+        // The index covers all other statuses: most runs are completed, and those are rarely
+        // listed by status.
+        let indexed = if status == "completed" { "" } else { " AND r.status <> 'completed'" };
+        conditions.push(format!("r.status = ${}{indexed}", add(status)));
+    }
+    if let Some(kind) = &filter.kind {
+        conditions.push(format!("r.kind = ${}", add(kind)));
+    }
+    if let Some(prefix) = &filter.run_id_prefix {
+        let from = add(prefix);
+        let to = add(&after_prefix(prefix));
+        conditions.push(format!("r.id >= ${from} AND r.id < ${to}"));
+    }
+    let wanted =
+        if conditions.is_empty() { String::new() } else { format!("WHERE {}", conditions.join(" AND ")) };
+    values.extend(params![(i64::try_from(filter.limit).unwrap_or(i64::MAX), INT8)]);
+    let limit = values.len();
+    let sql = format!(
+        "SELECT r.id, r.thread, r.agent, r.kind, r.title, r.status, r.events, r.started_at_ms, r.updated_at_ms,
+            r.status = 'running' AND coalesce(h.state = 'up', false), r.epoch = 0
+         FROM runs r LEFT JOIN hosts h ON h.id = r.owner {wanted} ORDER BY r.id DESC LIMIT ${limit}"
+    );
+    (sql, values)
+}
+
+pub(crate) fn summary(row: &Row) -> RunSummary {
+    RunSummary {
+        run_id: row.get(0),
+        thread_id: row.get(1),
+        agent_id: row.get(2),
+        kind: row.get(3),
+        title: row.get(4),
+        status: row.get(5),
+        events: row.get::<_, i64>(6).cast_unsigned(),
+        started_at_ms: row.get::<_, i64>(7).cast_unsigned(),
+        updated_at_ms: row.get::<_, i64>(8).cast_unsigned(),
+        at_work: row.get(9),
+        queued: row.get(10),
+    }
+}

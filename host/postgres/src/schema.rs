@@ -1,0 +1,142 @@
+//! The schema: creating it, migrating it, and checking that it fits this program.
+
+use crate::config::PostgresConfig;
+use crate::connect::single;
+use crate::error::explain;
+use tokio_postgres::Client;
+use tollgate::store::StoreError;
+
+mod migrations {
+    refinery::embed_migrations!("src/migrations");
+}
+
+/// The newest schema version that this program knows.
+pub(crate) const NEWEST: i32 = 1;
+/// The version that this program requires of `meta.min_host` at most.
+const THIS_HOST: i32 = 1;
+/// The oldest PostgreSQL version, as the server reports it.
+const OLDEST_SERVER: i32 = 140_000;
+/// The advisory lock under which the schema is migrated: "TOLG".
+const LOCK: i64 = 0x544f_4c47;
+
+/// The state of a database's schema.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SchemaState {
+    /// It has none.
+    Empty,
+    /// It has a version that this program uses.
+    Current,
+    /// It has this earlier version.
+    Older(i32),
+}
+
+/// The result of a migration.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Migrated {
+    /// The version before; 0 if there was no schema.
+    pub from: i32,
+    /// The version now.
+    pub to: i32,
+}
+
+/// Creates the schema or migrates it to this version. Concurrent callers wait for each other.
+///
+/// # Errors
+/// The database cannot be reached, belongs to something else, has a newer schema, or the role may
+/// not create tables.
+pub(crate) async fn migrate(config: &PostgresConfig) -> Result<Migrated, StoreError> {
+    let failed = |e: tokio_postgres::Error| explain("migrate", &config.address(), &e);
+    let mut client = single(config, &config.server, |_| {}).await?;
+    // The lock ends with the connection.
+    client.execute("SELECT pg_advisory_lock($1)", &[&LOCK]).await.map_err(failed)?;
+    let from = match state(&client, config).await? {
+        SchemaState::Empty => 0,
+        SchemaState::Current => return Ok(Migrated { from: NEWEST, to: NEWEST }),
+        SchemaState::Older(version) => version,
+    };
+    let runner = migrations::migrations::runner().set_grouped(true);
+    runner.run_async(&mut client).await.map_err(|why| {
+        use std::error::Error as _;
+        match why.source().and_then(|of| of.downcast_ref()) {
+            Some(of_database) => explain("migrate", &config.address(), of_database),
+            None => StoreError(format!("cannot migrate the store at {}: {why}", config.address())),
+        }
+    })?;
+    Ok(Migrated { from, to: NEWEST })
+}
+
+/// Returns the SQL of all migrations, in order.
+pub(crate) fn sql() -> String {
+    let runner = migrations::migrations::runner();
+    let mut all: Vec<_> = runner.get_migrations().iter().collect();
+    all.sort_by_key(|migration| migration.version());
+    all.iter().filter_map(|migration| migration.sql()).collect::<Vec<_>>().join("\n")
+}
+
+/// Checks the server and returns the state of the schema.
+pub(crate) async fn state(client: &Client, config: &PostgresConfig) -> Result<SchemaState, StoreError> {
+    let failed = |e: tokio_postgres::Error| explain("read", &config.address(), &e);
+    let refused = |why: String| StoreError(format!("cannot use the store at {}: {why}", config.address()));
+    let sql = "SELECT current_setting('server_version_num')::int4, pg_is_in_recovery(),
+        pg_encoding_to_char(encoding), to_regclass('refinery_schema_history') IS NOT NULL,
+        (SELECT count(*) FROM pg_class c WHERE c.relnamespace = current_schema()::regnamespace)
+        FROM pg_database WHERE datname = current_database()";
+    let row = client.query_typed_one(sql, &[]).await.map_err(failed)?;
+    let (version, standby, encoding): (i32, bool, &str) = (row.get(0), row.get(1), row.get(2));
+    if version < OLDEST_SERVER {
+        return Err(refused(format!("it is PostgreSQL {}; use version 14 or later", version / 10_000)));
+    }
+    if standby {
+        return Err(refused("the server is a standby; name the primary in [store] url".to_owned()));
+    }
+    if encoding != "UTF8" {
+        return Err(refused(format!(
+            "the database is encoded as {encoding}; create one with `createdb -E UTF8`"
+        )));
+    }
+    let (has_history, tables): (bool, i64) = (row.get(3), row.get(4));
+    if !has_history {
+        return match tables {
+            0 => Ok(SchemaState::Empty),
+            _ => Err(refused(
+                "its schema has tables that are not Tollgate's; use an empty database".to_owned(),
+            )),
+        };
+    }
+    let sql = "SELECT coalesce(max(version), 0)::int4 FROM refinery_schema_history";
+    let has: i32 = client.query_typed_one(sql, &[]).await.map_err(failed)?.get(0);
+    if has == 0 {
+        return Ok(SchemaState::Empty);
+    }
+    if has < NEWEST {
+        return Ok(SchemaState::Older(has));
+    }
+    let sql = "SELECT min_host FROM meta";
+    let min_host: i32 = client.query_typed_one(sql, &[]).await.map_err(failed)?.get(0);
+    if min_host > THIS_HOST {
+        return Err(refused(format!(
+            "its schema has version {has}, which this program is too old for; use the newer tollgate"
+        )));
+    }
+    Ok(SchemaState::Current)
+}
+
+/// Checks that a host may use the schema.
+pub(crate) async fn check(client: &Client, config: &PostgresConfig) -> Result<(), StoreError> {
+    let refused = |why: &str| Err(StoreError(format!("cannot use the store at {}: {why}", config.address())));
+    match state(client, config).await? {
+        SchemaState::Current => Ok(()),
+        SchemaState::Empty => refused("it has no schema; run `tollgate store init`"),
+        SchemaState::Older(_) => refused("its schema is of an earlier version; run `tollgate store migrate`"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_newest_migration_is_the_one_that_is_known() {
+        let runner = super::migrations::migrations::runner();
+        let newest = runner.get_migrations().iter().map(|migration| i64::from(migration.version())).max();
+        assert_eq!(newest, Some(i64::from(super::NEWEST)));
+    }
+}

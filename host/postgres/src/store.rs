@@ -1,0 +1,506 @@
+//! The store that hosts share.
+
+use crate::commit::rests;
+use crate::config::PostgresConfig;
+use crate::connect::{Busy, params, pool, query, run, single};
+use crate::database::{Database, PAUSE, READ_PATIENCE};
+use crate::error::{Failure, explain, failure};
+use crate::hints::Hinting;
+use crate::member::{self, HostRow, Member};
+use crate::prepared::{Prepared, serialize};
+use crate::schema::{self, Migrated, SchemaState};
+use crate::turns::{self, Turn};
+use crate::{audit, inbox, read};
+use async_trait::async_trait;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+use tokio_postgres::Error;
+use tollgate::store::rules::unknown_run;
+use tollgate::store::{
+    AuditFilter, AuditRecord, Claimed, Commit, CommitError, Committed, DamagedRun, Hint, Hints, QueueTurn,
+    Record, RunCommand, RunFilter, RunSummary, SentCommand, Store, StoreError, ToolHealth, Verified,
+};
+use tollgate_agent::run::{StoredEvent, Thread};
+use tollgate_agent::state::{KeyScope, KeyUpdate, StateChange};
+use uuid::Uuid;
+
+/// A store in a PostgreSQL database. Everything that a client received survives the process, and
+/// other hosts continue its runs.
+pub struct PostgresStore {
+    database: Arc<Database>,
+    member: Member,
+    hints: Hinting,
+}
+
+impl PostgresStore {
+    /// Connects to the database. The process becomes a host, which renews a lease, when it first
+    /// drives a run.
+    ///
+    /// # Errors
+    /// The database cannot be reached or used: the message names the cause and the remedy.
+    pub async fn connect(config: PostgresConfig) -> Result<Self, StoreError> {
+        let client = single(&config, &config.server, |_| {}).await?;
+        schema::check(&client, &config).await?;
+        let database = Arc::new(Database {
+            pool: pool(&config)?,
+            address: config.address(),
+            limits: config.limits,
+            patience: config.lease.max(READ_PATIENCE),
+            begin: format!(
+                "BEGIN; SET LOCAL lock_timeout = '5s'; SET LOCAL idle_in_transaction_session_timeout = {}",
+                config.lease.as_millis() / 2
+            ),
+            kept: Mutex::default(),
+            volatile: Mutex::default(),
+        });
+        let hints = Hinting::start(&config);
+        let member = Member::new(config, client, hints.work());
+        Ok(Self { database, member, hints })
+    }
+
+    /// Creates the schema or migrates it to this version.
+    ///
+    /// # Errors
+    /// The database cannot be reached, has another program's tables, or the role may not create
+    /// tables.
+    pub async fn migrate(config: &PostgresConfig) -> Result<Migrated, StoreError> {
+        schema::migrate(config).await
+    }
+
+    /// Returns the SQL of the whole schema.
+    #[must_use]
+    pub fn schema_sql() -> String {
+        schema::sql()
+    }
+
+    /// Checks the server and its schema without registering a host.
+    ///
+    /// # Errors
+    /// As for [`connect`](Self::connect), except that an old or missing schema is no error.
+    pub async fn check(config: &PostgresConfig) -> Result<SchemaState, StoreError> {
+        let client = single(config, &config.server, |_| {}).await?;
+        schema::state(&client, config).await
+    }
+
+    /// Checks the record of every run: its numbers, and the checksums of its events.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn verify(&self) -> Result<Verified, StoreError> {
+        let mut verified = Verified::default();
+        let mut last = String::new();
+        loop {
+            let after = last.as_str();
+            let runs = self.database.read(|client| async move {
+                let sql = "SELECT id FROM runs WHERE id > $1 ORDER BY id LIMIT 500";
+                let rows = query(&client, sql, params![(after.to_owned(), TEXT)]).await?;
+                client.finish();
+                Ok(rows.iter().map(|row| row.get(0)).collect::<Vec<String>>())
+            });
+            let runs = runs.await?;
+            let Some(newest) = runs.last() else { return Ok(verified) };
+            last.clone_from(newest);
+            for run_id in runs {
+                let record = self.record(&run_id).await?;
+                verified.runs += 1;
+                verified.events += record.events.len() as u64;
+                verified.without_checksum += record.without_checksum;
+                verified.damaged.extend(record.damage.map(|problem| DamagedRun { run_id, problem }));
+            }
+        }
+    }
+
+    /// Returns the id of this host: empty until it first drives a run. It changes if other hosts
+    /// declare it dead.
+    #[must_use]
+    pub fn host_id(&self) -> Arc<str> {
+        self.member.id()
+    }
+
+    /// Returns the hosts that use the database, newest first, including dead ones of the last day.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn hosts(&self) -> Result<Vec<HostRow>, StoreError> {
+        let me = self.member.id();
+        self.database
+            .read(|client| {
+                let me = Arc::clone(&me);
+                async move {
+                    let hosts = member::hosts(&client, &me).await?;
+                    client.finish();
+                    Ok(hosts)
+                }
+            })
+            .await
+    }
+
+    /// Keeps the values that the record leaves out, and adds them to threads that are read.
+    fn remember<'a>(&self, thread_id: &Arc<str>, changes: impl Iterator<Item = &'a StateChange>) {
+        let fleeting = |update: &&KeyUpdate| !update.persistent && update.scope == KeyScope::Thread;
+        let mut fleeting = changes.flat_map(|change| change.updates.iter()).filter(fleeting).peekable();
+        if fleeting.peek().is_none() {
+            return;
+        }
+        let mut volatile = self.database.volatile.lock().unwrap_or_else(PoisonError::into_inner);
+        let values = volatile.entry(Arc::clone(thread_id)).or_default();
+        for update in fleeting {
+            if let Some(value) = update.folded(values.remove(&update.key)) {
+                values.insert(Arc::clone(&update.key), value);
+            }
+        }
+    }
+
+    pub(crate) fn address(&self) -> &str {
+        &self.database.address
+    }
+
+    /// Returns a connection for copying.
+    pub(crate) async fn copying(&self) -> Result<Busy, StoreError> {
+        self.database.client().await
+    }
+}
+
+#[async_trait]
+impl Store for PostgresStore {
+    async fn commit(&self, commit: Commit) -> Result<Committed, CommitError> {
+        let (thread_id, run_id) = (Arc::clone(&commit.thread_id), Arc::clone(commit.run_id()));
+        let events = Arc::clone(commit.events());
+        self.database.keep(&commit.components).await?;
+        let prepared = Prepared::new(commit)?;
+        let queued = prepared.commit.queued;
+        if !queued {
+            self.member.drives(&run_id);
+        }
+        let (database, host) = (Arc::clone(&self.database), self.member.joined().await?);
+        // A task of its own: if the caller goes away, the result is still awaited, so that no
+        // transaction is left open.
+        let storing = tokio::spawn(async move { database.store(&prepared, host).await });
+        let stored = storing.await.map_err(|e| StoreError(format!("a commit failed: {e}")));
+        let committed = stored?;
+        if rests(&events) || matches!(committed, Err(CommitError::Fenced)) {
+            self.member.rested(&run_id);
+        }
+        let committed = committed?;
+        self.remember(&thread_id, events.iter().filter_map(|numbered| numbered.event.change()));
+        self.hints.give(if queued { Hint::Work } else { Hint::Events(run_id) });
+        Ok(committed)
+    }
+
+    async fn thread(&self, thread_id: &str) -> Result<Thread, StoreError> {
+        let mut thread = self.database.read(|client| read::thread(client, thread_id)).await??;
+        let volatile = self.database.volatile.lock().unwrap_or_else(PoisonError::into_inner);
+        for (key, value) in volatile.get(thread_id).into_iter().flatten() {
+            thread.state.set(key, (**value).clone());
+        }
+        Ok(thread)
+    }
+
+    async fn events(&self, run_id: &str, after: u64) -> Result<Vec<Arc<StoredEvent>>, StoreError> {
+        self.database.read(|client| read::events(client, run_id, after)).await?
+    }
+
+    async fn runs(&self, filter: RunFilter) -> Result<Vec<RunSummary>, StoreError> {
+        self.database
+            .read(|client| {
+                let (sql, values) = read::listing(&filter);
+                async move {
+                    let rows = query(&client, &sql, values).await?;
+                    client.finish();
+                    Ok(rows.iter().map(read::summary).collect())
+                }
+            })
+            .await
+    }
+
+    async fn note(&self, records: Vec<AuditRecord>) -> Result<(), StoreError> {
+        if records.is_empty() {
+            return Ok(());
+        }
+        let client = self.database.client().await?;
+        let unwritten = |e: Error| explain("write to", &self.database.address, &e);
+        let mut new = Vec::with_capacity(records.len());
+        for record in records {
+            let last = match &record.file {
+                // An earlier record of the same list counts too.
+                Some(file) => {
+                    match new.iter().rev().find(|new: &&AuditRecord| new.file.as_ref() == Some(file)) {
+                        Some(last) => Some(last.clone()),
+                        None => {
+                            let sql = audit::last_of_file();
+                            let rows = query(&client, &sql, params![(file.clone(), TEXT)])
+                                .await
+                                .map_err(unwritten)?;
+                            rows.first().map(audit::read_row).transpose()?
+                        }
+                    }
+                }
+                None => None,
+            };
+            if record.file.is_none() || record.is_news_after(last.as_ref()) {
+                new.push(record);
+            }
+        }
+        let health = audit::tools_of(&new);
+        let before = match health.is_empty() {
+            true => HashMap::new(),
+            false => {
+                let sql = "SELECT tool_name, component_id, digest, traps FROM tool_health WHERE tool_name = ANY($1)";
+                let rows = query(&client, sql, params![(health, TEXT_ARRAY)]).await.map_err(unwritten)?;
+                rows.iter().map(|row| (row.get(0), audit::read_health(row))).collect()
+            }
+        };
+        run(&client, audit::INSERT, audit::rows(&new)).await.map_err(unwritten)?;
+        for (tool, health) in audit::health_after(&new, before) {
+            run(&client, audit::set_health(&health), audit::health_row(&tool, &health))
+                .await
+                .map_err(unwritten)?;
+        }
+        client.finish();
+        Ok(())
+    }
+
+    async fn audit(&self, filter: AuditFilter) -> Result<Vec<AuditRecord>, StoreError> {
+        let rows = self.database.read(|client| {
+            let (sql, values) = audit::listing(&filter);
+            async move {
+                let rows = query(&client, &sql, values).await?;
+                client.finish();
+                Ok(rows)
+            }
+        });
+        rows.await?.iter().map(audit::read_row).collect()
+    }
+
+    async fn tool_health(&self) -> Result<Vec<ToolHealth>, StoreError> {
+        let sql =
+            "SELECT tool_name, component_id, digest, traps FROM tool_health ORDER BY tool_name COLLATE \"C\"";
+        self.database
+            .read(|client| async move {
+                let rows = query(&client, sql, Vec::new()).await?;
+                client.finish();
+                Ok(rows.iter().map(audit::read_health).collect())
+            })
+            .await
+    }
+
+    async fn changes(
+        &self,
+        thread_id: &str,
+        after: u64,
+        limit: usize,
+    ) -> Result<Vec<StateChange>, StoreError> {
+        self.database
+            .read(|client| async move {
+                let changes = read::changes_since(&client, thread_id, after, limit).await?;
+                client.finish();
+                Ok(changes)
+            })
+            .await?
+    }
+
+    async fn component(&self, digest: &str) -> Result<Option<Vec<u8>>, StoreError> {
+        self.database
+            .read(|client| async move {
+                let sql = "SELECT bytes FROM components WHERE digest = $1";
+                let rows = query(&client, sql, params![(digest.to_owned(), TEXT)]).await?;
+                client.finish();
+                Ok(rows.first().map(|row| row.get(0)))
+            })
+            .await
+    }
+
+    async fn change(&self, thread_id: &str, change: StateChange) -> Result<(), CommitError> {
+        let (database, id) = (Arc::clone(&self.database), Uuid::now_v7().to_string());
+        let (thread, of) = (Arc::<str>::from(thread_id), change.clone());
+        let storing = tokio::spawn(async move { database.change(&thread, &of, &id).await });
+        storing.await.map_err(|e| StoreError(format!("a change failed: {e}")))??;
+        self.remember(&Arc::from(thread_id), std::iter::once(&change));
+        Ok(())
+    }
+
+    async fn acquire(&self, run_id: &str) -> Result<u64, CommitError> {
+        let me = self.member.joined().await?;
+        let sql =
+            "UPDATE runs SET owner = $2, epoch = epoch + 1 WHERE id = $1 AND (owner IS NULL OR owner = $2)
+            RETURNING epoch";
+        let acquired = self.database.read(|client| {
+            let row = params![(run_id.to_owned(), TEXT), (me.to_string(), TEXT)];
+            async move {
+                let rows = match query(&client, sql, row).await {
+                    Err(why) if failure(&why) == Failure::Taken => return Ok(Err(())),
+                    rows => rows?,
+                };
+                let exists =
+                    query(&client, "SELECT 1 FROM runs WHERE id = $1", params![(run_id.to_owned(), TEXT)]);
+                let exists = !exists.await?.is_empty();
+                client.finish();
+                Ok(Ok((rows.first().map(|row| row.get::<_, i64>(0).cast_unsigned()), exists)))
+            }
+        });
+        match acquired.await? {
+            Ok((Some(epoch), _)) => {
+                self.member.drives(run_id);
+                Ok(epoch)
+            }
+            Ok((None, true)) => Err(CommitError::Advanced),
+            Ok((None, false)) => Err(unknown_run(run_id).into()),
+            Err(()) => Err(CommitError::Advanced),
+        }
+    }
+
+    fn release(&self, run_id: &str, epoch: u64) {
+        self.member.release(run_id, epoch);
+    }
+
+    async fn admit(&self, thread_id: Option<&str>, component_id: Option<&str>) -> Result<(), StoreError> {
+        self.member.joined().await?;
+        // A short interruption delays a call instead of failing it. If it lasts, others have taken
+        // over the run by the time the call could begin.
+        let until = Instant::now() + self.database.patience;
+        while !self.member.may_start() {
+            if Instant::now() >= until {
+                return Err(StoreError(format!(
+                    "the lease in the store at {} could not be renewed in time; nothing new begins until it is",
+                    self.database.address
+                )));
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+        if let Some(id) = component_id {
+            let sql =
+                "SELECT coalesce(sum(record_bytes), 0)::int8 FROM component_sizes WHERE component_id = $1";
+            self.database.limits.check_component(id, self.database.bytes(sql, id).await?)?;
+        }
+        if let Some(id) = thread_id {
+            let sql = "SELECT record_bytes FROM threads WHERE id = $1";
+            self.database.limits.check_thread(id, self.database.bytes(sql, id).await?)?;
+        }
+        Ok(())
+    }
+
+    async fn record(&self, run_id: &str) -> Result<Record, StoreError> {
+        self.database.read(|client| read::record(client, run_id)).await
+    }
+
+    async fn queue(&self, thread_id: &str) -> Result<QueueTurn, StoreError> {
+        let over: Arc<dyn Fn(i64) + Send + Sync> = Arc::new(self.member.turn_over());
+        let mut turn: Option<Turn> = None;
+        loop {
+            let (me, id) = (self.member.joined().await?, turn.as_ref().map(|turn| turn.id));
+            let looked = self.database.read(|client| {
+                let me = Arc::clone(&me);
+                async move {
+                    let (id, first) = match id {
+                        None => (turns::take(&client, thread_id, &me).await?, None),
+                        Some(id) => (id, Some(turns::is_first(&client, thread_id, id).await?)),
+                    };
+                    client.finish();
+                    Ok((id, first))
+                }
+            });
+            match looked.await? {
+                (id, None) => turn = Some(Turn { id, over: Arc::clone(&over) }),
+                (_, Some(Some(true))) => return Ok(Box::new(turn)),
+                (_, Some(Some(false))) => tokio::time::sleep(turns::LOOK).await,
+                // This host was taken for dead; it queues again.
+                (_, Some(None)) => turn = None,
+            }
+        }
+    }
+
+    async fn claim(&self, agents: &[String], limit: usize) -> Result<Vec<Claimed>, StoreError> {
+        self.member.serve(agents);
+        self.member.joined().await?;
+        if !self.member.may_start() {
+            return Ok(Vec::new());
+        }
+        let mut claimed = Vec::new();
+        while claimed.len() < limit {
+            let me = self.member.id();
+            let one = self.database.read(|client| {
+                let me = Arc::clone(&me);
+                async move {
+                    let claimed = inbox::claim(&client, &me, agents).await?;
+                    client.finish();
+                    Ok(claimed)
+                }
+            });
+            match one.await {
+                Ok(Some(run)) => {
+                    self.member.drives(&run.run_id);
+                    claimed.push(run);
+                }
+                Ok(None) => break,
+                // Those claimed before are carried on.
+                Err(_) if !claimed.is_empty() => break,
+                Err(why) => return Err(why),
+            }
+        }
+        Ok(claimed)
+    }
+
+    async fn send(&self, run_id: &str, id: &str, command: RunCommand) -> Result<(), StoreError> {
+        let body = serialize(&command)?;
+        let body = body.as_str();
+        let sent = self.database.read(|client| async move {
+            let sent = inbox::send(&client, run_id, id, body).await?;
+            client.finish();
+            Ok(sent)
+        });
+        if !sent.await? {
+            return Err(unknown_run(run_id));
+        }
+        self.hints.give(Hint::Commands(Arc::from(run_id)));
+        Ok(())
+    }
+
+    async fn commands(&self, run_id: &str) -> Result<Vec<SentCommand>, StoreError> {
+        self.database
+            .read(|client| async move {
+                let commands = inbox::commands(&client, run_id).await?;
+                client.finish();
+                Ok(commands)
+            })
+            .await?
+    }
+
+    async fn take_back(&self, run_id: &str, id: &str) -> Result<(), StoreError> {
+        self.database
+            .read(|client| async move {
+                inbox::take_back(&client, run_id, id).await?;
+                client.finish();
+                Ok(())
+            })
+            .await
+    }
+
+    fn watch(&self) -> Hints {
+        self.hints.watch()
+    }
+
+    async fn flush(&self) -> Result<(), StoreError> {
+        self.member.flush().await;
+        Ok(())
+    }
+
+    async fn close(&self) -> Result<(), StoreError> {
+        self.member.flush().await;
+        let me = self.member.id();
+        if me.is_empty() {
+            return Ok(());
+        }
+        self.member.leaves();
+        self.database
+            .read(|client| {
+                let me = Arc::clone(&me);
+                async move {
+                    member::leave(&client, &me).await?;
+                    client.finish();
+                    Ok(())
+                }
+            })
+            .await
+    }
+}

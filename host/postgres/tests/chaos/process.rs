@@ -1,0 +1,134 @@
+//! A host as a process of its own, behind a proxy of its own.
+
+use crate::LEASE;
+use crate::cluster::{Database, cluster};
+use crate::faults::{Fault, Kind};
+use crate::proxy::{Mode, Proxy};
+use crate::story;
+use rustix::process::{Pid, Signal, kill_process};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use tollgate::WorkOptions;
+use tollgate_postgres::{PostgresConfig, PostgresStore};
+
+/// The variables by which the test speaks to the process.
+const URL: &str = "TOLLGATE_CHAOS_URL";
+const DIRECTORY: &str = "TOLLGATE_CHAOS_DIRECTORY";
+
+#[test]
+#[ignore = "the test beside it starts it as a process of its own"]
+fn the_host_process() {
+    let (Ok(url), Some(directory)) = (std::env::var(URL), std::env::var_os(DIRECTORY)) else { return };
+    // Ends with the test, however that ends.
+    std::thread::spawn(|| {
+        let _ = std::io::stdin().read_to_end(&mut Vec::new());
+        std::process::exit(0);
+    });
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    runtime.block_on(async {
+        let config =
+            PostgresConfig::new(&url).unwrap().with_lease(LEASE).unwrap().with_connections(4).unwrap();
+        // The proxy may not let it through at once.
+        let store = loop {
+            match PostgresStore::connect(config.clone()).await {
+                Ok(store) => break store,
+                Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
+            }
+        };
+        let host = story::host(Arc::new(store), Path::new(&directory));
+        let options =
+            WorkOptions { agents: vec![story::AGENT.to_owned()], concurrency: 8, grace: Duration::ZERO };
+        host.work(&options, &CancellationToken::new()).await;
+    });
+}
+
+pub(crate) struct HostProcess {
+    proxy: Arc<Proxy>,
+    url: String,
+    directory: PathBuf,
+    child: Child,
+    /// The tasks that end lasting faults.
+    lasting: Vec<JoinHandle<()>>,
+}
+
+impl HostProcess {
+    pub(crate) async fn start(database: &str, directory: &Path) -> Self {
+        let proxy = Arc::new(Proxy::start(cluster().socket()).await);
+        let url = proxy.url(database);
+        let child = spawn(&url, directory);
+        Self { proxy, url, directory: directory.to_owned(), child, lasting: Vec::new() }
+    }
+
+    fn pid(&self) -> Pid {
+        Pid::from_child(&self.child)
+    }
+
+    pub(crate) async fn suffer(&mut self, fault: &Fault, database: &Database) {
+        match fault.kind {
+            Kind::Kill => {
+                self.child.kill().unwrap();
+                self.child.wait().unwrap();
+                self.child = spawn(&self.url, &self.directory);
+            }
+            Kind::Stop(time) => {
+                let pid = self.pid();
+                kill_process(pid, Signal::STOP).unwrap();
+                self.lasting.push(tokio::spawn(async move {
+                    tokio::time::sleep(time).await;
+                    // It may have been killed meanwhile.
+                    let _ = kill_process(pid, Signal::CONT);
+                }));
+            }
+            Kind::Cut(time) => self.network(Mode::Cut, time),
+            Kind::Hold(time) => self.network(Mode::Hold, time),
+            Kind::LoseCommit => self.proxy.set(Mode::LoseCommit),
+            Kind::Terminate => {
+                // Those of every host: the server does not know which is whose.
+                let sql = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database()
+                    AND application_name = 'tollgate' AND pid <> pg_backend_pid()";
+                database.client().await.batch_execute(sql).await.unwrap();
+            }
+        }
+    }
+
+    fn network(&mut self, mode: Mode, time: Duration) {
+        self.proxy.set(mode);
+        let proxy = Arc::clone(&self.proxy);
+        self.lasting.push(tokio::spawn(async move {
+            tokio::time::sleep(time).await;
+            proxy.set(Mode::Pass);
+        }));
+    }
+
+    /// Waits until its faults are over, and starts it if it has ended.
+    pub(crate) async fn heal(&mut self) {
+        for lasting in self.lasting.drain(..) {
+            lasting.await.unwrap();
+        }
+        self.proxy.set(Mode::Pass);
+        if let Some(status) = self.child.try_wait().unwrap() {
+            panic!("a host ended by itself: {status}");
+        }
+    }
+}
+
+impl Drop for HostProcess {
+    fn drop(&mut self) {
+        // A stopped process is killed, too.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn spawn(url: &str, directory: &Path) -> Child {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["process::the_host_process", "--exact", "--ignored", "--nocapture"]);
+    command.env(URL, url).env(DIRECTORY, directory);
+    let log = std::fs::File::options().create(true).append(true).open(directory.join("log")).unwrap();
+    command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(log).spawn().unwrap()
+}

@@ -1,0 +1,290 @@
+//! A real PostgreSQL server for tests, shared by all test processes that run at the same time.
+//!
+//! The first process creates the server; a watcher process stops it once no test process is left.
+//! Test processes hold a shared lock on a file, which the system releases however they end, so the
+//! server also ends if a test process is killed.
+#![allow(dead_code, reason = "not every test uses everything")]
+#![allow(clippy::zombie_processes, reason = "the server and its watcher outlive this process")]
+
+use std::fs::File;
+use std::os::unix::fs::{PermissionsExt as _, chown};
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+use tollgate_postgres::{PostgresConfig, PostgresStore};
+
+/// The database with the schema, of which each test gets a copy.
+const TEMPLATE: &str = "tollgate_template";
+/// Stops the server once no process holds the lock on `users`.
+const WATCHER: &str = r#"
+cd "$1" || exit 0
+while sleep 1; do
+    flock -x start.lock -c '
+        flock -n -x users true || exit 0
+        for pid in $(head -n 1 data/postmaster.pid) $(cat data/pgbouncer.pid 2>/dev/null); do
+            kill -QUIT "$pid" 2>/dev/null
+            # A server that ends late would remove the socket of the next one.
+            for try in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
+                kill -0 "$pid" 2>/dev/null || break
+                sleep 0.1
+            done
+            kill -KILL "$pid" 2>/dev/null
+        done
+        mv data gone.$$ && rm -rf gone.$$
+        exit 9'
+    [ $? -eq 9 ] && exit 0
+done
+"#;
+
+/// The server.
+pub(crate) struct Cluster {
+    directory: PathBuf,
+    /// Locked for as long as this process lives.
+    _users: File,
+}
+
+/// A database of one test.
+pub(crate) struct Database {
+    pub(crate) name: String,
+}
+
+/// Returns the server, which is started if it does not run.
+pub(crate) fn cluster() -> &'static Cluster {
+    static CLUSTER: OnceLock<Cluster> = OnceLock::new();
+    CLUSTER.get_or_init(Cluster::start)
+}
+
+impl Cluster {
+    fn start() -> Self {
+        let programs = programs();
+        let (uid, gid) = user();
+        let directory = std::env::temp_dir().join(format!("tollgate-pg-{uid}-{}", digest()));
+        std::fs::create_dir_all(&directory).unwrap();
+        std::fs::set_permissions(&directory, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let lock = |name: &str| File::options().create(true).append(true).open(directory.join(name)).unwrap();
+        let start = lock("start.lock");
+        start.lock().unwrap();
+        let users = lock("users");
+        users.lock_shared().unwrap();
+        let cluster = Self { directory, _users: users };
+        if !cluster.runs() {
+            cluster.create(&programs, uid, gid);
+        }
+        drop(start);
+        cluster
+    }
+
+    /// Whether the server of this directory answers.
+    fn runs(&self) -> bool {
+        self.directory.join("data/ready").exists()
+            && std::os::unix::net::UnixStream::connect(self.socket()).is_ok()
+    }
+
+    pub(crate) fn socket(&self) -> PathBuf {
+        self.directory.join("data/.s.PGSQL.5432")
+    }
+
+    fn create(&self, programs: &Path, uid: u32, gid: u32) {
+        let data = self.directory.join("data");
+        let _ = std::fs::remove_dir_all(&data);
+        std::fs::create_dir(&data).unwrap();
+        std::fs::set_permissions(&data, std::fs::Permissions::from_mode(0o700)).unwrap();
+        chown(&data, Some(uid), Some(gid)).unwrap();
+        let command = |program: &str| {
+            let mut command = Command::new(programs.join(program));
+            command.current_dir("/").stdin(Stdio::null()).env_remove("PGDATA").env("LC_ALL", "C");
+            if rustix::process::geteuid().is_root() {
+                command.uid(uid).gid(gid);
+            }
+            command
+        };
+        let init = command("initdb")
+            .args(["-D", data.to_str().unwrap(), "-U", "tollgate", "-A", "trust", "-E", "UTF8", "--no-sync"])
+            .output()
+            .unwrap();
+        assert!(init.status.success(), "initdb: {}", String::from_utf8_lossy(&init.stderr));
+        let log = File::create(self.directory.join("server.log")).unwrap();
+        // In a session of its own, so that no signal to the tests reaches it.
+        let mut server = command("postgres");
+        server.args(["-D", data.to_str().unwrap(), "-k", data.to_str().unwrap(), "-c", "listen_addresses="]);
+        for setting in ["fsync=off", "full_page_writes=off", "max_connections=400", "shared_buffers=64MB"] {
+            server.args(["-c", setting]);
+        }
+        server.process_group(0).stdout(log.try_clone().unwrap()).stderr(log).spawn().unwrap();
+        let until = Instant::now() + Duration::from_secs(60);
+        std::thread::scope(|threads| {
+            threads
+                .spawn(|| {
+                    // The test may be within a runtime already.
+                    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+                    runtime.block_on(async {
+                        loop {
+                            match self.client("postgres").await {
+                                Ok(client) => {
+                                    client
+                                        .batch_execute(&format!("CREATE DATABASE {TEMPLATE}"))
+                                        .await
+                                        .unwrap();
+                                    break;
+                                }
+                                Err(e) => assert!(Instant::now() < until, "the server does not start: {e:?}"),
+                            }
+                            tokio::time::sleep(Duration::from_millis(50)).await;
+                        }
+                        PostgresStore::migrate(&self.config(TEMPLATE)).await.unwrap();
+                    });
+                })
+                .join()
+                .unwrap();
+        });
+        if let Some(pooler) = pooler() {
+            self.start_pooler(command(pooler.to_str().unwrap()), uid, gid);
+        }
+        std::fs::write(data.join("ready"), "").unwrap();
+        Command::new("sh")
+            .args(["-c", WATCHER, "watcher", self.directory.to_str().unwrap()])
+            .process_group(0)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+    }
+
+    /// Starts PgBouncer in front of the server.
+    fn start_pooler(&self, mut command: Command, uid: u32, gid: u32) {
+        let data = self.directory.join("data");
+        let until = Instant::now() + Duration::from_secs(60);
+        let socket = data.to_str().unwrap();
+        let ini = format!(
+            "[databases]\n* = host={socket} user=tollgate\n[pgbouncer]\nlisten_addr =\nlisten_port = 6432\n\
+             unix_socket_dir = {socket}\npidfile = {socket}/pgbouncer.pid\nlogfile = {socket}/pgbouncer.log\n\
+             auth_type = any\npool_mode = transaction\nmax_client_conn = 1000\ndefault_pool_size = 8\n"
+        );
+        let file = data.join("pgbouncer.ini");
+        std::fs::write(&file, ini).unwrap();
+        chown(&file, Some(uid), Some(gid)).unwrap();
+        command.arg(&file).process_group(0).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        while std::os::unix::net::UnixStream::connect(data.join(".s.PGSQL.6432")).is_err() {
+            assert!(Instant::now() < until, "PgBouncer does not start");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Returns the URL of a database.
+    pub(crate) fn url(&self, database: &str) -> String {
+        let host = self.directory.join("data").to_str().unwrap().replace('/', "%2F");
+        format!("postgres://tollgate@{host}/{database}")
+    }
+
+    pub(crate) fn config(&self, database: &str) -> PostgresConfig {
+        PostgresConfig::new(&self.url(database)).unwrap()
+    }
+
+    /// Returns the URL of a database behind PgBouncer in transaction mode. `None` if it is not
+    /// installed.
+    pub(crate) fn pooled_url(&self, database: &str) -> Option<String> {
+        let there = self.directory.join("data/pgbouncer.pid").exists();
+        there.then(|| self.url(database).replace(&format!("/{database}"), &format!(":6432/{database}")))
+    }
+
+    /// Connects to a database as a test does that looks behind the store.
+    pub(crate) async fn client(
+        &self,
+        database: &str,
+    ) -> Result<tokio_postgres::Client, tokio_postgres::Error> {
+        let (client, connection) =
+            tokio_postgres::connect(&self.url(database), tokio_postgres::NoTls).await?;
+        tokio::spawn(connection);
+        Ok(client)
+    }
+
+    /// Creates an empty database with the schema.
+    pub(crate) async fn database(&self) -> Database {
+        self.copy_of(TEMPLATE).await
+    }
+
+    /// Creates a database without a schema.
+    pub(crate) async fn empty_database(&self) -> Database {
+        self.copy_of("template0").await
+    }
+
+    async fn copy_of(&self, template: &str) -> Database {
+        static NUMBER: AtomicU64 = AtomicU64::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let name = format!("t{}_{number}", std::process::id());
+        let create = format!("CREATE DATABASE {name} TEMPLATE {template}");
+        let until = Instant::now() + Duration::from_secs(60);
+        loop {
+            let created = match self.client("postgres").await {
+                Ok(client) => client.batch_execute(&create).await,
+                Err(e) => Err(e),
+            };
+            match created {
+                Ok(()) => return Database { name },
+                // A template cannot be copied while another session uses it.
+                Err(e) => assert!(Instant::now() < until, "{e:?}"),
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+}
+
+impl Database {
+    pub(crate) fn config(&self) -> PostgresConfig {
+        cluster().config(&self.name)
+    }
+
+    pub(crate) async fn client(&self) -> tokio_postgres::Client {
+        cluster().client(&self.name).await.unwrap()
+    }
+}
+
+/// Returns the directory of the server's programs.
+pub(crate) fn programs() -> PathBuf {
+    let installed = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+    let mut versions: Vec<PathBuf> = installed
+        .map(|version| version.path().join("bin"))
+        .filter(|bin| bin.join("initdb").exists())
+        .collect();
+    versions.sort();
+    match versions.pop() {
+        Some(bin) => bin,
+        None => {
+            panic!("PostgreSQL is missing; install it: apt-get install --no-install-recommends postgresql")
+        }
+    }
+}
+
+/// Returns the program of PgBouncer, if it is installed.
+fn pooler() -> Option<PathBuf> {
+    ["/usr/sbin/pgbouncer", "/usr/bin/pgbouncer"].iter().map(PathBuf::from).find(|program| program.exists())
+}
+
+/// Returns the user that the server runs as, because it refuses to run as root.
+pub(crate) fn user() -> (u32, u32) {
+    let me = rustix::process::geteuid();
+    if !me.is_root() {
+        return (me.as_raw(), rustix::process::getegid().as_raw());
+    }
+    let users = std::fs::read_to_string("/etc/passwd").unwrap();
+    let of = |name: &str| {
+        let line = users.lines().find(|line| line.starts_with(&format!("{name}:")))?;
+        let mut ids = line.split(':').skip(2).map(|id| id.parse().ok());
+        Some((ids.next()??, ids.next()??))
+    };
+    of("postgres").or_else(|| of("nobody")).expect("there is a user `postgres` or `nobody`")
+}
+
+/// A digest of the schema and of this program's path, so that other checkouts have other servers.
+fn digest() -> String {
+    let mut bytes = PostgresStore::schema_sql().into_bytes();
+    bytes.extend(env!("CARGO_MANIFEST_DIR").bytes());
+    let hash = bytes.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    format!("{hash:016x}")
+}

@@ -1,0 +1,47 @@
+//! Where the stores of the suite are.
+
+use crate::cluster::{Database, cluster};
+use std::sync::Arc;
+use tollgate::store::{Store, StoreLimits};
+use tollgate_postgres::{PostgresConfig, PostgresStore};
+
+/// A database; each store that is opened on it is a host of its own.
+pub(crate) struct StoreAt {
+    url: String,
+    _database: Database,
+}
+
+impl StoreAt {
+    pub(crate) async fn postgres() -> Self {
+        let database = cluster().database().await;
+        Self { url: cluster().url(&database.name), _database: database }
+    }
+
+    /// The same behind PgBouncer in transaction mode; `None` if that is not installed.
+    pub(crate) async fn pgbouncer() -> Option<Self> {
+        let database = cluster().database().await;
+        Some(Self { url: cluster().pooled_url(&database.name)?, _database: database })
+    }
+
+    pub(crate) fn open(&self) -> Arc<dyn Store> {
+        self.open_limited(StoreLimits::default())
+    }
+
+    pub(crate) fn open_limited(&self, limits: StoreLimits) -> Arc<dyn Store> {
+        let config = PostgresConfig::new(&self.url).unwrap().with_limits(limits);
+        let connecting = PostgresStore::connect(config.with_connections(2).unwrap());
+        let handle = tokio::runtime::Handle::current();
+        Arc::new(tokio::task::block_in_place(|| handle.block_on(connecting)).unwrap())
+    }
+
+    pub(crate) fn is_durable(&self) -> bool {
+        true
+    }
+}
+
+/// Skips a test loudly; fails where nothing may be skipped.
+pub(crate) fn without_pooler() {
+    let missing = "PgBouncer is missing; install it: apt-get install --no-install-recommends pgbouncer";
+    assert!(std::env::var_os("CI").is_none(), "{missing}");
+    eprintln!("skipped: {missing}");
+}

@@ -1,0 +1,186 @@
+//! Fencing of late hosts, and commits whose answers are lost.
+
+use crate::cluster::cluster;
+use crate::proxy::{Mode, Proxy};
+use crate::{commit, prompt, started, step, until};
+use std::time::Duration;
+use tollgate::store::{CommitError, RunFilter, Store};
+use tollgate_agent::run::Event;
+use tollgate_postgres::{PostgresConfig, PostgresStore};
+
+const LEASE: Duration = Duration::from_secs(1);
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_runs_of_a_host_that_is_gone_are_taken_over_and_it_is_fenced() {
+    let database = cluster().database().await;
+    let config = database.config().with_lease(LEASE).unwrap();
+    let gone = PostgresStore::connect(config.clone()).await.unwrap();
+    gone.commit(commit("r", 1, 0, vec![started("r", prompt()), step(1)])).await.unwrap();
+    let other = PostgresStore::connect(config.clone()).await.unwrap();
+    assert!(matches!(other.acquire("r").await, Err(CommitError::Advanced)));
+    // It stops renewing, as if it were killed, but another handle on its id could still write.
+    let late = database.client().await;
+    let owner: String = late.query_one("SELECT owner FROM runs", &[]).await.unwrap().get(0);
+    assert_eq!(*owner, *gone.host_id());
+    drop(gone);
+    let epoch = until("the takeover", async || other.acquire("r").await.ok()).await;
+    assert!(epoch >= 3, "the takeover and the acquisition raise it: {epoch}");
+    let late = PostgresStore::connect(config).await.unwrap();
+    let refused = late.commit(commit("r", 1, 2, vec![step(2)])).await;
+    assert!(matches!(refused, Err(CommitError::Fenced)), "{refused:?}");
+    other.commit(commit("r", epoch, 2, vec![step(2)])).await.unwrap();
+    assert_eq!(other.events("r", 0).await.unwrap().len(), 3);
+    let hosts = other.hosts().await.unwrap();
+    assert!(hosts.iter().any(|host| host.id == owner && host.state == "dead"), "{hosts:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_living_host_that_was_taken_for_dead_is_fenced_and_starts_anew() {
+    let database = cluster().database().await;
+    let config = database.config().with_lease(LEASE).unwrap();
+    let (store, other) = (
+        PostgresStore::connect(config.clone()).await.unwrap(),
+        PostgresStore::connect(config).await.unwrap(),
+    );
+    store.commit(commit("r", 1, 0, vec![started("r", prompt())])).await.unwrap();
+    other.admit(None, None).await.unwrap();
+    let before = store.host_id();
+    let behind = database.client().await;
+    behind.execute("UPDATE hosts SET state = 'dead' WHERE id = $1", &[&&*before]).await.unwrap();
+    // Either host releases its runs.
+    until("the release", async || {
+        let row = behind.query_one("SELECT owner IS NULL AND epoch > 1 FROM runs", &[]).await.unwrap();
+        row.get::<_, bool>(0).then_some(())
+    })
+    .await;
+    let refused = store.commit(commit("r", 1, 1, vec![step(1)])).await;
+    assert!(matches!(refused, Err(CommitError::Fenced)), "{refused:?}");
+    until("its new registration", async || (store.host_id() != before).then_some(())).await;
+    store.admit(None, None).await.unwrap();
+    let epoch = store.acquire("r").await.unwrap();
+    store.commit(commit("r", epoch, 1, vec![step(1)])).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_that_is_begun_under_a_dead_id_does_not_stay_without_a_driver() {
+    let database = cluster().database().await;
+    let config = database.config().with_lease(LEASE).unwrap();
+    let other = PostgresStore::connect(config).await.unwrap();
+    other.admit(None, None).await.unwrap();
+    let behind = database.client().await;
+    // As a host writes it that does not know yet that it was declared dead.
+    behind
+        .batch_execute(
+            "INSERT INTO runs VALUES ('r', 't', 'a', 'prompt', '', 'running', 'nobody', 1, 1, '', 0, 0, 0)",
+        )
+        .await
+        .unwrap();
+    until("the release", async || other.acquire("r").await.ok()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_commit_whose_answer_is_lost_is_stored_once() {
+    let database = cluster().database().await;
+    let proxy = Proxy::start(cluster().socket()).await;
+    let config = PostgresConfig::new(&proxy.url(&database.name)).unwrap();
+    let store = PostgresStore::connect(config).await.unwrap();
+    store.commit(commit("r", 1, 0, vec![started("r", prompt())])).await.unwrap();
+    for number in 1..=5 {
+        proxy.set(Mode::LoseCommit);
+        store.commit(commit("r", 1, number, vec![step(1)])).await.unwrap();
+        until("the loss", async || (proxy.lost() >= number).then_some(())).await;
+    }
+    let numbers: Vec<u64> = store.events("r", 0).await.unwrap().iter().map(|event| event.number).collect();
+    assert_eq!(numbers, [1, 2, 3, 4, 5, 6]);
+    // The first commit of a run, and a change of state.
+    proxy.set(Mode::LoseCommit);
+    store
+        .commit(commit(
+            "s",
+            1,
+            0,
+            vec![started("s", crate::Task::Call { tool_name: "x".into(), arguments: "".into() })],
+        ))
+        .await
+        .unwrap();
+    proxy.set(Mode::LoseCommit);
+    let change = tollgate_agent::state::StateChange { revision: 1, updates: [].into() };
+    store.change("u", change).await.unwrap();
+    assert_eq!(store.thread("u").await.unwrap().state.revision(), 1);
+    assert_eq!(proxy.lost(), 7);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_connection_that_breaks_or_stands_still_delays_a_commit_and_loses_nothing() {
+    let database = cluster().database().await;
+    let proxy = Proxy::start(cluster().socket()).await;
+    let config = PostgresConfig::new(&proxy.url(&database.name)).unwrap();
+    let store = PostgresStore::connect(config).await.unwrap();
+    store.commit(commit("r", 1, 0, vec![started("r", prompt())])).await.unwrap();
+    for (number, mode) in [(1, Mode::Cut), (2, Mode::Hold), (3, Mode::Cut)] {
+        proxy.set(mode);
+        let healing = async {
+            tokio::time::sleep(Duration::from_millis(400)).await;
+            proxy.set(Mode::Pass);
+        };
+        let (committed, ()) = tokio::join!(store.commit(commit("r", 1, number, vec![step(1)])), healing);
+        committed.unwrap();
+    }
+    let behind = database.client().await;
+    behind
+        .batch_execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database()
+             AND pid <> pg_backend_pid()",
+        )
+        .await
+        .unwrap();
+    store.commit(commit("r", 1, 4, vec![Event::RunWaiting])).await.unwrap();
+    assert_eq!(store.events("r", 0).await.unwrap().len(), 5);
+    assert!(!store.runs(RunFilter::default()).await.unwrap()[0].at_work);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn events_that_the_database_has_lost_are_noticed() {
+    let database = cluster().database().await;
+    let store = PostgresStore::connect(database.config()).await.unwrap();
+    store.commit(commit("r", 1, 0, vec![started("r", prompt()), step(1)])).await.unwrap();
+    let behind = database.client().await;
+    // As after a failover without synchronous replication.
+    behind.batch_execute("DELETE FROM events WHERE number = 2; UPDATE runs SET events = 1").await.unwrap();
+    let refused = store.commit(commit("r", 1, 2, vec![step(2)])).await;
+    assert!(matches!(refused, Err(CommitError::Behind)), "{refused:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_event_that_was_altered_by_hand_is_named() {
+    let database = cluster().database().await;
+    let store = PostgresStore::connect(database.config()).await.unwrap();
+    store.commit(commit("r", 1, 0, vec![started("r", prompt()), step(1), step(2)])).await.unwrap();
+    let behind = database.client().await;
+    behind.batch_execute("UPDATE events SET body = replace(body, '1', '3') WHERE number = 2").await.unwrap();
+    let damaged = store.events("r", 0).await.unwrap_err().to_string();
+    assert!(damaged.contains("the record of run r is damaged (event 2"), "{damaged}");
+    let record = store.record("r").await.unwrap();
+    assert!(record.damage.is_some() && record.events.len() == 3);
+    let verified = store.verify().await.unwrap();
+    assert_eq!((verified.runs, verified.damaged.len()), (1, 1), "{verified:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_thread_has_one_driven_run_of_a_prompt() {
+    let database = cluster().database().await;
+    let (store, other) = (
+        PostgresStore::connect(database.config()).await.unwrap(),
+        PostgresStore::connect(database.config()).await.unwrap(),
+    );
+    store.commit(commit("r", 1, 0, vec![started("r", prompt())])).await.unwrap();
+    let refused = other.commit(commit("s", 1, 0, vec![started("s", prompt())])).await;
+    assert!(matches!(&refused, Err(CommitError::Busy(run)) if run == "r"), "{refused:?}");
+    // At the same moment, exactly one of several begins.
+    store.commit(commit("r", 1, 1, vec![Event::RunWaiting])).await.unwrap();
+    let begin = async |store: &PostgresStore, run: &str| {
+        store.commit(commit(run, 1, 0, vec![started(run, prompt())])).await.is_ok()
+    };
+    let (a, b) = tokio::join!(begin(&store, "x"), begin(&other, "y"));
+    assert!(a != b, "{a} {b}");
+}

@@ -1,0 +1,58 @@
+//! Several hosts on one database: takeovers, lost answers, commands, and what is refused.
+#![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
+
+#[path = "../cluster/mod.rs"]
+mod cluster;
+mod copying;
+mod costs;
+mod fencing;
+#[path = "../proxy/mod.rs"]
+mod proxy;
+mod refusals;
+mod working;
+
+use std::sync::Arc;
+use std::time::Duration;
+use tollgate::store::Commit;
+use tollgate_agent::context::RunIdentity;
+use tollgate_agent::run::{AgentSpec, Event, RunLimits, RunSpec, Task};
+
+/// How long a test waits for what must happen.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Repeats a check until it holds.
+async fn until<T>(what: &str, mut check: impl AsyncFnMut() -> Option<T>) -> T {
+    let end = tokio::time::Instant::now() + PATIENCE;
+    loop {
+        if let Some(found) = check().await {
+            return found;
+        }
+        assert!(tokio::time::Instant::now() < end, "{what} does not happen");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+fn started(run: &str, task: Task) -> Event {
+    let identity = RunIdentity {
+        run_id: run.into(),
+        thread_id: "t".into(),
+        agent_id: "a".into(),
+        ..RunIdentity::default()
+    };
+    let spec = RunSpec { identity, agent: AgentSpec::default().into(), limits: RunLimits::default(), task };
+    Event::RunStarted { spec: Arc::new(spec) }
+}
+
+fn prompt() -> Task {
+    Task::Prompt("Go on.".to_owned())
+}
+
+fn commit(run: &str, epoch: u64, after: u64, events: Vec<Event>) -> Commit {
+    let mut commit = Commit::new(Arc::from(run), Arc::from("t"), after, 7, events);
+    commit.epoch = epoch;
+    commit
+}
+
+fn step(step: u32) -> Event {
+    Event::StepStarted { step }
+}

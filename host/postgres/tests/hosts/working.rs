@@ -1,0 +1,221 @@
+//! Runs that are submitted, followed, decided and cancelled on one host, and driven by another.
+
+use crate::cluster::{Database, cluster};
+use crate::{PATIENCE, until};
+use serde_json::json;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+use tollgate::run::RunUpdate;
+use tollgate::store::{RunCommand, RunFilter, RunSummary, Store};
+use tollgate::{Host, HostError, RunRequest, WorkOptions};
+use tollgate_agent::run::{Decision, DecisionAnswer, Event};
+use tollgate_postgres::PostgresStore;
+
+#[path = "../story/mod.rs"]
+mod story;
+use story::{AGENT, ANSWER, EFFECTS};
+
+struct Hosts {
+    database: Database,
+    directory: tempfile::TempDir,
+}
+
+impl Hosts {
+    async fn new() -> Self {
+        Self { database: cluster().database().await, directory: tempfile::tempdir().unwrap() }
+    }
+
+    async fn host(&self) -> (Host, Arc<PostgresStore>) {
+        let config = self.database.config().with_lease(Duration::from_secs(2)).unwrap();
+        let store = Arc::new(PostgresStore::connect(config.with_connections(4).unwrap()).await.unwrap());
+        (story::host(Arc::clone(&store) as Arc<dyn Store>, self.directory.path()), store)
+    }
+
+    /// Starts a host that works until the token is dropped.
+    async fn working(&self) -> (Host, tokio_util::sync::DropGuard) {
+        let (host, _) = self.host().await;
+        let (stop, working) = (CancellationToken::new(), host.clone());
+        let stopped = stop.clone();
+        tokio::spawn(async move { working.work(&options(), &stopped).await });
+        (host, stop.drop_guard())
+    }
+
+    fn effects(&self) -> usize {
+        std::fs::read_to_string(self.directory.path().join(EFFECTS)).unwrap_or_default().lines().count()
+    }
+}
+
+fn options() -> WorkOptions {
+    WorkOptions { agents: vec![AGENT.to_owned()], concurrency: 8, grace: Duration::from_secs(1) }
+}
+
+async fn run_of(host: &Host, run_id: &str) -> RunSummary {
+    let filter = RunFilter { run_id_prefix: Some(run_id.to_owned()), ..RunFilter::default() };
+    host.store().runs(filter).await.unwrap().pop().unwrap()
+}
+
+async fn until_status(host: &Host, run_id: &str, status: &str) {
+    until(status, async || (run_of(host, run_id).await.status == status).then_some(())).await;
+}
+
+fn yes(id: &str, target: &str) -> RunCommand {
+    let answer = DecisionAnswer::Resume(json!(true));
+    RunCommand::Decide(Decision {
+        id: id.to_owned(),
+        target: target.to_owned(),
+        answer,
+        reason: None,
+        at_ms: 1,
+    })
+}
+
+/// Returns the id of the question that waits.
+async fn question(host: &Host, run_id: &str) -> String {
+    let record = host.store().events(run_id, 0).await.unwrap();
+    let asked = record.iter().rev().find_map(|event| match &event.event {
+        Event::CallSuspended(asked) => Some(asked.suspension_id.clone()),
+        _ => None,
+    });
+    asked.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_that_is_submitted_on_one_host_is_followed_there_and_driven_by_another() {
+    let hosts = Hosts::new().await;
+    let (submits, _) = hosts.host().await;
+    let run_id = submits.submit(RunRequest::new(AGENT, "Go.").on_thread("t")).await.unwrap();
+    let queued = run_of(&submits, &run_id).await;
+    assert!(queued.queued && !queued.at_work, "{queued:?}");
+    let mut events = submits.follow(&run_id, 0).await.unwrap();
+    let (_works, _stop) = hosts.working().await;
+    let mut numbers = Vec::new();
+    let follow = async {
+        while let Some(update) = events.next().await {
+            if let RunUpdate::Stored(event) = update {
+                numbers.push(event.number);
+            }
+        }
+    };
+    tokio::time::timeout(PATIENCE, follow).await.expect("the stream ends");
+    let run = run_of(&submits, &run_id).await;
+    assert_eq!((run.status.as_str(), run.queued), ("completed", false));
+    assert_eq!(numbers, (1..=run.events).collect::<Vec<_>>());
+    let record = submits.store().events(&run_id, 0).await.unwrap();
+    assert!(matches!(&record.last().unwrap().event, Event::RunFinished { text, .. } if text == ANSWER));
+    assert_eq!(hosts.effects(), 3);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn runs_of_one_thread_are_driven_one_after_another_and_those_of_many_at_once() {
+    let hosts = Hosts::new().await;
+    let (submits, _) = hosts.host().await;
+    let (_a, _stop_a) = hosts.working().await;
+    let (_b, _stop_b) = hosts.working().await;
+    let mut runs = Vec::new();
+    for number in 0..12 {
+        let request = RunRequest::new(AGENT, format!("Go {number}.")).on_thread(format!("t{}", number % 4));
+        runs.push(submits.submit(request).await.unwrap());
+    }
+    for run_id in &runs {
+        until_status(&submits, run_id, "completed").await;
+    }
+    assert_eq!(hosts.effects(), 36, "each effect once");
+    // Each run of a thread began after the one before it had ended.
+    for thread in 0..4 {
+        let mut ended = 0;
+        for run_id in runs.iter().skip(thread).step_by(4) {
+            let record = submits.store().events(run_id, 0).await.unwrap();
+            let asked =
+                record.iter().find(|event| matches!(event.event, Event::ModelReplied { .. })).unwrap();
+            assert!(asked.at_ms >= ended, "{run_id}");
+            ended = record.last().unwrap().at_ms;
+        }
+        let messages = submits.store().thread(&format!("t{thread}")).await.unwrap().messages;
+        let said = messages.iter().filter(|m| matches!(m, tollgate_agent::message::Message::User(_))).count();
+        assert_eq!(said, 3);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_decision_that_is_given_anywhere_reaches_the_run_once() {
+    let hosts = Hosts::new().await;
+    let (one, _) = hosts.host().await;
+    let (two, _) = hosts.host().await;
+    let (_works, _stop) = hosts.working().await;
+    let run_id = one.submit(RunRequest::new(AGENT, "Please ask.").on_thread("t")).await.unwrap();
+    until_status(&one, &run_id, "waiting").await;
+    let target = question(&one, &run_id).await;
+    let wrong = two.send(&run_id, yes("x", "no-such-call")).await;
+    assert!(matches!(wrong, Err(HostError::Refused(_))), "{wrong:?}");
+    // The same question is answered on two hosts.
+    let (a, b) = tokio::join!(one.send(&run_id, yes("a", &target)), two.send(&run_id, yes("b", &target)));
+    assert!(a.is_ok() || b.is_ok());
+    until_status(&one, &run_id, "completed").await;
+    assert_eq!(hosts.effects(), 3, "the tool that asked ran once");
+    let record = one.store().events(&run_id, 0).await.unwrap();
+    let decided = record.iter().filter(|event| matches!(event.event, Event::CallDecided { .. })).count();
+    assert_eq!(decided, 1);
+    assert!(one.store().commands(&run_id).await.unwrap().is_empty());
+    let late = two.send(&run_id, yes("c", &target)).await;
+    assert!(matches!(late, Err(HostError::Refused(_))), "{late:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_is_cancelled_from_another_host_whether_it_is_queued_at_work_or_waiting() {
+    let hosts = Hosts::new().await;
+    let (one, _) = hosts.host().await;
+    let cancel = || RunCommand::Cancel("no longer needed".to_owned());
+    let queued = one.submit(RunRequest::new(AGENT, "Go.").on_thread("q")).await.unwrap();
+    one.send(&queued, cancel()).await.unwrap();
+    let (_works, _stop) = hosts.working().await;
+    until_status(&one, &queued, "cancelled").await;
+    assert_eq!(hosts.effects(), 0);
+    let waiting = one.submit(RunRequest::new(AGENT, "Please ask.").on_thread("w")).await.unwrap();
+    until_status(&one, &waiting, "waiting").await;
+    one.send(&waiting, cancel()).await.unwrap();
+    until_status(&one, &waiting, "cancelled").await;
+    let at_work = one.submit(RunRequest::new(AGENT, "Go.").on_thread("a")).await.unwrap();
+    until("work", async || run_of(&one, &at_work).await.at_work.then_some(())).await;
+    // It may have ended by itself meanwhile.
+    let _ = one.send(&at_work, cancel()).await;
+    until("the end", async || {
+        let status = run_of(&one, &at_work).await.status;
+        ["cancelled", "completed"].contains(&status.as_str()).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_host_that_is_asked_to_stop_releases_its_runs_and_no_one_waits_for_its_lease() {
+    let hosts = Hosts::new().await;
+    let (submits, _) = hosts.host().await;
+    let mut runs = Vec::new();
+    for number in 0..6 {
+        let request = RunRequest::new(AGENT, "Go.").on_thread(format!("t{number}"));
+        runs.push(submits.submit(request).await.unwrap());
+    }
+    let (first, store) = hosts.host().await;
+    let stop = CancellationToken::new();
+    let options = WorkOptions { grace: Duration::ZERO, ..options() };
+    let stopping = async {
+        until("work", async || (hosts.effects() > 0).then_some(())).await;
+        stop.cancel();
+    };
+    tokio::join!(first.work(&options, &stop), stopping);
+    store.close().await.unwrap();
+    let names: Vec<String> = submits
+        .store()
+        .runs(RunFilter::default())
+        .await
+        .unwrap()
+        .into_iter()
+        .filter(|run| run.at_work)
+        .map(|run| run.run_id)
+        .collect();
+    assert!(names.is_empty(), "no run seems to be at work: {names:?}");
+    let (_second, _stop) = hosts.working().await;
+    for run_id in &runs {
+        until_status(&submits, run_id, "completed").await;
+    }
+}

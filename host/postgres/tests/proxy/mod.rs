@@ -1,0 +1,119 @@
+//! A TCP proxy between a host and the server, which breaks connections as a network does.
+#![allow(dead_code, reason = "not every test uses everything")]
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, UnixStream};
+
+/// The treatment of data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Mode {
+    /// Passes it on.
+    Pass = 0,
+    /// Closes every connection, and refuses new ones.
+    Cut = 1,
+    /// Keeps connections open and passes nothing on.
+    Hold = 2,
+    /// Loses the answer to the next commit: closes its connection after the server has committed.
+    LoseCommit = 3,
+}
+
+pub(crate) struct Proxy {
+    port: u16,
+    state: Arc<State>,
+}
+
+struct State {
+    mode: AtomicU8,
+    lost: AtomicU64,
+}
+
+impl State {
+    fn mode(&self) -> u8 {
+        self.mode.load(Ordering::SeqCst)
+    }
+}
+
+impl Proxy {
+    /// Starts a proxy to a server's Unix socket.
+    pub(crate) async fn start(socket: PathBuf) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let state = Arc::new(State { mode: AtomicU8::new(0), lost: AtomicU64::new(0) });
+        let of_task = Arc::clone(&state);
+        tokio::spawn(async move {
+            while let Ok((client, _)) = listener.accept().await {
+                if of_task.mode() == Mode::Cut as u8 {
+                    continue;
+                }
+                let Ok(server) = UnixStream::connect(&socket).await else { continue };
+                let (from_client, to_client) = client.into_split();
+                let (from_server, to_server) = server.into_split();
+                let up = pass(from_client, to_server, Arc::clone(&of_task), false);
+                let down = pass(from_server, to_client, Arc::clone(&of_task), true);
+                tokio::spawn(async move {
+                    // As soon as one direction ends, both do.
+                    tokio::select! {
+                        () = up => {}
+                        () = down => {}
+                    }
+                });
+            }
+        });
+        Self { port, state }
+    }
+
+    pub(crate) fn set(&self, mode: Mode) {
+        self.state.mode.store(mode as u8, Ordering::SeqCst);
+    }
+
+    /// Returns how many answers to commits were lost.
+    pub(crate) fn lost(&self) -> u64 {
+        self.state.lost.load(Ordering::SeqCst)
+    }
+
+    /// Returns the URL of a database through the proxy.
+    pub(crate) fn url(&self, database: &str) -> String {
+        format!("postgres://tollgate@127.0.0.1:{}/{database}?sslmode=disable", self.port)
+    }
+}
+
+async fn pass(
+    mut from: impl AsyncReadExt + Unpin,
+    mut to: impl AsyncWriteExt + Unpin,
+    state: Arc<State>,
+    of_server: bool,
+) {
+    let mut buffer = vec![0; 64 * 1024];
+    loop {
+        let read = tokio::select! {
+            read = from.read(&mut buffer) => read,
+            () = until_cut(&state) => return,
+        };
+        let Ok(length @ 1..) = read else { return };
+        while state.mode() == Mode::Hold as u8 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        let committed = buffer[..length].windows(7).any(|bytes| bytes == b"COMMIT\0");
+        if of_server && committed {
+            let lose = Mode::LoseCommit as u8;
+            if state.mode.compare_exchange(lose, 0, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
+                state.lost.fetch_add(1, Ordering::SeqCst);
+                return;
+            }
+        }
+        if to.write_all(&buffer[..length]).await.is_err() {
+            return;
+        }
+    }
+}
+
+async fn until_cut(state: &State) {
+    while state.mode() != Mode::Cut as u8 {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}

@@ -1,0 +1,125 @@
+//! A host whose agent calls tools that leave traces in a directory: what each process did can be
+//! compared afterwards with what the database says.
+#![allow(dead_code, reason = "not every test uses everything")]
+
+use serde_json::json;
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use tollgate::models::{DeltaSink, Model, ModelFault};
+use tollgate::store::Store;
+use tollgate::tools::{NativePlugin, NativeTool, ToolCall, Toolbox};
+use tollgate::{Agent, Host, RunEvent, async_trait};
+use tollgate_agent::descriptor::{ExecutionPolicy, ToolDescriptor};
+use tollgate_agent::message::{AssistantMessage, Message, ModelCall, ModelReply, ModelRequest};
+use tollgate_agent::outcome::{Fault, Ticket, ToolOutput, ToolResult};
+
+/// The agent of the story, and its last words.
+pub(crate) const AGENT: &str = "teller";
+pub(crate) const ANSWER: &str = "All of it is done.";
+/// The file of effects that must happen at most once, and of events that were reported.
+pub(crate) const EFFECTS: &str = "effects";
+pub(crate) const REPORTED: &str = "reported";
+
+/// Says what comes next by what was said so far, so any host can go on. A prompt that contains
+/// `ask` asks a person in its second turn.
+struct Teller;
+
+#[async_trait]
+impl Model for Teller {
+    fn name(&self) -> &str {
+        "teller"
+    }
+
+    async fn reply(&self, request: ModelRequest, _: &mut DeltaSink<'_>) -> Result<ModelReply, ModelFault> {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        // Earlier runs of the thread are part of the conversation.
+        let last = request.messages.iter().rposition(|message| matches!(message, Message::User(_)));
+        let of_run = &request.messages[last.unwrap_or_default()..];
+        let asks = matches!(of_run.first(), Some(Message::User(text)) if text.contains("ask"));
+        let turns = of_run.iter().filter(|message| matches!(message, Message::Assistant(_))).count();
+        let (text, calls) = match turns {
+            0 => ("", vec!["effect", "pause", "effect"]),
+            1 if asks => ("", vec!["pause", "ask"]),
+            1 => ("", vec!["pause", "effect"]),
+            _ => (ANSWER, vec![]),
+        };
+        let calls = calls.into_iter().map(|name| ModelCall {
+            name: name.to_owned(),
+            arguments: "{}".to_owned(),
+            ..ModelCall::default()
+        });
+        let calls = Arc::new(calls.collect());
+        let message = AssistantMessage { text: text.to_owned(), calls, ..Default::default() };
+        Ok(ModelReply { message, ..ModelReply::default() })
+    }
+}
+
+enum Kind {
+    /// Leaves a line; may not run twice.
+    Effect(PathBuf),
+    /// Takes a while.
+    Pause,
+    /// Asks a person, and leaves a line once it goes on; may not run twice.
+    Ask(PathBuf),
+}
+
+#[async_trait]
+impl NativeTool for Kind {
+    fn descriptor(&self) -> ToolDescriptor {
+        let (name, idempotent) = match self {
+            Self::Effect(_) => ("effect", false),
+            Self::Pause => ("pause", true),
+            Self::Ask(_) => ("ask", false),
+        };
+        // More than a story has faults: each of them may cost an attempt.
+        let policy = ExecutionPolicy { idempotent, max_retries: Some(10), ..ExecutionPolicy::default() };
+        ToolDescriptor::new(name, name, "A tool of the story.").with_execution(policy)
+    }
+
+    async fn execute(&self, call: ToolCall<'_>) -> Result<ToolOutput, Fault> {
+        match self {
+            Self::Pause => {
+                tokio::time::sleep(Duration::from_millis(250)).await;
+                Ok(ToolResult::success("rested").into())
+            }
+            Self::Ask(_) if call.attempt().resume.is_none() => {
+                Ok(ToolResult::suspended_with(Ticket::confirm("May I?")).into())
+            }
+            Self::Effect(file) | Self::Ask(file) => {
+                let attempt = call.attempt();
+                write_line(file, &json!([attempt.identity.run_id, attempt.permit.call_id()]).to_string());
+                tokio::time::sleep(Duration::from_millis(50)).await;
+                Ok(ToolResult::success("done").into())
+            }
+        }
+    }
+}
+
+/// Appends a line as one write, and waits until it is on the disk.
+fn write_line(file: &Path, line: &str) {
+    let mut file = File::options().create(true).append(true).open(file).unwrap();
+    file.write_all(format!("{line}\n").as_bytes()).unwrap();
+    file.sync_all().unwrap();
+}
+
+/// Returns the host of the story on a store. It writes every event that it reports to a file.
+pub(crate) fn host(store: Arc<dyn Store>, directory: &Path) -> Host {
+    let effects = directory.join(EFFECTS);
+    let mut toolbox = Toolbox::default();
+    [Kind::Effect(effects.clone()), Kind::Pause, Kind::Ask(effects)]
+        .into_iter()
+        .fold(NativePlugin::new("story"), NativePlugin::with_tool)
+        .install(&mut toolbox)
+        .unwrap();
+    let reported = directory.join(REPORTED);
+    let report = move |event: &RunEvent| {
+        let Some(number) = event.number else { return };
+        let line = json!([event.run_id, number, event.payload["type"], event.payload["at_ms"]]);
+        write_line(&reported, &line.to_string());
+    };
+    let agent = Agent::new(AGENT, Arc::new(Teller)).with_tools(["*"]);
+    Host::builder().toolbox(toolbox).agent(agent).store(store).subscribe("*", report).build().unwrap()
+}

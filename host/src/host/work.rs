@@ -1,0 +1,298 @@
+//! Runs of any host: submitting them, claiming them, and commands that reach a run wherever it is.
+
+use super::checks::check_backend;
+use super::{Busy, Host, HostError, RunRequest, listening, new_id, spec, threads};
+use crate::blocking::aside_if;
+use crate::run::{Driver, RunEnd, RunError, now_ms};
+use crate::store::{Claimed, Commit, CommitError, Hint, RunCommand, RunFilter, SentCommand};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+use tollgate_agent::run::{Event, Input, Phase, Run, Task, handed_to};
+
+/// How often a host looks for work and commands when no hint arrives.
+const LOOK: Duration = Duration::from_secs(1);
+/// How long a run that could not be continued is kept from being claimed again.
+const BACK_OFF: Duration = Duration::from_secs(10);
+
+/// The runs that this host drives, and the tokens that end them early.
+pub(super) type Driven = Mutex<HashMap<Arc<str>, (u64, CancellationToken)>>;
+
+/// What a host claims.
+#[derive(Debug, Clone)]
+pub struct WorkOptions {
+    /// The agents whose runs it claims.
+    pub agents: Vec<String>,
+    /// The maximum number of claimed runs at a time.
+    pub concurrency: usize,
+    /// How long claimed runs may go on after the host was asked to stop. Those that have not come
+    /// to rest by then are released for other hosts.
+    pub grace: Duration,
+}
+
+impl Host {
+    /// Queues a run for a host that [works](Host::work) on the store, and returns its id. If a run
+    /// of the thread waits for a person, the prompt continues that run instead, and the result is
+    /// that run's id.
+    ///
+    /// # Errors
+    /// The agent is not known, or the store cannot be used.
+    pub async fn submit(&self, request: RunRequest) -> Result<Arc<str>, HostError> {
+        self.agent(&request.agent_id)?;
+        let thread_id: Arc<str> = request.thread_id.as_deref().map_or_else(new_id, Arc::from);
+        let store = &self.inner.store;
+        store.admit(Some(&thread_id), None).await.map_err(|why| HostError::Overloaded(why.to_string()))?;
+        let waiting = RunFilter {
+            thread_id: Some(thread_id.to_string()),
+            status: Some("waiting".to_owned()),
+            kind: Some("prompt".to_owned()),
+            limit: 1,
+            ..RunFilter::default()
+        };
+        if let Some(run) = store.runs(waiting).await?.pop() {
+            store.send(&run.run_id, &new_id(), RunCommand::Message(request.prompt)).await?;
+            return Ok(Arc::from(run.run_id));
+        }
+        let thread = self.thread(&thread_id).await?;
+        let there = |id: &&str| self.inner.agents.contains_key(*id);
+        let handed = handed_to(&thread.state, &request.agent_id).filter(there);
+        let agent = self.agent(handed.unwrap_or(&request.agent_id))?;
+        check_backend(agent, !thread.messages.is_empty())?;
+        let run_id = new_id();
+        let start = Input::Start(spec(&run_id, &thread_id, agent, Task::Prompt(request.prompt)));
+        let now = now_ms();
+        let events = Run::new(thread)
+            .decide(self.toolbox().catalog(), now, &start)
+            .map_err(|e| HostError::Refused(e.to_string()))?;
+        let mut commit = Commit::new(Arc::clone(&run_id), thread_id, 0, now, events);
+        (commit.queued, commit.epoch) = (true, 0);
+        store.commit(commit).await.map_err(unstored)?;
+        Ok(run_id)
+    }
+
+    /// Sends a command to a run, wherever it is. A host that [works](Host::work) carries it out: a
+    /// decision or a message once the run waits, a cancellation at once.
+    ///
+    /// # Errors
+    /// The run is not known or has ended, or the command does not fit it; then nothing was sent.
+    pub async fn send(&self, run_id: &str, mut command: RunCommand) -> Result<(), HostError> {
+        let id = new_id();
+        if let RunCommand::Decide(decision) = &mut command {
+            if decision.id.is_empty() {
+                decision.id = id.to_string();
+            }
+            if decision.at_ms == 0 {
+                decision.at_ms = now_ms();
+            }
+        }
+        let run = self.recorded(run_id).await?;
+        let run = run.ok_or_else(|| HostError::Refused(format!("there is no run {run_id}")))?;
+        if run.is_finished() {
+            return Err(HostError::Refused(format!("the run {run_id} has ended")));
+        }
+        let input = input_of(&command);
+        self.check_own(&run.spec().identity, &input).await?;
+        if matches!(run.phase(), Phase::Waiting) {
+            self.check(&run, &input)?;
+        } else if matches!(command, RunCommand::Message(_)) {
+            return Err(HostError::Refused(format!("the run {run_id} does not wait for a message")));
+        }
+        // The same decision twice is one command.
+        let id = match &command {
+            RunCommand::Decide(decision) => Arc::from(decision.id.as_str()),
+            _ => id,
+        };
+        Ok(self.inner.store.send(run_id, &id, command).await?)
+    }
+
+    /// Claims queued and interrupted runs, and waiting ones to which a command was sent, and drives
+    /// them, until it is asked to stop. Carries out cancellations of every run that this host
+    /// drives.
+    pub async fn work(&self, options: &WorkOptions, stop: &CancellationToken) {
+        let free = Arc::new(Semaphore::new(options.concurrency));
+        let mut runs = JoinSet::new();
+        let mut hints = self.inner.store.watch();
+        while !stop.is_cancelled() {
+            let room = free.available_permits();
+            let claimed = match room {
+                0 => Vec::new(),
+                room => self.inner.store.claim(&options.agents, room).await.unwrap_or_else(|why| {
+                    tracing::warn!("no run can be claimed: {why}");
+                    Vec::new()
+                }),
+            };
+            let goes_on = !claimed.is_empty();
+            for run in claimed {
+                let (host, permit) = (self.clone(), Arc::clone(&free).try_acquire_owned());
+                runs.spawn(async move {
+                    let _permit = permit;
+                    host.carry_claimed(run).await;
+                });
+            }
+            self.carry_out_cancellations().await;
+            if goes_on {
+                continue;
+            }
+            let changed = async {
+                loop {
+                    match hints.next().await {
+                        Hint::Events(_) => {}
+                        Hint::Work | Hint::Commands(_) | Hint::Any => return,
+                    }
+                }
+            };
+            tokio::select! {
+                () = stop.cancelled() => {}
+                () = changed => {}
+                // A run came to rest, so there is room.
+                Some(_) = runs.join_next() => {}
+                () = tokio::time::sleep(LOOK) => {}
+            }
+        }
+        let all = async { while runs.join_next().await.is_some() {} };
+        // Dropped drivers release their runs.
+        let _ = tokio::time::timeout(options.grace, all).await;
+        runs.shutdown().await;
+    }
+
+    /// Drives a claimed run until it rests.
+    async fn carry_claimed(&self, claimed: Claimed) {
+        let run_id = Arc::clone(&claimed.run_id);
+        let ended = self.carry_acquired(&claimed).await;
+        if let Err(why) = ended {
+            tracing::warn!("the run {run_id} cannot be continued here: {why}");
+            // Meanwhile no host tries again, as if this one were at work on it.
+            tokio::time::sleep(BACK_OFF).await;
+            self.inner.store.release(&run_id, claimed.epoch);
+        }
+    }
+
+    async fn carry_acquired(&self, claimed: &Claimed) -> Result<(), HostError> {
+        let Claimed { run_id, epoch } = claimed;
+        let store = &self.inner.store;
+        let record = store.events(run_id, 0).await?;
+        let Some(Event::RunStarted { spec }) = record.first().map(|first| &first.event) else {
+            return Err(HostError::Refused("it has no record".to_owned()));
+        };
+        let thread_id = Arc::<str>::from(spec.identity.thread_id.as_str());
+        if matches!(spec.task, Task::Prompt(_)) {
+            self.agent(&spec.identity.agent_id)?;
+        }
+        let turn = self.lock_thread(&thread_id, Busy::Queue).await?;
+        let mut thread = self.thread(&thread_id).await?;
+        let (known_messages, mut state) = (thread.messages.len(), std::mem::take(&mut thread.state));
+        let mut run = self.fold(thread, &thread_id, &record).await?;
+        threads::start_anew(self.toolbox().catalog().keys(), &run, &mut state);
+        run.adopt(&state);
+        let (input, command) = match self.next_input(&run, run_id).await? {
+            Some(next) => next,
+            None => {
+                store.release(run_id, *epoch);
+                return Ok(());
+            }
+        };
+        let cancel = CancellationToken::new();
+        let (hub, teller, events) = self.listened(run_id);
+        let mut parts = self.parts(Arc::clone(run_id), thread_id, cancel, teller);
+        (parts.epoch, parts.command) = (*epoch, command);
+        let driver = Driver::new(parts, run, known_messages);
+        drop(events);
+        let end: Result<RunEnd, RunError> = {
+            let _turn = turn;
+            listening::attended(driver.drive(input), hub, None).await
+        };
+        end.map(drop).map_err(HostError::from)
+    }
+
+    /// Returns the input with which a claimed run goes on, and the command that it carries out.
+    /// `None` if it waits and no command fits.
+    async fn next_input(
+        &self,
+        run: &Run,
+        run_id: &str,
+    ) -> Result<Option<(Input, Option<Arc<str>>)>, HostError> {
+        let store = &self.inner.store;
+        let sent = store.commands(run_id).await?;
+        if let Some(SentCommand { id, command }) =
+            sent.iter().find(|sent| matches!(sent.command, RunCommand::Cancel(_)))
+        {
+            return Ok(Some((input_of(command), Some(Arc::clone(id)))));
+        }
+        if !matches!(run.phase(), Phase::Waiting) {
+            let is_call = matches!(run.spec().task, Task::Call { .. });
+            return Ok(Some((if is_call { Input::Abandoned } else { Input::Restarted }, None)));
+        }
+        for SentCommand { id, command } in sent {
+            let input = input_of(&command);
+            match self.check(run, &input) {
+                Ok(()) => return Ok(Some((input, Some(id)))),
+                Err(why) => {
+                    // Such as the second of two decisions.
+                    tracing::warn!("a command to the run {run_id} is dropped: {why}");
+                    store.take_back(run_id, &id).await?;
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    fn check(&self, run: &Run, input: &Input) -> Result<(), HostError> {
+        let toolbox = self.toolbox();
+        let takes_long = run.takes_long(toolbox.catalog(), input);
+        let decided = aside_if(takes_long, || run.decide(toolbox.catalog(), 0, input));
+        match decided {
+            Ok(events) if events.is_empty() => {
+                Err(HostError::Refused("the question was answered before".to_owned()))
+            }
+            Ok(_) => Ok(()),
+            Err(e) => Err(HostError::Refused(e.to_string())),
+        }
+    }
+
+    /// Ends the runs of this host that another one cancelled.
+    async fn carry_out_cancellations(&self) {
+        let driven: Vec<(Arc<str>, CancellationToken)> = {
+            let driven = self.inner.driven.lock().unwrap_or_else(PoisonError::into_inner);
+            driven.iter().map(|(run_id, (_, cancel))| (Arc::clone(run_id), cancel.clone())).collect()
+        };
+        for (run_id, cancel) in driven.into_iter().filter(|(_, cancel)| !cancel.is_cancelled()) {
+            // If the commands cannot be read now, the next look finds them.
+            let sent = self.inner.store.commands(&run_id).await.unwrap_or_default();
+            if sent.iter().any(|sent| matches!(sent.command, RunCommand::Cancel(_))) {
+                cancel.cancel();
+            }
+        }
+    }
+
+    /// Records that this host drives a run in this epoch.
+    pub(crate) fn drives(&self, run_id: &Arc<str>, epoch: u64, cancel: &CancellationToken) {
+        let mut driven = self.inner.driven.lock().unwrap_or_else(PoisonError::into_inner);
+        driven.insert(Arc::clone(run_id), (epoch, cancel.clone()));
+    }
+
+    /// Records that it no longer does.
+    pub(crate) fn drives_no_longer(&self, run_id: &str, epoch: u64) {
+        let mut driven = self.inner.driven.lock().unwrap_or_else(PoisonError::into_inner);
+        if driven.get(run_id).is_some_and(|(of, _)| *of == epoch) {
+            driven.remove(run_id);
+        }
+    }
+}
+
+fn input_of(command: &RunCommand) -> Input {
+    match command {
+        RunCommand::Decide(decision) => Input::Decided(decision.clone()),
+        RunCommand::Cancel(reason) => Input::Cancel { reason: reason.clone() },
+        RunCommand::Message(text) => Input::Message(text.clone()),
+    }
+}
+
+fn unstored(why: CommitError) -> HostError {
+    match why {
+        CommitError::Failed(why) => HostError::Store(why),
+        why => RunError(why.to_string()).into(),
+    }
+}

@@ -1,0 +1,117 @@
+//! Runs that wait for a host, commands to runs, and hints that something has changed.
+
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::broadcast::{Receiver, Sender};
+use tollgate_agent::run::Decision;
+
+/// The number of hints that a slow receiver may miss before it is told only that it missed some.
+const MAX_HINTS: usize = 1_024;
+
+/// A run that a claim acquired.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Claimed {
+    /// The run's id.
+    pub run_id: Arc<str>,
+    /// The epoch in which the caller drives it.
+    pub epoch: u64,
+}
+
+/// A command to a run, wherever the run is.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RunCommand {
+    /// Answer a suspended call.
+    Decide(Decision),
+    /// End the run early, for this reason.
+    Cancel(String),
+    /// Continue a waiting run with this message, which supersedes its open questions.
+    Message(String),
+}
+
+/// A stored command.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SentCommand {
+    /// The command's id.
+    pub id: Arc<str>,
+    /// The command.
+    pub command: RunCommand,
+}
+
+/// A hint that something may have changed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Hint {
+    /// This run has new events.
+    Events(Arc<str>),
+    /// This run has new commands.
+    Commands(Arc<str>),
+    /// A run may be free to be claimed.
+    Work,
+    /// Hints were lost: anything may have changed.
+    Any,
+}
+
+impl Hint {
+    /// Returns whether the hint may concern this run.
+    #[must_use]
+    pub fn is_about(&self, run_id: &str) -> bool {
+        match self {
+            Self::Events(of) | Self::Commands(of) => **of == *run_id,
+            Self::Work => false,
+            Self::Any => true,
+        }
+    }
+}
+
+/// A stream of hints. They may be lost, repeated or late, so a receiver also looks from time to
+/// time.
+#[derive(Debug)]
+pub struct Hints(Option<Receiver<Hint>>);
+
+impl Hints {
+    /// Creates a stream without hints.
+    #[must_use]
+    pub fn none() -> Self {
+        Self(None)
+    }
+
+    /// Returns the next hint; waits forever if there can be none.
+    pub async fn next(&mut self) -> Hint {
+        if let Some(receiver) = &mut self.0 {
+            match receiver.recv().await {
+                Ok(hint) => return hint,
+                Err(RecvError::Lagged(_)) => return Hint::Any,
+                Err(RecvError::Closed) => {}
+            }
+        }
+        self.0 = None;
+        std::future::pending().await
+    }
+}
+
+/// The sender of a store's hints.
+#[derive(Debug, Clone)]
+pub struct HintSender(Sender<Hint>);
+
+impl Default for HintSender {
+    fn default() -> Self {
+        Self(Sender::new(MAX_HINTS))
+    }
+}
+
+impl HintSender {
+    /// Gives a hint to all receivers.
+    pub fn give(&self, hint: Hint) {
+        if self.0.receiver_count() > 0 {
+            // A receiver that leaves meanwhile needs no hint.
+            let _ = self.0.send(hint);
+        }
+    }
+
+    /// Returns a stream of the hints from now on.
+    #[must_use]
+    pub fn watch(&self) -> Hints {
+        Hints(Some(self.0.subscribe()))
+    }
+}
