@@ -135,9 +135,16 @@ pub(crate) fn listing(filter: &AuditFilter) -> (String, Params) {
         let to = values.len();
         conditions.push(format!("run_id >= ${} AND run_id < ${to}", to - 1));
     }
-    values.extend(params![(i64::try_from(filter.limit).unwrap_or(i64::MAX), INT8)]);
-    let (conditions, limit) = (conditions.join(" AND "), values.len());
-    (format!("SELECT {COLUMNS} FROM audit WHERE {conditions} ORDER BY id DESC LIMIT ${limit}"), values)
+    values.extend(params![(filter.until_ms.min(i64::MAX.cast_unsigned()).cast_signed(), INT8)]);
+    conditions.push(format!("at_ms < ${}", values.len()));
+    let count = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
+    values.extend(params![(count(filter.limit), INT8), (count(filter.skip), INT8)]);
+    let (conditions, skip) = (conditions.join(" AND "), values.len());
+    let limit = skip - 1;
+    let sql = format!(
+        "SELECT {COLUMNS} FROM audit WHERE {conditions} ORDER BY id DESC LIMIT ${limit} OFFSET ${skip}"
+    );
+    (sql, values)
 }
 
 /// Returns the query for the last record about a file.

@@ -174,6 +174,31 @@ pub(crate) fn listing(filter: &RunFilter) -> (String, Params) {
         let to = add(&after_prefix(prefix));
         conditions.push(format!("r.id >= ${from} AND r.id < ${to}"));
     }
+    if let Some(prefix) = &filter.short_id_prefix {
+        // Only the ids that the host chose, which have 36 characters, have a short form.
+        let (from, to) = (add(prefix), add(&after_prefix(prefix)));
+        let short = "CASE length(r.id) WHEN 36 THEN substr(r.id, 29) ELSE r.id END COLLATE \"C\"";
+        conditions.push(format!("{short} >= ${from} AND {short} < ${to}"));
+    }
+    if let Some(prefix) = &filter.thread_prefix {
+        let (from, to) = (add(prefix), add(&after_prefix(prefix)));
+        conditions.push(format!("r.thread >= ${from} AND r.thread < ${to}"));
+    }
+    if let Some(agent_id) = &filter.agent_id {
+        conditions.push(format!("r.agent = ${}", add(agent_id)));
+    }
+    if let Some(title) = &filter.title {
+        conditions.push(format!("r.title = ${}", add(title)));
+    }
+    if let Some(before) = &filter.before {
+        conditions.push(format!("r.id < ${}", add(before)));
+    }
+    for (comparison, time) in [(">=", filter.from_ms), ("<", filter.to_ms)] {
+        if let Some(time) = time {
+            values.extend(params![(time.min(i64::MAX.cast_unsigned()).cast_signed(), INT8)]);
+            conditions.push(format!("r.started_at_ms {comparison} ${}", values.len()));
+        }
+    }
     let wanted =
         if conditions.is_empty() { String::new() } else { format!("WHERE {}", conditions.join(" AND ")) };
     values.extend(params![(i64::try_from(filter.limit).unwrap_or(i64::MAX), INT8)]);

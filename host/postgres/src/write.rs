@@ -5,7 +5,7 @@ use crate::prepared::Prepared;
 use futures::future::BoxFuture;
 use tokio_postgres::Error;
 use tollgate::store::ToolHealth;
-use tollgate::store::rules::{EventRow, label, status_after};
+use tollgate::store::rules::{EventRow, label, last_call_failed, status_after};
 use tollgate_agent::run::{Event, StoredEvent};
 
 /// The rows of an accepted commit.
@@ -92,13 +92,16 @@ fn push_inbox(batch: &mut Batch<'_>, written: &Written<'_>) {
 fn push_run(batch: &mut Batch<'_>, written: &Written<'_>) {
     let (prepared, commit) = (written.prepared, &written.prepared.commit);
     let mut newest_first = written.events.iter().rev().map(|numbered| &numbered.event);
-    let status = newest_first.find_map(status_after).unwrap_or("running");
+    let status = newest_first.clone().find_map(status_after).unwrap_or("running");
+    let of_a_call =
+        if status == "completed" && last_call_failed(newest_first.by_ref()) { "failed" } else { status };
     let owner = (status == "running" && !commit.queued).then(|| written.host.to_owned());
     let events = (commit.after() + written.events.len() as u64).cast_signed();
     let (run_id, at_ms) = (commit.run_id().to_string(), commit.at_ms().cast_signed());
     match prepared.begins() {
         Some(spec) => {
             let (kind, title) = label(spec);
+            let status = if kind == "call" { of_a_call } else { status };
             let sql =
                 "INSERT INTO runs (id, thread, agent, kind, title, status, owner, epoch, events, last_commit,
                     last_moved, started_at_ms, updated_at_ms)
@@ -123,8 +126,8 @@ fn push_run(batch: &mut Batch<'_>, written: &Written<'_>) {
         }
         None => {
             let sql =
-                "UPDATE runs SET status = $2, owner = $3, events = $4, last_commit = $5, last_moved = $6,
-                    updated_at_ms = $7
+                "UPDATE runs SET status = CASE kind WHEN 'call' THEN $8 ELSE $2 END, owner = $3, events = $4,
+                    last_commit = $5, last_moved = $6, updated_at_ms = $7
                 WHERE id = $1";
             batch.push(
                 sql,
@@ -136,6 +139,7 @@ fn push_run(batch: &mut Batch<'_>, written: &Written<'_>) {
                     (prepared.id.clone(), TEXT),
                     (written.moved.cast_signed(), INT8),
                     (at_ms, INT8),
+                    (of_a_call, TEXT),
                 ],
             );
         }

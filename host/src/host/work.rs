@@ -62,11 +62,12 @@ impl Host {
         let agent = self.agent(handed.unwrap_or(&request.agent_id))?;
         check_backend(agent, !thread.messages.is_empty())?;
         let run_id = new_id();
-        let start = Input::Start(spec(&run_id, &thread_id, agent, Task::Prompt(request.prompt)));
+        let mut spec = spec(&run_id, &thread_id, agent, Task::Prompt(request.prompt));
+        spec.identity.principal = request.principal;
+        spec.detached = request.detached;
+        let start = Input::Start(Arc::new(spec));
         let now = now_ms();
-        let events = Run::new(thread)
-            .decide(self.toolbox().catalog(), now, &start)
-            .map_err(|e| HostError::Refused(e.to_string()))?;
+        let events = Run::new(thread).decide(self.toolbox().catalog(), now, &start)?;
         let mut commit = Commit::new(Arc::clone(&run_id), thread_id, 0, now, events);
         (commit.queued, commit.epoch) = (true, 0);
         store.commit(commit).await.map_err(unstored)?;
@@ -195,7 +196,7 @@ impl Host {
             }
         };
         let cancel = CancellationToken::new();
-        let (hub, teller, events) = self.listened(run_id);
+        let (hub, teller, events) = self.listened(run_id, &cancel);
         let mut parts = self.parts(Arc::clone(run_id), thread_id, cancel, teller);
         (parts.epoch, parts.command) = (*epoch, command);
         let driver = Driver::new(parts, run, known_messages);
@@ -248,7 +249,7 @@ impl Host {
                 Err(HostError::Refused("the question was answered before".to_owned()))
             }
             Ok(_) => Ok(()),
-            Err(e) => Err(HostError::Refused(e.to_string())),
+            Err(e) => Err(e.into()),
         }
     }
 
@@ -284,7 +285,7 @@ impl Host {
 
 fn input_of(command: &RunCommand) -> Input {
     match command {
-        RunCommand::Decide(decision) => Input::Decided(decision.clone()),
+        RunCommand::Decide(decision) => Input::Decided(vec![decision.clone()]),
         RunCommand::Cancel(reason) => Input::Cancel { reason: reason.clone() },
         RunCommand::Message(text) => Input::Message(text.clone()),
     }

@@ -5,5 +5,5 @@
 
 pub use super::checksum::{CHECKSUM_BYTES, EventRow, checksum, first_damage};
 pub use super::rebase::{WrittenKeys, moved, sizes_fit};
-pub use super::runs::{label, status_after};
+pub use super::runs::{label, last_call_failed, status_after};
 pub use super::unknown_run;

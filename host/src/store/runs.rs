@@ -175,7 +175,7 @@ pub fn short_id(run_id: &str) -> &str {
 
 /// Returns whether the call that ended last among these events has failed: a direct call that
 /// completed with such an end is listed as failed.
-pub(super) fn last_call_failed<'a>(newest_first: impl IntoIterator<Item = &'a Event>) -> bool {
+pub fn last_call_failed<'a>(newest_first: impl IntoIterator<Item = &'a Event>) -> bool {
     let mut ends = newest_first.into_iter().filter_map(|event| match event {
         Event::CallFinished(finished) => Some(finished.end.code().is_some()),
         _ => None,

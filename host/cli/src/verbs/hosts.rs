@@ -3,7 +3,7 @@
 use crate::globals::Globals;
 use crate::session::database::{connect, required_database};
 use crate::terminal::output::shown_line;
-use crate::terminal::table::{table, text_of};
+use crate::terminal::table::{Column, Table};
 use crate::terminal::{Exit, Failure, Output};
 use crate::verbs::runs::started;
 use clap::Args;
@@ -41,13 +41,22 @@ impl HostsVerb {
 }
 
 fn listing(hosts: &[HostRow]) -> String {
-    let mut rows = table(&["HOST", "NAME", "STATE", "STARTED", "LEASE", "RUNS", "AGENTS", "VERSION"]);
+    let mut rows = Table::new(&[
+        Column::whole("HOST", 0),
+        Column::text("NAME", 3),
+        Column::whole("STATE", 0),
+        Column::whole("STARTED", 4),
+        Column::whole("LEASE", 2),
+        Column::whole("RUNS", 1),
+        Column::text("AGENTS", 5),
+        Column::whole("VERSION", 6),
+    ]);
     for host in hosts {
         let lease = match host.state.as_str() {
             "up" => format!("{:.1} s", host.lease_left_ms as f64 / 1_000.0),
             _ => String::new(),
         };
-        rows.add_row([
+        rows.row([
             host.id.clone(),
             shown_line(&host.name, 40),
             host.state.clone(),
@@ -58,5 +67,5 @@ fn listing(hosts: &[HostRow]) -> String {
             shown_line(&host.version, 20),
         ]);
     }
-    text_of(&rows)
+    rows.text()
 }

@@ -163,6 +163,7 @@ impl Story {
                     answer: DecisionAnswer::Resume(serde_json::json!(true)),
                     reason: None,
                     at_ms: 1,
+                    by: None,
                 };
                 // The other client may have been faster.
                 let _ = client.send(&run.run_id, RunCommand::Decide(decision)).await;

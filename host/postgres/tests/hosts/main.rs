@@ -39,7 +39,13 @@ fn started(run: &str, task: Task) -> Event {
         agent_id: "a".into(),
         ..RunIdentity::default()
     };
-    let spec = RunSpec { identity, agent: AgentSpec::default().into(), limits: RunLimits::default(), task };
+    let spec = RunSpec {
+        identity,
+        agent: AgentSpec::default().into(),
+        limits: RunLimits::default(),
+        task,
+        detached: false,
+    };
     Event::RunStarted { spec: Arc::new(spec) }
 }
 

@@ -67,6 +67,7 @@ fn yes(id: &str, target: &str) -> RunCommand {
         answer,
         reason: None,
         at_ms: 1,
+        by: None,
     })
 }
 

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use tollgate::store::{
-    AuditFilter, AuditRecord, Commit, CommitError, Committed, QueueTurn, Record, RunFilter, RunSummary,
-    StoreError, ToolHealth,
+    AuditFilter, AuditRecord, Claimed, Commit, CommitError, Committed, Hints, QueueTurn, Record, RunCommand,
+    RunFilter, RunSummary, SentCommand, StoreError, ToolHealth,
 };
 use tollgate::tollgate_agent::run::{Event, StoredEvent, Thread};
 use tollgate::tollgate_agent::state::StateChange;
@@ -69,6 +69,7 @@ impl Store for Shifted {
         moved.components = commit.components;
         moved.thread_state_bytes = commit.thread_state_bytes;
         moved.may_follow = commit.may_follow;
+        (moved.epoch, moved.queued, moved.carries_out) = (commit.epoch, commit.queued, commit.carries_out);
         self.store.commit(moved).await
     }
 
@@ -113,8 +114,36 @@ impl Store for Shifted {
         self.store.change(thread_id, change).await
     }
 
-    fn release(&self, run_id: &str) {
-        self.store.release(run_id);
+    async fn acquire(&self, run_id: &str) -> Result<u64, CommitError> {
+        self.store.acquire(run_id).await
+    }
+
+    fn release(&self, run_id: &str, epoch: u64) {
+        self.store.release(run_id, epoch);
+    }
+
+    async fn claim(&self, agents: &[String], limit: usize) -> Result<Vec<Claimed>, StoreError> {
+        self.store.claim(agents, limit).await
+    }
+
+    async fn send(&self, run_id: &str, id: &str, command: RunCommand) -> Result<(), StoreError> {
+        self.store.send(run_id, id, command).await
+    }
+
+    async fn commands(&self, run_id: &str) -> Result<Vec<SentCommand>, StoreError> {
+        self.store.commands(run_id).await
+    }
+
+    async fn take_back(&self, run_id: &str, id: &str) -> Result<(), StoreError> {
+        self.store.take_back(run_id, id).await
+    }
+
+    fn watch(&self) -> Hints {
+        self.store.watch()
+    }
+
+    async fn close(&self) -> Result<(), StoreError> {
+        self.store.close().await
     }
 
     async fn record(&self, run_id: &str) -> Result<Record, StoreError> {
