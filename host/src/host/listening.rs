@@ -101,7 +101,7 @@ impl Host {
             let mut hints = host.inner.store.watch();
             let mut alone_since = None;
             while hub.has_clients() {
-                // What cannot be read now is read at the next look.
+                // If the store cannot be read now, the next look reads it.
                 let open = host.is_open_elsewhere(&run_id).await.unwrap_or(true);
                 let events = host.inner.store.events(&run_id, last).await.unwrap_or_default();
                 let visible: Vec<_> =

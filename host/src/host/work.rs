@@ -21,7 +21,7 @@ const BACK_OFF: Duration = Duration::from_secs(10);
 /// The runs that this host drives, and the tokens that end them early.
 pub(super) type Driven = Mutex<HashMap<Arc<str>, (u64, CancellationToken)>>;
 
-/// What a host claims.
+/// The runs that a host claims.
 #[derive(Debug, Clone)]
 pub struct WorkOptions {
     /// The agents whose runs it claims.

@@ -6,7 +6,8 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::broadcast::{Receiver, Sender};
 use tollgate_agent::run::Decision;
 
-/// The number of hints that a slow receiver may miss before it is told only that it missed some.
+/// The number of hints that are kept for a slow receiver. If it misses more, it learns only that it
+/// missed some.
 const MAX_HINTS: usize = 1_024;
 
 /// A run that a claim acquired.

@@ -147,7 +147,7 @@ fn a_data_directory_is_copied_into_a_database() {
     let said = machine.type_in(&["run", "--agent", "greeter", "--data", data.to_str().unwrap(), "Hello."]);
     assert!(said.status.success(), "{}", words(&said));
     assert_eq!(machine.json(&["runs", "--json"]), serde_json::json!([]));
-    assert_eq!(machine.json(&["store", "copy", "--json"])["runs"], 1);
+    assert_eq!(machine.json(&["store", "copy", "--json", "--data", data.to_str().unwrap()])["runs"], 1);
     assert_eq!(machine.json(&["runs", "--json"])[0]["status"], "completed");
 }
 

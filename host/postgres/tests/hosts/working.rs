@@ -148,7 +148,7 @@ async fn a_decision_that_is_given_anywhere_reaches_the_run_once() {
     until_status(&one, &run_id, "waiting").await;
     let target = question(&one, &run_id).await;
     let wrong = two.send(&run_id, yes("x", "no-such-call")).await;
-    assert!(matches!(wrong, Err(HostError::Refused(_))), "{wrong:?}");
+    assert!(matches!(wrong, Err(HostError::NotFound(_))), "{wrong:?}");
     // The same question is answered on two hosts.
     let (a, b) = tokio::join!(one.send(&run_id, yes("a", &target)), two.send(&run_id, yes("b", &target)));
     assert!(a.is_ok() || b.is_ok());
@@ -159,7 +159,7 @@ async fn a_decision_that_is_given_anywhere_reaches_the_run_once() {
     assert_eq!(decided, 1);
     assert!(one.store().commands(&run_id).await.unwrap().is_empty());
     let late = two.send(&run_id, yes("c", &target)).await;
-    assert!(matches!(late, Err(HostError::Refused(_))), "{late:?}");
+    assert!(matches!(late, Err(HostError::NotFound(_))), "{late:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
