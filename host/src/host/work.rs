@@ -90,9 +90,9 @@ impl Host {
             }
         }
         let run = self.recorded(run_id).await?;
-        let run = run.ok_or_else(|| HostError::Refused(format!("there is no run {run_id}")))?;
+        let run = run.ok_or_else(|| HostError::no_run(run_id))?;
         if run.is_finished() {
-            return Err(HostError::Refused(format!("the run {run_id} has ended")));
+            return Err(HostError::AlreadyEnded(run_id.to_owned()));
         }
         let input = input_of(&command);
         self.check_own(&run.spec().identity, &input).await?;

@@ -231,7 +231,8 @@ mod database {
             output.line(&PostgresStore::schema_sql());
             return Ok(Exit::Done);
         }
-        let database = required_database(globals)?;
+        // `--data` names the source of a copy.
+        let database = required_database(&Globals { data: None, ..globals.clone() })?;
         let config = settings(&database, None)?;
         match way {
             Way::Init { .. } | Way::Migrate => {

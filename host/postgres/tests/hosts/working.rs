@@ -159,7 +159,7 @@ async fn a_decision_that_is_given_anywhere_reaches_the_run_once() {
     assert_eq!(decided, 1);
     assert!(one.store().commands(&run_id).await.unwrap().is_empty());
     let late = two.send(&run_id, yes("c", &target)).await;
-    assert!(matches!(late, Err(HostError::NotFound(_))), "{late:?}");
+    assert!(matches!(late, Err(HostError::AlreadyEnded(_))), "{late:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
