@@ -87,6 +87,24 @@ def adapt(client: Any) -> None:
     client._create_https_context = lambda http_version: None
     if "HTTPSConnection" not in client.__all__:
         client.__all__.append("HTTPSConnection")
+    request = sys.modules.get("urllib.request")
+    if request is not None and not hasattr(request, "HTTPSHandler"):
+        add_https_handler(request)
+
+
+def add_https_handler(request: Any) -> None:
+    """Adds the handler that `urllib.request` lacks if it was imported before this library."""
+
+    class HTTPSHandler(request.AbstractHTTPHandler):
+        def __init__(self, debuglevel: Any = None, context: Any = None, check_hostname: Any = None):
+            super().__init__(debuglevel)
+
+        def https_open(self, asked: Any) -> Any:
+            return self.do_open(sys.modules["http.client"].HTTPSConnection, asked)
+
+        https_request = request.AbstractHTTPHandler.do_request_
+
+    request.HTTPSHandler = HTTPSHandler
 
 
 class Adapter(importlib.abc.MetaPathFinder, importlib.abc.Loader):

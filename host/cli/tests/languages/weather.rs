@@ -65,7 +65,8 @@ async fn serve(mut stream: TcpStream, asked: Arc<Mutex<Vec<String>>>) {
     let head = String::from_utf8(head).unwrap();
     let before = asked.lock().unwrap().len();
     asked.lock().unwrap().push(head.clone());
-    let latitude: f64 = head.split("latitude=").nth(1).unwrap().split('&').next().unwrap().parse().unwrap();
+    let latitude: f64 =
+        head.split("latitude=").nth(1).unwrap().split(['&', ' ']).next().unwrap().parse().unwrap();
     let body = |temperature: &str, unit: &str| {
         let of_place =
             format!(r#"{{"temperature_2m":{temperature},"wind_speed_10m":9.25,"weather_code":61,"x":[1]}}"#);
