@@ -93,7 +93,7 @@ fn files(config: &Config) -> Vec<Own> {
         (config.data_dir.clone(), "the data directory"),
         (config.file.clone().or_else(|| config.absent_file.clone()), "the configuration"),
         (Some(Approvals::path(config)), "the record of approvals"),
-        (Some(id_file(config)), "the project's id"),
+        (id_file(config), "the project's id"),
         (Some(crate::registry::files(config).lock), "the lock file"),
         (Some(crate::registry::files(config).bundles), "the kept signatures"),
         // `/proc` exposes the variables and the memory of every process.
@@ -107,10 +107,10 @@ fn files(config: &Config) -> Vec<Own> {
     directories.chain(secrets).collect()
 }
 
-/// Returns the file with which a project that was moved finds its data directory again.
-fn id_file(config: &Config) -> PathBuf {
-    let file = config.file.clone().or_else(|| config.absent_file.clone());
-    file.unwrap_or_else(|| PathBuf::from(crate::config::FILE_NAME)).with_extension("id")
+/// Returns the file with which a project that was moved finds its data directory again. A
+/// configuration made in code has none.
+fn id_file(config: &Config) -> Option<PathBuf> {
+    Some(config.file.as_ref().or(config.absent_file.as_ref())?.with_extension("id"))
 }
 
 /// Resolves a path relative to the working directory of this process.
