@@ -4,7 +4,7 @@ use tokio::runtime::{Handle, RuntimeFlavor};
 
 /// Runs blocking work on this thread and moves its other tasks to another thread. In a
 /// single-threaded runtime, or outside of any, it just runs the work.
-pub(crate) fn aside<T>(work: impl FnOnce() -> T) -> T {
+pub fn aside<T>(work: impl FnOnce() -> T) -> T {
     match Handle::try_current().map(|handle| handle.runtime_flavor()) {
         Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(work),
         _ => work(),

@@ -50,15 +50,13 @@
 //! The types of calls, runs and state come from [`tollgate_agent`]; the most common ones are
 //! re-exported here.
 
-mod blocking;
+pub mod blocking;
 mod boxed;
 mod builtin;
 pub mod config;
 pub mod gates;
 pub mod grants;
-#[cfg(feature = "mcp")]
-pub mod mcp;
-#[cfg(feature = "mcp")]
+#[cfg(feature = "metrics")]
 pub mod metrics;
 pub mod models;
 pub mod plugins;

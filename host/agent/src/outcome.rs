@@ -252,6 +252,13 @@ pub enum Outcome {
 }
 
 impl Outcome {
+    /// Returns whether the attempt was stopped from outside, so that its usage was not fully
+    /// counted.
+    #[must_use]
+    pub fn was_cut(&self) -> bool {
+        matches!(self, Self::Faulted(fault) if matches!(fault.code, Code::TimedOut | Code::Cancelled))
+    }
+
     /// Separates the mutations of keys that do not persist from the outcome.
     #[must_use]
     pub fn parted(this: Arc<Self>, persists: impl Fn(&str) -> bool) -> (Arc<Self>, Vec<Mutation>) {

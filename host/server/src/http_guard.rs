@@ -9,7 +9,7 @@ use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use std::net::IpAddr;
-use tollgate::mcp::ClientConnection;
+use tollgate_mcp::ClientConnection;
 
 /// The names of the loopback.
 const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];

@@ -11,7 +11,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::task::{Context, Poll};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tollgate::mcp::{RequestLimiter, RequestPermit};
+use tollgate_mcp::{RequestLimiter, RequestPermit};
 
 /// The maximum number of agent runs that one principal has in progress.
 const MAX_RUNS: usize = 128;

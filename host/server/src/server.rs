@@ -6,7 +6,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 use tokio::net::TcpListener;
-use tollgate::mcp::{ClientConnection, LimitedListener};
+use tollgate_mcp::{ClientConnection, LimitedListener};
 
 /// How long open requests may take to finish when the server shuts down.
 const GRACE: Duration = Duration::from_secs(5);

@@ -53,9 +53,6 @@ pub(super) fn check(
     let mut servers = BTreeMap::new();
     for (name, server) in raw {
         let span = name.span();
-        if cfg!(not(feature = "mcp")) {
-            return Err(source.wrong(span, "this program was built without servers of that protocol"));
-        }
         let fits = name::is_id(name.get_ref()) && name.get_ref().len() <= MAX_NAME_BYTES;
         if !fits || name::is_reserved_id(name.get_ref()) {
             let problem = format!(

@@ -32,11 +32,10 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 use tollgate_agent::catalog::Tool;
-use tollgate_agent::code::Code;
 use tollgate_agent::context::{AgentView, Resumption, RunIdentity};
 use tollgate_agent::gate::Permit;
 use tollgate_agent::message::Message;
-use tollgate_agent::outcome::{Fault, Outcome};
+use tollgate_agent::outcome::Fault;
 use tollgate_agent::proposal::Arguments;
 use tollgate_agent::recorded_inputs::RecordedInputs;
 use tollgate_agent::state::{KeySet, Snapshot};
@@ -120,10 +119,4 @@ pub struct AttemptRequest<'a> {
     pub history: Option<Arc<Vec<Message>>>,
     /// Ends the attempt early.
     pub cancel: &'a CancellationToken,
-}
-
-/// Returns whether an attempt with this outcome was stopped from outside, so that its usage was
-/// not fully counted.
-pub(crate) fn was_cut(outcome: &Outcome) -> bool {
-    matches!(outcome, Outcome::Faulted(fault) if matches!(fault.code, Code::TimedOut | Code::Cancelled))
 }

@@ -300,7 +300,7 @@ impl Runner for NativeRunner {
             usage: Usage {
                 wall_us: u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX),
                 attempts: 1,
-                at_least: super::was_cut(&outcome),
+                at_least: outcome.was_cut(),
                 ..Usage::default()
             },
             outcome,

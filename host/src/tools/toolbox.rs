@@ -99,7 +99,7 @@ impl Toolbox {
     ///
     /// # Errors
     /// As [`Catalog::add_prepared`].
-    pub(crate) fn add_prepared(
+    pub fn add_prepared(
         &mut self,
         owner: Owner,
         prepared: Prepared,
@@ -137,7 +137,7 @@ impl Toolbox {
     }
 
     /// Reserves the names of configured servers: see [`Catalog::reserve_servers`].
-    pub(crate) fn reserve_servers<'a>(&mut self, servers: impl IntoIterator<Item = &'a str>) {
+    pub fn reserve_servers<'a>(&mut self, servers: impl IntoIterator<Item = &'a str>) {
         Arc::make_mut(&mut self.catalog).reserve_servers(servers);
     }
 

@@ -16,8 +16,6 @@ mod gates;
 mod growth;
 mod hooks;
 mod keeping;
-#[cfg(feature = "mcp")]
-mod leaks;
 mod listening;
 mod native;
 mod overheard;

@@ -49,12 +49,15 @@ const BUILDS_ON: &[(&str, &[&str])] = &[
             "tollgate-store",
         ],
     ),
-    ("tollgate-server", &["tollgate", "tollgate-agent"]),
+    ("tollgate-mcp", &["tollgate", "tollgate-agent", "tollgate-sandbox"]),
+    // The server limits connections and requests in the way of the crate beside it.
+    ("tollgate-server", &["tollgate", "tollgate-agent", "tollgate-mcp"]),
     (
         "tollgate-cli",
         &[
             "tollgate",
             "tollgate-agent",
+            "tollgate-mcp",
             "tollgate-postgres",
             "tollgate-registry",
             "tollgate-sandbox",

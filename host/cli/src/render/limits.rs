@@ -124,7 +124,7 @@ fn of_files_and_http() -> Value {
 
 #[cfg(feature = "mcp")]
 fn of_clients_and_servers() -> Value {
-    use tollgate::mcp;
+    use tollgate_mcp as mcp;
     json!({
         "client_message_bytes": mcp::MAX_MESSAGE_BYTES,
         "client_requests": mcp::MAX_REQUESTS,

@@ -98,7 +98,7 @@ impl Opened {
 
 /// The MCP servers of a host.
 #[cfg(feature = "mcp")]
-pub(crate) type Servers = tollgate::mcp::Servers;
+pub(crate) type Servers = tollgate_mcp::Servers;
 /// The servers of a program built without MCP: none.
 #[cfg(not(feature = "mcp"))]
 pub(crate) struct Servers;

@@ -101,6 +101,11 @@ impl Globals {
 
     /// Adds this machine's directories to a configuration.
     pub(crate) fn placed(&self, mut config: Config) -> Result<Config, Failure> {
+        #[cfg(not(feature = "mcp"))]
+        if let Some(name) = config.servers.keys().next() {
+            let why = "this program was built without servers of that protocol";
+            return Err(Failure::usage(format!("[mcp.{name}]: {why}")));
+        }
         let sandbox = &mut config.limits.sandbox;
         sandbox.compiler = Compiler::this_program(COMPILE_CHILD)
             .map_err(|e| Failure::failed(format!("cannot determine the path of this program: {e}")))?;

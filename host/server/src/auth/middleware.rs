@@ -13,7 +13,7 @@ use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use std::sync::Arc;
-use tollgate::mcp::ClientConnection;
+use tollgate_mcp::ClientConnection;
 
 /// The paths on which a session's cookie counts. Everywhere else, only a key does.
 pub const COOKIE_PATHS: [&str; 3] = ["/console", "/api", "/sign-out"];

@@ -18,8 +18,8 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 use tollgate::Host;
 use tollgate::config::Config;
-use tollgate::mcp::{HTTP_PATH, HttpOptions, HttpServer, ToolList, new_token, serve_stdio_until};
 use tollgate::metrics::Metrics;
+use tollgate_mcp::{HTTP_PATH, HttpOptions, HttpServer, ToolList, new_token, serve_stdio_until};
 
 /// Serve the tools to clients of the Model Context Protocol
 #[derive(Debug, Args)]

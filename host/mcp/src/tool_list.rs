@@ -1,11 +1,11 @@
 //! The tools that the server offers to its clients: every tool that direct calls may use, and the
 //! agents that the operator chose, in the protocol's format.
 
-use crate::tools::{Reach, Toolbox};
-use crate::{DIRECT_AGENT, Host};
 use rmcp::model::{Tool as Listed, ToolAnnotations};
 use serde_json::{Map, Value, json};
 use std::sync::{Arc, Mutex, PoisonError};
+use tollgate::tools::{Reach, Toolbox};
+use tollgate::{DIRECT_AGENT, Host};
 use tollgate_agent::catalog::{Catalog, HOST_ID, Tool};
 use tollgate_agent::name;
 use tollgate_agent::state::KeyReducer;
@@ -140,7 +140,7 @@ fn overwrites(catalog: &Catalog, key: &str) -> bool {
     !matches!(reducer, Some(KeyReducer::Standard(reducer)) if reducer.commutes())
 }
 
-fn agent_tool(agent: &crate::Agent) -> Listed {
+fn agent_tool(agent: &tollgate::Agent) -> Listed {
     let view = &agent.spec.view;
     let description = view.description.clone().unwrap_or_else(|| format!("Asks the agent {}.", view.id));
     let schema = json!({

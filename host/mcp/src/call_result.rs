@@ -1,9 +1,9 @@
 //! The result that a client receives for an ended call: text for the model, and the same as
 //! structured data for a program. A tool's failure is a result, never an error of the protocol.
 
-use crate::run::RunEnd;
 use rmcp::model::{CallToolResult, ContentBlock};
 use serde_json::{Value, json};
+use tollgate::run::RunEnd;
 use tollgate_agent::run::answer::{MAX_ANSWER_BYTES, answer};
 use tollgate_agent::run::event::Finished;
 use tollgate_agent::run::{CallEnd, RunStatus};

@@ -4,7 +4,6 @@ use super::server::{Calls, Server};
 use super::tool_list::ToolList;
 use super::transport::{Input, StdioTransport};
 use super::writer::Output;
-use crate::Host;
 use futures::FutureExt;
 use rmcp::service::{ServerInitializeError, serve_server_with_ct};
 use std::fs::File;
@@ -18,6 +17,7 @@ use tokio::net::UnixStream;
 use tokio::net::unix::pipe;
 use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
+use tollgate::Host;
 use tollgate_agent::text::clean;
 
 /// Serves one client over standard input and output until its input ends. Calls in flight are

@@ -4,13 +4,13 @@
 
 use super::suspended_calls::Pending;
 use super::tool_calls::{FinishedRun, ToolCallSession, broken};
-use crate::HostError;
 use rmcp::model::{
     CallToolResponse, CallToolResult, CreateTaskResult, DetailedTask, ErrorData, JsonObject, Task,
     TaskPayload, TaskStatus,
 };
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
+use tollgate::HostError;
 use tollgate_agent::run::DecisionAnswer;
 use uuid::Uuid;
 

@@ -4,8 +4,6 @@ use super::call_result;
 use super::notifications::Notices;
 use super::suspended_calls::{CallKey, PendingCalls};
 use super::tool_list::ToolList;
-use crate::run::{RunEnd, RunHandle};
-use crate::{CallRequest, Host, HostError, RunRequest};
 use rmcp::RoleServer;
 use rmcp::model::{CallToolRequestParams, CallToolResponse, CallToolResult, ErrorData};
 use rmcp::service::RequestContext;
@@ -14,6 +12,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio_util::sync::CancellationToken;
+use tollgate::run::{RunEnd, RunHandle};
+use tollgate::{CallRequest, Host, HostError, RunRequest};
 use tollgate_agent::proposal::Arguments;
 use tollgate_agent::run::{Decision, DecisionAnswer, StoredEvent};
 use uuid::Uuid;
@@ -112,7 +112,7 @@ impl ToolCallSession<'_> {
             answer,
             reason,
             by: None,
-            at_ms: crate::store::now_ms(),
+            at_ms: tollgate::store::now_ms(),
         };
         loop {
             match self.host.decide(run_id, decision.clone()).await {

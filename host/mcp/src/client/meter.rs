@@ -1,9 +1,9 @@
 //! Limits on a server's output, on any transport: its rate, and the size of each message. They
 //! apply before a message is parsed, because parsing takes many times as much memory.
 
-use super::super::reader::MAX_MESSAGE_BYTES;
 use super::runner::Link;
 use super::weight::{LineWeight, TooHeavy, VALUE_BYTES};
+use crate::reader::MAX_MESSAGE_BYTES;
 use bytes::Bytes;
 use futures::Stream;
 use std::io;

@@ -1,11 +1,11 @@
 //! Questions of a server to a person during a call. The call is suspended with the question and
 //! made again with the answer. The server then asks the same question again, and is answered.
 
-use crate::blocking::aside;
 use rmcp::model::{
     ElicitRequestParams, ElicitResult, ElicitationAction, InputRequest, InputRequiredResult, InputResponses,
 };
 use serde_json::Value;
+use tollgate::blocking::aside;
 use tollgate_agent::context::Resumption;
 use tollgate_agent::outcome::{ResumeMode, Ticket};
 use tollgate_agent::schema::Schema;

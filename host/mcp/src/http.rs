@@ -8,8 +8,6 @@ use super::reader::MAX_MESSAGE_BYTES;
 use super::server::{Calls, Conversation, Server};
 use super::suspended_calls::PendingCalls;
 use super::tool_list::ToolList;
-use crate::Host;
-use crate::metrics::{CONTENT_TYPE, Metrics};
 use axum::Router;
 use axum::extract::Request;
 use axum::http::{HeaderValue, StatusCode, header};
@@ -23,6 +21,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
+use tollgate::Host;
+use tollgate::metrics::{CONTENT_TYPE, Metrics};
 use uuid::Uuid;
 
 /// The path of the protocol.

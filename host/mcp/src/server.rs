@@ -10,7 +10,6 @@ use super::tool_calls::ToolCallSession;
 use super::tool_list::{Listing, PAGE_TOOLS, ToolList, is_hosts_own};
 use super::transport::RawArguments;
 use super::writer::Backpressure;
-use crate::Host;
 use axum::http::request::Parts;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CancelTaskParams, CustomRequest, CustomResult, ErrorCode,
@@ -25,6 +24,7 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use tollgate::Host;
 use tollgate_agent::{name, text};
 use uuid::Uuid;
 

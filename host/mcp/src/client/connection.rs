@@ -1,6 +1,5 @@
 //! One connection to a server, from start to end.
 
-use super::super::reader::MAX_MESSAGE_BYTES;
 use super::http::MeteredClient;
 use super::list_changes::Changes;
 use super::meter::{End, Message, Meter};
@@ -8,8 +7,7 @@ use super::process::{Program, ServerProcess};
 use super::runner::{Link, Unasked};
 use super::transport::OrderedTransport;
 use super::unreached;
-use crate::config::ServerPlace;
-use crate::models::http_client;
+use crate::reader::MAX_MESSAGE_BYTES;
 use rmcp::model::{
     ClientCapabilities, ClientConfig, ElicitRequestParams, ElicitResult, ElicitationAction,
     ElicitationCapability, ErrorData, FormElicitationCapability, Implementation, ListToolsResult,
@@ -28,6 +26,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Notify;
+use tollgate::config::ServerPlace;
+use tollgate::models::http_client;
 use tollgate_agent::text::one_line;
 use tollgate_sandbox::MemoryBudget;
 

@@ -31,9 +31,9 @@ pub(super) struct Program<'a> {
     pub(super) args: &'a [String],
     pub(super) env: &'a BTreeMap<String, String>,
     pub(super) base_dir: &'a Path,
-    /// See [`Config::launcher`](crate::config::Config::launcher).
+    /// See [`Config::launcher`](tollgate::config::Config::launcher).
     pub(super) launcher: &'a [OsString],
-    /// See [`Config::group_keeper`](crate::config::Config::group_keeper).
+    /// See [`Config::group_keeper`](tollgate::config::Config::group_keeper).
     pub(super) keeper: &'a [OsString],
 }
 

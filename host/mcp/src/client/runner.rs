@@ -7,7 +7,6 @@ use super::output::LatestOutput;
 use super::questions::{self, Asked, Decided, Next, OTHER};
 use super::tools::RemoteTool;
 use super::weight::TooHeavy;
-use crate::tools::{Attempt, AttemptRequest, Report, ReportSink, Runner};
 use async_trait::async_trait;
 use rmcp::RoleClient;
 use rmcp::model::{
@@ -22,6 +21,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 use tokio::sync::RwLock;
+use tollgate::tools::{Attempt, AttemptRequest, Report, ReportSink, Runner};
 use tollgate_agent::catalog::Tool;
 use tollgate_agent::code::Code;
 use tollgate_agent::outcome::{Fault, Outcome, Ticket, ToolResult, Usage};
@@ -433,7 +433,7 @@ impl Runner for RemoteRunner {
             },
         };
         let wall_us = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
-        let at_least = crate::tools::was_cut(&outcome);
+        let at_least = outcome.was_cut();
         let usage = Usage { wall_us, attempts: 1, at_least, ..Usage::default() };
         Attempt {
             outcome,

@@ -10,14 +10,14 @@ use super::call_result;
 use super::form::{Entered, entered, form};
 use super::suspended_calls::{CallKey, Pending};
 use super::tool_calls::{ToolCallSession, broken};
-use crate::HostError;
-use crate::blocking::aside;
-use crate::run::RunEnd;
 use rmcp::model::{
     CallToolResponse, ClientCapabilities, ClientResult, ElicitRequest, ElicitRequestParams, ElicitResult,
     ErrorData, InputRequest, InputRequiredResult, InputResponses, ProtocolVersion, ServerRequest,
 };
 use serde_json::{Value, json};
+use tollgate::HostError;
+use tollgate::blocking::aside;
+use tollgate::run::RunEnd;
 use tollgate_agent::gate::permissions::wants_more;
 use tollgate_agent::question::{action, asker, marked};
 use tollgate_agent::run::DecisionAnswer;

@@ -3,11 +3,11 @@
 #![expect(deprecated, reason = "the protocol will remove logging, but its current versions have it")]
 
 use super::writer::Backpressure;
-use crate::run::{EventStream, LiveContent, LiveUpdate, RunUpdate};
 use rmcp::RoleServer;
 use rmcp::model::{LoggingLevel, LoggingMessageNotificationParam, ProgressNotificationParam, ProgressToken};
 use rmcp::service::{Peer, RequestContext};
 use serde_json::{Value, json};
+use tollgate::run::{EventStream, LiveContent, LiveUpdate, RunUpdate};
 use tollgate_sandbox::{Level, ProgressStatus, Report};
 
 /// The notifications to one client about one call.
