@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use tollgate::config::{AgentConfig, ComponentGrants, Config, FileGrantConfig, GatesDir};
-use tollgate_agent::gate::{Gate, ProposedCall, Verdict};
+use tollgate::{Gate, ProposedCall, Verdict, async_trait};
 use tollgate_sandbox::{DEFAULT_QUOTA_BYTES, FileAccess};
 
 /// The agent's id.
@@ -49,12 +49,13 @@ pub(super) fn config(repository: &Path, tools_dir: &Path) -> Config {
 /// The tour's own gate, which denies deleting notes.
 pub(super) struct KeepNotes;
 
+#[async_trait]
 impl Gate for KeepNotes {
     fn id(&self) -> &'static str {
         "keep-notes"
     }
 
-    fn judge(&self, call: &ProposedCall<'_>) -> Verdict {
+    async fn judge(&self, call: &ProposedCall<'_>) -> Verdict {
         match call.tool.descriptor.name.as_str() {
             "delete_note" => Verdict::Deny("Notes are kept in this tour.".to_owned()),
             _ => Verdict::Allow,

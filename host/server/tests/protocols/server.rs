@@ -83,12 +83,13 @@ impl Model for StoryModel {
 /// Asks a person about `echo`.
 struct Guard;
 
+#[async_trait]
 impl Gate for Guard {
     fn id(&self) -> &str {
         "guard"
     }
 
-    fn judge(&self, call: &ProposedCall<'_>) -> Verdict {
+    async fn judge(&self, call: &ProposedCall<'_>) -> Verdict {
         if call.tool.descriptor.name != "echo" {
             return Verdict::Allow;
         }
