@@ -62,7 +62,6 @@ pub mod mcp;
 pub mod metrics;
 pub mod models;
 pub mod plugins;
-mod private_dir;
 pub mod registry;
 pub mod tools;
 
@@ -80,7 +79,9 @@ pub use gates::{Gate, ProposedCall, Verdict};
 pub use models::{Model, ModelConfig, ScriptedModel, ScriptedTurn};
 pub use plugins::{Hooks, Plugin, StateKey};
 pub use run::{EventStream, LiveContent, RunEnd, RunEvent, RunHandle, RunUpdate, Subscriber};
-pub use store::{MemoryStore, SqliteStore, Store};
+#[cfg(feature = "sqlite")]
+pub use store::SqliteStore;
+pub use store::{MemoryStore, Store};
 pub use tools::{FnTool, IntoOutput, Json, NativeTool, ToolCall, ToolContext, Toolbox};
 
 pub use tollgate_agent::child::{ChildOutcome, ChildRequest};

@@ -5,9 +5,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use tokio_postgres::Row;
 use tokio_postgres::types::{ToSql, Type};
-use tollgate::store::{AuditFilter, AuditKind, AuditRecord, StoreError, ToolHealth};
 use tollgate_agent::SmolStr;
 use tollgate_agent::health::Sign;
+use tollgate_store::{AuditFilter, AuditKind, AuditRecord, StoreError, ToolHealth};
 
 const COLUMNS: &str = "at_ms, kind, who, decision, file, component_id, digest, tool_name, power, detail, run_id, \
     call_id, usage";

@@ -12,11 +12,11 @@ use futures::future::OptionFuture;
 use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::sync::Arc;
-use tollgate::store::rules::{WrittenKeys, label, sizes_fit};
-use tollgate::store::{CommitError, Committed, StoreError, ToolHealth};
 use tollgate_agent::run::Event;
 use tollgate_agent::state::key::owner_of;
 use tollgate_agent::state::{KeyScope, KeyUpdate, StateChange};
+use tollgate_store::rules::{WrittenKeys, label, sizes_fit};
+use tollgate_store::{CommitError, Committed, StoreError, ToolHealth};
 
 /// The number of other commits' changes held in memory at once.
 const CHANGES_AT_ONCE: usize = 256;

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 use tokio_postgres::config::{Host, SslMode};
-use tollgate::store::StoreLimits;
+use tollgate_store::StoreLimits;
 
 /// The default time after which the runs of a silent host are taken over.
 const LEASE: Duration = Duration::from_secs(10);

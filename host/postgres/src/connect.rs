@@ -8,7 +8,7 @@ use futures::future::BoxFuture;
 use std::time::Duration;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{AsyncMessage, Client};
-use tollgate::store::StoreError;
+use tollgate_store::StoreError;
 
 /// How long a caller waits for a connection. A caller that gives up has sent nothing.
 const WAIT: Duration = Duration::from_secs(10);

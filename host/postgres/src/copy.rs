@@ -13,9 +13,9 @@ use serde::Serialize;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use tokio_postgres::Error;
-use tollgate::store::rules::{EventRow, checksum, label};
-use tollgate::store::{AuditFilter, RunFilter, RunSummary, SqliteStore, Store, StoreError};
 use tollgate_agent::run::{Event, StoredEvent};
+use tollgate_store::rules::{EventRow, checksum, label};
+use tollgate_store::{AuditFilter, CopySource, RunFilter, RunSummary, Store, StoreError};
 
 /// Adds a run that no host drives.
 const INSERT_RUN: &str =
@@ -53,7 +53,7 @@ impl PostgresStore {
     /// # Errors
     /// A store cannot be read or written, the database contains runs that the directory does not
     /// contain, or the copy differs from the directory.
-    pub async fn copy_from(&self, from: &SqliteStore) -> Result<Copied, StoreError> {
+    pub async fn copy_from(&self, from: &dyn CopySource) -> Result<Copied, StoreError> {
         let mut runs = from.runs(RunFilter { limit: usize::MAX, ..RunFilter::default() }).await?;
         runs.reverse();
         let there = self.runs(RunFilter { limit: usize::MAX, ..RunFilter::default() }).await?;
@@ -89,7 +89,7 @@ impl PostgresStore {
         Ok(copied)
     }
 
-    async fn copy_run(&self, from: &SqliteStore, copied: &RunSummary) -> Result<(), StoreError> {
+    async fn copy_run(&self, from: &dyn CopySource, copied: &RunSummary) -> Result<(), StoreError> {
         let record = from.record(&copied.run_id).await?;
         if let Some(damage) = record.damage {
             return Err(StoreError(format!(
@@ -161,7 +161,7 @@ impl PostgresStore {
 
     /// Copies the conversation, the state, and the changes that no run made. Runs again after an
     /// interruption.
-    async fn copy_thread(&self, from: &SqliteStore, thread_id: &str) -> Result<(), StoreError> {
+    async fn copy_thread(&self, from: &dyn CopySource, thread_id: &str) -> Result<(), StoreError> {
         let thread = from.thread(thread_id).await?;
         let bodies: Vec<String> = thread.messages.iter().map(serialize).collect::<Result<_, _>>()?;
         let values: Vec<(String, String)> =
@@ -200,7 +200,7 @@ impl PostgresStore {
         Ok(())
     }
 
-    async fn copy_audit(&self, from: &SqliteStore) -> Result<u64, StoreError> {
+    async fn copy_audit(&self, from: &dyn CopySource) -> Result<u64, StoreError> {
         let all = AuditFilter { limit: usize::MAX, ..AuditFilter::default() };
         let mut records = from.audit(all.clone()).await?;
         records.reverse();
@@ -224,7 +224,7 @@ impl PostgresStore {
         Ok(number)
     }
 
-    async fn copy_components(&self, from: &SqliteStore) -> Result<u64, StoreError> {
+    async fn copy_components(&self, from: &dyn CopySource) -> Result<u64, StoreError> {
         let mut number = 0;
         for (run_id, digest) in from.run_components().await? {
             let client = self.copying().await?;
@@ -253,7 +253,7 @@ impl PostgresStore {
     /// Reads everything back and compares it.
     async fn compare(
         &self,
-        from: &SqliteStore,
+        from: &dyn CopySource,
         runs: &[RunSummary],
         threads: &[String],
     ) -> Result<(), StoreError> {

@@ -10,8 +10,8 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tokio_postgres::Error;
-use tollgate::store::{CommitError, Committed, ComponentFile, StoreError, StoreLimits};
 use tollgate_agent::state::StateChange;
+use tollgate_store::{CommitError, Committed, ComponentFile, StoreError, StoreLimits};
 use uuid::Uuid;
 
 /// How long a read is repeated on new connections.

@@ -1,7 +1,7 @@
 //! The meaning of a database error for a caller and for an operator.
 
 use tokio_postgres::error::SqlState;
-use tollgate::store::StoreError;
+use tollgate_store::StoreError;
 
 /// The consequence of a failed statement for a retry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

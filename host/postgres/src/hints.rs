@@ -12,7 +12,7 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio_postgres::Client;
 use tokio_util::sync::{CancellationToken, DropGuard};
-use tollgate::store::{Hint, HintSender, Hints};
+use tollgate_store::{Hint, HintSender, Hints};
 
 const CHANNEL: &str = "tollgate";
 /// How long notifications are collected.

@@ -5,7 +5,7 @@ use crate::error::{Failure, failure};
 use crate::read::parse;
 use std::sync::Arc;
 use tokio_postgres::{Client, Error};
-use tollgate::store::{Claimed, SentCommand, StoreError};
+use tollgate_store::{Claimed, SentCommand, StoreError};
 
 /// Stores a command, unless the run has one with this id. Returns whether the run exists.
 pub(crate) async fn send(client: &Client, run_id: &str, id: &str, body: &str) -> Result<bool, Error> {

@@ -12,7 +12,7 @@ use std::time::Duration;
 use tokio::sync::{OnceCell, mpsc, oneshot};
 use tokio_postgres::Client;
 use tokio_util::sync::{CancellationToken, DropGuard};
-use tollgate::store::StoreError;
+use tollgate_store::StoreError;
 use uuid::Uuid;
 
 /// How long rows of dead hosts are kept for `tollgate hosts`.

@@ -1,10 +1,10 @@
 //! A commit with its rows, as it is sent and, if its answer is lost, sent again.
 
 use std::sync::Arc;
-use tollgate::store::rules::{EventRow, checksum, moved};
-use tollgate::store::{Commit, StoreError};
 use tollgate_agent::run::{Event, RunSpec, StoredEvent};
 use tollgate_agent::state::StateChange;
+use tollgate_store::rules::{EventRow, checksum, moved};
+use tollgate_store::{Commit, StoreError};
 use uuid::Uuid;
 
 /// The approximate size of a row besides its body, as in other stores.

@@ -6,12 +6,12 @@ use serde::de::DeserializeOwned;
 use std::sync::Arc;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Error, Row};
-use tollgate::store::rules::{EventRow, first_damage};
-use tollgate::store::{Record, RunFilter, RunSummary, StoreError};
 use tollgate_agent::json;
 use tollgate_agent::message::Message;
 use tollgate_agent::run::{Event, StoredEvent, Thread};
 use tollgate_agent::state::{State, StateChange};
+use tollgate_store::rules::{EventRow, first_damage};
+use tollgate_store::{Record, RunFilter, RunSummary, StoreError};
 
 /// Reads a record from its text.
 pub(crate) fn parse<T: DeserializeOwned>(what: &str, body: &str) -> Result<T, StoreError> {

@@ -4,7 +4,7 @@ use crate::config::PostgresConfig;
 use crate::connect::single;
 use crate::error::explain;
 use tokio_postgres::Client;
-use tollgate::store::StoreError;
+use tollgate_store::StoreError;
 
 mod migrations {
     refinery::embed_migrations!("src/migrations");

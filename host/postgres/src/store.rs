@@ -16,13 +16,13 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 use tokio_postgres::Error;
-use tollgate::store::rules::unknown_run;
-use tollgate::store::{
+use tollgate_agent::run::{StoredEvent, Thread};
+use tollgate_agent::state::{KeyScope, KeyUpdate, StateChange};
+use tollgate_store::rules::unknown_run;
+use tollgate_store::{
     AuditFilter, AuditRecord, Claimed, Commit, CommitError, Committed, DamagedRun, Hint, Hints, QueueTurn,
     Record, RunCommand, RunFilter, RunSummary, SentCommand, Store, StoreError, ToolHealth, Verified,
 };
-use tollgate_agent::run::{StoredEvent, Thread};
-use tollgate_agent::state::{KeyScope, KeyUpdate, StateChange};
 use uuid::Uuid;
 
 /// A store in a PostgreSQL database. Everything that a client received survives the process, and

@@ -6,7 +6,7 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::{ClientConfig, RootCertStore};
 use std::sync::Arc;
 use tokio_postgres_rustls::MakeRustlsConnect;
-use tollgate::store::StoreError;
+use tollgate_store::StoreError;
 
 /// Returns the TLS connector of this configuration.
 pub(crate) fn connector(config: &PostgresConfig) -> Result<MakeRustlsConnect, StoreError> {

@@ -4,9 +4,9 @@ use crate::connect::{Busy, Params, params, run};
 use crate::prepared::Prepared;
 use futures::future::BoxFuture;
 use tokio_postgres::Error;
-use tollgate::store::ToolHealth;
-use tollgate::store::rules::{EventRow, label, last_call_failed, status_after};
 use tollgate_agent::run::{Event, StoredEvent};
+use tollgate_store::ToolHealth;
+use tollgate_store::rules::{EventRow, label, last_call_failed, status_after};
 
 /// The rows of an accepted commit.
 pub(crate) struct Written<'a> {

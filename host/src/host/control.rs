@@ -2,8 +2,8 @@
 //! rests.
 
 use super::{Busy, Host, HostError, new_id};
-use crate::run::{Hub, RunEnd, RunError, RunHandle, now_ms};
-use crate::store::{RunFilter, RunSummary};
+use crate::run::{Hub, RunEnd, RunError, RunHandle};
+use crate::store::{RunFilter, RunSummary, now_ms};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;

@@ -3,8 +3,8 @@
 use super::checks::check_backend;
 use super::{Busy, Host, HostError, RunRequest, listening, new_id, spec, threads};
 use crate::blocking::aside_if;
-use crate::run::{Driver, RunEnd, RunError, now_ms};
-use crate::store::{Claimed, Commit, CommitError, Hint, RunCommand, RunFilter, SentCommand};
+use crate::run::{Driver, RunEnd, RunError};
+use crate::store::{Claimed, Commit, CommitError, Hint, RunCommand, RunFilter, SentCommand, now_ms};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;

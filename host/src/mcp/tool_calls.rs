@@ -112,7 +112,7 @@ impl ToolCallSession<'_> {
             answer,
             reason,
             by: None,
-            at_ms: crate::run::now_ms(),
+            at_ms: crate::store::now_ms(),
         };
         loop {
             match self.host.decide(run_id, decision.clone()).await {

@@ -5,12 +5,12 @@ use super::children::CallChildren;
 use super::hooks::HookContext;
 use super::{LiveContent, Publisher, spans};
 use crate::models::{Delta, Model};
-use crate::store::{Store, StoreError};
+use crate::store::{Store, StoreError, now_ms};
 use crate::tools::{Attempt, AttemptRequest, Runner, Toolbox};
 use futures::FutureExt;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 use tollgate_agent::SmolStr;
 use tollgate_agent::code::Code;
@@ -21,12 +21,6 @@ use tollgate_agent::proposal::Proposal;
 use tollgate_agent::run::{Execution, Input, RunSpec, Task};
 use tollgate_sandbox::{ChildRunner, Console, Report, ReportSink, Reservation};
 use tracing::Instrument as _;
-
-/// Milliseconds since the Unix epoch.
-pub(crate) fn now_ms() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
-}
 
 /// Asks the model and streams its output to the run's clients.
 pub(super) async fn ask(model: Arc<dyn Model>, request: ModelRequest, ask: u32, teller: Publisher) -> Input {

@@ -1,9 +1,10 @@
 //! The rules for commits: which events are committed together, which of them may wait, and how a
 //! failed commit is reported.
 
+use crate::store::rules::begins_direct;
 use crate::store::{CommitError, StoreError};
 use tollgate_agent::SmolStr;
-use tollgate_agent::run::{Event, StoredEvent, Task};
+use tollgate_agent::run::{Event, StoredEvent};
 
 /// Returns whether the event leads only to a question for the gates. Such an event is committed
 /// with their answer; after a crash, the tool is asked again.
@@ -100,11 +101,6 @@ impl Unrecorded {
         };
         CommitError::Failed(StoreError(words))
     }
-}
-
-/// Returns whether a direct call begins with the event.
-pub(super) fn begins_direct(event: &Event) -> bool {
-    matches!(event, Event::RunStarted { spec } if matches!(spec.task, Task::Call { .. }))
 }
 
 #[cfg(test)]

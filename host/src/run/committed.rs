@@ -3,7 +3,8 @@
 
 use super::RunError;
 use super::driver::{Driver, RunServices};
-use crate::store::{StoreError, moved};
+use crate::store::StoreError;
+use crate::store::rules::moved;
 use std::sync::Arc;
 use tokio::sync::OwnedMutexGuard;
 use tollgate_agent::run::{Event, StoredEvent};

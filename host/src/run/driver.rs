@@ -1,10 +1,9 @@
 //! The loop around the state machine. It commits before it acts and before it publishes.
 
-use super::attempt::{AttemptTask, Outcomes, now_ms, validate};
+use super::attempt::{AttemptTask, Outcomes, validate};
 use super::audit_records::records_of;
-use super::charges::charges;
 use super::children::Children;
-use super::commit::{Unrecorded, begins_direct, durability, may_wait, started};
+use super::commit::{Unrecorded, durability, may_wait, started};
 use super::components::components_of;
 use super::gate_round::{GateRound, ask_own_gate};
 use super::hooks::HookContext;
@@ -15,7 +14,8 @@ use super::work::{Work, on_its_own};
 use super::{Publisher, RunEnd, RunError, spans};
 use crate::boxed::boxed;
 use crate::host::Host;
-use crate::store::{Commit, CommitError, StoreError};
+use crate::store::rules::{begins_direct, charges};
+use crate::store::{Commit, CommitError, StoreError, now_ms};
 use crate::tools::Toolbox;
 use futures::future::BoxFuture;
 use std::pin::{Pin, pin};

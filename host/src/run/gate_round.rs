@@ -1,9 +1,10 @@
 //! Asking the gates about calls, in order, up to the first call that is held back.
 
-use super::attempt::{Outcomes, now_ms};
+use super::attempt::Outcomes;
 use super::driver::RunServices;
 use super::hooks::HookContext;
 use crate::gates::{Gate, Gates};
+use crate::store::now_ms;
 use futures::FutureExt;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;

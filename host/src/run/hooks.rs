@@ -1,9 +1,9 @@
 //! Hooks of plugins, called one after another, each with a time limit.
 
-use super::attempt::now_ms;
 use crate::plugins::{
     BeforeModel, Effects, HookError, HookPoints, HookedCall, HookedTurn, InstalledHooks, StateView,
 };
+use crate::store::now_ms;
 use futures::FutureExt;
 use serde_json::Value;
 use std::panic::AssertUnwindSafe;

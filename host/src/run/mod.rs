@@ -3,7 +3,6 @@
 
 mod attempt;
 mod audit_records;
-mod charges;
 mod child_requests;
 mod children;
 mod clients;
@@ -29,8 +28,7 @@ pub use clients::EventStream;
 pub use subscribers::{RunEvent, Subscriber};
 pub use update::{ChildTold, LiveContent, LiveUpdate, RunUpdate};
 
-pub(crate) use attempt::{now_ms, overloaded};
-pub(crate) use charges::charges;
+pub(crate) use attempt::overloaded;
 pub(crate) use children::{ChildRan, ChildStart, ToldOfChild};
 pub(crate) use clients::{Hub, PATIENCE};
 pub(crate) use driver::{Driver, RunServices};

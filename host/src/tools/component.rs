@@ -5,10 +5,10 @@ use super::concurrency::Places;
 use super::{Attempt, AttemptRequest, Reach, Runner};
 use crate::boxed::boxed;
 use crate::config::ToolLimits;
-use crate::store::ComponentFile;
+use crate::store::{ComponentFile, ComponentSource};
 use async_trait::async_trait;
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
 use tollgate_agent::catalog::Tool;
@@ -39,13 +39,24 @@ impl ComponentRunner {
         limits: &BTreeMap<String, ToolLimits>,
         most_waiting: u32,
     ) -> Self {
-        let file = ComponentFile { digest: Arc::from(component.digest()), file: Arc::from(file) };
+        let file =
+            ComponentFile { digest: Arc::from(component.digest()), source: Arc::new(File(file.to_owned())) };
         let places = limits.iter().filter_map(|(name, limits)| {
             Some((name.clone(), Places::new(limits.concurrent_calls?, most_waiting)))
         });
         let places = places.collect();
         let limits = limits.iter().map(|(name, limits)| (name.clone(), limits.call.clone())).collect();
         Self { component, file, grants, limits, defaults: Limits::default(), places }
+    }
+}
+
+/// The file of a component.
+#[derive(Debug)]
+struct File(PathBuf);
+
+impl ComponentSource for File {
+    fn read(&self) -> Option<Vec<u8>> {
+        tollgate_sandbox::read_file(&self.0).ok()
     }
 }
 

@@ -33,9 +33,22 @@ const BUILDS_ON: &[(&str, &[&str])] = &[
     ("tollgate-agent", &[]),
     ("tollgate-sandbox", &["tollgate-agent"]),
     ("tollgate-registry", &["tollgate-agent"]),
-    ("tollgate", &["tollgate-agent", "tollgate-registry", "tollgate-sandbox"]),
+    ("tollgate-store", &["tollgate-agent"]),
+    ("tollgate-models", &["tollgate-agent"]),
+    ("tollgate-sqlite", &["tollgate-agent", "tollgate-store"]),
+    ("tollgate-postgres", &["tollgate-agent", "tollgate-store"]),
+    (
+        "tollgate",
+        &[
+            "tollgate-agent",
+            "tollgate-models",
+            "tollgate-registry",
+            "tollgate-sandbox",
+            "tollgate-sqlite",
+            "tollgate-store",
+        ],
+    ),
     ("tollgate-server", &["tollgate", "tollgate-agent"]),
-    ("tollgate-postgres", &["tollgate", "tollgate-agent"]),
     (
         "tollgate-cli",
         &[

@@ -1,0 +1,353 @@
+//! The `[model]` table of `tollgate.toml`, and how it becomes a model.
+
+use super::providers::{HttpModel, Limits, Options, Provider};
+use super::{ApiKey, Model, RecordingError, RetryPolicy, Retrying, ScriptedModel, TextCalls};
+use reqwest::Url;
+use serde::Deserialize;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The settings of a model and its timeouts.
+///
+/// ```toml
+/// [model]
+/// provider = "openai"          # or anthropic, gemini, ollama, recorded
+/// model = "gpt-5-mini"
+/// ```
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ModelConfig {
+    /// The protocol. `openai` covers every chat-completions server.
+    pub provider: ProviderName,
+    /// The model's name, as the provider spells it. Required, except for `recorded`.
+    pub model: Option<String>,
+    /// For `recorded`: the file with the turns, relative to the configuration.
+    pub file: Option<PathBuf>,
+    /// The base URL of the API, with its version: `https://api.openai.com/v1`. Defaults to the
+    /// provider's own.
+    pub base_url: Option<String>,
+    /// The environment variable that holds the key. Without it and `base_url`, the provider's
+    /// customary variable is used. A key is never sent to a server it was not configured for.
+    pub api_key_env: Option<String>,
+    /// The maximum number of tokens of one reply.
+    pub max_output_tokens: Option<u32>,
+    /// The sampling temperature, from 0 to 2.
+    pub temperature: Option<f64>,
+    /// The effort of a reasoning model. Gemini returns its reasoning only if this is set.
+    pub reasoning_effort: Option<ReasoningEffort>,
+    /// How the model calls tools: `native`, or `text` for a model without tool calls of its own.
+    #[serde(default)]
+    pub tool_calls: ToolCalls,
+    /// The timeout for establishing a connection, in milliseconds (default 10,000).
+    pub connect_timeout_ms: Option<u64>,
+    /// The timeout until the response begins, including the connection, in milliseconds (default
+    /// 120,000).
+    pub first_byte_timeout_ms: Option<u64>,
+    /// The longest silence in mid-reply, in milliseconds (default 60,000).
+    pub idle_timeout_ms: Option<u64>,
+    /// The timeout for a whole reply, in milliseconds (default 900,000).
+    pub reply_timeout_ms: Option<u64>,
+    /// How requests are retried after a transient fault.
+    #[serde(default)]
+    pub retry: RetryPolicy,
+}
+
+/// The protocol of a provider.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ProviderName {
+    /// A file of turns.
+    Recorded,
+    /// `/chat/completions`, of OpenAI or any compatible server.
+    Openai,
+    /// Anthropic's Messages API.
+    Anthropic,
+    /// Google's `streamGenerateContent`.
+    Gemini,
+    /// Ollama's `/api/chat`.
+    Ollama,
+}
+
+/// How a model calls tools.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ToolCalls {
+    /// By the provider's protocol.
+    #[default]
+    Native,
+    /// In the text of its reply; see [`TextCalls`].
+    Text,
+}
+
+/// The effort of a reasoning model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ReasoningEffort {
+    /// No reasoning.
+    None,
+    /// Little reasoning.
+    Low,
+    /// Some reasoning.
+    Medium,
+    /// As much reasoning as it takes.
+    High,
+}
+
+/// The reason why a model could not be created.
+#[derive(Debug, thiserror::Error)]
+pub enum ModelConfigError {
+    /// The recording cannot be played.
+    #[error(transparent)]
+    Recording(#[from] RecordingError),
+    /// A key is missing, or a key is set that has no meaning here.
+    #[error("The table [model] cannot be used: {0}")]
+    Invalid(String),
+    /// The environment variable with the API key is missing or unusable.
+    #[error(
+        "The model `{model}` needs an API key, and the environment variable {variable} {what}. Type `export {variable}=...`, or name another variable: `api_key_env = \"...\"` in [model]."
+    )]
+    ApiKey {
+        /// The model that needs it.
+        model: String,
+        /// The name of the variable.
+        variable: String,
+        /// The problem with the variable.
+        what: &'static str,
+    },
+}
+
+impl ModelConfig {
+    /// Creates the settings of a model by its name, with every limit at its default.
+    #[must_use]
+    pub fn new(provider: ProviderName, model: impl Into<String>) -> Self {
+        Self {
+            provider,
+            model: Some(model.into()),
+            file: None,
+            base_url: None,
+            api_key_env: None,
+            max_output_tokens: None,
+            temperature: None,
+            reasoning_effort: None,
+            tool_calls: ToolCalls::default(),
+            connect_timeout_ms: None,
+            first_byte_timeout_ms: None,
+            idle_timeout_ms: None,
+            reply_timeout_ms: None,
+            retry: RetryPolicy::default(),
+        }
+    }
+
+    /// Creates the model. `base_dir` is the directory of the configuration; `env` reads an
+    /// environment variable.
+    ///
+    /// # Errors
+    /// A key is missing, out of bounds, or has no meaning for this provider; the API key's
+    /// variable is not set; or the recording cannot be played.
+    pub fn build(
+        &self,
+        base_dir: &Path,
+        env: impl Fn(&str) -> Option<String>,
+    ) -> Result<Arc<dyn Model>, ModelConfigError> {
+        let model: Arc<dyn Model> = match self.live_provider() {
+            None => Arc::new(Retrying::new(self.recorded(base_dir)?, self.retry)),
+            Some(provider) => Arc::new(Retrying::new(self.live(provider, env)?, self.retry)),
+        };
+        Ok(match self.tool_calls {
+            ToolCalls::Native => model,
+            ToolCalls::Text => Arc::new(TextCalls::new(model)),
+        })
+    }
+
+    /// Creates the model in this process's environment: keys are read from its variables, and
+    /// files are relative to its working directory.
+    ///
+    /// ```no_run
+    /// use tollgate_models::{ModelConfig, ProviderName};
+    ///
+    /// # fn model() -> Result<(), tollgate_models::ModelConfigError> {
+    /// let model = ModelConfig::new(ProviderName::Anthropic, "claude-sonnet-4-5").connect()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`build`](Self::build).
+    pub fn connect(&self) -> Result<Arc<dyn Model>, ModelConfigError> {
+        self.build(Path::new("."), |name| std::env::var(name).ok())
+    }
+
+    fn live_provider(&self) -> Option<Provider> {
+        match self.provider {
+            ProviderName::Recorded => None,
+            ProviderName::Openai => Some(Provider::Openai),
+            ProviderName::Anthropic => Some(Provider::Anthropic),
+            ProviderName::Gemini => Some(Provider::Gemini),
+            ProviderName::Ollama => Some(Provider::Ollama),
+        }
+    }
+
+    fn recorded(&self, base_dir: &Path) -> Result<ScriptedModel, ModelConfigError> {
+        let meaningless = [
+            ("model", self.model.is_some()),
+            ("base_url", self.base_url.is_some()),
+            ("api_key_env", self.api_key_env.is_some()),
+            ("max_output_tokens", self.max_output_tokens.is_some()),
+            ("temperature", self.temperature.is_some()),
+            ("reasoning_effort", self.reasoning_effort.is_some()),
+            ("connect_timeout_ms", self.connect_timeout_ms.is_some()),
+            ("first_byte_timeout_ms", self.first_byte_timeout_ms.is_some()),
+            ("idle_timeout_ms", self.idle_timeout_ms.is_some()),
+            ("reply_timeout_ms", self.reply_timeout_ms.is_some()),
+        ];
+        if let Some((key, _)) = meaningless.iter().find(|(_, is_set)| *is_set) {
+            return Err(invalid(format!("`{key}` has no meaning for `recorded`. Remove it.")));
+        }
+        let file = self.file.as_ref().ok_or_else(|| {
+            invalid("`recorded` needs the file with the turns: `file = \"turns.toml\"`.".to_owned())
+        })?;
+        Ok(ScriptedModel::open(&base_dir.join(file))?)
+    }
+
+    fn live(
+        &self,
+        provider: Provider,
+        env: impl Fn(&str) -> Option<String>,
+    ) -> Result<HttpModel, ModelConfigError> {
+        if self.file.is_some() {
+            return Err(invalid("`file` is for `provider = \"recorded\"`. Remove it.".to_owned()));
+        }
+        let model = match self.model.as_deref().map(str::trim) {
+            Some(name) if !name.is_empty() => name.to_owned(),
+            _ => {
+                return Err(invalid(
+                    "`model` is missing. Add the name of one: `model = \"...\"`.".to_owned(),
+                ));
+            }
+        };
+        let api_key = self.api_key(provider, &model, env)?;
+        let base_url = self.base_url(provider, api_key.is_some())?;
+        HttpModel::new(Options {
+            provider,
+            model,
+            base_url,
+            api_key,
+            max_output_tokens: positive("max_output_tokens", self.max_output_tokens.map(u64::from))?
+                .map(|_| self.max_output_tokens.unwrap_or(u32::MAX)),
+            temperature: self.checked_temperature()?,
+            reasoning_effort: self.reasoning_effort,
+            limits: self.limits()?,
+        })
+        .map_err(invalid)
+    }
+
+    /// Returns the environment variable that holds its key, if it has one.
+    #[must_use]
+    pub fn key_variable(&self) -> Option<&str> {
+        match self.live_provider() {
+            Some(provider) => self.variable_of(provider),
+            None => self.api_key_env.as_deref(),
+        }
+    }
+
+    fn variable_of(&self, provider: Provider) -> Option<&str> {
+        let customary = provider.key_variable().filter(|_| self.base_url.is_none());
+        self.api_key_env.as_deref().or(customary)
+    }
+
+    fn api_key(
+        &self,
+        provider: Provider,
+        model: &str,
+        env: impl Fn(&str) -> Option<String>,
+    ) -> Result<Option<ApiKey>, ModelConfigError> {
+        let Some(variable) = self.variable_of(provider) else {
+            return match provider.is_useless_without_key() {
+                false => Ok(None),
+                true => Err(invalid(
+                    "with `base_url`, name the variable that holds the key for that server: `api_key_env = \"...\"`.".to_owned(),
+                )),
+            };
+        };
+        let missing =
+            |what| ModelConfigError::ApiKey { model: model.to_owned(), variable: variable.to_owned(), what };
+        let text = env(variable).ok_or_else(|| missing("is not set"))?;
+        match ApiKey::new(&text) {
+            Some(key) => Ok(Some(key)),
+            None => Err(missing("is empty, or contains characters that are invalid in a key")),
+        }
+    }
+
+    fn base_url(&self, provider: Provider, has_key: bool) -> Result<Url, ModelConfigError> {
+        let text = self.base_url.as_deref().unwrap_or(provider.base_url());
+        let wrong = |why: &str| {
+            invalid(format!("`base_url` {why}. Write it as `base_url = \"{}\"`.", provider.base_url()))
+        };
+        let mut url = Url::parse(text).map_err(|e| wrong(&format!("is not a URL ({e})")))?;
+        if !matches!(url.scheme(), "http" | "https") || url.host_str().is_none() {
+            return Err(wrong("is neither http:// nor https://"));
+        }
+        if !url.username().is_empty() || url.password().is_some() {
+            return Err(wrong("holds a user or password; a key comes from `api_key_env`"));
+        }
+        if url.fragment().is_some() || (url.query().is_some() && provider != Provider::Openai) {
+            return Err(wrong("has a query or fragment"));
+        }
+        if !url.path().ends_with('/') {
+            url.set_path(&format!("{}/", url.path()));
+        }
+        if has_key && url.scheme() == "http" && !is_loopback(&url) {
+            tracing::warn!(
+                host = url.host_str(),
+                "the API key is sent without encryption; use https:// in model.base_url"
+            );
+        }
+        Ok(url)
+    }
+
+    fn checked_temperature(&self) -> Result<Option<f64>, ModelConfigError> {
+        match self.temperature {
+            Some(t) if !(0.0..=2.0).contains(&t) => {
+                Err(invalid(format!("`temperature` is {t}, and must be between 0 and 2.")))
+            }
+            t => Ok(t),
+        }
+    }
+
+    fn limits(&self) -> Result<Limits, ModelConfigError> {
+        let ms =
+            |key, value, default| positive(key, value).map(|ms| Duration::from_millis(ms.unwrap_or(default)));
+        Ok(Limits {
+            connect: ms("connect_timeout_ms", self.connect_timeout_ms, 10_000)?,
+            first_byte: ms("first_byte_timeout_ms", self.first_byte_timeout_ms, 120_000)?,
+            idle: ms("idle_timeout_ms", self.idle_timeout_ms, 60_000)?,
+            reply: ms("reply_timeout_ms", self.reply_timeout_ms, 900_000)?,
+        })
+    }
+}
+
+/// Returns whether a URL refers to this machine.
+pub(super) fn is_loopback(url: &Url) -> bool {
+    match url.host_str() {
+        Some("localhost") => true,
+        Some(host) => {
+            host.trim_matches(['[', ']']).parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback())
+        }
+        None => false,
+    }
+}
+
+fn positive(key: &str, value: Option<u64>) -> Result<Option<u64>, ModelConfigError> {
+    match value {
+        Some(0) => Err(invalid(format!("`{key}` is 0, and must be at least 1."))),
+        value => Ok(value),
+    }
+}
+
+fn invalid(why: String) -> ModelConfigError {
+    ModelConfigError::Invalid(why)
+}
+
+#[cfg(test)]
+mod tests;

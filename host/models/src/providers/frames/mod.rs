@@ -1,0 +1,121 @@
+//! A provider's stream, parsed in parallel with the library that decodes it.
+//!
+//! The library passes on text and reasoning. It does not pass on the exact arguments of a call,
+//! nor whether a reply ended or was cut off, so both are read here from the same frames.
+
+mod anthropic;
+mod gemini;
+mod ollama;
+mod openai;
+
+use super::Provider;
+use crate::ModelFault;
+use crate::fault::MAX_REPLY_CALLS;
+use serde_json::value::RawValue;
+use tollgate_agent::message::TokenUsage;
+
+/// The maximum number of bytes read of one streamed reply.
+const MAX_REPLY_BYTES: usize = 32 * 1024 * 1024;
+
+/// The maximum number of bytes read of one event of a stream, or of one line of a stream without
+/// events. Whole replies are shorter.
+pub(super) const MAX_EVENT_BYTES: usize = 8 * 1024 * 1024;
+
+/// The content of one reply's frames so far.
+#[derive(Debug, Default)]
+pub(super) struct Frames {
+    /// The calls, in the order in which they began.
+    pub(super) calls: Vec<FramedCall>,
+    /// The provider's reason for stopping. Once it is set, the reply is complete.
+    pub(super) finish: Option<String>,
+    /// Token usage, for a provider whose frames are better read here.
+    pub(super) usage: Option<TokenUsage>,
+    /// Whether reasoning came in a field that the provider expects to be sent back.
+    pub(super) echoes_reasoning: bool,
+    /// The text in the last frame, only for chat completions.
+    pub(super) last_text: String,
+    /// The number of frames.
+    pub(super) count: usize,
+    bytes: usize,
+    fault: Option<ModelFault>,
+}
+
+/// A call as it was streamed.
+#[derive(Debug, Default)]
+pub(super) struct FramedCall {
+    /// The call's index in the provider's numbering.
+    index: Option<u64>,
+    pub(super) id: String,
+    pub(super) name: String,
+    pub(super) arguments: String,
+    pub(super) signature: Option<String>,
+}
+
+impl Frames {
+    /// Reads one frame.
+    pub(super) fn read(&mut self, provider: Provider, data: &str) {
+        self.count += 1;
+        self.bytes = self.bytes.saturating_add(data.len());
+        if self.bytes > MAX_REPLY_BYTES {
+            self.fault = Some(ModelFault::permanent(&format!(
+                "The reply has more than {MAX_REPLY_BYTES} bytes, which is the limit."
+            )));
+        }
+        if data.len() > MAX_EVENT_BYTES {
+            self.fault.get_or_insert_with(|| {
+                ModelFault::permanent(&format!(
+                    "An event of the reply has {} bytes; the limit for one event is {MAX_EVENT_BYTES}.",
+                    data.len()
+                ))
+            });
+        }
+        if self.fault.is_some() || data.trim().is_empty() {
+            return;
+        }
+        let read = match provider {
+            Provider::Openai => openai::read(self, data),
+            Provider::Anthropic => anthropic::read(self, data),
+            Provider::Gemini => gemini::read(self, data),
+            Provider::Ollama => ollama::read(self, data),
+        };
+        if let Err(e) = read {
+            self.break_off(&format!("The provider's stream broke: a frame cannot be read ({e})."));
+        }
+    }
+
+    /// Adds a call, unless there are too many.
+    fn begin_call(&mut self, call: FramedCall) {
+        if self.calls.len() < MAX_REPLY_CALLS {
+            self.calls.push(call);
+        } else {
+            self.fault.get_or_insert_with(ModelFault::too_many_calls);
+        }
+    }
+
+    /// Returns whether the provider marked the reply as complete.
+    pub(super) fn are_whole(&self) -> bool {
+        self.finish.is_some() && self.fault.is_none()
+    }
+
+    /// Returns the fault of a malformed frame, or one that a frame reported.
+    pub(super) fn fault(&self) -> Option<&ModelFault> {
+        self.fault.as_ref()
+    }
+
+    fn break_off(&mut self, words: &str) {
+        self.fault.get_or_insert_with(|| ModelFault::transient(words, None));
+    }
+}
+
+/// Returns the text of arguments, which some providers send as JSON and others as a string of
+/// JSON.
+fn arguments_text(raw: Option<&RawValue>) -> serde_json::Result<String> {
+    match raw.map(RawValue::get) {
+        None | Some("null") => Ok(String::new()),
+        Some(text) if text.starts_with('"') => serde_json::from_str(text),
+        Some(text) => Ok(text.to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,61 @@
+//! The HTTP client for models.
+
+use super::Options;
+use crate::config::is_loopback;
+use reqwest::redirect;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Creates a client with one TLS provider and one set of root certificates, both compiled in.
+///
+/// It follows no redirects, because a key in a provider-specific header would be sent to the
+/// redirect's target. Requests to this machine never go through a proxy.
+pub(super) fn client(options: &Options) -> Result<reqwest::Client, String> {
+    http_client(&options.base_url, options.limits.connect)
+}
+
+/// Returns an HTTP client for the service at an address, with the TLS and the certificate
+/// authorities that the model clients use. It follows no redirects, and requests to this machine
+/// never go through a proxy.
+///
+/// # Errors
+/// The reason why TLS or the client cannot be set up.
+pub fn http_client(url: &reqwest::Url, connect_timeout: Duration) -> Result<reqwest::Client, String> {
+    let builder = reqwest::Client::builder()
+        .tls_backend_preconfigured(tls().map_err(|e| format!("TLS cannot be set up: {e}."))?)
+        .connect_timeout(connect_timeout)
+        .redirect(redirect::Policy::none())
+        .user_agent(concat!("tollgate/", env!("CARGO_PKG_VERSION")));
+    let builder = match is_loopback(url) {
+        true => builder.no_proxy(),
+        false => builder,
+    };
+    builder.build().map_err(|e| format!("the HTTP client cannot be set up: {e}."))
+}
+
+/// Returns the TLS settings of every client: one provider, and root certificates that are compiled
+/// in.
+fn tls() -> Result<rustls::ClientConfig, rustls::Error> {
+    tls_with(&[])
+}
+
+/// Returns the TLS settings of every client, with these certificate authorities in addition to
+/// those that are compiled in.
+///
+/// # Errors
+/// An authority cannot be used, or TLS cannot be set up.
+pub fn tls_with(
+    authorities: &[rustls::pki_types::CertificateDer<'static>],
+) -> Result<rustls::ClientConfig, rustls::Error> {
+    let mut roots = rustls::RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
+    for authority in authorities {
+        roots.add(authority.clone())?;
+    }
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let mut tls = rustls::ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    tls.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    Ok(tls)
+}

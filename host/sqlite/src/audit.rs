@@ -1,0 +1,188 @@
+//! The audit in SQLite, and the tools that trap.
+
+use rusqlite::{Connection, OptionalExtension, Row, ToSql, params, params_from_iter};
+use std::sync::Arc;
+use tollgate_agent::SmolStr;
+use tollgate_store::{AuditFilter, AuditKind, AuditRecord, ToolHealth};
+
+const COLUMNS: &str = "at_ms, kind, who, decision, file, component_id, digest, tool_name, power, detail, run_id, call_id, usage";
+
+/// Adds a record, unless it repeats the last one, and updates the tool's health.
+pub(super) fn write(connection: &Connection, record: &AuditRecord) -> rusqlite::Result<()> {
+    if let Some(file) = &record.file {
+        let last = connection
+            .prepare_cached(&format!("SELECT {COLUMNS} FROM audit WHERE file = ?1 ORDER BY id DESC LIMIT 1"))?
+            .query_row([file], read_row)
+            .optional()?;
+        if !record.is_news_after(last.as_ref()) {
+            return Ok(());
+        }
+    }
+    let usage = record.usage.and_then(|usage| serde_json::to_string(&usage).ok());
+    connection
+        .prepare_cached(&format!(
+            "INSERT INTO audit ({COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)"
+        ))?
+        .execute(params![
+            record.at_ms.cast_signed(),
+            record.kind.as_str(),
+            record.who.as_str(),
+            record.decision.as_str(),
+            record.file,
+            record.component_id.as_deref(),
+            record.digest.as_deref(),
+            record.tool_name.as_deref(),
+            record.power,
+            record.detail,
+            record.run_id.as_deref(),
+            record.call_id.as_deref(),
+            usage
+        ])?;
+    record.tool_name.as_ref().map_or(Ok(()), |tool_name| write_health(connection, tool_name, record))
+}
+
+fn write_health(connection: &Connection, tool_name: &str, record: &AuditRecord) -> rusqlite::Result<()> {
+    let before = connection
+        .prepare_cached(
+            "SELECT tool_name, component_id, digest, traps FROM tool_health WHERE tool_name = ?1",
+        )?
+        .query_row([tool_name], read_health)
+        .optional()?;
+    match (ToolHealth::after(before.as_ref(), record), before) {
+        (None, None) => {}
+        (None, Some(_)) => {
+            connection
+                .prepare_cached("DELETE FROM tool_health WHERE tool_name = ?1")?
+                .execute([tool_name])?;
+        }
+        (Some(after), _) => {
+            connection
+                .prepare_cached(
+                    "INSERT OR REPLACE INTO tool_health (tool_name, component_id, digest, traps) VALUES (?1, ?2, ?3, ?4)",
+                )?
+                .execute(params![
+                    after.tool_name.as_str(),
+                    after.component_id.as_str(),
+                    after.digest.as_str(),
+                    after.traps
+                ])?;
+        }
+    }
+    Ok(())
+}
+
+/// Returns the matching records, newest first.
+pub(super) fn read(connection: &Connection, filter: &AuditFilter) -> rusqlite::Result<Vec<AuditRecord>> {
+    let (query, values) = query_of(filter);
+    let mut statement = connection.prepare_cached(&query)?;
+    statement.query_map(params_from_iter(values), read_row)?.collect()
+}
+
+fn query_of(filter: &AuditFilter) -> (String, Vec<Box<dyn ToSql>>) {
+    let mut conditions = vec!["at_ms >= ?".to_owned()];
+    let mut values: Vec<Box<dyn ToSql>> = vec![Box::new(filter.since_ms.cast_signed())];
+    if let Ok(until) = i64::try_from(filter.until_ms) {
+        conditions.push("at_ms < ?".to_owned());
+        values.push(Box::new(until));
+    }
+    let kind = filter.kind.map(|kind| kind.as_str().to_owned());
+    for (column, wanted) in [
+        ("kind", &kind),
+        ("component_id", &filter.component_id),
+        ("tool_name", &filter.tool_name),
+        ("decision", &filter.decision),
+        ("power", &filter.power),
+    ] {
+        if let Some(wanted) = wanted {
+            conditions.push(format!("{column} = ?"));
+            values.push(Box::new(wanted.clone()));
+        }
+    }
+    // The planner would rather read all records in order than sort those of one run.
+    let mut table = "audit";
+    if let Some(prefix) = &filter.run_id_prefix {
+        table = "audit INDEXED BY audit_by_run";
+        conditions.push("run_id >= ? AND run_id < ?".to_owned());
+        values
+            .extend([Box::new(prefix.clone()) as Box<dyn ToSql>, Box::new(format!("{prefix}{}", char::MAX))]);
+    }
+    for count in [filter.limit, filter.skip] {
+        values.push(Box::new(i64::try_from(count).unwrap_or(i64::MAX)));
+    }
+    let conditions = conditions.join(" AND ");
+    (format!("SELECT {COLUMNS} FROM {table} WHERE {conditions} ORDER BY id DESC LIMIT ? OFFSET ?"), values)
+}
+
+/// Returns the tools whose last calls trapped.
+pub(super) fn trapping(connection: &Connection) -> rusqlite::Result<Vec<ToolHealth>> {
+    let mut statement = connection.prepare_cached(
+        "SELECT tool_name, component_id, digest, traps FROM tool_health ORDER BY tool_name",
+    )?;
+    statement.query_map([], read_health)?.collect()
+}
+
+fn read_health(row: &Row<'_>) -> rusqlite::Result<ToolHealth> {
+    Ok(ToolHealth {
+        tool_name: text(row, 0)?,
+        component_id: text(row, 1)?,
+        digest: text(row, 2)?,
+        traps: row.get(3)?,
+    })
+}
+
+fn text(row: &Row<'_>, column: usize) -> rusqlite::Result<SmolStr> {
+    Ok(row.get_ref(column)?.as_str()?.into())
+}
+
+fn text_or_none(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<SmolStr>> {
+    Ok(row.get_ref(column)?.as_str_or_null()?.map(SmolStr::new))
+}
+
+fn read_row(row: &Row<'_>) -> rusqlite::Result<AuditRecord> {
+    let kind: String = row.get(1)?;
+    let usage: Option<String> = row.get(12)?;
+    Ok(AuditRecord {
+        at_ms: row.get::<_, i64>(0)?.cast_unsigned(),
+        kind: AuditKind::ALL.iter().copied().find(|known| known.as_str() == kind).ok_or_else(|| {
+            let unknown = format!("there is no record of the kind {kind}");
+            rusqlite::Error::FromSqlConversionFailure(1, rusqlite::types::Type::Text, unknown.into())
+        })?,
+        who: text(row, 2)?,
+        decision: text(row, 3)?,
+        file: row.get(4)?,
+        component_id: text_or_none(row, 5)?,
+        digest: text_or_none(row, 6)?,
+        tool_name: text_or_none(row, 7)?,
+        power: row.get(8)?,
+        detail: row.get(9)?,
+        run_id: row.get::<_, Option<String>>(10)?.map(Arc::from),
+        call_id: text_or_none(row, 11)?,
+        usage: usage.and_then(|text| serde_json::from_str(&text).ok()),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::open;
+
+    /// Returns SQLite's query plan.
+    fn plan_of(filter: &AuditFilter) -> String {
+        let data = tempfile::tempdir().unwrap();
+        let (_, connection) = open::prepare(data.path()).unwrap();
+        let (query, values) = query_of(filter);
+        let mut statement = connection.prepare(&format!("EXPLAIN QUERY PLAN {query}")).unwrap();
+        let steps = statement.query_map(params_from_iter(values), |row| row.get::<_, String>(3)).unwrap();
+        steps.map(Result::unwrap).collect::<Vec<_>>().join("; ")
+    }
+
+    #[test]
+    fn the_records_of_a_run_are_found_and_not_searched_for() {
+        let of_run = AuditFilter { run_id_prefix: Some("0199".to_owned()), ..AuditFilter::default() };
+        let plan = plan_of(&of_run);
+        assert!(plan.contains("audit_by_run (run_id>? AND run_id<?)") && !plan.contains("SCAN"), "{plan}");
+        let of_tool = AuditFilter { tool_name: Some("echo".to_owned()), ..of_run };
+        assert!(!plan_of(&of_tool).contains("SCAN"));
+    }
+}

@@ -1,0 +1,163 @@
+//! Error messages: what failed, why, and what to do.
+
+use rusqlite::Error;
+use std::io;
+use std::path::Path;
+use tollgate_store::StoreError;
+
+const CHECK_MODE: &str =
+    "check the owner and mode of the file and its directory, or name another with --data";
+
+/// Returns why the system refused to open, create or write a file, and what to do.
+pub(super) fn cause(error: &io::Error) -> String {
+    use io::ErrorKind::{
+        FileTooLarge, IsADirectory, NotADirectory, NotFound, OutOfMemory, PermissionDenied, QuotaExceeded,
+        ReadOnlyFilesystem, StorageFull,
+    };
+    let errno = error.raw_os_error().map(rustix::io::Errno::from_raw_os_error);
+    let words = match (error.kind(), errno) {
+        (_, Some(rustix::io::Errno::LOOP)) => {
+            "it is a symbolic link, which is not followed here; move what it points to into its place"
+        }
+        (_, Some(rustix::io::Errno::MFILE)) => {
+            "this process has too many open files; raise its limit (ulimit -n)"
+        }
+        (_, Some(rustix::io::Errno::NFILE)) => "the system has too many open files; end other programs",
+        (_, Some(rustix::io::Errno::IO)) => "the disk failed to read or write; check its health",
+        (StorageFull, _) => "the disk is full; free some room",
+        (QuotaExceeded, _) => "your disk quota is used up; free some room",
+        (FileTooLarge, _) => "the file would exceed the limit on file sizes (ulimit -f); raise it",
+        (ReadOnlyFilesystem, _) => "the file system is read-only; name another directory with --data",
+        (NotADirectory, _) => "a part of its path is a file; name another directory with --data",
+        (IsADirectory, _) => "a directory has its name; move it away, or name another directory with --data",
+        (NotFound, _) => "it does not exist and cannot be created; name another directory with --data",
+        (OutOfMemory, _) => "memory ran out; end other programs",
+        (PermissionDenied, _) => return format!("permission was denied; {CHECK_MODE}"),
+        _ => return format!("the system refused it ({}); {CHECK_MODE}", error.kind()),
+    };
+    words.to_owned()
+}
+
+/// Explains an SQLite error to an operator. SQLite's own text is not shown. If SQLite does not
+/// report the cause, the system is asked for it.
+pub(super) fn explain(verb: &str, file: &Path, error: &Error) -> StoreError {
+    StoreError(format!("cannot {verb} the store {}: {}", file.display(), why(file, error)))
+}
+
+fn why(file: &Path, error: &Error) -> String {
+    use rusqlite::ErrorCode::{
+        CannotOpen, DatabaseBusy, DatabaseCorrupt, DatabaseLocked, DiskFull, NotADatabase, OutOfMemory,
+        PermissionDenied, ReadOnly, SystemIoFailure,
+    };
+    let code = error.sqlite_error().map(|e| e.extended_code).unwrap_or_default();
+    let words = match error.sqlite_error_code() {
+        Some(DiskFull) => "the disk is full; free some room",
+        Some(SystemIoFailure | ReadOnly | PermissionDenied | CannotOpen) => {
+            return refused_by_the_system(file).unwrap_or_else(|| {
+                format!(
+                    "the disk refused the write (code {code}); check its health, its quota and the limit on file sizes"
+                )
+            });
+        }
+        Some(DatabaseCorrupt) => {
+            "the file is damaged; restore it from a copy, or move it away to begin a new one"
+        }
+        Some(NotADatabase) => "it is not an SQLite file; name another directory with --data",
+        Some(DatabaseBusy | DatabaseLocked) => "other processes kept it locked for too long; try again later",
+        Some(OutOfMemory) => "memory ran out; end other programs",
+        Some(_) => {
+            return format!("SQLite refused it (code {code}); `tollgate store verify` looks for damage");
+        }
+        None => "a record in it cannot be read; `tollgate store verify` looks for damage",
+    };
+    words.to_owned()
+}
+
+/// Returns why the system refuses the file, its directory or SQLite's files beside it. `None` if
+/// it does not.
+fn refused_by_the_system(file: &Path) -> Option<String> {
+    let opened = |file: &Path| std::fs::File::options().read(true).write(true).open(file).map(drop);
+    let is_link = std::fs::symlink_metadata(file).is_ok_and(|metadata| metadata.is_symlink());
+    if is_link {
+        return Some(cause(&rustix::io::Errno::LOOP.into()));
+    }
+    if let Err(refused) = opened(file)
+        && refused.kind() != io::ErrorKind::NotFound
+    {
+        return Some(cause(&refused));
+    }
+    let directory = file.parent()?;
+    let access = rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK;
+    if let Err(refused) = rustix::fs::access(directory, access) {
+        return Some(format!("{} cannot be written: {}", directory.display(), cause(&refused.into())));
+    }
+    for ending in ["-wal", "-shm"] {
+        let beside = beside(file, ending);
+        match opened(&beside) {
+            Err(refused) if refused.kind() != io::ErrorKind::NotFound => {
+                return Some(format!("{}: {}", beside.display(), cause(&refused)));
+            }
+            _ => {}
+        }
+    }
+    let free = rustix::fs::statvfs(directory).ok()?;
+    (free.f_bavail == 0).then(|| "the disk is full; free some room".to_owned())
+}
+
+/// Returns the path of a file that SQLite keeps beside the database.
+pub(super) fn beside(file: &Path, ending: &str) -> std::path::PathBuf {
+    let mut name = file.as_os_str().to_owned();
+    name.push(ending);
+    name.into()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use rustix::io::Errno;
+
+    #[test]
+    fn each_cause_has_words_of_its_own_and_a_next_step() {
+        let causes = [
+            Errno::ACCESS,
+            Errno::LOOP,
+            Errno::NOSPC,
+            Errno::MFILE,
+            Errno::NFILE,
+            Errno::ROFS,
+            Errno::NOTDIR,
+            Errno::ISDIR,
+            Errno::DQUOT,
+            Errno::FBIG,
+            Errno::IO,
+            Errno::NOMEM,
+        ];
+        let words: std::collections::BTreeSet<String> =
+            causes.iter().map(|errno| cause(&(*errno).into())).collect();
+        assert_eq!(words.len(), causes.len(), "{words:?}");
+        assert!(words.iter().all(|words| !words.contains("os error")), "{words:?}");
+    }
+
+    #[test]
+    fn words_of_the_driver_do_not_reach_the_operator() {
+        let data = tempfile::tempdir().unwrap();
+        let connection = rusqlite::Connection::open_in_memory().unwrap();
+        connection
+            .execute_batch("CREATE TABLE t (a TEXT NOT NULL UNIQUE); INSERT INTO t VALUES ('x')")
+            .unwrap();
+        let errors = [
+            connection.execute("INSERT INTO t VALUES ('x')", []).unwrap_err(),
+            connection.execute("INSERT INTO u VALUES (1)", []).unwrap_err(),
+            connection.query_row("SELECT a FROM t", [], |row| row.get::<_, i64>(0)).unwrap_err(),
+        ];
+        for error in errors {
+            let words = explain("write to", &data.path().join("tollgate.db"), &error).to_string();
+            assert!(words.contains("store verify"), "{words}");
+            assert!(
+                !words.contains("UNIQUE") && !words.contains("no such") && !words.contains("column"),
+                "{words}"
+            );
+        }
+    }
+}

@@ -1,0 +1,334 @@
+//! A store in one SQLite file, for any number of processes on one machine.
+//!
+//! Commits go through one writer thread. It puts the commits that arrived meanwhile into one
+//! transaction, so that concurrent calls share one disk sync. A commit is answered when it is on
+//! disk (`synchronous = FULL`), except for those that may follow. Several processes write to one
+//! file in turn. A process that drives a run holds a locked file, so that others can distinguish
+//! an active run from one whose process is gone.
+
+mod audit;
+mod explain;
+mod inbox;
+mod open;
+mod place;
+mod private_dir;
+mod process;
+mod prune;
+mod queue;
+mod read;
+mod read_only;
+mod recent;
+mod sizes;
+mod state;
+mod thread_cache;
+mod turns;
+mod verify;
+mod waiting;
+mod write;
+mod write_connection;
+mod writer;
+
+pub use read_only::ReadOnlyStore;
+
+use async_trait::async_trait;
+use process::Process;
+use read::Readers;
+use sizes::{Sizes, Subject};
+use std::collections::{BTreeMap, HashMap};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use thread_cache::ThreadCache;
+use tollgate_agent::run::{RunSpec, StoredEvent, Thread};
+use tollgate_agent::state::{KeyScope, KeyUpdate, StateChange};
+use tollgate_store::{
+    AuditFilter, AuditRecord, Claimed, Commit, CommitError, Committed, CopySource, Hint, HintSender, Hints,
+    QueueTurn, Record, RunCommand, RunFilter, RunSummary, SentCommand, Store, StoreError, StoreLimits,
+    ToolHealth, Verified, unknown_run,
+};
+use waiting::Waiting;
+use writer::Writer;
+
+/// The values of one thread's keys that do not persist.
+type Volatile = BTreeMap<Arc<str>, Arc<serde_json::Value>>;
+
+/// A store in a directory. Everything that a client received survives the process.
+pub struct SqliteStore {
+    writer: Writer,
+    readers: Arc<Readers>,
+    known: Arc<ThreadCache>,
+    process: Arc<Process>,
+    limits: StoreLimits,
+    sizes: Arc<Sizes>,
+    directory: PathBuf,
+    hints: HintSender,
+    /// The values of keys that do not persist, which live as long as this process.
+    volatile: Mutex<HashMap<Arc<str>, Volatile>>,
+}
+
+impl SqliteStore {
+    /// Opens the store in this directory, creating both if they are missing.
+    ///
+    /// # Errors
+    /// The directory cannot be written, or the file is not a Tollgate store, was written by a
+    /// newer version, or is damaged.
+    pub fn open(directory: &Path) -> Result<Self, StoreError> {
+        let directory = &place::without_links(directory)?;
+        let (file, connection) = open::prepare(directory)?;
+        let process = Arc::new(Process::register(directory)?);
+        let connection = Arc::new(Mutex::new(connection));
+        let known = Arc::new(ThreadCache::new(Arc::clone(&connection)));
+        let sizes = Arc::new(Sizes::default());
+        let (of_known, of_process) = (Arc::clone(&known), Arc::clone(&process));
+        let writer = Writer::start(connection, of_known, &file, of_process, Arc::clone(&sizes))?;
+        let readers = Arc::new(Readers::new(file, Arc::clone(&process)));
+        let (limits, volatile) = (StoreLimits::default(), Mutex::default());
+        let (hints, directory) = (HintSender::default(), directory.clone());
+        Ok(Self { writer, readers, known, process, limits, sizes, directory, hints, volatile })
+    }
+
+    /// Sets the store's limits.
+    #[must_use]
+    pub fn with_limits(mut self, limits: StoreLimits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Checks the file and the checksums of every run.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn verify(&self) -> Result<Verified, StoreError> {
+        self.writer.catch_up().await?;
+        self.readers.ask(|reader| reader.verify()).await
+    }
+
+    /// Returns the size of the records of a thread or component.
+    async fn bytes(&self, subject: Subject) -> Result<u64, StoreError> {
+        if let Some(bytes) = self.sizes.get(&subject) {
+            return Ok(bytes);
+        }
+        let asked = subject.clone();
+        let bytes = self.readers.ask(move |reader| reader.bytes(&asked)).await?;
+        self.sizes.learn(subject, bytes);
+        Ok(bytes)
+    }
+
+    /// Returns the id under which this process drives runs.
+    #[must_use]
+    pub fn process_id(&self) -> &str {
+        self.process.id()
+    }
+
+    /// Keeps the values that the record leaves out, and adds them to returned events.
+    fn remember<'a>(&self, thread_id: &Arc<str>, changes: impl Iterator<Item = &'a StateChange>) {
+        let fleeting = |update: &&KeyUpdate| !update.persistent && update.scope == KeyScope::Thread;
+        let mut fleeting = changes.flat_map(|change| change.updates.iter()).filter(fleeting).peekable();
+        if fleeting.peek().is_none() {
+            return;
+        }
+        let mut volatile = self.volatile.lock().unwrap_or_else(PoisonError::into_inner);
+        let values = volatile.entry(Arc::clone(thread_id)).or_default();
+        for update in fleeting {
+            if let Some(value) = update.folded(values.remove(&update.key)) {
+                values.insert(Arc::clone(&update.key), value);
+            }
+        }
+    }
+}
+
+#[async_trait]
+impl Store for SqliteStore {
+    async fn commit(&self, commit: Commit) -> Result<Committed, CommitError> {
+        let (thread_id, events) = (Arc::clone(&commit.thread_id), Arc::clone(commit.events()));
+        let (run_id, queued) = (Arc::clone(commit.run_id()), commit.queued);
+        let committed = self.writer.commit(commit).await?;
+        self.hints.give(if queued { Hint::Work } else { Hint::Events(run_id) });
+        self.remember(&thread_id, events.iter().filter_map(|numbered| numbered.event.change()));
+        Ok(committed)
+    }
+
+    async fn thread(&self, thread_id: &str) -> Result<Thread, StoreError> {
+        let mut thread = match self.known.get(thread_id) {
+            Ok(thread) => thread,
+            Err(before) => {
+                let id = thread_id.to_owned();
+                let thread = self.readers.ask(move |reader| reader.thread(&id)).await?;
+                self.known.learn(thread_id, &thread, &before);
+                thread
+            }
+        };
+        let volatile = self.volatile.lock().unwrap_or_else(PoisonError::into_inner);
+        for (key, value) in volatile.get(thread_id).into_iter().flatten() {
+            thread.state.set(key, (**value).clone());
+        }
+        Ok(thread)
+    }
+
+    async fn events(&self, run_id: &str, after: u64) -> Result<Vec<Arc<StoredEvent>>, StoreError> {
+        let run_id: Arc<str> = Arc::from(run_id);
+        self.writer.catch_up().await?;
+        self.readers.ask(move |reader| reader.events(&run_id, after)).await
+    }
+
+    async fn run_spec(&self, run_id: &str) -> Result<Option<Arc<RunSpec>>, StoreError> {
+        let run_id: Arc<str> = Arc::from(run_id);
+        self.writer.catch_up().await?;
+        self.readers.ask(move |reader| reader.run_spec(&run_id)).await
+    }
+
+    async fn runs(&self, filter: RunFilter) -> Result<Vec<RunSummary>, StoreError> {
+        self.writer.catch_up().await?;
+        self.readers.ask(move |reader| reader.runs(&filter)).await
+    }
+
+    async fn note(&self, records: Vec<AuditRecord>) -> Result<(), StoreError> {
+        if records.is_empty() { Ok(()) } else { self.writer.note(records).await }
+    }
+
+    async fn audit(&self, filter: AuditFilter) -> Result<Vec<AuditRecord>, StoreError> {
+        self.writer.catch_up().await?;
+        self.readers.ask(move |reader| reader.audit(&filter)).await
+    }
+
+    async fn tool_health(&self) -> Result<Vec<ToolHealth>, StoreError> {
+        self.writer.catch_up().await?;
+        self.readers.ask(|reader| reader.trapping()).await
+    }
+
+    async fn changes(
+        &self,
+        thread_id: &str,
+        after: u64,
+        limit: usize,
+    ) -> Result<Vec<StateChange>, StoreError> {
+        let thread_id = thread_id.to_owned();
+        self.readers.ask(move |reader| reader.changes(&thread_id, after, limit)).await
+    }
+
+    async fn component(&self, digest: &str) -> Result<Option<Vec<u8>>, StoreError> {
+        let digest = digest.to_owned();
+        self.readers.ask(move |reader| reader.component(&digest)).await
+    }
+
+    async fn change(&self, thread_id: &str, change: StateChange) -> Result<(), CommitError> {
+        self.writer.change(Arc::from(thread_id), change).await.map(drop)
+    }
+
+    async fn acquire(&self, run_id: &str) -> Result<u64, CommitError> {
+        self.writer.catch_up().await?;
+        let run_id = run_id.to_owned();
+        self.writer.run(move |connection, process| write::acquire(connection, process, &run_id)).await?
+    }
+
+    async fn claim(&self, agents: &[String], limit: usize) -> Result<Vec<Claimed>, StoreError> {
+        let agents = agents.to_vec();
+        self.writer.run(move |connection, process| inbox::claim(connection, process, &agents, limit)).await
+    }
+
+    async fn send(&self, run_id: &str, id: &str, command: RunCommand) -> Result<(), StoreError> {
+        self.writer.catch_up().await?;
+        let (run, id) = (run_id.to_owned(), id.to_owned());
+        let sent = self.writer.run(move |connection, _| inbox::send(connection, &run, &id, &command)).await?;
+        if !sent {
+            return Err(unknown_run(run_id));
+        }
+        self.hints.give(Hint::Commands(Arc::from(run_id)));
+        Ok(())
+    }
+
+    async fn commands(&self, run_id: &str) -> Result<Vec<SentCommand>, StoreError> {
+        let run_id = run_id.to_owned();
+        self.readers.ask(move |reader| reader.commands(&run_id)).await
+    }
+
+    async fn take_back(&self, run_id: &str, id: &str) -> Result<(), StoreError> {
+        let (run_id, id) = (run_id.to_owned(), id.to_owned());
+        self.writer.run(move |connection, _| inbox::take_back(connection, &run_id, &id)).await
+    }
+
+    async fn close(&self) -> Result<(), StoreError> {
+        self.flush().await
+    }
+
+    fn watch(&self) -> Hints {
+        self.hints.watch()
+    }
+
+    fn release(&self, run_id: &str, epoch: u64) {
+        self.process.let_go(run_id, epoch);
+        self.hints.give(Hint::Work);
+    }
+
+    fn foreign_version(&self) -> Option<i64> {
+        self.known.version()
+    }
+
+    async fn queue(&self, thread_id: &str) -> Result<QueueTurn, StoreError> {
+        let waiting = Waiting::begin(&self.directory, thread_id)?;
+        waiting.until_first().await;
+        Ok(Box::new(waiting))
+    }
+
+    async fn flush(&self) -> Result<(), StoreError> {
+        self.writer.flush().await
+    }
+
+    async fn admit(&self, thread_id: Option<&str>, component_id: Option<&str>) -> Result<(), StoreError> {
+        check_disk(&self.limits, &self.directory)?;
+        if let Some(id) = component_id {
+            let bytes = self.bytes(Subject::Component(id.into())).await?;
+            self.limits.check_component(id, bytes)?;
+        }
+        if let Some(id) = thread_id {
+            let bytes = self.bytes(Subject::Thread(id.into())).await?;
+            self.limits.check_thread(id, bytes)?;
+        }
+        Ok(())
+    }
+
+    async fn record(&self, run_id: &str) -> Result<Record, StoreError> {
+        let run_id: Arc<str> = Arc::from(run_id);
+        self.writer.catch_up().await?;
+        self.readers.ask(move |reader| reader.record(&run_id)).await
+    }
+}
+
+#[async_trait]
+impl CopySource for SqliteStore {
+    async fn thread_ids(&self) -> Result<Vec<String>, StoreError> {
+        self.writer.catch_up().await?;
+        self.readers.ask(|reader| reader.thread_ids()).await
+    }
+
+    async fn run_components(&self) -> Result<Vec<(String, String)>, StoreError> {
+        self.writer.catch_up().await?;
+        self.readers.ask(|reader| reader.run_components()).await
+    }
+}
+
+/// Checks that the directory's disk has enough free space.
+fn check_disk(limits: &StoreLimits, directory: &Path) -> Result<(), StoreError> {
+    // A file system that does not report its free space returns its own errors when it is
+    // full.
+    let Ok(disk) = rustix::fs::statvfs(directory) else { return Ok(()) };
+    let free = disk.f_bavail.saturating_mul(disk.f_frsize);
+    if free >= limits.min_free_bytes {
+        return Ok(());
+    }
+    Err(StoreError(format!(
+        "{free} bytes are free on the disk of the store, and min_free_bytes = {} in [store] of tollgate.toml must \
+         stay free; free some room, or remove old runs with `tollgate prune --older-than 30d`",
+        limits.min_free_bytes
+    )))
+}
+
+/// Creates a data directory that belongs to this user alone, or closes an existing one to others.
+///
+/// # Errors
+/// It cannot be created, or it belongs to another user or holds other files.
+pub fn make_private_directory(directory: &Path) -> Result<(), StoreError> {
+    private_dir::make(directory).map_err(StoreError)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,193 @@
+//! Detecting whether the process that drives a run still lives.
+//!
+//! Each process locks a file of its own for as long as it lives; the system releases the lock
+//! however the process ends. If the lock is free, the process is gone.
+
+use super::explain::cause;
+use super::open::take_turn;
+use super::waiting;
+use rustix::fs::OFlags;
+use std::collections::{HashMap, HashSet};
+use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
+use std::io::ErrorKind;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use tollgate_store::StoreError;
+use uuid::Uuid;
+
+/// The directory of these files, within the data directory.
+const DIRECTORY: &str = "processes";
+
+/// The maximum number of files that one start examines.
+const MAX_SWEPT: usize = 1_000;
+
+/// This process, as other processes see it.
+#[derive(Debug)]
+pub(super) struct Process {
+    id: String,
+    directory: PathBuf,
+    /// Held for its lock. `None` for a process that only reads.
+    lock: Option<File>,
+    /// Runs that this process has released while it lives, and in which epoch.
+    left: Mutex<HashMap<String, u64>>,
+    /// Runs that this process has acquired, and has not committed to since.
+    held: Mutex<HashSet<String>>,
+}
+
+impl Process {
+    pub(super) fn register(data: &Path) -> Result<Self, StoreError> {
+        let directory = data.join(DIRECTORY);
+        let id = Uuid::now_v7().to_string();
+        // One process at a time: a file that is not locked yet would look abandoned.
+        let _turn = take_turn(data)?;
+        sweep(&directory);
+        sweep(&data.join(waiting::DIRECTORY));
+        let lock = || -> std::io::Result<File> {
+            DirBuilder::new().recursive(true).mode(0o700).create(&directory)?;
+            let file =
+                OpenOptions::new().create_new(true).write(true).mode(0o600).open(directory.join(&id))?;
+            file.lock()?;
+            Ok(file)
+        };
+        let lock = lock()
+            .map_err(|e| StoreError(format!("cannot write to {}: {}", directory.display(), cause(&e))))?;
+        Ok(Self { id, directory, lock: Some(lock), left: Mutex::default(), held: Mutex::default() })
+    }
+
+    /// Creates a process that drives no runs and only checks which others live.
+    pub(super) fn observer(data: &Path) -> Self {
+        Self {
+            id: String::new(),
+            directory: data.join(DIRECTORY),
+            lock: None,
+            left: Mutex::default(),
+            held: Mutex::default(),
+        }
+    }
+
+    pub(super) fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Records that this process no longer drives the run.
+    pub(super) fn let_go(&self, run_id: &str, epoch: u64) {
+        let mut left = self.left();
+        let latest = left.entry(run_id.to_owned()).or_default();
+        *latest = epoch.max(*latest);
+        drop(left);
+        self.held().remove(run_id);
+    }
+
+    /// Records that this process drives the run.
+    pub(super) fn take_up(&self, run_id: &str) {
+        self.left().remove(run_id);
+        self.held().remove(run_id);
+    }
+
+    /// Records that this process has acquired the run, until it commits to it or lets it go.
+    pub(super) fn hold(&self, run_id: &str) {
+        self.held().insert(run_id.to_owned());
+    }
+
+    /// Returns whether this process has acquired the run and not committed to it since.
+    pub(super) fn holds(&self, run_id: &str) -> bool {
+        self.held().contains(run_id)
+    }
+
+    /// Returns whether this owner currently drives the run in this epoch.
+    pub(super) fn is_carried(&self, owner: &str, run_id: &str, epoch: i64) -> bool {
+        let has_left = || self.left().get(run_id).is_some_and(|left| *left >= epoch.cast_unsigned());
+        if owner == self.id { !has_left() } else { self.is_alive(owner) }
+    }
+
+    fn held(&self) -> MutexGuard<'_, HashSet<String>> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn left(&self) -> MutexGuard<'_, HashMap<String, u64>> {
+        self.left.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns whether another process with this id lives.
+    fn is_alive(&self, id: &str) -> bool {
+        // Ids come from the database; an invalid id names no file.
+        Uuid::parse_str(id).is_ok() && lives(&self.directory.join(id))
+    }
+}
+
+/// Returns whether any process has this data directory open.
+pub(super) fn any_lives(data: &Path) -> bool {
+    let Ok(files) = std::fs::read_dir(data.join(DIRECTORY)) else { return false };
+    files.flatten().any(|file| lives(&file.path()))
+}
+
+/// Removes the files of processes that are gone, such as killed ones. Returns their number.
+pub(super) fn sweep(directory: &Path) -> usize {
+    let Ok(files) = std::fs::read_dir(directory) else { return 0 };
+    // A waiting process locks its file before it gives it its final name.
+    let is_named = |file: &std::fs::DirEntry| !file.file_name().as_encoded_bytes().ends_with(b".new");
+    files.flatten().take(MAX_SWEPT).filter(|file| is_named(file) && !lives(&file.path())).count()
+}
+
+/// Like [`sweep`], in this data directory.
+pub(super) fn sweep_in(data: &Path) -> usize {
+    take_turn(data).map_or(0, |_turn| {
+        sweep(&data.join(waiting::DIRECTORY));
+        sweep(&data.join(DIRECTORY))
+    })
+}
+
+/// Returns whether the process with this file lives.
+pub(super) fn lives(path: &Path) -> bool {
+    // Opening a pipe would block.
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let flags = i32::try_from(flags.bits()).unwrap_or_default();
+    let file = match OpenOptions::new().read(true).custom_flags(flags).open(path) {
+        Ok(file) if !file.metadata().is_ok_and(|found| found.is_file()) => {
+            // No process created this, so it cannot be a lock.
+            return false;
+        }
+        Ok(file) => file,
+        // A process whose file cannot be opened, such as for lack of descriptors, may be alive.
+        // Treating it as dead would let two processes drive its runs.
+        Err(why) => return why.kind() != ErrorKind::NotFound,
+    };
+    match file.try_lock_shared() {
+        Ok(()) => {
+            // The process is gone, and its file is useless.
+            let _ = std::fs::remove_file(path);
+            false
+        }
+        Err(TryLockError::WouldBlock) => true,
+        Err(TryLockError::Error(_)) => true,
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        if self.lock.is_some() {
+            let _ = std::fs::remove_file(self.directory.join(&self.id));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn a_process_that_cannot_be_looked_at_counts_as_alive() {
+        let data = tempfile::tempdir().unwrap();
+        let file = data.path().join("one");
+        assert!(!lives(&file), "it has no file");
+        // Opening it fails, as it does when the process has no file descriptors left.
+        std::os::unix::fs::symlink(&file, &file).unwrap();
+        assert!(lives(&file));
+        assert_eq!(sweep(data.path()), 0);
+        std::fs::remove_file(&file).unwrap();
+        std::fs::write(&file, "").unwrap();
+        assert!(!lives(&file) && !file.exists(), "its lock is free");
+    }
+}

@@ -1,0 +1,388 @@
+//! Removing old data: completed runs with their events, audit records, and components without
+//! runs.
+//!
+//! Threads keep their state and their conversation. A change whose run is removed keeps only its
+//! update. The changes before the oldest remaining run are merged into one, so that the remaining
+//! runs can still be replayed.
+
+use super::explain::explain;
+use super::process;
+use super::read::{changes_since, runs_event};
+use super::sizes::Bytes;
+use super::turns::Turns;
+use super::{SqliteStore, open, place};
+use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::path::Path;
+use std::sync::Arc;
+use tokio_util::sync::CancellationToken;
+use tollgate_agent::json;
+use tollgate_agent::run::{Event, StoredEvent};
+use tollgate_agent::state::{KeyScope, KeyUpdate, State, StateChange};
+use tollgate_store::rules::charges;
+use tollgate_store::{HoldsBack, Pruned, Pruning, StoreError};
+
+/// The number of runs removed in one transaction, so that others get their turn to write.
+const RUNS_AT_ONCE: i64 = 100;
+/// The number of audit records examined in one transaction.
+const AUDIT_AT_ONCE: i64 = 500;
+/// The maximum number of blocking runs that are named.
+const MAX_NAMED: i64 = 20;
+
+/// A run that may be removed.
+struct Old {
+    id: i64,
+    thread: i64,
+}
+
+impl SqliteStore {
+    /// Removes old completed runs and audit records. Runs that are running or waiting stay, and
+    /// so do their children.
+    ///
+    /// # Errors
+    /// The store cannot be read or written.
+    pub fn prune(directory: &Path, pruning: Pruning) -> Result<Pruned, StoreError> {
+        Self::prune_until(directory, pruning, &CancellationToken::new())
+    }
+
+    /// Like [`prune`](SqliteStore::prune), until the token is cancelled. The next call removes the rest.
+    ///
+    /// # Errors
+    /// As for [`prune`](Self::prune).
+    pub fn prune_until(
+        directory: &Path,
+        pruning: Pruning,
+        stop: &CancellationToken,
+    ) -> Result<Pruned, StoreError> {
+        let Pruning { before_ms, dry_run, give_back: gives_back } = pruning;
+        let directory = &place::without_links(directory)?;
+        let (file, mut connection) = open::prepare(directory)?;
+        let failed = |e: rusqlite::Error| explain("prune", &file, &e);
+        let mut pruned = Pruned { dry_run, ..Pruned::default() };
+        let before = size_of(&file);
+        pruned.held_back = held_back(&connection, before_ms).map_err(failed)?;
+        let kept_since = kept_since(&connection, before_ms).map_err(failed)?;
+        let mut changed = BTreeSet::new();
+        let mut after = 0;
+        let mut turns = Turns::new(stop);
+        while !turns.are_over() {
+            let behavior =
+                if dry_run { TransactionBehavior::Deferred } else { TransactionBehavior::Immediate };
+            let transaction = connection.transaction_with_behavior(behavior).map_err(failed)?;
+            let (old, last) = old_runs(&transaction, before_ms, &kept_since, after).map_err(failed)?;
+            let Some(last) = last else { break };
+            after = last;
+            let mut threads = BTreeSet::new();
+            for run in &old {
+                remove(&transaction, run, &mut pruned, dry_run).map_err(failed)?;
+                threads.insert(run.thread);
+                if !dry_run && turns.is_used_up() {
+                    // The next transaction finds the rest again.
+                    after = run.id;
+                    break;
+                }
+            }
+            if !dry_run && !old.is_empty() {
+                for thread in threads {
+                    match forget_if_empty(&transaction, thread).map_err(failed)? {
+                        true => drop(changed.remove(&thread)),
+                        false => drop(changed.insert(thread)),
+                    }
+                }
+                transaction.commit().map_err(failed)?;
+                turns.give();
+            }
+        }
+        join_all(&mut connection, changed, &mut turns).map_err(failed)?;
+        prune_audit(&connection, before_ms, &mut pruned, &mut turns).map_err(failed)?;
+        prune_components(&connection, &mut pruned, &mut turns).map_err(failed)?;
+        if !dry_run && !turns.are_over() {
+            pruned.processes = process::sweep_in(directory);
+            if gives_back {
+                // While this is held, no other process can open the store.
+                let _turn = open::take_turn(directory)?;
+                pruned.is_in_use = process::any_lives(directory);
+                if !pruned.is_in_use {
+                    give_back(&connection).map_err(failed)?;
+                }
+            }
+            pruned.freed_bytes = before.saturating_sub(size_of(&file));
+        }
+        Ok(pruned)
+    }
+}
+
+fn size_of(file: &Path) -> u64 {
+    let length = |file: &Path| std::fs::metadata(file).map(|metadata| metadata.len()).unwrap_or_default();
+    length(file) + length(&super::explain::beside(file, "-wal"))
+}
+
+/// Returns, for each thread, when the first of its remaining runs began. A run that was active
+/// then may have changed what that run read.
+fn kept_since(connection: &Connection, before_ms: u64) -> rusqlite::Result<HashMap<i64, i64>> {
+    let mut find = connection.prepare(
+        "SELECT thread, min(started_at_ms) FROM runs
+         WHERE status IN ('running', 'waiting') OR updated_at_ms >= ?1 GROUP BY thread",
+    )?;
+    find.query_map([before_ms.cast_signed()], |row| Ok((row.get(0)?, row.get(1)?)))?.collect()
+}
+
+/// Returns the open runs that keep old ones from being removed, with the number of each.
+fn held_back(connection: &Connection, before_ms: u64) -> rusqlite::Result<Vec<HoldsBack>> {
+    let mut find = connection.prepare(
+        "SELECT o.run_id, o.status, count(r.id) AS held FROM runs o JOIN runs r ON r.thread = o.thread
+            AND r.status NOT IN ('running', 'waiting') AND r.updated_at_ms < ?1 AND r.updated_at_ms >= o.started_at_ms
+         WHERE o.status IN ('running', 'waiting') GROUP BY o.id ORDER BY held DESC, o.id LIMIT ?2",
+    )?;
+    let rows = find.query_map(params![before_ms.cast_signed(), MAX_NAMED], |row| {
+        let (run_id, status) = (row.get(0)?, row.get(1)?);
+        Ok(HoldsBack { run_id, status, runs: row.get::<_, i64>(2)?.cast_unsigned() })
+    })?;
+    rows.collect()
+}
+
+/// Returns the next runs that may be removed, and the last one that was examined.
+fn old_runs(
+    connection: &Connection,
+    before_ms: u64,
+    kept_since: &HashMap<i64, i64>,
+    after: i64,
+) -> rusqlite::Result<(Vec<Old>, Option<i64>)> {
+    let mut next = connection.prepare_cached(
+        "SELECT r.id, r.thread, r.kind, r.status NOT IN ('running', 'waiting') AND r.updated_at_ms < ?1, r.updated_at_ms
+         FROM runs r WHERE r.id > ?2 ORDER BY r.id LIMIT ?3",
+    )?;
+    let rows = next.query_map(params![before_ms.cast_signed(), after, RUNS_AT_ONCE], |row| {
+        let old = Old { id: row.get(0)?, thread: row.get(1)? };
+        let ended_ms = row.get::<_, i64>(4)?;
+        let was_at_work = kept_since.get(&old.thread).is_some_and(|since| *since <= ended_ms);
+        Ok((old, row.get::<_, String>(2)?, row.get::<_, bool>(3)? && !was_at_work))
+    })?;
+    let (mut old, mut last) = (Vec::new(), None);
+    for row in rows {
+        let (run, kind, may_go) = row?;
+        last = Some(run.id);
+        // A parent that continues reads the result of its child.
+        if may_go && (kind != "child" || !has_open_parent(connection, run.id)?) {
+            old.push(run);
+        }
+    }
+    Ok((old, last))
+}
+
+fn has_open_parent(connection: &Connection, run: i64) -> rusqlite::Result<bool> {
+    let Some(Event::RunStarted { spec }) = runs_event(connection, run, 1)? else { return Ok(false) };
+    let Some(parent) = &spec.identity.parent_run_id else { return Ok(false) };
+    let status = connection
+        .prepare_cached("SELECT status FROM runs WHERE run_id = ?1")?
+        .query_row([parent.as_str()], |row| row.get::<_, String>(0))
+        .optional()?;
+    Ok(matches!(status.as_deref(), Some("running" | "waiting")))
+}
+
+fn remove(connection: &Connection, run: &Old, pruned: &mut Pruned, dry_run: bool) -> rusqlite::Result<()> {
+    let mut find = connection.prepare_cached(
+        "SELECT number, at_ms, body, checksum IS NOT NULL FROM events WHERE id >= ?1 << 32 AND id < (?1 + 1) << 32 ORDER BY id",
+    )?;
+    let (mut events, mut lengths): (Vec<StoredEvent>, Vec<(usize, bool)>) = (Vec::new(), Vec::new());
+    let run_id: Arc<str> = Arc::from("");
+    let mut rows = find.query([run.id])?;
+    let mut all = 0;
+    while let Some(row) = rows.next()? {
+        all += 1;
+        let body = row.get_ref(2)?.as_str()?;
+        // A run that cannot be read is removed like the others.
+        if let Ok(event) = json::from_record::<Event>(body) {
+            // The bytes of a component have been counted since events have checksums.
+            lengths.push((body.len(), row.get::<_, bool>(3)?));
+            let (number, at_ms) =
+                (row.get::<_, i64>(0)?.cast_unsigned(), row.get::<_, i64>(1)?.cast_unsigned());
+            events.push(StoredEvent { run_id: Arc::clone(&run_id), number, at_ms, event });
+        }
+    }
+    pruned.runs += 1;
+    pruned.events += all;
+    if dry_run {
+        return Ok(());
+    }
+    let mut bytes = Bytes::default();
+    for (component, (length, is_counted)) in charges(&events, None).iter().zip(lengths) {
+        bytes.add(length, component.as_ref().filter(|_| is_counted));
+    }
+    bytes.take_off(connection, run.thread)?;
+    for event in &events {
+        let Some(change) = event.event.change() else { continue };
+        connection
+            .prepare_cached(
+                "UPDATE changes SET run = NULL, number = NULL, body = ?3 WHERE thread = ?1 AND revision = ?2 AND run = ?4",
+            )?
+            .execute(params![run.thread, change.revision.cast_signed(), record(change), run.id])?;
+    }
+    for delete in [
+        "DELETE FROM changes WHERE run = ?1",
+        "DELETE FROM events WHERE id >= ?1 << 32 AND id < (?1 + 1) << 32",
+        "DELETE FROM run_components WHERE run = ?1",
+        "DELETE FROM runs WHERE id = ?1",
+    ] {
+        connection.prepare_cached(delete)?.execute([run.id])?;
+    }
+    Ok(())
+}
+
+fn record(change: &StateChange) -> String {
+    serde_json::to_string(change).unwrap_or_default()
+}
+
+/// Merges the first changes of these threads, and lets others write in between.
+fn join_all(
+    connection: &mut Connection,
+    threads: BTreeSet<i64>,
+    turns: &mut Turns<'_>,
+) -> rusqlite::Result<()> {
+    let mut threads = threads.into_iter().peekable();
+    while threads.peek().is_some() && !turns.are_over() {
+        let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        for thread in threads.by_ref() {
+            join_first_changes(&transaction, thread)?;
+            if turns.is_used_up() {
+                break;
+            }
+        }
+        transaction.commit()?;
+        turns.give();
+    }
+    Ok(())
+}
+
+/// Merges all changes before the first change of a remaining run. An open run continues from the
+/// state it knew, and needs every change since.
+fn join_first_changes(connection: &Connection, thread: i64) -> rusqlite::Result<()> {
+    let open = "SELECT EXISTS (SELECT 1 FROM runs WHERE thread = ?1 AND status IN ('running', 'waiting'))";
+    if connection.prepare_cached(open)?.query_row([thread], |row| row.get(0))? {
+        return Ok(());
+    }
+    let count = "SELECT count(*), max(revision) FROM changes WHERE thread = ?1 AND revision <
+        coalesce((SELECT min(revision) FROM changes WHERE thread = ?1 AND run IS NOT NULL), 1 << 62)";
+    let (number, last): (i64, Option<i64>) =
+        connection.prepare_cached(count)?.query_row([thread], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let Some(last) = last.filter(|_| number > 1) else { return Ok(()) };
+    let mut state = State::default();
+    let mut unknown = BTreeMap::new();
+    let mut known = 0;
+    while known < last.cast_unsigned() {
+        let changes = changes_since(connection, thread, known, 64)?;
+        let Some(newest) = changes.last() else { break };
+        known = newest.revision;
+        for change in changes.iter().filter(|change| change.revision <= last.cast_unsigned()) {
+            state.apply_scope(change, KeyScope::Thread);
+            for update in change.updates.iter().filter(|update| update.scope == KeyScope::Thread) {
+                match update.persistent {
+                    true => drop(unknown.remove(&update.key)),
+                    false => drop(unknown.insert(Arc::clone(&update.key), update.clone())),
+                }
+            }
+        }
+    }
+    let values = state.iter().map(|(key, value)| KeyUpdate::restored(key, value.clone()));
+    let updates =
+        values.filter(|update| !unknown.contains_key(&update.key)).chain(unknown.clone().into_values());
+    let joined = StateChange { revision: last.cast_unsigned(), updates: updates.collect() };
+    connection
+        .prepare_cached("DELETE FROM changes WHERE thread = ?1 AND revision < ?2")?
+        .execute([thread, last])?;
+    connection
+        .prepare_cached("UPDATE changes SET body = ?3 WHERE thread = ?1 AND revision = ?2")?
+        .execute(params![thread, last, record(&joined)])?;
+    Ok(())
+}
+
+/// Removes a thread without runs, state and conversation. Returns whether it did.
+fn forget_if_empty(connection: &Connection, thread: i64) -> rusqlite::Result<bool> {
+    let is_empty = "SELECT EXISTS (SELECT 1 FROM threads WHERE id = ?1 AND messages = 0
+        AND NOT EXISTS (SELECT 1 FROM runs WHERE thread = ?1)
+        AND NOT EXISTS (SELECT 1 FROM state WHERE thread = ?1))";
+    let is_empty: bool = connection.prepare_cached(is_empty)?.query_row([thread], |row| row.get(0))?;
+    if is_empty {
+        // References to the thread go first: changes of keys that do not persist remain.
+        for forget in ["DELETE FROM changes WHERE thread = ?1", "DELETE FROM threads WHERE id = ?1"] {
+            connection.prepare_cached(forget)?.execute([thread])?;
+        }
+    }
+    Ok(is_empty)
+}
+
+/// Removes old audit records. The newest record of each file stays, because the next load is
+/// compared with it. The records of remaining runs stay too.
+fn prune_audit(
+    connection: &Connection,
+    before_ms: u64,
+    pruned: &mut Pruned,
+    turns: &mut Turns<'_>,
+) -> rusqlite::Result<()> {
+    let old = "at_ms < ?1
+        AND (file IS NULL OR id < (SELECT max(id) FROM audit newer WHERE newer.file = audit.file))
+        AND (run_id IS NULL OR NOT EXISTS (SELECT 1 FROM runs WHERE runs.run_id = audit.run_id))";
+    let before_ms = before_ms.cast_signed();
+    if pruned.dry_run {
+        let count = format!("SELECT count(*) FROM audit WHERE {old}");
+        let count: i64 = connection.query_row(&count, [before_ms], |row| row.get(0))?;
+        pruned.audit = count.cast_unsigned();
+        return Ok(());
+    }
+    let window = "SELECT max(id) FROM (SELECT id FROM audit WHERE id > ?1 ORDER BY id LIMIT ?2)";
+    let delete = format!("DELETE FROM audit WHERE id > ?2 AND id <= ?3 AND {old}");
+    let mut after = 0;
+    while !turns.are_over() {
+        let last: Option<i64> =
+            connection.prepare_cached(window)?.query_row([after, AUDIT_AT_ONCE], |row| row.get(0))?;
+        let Some(last) = last else { break };
+        let removed = connection.prepare_cached(&delete)?.execute([before_ms, after, last])?;
+        pruned.audit += removed as u64;
+        after = last;
+        turns.give_in_time();
+    }
+    Ok(())
+}
+
+/// Removes components that no run refers to. They are normally removed with the last run that
+/// did; this finds leftovers.
+fn prune_components(
+    connection: &Connection,
+    pruned: &mut Pruned,
+    turns: &mut Turns<'_>,
+) -> rusqlite::Result<()> {
+    let unused = "SELECT id FROM components WHERE id NOT IN (SELECT component FROM run_components)";
+    let unused: Vec<i64> = match pruned.dry_run {
+        true => Vec::new(),
+        false => connection.prepare(unused)?.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?,
+    };
+    for id in unused {
+        if turns.are_over() {
+            break;
+        }
+        // Another process may refer to it by now.
+        let delete = "DELETE FROM components
+            WHERE id = ?1 AND NOT EXISTS (SELECT 1 FROM run_components WHERE component = ?1)";
+        connection.prepare_cached(delete)?.execute([id])?;
+        turns.give_in_time();
+    }
+    let left = connection.query_row("SELECT count(*) FROM components", [], |row| row.get::<_, i64>(0))?;
+    pruned.components_left = left.cast_unsigned();
+    Ok(())
+}
+
+/// Returns freed space to the file system. Others continue meanwhile; if they write, the space is
+/// reused for later records instead.
+fn give_back(connection: &Connection) -> rusqlite::Result<()> {
+    let is_busy = |e: &rusqlite::Error| {
+        use rusqlite::ErrorCode::{DatabaseBusy, DatabaseLocked, DiskFull};
+        matches!(e.sqlite_error_code(), Some(DatabaseBusy | DatabaseLocked | DiskFull))
+    };
+    for step in ["VACUUM", "PRAGMA wal_checkpoint(TRUNCATE)"] {
+        match connection.prepare(step).and_then(|mut step| step.query([])?.next().map(drop)) {
+            Err(e) if !is_busy(&e) => return Err(e),
+            _ => {}
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,453 @@
+//! Reading threads, events and lists of runs.
+
+use super::explain::explain;
+use super::open::{NEWEST, applied_and_known, connect, connect_read_only};
+use super::{audit, inbox};
+use super::{process::Process, sizes::Subject, state};
+use rusqlite::types::Value;
+use rusqlite::{Connection, OptionalExtension, Row, params, params_from_iter};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use tollgate_agent::json;
+use tollgate_agent::message::Message;
+use tollgate_agent::run::{Event, RunSpec, StoredEvent, Thread};
+use tollgate_agent::state::{State, StateChange};
+use tollgate_store::rules::{EventRow, first_damage};
+use tollgate_store::{
+    AuditFilter, AuditRecord, Record, RunFilter, RunSummary, SentCommand, StoreError, ToolHealth,
+};
+
+/// A pool of connections for reading.
+pub(super) struct Readers {
+    file: PathBuf,
+    process: Arc<Process>,
+    access: Access,
+    idle: Mutex<Vec<Connection>>,
+}
+
+/// How the file is opened for reading.
+#[derive(Debug, Clone, Copy)]
+enum Access {
+    /// Like connections that write.
+    Shared,
+    /// Without writing anything.
+    ReadOnly,
+    /// Without writing, and no other process writes to the file.
+    Unchanging,
+}
+
+/// The maximum number of idle connections that are kept.
+const MAX_IDLE: usize = 4;
+
+impl Readers {
+    pub(super) fn new(file: PathBuf, process: Arc<Process>) -> Self {
+        Self { file, process, access: Access::Shared, idle: Mutex::default() }
+    }
+
+    pub(super) fn read_only(file: PathBuf, process: Arc<Process>, is_unchanging: bool) -> Self {
+        let access = if is_unchanging { Access::Unchanging } else { Access::ReadOnly };
+        Self { file, process, access, idle: Mutex::default() }
+    }
+
+    pub(super) fn query<T>(
+        &self,
+        query: impl FnOnce(&Reader<'_>) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let connection = match idle {
+            Some(connection) => connection,
+            None => match self.access {
+                Access::Shared => connect(&self.file)?,
+                Access::ReadOnly => connect_read_only(&self.file, false)?,
+                Access::Unchanging => connect_read_only(&self.file, true)?,
+            },
+        };
+        let answer = query(&Reader { connection: &connection, file: &self.file, process: &self.process });
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        if idle.len() < MAX_IDLE {
+            idle.push(connection);
+        }
+        answer
+    }
+
+    /// Runs the query on a thread that may block on the disk.
+    pub(super) async fn ask<T: Send + 'static>(
+        self: &Arc<Self>,
+        query: impl FnOnce(&Reader<'_>) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let readers = Arc::clone(self);
+        tokio::task::spawn_blocking(move || readers.query(query))
+            .await
+            .map_err(|e| StoreError(format!("a query of the store failed: {e}")))?
+    }
+}
+
+fn event_row(row: &Row<'_>) -> rusqlite::Result<EventRow> {
+    Ok(EventRow {
+        number: row.get::<_, i64>(0)?.cast_unsigned(),
+        at_ms: row.get::<_, i64>(1)?.cast_unsigned(),
+        // The checksum detects damaged text.
+        body: String::from_utf8_lossy(row.get_ref(2)?.as_bytes().unwrap_or_default()).into_owned(),
+        checksum: row.get(3)?,
+    })
+}
+
+/// One connection in use.
+pub(super) struct Reader<'a> {
+    pub(super) connection: &'a Connection,
+    pub(super) file: &'a Path,
+    process: &'a Process,
+}
+
+impl Reader<'_> {
+    pub(super) fn thread(&self, thread_id: &str) -> Result<Thread, StoreError> {
+        // In one transaction, so that state and conversation are consistent.
+        let read = || -> rusqlite::Result<Option<(i64, u64)>> {
+            self.connection.execute_batch("BEGIN")?;
+            let find = "SELECT id, revision FROM threads WHERE thread_id = ?1";
+            self.connection
+                .prepare_cached(find)?
+                .query_row([thread_id], |row| Ok((row.get(0)?, row.get::<_, i64>(1)?.cast_unsigned())))
+                .optional()
+        };
+        let thread = read().map_err(|e| self.explain(&e)).and_then(|found| match found {
+            None => Ok(Thread::default()),
+            Some((id, revision)) => Ok(Thread {
+                messages: Arc::new(self.messages(id)?),
+                state: State::restored(revision, self.state(id)?),
+            }),
+        });
+        self.connection.execute_batch("COMMIT").map_err(|e| self.explain(&e))?;
+        thread
+    }
+
+    fn messages(&self, thread: i64) -> Result<Vec<Message>, StoreError> {
+        let query = "SELECT body FROM messages WHERE id >= ?1 << 32 AND id < (?1 + 1) << 32 ORDER BY id";
+        let bodies = self.column(query, thread)?;
+        bodies.iter().map(|body| self.parse("message", body)).collect()
+    }
+
+    fn state(&self, thread: i64) -> Result<Vec<(String, serde_json::Value)>, StoreError> {
+        state::read(self.connection, thread).map_err(|e| self.explain(&e))
+    }
+
+    pub(super) fn events(&self, run_id: &Arc<str>, after: u64) -> Result<Vec<Arc<StoredEvent>>, StoreError> {
+        let (rows, damage) = self.rows(run_id, after)?;
+        // A parse error is more informative than a wrong checksum.
+        let events = rows.iter().map(|row| self.event(run_id, row)).collect::<Result<_, _>>()?;
+        match damage {
+            None => Ok(events),
+            Some(problem) => Err(StoreError(format!(
+                "the record of run {run_id} is damaged ({problem}); `tollgate show {run_id}` shows what is left, \
+                 `tollgate store verify` checks every run; restore the store from a copy"
+            ))),
+        }
+    }
+
+    /// Returns how a run began.
+    pub(super) fn run_spec(&self, run_id: &str) -> Result<Option<Arc<RunSpec>>, StoreError> {
+        let query = || -> rusqlite::Result<Option<Event>> {
+            let run = self
+                .connection
+                .prepare_cached("SELECT id FROM runs WHERE run_id = ?1")?
+                .query_row([run_id], |row| row.get::<_, i64>(0))
+                .optional()?;
+            run.map_or(Ok(None), |run| runs_event(self.connection, run, 1))
+        };
+        Ok(match query().map_err(|e| self.explain(&e))? {
+            Some(Event::RunStarted { spec }) => Some(spec),
+            _ => None,
+        })
+    }
+
+    /// Returns the record of a run, as far as it can be read.
+    pub(super) fn record(&self, run_id: &Arc<str>) -> Result<Record, StoreError> {
+        let (rows, damage) = self.rows(run_id, 0)?;
+        let without_checksum = rows.iter().filter(|row| row.checksum.is_none()).count() as u64;
+        let mut record = Record { damage, without_checksum, ..Record::default() };
+        for row in &rows {
+            match self.event(run_id, row) {
+                Ok(event) => record.events.push(event),
+                Err(_) => {
+                    record.damage.get_or_insert_with(|| format!("event {}: it cannot be read", row.number));
+                }
+            }
+        }
+        Ok(record)
+    }
+
+    fn event(&self, run_id: &Arc<str>, row: &EventRow) -> Result<Arc<StoredEvent>, StoreError> {
+        let event: Event = self.parse("event", &row.body)?;
+        let (number, at_ms) = (row.number, row.at_ms);
+        Ok(Arc::new(StoredEvent { run_id: Arc::clone(run_id), number, at_ms, event }))
+    }
+
+    /// Returns the rows of a run's events after a number, and a description of the first damage.
+    fn rows(&self, run_id: &str, after: u64) -> Result<(Vec<EventRow>, Option<String>), StoreError> {
+        let query = || -> rusqlite::Result<Option<(u64, Vec<EventRow>)>> {
+            let run = self
+                .connection
+                .prepare_cached("SELECT id, events FROM runs WHERE run_id = ?1")?
+                .query_row([run_id], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?.cast_unsigned())))
+                .optional()?;
+            let Some((run, last)) = run else { return Ok(None) };
+            let mut statement = self.connection.prepare_cached(
+                "SELECT number, at_ms, body, checksum FROM events
+                 WHERE id >= (?1 << 32) + ?2 AND id < (?1 + 1) << 32 ORDER BY id",
+            )?;
+            let from = u32::try_from(after).unwrap_or(u32::MAX);
+            let rows = statement.query_map(params![run, from], event_row)?;
+            Ok(Some((last, rows.collect::<rusqlite::Result<_>>()?)))
+        };
+        // In one transaction: a run that another process drives grows between two queries.
+        self.connection.execute_batch("BEGIN").map_err(|e| self.explain(&e))?;
+        let found = query().map_err(|e| self.explain(&e));
+        self.connection.execute_batch("COMMIT").map_err(|e| self.explain(&e))?;
+        let Some((last, mut rows)) = found? else { return Ok((Vec::new(), None)) };
+        // The event before the first requested one has the checksum to continue from.
+        let before = match rows.first() {
+            Some(first) if first.number == after => rows.remove(0).checksum,
+            _ => None,
+        };
+        let damage = first_damage(&rows, after, last, before.as_deref());
+        Ok((rows, damage.map(|(number, problem)| format!("event {number}: {problem}"))))
+    }
+
+    pub(super) fn runs(&self, filter: &RunFilter) -> Result<Vec<RunSummary>, StoreError> {
+        let (sql, values) = listing(filter);
+        let query = || -> rusqlite::Result<Vec<(RunSummary, String, i64)>> {
+            let mut statement = self.connection.prepare_cached(&sql)?;
+            let rows = statement.query_map(params_from_iter(values), summary)?;
+            rows.collect()
+        };
+        let rows = query().map_err(|e| self.explain(&e))?;
+        let carried = |(summary, owner, epoch): (RunSummary, String, i64)| RunSummary {
+            at_work: summary.status == "running" && self.process.is_carried(&owner, &summary.run_id, epoch),
+            queued: owner.is_empty(),
+            ..summary
+        };
+        Ok(rows.into_iter().map(carried).collect())
+    }
+
+    pub(super) fn audit(&self, filter: &AuditFilter) -> Result<Vec<AuditRecord>, StoreError> {
+        audit::read(self.connection, filter).map_err(|e| self.explain(&e))
+    }
+
+    pub(super) fn trapping(&self) -> Result<Vec<ToolHealth>, StoreError> {
+        audit::trapping(self.connection).map_err(|e| self.explain(&e))
+    }
+
+    pub(super) fn changes(
+        &self,
+        thread_id: &str,
+        after: u64,
+        limit: usize,
+    ) -> Result<Vec<StateChange>, StoreError> {
+        let find = "SELECT id FROM threads WHERE thread_id = ?1";
+        let query = || -> rusqlite::Result<Vec<StateChange>> {
+            let thread = self
+                .connection
+                .prepare_cached(find)?
+                .query_row([thread_id], |row| row.get::<_, i64>(0))
+                .optional()?;
+            thread.map_or(Ok(Vec::new()), |thread| changes_since(self.connection, thread, after, limit))
+        };
+        query().map_err(|e| self.explain(&e))
+    }
+
+    pub(super) fn thread_ids(&self) -> Result<Vec<String>, StoreError> {
+        let query = || -> rusqlite::Result<Vec<String>> {
+            let mut find = self.connection.prepare_cached("SELECT thread_id FROM threads ORDER BY id")?;
+            let rows = find.query_map([], |row| row.get(0))?;
+            rows.collect()
+        };
+        query().map_err(|e| self.explain(&e))
+    }
+
+    pub(super) fn run_components(&self) -> Result<Vec<(String, String)>, StoreError> {
+        let query = || -> rusqlite::Result<Vec<(String, String)>> {
+            let mut find = self.connection.prepare_cached(
+                "SELECT r.run_id, c.digest FROM run_components x JOIN runs r ON r.id = x.run
+                 JOIN components c ON c.id = x.component ORDER BY r.id",
+            )?;
+            let rows = find.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+            rows.collect()
+        };
+        query().map_err(|e| self.explain(&e))
+    }
+
+    pub(super) fn commands(&self, run_id: &str) -> Result<Vec<SentCommand>, StoreError> {
+        inbox::commands(self.connection, run_id).map_err(|e| self.explain(&e))
+    }
+
+    pub(super) fn component(&self, digest: &str) -> Result<Option<Vec<u8>>, StoreError> {
+        let query = || {
+            self.connection
+                .prepare_cached("SELECT bytes FROM components WHERE digest = ?1")?
+                .query_row([digest], |row| row.get(0))
+                .optional()
+        };
+        query().map_err(|e| self.explain(&e))
+    }
+
+    /// Checks that the store has this version. It is not migrated.
+    pub(super) fn check_version(&self) -> Result<(), StoreError> {
+        let has = applied_and_known(self.connection, self.file)?;
+        if has == NEWEST {
+            return Ok(());
+        }
+        Err(StoreError(format!(
+            "the store {} has version {has}, and can only be read; copy its directory to a place that can be written, \
+             and name that with --data",
+            self.file.display()
+        )))
+    }
+
+    pub(super) fn bytes(&self, subject: &Subject) -> Result<u64, StoreError> {
+        subject.stored(self.connection).map_err(|e| self.explain(&e))
+    }
+
+    fn column(&self, sql: &str, key: i64) -> Result<Vec<String>, StoreError> {
+        let query = || -> rusqlite::Result<Vec<String>> {
+            let mut statement = self.connection.prepare_cached(sql)?;
+            let rows = statement.query_map([key], |row| row.get(0))?;
+            rows.collect()
+        };
+        query().map_err(|e| self.explain(&e))
+    }
+
+    fn parse<T: serde::de::DeserializeOwned>(&self, what: &str, body: &str) -> Result<T, StoreError> {
+        json::from_record(body).map_err(|e| {
+            StoreError(format!("the store {} contains an invalid {what}: {e}; restore it from a copy, or use the newer tollgate that wrote it", self.file.display()))
+        })
+    }
+
+    fn explain(&self, error: &rusqlite::Error) -> StoreError {
+        explain("read", self.file, error)
+    }
+}
+
+/// Returns the query for a list of runs. It contains only the requested conditions, so that each
+/// combination uses an index instead of scanning the table.
+fn listing(filter: &RunFilter) -> (String, Vec<Value>) {
+    let mut conditions = Vec::new();
+    let mut values = Vec::new();
+    let mut only = |condition: &'static str, with: &[String]| {
+        conditions.push(condition);
+        values.extend(with.iter().cloned().map(Value::from));
+    };
+    if let Some(thread_id) = &filter.thread_id {
+        only("r.thread = (SELECT id FROM threads WHERE thread_id = ?)", std::slice::from_ref(thread_id));
+    }
+    if let Some(status) = &filter.status {
+        // The index covers all other statuses: most runs are completed, and those are rarely
+        // listed by status.
+        let others = "r.status = ? AND r.status <> 'completed'";
+        let condition = if status == "completed" { "r.status = ?" } else { others };
+        only(condition, std::slice::from_ref(status));
+    }
+    if let Some(kind) = &filter.kind {
+        only("r.kind = ?", std::slice::from_ref(kind));
+    }
+    if let Some(prefix) = &filter.run_id_prefix {
+        let after = format!("{prefix}{}", char::MAX);
+        only("r.run_id >= ? AND r.run_id < ?", &[prefix.clone(), after]);
+    }
+    if let Some(prefix) = &filter.short_id_prefix {
+        // Only the ids that the host chose, which have 36 characters, have a short form.
+        let (whole, after) = (prefix.clone(), format!("{prefix}{}", char::MAX));
+        only(
+            "((length(r.run_id) = 36 AND substr(r.run_id, 29) >= ? AND substr(r.run_id, 29) < ?)
+              OR (length(r.run_id) <> 36 AND r.run_id >= ? AND r.run_id < ?))",
+            &[whole.clone(), after.clone(), whole, after],
+        );
+    }
+    if let Some(prefix) = &filter.thread_prefix {
+        let after = format!("{prefix}{}", char::MAX);
+        only("t.thread_id >= ? AND t.thread_id < ?", &[prefix.clone(), after]);
+    }
+    if let Some(agent_id) = &filter.agent_id {
+        only("r.agent_id = ?", std::slice::from_ref(agent_id));
+    }
+    if let Some(title) = &filter.title {
+        only("r.title = ?", std::slice::from_ref(title));
+    }
+    if let Some(before) = &filter.before {
+        only("r.id < (SELECT id FROM runs WHERE run_id = ?)", std::slice::from_ref(before));
+    }
+    for (condition, time) in [("r.started_at_ms >= ?", filter.from_ms), ("r.started_at_ms < ?", filter.to_ms)]
+    {
+        if let Some(time) = time {
+            conditions.push(condition);
+            values.push(Value::from(time.min(i64::MAX.cast_unsigned()).cast_signed()));
+        }
+    }
+    let wanted =
+        if conditions.is_empty() { String::new() } else { format!("WHERE {}", conditions.join(" AND ")) };
+    values.push(Value::from(i64::try_from(filter.limit).unwrap_or(i64::MAX)));
+    let sql = format!(
+        "SELECT r.run_id, t.thread_id, r.agent_id, r.kind, r.title, r.status, r.events,
+                r.started_at_ms, r.updated_at_ms, r.owner, r.epoch
+         FROM runs r JOIN threads t ON t.id = r.thread {wanted} ORDER BY r.id DESC LIMIT ?"
+    );
+    (sql, values)
+}
+
+fn summary(row: &Row<'_>) -> rusqlite::Result<(RunSummary, String, i64)> {
+    let summary = RunSummary {
+        run_id: row.get(0)?,
+        thread_id: row.get(1)?,
+        agent_id: row.get(2)?,
+        kind: row.get(3)?,
+        title: row.get(4)?,
+        status: row.get(5)?,
+        events: row.get::<_, i64>(6)?.cast_unsigned(),
+        started_at_ms: row.get::<_, i64>(7)?.cast_unsigned(),
+        updated_at_ms: row.get::<_, i64>(8)?.cast_unsigned(),
+        at_work: false,
+        queued: false,
+    };
+    Ok((summary, row.get(9)?, row.get(10)?))
+}
+
+/// Returns one event of a run, if it exists.
+pub(super) fn runs_event(connection: &Connection, run: i64, number: u64) -> rusqlite::Result<Option<Event>> {
+    let body = connection
+        .prepare_cached("SELECT body FROM events WHERE id = (?1 << 32) | ?2")?
+        .query_row(params![run, number.cast_signed()], |row| row.get::<_, String>(0))
+        .optional()?;
+    body.map(|body| json::from_record(&body).map_err(unreadable)).transpose()
+}
+
+/// Returns up to `limit` changes of a thread after a revision, oldest first.
+pub(super) fn changes_since(
+    connection: &Connection,
+    thread: i64,
+    revision: u64,
+    limit: usize,
+) -> rusqlite::Result<Vec<StateChange>> {
+    let mut statement = connection.prepare_cached(
+        "SELECT coalesce(c.body, e.body), c.body IS NULL FROM changes c
+         LEFT JOIN events e ON e.id = (c.run << 32) | c.number
+         WHERE c.thread = ?1 AND c.revision > ?2 ORDER BY c.revision LIMIT ?3",
+    )?;
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    let rows = statement.query_map(params![thread, revision.cast_signed(), limit], |row| {
+        Ok((row.get::<_, String>(0)?, row.get::<_, bool>(1)?))
+    })?;
+    let mut changes = Vec::new();
+    for row in rows {
+        let (body, of_event) = row?;
+        if of_event {
+            let event: Event = json::from_record(&body).map_err(unreadable)?;
+            changes.extend(event.change().cloned());
+        } else {
+            changes.push(json::from_record(&body).map_err(unreadable)?);
+        }
+    }
+    Ok(changes)
+}
+
+fn unreadable(why: json::JsonError) -> rusqlite::Error {
+    rusqlite::Error::FromSqlConversionFailure(0, rusqlite::types::Type::Text, Box::new(why))
+}

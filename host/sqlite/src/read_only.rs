@@ -1,0 +1,154 @@
+//! A store that this process may only read, such as one on a read-only disk or one that another
+//! user owns.
+
+use super::explain::beside;
+use super::open;
+use super::place;
+use super::process::Process;
+use super::read::Readers;
+use async_trait::async_trait;
+use std::path::Path;
+use std::sync::Arc;
+use tollgate_agent::run::{StoredEvent, Thread};
+use tollgate_agent::state::StateChange;
+use tollgate_store::{
+    AuditFilter, AuditRecord, Claimed, Commit, CommitError, Committed, Hints, Record, RunCommand, RunFilter,
+    RunSummary, SentCommand, Store, StoreError, ToolHealth,
+};
+
+/// A reader of a store. It writes nothing, not even beside the store.
+pub struct ReadOnlyStore {
+    readers: Arc<Readers>,
+}
+
+impl ReadOnlyStore {
+    /// Opens the store in this directory.
+    ///
+    /// # Errors
+    /// The store does not exist, has another version, or its last changes are in a log that
+    /// cannot be read without writing.
+    pub fn open(directory: &Path) -> Result<Self, StoreError> {
+        let directory = &place::without_links(directory)?;
+        let file = open::file_in(directory);
+        open::check_regular(&file)?;
+        let log = std::fs::metadata(beside(&file, "-wal")).map(|log| log.len()).unwrap_or_default();
+        let is_shared = ["-shm", "-wal"].iter().all(|ending| beside(&file, ending).exists());
+        if log > 0 && !is_shared {
+            return Err(StoreError(format!(
+                "the store {} has changes that cannot be read without writing; copy its directory to a place that can be \
+                 written, and name that with --data",
+                file.display()
+            )));
+        }
+        // Without a log and its index there is no writer, so SQLite need not look for a log.
+        let readers =
+            Readers::read_only(file, Arc::new(Process::observer(directory)), log == 0 && !is_shared);
+        readers.query(|reader| reader.check_version())?;
+        Ok(Self { readers: Arc::new(readers) })
+    }
+
+    /// Returns whether the store in this directory exists and is not writable.
+    #[must_use]
+    pub fn is_needed(directory: &Path) -> bool {
+        let file = open::file_in(directory);
+        let writable = rustix::fs::Access::WRITE_OK;
+        file.exists()
+            && [directory, file.as_path()].iter().any(|path| rustix::fs::access(*path, writable).is_err())
+    }
+}
+
+fn refused() -> StoreError {
+    StoreError("the store can only be read; name another data directory with --data".to_owned())
+}
+
+#[async_trait]
+impl Store for ReadOnlyStore {
+    async fn commit(&self, _commit: Commit) -> Result<Committed, CommitError> {
+        Err(refused().into())
+    }
+
+    async fn thread(&self, thread_id: &str) -> Result<Thread, StoreError> {
+        let id = thread_id.to_owned();
+        self.readers.ask(move |reader| reader.thread(&id)).await
+    }
+
+    async fn events(&self, run_id: &str, after: u64) -> Result<Vec<Arc<StoredEvent>>, StoreError> {
+        let run_id: Arc<str> = Arc::from(run_id);
+        self.readers.ask(move |reader| reader.events(&run_id, after)).await
+    }
+
+    async fn runs(&self, filter: RunFilter) -> Result<Vec<RunSummary>, StoreError> {
+        self.readers.ask(move |reader| reader.runs(&filter)).await
+    }
+
+    async fn note(&self, _records: Vec<AuditRecord>) -> Result<(), StoreError> {
+        Err(refused())
+    }
+
+    async fn audit(&self, filter: AuditFilter) -> Result<Vec<AuditRecord>, StoreError> {
+        self.readers.ask(move |reader| reader.audit(&filter)).await
+    }
+
+    async fn tool_health(&self) -> Result<Vec<ToolHealth>, StoreError> {
+        self.readers.ask(|reader| reader.trapping()).await
+    }
+
+    async fn changes(
+        &self,
+        thread_id: &str,
+        after: u64,
+        limit: usize,
+    ) -> Result<Vec<StateChange>, StoreError> {
+        let thread_id = thread_id.to_owned();
+        self.readers.ask(move |reader| reader.changes(&thread_id, after, limit)).await
+    }
+
+    async fn component(&self, digest: &str) -> Result<Option<Vec<u8>>, StoreError> {
+        let digest = digest.to_owned();
+        self.readers.ask(move |reader| reader.component(&digest)).await
+    }
+
+    async fn change(&self, _thread_id: &str, _change: StateChange) -> Result<(), CommitError> {
+        Err(refused().into())
+    }
+
+    async fn acquire(&self, _run_id: &str) -> Result<u64, CommitError> {
+        Err(refused().into())
+    }
+
+    fn release(&self, _run_id: &str, _epoch: u64) {}
+
+    async fn claim(&self, _agents: &[String], _limit: usize) -> Result<Vec<Claimed>, StoreError> {
+        Err(refused())
+    }
+
+    async fn send(&self, _run_id: &str, _id: &str, _command: RunCommand) -> Result<(), StoreError> {
+        Err(refused())
+    }
+
+    async fn commands(&self, run_id: &str) -> Result<Vec<SentCommand>, StoreError> {
+        let run_id = run_id.to_owned();
+        self.readers.ask(move |reader| reader.commands(&run_id)).await
+    }
+
+    async fn take_back(&self, _run_id: &str, _id: &str) -> Result<(), StoreError> {
+        Err(refused())
+    }
+
+    async fn close(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    fn watch(&self) -> Hints {
+        Hints::none()
+    }
+
+    async fn admit(&self, _thread_id: Option<&str>, _component_id: Option<&str>) -> Result<(), StoreError> {
+        Err(refused())
+    }
+
+    async fn record(&self, run_id: &str) -> Result<Record, StoreError> {
+        let run_id: Arc<str> = Arc::from(run_id);
+        self.readers.ask(move |reader| reader.record(&run_id)).await
+    }
+}

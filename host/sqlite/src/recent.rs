@@ -1,0 +1,84 @@
+//! The keys that the latest commits wrote, so that most commits are moved behind others without
+//! reading the others' changes again.
+
+use std::collections::{HashMap, VecDeque};
+use tollgate_agent::state::StateChange;
+use tollgate_store::rules::WrittenKeys;
+
+/// The maximum number of changes remembered per thread, and of threads.
+const MAX_CHANGES: usize = 1_024;
+const MAX_THREADS: usize = 64;
+
+/// The keys written by the latest changes of threads, by the thread's row.
+#[derive(Default)]
+pub(crate) struct Recent {
+    version: i64,
+    threads: HashMap<i64, VecDeque<WrittenKeys>>,
+}
+
+impl Recent {
+    /// Forgets everything if another process has committed since.
+    pub(crate) fn see(&mut self, version: i64) {
+        if version != self.version {
+            self.version = version;
+            self.threads.clear();
+        }
+    }
+
+    /// Forgets everything, because the latest changes were not committed.
+    pub(crate) fn clear(&mut self) {
+        self.threads.clear();
+    }
+
+    pub(crate) fn note(&mut self, thread: i64, change: &StateChange) {
+        if self.threads.len() >= MAX_THREADS && !self.threads.contains_key(&thread) {
+            self.threads.clear();
+        }
+        let changes = self.threads.entry(thread).or_default();
+        if changes.back().is_some_and(|last| last.revision() + 1 != change.revision) {
+            changes.clear();
+        }
+        if changes.len() >= MAX_CHANGES {
+            changes.pop_front();
+        }
+        changes.push_back(WrittenKeys::of(change));
+    }
+
+    /// Returns the changes of a thread after one revision up to another, if all are remembered.
+    pub(crate) fn between(
+        &self,
+        thread: i64,
+        after: u64,
+        until: u64,
+    ) -> Option<impl Iterator<Item = &WrittenKeys>> {
+        let changes = self.threads.get(&thread)?;
+        let reaches = changes.front()?.revision() <= after + 1 && changes.back()?.revision() == until;
+        reaches.then(|| changes.iter().filter(move |change| change.revision() > after))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use serde_json::json;
+    use tollgate_agent::state::KeyUpdate;
+
+    fn set(key: &str) -> StateChange {
+        StateChange { revision: 1, updates: [KeyUpdate::restored(key, json!(1))].into() }
+    }
+
+    #[test]
+    fn what_is_remembered_reaches_back_without_a_gap_or_not_at_all() {
+        let mut recent = Recent::default();
+        let change = |revision| StateChange { revision, ..set("k.a") };
+        (3..=5).for_each(|revision| recent.note(7, &change(revision)));
+        assert_eq!(recent.between(7, 2, 5).unwrap().count(), 3);
+        assert_eq!(recent.between(7, 4, 5).unwrap().count(), 1);
+        assert!(recent.between(7, 1, 5).is_none() && recent.between(7, 2, 6).is_none());
+        recent.note(7, &change(9));
+        assert!(recent.between(7, 4, 9).is_none());
+        recent.see(1);
+        assert!(recent.between(7, 8, 9).is_none());
+    }
+}

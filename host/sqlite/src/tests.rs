@@ -1,0 +1,276 @@
+//! Tests of a writer on a full disk, of commits that may follow, and of cached threads.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use super::{Process, SqliteStore, ThreadCache, Writer, open, process};
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+use tollgate_agent::context::RunIdentity;
+use tollgate_agent::message::Message;
+use tollgate_agent::run::{AgentSpec, Event, RunLimits, RunSpec, Task};
+use tollgate_agent::state::{KeyScope, KeyUpdate, StateChange};
+use tollgate_store::{Commit, CommitError, Pruning, RunFilter, Store};
+
+/// Creates a writer on a disk with room for this many pages; 0 for no limit.
+fn writer(directory: &Path, max_pages: i64) -> Writer {
+    let (file, connection) = open::prepare(directory).unwrap();
+    if max_pages > 0 {
+        let given: i64 =
+            connection.pragma_update_and_check(None, "max_page_count", max_pages, |row| row.get(0)).unwrap();
+        assert_eq!(given, max_pages);
+    }
+    let connection = Arc::new(Mutex::new(connection));
+    let known = Arc::new(ThreadCache::new(Arc::clone(&connection)));
+    Writer::start(connection, known, &file, Arc::new(Process::register(directory).unwrap()), Arc::default())
+        .unwrap()
+}
+
+fn commit(run: &str, events: Vec<Event>, after: u64) -> Commit {
+    Commit::new(Arc::from(run), Arc::from("t"), after, 1, events)
+}
+
+fn started() -> Event {
+    let task = Task::Call { tool_name: "echo".into(), arguments: "".into() };
+    let (identity, agent, limits) = (RunIdentity::default(), AgentSpec::default(), RunLimits::default());
+    Event::RunStarted {
+        spec: Arc::new(RunSpec { identity, agent: agent.into(), limits, task, detached: false }),
+    }
+}
+
+fn said() -> Event {
+    Event::MessageAdded { text: "x".repeat(3_000) }
+}
+
+#[tokio::test]
+async fn a_full_disk_refuses_a_commit_whole_and_keeps_all_before_it() {
+    let data = tempfile::tempdir().unwrap();
+    let full = writer(data.path(), 60);
+    full.commit(commit("r", vec![started()], 0)).await.unwrap();
+    let mut kept = 1;
+    let refused = loop {
+        match full.commit(commit("r", vec![said(), said()], kept)).await {
+            Ok(_) => kept += 2,
+            Err(CommitError::Failed(e)) => break e.to_string(),
+            Err(e) => panic!("{e}"),
+        }
+    };
+    assert!(kept > 10 && refused.contains("the disk is full; free some room"), "{kept}: {refused}");
+    assert!(full.commit(commit("r", vec![said(), said()], kept)).await.is_err(), "it stays full");
+    let store = SqliteStore::open(data.path()).unwrap();
+    assert_eq!(store.events("r", 0).await.unwrap().len() as u64, kept);
+    drop(full);
+    let roomy = writer(data.path(), 0);
+    roomy.commit(commit("r", vec![said(), said()], kept)).await.unwrap();
+    assert_eq!(store.events("r", 0).await.unwrap().len() as u64, kept + 2);
+}
+
+fn following(run: &str) -> Commit {
+    that_may_follow(commit(run, vec![started()], 0))
+}
+
+fn that_may_follow(mut commit: Commit) -> Commit {
+    commit.may_follow = true;
+    commit
+}
+
+#[tokio::test]
+async fn a9_what_may_follow_is_read_back_at_once_and_kept_when_the_store_closes() {
+    let data = tempfile::tempdir().unwrap();
+    let store = SqliteStore::open(data.path()).unwrap();
+    store.commit(following("one")).await.unwrap();
+    assert_eq!(store.events("one", 0).await.unwrap().len(), 1, "whoever was told finds it");
+    store.commit(following("two")).await.unwrap();
+    drop(store);
+    let store = SqliteStore::open(data.path()).unwrap();
+    assert_eq!(store.runs(RunFilter::default()).await.unwrap().len(), 2);
+}
+
+#[tokio::test]
+async fn a9_what_may_follow_is_written_soon_though_nobody_asks() {
+    let data = tempfile::tempdir().unwrap();
+    let store = SqliteStore::open(data.path()).unwrap();
+    let other = SqliteStore::open(data.path()).unwrap();
+    store.commit(following("one")).await.unwrap();
+    let soon = async {
+        while other.events("one", 0).await.unwrap().is_empty() {
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(std::time::Duration::from_secs(20), soon).await.unwrap();
+}
+
+#[tokio::test]
+async fn s9_records_that_could_not_follow_are_told_and_spoil_no_other_commit() {
+    let data = tempfile::tempdir().unwrap();
+    let full = writer(data.path(), 60);
+    for number in 0..100 {
+        let long = commit(&format!("r{number}"), vec![started(), said(), said()], 0);
+        full.commit(that_may_follow(long)).await.unwrap();
+    }
+    let lost = full.flush().await.unwrap_err().to_string();
+    assert!(
+        lost.contains("records of answered calls are lost") && lost.contains("the disk is full"),
+        "{lost}"
+    );
+    full.flush().await.unwrap();
+}
+
+#[tokio::test]
+async fn s9_one_lost_record_leaves_the_next_run_alone() {
+    let data = tempfile::tempdir().unwrap();
+    let writer = writer(data.path(), 0);
+    // No run with this name has begun.
+    let refused = that_may_follow(commit("never", vec![said()], 7));
+    writer.commit(refused).await.unwrap();
+    writer.catch_up().await.unwrap();
+    writer.commit(commit("next", vec![started()], 0)).await.unwrap();
+    let lost = writer.flush().await.unwrap_err().to_string();
+    assert!(lost.contains("records of answered calls are lost (1), the first that of never"), "{lost}");
+}
+
+#[tokio::test]
+async fn a9_no_more_than_a_group_is_behind_a_disk_that_is_slow() {
+    let data = tempfile::tempdir().unwrap();
+    let writer = writer(data.path(), 0);
+    let other = open::connect(&data.path().join("tollgate.db")).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    for number in 0..256 {
+        writer.commit(following(&format!("r{number}"))).await.unwrap();
+    }
+    let late = tokio::time::timeout(std::time::Duration::from_millis(200), writer.commit(following("late")));
+    assert!(late.await.is_err(), "it waits for the disk");
+    other.execute_batch("COMMIT").unwrap();
+    writer.catch_up().await.unwrap();
+    writer.commit(following("later")).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_thread_is_read_anew_once_anybody_has_written_to_it() {
+    let data = tempfile::tempdir().unwrap();
+    let (store, other) = (SqliteStore::open(data.path()).unwrap(), SqliteStore::open(data.path()).unwrap());
+    for (writes, revision) in [(&store, 1), (&other, 2), (&store, 3)] {
+        writes.change("t", StateChange { revision, updates: [].into() }).await.unwrap();
+        for reads in [&store, &other, &store] {
+            assert_eq!(reads.thread("t").await.unwrap().state.revision(), revision);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_thread_that_is_known_follows_what_its_process_commits() {
+    let data = tempfile::tempdir().unwrap();
+    let store = SqliteStore::open(data.path()).unwrap();
+    let update = |scope, persistent, value: u64| KeyUpdate {
+        key: format!("a.{scope:?}").to_lowercase().into(),
+        scope,
+        persistent,
+        update: None,
+        value: Some(Arc::new(value.into())),
+        fold: None,
+    };
+    for revision in 1..=3 {
+        let updates =
+            [update(KeyScope::Thread, true, revision), update(KeyScope::Run, true, revision)].into();
+        store.change("t", StateChange { revision, updates }).await.unwrap();
+        let state = store.thread("t").await.unwrap().state;
+        let fresh = SqliteStore::open(data.path()).unwrap().thread("t").await.unwrap().state;
+        assert_eq!(state, fresh, "as the file has it");
+        assert_eq!(
+            (state.revision(), state.get("a.thread"), state.get("a.run")),
+            (revision, Some(&revision.into()), None)
+        );
+        assert_eq!(
+            store.known.get("t").ok().map(|thread| thread.state),
+            Some(state),
+            "without a look into the file"
+        );
+    }
+    // The thread is cached only while this process writes, because another may have written
+    // otherwise.
+    {
+        let connection = store.known.connection.lock().unwrap();
+        assert!(store.known.get("t").is_err());
+        store.known.begin_writing(&connection).unwrap();
+        assert_eq!(store.known.get("t").ok().map(|thread| thread.state.revision()), Some(3));
+        store.known.follow(&[], &[]);
+        assert!(store.known.get("t").is_err());
+    }
+    // A rejected commit leaves no trace, and the conversation is read again.
+    let refused = store.change("t", StateChange { revision: 3, updates: [].into() }).await;
+    assert!(matches!(refused, Err(CommitError::Conflict(_))), "{refused:?}");
+    assert_eq!(store.known.get("t").ok().map(|thread| thread.state.revision()), Some(3));
+    let mut greeted = commit("r", vec![started()], 0);
+    greeted.messages = vec![Message::User("Good day.".to_owned())];
+    store.commit(greeted).await.unwrap();
+    assert!(store.known.get("t").is_err());
+    assert_eq!(store.thread("t").await.unwrap().messages.len(), 1);
+}
+
+#[test]
+fn files_of_processes_that_were_killed_are_removed_at_the_next_start() {
+    let data = tempfile::tempdir().unwrap();
+    let first = SqliteStore::open(data.path()).unwrap();
+    let processes = data.path().join("processes");
+    for _ in 0..5 {
+        std::fs::write(processes.join(uuid::Uuid::now_v7().to_string()), "").unwrap();
+    }
+    let _second = SqliteStore::open(data.path()).unwrap();
+    let mut left: Vec<String> = std::fs::read_dir(&processes)
+        .unwrap()
+        .map(|file| file.unwrap().file_name().into_string().unwrap())
+        .collect();
+    left.retain(|id| id != first.process_id());
+    assert_eq!(left.len(), 1, "the two that live");
+    assert_eq!(process::sweep(&processes), 0);
+}
+
+#[tokio::test]
+async fn s9_a_file_that_is_lost_under_a_live_process_is_told_before_anything_is_written() {
+    for lost in ["tollgate.db-shm", "tollgate.db-wal", "tollgate.db"] {
+        let data = tempfile::tempdir().unwrap();
+        let store = SqliteStore::open(data.path()).unwrap();
+        store.commit(commit("r", vec![started()], 0)).await.unwrap();
+        let (path, aside) = (data.path().join(lost), data.path().join("aside"));
+        std::fs::rename(&path, &aside).unwrap();
+        let told = store.commit(commit("r", vec![said()], 1)).await.unwrap_err().to_string();
+        assert!(told.contains("while it was in use"), "{lost}: {told}");
+        // Once the file is back, the failed commit can be repeated: it left no trace.
+        std::fs::rename(&aside, &path).unwrap();
+        store.commit(commit("r", vec![said()], 1)).await.unwrap();
+        assert_eq!(store.events("r", 0).await.unwrap().len(), 2, "{lost}");
+    }
+}
+
+#[test]
+fn z8_pruning_lets_others_write_and_stops_when_it_is_told_to() {
+    const RECORDS: i64 = 20_000;
+    let data = tempfile::tempdir().unwrap();
+    let (_, other) = open::prepare(data.path()).unwrap();
+    let fill = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?1)
+        INSERT INTO audit (at_ms, kind, who, decision) SELECT 1, 'call', 'agent a', 'success' FROM n";
+    other.execute(fill, [RECORDS]).unwrap();
+    // A trigger so slow that pruning takes many turns on any machine.
+    let slow = "CREATE TRIGGER slow BEFORE DELETE ON audit BEGIN SELECT length(hex(randomblob(50000))); END";
+    other.execute_batch(slow).unwrap();
+    let old = "SELECT count(*) FROM audit WHERE at_ms = 1";
+    let left = || other.query_row(old, [], |row| row.get::<_, i64>(0)).unwrap();
+    let pruning = Pruning { before_ms: 1_000, dry_run: false, give_back: false };
+    let (stop, directory) = (CancellationToken::new(), data.path().to_owned());
+    let stopped = stop.clone();
+    let pruned = std::thread::spawn(move || SqliteStore::prune_until(&directory, pruning, &stopped).unwrap());
+    while left() == RECORDS {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    other
+        .execute("INSERT INTO audit (at_ms, kind, who, decision) VALUES (2000, 'call', 'a', 'b')", [])
+        .unwrap();
+    assert!(left() > 0, "others wait until all is removed");
+    stop.cancel();
+    let pruned = pruned.join().unwrap();
+    assert!(left() > 0, "{pruned:?}");
+    assert_eq!(pruned.audit.cast_signed(), RECORDS - left());
+    other.execute_batch("DROP TRIGGER slow").unwrap();
+    let rest = SqliteStore::prune(data.path(), pruning).unwrap();
+    assert_eq!(((pruned.audit + rest.audit).cast_signed(), left()), (RECORDS, 0));
+}

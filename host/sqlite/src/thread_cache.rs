@@ -1,0 +1,153 @@
+//! A cache of threads as they were last read. A call on a cached thread does not touch the disk
+//! until another process commits to the file. Commits of this process update the cache.
+
+use super::open::BUSY_TIMEOUT;
+use super::writer::{Job, Written};
+use rusqlite::Connection;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::time::Duration;
+use tollgate_agent::run::Thread;
+use tollgate_agent::state::{KeyScope, StateChange};
+use tollgate_store::CommitError;
+
+/// The maximum number of cached threads, and of messages per thread.
+const MAX_THREADS: usize = 32;
+const MAX_MESSAGES: usize = 100;
+
+/// The threads that were read since another process committed.
+pub(super) struct ThreadCache {
+    /// The connection that writes. Its data version changes when others commit, but not when it
+    /// commits itself.
+    pub(super) connection: Arc<Mutex<Connection>>,
+    inner: Mutex<Inner>,
+}
+
+#[derive(Default)]
+struct Inner {
+    version: i64,
+    /// The number of groups of commits applied to the cache.
+    followed: u64,
+    /// Whether this process is writing. Others cannot write then, and their earlier commits are
+    /// known.
+    writing: bool,
+    threads: HashMap<String, Thread>,
+}
+
+/// The commits before a thread was read: by others, and by this process.
+#[derive(PartialEq)]
+pub(super) struct HeadBefore(Option<(i64, u64)>);
+
+impl ThreadCache {
+    pub(super) fn new(connection: Arc<Mutex<Connection>>) -> Self {
+        Self { connection, inner: Mutex::default() }
+    }
+
+    /// Returns the current thread if it is cached; otherwise the marker for
+    /// [`learn`](Self::learn).
+    pub(super) fn get(&self, thread_id: &str) -> Result<Thread, HeadBefore> {
+        let mut inner = self.inner();
+        match self.version() {
+            Some(version) => inner.see(version),
+            None if inner.writing => {}
+            None => return Err(HeadBefore(None)),
+        }
+        inner.threads.get(thread_id).cloned().ok_or_else(|| inner.now())
+    }
+
+    /// Records that a write transaction has begun on this connection.
+    pub(super) fn begin_writing(&self, connection: &Connection) -> rusqlite::Result<i64> {
+        let version = data_version(connection)?;
+        let mut inner = self.inner();
+        inner.see(version);
+        inner.writing = true;
+        Ok(version)
+    }
+
+    /// Caches a thread that was read after [`get`](Self::get) missed it.
+    pub(super) fn learn(&self, thread_id: &str, thread: &Thread, before: &HeadBefore) {
+        let mut inner = self.inner();
+        if *before == inner.now()
+            && thread.messages.len() <= MAX_MESSAGES
+            && inner.threads.len() < MAX_THREADS
+        {
+            inner.threads.insert(thread_id.to_owned(), thread.clone());
+        }
+    }
+
+    /// Applies the commits that were just written; the writer still holds the connection.
+    pub(super) fn follow(&self, jobs: &[Job], written: &[Written]) {
+        let mut inner = self.inner();
+        inner.followed += 1;
+        inner.writing = false;
+        for (job, written) in jobs.iter().zip(written) {
+            let moved = match written {
+                Ok(committed) => committed.moved,
+                // After a failure the cache may be stale; a rejected commit wrote nothing.
+                Err(CommitError::Failed(_)) => {
+                    inner.threads.clear();
+                    continue;
+                }
+                Err(_) => continue,
+            };
+            match job {
+                Job::Commit(prepared, _) | Job::Follow(prepared) => {
+                    let thread_id = &prepared.commit.thread_id;
+                    if !prepared.commit.messages.is_empty() {
+                        inner.threads.remove(&**thread_id);
+                    }
+                    prepared.changes().for_each(|change| inner.follow(thread_id, change, moved));
+                }
+                Job::Change(thread_id, change, _) => inner.follow(thread_id, change, moved),
+                Job::Flush(_) | Job::Note(..) | Job::Other(..) => {}
+            }
+        }
+    }
+
+    /// Returns the data version, which changes whenever another process commits; `None` if it is
+    /// not available at once.
+    pub(super) fn version(&self) -> Option<i64> {
+        let connection = match self.connection.try_lock() {
+            Ok(connection) => connection,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return None,
+        };
+        // Callers must not block here.
+        connection.busy_timeout(Duration::ZERO).ok()?;
+        let version = data_version(&connection);
+        connection.busy_timeout(BUSY_TIMEOUT).ok()?;
+        version.ok()
+    }
+
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn data_version(connection: &Connection) -> rusqlite::Result<i64> {
+    connection.prepare_cached("PRAGMA data_version")?.query_row([], |row| row.get(0))
+}
+
+impl Inner {
+    fn see(&mut self, version: i64) {
+        if version != self.version {
+            self.version = version;
+            self.threads.clear();
+        }
+    }
+
+    fn now(&self) -> HeadBefore {
+        HeadBefore(Some((self.version, self.followed)))
+    }
+
+    fn follow(&mut self, thread_id: &str, change: &StateChange, moved: u64) {
+        let Some(thread) = self.threads.get_mut(thread_id) else { return };
+        let revision = change.revision + moved;
+        if thread.state.revision() + 1 == revision {
+            let change = StateChange { revision, updates: Arc::clone(&change.updates) };
+            thread.state.apply_scope(&change, KeyScope::Thread);
+        } else {
+            self.threads.remove(thread_id);
+        }
+    }
+}

@@ -1,0 +1,398 @@
+//! Writing the rows of one transaction.
+
+use super::process::Process;
+use super::read::changes_since;
+use super::recent::Recent;
+use super::state;
+use super::thread_cache::ThreadCache;
+use super::writer::{Job, Prepared, Written};
+use super::{audit, inbox};
+use rusqlite::{Connection, OptionalExtension, Transaction, params};
+use std::cmp::Ordering;
+use tollgate_agent::run::RunSpec;
+use tollgate_agent::state::StateChange;
+use tollgate_store::rules::checksum;
+use tollgate_store::rules::{WrittenKeys, sizes_fit};
+use tollgate_store::rules::{label, last_call_failed, status_after};
+use tollgate_store::{CommitError, Committed, ComponentFile, unknown_run};
+
+/// The number of other commits' changes held in memory at once.
+const CHANGES_AT_ONCE: usize = 256;
+
+/// Writes these jobs in the transaction and commits it. A rejected commit does not affect the
+/// others: its rows are written only after all its checks pass. An SQLite error rolls back
+/// everything.
+pub(super) fn write_group(
+    transaction: Transaction<'_>,
+    known: &ThreadCache,
+    process: &Process,
+    recent: &mut Recent,
+    jobs: &[Job],
+) -> rusqlite::Result<Vec<Written>> {
+    recent.see(known.begin_writing(&transaction)?);
+    let mut written = Vec::with_capacity(jobs.len());
+    for job in jobs {
+        written.push(match job {
+            Job::Commit(prepared, _) => write_commit(&transaction, process, recent, prepared)?,
+            Job::Follow(prepared) => {
+                // Other calls proceed meanwhile instead of waiting for the whole group.
+                std::thread::yield_now();
+                write_commit(&transaction, process, recent, prepared)?
+            }
+            Job::Flush(_) => Ok(Committed::default()),
+            Job::Note(records, _) => {
+                records.iter().try_for_each(|record| audit::write(&transaction, record))?;
+                Ok(Committed::default())
+            }
+            Job::Change(thread_id, change, _) => write_alone(&transaction, recent, thread_id, change)?,
+            Job::Other(statements, _) => {
+                statements(&transaction, process)?;
+                Ok(Committed::default())
+            }
+        });
+    }
+    transaction.commit()?;
+    Ok(written)
+}
+
+fn write_commit(
+    connection: &Connection,
+    process: &Process,
+    recent: &mut Recent,
+    prepared: &Prepared,
+) -> rusqlite::Result<Written> {
+    let commit = &prepared.commit;
+    let thread = ThreadRow::find(connection, &commit.thread_id)?;
+    let standing = match standing(connection, process, prepared, &thread)? {
+        Ok(standing) => standing,
+        Err(refused) => return Ok(Err(refused)),
+    };
+    let Some(moved) = missed(connection, recent, &thread, prepared)? else {
+        return Ok(Err(CommitError::Conflict(thread.revision)));
+    };
+    let (events, rows) = match prepared.moved(moved) {
+        Ok(written) => written,
+        Err(why) => return Ok(Err(why.into())),
+    };
+    let thread = thread.id_or_insert(connection, &commit.thread_id)?;
+    let run = write_run(connection, process, &standing, thread, prepared)?;
+    let mut before = checksum_before(connection, run, commit.after())?;
+    let mut insert = connection.prepare_cached(
+        "INSERT INTO events (id, at_ms, body, checksum) VALUES ((?1 << 32) | ?2, ?3, ?4, ?5)",
+    )?;
+    for (numbered, body) in events.iter().zip(&rows.events) {
+        let number = numbered.number;
+        let sum = checksum(before.as_deref(), number, commit.at_ms(), body);
+        insert.execute(params![run, number.cast_signed(), commit.at_ms().cast_signed(), body, sum])?;
+        before = Some(sum.to_vec());
+        if let Some(change) = numbered.event.change() {
+            write_change(connection, recent, thread, change, Some((run, number)))?;
+        }
+    }
+    for record in &commit.audit {
+        audit::write(connection, record)?;
+    }
+    for component in &commit.components {
+        keep(connection, run, component)?;
+    }
+    inbox::consume(connection, commit)?;
+    write_messages(connection, thread, &rows.messages)?;
+    prepared.bytes(&rows).write(connection, thread)?;
+    Ok(Ok(Committed { moved }))
+}
+
+/// Returns the checksum of the event that the run's next events follow.
+fn checksum_before(connection: &Connection, run: i64, after: u64) -> rusqlite::Result<Option<Vec<u8>>> {
+    if after == 0 {
+        return Ok(None);
+    }
+    let find = "SELECT checksum FROM events WHERE id = (?1 << 32) | ?2";
+    let found = connection
+        .prepare_cached(find)?
+        .query_row(params![run, after.cast_signed()], |row| row.get::<_, Option<Vec<u8>>>(0))
+        .optional()?;
+    Ok(found.flatten())
+}
+
+/// A stored thread.
+#[derive(Default)]
+struct ThreadRow {
+    /// `None` for a thread without writes.
+    id: Option<i64>,
+    revision: u64,
+}
+
+impl ThreadRow {
+    fn find(connection: &Connection, thread_id: &str) -> rusqlite::Result<Self> {
+        let find = "SELECT id, revision FROM threads WHERE thread_id = ?1";
+        let found = connection
+            .prepare_cached(find)?
+            .query_row([thread_id], |row| {
+                Ok(Self { id: Some(row.get(0)?), revision: row.get::<_, i64>(1)?.cast_unsigned() })
+            })
+            .optional()?;
+        Ok(found.unwrap_or_default())
+    }
+
+    fn id_or_insert(&self, connection: &Connection, thread_id: &str) -> rusqlite::Result<i64> {
+        if let Some(id) = self.id {
+            return Ok(id);
+        }
+        connection.prepare_cached("INSERT INTO threads (thread_id) VALUES (?1)")?.execute([thread_id])?;
+        Ok(connection.last_insert_rowid())
+    }
+}
+
+/// Returns the number of other commits' changes that this commit must be moved behind. `None` if
+/// they conflict.
+fn missed(
+    connection: &Connection,
+    recent: &Recent,
+    thread: &ThreadRow,
+    prepared: &Prepared,
+) -> rusqlite::Result<Option<u64>> {
+    let Some(first) = prepared.changes().next() else { return Ok(Some(0)) };
+    let (base, now) = (first.revision.saturating_sub(1), thread.revision);
+    let (Some(moved), Some(id)) = (now.checked_sub(base), thread.id) else {
+        return Ok((base == now).then_some(0));
+    };
+    if moved == 0 {
+        return Ok(Some(0));
+    }
+    let lets_by = |missed: &WrittenKeys| prepared.changes().all(|change| missed.lets_by(change));
+    let fits = match recent.between(id, base, now) {
+        Some(mut missed) => missed.all(lets_by),
+        None => stored_let_by(connection, id, base, lets_by)?,
+    };
+    let limit = prepared.commit.thread_state_bytes;
+    let stored = |owner: &str| state::sizes(connection, id, owner);
+    Ok((fits && sizes_fit(prepared.changes(), limit, stored)?).then_some(moved))
+}
+
+/// Returns whether all stored changes after a revision permit the move. They are read page by
+/// page.
+fn stored_let_by(
+    connection: &Connection,
+    thread: i64,
+    mut after: u64,
+    lets_by: impl Fn(&WrittenKeys) -> bool,
+) -> rusqlite::Result<bool> {
+    loop {
+        let page = changes_since(connection, thread, after, CHANGES_AT_ONCE)?;
+        let Some(last) = page.last() else { return Ok(true) };
+        after = last.revision;
+        if !page.iter().map(WrittenKeys::of).all(|missed| lets_by(&missed)) {
+            return Ok(false);
+        }
+    }
+}
+
+/// A run before the commit.
+enum Standing<'a> {
+    /// This is its first commit.
+    New(&'a RunSpec),
+    /// The run's row.
+    Known(i64),
+}
+
+/// Returns the run before the commit, if the commit may be written.
+fn standing<'a>(
+    connection: &Connection,
+    process: &Process,
+    prepared: &'a Prepared,
+    thread: &ThreadRow,
+) -> rusqlite::Result<Result<Standing<'a>, CommitError>> {
+    let commit = &prepared.commit;
+    let find = "SELECT id, events, epoch FROM runs WHERE run_id = ?1";
+    let found = connection
+        .prepare_cached(find)?
+        .query_row([commit.run_id().as_ref()], |row| {
+            Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?, row.get::<_, i64>(2)?))
+        })
+        .optional()?;
+    if let Some((id, events, epoch)) = found {
+        return Ok(match events.cast_unsigned().cmp(&commit.after()) {
+            _ if epoch.cast_unsigned() != commit.epoch => Err(CommitError::Fenced),
+            Ordering::Equal => Ok(Standing::Known(id)),
+            Ordering::Less => Err(CommitError::Behind),
+            Ordering::Greater => Err(CommitError::Advanced),
+        });
+    }
+    let Some(spec) = prepared.begins() else { return Ok(Err(CommitError::Advanced)) };
+    if let (Some(thread), "prompt", false) = (thread.id, label(spec).0, commit.queued)
+        && let Some(other) = at_work(connection, process, thread)?
+    {
+        return Ok(Err(CommitError::Busy(other)));
+    }
+    Ok(Ok(Standing::New(spec)))
+}
+
+/// Takes over a run for this process, unless another living process drives it.
+pub(super) fn acquire(
+    connection: &Connection,
+    process: &Process,
+    run_id: &str,
+) -> rusqlite::Result<Result<u64, CommitError>> {
+    let find = "SELECT id, owner, status, epoch FROM runs WHERE run_id = ?1";
+    let found = connection
+        .prepare_cached(find)?
+        .query_row([run_id], |row| {
+            Ok((
+                row.get::<_, i64>(0)?,
+                row.get::<_, String>(1)?,
+                row.get::<_, String>(2)?,
+                row.get::<_, i64>(3)?,
+            ))
+        })
+        .optional()?;
+    let Some((id, owner, status, epoch)) = found else { return Ok(Err(unknown_run(run_id).into())) };
+    if status == "running" && owner != process.id() && process.is_carried(&owner, run_id, epoch) {
+        return Ok(Err(CommitError::Advanced));
+    }
+    process.take_up(run_id);
+    process.hold(run_id);
+    connection.prepare_cached("UPDATE runs SET owner = ?2, epoch = ?3 WHERE id = ?1")?.execute(params![
+        id,
+        process.id(),
+        epoch + 1
+    ])?;
+    Ok(Ok((epoch + 1).cast_unsigned()))
+}
+
+/// Returns the prompt's run that a living process drives on this thread.
+fn at_work(connection: &Connection, process: &Process, thread: i64) -> rusqlite::Result<Option<String>> {
+    let mut statement = connection.prepare_cached(
+        "SELECT run_id, owner, epoch FROM runs WHERE thread = ?1 AND kind = 'prompt' AND status = 'running'",
+    )?;
+    let rows = statement.query_map([thread], |row| {
+        Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?, row.get::<_, i64>(2)?))
+    })?;
+    for row in rows {
+        let (run_id, owner, epoch) = row?;
+        if process.is_carried(&owner, &run_id, epoch) {
+            return Ok(Some(run_id));
+        }
+    }
+    Ok(None)
+}
+
+fn write_change(
+    connection: &Connection,
+    recent: &mut Recent,
+    thread: i64,
+    change: &StateChange,
+    event: Option<(i64, u64)>,
+) -> rusqlite::Result<()> {
+    let (run, number) = event.unzip();
+    let body = event.is_none().then(|| serde_json::to_string(change).unwrap_or_default());
+    connection
+        .prepare_cached(
+            "INSERT INTO changes (thread, revision, run, number, body) VALUES (?1, ?2, ?3, ?4, ?5)",
+        )?
+        .execute(params![thread, change.revision.cast_signed(), run, number.map(u64::cast_signed), body])?;
+    state::write(connection, thread, change)?;
+    recent.note(thread, change);
+    connection
+        .prepare_cached("UPDATE threads SET revision = ?2 WHERE id = ?1")?
+        .execute(params![thread, change.revision.cast_signed()])?;
+    Ok(())
+}
+
+/// Records that the run refers to a component. Stores the bytes if this is the first such run and
+/// they are still available.
+fn keep(connection: &Connection, run: i64, component: &ComponentFile) -> rusqlite::Result<()> {
+    let known = connection
+        .prepare_cached("SELECT id FROM components WHERE digest = ?1")?
+        .query_row([component.digest.as_ref()], |row| row.get::<_, i64>(0))
+        .optional()?;
+    let id = match known {
+        Some(id) => id,
+        None => {
+            let Some(bytes) = component.read() else { return Ok(()) };
+            connection
+                .prepare_cached("INSERT INTO components (digest, bytes) VALUES (?1, ?2)")?
+                .execute(params![component.digest.as_ref(), bytes])?;
+            connection.last_insert_rowid()
+        }
+    };
+    connection
+        .prepare_cached("INSERT OR IGNORE INTO run_components (run, component) VALUES (?1, ?2)")?
+        .execute(params![run, id])?;
+    Ok(())
+}
+
+fn write_messages(connection: &Connection, thread: i64, messages: &[String]) -> rusqlite::Result<()> {
+    if messages.is_empty() {
+        return Ok(());
+    }
+    let known: i64 = connection
+        .prepare_cached("SELECT messages FROM threads WHERE id = ?1")?
+        .query_row([thread], |row| row.get(0))?;
+    let mut insert =
+        connection.prepare_cached("INSERT INTO messages (id, body) VALUES ((?1 << 32) | ?2, ?3)")?;
+    for (position, body) in (known..).zip(messages) {
+        insert.execute(params![thread, position, body])?;
+    }
+    connection
+        .prepare_cached("UPDATE threads SET messages = messages + ?2 WHERE id = ?1")?
+        .execute(params![thread, i64::try_from(messages.len()).unwrap_or(i64::MAX)])?;
+    Ok(())
+}
+
+/// Writes the run's row as it is after the commit.
+fn write_run(
+    connection: &Connection,
+    process: &Process,
+    standing: &Standing<'_>,
+    thread: i64,
+    prepared: &Prepared,
+) -> rusqlite::Result<i64> {
+    let commit = &prepared.commit;
+    let mut newest_first = commit.events().iter().rev().map(|numbered| &numbered.event);
+    let status = newest_first.clone().find_map(status_after).unwrap_or("running");
+    let of_a_call =
+        if status == "completed" && last_call_failed(newest_first.by_ref()) { "failed" } else { status };
+    let events = (commit.after() + commit.events().len() as u64).cast_signed();
+    // A queued run has no owner, like one whose process is gone.
+    let (owner, at_ms) = (if commit.queued { "" } else { process.id() }, commit.at_ms().cast_signed());
+    let epoch = commit.epoch.cast_signed();
+    match standing {
+        Standing::Known(id) => {
+            process.take_up(commit.run_id());
+            let update =
+                "UPDATE runs SET status = CASE kind WHEN 'call' THEN ?6 ELSE ?2 END, owner = ?3, events = ?4,
+                 updated_at_ms = ?5 WHERE id = ?1";
+            connection
+                .prepare_cached(update)?
+                .execute(params![id, status, owner, events, at_ms, of_a_call])?;
+            Ok(*id)
+        }
+        Standing::New(spec) => {
+            let (kind, title) = label(spec);
+            let status = if kind == "call" { of_a_call } else { status };
+            let (run_id, agent_id) = (commit.run_id().as_ref(), spec.identity.agent_id.as_str());
+            let insert = "INSERT INTO runs (run_id, thread, agent_id, kind, title, status, owner, events,
+                 started_at_ms, updated_at_ms, epoch) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?9, ?10)";
+            connection.prepare_cached(insert)?.execute(params![
+                run_id, thread, agent_id, kind, title, status, owner, events, at_ms, epoch
+            ])?;
+            Ok(connection.last_insert_rowid())
+        }
+    }
+}
+
+/// Writes a change that belongs to no run. It must be based on the current state.
+fn write_alone(
+    connection: &Connection,
+    recent: &mut Recent,
+    thread_id: &str,
+    change: &StateChange,
+) -> rusqlite::Result<Written> {
+    let thread = ThreadRow::find(connection, thread_id)?;
+    if change.revision != thread.revision + 1 {
+        return Ok(Err(CommitError::Conflict(thread.revision)));
+    }
+    let thread = thread.id_or_insert(connection, thread_id)?;
+    write_change(connection, recent, thread, change, None)?;
+    Ok(Ok(Committed::default()))
+}

@@ -1,0 +1,134 @@
+//! Storage of events, and of what is derived from them. All of [`tollgate_store`], and the stores.
+//!
+//! A [`MemoryStore`] ends with the process. A `SqliteStore`, with the feature `sqlite`, persists,
+//! and several processes may share its directory. A host writes to the store; reading needs no host:
+//!
+//! ```
+//! use std::sync::Arc;
+//! use tollgate::store::RunFilter;
+//! use tollgate::{Agent, Event, Host, ScriptedModel, RunRequest, SqliteStore, Store, ScriptedTurn};
+//!
+//! # #[tokio::main]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let data = tempfile::tempdir()?;
+//! let agent = Agent::new("scribe", ScriptedModel::new(vec![ScriptedTurn::text("Noted.")]));
+//! let host = Host::builder().agent(agent).store(Arc::new(SqliteStore::open(data.path())?)).build()?;
+//! host.run(RunRequest::new("scribe", "Remember the milk.")).await?.wait().await?;
+//! drop(host);
+//!
+//! let store = SqliteStore::open(data.path())?;
+//! let runs = store.runs(RunFilter::default()).await?;
+//! let events = store.events(&runs[0].run_id, 0).await?;
+//! assert_eq!(runs[0].status, "completed");
+//! assert!(matches!(&events.last().unwrap().event, Event::RunFinished { text, .. } if text == "Noted."));
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! A custom store may keep everything elsewhere, or wrap another store and add to it. Before a
+//! commit returns, its effects do not start and no client receives its events:
+//!
+//! ```
+//! use std::sync::Arc;
+//! use std::sync::atomic::{AtomicUsize, Ordering};
+//! use tollgate::store::{AuditFilter, AuditRecord, Commit, CommitError, Committed, RunFilter};
+//! use tollgate::store::{RunSummary, StoreError, ToolHealth};
+//! use tollgate::tollgate_agent::run::{StoredEvent, Thread};
+//! use tollgate::tollgate_agent::state::StateChange;
+//! use tollgate::{Agent, Host, MemoryStore, ScriptedModel, RunRequest, Store, ScriptedTurn, async_trait};
+//!
+//! /// Counts the events, and hands everything on.
+//! #[derive(Default)]
+//! struct Counted {
+//!     store: MemoryStore,
+//!     events: AtomicUsize,
+//! }
+//!
+//! #[async_trait]
+//! impl Store for Counted {
+//!     async fn commit(&self, commit: Commit) -> Result<Committed, CommitError> {
+//!         let events = commit.events().len();
+//!         let committed = self.store.commit(commit).await?; // all of them, or none
+//!         self.events.fetch_add(events, Ordering::Relaxed);
+//!         Ok(committed)
+//!     }
+//!
+//!     async fn thread(&self, thread_id: &str) -> Result<Thread, StoreError> {
+//!         self.store.thread(thread_id).await
+//!     }
+//!
+//!     // The other functions hand on in the same way.
+//! #   async fn events(&self, run_id: &str, after: u64) -> Result<Vec<Arc<StoredEvent>>, StoreError> {
+//! #       self.store.events(run_id, after).await
+//! #   }
+//! #   async fn runs(&self, filter: RunFilter) -> Result<Vec<RunSummary>, StoreError> {
+//! #       self.store.runs(filter).await
+//! #   }
+//! #   async fn note(&self, records: Vec<AuditRecord>) -> Result<(), StoreError> {
+//! #       self.store.note(records).await
+//! #   }
+//! #   async fn audit(&self, filter: AuditFilter) -> Result<Vec<AuditRecord>, StoreError> {
+//! #       self.store.audit(filter).await
+//! #   }
+//! #   async fn tool_health(&self) -> Result<Vec<ToolHealth>, StoreError> {
+//! #       self.store.tool_health().await
+//! #   }
+//! #   async fn changes(&self, thread_id: &str, after: u64, limit: usize) -> Result<Vec<StateChange>, StoreError> {
+//! #       self.store.changes(thread_id, after, limit).await
+//! #   }
+//! #   async fn component(&self, digest: &str) -> Result<Option<Vec<u8>>, StoreError> {
+//! #       self.store.component(digest).await
+//! #   }
+//! #   fn archives(&self) -> bool {
+//! #       self.store.archives()
+//! #   }
+//! #   async fn change(&self, thread_id: &str, change: StateChange) -> Result<(), CommitError> {
+//! #       self.store.change(thread_id, change).await
+//! #   }
+//! #   async fn acquire(&self, run_id: &str) -> Result<u64, CommitError> {
+//! #       self.store.acquire(run_id).await
+//! #   }
+//! #   fn release(&self, run_id: &str, epoch: u64) {
+//! #       self.store.release(run_id, epoch);
+//! #   }
+//! #   async fn claim(&self, agents: &[String], limit: usize) -> Result<Vec<tollgate::store::Claimed>, StoreError> {
+//! #       self.store.claim(agents, limit).await
+//! #   }
+//! #   async fn send(&self, run_id: &str, id: &str, command: tollgate::store::RunCommand) -> Result<(), StoreError> {
+//! #       self.store.send(run_id, id, command).await
+//! #   }
+//! #   async fn commands(&self, run_id: &str) -> Result<Vec<tollgate::store::SentCommand>, StoreError> {
+//! #       self.store.commands(run_id).await
+//! #   }
+//! #   async fn take_back(&self, run_id: &str, id: &str) -> Result<(), StoreError> {
+//! #       self.store.take_back(run_id, id).await
+//! #   }
+//! #   fn watch(&self) -> tollgate::store::Hints {
+//! #       self.store.watch()
+//! #   }
+//! #   async fn queue(&self, thread_id: &str) -> Result<tollgate::store::QueueTurn, StoreError> {
+//! #       self.store.queue(thread_id).await
+//! #   }
+//! #   async fn flush(&self) -> Result<(), StoreError> {
+//! #       self.store.flush().await
+//! #   }
+//! #   async fn close(&self) -> Result<(), StoreError> {
+//! #       self.store.close().await
+//! #   }
+//! }
+//!
+//! # #[tokio::main]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let store = Arc::new(Counted::default());
+//! let agent = Agent::new("scribe", ScriptedModel::new(vec![ScriptedTurn::text("Noted.")]));
+//! let host = Host::builder().agent(agent).store(store.clone()).build()?;
+//! let end = host.run(RunRequest::new("scribe", "Remember the milk.")).await?.wait().await?;
+//! assert_eq!(store.events.load(Ordering::Relaxed), store.events(&end.run_id, 0).await?.len());
+//! # Ok(())
+//! # }
+//! ```
+
+pub use tollgate_store::*;
+
+#[cfg(feature = "sqlite")]
+pub use tollgate_sqlite::{ReadOnlyStore, SqliteStore, make_private_directory};

@@ -1,9 +1,0 @@
-//! The rules that every store follows, for a store outside of this crate.
-//!
-//! They decide which commits are moved behind others, what a list of runs shows, and what a
-//! checksum covers, so that the same run is recorded alike in every store.
-
-pub use super::checksum::{CHECKSUM_BYTES, EventRow, checksum, first_damage};
-pub use super::rebase::{WrittenKeys, moved, sizes_fit};
-pub use super::runs::{label, last_call_failed, status_after};
-pub use super::unknown_run;

@@ -1,0 +1,37 @@
+//! The component to which each event of a run is charged.
+
+use tollgate_agent::SmolStr;
+use tollgate_agent::run::event::Proposed;
+use tollgate_agent::run::{Event, Run, StoredEvent, Task};
+
+/// Returns, for each of these events, the component that causes it: the owner of the called tool,
+/// if any. A direct call causes its whole record.
+#[must_use]
+pub fn charges(events: &[StoredEvent], run: Option<&Run>) -> Vec<Option<SmolStr>> {
+    let proposed = |event: &StoredEvent| match &event.event {
+        Event::CallProposed(proposed) => Some(proposed.as_ref().clone()),
+        _ => None,
+    };
+    let proposed: Vec<Proposed> = events.iter().filter_map(proposed).collect();
+    let owner_of = |call_id: &str| {
+        let now = proposed.iter().find(|proposed| proposed.call_id == call_id);
+        let now = now.map(|proposed| proposed.owner.as_ref());
+        let before = || run?.calls().iter().find(|call| call.id == call_id)?.version.as_ref();
+        now.unwrap_or_else(before).map(|owner| owner.id.clone())
+    };
+    let is_direct = events.first().is_some_and(|first| begins_direct(&first.event))
+        || run.is_some_and(|run| matches!(run.spec().task, Task::Call { .. }));
+    if is_direct {
+        let call = proposed.first().map(|proposed| proposed.call_id.clone());
+        let call = call.or_else(|| run?.calls().first().map(|call| call.id.clone()));
+        let owner = call.and_then(|call_id| owner_of(&call_id));
+        return vec![owner; events.len()];
+    }
+    events.iter().map(|event| event.event.call_id().and_then(&owner_of)).collect()
+}
+
+/// Returns whether a run that starts with this event is a direct call.
+#[must_use]
+pub fn begins_direct(event: &Event) -> bool {
+    matches!(event, Event::RunStarted { spec } if matches!(spec.task, Task::Call { .. }))
+}

@@ -1,0 +1,51 @@
+//! Limits on the records of one component and of one thread, and on free disk space.
+
+use super::StoreError;
+use tollgate_agent::text::clean;
+
+/// The limits of a store. `[store]` in the configuration sets them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StoreLimits {
+    /// The maximum size in bytes of the records that one component causes.
+    pub component_record_bytes: u64,
+    /// The maximum size in bytes of the records of one thread.
+    pub thread_record_bytes: u64,
+    /// The minimum free disk space in bytes; with less, no new call or run begins.
+    pub min_free_bytes: u64,
+}
+
+impl Default for StoreLimits {
+    fn default() -> Self {
+        Self { component_record_bytes: 1 << 30, thread_record_bytes: 1 << 30, min_free_bytes: 256 << 20 }
+    }
+}
+
+impl StoreLimits {
+    /// Checks the size of the records of a component.
+    ///
+    /// # Errors
+    /// They have reached the limit.
+    pub fn check_component(&self, component_id: &str, bytes: u64) -> Result<(), StoreError> {
+        let subject = format!("the component {}", clean(component_id, 64));
+        check(&subject, bytes, "component_record_bytes", self.component_record_bytes)
+    }
+
+    /// Checks the size of the records of a thread.
+    ///
+    /// # Errors
+    /// They have reached the limit.
+    pub fn check_thread(&self, thread_id: &str, bytes: u64) -> Result<(), StoreError> {
+        let subject = format!("the thread {}", clean(thread_id, 64));
+        check(&subject, bytes, "thread_record_bytes", self.thread_record_bytes)
+    }
+}
+
+fn check(subject: &str, bytes: u64, name: &str, limit: u64) -> Result<(), StoreError> {
+    if bytes < limit {
+        return Ok(());
+    }
+    Err(StoreError(format!(
+        "the records of {subject} have {bytes} bytes, and the limit is {name} = {limit} in [store] of tollgate.toml; \
+         raise it, or remove old runs with `tollgate prune --older-than 30d`"
+    )))
+}
