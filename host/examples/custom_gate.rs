@@ -11,6 +11,7 @@ mod components;
 use serde_json::{Value, json};
 use tollgate::{
     Agent, Event, Gate, Host, ProposedCall, RunRequest, ScriptedModel, ScriptedTurn, Toolbox, Verdict,
+    async_trait,
 };
 
 /// Keeps e-mail addresses away from tools.
@@ -19,13 +20,14 @@ struct NoAddresses;
 /// The host asks every gate about every call before it runs. The most severe answer wins: block,
 /// deny, suspend, set-result, allow. A gate has no side effects, so the order of gates does not
 /// matter. A gate that panics denies the call.
+#[async_trait]
 impl Gate for NoAddresses {
     fn id(&self) -> &str {
         "no-addresses"
     }
 
     // A gate sees the call as it will run: parsed arguments, not what the model wrote.
-    fn judge(&self, call: &ProposedCall<'_>) -> Verdict {
+    async fn judge(&self, call: &ProposedCall<'_>) -> Verdict {
         match call.arguments.text().contains('@') {
             true => Verdict::Deny("An e-mail address is nobody's business.".to_owned()),
             false => Verdict::Allow,

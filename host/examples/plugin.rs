@@ -44,12 +44,13 @@ impl Plugin for Till {
     }
 }
 
+#[async_trait]
 impl Gate for Till {
     fn id(&self) -> &str {
         "till"
     }
 
-    fn judge(&self, call: &ProposedCall<'_>) -> Verdict {
+    async fn judge(&self, call: &ProposedCall<'_>) -> Verdict {
         let spent = call.snapshot.get(call.keys, Spent::NAME).and_then(Value::as_u64).unwrap_or_default();
         let words = call.arguments.value()["text"].as_str().unwrap_or_default().split_whitespace().count();
         match spent + words as u64 {

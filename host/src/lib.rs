@@ -73,7 +73,7 @@ pub use host::{
     RunOptions, RunRequest, WorkOptions,
 };
 
-pub use gates::{AskedGate, Gate, ProposedCall, Verdict};
+pub use gates::{Gate, ProposedCall, Verdict};
 pub use models::{Model, ModelConfig, ScriptedModel, ScriptedTurn};
 pub use plugins::{Hooks, Plugin, StateKey};
 pub use run::{EventStream, LiveContent, RunEnd, RunEvent, RunHandle, RunUpdate, Subscriber};
@@ -88,7 +88,7 @@ pub use tollgate_agent::descriptor::ToolDescriptor;
 pub use tollgate_agent::outcome::{Fault, Ticket, ToolOutput, ToolResult};
 pub use tollgate_agent::run::{Decision, Event, RunLimits, RunStatus};
 
-/// The attribute for implementing [`Model`], [`NativeTool`], [`Hooks`], [`AskedGate`] and
+/// The attribute for implementing [`Model`], [`NativeTool`], [`Hooks`], [`Gate`] and
 /// [`Store`].
 pub use async_trait::async_trait;
 pub use {tollgate_agent, tollgate_registry, tollgate_sandbox};

@@ -1,19 +1,19 @@
 //! Gates that are components. If a gate does not reach an answer, the call is denied.
 
-use super::AskedGate;
+use super::Gate;
 use async_trait::async_trait;
 use std::sync::Arc;
 use tollgate_agent::gate::{ProposedCall, Verdict};
 use tollgate_sandbox::{GateComponent, Reservation};
 
 #[async_trait]
-impl AskedGate for GateComponent {
+impl Gate for GateComponent {
     fn id(&self) -> &str {
         &self.descriptor().id
     }
 
     async fn judge(&self, call: &ProposedCall<'_>) -> Verdict {
-        AskedGate::answer(self, call).await.0
+        Gate::answer(self, call).await.0
     }
 
     async fn answer(&self, call: &ProposedCall<'_>) -> (Verdict, Option<Arc<Reservation>>) {

@@ -1,36 +1,34 @@
-//! Gates of any origin.
-//!
-//! A gate in Rust implements [`Gate`] and answers synchronously. A gate that takes time, such
-//! as a component, implements [`AskedGate`]. Every call is put to all gates, and the most
+//! Gates, which judge each call before it runs. Every call is put to all gates, and the most
 //! severe verdict applies; see `tollgate_agent::gate`.
 
 mod component;
 pub mod directory;
 
 pub use directory::{GatesRefused, LoadedGate, LoadedGates, RefusedGate};
-pub use tollgate_agent::gate::{CallsBefore, Gate, GateVerdict, ProposedCall, Verdict};
+pub use tollgate_agent::gate::{CallsBefore, GateVerdict, ProposedCall, Verdict};
 pub use tollgate_sandbox::{GateComponent, GateLimits};
 
 use crate::HostError;
 use async_trait::async_trait;
 use std::sync::Arc;
+use tollgate_agent::gate::permissions::Permissions;
+use tollgate_agent::gate::{PERMISSIONS_ID, ToolList};
 use tollgate_agent::name;
 use tollgate_sandbox::Reservation;
 
-/// A gate that takes time to answer. It only inspects the call and returns a verdict.
-///
-/// Dropping the future withdraws the question.
+/// A gate. It inspects a call and returns a verdict, at once or after a while; it has no other
+/// effect. Dropping the future withdraws the question.
 ///
 /// ```
 /// use serde_json::Value;
 /// use tokio::sync::{mpsc, oneshot};
-/// use tollgate::{AskedGate, CallRequest, FnTool, Host, ProposedCall, Verdict, async_trait};
+/// use tollgate::{Gate, CallRequest, FnTool, Host, ProposedCall, Verdict, async_trait};
 ///
 /// /// Asks the clerk at the other end, which may take a while.
 /// struct Desk(mpsc::Sender<(String, oneshot::Sender<bool>)>);
 ///
 /// #[async_trait]
-/// impl AskedGate for Desk {
+/// impl Gate for Desk {
 ///     fn id(&self) -> &str {
 ///         "desk"
 ///     }
@@ -55,7 +53,7 @@ use tollgate_sandbox::Reservation;
 ///     }
 /// });
 /// let serve = FnTool::new("serve", "serve", "Serves it.", |_: Value, _| async { "served" });
-/// let host = Host::builder().tool(serve).asked_gate(Desk(sender)).build()?;
+/// let host = Host::builder().tool(serve).gate(Desk(sender)).build()?;
 ///
 /// let end = host.call(CallRequest::new("serve", r#"{"what": "tea"}"#)).await?;
 /// assert_eq!(end.result().unwrap().data, "served");
@@ -65,7 +63,7 @@ use tollgate_sandbox::Reservation;
 /// # }
 /// ```
 #[async_trait]
-pub trait AskedGate: Send + Sync {
+pub trait Gate: Send + Sync {
     /// Returns the gate's id: `[a-z][a-z0-9-]{0,63}`, unique among the host's gates.
     fn id(&self) -> &str;
 
@@ -80,19 +78,30 @@ pub trait AskedGate: Send + Sync {
     }
 }
 
+#[async_trait]
+impl Gate for Permissions {
+    fn id(&self) -> &str {
+        PERMISSIONS_ID
+    }
+
+    async fn judge(&self, call: &ProposedCall<'_>) -> Verdict {
+        Permissions::judge(self, call)
+    }
+}
+
 /// All gates of a host. Cloning is cheap.
 #[derive(Clone)]
 pub(crate) struct Gates {
-    pub(crate) native: Arc<[Arc<dyn Gate>]>,
-    pub(crate) asked: Arc<[Arc<dyn AskedGate>]>,
+    /// The host's own gate: the tools that each agent lists.
+    pub(crate) tool_list: Arc<ToolList>,
+    pub(crate) others: Arc<[Arc<dyn Gate>]>,
 }
 
 impl Gates {
     /// # Errors
     /// Two gates have one id, or an id does not fit.
-    pub(crate) fn new(native: Vec<Arc<dyn Gate>>, asked: Vec<Arc<dyn AskedGate>>) -> Result<Self, HostError> {
-        let mut ids: Vec<&str> =
-            native.iter().map(|gate| gate.id()).chain(asked.iter().map(|gate| gate.id())).collect();
+    pub(crate) fn new(tool_list: ToolList, others: Vec<Arc<dyn Gate>>) -> Result<Self, HostError> {
+        let mut ids: Vec<&str> = others.iter().map(|gate| gate.id()).chain([ToolList::ID]).collect();
         ids.sort_unstable();
         if let Some(id) = ids.iter().find(|id| !name::is_id(id)) {
             return Err(HostError::Setup(format!("the id \"{id}\" does not fit [a-z][a-z0-9-]{{0,63}}")));
@@ -100,6 +109,6 @@ impl Gates {
         if let Some(twice) = ids.windows(2).find(|pair| pair[0] == pair[1]) {
             return Err(HostError::Setup(format!("two gates have the id \"{}\"", twice[0])));
         }
-        Ok(Self { native: native.into(), asked: asked.into() })
+        Ok(Self { tool_list: Arc::new(tool_list), others: others.into() })
     }
 }

@@ -4,7 +4,7 @@ use super::checks::check;
 use super::follower::Followers;
 use super::{DIRECT_AGENT, Host, HostError, Inner};
 use crate::builtin::{self, Conductor};
-use crate::gates::{AskedGate, Gates};
+use crate::gates::{Gate, Gates};
 use crate::models::Model;
 use crate::plugins::{self, AgentHooks, Hooks, Installed, Plugin};
 use crate::run::{Bus, HookSet, Subscriber};
@@ -16,7 +16,7 @@ use std::time::Duration;
 use tollgate_agent::backend::Capabilities;
 use tollgate_agent::composition::{Composition, MAX_ROUNDS};
 use tollgate_agent::context::AgentView;
-use tollgate_agent::gate::{Gate, ToolList};
+use tollgate_agent::gate::ToolList;
 use tollgate_agent::name;
 use tollgate_agent::run::{AgentSpec, RunLimits};
 use tollgate_agent::state::change::MAX_THREAD_STATE_BYTES;
@@ -206,7 +206,6 @@ impl Agent {
 pub struct HostBuilder {
     toolbox: Toolbox,
     gates: Vec<Arc<dyn Gate>>,
-    asked_gates: Vec<Arc<dyn AskedGate>>,
     pub(super) bus: Bus,
     store: Option<Arc<dyn Store>>,
     agents: BTreeMap<String, Agent>,
@@ -221,7 +220,6 @@ impl HostBuilder {
         Self {
             toolbox: Toolbox::default(),
             gates: Vec::new(),
-            asked_gates: Vec::new(),
             bus: Bus::default(),
             store: None,
             agents: BTreeMap::new(),
@@ -272,18 +270,11 @@ impl HostBuilder {
         self
     }
 
-    /// Adds a gate, in addition to the one that enforces the tool lists of agents.
+    /// Adds a gate, such as a [`GateComponent`](crate::gates::GateComponent), in addition to the one
+    /// that enforces the tool lists of agents.
     #[must_use]
     pub fn gate(mut self, gate: impl Gate + 'static) -> Self {
         self.gates.push(Arc::new(gate));
-        self
-    }
-
-    /// Adds a gate that takes time to answer, such as a component: a
-    /// [`GateComponent`](crate::gates::GateComponent).
-    #[must_use]
-    pub fn asked_gate(mut self, gate: impl AskedGate + 'static) -> Self {
-        self.asked_gates.push(Arc::new(gate));
         self
     }
 
@@ -342,14 +333,13 @@ impl HostBuilder {
     /// needs a capability that its backend lacks, or is offered under a name that is taken.
     pub fn build(mut self) -> Result<Host, HostError> {
         self.agents.entry(DIRECT_AGENT.to_owned()).or_insert_with(Agent::direct);
-        let lists = self.agents.iter().fold(ToolList::default(), |lists, (id, agent)| {
+        let tool_list = self.agents.iter().fold(ToolList::default(), |lists, (id, agent)| {
             let mut tools = agent.spec.tools.clone();
             if !agent.spec.view.delegates.is_empty() {
                 tools.push(name::TRANSFER.to_owned());
             }
             lists.with_agent(id.clone(), tools)
         });
-        self.gates.push(Arc::new(lists));
         if let Some(id) = self.agents.keys().find(|id| !name::is_id(id)) {
             return Err(HostError::Setup(format!("the id \"{id}\" does not fit [a-z][a-z0-9-]{{0,63}}")));
         }
@@ -366,9 +356,8 @@ impl HostBuilder {
                 self.plugins.push(Box::new(AgentHooks::new(id, Arc::clone(hooks))));
             }
         }
-        let Installed { natives, gates, asked_gates, hooks } = plugins::install(self.plugins, &mut self.bus)?;
+        let Installed { natives, gates, hooks } = plugins::install(self.plugins, &mut self.bus)?;
         self.gates.extend(gates);
-        self.asked_gates.extend(asked_gates);
         for native in &natives {
             let installed = native.clone().install(&mut self.toolbox);
             installed.map_err(|e| HostError::Setup(e.to_string()))?;
@@ -380,7 +369,7 @@ impl HostBuilder {
                 toolbox: RwLock::new(Arc::new(self.toolbox)),
                 published: tokio::sync::watch::Sender::new(0),
                 thread_state_bytes: self.thread_state_bytes,
-                gates: Gates::new(self.gates, self.asked_gates)?,
+                gates: Gates::new(tool_list, self.gates)?,
                 hooks: HookSet::new(hooks, self.hook_timeout),
                 plugins: natives,
                 store: self.store.unwrap_or_else(|| Arc::new(MemoryStore::new())),

@@ -1,14 +1,13 @@
 //! Installs plugins into a host. If two of them define the same thing, the error names both.
 
 use super::{InstalledHooks, Parts, Plugin};
-use crate::gates::AskedGate;
+use crate::gates::Gate;
 use crate::host::HostError;
 use crate::run::Bus;
 use crate::tools::{NativePlugin, Toolbox};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tollgate_agent::catalog::{Owner, OwnerKind};
-use tollgate_agent::gate::Gate;
 use tollgate_agent::hook::HookPoints;
 use tollgate_agent::name;
 
@@ -17,7 +16,6 @@ use tollgate_agent::name;
 pub(crate) struct Installed {
     pub(crate) natives: Vec<NativePlugin>,
     pub(crate) gates: Vec<Arc<dyn Gate>>,
-    pub(crate) asked_gates: Vec<Arc<dyn AskedGate>>,
     pub(crate) hooks: Vec<InstalledHooks>,
 }
 
@@ -40,11 +38,10 @@ pub(crate) fn install(plugins: Vec<Box<dyn Plugin>>, bus: &mut Bus) -> Result<In
         let mut parts = Parts::new(&name);
         plugin.bring(&mut parts);
         claims.claim_all(&name, &parts)?;
-        let Parts { native, gates, asked_gates, hooks, subscriptions } = parts;
+        let Parts { native, gates, hooks, subscriptions } = parts;
         let points = hooks.as_ref().map_or(HookPoints::NONE, |hooks| hooks.points());
         installed.natives.push(native.with_hooks_at(points));
         installed.gates.extend(gates);
-        installed.asked_gates.extend(asked_gates);
         let named = hooks.map(|hooks| InstalledHooks { plugin: Arc::from(name), points, hooks });
         installed.hooks.extend(named);
         for (pattern, subscriber) in subscriptions {
@@ -77,8 +74,7 @@ struct Claims {
 impl Claims {
     fn claim_all(&mut self, plugin: &str, parts: &Parts) -> Result<(), HostError> {
         self.claim("name", &name::fold(plugin), plugin, plugin)?;
-        let gates = parts.gates.iter().map(|gate| gate.id());
-        for gate in gates.chain(parts.asked_gates.iter().map(|gate| gate.id())) {
+        for gate in parts.gates.iter().map(|gate| gate.id()) {
             self.claim("gate", gate, gate, plugin)?;
         }
         for key in parts.native.own_keys() {

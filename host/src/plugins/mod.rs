@@ -59,13 +59,12 @@ pub(crate) use hooks::{AgentHooks, InstalledHooks};
 pub(crate) use install::{Installed, equip, install};
 pub(crate) use state::{Typed, access};
 
-use crate::gates::AskedGate;
+use crate::gates::Gate;
 use crate::run::Subscriber;
 use crate::tools::{NativePlugin, NativeTool};
 use std::sync::Arc;
 use tollgate_agent::catalog::ActionGrants;
 use tollgate_agent::descriptor::StateAccess;
-use tollgate_agent::gate::Gate;
 
 /// A plugin, which is installed into a host as a unit with
 /// [`HostBuilder::plugin`](crate::HostBuilder::plugin).
@@ -93,20 +92,13 @@ impl Plugin for NativePlugin {
 pub struct Parts {
     pub(crate) native: NativePlugin,
     pub(crate) gates: Vec<Arc<dyn Gate>>,
-    pub(crate) asked_gates: Vec<Arc<dyn AskedGate>>,
     pub(crate) hooks: Option<Arc<dyn Hooks>>,
     pub(crate) subscriptions: Vec<(String, Arc<dyn Subscriber>)>,
 }
 
 impl Parts {
     pub(crate) fn new(name: &str) -> Self {
-        Self {
-            native: NativePlugin::new(name),
-            gates: Vec::new(),
-            asked_gates: Vec::new(),
-            hooks: None,
-            subscriptions: Vec::new(),
-        }
+        Self { native: NativePlugin::new(name), gates: Vec::new(), hooks: None, subscriptions: Vec::new() }
     }
 
     fn with(&mut self, change: impl FnOnce(NativePlugin) -> NativePlugin) -> &mut Self {
@@ -139,12 +131,6 @@ impl Parts {
     /// Adds a gate, which judges every call.
     pub fn gate(&mut self, gate: impl Gate + 'static) -> &mut Self {
         self.gates.push(Arc::new(gate));
-        self
-    }
-
-    /// Adds a gate that takes time to answer.
-    pub fn asked_gate(&mut self, gate: impl AskedGate + 'static) -> &mut Self {
-        self.asked_gates.push(Arc::new(gate));
         self
     }
 

@@ -3,7 +3,6 @@
 
 use crate::store::rules::begins_direct;
 use crate::store::{CommitError, StoreError};
-use smallvec::SmallVec;
 use tollgate_agent::SmolStr;
 use tollgate_agent::run::{Event, StoredEvent};
 
@@ -57,7 +56,7 @@ pub(super) fn started(event: &Event) -> Option<&SmolStr> {
 #[derive(Debug, Default)]
 pub(super) struct Unrecorded {
     /// The tools that have run and may not run twice.
-    ran: SmallVec<[SmolStr; 1]>,
+    ran: Vec<SmolStr>,
     /// Whether the commit contained only the starts of first attempts.
     starts: bool,
 }

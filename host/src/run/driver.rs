@@ -5,7 +5,7 @@ use super::audit_records::records_of;
 use super::children::Children;
 use super::commit::{Unrecorded, durability, may_wait, started};
 use super::components::components_of;
-use super::gate_round::{GateRound, ask_native};
+use super::gate_round::{GateRound, ask_own_gate};
 use super::hooks::HookContext;
 use super::inbox::Inbox;
 use super::lease::RunLease;
@@ -336,7 +336,7 @@ impl Driver {
             let RunServices { host, toolbox, cancel, .. } = &self.parts;
             let work: BoxFuture<'static, Input> = match effect {
                 Effect::Judge { round, questions } => {
-                    if let Some(judged) = ask_native(&self.parts, &self.run, round, &questions) {
+                    if let Some(judged) = ask_own_gate(&self.parts, &self.run, round, &questions) {
                         return Some(judged);
                     }
                     let asking =

@@ -3,13 +3,13 @@
 use super::attempt::Outcomes;
 use super::driver::RunServices;
 use super::hooks::HookContext;
-use crate::gates::{AskedGate, Gates};
+use crate::gates::{Gate, Gates};
 use crate::store::now_ms;
 use futures::FutureExt;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use tollgate_agent::SmolStr;
-use tollgate_agent::gate::{Gate, GateVerdict, ProposedCall, Resolution, Verdict, resolve};
+use tollgate_agent::gate::{GateVerdict, ProposedCall, Resolution, ToolList, Verdict, resolve};
 use tollgate_agent::run::{Input, Question, Run, RunSpec};
 use tollgate_agent::state::{KeySet, Snapshot};
 
@@ -35,24 +35,24 @@ struct Shown<'a> {
     now_ms: u64,
 }
 
-/// Returns the answers of the gates if all of them are written in Rust and there is no hook, so
-/// that nothing has to be awaited.
-pub(super) fn ask_native(
+/// Returns the answer of the host's own gate if there is no other and no hook, so that nothing has
+/// to be awaited.
+pub(super) fn ask_own_gate(
     parts: &RunServices,
     run: &Run,
     round: u32,
     questions: &[Question],
 ) -> Option<Input> {
     let gates = parts.host.gates();
-    if !gates.asked.is_empty() || questions.iter().any(|question| question.asks_hooks) {
+    if !gates.others.is_empty() || questions.iter().any(|question| question.asks_hooks) {
         return None;
     }
     let (keys, snapshot) = (parts.toolbox.catalog().keys(), run.state().snapshot());
     let shown = Shown { spec: run.spec(), snapshot: &snapshot, keys, now_ms: now_ms() };
     let mut answers = Vec::with_capacity(questions.len());
     for question in questions {
-        let recorded = native_answers(gates, &shown.call(question)).collect();
-        if !note(&mut answers, question, recorded) {
+        let recorded = [own_answer(gates, &shown.call(question))];
+        if !note(&mut answers, question, recorded.into()) {
             break;
         }
     }
@@ -81,17 +81,16 @@ impl GateRound {
         }
     }
 
-    /// Asks all gates, and then the hooks before the calls that were allowed. Gate components are
-    /// asked about one call concurrently; hooks are asked about all calls concurrently.
+    /// Asks all gates, and then the hooks before the calls that were allowed. Gates are asked
+    /// about one call concurrently; hooks are asked about all calls concurrently.
     pub(super) async fn ask(self) -> Input {
         let shown =
             Shown { spec: &self.spec, snapshot: &self.snapshot, keys: &self.keys, now_ms: self.now_ms };
         let mut answers = Vec::with_capacity(self.questions.len());
         for question in &self.questions {
             let call = shown.call(question);
-            let mut recorded: Vec<GateVerdict> = native_answers(&self.gates, &call).collect();
-            let asked =
-                self.gates.asked.iter().map(|gate| ask_and_wait(gate.as_ref(), &call, &self.outcomes));
+            let mut recorded = vec![own_answer(&self.gates, &call)];
+            let asked = self.gates.others.iter().map(|gate| ask_gate(gate.as_ref(), &call, &self.outcomes));
             recorded.extend(futures::future::join_all(asked).await);
             if !note(&mut answers, question, recorded.into()) {
                 break;
@@ -127,8 +126,8 @@ impl<'a> Shown<'a> {
     }
 }
 
-fn native_answers(gates: &Gates, call: &ProposedCall<'_>) -> impl Iterator<Item = GateVerdict> {
-    gates.native.iter().map(|gate| ask_native_gate(gate.as_ref(), call))
+fn own_answer(gates: &Gates, call: &ProposedCall<'_>) -> GateVerdict {
+    GateVerdict::new(ToolList::ID, gates.tool_list.judge(call))
 }
 
 /// A call with the answers of all gates.
@@ -146,19 +145,13 @@ fn is_let_through(question: &Question, recorded: &[GateVerdict]) -> bool {
     resolve(recorded, &question.approved_gates) == Resolution::Allowed
 }
 
-fn ask_native_gate(gate: &dyn Gate, call: &ProposedCall<'_>) -> GateVerdict {
-    let verdict = std::panic::catch_unwind(AssertUnwindSafe(|| gate.judge(call)));
-    GateVerdict::new(gate.id(), verdict.unwrap_or_else(|_| failed(gate.id())))
-}
-
 /// Asks one gate. The memory of a large answer is held together with that of outcomes.
-async fn ask_and_wait(gate: &dyn AskedGate, call: &ProposedCall<'_>, outcomes: &Outcomes) -> GateVerdict {
+async fn ask_gate(gate: &dyn Gate, call: &ProposedCall<'_>, outcomes: &Outcomes) -> GateVerdict {
     let answer = AssertUnwindSafe(gate.answer(call)).catch_unwind().await;
-    let (verdict, memory) = answer.unwrap_or_else(|_| (failed(gate.id()), None));
+    let (verdict, memory) = answer.unwrap_or_else(|_| {
+        let id = gate.id();
+        (Verdict::Deny(format!("The gate '{id}' failed, so the call may not run.")), None)
+    });
     memory.into_iter().for_each(|memory| outcomes.hold(memory));
     GateVerdict::new(gate.id(), verdict)
-}
-
-fn failed(id: &str) -> Verdict {
-    Verdict::Deny(format!("The gate '{id}' failed, so the call may not run."))
 }

@@ -2,14 +2,13 @@
 //! that is polled as a whole.
 
 use futures::future::BoxFuture;
-use smallvec::SmallVec;
 use std::task::{Context, Poll};
 use tollgate_agent::run::{EffectKey, Input};
 
 /// Effects in flight.
 #[derive(Default)]
 pub(super) struct Work {
-    pending: SmallVec<[(EffectKey, BoxFuture<'static, Input>); 1]>,
+    pending: Vec<(EffectKey, BoxFuture<'static, Input>)>,
 }
 
 impl Work {

@@ -5,7 +5,6 @@
 //! behind the changes it missed. Nothing is decided again, and the cost does not grow with the
 //! number of waiting calls.
 
-use smallvec::SmallVec;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
@@ -29,7 +28,7 @@ pub fn moved(events: &Arc<[StoredEvent]>, revisions: u64) -> Arc<[StoredEvent]> 
 #[derive(Debug, Clone)]
 pub struct WrittenKeys {
     revision: u64,
-    keys: SmallVec<[(Arc<str>, bool); 2]>,
+    keys: Vec<(Arc<str>, bool)>,
 }
 
 impl WrittenKeys {

@@ -11,9 +11,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use tollgate::models::{DeltaSink, Model, ModelFault};
 use tollgate::tools::{NativePlugin, NativeTool, ToolCall, Toolbox};
+use tollgate::{Gate, ProposedCall, Verdict};
 use tollgate_agent::child::{ChildRequest, ChildStatus};
 use tollgate_agent::descriptor::{ExecutionPolicy, StateAccess, StateKey, ToolDescriptor};
-use tollgate_agent::gate::{Gate, ProposedCall, Verdict};
 use tollgate_agent::message::{AssistantMessage, Message, ModelCall, ModelReply, ModelRequest};
 use tollgate_agent::outcome::{Fault, Mutation, Ticket, ToolOutput, ToolResult};
 use tollgate_agent::state::{KeyScope, Reducer};
@@ -112,12 +112,13 @@ fn appends(file: &str) -> (&'static str, Value) {
 /// Asks a person about calls that name the file `guarded`.
 pub(crate) struct Careful;
 
+#[async_trait]
 impl Gate for Careful {
     fn id(&self) -> &str {
         "careful"
     }
 
-    fn judge(&self, call: &ProposedCall<'_>) -> Verdict {
+    async fn judge(&self, call: &ProposedCall<'_>) -> Verdict {
         match call.arguments.value()["p"].as_str() {
             Some("guarded") => Verdict::Suspend(Box::new(Ticket::confirm("Append to it?"))),
             _ => Verdict::Allow,

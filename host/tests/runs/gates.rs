@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;
-use tollgate::gates::{AskedGate, ProposedCall, Verdict};
+use tollgate::gates::{Gate, ProposedCall, Verdict};
 use tollgate::models::{ScriptedModel, ScriptedTurn};
 use tollgate::{Agent, Host, RunRequest};
 use tollgate_agent::code::Code;
@@ -16,7 +16,7 @@ use tollgate_agent::run::{CallEnd, Event, RunStatus};
 struct Waits(&'static str, fn(&ProposedCall<'_>) -> Verdict);
 
 #[async_trait]
-impl AskedGate for Waits {
+impl Gate for Waits {
     fn id(&self) -> &str {
         self.0
     }
@@ -31,7 +31,7 @@ impl AskedGate for Waits {
 struct Silent;
 
 #[async_trait]
-impl AskedGate for Silent {
+impl Gate for Silent {
     fn id(&self) -> &str {
         "silent"
     }
@@ -41,10 +41,10 @@ impl AskedGate for Silent {
     }
 }
 
-fn host(gate: impl AskedGate + 'static, turns: Vec<ScriptedTurn>) -> Host {
+fn host(gate: impl Gate + 'static, turns: Vec<ScriptedTurn>) -> Host {
     let agent = Agent::new("default", Arc::new(ScriptedModel::new(turns))).with_tools(["*"]);
     let store = StoreAt::memory().open();
-    Host::builder().toolbox(toolbox()).agent(agent).store(store).asked_gate(gate).build().unwrap()
+    Host::builder().toolbox(toolbox()).agent(agent).store(store).gate(gate).build().unwrap()
 }
 
 async fn ends(host: &Host) -> (RunStatus, Vec<Option<Code>>) {
@@ -94,8 +94,8 @@ async fn x1_a_run_whose_gate_is_silent_can_be_cancelled() {
 #[tokio::test]
 async fn g2_two_gates_of_one_id_are_refused_whatever_they_are() {
     let gate = || Waits("twice", |_| Verdict::Allow);
-    let built = Host::builder().asked_gate(gate()).asked_gate(gate()).build();
+    let built = Host::builder().gate(gate()).gate(gate()).build();
     assert!(built.err().unwrap().to_string().contains("\"twice\""));
     let list = Waits("tool-list", |_| Verdict::Allow);
-    assert!(Host::builder().asked_gate(list).build().is_err(), "the host's own gate is one too");
+    assert!(Host::builder().gate(list).build().is_err(), "the host's own gate is one too");
 }

@@ -2,100 +2,81 @@
 
 use super::Unfit;
 use crate::text::clean;
+use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
 /// IPv4 ranges that are not global, each with its description.
-const NOT_GLOBAL_V4: &[(Ipv4Addr, u8, &str)] = &[
-    (Ipv4Addr::new(0, 0, 0, 0), 8, "this network"),
-    (Ipv4Addr::new(10, 0, 0, 0), 8, "private"),
-    (Ipv4Addr::new(100, 64, 0, 0), 10, "shared by a provider's customers"),
-    (Ipv4Addr::new(127, 0, 0, 0), 8, "this machine"),
-    (Ipv4Addr::new(168, 63, 129, 16), 32, "a cloud's own service"),
-    (Ipv4Addr::new(169, 254, 0, 0), 16, "link-local, where clouds keep their metadata"),
-    (Ipv4Addr::new(172, 16, 0, 0), 12, "private"),
-    (Ipv4Addr::new(192, 0, 0, 0), 24, "reserved for protocols"),
-    (Ipv4Addr::new(192, 0, 2, 0), 24, "for documentation"),
-    (Ipv4Addr::new(192, 88, 99, 0), 24, "a relay of 6to4"),
-    (Ipv4Addr::new(192, 168, 0, 0), 16, "private"),
-    (Ipv4Addr::new(198, 18, 0, 0), 15, "for benchmarks"),
-    (Ipv4Addr::new(198, 51, 100, 0), 24, "for documentation"),
-    (Ipv4Addr::new(203, 0, 113, 0), 24, "for documentation"),
-    (Ipv4Addr::new(224, 0, 0, 0), 4, "multicast"),
-    (Ipv4Addr::new(240, 0, 0, 0), 4, "reserved"),
+const NOT_GLOBAL_V4: &[(Ipv4Net, &str)] = &[
+    (v4([0, 0, 0, 0], 8), "this network"),
+    (v4([10, 0, 0, 0], 8), "private"),
+    (v4([100, 64, 0, 0], 10), "shared by a provider's customers"),
+    (v4([127, 0, 0, 0], 8), "this machine"),
+    (v4([168, 63, 129, 16], 32), "a cloud's own service"),
+    (v4([169, 254, 0, 0], 16), "link-local, where clouds keep their metadata"),
+    (v4([172, 16, 0, 0], 12), "private"),
+    (v4([192, 0, 0, 0], 24), "reserved for protocols"),
+    (v4([192, 0, 2, 0], 24), "for documentation"),
+    (v4([192, 88, 99, 0], 24), "a relay of 6to4"),
+    (v4([192, 168, 0, 0], 16), "private"),
+    (v4([198, 18, 0, 0], 15), "for benchmarks"),
+    (v4([198, 51, 100, 0], 24), "for documentation"),
+    (v4([203, 0, 113, 0], 24), "for documentation"),
+    (v4([224, 0, 0, 0], 4), "multicast"),
+    (v4([240, 0, 0, 0], 4), "reserved"),
 ];
 
 /// The only IPv6 range from which hosts are assigned addresses.
-const UNICAST_V6: (Ipv6Addr, u8) = (Ipv6Addr::new(0x2000, 0, 0, 0, 0, 0, 0, 0), 3);
+const UNICAST_V6: Ipv6Net = v6([0x2000, 0, 0, 0, 0, 0, 0, 0], 3);
 
 /// Ranges within [`UNICAST_V6`] that are not global, each with its description.
-const NOT_GLOBAL_V6: &[(Ipv6Addr, u8, &str)] = &[
-    (Ipv6Addr::new(0x2001, 0, 0, 0, 0, 0, 0, 0), 23, "reserved for protocols"),
-    (Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 0), 32, "for documentation"),
-    (Ipv6Addr::new(0x2002, 0, 0, 0, 0, 0, 0, 0), 16, "6to4, which maps to an IPv4 address"),
-    (Ipv6Addr::new(0x3fff, 0, 0, 0, 0, 0, 0, 0), 20, "for documentation"),
+const NOT_GLOBAL_V6: &[(Ipv6Net, &str)] = &[
+    (v6([0x2001, 0, 0, 0, 0, 0, 0, 0], 23), "reserved for protocols"),
+    (v6([0x2001, 0xdb8, 0, 0, 0, 0, 0, 0], 32), "for documentation"),
+    (v6([0x2002, 0, 0, 0, 0, 0, 0, 0], 16), "6to4, which maps to an IPv4 address"),
+    (v6([0x3fff, 0, 0, 0, 0, 0, 0, 0], 20), "for documentation"),
 ];
+
+const fn v4([a, b, c, d]: [u8; 4], bits: u8) -> Ipv4Net {
+    Ipv4Net::new_assert(Ipv4Addr::new(a, b, c, d), bits)
+}
+
+const fn v6([a, b, c, d, e, f, g, h]: [u16; 8], bits: u8) -> Ipv6Net {
+    Ipv6Net::new_assert(Ipv6Addr::new(a, b, c, d, e, f, g, h), bits)
+}
 
 /// Describes the address if it is not a global internet address. IPv6 addresses that map to IPv4
 /// (mapped, NAT64, 6to4) are not global, whatever they map to.
 #[must_use]
 pub fn not_global(address: IpAddr) -> Option<&'static str> {
-    let within = |network: IpAddr, bits| AddressRange { network, bits }.contains(address);
     match address {
-        IpAddr::V4(_) => NOT_GLOBAL_V4
-            .iter()
-            .find(|(network, bits, _)| within((*network).into(), *bits))
-            .map(|(_, _, what)| *what),
+        IpAddr::V4(v4) => {
+            let range = NOT_GLOBAL_V4.iter().find(|(range, _)| range.contains(&v4));
+            range.map(|(_, what)| *what)
+        }
         IpAddr::V6(v6) if v6.is_loopback() => Some("this machine"),
-        IpAddr::V6(_) if !within(UNICAST_V6.0.into(), UNICAST_V6.1) => {
+        IpAddr::V6(v6) if !UNICAST_V6.contains(&v6) => {
             Some("not an internet address (local, multicast, or mapped to IPv4)")
         }
-        IpAddr::V6(_) => NOT_GLOBAL_V6
-            .iter()
-            .find(|(network, bits, _)| within((*network).into(), *bits))
-            .map(|(_, _, what)| *what),
+        IpAddr::V6(v6) => {
+            let range = NOT_GLOBAL_V6.iter().find(|(range, _)| range.contains(&v6));
+            range.map(|(_, what)| *what)
+        }
     }
 }
 
 /// A range of addresses, such as `10.0.0.0/8`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct AddressRange {
-    network: IpAddr,
-    bits: u8,
-}
+pub struct AddressRange(IpNet);
 
 impl AddressRange {
     /// Returns whether the range contains the address. An IPv4 range never contains an IPv6 address
     /// that maps to IPv4.
     #[must_use]
     pub fn contains(&self, address: IpAddr) -> bool {
-        match (self.network, address) {
-            (IpAddr::V4(network), IpAddr::V4(address)) => {
-                let mask = u32::MAX.checked_shl(32 - u32::from(self.bits)).unwrap_or(0);
-                (u32::from(network) ^ u32::from(address)) & mask == 0
-            }
-            (IpAddr::V6(network), IpAddr::V6(address)) => {
-                let mask = u128::MAX.checked_shl(128 - u32::from(self.bits)).unwrap_or(0);
-                (u128::from(network) ^ u128::from(address)) & mask == 0
-            }
-            _ => false,
-        }
-    }
-
-    /// Returns the first address of the range.
-    fn start(self) -> IpAddr {
-        match self.network {
-            IpAddr::V4(v4) => {
-                let mask = u32::MAX.checked_shl(32 - u32::from(self.bits)).unwrap_or(0);
-                Ipv4Addr::from(u32::from(v4) & mask).into()
-            }
-            IpAddr::V6(v6) => {
-                let mask = u128::MAX.checked_shl(128 - u32::from(self.bits)).unwrap_or(0);
-                Ipv6Addr::from(u128::from(v6) & mask).into()
-            }
-        }
+        self.0.contains(&address)
     }
 }
 
@@ -104,38 +85,39 @@ impl FromStr for AddressRange {
 
     fn from_str(text: &str) -> Result<Self, Unfit> {
         let shown = clean(text, 100);
-        let (network, bits) =
-            text.split_once('/').map_or((text, None), |(network, bits)| (network, Some(bits)));
-        let network: IpAddr = network.parse().map_err(|_| {
+        let (address, bits) =
+            text.split_once('/').map_or((text, None), |(address, bits)| (address, Some(bits)));
+        let address: IpAddr = address.parse().map_err(|_| {
             Unfit(format!("\"{shown}\" is not an address range; write one such as \"10.0.0.0/8\" or \"::1\""))
         })?;
-        let most = if network.is_ipv4() { 32 } else { 128 };
-        let bits = match bits {
-            None => most,
+        let range = IpNet::from(address);
+        let range = match bits {
+            None => range,
             Some(bits) => bits
                 .parse()
                 .ok()
-                .filter(|bits| *bits <= most && !text.ends_with(|c: char| !c.is_ascii_digit()))
+                .filter(|_| bits.bytes().all(|byte| byte.is_ascii_digit()))
+                .and_then(|bits| IpNet::new(address, bits).ok())
                 .ok_or_else(|| {
+                    let most = range.max_prefix_len();
                     Unfit(format!(
                         "\"{shown}\" has no valid prefix length; write 0 to {most} after the slash"
                     ))
                 })?,
         };
-        let range = Self { network, bits };
-        let start = range.start();
-        if start != network {
+        if range.network() != address {
             return Err(Unfit(format!(
-                "\"{shown}\" is not the first address of its range; write \"{start}/{bits}\""
+                "\"{shown}\" is not the first address of its range; write \"{}\"",
+                range.trunc()
             )));
         }
-        Ok(range)
+        Ok(Self(range))
     }
 }
 
 impl fmt::Display for AddressRange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.network, self.bits)
+        self.0.fmt(f)
     }
 }
 

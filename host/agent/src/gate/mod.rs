@@ -121,42 +121,6 @@ pub struct CallsBefore {
 /// The id of the gate that applies the operator's permission rules.
 pub const PERMISSIONS_ID: &str = "permissions";
 
-/// A gate in Rust. It inspects a call and answers; it has no other effect.
-///
-/// ```
-/// use tollgate_agent::gate::{Gate, ProposedCall, GateVerdict, Resolution, Verdict, resolve};
-/// use tollgate_agent::outcome::Ticket;
-///
-/// /// Asks a person before anything is deleted.
-/// struct Careful;
-///
-/// impl Gate for Careful {
-///     fn id(&self) -> &str {
-///         "careful"
-///     }
-///
-///     fn judge(&self, call: &ProposedCall<'_>) -> Verdict {
-///         match call.tool.descriptor.name.starts_with("delete_") {
-///             true => Verdict::Suspend(Box::new(Ticket::confirm("May it be deleted?"))),
-///             false => Verdict::Allow,
-///         }
-///     }
-/// }
-///
-/// // Every gate is asked, and the most severe answer wins, whatever their order.
-/// let asks = GateVerdict::new("careful", Verdict::Suspend(Box::new(Ticket::confirm("Sure?"))));
-/// let denies = GateVerdict::new("strict", Verdict::Deny("Never.".to_owned()));
-/// let answers = [asks, GateVerdict::new("mild", Verdict::Allow), denies.clone()];
-/// assert_eq!(resolve(&answers, &[]), Resolution::Held(&denies));
-/// ```
-pub trait Gate: Send + Sync {
-    /// `[a-z][a-z0-9-]{0,63}`, unique among the host's gates.
-    fn id(&self) -> &str;
-
-    /// Decides whether this call may run. A panic denies the call.
-    fn judge(&self, call: &ProposedCall<'_>) -> Verdict;
-}
-
 /// The joined result of the gates' answers.
 #[derive(Debug)]
 pub enum Judgement {
@@ -198,6 +162,17 @@ impl Permit {
 ///
 /// If a person has answered gates' questions about this very call, `approved_gates` names
 /// those gates: their `suspend` counts as allowed.
+///
+/// ```
+/// use tollgate_agent::gate::{GateVerdict, Resolution, Verdict, resolve};
+/// use tollgate_agent::outcome::Ticket;
+///
+/// // Every gate is asked, and the most severe answer wins, whatever their order.
+/// let asks = GateVerdict::new("careful", Verdict::Suspend(Box::new(Ticket::confirm("Sure?"))));
+/// let denies = GateVerdict::new("strict", Verdict::Deny("Never.".to_owned()));
+/// let answers = [asks, GateVerdict::new("mild", Verdict::Allow), denies.clone()];
+/// assert_eq!(resolve(&answers, &[]), Resolution::Held(&denies));
+/// ```
 #[must_use]
 pub fn judge(proposal: Proposal, recorded: &[GateVerdict], approved_gates: &[SmolStr]) -> Judgement {
     match resolve(recorded, approved_gates) {
@@ -254,25 +229,21 @@ impl ToolList {
         self
     }
 
-    /// Returns whether the agent lists the tool.
+    /// Decides whether this call may run.
     #[must_use]
-    pub fn lists(&self, agent_id: &str, tool_name: &str) -> bool {
-        self.agents.get(agent_id).is_some_and(|tools| crate::run::spec::lists(tools, tool_name))
-    }
-}
-
-impl Gate for ToolList {
-    fn id(&self) -> &str {
-        Self::ID
-    }
-
-    fn judge(&self, call: &ProposedCall<'_>) -> Verdict {
+    pub fn judge(&self, call: &ProposedCall<'_>) -> Verdict {
         let tool = &call.tool.descriptor.name;
         if self.lists(&call.agent.id, tool) {
             Verdict::Allow
         } else {
             Verdict::Deny(format!("The agent '{}' does not list the tool '{tool}'.", call.agent.id))
         }
+    }
+
+    /// Returns whether the agent lists the tool.
+    #[must_use]
+    pub fn lists(&self, agent_id: &str, tool_name: &str) -> bool {
+        self.agents.get(agent_id).is_some_and(|tools| crate::run::spec::lists(tools, tool_name))
     }
 }
 

@@ -7,7 +7,6 @@
 
 use super::RESERVED;
 use super::text::next_escaped;
-use smallvec::SmallVec;
 
 /// The deepest nesting that is recognized.
 const MAX_LEVELS: usize = 32;
@@ -21,7 +20,7 @@ pub(crate) fn is_canonical(text: &str) -> bool {
     if !text.starts_with(['{', '[']) {
         return false;
     }
-    let mut reader = Reader { text: text.as_bytes(), at: 0, keys: SmallVec::new() };
+    let mut reader = Reader { text: text.as_bytes(), at: 0, keys: Vec::new() };
     reader.value(0).is_some() && reader.at == text.len()
 }
 
@@ -30,7 +29,7 @@ struct Reader<'t> {
     text: &'t [u8],
     at: usize,
     /// The keys of the open objects as written; a canonical key has only one spelling.
-    keys: SmallVec<[&'t [u8]; MAX_MEMBERS / 2]>,
+    keys: Vec<&'t [u8]>,
 }
 
 impl<'t> Reader<'t> {

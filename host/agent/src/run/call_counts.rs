@@ -3,7 +3,6 @@
 
 use super::call::Call;
 use crate::gate::CallsBefore;
-use smallvec::SmallVec;
 use smol_str::SmolStr;
 
 /// Counts of the calls that were let through.
@@ -49,7 +48,7 @@ impl CallCounts {
 
 /// The count of each tool. A run calls few different tools, so a list suffices.
 #[derive(Debug, Clone, Default)]
-struct ByTool<N>(SmallVec<[(N, u32); 1]>);
+struct ByTool<N>(Vec<(N, u32)>);
 
 impl<N: AsRef<str>> ByTool<N> {
     fn get(&self, name: &str) -> u32 {

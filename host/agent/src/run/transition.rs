@@ -20,7 +20,6 @@ use crate::question::{self, MAX_ACTION_BYTES, MAX_MESSAGE_BYTES};
 use crate::schema::Schema;
 use crate::state::{State, StateChange};
 use crate::text::clean;
-use smallvec::SmallVec;
 use smol_str::SmolStr;
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -40,9 +39,9 @@ pub(super) struct Transition<'a> {
     pub(super) now_ms: u64,
     pub(super) events: Vec<Event>,
     /// The future status of each call: the run's calls, then those proposed here.
-    pub(super) statuses: SmallVec<[CallStatus; 16]>,
+    pub(super) statuses: Vec<CallStatus>,
     /// Ids and tool names of the calls proposed here.
-    proposed: SmallVec<[(SmolStr, SmolStr); 1]>,
+    proposed: Vec<(SmolStr, SmolStr)>,
     /// The state after this number of the events; see [`state`](Self::state).
     folded: RefCell<(State, usize)>,
     /// The calls whose end waits for hooks from now on.
@@ -61,7 +60,7 @@ impl<'a> Transition<'a> {
             now_ms,
             events: Vec::with_capacity(FEW),
             statuses: run.calls().iter().map(|call| call.status).collect(),
-            proposed: SmallVec::new(),
+            proposed: Vec::new(),
             folded: RefCell::new((run.state.clone(), 0)),
             ending: Vec::new(),
             stopped: &[],

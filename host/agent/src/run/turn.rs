@@ -3,7 +3,6 @@
 use super::call::Call;
 use crate::message::ModelReply;
 use crate::state::{Snapshot, StateChange};
-use smallvec::SmallVec;
 use std::sync::Arc;
 
 /// One turn: the model's reply and the state of each call.
@@ -25,7 +24,7 @@ pub(super) struct Turn {
 #[derive(Debug, Clone)]
 pub(super) struct Batch {
     /// Positions in [`Turn::calls`] that are not applied yet, in ascending order.
-    pub(super) calls: SmallVec<[usize; 2]>,
+    pub(super) calls: Vec<usize>,
     /// The state at the start of the batch.
     pub(super) snapshot: Snapshot,
     /// The changes applied since.

@@ -24,13 +24,13 @@ pub use pending::PendingMutation;
 pub use reducer::Reducer;
 pub use update::{Fold, KeyUpdate};
 
-use litemap::LiteMap;
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use stored_value::Held;
 
-/// Values by key. There are few, so a sorted list is smaller and faster than a tree.
-type Values = LiteMap<Arc<str>, Held>;
+/// Values by key.
+type Values = BTreeMap<Arc<str>, Held>;
 
 /// The values of a thread's or run's keys, and their revision.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -60,7 +60,7 @@ impl State {
 
     /// Returns every key that was set, sorted.
     pub fn keys(&self) -> impl Iterator<Item = &str> {
-        self.values.iter().map(|(key, _)| key.as_ref())
+        self.values.keys().map(AsRef::as_ref)
     }
 
     /// Returns every key that was set, sorted, with its value.

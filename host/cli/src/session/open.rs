@@ -152,7 +152,7 @@ pub(crate) fn host_with(
         builder = builder.gate(permissions);
     }
     for gate in opened.gates.all()? {
-        builder = builder.asked_gate(gate);
+        builder = builder.gate(gate);
     }
     for (id, agent) in &opened.config.agents {
         let model = match &running {

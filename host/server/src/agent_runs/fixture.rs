@@ -10,7 +10,7 @@ use tollgate::run::LiveUpdate;
 use tollgate::tollgate_sandbox::{ProgressStatus, Report};
 use tollgate::{
     Agent, Decision, FnTool, Gate, Host, LiveContent, ProposedCall, RunEnd, RunRequest, RunUpdate,
-    ScriptedModel, ScriptedTurn, Ticket, ToolContext, ToolResult, Verdict,
+    ScriptedModel, ScriptedTurn, Ticket, ToolContext, ToolResult, Verdict, async_trait,
 };
 use tollgate_agent::message::TokenUsage;
 use tollgate_agent::outcome::ResumeMode;
@@ -40,12 +40,13 @@ impl Recording {
 /// Asks about `delete`, and blocks `forbidden`.
 struct Guard;
 
+#[async_trait]
 impl Gate for Guard {
     fn id(&self) -> &str {
         "guard"
     }
 
-    fn judge(&self, call: &ProposedCall<'_>) -> Verdict {
+    async fn judge(&self, call: &ProposedCall<'_>) -> Verdict {
         match call.tool.descriptor.name.as_str() {
             "forbidden" => Verdict::Block("it is forbidden".to_owned()),
             "delete" => Verdict::Suspend(Box::new(Ticket {

@@ -67,12 +67,13 @@ impl Model for Echo {
 /// Asks a person about each call of `ask` and `ask_too`.
 struct AskingGate;
 
+#[async_trait]
 impl Gate for AskingGate {
     fn id(&self) -> &str {
         "asking"
     }
 
-    fn judge(&self, call: &ProposedCall<'_>) -> Verdict {
+    async fn judge(&self, call: &ProposedCall<'_>) -> Verdict {
         if !call.tool.descriptor.name.starts_with("ask") {
             return Verdict::Allow;
         }

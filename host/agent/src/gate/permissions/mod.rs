@@ -17,7 +17,7 @@ pub use remembered::{
     MAX_REMEMBERED, REMEMBERED_IN_RUN, REMEMBERED_IN_THREAD, Scope, answered, asks_to_permit, wants_more,
 };
 
-use super::{Gate, PERMISSIONS_ID, ProposedCall, Verdict};
+use super::{ProposedCall, Verdict};
 use crate::outcome::{ResumeMode, Ticket};
 use pattern::Rule;
 use serde::{Deserialize, Serialize};
@@ -116,14 +116,10 @@ impl Permissions {
     fn is_remembered(&self, call: &ProposedCall<'_>) -> bool {
         self.remembered.iter().any(|rule| rule.matches_all(call)) || remembered::in_state(call)
     }
-}
 
-impl Gate for Permissions {
-    fn id(&self) -> &str {
-        PERMISSIONS_ID
-    }
-
-    fn judge(&self, call: &ProposedCall<'_>) -> Verdict {
+    /// Decides whether this call may run.
+    #[must_use]
+    pub fn judge(&self, call: &ProposedCall<'_>) -> Verdict {
         let tool = &call.tool.descriptor.name;
         if let Some(rule) = self.deny.iter().find(|rule| rule.matches_any(call)) {
             return Verdict::Deny(format!("the operator's rules deny it ({rule})."));

@@ -5,7 +5,7 @@ use super::*;
 use crate::catalog::{Catalog, CatalogGrants, Owner, OwnerKind};
 use crate::context::{AgentView, RunIdentity};
 use crate::descriptor::{ComponentDescriptor, ToolDescriptor};
-use crate::gate::CallsBefore;
+use crate::gate::{CallsBefore, PERMISSIONS_ID};
 use crate::proposal::Arguments;
 use crate::run::event::{Suspended, ToolVersion};
 use crate::state::State;
