@@ -16,6 +16,7 @@ use crate::meter::{Boundary, Meter, Stop};
 use crate::nondeterminism::Nondeterminism;
 use crate::redact::Redacted;
 use crate::report::ReportSink;
+use crate::share::Charge;
 use crate::watchdog::CallDeadline;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
@@ -36,6 +37,8 @@ pub(crate) struct Instance {
     pub(crate) cancel: CancellationToken,
     /// The call that it serves; `None` in a sealed instance.
     pub(crate) serves: Option<Serves>,
+    /// The memory of the last value that was passed on to the guest.
+    pub(crate) passed_on: Option<Charge>,
     wasi: Option<Box<Wasi>>,
     /// Separate from WASI: a guest that only seeds its hash maps needs nothing else.
     world: Option<Nondeterminism>,
@@ -44,6 +47,7 @@ pub(crate) struct Instance {
     crossing_bytes: u64,
     console_bytes: u64,
     random_bytes: u64,
+    http_requests: u32,
 }
 
 /// The part of the call that an instance can see and report to.
@@ -89,12 +93,14 @@ impl Instance {
             deadline: term.deadline().clone(),
             cancel: term.cancel().clone(),
             serves: None,
+            passed_on: None,
             wasi: None,
             world: None,
             replay: None,
             crossing_bytes: limits.crossing_bytes,
             console_bytes: limits.console_bytes,
             random_bytes: limits.random_bytes,
+            http_requests: limits.http_requests,
         }
     }
 
@@ -146,6 +152,11 @@ impl Instance {
     /// Returns the maximum number of bytes in one crossing.
     pub(crate) fn crossing_bytes(&self) -> u64 {
         self.crossing_bytes
+    }
+
+    /// Returns how many requests its call may send.
+    pub(crate) fn http_requests(&self) -> u32 {
+        self.http_requests
     }
 
     /// Returns the settings that it may read.

@@ -82,7 +82,8 @@ impl ServerState {
     /// Creates the state of a server.
     #[must_use]
     pub fn new(host: Host, access: AccessDatabase, config: ServeConfig, options: ServerOptions) -> Shared {
-        let load = Load::new(options.calls, config.limits.streams_per_key);
+        let budget = host.memory_budget().clone();
+        let load = Load::new(options.calls, config.limits.streams_per_key, budget);
         let ServerOptions { address, behind_proxy, metrics, models, operator, stop, .. } = options;
         let requests = RequestTurns::default();
         Arc::new(Self {

@@ -23,7 +23,7 @@ pub use function::FnTool;
 pub use native::{NativePlugin, NativeTool, ToolCall};
 pub use open::LoadError;
 pub use returned::{IntoOutput, Json};
-pub use tollgate_sandbox::{Attempt, ChildRunner, Report, ReportSink};
+pub use tollgate_sandbox::{Attempt, ChildRunner, MemoryBudget, Report, ReportSink, Reservation};
 pub use toolbox::{RefusedFile, Toolbox};
 
 use crate::store::ComponentFile;

@@ -11,6 +11,7 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tollgate_agent::SmolStr;
+use tollgate_agent::json;
 use tollgate_agent::message::Message;
 use tollgate_agent::run::{Event, RunSpec, StoredEvent, Thread};
 use tollgate_agent::state::{KeyScope, State, StateChange};
@@ -87,7 +88,7 @@ struct ThreadRow {
 
 /// Returns the approximate length of a record.
 fn bytes_of(record: &impl serde::Serialize) -> u64 {
-    serde_json::to_vec(record).map_or(0, |record| record.len() as u64 + 64)
+    json::written_bytes(record) + 64
 }
 
 impl ThreadRow {

@@ -15,7 +15,7 @@ mod written;
 pub(crate) use canonical::is_canonical;
 pub use lazy::LazyJson;
 pub(crate) use measure::bound;
-pub use measure::{Measure, NodesLeft, measure};
+pub use measure::{Measure, NodesLeft, measure, written_bytes};
 pub(crate) use written::Written;
 
 use serde::de::{DeserializeOwned, DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};

@@ -205,8 +205,8 @@ fn show_one(opened: &Opened, name: &str, output: &Output) -> Result<(), Failure>
         None => "in use".to_owned(),
     };
     output.line(&format!("\n{BOLD}health{BOLD:#}\n  {health}"));
-    let arguments = crate::render::example::arguments(&descriptor.parameters);
-    output.hint(&format!("\n{DIM}call it: {} call {name} '{arguments}'{DIM:#}", program()));
+    let arguments = crate::render::example::word(&descriptor.parameters);
+    output.hint(&format!("\n{DIM}call it: {} call {name} {arguments}{DIM:#}", program()));
     Ok(())
 }
 
@@ -247,8 +247,8 @@ fn next_line(opened: &Opened, output: &Output) {
             format!("no tool is served from {dir}. Make one: {program} new hello && {program} build hello")
         }
         Some(tool) => {
-            let arguments = crate::render::example::arguments(&tool.descriptor.parameters);
-            format!("call one: {program} call {} '{arguments}'", tool.descriptor.name)
+            let arguments = crate::render::example::word(&tool.descriptor.parameters);
+            format!("call one: {program} call {} {arguments}", tool.descriptor.name)
         }
     };
     output.hint(&format!("{DIM}{words}{DIM:#}"));
