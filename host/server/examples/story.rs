@@ -1,7 +1,8 @@
 //! A server that plays a scripted story to clients of every protocol:
 //! `cargo run -p tollgate-server --example story -- TOOLS_DIR`
 //!
-//! It serves the tools of a directory at a free port of loopback, and prints its address and a key. `scripts/clients` runs real clients against it.
+//! It serves the tools of a directory on a free port of the loopback interface, and prints its
+//! address and a key. `scripts/clients` runs real clients against it.
 
 #[path = "../tests/protocols/server.rs"]
 #[allow(unreachable_pub)]
