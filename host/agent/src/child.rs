@@ -79,7 +79,7 @@ pub enum Streaming {
     Silent,
     /// The text is sent as the call's output; errors arrive wrapped as text.
     Passthrough,
-    /// As `Passthrough`, but the child's errors arrive as errors.
+    /// Same as `Passthrough`, but the child's errors arrive as errors.
     PassthroughRawErrors,
 }
 

@@ -105,7 +105,7 @@ impl PostgresConfig {
     /// pass them on, so this leads past it.
     ///
     /// # Errors
-    /// As for [`new`](Self::new).
+    /// Same as [`new`](Self::new).
     pub fn with_listen_url(mut self, url: &str) -> Result<Self, ConfigError> {
         let mut listen = read_url(url)?;
         if let Some(password) = self.server.get_password() {

@@ -173,7 +173,7 @@ impl ModelConfig {
     /// ```
     ///
     /// # Errors
-    /// As for [`build`](Self::build).
+    /// Same as [`build`](Self::build).
     pub fn connect(&self) -> Result<Arc<dyn Model>, ModelConfigError> {
         self.build(Path::new("."), |name| std::env::var(name).ok())
     }
