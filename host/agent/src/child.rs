@@ -70,7 +70,7 @@ impl ChildRequest {
     }
 }
 
-/// How much of a child's text the parent's clients see.
+/// The part of a child's text that the parent's clients see.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Streaming {
@@ -83,7 +83,7 @@ pub enum Streaming {
     PassthroughRawErrors,
 }
 
-/// How a child ended, or what it waits for.
+/// The end of a child, or its question to a person.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ChildOutcome {
     /// The child's run.

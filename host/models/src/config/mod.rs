@@ -69,7 +69,7 @@ pub enum ProviderName {
     Ollama,
 }
 
-/// How a model calls tools.
+/// The way in which a model calls tools.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ToolCalls {

@@ -52,7 +52,7 @@ impl Power {
     }
 }
 
-/// Whether a granted directory may be changed.
+/// The access to a granted directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FileAccess {
