@@ -108,8 +108,8 @@ pub async fn fetch(client: &Client, source: &Source, wanted: Wanted, root: &Trus
     Ok(Fetched { origin, tag, artifact, wasm, digest, asks, metadata, evidence, bundles })
 }
 
-/// Whether a source still leads to the version of an entry. This costs one request, or none if the
-/// source names a digest.
+/// Returns whether a source still leads to the version of an entry. This costs one request, or none
+/// if the source names a digest.
 ///
 /// # Errors
 /// The registry cannot be asked.
@@ -139,7 +139,7 @@ pub async fn check_bundle(bytes: &[u8], artifact: &NewArtifact, trust: &Trust) -
     }
 }
 
-/// Whether a registry has a signature of this artifact by this key already.
+/// Returns whether a registry already has a signature of this artifact by this key.
 ///
 /// # Errors
 /// The registry cannot be asked.

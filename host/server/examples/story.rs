@@ -1,8 +1,9 @@
 //! A server that plays a scripted story to clients of every protocol:
 //! `cargo run -p tollgate-server --example story -- TOOLS_DIR`
 //!
-//! It serves the tools of a directory at a free port of loopback, and prints its address, a key of
-//! a client and a key with all scopes. `scripts/clients` and `scripts/openapi-check` use it.
+//! It serves the tools of a directory on a free port of the loopback interface, and prints its
+//! address, a key of a client and a key with all scopes. `scripts/clients` and
+//! `scripts/openapi-check` run real clients against it.
 
 #[path = "../tests/protocols/server.rs"]
 #[allow(unreachable_pub)]

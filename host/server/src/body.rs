@@ -52,6 +52,10 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for JsonBody<T> {
 }
 
 /// Reads a whole body within the limits of its principal.
+///
+/// # Errors
+/// The body is longer than [`MAX_BODY_BYTES`], is cut off or too slow, or the principal has too many
+/// bytes in flight.
 pub(crate) async fn read(request: Request) -> Result<Bytes, Problem> {
     let share = request.extensions().get::<ClientShare>().cloned();
     let (parts, body) = request.into_parts();

@@ -32,13 +32,20 @@ pub(crate) struct RunStream {
     state: Shared,
     follower: RunFollower,
     options: StreamOptions,
+    /// Whether the first line was sent.
     began: bool,
+    /// Whether the event `end` was sent.
     over: bool,
+    /// When to show that the stream is alive, unless an event is sent before.
     alive_at: Instant,
+    /// The stream's place among those that its principal may have.
     _place: OwnedSemaphorePermit,
 }
 
 /// Answers with a run's events.
+///
+/// # Errors
+/// The principal has too many streams.
 pub(crate) fn answer(
     state: &Shared,
     share: &ClientShare,

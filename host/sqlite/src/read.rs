@@ -25,7 +25,7 @@ pub(super) struct Readers {
     idle: Mutex<Vec<Connection>>,
 }
 
-/// How the file is opened for reading.
+/// The way in which the file is opened for reading.
 #[derive(Debug, Clone, Copy)]
 enum Access {
     /// Like connections that write.

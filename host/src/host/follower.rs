@@ -1,5 +1,5 @@
-//! Following a run over its rests and over processes. Whatever drives the run, its stored events
-//! arrive once each and in order.
+//! Follows a run across waits and across processes. Whichever process drives the run, its stored
+//! events arrive once each and in order.
 
 use super::{Host, HostError};
 use crate::run::{EventStream, RunUpdate};
@@ -13,7 +13,7 @@ use tollgate_agent::run::Event;
 const LOOK: Duration = Duration::from_millis(250);
 /// How often to check whether the process that drives a run is still alive.
 const CHECK: Duration = Duration::from_secs(2);
-/// The number of runs from which entries without followers are removed.
+/// The number of entries above which those without followers are removed.
 const MANY: usize = 256;
 
 /// The rest at which a follower stops.
@@ -35,9 +35,11 @@ pub struct RunFollower {
     /// The number of the last stored event that was returned.
     last: u64,
     stream: Option<EventStream>,
-    /// Whether the last stored event ended the run, or came to a rest.
+    /// The state in which nothing drives the run; `None` if a process drives it, as far as is known.
     rests: Option<Rest>,
+    /// Notified when this process begins to drive the run.
     arrival: Arc<Notify>,
+    /// Changes when another process may have committed.
     foreign: watch::Receiver<u64>,
 }
 
@@ -104,7 +106,7 @@ impl RunFollower {
                     None => self.stream = None,
                 }
             }
-            // Registered before the store is asked, so that nothing falls in between.
+            // Registered before the store is read, so that no commit in between is missed.
             let arrival = Arc::clone(&self.arrival);
             let arrived = arrival.notified();
             self.foreign.mark_unchanged();
@@ -131,6 +133,7 @@ impl RunFollower {
         }
     }
 
+    /// Records the position and the state after an update.
     fn see(&mut self, update: &RunUpdate) {
         let RunUpdate::Stored(event) = update else { return };
         self.last = event.number;
@@ -166,6 +169,7 @@ impl RunFollower {
 #[derive(Debug)]
 pub(super) struct Followers {
     registry: Mutex<FollowerRegistry>,
+    /// Counts the times at which another process may have committed.
     foreign: watch::Sender<u64>,
 }
 
@@ -191,8 +195,8 @@ impl Followers {
         }
     }
 
-    /// Returns the signals that something happened to a run: in this process, and perhaps in
-    /// another one.
+    /// Returns two signals for the followers of a run: that this process begins to drive it, and
+    /// that another process may have committed something.
     fn register(&self, host: &Host, run_id: &Arc<str>) -> (Arc<Notify>, watch::Receiver<u64>) {
         let mut registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
         let FollowerRegistry { arrivals, is_looking } = &mut *registry;

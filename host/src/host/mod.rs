@@ -289,7 +289,7 @@ impl Host {
     /// Like [`Host::call`], but streams the tool's reports while it runs.
     ///
     /// # Errors
-    /// As [`Host::call`].
+    /// Same as [`Host::call`].
     pub async fn start_call(&self, request: CallRequest) -> Result<RunHandle, HostError> {
         let (cancel, detached) = (request.cancel.clone(), request.detached);
         let run_id = request.run_id.as_deref().map_or_else(new_id, Arc::from);

@@ -266,7 +266,7 @@ pub trait Store: Send + Sync {
     /// that it drives are free for other processes at once. Nothing is written afterwards.
     ///
     /// # Errors
-    /// As for [`flush`](Self::flush).
+    /// Same as [`flush`](Self::flush).
     async fn close(&self) -> Result<(), StoreError>;
 
     /// Sets keys of a thread to these values, as one change of its own. Returns the thread's new

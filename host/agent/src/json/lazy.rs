@@ -30,7 +30,7 @@ impl LazyJson {
     /// Parses a received text, refusing what [`parse_exact`] refuses.
     ///
     /// # Errors
-    /// As [`parse_exact`]; the text is returned along with the reason.
+    /// Same as [`parse_exact`]; the text is returned along with the reason.
     pub fn from_text(text: String) -> Result<Self, (JsonError, String)> {
         match Self::read(&text) {
             Ok(None) => Ok(Self(Kept::Text(Written::new(text)))),

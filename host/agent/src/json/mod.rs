@@ -83,7 +83,7 @@ pub fn from_record<T: DeserializeOwned>(text: &str) -> Result<T, JsonError> {
 /// through this host.
 ///
 /// # Errors
-/// As [`parse`], and if a number would be passed on as a different number.
+/// Same as [`parse`], and if a number would be passed on as a different number.
 pub fn parse_exact(text: &str) -> Result<Value, JsonError> {
     let value = parse(text)?;
     check_numbers(text)?;

@@ -68,7 +68,7 @@ impl Gone {
     }
 }
 
-/// How a connection starts.
+/// The way in which a connection starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Way {
     /// The client asks which versions the server speaks, and uses the newest common one. A server

@@ -69,7 +69,7 @@ pub enum ProviderName {
     Ollama,
 }
 
-/// How a model calls tools.
+/// The way in which a model calls tools.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ToolCalls {
@@ -173,7 +173,7 @@ impl ModelConfig {
     /// ```
     ///
     /// # Errors
-    /// As for [`build`](Self::build).
+    /// Same as [`build`](Self::build).
     pub fn connect(&self) -> Result<Arc<dyn Model>, ModelConfigError> {
         self.build(Path::new("."), |name| std::env::var(name).ok())
     }

@@ -21,7 +21,7 @@ pub(super) enum ErrorKind {
     Parse,
 }
 
-/// An error of a request that became no task.
+/// The error of a request that did not lead to a task.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct A2aError {
     status: StatusCode,
@@ -29,6 +29,7 @@ pub(super) struct A2aError {
     grpc: &'static str,
     /// The reason, in upper snake case.
     reason: String,
+    /// The code in JSON-RPC.
     rpc_code: i32,
     message: String,
 }

@@ -1,5 +1,6 @@
 //! The UI message stream of the AI SDK, for `useChat` and `DefaultChatTransport`. The chat is the
-//! thread, and the message id is the run's.
+//! thread. An assistant's message is the part of a run that answers one message of the user, and its
+//! id starts with the run's.
 
 mod encode;
 mod request;
@@ -52,7 +53,8 @@ impl VersionQuery {
     }
 }
 
-/// Answers the last message of a chat.
+/// Answers the last message of a chat: starts a run, or continues one whose questions the message
+/// answers.
 async fn send(
     State(state): State<Shared>,
     principal: Caller,

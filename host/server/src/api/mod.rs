@@ -28,7 +28,7 @@ use std::sync::Arc;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-/// Returns the described routes.
+/// Returns the routes with their descriptions for the OpenAPI document.
 fn described() -> OpenApiRouter<Shared> {
     OpenApiRouter::with_openapi(document::base())
         .routes(routes!(meta::root))
@@ -60,7 +60,7 @@ fn described() -> OpenApiRouter<Shared> {
         .routes(routes!(sessions::keys))
 }
 
-/// Returns the routes of the native API, with their scopes in force.
+/// Returns the routes of the native API, and enforces their scopes.
 pub fn router() -> Router<Shared> {
     let (routes, described) = described().split_for_parts();
     let document = document::complete(described);

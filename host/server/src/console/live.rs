@@ -316,7 +316,7 @@ impl Live {
                 let (cards, _) = waiting::cards(viewer, &open);
                 Ok(cards)
             }
-            "runs" => Ok(runs::rows(viewer, &runs::Wanted::read(&self.query)).await?.rows),
+            "runs" => Ok(runs::rows(viewer, &runs::RunListQuery::read(&self.query)).await?.rows),
             "run" => run::fragments(viewer, word("run"), word("from")).await,
             "playground" => playground::fragments(viewer, word("run"), word("thread")).await,
             _ => overview::fragments(viewer).await,

@@ -14,6 +14,7 @@ use tollgate_sandbox::FileAccess;
 /// A file or directory of the host.
 struct Own {
     path: PathBuf,
+    /// Its description for messages.
     what: String,
 }
 
@@ -23,10 +24,11 @@ impl Own {
     }
 }
 
-/// Checks that none of a component's directories contains something of the host's own.
+/// Checks that none of a component's directories contains a file of the host, and that none that the
+/// component may change contains a program that the host starts.
 ///
 /// # Errors
-/// A directory contains such content. The message names both, and the place to correct.
+/// A directory does. The message names both, and the entry to correct.
 pub fn check_files(granted: &ComponentGrants, component_id: &str, config: &Config) -> Result<(), String> {
     if granted.files.is_empty() {
         return Ok(());
@@ -56,7 +58,8 @@ pub fn check_files(granted: &ComponentGrants, component_id: &str, config: &Confi
 /// compiled.
 ///
 /// # Errors
-/// A component can. The message names it, and how to revoke that power.
+/// A component can change one of them. The message names the component, and how to revoke that
+/// power.
 pub fn check_sources(sources: &[PathBuf], config: &Config) -> Result<(), String> {
     let places = Places::now();
     let sources: Vec<_> = sources.iter().map(|path| Own::new(path, "a source")).collect();
@@ -76,6 +79,7 @@ pub fn check_sources(sources: &[PathBuf], config: &Config) -> Result<(), String>
     Ok(())
 }
 
+/// Returns the first of the host's files that a granted directory contains or is within.
 fn first_held<'a>(own: &'a [Own], file: &FileGrantConfig, places: &Places) -> Option<&'a Own> {
     // Hard links to a file are searched for in the whole directory.
     aside(|| {
