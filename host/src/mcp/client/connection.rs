@@ -200,6 +200,11 @@ impl Connection {
         }
     }
 
+    /// Returns whether the server has resources.
+    pub(super) fn has_resources(&self) -> bool {
+        self.serving.peer_info().is_some_and(|info| info.capabilities.resources.is_some())
+    }
+
     /// Waits until its list changes, or until the server is gone; returns the reason then.
     pub(super) async fn changed_or_gone(&mut self, link: &Link) -> Option<Gone> {
         let Self { serving, changes, process } = self;
@@ -215,6 +220,9 @@ impl Connection {
                     "its process ended ({}){output}",
                     unreached::how(status)
                 )));
+            }
+            if link.takes_refusal() {
+                return None;
             }
             if link.has_flooded() {
                 return Some(Gone::exceeds("it flooded the connection"));
