@@ -15,6 +15,7 @@ pub mod catalog;
 pub mod child;
 pub mod code;
 pub mod composition;
+pub mod content;
 pub mod context;
 pub mod descriptor;
 pub mod egress;

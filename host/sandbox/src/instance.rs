@@ -8,6 +8,7 @@ use crate::console::Capture;
 use crate::deadline::Deadline;
 use crate::egress::Outbound;
 use crate::grants::{Grants, Power};
+use crate::interfaces::content::Attachments;
 use crate::interfaces::filesystem::Files;
 use crate::interfaces::http::{self, Egress};
 use crate::interfaces::{clocks, random};
@@ -59,6 +60,7 @@ pub(crate) struct Serves {
     pub(crate) files: Files,
     outbound: Option<Outbound>,
     pub(crate) reports: Reports,
+    pub(crate) attachments: Attachments,
     pub(crate) children: Arc<dyn ChildRunner>,
     pub(crate) turn: Arc<Slot>,
 }
@@ -134,6 +136,7 @@ impl Instance {
                 dropped: 0,
                 blanked: Redacted::for_grants(call.grants),
             },
+            attachments: Attachments::default(),
             children: Arc::clone(&call.children),
             turn: Arc::clone(turn),
         });

@@ -16,7 +16,7 @@ pub(crate) use meter::{parts, parts_of_text};
 pub use pattern::{
     MAX_CLASS_ESCAPES, MAX_PATTERN_BYTES, MAX_PATTERN_TEXT_BYTES, MAX_PATTERNS, MAX_WIDE_CLASSES,
 };
-pub(crate) use words::make_readable;
+pub use words::make_readable;
 
 use serde_json::{Map, Value, json};
 

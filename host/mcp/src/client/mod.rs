@@ -15,6 +15,7 @@ mod negotiate;
 mod output;
 mod process;
 mod questions;
+mod resources;
 mod runner;
 mod tools;
 mod transport;
@@ -247,7 +248,7 @@ impl Kept {
             let read = Instant::now();
             match tokio::time::timeout(self.config.start_timeout, connection.list()).await {
                 Ok(Ok(listed)) => {
-                    let notices = self.offer(&listed);
+                    let notices = self.offer(&listed, connection.has_resources());
                     if self.tell.borrow().is_some() {
                         notices.iter().for_each(|notice| tracing::warn!("{notice}"));
                     }
@@ -270,9 +271,11 @@ impl Kept {
     }
 
     /// Replaces the server's tools with the current ones.
-    fn offer(&self, listed: &[rmcp::model::Tool]) -> Vec<String> {
+    fn offer(&self, listed: &[rmcp::model::Tool], resources: bool) -> Vec<String> {
+        let refused = self.link.refused_tools();
+        let offered = tools::Offered { tools: listed, resources, refused: &refused };
         // Compiling a server's schemas can take long, and is done before any call waits for it.
-        let taken = aside(|| tools::taken(&self.name, listed, self.config.timeout_ms));
+        let taken = aside(|| tools::taken(&self.name, &offered, self.config.timeout_ms));
         let mut notices = taken.notices;
         let owner = Owner {
             id: SmolStr::new(&self.name),

@@ -51,6 +51,8 @@ pub(super) struct Options {
     pub(super) max_output_tokens: Option<u32>,
     pub(super) temperature: Option<f64>,
     pub(super) reasoning_effort: Option<ReasoningEffort>,
+    /// Whether it is shown the images that tools return.
+    pub(super) images: bool,
     pub(super) limits: Limits,
 }
 
@@ -78,7 +80,7 @@ impl HttpModel {
     ) -> Result<ModelReply, ModelFault> {
         let shared = Arc::new(Mutex::new(Frames::default()));
         let options = self.options.chat_options(&request, &shared);
-        let chat = prompt::chat_request(self.options.provider, &request);
+        let chat = prompt::chat_request(self.options.provider, self.options.images, &request);
         let begun = self.client.exec_chat_stream(self.target.clone(), chat, Some(&options));
         let mut events = muted(begun).await.map_err(errors::of)?.stream;
         let mut heard = Heard::default();

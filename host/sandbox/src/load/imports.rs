@@ -13,6 +13,7 @@ use wasmtime::component::types::ComponentItem;
 /// Every interface that this host provides, and the power needed to use it.
 const KNOWN: &[(&str, Option<Power>)] = &[
     ("tollgate:tool/call", None),
+    ("tollgate:tool/content", None),
     ("tollgate:tool/agents", Some(Power::Delegates)),
     ("tollgate:tool/http-client", Some(Power::Http)),
     ("tollgate:tool/settings", Some(Power::Settings)),

@@ -68,6 +68,25 @@ async fn k14_every_language_reads_the_settings_that_were_granted() {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs the toolchains: scripts/test languages"]
+async fn every_language_attaches_images_files_and_links() {
+    let host = host().await;
+    for language in &LANGUAGES {
+        let arguments = json!({"what": "attach", "text": "Grüezi"}).to_string();
+        let end = host.call(CallRequest::new(language.tour(), arguments)).await.unwrap();
+        let result = end.result().unwrap_or_else(|| panic!("{}: {end:?}", language.name));
+        assert_eq!(result.data, "attached", "{}", language.name);
+        let content = serde_json::to_value(&result.content).unwrap();
+        let expected = json!([
+            {"type": "image", "mime_type": "image/png", "data": "iVBORw=="},
+            {"type": "text_file", "uri": "tour:///notes.txt", "mime_type": "text/plain", "text": "Grüezi"},
+            {"type": "link", "uri": "https://example.org/tour", "name": "Grüezi", "description": "A tour."},
+        ]);
+        assert_eq!(content, expected, "{}", language.name);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the toolchains: scripts/test languages"]
 async fn every_language_reads_what_the_snapshot_has_no_room_for() {
     let host = host().await;
     // Values up to 64 KiB are in the snapshot, larger ones are not.
