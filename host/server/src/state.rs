@@ -3,6 +3,7 @@
 use crate::auth::AccessDatabase;
 use crate::idempotency::RequestTurns;
 use crate::load::Load;
+use crate::readiness::Readiness;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -36,6 +37,7 @@ pub struct ServerState {
     pub(crate) load: Load,
     /// Requests with idempotency keys that are in progress.
     pub(crate) requests: RequestTurns,
+    pub(crate) readiness: Readiness,
 }
 
 /// The state as the routes share it.
@@ -78,8 +80,20 @@ impl ServerState {
     pub fn new(host: Host, access: AccessDatabase, config: ServeConfig, options: ServerOptions) -> Shared {
         let load = Load::new(options.calls, config.limits.streams_per_key);
         let ServerOptions { address, behind_proxy, metrics, models, stop, .. } = options;
-        let requests = RequestTurns::default();
-        Arc::new(Self { host, access, config, address, behind_proxy, metrics, stop, models, load, requests })
+        let (requests, readiness) = (RequestTurns::default(), Readiness::default());
+        Arc::new(Self {
+            host,
+            access,
+            config,
+            address,
+            behind_proxy,
+            metrics,
+            stop,
+            models,
+            load,
+            requests,
+            readiness,
+        })
     }
 
     /// Returns the store of the host.
