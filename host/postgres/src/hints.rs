@@ -1,5 +1,5 @@
 //! Hints between hosts, by LISTEN and NOTIFY: new events, commands and work. A hint may be lost, so
-//! receivers also poll.
+//! receivers are also told to look once a second.
 //!
 //! NOTIFY takes a lock of the whole database at commit, so it is never part of a run's commit.
 //! Notifications are collected for a few milliseconds and sent as one statement.
@@ -17,6 +17,8 @@ use tollgate_store::{Hint, HintSender, Hints};
 const CHANNEL: &str = "tollgate";
 /// How long notifications are collected.
 const TOGETHER: Duration = Duration::from_millis(5);
+/// How often receivers are told to look, because a notification may have been lost.
+const LOOK: Duration = Duration::from_secs(1);
 /// How often the listening connection is checked, and made again after it broke.
 const CHECK: Duration = Duration::from_secs(5);
 /// The maximum number of notifications in one statement. If there are more, a single one says that
@@ -38,9 +40,9 @@ impl HintExchange {
         let (to_others, hints) = mpsc::unbounded_channel();
         let listening = listen(config.clone(), here.clone());
         let sending = send_all(config.clone(), hints);
-        let stopped = stop.clone();
+        let (stopped, reminding) = (stop.clone(), remind(here.clone()));
         tokio::spawn(async move {
-            stopped.run_until_cancelled(async { tokio::join!(listening, sending) }).await;
+            stopped.run_until_cancelled(async { tokio::join!(listening, sending, reminding) }).await;
         });
         Self { to_others, here, _stop: stop.drop_guard() }
     }
@@ -105,6 +107,14 @@ async fn listen(config: PostgresConfig, here: HintSender) {
             }
         }
         tokio::time::sleep(CHECK).await;
+    }
+}
+
+/// Gives the hint that anything may have changed, again and again.
+async fn remind(here: HintSender) {
+    loop {
+        tokio::time::sleep(LOOK).await;
+        here.give(Hint::Any);
     }
 }
 

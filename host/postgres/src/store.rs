@@ -15,7 +15,7 @@ use crate::{audit, inbox, read};
 use async_trait::async_trait;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use tokio_postgres::Error;
 use tollgate_agent::run::{StoredEvent, Thread};
 use tollgate_agent::state::{KeyScope, KeyUpdate, StateChange};
@@ -43,6 +43,7 @@ impl PostgresStore {
     pub async fn connect(config: PostgresConfig) -> Result<Self, StoreError> {
         let client = single(&config, &config.server, |_| {}).await?;
         schema::check(&client, &config).await?;
+        check_lease(&client, &config).await?;
         let database = Arc::new(Database {
             pool: pool(&config)?,
             address: config.address(),
@@ -82,6 +83,21 @@ impl PostgresStore {
     pub async fn check(config: &PostgresConfig) -> Result<SchemaState, StoreError> {
         let client = single(config, &config.server, |_| {}).await?;
         schema::state(&client, config).await
+    }
+
+    /// Returns the properties of the server and its role under which less is guaranteed, one
+    /// sentence each.
+    ///
+    /// # Errors
+    /// The database cannot be read.
+    pub async fn warnings(&self) -> Result<Vec<String>, StoreError> {
+        self.database
+            .read(|client| async move {
+                let warnings = schema::warnings(&client).await?;
+                client.finish();
+                Ok(warnings)
+            })
+            .await
     }
 
     /// Checks the record of every run: its numbers, and the checksums of its events.
@@ -163,6 +179,26 @@ impl PostgresStore {
     pub(crate) async fn copying(&self) -> Result<Busy, StoreError> {
         self.database.client().await
     }
+}
+
+/// Refuses a lease that would run out during a few exchanges with the server.
+async fn check_lease(client: &tokio_postgres::Client, config: &PostgresConfig) -> Result<(), StoreError> {
+    let mut shortest = Duration::MAX;
+    for _ in 0..3 {
+        let began = Instant::now();
+        let asked = query(client, "SELECT 1", Vec::new()).await;
+        asked.map_err(|e| crate::error::explain("read", &config.address(), &e))?;
+        shortest = shortest.min(began.elapsed());
+    }
+    if config.lease >= shortest * 3 {
+        return Ok(());
+    }
+    Err(StoreError(format!(
+        "cannot use the store at {}: an exchange with it takes {} ms, which is too long for lease_ms = {}; raise lease_ms",
+        config.address(),
+        shortest.as_millis(),
+        config.lease.as_millis()
+    )))
 }
 
 #[async_trait]
@@ -444,7 +480,7 @@ impl Store for PostgresStore {
         Ok(claimed)
     }
 
-    async fn send(&self, run_id: &str, id: &str, command: RunCommand) -> Result<(), StoreError> {
+    async fn send(&self, run_id: &str, id: &str, command: RunCommand) -> Result<bool, StoreError> {
         let body = serialize(&command)?;
         let body = body.as_str();
         let sent = self.database.read(|client| async move {
@@ -452,11 +488,11 @@ impl Store for PostgresStore {
             client.finish();
             Ok(sent)
         });
-        if !sent.await? {
-            return Err(unknown_run(run_id));
+        let sent = sent.await?.ok_or_else(|| unknown_run(run_id))?;
+        if sent {
+            self.hints.give(Hint::Commands(Arc::from(run_id)));
         }
-        self.hints.give(Hint::Commands(Arc::from(run_id)));
-        Ok(())
+        Ok(sent)
     }
 
     async fn commands(&self, run_id: &str) -> Result<Vec<SentCommand>, StoreError> {
@@ -467,6 +503,16 @@ impl Store for PostgresStore {
                 Ok(commands)
             })
             .await?
+    }
+
+    async fn commanded(&self, runs: &[Arc<str>]) -> Result<Vec<Arc<str>>, StoreError> {
+        self.database
+            .read(|client| async move {
+                let commanded = inbox::commanded(&client, runs).await?;
+                client.finish();
+                Ok(commanded)
+            })
+            .await
     }
 
     async fn take_back(&self, run_id: &str, id: &str) -> Result<(), StoreError> {

@@ -280,6 +280,10 @@ impl Reader<'_> {
         inbox::commands(self.connection, run_id).map_err(|e| self.explain(&e))
     }
 
+    pub(super) fn commanded(&self, runs: &[Arc<str>]) -> Result<Vec<Arc<str>>, StoreError> {
+        inbox::commanded(self.connection, runs).map_err(|e| self.explain(&e))
+    }
+
     pub(super) fn component(&self, digest: &str) -> Result<Option<Vec<u8>>, StoreError> {
         let query = || {
             self.connection

@@ -1,6 +1,7 @@
 //! Builds a host from agents, gates, tools and a store.
 
 use super::checks::check;
+use super::commands::DrivenRuns;
 use super::follower::Followers;
 use super::{DIRECT_AGENT, Host, HostError, Inner};
 use crate::builtin::{self, Conductor};
@@ -380,7 +381,7 @@ impl HostBuilder {
                 memory_budget: self.memory_budget.unwrap_or_else(default_budget),
                 live: Mutex::default(),
                 followers: Followers::default(),
-                driven: Mutex::default(),
+                driven: DrivenRuns::default(),
             }),
         })
     }

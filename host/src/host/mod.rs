@@ -4,6 +4,7 @@ mod abandoned;
 mod builder;
 mod checks;
 mod children;
+mod commands;
 mod control;
 mod follower;
 mod health;
@@ -89,7 +90,8 @@ struct Inner {
     live: Mutex<HashMap<Arc<str>, Weak<Hub>>>,
     /// Clients that wait for something to happen to a run that this host does not drive.
     followers: Followers,
-    driven: work::Driven,
+    /// The runs that this host drives.
+    driven: commands::DrivenRuns,
 }
 
 /// The reason why a request to the host failed.
@@ -354,6 +356,7 @@ impl Host {
         let store = &self.inner.store;
         let failed = |why: CommitError| match why {
             CommitError::Failed(why) => HostError::Store(why),
+            CommitError::Advanced => HostError::OwnedElsewhere(run_id.to_owned()),
             why => RunError(why.to_string()).into(),
         };
         let epoch = store.acquire(run_id).await.map_err(failed)?;

@@ -180,7 +180,9 @@ impl Driver {
 
     fn lease(&self) -> RunLease {
         let RunServices { host, run_id, epoch, cancel, .. } = &self.parts;
-        RunLease::new(host.clone(), Arc::clone(run_id), *epoch, cancel)
+        // A direct call is stored at its end.
+        let is_known = !self.is_direct() || *epoch > 1;
+        RunLease::new(host.clone(), Arc::clone(run_id), *epoch, is_known.then_some(cancel))
     }
 
     /// Returns whether the run has ended or can only continue with outside input. A run with

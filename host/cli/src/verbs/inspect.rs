@@ -48,7 +48,7 @@ impl InspectVerb {
         let sandbox = Sandbox::new(config.limits.sandbox.clone())?;
         let bytes = sandbox.read(&self.file).await?;
         let metadata = Metadata::of(&bytes);
-        let component = match sandbox.load_either(&self.file.display().to_string(), bytes).await? {
+        let component = match sandbox.load_either(&self.file.display().to_string(), bytes.into()).await? {
             Guest::Tools(component) => component,
             Guest::Gate(gate) => {
                 if output.is_json() {

@@ -220,7 +220,7 @@ mod database {
     use super::Way;
     use crate::globals::Globals;
     use crate::session::data::data_dir;
-    use crate::session::database::{connect, required_database, settings};
+    use crate::session::database::{connect, required_database, settings, show_warnings};
     use crate::terminal::{Exit, Failure, Output, program, quantity};
     use serde_json::json;
     use tollgate::store::{SqliteStore, StoreLimits};
@@ -262,7 +262,10 @@ mod database {
                         config.address()
                     )),
                 }
-                if !fits {
+                if fits {
+                    let store = connect(&database, StoreLimits::default(), None).await?;
+                    show_warnings(&store, output).await?;
+                } else {
                     let verb = if state == SchemaState::Empty { "init" } else { "migrate" };
                     return Err(Failure::failed(format!("run `{} store {verb}`", program())));
                 }

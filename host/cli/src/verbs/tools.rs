@@ -184,6 +184,7 @@ fn show_one(opened: &Opened, name: &str, output: &Output) -> Result<(), Failure>
             output.line(&format!("  component  {} {version}", component.id));
             output.line(&format!("  file       {}", shown_line(&component.file.display().to_string(), 300)));
             output.line(&format!("  digest     sha256:{}", component.digest));
+            provenance::show_in_full(opened, &component.id, output);
             show_grants(component, output);
             let run = &opened.config.limits.run;
             output.line(&format!("\n{BOLD}limits{BOLD:#}\n  {}", limits_of(tool, component, run)));
@@ -332,7 +333,7 @@ fn tool_json(tool: &Tool, component: &LoadedComponent, opened: &Opened) -> Value
         "digest": component.digest,
         "surface": component.surface_hash(),
         "recorded": opened.loaded.lock.of(&component.id),
-        "lock": provenance::lock_state(opened, &component.id),
+        "origin": provenance::origin(opened, &component.id),
         "imports": component.imports,
         "grants": powers::as_json(&component.grants),
         "asks": component.asks,

@@ -46,7 +46,7 @@ impl NewArtifact {
     /// # Errors
     /// The file is not a component, or it or its manifest of asks is too large.
     pub fn new(
-        wasm: Vec<u8>,
+        wasm: Bytes,
         asks: Option<&str>,
         annotations: &BTreeMap<String, String>,
         created: &str,
@@ -81,7 +81,7 @@ impl NewArtifact {
             subject: None,
             annotations: (!annotations.is_empty()).then_some(annotations),
         })?;
-        Ok(Self { wasm: wasm.into(), config: config.into(), manifest: manifest.into() })
+        Ok(Self { wasm, config: config.into(), manifest: manifest.into() })
     }
 
     /// The digest of the manifest, which a signature is about.
