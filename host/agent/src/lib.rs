@@ -32,6 +32,7 @@ pub mod proposal;
 pub mod question;
 pub mod recorded_inputs;
 pub mod redact;
+pub mod remote;
 pub mod run;
 pub mod schema;
 pub mod state;

@@ -51,6 +51,24 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for JsonBody<T> {
     }
 }
 
+/// A JSON body as it was sent, for protocols that read it themselves.
+#[derive(Debug, Clone)]
+pub(crate) struct SentBody(pub(crate) Bytes);
+
+impl<S: Send + Sync> FromRequest<S> for SentBody {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, _state: &S) -> Result<Self, Problem> {
+        let is_json = is_json(request.headers());
+        let sent = read(request).await?;
+        if is_json || sent.is_empty() {
+            return Ok(Self(sent));
+        }
+        let detail = "the body is not JSON; send it with Content-Type: application/json";
+        Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", detail))
+    }
+}
+
 /// Reads a whole body within the limits of its principal.
 ///
 /// # Errors
@@ -113,5 +131,5 @@ async fn read_body(headers: &HeaderMap, body: Body, share: Option<ClientShare>) 
 fn is_json(headers: &HeaderMap) -> bool {
     let given = headers.get(header::CONTENT_TYPE).and_then(|given| given.to_str().ok()).unwrap_or_default();
     let kind = given.split(';').next().unwrap_or_default().trim();
-    kind.eq_ignore_ascii_case("application/json")
+    kind.eq_ignore_ascii_case("application/json") || kind.eq_ignore_ascii_case("application/a2a+json")
 }

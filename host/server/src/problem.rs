@@ -197,7 +197,9 @@ impl From<StoreError> for Problem {
 }
 
 impl IntoResponse for Problem {
+    /// The answer carries the problem, so that a protocol can answer in its own form.
     fn into_response(self) -> Response {
+        let problem = self.clone();
         let retry = matches!(self.status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE);
         let mut body = json!({
             "type": format!("/problems/{}", self.code),
@@ -216,6 +218,7 @@ impl IntoResponse for Problem {
         if retry {
             headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
         }
+        response.extensions_mut().insert(problem);
         response
     }
 }

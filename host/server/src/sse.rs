@@ -158,7 +158,7 @@ fn hide_instructions(agent: &mut Value) {
 }
 
 /// Returns an update as an event; `None` if the stream leaves it out.
-fn event(update: &RunUpdate, options: StreamOptions) -> Option<Bytes> {
+pub(crate) fn event(update: &RunUpdate, options: StreamOptions) -> Option<Bytes> {
     Some(match update {
         RunUpdate::Stored(stored) => {
             let data = shown(update);

@@ -243,7 +243,7 @@ impl Host {
                 "the thread {shown} has messages already; send a history only with a new thread"
             )));
         }
-        check_backend(agent, !thread.messages.is_empty() || !request.history.is_empty())?;
+        check_backend(agent, !thread.messages.is_empty(), !request.history.is_empty())?;
         let (known_messages, thread_id) = (thread.messages.len(), Arc::clone(thread_id));
         let run_id = request.run_id.as_deref().map_or_else(new_id, Arc::from);
         let limits = request.options.applied_to(&agent.limits);

@@ -58,7 +58,7 @@ impl Host {
         let there = |id: &&str| self.inner.agents.contains_key(*id);
         let handed = handed_to(&thread.state, &request.agent_id).filter(there);
         let agent = self.agent(handed.unwrap_or(&request.agent_id))?;
-        check_backend(agent, !thread.messages.is_empty())?;
+        check_backend(agent, !thread.messages.is_empty(), false)?;
         let run_id = new_id();
         let mut spec = spec(&run_id, &thread_id, agent, Task::Prompt(request.prompt));
         spec.identity.principal = request.principal;

@@ -173,6 +173,9 @@ impl Driver {
         }
         if self.run.is_finished() {
             self.children.end_all(&self.parts.host, &self.run).await;
+            if let Some(model) = self.parts.host.model_of(&self.run.spec().identity.agent_id) {
+                model.run_ended(self.run.messages()).await;
+            }
         }
         carried.rests();
         Ok(())

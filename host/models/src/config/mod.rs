@@ -334,7 +334,7 @@ impl ModelConfig {
 }
 
 /// Returns whether a URL refers to this machine.
-pub(super) fn is_loopback(url: &Url) -> bool {
+pub(crate) fn is_loopback(url: &Url) -> bool {
     match url.host_str() {
         Some("localhost") => true,
         Some(host) => {

@@ -77,6 +77,18 @@ impl A2aError {
     }
 }
 
+impl A2aError {
+    /// Returns the error as the body of an HTTP answer.
+    pub(super) fn http(&self) -> Value {
+        json!({"error": {
+            "code": self.status.as_u16(),
+            "status": self.grpc,
+            "message": self.message,
+            "details": self.details(),
+        }})
+    }
+}
+
 impl From<Problem> for A2aError {
     fn from(problem: Problem) -> Self {
         let (grpc, rpc_code) = match problem.status.as_u16() {
@@ -95,12 +107,7 @@ impl From<Problem> for A2aError {
 
 impl IntoResponse for A2aError {
     fn into_response(self) -> Response {
-        let body = json!({"error": {
-            "code": self.status.as_u16(),
-            "status": self.grpc,
-            "message": self.message,
-            "details": self.details(),
-        }});
-        (self.status, [(header::CONTENT_TYPE, "application/json")], body.to_string()).into_response()
+        let body = self.http().to_string();
+        (self.status, [(header::CONTENT_TYPE, "application/json")], body).into_response()
     }
 }

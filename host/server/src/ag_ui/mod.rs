@@ -15,9 +15,8 @@ use crate::agent_runs::{
     AgentRuns, Caller, Feed, OwnRun, ReplyText, Start, Until, approval, decide_url, encoded, fits,
     repeatable, sse,
 };
+use crate::body::SentBody;
 use crate::problem::Problem;
-use axum::body::Bytes;
-use axum::extract::rejection::BytesRejection;
 use axum::extract::{Path, State};
 use axum::http::HeaderMap;
 use axum::response::Response;
@@ -68,9 +67,9 @@ async fn run(
     principal: Caller,
     Path(agent): Path<String>,
     headers: HeaderMap,
-    body: Result<Bytes, BytesRejection>,
+    body: Result<SentBody, Problem>,
 ) -> Result<Response, Problem> {
-    let body = body.map_err(|why| Problem::new(why.status(), "bad_request", why.body_text()))?;
+    let SentBody(body) = body?;
     let input = RunInput::read(&body)?;
     let runs = AgentRuns::new(&state, &principal);
     runs.agent(&agent)?;

@@ -13,9 +13,8 @@ use crate::agent_runs::{
     name_ignored, repeatable, sse,
 };
 use crate::auth::Scope;
+use crate::body::SentBody;
 use crate::problem::Problem;
-use axum::body::Bytes;
-use axum::extract::rejection::BytesRejection;
 use axum::extract::{Path, Query, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::sse::Event as SseEvent;
@@ -61,9 +60,9 @@ async fn send(
     Path(agent): Path<String>,
     Query(query): Query<VersionQuery>,
     headers: HeaderMap,
-    body: Result<Bytes, BytesRejection>,
+    body: Result<SentBody, Problem>,
 ) -> Result<Response, Problem> {
-    let body = body.map_err(|why| Problem::new(why.status(), "bad_request", why.body_text()))?;
+    let SentBody(body) = body?;
     let request = ChatRequest::read(&body)?;
     let runs = AgentRuns::new(&state, &principal);
     runs.agent(&agent)?;
