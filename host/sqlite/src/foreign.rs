@@ -1,9 +1,9 @@
 //! Hints of commits by other processes. SQLite notifies nobody, so the file is looked at.
 
 use crate::thread_cache::ThreadCache;
-use tollgate_store::{Hint, HintSender};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
+use tollgate_store::{Hint, HintSender};
 
 /// How often the file is looked at.
 const LOOK: Duration = Duration::from_millis(250);

@@ -134,8 +134,8 @@ mod tests {
     #![allow(clippy::unwrap_used, clippy::panic)]
     use super::*;
     use crate::mcp::client::tools::RemoteCall;
-    use tollgate::tools::DeclaredTool;
     use serde_json::json;
+    use tollgate::tools::DeclaredTool;
     use tollgate_agent::schema::Schema;
 
     fn remote(output: Option<&Value>) -> RemoteTool {

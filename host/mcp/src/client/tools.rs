@@ -1,11 +1,11 @@
 //! A server's tools, prepared for the catalog under unique names. Each is checked separately, so
 //! that an invalid tool does not affect the others.
 
-use tollgate::tools::DeclaredTool;
 use rmcp::model::Tool as Listed;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use tollgate::tools::DeclaredTool;
 use tollgate_agent::SmolStr;
 use tollgate_agent::catalog::{Catalog, CatalogGrants, Owner, OwnerKind, Prepared};
 use tollgate_agent::descriptor::{ComponentDescriptor, ExecutionPolicy, MAX_TOOLS, ToolDescriptor};

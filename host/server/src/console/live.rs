@@ -18,7 +18,6 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
-use tokio::time::Instant;
 use tollgate::store::{Hint, RunFilter};
 use tollgate::{EventStream, LiveContent, RunUpdate, Store};
 
