@@ -2,7 +2,8 @@
 //! `cargo run -p tollgate-server --example story -- TOOLS_DIR`
 //!
 //! It serves the tools of a directory on a free port of the loopback interface, and prints its
-//! address and a key. `scripts/clients` runs real clients against it.
+//! address, a key of a client and a key with all scopes. `scripts/clients` and
+//! `scripts/openapi-check` use it.
 
 #[path = "../tests/protocols/server.rs"]
 #[allow(unreachable_pub)]
@@ -19,5 +20,6 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let server = server::serve(host, data.path()).await?;
     println!("serving at http://{}", server.address);
     println!("key {}", server.keys["ada"]);
+    println!("operator key {}", server.keys["operator"]);
     Ok(server.serving.await??)
 }

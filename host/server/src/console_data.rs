@@ -1,11 +1,26 @@
 //! The facts that the server gives to the console.
 
 use crate::auth::{KeySummary, Principal, Scope, SessionSummary};
-use crate::console::{ConsoleData, KeyRow, Price, SessionRow};
+use crate::console::{ComponentFacts, ConsoleData, KeyRow, Price, SessionRow};
 use crate::problem::Problem;
 use crate::state::Shared;
+use axum::http::StatusCode;
 use tollgate::async_trait;
 use tollgate::config::Decides;
+use tollgate_agent::gate::permissions::RuleSpec;
+
+/// The facts that only the operator's process has: it loads the components and owns the
+/// configuration file.
+pub trait OperatorData: Send + Sync {
+    /// Returns the component with this id, if it is served.
+    fn component(&self, id: &str) -> Option<ComponentFacts>;
+
+    /// Adds a permanent answer to the permission rules of the configuration.
+    ///
+    /// # Errors
+    /// It cannot be added; the message says what to do.
+    fn keep_rule(&self, rule: &RuleSpec) -> Result<(), String>;
+}
 
 /// The sessions, keys and prices of a server, and its rule about decisions.
 pub(crate) struct ServerData {
@@ -56,6 +71,27 @@ impl ConsoleData for ServerData {
     async fn keys(&self) -> Result<Vec<KeyRow>, Problem> {
         let keys = self.state.access.keys().map_err(|e| Problem::internal(&e))?;
         Ok(keys.into_iter().map(key_row).collect())
+    }
+
+    fn component(&self, id: &str) -> Option<ComponentFacts> {
+        self.state.operator.as_ref()?.component(id)
+    }
+
+    fn keeps_rules(&self) -> bool {
+        self.state.operator.is_some()
+    }
+
+    fn keep_rule(&self, rule: &RuleSpec) -> Result<(), Problem> {
+        let Some(operator) = &self.state.operator else {
+            let detail = "this server has no configuration file for permanent answers";
+            return Err(Problem::new(StatusCode::NOT_IMPLEMENTED, "not_kept", detail));
+        };
+        operator.keep_rule(rule).map_err(|why| {
+            tracing::error!("a permanent answer is not kept: {why}");
+            let detail = "the answer counts for this thread only: the configuration cannot be changed; the log of \
+                          the server has the reason";
+            Problem::new(StatusCode::CONFLICT, "not_kept", detail)
+        })
     }
 
     fn price(&self, model: &str) -> Option<Price> {

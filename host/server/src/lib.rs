@@ -27,6 +27,7 @@ mod sse;
 mod state;
 
 pub use auth::{AccessDatabase, Principal, Scope};
+pub use console_data::OperatorData;
 pub use problem::Problem;
 pub use router::{Part, Parts, router};
 pub use server::Server;

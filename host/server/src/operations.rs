@@ -22,8 +22,8 @@ use tollgate_agent::message::Message;
 use tollgate_agent::run::RunSpec;
 use uuid::Uuid;
 
-/// The maximum length of a thread's id as clients give it, in bytes.
-const MAX_THREAD_BYTES: usize = 200;
+/// The maximum length of a thread's id as clients give it, in characters.
+const MAX_THREAD_CHARS: usize = 200;
 
 /// A run that a principal may see.
 #[derive(Debug, Clone)]
@@ -124,9 +124,9 @@ pub struct RunStart {
 /// The id is empty, too long, or contains control characters.
 pub fn stored_thread_id(principal: &str, client_id: Option<&str>) -> Result<String, Problem> {
     let Some(id) = client_id else { return Ok(format!("{principal}/{}", Uuid::now_v7())) };
-    if id.is_empty() || id.len() > MAX_THREAD_BYTES || id.chars().any(char::is_control) {
+    if id.is_empty() || id.chars().count() > MAX_THREAD_CHARS || id.chars().any(char::is_control) {
         let detail =
-            format!("a thread's id has from 1 to {MAX_THREAD_BYTES} bytes and no control characters");
+            format!("a thread's id has from 1 to {MAX_THREAD_CHARS} characters and no control characters");
         return Err(Problem::unprocessable(detail));
     }
     Ok(format!("{principal}/{id}"))

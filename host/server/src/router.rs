@@ -84,7 +84,7 @@ impl Parts {
 
 /// Returns the routes of the server.
 pub fn router(state: Shared, parts: &Parts) -> Router {
-    let mut public = sign_in::router().merge(api::public_router());
+    let mut public = sign_in::router().merge(console::assets_router()).merge(api::public_router());
     if parts.has(Part::A2a) {
         public = public.merge(a2a::public_router());
     }

@@ -1,6 +1,7 @@
 //! The state that every route shares.
 
 use crate::auth::AccessDatabase;
+use crate::console_data::OperatorData;
 use crate::idempotency::RequestTurns;
 use crate::load::Load;
 use std::collections::BTreeMap;
@@ -33,6 +34,8 @@ pub struct ServerState {
     pub stop: CancellationToken,
     /// The name of each agent's model, by which its cost is computed.
     pub models: BTreeMap<String, String>,
+    /// The operator's process; `None` if the server knows no more than its host.
+    pub operator: Option<Arc<dyn OperatorData>>,
     pub(crate) load: Load,
     /// Requests with idempotency keys that are in progress.
     pub(crate) requests: RequestTurns,
@@ -55,6 +58,8 @@ pub struct ServerOptions {
     pub calls: usize,
     /// The name of each agent's model, by which its cost is computed.
     pub models: BTreeMap<String, String>,
+    /// The operator's process; `None` if the server knows no more than its host.
+    pub operator: Option<Arc<dyn OperatorData>>,
     /// Cancelled when the server shuts down.
     pub stop: CancellationToken,
 }
@@ -67,6 +72,7 @@ impl Default for ServerOptions {
             metrics: None,
             calls: CALLS,
             models: BTreeMap::new(),
+            operator: None,
             stop: CancellationToken::new(),
         }
     }
@@ -77,9 +83,21 @@ impl ServerState {
     #[must_use]
     pub fn new(host: Host, access: AccessDatabase, config: ServeConfig, options: ServerOptions) -> Shared {
         let load = Load::new(options.calls, config.limits.streams_per_key);
-        let ServerOptions { address, behind_proxy, metrics, models, stop, .. } = options;
+        let ServerOptions { address, behind_proxy, metrics, models, operator, stop, .. } = options;
         let requests = RequestTurns::default();
-        Arc::new(Self { host, access, config, address, behind_proxy, metrics, stop, models, load, requests })
+        Arc::new(Self {
+            host,
+            access,
+            config,
+            address,
+            behind_proxy,
+            metrics,
+            stop,
+            models,
+            operator,
+            load,
+            requests,
+        })
     }
 
     /// Returns the store of the host.

@@ -5,10 +5,16 @@
 use super::writer::Backpressure;
 use crate::run::{EventStream, LiveContent, LiveUpdate, RunUpdate};
 use rmcp::RoleServer;
-use rmcp::model::{LoggingLevel, LoggingMessageNotificationParam, ProgressNotificationParam, ProgressToken};
+use rmcp::model::{
+    LoggingLevel, LoggingMessageNotificationParam, NumberOrString, ProgressNotificationParam, ProgressToken,
+};
 use rmcp::service::{Peer, RequestContext};
 use serde_json::{Value, json};
 use tollgate_sandbox::{Level, ProgressStatus, Report};
+
+/// The maximum length of a progress token in bytes. Each of a call's notifications repeats it, so a
+/// call with a longer one gets none.
+const MAX_TOKEN_BYTES: usize = 1_024;
 
 /// The notifications to one client about one call.
 pub(super) struct Notices {
@@ -30,6 +36,7 @@ impl Notices {
         tool_name: &str,
     ) -> Option<Self> {
         let (token, level) = (context.meta.get_progress_token(), context.meta.log_level().or(level));
+        let token = token.filter(is_short);
         (token.is_some() || level.is_some()).then(|| Self {
             peer: context.peer.clone(),
             room: room.clone(),
@@ -105,6 +112,13 @@ impl Notices {
         let logger = format!("{}{part}", self.tool_name);
         let message = LoggingMessageNotificationParam::new(level, data).with_logger(logger);
         let _ = self.peer.notify_logging_message(message).await;
+    }
+}
+
+fn is_short(token: &ProgressToken) -> bool {
+    match &token.0 {
+        NumberOrString::Number(_) => true,
+        NumberOrString::String(text) => text.len() <= MAX_TOKEN_BYTES,
     }
 }
 

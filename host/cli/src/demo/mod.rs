@@ -2,6 +2,8 @@
 //! repository's own documents. The model's replies are recorded; the tools' results are computed
 //! live.
 
+#[cfg(feature = "mcp")]
+mod console;
 mod tour;
 
 use crate::globals::Globals;
@@ -25,11 +27,20 @@ pub(crate) struct Demo {
     /// Use this checkout of Tollgate [default: the one that contains the working directory]
     #[arg(long, value_name = "DIR")]
     repository: Option<PathBuf>,
+    /// Serve the tour in the console for the browser, with a question to decide
+    #[cfg(feature = "mcp")]
+    #[arg(long)]
+    serve: bool,
+    /// Listen at this address of this machine [default: 127.0.0.1:7300, or a free port]
+    #[cfg(feature = "mcp")]
+    #[arg(long, value_name = "ADDR", requires = "serve")]
+    listen: Option<std::net::SocketAddr>,
 }
 
 const EXAMPLES: &str = "\
-Example:
+Examples:
   cargo run --release -- demo
+  cargo run --release -- demo --serve                the same in the browser
 
 It needs a Rust toolchain, and for the first build a network for cargo.";
 
@@ -38,13 +49,19 @@ impl Demo {
         let repository = find_repository(self.repository.as_deref())?;
         let place = tempfile::tempdir()
             .map_err(|e| Failure::failed(format!("cannot create a temporary directory: {e}")))?;
-        build_tools(&repository, place.path(), output)?;
+        let tools = place.path().join("tools");
+        fs::create_dir(&tools).map_err(|e| unwritable(&tools, &e))?;
+        build_tools(&repository, &tools, output)?;
+        #[cfg(feature = "mcp")]
+        if self.serve {
+            return console::serve(&repository, place.path(), self.listen, output).await;
+        }
 
         let recording = place.path().join("turns.toml");
         fs::write(&recording, tour::TURNS).map_err(|e| unwritable(&recording, &e))?;
         let model = ScriptedModel::open(&recording).map_err(|e| Failure::failed(e.to_string()))?;
 
-        let opened = Opened::load(globals.placed(tour::config(&repository, place.path()))?, output).await?;
+        let opened = Opened::load(globals.placed(tour::config(&repository, &tools))?, output).await?;
         opened.warn_of_refused(output);
         let config = opened.config.clone();
         let host =
@@ -100,8 +117,14 @@ fn unwritable(path: &Path, error: &std::io::Error) -> Failure {
 
 fn say_what_is_next(output: &Output) {
     let program = program();
+    #[cfg(feature = "mcp")]
+    let console = format!(
+        "{program} demo --serve                          this tour in the browser, with a question to decide\n  "
+    );
+    #[cfg(not(feature = "mcp"))]
+    let console = "";
     output.say(&format!(
-        "\n{BOLD}next{BOLD:#}\n  \
+        "\n{BOLD}next{BOLD:#}\n  {console}\
          {program} build example-tools                  the same tools, for your own use\n  \
          {program} call word_count '{{\"text\": \"one two\"}}'   one call\n  \
          {program} new hello && {program} build hello   a tool of your own"

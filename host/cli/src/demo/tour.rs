@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use tollgate::config::{AgentConfig, ComponentGrants, Config, FileGrantConfig, GatesDir};
 use tollgate::{Gate, ProposedCall, Verdict, async_trait};
+#[cfg(feature = "mcp")]
+use tollgate_agent::gate::permissions::{Otherwise, Permissions, RuleError, RuleSpec};
 use tollgate_sandbox::{DEFAULT_QUOTA_BYTES, FileAccess};
 
 /// The agent's id.
@@ -18,6 +20,18 @@ in a fresh sandbox for each call. The tools see this checkout read-only, as /rep
 
 /// The recorded turns of the model.
 pub(super) const TURNS: &str = include_str!("turns.toml");
+
+/// The id of the agent whose run waits for a decision in the console.
+#[cfg(feature = "mcp")]
+pub(super) const WRITER: &str = "writer";
+
+/// The prompt of the agent that waits.
+#[cfg(feature = "mcp")]
+pub(super) const WRITER_PROMPT: &str = "Measure the README and write the figures to /files/figures.md.";
+
+/// The recorded turns of the agent that waits.
+#[cfg(feature = "mcp")]
+pub(super) const WRITER_TURNS: &str = include_str!("writer.toml");
 
 /// The components that may read the checkout.
 const READERS: [&str; 4] = ["find-in-files", "word-count", "markdown-outline", "slow-report"];
@@ -44,6 +58,34 @@ pub(super) fn config(repository: &Path, tools_dir: &Path) -> Config {
     let grants = ComponentGrants { files: vec![files], ..ComponentGrants::default() };
     config.grants = READERS.iter().map(|id| ((*id).to_owned(), grants.clone())).collect();
     config
+}
+
+/// Adds what the console of the tour shows beyond it: an agent that wants to write a file in
+/// `files`, and a rule that a person is asked about it.
+#[cfg(feature = "mcp")]
+pub(super) fn with_writer(mut config: Config, files: &Path) -> Result<Config, RuleError> {
+    let writer = AgentConfig {
+        instructions: "Write down figures that a tool computed.".to_owned(),
+        description: Some("Writes a file, if a person allows it.".to_owned()),
+        tools: vec!["word_count".to_owned(), "write_file".to_owned(), "read_file".to_owned()],
+        ..AgentConfig::default()
+    };
+    config.agents.insert(WRITER.to_owned(), writer);
+    let files = FileGrantConfig {
+        host: files.to_owned(),
+        guest: "/files".to_owned(),
+        access: FileAccess::ReadWrite,
+        quota_bytes: DEFAULT_QUOTA_BYTES,
+    };
+    let grants = ComponentGrants { files: vec![files], ..ComponentGrants::default() };
+    config.grants.insert("file-edit".to_owned(), grants);
+    let rules = Permissions::new(Otherwise::Allow);
+    config.permissions = Some(
+        ["write_file", "edit_file"]
+            .into_iter()
+            .try_fold(rules, |rules, tool| rules.ask(RuleSpec::of_tool(tool)))?,
+    );
+    Ok(config)
 }
 
 /// The tour's own gate, which denies deleting notes.

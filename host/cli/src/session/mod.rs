@@ -10,6 +10,8 @@ pub(crate) mod grant_audit;
 pub(crate) mod line_reader;
 pub(crate) mod offer;
 pub(crate) mod open;
+#[cfg(feature = "mcp")]
+pub(crate) mod operator;
 pub(crate) mod origin;
 pub(crate) mod place;
 pub(crate) mod project_data;

@@ -3,8 +3,10 @@
 use crate::globals::Globals;
 use crate::session::data::data_dir;
 use crate::session::open::agent_of;
+use crate::session::operator::Operator;
 use crate::session::{Opened, host_with, shutdown, with_servers};
 use crate::terminal::{Exit, Failure, Output, program};
+use crate::verbs::grant::file_of;
 use crate::verbs::run::configured_model;
 use crate::verbs::store::keep_pruned;
 use clap::Args;
@@ -72,7 +74,7 @@ impl ServeVerb {
         let servers = with_servers(&host, &config, output).await?;
         let stop = shutdown::take_signals();
         // Load tools that are added or replaced without a restart.
-        let (_watch, unwatched) = host.watch(sandbox, Arc::clone(&config), &loaded);
+        let (watch, unwatched) = host.watch(sandbox, Arc::clone(&config), &loaded);
         if let Some(why) = unwatched {
             output.warn(&why.to_string());
         }
@@ -83,6 +85,7 @@ impl ServeVerb {
             // Keep one principal from taking all call slots.
             calls: (config.limits.sandbox.concurrent_calls / 2).max(1) as usize,
             models,
+            operator: Some(Arc::new(Operator { served: watch.served(), config_file: file_of(&config) })),
             stop,
         };
         let parts = Parts::all().without(self.without.iter().copied());

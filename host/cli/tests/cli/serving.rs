@@ -9,6 +9,9 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 use tollgate_artifacts::good;
 
+/// A backstop for waits that would otherwise hang.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 /// A server of this program, which ends with the test.
 struct Serving {
     child: Child,
@@ -17,7 +20,11 @@ struct Serving {
 
 impl Serving {
     fn start(place: &Place) -> Self {
-        let mut command = place.program(&["serve", "--listen", "127.0.0.1:0"]);
+        Self::start_at(place, "127.0.0.1:0")
+    }
+
+    fn start_at(place: &Place, address: &str) -> Self {
+        let mut command = place.program(&["serve", "--listen", address]);
         let mut child = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         let mut stderr = BufReader::new(child.stderr.take().unwrap());
         let line = stderr.by_ref().lines().find(|line| line.as_ref().unwrap().contains("http://"));
@@ -25,6 +32,12 @@ impl Serving {
         // The pipe stays open, and is read so that it never fills.
         std::thread::spawn(move || std::io::copy(&mut stderr, &mut std::io::sink()));
         Self { child, url }
+    }
+
+    /// Ends the program at once.
+    fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
     }
 
     /// Ends the program in order, and returns its exit code.
@@ -42,6 +55,13 @@ impl Drop for Serving {
     }
 }
 
+fn client() -> Client {
+    // Another test of this process may have installed it.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let never = reqwest::redirect::Policy::none();
+    Client::builder().no_proxy().redirect(never).timeout(PATIENCE).build().unwrap()
+}
+
 #[tokio::test]
 async fn a_key_of_the_command_line_is_used_over_http_and_revoked() {
     let place = Place::new().with_tools(&[good::ECHO]);
@@ -53,9 +73,7 @@ async fn a_key_of_the_command_line_is_used_over_http_and_revoked() {
     let made = place.type_in(&["keys", "add", "ada", "--scope", "use,read", "--json"]).ends_with(0).json();
     let (id, key) = (made["id"].as_str().unwrap(), made["key"].as_str().unwrap());
     let serving = Serving::start(&place);
-    // Another test of this process may have installed it.
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    let client = Client::builder().no_proxy().timeout(Duration::from_secs(60)).build().unwrap();
+    let client = client();
     let call = || client.post(format!("{}/api/v1/tools/echo/calls", serving.url)).bearer_auth(key);
     let answer = call().json(&json!({"arguments": {}})).send().await.unwrap();
     assert_eq!(answer.status(), StatusCode::OK);
@@ -74,5 +92,168 @@ async fn a_key_of_the_command_line_is_used_over_http_and_revoked() {
     place.type_in(&["keys", "revoke", id]).ends_with(2);
     let answer = call().json(&json!({"arguments": {}})).send().await.unwrap();
     assert_eq!(answer.status(), StatusCode::UNAUTHORIZED, "in the process that serves, at once");
+    assert_eq!(serving.end(), 0);
+}
+
+/// Follows a run until its end, across restarts of the server, and returns the numbers of the events.
+async fn follow(client: Client, url: String, key: String) -> Vec<u64> {
+    let mut seen: Vec<u64> = Vec::new();
+    loop {
+        let request = client.get(&url).bearer_auth(&key).header("accept", "text/event-stream");
+        let request = match seen.last() {
+            Some(last) => request.header("last-event-id", last.to_string()),
+            None => request,
+        };
+        // While no server listens, the client tries again.
+        let Ok(mut response) = request.send().await else {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            continue;
+        };
+        assert!(response.status().is_success(), "{}", response.status());
+        let mut text = String::new();
+        while let Ok(Some(chunk)) = response.chunk().await {
+            text.push_str(&String::from_utf8_lossy(&chunk));
+        }
+        // The last event may be cut off.
+        let whole = text.rsplit_once("\n\n").map_or("", |(whole, _)| whole);
+        let ids = whole.lines().filter_map(|line| line.strip_prefix("id: "));
+        seen.extend(ids.map(|id| id.parse::<u64>().unwrap()));
+        if whole.contains("event: end\n") && whole.contains("\"finished\"") {
+            return seen;
+        }
+    }
+}
+
+/// The server is killed twice under load. Followers of a waiting run have every event once, and a
+/// repeated request with an idempotency key is the same run.
+#[tokio::test(flavor = "multi_thread")]
+async fn followers_and_repeated_requests_survive_a_killed_server() {
+    let place = Place::new().with_tools(&[good::ECHO, good::SUSPENDS]);
+    let made = place.type_in(&["keys", "add", "ada", "--scope", "use,decide", "--json"]).ends_with(0).json();
+    let key = made["key"].as_str().unwrap().to_owned();
+    let client = client();
+    let mut serving = Serving::start(&place);
+    let url = serving.url.clone();
+    let address = url.trim_start_matches("http://").to_owned();
+    let ask = client.post(format!("{url}/api/v1/tools/{}/calls", good::SUSPENDS.name)).bearer_auth(&key);
+    let run: Value = ask.json(&json!({"arguments": {}})).send().await.unwrap().json().await.unwrap();
+    assert_eq!(run["status"], "waiting", "{run}");
+    let run_url = format!("{url}/api/v1/runs/{}", run["run_id"].as_str().unwrap());
+    let follow_one = || tokio::spawn(follow(client.clone(), format!("{run_url}/events"), key.clone()));
+    let followers: Vec<_> = (0..20).map(|_| follow_one()).collect();
+    // Four clients repeat each request until it is answered.
+    let load = |client: Client, url: String, key: String, number: usize| async move {
+        let mut runs = Vec::new();
+        for call in 0..40 {
+            let send = || {
+                let request = client.post(format!("{url}/api/v1/tools/echo/calls")).bearer_auth(&key);
+                let request = request.header("idempotency-key", format!("load-{number}-{call}"));
+                request.json(&json!({"arguments": {}})).send()
+            };
+            let run: Value = loop {
+                match send().await {
+                    Ok(answer) if answer.status().is_success() => {
+                        if let Ok(run) = answer.json().await {
+                            break run;
+                        }
+                    }
+                    Ok(answer) => assert_eq!(answer.status(), StatusCode::TOO_MANY_REQUESTS),
+                    Err(_) => tokio::time::sleep(Duration::from_millis(10)).await,
+                }
+            };
+            runs.push(run["run_id"].as_str().unwrap().to_owned());
+        }
+        runs
+    };
+    let loads: Vec<_> =
+        (0..4).map(|number| tokio::spawn(load(client.clone(), url.clone(), key.clone(), number))).collect();
+    for _ in 0..2 {
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        serving.kill();
+        serving = Serving::start_at(&place, &address);
+    }
+    let mut runs = Vec::new();
+    for load in loads {
+        runs.extend(tokio::time::timeout(PATIENCE * 2, load).await.unwrap().unwrap());
+    }
+    let all = runs.len();
+    runs.sort();
+    runs.dedup();
+    assert_eq!((all, runs.len()), (160, 160), "each key has one run");
+    let answer_path = run["questions"][0]["answer_path"].as_str().unwrap();
+    let decide = client.post(format!("{url}{answer_path}")).bearer_auth(&key);
+    let decided = decide.json(&json!({"answer": {"resume": true}})).send().await.unwrap();
+    assert_eq!(decided.status(), StatusCode::ACCEPTED, "{}", decided.text().await.unwrap());
+    let mut numbers = Vec::new();
+    for follower in followers {
+        numbers.push(tokio::time::timeout(PATIENCE, follower).await.unwrap().unwrap());
+    }
+    let run: Value = client.get(&run_url).bearer_auth(&key).send().await.unwrap().json().await.unwrap();
+    let expected: Vec<u64> = (1..=run["events"].as_u64().unwrap()).collect();
+    assert!(numbers.iter().all(|seen| *seen == expected), "{expected:?} {numbers:?}");
+}
+
+/// The tour in the console: runs, a question that is decided in the browser, and usage.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_demo_serves_its_tour_with_a_question_to_decide() {
+    let place = Place::new();
+    // The demo builds the example tools where they are built already.
+    let echo = tollgate_artifacts::rust_guest("echo");
+    let repository = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut command = place.program(&["demo", "--serve", "--listen", "127.0.0.1:0", "--repository"]);
+    command.arg(&repository).env("CARGO_TARGET_DIR", echo.ancestors().nth(3).unwrap());
+    let mut child =
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut stderr = child.stderr.take().unwrap();
+    let said = std::thread::spawn(move || {
+        let mut text = String::new();
+        let _ = stderr.read_to_string(&mut text);
+        text
+    });
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let link = lines.find_map(|line| line.ok().filter(|line| line.contains("/sign-in#")));
+    let serving = Serving { child, url: link.clone().unwrap_or_default() };
+    let Some(link) = link else {
+        drop(serving);
+        panic!("there is no link: {}", said.join().unwrap());
+    };
+    let (url, code) = link.trim().split_once("/sign-in#").unwrap();
+    let client = client();
+    let signed = client.post(format!("{url}/sign-in")).json(&json!({"code": code})).send().await.unwrap();
+    let cookie = signed.headers()["set-cookie"].to_str().unwrap().split(';').next().unwrap().to_owned();
+    let get = async |path: &str| {
+        let response = client.get(format!("{url}{path}")).header("cookie", &cookie).send().await.unwrap();
+        assert_eq!(response.status(), StatusCode::OK, "{path}");
+        response.text().await.unwrap()
+    };
+    let overview = get("/console/").await;
+    assert!(overview.contains("What do this repository"), "{overview}");
+    assert!(get("/console/usage").await.contains("tour"));
+    let tools = get("/console/tools/write_file").await;
+    assert!(tools.contains("files at /files (read and write)"), "{tools}");
+    let questions: Value = serde_json::from_str(&get("/api/v1/questions").await).unwrap();
+    let [question] = questions["items"].as_array().unwrap().as_slice() else { panic!("{questions}") };
+    assert_eq!(question["tool"], "write_file");
+    let waiting = get("/console/waiting").await;
+    assert!(waiting.contains("/files/figures.md"), "{waiting}");
+    // As a browser sends the form of the page.
+    let (run, suspension) =
+        (question["run_id"].as_str().unwrap(), question["suspension_id"].as_str().unwrap());
+    let form = format!("s={}&permit=once", suspension.replace('/', "%2F"));
+    let decide = client.post(format!("{url}/console/runs/{run}/decide")).header("cookie", &cookie);
+    let decide = decide.header("origin", url).header("content-type", "application/x-www-form-urlencoded");
+    assert_eq!(decide.body(form).send().await.unwrap().status(), StatusCode::SEE_OTHER);
+    let done = async {
+        loop {
+            let run: Value = serde_json::from_str(&get(&format!("/api/v1/runs/{run}")).await).unwrap();
+            if run["status"] == "completed" {
+                return run;
+            }
+            assert!(["running", "waiting"].contains(&run["status"].as_str().unwrap()), "{run}");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    let run = tokio::time::timeout(PATIENCE, done).await.unwrap();
+    assert!(run["text"].as_str().unwrap().contains("/files/figures.md"), "{run}");
     assert_eq!(serving.end(), 0);
 }

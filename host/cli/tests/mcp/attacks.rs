@@ -3,6 +3,7 @@
 use crate::place::Place;
 use crate::raw::{Raw, assert_no_panic, kept};
 use serde_json::{Value, json};
+use std::cell::Cell;
 use std::time::Duration;
 use tollgate_artifacts::{good, hostile};
 
@@ -199,4 +200,28 @@ fn a_client_that_never_reads_makes_nothing_grow_and_can_leave() {
     writing.join().unwrap();
     assert_eq!(code, Some(0));
     assert_no_panic(Some(stderr));
+}
+
+/// Each notification of a call repeats the token that its request gave.
+#[test]
+fn z3_a_large_progress_token_is_not_repeated_a_thousand_times() {
+    let place = Place::new().with_tools(&[good::ECHO, hostile::FLOOD_OF_PROGRESS]);
+    let mut raw = Raw::begin(&place, "2025-11-25", json!({}));
+    let call = |token: Value| {
+        let mut request = json!({"jsonrpc": "2.0", "id": "floods", "method": "tools/call"});
+        request["params"] =
+            json!({"name": "flood-of-progress", "arguments": {}, "_meta": {"progressToken": token}});
+        request
+    };
+    for (token, is_repeated) in [(json!("t".repeat(1_000)), true), (json!("t".repeat(100_000)), false)] {
+        raw.send(&call(token.clone()));
+        let told = Cell::new(0);
+        raw.wait_for(|message| {
+            told.set(told.get() + usize::from(message["params"]["progressToken"] == token));
+            message["id"] == "floods"
+        });
+        let (told, bytes) = (told.get(), token.to_string().len());
+        assert_eq!(told > 0, is_repeated, "{told} notifications with a token of {bytes} bytes");
+    }
+    still_answers(&mut raw);
 }

@@ -14,6 +14,7 @@ mod host_cost;
 mod http;
 mod http_clients;
 mod http_tour;
+mod machine;
 #[allow(dead_code, reason = "what these tests do not need of it, those of the command line do")]
 #[path = "../cli/place.rs"]
 mod place;

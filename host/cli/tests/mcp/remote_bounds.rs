@@ -169,3 +169,71 @@ fn z14_a_tool_of_several_lines_is_marked_line_by_line() {
         "{shown}"
     );
 }
+
+/// A server that announces a change of its list after each reading of it.
+#[test]
+fn z15_a_list_that_keeps_changing_is_read_ever_less_often() {
+    let changes = r#"; date +%s%N >> lists; echo '{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}' ;;
+*'"tools/call"'*)"#;
+    let script = server(TOOL, ":").replace(
+        r#" ;;
+*'"tools/call"'*)"#,
+        changes,
+    );
+    let place = scripted(&script);
+    let _raw = Raw::begin(&place, "2025-11-25", json!({}));
+    let began = Instant::now();
+    let lists = loop {
+        let lists = std::fs::read_to_string(place.path().join("lists")).unwrap_or_default();
+        let lists: Vec<u64> = lists.lines().map(|at| at.parse().unwrap()).collect();
+        if lists.len() >= 7 {
+            break lists;
+        }
+        assert!(began.elapsed() < Duration::from_secs(60), "{lists:?}");
+        std::thread::sleep(Duration::from_millis(50));
+    };
+    // The pauses begin with 50 ms, and each is twice the last.
+    let last = Duration::from_nanos(lists[6] - lists[5]);
+    assert!(last > Duration::from_millis(1_500), "{last:?}");
+}
+
+/// A server that asks without end, and never reads the answers.
+#[test]
+fn z15_a_server_that_asks_without_reading_makes_nothing_grow() {
+    let asks = r#"seq -f '{"jsonrpc":"2.0","id":%.0f,"method":"ping"}' 1 1000000000"#;
+    let place = scripted(&server(TOOL, asks)).with_config(
+        "[mcp.other]\ncommand = \"sh\"\nargs = [\"server.sh\"]\nstart_timeout_ms = 20_000\ntimeout_ms = 8_000\n",
+    );
+    let mut raw = Raw::begin(&place, "2025-11-25", json!({}));
+    let before = raw.resident_kib();
+    raw.begin_asking("asks", "tools/call", json!({"name": "other__t", "arguments": {}}));
+    let mut most = 0;
+    while !raw.has_answered(&json!("asks")) {
+        most = most.max(raw.resident_kib());
+        raw.ask("ping", json!({}));
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let grown = most.saturating_sub(before) >> 10;
+    assert!(grown <= 64, "{grown} MiB for answers that nobody reads");
+}
+
+/// Links, images and resources are described in one clean text, within the limit on answers.
+#[test]
+fn z14_links_and_images_of_a_server_are_clean_and_bounded() {
+    let content = r#""result":{"content":[
+        {"type":"image","data":"AAAA","mimeType":"image/png\u001b[2J\u202e"},
+        {"type":"audio","data":"AAAA","mimeType":"a\u0007b"},
+        {"type":"resource_link","name":"n\u001b]0;owned\u0007","uri":"file:///etc/passwd\u00ad"},
+        {"type":"resource","resource":{"uri":"x://y","mimeType":"t","text":"\u009b2Jhidden\ue0041"}}]}"#;
+    let content = content.replace("\n        ", "");
+    let place = scripted(&server(TOOL, &answers_with(&content)));
+    let said = place.type_in(&["call", "other__t"]).ends_with(0).stdout;
+    for words in ["image/png", "a sound", "file:///etc/passwd", "hidden"] {
+        assert!(said.contains(words), "{words}: {said:?}");
+    }
+    assert!(!said.contains(['\u{1b}', '\u{7}', '\u{9b}', '\u{202e}', '\u{ad}']), "{said:?}");
+    // Their encoded bytes are not passed on, but count as they arrive.
+    let large = r#"printf '{"jsonrpc":"2.0","id":%s,"result":{"content":[' "$id"; yes '{"type":"resource_link","name":"n","uri":"x://y"},' | head -n 2000 | tr -d '\n'; echo '{"type":"text","text":"z"}]}}'"#;
+    let said = scripted(&server(TOOL, large)).type_in(&["call", "other__t", "--json"]).json();
+    assert_eq!(said["error"]["code"], "too_large", "{said}");
+}

@@ -62,6 +62,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     };
     let app = axum::Router::new()
         .nest("/console", console::router())
+        .merge(console::assets_router())
         .route(console::SIGN_IN_PATH, axum::routing::get(sign_in_page))
         .layer(middleware::from_fn(sign_in))
         .with_state(state);

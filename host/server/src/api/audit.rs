@@ -1,6 +1,6 @@
 //! The audit.
 
-use super::pages::{Page, QueryParameters, cursor, limit, place};
+use super::pages::{Page, QueryParameters, cursor, limit, place, time};
 use crate::clock::now_ms;
 use crate::problem::Problem;
 use crate::state::Shared;
@@ -10,6 +10,7 @@ use axum::response::Response;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tollgate::store::{AuditFilter, AuditKind, AuditRecord};
+use utoipa::openapi::schema::{Object, ObjectBuilder, Type};
 use utoipa::{IntoParams, ToSchema};
 
 /// The records to list.
@@ -19,6 +20,7 @@ use utoipa::{IntoParams, ToSchema};
 pub(super) struct AuditQuery {
     /// Only records of this kind: load, refusal, removal, call, denial, grant, revocation, enabling,
     /// decision.
+    #[param(schema_with = kinds)]
     kind: Option<String>,
     /// Only records of this component.
     component: Option<String>,
@@ -31,11 +33,19 @@ pub(super) struct AuditQuery {
     /// Only records about this power.
     power: Option<String>,
     /// Only records of this time or later, in milliseconds since the Unix epoch.
+    #[param(maximum = 9_007_199_254_740_991_u64)]
     from: Option<u64>,
     /// The cursor of the page before.
+    #[param(pattern = "^[0-9a-f]+$", max_length = 2008)]
     after: Option<String>,
     /// The maximum number of entries, from 1 to 200 [default: 50].
+    #[param(minimum = 1, maximum = 200)]
     limit: Option<usize>,
+}
+
+fn kinds() -> Object {
+    let kinds = AuditKind::ALL.iter().map(|kind| kind.as_str());
+    ObjectBuilder::new().schema_type(Type::String).enum_values(Some(kinds)).build()
 }
 
 /// A record of the audit.
@@ -127,7 +137,7 @@ pub(super) async fn audit(
         run_id_prefix: query.run,
         decision: query.decision,
         power: query.power,
-        since_ms: query.from.unwrap_or_default(),
+        since_ms: time(query.from)?.unwrap_or_default(),
         ..AuditFilter::default()
     };
     let limit = limit(query.limit)?;

@@ -22,11 +22,12 @@ use utoipa::ToSchema;
 pub(super) struct CallBody {
     /// The arguments; they must fit the tool's schema, or the call ends with a fault.
     #[serde(default)]
-    #[schema(value_type = Object)]
+    #[schema(value_type = Value)]
     arguments: Option<Box<RawValue>>,
     /// The thread whose state the call reads and changes, by any id of the client's; absent begins
     /// a new one.
     #[serde(default)]
+    #[schema(pattern = r"^[^\x00-\x1f\x7f-\x9f]{1,200}$")]
     thread_id: Option<String>,
     /// Whether the call continues when no client listens. Otherwise it is cancelled 10 s after the
     /// client left.
@@ -40,7 +41,8 @@ pub(super) struct CallBody {
 /// person (202).
 #[utoipa::path(post, path = "/api/v1/tools/{name}/calls", tag = "tools", security(("key" = ["use"])),
     params(("name" = String, Path, description = "The tool's name"),
-        ("Idempotency-Key" = Option<String>, Header, description = "A key with which the request may be repeated")),
+        ("Idempotency-Key" = Option<String>, Header, pattern = "^[!-~]{1,255}$",
+            description = "A key with which the request may be repeated")),
     request_body = CallBody,
     responses((status = 200, description = "The call has ended", body = RunDocument),
         (status = 202, description = "The call is at work or waits", body = RunDocument)))]

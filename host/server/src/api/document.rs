@@ -1,8 +1,11 @@
 //! The OpenAPI document.
 
 use crate::problem::ProblemDocument;
+use utoipa::openapi::schema::{AdditionalProperties, Schema};
 use utoipa::openapi::security::{ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityScheme};
-use utoipa::openapi::{Content, OpenApi as Document, RefOr, Response, ResponseBuilder, path::PathItem};
+use utoipa::openapi::{
+    Content, OpenApi as Document, RefOr, Required, Response, ResponseBuilder, path::PathItem,
+};
 use utoipa::{OpenApi, ToSchema};
 
 /// The name of the security scheme of keys.
@@ -39,16 +42,53 @@ pub(super) fn base() -> Document {
 /// Adds the parts that all operations have in common: unique ids, and the answer of requests that
 /// fail.
 pub(super) fn complete(mut document: Document) -> Document {
+    let optional = bodies_without_required_members(&document);
     for item in document.paths.paths.values_mut() {
         for operation in operations(item) {
             // Functions of different files have the same names.
             let tag = operation.tags.iter().flatten().next().cloned().unwrap_or_default();
             operation.operation_id = operation.operation_id.take().map(|name| format!("{tag}_{name}"));
+            if let Some(RefOr::T(body)) = &mut operation.request_body
+                && body.content.values().any(|content| optional.iter().any(|name| refers_to(content, name)))
+            {
+                // An empty body stands for an object without members.
+                body.required = Some(Required::False);
+            }
             let responses = &mut operation.responses.responses;
             responses.entry("default".to_owned()).or_insert_with(|| RefOr::T(problem()));
         }
     }
+    let schemas = document.components.as_mut().map(|components| &mut components.schemas);
+    if let Some(RefOr::T(Schema::OneOf(answer))) = schemas.and_then(|schemas| schemas.get_mut("Answer")) {
+        // An answer has one member, as it is read.
+        for variant in &mut answer.items {
+            if let RefOr::T(Schema::Object(variant)) = variant
+                && !variant.properties.is_empty()
+            {
+                variant.additional_properties = Some(Box::new(AdditionalProperties::FreeForm(false)));
+            }
+        }
+    }
     document
+}
+
+/// Returns the names of the object schemas that require no member.
+fn bodies_without_required_members(document: &Document) -> Vec<String> {
+    let schemas = document.components.iter().flat_map(|components| &components.schemas);
+    let without = schemas.filter(|(_, schema)| match schema {
+        RefOr::T(Schema::Object(object)) => object.required.is_empty(),
+        _ => false,
+    });
+    without.map(|(name, _)| name.clone()).collect()
+}
+
+fn refers_to(content: &RefOr<Content>, name: &str) -> bool {
+    match content {
+        RefOr::T(Content { schema: Some(RefOr::Ref(reference)), .. }) => {
+            reference.ref_location.rsplit('/').next() == Some(name)
+        }
+        _ => false,
+    }
 }
 
 /// Returns the complete document.

@@ -1,6 +1,6 @@
 //! The events of a run, as a page or as a stream.
 
-use super::pages::{PathParameters, QueryParameters, limit};
+use super::pages::{MAX_NUMBER, PathParameters, QueryParameters, limit};
 use crate::auth::{Principal, Scope};
 use crate::load::ClientShare;
 use crate::problem::Problem;
@@ -21,11 +21,14 @@ use utoipa::{IntoParams, ToSchema};
 #[into_params(parameter_in = Query)]
 pub(super) struct EventQuery {
     /// Only events after the one with this number. The header `Last-Event-ID` takes precedence.
+    #[param(maximum = 9_007_199_254_740_991_u64)]
     after: Option<u64>,
     /// The maximum number of events of a page, from 1 to 200 [default: 50].
+    #[param(minimum = 1, maximum = 200)]
     limit: Option<usize>,
     /// The end of a stream: at the run's end, or also when it waits [default: end].
     #[serde(default)]
+    #[param(inline)]
     until: Until,
     /// Whether a stream contains the events of child runs [default: true].
     children: Option<bool>,
@@ -61,7 +64,7 @@ pub(super) struct EventPage {
 /// a request with its number is answered 204, which stops a browser's EventSource.
 #[utoipa::path(get, path = "/api/v1/runs/{id}/events", tag = "runs", security(("key" = ["use"]), ("key" = ["read"]), ("key" = ["decide_any"])),
     params(("id" = String, Path, description = "The run's id"), EventQuery,
-        ("Last-Event-ID" = Option<String>, Header, description = "The number of the last event that the client has")),
+        ("Last-Event-ID" = Option<u64>, Header, maximum = 9_007_199_254_740_991_u64, description = "The number of the last event that the client has")),
     responses((status = 200, description = "A page of events, or their stream", body = EventPage),
         (status = 204, description = "The stream has ended, and the client has all of it")))]
 pub(super) async fn events(
@@ -81,6 +84,9 @@ pub(super) async fn events(
             .and_then(|sent| sent.trim().parse().ok())
             .ok_or_else(|| Problem::bad_request("Last-Event-ID is the number of an event"))?,
     };
+    if after.max(query.after.unwrap_or_default()) > MAX_NUMBER {
+        return Err(Problem::bad_request(format!("the number of an event is at most {MAX_NUMBER}")));
+    }
     let streams = headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok());
     if !streams.is_some_and(|accept| accept.contains("text/event-stream")) {
         return page(&state, &run.run_id, after, limit(query.limit)?).await;

@@ -59,6 +59,17 @@ pub(super) fn limit(asked: Option<usize>) -> Result<usize, Problem> {
     )))
 }
 
+/// The largest number of an event and of a time: clients read numbers as doubles.
+pub(super) const MAX_NUMBER: u64 = (1 << 53) - 1;
+
+/// Checks a time.
+pub(super) fn time(asked: Option<u64>) -> Result<Option<u64>, Problem> {
+    if asked.is_some_and(|time| time > MAX_NUMBER) {
+        return Err(Problem::bad_request(format!("a time is at most {MAX_NUMBER} ms after the Unix epoch")));
+    }
+    Ok(asked)
+}
+
 /// Returns a cursor at this place of a list with this filter.
 pub(super) fn cursor(filter: &impl std::fmt::Debug, place: &impl Serialize) -> String {
     let place = serde_json::to_string(place).unwrap_or_default();

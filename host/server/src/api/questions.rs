@@ -24,8 +24,8 @@ const ASKING: [&str; 2] = ["waiting", "running"];
 const RUNS_PER_PAGE: usize = 200;
 /// The maximum number of answers in one request.
 const MAX_ANSWERS: usize = 64;
-/// The maximum length of a reason, in bytes.
-const MAX_REASON_BYTES: usize = 2_000;
+/// The maximum length of a reason, in characters.
+const MAX_REASON_CHARS: usize = 2_000;
 
 /// The questions to list.
 #[derive(Debug, Clone, Default, Deserialize, IntoParams)]
@@ -37,8 +37,10 @@ pub(super) struct QuestionQuery {
     /// Only questions about calls of this tool.
     tool: Option<String>,
     /// The cursor of the page before.
+    #[param(pattern = "^[0-9a-f]+$", max_length = 2008)]
     after: Option<String>,
     /// The maximum number of runs whose questions are returned, from 1 to 200 [default: 50].
+    #[param(minimum = 1, maximum = 200)]
     limit: Option<usize>,
 }
 
@@ -121,6 +123,7 @@ pub(super) struct AnswerBody {
     answer: Answer,
     /// The reason, for the record and for the model.
     #[serde(default)]
+    #[schema(max_length = 2000)]
     reason: Option<String>,
 }
 
@@ -139,6 +142,7 @@ pub(super) enum Answer {
 #[serde(deny_unknown_fields)]
 pub(super) struct AnswersBody {
     /// The answers; all are taken, or none.
+    #[schema(min_items = 1, max_items = 64)]
     answers: Vec<NamedAnswer>,
 }
 
@@ -152,6 +156,7 @@ pub(super) struct NamedAnswer {
     answer: Answer,
     /// The reason, for the record and for the model.
     #[serde(default)]
+    #[schema(max_length = 2000)]
     reason: Option<String>,
 }
 
@@ -169,7 +174,8 @@ pub(super) struct DecisionDocument {
     security(("key" = ["decide"]), ("key" = ["decide_any"])),
     params(("id" = String, Path, description = "The run's id"),
         ("suspension" = String, Path, description = "The question's id"),
-        ("Idempotency-Key" = Option<String>, Header, description = "A key with which the request may be repeated")),
+        ("Idempotency-Key" = Option<String>, Header, pattern = "^[!-~]{1,255}$",
+            description = "A key with which the request may be repeated")),
     request_body = AnswerBody,
     responses((status = 202, description = "The run continues", body = DecisionDocument)))]
 pub(super) async fn decide(
@@ -188,7 +194,8 @@ pub(super) async fn decide(
 #[utoipa::path(post, path = "/api/v1/runs/{id}/questions", tag = "questions",
     security(("key" = ["decide"]), ("key" = ["decide_any"])),
     params(("id" = String, Path, description = "The run's id"),
-        ("Idempotency-Key" = Option<String>, Header, description = "A key with which the request may be repeated")),
+        ("Idempotency-Key" = Option<String>, Header, pattern = "^[!-~]{1,255}$",
+            description = "A key with which the request may be repeated")),
     request_body = AnswersBody,
     responses((status = 202, description = "The run continues", body = DecisionDocument)))]
 pub(super) async fn decide_all(
@@ -214,8 +221,10 @@ async fn decided(
 ) -> Result<Response, Problem> {
     let mut decisions = Vec::with_capacity(answers.len());
     for NamedAnswer { suspension_id, answer, reason } in answers {
-        if reason.as_ref().is_some_and(|reason| reason.len() > MAX_REASON_BYTES) {
-            return Err(Problem::unprocessable(format!("`reason` has at most {MAX_REASON_BYTES} bytes")));
+        if reason.as_ref().is_some_and(|reason| reason.chars().count() > MAX_REASON_CHARS) {
+            return Err(Problem::unprocessable(format!(
+                "`reason` has at most {MAX_REASON_CHARS} characters"
+            )));
         }
         let place = format!("{run_id}/{suspension_id}");
         let mut decision = match answer {

@@ -1,6 +1,6 @@
 //! Agent runs and direct calls: start, list, show, cancel, recover.
 
-use super::pages::{Page, PathParameters, QueryParameters, cursor, limit, place};
+use super::pages::{Page, PathParameters, QueryParameters, cursor, limit, place, time};
 use crate::auth::{Principal, Scope};
 use crate::body::JsonBody;
 use crate::idempotency::{self, REPLAYED};
@@ -33,6 +33,7 @@ pub(super) struct StartBody {
     input: String,
     /// The thread to continue, by any id of the client's; absent begins a new one.
     #[serde(default)]
+    #[schema(pattern = r"^[^\x00-\x1f\x7f-\x9f]{1,200}$")]
     thread_id: Option<String>,
     /// The behavior if another run of the thread is at work.
     #[serde(default)]
@@ -93,7 +94,8 @@ impl Wait {
 /// Answers when the run has ended (200) or waits (202). With `Prefer: respond-async` or `wait=N`
 /// it may answer earlier (202), and with `Accept: text/event-stream` it streams the run's events.
 #[utoipa::path(post, path = "/api/v1/runs", tag = "runs", security(("key" = ["use"])), request_body = StartBody,
-    params(("Idempotency-Key" = Option<String>, Header, description = "A key with which the request may be repeated")),
+    params(("Idempotency-Key" = Option<String>, Header, pattern = "^[!-~]{1,255}$",
+            description = "A key with which the request may be repeated")),
     responses((status = 200, description = "The run has ended, or its events follow", body = RunDocument),
         (status = 202, description = "The run is at work or waits", body = RunDocument)))]
 pub(super) async fn start(
@@ -234,12 +236,16 @@ pub(super) struct RunQuery {
     /// Only runs of this principal; with the scope `read`, `*` for all principals'.
     principal: Option<String>,
     /// Only runs that began at this time or later, in milliseconds since the Unix epoch.
+    #[param(maximum = 9_007_199_254_740_991_u64)]
     from: Option<u64>,
     /// Only runs that began before this time.
+    #[param(maximum = 9_007_199_254_740_991_u64)]
     to: Option<u64>,
     /// The cursor of the page before.
+    #[param(pattern = "^[0-9a-f]+$", max_length = 2008)]
     after: Option<String>,
     /// The maximum number of entries, from 1 to 200 [default: 50].
+    #[param(minimum = 1, maximum = 200)]
     limit: Option<usize>,
 }
 
@@ -261,8 +267,8 @@ impl RunQuery {
             title,
             agent_id: self.agent.clone(),
             thread_prefix: owner.map(|name| format!("{name}/")),
-            from_ms: self.from,
-            to_ms: self.to,
+            from_ms: time(self.from)?,
+            to_ms: time(self.to)?,
             ..RunFilter::default()
         })
     }

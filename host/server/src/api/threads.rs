@@ -55,8 +55,10 @@ pub(super) struct ThreadQuery {
     /// Only threads of this principal; with the scope `read`, `*` for all principals'.
     principal: Option<String>,
     /// The cursor of the page before.
+    #[param(pattern = "^[0-9a-f]+$", max_length = 2008)]
     after: Option<String>,
     /// The maximum number of entries, from 1 to 200 [default: 50].
+    #[param(minimum = 1, maximum = 200)]
     limit: Option<usize>,
 }
 
@@ -77,8 +79,10 @@ pub(super) struct MessageQuery {
     /// The principal to whom the thread belongs, with the scope `read` [default: one's own].
     principal: Option<String>,
     /// The cursor of the page before.
+    #[param(pattern = "^[0-9a-f]+$", max_length = 2008)]
     after: Option<String>,
     /// The maximum number of messages, from 1 to 200 [default: 50].
+    #[param(minimum = 1, maximum = 200)]
     limit: Option<usize>,
 }
 

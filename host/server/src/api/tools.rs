@@ -68,6 +68,7 @@ pub(super) struct ToolList {
 #[into_params(parameter_in = Query)]
 pub(super) struct ToolQuery {
     /// Only tools in this state.
+    #[param(inline)]
     state: Option<ToolState>,
 }
 

@@ -1,6 +1,6 @@
 //! Resources used, summed over time.
 
-use super::pages::QueryParameters;
+use super::pages::{QueryParameters, time};
 use crate::clock::now_ms;
 use crate::problem::Problem;
 use crate::state::{ServerState, Shared};
@@ -26,14 +26,18 @@ const AT_ONCE: usize = 500;
 #[into_params(parameter_in = Query)]
 pub(super) struct UsageQuery {
     /// From this time on, in milliseconds since the Unix epoch [default: the last day].
+    #[param(maximum = 9_007_199_254_740_991_u64)]
     from: Option<u64>,
     /// Before this time [default: now].
+    #[param(maximum = 9_007_199_254_740_991_u64)]
     to: Option<u64>,
     /// The length of a row [default: day].
     #[serde(default)]
+    #[param(inline)]
     bucket: Bucket,
     /// The subject of the rows [default: agent].
     #[serde(default)]
+    #[param(inline)]
     by: UsageBy,
 }
 
@@ -107,8 +111,8 @@ pub(super) async fn usage(
     State(state): State<Shared>,
     QueryParameters(query): QueryParameters<UsageQuery>,
 ) -> Result<Json<UsageTable>, Problem> {
-    let to = query.to.unwrap_or_else(now_ms);
-    let from = query.from.unwrap_or_else(|| to.saturating_sub(DAY_MS));
+    let to = time(query.to)?.unwrap_or_else(now_ms);
+    let from = time(query.from)?.unwrap_or_else(|| to.saturating_sub(DAY_MS));
     let mut rows: BTreeMap<(u64, String), UsageRow> = BTreeMap::new();
     let mut filter =
         RunFilter { from_ms: Some(from), to_ms: Some(to), limit: AT_ONCE, ..RunFilter::default() };

@@ -5,6 +5,7 @@ use super::middleware::{CredentialInUse, cookie};
 use super::secret;
 use crate::body;
 use crate::clock::now_ms;
+use crate::console::{SIGN_IN_PATH, SIGN_OUT_PATH, protect, sign_in_page};
 use crate::http_guard::RequestOrigin;
 use crate::problem::Problem;
 use crate::state::{ServerState, Shared};
@@ -14,7 +15,6 @@ use axum::response::{Html, IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use cookie::{Cookie, SameSite};
-use maud::{DOCTYPE, Markup, html};
 use std::time::Duration;
 use tokio::sync::Semaphore;
 
@@ -27,65 +27,25 @@ const MAX_CODE_BYTES: usize = 200;
 /// The page after signing in.
 const HOME: &str = "/console";
 
-static SCRIPT: &str = include_str!("sign_in.js");
-static STYLE: &str = include_str!("sign_in.css");
 static PLACES: Semaphore = Semaphore::const_new(ATTEMPTS);
 
 /// Returns the public routes of signing in.
 pub(crate) fn router() -> Router<Shared> {
-    Router::new()
-        .route("/sign-in", get(page).post(sign_in))
-        .route("/sign-in.js", get(async || file("text/javascript", SCRIPT)))
-        .route("/sign-in.css", get(async || file("text/css", STYLE)))
+    Router::new().route(SIGN_IN_PATH, get(page).post(sign_in))
 }
 
 /// Returns the route of signing out, for sessions.
 pub(crate) fn sign_out_router() -> Router<Shared> {
-    Router::new().route("/sign-out", post(sign_out))
-}
-
-fn file(kind: &'static str, text: &'static str) -> Response {
-    ([(header::CONTENT_TYPE, kind), (header::CACHE_CONTROL, "max-age=3600")], text).into_response()
+    Router::new().route(SIGN_OUT_PATH, post(sign_out))
 }
 
 async fn page() -> Response {
-    shown(StatusCode::OK, None)
+    shown(StatusCode::OK, None).await
 }
 
-fn shown(status: StatusCode, problem: Option<&str>) -> Response {
-    let policy = "default-src 'none'; script-src 'self'; style-src 'self'; form-action 'self'; \
-                  frame-ancestors 'none'; base-uri 'none'";
-    (status, [(header::CONTENT_SECURITY_POLICY, policy)], Html(form(problem).into_string())).into_response()
-}
-
-fn form(problem: Option<&str>) -> Markup {
-    html! {
-        (DOCTYPE)
-        html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                title { "Sign in · Tollgate" }
-                link rel="stylesheet" href="/sign-in.css";
-                script src="/sign-in.js" defer {}
-            }
-            body {
-                main {
-                    h1 { "Tollgate" }
-                    @if let Some(problem) = problem {
-                        p role="alert" class="problem" { (problem) }
-                    }
-                    form method="post" action="/sign-in" {
-                        label for="code" { "Sign-in code or key" }
-                        input id="code" name="code" type="password" autocomplete="off" spellcheck="false"
-                            autocapitalize="off" required maxlength=(MAX_CODE_BYTES) autofocus;
-                        button type="submit" { "Sign in" }
-                    }
-                    p class="hint" { "The command " code { "tollgate sign-in" } " prints a link with a code." }
-                }
-            }
-        }
-    }
+async fn shown(status: StatusCode, problem: Option<&str>) -> Response {
+    let page = Html(sign_in_page(problem).into_string());
+    protect((status, page).into_response()).await
 }
 
 /// A form or a JSON body: `{"code": "..."}`.
@@ -109,7 +69,7 @@ async fn sign_in(
         Ok(cookie) => {
             ([(header::SET_COOKIE, cookie)], Json(serde_json::json!({"next": HOME}))).into_response()
         }
-        Err(problem) if is_form => shown(problem.status, Some(&problem.detail)),
+        Err(problem) if is_form => shown(problem.status, Some(&problem.detail)).await,
         Err(problem) => problem.into_response(),
     }
 }

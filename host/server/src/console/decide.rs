@@ -74,7 +74,11 @@ pub(super) async fn decide(
             return Err(why.into());
         }
     }
-    if let Some((Remembered::Always, rule)) = rule {
+    // A permanent answer changes the configuration of everyone. From others it counts for the thread.
+    if let Some((Remembered::Always, rule)) = rule
+        && viewer.has(Scope::Operate)
+        && viewer.data.keeps_rules()
+    {
         viewer.data.keep_rule(&rule)?;
     }
     Ok(Redirect::to(&back(&entries, &run, &suspension)).into_response())

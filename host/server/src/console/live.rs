@@ -5,6 +5,8 @@ use super::failure::Failure;
 use super::text;
 use super::viewer::{Viewer, now_ms};
 use super::{layout, overview, playground, question, run, runs, waiting};
+use crate::load::ClientShare;
+use axum::Extension;
 use axum::extract::Query;
 use axum::response::IntoResponse;
 use axum::response::sse::{Event, KeepAlive, Sse};
@@ -16,11 +18,14 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
-use tollgate::store::RunFilter;
+use tokio::time::Instant;
+use tollgate::store::{Hint, RunFilter};
 use tollgate::{EventStream, LiveContent, RunUpdate, Store};
 
-/// The pause between two looks at the store, for all streams together.
-const LOOK_EVERY: Duration = Duration::from_millis(400);
+/// How often the store is asked whether another process has changed it, for all streams together.
+const CHECK_EVERY: Duration = Duration::from_millis(400);
+/// How often the newest runs are compared, in case a hint was lost.
+const LOOK_EVERY: Duration = Duration::from_secs(3);
 /// The time in which changes are collected before elements are rendered again.
 const COLLECT: Duration = Duration::from_millis(120);
 /// The same for the overview, which sums up a day.
@@ -127,15 +132,28 @@ impl Watcher {
     }
 }
 
+/// Ticks when the store gives a hint, or when another process has changed it. Hints may be lost, so
+/// it also looks from time to time.
 async fn look(cache: Arc<super::cache::Cache>, store: Arc<dyn Store>) {
-    let mut last = None;
+    let (mut hints, mut foreign, mut runs) = (store.watch(), store.foreign_version(), None);
+    let mut looked = Instant::now();
     while !cache.watcher.may_end() {
-        if let Some(now) = look_once(&store).await
-            && last.replace(now) != Some(now)
-        {
+        let has_changed = tokio::select! {
+            hint = hints.next() => matches!(hint, Hint::Events(_) | Hint::Any),
+            () = tokio::time::sleep(CHECK_EVERY) => {
+                let before = std::mem::replace(&mut foreign, store.foreign_version());
+                before != foreign
+            }
+        };
+        let mut has_new_runs = false;
+        if looked.elapsed() > LOOK_EVERY {
+            looked = Instant::now();
+            let now = look_once(&store).await;
+            has_new_runs = now.is_some() && std::mem::replace(&mut runs, now) != now;
+        }
+        if has_changed || has_new_runs {
             cache.watcher.ticks.send_modify(|tick| *tick += 1);
         }
-        tokio::time::sleep(LOOK_EVERY).await;
     }
 }
 
@@ -176,8 +194,11 @@ struct Live {
 
 pub(super) async fn stream(
     viewer: Viewer,
+    share: Option<Extension<ClientShare>>,
     Query(query): Query<HashMap<String, String>>,
 ) -> Result<impl IntoResponse, Failure> {
+    // It is one of the principal's event streams while the browser reads it.
+    let place = share.map(|Extension(share)| share.stream()).transpose()?;
     let (sender, receiver) = mpsc::channel(MAX_QUEUED);
     let follow = match followed(&query) {
         Some(run_id) => {
@@ -189,8 +210,8 @@ pub(super) async fn stream(
     let ticks = Watcher::subscribe(&viewer);
     let live = Live { viewer, query, sender, sent: BTreeMap::new(), questions: Vec::new(), has_text: false };
     tokio::spawn(async move { tokio::time::timeout(MAX_DURATION, live.serve(ticks, follow)).await });
-    let events = futures::stream::unfold(receiver, |mut receiver| async move {
-        receiver.recv().await.map(|event| (Ok::<_, Infallible>(event), receiver))
+    let events = futures::stream::unfold((receiver, place), |(mut receiver, place)| async move {
+        receiver.recv().await.map(|event| (Ok::<_, Infallible>(event), (receiver, place)))
     });
     let alive = KeepAlive::new().interval(Duration::from_secs(15));
     Ok(([("x-accel-buffering", "no")], Sse::new(events.boxed()).keep_alive(alive)))

@@ -54,7 +54,6 @@ const MAX_FORM_BYTES: usize = 256 * 1024;
 
 /// Returns the routes of the console, to be mounted at `/console` behind the middleware that puts
 /// a [`Principal`](crate::Principal) into each request, and optionally an `Arc<dyn ConsoleData>`.
-/// The routes under `/assets` need no principal.
 pub fn router() -> Router<Shared> {
     Router::new()
         .route("/", get(overview::page))
@@ -78,10 +77,17 @@ pub fn router() -> Router<Shared> {
         .route("/access/sessions/{id}/end", post(access::end_session))
         .route("/codes/{code}", get(codes::page))
         .route("/live", get(live::stream))
-        .route("/assets/{digest}/{name}", get(assets::serve))
         .fallback(|| async { failure::Failure::missing("page") })
         .layer(DefaultBodyLimit::max(MAX_FORM_BYTES))
         .layer(Extension(Arc::new(cache::Cache::default())))
+        .layer(middleware::map_response(protect))
+}
+
+/// Returns the routes of the stylesheet, the script and the icon, with their whole paths. They need
+/// no principal: the page to sign in on loads them.
+pub fn assets_router() -> Router<Shared> {
+    Router::new()
+        .route("/console/assets/{digest}/{name}", get(assets::serve))
         .layer(middleware::map_response(protect))
 }
 

@@ -7,6 +7,7 @@ use super::form_fields::{self, Context};
 use super::layout;
 use super::text;
 use super::viewer::{Viewer, owner_and_id};
+use crate::Scope;
 use maud::{Markup, html};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
@@ -206,7 +207,7 @@ impl<'a> Card<'a> {
                 }
                 div.buttons role="group" aria-label="Allow" {
                     @for (value, words) in choices {
-                        @if value != "always" || viewer.data.keeps_rules() {
+                        @if value != "always" || (viewer.data.keeps_rules() && viewer.has(Scope::Operate)) {
                             button.primary[value == "once"] type="submit" name="permit" value=(value) { (words) }
                         }
                     }

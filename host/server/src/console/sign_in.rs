@@ -13,14 +13,14 @@ pub fn sign_in_page(problem: Option<&str>) -> Markup {
         "Sign in",
         html! {
             h1 { "Sign in" }
-            p.lead { "Run " code { "tollgate sign-in" } " on the server and open the link that it prints, or type its code here." }
+            p.lead { "Run " code { "tollgate sign-in" } " on the server and open the link that it prints, or type its code or a key here." }
             form.sign-in #sign-in method="post" action=(SIGN_IN_PATH) {
-                label for="code" { "Code" }
+                label for="code" { "Code or key" }
                 @if let Some(problem) = problem {
                     p.error #code-error role="alert" { (super::text::line(problem, 300)) }
                 }
-                input #code name="code" type="text" required autocomplete="one-time-code" autocapitalize="off"
-                    spellcheck="false" aria-describedby=[problem.map(|_| "code-error")]
+                input #code name="code" type="password" required autocomplete="off" autocapitalize="off"
+                    spellcheck="false" maxlength="200" aria-describedby=[problem.map(|_| "code-error")]
                     aria-invalid=[problem.map(|_| "true")];
                 button.primary type="submit" { "Sign in" }
             }

@@ -133,6 +133,7 @@ pub async fn serve(host: Host, data: &Path) -> Result<StoryServer, Box<dyn std::
         ("ada", &whole[..], Vec::new()),
         ("eve", &whole[..], Vec::new()),
         ("agent", &whole[..1], vec!["assistant".to_owned()]),
+        ("operator", &Scope::ALL[..], Vec::new()),
     ] {
         let principal = Principal { agents, ..Principal::new(name, scopes.iter().copied()) };
         let (_, secret) = state.access.add_key(&KeyRequest { principal, expires_at_ms: None })?;

@@ -1,5 +1,6 @@
-//! The pauses before reconnecting to a server. Each is twice the last, up to a limit, and they
-//! start over once the server has stayed connected.
+//! The pauses before reconnecting to a server, and before reading a list that has changed. Each is
+//! twice the last, up to a limit, and they start over once the server has stayed connected, or its
+//! list has stayed the same.
 
 use std::time::Duration;
 
@@ -7,26 +8,32 @@ use std::time::Duration;
 const FIRST: Duration = Duration::from_millis(500);
 /// The longest pause.
 const LONGEST: Duration = Duration::from_secs(60);
-/// The minimum connection time after which a server counts as working and its pauses start over.
-/// If a server always dies sooner, such as on every request, its pauses grow.
+/// The minimum time after which a server counts as working, or its list as settled, and the pauses
+/// start over. If a server always dies sooner, such as on every request, its pauses grow.
 const STAYED: Duration = Duration::from_secs(10);
 
 /// The pauses of one server.
 #[derive(Debug)]
 pub(super) struct Pauses {
+    first: Duration,
     next: Duration,
 }
 
 impl Pauses {
     pub(super) fn new() -> Self {
-        Self { next: FIRST }
+        Self::beginning_with(FIRST)
     }
 
-    /// Returns the next pause. `stayed` is how long the server was connected, and zero if it did
-    /// not start.
+    /// Returns pauses of which the first has this length.
+    pub(super) fn beginning_with(first: Duration) -> Self {
+        Self { first, next: first }
+    }
+
+    /// Returns the next pause. `stayed` is how long the server was connected, or its list the
+    /// same; zero if it did not start.
     pub(super) fn after(&mut self, stayed: Duration) -> Duration {
         if stayed >= STAYED {
-            self.next = FIRST;
+            self.next = self.first;
         }
         let pause = self.next;
         self.next = (pause * 2).min(LONGEST);

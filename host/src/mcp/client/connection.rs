@@ -203,25 +203,34 @@ impl Connection {
     /// Waits until its list changes, or until the server is gone; returns the reason then.
     pub(super) async fn changed_or_gone(&mut self, link: &Link) -> Option<Gone> {
         let Self { serving, changes, process } = self;
-        let mut changed = std::pin::pin!(changes.next());
-        loop {
-            tokio::select! {
-                () = &mut changed => return None,
-                () = tokio::time::sleep(LOOK) => {}
-            }
-            if let Some(status) = process.as_mut().and_then(ServerProcess::ended) {
-                let output = process.as_ref().map(|process| process.output().shown()).unwrap_or_default();
-                return Some(Gone::because(format!(
-                    "its process ended ({}){output}",
-                    unreached::how(status)
-                )));
-            }
-            if link.has_flooded() {
-                return Some(Gone::exceeds("it flooded the connection"));
-            }
-            if serving.is_transport_closed() {
-                return Some(Gone::because("it closed the connection"));
-            }
+        tokio::select! {
+            () = changes.next() => None,
+            gone = gone(serving, process, link) => Some(gone),
+        }
+    }
+
+    /// Waits until the server is gone; returns the reason.
+    pub(super) async fn gone(&mut self, link: &Link) -> Gone {
+        gone(&self.serving, &mut self.process, link).await
+    }
+}
+
+async fn gone(
+    serving: &RunningService<RoleClient, Listener>,
+    process: &mut Option<ServerProcess>,
+    link: &Link,
+) -> Gone {
+    loop {
+        tokio::time::sleep(LOOK).await;
+        if let Some(status) = process.as_mut().and_then(ServerProcess::ended) {
+            let output = process.as_ref().map(|process| process.output().shown()).unwrap_or_default();
+            return Gone::because(format!("its process ended ({}){output}", unreached::how(status)));
+        }
+        if link.has_flooded() {
+            return Gone::exceeds("it flooded the connection");
+        }
+        if serving.is_transport_closed() {
+            return Gone::because("it closed the connection");
         }
     }
 }

@@ -43,8 +43,8 @@ use tollgate_agent::SmolStr;
 use tollgate_agent::catalog::{CatalogGrants, Owner, OwnerKind};
 use tollgate_agent::text::one_line;
 
-/// How long to wait after a change of the list before it is read. This bounds how often a list
-/// that changes constantly is read.
+/// How long to wait after the first change of a list before it is read. A list that keeps changing
+/// is read after growing pauses, because compiling its schemas takes time.
 const SETTLE: Duration = Duration::from_millis(50);
 
 /// How long all servers together may take to end.
@@ -241,7 +241,9 @@ impl ManagedServer {
     /// Offers the server's tools until it disconnects; returns the reason.
     async fn stay(&self, connection: &mut Connection) -> Gone {
         connection.subscribe().await;
+        let mut pauses = Pauses::beginning_with(SETTLE);
         loop {
+            let read = Instant::now();
             match tokio::time::timeout(self.config.start_timeout, connection.list()).await {
                 Ok(Ok(listed)) => {
                     let notices = self.offer(&listed);
@@ -257,7 +259,12 @@ impl ManagedServer {
             if let Some(gone) = connection.changed_or_gone(&self.link).await {
                 return gone;
             }
-            tokio::time::sleep(SETTLE).await;
+            let pause = tokio::time::sleep(pauses.after(read.elapsed()));
+            tokio::pin!(pause);
+            tokio::select! {
+                () = &mut pause => {}
+                gone = connection.gone(&self.link) => return gone,
+            }
         }
     }
 

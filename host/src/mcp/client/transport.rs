@@ -1,6 +1,7 @@
 //! The transport of a connection. It reports progress in the order of the messages, before the
 //! answer that follows it, and drops a late answer: if a server takes long to report its versions,
-//! the handshake is started meanwhile, and the answer that then arrives is ignored.
+//! the handshake is started meanwhile, and the answer that then arrives is ignored. A server that
+//! sends requests without reading the answers is not read until it does.
 
 use super::runner::Link;
 
@@ -8,7 +9,43 @@ use rmcp::RoleClient;
 use rmcp::model::{ClientRequest, JsonRpcMessage, JsonRpcNotification, RequestId, ServerNotification};
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
-use std::sync::Arc;
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::Notify;
+
+/// The maximum number of a server's requests whose answers it has not read. Beyond it, nothing more
+/// is read from the server.
+const MAX_UNANSWERED: usize = 64;
+
+/// The requests of a server that are not answered yet.
+#[derive(Default)]
+struct Unanswered {
+    ids: Mutex<HashSet<RequestId>>,
+    fewer: Notify,
+}
+
+impl Unanswered {
+    fn ids(&self) -> MutexGuard<'_, HashSet<RequestId>> {
+        self.ids.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn add(&self, id: RequestId) {
+        self.ids().insert(id);
+    }
+
+    fn remove(&self, id: &RequestId) {
+        if self.ids().remove(id) {
+            self.fewer.notify_one();
+        }
+    }
+
+    /// Waits until one more request may be read.
+    async fn room(&self) {
+        while self.ids().len() >= MAX_UNANSWERED {
+            self.fewer.notified().await;
+        }
+    }
+}
 
 /// The transport, and the state of its start.
 pub(super) struct OrderedTransport<T> {
@@ -18,11 +55,12 @@ pub(super) struct OrderedTransport<T> {
     asked: Option<RequestId>,
     /// The request for versions, once its answer is no longer awaited.
     late: Option<RequestId>,
+    unanswered: Arc<Unanswered>,
 }
 
 impl<T> OrderedTransport<T> {
     pub(super) fn new(wire: T, link: Arc<Link>) -> Self {
-        Self { wire, link, asked: None, late: None }
+        Self { wire, link, asked: None, late: None, unanswered: Arc::default() }
     }
 
     /// Returns whether a message is the late answer.
@@ -57,12 +95,37 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for OrderedTransport<T> {
                 _ => {}
             }
         }
-        self.wire.send(item)
+        let answered = match &item {
+            JsonRpcMessage::Response(response) => Some(response.id.clone()),
+            JsonRpcMessage::Error(error) => error.id.clone(),
+            _ => None,
+        };
+        let (sent, unanswered) = (self.wire.send(item), Arc::clone(&self.unanswered));
+        async move {
+            let sent = sent.await;
+            if let Some(id) = answered {
+                unanswered.remove(&id);
+            }
+            sent
+        }
     }
 
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
         loop {
+            // This future may be dropped, so it waits before it has a message.
+            self.unanswered.room().await;
             let message = self.wire.receive().await?;
+            match &message {
+                JsonRpcMessage::Request(request) => self.unanswered.add(request.id.clone()),
+                // A request that was withdrawn gets no answer.
+                JsonRpcMessage::Notification(JsonRpcNotification {
+                    notification: ServerNotification::CancelledNotification(cancelled),
+                    ..
+                }) => {
+                    cancelled.params.request_id.iter().for_each(|id| self.unanswered.remove(id));
+                }
+                _ => {}
+            }
             match message {
                 JsonRpcMessage::Notification(JsonRpcNotification {
                     notification: ServerNotification::ProgressNotification(progress),

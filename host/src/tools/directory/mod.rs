@@ -19,7 +19,7 @@ pub use approval::{Approval, NoMoreThanServed};
 pub use change::Change;
 pub(crate) use files::wasm_files;
 pub use reload::DirectoryState;
-pub use watch::{Watch, WatchError};
+pub use watch::{ServedComponents, Watch, WatchError};
 
 use super::component::ComponentRunner;
 use super::{RefusedFile, Runner, Toolbox};

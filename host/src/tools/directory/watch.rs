@@ -4,20 +4,21 @@
 //! without quiet. The system may lose events, and a directory may be moved away and created
 //! again. Therefore there is a look every few seconds in any case, which costs one listing.
 
-use super::Loaded;
 use super::approval::other_words;
 use super::change::Change;
 use super::reload::DirectoryState;
+use super::{Loaded, LoadedComponent};
 use crate::Host;
 use crate::config::Config;
 use notify::event::{AccessKind, AccessMode, EventKind};
 use notify::{RecommendedWatcher, RecursiveMode, Watcher as _};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
+use tollgate_registry::{Entry, Lock};
 use tollgate_sandbox::Sandbox;
 
 /// The quiet period before a look.
@@ -47,6 +48,7 @@ impl Host {
 #[derive(Debug)]
 pub struct Watch {
     changes: mpsc::Receiver<Change>,
+    served: ServedComponents,
     task: tokio::task::JoinHandle<()>,
 }
 
@@ -71,8 +73,15 @@ impl Watch {
         // If this fails, there is still a look every few seconds.
         events._decisions = events.watch_files(&dir, &files).ok();
         let (sender, changes) = mpsc::channel(BUFFERED_CHANGES);
-        let task = tokio::spawn(keep_up(live, events, sender));
-        (Self { changes, task }, problem)
+        let served = ServedComponents::new(&live);
+        let task = tokio::spawn(keep_up(live, events, sender, served.clone()));
+        (Self { changes, served, task }, problem)
+    }
+
+    /// Returns the components that are served, as they are at each later time.
+    #[must_use]
+    pub fn served(&self) -> ServedComponents {
+        self.served.clone()
     }
 
     /// Returns the next change, after it is published.
@@ -87,9 +96,39 @@ impl Drop for Watch {
     }
 }
 
-async fn keep_up(mut live: DirectoryState, mut events: DirectoryEvents, sender: mpsc::Sender<Change>) {
+/// The components that a watched directory serves, with their grants and origins.
+#[derive(Debug, Clone)]
+pub struct ServedComponents(Arc<RwLock<(Vec<LoadedComponent>, Lock)>>);
+
+impl ServedComponents {
+    fn new(live: &DirectoryState) -> Self {
+        Self(Arc::new(RwLock::new(live.served())))
+    }
+
+    fn update(&self, live: &DirectoryState) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = live.served();
+    }
+
+    /// Returns the component with this id, and its entry in the lock file if there is one.
+    #[must_use]
+    pub fn find(&self, id: &str) -> Option<(LoadedComponent, Option<Entry>)> {
+        let served = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let component = served.0.iter().find(|component| component.id == id)?;
+        Some((component.clone(), served.1.of(id).cloned()))
+    }
+}
+
+async fn keep_up(
+    mut live: DirectoryState,
+    mut events: DirectoryEvents,
+    sender: mpsc::Sender<Change>,
+    served: ServedComponents,
+) {
     loop {
         let changes = live.look().await;
+        if !changes.is_empty() {
+            served.update(&live);
+        }
         let noted = changes.iter().map(Change::to_audit).collect();
         // A caller of a tool sees an error of the store by itself.
         let _ = live.host().note_loaded(noted).await;

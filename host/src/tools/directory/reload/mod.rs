@@ -23,6 +23,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tollgate_agent::name;
 use tollgate_agent::surface::Surface;
+use tollgate_registry::Lock;
 use tollgate_sandbox::Sandbox;
 
 /// The maximum number of remembered components that are no longer served.
@@ -101,6 +102,12 @@ impl DirectoryState {
     #[must_use]
     pub fn dir(&self) -> &Path {
         &self.decisions.config.tools_dir
+    }
+
+    /// Returns the components that are served, and the record of their origins.
+    pub(super) fn served(&self) -> (Vec<LoadedComponent>, Lock) {
+        let components = self.serving.values().map(|serving| serving.entry.clone());
+        (components.collect(), self.decisions.lock.clone())
     }
 
     /// Returns the directory of the decision files, and their names.

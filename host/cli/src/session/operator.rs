@@ -1,0 +1,65 @@
+//! The facts that `tollgate serve` shows in its console: components with their grants, and the
+//! permission rules that a person keeps for always.
+
+use crate::render::powers;
+use std::path::PathBuf;
+use tollgate::config::{ComponentGrants, remember_always};
+use tollgate::tools::directory::{LoadedComponent, ServedComponents};
+use tollgate_agent::gate::permissions::RuleSpec;
+use tollgate_sandbox::FileAccess;
+use tollgate_server::OperatorData;
+use tollgate_server::console::{CallLimits, ComponentFacts};
+
+/// The served components, and the configuration file.
+pub(crate) struct Operator {
+    /// The components as they are now.
+    pub(crate) served: ServedComponents,
+    /// The configuration that keeps permanent answers.
+    pub(crate) config_file: PathBuf,
+}
+
+impl OperatorData for Operator {
+    fn component(&self, id: &str) -> Option<ComponentFacts> {
+        let (component, entry) = self.served.find(id)?;
+        let mut facts = facts_of(&component);
+        if let Some(entry) = entry {
+            facts.origin = Some(entry.from.clone());
+            facts.signer = entry.signed.as_ref().map(ToString::to_string);
+        }
+        Some(facts)
+    }
+
+    fn keep_rule(&self, rule: &RuleSpec) -> Result<(), String> {
+        remember_always(&self.config_file, rule).map_err(|why| why.to_string())
+    }
+}
+
+fn facts_of(component: &LoadedComponent) -> ComponentFacts {
+    let missing = powers::asked_and_lacking(component.asks.as_ref(), &component.grants);
+    let limits = component.limits.iter().map(|(tool, limits)| {
+        let call = CallLimits { fuel: limits.call.fuel, memory_bytes: limits.call.memory_bytes };
+        (tool.clone(), call)
+    });
+    ComponentFacts {
+        version: component.version.clone(),
+        file: component.file.file_name().unwrap_or_default().to_string_lossy().into_owned(),
+        origin: None,
+        signer: None,
+        asks: component.asks.as_ref().map(|asks| asks.each()),
+        granted: granted(&component.grants),
+        missing: missing.into_iter().map(|missing| (missing.what, missing.grant)).collect(),
+        limits: limits.collect(),
+    }
+}
+
+/// Describes grants for anybody who may see the tool: without the host's directories and without
+/// the values of settings.
+fn granted(grants: &ComponentGrants) -> Vec<String> {
+    let files = grants.files.iter().map(|file| {
+        let access = if file.access == FileAccess::Read { "read" } else { "read and write" };
+        format!("files at {} ({access})", file.guest)
+    });
+    let settings = grants.settings.keys().map(|name| format!("setting {name}"));
+    let rest = ComponentGrants { files: Vec::new(), settings: Default::default(), ..grants.clone() };
+    files.chain(settings).chain(powers::in_words(&rest)).collect()
+}
