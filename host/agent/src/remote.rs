@@ -172,6 +172,7 @@ mod tests {
             tool_name: tool.into(),
             content: content.to_string().into(),
             is_error: false,
+            images: Vec::new(),
         })
     }
 
@@ -227,6 +228,7 @@ mod tests {
             tool_name: FOLLOW_AGENT.into(),
             content: "It refused.".into(),
             is_error: true,
+            images: Vec::new(),
         });
         let messages = [user("Where?"), sent("t"), failed];
         assert_eq!(next(&messages, false), RemoteStep::Failed("It refused.".to_owned()));

@@ -69,11 +69,11 @@ impl ToolList {
 /// The list of tools, rebuilt when another toolbox is published.
 #[derive(Default)]
 pub(super) struct Listing {
-    known: Mutex<Option<Known>>,
+    known: Mutex<Option<CachedList>>,
 }
 
 /// A list and its toolbox.
-struct Known {
+struct CachedList {
     of: Arc<Toolbox>,
     listed: Arc<Vec<Listed>>,
 }
@@ -83,7 +83,7 @@ impl Listing {
     pub(super) fn of(&self, host: &Host, offer: &ToolList) -> Arc<Vec<Listed>> {
         let toolbox = host.toolbox();
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(Known { of, listed }) = known.as_ref()
+        if let Some(CachedList { of, listed }) = known.as_ref()
             && Arc::ptr_eq(of, &toolbox)
         {
             return Arc::clone(listed);
@@ -92,7 +92,7 @@ impl Listing {
         let tools = tools.map(|tool| listed(tool, &toolbox));
         let agents = host.agents().filter(|agent| offer.has_agent(&agent.spec.view.id)).map(agent_tool);
         let all: Arc<Vec<Listed>> = Arc::new(tools.chain(agents).collect());
-        *known = Some(Known { of: toolbox, listed: Arc::clone(&all) });
+        *known = Some(CachedList { of: toolbox, listed: Arc::clone(&all) });
         all
     }
 }

@@ -12,8 +12,7 @@ mod scripted;
 mod secret;
 mod text_calls;
 
-pub(crate) use config::is_loopback;
-pub use config::{ModelConfig, ModelConfigError, ProviderName, ReasoningEffort, ToolCalls};
+pub use config::{ModelConfig, ModelConfigError, ProviderName, ReasoningEffort, ToolCalls, is_loopback};
 pub use fault::{FaultKind, MAX_REPLY_CALLS, ModelFault};
 pub use providers::{HttpModel, Provider, http_client, tls_with};
 pub use retry::{RetryPolicy, Retrying};

@@ -135,7 +135,7 @@ mod tests {
         let answered = answer("c1", "draw", &end);
         let expected = "Drawn.\n[an image, image/png, 3 bytes]\n[the file file:///a.txt]\nHello";
         assert_eq!(&*answered.content, expected);
-        assert_eq!(answered.images, [image.clone()]);
+        assert_eq!(answered.images, std::slice::from_ref(&image));
         assert_eq!(&*own_text(&end).0, "Drawn.");
         let alone = ToolResult::success(Value::Null).with_content(image);
         assert_eq!(read(alone).0, "[an image, image/png, 3 bytes]");

@@ -41,11 +41,11 @@ thread. A run that was removed can no longer be shown or replayed.";
 #[command(after_help = STORE_EXAMPLES)]
 pub(crate) struct StoreVerb {
     #[command(subcommand)]
-    way: Way,
+    way: StoreSubcommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Way {
+enum StoreSubcommand {
     /// Check the file and the checksums of every run
     Verify,
     /// Create the schema in the database that `url` in [store] names
@@ -164,10 +164,10 @@ fn held_back(open: &HoldsBack) -> String {
 impl StoreVerb {
     pub(crate) async fn run(self, globals: &Globals, output: &Output) -> Result<Exit, Failure> {
         #[cfg(feature = "postgres")]
-        if !matches!(self.way, Way::Verify) {
+        if !matches!(self.way, StoreSubcommand::Verify) {
             return database::run(&self.way, globals, output).await;
         }
-        let Way::Verify = self.way else { return Ok(Exit::Failed) };
+        let StoreSubcommand::Verify = self.way else { return Ok(Exit::Failed) };
         let verified = match crate::session::database::named_database(globals)? {
             None => SqliteStore::open(&data_dir(globals)?)?.verify().await?,
             #[cfg(feature = "postgres")]
@@ -217,7 +217,7 @@ fn tell(verified: &Verified, output: &Output) {
 mod database {
     //! The database that several hosts share: creating, migrating, checking and filling it.
 
-    use super::Way;
+    use super::StoreSubcommand;
     use crate::globals::Globals;
     use crate::session::data::data_dir;
     use crate::session::database::{connect, required_database, settings, show_warnings};
@@ -226,8 +226,12 @@ mod database {
     use tollgate::store::{SqliteStore, StoreLimits};
     use tollgate_postgres::{PostgresStore, SchemaState};
 
-    pub(super) async fn run(way: &Way, globals: &Globals, output: &Output) -> Result<Exit, Failure> {
-        if let Way::Init { print: true } = way {
+    pub(super) async fn run(
+        way: &StoreSubcommand,
+        globals: &Globals,
+        output: &Output,
+    ) -> Result<Exit, Failure> {
+        if let StoreSubcommand::Init { print: true } = way {
             output.line(&PostgresStore::schema_sql());
             return Ok(Exit::Done);
         }
@@ -235,8 +239,10 @@ mod database {
         let database = required_database(&Globals { data: None, ..globals.clone() })?;
         let config = settings(&database, None)?;
         match way {
-            Way::Init { .. } | Way::Migrate => {
-                if matches!(way, Way::Migrate) && PostgresStore::check(&config).await? == SchemaState::Empty {
+            StoreSubcommand::Init { .. } | StoreSubcommand::Migrate => {
+                if matches!(way, StoreSubcommand::Migrate)
+                    && PostgresStore::check(&config).await? == SchemaState::Empty
+                {
                     return Err(Failure::failed("the database has no schema; run `tollgate store init`"));
                 }
                 let migrated = PostgresStore::migrate(&config).await?;
@@ -248,7 +254,7 @@ mod database {
                     false => output.say(&format!("the schema has version {} now", migrated.to)),
                 }
             }
-            Way::Check => {
+            StoreSubcommand::Check => {
                 let state = PostgresStore::check(&config).await?;
                 let (version, fits) = match state {
                     SchemaState::Current => ("current", true),
@@ -270,7 +276,7 @@ mod database {
                     return Err(Failure::failed(format!("run `{} store {verb}`", program())));
                 }
             }
-            Way::Copy => {
+            StoreSubcommand::Copy => {
                 let from = SqliteStore::open(&data_dir(globals)?)?;
                 let to = connect(&database, StoreLimits::default(), None).await?;
                 let copied = to.copy_from(&from).await?;
@@ -286,7 +292,7 @@ mod database {
                     )),
                 }
             }
-            Way::Verify => {}
+            StoreSubcommand::Verify => {}
         }
         Ok(Exit::Done)
     }

@@ -76,7 +76,7 @@ impl Servers {
         let stop = CancellationToken::new();
         for (name, server) in &config.servers {
             let (tell, mut first) = watch::channel(None);
-            let kept_server = Kept {
+            let kept_server = ManagedServer {
                 host: host.clone(),
                 name: name.clone(),
                 config: server.clone(),
@@ -113,7 +113,7 @@ impl Drop for Servers {
 }
 
 /// A server that is kept connected.
-struct Kept {
+struct ManagedServer {
     host: Host,
     name: String,
     config: ServerConfig,
@@ -126,7 +126,7 @@ struct Kept {
     tell: watch::Sender<Option<Vec<String>>>,
 }
 
-impl Kept {
+impl ManagedServer {
     async fn keep(self) {
         let (mut pauses, mut ways) = (Pauses::new(), Ways::default());
         loop {

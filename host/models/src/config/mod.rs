@@ -333,8 +333,9 @@ impl ModelConfig {
     }
 }
 
-/// Returns whether a URL refers to this machine.
-pub(crate) fn is_loopback(url: &Url) -> bool {
+/// Returns whether a URL refers to this machine: `localhost`, or a loopback address.
+#[must_use]
+pub fn is_loopback(url: &Url) -> bool {
     match url.host_str() {
         Some("localhost") => true,
         Some(host) => {
