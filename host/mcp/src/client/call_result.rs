@@ -133,7 +133,7 @@ fn malformed(server: &str, why: &str) -> Fault {
 mod tests {
     #![allow(clippy::unwrap_used, clippy::panic)]
     use super::*;
-    use crate::mcp::client::tools::RemoteCall;
+    use crate::client::tools::RemoteCall;
     use serde_json::json;
     use tollgate::tools::DeclaredTool;
     use tollgate_agent::schema::Schema;

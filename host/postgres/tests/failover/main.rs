@@ -1,7 +1,6 @@
 //! Two real servers: one is killed, and its standby takes its place.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
-#[allow(dead_code, reason = "these tests start servers of their own")]
 #[path = "../cluster/mod.rs"]
 mod cluster;
 mod servers;

@@ -13,7 +13,7 @@ use tollgate::tollgate_agent::message::Message;
 use tollgate::{
     Agent, CallRequest, ChildRequest, Decision, Event, FnTool, Gate, Host, HostBuilder, HostError,
     MemoryStore, ProposedCall, RunHandle, RunRequest, RunStatus, ScriptedModel, ScriptedTurn, Store,
-    ToolContext, ToolResult, Verdict,
+    ToolContext, ToolResult, Verdict, async_trait,
 };
 
 /// Returns the agent `assistant` of a server.
@@ -242,12 +242,13 @@ async fn a_failure_there_is_one_here_with_its_reason_and_task() {
 /// Denies messages with this text.
 struct NoSecrets;
 
+#[async_trait]
 impl Gate for NoSecrets {
     fn id(&self) -> &str {
         "no-secrets"
     }
 
-    fn judge(&self, call: &ProposedCall<'_>) -> Verdict {
+    async fn judge(&self, call: &ProposedCall<'_>) -> Verdict {
         let arguments = call.arguments.value();
         match arguments["message"].as_str().is_some_and(|text| text.contains("secret")) {
             true => Verdict::Deny(format!("nothing secret goes to {}", arguments["url"])),
