@@ -8,9 +8,9 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 use tollgate_agent::context::RunIdentity;
 use tollgate_agent::message::Message;
-use tollgate_agent::run::{AgentSpec, Event, RunLimits, RunSpec, Task};
+use tollgate_agent::run::{AgentSpec, Event, RunLimits, RunSpec, RunStatus, Task};
 use tollgate_agent::state::{KeyScope, KeyUpdate, StateChange};
-use tollgate_store::{Commit, CommitError, Pruning, RunFilter, Store};
+use tollgate_store::{Commit, CommitError, Pruned, Pruning, RunFilter, Store};
 
 /// Creates a writer on a disk with room for this many pages; 0 for no limit.
 fn writer(directory: &Path, max_pages: i64) -> Writer {
@@ -255,11 +255,22 @@ fn z8_pruning_lets_others_write_and_stops_when_it_is_told_to() {
     other.execute_batch(slow).unwrap();
     let old = "SELECT count(*) FROM audit WHERE at_ms = 1";
     let left = || other.query_row(old, [], |row| row.get::<_, i64>(0)).unwrap();
+    let pruned = pruned_until_stopped(data.path(), &other, left);
+    assert_eq!(pruned.audit.cast_signed(), RECORDS - left());
+    other.execute_batch("DROP TRIGGER slow").unwrap();
     let pruning = Pruning { before_ms: 1_000, dry_run: false, give_back: false };
-    let (stop, directory) = (CancellationToken::new(), data.path().to_owned());
+    let rest = SqliteStore::prune(data.path(), pruning).unwrap();
+    assert_eq!(((pruned.audit + rest.audit).cast_signed(), left()), (RECORDS, 0));
+}
+
+/// Prunes on a thread of its own while another connection writes, and stops in the middle. Returns
+/// what was removed until then. `left` counts the rows that are to go.
+fn pruned_until_stopped(directory: &Path, other: &rusqlite::Connection, left: impl Fn() -> i64) -> Pruned {
+    let pruning = Pruning { before_ms: 1_000, dry_run: false, give_back: false };
+    let (stop, directory, all) = (CancellationToken::new(), directory.to_owned(), left());
     let stopped = stop.clone();
     let pruned = std::thread::spawn(move || SqliteStore::prune_until(&directory, pruning, &stopped).unwrap());
-    while left() == RECORDS {
+    while left() == all {
         std::thread::sleep(Duration::from_millis(1));
     }
     other
@@ -269,8 +280,54 @@ fn z8_pruning_lets_others_write_and_stops_when_it_is_told_to() {
     stop.cancel();
     let pruned = pruned.join().unwrap();
     assert!(left() > 0, "{pruned:?}");
-    assert_eq!(pruned.audit.cast_signed(), RECORDS - left());
+    pruned
+}
+
+#[test]
+fn z8_components_without_runs_are_removed_in_batches() {
+    const COMPONENTS: i64 = 1_000;
+    let data = tempfile::tempdir().unwrap();
+    let (_, other) = open::prepare(data.path()).unwrap();
+    let fill = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?1)
+        INSERT INTO components (digest, bytes) SELECT 'digest' || i, zeroblob(100) FROM n";
+    other.execute(fill, [COMPONENTS]).unwrap();
+    let slow = "CREATE TRIGGER slow BEFORE DELETE ON components
+        BEGIN SELECT length(hex(randomblob(500000))); END";
+    other.execute_batch(slow).unwrap();
+    let left = || other.query_row("SELECT count(*) FROM components", [], |row| row.get::<_, i64>(0)).unwrap();
+    let pruned = pruned_until_stopped(data.path(), &other, left);
+    assert_eq!(pruned.components_left.cast_signed(), left());
+    // One of the rest gets a run again, and stays.
+    let first = "(SELECT min(id) FROM components)";
+    other.execute_batch("DROP TRIGGER slow; PRAGMA foreign_keys = off").unwrap();
+    other.execute(&format!("INSERT INTO run_components (run, component) VALUES (1, {first})"), []).unwrap();
+    let rest =
+        SqliteStore::prune(data.path(), Pruning { before_ms: 1_000, dry_run: false, give_back: false });
+    assert_eq!((rest.unwrap().components_left, left()), (1, 1));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn z8_runs_are_removed_in_batches_and_the_rest_stays_sound() {
+    const RUNS: i64 = 350;
+    let data = tempfile::tempdir().unwrap();
+    let store = SqliteStore::open(data.path()).unwrap();
+    let ended =
+        || Event::RunFinished { status: RunStatus::Completed, text: String::new(), usage: Box::default() };
+    for number in 0..RUNS {
+        store.commit(commit(&format!("r{number}"), vec![started(), said(), ended()], 0)).await.unwrap();
+    }
+    let (_, other) = open::prepare(data.path()).unwrap();
+    let slow = "CREATE TRIGGER slow BEFORE DELETE ON runs BEGIN SELECT length(hex(randomblob(2000000))); END";
+    other.execute_batch(slow).unwrap();
+    let left = || other.query_row("SELECT count(*) FROM runs", [], |row| row.get::<_, i64>(0)).unwrap();
+    let pruned = tokio::task::block_in_place(|| pruned_until_stopped(data.path(), &other, left));
+    assert_eq!(
+        (pruned.runs.cast_signed(), pruned.events.cast_signed()),
+        (RUNS - left(), 3 * (RUNS - left()))
+    );
+    assert!(store.verify().await.unwrap().is_sound());
     other.execute_batch("DROP TRIGGER slow").unwrap();
-    let rest = SqliteStore::prune(data.path(), pruning).unwrap();
-    assert_eq!(((pruned.audit + rest.audit).cast_signed(), left()), (RECORDS, 0));
+    let pruning = Pruning { before_ms: 1_000, dry_run: false, give_back: false };
+    let rest = tokio::task::block_in_place(|| SqliteStore::prune(data.path(), pruning).unwrap());
+    assert_eq!(((pruned.runs + rest.runs).cast_signed(), left()), (RUNS, 0));
 }

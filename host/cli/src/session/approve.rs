@@ -6,7 +6,7 @@ use crate::session::Opened;
 use crate::session::ask::somebody_is_there;
 use crate::session::data::open_store;
 use crate::session::grant_audit::About;
-use crate::terminal::output::{BOLD, DIM, WAITS, shown_line};
+use crate::terminal::output::{BOLD, DIM, WAITS, quoted, shown_line};
 use crate::terminal::{Failure, Output, program};
 use crate::verbs::grant;
 use std::fmt::Display;
@@ -64,7 +64,7 @@ pub(crate) fn subject(loaded: &Loaded, id: &str) -> Result<Option<Subject>, Fail
         (None, Some(contested)) => Err(Failure::usage(format!(
             "several files claim the id {id}; choose one: {} grant {id} --asked --file {}",
             program(),
-            shown_line(&contested.file.display().to_string(), 300)
+            quoted(&shown_line(&contested.file.display().to_string(), 300))
         ))),
         (found, _) => Ok(found),
     }
@@ -396,7 +396,7 @@ impl Subject {
                 (shown_line(&tool.name, 64), shown_line(&tool.description, MAX_SHOWN_DESCRIPTION));
             format!("  {mark}{name}: {}", continued(&format!("\"{said}\""), name.len() + INDENT))
         }));
-        let file = shown_line(&self.file.display().to_string(), 200);
+        let file = quoted(&shown_line(&self.file.display().to_string(), 200));
         let inspect = continued(&format!("{} inspect {file}", program()), INDENT);
         lines.push(format!("{DIM}everything: {inspect}{DIM:#}"));
         let listed = |what: &String| {

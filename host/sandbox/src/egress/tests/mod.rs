@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 mod lookups;
+mod responses;
 mod secrets;
 mod server;
 mod uploads;
