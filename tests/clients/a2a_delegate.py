@@ -18,7 +18,8 @@ def request(method, url, body=None, **headers):
 
 
 def native(method, path, body=None):
-    return request(method, f"{BASE}/api/v1{path}", body, Authorization=f"Bearer {KEY}")
+    headers = {"Authorization": f"Bearer {KEY}", "Prefer": "respond-async"}
+    return request(method, f"{BASE}/api/v1{path}", body, **headers)
 
 
 def task(task_id):

@@ -69,6 +69,40 @@ await guarded.runAgent({}, {
 });
 if (run) await decide(run, guarded.pendingInterrupts[0].id, true);
 
+// Two questions in parallel, of which one is decided elsewhere: the client answers the other one.
+const split = agent(thread("split"));
+say(split, "ask");
+let splitRun;
+await split.runAgent({}, {
+  onRunStartedEvent: ({ event }) => void (splitRun = event.metadata?.tollgate?.runId ?? splitRun),
+});
+if (splitRun) {
+  const theirs = split.pendingInterrupts.find(({ reason }) => reason === "tool_call");
+  const mine = split.pendingInterrupts.find(({ reason }) => reason !== "tool_call");
+  await decide(splitRun, theirs.id, true);
+  const rest = agent(thread("split"));
+  await rest.runAgent({ resume: [{ interruptId: mine.id, status: "resolved", payload: { approved: true } }] });
+  assert.equal(texts(rest).at(-1), "It is done.");
+}
+
+// Reconnect in the middle: the same request joins the run that works.
+const joined = [];
+const first = agent(thread("join"));
+say(first, "slow");
+const second = agent(thread("join"));
+second.messages = structuredClone(first.messages);
+let joining;
+await first.runAgent({ runId: `join-${version}` }, {
+  onToolCallEndEvent: () => {
+    joining ??= second
+      .runAgent({ runId: `join-${version}` }, { onToolCallEndEvent: () => void (joined.push("call"), second.abortRun()) })
+      .catch(() => {});
+    joining.then(() => first.abortRun());
+  },
+}).catch(() => {});
+await joining;
+assert.deepEqual(joined, ["call"]);
+
 // The same request again replays the run.
 const again = agent(thread("again"));
 say(again, "report");

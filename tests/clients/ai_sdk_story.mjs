@@ -69,6 +69,16 @@ assert.equal(tools(denied)[0].state, "output-denied");
 const elsewhere = await read(await send("elsewhere", [guarded]));
 await decide(elsewhere.metadata.runId, tools(elsewhere)[0].approval.id, true);
 
+// Two questions in parallel, of which one is decided elsewhere: the client answers the other one.
+const split = await read(await send("split", [question]));
+const [one, other] = tools(split);
+const theirs = one.toolName === "echo" ? one : other;
+const mine = theirs === one ? other : one;
+await decide(split.metadata.runId, theirs.approval.id, true);
+Object.assign(mine, { state: "approval-responded", approval: { ...mine.approval, approved: true } });
+const rest = await read(await send("split", [question, split]), split);
+assert.equal(text(rest).at(-1), "It is done.");
+
 // Reconnect in the middle: the message is replayed from its start. Then stop it.
 const slow = await send("slow", [user("1", "slow")]);
 const begun = await slow.getReader().read();

@@ -1,5 +1,7 @@
 """The story with OpenAI's library for Python: chat completions and responses."""
 
+import time
+
 import openai
 from elsewhere import BASE, KEY, decide
 
@@ -88,6 +90,15 @@ except openai.BadRequestError as error:
 # One decided here, one elsewhere.
 asked = client.responses.create(model="assistant", input="guarded")
 decide(asked.model_extra["tollgate"]["run_id"], asked.output[-2].id, True)
+
+# Reconnect in the middle: a response in the background is retrieved until it has ended.
+background = client.responses.create(model="assistant", input="report", background=True)
+for _ in range(600):
+    current = client.responses.retrieve(background.id)
+    if current.status != "in_progress":
+        break
+    time.sleep(0.05)
+assert (current.status, current.output_text) == ("completed", "One moment.It is done."), current
 
 # Cancel, and fail.
 slow = client.responses.create(model="assistant", input="slow", background=True)

@@ -257,3 +257,32 @@ async fn the_demo_serves_its_tour_with_a_question_to_decide() {
     assert!(run["text"].as_str().unwrap().contains("/files/figures.md"), "{run}");
     assert_eq!(serving.end(), 0);
 }
+
+#[test]
+fn an_agent_of_another_server_answers_and_its_task_is_shown_beside_the_run() {
+    let archive = Place::new()
+        .with_config("[agents.assistant]\nmodel = { provider = \"recorded\", file = \"turns.toml\" }\n");
+    archive.write("turns.toml", "[[turn]]\ntext = \"It is on the second shelf.\"\n");
+    let made = archive.type_in(&["keys", "add", "desk", "--scope", "use", "--json"]).ends_with(0).json();
+    let serving = Serving::start(&archive);
+    let desk = Place::new().with_config(&format!(
+        "[agents.archive]\nkind = \"a2a\"\nurl = \"{}/a2a/assistant\"\ntoken_env = \"ARCHIVE_TOKEN\"\n",
+        serving.url
+    ));
+    let run = ["run", "--agent", "archive", "--thread", "t", "Where is it?"];
+    let refused = desk.type_in(&run).ends_with(2);
+    assert!(refused.stderr.contains("export ARCHIVE_TOKEN=TOKEN"), "{}", refused.stderr);
+    let mut command = desk.program(&run);
+    command.env("ARCHIVE_TOKEN", made["key"].as_str().unwrap()).stdin(Stdio::null());
+    let output = command.output().unwrap();
+    let (answer, progress) =
+        (String::from_utf8(output.stdout).unwrap(), String::from_utf8_lossy(&output.stderr));
+    assert!(answer.contains("It is on the second shelf."), "{answer}\n{progress}");
+    let run_of = |place: &Place| {
+        let runs = place.type_in(&["runs", "--json"]).ends_with(0).json();
+        runs[0]["run_id"].as_str().unwrap().to_owned()
+    };
+    let shown = desk.type_in(&["show", &run_of(&desk), "--json"]).ends_with(0);
+    assert!(shown.stdout.contains(&run_of(&archive)), "{}", shown.stdout);
+    assert_eq!(serving.end(), 0);
+}
