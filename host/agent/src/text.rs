@@ -73,9 +73,9 @@ pub fn escaped_json(text: String) -> String {
     escaped
 }
 
-/// Cuts a text to `max_bytes`, mark included, at a character boundary.
-/// Returns whether anything was cut.
-pub fn cut(text: &mut String, max_bytes: usize) -> bool {
+/// Marks a text as cut, and shortens it to `max_bytes`, mark included, at a character boundary. A
+/// text that already fits is marked, too.
+pub fn cut(text: &mut String, max_bytes: usize) {
     const MARK: &str = " [cut]";
     let mut end = max_bytes.saturating_sub(MARK.len()).min(text.len());
     while !text.is_char_boundary(end) {
@@ -85,7 +85,6 @@ pub fn cut(text: &mut String, max_bytes: usize) -> bool {
     if max_bytes >= MARK.len() {
         text.push_str(MARK);
     }
-    true
 }
 
 /// Returns whether a character is removed because it controls the terminal or is invisible.

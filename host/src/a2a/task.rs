@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use tollgate_agent::context::Resumption;
 use tollgate_agent::outcome::{ResumeMode, Ticket};
 use tollgate_agent::schema::Schema;
-use tollgate_agent::text::{clean, cut, one_line};
+use tollgate_agent::text::{clean, one_line};
 
 /// The longest answer of a remote agent, in bytes. It always fits the result of a call.
 pub(super) const MAX_TEXT_BYTES: usize = 32 * 1024;
@@ -146,7 +146,6 @@ impl RemoteState {
         }
         if self.is_cut {
             text.push_str("\n[the rest of the answer was too long]");
-            cut(&mut text, MAX_TEXT_BYTES + 64);
         }
         text
     }

@@ -59,7 +59,7 @@ fn an_unknown_key_or_table_names_what_is_known_there() {
     );
     assert_eq!(
         refusal("[agents.a]\n  tolls = []").lines().next().unwrap(),
-        "tollgate.toml:2:3: unknown key `tolls`; did you mean `tools`? known: instructions, description, tools, stop_on_tools, stop_on_texts, model, delegates, offered_as, output, kind, agents, max_rounds, limits"
+        "tollgate.toml:2:3: unknown key `tolls`; did you mean `tools`? known: instructions, description, tools, stop_on_tools, stop_on_texts, model, delegates, offered_as, output, kind, agents, max_rounds, url, token_env, transcript, limits"
     );
     assert_eq!(
         refusal("[grants.a]\nfiles = [{ host = \".\", guest = \"/d\", access = \"write\" }]")
