@@ -99,7 +99,7 @@ impl PostgresStore {
             )));
         }
         let Some(Event::RunStarted { spec }) = record.events.first().map(|first| &first.event) else {
-            return Err(StoreError(format!("the run {} has no beginning", summary.run_id)));
+            return Err(StoreError(format!("the first event of the run {} is missing", summary.run_id)));
         };
         let (kind, title) = label(spec);
         let rows = rows_of(&record.events)?;

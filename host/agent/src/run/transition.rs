@@ -409,6 +409,6 @@ pub(super) enum Asker {
 pub(super) fn question(tool_name: &str, result: &ToolResult, asked: Option<&Ticket>) -> Ticket {
     asked.cloned().unwrap_or_else(|| {
         let message = result.message.clone();
-        Ticket::confirm(message.unwrap_or_else(|| format!("Go on with '{tool_name}'?")))
+        Ticket::confirm(message.unwrap_or_else(|| format!("Continue with '{tool_name}'?")))
     })
 }

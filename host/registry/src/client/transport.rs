@@ -337,7 +337,7 @@ impl Session {
             401 | 403 if !has_login => Error::new(
                 Code::CredentialsMissing,
                 format!(
-                    "{host} lets nobody read {what} without credentials{said}; log in with: docker login {}",
+                    "{host} does not allow reading {what} without credentials{said}; log in with: docker login {}",
                     self.reference.host
                 ),
             ),
