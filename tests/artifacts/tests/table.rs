@@ -47,7 +47,7 @@ const OTHERS: &[Attempt] = &[
     ),
     (
         SERVER,
-        "Announces a change of its list after each reading of it, so that the host compiles its schemas for ever.",
+        "Announces a change of its list after each reading of it, so that the host compiles its schemas forever.",
         "The list is read after growing pauses, up to a minute.",
         BOUNDS,
         "z15_a_list_that_keeps_changing_is_read_ever_less_often",

@@ -1,4 +1,4 @@
-;; Has the host flush a file to the disk for ever, which disturbs everything that is
+;; Has the host flush a file to the disk forever, which disturbs everything that is
 ;; stored on the same disk, and costs it nothing itself.
 ;;
 ;; imports: wasi:filesystem/types wasi:filesystem/preopens

@@ -18,7 +18,7 @@ struct Look {
     own: Duration,
 }
 
-/// What all programs and a server with its children did over time.
+/// The use of the processors over time by all programs, and by a server with its children.
 pub(crate) struct Machine {
     server: u32,
     cores: usize,

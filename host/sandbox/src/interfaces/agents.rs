@@ -65,7 +65,7 @@ async fn run_child(
             return Ok(Err(lower_child_error(ChildError::ExecutionFailed(full))));
         }
     };
-    // What a child exports may be as large as its state, so it is measured before it is written.
+    // The exports of a child may be as large as its state, so they are measured before they are written.
     let bytes = child_bytes(&outcome);
     if bytes > store.data().crossing_bytes() {
         return Err(Stop::Crossing.into());
