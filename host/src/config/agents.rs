@@ -74,6 +74,11 @@ pub(super) fn check(
             );
             return Err(source.wrong(id.span(), problem));
         }
+        let is_remote = agent.kind.as_ref().filter(|kind| *kind.get_ref() == RawKind::A2a);
+        if let Some(kind) = is_remote.filter(|_| id.get_ref() == DIRECT_AGENT) {
+            let problem = "the agent of direct calls runs here; give an agent of another server another id";
+            return Err(source.wrong(kind.span(), problem));
+        }
         named.extend(agent.delegates.iter().chain(agent.agents.iter().flatten()).cloned());
         agents.insert(id.into_inner(), check_one(source, agent, limits)?);
     }

@@ -295,3 +295,24 @@ fn e2_visible_keys_are_keys_or_their_beginnings() {
         assert!(shown.contains("`notes.*`") && shown.contains(":2:"), "{shown}");
     }
 }
+
+#[test]
+fn an_agent_of_another_server_has_an_address_and_nothing_of_its_own() {
+    let with = |lines: &str| format!("[agents.far]\nkind = \"a2a\"\n{lines}");
+    let url = "url = \"https://agents.example.com/a2a/far\"";
+    let config = parse(&with(&format!("{url}\ntoken_env = \"T\"\ntranscript = \"whole\""))).unwrap();
+    let remote = config.agents["far"].remote.clone().unwrap();
+    assert_eq!((remote.token_env.as_deref(), remote.transcript), (Some("T"), true));
+    assert!(!parse(&with(url)).unwrap().agents["far"].remote.clone().unwrap().transcript);
+    assert!(refusal(&with("")).contains("needs the address"));
+    assert!(refusal(&with("url = \"ftp://x\"")).contains("neither http"));
+    for line in ["instructions = \"a\"", "tools = [\"*\"]", "output = {}", "agents = []", "max_rounds = 2"] {
+        let shown = refusal(&with(&format!("{url}\n{line}")));
+        assert!(shown.contains("has no `"), "{line}: {shown}");
+    }
+    for line in [url, "token_env = \"T\"", "transcript = \"last\""] {
+        assert!(refusal(&format!("[agents.near]\n{line}")).contains("belong to an agent with"), "{line}");
+    }
+    let direct = format!("[agents.direct]\nkind = \"a2a\"\n{url}");
+    assert!(refusal(&direct).contains("direct calls runs here"));
+}
