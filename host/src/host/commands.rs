@@ -7,6 +7,7 @@ use crate::store::{Hint, Hints, RunCommand, SentCommand};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
+use tokio::sync::Notify;
 use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 use tollgate_agent::run::{Decision, Event};
@@ -18,7 +19,11 @@ const TAKEN_WITHIN: Duration = Duration::from_secs(5);
 
 /// The runs that a host drives.
 #[derive(Debug, Default)]
-pub(super) struct DrivenRuns(Mutex<Driven>);
+pub(super) struct DrivenRuns {
+    driven: Mutex<Driven>,
+    /// Notified when the last of them came to rest.
+    idle: Notify,
+}
 
 #[derive(Debug, Default)]
 struct Driven {
@@ -48,11 +53,7 @@ enum Fate {
 
 impl DrivenRuns {
     fn lock(&self) -> MutexGuard<'_, Driven> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn is_idle(&self) -> bool {
-        self.lock().runs.is_empty()
+        self.driven.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Ends the task that looks for commands, unless a run began meanwhile.
@@ -79,6 +80,9 @@ impl Host {
         let mut driven = self.inner.driven.lock();
         if driven.runs.get(run_id).is_some_and(|run| run.epoch == epoch) {
             driven.runs.remove(run_id);
+            if driven.runs.is_empty() {
+                self.inner.driven.idle.notify_one();
+            }
         }
     }
 
@@ -262,29 +266,25 @@ impl Host {
 
 /// Carries out commands for as long as the host drives runs.
 async fn attend(host: Weak<Inner>, mut hints: Hints) {
-    let mut due = tokio::time::interval(LOOK);
+    let mut due = tokio::time::interval_at(Instant::now() + LOOK, LOOK);
     due.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut was_idle = false;
     loop {
-        let hint = tokio::select! {
-            hint = hints.next() => Some(hint),
-            _ = due.tick() => None,
-        };
         let Some(inner) = host.upgrade() else { return };
         let host = Host { inner };
-        match hint {
-            Some(Hint::Events(_) | Hint::Work) => {}
-            Some(Hint::Commands(run_id)) => host.carry_out(&run_id),
-            Some(Hint::Any) => host.look_for_commands().await,
-            None => {
-                // The next run usually comes soon, so the task outlives a short pause.
-                let is_idle = host.inner.driven.is_idle();
-                if is_idle && was_idle && host.inner.driven.leave() {
+        let hint = tokio::select! {
+            () = host.inner.driven.idle.notified() => {
+                if host.inner.driven.leave() {
                     return;
                 }
-                was_idle = is_idle;
-                host.look_for_commands().await;
+                continue;
             }
+            hint = hints.next() => hint,
+            _ = due.tick() => Hint::Any,
+        };
+        match hint {
+            Hint::Events(_) | Hint::Work => {}
+            Hint::Commands(run_id) => host.carry_out(&run_id),
+            Hint::Any => host.look_for_commands().await,
         }
     }
 }

@@ -81,7 +81,7 @@ fn licence_and_packages_are_shown_before_and_after_installing() {
     assert_eq!(&place.type_in(&["tools", "echo", "--json"]).ends_with(0).json()["origin"], origin);
     place.write("tools/adder.wasm", good::ADDER.bytes());
     place
-        .type_in(&["tools", "add"])
+        .type_in(&["tools", "adder"])
         .ends_with(0)
         .answers("origin     not known")
         .answers("lock       not recorded");

@@ -1,7 +1,7 @@
 //! The cost of many hosts on one PostgreSQL, beside the raw floor in the same run: an INSERT of the
 //! same bytes, and a bare notification.
 //!
-//! `scripts/bench postgresql` prints the table of docs/costs.md. The test server does not sync to the
+//! `scripts/bench postgresql` prints the tables of docs/postgresql.md. The test server does not sync to the
 //! disk, so the figures are those of the protocol and the processors, and the ratios are upper
 //! bounds: a sync would cost both sides the same.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
