@@ -1,7 +1,9 @@
 //! Tests of state: every reducer, values too large for the snapshot, keys of other components.
 
 use super::{all_data, all_fault, all_tour, building, host};
+use crate::built::LANGUAGES;
 use serde_json::{Value, json};
+use tollgate::CallRequest;
 
 /// Returns the state of a thread before anything is written to it.
 fn nothing() -> Value {
