@@ -64,7 +64,16 @@ esac
 }
 
 #[test]
-fn a_tool_that_requires_a_task_is_no_longer_offered_once_the_server_says_so() {
+fn a_tool_that_requires_a_task_is_not_offered() {
+    let tools = r#"{"name":"t","inputSchema":{"type":"object"},"execution":{"taskSupport":"required"}},{"name":"u","inputSchema":{"type":"object"},"execution":{"taskSupport":"optional"}}"#;
+    let place = scripted(&server(tools, &answers(r#"{"content":[]}"#)));
+    let said = place.type_in(&["tools", "--json"]).ends_with(0).says("only runs it as a task").json();
+    let listed = said.to_string();
+    assert!(listed.contains("other__u") && !listed.contains("other__t"), "{listed}");
+}
+
+#[test]
+fn a_tool_that_is_refused_as_an_ordinary_one_is_no_longer_offered() {
     let refuses =
         r#"echo '{"jsonrpc":"2.0","id":'$id',"error":{"code":-32601,"message":"requires a task"}}'"#;
     let place =

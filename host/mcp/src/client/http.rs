@@ -2,6 +2,7 @@
 //! and event streams.
 
 use super::meter::{End, Meter};
+use super::task_marks::marked;
 use futures::StreamExt as _;
 use futures::stream::BoxStream;
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER};
@@ -11,6 +12,7 @@ use rmcp::transport::streamable_http_client::{
     HttpStatusError, SseError, StreamableHttpClient, StreamableHttpError, StreamableHttpPostResponse,
 };
 use sse_stream::{Sse, SseStream};
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 use tollgate_agent::text::one_line;
@@ -39,7 +41,9 @@ impl MeteredClient {
     }
 
     fn events(&self, response: Response) -> BoxStream<'static, Result<Sse, SseError>> {
-        SseStream::from_bytes_stream(self.meter.body(response.bytes_stream().boxed(), End::EmptyLine)).boxed()
+        let bytes = self.meter.body(response.bytes_stream().boxed(), End::EmptyLine);
+        let events = SseStream::from_bytes_stream(bytes);
+        events.map(|event| event.map(with_marks)).boxed()
     }
 
     /// Reads at most `max_bytes` of a body, which the meter limits as well.
@@ -98,6 +102,16 @@ impl MeteredClient {
             }
         }
     }
+}
+
+/// Marks the tools in an event's message that require a task.
+fn with_marks(mut event: Sse) -> Sse {
+    if let Some(data) = &event.data
+        && let Cow::Owned(marked) = marked(data.as_bytes())
+    {
+        event.data = String::from_utf8(marked).ok().or(event.data);
+    }
+    event
 }
 
 /// Returns whether the response has this content type.
@@ -167,7 +181,7 @@ impl StreamableHttpClient for MeteredClient {
             return Err(unexpected_type(&response));
         }
         let body = self.body(response, usize::MAX).await?;
-        match serde_json::from_slice(&body) {
+        match serde_json::from_slice(&marked(&body)) {
             Ok(answer) => Ok(StreamableHttpPostResponse::Json(answer, session)),
             // Other messages expect no answer.
             Err(_) if !is_request => Ok(StreamableHttpPostResponse::Accepted),

@@ -17,6 +17,7 @@ mod process;
 mod questions;
 mod resources;
 mod runner;
+mod task_marks;
 mod tools;
 mod transport;
 mod unreached;

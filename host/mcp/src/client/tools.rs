@@ -1,6 +1,7 @@
 //! A server's tools, prepared for the catalog under unique names. Each is checked separately, so
 //! that an invalid tool does not affect the others.
 
+use super::task_marks::requires_task;
 use rmcp::model::Tool as Listed;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -74,6 +75,9 @@ pub(super) fn taken(server: &str, offered: &Offered<'_>, timeout_ms: Option<u32>
             }
             Ok(One { descriptor, .. }) if taken.names.contains_key(&descriptor.name) => {
                 Err("the name is used twice".to_owned())
+            }
+            _ if requires_task(tool) => {
+                Err("the server only runs it as a task, which is not supported".to_owned())
             }
             _ if offered.refused.contains(&*tool.name) => {
                 Err("the server refuses ordinary calls of it; it may require a task, which is not supported"
