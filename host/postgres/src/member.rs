@@ -292,7 +292,9 @@ impl Keeper {
             WHERE id = $1 AND state = 'up'";
         let row = params![(id.to_string(), TEXT), (lease, INT8), (agents, TEXT_ARRAY)];
         if run(client, sql, row).await? == 0 {
-            tracing::warn!("other hosts considered this one dead; its runs were taken over, and it joins them again");
+            tracing::warn!(
+                "other hosts considered this one dead; its runs were taken over, and it joins them again"
+            );
             locked(&self.shared.lease).lost();
             locked(&self.shared.driven).clear();
             if let Err(why) = self.register().await {
