@@ -7,6 +7,7 @@
 mod measure;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use measure::accounting::Accounting;
 use measure::floor::Floor;
 use measure::{governed, guests};
 use tollgate_sandbox::{Sandbox, SandboxConfig};
@@ -38,6 +39,10 @@ fn payloads(criterion: &mut Criterion) {
                     let host = hosts.next();
                     async move { governed::call(&host, echo.tool, arguments).await }
                 });
+            });
+            group.bench_with_input(BenchmarkId::new("accounting", name), &arguments, |bencher, arguments| {
+                let accounting = runtime.block_on(Accounting::of_call(&toolbox, echo.tool, arguments));
+                bencher.iter(|| accounting.count());
             });
         }
         group.finish();

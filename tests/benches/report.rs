@@ -39,6 +39,9 @@ fn main() {
         if wanted("payloads") {
             tokio::spawn(payloads(sandbox.clone(), echoes.clone(), &PAYLOADS)).await.unwrap();
         }
+        if wanted("accounting") {
+            tokio::spawn(accounting(sandbox.clone(), echoes.clone())).await.unwrap();
+        }
         if wanted("tools") {
             tokio::spawn(loaded_tools(sandbox.clone(), echoes[0].clone())).await.unwrap();
         }
@@ -87,6 +90,34 @@ async fn payloads(sandbox: Sandbox, echoes: Vec<Echo>, payloads: &[(&str, usize)
                 median(&times[1]),
                 median_of(&times[1], &times[0], |governed, floor| governed / floor),
                 median_of(&times[1], &times[0], |governed, floor| governed - floor),
+            );
+        }
+    }
+    println!();
+}
+
+/// The largest part of a governed call that counting may take, in percent, for each payload.
+const MOST_COUNTING: [(f64, usize); 2] = [(5.0, 0), (10.0, 1)];
+
+async fn accounting(sandbox: Sandbox, echoes: Vec<Echo>) {
+    println!("| guest | text | governed call | counting | part of the call | goal |");
+    println!("|---|---:|---:|---:|---:|---:|");
+    for echo in &echoes {
+        let toolbox = governed::toolbox(&sandbox, &[("echo", &echo.bytes)], 1).await;
+        for (goal, payload) in MOST_COUNTING {
+            let (size, bytes) = PAYLOADS[payload];
+            let arguments = arguments(bytes);
+            let sides = [
+                (Subject::governed(&toolbox, echo.tool, &arguments), 1),
+                (Subject::accounting(&toolbox, echo.tool, &arguments).await, 1),
+            ];
+            let times = measure(&sides, SMALL).await;
+            println!(
+                "| {} | {size} | {:.1} us | {:.2} us | **{:.1} %** | {goal} % |",
+                echo.language,
+                median(&times[0]),
+                median(&times[1]),
+                median_of(&times[1], &times[0], |counting, governed| counting / governed * 100.0),
             );
         }
     }

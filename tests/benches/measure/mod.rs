@@ -3,6 +3,7 @@
 
 #![allow(dead_code, reason = "each bench uses its part of it")]
 
+pub(crate) mod accounting;
 pub(crate) mod durable;
 pub(crate) mod floor;
 pub(crate) mod governed;

@@ -1,6 +1,7 @@
 //! Measures in turns: every round covers every subject and starts with a different one, so that
 //! other load on the machine affects all of them alike.
 
+use super::accounting::Accounting;
 use super::floor::Floor;
 use super::governed;
 use std::sync::Arc;
@@ -19,6 +20,7 @@ pub(crate) struct Subject {
 enum Side {
     Floor(Floor),
     Governed(Toolbox),
+    Accounting(Arc<Accounting>),
 }
 
 impl Subject {
@@ -32,10 +34,16 @@ impl Subject {
         Self { side: Side::Governed(toolbox.clone()), tool, arguments: Arc::from(arguments) }
     }
 
+    /// Returns a subject that only counts what a governed call counts.
+    pub(crate) async fn accounting(toolbox: &Toolbox, tool: &'static str, arguments: &str) -> Self {
+        let accounting = Accounting::of_call(toolbox, tool, arguments).await;
+        Self { side: Side::Accounting(Arc::new(accounting)), tool, arguments: Arc::from(arguments) }
+    }
+
     /// Returns the microseconds per call when `tasks` parallel tasks make `calls` calls each.
     async fn round(&self, calls: usize, tasks: usize) -> f64 {
         let host = match &self.side {
-            Side::Floor(_) => None,
+            Side::Floor(_) | Side::Accounting(_) => None,
             Side::Governed(toolbox) => Some(governed::host(toolbox)),
         };
         let began = Instant::now();
@@ -59,6 +67,7 @@ impl Subject {
     async fn call(&self, host: Option<&tollgate::Host>) -> usize {
         match (&self.side, host) {
             (Side::Floor(floor), _) => floor.call(&self.arguments).await,
+            (Side::Accounting(accounting), _) => accounting.count(),
             (Side::Governed(_), Some(host)) => governed::call(host, self.tool, &self.arguments).await,
             (Side::Governed(_), None) => 0,
         }

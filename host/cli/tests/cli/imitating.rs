@@ -62,16 +62,6 @@ fn z14_the_call_that_is_suggested_for_a_tool_is_one_command() {
 }
 
 #[test]
-fn z14_a_file_that_is_suggested_is_one_word() {
-    let place = Place::new().with_tools(&[good::ECHO]).with_config("");
-    let echo = std::fs::read(place.path().join("tools/echo.wasm")).unwrap();
-    place.write("tools/a; touch owned.wasm", echo);
-    let said = place.type_in(&["grant", "echo", "--asked"]).ends_with(2);
-    assert!(said.stderr.contains("several files claim the id echo"), "{}", said.stderr);
-    assert!(said.stderr.contains("--file '") && said.stderr.contains("touch owned.wasm'"), "{}", said.stderr);
-}
-
-#[test]
 fn z14_a_manifest_that_cannot_be_read_ends_nothing() {
     let place = Place::new().with_tools(&[good::ECHO]).with_config("");
     for manifest in ["x = ".to_owned() + &"[".repeat(60_000), "a.".repeat(30_000), "[a]\n".repeat(15_000)] {

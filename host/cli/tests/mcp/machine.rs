@@ -49,8 +49,7 @@ impl Machine {
     }
 
     /// Returns the part of the machine that other programs left to the server around this time,
-    /// up to 1 for a quiet machine. What the server, its children and this test use is not the
-    /// others'.
+    /// up to 1 for a quiet machine. The use of the server, its children and this test does not count.
     pub(crate) fn left_by_others(&self, began: Instant, ended: Instant) -> f64 {
         let (first, last) = (self.looks[0], self.looks[self.looks.len() - 1]);
         let from = began.checked_sub(WINDOW).unwrap_or(began);
