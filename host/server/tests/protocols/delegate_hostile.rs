@@ -1,8 +1,8 @@
 //! Remote servers that lie, flood, hang or send a delegate elsewhere.
 
 use crate::client::BACKSTOP;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tollgate::a2a::RemoteAgent;
@@ -15,29 +15,52 @@ type Answers = fn(&str, &str) -> Vec<u8>;
 /// A server that answers as it likes.
 struct Liar {
     base: String,
-    requests: Arc<AtomicUsize>,
+    /// The methods of the requests, in the order in which they came.
+    requests: Arc<Mutex<Vec<String>>>,
 }
 
 impl Liar {
     async fn start(answers: Answers) -> Self {
+        Self::start_slow(answers, Duration::ZERO).await
+    }
+
+    /// Starts a server that takes this long to accept a message.
+    async fn start_slow(answers: Answers, pause: Duration) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let base = format!("http://{}", listener.local_addr().unwrap());
-        let requests = Arc::new(AtomicUsize::new(0));
-        let (counted, address) = (Arc::clone(&requests), base.clone());
+        let requests = Arc::new(Mutex::new(Vec::new()));
+        let (heard, address) = (Arc::clone(&requests), base.clone());
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                counted.fetch_add(1, Ordering::Relaxed);
-                let address = address.clone();
-                tokio::spawn(async move { lie(stream, &address, answers).await });
+                let (address, heard) = (address.clone(), Arc::clone(&heard));
+                tokio::spawn(async move { lie(stream, &address, answers, (&heard, pause)).await });
             }
         });
         Self { base, requests }
     }
 
+    fn heard(&self) -> Vec<String> {
+        self.requests.lock().unwrap().clone()
+    }
+
+    /// Waits until the server gets a request of this method.
+    async fn hears(&self, method: &str) {
+        let heard = async {
+            while !self.heard().iter().any(|heard| heard == method) {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        tokio::time::timeout(BACKSTOP, heard).await.unwrap();
+    }
+
+    fn host(&self) -> Host {
+        let agent = RemoteAgent::new(&self.base).unwrap().with_token(ApiKey::new("tok-0123456789").unwrap());
+        Host::builder().agent(Agent::remote("far", agent)).build().unwrap()
+    }
+
     /// Runs an agent of this server and returns why it failed.
     async fn failure(&self) -> String {
-        let agent = RemoteAgent::new(&self.base).unwrap().with_token(ApiKey::new("tok-0123456789").unwrap());
-        let host = Host::builder().agent(Agent::remote("far", agent)).build().unwrap();
+        let host = self.host();
         let handle = host.run(RunRequest::new("far", "Hello?")).await.unwrap();
         let end = tokio::time::timeout(BACKSTOP, handle.wait()).await.unwrap().unwrap();
         match end.status {
@@ -48,7 +71,12 @@ impl Liar {
 }
 
 /// Reads one request and answers it. The connection closes after each.
-async fn lie(mut stream: TcpStream, base: &str, answers: Answers) {
+async fn lie(
+    mut stream: TcpStream,
+    base: &str,
+    answers: Answers,
+    (heard, pause): (&Mutex<Vec<String>>, Duration),
+) {
     let mut request = Vec::new();
     let mut chunk = [0; 4096];
     let method = loop {
@@ -67,6 +95,10 @@ async fn lie(mut stream: TcpStream, base: &str, answers: Answers) {
             return;
         }
     };
+    heard.lock().unwrap().push(method.clone());
+    if method == "SendMessage" {
+        tokio::time::sleep(pause).await;
+    }
     let _ = stream.write_all(&answers(&method, base)).await;
     let _ = stream.shutdown().await;
 }
@@ -119,7 +151,7 @@ async fn a_card_leads_nowhere_else() {
     let other: Answers = |_, _| card("http://127.0.0.1:9");
     let error = Liar::start(other).await.failure().await;
     assert!(error.contains("not on the configured host"), "{error}");
-    assert_eq!(elsewhere.requests.load(Ordering::Relaxed), 0);
+    assert!(elsewhere.heard().is_empty());
 }
 
 #[tokio::test]
@@ -178,4 +210,19 @@ async fn streams_are_bounded_and_checked() {
         _ => Vec::new(),
     };
     assert!(Liar::start(gone).await.failure().await.contains("could not be reached"));
+}
+
+#[tokio::test]
+async fn a_task_that_begins_after_its_run_was_cancelled_is_cancelled() {
+    let slow =
+        Liar::start_slow(|method, base| begun(method, base).unwrap_or_default(), Duration::from_secs(1));
+    let slow = slow.await;
+    let host = slow.host();
+    let handle = host.run(RunRequest::new("far", "Hello?")).await.unwrap();
+    slow.hears("SendMessage").await;
+    handle.cancel();
+    let end = tokio::time::timeout(BACKSTOP, handle.wait()).await.unwrap().unwrap();
+    assert!(matches!(end.status, Some(RunStatus::Cancelled { .. })), "{:?}", end.status);
+    slow.hears("CancelTask").await;
+    assert!(!slow.heard().iter().any(|method| method == "GetTask"));
 }
