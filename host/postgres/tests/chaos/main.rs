@@ -172,14 +172,13 @@ impl Story {
         }
     }
 
-    /// Returns the runs that have not ended.
+    /// Returns the runs that have not ended. They are read at once: between two lists, a run could go
+    /// from one to the other.
     async fn open(&self) -> Vec<RunSummary> {
-        let mut open = Vec::new();
-        for status in ["running", "waiting"] {
-            let filter = RunFilter { status: Some(status.to_owned()), limit: 1_000, ..RunFilter::default() };
-            open.extend(self.clients[0].store().runs(filter).await.unwrap());
-        }
-        open
+        let filter = RunFilter { limit: 1_000, ..RunFilter::default() };
+        let mut runs = self.clients[0].store().runs(filter).await.unwrap();
+        runs.retain(|run| ["running", "waiting"].contains(&run.status.as_str()));
+        runs
     }
 }
 
