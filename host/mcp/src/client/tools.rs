@@ -26,7 +26,7 @@ pub(super) struct RemoteTool {
     pub(super) call: RemoteCall,
     /// The schema that the server declares for structured answers.
     pub(super) output: Option<Schema>,
-    /// What the server declares for clients.
+    /// The claims of the server for its clients.
     pub(super) declared: DeclaredTool,
 }
 
@@ -40,7 +40,7 @@ pub(super) enum RemoteCall {
     ReadResource,
 }
 
-/// What a server offers.
+/// The tools and resources of a server.
 pub(super) struct Offered<'a> {
     /// Its list of tools.
     pub(super) tools: &'a [Listed],
