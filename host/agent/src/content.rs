@@ -206,7 +206,10 @@ fn decoded(data: &str) -> String {
     format!("{} bytes", (data.len() / 4 * 3).saturating_sub(padding))
 }
 
-fn check_type(mime_type: &str, begins: Option<&str>) -> Result<(), String> {
+/// Returns whether a text is a media type (RFC 6838), with or without parameters, of a bounded
+/// length.
+#[must_use]
+pub fn is_media_type(mime_type: &str) -> bool {
     let is_token = |token: &str| {
         !token.is_empty()
             && token.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$&-^_.+".contains(&byte))
@@ -215,7 +218,11 @@ fn check_type(mime_type: &str, begins: Option<&str>) -> Result<(), String> {
     let (essence, parameters) = mime_type.split_once(';').unwrap_or((mime_type, ""));
     let is_type = essence.trim_end().split_once('/').is_some_and(|(of, kind)| is_token(of) && is_token(kind));
     let printable = parameters.bytes().all(|byte| (b' '..=b'~').contains(&byte));
-    if !is_type || !printable || mime_type.len() > MAX_TYPE_BYTES {
+    is_type && printable && mime_type.len() <= MAX_TYPE_BYTES
+}
+
+fn check_type(mime_type: &str, begins: Option<&str>) -> Result<(), String> {
+    if !is_media_type(mime_type) {
         return Err(format!("\"{}\" is not a media type", one_line(mime_type, 80)));
     }
     match begins {

@@ -17,7 +17,7 @@ use tollgate_store::{Hint, HintSender, Hints};
 const CHANNEL: &str = "tollgate";
 /// How long notifications are collected.
 const TOGETHER: Duration = Duration::from_millis(5);
-/// How often receivers are told to look, because a notification may have been lost.
+/// How often receivers are woken to look, because a notification may have been lost.
 const LOOK: Duration = Duration::from_secs(1);
 /// How often the listening connection is checked, and made again after it broke.
 const CHECK: Duration = Duration::from_secs(5);

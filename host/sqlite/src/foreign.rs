@@ -1,4 +1,4 @@
-//! Hints of commits by other processes. SQLite notifies nobody, so the file is looked at.
+//! Hints of commits by other processes. SQLite sends no notifications, so the file is checked.
 
 use crate::thread_cache::ThreadCache;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -8,7 +8,7 @@ use tollgate_store::{Hint, HintSender};
 /// How often the file is looked at.
 const LOOK: Duration = Duration::from_millis(250);
 
-/// Looks for commits of other processes while somebody watches the store.
+/// Looks for commits of other processes while the store is watched.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ForeignCommits {
     is_looking: Arc<Mutex<bool>>,

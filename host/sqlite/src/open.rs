@@ -239,7 +239,8 @@ mod tests {
     use crate::process::Process;
     use std::path::Path;
 
-    const OF_THE_FIRST_RELEASE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/store-0.1.0.db");
+    const OF_THE_FIRST_RELEASE: &str =
+        concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/fixtures/store-0.1.0.db");
 
     fn of_the_first_release(directory: &Path) {
         std::fs::copy(OF_THE_FIRST_RELEASE, directory.join(FILE)).unwrap();

@@ -5,7 +5,7 @@ use super::tools::RemoteTool;
 use rmcp::model::{CallToolResult, ContentBlock, Resource, ResourceContents};
 use serde_json::Value;
 use tollgate_agent::code::Code;
-use tollgate_agent::content::{ContentPart, check_size};
+use tollgate_agent::content::{ContentPart, check_size, is_media_type};
 use tollgate_agent::outcome::{Fault, Outcome, ToolResult};
 use tollgate_agent::text::clean;
 
@@ -38,7 +38,10 @@ fn read(
     for block in answered.content {
         match part(block) {
             Block::Text(words) => text.push(words),
-            Block::Part(part) => parts.push(part.checked().map_err(|why| malformed(server, &why))?),
+            Block::Part(part) => match part.checked() {
+                Ok(part) => parts.push(part),
+                Err(why) => text.push(format!("[content was left out: {why}]")),
+            },
         }
     }
     let text = text.join("\n");
@@ -101,10 +104,10 @@ fn part(block: ContentBlock) -> Block {
 fn of_resource(contents: ResourceContents) -> Option<ContentPart> {
     match contents {
         ResourceContents::TextResourceContents { uri, mime_type, text, meta: _ } => {
-            Some(ContentPart::TextFile { uri, mime_type, text: text.into() })
+            Some(ContentPart::TextFile { uri, mime_type: known(mime_type), text: text.into() })
         }
         ResourceContents::BlobResourceContents { uri, mime_type, blob, meta: _ } => {
-            Some(ContentPart::BinaryFile { uri, mime_type, data: blob.into() })
+            Some(ContentPart::BinaryFile { uri, mime_type: known(mime_type), data: blob.into() })
         }
         _ => None,
     }
@@ -113,7 +116,12 @@ fn of_resource(contents: ResourceContents) -> Option<ContentPart> {
 /// Returns the part for a link to a resource.
 fn of_link(link: Resource) -> ContentPart {
     let Resource { uri, name, title, description, mime_type, size, .. } = link;
-    ContentPart::Link { uri, name, title, description, mime_type, size }
+    ContentPart::Link { uri, name, title, description, mime_type: known(mime_type), size }
+}
+
+/// Leaves out a text that is not a media type, which the content does not need.
+fn known(mime_type: Option<String>) -> Option<String> {
+    mime_type.filter(|mime_type| is_media_type(mime_type))
 }
 
 /// Returns how many bytes of text a model reads of the part.

@@ -112,7 +112,7 @@ async fn asynchronous_replication_loses_events_and_each_run_that_lost_some_says_
     let lost_id = Arc::clone(&lost.run_id);
     let why = tokio::time::timeout(PATIENCE, lost.wait()).await.expect("it ends").unwrap_err().to_string();
     assert!(why.contains("the store has lost events of the run that were reported"), "{why}");
-    // What the standby had is whole, and new runs go on there.
+    // The records on the standby are whole, and new runs continue there.
     assert!(drives.store().events(&lost_id, 0).await.unwrap().is_empty());
     let record = drives.store().events(&kept, 0).await.unwrap();
     assert!(matches!(record.last().unwrap().event, Event::RunFinished { .. }));

@@ -126,7 +126,7 @@ impl Server {
         self.run("pg_basebackup", &words, &["data"]);
     }
 
-    /// Ends the server as a power failure does: nothing is written any more.
+    /// Ends the server as a power failure does: nothing more is written.
     pub(crate) fn kill(&mut self) {
         let Some(mut child) = self.child.take() else { return };
         // Its other processes end as soon as they notice.

@@ -108,6 +108,7 @@ impl Server {
             next.run(request)
         };
         let app = axum::Router::new()
+            .merge(console::assets_router())
             .nest("/console", console::router())
             .layer(middleware::from_fn(sign_in))
             .with_state(ServerState::new(

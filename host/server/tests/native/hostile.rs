@@ -126,9 +126,12 @@ async fn z3_bodies_of_too_many_values_are_not_parsed() {
     ] {
         let sent = server.request(Method::POST, path).bearer_auth(&key.secret);
         let sent = sent.header("content-type", "application/json").header("a2a-version", "1.0");
-        let (status, problem) = answer(sent.body(body.clone()).send().await.unwrap()).await;
-        assert_eq!((status.as_u16(), &problem["code"]), (413, &json!("too_large")), "{path}: {problem}");
-        let detail = problem["detail"].as_str().unwrap();
-        assert!(detail.contains("too many values") && detail.contains("500000"), "{path}: {detail}");
+        // Each protocol has its own form of an error.
+        let (status, error) = answer(sent.body(body.clone()).send().await.unwrap()).await;
+        assert_eq!(status.as_u16(), 413, "{path}: {error}");
+        let error = error.to_string();
+        for part in ["too_large", "too many values", "500000"] {
+            assert!(error.to_lowercase().contains(part), "{path}: {error}");
+        }
     }
 }
