@@ -1,7 +1,7 @@
 //! The facts that the server gives to the console.
 
 use crate::auth::{KeySummary, Principal, Scope, SessionSummary};
-use crate::console::{ComponentFacts, ConsoleData, KeyRow, Price, SessionRow};
+use crate::console::{ComponentFacts, ConsoleData, HostFacts, KeyRow, Price, SessionRow};
 use crate::problem::Problem;
 use crate::state::Shared;
 use axum::http::StatusCode;
@@ -11,9 +11,18 @@ use tollgate_agent::gate::permissions::RuleSpec;
 
 /// The facts that only the operator's process has: it loads the components and owns the
 /// configuration file.
+#[async_trait]
 pub trait OperatorData: Send + Sync {
     /// Returns the component with this id, if it is served.
     fn component(&self, id: &str) -> Option<ComponentFacts>;
+
+    /// Returns the hosts that share the store; none if one process has it for itself.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    async fn hosts(&self) -> Result<Vec<HostFacts>, String> {
+        Ok(Vec::new())
+    }
 
     /// Adds a permanent answer to the permission rules of the configuration.
     ///
@@ -75,6 +84,13 @@ impl ConsoleData for ServerData {
 
     fn component(&self, id: &str) -> Option<ComponentFacts> {
         self.state.operator.as_ref()?.component(id)
+    }
+
+    async fn hosts(&self) -> Result<Vec<HostFacts>, Problem> {
+        match &self.state.operator {
+            Some(operator) => operator.hosts().await.map_err(|why| Problem::internal(&why)),
+            None => Ok(Vec::new()),
+        }
     }
 
     fn keeps_rules(&self) -> bool {

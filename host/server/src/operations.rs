@@ -15,11 +15,11 @@ use tollgate::config::Decides;
 use tollgate::run::{RunEnd, RunError};
 use tollgate::{
     Busy, CallRequest, DIRECT_AGENT, Decision, Event, FollowUntil, HostError, RunFollower, RunHandle,
-    RunRequest,
+    RunRequest, RunUpdate,
 };
 use tollgate_agent::SmolStr;
 use tollgate_agent::message::Message;
-use tollgate_agent::run::RunSpec;
+use tollgate_agent::run::{RunSpec, StoredEvent};
 use uuid::Uuid;
 
 /// The maximum length of a thread's id as clients give it, in characters.
@@ -73,6 +73,24 @@ impl StartedRun {
         let ended = handle.wait().await;
         drop(place);
         ended.map_err(|e| Problem::internal(&e))
+    }
+
+    /// Waits until the run rests, and returns its end with the events that were stored meanwhile. If
+    /// it is dropped, the run is left.
+    ///
+    /// # Errors
+    /// The host cannot continue the run.
+    pub async fn wait_with_events(self) -> Result<(RunEnd, Vec<Arc<StoredEvent>>), Problem> {
+        let Self { mut handle, place } = self;
+        let mut record = Vec::new();
+        while let Some(update) = handle.events.next().await {
+            if let RunUpdate::Stored(stored) = update {
+                record.push(stored);
+            }
+        }
+        let ended = handle.wait().await;
+        drop(place);
+        ended.map(|end| (end, record)).map_err(|e| Problem::internal(&e))
     }
 
     /// Keeps the place until the run rests, and leaves the run to its followers. A run that is not

@@ -72,7 +72,12 @@ pub(super) async fn serve(
         let (server, address) = bind(listen).await?;
         let code = access.add_code(&operator()).map_err(|e| Failure::failed(e.to_string()))?;
         say_where(address, &code, &data, output);
-        let facts = Operator { served: watch.served(), config_file: place.join("tollgate.toml") };
+        let facts = Operator {
+            served: watch.served(),
+            config_file: place.join("tollgate.toml"),
+            #[cfg(feature = "postgres")]
+            shared: None,
+        };
         let options = ServerOptions {
             address,
             metrics: Some(metrics),

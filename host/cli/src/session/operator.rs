@@ -2,12 +2,25 @@
 //! permission rules that a person keeps for always.
 
 use crate::render::powers;
+#[cfg(feature = "postgres")]
+use crate::session::database::connect;
 use std::path::PathBuf;
+#[cfg(feature = "postgres")]
+use std::sync::Arc;
+use tollgate::async_trait;
+#[cfg(feature = "postgres")]
+use tollgate::config::DatabaseConfig;
 use tollgate::config::{ComponentGrants, remember_always};
+#[cfg(feature = "postgres")]
+use tollgate::store::StoreLimits;
 use tollgate::tools::directory::{LoadedComponent, ServedComponents};
 use tollgate_agent::gate::permissions::RuleSpec;
+#[cfg(feature = "postgres")]
+use tollgate_postgres::PostgresStore;
 use tollgate_sandbox::FileAccess;
 use tollgate_server::OperatorData;
+#[cfg(feature = "postgres")]
+use tollgate_server::console::HostFacts;
 use tollgate_server::console::{CallLimits, ComponentFacts};
 
 /// The served components, and the configuration file.
@@ -16,9 +29,52 @@ pub(crate) struct Operator {
     pub(crate) served: ServedComponents,
     /// The configuration that keeps permanent answers.
     pub(crate) config_file: PathBuf,
+    /// The database that several hosts may share.
+    #[cfg(feature = "postgres")]
+    pub(crate) shared: Option<SharedStore>,
 }
 
+/// The database of several hosts. It is connected when the console first asks for them.
+#[cfg(feature = "postgres")]
+pub(crate) struct SharedStore {
+    database: DatabaseConfig,
+    store: tokio::sync::OnceCell<Arc<PostgresStore>>,
+}
+
+#[cfg(feature = "postgres")]
+impl SharedStore {
+    pub(crate) fn new(database: DatabaseConfig) -> Self {
+        Self { database, store: tokio::sync::OnceCell::new() }
+    }
+
+    async fn hosts(&self) -> Result<Vec<HostFacts>, String> {
+        let connect = || connect(&self.database, StoreLimits::default(), None);
+        let store = self.store.get_or_try_init(connect).await.map_err(|e| e.to_string())?;
+        let rows = store.hosts().await.map_err(|e| e.to_string())?;
+        let facts = rows.into_iter().map(|row| HostFacts {
+            id: row.id,
+            name: row.name,
+            version: row.version,
+            is_up: row.state == "up",
+            agents: row.agents,
+            runs: row.runs,
+            started_at_ms: row.started_at_ms,
+            lease_left_ms: u64::try_from(row.lease_left_ms).unwrap_or_default(),
+        });
+        Ok(facts.collect())
+    }
+}
+
+#[async_trait]
 impl OperatorData for Operator {
+    #[cfg(feature = "postgres")]
+    async fn hosts(&self) -> Result<Vec<HostFacts>, String> {
+        match &self.shared {
+            Some(shared) => shared.hosts().await,
+            None => Ok(Vec::new()),
+        }
+    }
+
     fn component(&self, id: &str) -> Option<ComponentFacts> {
         let (component, entry) = self.served.find(id)?;
         let mut facts = facts_of(&component);

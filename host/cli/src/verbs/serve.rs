@@ -2,8 +2,12 @@
 
 use crate::globals::Globals;
 use crate::session::data::data_dir;
+#[cfg(feature = "postgres")]
+use crate::session::database::database;
 use crate::session::open::agent_of;
 use crate::session::operator::Operator;
+#[cfg(feature = "postgres")]
+use crate::session::operator::SharedStore;
 use crate::session::{Opened, host_with, shutdown, with_servers};
 use crate::terminal::{Exit, Failure, Output, program};
 use crate::verbs::grant::file_of;
@@ -85,7 +89,12 @@ impl ServeVerb {
             // Keep one principal from taking all call slots.
             calls: (config.limits.sandbox.concurrent_calls / 2).max(1) as usize,
             models,
-            operator: Some(Arc::new(Operator { served: watch.served(), config_file: file_of(&config) })),
+            operator: Some(Arc::new(Operator {
+                served: watch.served(),
+                config_file: file_of(&config),
+                #[cfg(feature = "postgres")]
+                shared: database(globals, &config).map(SharedStore::new),
+            })),
             stop,
         };
         let parts = Parts::all().without(self.without.iter().copied());

@@ -1,7 +1,7 @@
 //! Direct calls of tools.
 
 use super::pages::PathParameters;
-use super::runs::{Wait, answer, replayed};
+use super::runs::{Wait, answer, ended, replayed};
 use crate::auth::Principal;
 use crate::body::JsonBody;
 use crate::idempotency;
@@ -67,6 +67,8 @@ pub(super) async fn call(
     let detached = detached || wait == Wait::No;
     let ids = (thread_id.as_deref(), run_id);
     let answered = match state.start_call(&principal, &share, (&name, arguments), ids, detached).await {
+        // A request with a key is answered when its record is durable.
+        Ok(started) if wait == Wait::Rest && reserved.is_none() => ended(&state, &principal, started).await,
         Ok(started) => answer(&state, &principal, &share, started, wait).await,
         Err(problem) => Err(problem),
     };

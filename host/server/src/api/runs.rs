@@ -7,7 +7,7 @@ use crate::idempotency::{self, REPLAYED};
 use crate::load::ClientShare;
 use crate::operations::{RunStart, StartedRun};
 use crate::problem::Problem;
-use crate::runs::{RunDocument, RunListing, run_document, run_listing};
+use crate::runs::{RunDocument, RunListing, ended_call, run_document, run_listing};
 use crate::sse::{self, StreamOptions};
 use crate::state::Shared;
 use axum::Json;
@@ -168,7 +168,25 @@ pub(super) async fn answer(
             started.wait().await?;
         }
     }
-    document_answer(state, principal, &run_id).await.map_err(|problem| match problem.status {
+    recorded_answer(state, principal, &run_id).await
+}
+
+/// Answers with a direct call when it has ended or waits.
+pub(super) async fn ended(
+    state: &Shared,
+    principal: &Principal,
+    started: StartedRun,
+) -> Result<Response, Problem> {
+    let run_id = started.handle.run_id.to_string();
+    let (end, record) = started.wait_with_events().await?;
+    match ended_call(state, principal, end, record) {
+        Some(document) => Ok(shown(document)),
+        None => recorded_answer(state, principal, &run_id).await,
+    }
+}
+
+async fn recorded_answer(state: &Shared, principal: &Principal, run_id: &str) -> Result<Response, Problem> {
+    document_answer(state, principal, run_id).await.map_err(|problem| match problem.status {
         // A call that the store has no room to record leaves no record.
         StatusCode::NOT_FOUND => {
             let detail =
@@ -209,13 +227,17 @@ pub(super) async fn replayed(
 
 async fn document_answer(state: &Shared, principal: &Principal, run_id: &str) -> Result<Response, Problem> {
     let run = state.visible_run(principal, run_id, &[Scope::DecideAny]).await?;
-    let document = run_document(state, principal, &run).await?;
+    Ok(shown(run_document(state, principal, &run).await?))
+}
+
+fn shown(document: RunDocument) -> Response {
     let status = if document.has_ended() { StatusCode::OK } else { StatusCode::ACCEPTED };
+    let location = HeaderValue::from_str(&format!("/api/v1/runs/{}", document.run_id));
     let mut response = (status, Json(document)).into_response();
-    if let Ok(location) = HeaderValue::from_str(&format!("/api/v1/runs/{run_id}")) {
+    if let Ok(location) = location {
         response.headers_mut().insert(header::LOCATION, location);
     }
-    Ok(response)
+    response
 }
 
 /// The runs to list.

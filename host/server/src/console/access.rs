@@ -49,6 +49,14 @@ pub trait ConsoleData: Send + Sync {
         None
     }
 
+    /// Returns the hosts that share the store; none if one process has it for itself.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    async fn hosts(&self) -> Result<Vec<HostFacts>, Problem> {
+        Ok(Vec::new())
+    }
+
     /// Returns the price of a model's tokens, if it is configured.
     fn price(&self, model: &str) -> Option<Price> {
         let _ = model;
@@ -154,6 +162,27 @@ pub struct ComponentFacts {
     pub missing: Vec<(String, String)>,
     /// The limits of one call of each tool, by tool: the fuel, and the memory in bytes.
     pub limits: Vec<(String, CallLimits)>,
+}
+
+/// Facts about a host that shares the store.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct HostFacts {
+    /// Its id, which is new at every start.
+    pub id: String,
+    /// Its name.
+    pub name: String,
+    /// The version of its program.
+    pub version: String,
+    /// Whether its lease is valid.
+    pub is_up: bool,
+    /// The agents whose queued runs it claims.
+    pub agents: Vec<String>,
+    /// The number of runs that it drives.
+    pub runs: u64,
+    /// When it started, in milliseconds since the Unix epoch.
+    pub started_at_ms: u64,
+    /// The time until its lease ends, in milliseconds; 0 if it has ended.
+    pub lease_left_ms: u64,
 }
 
 /// The limits of one call.

@@ -33,7 +33,8 @@ mod viewer;
 mod waiting;
 
 pub use access::{
-    CallLimits, ComponentFacts, ConsoleData, KeyRow, Price, SIGN_IN_PATH, SIGN_OUT_PATH, SessionRow,
+    CallLimits, ComponentFacts, ConsoleData, HostFacts, KeyRow, Price, SIGN_IN_PATH, SIGN_OUT_PATH,
+    SessionRow,
 };
 pub use sign_in::sign_in_page;
 

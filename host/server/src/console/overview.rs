@@ -1,6 +1,7 @@
 //! The overview: questions, running and failed runs, the last day in numbers, and the newest audit
 //! records.
 
+use super::access::HostFacts;
 use super::audit;
 use super::failure::Failure;
 use super::layout::{self, Nav, Section};
@@ -26,6 +27,7 @@ pub(super) async fn page(viewer: Viewer) -> Result<Markup, Failure> {
         let found = elements.iter().find(|element| element.id == id);
         PreEscaped(found.map_or("", |element| element.html.as_str()))
     };
+    let hosts = if viewer.has(Scope::Read) { viewer.data.hosts().await? } else { Vec::new() };
     let rows: Vec<Fragment> =
         elements.iter().filter(|element| element.id.starts_with("run-")).cloned().collect();
     let content = html! {
@@ -39,6 +41,7 @@ pub(super) async fn page(viewer: Viewer) -> Result<Markup, Failure> {
             }
             (html("records"))
         }
+        @if !hosts.is_empty() { (host_list(&hosts, viewer.now_ms)) }
     };
     Ok(layout::page(&nav, "Overview", content))
 }
@@ -100,6 +103,34 @@ fn tile(value: &str, label: &str, href: &str, more: Option<String>) -> Markup {
             span.value { (value) } " " span.label { (label) }
             @if let Some(more) = more { span.more { (more) } }
         } }
+    }
+}
+
+/// Lists the hosts that share the store, with their leases and the runs that they drive.
+fn host_list(hosts: &[HostFacts], now_ms: u64) -> Markup {
+    html! {
+        section.card.flush aria-labelledby="hosts" {
+            h2 #hosts { "Hosts" }
+            div.scroll tabindex="0" role="group" aria-labelledby="hosts" { table.list {
+                thead { tr {
+                    th scope="col" { "Host" } th scope="col" { "State" } th.num scope="col" { "Runs" }
+                    th scope="col" { "Lease" } th scope="col" { "Claims runs of" } th scope="col" { "Started" }
+                    th scope="col" { "Version" }
+                } }
+                tbody { @for host in hosts { tr {
+                    th scope="row" { (text::line(&host.name, 64)) " " code.muted { (text::line(&host.id, 12)) } }
+                    td data-label="State" {
+                        @if host.is_up { span.badge.good { span.sign aria-hidden="true" { "✓" } "up" } }
+                        @else { span.badge.bad { span.sign aria-hidden="true" { "✕" } "dead" } }
+                    }
+                    td.num data-label="Runs" { (text::number(host.runs)) }
+                    td data-label="Lease" { @if host.is_up { (text::span(host.lease_left_ms)) " left" } @else { "ended" } }
+                    td data-label="Claims runs of" { (text::line(&host.agents.join(", "), 200)) }
+                    td data-label="Started" { (text::moment(host.started_at_ms, now_ms)) }
+                    td data-label="Version" { (text::line(&host.version, 32)) }
+                } } }
+            } }
+        }
     }
 }
 
