@@ -1,0 +1,26 @@
+//! The shortest tool: `cargo run --example greeting`
+//!
+//! ```text
+//! Hello, Ada!
+//! ```
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use tollgate::{CallRequest, FnTool, Host};
+
+#[derive(Deserialize, JsonSchema)]
+struct Who {
+    /// The name of the person to greet.
+    name: String,
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let greet = FnTool::new("greet", "greet", "Greets a person.", |who: Who, _| async move {
+        format!("Hello, {}!", who.name)
+    });
+    let host = Host::builder().tool(greet).build()?;
+    let end = host.call(CallRequest::new("greet", r#"{"name": "Ada"}"#)).await?;
+    println!("{}", end.result().ok_or("the call failed")?.data.words());
+    Ok(())
+}
