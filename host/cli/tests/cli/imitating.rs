@@ -1,7 +1,7 @@
 //! Tests of untrusted text on the terminal: no line of it can be mistaken for one of the host's.
 
 use crate::place::Place;
-use tollgate_artifacts::{good, hostile};
+use tollgate_artifacts::{Expectation, Guest, good, hostile};
 
 fn assert_marked(shown: &str) {
     assert!(!shown.contains(['\u{1b}', '\r', '\u{202e}']), "{shown:?}");
@@ -59,6 +59,23 @@ fn z14_the_call_that_is_suggested_for_a_tool_is_one_command() {
         assert_eq!(said.stdout.split(|byte| *byte == b'\n').count(), 2, "several words: {line}");
         assert!(!place.path().join("owned").exists(), "{line}");
     }
+}
+
+#[test]
+fn z14_a_file_that_is_suggested_is_one_word() {
+    let place = Place::new().with_config("");
+    for (file, version) in [("a; touch owned", "1.0.0"), ("b", "2.0.0")] {
+        let source = format!(
+            ";; Has an id.\n;;\n;; descriptor: {{\"version\": \"{version}\"}}\n;; expects: succeeds\n"
+        );
+        let source = Box::leak(source.into_boxed_str());
+        let guest = Guest { name: "twice", attack: "", limit: "", expects: Expectation::Succeeds, source };
+        place.write(&format!("tools/{file}.wasm"), guest.bytes());
+    }
+    let listed = place.type_in(&["tools"]).ends_with(0).stdout;
+    assert!(listed.contains("--file 'tools/a; touch owned.wasm'"), "{listed}");
+    let said = place.type_in(&["grant", "twice", "--asked"]).ends_with(2).stderr;
+    assert!(said.contains("--file 'tools/a; touch owned.wasm'"), "{said}");
 }
 
 #[test]

@@ -88,6 +88,6 @@ pub(super) fn other_words(reworded: &[String]) -> Option<String> {
 }
 
 fn how_to_approve(id: &str, file: &Path) -> String {
-    let file = tollgate_agent::text::clean(&file.display().to_string(), 300);
+    let file = super::claims::typed(file);
     format!("Look at it (tollgate inspect {file}), then approve it: tollgate grant {id} --asked")
 }

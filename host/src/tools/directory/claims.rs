@@ -149,15 +149,24 @@ fn copy_of(claim: &Claim, file: &Path, same: &Path) -> Contested {
 }
 
 fn open(claim: &Claim, file: &Path, rival: &Path, why: &str) -> Contested {
-    let path = |path: &Path| clean(&path.display().to_string(), 300);
     let reason = format!(
         "the id \"{0}\" is claimed by {1} and by {2}: {why}. Look at both (tollgate inspect {3}, tollgate \
          inspect {4}), then remove one of the two, or approve this one: tollgate grant {0} --asked --file {3}",
         claim.id,
         file_name(file),
         file_name(rival),
-        path(file),
-        path(rival)
+        typed(file),
+        typed(rival)
     );
     Contested { reason, is_open: true }
+}
+
+/// Returns a path as one word of a shell, because a person may type the command that contains it.
+pub(super) fn typed(path: &Path) -> String {
+    let path = clean(&path.display().to_string(), 300);
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@%+,".contains(c);
+    match path.chars().all(is_plain) {
+        true => path,
+        false => format!("'{}'", path.replace('\'', r"'\''")),
+    }
 }
