@@ -56,6 +56,7 @@ pub mod blocking;
 mod boxed;
 mod builtin;
 pub mod config;
+mod error;
 pub mod gates;
 pub mod grants;
 #[cfg(feature = "metrics")]
@@ -70,9 +71,11 @@ pub mod replay;
 pub mod run;
 pub mod store;
 
+pub use config::DIRECT_AGENT;
+pub use error::HostError;
 pub use host::{
-    Agent, Busy, CallRequest, DIRECT_AGENT, FollowUntil, Host, HostBuilder, HostError, RunFollower,
-    RunOptions, RunRequest, WorkOptions,
+    Agent, Busy, CallRequest, FollowUntil, Host, HostBuilder, RunFollower, RunOptions, RunRequest,
+    WorkOptions,
 };
 
 pub use gates::{Gate, ProposedCall, Verdict};

@@ -4,7 +4,8 @@
 //! random seed, and the same version of the component. Nothing is stored, and nothing outside
 //! of the sandbox is touched.
 
-use crate::host::{Host, HostError};
+use crate::error::HostError;
+use crate::host::Host;
 use crate::run::RunError;
 use crate::tools::{ArchivedTools, AttemptRequest, Toolbox};
 use futures::FutureExt;

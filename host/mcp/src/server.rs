@@ -3,12 +3,12 @@
 
 #![expect(deprecated, reason = "the protocol will remove logging, but its current versions have it")]
 
+use super::arguments::RawArguments;
 use super::disconnects::Gone;
 use super::notifications::Notices;
 use super::suspended_calls::PendingCalls;
 use super::tool_calls::ToolCallSession;
 use super::tool_list::{Listing, PAGE_TOOLS, ToolList, is_hosts_own};
-use super::transport::RawArguments;
 use super::writer::Backpressure;
 use axum::http::request::Parts;
 use rmcp::model::{

@@ -17,7 +17,6 @@ use rmcp::model::{
 use rmcp::transport::Transport;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
-use serde_json::value::RawValue;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -44,10 +43,6 @@ pub(super) trait Input: AsyncRead + Unpin + Send {
     /// Returns whether the other end is known to be closed, though there may be more to read.
     fn is_left(&self) -> bool;
 }
-
-/// The arguments of a call, exactly as the client wrote them.
-#[derive(Debug, Clone)]
-pub(super) struct RawArguments(pub(super) Arc<str>);
 
 /// The transport of one client.
 pub(super) struct StdioTransport<R> {
@@ -299,21 +294,4 @@ pub(super) fn refusal(line: &[u8]) -> Option<(ErrorData, Option<RequestId>)> {
 
 fn id_of(object: &serde_json::Map<String, serde_json::Value>) -> Option<RequestId> {
     object.get("id").and_then(|id| serde_json::from_value(id.clone()).ok())
-}
-
-/// Returns the arguments of a `tools/call` as they were written. The checks apply to what the
-/// client sent, and reject repeated keys and numbers that lose precision.
-pub(super) fn raw_arguments(message: &[u8]) -> Option<RawArguments> {
-    #[derive(Deserialize)]
-    struct Request<'a> {
-        #[serde(borrow)]
-        params: Option<Params<'a>>,
-    }
-    #[derive(Deserialize)]
-    struct Params<'a> {
-        #[serde(borrow)]
-        arguments: Option<&'a RawValue>,
-    }
-    let request: Request<'_> = serde_json::from_slice(message).ok()?;
-    request.params?.arguments.map(|raw| RawArguments(Arc::from(raw.get())))
 }

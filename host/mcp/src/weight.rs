@@ -1,7 +1,7 @@
 //! The memory that a client's message takes once parsed: estimated, bounded and reserved before
 //! it is parsed.
 
-use super::transport::{RawArguments, raw_arguments};
+use super::arguments::{RawArguments, raw_arguments};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::borrow::Cow;

@@ -1,7 +1,7 @@
 //! Commands to runs, and the runs that wait for a process.
 
+use super::ownership::acquire;
 use super::process::Process;
-use super::write::acquire;
 use rusqlite::{Connection, OptionalExtension, params};
 use std::collections::HashSet;
 use std::sync::Arc;

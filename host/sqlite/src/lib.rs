@@ -10,7 +10,10 @@ mod audit;
 mod explain;
 mod foreign;
 mod inbox;
+mod job;
+mod lock;
 mod open;
+mod ownership;
 mod place;
 mod private_dir;
 mod process;
@@ -221,7 +224,7 @@ impl Store for SqliteStore {
     async fn acquire(&self, run_id: &str) -> Result<u64, CommitError> {
         self.writer.catch_up().await?;
         let run_id = run_id.to_owned();
-        self.writer.run(move |connection, process| write::acquire(connection, process, &run_id)).await?
+        self.writer.run(move |connection, process| ownership::acquire(connection, process, &run_id)).await?
     }
 
     async fn claim(&self, agents: &[String], limit: usize) -> Result<Vec<Claimed>, StoreError> {

@@ -1,24 +1,20 @@
 //! Opening the database file: its location, whether it belongs to Tollgate, and whether this
 //! version can read it.
 
-use super::explain::{beside, cause, explain};
+use super::explain::{beside, explain};
+use super::lock::{check_kind, take_turn, unwritable};
 use super::private_dir;
 use super::process;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, OptionalExtension};
-use rustix::fs::OFlags;
 use std::error::Error as _;
-use std::fs::File;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tollgate_store::StoreError;
 
 /// The database file within the data directory.
 const FILE: &str = "tollgate.db";
-/// The lock file, locked while the store is opened.
-const LOCK: &str = "tollgate.lock";
 /// The application id that marks the file as a Tollgate store: "TOLG".
 const APPLICATION_ID: i32 = 0x544f_4c47;
 /// How long a process waits for its turn to write.
@@ -81,25 +77,6 @@ pub(super) fn check_regular(file: &Path) -> Result<(), StoreError> {
     ["-wal", "-shm", "-journal"].iter().try_for_each(|ending| check_kind(&beside(file, ending)))
 }
 
-fn check_kind(path: &Path) -> Result<(), StoreError> {
-    use std::os::unix::fs::FileTypeExt as _;
-    // A file that cannot be examined is reported when it is opened.
-    let Ok(found) = std::fs::symlink_metadata(path) else { return Ok(()) };
-    let kind = match found.file_type() {
-        kind if kind.is_file() => return Ok(()),
-        kind if kind.is_symlink() => return Err(unwritable(path, &rustix::io::Errno::LOOP.into())),
-        kind if kind.is_dir() => "a directory",
-        kind if kind.is_fifo() => "a named pipe",
-        kind if kind.is_socket() => "a socket",
-        _ => "a device",
-    };
-    let shown = path.display();
-    Err(StoreError(format!(
-        "cannot use {shown}: it is {kind}, and must be a regular file; move it away: mv {shown} {shown}.old, or name \
-         another directory with --data"
-    )))
-}
-
 /// Returns the path of the database in a data directory.
 pub(super) fn file_in(directory: &Path) -> PathBuf {
     directory.join(FILE)
@@ -153,27 +130,6 @@ fn open_file(file: &Path, more: OpenFlags) -> Result<Connection, StoreError> {
         Ok(connection)
     };
     open().map_err(|e| explain("open", file, &e))
-}
-
-/// Locks the data directory for opening, so that processes that start at the same time open the
-/// store one after another. The first of them creates or migrates it.
-pub(super) fn take_turn(directory: &Path) -> Result<File, StoreError> {
-    let path = directory.join(LOCK);
-    check_kind(&path)?;
-    let lock = || -> std::io::Result<File> {
-        private_dir::make_file(&path)?;
-        // Opening a pipe would block.
-        let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
-        let flags = i32::try_from(flags.bits()).unwrap_or_default();
-        let file = File::options().append(true).custom_flags(flags).open(&path)?;
-        file.lock()?;
-        Ok(file)
-    };
-    lock().map_err(|why| unwritable(&path, &why))
-}
-
-fn unwritable(path: &Path, why: &std::io::Error) -> StoreError {
-    StoreError(format!("cannot write {}: {}", path.display(), cause(why)))
 }
 
 fn check_ours(connection: &Connection, file: &Path) -> Result<(), StoreError> {

@@ -4,8 +4,7 @@
 //! however the process ends. If the lock is free, the process is gone.
 
 use super::explain::cause;
-use super::open::take_turn;
-use super::waiting;
+use super::lock::take_turn;
 use rustix::fs::OFlags;
 use std::collections::{HashMap, HashSet};
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
@@ -18,6 +17,9 @@ use uuid::Uuid;
 
 /// The directory of these files, within the data directory.
 const DIRECTORY: &str = "processes";
+
+/// The directory with a file for each caller that waits for a thread.
+pub(super) const WAITING: &str = "waiting";
 
 /// The maximum number of files that one start examines.
 const MAX_SWEPT: usize = 1_000;
@@ -42,7 +44,7 @@ impl Process {
         // One process at a time: a file that is not locked yet would look abandoned.
         let _turn = take_turn(data)?;
         sweep(&directory);
-        sweep(&data.join(waiting::DIRECTORY));
+        sweep(&data.join(WAITING));
         let lock = || -> std::io::Result<File> {
             DirBuilder::new().recursive(true).mode(0o700).create(&directory)?;
             let file =
@@ -133,7 +135,7 @@ pub(super) fn sweep(directory: &Path) -> usize {
 /// Like [`sweep`], in this data directory.
 pub(super) fn sweep_in(data: &Path) -> usize {
     take_turn(data).map_or(0, |_turn| {
-        sweep(&data.join(waiting::DIRECTORY));
+        sweep(&data.join(WAITING));
         sweep(&data.join(DIRECTORY))
     })
 }

@@ -10,7 +10,7 @@ use super::process;
 use super::read::{changes_since, runs_event};
 use super::sizes::Bytes;
 use super::turns::Turns;
-use super::{SqliteStore, open, place};
+use super::{SqliteStore, lock, open, place};
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
@@ -100,7 +100,7 @@ impl SqliteStore {
             pruned.processes = process::sweep_in(directory);
             if gives_back {
                 // While this is held, no other process can open the store.
-                let _turn = open::take_turn(directory)?;
+                let _turn = lock::take_turn(directory)?;
                 pruned.is_in_use = process::any_lives(directory);
                 if !pruned.is_in_use {
                     give_back(&connection).map_err(failed)?;

@@ -1,7 +1,7 @@
 //! The queue of the writer thread. A job with a waiting caller wakes the thread; jobs without one
 //! are collected meanwhile.
 
-use super::writer::{Job, Prepared};
+use super::job::{Job, Prepared};
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};

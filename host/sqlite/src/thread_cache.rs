@@ -1,8 +1,8 @@
 //! A cache of threads as they were last read. A call on a cached thread does not touch the disk
 //! until another process commits to the file. Commits of this process update the cache.
 
+use super::job::{Job, Written};
 use super::open::BUSY_TIMEOUT;
-use super::writer::{Job, Written};
 use rusqlite::Connection;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};

@@ -4,7 +4,7 @@
 //! arrival. The first of these files is next. An unlocked file belongs to a process that is gone,
 //! and is removed by the next process that finds it.
 
-use super::process::lives;
+use super::process::{WAITING, lives};
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
@@ -12,8 +12,6 @@ use std::time::Duration;
 use tollgate_store::StoreError;
 use uuid::Uuid;
 
-/// The directory of these files, within the data directory.
-pub(super) const DIRECTORY: &str = "waiting";
 /// How often a caller checks whether it is next.
 const LOOK: Duration = Duration::from_millis(50);
 /// The number of characters of a digest that identify a thread.
@@ -31,7 +29,7 @@ pub(super) struct Waiting {
 impl Waiting {
     /// Takes the last place in the queue of this thread.
     pub(super) fn begin(data: &Path, thread_id: &str) -> Result<Self, StoreError> {
-        let directory = data.join(DIRECTORY);
+        let directory = data.join(WAITING);
         let begin = || -> std::io::Result<Self> {
             DirBuilder::new().recursive(true).mode(0o700).create(&directory)?;
             let id = Uuid::now_v7();

@@ -1,11 +1,11 @@
 //! Writing the rows of one transaction.
 
+use super::job::{Job, Prepared, Written};
 use super::process::Process;
 use super::read::changes_since;
 use super::recent::Recent;
 use super::state;
 use super::thread_cache::ThreadCache;
-use super::writer::{Job, Prepared, Written};
 use super::{audit, inbox};
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 use std::cmp::Ordering;
@@ -14,7 +14,7 @@ use tollgate_agent::state::StateChange;
 use tollgate_store::rules::checksum;
 use tollgate_store::rules::{WrittenKeys, sizes_fit};
 use tollgate_store::rules::{label, last_call_failed, status_after};
-use tollgate_store::{CommitError, Committed, ComponentFile, unknown_run};
+use tollgate_store::{CommitError, Committed, ComponentFile};
 
 /// The number of other commits' changes held in memory at once.
 const CHANGES_AT_ONCE: usize = 256;
@@ -225,38 +225,6 @@ fn standing<'a>(
         return Ok(Err(CommitError::Busy(other)));
     }
     Ok(Ok(Standing::New(spec)))
-}
-
-/// Takes over a run for this process, unless another living process drives it.
-pub(super) fn acquire(
-    connection: &Connection,
-    process: &Process,
-    run_id: &str,
-) -> rusqlite::Result<Result<u64, CommitError>> {
-    let find = "SELECT id, owner, status, epoch FROM runs WHERE run_id = ?1";
-    let found = connection
-        .prepare_cached(find)?
-        .query_row([run_id], |row| {
-            Ok((
-                row.get::<_, i64>(0)?,
-                row.get::<_, String>(1)?,
-                row.get::<_, String>(2)?,
-                row.get::<_, i64>(3)?,
-            ))
-        })
-        .optional()?;
-    let Some((id, owner, status, epoch)) = found else { return Ok(Err(unknown_run(run_id).into())) };
-    if status == "running" && owner != process.id() && process.is_carried(&owner, run_id, epoch) {
-        return Ok(Err(CommitError::Advanced));
-    }
-    process.take_up(run_id);
-    process.hold(run_id);
-    connection.prepare_cached("UPDATE runs SET owner = ?2, epoch = ?3 WHERE id = ?1")?.execute(params![
-        id,
-        process.id(),
-        epoch + 1
-    ])?;
-    Ok(Ok((epoch + 1).cast_unsigned()))
 }
 
 /// Returns the prompt's run that a living process drives on this thread.

@@ -6,6 +6,7 @@
 //! copied, and the log need not be shortened.
 
 use super::explain::explain;
+use super::job::{Job, Written};
 use super::open::BUSY_TIMEOUT;
 use super::place::Place;
 use super::process::Process;
@@ -13,7 +14,6 @@ use super::recent::Recent;
 use super::sizes::Sizes;
 use super::thread_cache::ThreadCache;
 use super::write::write_group;
-use super::writer::{Job, Written};
 use rusqlite::wal::CheckpointMode;
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 use std::collections::HashSet;

@@ -9,7 +9,9 @@ mod transfer;
 pub(crate) use conductor::Conductor;
 
 use crate::a2a::{FollowAgent, MessageAgent};
-use crate::host::{Agent, DIRECT_AGENT, HostError};
+use crate::config::DIRECT_AGENT;
+use crate::error::HostError;
+use crate::host::Agent;
 use crate::tools::Toolbox;
 use crate::tools::native::{NativeRunner, NativeTool};
 use std::collections::BTreeMap;

@@ -3,7 +3,6 @@
 use super::error::Source;
 use super::raw::{RawAgent, RawKind, RawTranscript};
 use super::{ConfigError, LimitsConfig, limits};
-use crate::DIRECT_AGENT;
 use crate::models::ModelConfig;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -11,6 +10,9 @@ use tollgate_agent::composition::{Composition, MAX_PARTS, MAX_ROUNDS};
 use tollgate_agent::name;
 use tollgate_agent::run::RunLimits;
 use toml::Spanned;
+
+/// The agent that makes direct calls.
+pub const DIRECT_AGENT: &str = "direct";
 
 /// The agent that runs if none is named.
 pub const DEFAULT_AGENT: &str = "default";

@@ -1,7 +1,6 @@
 #![allow(clippy::unwrap_used)]
 
 use super::*;
-use crate::DIRECT_AGENT;
 
 fn parse(text: &str) -> Result<Config, ConfigError> {
     Config::parse(Path::new("tollgate.toml"), text)

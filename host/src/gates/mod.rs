@@ -8,7 +8,7 @@ pub use directory::{GatesRefused, LoadedGate, LoadedGates, RefusedGate};
 pub use tollgate_agent::gate::{CallsBefore, GateVerdict, ProposedCall, Verdict};
 pub use tollgate_sandbox::{GateComponent, GateLimits};
 
-use crate::HostError;
+use crate::error::HostError;
 use async_trait::async_trait;
 use std::sync::Arc;
 use tollgate_agent::gate::permissions::Permissions;

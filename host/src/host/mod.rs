@@ -21,11 +21,13 @@ pub use work::WorkOptions;
 
 use crate::blocking::aside_if;
 use crate::builtin;
+use crate::config::DIRECT_AGENT;
+use crate::error::{HostError, RunError};
 use crate::gates::Gates;
 use crate::models::Model;
 use crate::plugins;
-use crate::run::{Bus, Driver, HookSet, Hub, Publisher, RunEnd, RunError, RunHandle, RunServices};
-use crate::store::{CommitError, Store, StoreError};
+use crate::run::{Bus, Driver, HookSet, Hub, Publisher, RunEnd, RunHandle, RunServices};
+use crate::store::{CommitError, Store};
 use crate::tools::{NativePlugin, Toolbox};
 use checks::check_backend;
 use follower::Followers;
@@ -38,12 +40,8 @@ use tokio_util::sync::CancellationToken;
 use tollgate_agent::SmolStr;
 use tollgate_agent::context::RunIdentity;
 use tollgate_agent::run::{Event, Input, Run, RunSpec, Seed, Task, handed_to};
-use tollgate_agent::schema::Violation;
 use tollgate_sandbox::MemoryBudget;
 use uuid::Uuid;
-
-/// The agent that makes direct calls.
-pub const DIRECT_AGENT: &str = "direct";
 
 /// Runs agents and single calls. Cloning is cheap; clones are the same host.
 ///
@@ -92,55 +90,6 @@ struct Inner {
     followers: Followers,
     /// The runs that this host drives.
     driven: commands::DrivenRuns,
-}
-
-/// The reason why a request to the host failed.
-#[derive(Debug, thiserror::Error)]
-pub enum HostError {
-    /// The parts do not fit together.
-    #[error("{0}")]
-    Setup(String),
-    /// The request names something that does not exist.
-    #[error("{0}")]
-    NotFound(String),
-    /// The question was answered before.
-    #[error("{0}")]
-    AlreadyDecided(String),
-    /// The answer does not fit the question's schema.
-    #[error("{message}")]
-    DoesNotFit {
-        /// The problem, as text.
-        message: String,
-        /// The places that do not fit.
-        violations: Vec<Violation>,
-    },
-    /// The run has ended.
-    #[error("the run {0} has ended; start another one")]
-    AlreadyEnded(String),
-    /// Another process drives the run.
-    #[error("another process carries the run {0}; send the request there, or wait")]
-    OwnedElsewhere(String),
-    /// The request cannot be accepted for another reason.
-    #[error("{0}")]
-    Refused(String),
-    /// Another run of the thread is active.
-    #[error("the thread {0} is busy with another run; wait for it, or queue (--queue)")]
-    Busy(String),
-    /// A run of the thread was interrupted. It was recovered and now waits for a person. The
-    /// message that was to follow it was not sent.
-    #[error(
-        "the run {0} of this thread was interrupted; it now waits for a decision, and the message was not sent"
-    )]
-    Waiting(String),
-    /// There is no room for more records: a limit of the store, or the disk.
-    #[error("overloaded: {0}")]
-    Overloaded(String),
-    /// The store failed.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    /// A run could not be continued.
-    #[error(transparent)]
-    Run(#[from] RunError),
 }
 
 impl Host {

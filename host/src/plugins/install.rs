@@ -1,8 +1,8 @@
 //! Installs plugins into a host. If two of them define the same thing, the error names both.
 
 use super::{InstalledHooks, Parts, Plugin};
+use crate::error::HostError;
 use crate::gates::Gate;
-use crate::host::HostError;
 use crate::run::Bus;
 use crate::tools::{NativePlugin, Toolbox};
 use std::collections::BTreeMap;

@@ -6,7 +6,7 @@
 
 use super::inbox::{Delivery, Inbox, MAX_DELIVERIES};
 use super::update::{ChildTold, LiveContent, LiveUpdate, RunUpdate};
-use crate::host::HostError;
+use crate::error::HostError;
 use futures::Stream;
 use std::collections::VecDeque;
 use std::pin::Pin;

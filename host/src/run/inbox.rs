@@ -2,7 +2,7 @@
 
 use super::RunError;
 use super::driver::Driver;
-use crate::host::HostError;
+use crate::error::HostError;
 use tokio::sync::{mpsc, oneshot};
 use tollgate_agent::run::{Decision, Input};
 

@@ -24,6 +24,7 @@ mod visibility;
 mod waiting;
 mod work;
 
+pub use crate::error::RunError;
 pub use clients::EventStream;
 pub use subscribers::{RunEvent, Subscriber};
 pub use update::{ChildTold, LiveContent, LiveUpdate, RunUpdate};
@@ -214,8 +215,3 @@ impl RunEnd {
         }
     }
 }
-
-/// An error that keeps the host from continuing a run, as a sentence for the operator.
-#[derive(Debug, Clone, thiserror::Error)]
-#[error("{0}")]
-pub struct RunError(pub(crate) String);

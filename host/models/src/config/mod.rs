@@ -1,6 +1,6 @@
 //! The `[model]` table of `tollgate.toml`, and how it becomes a model.
 
-use super::providers::{HttpModel, Limits, Options, Provider};
+use super::providers::{HttpModel, Limits, Options, Provider, ReasoningEffort, is_loopback};
 use super::{ApiKey, Model, RecordingError, RetryPolicy, Retrying, ScriptedModel, TextCalls};
 use reqwest::Url;
 use serde::Deserialize;
@@ -81,20 +81,6 @@ pub enum ToolCalls {
     Native,
     /// In the text of its reply; see [`TextCalls`].
     Text,
-}
-
-/// The effort of a reasoning model.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum ReasoningEffort {
-    /// No reasoning.
-    None,
-    /// Little reasoning.
-    Low,
-    /// Some reasoning.
-    Medium,
-    /// As much reasoning as it takes.
-    High,
 }
 
 /// The reason why a model could not be created.
@@ -330,18 +316,6 @@ impl ModelConfig {
             idle: ms("idle_timeout_ms", self.idle_timeout_ms, 60_000)?,
             reply: ms("reply_timeout_ms", self.reply_timeout_ms, 900_000)?,
         })
-    }
-}
-
-/// Returns whether a URL refers to this machine: `localhost`, or a loopback address.
-#[must_use]
-pub fn is_loopback(url: &Url) -> bool {
-    match url.host_str() {
-        Some("localhost") => true,
-        Some(host) => {
-            host.trim_matches(['[', ']']).parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback())
-        }
-        None => false,
     }
 }
 

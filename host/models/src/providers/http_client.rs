@@ -1,7 +1,6 @@
 //! The HTTP client for models.
 
 use super::Options;
-use crate::config::is_loopback;
 use reqwest::redirect;
 use std::sync::Arc;
 use std::time::Duration;
@@ -58,4 +57,16 @@ pub fn tls_with(
         .with_no_client_auth();
     tls.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     Ok(tls)
+}
+
+/// Returns whether a URL refers to this machine: `localhost`, or a loopback address.
+#[must_use]
+pub fn is_loopback(url: &reqwest::Url) -> bool {
+    match url.host_str() {
+        Some("localhost") => true,
+        Some(host) => {
+            host.trim_matches(['[', ']']).parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback())
+        }
+        None => false,
+    }
 }

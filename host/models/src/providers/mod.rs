@@ -9,10 +9,9 @@ mod provider;
 mod reader;
 mod retry_after;
 
-pub use http_client::{http_client, tls_with};
-pub use provider::Provider;
+pub use http_client::{http_client, is_loopback, tls_with};
+pub use provider::{Provider, ReasoningEffort};
 
-use super::config::ReasoningEffort;
 use super::{ApiKey, Delta, DeltaSink, Model, ModelFault};
 use async_trait::async_trait;
 use frames::{FramedCall, Frames};

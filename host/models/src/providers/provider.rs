@@ -1,6 +1,7 @@
 //! The supported protocols and their defaults.
 
 use genai::adapter::AdapterKind;
+use serde::Deserialize;
 
 /// The four protocols.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,6 +14,20 @@ pub enum Provider {
     Gemini,
     /// Ollama's `/api/chat`.
     Ollama,
+}
+
+/// The effort of a reasoning model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ReasoningEffort {
+    /// No reasoning.
+    None,
+    /// Little reasoning.
+    Low,
+    /// Some reasoning.
+    Medium,
+    /// As much reasoning as it takes.
+    High,
 }
 
 impl Provider {

@@ -105,7 +105,7 @@ impl Edit {
     #[must_use]
     pub fn has_agent(&self, id: &str) -> bool {
         let config = Config::parse(&self.path, &self.text);
-        id != crate::DIRECT_AGENT && config.is_ok_and(|config| config.agents.contains_key(id))
+        id != super::DIRECT_AGENT && config.is_ok_and(|config| config.agents.contains_key(id))
     }
 
     /// Removes from a component's grants. Returns those that were not granted.

@@ -1,0 +1,53 @@
+//! The lock of a data directory, and the kinds of files that may be in it.
+
+use super::explain::cause;
+use super::private_dir;
+use rustix::fs::OFlags;
+use std::fs::File;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+use tollgate_store::StoreError;
+
+/// The lock file, locked while the store is opened.
+const LOCK: &str = "tollgate.lock";
+
+/// Locks the data directory for opening, so that processes that start at the same time open the
+/// store one after another. The first of them creates or migrates it.
+pub(super) fn take_turn(directory: &Path) -> Result<File, StoreError> {
+    let path = directory.join(LOCK);
+    check_kind(&path)?;
+    let lock = || -> std::io::Result<File> {
+        private_dir::make_file(&path)?;
+        // Opening a pipe would block.
+        let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+        let flags = i32::try_from(flags.bits()).unwrap_or_default();
+        let file = File::options().append(true).custom_flags(flags).open(&path)?;
+        file.lock()?;
+        Ok(file)
+    };
+    lock().map_err(|why| unwritable(&path, &why))
+}
+
+pub(super) fn unwritable(path: &Path, why: &std::io::Error) -> StoreError {
+    StoreError(format!("cannot write {}: {}", path.display(), cause(why)))
+}
+
+/// Checks that this is a regular file, if it exists.
+pub(super) fn check_kind(path: &Path) -> Result<(), StoreError> {
+    use std::os::unix::fs::FileTypeExt as _;
+    // A file that cannot be examined is reported when it is opened.
+    let Ok(found) = std::fs::symlink_metadata(path) else { return Ok(()) };
+    let kind = match found.file_type() {
+        kind if kind.is_file() => return Ok(()),
+        kind if kind.is_symlink() => return Err(unwritable(path, &rustix::io::Errno::LOOP.into())),
+        kind if kind.is_dir() => "a directory",
+        kind if kind.is_fifo() => "a named pipe",
+        kind if kind.is_socket() => "a socket",
+        _ => "a device",
+    };
+    let shown = path.display();
+    Err(StoreError(format!(
+        "cannot use {shown}: it is {kind}, and must be a regular file; move it away: mv {shown} {shown}.old, or name \
+         another directory with --data"
+    )))
+}

@@ -1,0 +1,37 @@
+//! Which process drives a run.
+
+use super::process::Process;
+use rusqlite::{Connection, OptionalExtension, params};
+use tollgate_store::{CommitError, rules::unknown_run};
+
+/// Takes over a run for this process, unless another living process drives it.
+pub(super) fn acquire(
+    connection: &Connection,
+    process: &Process,
+    run_id: &str,
+) -> rusqlite::Result<Result<u64, CommitError>> {
+    let find = "SELECT id, owner, status, epoch FROM runs WHERE run_id = ?1";
+    let found = connection
+        .prepare_cached(find)?
+        .query_row([run_id], |row| {
+            Ok((
+                row.get::<_, i64>(0)?,
+                row.get::<_, String>(1)?,
+                row.get::<_, String>(2)?,
+                row.get::<_, i64>(3)?,
+            ))
+        })
+        .optional()?;
+    let Some((id, owner, status, epoch)) = found else { return Ok(Err(unknown_run(run_id).into())) };
+    if status == "running" && owner != process.id() && process.is_carried(&owner, run_id, epoch) {
+        return Ok(Err(CommitError::Advanced));
+    }
+    process.take_up(run_id);
+    process.hold(run_id);
+    connection.prepare_cached("UPDATE runs SET owner = ?2, epoch = ?3 WHERE id = ?1")?.execute(params![
+        id,
+        process.id(),
+        epoch + 1
+    ])?;
+    Ok(Ok((epoch + 1).cast_unsigned()))
+}

@@ -1,0 +1,58 @@
+//! Why a request to the host, or a run, failed.
+
+use crate::store::StoreError;
+use tollgate_agent::schema::Violation;
+
+/// The reason why a request to the host failed.
+#[derive(Debug, thiserror::Error)]
+pub enum HostError {
+    /// The parts do not fit together.
+    #[error("{0}")]
+    Setup(String),
+    /// The request names something that does not exist.
+    #[error("{0}")]
+    NotFound(String),
+    /// The question was answered before.
+    #[error("{0}")]
+    AlreadyDecided(String),
+    /// The answer does not fit the question's schema.
+    #[error("{message}")]
+    DoesNotFit {
+        /// The problem, as text.
+        message: String,
+        /// The places that do not fit.
+        violations: Vec<Violation>,
+    },
+    /// The run has ended.
+    #[error("the run {0} has ended; start another one")]
+    AlreadyEnded(String),
+    /// Another process drives the run.
+    #[error("another process carries the run {0}; send the request there, or wait")]
+    OwnedElsewhere(String),
+    /// The request cannot be accepted for another reason.
+    #[error("{0}")]
+    Refused(String),
+    /// Another run of the thread is active.
+    #[error("the thread {0} is busy with another run; wait for it, or queue (--queue)")]
+    Busy(String),
+    /// A run of the thread was interrupted. It was recovered and now waits for a person. The
+    /// message that was to follow it was not sent.
+    #[error(
+        "the run {0} of this thread was interrupted; it now waits for a decision, and the message was not sent"
+    )]
+    Waiting(String),
+    /// There is no room for more records: a limit of the store, or the disk.
+    #[error("overloaded: {0}")]
+    Overloaded(String),
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A run could not be continued.
+    #[error(transparent)]
+    Run(#[from] RunError),
+}
+
+/// An error that keeps the host from continuing a run, as a sentence for the operator.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("{0}")]
+pub struct RunError(pub(crate) String);

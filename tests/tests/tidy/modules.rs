@@ -1,0 +1,463 @@
+//! Checks the order of the modules of each crate: a module imports only modules before it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::{TextFile, assert_none, text_files};
+
+/// The modules of a crate, ground first, and the imports that run against their order.
+struct Order {
+    /// The directory of the crate's sources.
+    sources: &'static str,
+    /// The modules, each of which may import those before it.
+    modules: &'static [&'static str],
+    /// A module, a later one that it imports, and the reason.
+    except: &'static [(&'static str, &'static str, &'static str)],
+}
+
+/// The crates, in the order of `layers.rs`.
+const ORDERS: &[Order] = &[
+    Order {
+        sources: "host/agent/src",
+        modules: &[
+            "backend",
+            "name",
+            "text",
+            "message",
+            "json",
+            "code",
+            "context",
+            "recorded_inputs",
+            "child",
+            "outcome",
+            "schema",
+            "state",
+            "hook",
+            "question",
+            "descriptor",
+            "catalog",
+            "prompt",
+            "proposal",
+            "gate",
+            "run",
+            "composition",
+            "egress",
+            "health",
+            "history",
+            "redact",
+            "surface",
+            "text_calls",
+        ],
+        except: &[
+            ("catalog", "run", "agents that are offered as tools are described in the spec of a run"),
+            (
+                "gate",
+                "run",
+                "the lists of agents are in the spec of a run, and its events name remembered answers",
+            ),
+            ("hook", "catalog", "answers of hooks are bounded by the action grants of the catalog"),
+            ("outcome", "hook", "an outcome carries the tool filter of hooks"),
+            ("prompt", "run", "instructions are a part of the agent spec of a run"),
+            ("question", "run", "a question is shown from the event that asks it"),
+            ("schema", "descriptor", "its words have the limit of a description"),
+            ("state", "run", "setting values aside takes as few steps as a decision of a run"),
+        ],
+    },
+    Order {
+        sources: "host/sandbox/src",
+        modules: &[
+            "limits",
+            "budget",
+            "error",
+            "ledger",
+            "ticker",
+            "descriptors",
+            "deadline",
+            "report",
+            "children",
+            "component_places",
+            "share",
+            "config",
+            "admission",
+            "meter",
+            "egress",
+            "termination",
+            "grants",
+            "attempt",
+            "console",
+            "nondeterminism",
+            "redact",
+            "instance",
+            "v0_1_0",
+            "interfaces",
+            "granted_imports",
+            "load",
+            "engine",
+            "compile",
+            "gate",
+            "watchdog",
+            "plain",
+            "component",
+            "sandbox",
+            "runtime",
+        ],
+        except: &[
+            ("component", "sandbox", "what all components share belongs to the sandbox"),
+            ("config", "compile", "the limits of the compiler have defaults there"),
+            ("config", "load", "the limits of loaded code have defaults there"),
+            ("gate", "sandbox", "what all components share belongs to the sandbox"),
+            ("grants", "interfaces", "moved files are known by the identity that the file interface uses"),
+            ("instance", "interfaces", "an instance holds the state of its interfaces"),
+            ("instance", "watchdog", "an instance holds what its watchdog looks at"),
+            ("load", "compile", "the cache stores failures and the compatibility of compiled code"),
+            ("load", "plain", "the cache stores what plain components leave out"),
+            ("share", "admission", "a share is charged to the budget of the admission"),
+            ("v0_1_0", "component", "large values are moved aside as components do"),
+        ],
+    },
+    Order {
+        sources: "host/registry/src",
+        modules: &[
+            "error",
+            "digest",
+            "signature",
+            "interfaces",
+            "trust",
+            "reference",
+            "client",
+            "directory",
+            "lock",
+            "install",
+            "metadata",
+            "fetch",
+        ],
+        except: &[],
+    },
+    Order {
+        sources: "host/store/src",
+        modules: &[
+            "clock",
+            "audit",
+            "charges",
+            "checksum",
+            "commands",
+            "component",
+            "limits",
+            "runs",
+            "rebase",
+            "memory",
+            "rules",
+            "upkeep",
+        ],
+        except: &[],
+    },
+    Order {
+        sources: "host/models/src",
+        modules: &["secret", "fault", "providers", "retry", "scripted", "text_calls", "config"],
+        except: &[],
+    },
+    Order {
+        sources: "host/sqlite/src",
+        modules: &[
+            "audit",
+            "explain",
+            "private_dir",
+            "lock",
+            "process",
+            "ownership",
+            "inbox",
+            "sizes",
+            "job",
+            "open",
+            "place",
+            "turns",
+            "state",
+            "read",
+            "prune",
+            "queue",
+            "read_only",
+            "recent",
+            "thread_cache",
+            "verify",
+            "waiting",
+            "write",
+            "write_connection",
+            "writer",
+        ],
+        except: &[],
+    },
+    Order {
+        sources: "host/postgres/src",
+        modules: &[
+            "config", "tls", "error", "connect", "audit", "prepared", "write", "read", "commit", "turns",
+            "hints", "inbox", "lease", "member", "schema", "database", "store", "copy",
+        ],
+        except: &[],
+    },
+    Order {
+        sources: "host/src",
+        modules: &[
+            "blocking", "boxed", "models", "store", "config", "error", "registry", "grants", "tools",
+            "gates", "builtin", "run", "plugins", "host", "metrics", "replay",
+        ],
+        except: &[
+            ("builtin", "host", "agents are offered as tools, and are defined with the host"),
+            ("run", "host", "a run starts child runs through the host"),
+            ("run", "plugins", "a run calls the hooks of plugins, which subscribe to its updates"),
+            ("tools", "host", "a watched directory publishes its tools on the host"),
+            ("tools", "plugins", "a native tool reads state by the typed keys of plugins"),
+        ],
+    },
+    Order {
+        sources: "host/mcp/src",
+        modules: &[
+            "arguments",
+            "call_result",
+            "reader",
+            "client",
+            "connections",
+            "sessions",
+            "request_limit",
+            "disconnects",
+            "form",
+            "writer",
+            "notifications",
+            "tool_list",
+            "suspended_calls",
+            "tool_calls",
+            "tasks",
+            "elicitation",
+            "weight",
+            "transport",
+            "guard",
+            "server",
+            "http",
+            "stdio",
+        ],
+        except: &[("suspended_calls", "tasks", "a waiting call keeps the tasks that its client asked for")],
+    },
+    Order {
+        sources: "host/server/src",
+        modules: &[
+            "clock",
+            "problem",
+            "load",
+            "state",
+            "body",
+            "http_guard",
+            "auth",
+            "idempotency",
+            "console",
+            "console_data",
+            "operations",
+            "agent_runs",
+            "a2a",
+            "ag_ui",
+            "ai_sdk",
+            "runs",
+            "sse",
+            "api",
+            "openai",
+            "router",
+            "server",
+        ],
+        except: &[
+            ("auth", "console", "signing in is a page of the console"),
+            ("auth", "console_data", "the middleware admits requests for the data of the console"),
+            ("problem", "auth", "a refusal names the scope that is missing"),
+            ("state", "auth", "the state of the server has all parts"),
+            ("state", "console_data", "the state of the server has all parts"),
+            ("state", "idempotency", "the state of the server has all parts"),
+        ],
+    },
+    Order {
+        sources: "host/cli/src",
+        modules: &["globals", "terminal", "render", "session", "project", "verbs", "demo", "telemetry"],
+        except: &[
+            ("render", "session", "what is shown of limits and origins is read from an opened session"),
+            ("render", "verbs", "the usage of a call is shown as by its verb"),
+            ("session", "verbs", "a session grants and chooses a model as the verbs do"),
+            ("verbs", "demo", "the demo is a verb, and calls others"),
+        ],
+    },
+];
+
+#[test]
+fn modules_import_only_those_before_them() {
+    let files = text_files();
+    let mut wrong = Vec::new();
+    for order in ORDERS {
+        for ((from, to), by) in order.imports(&files) {
+            let is_excepted = order.except.iter().any(|(module, later, _)| (*module, *later) == (from, to));
+            if order.place(to) > order.place(from) && !is_excepted {
+                let by = by.into_iter().collect::<Vec<_>>().join(", ");
+                wrong.push(format!("{}: `{from}` imports `{to}` in {by}", order.sources));
+            }
+        }
+    }
+    assert_none("Move what both need into a module before them:", wrong);
+}
+
+#[test]
+fn each_module_has_a_place_and_each_exception_is_needed() {
+    let files = text_files();
+    let is_root = |file: &&TextFile| file.path.starts_with("host/") && file.path.ends_with("/src/lib.rs");
+    let crates = files.iter().filter(is_root).filter_map(|file| file.path.strip_suffix("/lib.rs"));
+    let unordered = crates.filter(|sources| !ORDERS.iter().any(|order| order.sources == *sources));
+    let mut wrong: Vec<String> = unordered.map(|sources| format!("{sources}: it has no order")).collect();
+    for order in ORDERS {
+        let declared = order.declared(&files);
+        let listed: BTreeSet<&str> = order.modules.iter().copied().collect();
+        let unlisted = declared.difference(&listed).map(|name| format!("`{name}` has no place"));
+        let unknown = listed.difference(&declared).map(|name| format!("`{name}` does not exist"));
+        let imports = order.imports(&files);
+        let needless = order.except.iter().filter(|(from, to, _)| {
+            !imports.contains_key(&(*from, *to)) || order.place(to) <= order.place(from)
+        });
+        let needless = needless.map(|(from, to, _)| format!("`{from}` imports `{to}` no longer"));
+        let all = unlisted.chain(unknown).chain(needless);
+        wrong.extend(all.map(|problem| format!("{}: {problem}", order.sources)));
+    }
+    assert_none("The order of modules in tests/tests/tidy/modules.rs is out of date:", wrong);
+}
+
+#[test]
+fn imports_are_found_however_they_are_written() {
+    let text = "use crate::a::X;\nuse super::{b::Y, c};\n// use crate::d::Z;\nuse other::crate_e;\n\
+                fn f() { crate::g::h() }\n#[cfg(test)]\nmod tests {\n    use crate::i;\n}\n";
+    let code = code_of(text);
+    let found = names_after(&code, "crate::").chain(names_after(&code, "super::"));
+    assert_eq!(found.collect::<Vec<_>>(), ["a", "g", "b", "c"].map(String::from));
+    let parts = "pub use a::{B, C as D};\npub(crate) use e::f::G;\nuse h::I;\n";
+    let found: Vec<_> = re_exports(parts).collect();
+    assert_eq!(
+        found,
+        [("B", "a"), ("D", "a"), ("G", "e")].map(|(name, of)| (name.to_owned(), of.to_owned()))
+    );
+}
+
+/// An import from one module of another.
+type Import = (&'static str, &'static str);
+
+impl Order {
+    /// Returns the place of a module in the order.
+    fn place(&self, module: &str) -> Option<usize> {
+        self.modules.iter().position(|name| *name == module)
+    }
+
+    /// Returns the text of the crate's root.
+    fn root<'f>(&self, files: &'f [TextFile]) -> &'f str {
+        let is_root = |file: &&TextFile| {
+            let name = file.path.strip_prefix(self.sources).and_then(|rest| rest.strip_prefix('/'));
+            matches!(name, Some("lib.rs" | "main.rs"))
+        };
+        &files.iter().find(is_root).unwrap_or_else(|| panic!("{} has no root", self.sources)).text
+    }
+
+    /// Returns the modules that the crate's root declares in files of their own.
+    fn declared<'f>(&self, files: &'f [TextFile]) -> BTreeSet<&'f str> {
+        let lines = self.root(files).lines();
+        let module = |line: &'f str| {
+            let line = line.strip_prefix("pub(crate) ").or_else(|| line.strip_prefix("pub ")).unwrap_or(line);
+            line.strip_prefix("mod ")?.strip_suffix(';')
+        };
+        lines.filter_map(module).filter(|name| *name != "tests").collect()
+    }
+
+    /// Returns the imports between the crate's modules, and the files that contain each.
+    fn imports(&self, files: &[TextFile]) -> BTreeMap<Import, BTreeSet<String>> {
+        let handed_on: BTreeMap<String, String> = re_exports(&code_of(self.root(files))).collect();
+        let mut imports: BTreeMap<Import, BTreeSet<String>> = BTreeMap::new();
+        for file in files {
+            let path = file.path.strip_prefix(self.sources).and_then(|rest| rest.strip_prefix('/'));
+            let Some(path) = path.and_then(|path| path.strip_suffix(".rs")) else { continue };
+            let mut parts: Vec<&str> = path.split('/').collect();
+            if parts.last() == Some(&"mod") {
+                parts.pop();
+            }
+            if parts.last().is_some_and(|name| *name == "tests" || name.ends_with("_tests")) {
+                continue;
+            }
+            let Some(from) = self.modules.iter().find(|name| parts.first() == Some(*name)) else { continue };
+            let code = code_of(&file.text);
+            let up = "super::".repeat(parts.len());
+            for name in names_after(&code, "crate::").chain(names_after(&code, &up)) {
+                let module = handed_on.get(&name).unwrap_or(&name);
+                let Some(to) = self.modules.iter().find(|known| *known == module) else { continue };
+                if from != to {
+                    imports.entry((from, to)).or_default().insert(file.name().to_owned());
+                }
+            }
+        }
+        imports
+    }
+}
+
+/// Returns the text without comments and without the tests at its end.
+fn code_of(text: &str) -> String {
+    let text = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
+    let lines = text.lines().filter(|line| !line.trim_start().starts_with("//"));
+    lines.flat_map(|line| [line, "\n"]).collect()
+}
+
+/// Returns the first names of the paths that begin with this prefix, including those in braces.
+fn names_after<'t>(code: &'t str, prefix: &'t str) -> impl Iterator<Item = String> + 't {
+    code.match_indices(prefix).flat_map(move |(at, _)| {
+        let is_inside =
+            code[..at].ends_with(|before: char| before.is_alphanumeric() || "_:".contains(before));
+        if is_inside { Vec::new() } else { first_names(&code[at + prefix.len()..]) }
+    })
+}
+
+/// Returns the first names of a path, or of the paths in braces.
+fn first_names(path: &str) -> Vec<String> {
+    let name = |path: &str| {
+        let path = path.trim_start();
+        path.split(|next: char| !next.is_alphanumeric() && next != '_').next().unwrap_or_default().to_owned()
+    };
+    match path.strip_prefix('{') {
+        None => vec![name(path)],
+        Some(inner) => parts_of(inner).into_iter().map(name).filter(|name| !name.is_empty()).collect(),
+    }
+}
+
+/// Returns the parts, separated by commas, of a text up to its closing brace.
+fn parts_of(inner: &str) -> Vec<&str> {
+    let (mut depth, mut start, mut parts) = (0_u32, 0, Vec::new());
+    for (at, next) in inner.char_indices() {
+        match next {
+            '{' => depth += 1,
+            '}' if depth > 0 => depth -= 1,
+            ',' if depth == 0 => {
+                parts.push(&inner[start..at]);
+                start = at + 1;
+            }
+            '}' => {
+                parts.push(&inner[start..at]);
+                break;
+            }
+            _ => {}
+        }
+    }
+    parts
+}
+
+/// Returns the names that a crate's root hands on, and the module of each.
+fn re_exports(root: &str) -> impl Iterator<Item = (String, String)> + '_ {
+    let statements = root.split(';').filter_map(|statement| {
+        let statement = statement.trim();
+        let at = statement.find("pub use ").map(|at| at + 8);
+        let at = at.or_else(|| statement.find("pub(crate) use ").map(|at| at + 15))?;
+        let path = &statement[at..];
+        let (module, rest) = path.split_once("::")?;
+        let (_, names) =
+            rest.rsplit_once("::").filter(|(before, _)| !before.contains('{')).unwrap_or(("", rest));
+        let names = match names.strip_prefix('{') {
+            Some(inner) => parts_of(inner),
+            None => vec![names],
+        };
+        let own = |name: &str| name.rsplit([' ', ':']).next().unwrap_or_default().to_owned();
+        let names = names.into_iter().map(|name| own(name.trim())).filter(|name| !name.is_empty());
+        Some(names.map(|name| (name, module.to_owned())).collect::<Vec<_>>())
+    });
+    statements.flatten()
+}
