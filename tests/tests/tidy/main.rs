@@ -5,6 +5,7 @@ mod codes;
 mod files;
 mod layers;
 mod links;
+mod packaging;
 mod prose;
 
 use std::fmt::Display;

@@ -109,6 +109,7 @@ impl Server {
         };
         let app = axum::Router::new()
             .nest("/console", console::router())
+            .merge(console::assets_router())
             .layer(middleware::from_fn(sign_in))
             .with_state(ServerState::new(
                 host.clone(),
