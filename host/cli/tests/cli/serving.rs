@@ -226,7 +226,7 @@ async fn the_demo_serves_its_tour_with_a_question_to_decide() {
         assert_eq!(response.status(), StatusCode::OK, "{path}");
         response.text().await.unwrap()
     };
-    let overview = get("/console/").await;
+    let overview = get("/console").await;
     assert!(overview.contains("What do this repository"), "{overview}");
     assert!(get("/console/usage").await.contains("tour"));
     let tools = get("/console/tools/write_file").await;
