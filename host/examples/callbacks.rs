@@ -17,12 +17,13 @@ use tollgate::{
 /// `before_tool_callback`: it decides, and changes nothing.
 struct NoDeleting;
 
+#[async_trait]
 impl Gate for NoDeleting {
     fn id(&self) -> &str {
         "no-deleting"
     }
 
-    fn judge(&self, call: &ProposedCall<'_>) -> Verdict {
+    async fn judge(&self, call: &ProposedCall<'_>) -> Verdict {
         match call.tool.descriptor.name.as_str() {
             "delete" => Verdict::Deny("Files are never deleted here.".to_owned()),
             _ => Verdict::Allow,

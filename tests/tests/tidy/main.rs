@@ -6,6 +6,7 @@ mod files;
 mod layers;
 mod links;
 mod modules;
+mod packaging;
 mod prose;
 
 use std::fmt::Display;

@@ -182,7 +182,7 @@ async fn followers_and_repeated_requests_survive_a_killed_server() {
     assert_eq!((all, runs.len()), (160, 160), "each key has one run");
     let answer_path = run["questions"][0]["answer_path"].as_str().unwrap();
     let decide = client.post(format!("{url}{answer_path}")).bearer_auth(&key);
-    let decided = decide.json(&json!({"answer": {"resume": true}})).send().await.unwrap();
+    let decided = decide.json(&json!({"answer": {"resume": {"approved": true}}})).send().await.unwrap();
     assert_eq!(decided.status(), StatusCode::ACCEPTED, "{}", decided.text().await.unwrap());
     let mut numbers = Vec::new();
     for follower in followers {
@@ -226,7 +226,7 @@ async fn the_demo_serves_its_tour_with_a_question_to_decide() {
         assert_eq!(response.status(), StatusCode::OK, "{path}");
         response.text().await.unwrap()
     };
-    let overview = get("/console/").await;
+    let overview = get("/console").await;
     assert!(overview.contains("What do this repository"), "{overview}");
     assert!(get("/console/usage").await.contains("tour"));
     let tools = get("/console/tools/write_file").await;

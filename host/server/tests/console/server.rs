@@ -110,6 +110,7 @@ impl Server {
         let app = axum::Router::new()
             .merge(console::assets_router())
             .nest("/console", console::router())
+            .merge(console::assets_router())
             .layer(middleware::from_fn(sign_in))
             .with_state(ServerState::new(
                 host.clone(),

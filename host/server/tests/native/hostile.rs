@@ -135,3 +135,100 @@ async fn z3_bodies_of_too_many_values_are_not_parsed() {
         }
     }
 }
+
+/// A thousand connections at once, of which the server serves as many as it is configured for. All
+/// others are refused or wait, and afterwards every request is answered.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_thousand_connections_are_bounded() {
+    let mut setup = Setup::default();
+    setup.config.limits.connections = 64;
+    let server = TestServer::with(setup).await;
+    let key = server.key("ada", &[Scope::Use]);
+    let head =
+        format!("GET /api/v1/me HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {}\r\n", key.secret);
+    let mut open = Vec::new();
+    for number in 0..1_000 {
+        let Ok(mut stream) = TcpStream::connect(server.address).await else { continue };
+        // Every second one never ends its request.
+        let end = if number % 2 == 0 { "\r\n" } else { "" };
+        let _ = stream.write_all(format!("{head}{end}").as_bytes()).await;
+        open.push(stream);
+    }
+    assert!(open.len() >= 64, "{}", open.len());
+    let asked = async {
+        loop {
+            let request = server.request(Method::GET, "/api/v1/me").bearer_auth(&key.secret).send().await;
+            if request.is_ok_and(|response| response.status() == StatusCode::OK) {
+                break;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, asked).await.unwrap();
+    drop(open);
+    assert_eq!(server.get(&key, "/api/v1/me").await.0, StatusCode::OK);
+}
+
+/// Returns the resident memory of this process in MiB.
+fn resident_mib() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() / 1024
+}
+
+/// Clients that ask for streams and large answers and never read them: the server keeps a bounded
+/// amount for each, and others are served.
+#[tokio::test(flavor = "multi_thread")]
+async fn clients_that_never_read_take_bounded_memory() {
+    let server = TestServer::start().await;
+    let (key, other) = (server.key("ada", &[Scope::Use]), server.key("bob", &[Scope::Use]));
+    let names = ["echo"; 200].join(" ");
+    let run = server.run(&key, &format!("call {names}")).await;
+    let run_id = run["run_id"].as_str().unwrap();
+    let before = resident_mib();
+    let mut silent = Vec::new();
+    for accept in ["text/event-stream", "application/json"] {
+        for _ in 0..16 {
+            let mut stream = TcpStream::connect(server.address).await.unwrap();
+            let ask = format!(
+                "GET /api/v1/runs/{run_id}/events?limit=200 HTTP/1.1\r\nHost: localhost\r\nAccept: {accept}\r\n\
+                 Authorization: Bearer {}\r\n\r\n",
+                key.secret
+            );
+            // Many requests on one connection, none of which is read.
+            for _ in 0..50 {
+                stream.write_all(ask.as_bytes()).await.unwrap();
+            }
+            silent.push(stream);
+        }
+    }
+    for _ in 0..20 {
+        assert_eq!(server.post(&other, "/api/v1/tools/echo/calls", json!({})).await.0, StatusCode::OK);
+    }
+    let grown = resident_mib().saturating_sub(before);
+    assert!(grown < 300, "{grown} MiB");
+}
+
+/// Guessing keys and codes is refused each time, and does not keep others out.
+#[tokio::test(flavor = "multi_thread")]
+async fn guessing_does_not_succeed_or_block_others() {
+    let server = TestServer::start().await;
+    let key = server.key("ada", &[Scope::Use]);
+    let guess = |number: usize| {
+        let (server, id) = (&server, &key.id);
+        async move {
+            let guess = format!("tg_{id}_{number:043}");
+            let (path, method) =
+                if number % 2 == 0 { ("/api/v1/me", Method::GET) } else { ("/sign-in", Method::POST) };
+            let request = server.request(method, path).bearer_auth(&guess);
+            let response = request.json(&json!({"code": guess})).send().await.unwrap();
+            assert!(response.headers().get("set-cookie").is_none());
+            response.status()
+        }
+    };
+    let guesses = futures::future::join_all((0..60).map(guess));
+    let (statuses, me) = tokio::join!(guesses, server.get(&key, "/api/v1/me"));
+    assert_eq!(me.0, StatusCode::OK);
+    let refused = [StatusCode::UNAUTHORIZED, StatusCode::FORBIDDEN, StatusCode::TOO_MANY_REQUESTS];
+    assert!(statuses.iter().all(|status| refused.contains(status)), "{statuses:?}");
+}
