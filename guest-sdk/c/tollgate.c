@@ -250,6 +250,25 @@ const char *tollgate_setting(const char *name) {
   return tollgate_tool_settings_get(&key, &value) ? c_text(value) : NULL;
 }
 
+static const char *attach(const char *mime_type, const void *data, size_t length, const char *uri) {
+  guest_string_t type_text = text_of(mime_type), uri_text = text_of(uri), error;
+  guest_list_u8_t bytes = {(uint8_t *)data, length};
+  return tollgate_tool_content_attach(&type_text, &bytes, uri ? &uri_text : NULL, &error) ? NULL : c_text(error);
+}
+
+const char *tollgate_attach(const char *mime_type, const void *data, size_t length) {
+  return attach(mime_type, data, length, NULL);
+}
+
+const char *tollgate_attach_file(const char *uri, const char *mime_type, const void *data, size_t length) {
+  return attach(mime_type, data, length, uri);
+}
+
+const char *tollgate_attach_link(const char *uri, const char *name, const char *description) {
+  guest_string_t uri_text = text_of(uri), name_text = text_of(name), text = text_of(description), error;
+  return tollgate_tool_content_link(&uri_text, &name_text, description ? &text : NULL, NULL, &error) ? NULL : c_text(error);
+}
+
 void tollgate_update(tollgate_call *call, const char *name, const char *update) {
   tollgate_tool_types_list_mutation_t *mutations = &((tollgate_tool_types_tool_output_t *)call->out)->mutations;
   mutations->ptr = realloc(mutations->ptr, (mutations->len + 1) * sizeof *mutations->ptr);

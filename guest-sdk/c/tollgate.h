@@ -172,6 +172,14 @@ void tollgate_update(tollgate_call *call, const char *name, const char *update);
 // Returns the setting that an operator granted; NULL if there is none.
 const char *tollgate_setting(const char *name);
 
+// Attaches an image or a sound to the result: the media type is image/... or audio/....
+// With a URI, attaches a file; the model reads its text if it is UTF-8 and its media type
+// is text/..., JSON, XML or empty. Returns NULL, or the reason why it is refused.
+const char *tollgate_attach(const char *mime_type, const void *data, size_t length);
+const char *tollgate_attach_file(const char *uri, const char *mime_type, const void *data, size_t length);
+// Attaches a link that the client may fetch itself; the description may be NULL.
+const char *tollgate_attach_link(const char *uri, const char *name, const char *description);
+
 // Requests to the agent loop; each needs its grant.
 // Adds a note that the model sees on its next turn.
 void tollgate_add_context(tollgate_call *call, const char *note);

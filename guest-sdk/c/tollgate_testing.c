@@ -88,6 +88,18 @@ bool tollgate_tool_settings_get(guest_string_t *name, guest_string_t *value) {
   return setting.len > 0;
 }
 
+bool tollgate_tool_content_attach(guest_string_t *mime_type, guest_list_u8_t *data, guest_string_t *maybe_uri,
+                                  guest_string_t *err) {
+  (void)mime_type, (void)data, (void)maybe_uri, (void)err;
+  return true;
+}
+
+bool tollgate_tool_content_link(guest_string_t *uri, guest_string_t *name, guest_string_t *maybe_description,
+                                guest_string_t *maybe_mime_type, guest_string_t *err) {
+  (void)uri, (void)name, (void)maybe_description, (void)maybe_mime_type, (void)err;
+  return true;
+}
+
 void tollgate_http_send_all(const tollgate_http_request *requests, size_t count, tollgate_http_response *responses) {
   static const tollgate_http_response denied = {.error = "denied", .message = "The test serves no requests."};
   for (size_t at = 0; at < count; at++) responses[at] = running->serve ? running->serve(&requests[at]) : denied;

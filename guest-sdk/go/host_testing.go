@@ -14,6 +14,10 @@ var Settings map[string]string
 // ChildOutcomes are the outcomes of the next child runs in a test.
 var ChildOutcomes []ChildOutcome
 
+// Attachments are the images, files and links that tools attached in a test: their URI,
+// or their media type if they have none.
+var Attachments []string
+
 // Children are the child runs that tools asked for in a test.
 var Children []ChildRun
 
@@ -30,6 +34,19 @@ func runChild(child ChildRun, _ [][2]string) (ChildOutcome, error) {
 	outcome := ChildOutcomes[0]
 	ChildOutcomes = ChildOutcomes[1:]
 	return outcome, nil
+}
+
+func attach(mimeType string, _ []byte, uri string) string {
+	if uri == "" {
+		uri = mimeType
+	}
+	Attachments = append(Attachments, uri)
+	return ""
+}
+
+func link(uri, _, _ string) string {
+	Attachments = append(Attachments, uri)
+	return ""
 }
 
 func reportProgress(_ Progress, _ float64, message string) { Reports = append(Reports, message) }

@@ -180,6 +180,21 @@ export interface Resumption {
 export function setting(name: string): string | undefined;
 
 /**
+ * Attaches an image or a sound to the call's result: the type is `image/...` or `audio/...`. A
+ * model sees an image if it can. Throws if it is refused.
+ */
+export function attach(mimeType: string, data: Uint8Array): void;
+
+/**
+ * Attaches a file to the call's result. The model reads its text if it is UTF-8 and its media
+ * type is `text/...`, JSON, XML or not given. Throws if it is refused.
+ */
+export function attachFile(uri: string, data: Uint8Array, mimeType?: string): void;
+
+/** Attaches a link that the client may fetch itself. Throws if it is refused. */
+export function attachLink(uri: string, name: string, description?: string | null): void;
+
+/**
  * Runs another agent within this call and waits until it ends or waits for a person. Each agent is
  * granted by name. A child that does not complete is an outcome; a child that cannot be started
  * is an error.

@@ -28,6 +28,7 @@ import { json } from "./json.js";
 
 export * from "./agents.js";
 export * from "./answer.js";
+export * from "./content.js";
 export * from "./schema.js";
 export * from "./settings.js";
 

@@ -12,6 +12,9 @@ export const reports = [];
 /** The child runs that tools asked for since `children.length = 0`. */
 export const children = [];
 
+/** The images, files and links that tools attached since `attachments.length = 0`. */
+export const attachments = [];
+
 let given = {};
 
 export default {
@@ -23,6 +26,12 @@ export default {
   readState: () => null,
   isCancelled: () => given.cancel ?? false,
   get: (name) => given.settings?.[name] ?? null,
+  attach(mimeType, data, uri) {
+    attachments.push({ mimeType, data, uri });
+  },
+  link(uri, name, description) {
+    attachments.push({ uri, name, description });
+  },
   runChild(request) {
     children.push(request);
     const outcome = given.children?.shift();

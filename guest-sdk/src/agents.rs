@@ -61,7 +61,7 @@ pub enum Role {
     Assistant,
 }
 
-/// How much of a child's text a call's clients see.
+/// The part of a child's text that a call's clients see.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Streaming {
     /// Nothing.
@@ -121,7 +121,7 @@ impl ChildRun {
     }
 }
 
-/// How a child ended, or what it waits for. An incomplete child is an outcome and not
+/// The end of a child, or its question to a person. An incomplete child is an outcome and not
 /// an error: the tool decides how to continue.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]

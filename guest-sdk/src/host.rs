@@ -1,6 +1,7 @@
 //! The functions that a call may use, provided by the host or by a test.
 
 use crate::agents::{ChildError, ChildOutcome, ChildRun};
+use crate::content::Attachment;
 use crate::report::Report;
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -34,6 +35,7 @@ pub(crate) struct Recorder {
     pub(crate) settings: Vec<(String, String)>,
     pub(crate) outcomes: RefCell<VecDeque<Result<ChildOutcome, ChildError>>>,
     pub(crate) children: RefCell<Vec<ChildRun>>,
+    pub(crate) attachments: RefCell<Vec<Attachment>>,
 }
 
 impl Recorder {

@@ -70,7 +70,7 @@ pub mod reducer {
     }
 }
 
-/// How an update is applied to a key's value. The last four commute, so parallel calls
+/// The rule that applies an update to a key's value. The last four commute, so parallel calls
 /// may all write such a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reducer {
@@ -89,7 +89,7 @@ pub enum Reducer {
     Max,
 }
 
-/// How long a key lives.
+/// The lifetime of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
     /// Until the run ends.

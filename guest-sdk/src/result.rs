@@ -27,7 +27,7 @@ pub struct ToolResult {
     message: Option<String>,
 }
 
-/// How a call ended.
+/// The status of a call's result.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Status {
     /// The call did what it was asked to do.

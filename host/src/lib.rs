@@ -45,11 +45,13 @@
 //! | events as they happen | [`RunHandle::events`], [`HostBuilder::subscribe`] |
 //! | calls that wait for a person | [`RunEnd::waiting`], [`Host::decide`] |
 //! | agents that call agents | [`ToolContext::run_child`], [`Agent::offered_as`], [`Composition`] |
+//! | agents of other servers | [`a2a::RemoteAgent`], [`Agent::remote`] |
 //! | persistent storage | [`SqliteStore`], [`Store`] |
 //!
 //! The types of calls, runs and state come from [`tollgate_agent`]; the most common ones are
 //! re-exported here.
 
+pub mod a2a;
 pub mod blocking;
 mod boxed;
 mod builtin;

@@ -4,6 +4,7 @@
 //! with the configuration.
 
 use crate::config::{Config, FILE_NAME};
+use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tollgate_registry::{Client, Code, Credentials, Error, Files, Lock, LockMode, Settings};
@@ -28,6 +29,41 @@ pub fn lock_of(config: &Config) -> Result<Lock, Error> {
     match config.locked {
         LockMode::Off => Ok(Lock::default()),
         LockMode::Recorded | LockMode::All => files(config).read_lock(),
+    }
+}
+
+/// The origin of a component as a person sees it: on the command line, and in the console.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Origin {
+    /// Its source, such as `oci://ghcr.io/acme/weather`; `None` if the lock file does not record it.
+    pub from: Option<String>,
+    /// The tag that is followed.
+    pub tag: Option<String>,
+    /// Its signer, in words; `None` if it is unsigned or not recorded.
+    pub signer: Option<String>,
+    /// Its licence, by the publisher's own statement.
+    pub licence: Option<String>,
+    /// Whether each load checks its file against the lock file: `recorded` if so, `unrecorded` if the
+    /// lock file has no entry, `off` if nothing is checked.
+    pub lock: &'static str,
+}
+
+impl Origin {
+    /// Returns the origin of a component. Texts are those of the lock file; they are not cleaned.
+    #[must_use]
+    pub fn of(component_id: &str, lock: &Lock, mode: LockMode) -> Self {
+        let entry = lock.of(component_id);
+        Self {
+            from: entry.map(|entry| entry.from.clone()),
+            tag: entry.and_then(|entry| entry.tag.clone()),
+            signer: entry.and_then(|entry| entry.signed.as_ref()).map(ToString::to_string),
+            licence: entry.and_then(|entry| entry.licence.clone()),
+            lock: match (mode, entry) {
+                (LockMode::Off, _) => "off",
+                (_, Some(_)) => "recorded",
+                (_, None) => "unrecorded",
+            },
+        }
     }
 }
 

@@ -94,11 +94,14 @@
 //! #   async fn claim(&self, agents: &[String], limit: usize) -> Result<Vec<tollgate::store::Claimed>, StoreError> {
 //! #       self.store.claim(agents, limit).await
 //! #   }
-//! #   async fn send(&self, run_id: &str, id: &str, command: tollgate::store::RunCommand) -> Result<(), StoreError> {
+//! #   async fn send(&self, run_id: &str, id: &str, command: tollgate::store::RunCommand) -> Result<bool, StoreError> {
 //! #       self.store.send(run_id, id, command).await
 //! #   }
 //! #   async fn commands(&self, run_id: &str) -> Result<Vec<tollgate::store::SentCommand>, StoreError> {
 //! #       self.store.commands(run_id).await
+//! #   }
+//! #   async fn commanded(&self, runs: &[Arc<str>]) -> Result<Vec<Arc<str>>, StoreError> {
+//! #       self.store.commanded(runs).await
 //! #   }
 //! #   async fn take_back(&self, run_id: &str, id: &str) -> Result<(), StoreError> {
 //! #       self.store.take_back(run_id, id).await

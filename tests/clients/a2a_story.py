@@ -61,9 +61,14 @@ async def told(stream, on_event=None):
     story = Story()
     async for event in stream:
         story.add(event)
-        if on_event:
-            await on_event(story)
+        if on_event and await on_event(story) == "leave":
+            break
     return story
+
+
+async def until_asked(story):
+    """Leaves a stream whose task waits for somebody else."""
+    return "leave" if story.states[-1:] == [TaskState.TASK_STATE_AUTH_REQUIRED] else None
 
 
 async def elsewhere(story):
@@ -103,6 +108,25 @@ async def play(http, card, binding):
         raise AssertionError("it was decided")
     except UnsupportedOperationError:
         pass
+
+    # Two questions in parallel: the tool's is answered by the client, the gate's elsewhere.
+    async def both(story):
+        if story.states[-1] != TaskState.TASK_STATE_AUTH_REQUIRED or len(story.question or []) < 2:
+            return
+        open_questions, story.question = story.question, None
+        for question in open_questions:
+            if question["gate"] is None:
+                answer = Value()
+                answer.struct_value.update({"suspension_id": question["suspension_id"], "answer": {"approved": True}})
+                request = say(data=answer, task=story.task.id)
+                request.configuration.return_immediately = True
+                await told(client.send_message(request), until_asked)
+            else:
+                gate = question["suspension_id"]
+        await asyncio.to_thread(decide, story.task.id, gate, True)
+
+    ask = await told(client.send_message(say("ask")), both)
+    assert ask.states[-1] == TaskState.TASK_STATE_COMPLETED and ask.text.endswith("It is done."), ask.states
 
     # Reconnect in the middle, and cancel.
     stream = client.send_message(say("slow"))

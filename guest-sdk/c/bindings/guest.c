@@ -13,6 +13,14 @@ extern void __wasm_import_tollgate_tool_http_client_send(uint8_t *, size_t, uint
 __attribute__((__import_module__("tollgate:tool/settings@0.1.0"), __import_name__("get")))
 extern void __wasm_import_tollgate_tool_settings_get(uint8_t *, size_t, uint8_t *);
 
+// Imported Functions from `tollgate:tool/content@0.1.0`
+
+__attribute__((__import_module__("tollgate:tool/content@0.1.0"), __import_name__("attach")))
+extern void __wasm_import_tollgate_tool_content_attach(uint8_t *, size_t, uint8_t *, size_t, int32_t, uint8_t *, size_t, uint8_t *);
+
+__attribute__((__import_module__("tollgate:tool/content@0.1.0"), __import_name__("link")))
+extern void __wasm_import_tollgate_tool_content_link(uint8_t *, size_t, uint8_t *, size_t, int32_t, uint8_t *, size_t, int32_t, uint8_t *, size_t, uint8_t *);
+
 // Imported Functions from `tollgate:tool/agents@0.1.0`
 
 __attribute__((__import_module__("tollgate:tool/agents@0.1.0"), __import_name__("run-child")))
@@ -399,6 +407,13 @@ void tollgate_tool_http_client_list_result_response_error_free(tollgate_tool_htt
 void guest_option_string_free(guest_option_string_t *ptr) {
   if (ptr->is_some) {
     guest_string_free(&ptr->val);
+  }
+}
+
+void tollgate_tool_content_result_void_string_free(tollgate_tool_content_result_void_string_t *ptr) {
+  if (!ptr->is_err) {
+  } else {
+    guest_string_free(&ptr->val.err);
   }
 }
 
@@ -864,6 +879,107 @@ bool tollgate_tool_settings_get(guest_string_t *name, guest_string_t *ret) {
   }
   *ret = option.val;
   return option.is_some;
+}
+
+bool tollgate_tool_content_attach(guest_string_t *mime_type, guest_list_u8_t *data, guest_string_t *maybe_uri, guest_string_t *err) {
+  __attribute__((__aligned__(sizeof(void*))))
+  uint8_t ret_area[(3*sizeof(void*))];
+  guest_option_string_t uri;
+  uri.is_some = maybe_uri != NULL;if (maybe_uri) {
+    uri.val = *maybe_uri;
+  }
+  int32_t option;
+  uint8_t * option1;
+  size_t option2;
+  if ((uri).is_some) {
+    const guest_string_t *payload0 = &(uri).val;
+    option = 1;
+    option1 = (uint8_t *) (*payload0).ptr;
+    option2 = (*payload0).len;
+  } else {
+    option = 0;
+    option1 = 0;
+    option2 = 0;
+  }
+  uint8_t *ptr = (uint8_t *) &ret_area;
+  __wasm_import_tollgate_tool_content_attach((uint8_t *) (*mime_type).ptr, (*mime_type).len, (uint8_t *) (*data).ptr, (*data).len, option, option1, option2, ptr);
+  tollgate_tool_content_result_void_string_t result;
+  switch ((int32_t) *((uint8_t*) (ptr + 0))) {
+    case 0: {
+      result.is_err = false;
+      break;
+    }
+    case 1: {
+      result.is_err = true;
+      result.val.err = (guest_string_t) { (uint8_t*)(*((uint8_t **) (ptr + sizeof(void*)))), (*((size_t*) (ptr + (2*sizeof(void*))))) };
+      break;
+    }
+  }
+  if (!result.is_err) {
+    return 1;
+  } else {
+    *err = result.val.err;
+    return 0;
+  }
+}
+
+bool tollgate_tool_content_link(guest_string_t *uri, guest_string_t *name, guest_string_t *maybe_description, guest_string_t *maybe_mime_type, guest_string_t *err) {
+  __attribute__((__aligned__(sizeof(void*))))
+  uint8_t ret_area[(3*sizeof(void*))];
+  guest_option_string_t description;
+  description.is_some = maybe_description != NULL;if (maybe_description) {
+    description.val = *maybe_description;
+  }
+  guest_option_string_t mime_type;
+  mime_type.is_some = maybe_mime_type != NULL;if (maybe_mime_type) {
+    mime_type.val = *maybe_mime_type;
+  }
+  int32_t option;
+  uint8_t * option1;
+  size_t option2;
+  if ((description).is_some) {
+    const guest_string_t *payload0 = &(description).val;
+    option = 1;
+    option1 = (uint8_t *) (*payload0).ptr;
+    option2 = (*payload0).len;
+  } else {
+    option = 0;
+    option1 = 0;
+    option2 = 0;
+  }
+  int32_t option5;
+  uint8_t * option6;
+  size_t option7;
+  if ((mime_type).is_some) {
+    const guest_string_t *payload4 = &(mime_type).val;
+    option5 = 1;
+    option6 = (uint8_t *) (*payload4).ptr;
+    option7 = (*payload4).len;
+  } else {
+    option5 = 0;
+    option6 = 0;
+    option7 = 0;
+  }
+  uint8_t *ptr = (uint8_t *) &ret_area;
+  __wasm_import_tollgate_tool_content_link((uint8_t *) (*uri).ptr, (*uri).len, (uint8_t *) (*name).ptr, (*name).len, option, option1, option2, option5, option6, option7, ptr);
+  tollgate_tool_content_result_void_string_t result;
+  switch ((int32_t) *((uint8_t*) (ptr + 0))) {
+    case 0: {
+      result.is_err = false;
+      break;
+    }
+    case 1: {
+      result.is_err = true;
+      result.val.err = (guest_string_t) { (uint8_t*)(*((uint8_t **) (ptr + sizeof(void*)))), (*((size_t*) (ptr + (2*sizeof(void*))))) };
+      break;
+    }
+  }
+  if (!result.is_err) {
+    return 1;
+  } else {
+    *err = result.val.err;
+    return 0;
+  }
 }
 
 bool tollgate_tool_agents_run_child(tollgate_tool_agents_child_run_t *request, tollgate_tool_agents_child_outcome_t *ret, tollgate_tool_agents_child_error_t *err) {

@@ -101,6 +101,13 @@ typedef struct {
   guest_string_t val;
 } guest_option_string_t;
 
+typedef struct {
+  bool is_err;
+  union {
+    guest_string_t err;
+  } val;
+} tollgate_tool_content_result_void_string_t;
+
 // UTF-8 JSON text (RFC 8259), at most 128 levels deep. From a guest: text
 // that is not JSON, repeats a key within one object, or nests deeper, is
 // malformed. From the host: always valid, and the host's own serialization.
@@ -599,6 +606,16 @@ extern void tollgate_tool_http_client_send(tollgate_tool_http_client_list_reques
 // answers `describe` and `validate-args`.
 extern bool tollgate_tool_settings_get(guest_string_t *name, guest_string_t *ret);
 
+// Imported Functions from `tollgate:tool/content@0.1.0`
+// Attaches data. Without a URI it is an image or a sound, as its media type says
+// (`image/...` or `audio/...`). With one, it is a file, whose text is kept as text
+// if it is UTF-8 and its media type is `text/...`, JSON, XML or not given. An empty
+// media type counts as not given.
+extern bool tollgate_tool_content_attach(guest_string_t *mime_type, guest_list_u8_t *data, guest_string_t *maybe_uri, guest_string_t *err);
+// Attaches a link to something that the client may fetch itself. The name is one
+// line of at most 1 KiB.
+extern bool tollgate_tool_content_link(guest_string_t *uri, guest_string_t *name, guest_string_t *maybe_description, guest_string_t *maybe_mime_type, guest_string_t *err);
+
 // Imported Functions from `tollgate:tool/agents@0.1.0`
 // Starts the child, or takes up the one that this ordinal of this call
 // already has, and waits until it ends or waits for a person. A child that
@@ -657,6 +674,8 @@ void tollgate_tool_http_client_result_response_error_free(tollgate_tool_http_cli
 void tollgate_tool_http_client_list_result_response_error_free(tollgate_tool_http_client_list_result_response_error_t *ptr);
 
 void guest_option_string_free(guest_option_string_t *ptr);
+
+void tollgate_tool_content_result_void_string_free(tollgate_tool_content_result_void_string_t *ptr);
 
 void tollgate_tool_types_json_free(tollgate_tool_types_json_t *ptr);
 

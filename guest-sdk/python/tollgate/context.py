@@ -107,6 +107,20 @@ class Context:
         `info`, `warn` or `error`."""
         host.log(level, message)
 
+    def attach(self, mime_type: str, data: bytes) -> None:
+        """Attaches an image or a sound to the result: `mime_type` is `image/...` or `audio/...`.
+        A model sees an image if it can. Raises `ValueError` if it is refused."""
+        host.attach(mime_type, data, None)
+
+    def attach_file(self, uri: str, data: bytes, mime_type: str = "") -> None:
+        """Attaches a file to the result. The model reads its text if it is UTF-8 and its media
+        type is `text/...`, JSON, XML or empty. Raises `ValueError` if it is refused."""
+        host.attach(mime_type, data, uri)
+
+    def attach_link(self, uri: str, name: str, description: Optional[str] = None) -> None:
+        """Attaches a link that the client may fetch itself. Raises `ValueError` if it is refused."""
+        host.link(uri, name, description)
+
     def is_cancelled(self) -> bool:
         """Returns whether the run is being cancelled, so that the tool can stop early."""
         return host.is_cancelled()

@@ -2,13 +2,13 @@
 `tollgate:tool`; in a tool's tests, lists of what tools did and of what they are answered."""
 
 from dataclasses import dataclass
-from typing import Any, Optional
+from typing import Any, Callable, Optional
 
 try:
     from componentize_py_types import Err
-    from wit_world.imports import agents, call, http_client, settings, types
+    from wit_world.imports import agents, call, content, http_client, settings, types
 except ImportError:
-    Err = agents = call = http_client = settings = types = None
+    Err = agents = call = content = http_client = settings = types = None
 
 reports: list[tuple] = []
 """The tools' reports, in a test."""
@@ -21,6 +21,9 @@ granted_settings: dict[str, str] = {}
 
 outcomes: list[Any] = []
 """The outcomes of the next child runs, in a test."""
+
+attachments: list[tuple] = []
+"""The images, files and links that tools attached, in a test."""
 
 children: list[Any] = []
 """The child runs that tools asked for, in a test."""
@@ -85,6 +88,27 @@ def is_cancelled() -> bool:
 
 def setting(name: str) -> Optional[str]:
     return granted_settings.get(name) if settings is None else settings.get(name)
+
+
+def attach(mime_type: str, data: bytes, uri: Optional[str]) -> None:
+    if content is None:
+        attachments.append((mime_type, data, uri))
+    else:
+        or_refused(lambda: content.attach(mime_type, data, uri))
+
+
+def link(uri: str, name: str, description: Optional[str]) -> None:
+    if content is None:
+        attachments.append((uri, name, description))
+    else:
+        or_refused(lambda: content.link(uri, name, description, None))
+
+
+def or_refused(attach: Callable[[], None]) -> None:
+    try:
+        attach()
+    except Err as error:
+        raise ValueError(f"it is not attached: {error.value}") from None
 
 
 def send_requests(requests: list) -> "list[HttpAnswer | HttpFailure]":

@@ -4,6 +4,8 @@ mod state;
 mod testing;
 
 use crate::agents::{ChildError, ChildOutcome, ChildRun};
+use crate::content::Attachment;
+use crate::error::ToolError;
 use crate::host::Host;
 use crate::identity::{AgentView, Resumption, RunIdentity};
 use crate::output::{Action, Mutation, ToolOutput};
@@ -146,6 +148,65 @@ impl Context {
             #[cfg(target_family = "wasm")]
             Surroundings::Host(_) => crate::wasm::run_child(child),
             Surroundings::Test(recorder) => recorder.run_child(child),
+        }
+    }
+
+    /// Attaches an image or a sound to the result. `mime_type` is `image/...` or `audio/...`.
+    /// Clients of the Model Context Protocol receive it; a model sees an image if it can,
+    /// and reads a line about it otherwise.
+    ///
+    /// # Errors
+    /// It is refused: the media type is another one, or the call's parts have more than
+    /// 3 MiB together.
+    pub fn attach(&self, mime_type: &str, data: &[u8]) -> Result<(), ToolError> {
+        self.attach_part(mime_type, data, None)
+    }
+
+    /// Attaches a file to the result. The model reads its text if it is UTF-8 and its media
+    /// type is `text/...`, JSON, XML or empty.
+    ///
+    /// # Errors
+    /// It is refused: the URI or the media type is malformed, or the call's parts have more
+    /// than 3 MiB together.
+    pub fn attach_file(&self, uri: &str, mime_type: &str, data: &[u8]) -> Result<(), ToolError> {
+        self.attach_part(mime_type, data, Some(uri))
+    }
+
+    /// Attaches a link that the client may fetch itself.
+    ///
+    /// # Errors
+    /// It is refused: the URI is malformed, or the call has too many parts.
+    pub fn attach_link(&self, uri: &str, name: &str, description: Option<&str>) -> Result<(), ToolError> {
+        match &self.surroundings {
+            #[cfg(target_family = "wasm")]
+            Surroundings::Host(_) => {
+                crate::wasm::link(uri, name, description).map_err(ToolError::execution_failed)
+            }
+            Surroundings::Test(recorder) => {
+                recorder.attachments.borrow_mut().push(Attachment::Link {
+                    uri: uri.to_owned(),
+                    name: name.to_owned(),
+                    description: description.map(str::to_owned),
+                });
+                Ok(())
+            }
+        }
+    }
+
+    fn attach_part(&self, mime_type: &str, data: &[u8], uri: Option<&str>) -> Result<(), ToolError> {
+        match &self.surroundings {
+            #[cfg(target_family = "wasm")]
+            Surroundings::Host(_) => {
+                crate::wasm::attach(mime_type, data, uri).map_err(ToolError::execution_failed)
+            }
+            Surroundings::Test(recorder) => {
+                recorder.attachments.borrow_mut().push(Attachment::Data {
+                    mime_type: mime_type.to_owned(),
+                    data: data.to_vec(),
+                    uri: uri.map(str::to_owned),
+                });
+                Ok(())
+            }
         }
     }
 

@@ -2,6 +2,7 @@
 
 use super::{Context, Facts, Surroundings};
 use crate::agents::{ChildError, ChildOutcome, ChildRun};
+use crate::content::Attachment;
 use crate::host::Recorder;
 use crate::identity::{AgentView, Resumption, RunIdentity};
 use crate::output::{Action, Mutation};
@@ -162,6 +163,15 @@ impl Context {
     /// Returns the actions requested so far.
     pub fn actions(&self) -> Vec<Action> {
         self.actions.borrow().clone()
+    }
+
+    /// Returns the attachments so far. Empty in a call made by a host.
+    pub fn attachments(&self) -> Vec<Attachment> {
+        match &self.surroundings {
+            #[cfg(target_family = "wasm")]
+            Surroundings::Host(_) => Vec::new(),
+            Surroundings::Test(recorder) => recorder.attachments.borrow().clone(),
+        }
     }
 
     /// Returns the reports so far. Empty in a call made by a host.

@@ -70,7 +70,7 @@ impl ChildRequest {
     }
 }
 
-/// How much of a child's text the parent's clients see.
+/// The part of a child's text that the parent's clients see.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Streaming {
@@ -79,11 +79,11 @@ pub enum Streaming {
     Silent,
     /// The text is sent as the call's output; errors arrive wrapped as text.
     Passthrough,
-    /// As `Passthrough`, but the child's errors arrive as errors.
+    /// Same as `Passthrough`, but the child's errors arrive as errors.
     PassthroughRawErrors,
 }
 
-/// How a child ended, or what it waits for.
+/// The end of a child, or its question to a person.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ChildOutcome {
     /// The child's run.

@@ -142,6 +142,7 @@ mod tests {
                 tool_name: RUN_AGENT.into(),
                 content: content.into(),
                 is_error: *response == "!",
+                images: Vec::new(),
             })
         });
         let earlier = [Message::User("before".to_owned())];

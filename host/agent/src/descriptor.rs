@@ -101,7 +101,7 @@ impl ToolDescriptor {
     }
 }
 
-/// How a tool asks to be run. These are requests, which the host clamps to its limits.
+/// A tool's requests for how it is run. The host clamps them to its limits.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExecutionPolicy {
     /// Milliseconds for one attempt; `None` or zero means the run's limit.

@@ -3,6 +3,7 @@
 //! A long conversation is shortened at turn boundaries only: no answer is shown without
 //! its call, no call without its answers, and the current question is always kept.
 
+use crate::content::ContentPart;
 use crate::message::Message;
 use std::sync::Arc;
 
@@ -75,11 +76,14 @@ fn keep_after(
     Arc::new(kept)
 }
 
-/// Returns the size of a message's text, without the provider's framing.
+/// Returns the size of a message's text, without the provider's framing. Images count with a
+/// fraction of their bytes.
 fn bytes(message: &Message) -> usize {
     match message {
         Message::User(text) | Message::Note(text) => text.len(),
-        Message::Answer(answer) => answer.content.len(),
+        Message::Answer(answer) => {
+            answer.content.len() + answer.images.iter().map(ContentPart::counted_bytes).sum::<usize>()
+        }
         Message::Assistant(said) => {
             let calls: usize = said.calls.iter().map(|call| call.name.len() + call.arguments.len()).sum();
             said.text.len() + said.reasoning.as_ref().map_or(0, String::len) + calls
@@ -108,6 +112,7 @@ mod tests {
                 tool_name: "t".into(),
                 content,
                 is_error: false,
+                images: Vec::new(),
             })
         });
         std::iter::once(Message::Assistant(said)).chain(answers).collect()

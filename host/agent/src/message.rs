@@ -1,5 +1,6 @@
 //! A conversation as a model reads it and writes it.
 
+use crate::content::ContentPart;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use smol_str::SmolStr;
@@ -67,6 +68,9 @@ pub struct Answer {
     /// Whether the call failed.
     #[serde(default)]
     pub is_error: bool,
+    /// The images of the result, which a model that sees them is shown. The text describes them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub images: Vec<ContentPart>,
 }
 
 /// A tool as the model sees it: only name, description and parameters.

@@ -39,6 +39,16 @@ pub const TRANSFER: &str = "transfer_to_agent";
 pub const SEARCH_HISTORY: &str = "search_history";
 /// The tool with which composed agents run their parts.
 pub const RUN_AGENT: &str = "tollgate_run_agent";
+/// The tool that sends a remote agent a message.
+pub const MESSAGE_AGENT: &str = "tollgate_message_agent";
+/// The tool that waits for a remote agent's answer.
+pub const FOLLOW_AGENT: &str = "tollgate_follow_agent";
+
+/// Returns whether the host itself makes the calls of this tool, so that `*` does not include it.
+#[must_use]
+pub fn runs_agents(tool_name: &str) -> bool {
+    matches!(tool_name, RUN_AGENT | MESSAGE_AGENT | FOLLOW_AGENT)
+}
 
 /// Returns the prefix of the names of all tools of a server.
 #[must_use]

@@ -4,6 +4,7 @@
 //! returns nonsense has an [`Outcome`] like any other.
 
 use crate::code::Code;
+use crate::content::ContentPart;
 use crate::hook::ToolFilter;
 use crate::json::LazyJson;
 use serde::{Deserialize, Serialize};
@@ -21,6 +22,10 @@ pub struct ToolResult {
     /// A message that accompanies the data.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
+    /// Images, files and links that belong to the answer; see
+    /// [`check_size`](crate::content::check_size) for their limits.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub content: Vec<ContentPart>,
 }
 
 /// The status of a [`ToolResult`].
@@ -40,19 +45,29 @@ impl ToolResult {
     /// Creates a success with this data.
     #[must_use]
     pub fn success(data: impl Into<Value>) -> Self {
-        Self { status: ToolStatus::Success, data: data.into().into(), message: None }
+        Self { status: ToolStatus::Success, data: data.into().into(), message: None, content: Vec::new() }
     }
 
     /// Creates a success with this data and a message.
     #[must_use]
     pub fn success_with_message(data: impl Into<Value>, message: impl Into<String>) -> Self {
-        Self { status: ToolStatus::Success, data: data.into().into(), message: Some(message.into()) }
+        Self {
+            status: ToolStatus::Success,
+            data: data.into().into(),
+            message: Some(message.into()),
+            content: Vec::new(),
+        }
     }
 
     /// Creates an error with this message.
     #[must_use]
     pub fn error(message: impl Into<String>) -> Self {
-        Self { status: ToolStatus::Error, data: LazyJson::default(), message: Some(message.into()) }
+        Self {
+            status: ToolStatus::Error,
+            data: LazyJson::default(),
+            message: Some(message.into()),
+            content: Vec::new(),
+        }
     }
 
     /// Creates an error with a code of the tool's own. Its data is `{"error":{"code","message"}}`.
@@ -63,20 +78,38 @@ impl ToolResult {
             status: ToolStatus::Error,
             data: json!({"error": {"code": code, "message": message}}).into(),
             message: Some(message),
+            content: Vec::new(),
         }
     }
 
     /// Creates a result that waits for a plain confirmation.
     #[must_use]
     pub fn suspended(message: impl Into<String>) -> Self {
-        Self { status: ToolStatus::Pending(None), data: LazyJson::default(), message: Some(message.into()) }
+        Self {
+            status: ToolStatus::Pending(None),
+            data: LazyJson::default(),
+            message: Some(message.into()),
+            content: Vec::new(),
+        }
     }
 
     /// Creates a result that waits for the answer to this ticket.
     #[must_use]
     pub fn suspended_with(ticket: Ticket) -> Self {
         let message = Some(ticket.message.clone());
-        Self { status: ToolStatus::Pending(Some(Box::new(ticket))), data: LazyJson::default(), message }
+        Self {
+            status: ToolStatus::Pending(Some(Box::new(ticket))),
+            data: LazyJson::default(),
+            message,
+            content: Vec::new(),
+        }
+    }
+
+    /// Adds an image, a file or a link.
+    #[must_use]
+    pub fn with_content(mut self, part: ContentPart) -> Self {
+        self.content.push(part);
+        self
     }
 
     /// Returns whether the tool succeeded.

@@ -1,13 +1,13 @@
-//! The inputs that an attempt takes from the world: random numbers, times, and answers from
-//! elsewhere. With them and its record, a call can be run again and must have the same outcome.
-//! Inputs that no record contains are named.
+//! The inputs that an attempt takes from the outside world, recorded for replay: random numbers,
+//! clock readings and the outcome of waits. With them and its record, a call can be run again and must
+//! have the same outcome. Inputs that are not recorded, such as HTTP responses, are named instead.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt::Write as _;
 
-/// The most clock readings that are kept of one attempt. Equal readings in a row count once.
+/// The maximum number of clock readings that are kept of one attempt. Equal readings in a row count once.
 pub const MAX_READINGS: usize = 1_024;
-/// The most indices of one wait's answer that are kept.
+/// The maximum number of ready items of one wait for which its reading is kept.
 const MAX_READY: usize = 16;
 
 /// The inputs that one attempt took from the world besides its call.
@@ -61,8 +61,8 @@ impl RecordedInputs {
                 *times += 1;
                 return;
             }
-            let short = !matches!(&reading, Reading::Ready(places) if places.len() > MAX_READY);
-            if short && self.readings.len() < MAX_READINGS {
+            let is_short = !matches!(&reading, Reading::Ready(places) if places.len() > MAX_READY);
+            if is_short && self.readings.len() < MAX_READINGS {
                 return self.readings.push((reading, 1));
             }
         }

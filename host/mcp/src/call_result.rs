@@ -1,23 +1,58 @@
 //! The result that a client receives for an ended call: text for the model, and the same as
 //! structured data for a program. A tool's failure is a result, never an error of the protocol.
 
-use rmcp::model::{CallToolResult, ContentBlock};
+use rmcp::model::{
+    AudioContent, CallToolResult, ContentBlock, EmbeddedResource, ImageContent, Resource, ResourceContents,
+};
 use serde_json::{Value, json};
 use tollgate::run::RunEnd;
-use tollgate_agent::run::answer::{MAX_ANSWER_BYTES, answer};
+use tollgate_agent::content::ContentPart;
+use tollgate_agent::run::answer::{MAX_ANSWER_BYTES, own_text, parts};
 use tollgate_agent::run::event::Finished;
 use tollgate_agent::run::{CallEnd, RunStatus};
 
-/// Returns the result of a call that ended.
-pub(super) fn of_call(finished: &Finished) -> CallToolResult {
-    let read = answer(&finished.call_id, &finished.tool_name, &finished.end);
+/// Returns the result of a call that ended. `has_schema` tells whether its tool is listed with a
+/// schema of its results, which structured content has to fit: an error then has none.
+pub(super) fn of_call(finished: &Finished, has_schema: bool) -> CallToolResult {
+    let (text, is_error) = own_text(&finished.end);
     let structured = match &finished.end {
+        _ if has_schema && is_error => None,
         // Data that was truncated for the model is not sent in full beside it.
-        _ if read.content.len() + 16 > MAX_ANSWER_BYTES => None,
+        _ if !has_schema && text.len() + 16 > MAX_ANSWER_BYTES => None,
         CallEnd::Result(result) => structure(result.data.clone().into_value()),
-        CallEnd::Fault(fault) => Some(json!({"error": {"code": fault.code, "message": &*read.content}})),
+        CallEnd::Fault(fault) => Some(json!({"error": {"code": fault.code, "message": &*text}})),
     };
-    result(read.content.to_string(), structured, read.is_error)
+    let parts = parts(&finished.end);
+    let text = (!text.is_empty() || parts.is_empty()).then(|| ContentBlock::text(&*text));
+    of_blocks(text.into_iter().chain(parts.iter().map(block)).collect(), structured, is_error)
+}
+
+/// Returns a part of a result in the protocol's format.
+fn block(part: &ContentPart) -> ContentBlock {
+    let resource = |contents| ContentBlock::Resource(EmbeddedResource::new(contents));
+    match part.clone() {
+        ContentPart::Image { mime_type, data } => ContentBlock::Image(ImageContent::new(&*data, mime_type)),
+        ContentPart::Audio { mime_type, data } => ContentBlock::Audio(AudioContent::new(&*data, mime_type)),
+        ContentPart::TextFile { uri, mime_type, text } => resource(ResourceContents::TextResourceContents {
+            uri,
+            mime_type,
+            text: text.to_string(),
+            meta: None,
+        }),
+        ContentPart::BinaryFile { uri, mime_type, data } => {
+            resource(ResourceContents::BlobResourceContents {
+                uri,
+                mime_type,
+                blob: data.to_string(),
+                meta: None,
+            })
+        }
+        ContentPart::Link { uri, name, title, description, mime_type, size } => {
+            let mut link = Resource::new(uri, name);
+            (link.title, link.description, link.mime_type, link.size) = (title, description, mime_type, size);
+            ContentBlock::ResourceLink(link)
+        }
+    }
 }
 
 /// Returns the result of an agent's run that ended.
@@ -44,7 +79,10 @@ pub(super) fn refused(text: impl Into<String>, structured: Value) -> CallToolRes
 }
 
 fn result(text: String, structured: Option<Value>, is_error: bool) -> CallToolResult {
-    let content = vec![ContentBlock::text(text)];
+    of_blocks(vec![ContentBlock::text(text)], structured, is_error)
+}
+
+fn of_blocks(content: Vec<ContentBlock>, structured: Option<Value>, is_error: bool) -> CallToolResult {
     let mut result = if is_error { CallToolResult::error(content) } else { CallToolResult::success(content) };
     result.structured_content = structured;
     result

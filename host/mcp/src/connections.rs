@@ -36,7 +36,7 @@ pub struct LimitedListener {
     listener: TcpListener,
     places: Arc<Semaphore>,
     /// From oldest to newest.
-    accepted: VecDeque<Weak<Shown>>,
+    accepted: VecDeque<Weak<Activity>>,
 }
 
 impl LimitedListener {
@@ -68,12 +68,12 @@ impl LimitedListener {
     }
 
     /// Returns the connection to close.
-    fn spared(&self) -> Option<Arc<Shown>> {
+    fn spared(&self) -> Option<Arc<Activity>> {
         let open = self.accepted.iter().filter_map(Weak::upgrade);
-        let open = open.filter(|shown| !shown.turned_out.is_cancelled());
-        open.clone().find(|shown| !shown.is_known()).or_else(|| {
-            let idle = open.filter(|shown| shown.serving.load(Ordering::Relaxed) == 0);
-            idle.min_by_key(|shown| shown.last())
+        let open = open.filter(|activity| !activity.turned_out.is_cancelled());
+        open.clone().find(|activity| !activity.is_known()).or_else(|| {
+            let idle = open.filter(|activity| activity.serving.load(Ordering::Relaxed) == 0);
+            idle.min_by_key(|activity| activity.last())
         })
     }
 }
@@ -88,8 +88,8 @@ impl Listener for LimitedListener {
         // Answers are small, and clients wait for them.
         let _ = stream.set_nodelay(true);
         let connection = Connection::new(stream, place);
-        self.accepted.retain(|shown| shown.strong_count() > 0);
-        self.accepted.push_back(Arc::downgrade(&connection.shown));
+        self.accepted.retain(|activity| activity.strong_count() > 0);
+        self.accepted.push_back(Arc::downgrade(&connection.activity));
         (connection, address)
     }
 
@@ -100,7 +100,7 @@ impl Listener for LimitedListener {
 
 /// The activity of a connection.
 #[derive(Debug)]
-struct Shown {
+struct Activity {
     /// The number of its requests with the token.
     requests: AtomicUsize,
     /// The number of those in flight.
@@ -111,7 +111,7 @@ struct Shown {
     turned_out: CancellationToken,
 }
 
-impl Default for Shown {
+impl Default for Activity {
     fn default() -> Self {
         Self {
             requests: AtomicUsize::new(0),
@@ -122,7 +122,7 @@ impl Default for Shown {
     }
 }
 
-impl Shown {
+impl Activity {
     /// Returns whether it has shown the token.
     fn is_known(&self) -> bool {
         self.requests.load(Ordering::Relaxed) > 0
@@ -140,7 +140,7 @@ impl Shown {
 /// The connection on which a request arrived.
 #[derive(Debug, Clone)]
 pub struct ClientConnection {
-    shown: Arc<Shown>,
+    activity: Arc<Activity>,
     peer: SocketAddr,
 }
 
@@ -148,10 +148,10 @@ impl ClientConnection {
     /// Marks a request with the token as in flight until the returned guard is dropped.
     #[must_use]
     pub fn serve(&self) -> Serving {
-        self.shown.requests.fetch_add(1, Ordering::Relaxed);
-        self.shown.serving.fetch_add(1, Ordering::Relaxed);
-        self.shown.is_asked();
-        Serving(Arc::clone(&self.shown))
+        self.activity.requests.fetch_add(1, Ordering::Relaxed);
+        self.activity.serving.fetch_add(1, Ordering::Relaxed);
+        self.activity.is_asked();
+        Serving(Arc::clone(&self.activity))
     }
 
     /// Returns the address of the other end.
@@ -163,13 +163,13 @@ impl ClientConnection {
 
 impl Connected<IncomingStream<'_, LimitedListener>> for ClientConnection {
     fn connect_info(stream: IncomingStream<'_, LimitedListener>) -> Self {
-        Self { shown: Arc::clone(&stream.io().shown), peer: *stream.remote_addr() }
+        Self { activity: Arc::clone(&stream.io().activity), peer: *stream.remote_addr() }
     }
 }
 
 /// A request in flight on a connection.
 #[derive(Debug)]
-pub struct Serving(Arc<Shown>);
+pub struct Serving(Arc<Activity>);
 
 impl Drop for Serving {
     fn drop(&mut self) {
@@ -181,7 +181,7 @@ impl Drop for Serving {
 /// A connection that closes when it sends no requests.
 pub struct Connection<S> {
     stream: S,
-    shown: Arc<Shown>,
+    activity: Arc<Activity>,
     /// When it is checked next, and the number of its requests at the last check.
     look: Pin<Box<Sleep>>,
     requests: usize,
@@ -191,17 +191,17 @@ pub struct Connection<S> {
 
 impl<S> Connection<S> {
     fn new(stream: S, place: Option<OwnedSemaphorePermit>) -> Self {
-        let shown = Arc::<Shown>::default();
-        let turned_out = Box::pin(shown.turned_out.clone().cancelled_owned());
+        let activity = Arc::<Activity>::default();
+        let turned_out = Box::pin(activity.turned_out.clone().cancelled_owned());
         let look = Box::pin(tokio::time::sleep(FIRST_REQUEST));
-        Self { stream, shown, look, requests: 0, turned_out, _place: place }
+        Self { stream, activity, look, requests: 0, turned_out, _place: place }
     }
 
     /// Checks whether the connection must close.
     fn poll_over(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         while self.look.as_mut().poll(cx).is_ready() {
-            let requests = self.shown.requests.load(Ordering::Relaxed);
-            if requests == self.requests && self.shown.serving.load(Ordering::Relaxed) == 0 {
+            let requests = self.activity.requests.load(Ordering::Relaxed);
+            if requests == self.requests && self.activity.serving.load(Ordering::Relaxed) == 0 {
                 return Poll::Ready(());
             }
             self.requests = requests;
@@ -246,7 +246,7 @@ mod tests {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
     fn client<S>(connection: &Connection<S>) -> ClientConnection {
-        ClientConnection { shown: Arc::clone(&connection.shown), peer: (Ipv4Addr::LOCALHOST, 1).into() }
+        ClientConnection { activity: Arc::clone(&connection.activity), peer: (Ipv4Addr::LOCALHOST, 1).into() }
     }
 
     #[tokio::test(start_paused = true)]

@@ -27,7 +27,7 @@ use tollgate_agent::run::event::Suspended;
 const MAX_ENTRIES: u32 = 3;
 
 /// The ways in which a client can ask its person.
-enum Way {
+enum QuestionChannel {
     /// The client answers requests of the server.
     Request(Box<ElicitRequestParams>),
     /// The client repeats the call with the required input.
@@ -65,10 +65,10 @@ impl ToolCallSession<'_> {
             };
             let pending = self.pending.add(asked, &end.run_id, question);
             match self.way(question) {
-                Way::None => return Ok(self.approval_required(&pending)),
-                Way::Repeat(form) => return Ok(input_required(&pending, *form)),
-                Way::Task => return self.as_task(&pending).await,
-                Way::Request(form) => match self.ask(&pending, *form).await? {
+                QuestionChannel::None => return Ok(self.approval_required(&pending)),
+                QuestionChannel::Repeat(form) => return Ok(input_required(&pending, *form)),
+                QuestionChannel::Task => return self.as_task(&pending).await,
+                QuestionChannel::Request(form) => match self.ask(&pending, *form).await? {
                     Some(next) => end = next,
                     None => return Ok(self.approval_required(&pending)),
                 },
@@ -156,7 +156,7 @@ impl ToolCallSession<'_> {
         }
     }
 
-    fn way(&self, question: &Suspended) -> Way {
+    fn way(&self, question: &Suspended) -> QuestionChannel {
         let capabilities = self.context.client_capabilities();
         let knows_tasks = capabilities.as_ref().is_some_and(ClientCapabilities::supports_tasks);
         let elicits = capabilities.and_then(|capabilities| capabilities.elicitation).is_some_and(|elicits| {
@@ -167,10 +167,10 @@ impl ToolCallSession<'_> {
         let repeats = version.is_some_and(|version| version >= ProtocolVersion::V_2026_07_28);
         let form = elicits.then(|| form(question, self.offer.answers_may_be_remembered)).flatten();
         match (form.map(Box::new), repeats) {
-            (Some(form), true) => Way::Repeat(form),
-            (Some(form), false) => Way::Request(form),
-            (None, true) if knows_tasks => Way::Task,
-            (None, _) => Way::None,
+            (Some(form), true) => QuestionChannel::Repeat(form),
+            (Some(form), false) => QuestionChannel::Request(form),
+            (None, true) if knows_tasks => QuestionChannel::Task,
+            (None, _) => QuestionChannel::None,
         }
     }
 

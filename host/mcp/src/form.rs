@@ -29,7 +29,7 @@ pub(super) enum Entered {
     Unreadable(String),
 }
 
-/// How a form's entries become the answer.
+/// The way in which a form's entries become the answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Shape {
     /// All entries together are the answer.

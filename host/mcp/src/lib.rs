@@ -28,9 +28,12 @@ mod transport;
 mod weight;
 mod writer;
 
-pub use client::{MAX_BYTES_PER_SECOND, MAX_LISTED, MAX_LISTED_BYTES, MAX_LISTED_NODES, Servers};
+pub use client::{
+    MAX_BYTES_PER_SECOND, MAX_LISTED, MAX_LISTED_BYTES, MAX_LISTED_NODES, MAX_UNANSWERED, Servers,
+};
 pub use connections::{ClientConnection, LimitedListener, Serving};
 pub use http::{HTTP_PATH, HttpOptions, HttpServer, METRICS_PATH, new_token};
+pub use notifications::MAX_TOKEN_BYTES;
 pub use reader::MAX_MESSAGE_BYTES;
 pub use request_limit::{MAX_REQUEST_BYTES, MAX_REQUESTS, RequestLimiter, RequestPermit};
 pub use sessions::MAX_SESSIONS;

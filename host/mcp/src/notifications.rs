@@ -14,7 +14,7 @@ use tollgate_sandbox::{Level, ProgressStatus, Report};
 
 /// The maximum length of a progress token in bytes. Each of a call's notifications repeats it, so a
 /// call with a longer one gets none.
-const MAX_TOKEN_BYTES: usize = 1_024;
+pub const MAX_TOKEN_BYTES: usize = 1_024;
 
 /// The notifications to one client about one call.
 pub(super) struct Notices {

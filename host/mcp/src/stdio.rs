@@ -36,7 +36,7 @@ pub async fn serve_stdio(host: Host, offer: ToolList) -> io::Result<()> {
 /// function returns once their ends are recorded.
 ///
 /// # Errors
-/// As for [`serve_stdio`].
+/// Same as [`serve_stdio`].
 pub async fn serve_stdio_until(host: Host, offer: ToolList, stop: CancellationToken) -> io::Result<()> {
     let gone = stop.child_token();
     let (read, output) = streams();

@@ -22,7 +22,7 @@ const POLL_MS: u64 = 1_000;
 
 /// The run of a task.
 #[derive(Debug, Clone)]
-struct Kept {
+struct TaskRun {
     id: String,
     thread_id: String,
     run_id: Arc<str>,
@@ -33,16 +33,16 @@ struct Kept {
 
 /// All tasks, oldest first.
 #[derive(Debug, Default)]
-pub(super) struct Tasks(Mutex<VecDeque<Kept>>);
+pub(super) struct Tasks(Mutex<VecDeque<TaskRun>>);
 
 impl Tasks {
     /// Returns the task of this run, which stays the same however often its call is repeated.
-    fn of_run(&self, thread_id: &str, run_id: &Arc<str>, is_agent: bool) -> Kept {
+    fn of_run(&self, thread_id: &str, run_id: &Arc<str>, is_agent: bool) -> TaskRun {
         let mut tasks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(kept) = tasks.iter().find(|kept| kept.run_id == *run_id) {
             return kept.clone();
         }
-        let kept = Kept {
+        let kept = TaskRun {
             // Unguessable.
             id: Uuid::new_v4().simple().to_string(),
             thread_id: thread_id.to_owned(),
@@ -58,7 +58,7 @@ impl Tasks {
     }
 
     /// Returns a task of this conversation.
-    fn find(&self, id: &str, thread_id: &str) -> Result<Kept, ErrorData> {
+    fn find(&self, id: &str, thread_id: &str) -> Result<TaskRun, ErrorData> {
         let tasks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let found = tasks.iter().find(|kept| kept.id == id && kept.thread_id == thread_id);
         let unknown = || ErrorData::invalid_params("there is no task of this taskId", None);
@@ -119,7 +119,7 @@ impl ToolCallSession<'_> {
         }
     }
 
-    fn task(&self, kept: &Kept, recorded: &FinishedRun) -> Task {
+    fn task(&self, kept: &TaskRun, recorded: &FinishedRun) -> Task {
         let (began, changed) = (written(recorded.began_at_ms), written(recorded.changed_at_ms));
         let task = Task::new(&kept.id, TaskStatus::Working, began, changed).with_poll_interval_ms(POLL_MS);
         match recorded.end.waiting.first() {

@@ -92,7 +92,8 @@ impl ToolCallSession<'_> {
             return Ok(call_result::of_run(end));
         }
         let finished = end.last_call.ok_or_else(|| broken("the run ended without a result of its call"))?;
-        Ok(call_result::of_call(&finished))
+        let has_schema = super::tool_list::has_output_schema(self.host, &finished.tool_name);
+        Ok(call_result::of_call(&finished, has_schema))
     }
 
     /// Continues a call with a person's decision.

@@ -4,7 +4,7 @@
 use rmcp::model::{Tool as Listed, ToolAnnotations};
 use serde_json::{Map, Value, json};
 use std::sync::{Arc, Mutex, PoisonError};
-use tollgate::tools::{Reach, Toolbox};
+use tollgate::tools::{DeclaredTool, Reach, Toolbox};
 use tollgate::{DIRECT_AGENT, Host};
 use tollgate_agent::catalog::{Catalog, HOST_ID, Tool};
 use tollgate_agent::name;
@@ -69,11 +69,11 @@ impl ToolList {
 /// The list of tools, rebuilt when another toolbox is published.
 #[derive(Default)]
 pub(super) struct Listing {
-    known: Mutex<Option<Known>>,
+    known: Mutex<Option<CachedList>>,
 }
 
 /// A list and its toolbox.
-struct Known {
+struct CachedList {
     of: Arc<Toolbox>,
     listed: Arc<Vec<Listed>>,
 }
@@ -83,7 +83,7 @@ impl Listing {
     pub(super) fn of(&self, host: &Host, offer: &ToolList) -> Arc<Vec<Listed>> {
         let toolbox = host.toolbox();
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(Known { of, listed }) = known.as_ref()
+        if let Some(CachedList { of, listed }) = known.as_ref()
             && Arc::ptr_eq(of, &toolbox)
         {
             return Arc::clone(listed);
@@ -92,7 +92,7 @@ impl Listing {
         let tools = tools.map(|tool| listed(tool, &toolbox));
         let agents = host.agents().filter(|agent| offer.has_agent(&agent.spec.view.id)).map(agent_tool);
         let all: Arc<Vec<Listed>> = Arc::new(tools.chain(agents).collect());
-        *known = Some(Known { of: toolbox, listed: Arc::clone(&all) });
+        *known = Some(CachedList { of: toolbox, listed: Arc::clone(&all) });
         all
     }
 }
@@ -116,8 +116,23 @@ fn may_call(host: &Host, tool: &Tool) -> bool {
 fn listed(tool: &Tool, toolbox: &Toolbox) -> Listed {
     let descriptor = &tool.descriptor;
     let schema = object(descriptor.parameters.clone());
-    Listed::new(descriptor.name.clone(), descriptor.description.clone(), schema)
-        .with_annotations(annotations(tool, toolbox))
+    let mut listed = Listed::new(descriptor.name.clone(), descriptor.description.clone(), schema)
+        .with_annotations(annotations(tool, toolbox));
+    let runner = toolbox.runner(&descriptor.name);
+    if let Some(declared) = runner.and_then(|runner| runner.declared(&descriptor.name)) {
+        listed.title.clone_from(&declared.title);
+        listed.output_schema = declared.output_schema.clone().map(|schema| Arc::new(object(schema)));
+    }
+    listed
+}
+
+/// Returns whether the tool is listed with a schema of its results.
+pub(super) fn has_output_schema(host: &Host, tool_name: &str) -> bool {
+    let toolbox = host.toolbox();
+    let runner = toolbox.runner(tool_name);
+    runner
+        .and_then(|runner| runner.declared(tool_name))
+        .is_some_and(|declared| declared.output_schema.is_some())
 }
 
 /// Returns the hints that a client may show for a call. The sandbox enforces what a tool can do,
@@ -125,13 +140,28 @@ fn listed(tool: &Tool, toolbox: &Toolbox) -> Listed {
 fn annotations(tool: &Tool, toolbox: &Toolbox) -> ToolAnnotations {
     let reach = toolbox.runner(&tool.descriptor.name).map(|runner| runner.reach()).unwrap_or_default();
     let hints = ToolAnnotations::new().idempotent(tool.descriptor.execution.idempotent);
-    let Reach::Within { changes_files, reaches_network } = reach else { return hints };
+    let Reach::Within { changes_files, reaches_network } = reach else {
+        let runner = toolbox.runner(&tool.descriptor.name);
+        let declared = runner.and_then(|runner| runner.declared(&tool.descriptor.name));
+        return declared.map_or(hints.clone(), |declared| declared_hints(declared, hints));
+    };
     let changes_state = tool.access.writes().next().is_some();
     let outside = changes_files || reaches_network;
     hints
         .read_only(!changes_state && !outside)
         .destructive(outside || tool.access.writes().any(|key| overwrites(toolbox.catalog(), key)))
         .open_world(reaches_network)
+}
+
+/// Returns the hints of a tool's owner, for tools that no sandbox confines. That a call may be
+/// repeated, the operator says.
+fn declared_hints(declared: &DeclaredTool, mut hints: ToolAnnotations) -> ToolAnnotations {
+    hints.title.clone_from(&declared.title);
+    hints.read_only_hint = declared.read_only;
+    hints.destructive_hint = declared.destructive;
+    hints.open_world_hint = declared.open_world;
+    hints.idempotent_hint = hints.idempotent_hint.filter(|repeatable| *repeatable).or(declared.idempotent);
+    hints
 }
 
 /// Returns whether an update of the key may remove existing data.

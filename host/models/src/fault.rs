@@ -21,7 +21,7 @@ pub struct ModelFault {
 /// The maximum number of calls in one reply. By default a run makes at most 256 in all.
 pub const MAX_REPLY_CALLS: usize = 1_024;
 
-/// Whether the same request may succeed later.
+/// The kind of a fault, by whether the same request may succeed later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FaultKind {
     /// A rate limit, an overload, a timeout, or a broken stream.

@@ -14,7 +14,7 @@ mod text_calls;
 
 pub use config::{ModelConfig, ModelConfigError, ProviderName, ToolCalls};
 pub use fault::{FaultKind, MAX_REPLY_CALLS, ModelFault};
-pub use providers::{HttpModel, Provider, ReasoningEffort, http_client, tls_with};
+pub use providers::{HttpModel, Provider, ReasoningEffort, http_client, is_loopback, tls_with};
 pub use retry::{RetryPolicy, Retrying};
 pub use scripted::{RecordingError, ScriptedModel, ScriptedTurn};
 pub use secret::ApiKey;
@@ -23,7 +23,7 @@ pub use text_calls::TextCalls;
 use async_trait::async_trait;
 use std::sync::Arc;
 use std::time::Duration;
-use tollgate_agent::message::{ModelReply, ModelRequest};
+use tollgate_agent::message::{Message, ModelReply, ModelRequest};
 
 /// A model that replies to a conversation.
 ///
@@ -47,6 +47,13 @@ pub trait Model: Send + Sync {
         request: ModelRequest,
         deltas: &mut DeltaSink<'_>,
     ) -> Result<ModelReply, ModelFault>;
+
+    /// Called once a run with this model has ended, whatever its status, with the run's
+    /// conversation. A backend elsewhere ends here what the run left behind. The default does
+    /// nothing.
+    async fn run_ended(&self, messages: &[Message]) {
+        let _ = messages;
+    }
 }
 
 #[async_trait]
@@ -61,6 +68,10 @@ impl<M: Model + ?Sized> Model for Arc<M> {
         deltas: &mut DeltaSink<'_>,
     ) -> Result<ModelReply, ModelFault> {
         (**self).reply(request, deltas).await
+    }
+
+    async fn run_ended(&self, messages: &[Message]) {
+        (**self).run_ended(messages).await;
     }
 }
 

@@ -22,7 +22,7 @@ impl ApiKey {
     }
 
     /// Returns the key itself.
-    pub(crate) fn expose(&self) -> &str {
+    pub fn expose(&self) -> &str {
         &self.0
     }
 

@@ -31,7 +31,7 @@ impl<M: Model> Model for TextCalls<M> {
         request: ModelRequest,
         deltas: &mut DeltaSink<'_>,
     ) -> Result<ModelReply, ModelFault> {
-        let mut shown = Shown::default();
+        let mut shown = VisibleText::default();
         let mut tell = |delta| match delta {
             Delta::Text(text) => {
                 if let Some(text) = shown.next(&text) {
@@ -39,7 +39,7 @@ impl<M: Model> Model for TextCalls<M> {
                 }
             }
             Delta::Restarted { .. } => {
-                shown = Shown::default();
+                shown = VisibleText::default();
                 deltas(delta);
             }
             Delta::Reasoning(_) => deltas(delta),
@@ -58,13 +58,13 @@ impl<M: Model> Model for TextCalls<M> {
 
 /// The text that a client sees while a reply is written: everything before the first call.
 #[derive(Default)]
-struct Shown {
+struct VisibleText {
     /// Text that may be the beginning of a tag.
     held: String,
     is_over: bool,
 }
 
-impl Shown {
+impl VisibleText {
     fn next(&mut self, text: &str) -> Option<String> {
         if self.is_over {
             return None;
@@ -128,7 +128,7 @@ mod tests {
             (vec!["a [TO", "Y] and [TOOL_CAL"], "a [TOY] and [TOOL_CAL"),
             (vec!["[", "T", "x"], "[Tx"),
         ] {
-            let mut shown = Shown::default();
+            let mut shown = VisibleText::default();
             let mut said: String = pieces.iter().filter_map(|piece| shown.next(piece)).collect();
             said.extend(shown.rest());
             assert_eq!(said, expected);

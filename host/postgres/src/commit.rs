@@ -21,7 +21,7 @@ use tollgate_store::{CommitError, Committed, StoreError, ToolHealth};
 /// The number of other commits' changes held in memory at once.
 const CHANGES_AT_ONCE: usize = 256;
 
-/// Why a commit was not stored: the database failed, or the commit is refused.
+/// The reason why a commit was not stored: the database failed, or the commit is refused.
 pub(crate) enum Unstored {
     Database(tokio_postgres::Error),
     Refused(CommitError),

@@ -1,4 +1,4 @@
-//! How the database is reached, and how long a host's lease lasts.
+//! The configuration of the database: its servers, its credentials, the pool, and the lease of a host.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -13,7 +13,7 @@ const LEASE_BOUNDS: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs
 const CONNECTIONS: usize = 8;
 const CONNECTION_BOUNDS: [usize; 2] = [2, 64];
 
-/// How a host reaches the database.
+/// The configuration with which a host connects to the database.
 #[derive(Debug, Clone)]
 pub struct PostgresConfig {
     pub(crate) server: tokio_postgres::Config,
@@ -105,7 +105,7 @@ impl PostgresConfig {
     /// pass them on, so this leads past it.
     ///
     /// # Errors
-    /// As for [`new`](Self::new).
+    /// Same as [`new`](Self::new).
     pub fn with_listen_url(mut self, url: &str) -> Result<Self, ConfigError> {
         let mut listen = read_url(url)?;
         if let Some(password) = self.server.get_password() {

@@ -1,7 +1,7 @@
 //! Copying a data directory into a database.
 //!
-//! Each run is copied in a transaction of its own, with the rows that depend on it, and is marked as
-//! copied by being there. A copy that was interrupted goes on with the runs that are missing. In
+//! Each run is copied in a transaction of its own, with the rows that depend on it, so a run that the
+//! database has is complete. A copy that was interrupted continues with the runs that are missing. At
 //! the end, everything is read back and compared.
 
 use crate::connect::{params, query, run};
@@ -56,10 +56,10 @@ impl PostgresStore {
     pub async fn copy_from(&self, from: &dyn CopySource) -> Result<Copied, StoreError> {
         let mut runs = from.runs(RunFilter { limit: usize::MAX, ..RunFilter::default() }).await?;
         runs.reverse();
-        let there = self.runs(RunFilter { limit: usize::MAX, ..RunFilter::default() }).await?;
-        let known: BTreeSet<&str> = there.iter().map(|run| run.run_id.as_str()).collect();
-        let ours: BTreeSet<&str> = runs.iter().map(|run| run.run_id.as_str()).collect();
-        if let Some(foreign) = known.iter().find(|run_id| !ours.contains(*run_id)) {
+        let copied_before = self.runs(RunFilter { limit: usize::MAX, ..RunFilter::default() }).await?;
+        let known: BTreeSet<&str> = copied_before.iter().map(|run| run.run_id.as_str()).collect();
+        let wanted: BTreeSet<&str> = runs.iter().map(|run| run.run_id.as_str()).collect();
+        if let Some(foreign) = known.iter().find(|run_id| !wanted.contains(*run_id)) {
             return Err(StoreError(format!(
                 "the database contains the run {foreign}, which the data directory does not; copy into an empty database"
             )));
@@ -89,16 +89,17 @@ impl PostgresStore {
         Ok(copied)
     }
 
-    async fn copy_run(&self, from: &dyn CopySource, copied: &RunSummary) -> Result<(), StoreError> {
-        let record = from.record(&copied.run_id).await?;
+    /// Copies a run, its events and its changes in one transaction.
+    async fn copy_run(&self, from: &dyn CopySource, summary: &RunSummary) -> Result<(), StoreError> {
+        let record = from.record(&summary.run_id).await?;
         if let Some(damage) = record.damage {
             return Err(StoreError(format!(
                 "the run {} is damaged ({damage}); remove it with `tollgate prune`, or restore the data directory",
-                copied.run_id
+                summary.run_id
             )));
         }
         let Some(Event::RunStarted { spec }) = record.events.first().map(|first| &first.event) else {
-            return Err(StoreError(format!("the run {} has no beginning", copied.run_id)));
+            return Err(StoreError(format!("the run {} has no beginning", summary.run_id)));
         };
         let (kind, title) = label(spec);
         let rows = rows_of(&record.events)?;
@@ -108,8 +109,8 @@ impl PostgresStore {
         };
         let (revisions, numbers): (Vec<i64>, Vec<i64>) = record.events.iter().filter_map(changed).unzip();
         let client = self.copying().await?;
-        let run_id = copied.run_id.clone();
-        let thread = copied.thread_id.clone();
+        let run_id = summary.run_id.clone();
+        let thread = summary.thread_id.clone();
         let sums: Vec<Option<Vec<u8>>> = rows.iter().map(|row| row.checksum.clone()).collect();
         let (begun, threaded, listed, logged, changed, ended) = futures::join!(
             client.batch_execute("BEGIN"),
@@ -125,13 +126,13 @@ impl PostgresStore {
                 params![
                     (run_id.clone(), TEXT),
                     (thread.clone(), TEXT),
-                    (copied.agent_id.clone(), TEXT),
+                    (summary.agent_id.clone(), TEXT),
                     (kind, TEXT),
                     (title, TEXT),
-                    (copied.status.clone(), TEXT),
-                    (copied.events.cast_signed(), INT8),
-                    (copied.started_at_ms.cast_signed(), INT8),
-                    (copied.updated_at_ms.cast_signed(), INT8)
+                    (summary.status.clone(), TEXT),
+                    (summary.events.cast_signed(), INT8),
+                    (summary.started_at_ms.cast_signed(), INT8),
+                    (summary.updated_at_ms.cast_signed(), INT8)
                 ]
             ),
             run(
@@ -159,8 +160,8 @@ impl PostgresStore {
         Ok(())
     }
 
-    /// Copies the conversation, the state, and the changes that no run made. Runs again after an
-    /// interruption.
+    /// Copies the conversation, the state, and the changes that no run made. Copying a thread again
+    /// after an interruption changes nothing.
     async fn copy_thread(&self, from: &dyn CopySource, thread_id: &str) -> Result<(), StoreError> {
         let thread = from.thread(thread_id).await?;
         let bodies: Vec<String> = thread.messages.iter().map(serialize).collect::<Result<_, _>>()?;
@@ -170,7 +171,7 @@ impl PostgresStore {
         let failed = |e: Error| self.uncopied(&e);
         let sql = "INSERT INTO messages (thread, position, body)
             SELECT $1, x.n - 1, x.body FROM unnest($2) WITH ORDINALITY AS x(body, n) ON CONFLICT DO NOTHING";
-        let number = i64::try_from(bodies.len()).unwrap_or(i64::MAX);
+        let message_count = i64::try_from(bodies.len()).unwrap_or(i64::MAX);
         run(&client, sql, params![(thread_id.to_owned(), TEXT), (bodies, TEXT_ARRAY)])
             .await
             .map_err(failed)?;
@@ -180,7 +181,7 @@ impl PostgresStore {
         let row = params![
             (thread_id.to_owned(), TEXT),
             (thread.state.revision().cast_signed(), INT8),
-            (number, INT8)
+            (message_count, INT8)
         ];
         run(&client, sql, row).await.map_err(failed)?;
         let mut after = 0;
@@ -190,7 +191,7 @@ impl PostgresStore {
             after = last.revision;
             let revisions: Vec<i64> = changes.iter().map(|change| change.revision.cast_signed()).collect();
             let bodies: Vec<String> = changes.iter().map(serialize).collect::<Result<_, _>>()?;
-            // Those of runs are there already.
+            // The changes of runs were copied with them.
             let sql = "INSERT INTO changes (thread, revision, body)
                 SELECT $1, x.revision, x.body FROM unnest($2, $3) AS x(revision, body) ON CONFLICT DO NOTHING";
             let row = params![(thread_id.to_owned(), TEXT), (revisions, INT8_ARRAY), (bodies, TEXT_ARRAY)];
@@ -200,17 +201,19 @@ impl PostgresStore {
         Ok(())
     }
 
+    /// Copies the audit and the health of tools, and returns the number of audit records.
     async fn copy_audit(&self, from: &dyn CopySource) -> Result<u64, StoreError> {
         let all = AuditFilter { limit: usize::MAX, ..AuditFilter::default() };
         let mut records = from.audit(all.clone()).await?;
         records.reverse();
-        let number = records.len() as u64;
+        let count = records.len() as u64;
         let client = self.copying().await?;
         let rows = query(&client, "SELECT count(*) FROM audit", Vec::new()).await;
-        let there: i64 = rows.map_err(|e| self.uncopied(&e))?.first().map_or(0, |row| row.get(0));
+        let copied: i64 = rows.map_err(|e| self.uncopied(&e))?.first().map_or(0, |row| row.get(0));
         // Records are copied in their order, so an interrupted copy has the first ones.
-        for some in records.get(usize::try_from(there).unwrap_or(0)..).unwrap_or_default().chunks(1_000) {
-            run(&client, audit::INSERT, audit::rows(some)).await.map_err(|e| self.uncopied(&e))?;
+        let left = records.get(usize::try_from(copied).unwrap_or(0)..).unwrap_or_default();
+        for chunk in left.chunks(1_000) {
+            run(&client, audit::INSERT, audit::rows(chunk)).await.map_err(|e| self.uncopied(&e))?;
         }
         for health in from.tool_health().await? {
             let (tool, health) = (health.tool_name.to_string(), Some(health));
@@ -221,9 +224,10 @@ impl PostgresStore {
             run(&client, audit::set_health(&health), row).await.map_err(|e| self.uncopied(&e))?;
         }
         client.finish();
-        Ok(number)
+        Ok(count)
     }
 
+    /// Copies the components that runs called, and returns how many the database did not have.
     async fn copy_components(&self, from: &dyn CopySource) -> Result<u64, StoreError> {
         let mut number = 0;
         for (run_id, digest) in from.run_components().await? {
@@ -250,7 +254,10 @@ impl PostgresStore {
         Ok(number)
     }
 
-    /// Reads everything back and compares it.
+    /// Reads everything back and compares it with the source.
+    ///
+    /// # Errors
+    /// Something differs, or cannot be read.
     async fn compare(
         &self,
         from: &dyn CopySource,
@@ -264,14 +271,14 @@ impl PostgresStore {
         };
         for run in runs {
             // Reading also checks the checksums.
-            let (ours, theirs) = (from.events(&run.run_id, 0).await?, self.events(&run.run_id, 0).await?);
-            if serialize(&ours)? != serialize(&theirs)? {
+            let (source, copied) = (from.events(&run.run_id, 0).await?, self.events(&run.run_id, 0).await?);
+            if serialize(&source)? != serialize(&copied)? {
                 return differs("the run", &run.run_id);
             }
         }
         for thread_id in threads {
-            let (ours, theirs) = (from.thread(thread_id).await?, self.thread(thread_id).await?);
-            if ours.messages != theirs.messages || ours.state != theirs.state {
+            let (source, copied) = (from.thread(thread_id).await?, self.thread(thread_id).await?);
+            if source.messages != copied.messages || source.state != copied.state {
                 return differs("the thread", thread_id);
             }
         }
@@ -280,14 +287,15 @@ impl PostgresStore {
             return differs("the audit", "");
         }
         for (_, digest) in from.run_components().await? {
-            let (ours, theirs) = (from.component(&digest).await?, self.component(&digest).await?);
-            if ours != theirs {
+            let (source, copied) = (from.component(&digest).await?, self.component(&digest).await?);
+            if source != copied {
                 return differs("the component", &digest);
             }
         }
         Ok(())
     }
 
+    /// Returns the error for a row that could not be copied.
     fn uncopied(&self, error: &Error) -> StoreError {
         explain("write to", self.address(), error)
     }

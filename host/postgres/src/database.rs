@@ -14,11 +14,12 @@ use tollgate_agent::state::StateChange;
 use tollgate_store::{CommitError, Committed, ComponentFile, StoreError, StoreLimits};
 use uuid::Uuid;
 
-/// How long a read is repeated on new connections.
+/// How long a read is repeated on new connections before it fails.
 pub(crate) const READ_PATIENCE: Duration = Duration::from_secs(10);
 /// The pause before a repetition.
 pub(crate) const PAUSE: Duration = Duration::from_millis(50);
-/// The rows over which the size of one component is spread.
+/// The number of rows over which the size of one component is spread, so that concurrent commits
+/// rarely wait for the same row.
 const SHARDS: i16 = 16;
 
 /// The values of one thread's keys that do not persist.
@@ -31,8 +32,8 @@ pub(crate) struct Database {
     pub(crate) limits: StoreLimits,
     /// How long a commit whose answer was lost is sent again.
     pub(crate) patience: Duration,
-    /// The statements that begin a transaction. The server ends it if this process stands still,
-    /// such as a stopped one, so that its locks do not keep others from taking over its runs.
+    /// The statements that begin a transaction. With them, the server ends a transaction of a process
+    /// that stalls, such as a stopped one, so its locks do not keep others from taking over its runs.
     pub(crate) begin: String,
     /// The components whose bytes the database has, by digest.
     pub(crate) kept: Mutex<HashSet<Arc<str>>>,
@@ -41,6 +42,7 @@ pub(crate) struct Database {
 }
 
 impl Database {
+    /// Returns a pooled connection.
     pub(crate) async fn client(&self) -> Result<Busy, StoreError> {
         match self.pool.get().await {
             Ok(object) => Ok(Busy::new(object)),
@@ -135,7 +137,7 @@ impl Database {
             });
             if !known.await? {
                 let bytes = tokio::task::spawn_blocking(move || file.read()).await.ok().flatten();
-                // Without its bytes, a replay reports that they are missing.
+                // The call runs without the copy; a replay then reports that it is missing.
                 let Some(bytes) = bytes else { continue };
                 let sql = "INSERT INTO components (digest, bytes) VALUES ($1, $2) ON CONFLICT DO NOTHING";
                 let stored = self.read(|client| {
@@ -186,6 +188,7 @@ impl Database {
         }
     }
 
+    /// Returns the number of bytes that a query finds for an id; 0 if there is no row.
     pub(crate) async fn bytes(&self, sql: &'static str, id: &str) -> Result<u64, StoreError> {
         self.read(|client| {
             let id = id.to_owned();
@@ -199,6 +202,7 @@ impl Database {
     }
 }
 
+/// Writes a change in one transaction of two exchanges: one that locks and reads, one that writes.
 async fn change_once(
     client: Busy,
     begin: &str,
@@ -228,14 +232,14 @@ async fn change_once(
     inserted?;
     let (row, known, values) = (row?, known?, values?);
     if known.first().is_some_and(|row| row.get::<_, Option<&str>>(0) == Some(id)) {
-        // An earlier sending was stored, and its answer was lost.
+        // An earlier attempt was stored, but its answer was lost.
         client.roll_back().await;
         return Ok(());
     }
-    let now = row.first().map_or(0, |row| row.get::<_, i64>(0).cast_unsigned());
-    if change.revision != now + 1 {
+    let current = row.first().map_or(0, |row| row.get::<_, i64>(0).cast_unsigned());
+    if change.revision != current + 1 {
         client.roll_back().await;
-        return Err(CommitError::Conflict(now).into());
+        return Err(CommitError::Conflict(current).into());
     }
     let mut before = HashMap::new();
     for row in &values {
@@ -266,6 +270,7 @@ async fn change_once(
     Ok(())
 }
 
+/// Returns a random row for the size of a component.
 fn shard() -> i16 {
     i16::try_from(Uuid::now_v7().as_u128() % u128::from(SHARDS.unsigned_abs())).unwrap_or_default()
 }

@@ -1,5 +1,5 @@
-//! Hints between hosts: LISTEN and NOTIFY. A hint may be lost; receivers also look from time to
-//! time.
+//! Hints between hosts, by LISTEN and NOTIFY: new events, commands and work. A hint may be lost, so
+//! receivers are also told to look once a second.
 //!
 //! NOTIFY takes a lock of the whole database at commit, so it is never part of a run's commit.
 //! Notifications are collected for a few milliseconds and sent as one statement.
@@ -17,29 +17,32 @@ use tollgate_store::{Hint, HintSender, Hints};
 const CHANNEL: &str = "tollgate";
 /// How long notifications are collected.
 const TOGETHER: Duration = Duration::from_millis(5);
+/// How often receivers are told to look, because a notification may have been lost.
+const LOOK: Duration = Duration::from_secs(1);
 /// How often the listening connection is checked, and made again after it broke.
 const CHECK: Duration = Duration::from_secs(5);
-/// The maximum number of notifications in one statement. With more, receivers are notified only
-/// that anything may have changed.
+/// The maximum number of notifications in one statement. If there are more, a single one says that
+/// anything may have changed.
 const MAX_TOGETHER: usize = 200;
 
-/// This host's end of the hints. Its tasks end when this is dropped.
-pub(crate) struct Hinting {
+/// The hints that this host sends and receives. Dropping it ends its tasks.
+pub(crate) struct HintExchange {
     to_others: mpsc::UnboundedSender<Hint>,
+    /// The receivers in this process.
     here: HintSender,
     _stop: DropGuard,
 }
 
-impl Hinting {
+impl HintExchange {
     /// Starts to listen, and to send what other hosts may want to know.
     pub(crate) fn start(config: &PostgresConfig) -> Self {
         let (here, stop) = (HintSender::default(), CancellationToken::new());
         let (to_others, hints) = mpsc::unbounded_channel();
         let listening = listen(config.clone(), here.clone());
         let sending = send_all(config.clone(), hints);
-        let stopped = stop.clone();
+        let (stopped, reminding) = (stop.clone(), remind(here.clone()));
         tokio::spawn(async move {
-            stopped.run_until_cancelled(async { tokio::join!(listening, sending) }).await;
+            stopped.run_until_cancelled(async { tokio::join!(listening, sending, reminding) }).await;
         });
         Self { to_others, here, _stop: stop.drop_guard() }
     }
@@ -47,15 +50,16 @@ impl Hinting {
     /// Gives a hint to this host at once, and to the others soon.
     pub(crate) fn give(&self, hint: Hint) {
         self.here.give(hint.clone());
-        // If the task is gone, the others look from time to time.
+        // If the task is gone, the other hosts still poll.
         let _ = self.to_others.send(hint);
     }
 
+    /// Returns the hints of all hosts from now on.
     pub(crate) fn watch(&self) -> Hints {
         self.here.watch()
     }
 
-    /// Returns a function that gives the hint that a run may be free.
+    /// Returns a function that gives the hint that a run may be waiting for a host.
     pub(crate) fn work(&self) -> impl Fn() + Send + Sync + 'static {
         let (here, to_others) = (self.here.clone(), self.to_others.clone());
         move || {
@@ -75,6 +79,7 @@ fn text_of(hint: &Hint) -> String {
     }
 }
 
+/// Returns the hint of a notification. One of another version may mean anything.
 fn hint_of(text: &str) -> Hint {
     match text.split_at_checked(1) {
         Some(("e", run_id)) => Hint::Events(Arc::from(run_id)),
@@ -84,13 +89,15 @@ fn hint_of(text: &str) -> Hint {
     }
 }
 
+/// Passes on the hints of other hosts, and reconnects for as long as this host runs.
 async fn listen(config: PostgresConfig, here: HintSender) {
     let server = config.listen.as_ref().unwrap_or(&config.server).clone();
     loop {
-        let hinted = here.clone();
-        let heard =
-            move |notification: tokio_postgres::Notification| hinted.give(hint_of(notification.payload()));
-        if let Ok(client) = single(&config, &server, heard).await
+        let receivers = here.clone();
+        let on_notification = move |notification: tokio_postgres::Notification| {
+            receivers.give(hint_of(notification.payload()));
+        };
+        if let Ok(client) = single(&config, &server, on_notification).await
             && client.batch_execute(&format!("LISTEN {CHANNEL}")).await.is_ok()
         {
             // Something may have changed before this connection listened.
@@ -103,11 +110,21 @@ async fn listen(config: PostgresConfig, here: HintSender) {
     }
 }
 
+/// Gives the hint that anything may have changed, again and again.
+async fn remind(here: HintSender) {
+    loop {
+        tokio::time::sleep(LOOK).await;
+        here.give(Hint::Any);
+    }
+}
+
+/// Returns whether a connection still answers.
 async fn answers(client: &Client) -> bool {
     let asked = query(client, "SELECT 1", Vec::new());
     matches!(tokio::time::timeout(CHECK, asked).await, Ok(Ok(_)))
 }
 
+/// Sends hints to the other hosts, those of a few milliseconds in one statement.
 async fn send_all(config: PostgresConfig, mut hints: mpsc::UnboundedReceiver<Hint>) {
     let mut client: Option<Client> = None;
     while let Some(first) = hints.recv().await {

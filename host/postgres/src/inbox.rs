@@ -7,14 +7,17 @@ use std::sync::Arc;
 use tokio_postgres::{Client, Error};
 use tollgate_store::{Claimed, SentCommand, StoreError};
 
-/// Stores a command, unless the run has one with this id. Returns whether the run exists.
-pub(crate) async fn send(client: &Client, run_id: &str, id: &str, body: &str) -> Result<bool, Error> {
-    let sql = "INSERT INTO inbox (run, id, body) SELECT r.id, $2, $3 FROM runs r WHERE r.id = $1
-        ON CONFLICT DO NOTHING";
+/// Stores a command, unless the run has one with this id. Returns whether the run is open; `None`
+/// if there is no such run.
+pub(crate) async fn send(client: &Client, run_id: &str, id: &str, body: &str) -> Result<Option<bool>, Error> {
+    // The lock waits for a commit that may be ending the run.
+    let sql = "WITH r AS (SELECT id FROM runs WHERE id = $1 AND status IN ('running', 'waiting') FOR SHARE)
+        INSERT INTO inbox (run, id, body) SELECT r.id, $2, $3 FROM r ON CONFLICT DO NOTHING";
     let row = params![(run_id.to_owned(), TEXT), (id.to_owned(), TEXT), (body.to_owned(), TEXT)];
-    run(client, sql, row).await?;
-    let exists = query(client, "SELECT 1 FROM runs WHERE id = $1", params![(run_id.to_owned(), TEXT)]);
-    Ok(!exists.await?.is_empty())
+    let sent = run(client, sql, row).await? > 0;
+    let sql = "SELECT status IN ('running', 'waiting') FROM runs WHERE id = $1";
+    let found = query(client, sql, params![(run_id.to_owned(), TEXT)]).await?;
+    Ok(found.first().map(|row| sent || row.get(0)))
 }
 
 /// Returns the commands to a run, oldest first.
@@ -28,6 +31,14 @@ pub(crate) async fn commands(
         Ok(SentCommand { id: Arc::from(row.get::<_, &str>(0)), command: parse("command", row.get(1))? })
     };
     Ok(rows.iter().map(read).collect())
+}
+
+/// Returns those of the runs that have commands.
+pub(crate) async fn commanded(client: &Client, runs: &[Arc<str>]) -> Result<Vec<Arc<str>>, Error> {
+    let runs: Vec<String> = runs.iter().map(ToString::to_string).collect();
+    let sql = "SELECT DISTINCT run FROM inbox WHERE run = ANY($1)";
+    let rows = query(client, sql, params![(runs, TEXT_ARRAY)]).await?;
+    Ok(rows.iter().map(|row| Arc::from(row.get::<_, &str>(0))).collect())
 }
 
 /// Removes a command that cannot be carried out.

@@ -15,7 +15,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use tollgate_store::StoreError;
 use uuid::Uuid;
 
-/// How long rows of dead hosts are kept for `tollgate hosts`.
+/// How long rows of dead hosts are kept for `tollgate hosts`, as an interval of PostgreSQL.
 const KEPT: &str = "1 day";
 
 /// A host that uses the database.
@@ -47,13 +47,13 @@ enum Note {
     Release { run_id: String, epoch: u64 },
     /// A turn in a thread's queue is over.
     TurnOver(i64),
-    /// Everything noted before is written.
+    /// Reply once all earlier notes are written.
     Flush(oneshot::Sender<()>),
-    /// This process drives runs from now on.
+    /// Register this host, and reply with the result.
     Join(oneshot::Sender<Result<(), StoreError>>),
 }
 
-/// This host's membership. Its task ends when this is dropped.
+/// This host's membership. Dropping it ends its task.
 pub(crate) struct Member {
     shared: Arc<Shared>,
     notes: mpsc::UnboundedSender<Note>,
@@ -62,17 +62,20 @@ pub(crate) struct Member {
     _stopped: DropGuard,
 }
 
+/// The state that callers share with the task.
 struct Shared {
+    /// The id of this host; empty until it registers.
     id: Mutex<Arc<str>>,
     lease: Mutex<OwnLease>,
     /// The runs that this process drives. A run that the database says it owns, and that is not
     /// here, is released: the answer to its acquisition was lost.
     driven: Mutex<HashSet<String>>,
+    /// The agents that this host serves.
     agents: Mutex<Vec<String>>,
 }
 
-fn locked<T>(it: &Mutex<T>) -> MutexGuard<'_, T> {
-    it.lock().unwrap_or_else(PoisonError::into_inner)
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Returns the time by a clock that also counts while the machine sleeps.
@@ -109,7 +112,10 @@ impl Member {
         Self { shared, notes, joined: OnceCell::new(), stop: stop.clone(), _stopped: stop.drop_guard() }
     }
 
-    /// Returns the id of this host, after it has registered.
+    /// Registers this host unless it has registered, and returns its id.
+    ///
+    /// # Errors
+    /// The database cannot be reached, or the store was closed.
     pub(crate) async fn joined(&self) -> Result<Arc<str>, StoreError> {
         let join = || async {
             let (reply, joined) = oneshot::channel();
@@ -121,7 +127,7 @@ impl Member {
         Ok(self.id())
     }
 
-    /// Stops renewing the lease.
+    /// Stops renewing the lease, and writes the notes that are left.
     pub(crate) fn leaves(&self) {
         self.stop.cancel();
     }
@@ -146,7 +152,7 @@ impl Member {
         locked(&self.shared.driven).insert(run_id.to_owned());
     }
 
-    /// Records that a run came to rest, in a commit that also says so.
+    /// Records that this process no longer drives a run, which the database knows already.
     pub(crate) fn rested(&self, run_id: &str) {
         locked(&self.shared.driven).remove(run_id);
     }
@@ -158,7 +164,7 @@ impl Member {
         let _ = self.notes.send(Note::Release { run_id: run_id.to_owned(), epoch });
     }
 
-    /// Ends a turn in the queue of a thread.
+    /// Returns a function that ends a turn in the queue of a thread, by the turn's id.
     pub(crate) fn turn_over(&self) -> impl Fn(i64) + Send + Sync + 'static {
         let notes = self.notes.clone();
         move |turn| {
@@ -179,19 +185,22 @@ impl Member {
 struct Keeper {
     config: PostgresConfig,
     shared: Arc<Shared>,
+    /// The connection; `None` if it failed and has yet to be made again.
     client: Option<Client>,
     watcher: Watcher,
     /// Runs that the database says this host owns and that it did not drive at the last look.
     unknown: HashSet<String>,
+    /// Called when runs or turns were released.
     on_freed: Box<dyn Fn() + Send + Sync>,
 }
 
 impl Keeper {
+    /// Renews the lease and writes notes until it is stopped.
     async fn keep(mut self, mut noted: mpsc::UnboundedReceiver<Note>, stop: CancellationToken) {
         let every = interval(self.config.lease);
         let mut ticks = tokio::time::interval(every);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-        // Written later if the database cannot be reached now.
+        // Notes stay here until they are written: the database may be unreachable for a while.
         let mut pending: Vec<Note> = Vec::new();
         loop {
             tokio::select! {
@@ -237,6 +246,7 @@ impl Keeper {
         }
     }
 
+    /// Returns the connection, a new one if the last one failed; `None` if there is none now.
     async fn connected(&mut self) -> Option<&Client> {
         if self.client.as_ref().is_none_or(Client::is_closed) {
             self.client = single(&self.config, &self.config.server, |_| {}).await.ok();
@@ -249,6 +259,8 @@ impl Keeper {
         let id = Uuid::now_v7().to_string();
         let (name, lease, agents) =
             (self.config.name.clone(), self.lease_ms(), locked(&self.shared.agents).clone());
+        // The lease counts from before the statement is sent, so this host never believes it longer
+        // than the others do.
         let (sent, address) = (now(), self.config.address());
         if self.client.as_ref().is_none_or(Client::is_closed) {
             self.client = Some(single(&self.config, &self.config.server, |_| {}).await?);
@@ -269,7 +281,7 @@ impl Keeper {
         i64::try_from(self.config.lease.as_millis()).unwrap_or(i64::MAX)
     }
 
-    /// Renews the lease and looks after the other hosts.
+    /// Renews the lease, and takes care of hosts that are gone and of runs that no one drives.
     async fn renew(&mut self) -> Result<(), tokio_postgres::Error> {
         let (id, lease) = (Arc::clone(&locked(&self.shared.id)), self.lease_ms());
         let agents = locked(&self.shared.agents).clone();
@@ -342,7 +354,8 @@ impl Keeper {
         Ok(())
     }
 
-    /// Releases runs that this host owns without driving them, at two looks in a row.
+    /// Releases runs that this host owns without driving them. One look is not enough: a run may
+    /// just be starting.
     async fn reconcile(&mut self) -> Result<(), tokio_postgres::Error> {
         let me = Arc::clone(&locked(&self.shared.id));
         let Some(client) = self.connected().await else { return Ok(()) };
@@ -351,10 +364,10 @@ impl Keeper {
         let owned = rows.iter().map(|row| (row.get::<_, String>(0), row.get::<_, i64>(1)));
         let driven = locked(&self.shared.driven).clone();
         let unknown: Vec<(String, i64)> = owned.filter(|(run_id, _)| !driven.contains(run_id)).collect();
-        let again = unknown.iter().filter(|(run_id, _)| self.unknown.contains(run_id)).cloned();
-        let again: Vec<(String, i64)> = again.collect();
+        let still_unknown = unknown.iter().filter(|(run_id, _)| self.unknown.contains(run_id)).cloned();
+        let still_unknown: Vec<(String, i64)> = still_unknown.collect();
         self.unknown = unknown.into_iter().map(|(run_id, _)| run_id).collect();
-        for (run_id, epoch) in again {
+        for (run_id, epoch) in still_unknown {
             let Some(client) = self.connected().await else { return Ok(()) };
             release(client, &run_id, epoch, &me).await?;
             (self.on_freed)();
@@ -362,7 +375,7 @@ impl Keeper {
         Ok(())
     }
 
-    /// Writes these notes; those that could not be written stay.
+    /// Writes notes in their order. Those that could not be written stay in `pending`.
     async fn write(&mut self, pending: &mut Vec<Note>) -> Result<(), tokio_postgres::Error> {
         while let Some(note) = pending.first() {
             let me = Arc::clone(&locked(&self.shared.id));
@@ -395,6 +408,7 @@ impl Keeper {
     }
 }
 
+/// Releases a run unless its driver has changed.
 async fn release(client: &Client, run_id: &str, epoch: i64, host: &str) -> Result<(), tokio_postgres::Error> {
     let sql = "UPDATE runs SET owner = NULL WHERE id = $1 AND epoch = $2 AND owner = $3";
     let row = params![(run_id.to_owned(), TEXT), (epoch, INT8), (host.to_owned(), TEXT)];

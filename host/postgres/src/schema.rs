@@ -3,6 +3,7 @@
 use crate::config::PostgresConfig;
 use crate::connect::single;
 use crate::error::explain;
+use std::time::{SystemTime, UNIX_EPOCH};
 use tokio_postgres::Client;
 use tollgate_store::StoreError;
 
@@ -16,6 +17,10 @@ pub(crate) const NEWEST: i32 = 1;
 const THIS_HOST: i32 = 1;
 /// The oldest PostgreSQL version, as the server reports it.
 const OLDEST_SERVER: i32 = 140_000;
+/// The largest difference between the clocks of a host and the server without a warning.
+const MAX_CLOCK_DIFFERENCE_MS: i64 = 60_000;
+/// The longest time that a transaction may be open without a warning, in seconds.
+const MAX_TRANSACTION_S: i64 = 600;
 /// The advisory lock under which the schema is migrated: "TOLG".
 const LOCK: i64 = 0x544f_4c47;
 
@@ -129,6 +134,49 @@ pub(crate) async fn check(client: &Client, config: &PostgresConfig) -> Result<()
         SchemaState::Empty => refused("it has no schema; run `tollgate store init`"),
         SchemaState::Older(_) => refused("its schema is of an earlier version; run `tollgate store migrate`"),
     }
+}
+
+/// Returns the properties of a server and its role under which less is guaranteed than the
+/// documentation states, one sentence each.
+pub(crate) async fn warnings(client: &Client) -> Result<Vec<String>, tokio_postgres::Error> {
+    let sql = "SELECT current_setting('fsync') = 'on', current_setting('synchronous_commit') <> 'off',
+        (extract(epoch FROM clock_timestamp()) * 1000)::int8,
+        has_table_privilege('events', 'UPDATE') OR has_table_privilege('events', 'DELETE')
+            OR has_table_privilege('audit', 'UPDATE') OR has_table_privilege('audit', 'DELETE'),
+        current_user::text,
+        coalesce((extract(epoch FROM max(clock_timestamp() - xact_start)))::int8, 0)
+        FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND datname = current_database()";
+    let row = client.query_typed_one(sql, &[]).await?;
+    let (syncs, waits, may_alter): (bool, bool, bool) = (row.get(0), row.get(1), row.get(3));
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let ahead_ms = i64::try_from(now.as_millis()).unwrap_or(i64::MAX) - row.get::<_, i64>(2);
+    let (role, oldest): (String, i64) = (row.get(4), row.get(5));
+    let mut warnings = Vec::new();
+    if !syncs {
+        warnings.push("fsync is off: a crash of the server can damage the whole database".to_owned());
+    }
+    if !waits {
+        let what = "synchronous_commit is off: a crash of the server can lose commits that were reported";
+        warnings.push(what.to_owned());
+    }
+    if ahead_ms.abs() > MAX_CLOCK_DIFFERENCE_MS {
+        let (seconds, how) = (ahead_ms.abs() / 1_000, if ahead_ms > 0 { "ahead of" } else { "behind" });
+        let what = format!("the clock of this machine is {seconds} s {how} the server's; synchronize both");
+        warnings.push(what);
+    }
+    if may_alter {
+        warnings.push(format!(
+            "the role {} may alter what was recorded; grant it only what docs/postgresql.md lists",
+            tollgate_agent::text::clean(&role, 100)
+        ));
+    }
+    if oldest > MAX_TRANSACTION_S {
+        warnings.push(format!(
+            "a transaction has been open for {} minutes: dead rows of hosts and runs pile up meanwhile; end it",
+            oldest / 60
+        ));
+    }
+    Ok(warnings)
 }
 
 #[cfg(test)]

@@ -1,11 +1,12 @@
-//! The store that hosts share.
+//! The store that hosts share: [`Store`] on the pooled connections, with this host's membership and
+//! its hints to others.
 
 use crate::commit::rests;
 use crate::config::PostgresConfig;
 use crate::connect::{Busy, params, pool, query, run, single};
 use crate::database::{Database, PAUSE, READ_PATIENCE};
 use crate::error::{Failure, explain, failure};
-use crate::hints::Hinting;
+use crate::hints::HintExchange;
 use crate::member::{self, HostRow, Member};
 use crate::prepared::{Prepared, serialize};
 use crate::schema::{self, Migrated, SchemaState};
@@ -14,7 +15,7 @@ use crate::{audit, inbox, read};
 use async_trait::async_trait;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use tokio_postgres::Error;
 use tollgate_agent::run::{StoredEvent, Thread};
 use tollgate_agent::state::{KeyScope, KeyUpdate, StateChange};
@@ -30,7 +31,7 @@ use uuid::Uuid;
 pub struct PostgresStore {
     database: Arc<Database>,
     member: Member,
-    hints: Hinting,
+    hints: HintExchange,
 }
 
 impl PostgresStore {
@@ -42,6 +43,7 @@ impl PostgresStore {
     pub async fn connect(config: PostgresConfig) -> Result<Self, StoreError> {
         let client = single(&config, &config.server, |_| {}).await?;
         schema::check(&client, &config).await?;
+        check_lease(&client, &config).await?;
         let database = Arc::new(Database {
             pool: pool(&config)?,
             address: config.address(),
@@ -54,7 +56,7 @@ impl PostgresStore {
             kept: Mutex::default(),
             volatile: Mutex::default(),
         });
-        let hints = Hinting::start(&config);
+        let hints = HintExchange::start(&config);
         let member = Member::new(config, client, hints.work());
         Ok(Self { database, member, hints })
     }
@@ -77,10 +79,25 @@ impl PostgresStore {
     /// Checks the server and its schema without registering a host.
     ///
     /// # Errors
-    /// As for [`connect`](Self::connect), except that an old or missing schema is no error.
+    /// Same as [`connect`](Self::connect), except that an old or missing schema is not an error.
     pub async fn check(config: &PostgresConfig) -> Result<SchemaState, StoreError> {
         let client = single(config, &config.server, |_| {}).await?;
         schema::state(&client, config).await
+    }
+
+    /// Returns the properties of the server and its role under which less is guaranteed, one
+    /// sentence each.
+    ///
+    /// # Errors
+    /// The database cannot be read.
+    pub async fn warnings(&self) -> Result<Vec<String>, StoreError> {
+        self.database
+            .read(|client| async move {
+                let warnings = schema::warnings(&client).await?;
+                client.finish();
+                Ok(warnings)
+            })
+            .await
     }
 
     /// Checks the record of every run: its numbers, and the checksums of its events.
@@ -111,8 +128,8 @@ impl PostgresStore {
         }
     }
 
-    /// Returns the id of this host: empty until it first drives a run. It changes if other hosts
-    /// declare it dead.
+    /// Returns the id of this host; empty until it first drives a run. It changes if other hosts
+    /// declare this one dead.
     #[must_use]
     pub fn host_id(&self) -> Arc<str> {
         self.member.id()
@@ -136,22 +153,24 @@ impl PostgresStore {
             .await
     }
 
-    /// Keeps the values that the record leaves out, and adds them to threads that are read.
+    /// Keeps in memory the values of keys that do not persist, which no record contains.
+    /// [`thread`](Store::thread) adds them to what it reads.
     fn remember<'a>(&self, thread_id: &Arc<str>, changes: impl Iterator<Item = &'a StateChange>) {
-        let fleeting = |update: &&KeyUpdate| !update.persistent && update.scope == KeyScope::Thread;
-        let mut fleeting = changes.flat_map(|change| change.updates.iter()).filter(fleeting).peekable();
-        if fleeting.peek().is_none() {
+        let is_volatile = |update: &&KeyUpdate| !update.persistent && update.scope == KeyScope::Thread;
+        let mut updates = changes.flat_map(|change| change.updates.iter()).filter(is_volatile).peekable();
+        if updates.peek().is_none() {
             return;
         }
         let mut volatile = self.database.volatile.lock().unwrap_or_else(PoisonError::into_inner);
         let values = volatile.entry(Arc::clone(thread_id)).or_default();
-        for update in fleeting {
+        for update in updates {
             if let Some(value) = update.folded(values.remove(&update.key)) {
                 values.insert(Arc::clone(&update.key), value);
             }
         }
     }
 
+    /// Returns the database's address for messages, without the password.
     pub(crate) fn address(&self) -> &str {
         &self.database.address
     }
@@ -160,6 +179,26 @@ impl PostgresStore {
     pub(crate) async fn copying(&self) -> Result<Busy, StoreError> {
         self.database.client().await
     }
+}
+
+/// Refuses a lease that would run out during a few exchanges with the server.
+async fn check_lease(client: &tokio_postgres::Client, config: &PostgresConfig) -> Result<(), StoreError> {
+    let mut shortest = Duration::MAX;
+    for _ in 0..3 {
+        let began = Instant::now();
+        let asked = query(client, "SELECT 1", Vec::new()).await;
+        asked.map_err(|e| crate::error::explain("read", &config.address(), &e))?;
+        shortest = shortest.min(began.elapsed());
+    }
+    if config.lease >= shortest * 3 {
+        return Ok(());
+    }
+    Err(StoreError(format!(
+        "cannot use the store at {}: an exchange with it takes {} ms, which is too long for lease_ms = {}; raise lease_ms",
+        config.address(),
+        shortest.as_millis(),
+        config.lease.as_millis()
+    )))
 }
 
 #[async_trait]
@@ -174,8 +213,8 @@ impl Store for PostgresStore {
             self.member.drives(&run_id);
         }
         let (database, host) = (Arc::clone(&self.database), self.member.joined().await?);
-        // A task of its own: if the caller goes away, the result is still awaited, so that no
-        // transaction is left open.
+        // Runs in a task of its own: if the caller is dropped, the task still awaits the result, so
+        // no transaction is left open.
         let storing = tokio::spawn(async move { database.store(&prepared, host).await });
         let stored = storing.await.map_err(|e| StoreError(format!("a commit failed: {e}")));
         let committed = stored?;
@@ -219,11 +258,11 @@ impl Store for PostgresStore {
             return Ok(());
         }
         let client = self.database.client().await?;
-        let unwritten = |e: Error| explain("write to", &self.database.address, &e);
+        let write_error = |e: Error| explain("write to", &self.database.address, &e);
         let mut new = Vec::with_capacity(records.len());
         for record in records {
             let last = match &record.file {
-                // An earlier record of the same list counts too.
+                // A record that precedes this one in the same list counts too.
                 Some(file) => {
                     match new.iter().rev().find(|new: &&AuditRecord| new.file.as_ref() == Some(file)) {
                         Some(last) => Some(last.clone()),
@@ -231,7 +270,7 @@ impl Store for PostgresStore {
                             let sql = audit::last_of_file();
                             let rows = query(&client, &sql, params![(file.clone(), TEXT)])
                                 .await
-                                .map_err(unwritten)?;
+                                .map_err(write_error)?;
                             rows.first().map(audit::read_row).transpose()?
                         }
                     }
@@ -247,15 +286,15 @@ impl Store for PostgresStore {
             true => HashMap::new(),
             false => {
                 let sql = "SELECT tool_name, component_id, digest, traps FROM tool_health WHERE tool_name = ANY($1)";
-                let rows = query(&client, sql, params![(health, TEXT_ARRAY)]).await.map_err(unwritten)?;
+                let rows = query(&client, sql, params![(health, TEXT_ARRAY)]).await.map_err(write_error)?;
                 rows.iter().map(|row| (row.get(0), audit::read_health(row))).collect()
             }
         };
-        run(&client, audit::INSERT, audit::rows(&new)).await.map_err(unwritten)?;
+        run(&client, audit::INSERT, audit::rows(&new)).await.map_err(write_error)?;
         for (tool, health) in audit::health_after(&new, before) {
             run(&client, audit::set_health(&health), audit::health_row(&tool, &health))
                 .await
-                .map_err(unwritten)?;
+                .map_err(write_error)?;
         }
         client.finish();
         Ok(())
@@ -313,8 +352,8 @@ impl Store for PostgresStore {
 
     async fn change(&self, thread_id: &str, change: StateChange) -> Result<(), CommitError> {
         let (database, id) = (Arc::clone(&self.database), Uuid::now_v7().to_string());
-        let (thread, of) = (Arc::<str>::from(thread_id), change.clone());
-        let storing = tokio::spawn(async move { database.change(&thread, &of, &id).await });
+        let (thread, copy) = (Arc::<str>::from(thread_id), change.clone());
+        let storing = tokio::spawn(async move { database.change(&thread, &copy, &id).await });
         storing.await.map_err(|e| StoreError(format!("a change failed: {e}")))??;
         self.remember(&Arc::from(thread_id), std::iter::once(&change));
         Ok(())
@@ -419,7 +458,7 @@ impl Store for PostgresStore {
         let mut claimed = Vec::new();
         while claimed.len() < limit {
             let me = self.member.id();
-            let one = self.database.read(|client| {
+            let claiming = self.database.read(|client| {
                 let me = Arc::clone(&me);
                 async move {
                     let claimed = inbox::claim(&client, &me, agents).await?;
@@ -427,13 +466,13 @@ impl Store for PostgresStore {
                     Ok(claimed)
                 }
             });
-            match one.await {
+            match claiming.await {
                 Ok(Some(run)) => {
                     self.member.drives(&run.run_id);
                     claimed.push(run);
                 }
                 Ok(None) => break,
-                // Those claimed before are carried on.
+                // Return the runs that were claimed before the failure: this host owns them.
                 Err(_) if !claimed.is_empty() => break,
                 Err(why) => return Err(why),
             }
@@ -441,7 +480,7 @@ impl Store for PostgresStore {
         Ok(claimed)
     }
 
-    async fn send(&self, run_id: &str, id: &str, command: RunCommand) -> Result<(), StoreError> {
+    async fn send(&self, run_id: &str, id: &str, command: RunCommand) -> Result<bool, StoreError> {
         let body = serialize(&command)?;
         let body = body.as_str();
         let sent = self.database.read(|client| async move {
@@ -449,11 +488,11 @@ impl Store for PostgresStore {
             client.finish();
             Ok(sent)
         });
-        if !sent.await? {
-            return Err(unknown_run(run_id));
+        let sent = sent.await?.ok_or_else(|| unknown_run(run_id))?;
+        if sent {
+            self.hints.give(Hint::Commands(Arc::from(run_id)));
         }
-        self.hints.give(Hint::Commands(Arc::from(run_id)));
-        Ok(())
+        Ok(sent)
     }
 
     async fn commands(&self, run_id: &str) -> Result<Vec<SentCommand>, StoreError> {
@@ -464,6 +503,16 @@ impl Store for PostgresStore {
                 Ok(commands)
             })
             .await?
+    }
+
+    async fn commanded(&self, runs: &[Arc<str>]) -> Result<Vec<Arc<str>>, StoreError> {
+        self.database
+            .read(|client| async move {
+                let commanded = inbox::commanded(&client, runs).await?;
+                client.finish();
+                Ok(commanded)
+            })
+            .await
     }
 
     async fn take_back(&self, run_id: &str, id: &str) -> Result<(), StoreError> {

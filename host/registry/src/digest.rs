@@ -4,6 +4,7 @@ use crate::error::{Code, Error};
 use ring::digest::{self, Context, SHA256, SHA512};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt::{self, Write as _};
+use std::io::{self, Read};
 use std::str::FromStr;
 use tollgate_agent::text::clean;
 
@@ -16,6 +17,27 @@ impl Digest {
     #[must_use]
     pub fn of(bytes: &[u8]) -> Self {
         Self::finished("sha256", digest::digest(&SHA256, bytes))
+    }
+
+    /// Hashes everything that can be read with SHA-256, keeping nothing. Returns also the number of
+    /// bytes.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub(crate) fn of_all(mut from: impl Read) -> io::Result<(Self, u64)> {
+        let (mut hasher, mut length) = (Context::new(&SHA256), 0);
+        let mut chunk = vec![0; 64 << 10];
+        loop {
+            match from.read(&mut chunk) {
+                Ok(0) => return Ok((Self::finished("sha256", hasher.finish()), length)),
+                Ok(read) => {
+                    hasher.update(chunk.get(..read).unwrap_or_default());
+                    length += read as u64;
+                }
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(e),
+            }
+        }
     }
 
     /// Makes a digest from a SHA-256 in hexadecimal.

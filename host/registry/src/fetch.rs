@@ -11,6 +11,7 @@ use crate::reference::{Reference, Source};
 use crate::signature::{MAX_BUNDLE_BYTES, PublicKey, Subjects, TrustedRoot, verify, verify_by_key};
 use crate::trust::{Evidence, Trust, Verdict};
 use crate::{MAX_ASKS_BYTES, MAX_COMPONENT_BYTES};
+use bytes::Bytes;
 use std::path::Path;
 
 /// The options of a fetch besides the source.
@@ -33,8 +34,8 @@ pub struct Fetched {
     pub tag: Option<String>,
     /// The manifest; `None` if it does not come from a registry.
     pub artifact: Option<Artifact>,
-    /// The component.
-    pub wasm: Vec<u8>,
+    /// The component. Copies share the bytes.
+    pub wasm: Bytes,
     /// Its digest, a SHA-256.
     pub digest: Digest,
     /// The text of its manifest of asks.
@@ -94,6 +95,7 @@ pub async fn fetch(client: &Client, source: &Source, wanted: Wanted, root: &Trus
             (None, None, wasm, asks)
         }
     };
+    let wasm = Bytes::from(wasm);
     let digest = Digest::of(&wasm);
     if artifact.is_none() && wanted.digest.is_some_and(|wanted| wanted != digest) {
         let what = format!("{origin} has the digest {digest}, and another one was asked for");
@@ -108,8 +110,8 @@ pub async fn fetch(client: &Client, source: &Source, wanted: Wanted, root: &Trus
     Ok(Fetched { origin, tag, artifact, wasm, digest, asks, metadata, evidence, bundles })
 }
 
-/// Whether a source still leads to the version of an entry. This costs one request, or none if the
-/// source names a digest.
+/// Returns whether a source still leads to the version of an entry. This costs one request, or none
+/// if the source names a digest.
 ///
 /// # Errors
 /// The registry cannot be asked.
@@ -139,7 +141,7 @@ pub async fn check_bundle(bytes: &[u8], artifact: &NewArtifact, trust: &Trust) -
     }
 }
 
-/// Whether a registry has a signature of this artifact by this key already.
+/// Returns whether a registry already has a signature of this artifact by this key.
 ///
 /// # Errors
 /// The registry cannot be asked.

@@ -12,7 +12,7 @@ use url::{Host, Url};
 /// The longest host, repository or URL, in bytes.
 const MAX_BYTES: usize = 500;
 
-/// Where a component comes from.
+/// The source of a component.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
     /// A repository of an OCI registry.
@@ -48,6 +48,8 @@ impl FromStr for Source {
         if text.starts_with("oci://") {
             return text.parse().map(Self::Registry);
         }
+        // `weather.wasm` is a file even if it does not exist: the error about a missing file helps more
+        // than one about an invalid reference.
         let is_path = text.starts_with(['.', '/', '~']) || Path::new(text).is_file();
         if is_path || (Path::new(text).extension().is_some_and(|end| end == "wasm") && !text.contains(':')) {
             return Ok(Self::File(text.into()));
@@ -56,6 +58,8 @@ impl FromStr for Source {
     }
 }
 
+/// Returns the source for a URL. It must use HTTPS, except on this machine, and contain no
+/// credentials.
 fn url_source(text: &str) -> Result<Source> {
     let invalid = |why: &str| {
         let shown = clean(text, 200);
@@ -196,17 +200,18 @@ fn is_host(host: &str) -> bool {
         return false;
     }
     let Ok(url) = Url::parse(&format!("https://{host}/")) else { return false };
-    let Some(read) = url.host_str() else { return false };
-    let is_address = read.trim_matches(['[', ']']).parse::<IpAddr>().is_ok();
-    let is_domain = read.split('.').all(|label| !label.is_empty() && !label.starts_with('-'));
+    let Some(parsed) = url.host_str() else { return false };
+    let is_address = parsed.trim_matches(['[', ']']).parse::<IpAddr>().is_ok();
+    let is_domain = parsed.split('.').all(|label| !label.is_empty() && !label.starts_with('-'));
     // An unusual spelling of an address changes when it is parsed.
-    read == without_port(host, &url) && url.path() == "/" && (is_address || is_domain)
+    parsed == without_port(host, &url) && url.path() == "/" && (is_address || is_domain)
 }
 
 fn without_port<'a>(host: &'a str, url: &Url) -> &'a str {
     host.strip_suffix(&format!(":{}", url.port().unwrap_or(443))).unwrap_or(host)
 }
 
+/// Returns whether the text is a repository: parts separated by `/`, in lower case.
 fn is_repository(name: &str) -> bool {
     let is_part = |part: &str| {
         let ends = |b: Option<&u8>| b.is_some_and(u8::is_ascii_alphanumeric);
@@ -219,6 +224,8 @@ fn is_repository(name: &str) -> bool {
     name.len() <= 255 && name.split('/').all(is_part)
 }
 
+/// Returns whether the text is a tag: up to 128 letters, digits, `_`, `.` and `-`, of which the first
+/// is a letter, a digit or `_`.
 pub(crate) fn is_tag(tag: &str) -> bool {
     let bytes = tag.as_bytes();
     (1..=128).contains(&bytes.len())

@@ -292,7 +292,8 @@ fn preferred<'a>(proofs: &'a [Proof], recorded: Option<&Signed>) -> Option<&'a P
     proofs.iter().find(same).or_else(|| proofs.iter().find(by_certificate)).or(proofs.first())
 }
 
-/// Why a version is held whose signer differs from the recorded one.
+/// Returns why a version needs a person's decision: its signer differs from the recorded one. `None` if
+/// it does not.
 fn changed(recorded: Option<&Signed>, proof: Option<&Proof>) -> Option<String> {
     let recorded = recorded?;
     match proof {
@@ -304,7 +305,7 @@ fn changed(recorded: Option<&Signed>, proof: Option<&Proof>) -> Option<String> {
     }
 }
 
-/// Why none of the expected signers signed.
+/// Returns the error for a component that none of the expected signers signed.
 fn missing(expected: &[Expected], evidence: &Evidence) -> Error {
     let expected: Vec<_> = expected.iter().map(ToString::to_string).collect();
     let expected = clean(&expected.join(", or "), 500);

@@ -38,7 +38,7 @@ pub(crate) struct CodeReservation {
     _units: CodeUnits,
 }
 
-/// Why there is no memory for code.
+/// The reason why there is no memory for code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NoCodeMemory {
     /// Less than half of the budget would be left for calls.

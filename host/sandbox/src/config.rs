@@ -101,7 +101,7 @@ impl SandboxConfig {
     }
 }
 
-/// How instances get their memory.
+/// The source of the memory of instances.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Allocation {
     /// From a pool reserved at start, which is several times faster. Falls back to the system if

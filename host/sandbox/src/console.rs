@@ -16,11 +16,11 @@ const CHUNK_BYTES: usize = 64 * 1024;
 /// The guest's end of the stream. Clones append to the same text.
 #[derive(Clone)]
 pub(crate) struct Capture {
-    kept: Arc<Mutex<Kept>>,
+    kept: Arc<Mutex<CapturedText>>,
     boundary: Boundary,
 }
 
-struct Kept {
+struct CapturedText {
     bytes: Vec<u8>,
     dropped_bytes: u64,
     limit: u64,
@@ -28,7 +28,7 @@ struct Kept {
 
 impl Capture {
     pub(crate) fn new(limit: u64, boundary: Boundary) -> Self {
-        let kept = Kept { bytes: Vec::new(), dropped_bytes: 0, limit };
+        let kept = CapturedText { bytes: Vec::new(), dropped_bytes: 0, limit };
         Self { kept: Arc::new(Mutex::new(kept)), boundary }
     }
 
@@ -48,7 +48,7 @@ impl Capture {
         Ok(())
     }
 
-    fn lock(&self) -> MutexGuard<'_, Kept> {
+    fn lock(&self) -> MutexGuard<'_, CapturedText> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,7 +1,7 @@
 //! The errors of this crate: a component is refused, or a sandbox cannot be created. The result
 //! of a call is neither; see [`Outcome`](tollgate_agent::outcome::Outcome).
 
-/// Why a component is not loaded: a sentence for the operator that states what happened, why, and
+/// The reason why a component is not loaded: a sentence for the operator that states what happened, why, and
 /// if possible what to do.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{sentence}")]
@@ -26,7 +26,7 @@ impl Refusal {
     }
 }
 
-/// Why a sandbox cannot be created or a grant cannot be given: a fault of the host or its
+/// The reason why a sandbox cannot be created or a grant cannot be given: a fault of the host or its
 /// configuration.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]

@@ -21,7 +21,7 @@ use tollgate_agent::text::clean;
 use wasmtime::Store;
 use wasmtime::component::Linker;
 
-/// How long a question may wait for a slot.
+/// How long a question may wait for a slot among the running calls.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// The maximum length in bytes of a gate's message about its settings.
 const MAX_COMPLAINT_BYTES: usize = 1_000;
@@ -34,7 +34,7 @@ pub struct GateLimits {
     pub fuel: u64,
     /// Bytes of all linear memories together.
     pub memory_bytes: u64,
-    /// Milliseconds.
+    /// Milliseconds of elapsed time.
     pub timeout_ms: u32,
 }
 
@@ -64,7 +64,7 @@ pub struct GateComponent {
     limits: GateLimits,
 }
 
-/// A gate of which nothing has run yet.
+/// A gate that is linked, and has not described itself yet.
 pub(crate) struct LinkedGate {
     host: Arc<Host>,
     name: String,
@@ -163,7 +163,7 @@ impl GateComponent {
                     let gate = gate.instantiate_async(&mut *store).await?;
                     gate.tollgate_tool_gate().call_judge(store, call).await
                 },
-                async |verdict, turn| v0_1_0::read_verdict(id, verdict, turn).await,
+                async |verdict, slot| v0_1_0::read_verdict(id, verdict, slot).await,
             )
             .await;
         match answer {
@@ -182,8 +182,8 @@ impl GateComponent {
         let LoadedCode { component, share } = code;
         load::check_gate_exports(&host.engine, &name, &component)?;
         load::refuse_imports(&host.engine, &name, &component)?;
-        let nothing = Linker::<Instance>::new(&host.engine);
-        let pre = nothing.instantiate_pre(&component).and_then(GatePre::new).map_err(|why| {
+        let empty_linker = Linker::<Instance>::new(&host.engine);
+        let pre = empty_linker.instantiate_pre(&component).and_then(GatePre::new).map_err(|why| {
             let why = clean(&format!("{why:#}"), 1_000);
             Refusal::new(format!("{name} does not match the interfaces that it names: {why}"))
         })?;
@@ -202,12 +202,12 @@ impl LinkedGate {
             })
             .await;
         let name = &self.name;
-        let given = described.map_err(|ending| {
+        let unchecked = described.map_err(|ending| {
             let code = ending.code();
             let fault = self.fault(ending, "describe", limits);
             Refusal::new(format!("{name} does not describe itself ({code}): {}", fault.message))
         })?;
-        let descriptor = v0_1_0::lift_gate_descriptor(given)
+        let descriptor = v0_1_0::lift_gate_descriptor(unchecked)
             .map_err(|why| Refusal::new(format!("{name} has an invalid descriptor: {why}")))?;
         Ok(GateComponent {
             access: Arc::new(descriptor.access()),
@@ -244,6 +244,7 @@ impl LinkedGate {
         self.host.run_sealed(None, &limits.of_call(), times, work, read).await
     }
 
+    /// Returns the fault of a gate that gave no valid answer.
     fn fault(&self, ending: Termination, id: &str, limits: GateLimits) -> Fault {
         let limits_of_call = limits.of_call();
         let under = Under { limits: &limits_of_call, timeout: limits.timeout(), host: &self.host.config };

@@ -8,6 +8,7 @@ use crate::console::Capture;
 use crate::deadline::Deadline;
 use crate::egress::Outbound;
 use crate::grants::{Grants, Power};
+use crate::interfaces::content::Attachments;
 use crate::interfaces::filesystem::Files;
 use crate::interfaces::http::{self, Egress};
 use crate::interfaces::{clocks, random};
@@ -16,6 +17,7 @@ use crate::meter::{Boundary, Meter, Stop};
 use crate::nondeterminism::Nondeterminism;
 use crate::redact::Redacted;
 use crate::report::ReportSink;
+use crate::share::Charge;
 use crate::watchdog::CallDeadline;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
@@ -36,6 +38,8 @@ pub(crate) struct Instance {
     pub(crate) cancel: CancellationToken,
     /// The call that it serves; `None` in a sealed instance.
     pub(crate) serves: Option<Serves>,
+    /// The memory of the last value that was passed on to the guest.
+    pub(crate) passed_on: Option<Charge>,
     wasi: Option<Box<Wasi>>,
     /// Separate from WASI: a guest that only seeds its hash maps needs nothing else.
     world: Option<Nondeterminism>,
@@ -44,6 +48,7 @@ pub(crate) struct Instance {
     crossing_bytes: u64,
     console_bytes: u64,
     random_bytes: u64,
+    http_requests: u32,
 }
 
 /// The part of the call that an instance can see and report to.
@@ -55,6 +60,7 @@ pub(crate) struct Serves {
     pub(crate) files: Files,
     outbound: Option<Outbound>,
     pub(crate) reports: Reports,
+    pub(crate) attachments: Attachments,
     pub(crate) children: Arc<dyn ChildRunner>,
     pub(crate) turn: Arc<Slot>,
 }
@@ -89,12 +95,14 @@ impl Instance {
             deadline: term.deadline().clone(),
             cancel: term.cancel().clone(),
             serves: None,
+            passed_on: None,
             wasi: None,
             world: None,
             replay: None,
             crossing_bytes: limits.crossing_bytes,
             console_bytes: limits.console_bytes,
             random_bytes: limits.random_bytes,
+            http_requests: limits.http_requests,
         }
     }
 
@@ -128,6 +136,7 @@ impl Instance {
                 dropped: 0,
                 blanked: Redacted::for_grants(call.grants),
             },
+            attachments: Attachments::default(),
             children: Arc::clone(&call.children),
             turn: Arc::clone(turn),
         });
@@ -146,6 +155,11 @@ impl Instance {
     /// Returns the maximum number of bytes in one crossing.
     pub(crate) fn crossing_bytes(&self) -> u64 {
         self.crossing_bytes
+    }
+
+    /// Returns how many requests its call may send.
+    pub(crate) fn http_requests(&self) -> u32 {
+        self.http_requests
     }
 
     /// Returns the settings that it may read.

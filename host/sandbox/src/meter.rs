@@ -12,8 +12,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use wasmtime::ResourceLimiter;
 
-/// Why the host ends a call. It is carried by the error that ends the guest, and read by the
-/// classifier.
+/// The reason why the host ends a call. The error that ends the guest carries it, and the classifier
+/// reads it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Stop {
     #[error("more memory than the limit")]

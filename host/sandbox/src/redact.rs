@@ -6,6 +6,7 @@ use crate::grants::Grants;
 use crate::report::Report;
 use std::sync::Arc;
 use tollgate_agent::child::ChildRequest;
+use tollgate_agent::content::ContentPart;
 use tollgate_agent::message::Message;
 use tollgate_agent::outcome::{Action, Fault, Outcome, Ticket, ToolOutput, ToolResult, ToolStatus};
 use tollgate_agent::redact::Redactor;
@@ -67,7 +68,8 @@ impl Redacted {
 
     fn output(&self, output: &mut ToolOutput) {
         let ToolOutput { result, mutations, actions } = output;
-        let ToolResult { status, data, message } = Arc::make_mut(result);
+        let ToolResult { status, data, message, content } = Arc::make_mut(result);
+        content.iter_mut().for_each(|part| self.part(part));
         data.change(|value| self.0.value(value));
         self.some(message.as_mut());
         if let ToolStatus::Pending(Some(ticket)) = status {
@@ -79,6 +81,26 @@ impl Redacted {
                 Action::TransferToAgent(text) | Action::AddContext(text) => self.0.in_place(text),
                 Action::ScheduleContext(later) => self.0.in_place(&mut later.note),
                 Action::FilterTools(_) | Action::Escalate => {}
+            }
+        }
+    }
+
+    /// Binary data stays as it is: a guest never sees a secret, so it cannot have encoded one.
+    fn part(&self, part: &mut ContentPart) {
+        match part {
+            ContentPart::Image { .. } | ContentPart::Audio { .. } => {}
+            ContentPart::TextFile { uri, text, .. } => {
+                self.0.in_place(uri);
+                let mut redacted = text.to_string();
+                self.0.in_place(&mut redacted);
+                *text = redacted.into();
+            }
+            ContentPart::BinaryFile { uri, .. } => self.0.in_place(uri),
+            ContentPart::Link { uri, name, title, description, .. } => {
+                self.0.in_place(uri);
+                self.0.in_place(name);
+                self.some(title.as_mut());
+                self.some(description.as_mut());
             }
         }
     }

@@ -48,6 +48,22 @@ async fn s1_a_tool_reads_the_keys_that_it_declared() {
     assert_eq!((output.mutations[0].key.as_str(), &output.mutations[0].update), ("adder.total", &json!(1)));
 }
 
+/// The text of a value that a tool reads is part of what the host holds for its call.
+#[tokio::test]
+async fn z3_a_value_of_the_state_is_measured_before_it_is_written_as_text() {
+    let mut bench = Bench::load(&sandbox(), &good::READS_STATE).await.unwrap();
+    bench.state.set("reads-state.text", json!("x".repeat(12 << 20)));
+    returned(bench.call(anything()).await);
+    // The guest's copy fits into this, but not the host's beside it.
+    bench.limits = Limits { memory_bytes: 16 << 20, host_memory_bytes: 1 << 20, ..Limits::default() };
+    assert_eq!(fault(bench.call(anything()).await).code, Code::OutOfMemory);
+    bench.limits = Limits { memory_bytes: 16 << 20, host_memory_bytes: 16 << 20, ..Limits::default() };
+    returned(bench.call(anything()).await);
+    // Longer than one crossing.
+    bench.state.set("reads-state.text", json!("x".repeat(17 << 20)));
+    assert_eq!(fault(bench.call(anything()).await).code, Code::TooLarge);
+}
+
 #[tokio::test]
 async fn reports_arrive_bounded_and_clean() {
     let mut bench = Bench::load(&sandbox(), &good::REPORTS).await.unwrap();

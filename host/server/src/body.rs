@@ -2,12 +2,13 @@
 
 use crate::load::ClientShare;
 use crate::problem::Problem;
-use axum::body::Bytes;
+use axum::body::{Body, Bytes, HttpBody as _};
 use axum::extract::{FromRequest, Request};
 use axum::http::{HeaderMap, StatusCode, header};
 use futures::StreamExt as _;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use std::time::Duration;
+use tollgate::tools::Reservation;
 
 /// The maximum length of a body, in bytes.
 pub const MAX_BODY_BYTES: usize = 4 << 20;
@@ -50,10 +51,52 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for JsonBody<T> {
     }
 }
 
+/// A JSON body as it was sent, for protocols that read it themselves.
+#[derive(Debug, Clone)]
+pub(crate) struct SentBody(pub(crate) Bytes);
+
+impl<S: Send + Sync> FromRequest<S> for SentBody {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, _state: &S) -> Result<Self, Problem> {
+        let is_json = is_json(request.headers());
+        let sent = read(request).await?;
+        if is_json || sent.is_empty() {
+            return Ok(Self(sent));
+        }
+        let detail = "the body is not JSON; send it with Content-Type: application/json";
+        Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", detail))
+    }
+}
+
 /// Reads a whole body within the limits of its principal.
+///
+/// # Errors
+/// The body is longer than [`MAX_BODY_BYTES`], is cut off or too slow, or the principal has too many
+/// bytes in flight.
 pub(crate) async fn read(request: Request) -> Result<Bytes, Problem> {
     let share = request.extensions().get::<ClientShare>().cloned();
-    let declared = request.headers().get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok());
+    let (parts, body) = request.into_parts();
+    read_body(&parts.headers, body, share).await
+}
+
+/// Reads a whole body before its request is handled, and reserves the memory of its parsed form,
+/// which is returned beside the request.
+pub(crate) async fn arrived(
+    request: Request,
+    share: &ClientShare,
+) -> Result<(Request, Option<Reservation>), Problem> {
+    let (parts, body) = request.into_parts();
+    if body.is_end_stream() {
+        return Ok((Request::from_parts(parts, body), None));
+    }
+    let bytes = read_body(&parts.headers, body, Some(share.clone())).await?;
+    let memory = share.weigh(&bytes)?;
+    Ok((Request::from_parts(parts, bytes.into()), memory))
+}
+
+async fn read_body(headers: &HeaderMap, body: Body, share: Option<ClientShare>) -> Result<Bytes, Problem> {
+    let declared = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok());
     let declared: Option<usize> = declared.and_then(|length| length.parse().ok());
     let too_large = || {
         let detail = format!("the body is longer than {MAX_BODY_BYTES} bytes; send less");
@@ -64,7 +107,7 @@ pub(crate) async fn read(request: Request) -> Result<Bytes, Problem> {
     }
     // Held until the body is read; afterwards the parsed request is in the memory of its run.
     let _claimed = share.map(|share| share.claim_bytes(declared.unwrap_or(MAX_BODY_BYTES))).transpose()?;
-    let (mut chunks, mut bytes) = (request.into_body().into_data_stream(), Vec::new());
+    let (mut chunks, mut bytes) = (body.into_data_stream(), Vec::new());
     let all = async {
         while let Some(chunk) = chunks.next().await {
             let chunk = chunk.map_err(|_| Problem::bad_request("the body was cut off"))?;
@@ -88,5 +131,5 @@ pub(crate) async fn read(request: Request) -> Result<Bytes, Problem> {
 fn is_json(headers: &HeaderMap) -> bool {
     let given = headers.get(header::CONTENT_TYPE).and_then(|given| given.to_str().ok()).unwrap_or_default();
     let kind = given.split(';').next().unwrap_or_default().trim();
-    kind.eq_ignore_ascii_case("application/json")
+    kind.eq_ignore_ascii_case("application/json") || kind.eq_ignore_ascii_case("application/a2a+json")
 }

@@ -20,6 +20,8 @@ mod load;
 pub mod openai;
 pub mod operations;
 pub mod problem;
+mod protocol_errors;
+mod readiness;
 mod router;
 pub mod runs;
 mod server;

@@ -1,5 +1,6 @@
 //! The limits of one principal among all: requests, bytes, running calls and runs, and streams.
-//! One principal gets at most half of what all get, so that there is room for others.
+//! One principal gets at most half of what all get, so that there is room for others. The memory
+//! of parsed bodies is reserved from the budget of the host.
 
 use crate::problem::Problem;
 use axum::body::{Body, Bytes};
@@ -11,10 +12,14 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::task::{Context, Poll};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tollgate::tools::{MemoryBudget, Reservation};
+use tollgate_agent::json::{self, NodesLeft};
 use tollgate_mcp::{RequestLimiter, RequestPermit};
 
 /// The maximum number of agent runs that one principal has in progress.
 const MAX_RUNS: usize = 128;
+/// A body up to this size is parsed without estimating its memory, in bytes.
+const SMALL_BYTES: usize = 4 * 1024;
 /// The number of principals from which unused entries are removed.
 const MANY: usize = 256;
 
@@ -25,6 +30,7 @@ pub(crate) struct Load {
     clients: Mutex<HashMap<String, Weak<ClientLimits>>>,
     calls: usize,
     streams: usize,
+    budget: MemoryBudget,
 }
 
 /// The limits of one principal.
@@ -41,15 +47,16 @@ struct ClientLimits {
 pub(crate) struct ClientShare {
     limits: Arc<ClientLimits>,
     all: Arc<RequestLimiter>,
+    budget: MemoryBudget,
     _request: RequestPermit,
 }
 
 impl Load {
     /// Creates the limits: `calls` direct calls and `streams` event streams of one principal at a
-    /// time.
+    /// time, and parsed bodies within this budget.
     #[must_use]
-    pub(crate) fn new(calls: usize, streams: usize) -> Self {
-        Self { all: Arc::default(), clients: Mutex::default(), calls: calls.max(1), streams }
+    pub(crate) fn new(calls: usize, streams: usize, budget: MemoryBudget) -> Self {
+        Self { all: Arc::default(), clients: Mutex::default(), calls: calls.max(1), streams, budget }
     }
 
     /// Admits a request of a principal.
@@ -73,7 +80,8 @@ impl Load {
         };
         let request = RequestLimiter::claim_both(&limits.requests, &self.all, 0);
         let request = request.ok_or_else(|| Problem::too_many("requests of this principal are in flight"))?;
-        Ok(ClientShare { limits, all: Arc::clone(&self.all), _request: request })
+        let (all, budget) = (Arc::clone(&self.all), self.budget.clone());
+        Ok(ClientShare { limits, all, budget, _request: request })
     }
 }
 
@@ -82,6 +90,23 @@ impl ClientShare {
     pub(crate) fn claim_bytes(&self, bytes: usize) -> Result<RequestPermit, Problem> {
         RequestLimiter::claim_both(&self.limits.requests, &self.all, bytes)
             .ok_or_else(|| Problem::too_many("bytes of requests are in flight"))
+    }
+
+    /// Reserves the memory of a body once it is parsed; `None` if it is small. Hold it until the
+    /// request has been handled.
+    pub(crate) fn weigh(&self, body: &[u8]) -> Result<Option<Reservation>, Problem> {
+        if body.len() <= SMALL_BYTES {
+            return Ok(None);
+        }
+        let measure = json::measure(body);
+        NodesLeft::all().take(&measure).map_err(|why| {
+            let detail = format!("the body has too many values: {why}; send less");
+            Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", detail)
+        })?;
+        self.budget.try_reserve(measure.parsed_bytes).map(Some).ok_or_else(|| {
+            let detail = "the host has no memory to read the body now; retry after other work has completed";
+            Problem::new(StatusCode::SERVICE_UNAVAILABLE, "overloaded", detail)
+        })
     }
 
     /// Takes one of the principal's places for direct calls.
@@ -133,5 +158,27 @@ impl<T: Unpin> Stream for HoldingBody<T> {
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         Pin::new(&mut self.body).poll_next(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn z3_a_body_is_parsed_within_the_memory_of_the_host_and_a_number_of_values() {
+        let budget = MemoryBudget::new(16 << 20);
+        let load = Load::new(1, 1, budget.clone());
+        let share = load.admit("ada").unwrap();
+        let body = |values: usize| format!("{{\"input\": [{}0]}}", "0,".repeat(values)).into_bytes();
+        let code = |body: &[u8]| share.weigh(body).unwrap_err().code;
+        assert_eq!(code(&body(500_000)), "too_large");
+        assert_eq!(code(&body(200_000)), "overloaded");
+        assert_eq!(budget.reserved_bytes(), 0);
+        let held = share.weigh(&body(50_000)).unwrap();
+        assert!(budget.reserved_bytes() > 2 << 20, "{} bytes", budget.reserved_bytes());
+        drop(held);
+        assert_eq!((budget.reserved_bytes(), share.weigh(&body(100)).unwrap().is_none()), (0, true));
     }
 }

@@ -64,6 +64,7 @@ pub const CODES: &[(&str, &str)] = &[
         "run_waiting",
         "A run of the thread was interrupted and now waits for an answer. The message was not sent.",
     ),
+    ("store_failed", "The store cannot be read or written now. Try again after the time in Retry-After."),
     ("thread_busy", "Another run of the thread is at work. Wait for it, or send `\"on_busy\": \"queue\"`."),
     ("too_large", "The body is longer than the server reads."),
     (
@@ -147,6 +148,15 @@ impl Problem {
         let detail = "the server failed; its log has the reason";
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", detail)
     }
+
+    /// The store failed, which may pass. The reason is logged and not sent, because it may contain
+    /// paths and addresses.
+    #[must_use]
+    pub fn store_failed(why: &dyn std::fmt::Display) -> Self {
+        tracing::error!("a request failed: {why}");
+        let detail = "the store cannot be read or written now; try again, or read the server's log";
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "store_failed", detail)
+    }
 }
 
 impl From<HostError> for Problem {
@@ -174,19 +184,22 @@ impl From<HostError> for Problem {
                 Self::new(StatusCode::CONFLICT, "run_waiting", shown).with("run_id", run_id)
             }
             HostError::Overloaded(_) => Self::new(StatusCode::SERVICE_UNAVAILABLE, "overloaded", shown),
-            HostError::Store(_) | HostError::Run(_) => Self::internal(&error),
+            HostError::Store(_) => Self::store_failed(&error),
+            HostError::Run(_) => Self::internal(&error),
         }
     }
 }
 
 impl From<StoreError> for Problem {
     fn from(error: StoreError) -> Self {
-        Self::internal(&error)
+        Self::store_failed(&error)
     }
 }
 
 impl IntoResponse for Problem {
+    /// The answer carries the problem, so that a protocol can answer in its own form.
     fn into_response(self) -> Response {
+        let problem = self.clone();
         let retry = matches!(self.status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE);
         let mut body = json!({
             "type": format!("/problems/{}", self.code),
@@ -205,6 +218,7 @@ impl IntoResponse for Problem {
         if retry {
             headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
         }
+        response.extensions_mut().insert(problem);
         response
     }
 }

@@ -5,11 +5,12 @@ use crate::auth::{authenticate, sign_in};
 use crate::console;
 use crate::http_guard::{guard_public, preflight};
 use crate::problem::Problem;
+use crate::protocol_errors::in_own_form;
 use crate::state::Shared;
 use crate::{a2a, ag_ui, ai_sdk, api, openai};
 use axum::Router;
 use axum::http::StatusCode;
-use axum::middleware::from_fn_with_state;
+use axum::middleware::{from_fn, from_fn_with_state};
 use std::collections::BTreeSet;
 use std::str::FromStr;
 
@@ -98,7 +99,8 @@ pub fn router(state: Shared, parts: &Parts) -> Router {
             Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", detail)
         })
         .layer(from_fn_with_state(state.clone(), authenticate));
-    public.merge(own).layer(from_fn_with_state(state.clone(), preflight)).with_state(state)
+    let routes = public.merge(own).layer(from_fn(in_own_form));
+    routes.layer(from_fn_with_state(state.clone(), preflight)).with_state(state)
 }
 
 /// Mounts the parts that the server offers.

@@ -32,13 +32,20 @@ pub(crate) struct RunStream {
     state: Shared,
     follower: RunFollower,
     options: StreamOptions,
+    /// Whether the first line was sent.
     began: bool,
+    /// Whether the event `end` was sent.
     over: bool,
+    /// When to show that the stream is alive, unless an event is sent before.
     alive_at: Instant,
+    /// The stream's place among those that its principal may have.
     _place: OwnedSemaphorePermit,
 }
 
 /// Answers with a run's events.
+///
+/// # Errors
+/// The principal has too many streams.
 pub(crate) fn answer(
     state: &Shared,
     share: &ClientShare,
@@ -151,7 +158,7 @@ fn hide_instructions(agent: &mut Value) {
 }
 
 /// Returns an update as an event; `None` if the stream leaves it out.
-fn event(update: &RunUpdate, options: StreamOptions) -> Option<Bytes> {
+pub(crate) fn event(update: &RunUpdate, options: StreamOptions) -> Option<Bytes> {
     Some(match update {
         RunUpdate::Stored(stored) => {
             let data = shown(update);

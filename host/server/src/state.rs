@@ -4,6 +4,7 @@ use crate::auth::AccessDatabase;
 use crate::console_data::OperatorData;
 use crate::idempotency::RequestTurns;
 use crate::load::Load;
+use crate::readiness::Readiness;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -39,6 +40,7 @@ pub struct ServerState {
     pub(crate) load: Load,
     /// Requests with idempotency keys that are in progress.
     pub(crate) requests: RequestTurns,
+    pub(crate) readiness: Readiness,
 }
 
 /// The state as the routes share it.
@@ -82,9 +84,10 @@ impl ServerState {
     /// Creates the state of a server.
     #[must_use]
     pub fn new(host: Host, access: AccessDatabase, config: ServeConfig, options: ServerOptions) -> Shared {
-        let load = Load::new(options.calls, config.limits.streams_per_key);
+        let budget = host.memory_budget().clone();
+        let load = Load::new(options.calls, config.limits.streams_per_key, budget);
         let ServerOptions { address, behind_proxy, metrics, models, operator, stop, .. } = options;
-        let requests = RequestTurns::default();
+        let (requests, readiness) = (RequestTurns::default(), Readiness::default());
         Arc::new(Self {
             host,
             access,
@@ -97,6 +100,7 @@ impl ServerState {
             operator,
             load,
             requests,
+            readiness,
         })
     }
 

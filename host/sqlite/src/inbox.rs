@@ -3,26 +3,29 @@
 use super::ownership::acquire;
 use super::process::Process;
 use rusqlite::{Connection, OptionalExtension, params};
+use std::collections::HashSet;
 use std::sync::Arc;
 use tollgate_agent::run::Event;
 use tollgate_store::{Claimed, Commit, RunCommand, SentCommand};
 
-/// Stores a command, unless the run has one with this id. Returns whether the run exists.
+/// Stores a command, unless the run has one with this id. Returns whether the run is open; `None`
+/// if there is no such run.
 pub(super) fn send(
     connection: &Connection,
     run_id: &str,
     id: &str,
     command: &RunCommand,
-) -> rusqlite::Result<bool> {
-    let find = "SELECT 1 FROM runs WHERE run_id = ?1";
-    if connection.prepare_cached(find)?.query_row([run_id], |_| Ok(())).optional()?.is_none() {
-        return Ok(false);
+) -> rusqlite::Result<Option<bool>> {
+    let find = "SELECT status IN ('running', 'waiting') FROM runs WHERE run_id = ?1";
+    let is_open = connection.prepare_cached(find)?.query_row([run_id], |row| row.get(0)).optional()?;
+    if is_open != Some(true) {
+        return Ok(is_open);
     }
     let body = serde_json::to_string(command).unwrap_or_default();
     connection
         .prepare_cached("INSERT OR IGNORE INTO inbox (run_id, id, body) VALUES (?1, ?2, ?3)")?
         .execute(params![run_id, id, body])?;
-    Ok(true)
+    Ok(Some(true))
 }
 
 /// Returns the commands to a run, oldest first.
@@ -38,6 +41,14 @@ pub(super) fn commands(connection: &Connection, run_id: &str) -> rusqlite::Resul
         Ok(SentCommand { id: Arc::from(id), command })
     })
     .collect()
+}
+
+/// Returns those of the runs that have commands.
+pub(super) fn commanded(connection: &Connection, runs: &[Arc<str>]) -> rusqlite::Result<Vec<Arc<str>>> {
+    let mut find = connection.prepare_cached("SELECT DISTINCT run_id FROM inbox")?;
+    let found = find.query_map([], |row| row.get::<_, String>(0))?;
+    let found = found.collect::<rusqlite::Result<HashSet<String>>>()?;
+    Ok(runs.iter().filter(|run| found.contains(&***run)).cloned().collect())
 }
 
 /// Removes a command that cannot be carried out.

@@ -8,6 +8,7 @@
 
 mod audit;
 mod explain;
+mod foreign;
 mod inbox;
 mod job;
 mod lock;
@@ -34,6 +35,7 @@ mod writer;
 pub use read_only::ReadOnlyStore;
 
 use async_trait::async_trait;
+use foreign::ForeignCommits;
 use process::Process;
 use read::Readers;
 use sizes::{Sizes, Subject};
@@ -64,6 +66,7 @@ pub struct SqliteStore {
     sizes: Arc<Sizes>,
     directory: PathBuf,
     hints: HintSender,
+    foreign: ForeignCommits,
     /// The values of keys that do not persist, which live as long as this process.
     volatile: Mutex<HashMap<Arc<str>, Volatile>>,
 }
@@ -85,8 +88,9 @@ impl SqliteStore {
         let writer = Writer::start(connection, of_known, &file, of_process, Arc::clone(&sizes))?;
         let readers = Arc::new(Readers::new(file, Arc::clone(&process)));
         let (limits, volatile) = (StoreLimits::default(), Mutex::default());
-        let (hints, directory) = (HintSender::default(), directory.clone());
-        Ok(Self { writer, readers, known, process, limits, sizes, directory, hints, volatile })
+        let (hints, foreign) = (HintSender::default(), ForeignCommits::default());
+        let directory = directory.clone();
+        Ok(Self { writer, readers, known, process, limits, sizes, directory, hints, foreign, volatile })
     }
 
     /// Sets the store's limits.
@@ -228,20 +232,25 @@ impl Store for SqliteStore {
         self.writer.run(move |connection, process| inbox::claim(connection, process, &agents, limit)).await
     }
 
-    async fn send(&self, run_id: &str, id: &str, command: RunCommand) -> Result<(), StoreError> {
+    async fn send(&self, run_id: &str, id: &str, command: RunCommand) -> Result<bool, StoreError> {
         self.writer.catch_up().await?;
         let (run, id) = (run_id.to_owned(), id.to_owned());
         let sent = self.writer.run(move |connection, _| inbox::send(connection, &run, &id, &command)).await?;
-        if !sent {
-            return Err(unknown_run(run_id));
+        let sent = sent.ok_or_else(|| unknown_run(run_id))?;
+        if sent {
+            self.hints.give(Hint::Commands(Arc::from(run_id)));
         }
-        self.hints.give(Hint::Commands(Arc::from(run_id)));
-        Ok(())
+        Ok(sent)
     }
 
     async fn commands(&self, run_id: &str) -> Result<Vec<SentCommand>, StoreError> {
         let run_id = run_id.to_owned();
         self.readers.ask(move |reader| reader.commands(&run_id)).await
+    }
+
+    async fn commanded(&self, runs: &[Arc<str>]) -> Result<Vec<Arc<str>>, StoreError> {
+        let runs = runs.to_vec();
+        self.readers.ask(move |reader| reader.commanded(&runs)).await
     }
 
     async fn take_back(&self, run_id: &str, id: &str) -> Result<(), StoreError> {
@@ -254,16 +263,14 @@ impl Store for SqliteStore {
     }
 
     fn watch(&self) -> Hints {
-        self.hints.watch()
+        let hints = self.hints.watch();
+        self.foreign.begin(&self.known, &self.hints);
+        hints
     }
 
     fn release(&self, run_id: &str, epoch: u64) {
         self.process.let_go(run_id, epoch);
         self.hints.give(Hint::Work);
-    }
-
-    fn foreign_version(&self) -> Option<i64> {
-        self.known.version()
     }
 
     async fn queue(&self, thread_id: &str) -> Result<QueueTurn, StoreError> {

@@ -48,7 +48,7 @@ impl SqliteStore {
     /// Like [`prune`](SqliteStore::prune), until the token is cancelled. The next call removes the rest.
     ///
     /// # Errors
-    /// As for [`prune`](Self::prune).
+    /// Same as [`prune`](Self::prune).
     pub fn prune_until(
         directory: &Path,
         pruning: Pruning,

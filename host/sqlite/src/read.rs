@@ -25,7 +25,7 @@ pub(super) struct Readers {
     idle: Mutex<Vec<Connection>>,
 }
 
-/// How the file is opened for reading.
+/// The way in which the file is opened for reading.
 #[derive(Debug, Clone, Copy)]
 enum Access {
     /// Like connections that write.
@@ -278,6 +278,10 @@ impl Reader<'_> {
 
     pub(super) fn commands(&self, run_id: &str) -> Result<Vec<SentCommand>, StoreError> {
         inbox::commands(self.connection, run_id).map_err(|e| self.explain(&e))
+    }
+
+    pub(super) fn commanded(&self, runs: &[Arc<str>]) -> Result<Vec<Arc<str>>, StoreError> {
+        inbox::commanded(self.connection, runs).map_err(|e| self.explain(&e))
     }
 
     pub(super) fn component(&self, digest: &str) -> Result<Option<Vec<u8>>, StoreError> {

@@ -122,13 +122,18 @@ impl Store for ReadOnlyStore {
         Err(refused())
     }
 
-    async fn send(&self, _run_id: &str, _id: &str, _command: RunCommand) -> Result<(), StoreError> {
+    async fn send(&self, _run_id: &str, _id: &str, _command: RunCommand) -> Result<bool, StoreError> {
         Err(refused())
     }
 
     async fn commands(&self, run_id: &str) -> Result<Vec<SentCommand>, StoreError> {
         let run_id = run_id.to_owned();
         self.readers.ask(move |reader| reader.commands(&run_id)).await
+    }
+
+    async fn commanded(&self, runs: &[Arc<str>]) -> Result<Vec<Arc<str>>, StoreError> {
+        let runs = runs.to_vec();
+        self.readers.ask(move |reader| reader.commanded(&runs)).await
     }
 
     async fn take_back(&self, _run_id: &str, _id: &str) -> Result<(), StoreError> {

@@ -8,6 +8,7 @@ mod transfer;
 
 pub(crate) use conductor::Conductor;
 
+use crate::a2a::{FollowAgent, MessageAgent};
 use crate::config::DIRECT_AGENT;
 use crate::error::HostError;
 use crate::host::Agent;
@@ -23,8 +24,15 @@ use tollgate_agent::run::KnownAgent;
 
 /// Adds the host's own tools and its agents to the toolbox.
 pub(crate) fn equip(toolbox: &mut Toolbox, agents: &BTreeMap<String, Agent>) -> Result<(), HostError> {
-    let own: Vec<Arc<dyn NativeTool>> =
+    let mut own: Vec<Arc<dyn NativeTool>> =
         vec![Arc::new(transfer::Transfer), Arc::new(history::SearchHistory), Arc::new(agents::RunAgent)];
+    let remote =
+        agents.iter().filter_map(|(id, agent)| Some((id.clone(), Arc::clone(agent.remote.as_ref()?))));
+    let remote = Arc::new(remote.collect::<BTreeMap<_, _>>());
+    if !remote.is_empty() {
+        own.push(Arc::new(MessageAgent(Arc::clone(&remote))));
+        own.push(Arc::new(FollowAgent(remote)));
+    }
     let known = agents.iter().filter(|(id, _)| *id != DIRECT_AGENT).map(|(id, agent)| {
         let known = KnownAgent { spec: Arc::clone(&agent.spec), limits: agent.limits.clone() };
         (id.clone(), known)

@@ -1,7 +1,7 @@
 //! `[agents.ID]`: agents with their instructions, tools, model and limits.
 
 use super::error::Source;
-use super::raw::{RawAgent, RawKind};
+use super::raw::{RawAgent, RawKind, RawTranscript};
 use super::{ConfigError, LimitsConfig, limits};
 use crate::models::ModelConfig;
 use serde_json::Value;
@@ -34,10 +34,23 @@ pub struct AgentConfig {
     pub output: Option<Value>,
     /// The agents that it is composed of; `None` if it has a model.
     pub made_of: Option<Composition>,
+    /// The agent of another server that it stands for; `None` if it runs here.
+    pub remote: Option<RemoteConfig>,
     /// The agent's own model; `None` for the configuration's.
     pub model: Option<ModelConfig>,
     /// The limits of its runs.
     pub limits: RunLimits,
+}
+
+/// The configuration of an agent of another server, with `kind = "a2a"`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RemoteConfig {
+    /// The address below which its card is.
+    pub url: String,
+    /// The variable with the bearer token, if the server requires one.
+    pub token_env: Option<String>,
+    /// Whether the earlier messages of a conversation are sent too.
+    pub transcript: bool,
 }
 
 /// Returns the agents of a host without a configuration. Both list every tool.
@@ -74,7 +87,8 @@ pub(super) fn check(
 }
 
 fn check_one(source: &Source<'_>, raw: RawAgent, limits: &LimitsConfig) -> Result<AgentConfig, ConfigError> {
-    let made_of = check_made_of(source, &raw)?;
+    let remote = check_remote(source, &raw)?;
+    let made_of = if remote.is_some() { None } else { check_made_of(source, &raw)? };
     let delegates = raw.delegates.into_iter().map(Spanned::into_inner).collect();
     let mut limits = limits::check_run(source, raw.limits, &limits.run)?;
     limits.stop_on_tools = tool_names(source, raw.stop_on_tools, false)?;
@@ -87,6 +101,7 @@ fn check_one(source: &Source<'_>, raw: RawAgent, limits: &LimitsConfig) -> Resul
         offered_as: raw.offered_as.map(|name| tool_name(source, name)).transpose()?,
         output: raw.output.map(|schema| check_output(source, schema)).transpose()?,
         made_of,
+        remote,
         model: raw.model,
         limits,
     })
@@ -106,6 +121,52 @@ pub(super) fn known_agent(
     let shown = tollgate_agent::text::clean(id, 100);
     let problem = format!("there is no agent `{shown}`; known: {}; add [agents.{shown}]", known.join(", "));
     Err(source.wrong(named.span(), problem))
+}
+
+/// Checks `kind = "a2a"` and the keys that belong to it. The remote agent has its own instructions,
+/// tools and model.
+fn check_remote(source: &Source<'_>, raw: &RawAgent) -> Result<Option<RemoteConfig>, ConfigError> {
+    let is_remote = raw.kind.as_ref().is_some_and(|kind| *kind.get_ref() == RawKind::A2a);
+    let own = [
+        raw.url.as_ref().map(Spanned::span),
+        raw.token_env.as_ref().map(Spanned::span),
+        raw.transcript.as_ref().map(Spanned::span),
+    ];
+    let Some(kind) = raw.kind.as_ref().filter(|_| is_remote) else {
+        return match own.into_iter().flatten().next() {
+            None => Ok(None),
+            Some(span) => Err(source
+                .wrong(span, "`url`, `token_env` and `transcript` belong to an agent with `kind = \"a2a\"`")),
+        };
+    };
+    for (key, is_set) in [
+        ("instructions", !raw.instructions.is_empty()),
+        ("tools", !raw.tools.is_empty()),
+        ("model", raw.model.is_some()),
+        ("delegates", !raw.delegates.is_empty()),
+        ("output", raw.output.is_some()),
+        ("agents", raw.agents.is_some()),
+        ("max_rounds", raw.max_rounds.is_some()),
+        ("stop_on_tools", !raw.stop_on_tools.is_empty()),
+        ("stop_on_texts", !raw.stop_on_texts.is_empty()),
+    ] {
+        if is_set {
+            let problem = format!("an agent of another server has no `{key}` here; remove it");
+            return Err(source.wrong(kind.span(), problem));
+        }
+    }
+    let Some(url) = &raw.url else {
+        return Err(source.wrong(
+            kind.span(),
+            "`kind = \"a2a\"` needs the address of the agent: `url = \"https://HOST/PATH\"`",
+        ));
+    };
+    crate::a2a::RemoteAgent::new(url.get_ref()).map_err(|why| source.wrong(url.span(), why.to_string()))?;
+    Ok(Some(RemoteConfig {
+        url: url.get_ref().clone(),
+        token_env: raw.token_env.as_ref().map(|name| name.get_ref().clone()),
+        transcript: raw.transcript.as_ref().is_some_and(|told| *told.get_ref() == RawTranscript::Whole),
+    }))
 }
 
 /// Checks `kind` and the keys that belong to it.
@@ -150,7 +211,7 @@ fn check_made_of(source: &Source<'_>, raw: &RawAgent) -> Result<Option<Compositi
             return Err(source.wrong(rounds.span(), "`max_rounds` belongs to `kind = \"loop\"`"));
         }
         (RawKind::Sequential, None) => Composition::Sequential(agents),
-        (RawKind::Parallel, None) => Composition::Parallel(agents),
+        (RawKind::Parallel | RawKind::A2a, None) => Composition::Parallel(agents),
     }))
 }
 

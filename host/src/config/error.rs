@@ -17,13 +17,16 @@ pub struct ConfigError {
     problem: String,
 }
 
+/// The location of a problem.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Place {
     /// Starts at 1.
     line: usize,
     /// In characters; starts at 1.
     column: usize,
+    /// The line, cleaned and cut to 200 characters.
     shown: String,
+    /// The number of characters to mark, at least 1.
     marked: usize,
 }
 
@@ -46,6 +49,7 @@ impl ConfigError {
         &self.problem
     }
 
+    /// Returns the error for a file that cannot be read.
     pub(super) fn unreadable(path: &Path, error: &io::Error) -> Self {
         let advice = match error.kind() {
             io::ErrorKind::NotFound => "; name one that exists with --config FILE",
@@ -99,15 +103,16 @@ impl Source<'_> {
 
     /// Converts an error of the parser or of deserialization.
     pub(super) fn refused(&self, error: &toml::de::Error) -> ConfigError {
-        self.wrong(error.span().unwrap_or(0..0), in_our_words(error.message()))
+        self.wrong(error.span().unwrap_or(0..0), reworded(error.message()))
     }
 
     /// Converts an error in a table that was taken out of the text, at the table's original
     /// location.
     pub(super) fn refused_at(&self, span: Range<usize>, error: &toml::de::Error) -> ConfigError {
-        self.wrong(span, in_our_words(error.message()))
+        self.wrong(span, reworded(error.message()))
     }
 
+    /// Returns the location of these bytes. A span of several lines is marked on the first.
     fn place(&self, span: Range<usize>) -> Place {
         let start = floor_boundary(self.text, span.start);
         let before = &self.text[..start];
@@ -124,6 +129,7 @@ impl Source<'_> {
     }
 }
 
+/// Returns the last boundary between characters at or before this byte.
 fn floor_boundary(text: &str, mut at: usize) -> usize {
     at = at.min(text.len());
     while !text.is_char_boundary(at) {
@@ -146,7 +152,7 @@ fn unknown_key(key: &str, known: &[&str]) -> String {
 
 /// Rewords serde's messages if ours say more: `unknown field \`x\`, expected one of \`a\`,
 /// \`b\``, `missing field \`x\``, `invalid type: string "x", expected i64`.
-fn in_our_words(message: &str) -> String {
+fn reworded(message: &str) -> String {
     let quoted =
         |text: &str| -> Vec<String> { text.split('`').skip(1).step_by(2).map(str::to_owned).collect() };
     if let Some(rest) = message.strip_prefix("unknown field ") {

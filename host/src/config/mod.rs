@@ -21,7 +21,7 @@ mod servers;
 mod store;
 mod visible;
 
-pub use agents::{AgentConfig, DEFAULT_AGENT, DIRECT_AGENT};
+pub use agents::{AgentConfig, DEFAULT_AGENT, DIRECT_AGENT, RemoteConfig};
 pub(crate) use change::change;
 pub use change::{Changes, NotChanged};
 pub use edit::{Edit, FileValue, Powers, granted_path};

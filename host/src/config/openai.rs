@@ -8,7 +8,7 @@ use std::time::Duration;
 /// The range of `hold_ms`: up to an hour.
 const HOLD_MS: std::ops::RangeInclusive<i64> = 0..=3_600_000;
 
-/// How the server treats OpenAI's clients.
+/// The server's treatment of OpenAI's clients.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OpenAiConfig {
     /// The treatment of a client's system and developer messages.

@@ -206,17 +206,29 @@ pub(super) struct RawAgent {
     pub(super) kind: Option<Spanned<RawKind>>,
     pub(super) agents: Option<Vec<Spanned<String>>>,
     pub(super) max_rounds: Option<Spanned<u32>>,
+    pub(super) url: Option<Spanned<String>>,
+    pub(super) token_env: Option<Spanned<String>>,
+    pub(super) transcript: Option<Spanned<RawTranscript>>,
     #[serde(default)]
     pub(super) limits: RawLimits,
 }
 
-/// `kind` of an agent that is composed of others
+/// `kind` of an agent that is composed of others, or runs elsewhere
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum RawKind {
     Sequential,
     Parallel,
     Loop,
+    A2a,
+}
+
+/// `transcript` of an agent that runs elsewhere
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum RawTranscript {
+    Last,
+    Whole,
 }
 
 /// `[grants.COMPONENT]`

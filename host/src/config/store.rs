@@ -10,7 +10,7 @@ use std::time::Duration;
 use tollgate_agent::state::change::MAX_THREAD_STATE_BYTES;
 use toml::Spanned;
 
-/// How much the store keeps, and for how long.
+/// The limits on what the store keeps, and for how long.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoreConfig {
     /// The limits of its size.

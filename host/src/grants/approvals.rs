@@ -176,7 +176,7 @@ impl Approvals {
     /// still to be committed. The earlier decision stays in force.
     ///
     /// # Errors
-    /// As [`Approvals::prepare`].
+    /// Same as [`Approvals::prepare`].
     pub fn prepare_decline(
         &mut self,
         changes: &mut Changes,

@@ -39,7 +39,7 @@ pub fn read_manifest(component: &Path) -> Result<Option<RequestedGrants>, String
 /// hexadecimal.
 ///
 /// # Errors
-/// As [`read_manifest`].
+/// Same as [`read_manifest`].
 pub(crate) fn read_manifest_with_digest(
     component: &Path,
 ) -> Result<Option<(RequestedGrants, String)>, String> {

@@ -1,8 +1,10 @@
 //! Builds a host from agents, gates, tools and a store.
 
 use super::checks::check;
+use super::commands::DrivenRuns;
 use super::follower::Followers;
 use super::{DIRECT_AGENT, Host, HostError, Inner};
+use crate::a2a::RemoteAgent;
 use crate::builtin::{self, Conductor};
 use crate::gates::{Gate, Gates};
 use crate::models::Model;
@@ -56,6 +58,8 @@ pub struct Agent {
     pub offered_as: Option<String>,
     /// The agents that it is composed of; `None` if it has a model.
     pub made_of: Option<Composition>,
+    /// The agent of another server that answers in its place, if any.
+    pub remote: Option<Arc<RemoteAgent>>,
     /// Hooks around its own calls and model turns.
     pub hooks: Option<Arc<dyn Hooks>>,
 }
@@ -83,6 +87,7 @@ impl Agent {
             limits: RunLimits::default(),
             offered_as: None,
             made_of: None,
+            remote: None,
             hooks: None,
         }
     }
@@ -111,6 +116,21 @@ impl Agent {
             limits: RunLimits { model_turns: turns, ..limits },
             ..Self::of(spec)
         }
+    }
+
+    /// Creates an agent that is one of another server. It takes no seed and returns no state.
+    #[must_use]
+    pub fn remote(id: impl Into<String>, remote: RemoteAgent) -> Self {
+        let view = AgentView { id: id.into(), ..AgentView::default() };
+        let spec = AgentSpec {
+            view,
+            tools: vec![name::MESSAGE_AGENT.to_owned(), name::FOLLOW_AGENT.to_owned()],
+            backend: tollgate_agent::remote::capabilities(remote.has_transcript()),
+            ..AgentSpec::default()
+        };
+        let remote = Arc::new(remote);
+        let model: Arc<dyn Model> = Arc::clone(&remote) as _;
+        Self { model: Some(model), remote: Some(remote), ..Self::of(spec) }
     }
 
     /// Sets its description for people and for agents that may hand the conversation to it.
@@ -380,7 +400,7 @@ impl HostBuilder {
                 memory_budget: self.memory_budget.unwrap_or_else(default_budget),
                 live: Mutex::default(),
                 followers: Followers::default(),
-                driven: Mutex::default(),
+                driven: DrivenRuns::default(),
             }),
         })
     }

@@ -18,6 +18,13 @@ pub(super) fn check(agent: &Agent, agents: &BTreeMap<String, Agent>) -> Result<(
             return wrong("names itself".to_owned());
         }
     }
+    for other in &agent.spec.view.delegates {
+        if agents.get(other).is_some_and(|other| !other.spec.backend.transcript) {
+            return wrong(format!(
+                "hands its conversation to the agent \"{other}\", whose backend takes no earlier messages; set `transcript = \"whole\"` in [agents.{other}], or offer it with `offered_as`"
+            ));
+        }
+    }
     if agent.made_of.is_some() && !(1..=MAX_PARTS).contains(&parts.len()) {
         return wrong(format!("is made of {} agents; 1 to {MAX_PARTS} are accepted", parts.len()));
     }
@@ -40,9 +47,12 @@ pub(super) fn check(agent: &Agent, agents: &BTreeMap<String, Agent>) -> Result<(
 }
 
 /// Checks that the agent's backend has the capabilities that a run needs.
-pub(super) fn check_backend(agent: &Agent, continues: bool) -> Result<(), HostError> {
-    let needs = Capabilities { continuation: continues, transcript: continues, ..agent.spec.needs() };
-    let lacking = agent.spec.backend.lacking(needs);
+/// `continues` is whether the thread has messages, `is_told` whether the request brings some. A
+/// backend that continues its own conversation knows the messages of the thread.
+pub(super) fn check_backend(agent: &Agent, continues: bool, is_told: bool) -> Result<(), HostError> {
+    let backend = agent.spec.backend;
+    let transcript = is_told || (continues && !backend.continuation);
+    let lacking = backend.lacking(Capabilities { continuation: continues, transcript, ..agent.spec.needs() });
     if lacking.is_empty() {
         return Ok(());
     }

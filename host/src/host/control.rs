@@ -44,10 +44,11 @@ impl Host {
     }
 
     /// Answers several suspended calls of a run in one commit, and resumes the run. The run may be
-    /// at work on other calls.
+    /// at work on other calls. If another host drives it, that host takes the decisions one by one.
     ///
     /// # Errors
-    /// One of the decisions is refused, as for [`Host::decide`]; then none is taken.
+    /// One of the decisions is refused, as for [`Host::decide`]; then none is taken. The host that
+    /// drives the run does not answer.
     pub async fn decide_all(
         &self,
         run_id: &str,
@@ -71,6 +72,11 @@ impl Host {
                 Err(HostError::Busy(_)) if Instant::now() < until && self.is_open(run_id).await? => {
                     tokio::time::sleep(PAUSE).await;
                 }
+                Err(HostError::OwnedElsewhere(_)) if Instant::now() < until => {
+                    if let Some(joined) = self.decide_elsewhere(run_id, &decisions).await? {
+                        return Ok(joined);
+                    }
+                }
                 carried => return carried,
             }
         }
@@ -85,11 +91,11 @@ impl Host {
         self.carry_on(run_id, Input::Restarted, Busy::Refuse).await
     }
 
-    /// Ends a run that works or waits. The reason becomes part of the record. Returns when the run
-    /// is about to end; [`Host::follow`] shows its end.
+    /// Ends a run that works or waits, on any host. The reason becomes part of the record. Returns
+    /// when the run is about to end; [`Host::follow`] shows its end.
     ///
     /// # Errors
-    /// The run is not known or has ended, or another process is driving it.
+    /// The run is not known or has ended, or the store cannot be used.
     pub async fn cancel(&self, run_id: &str, reason: Option<String>) -> Result<(), HostError> {
         if let Some(hub) = self.live(run_id)
             && !hub.is_closed()
@@ -97,11 +103,16 @@ impl Host {
             hub.cancel(reason);
             return Ok(());
         }
-        let found = self.summary(run_id).await?.ok_or_else(|| HostError::no_run(run_id))?;
+        let reason = reason.unwrap_or_else(|| "it was cancelled by its caller".to_owned());
+        let mut found = self.summary(run_id).await?.ok_or_else(|| HostError::no_run(run_id))?;
+        if found.status == "running" && found.at_work {
+            if self.cancel_elsewhere(run_id, reason.clone()).await? {
+                return Ok(());
+            }
+            found = self.summary(run_id).await?.ok_or_else(|| HostError::no_run(run_id))?;
+        }
         match found.status.as_str() {
-            "running" if found.at_work => Err(HostError::OwnedElsewhere(found.run_id)),
             "running" | "waiting" => {
-                let reason = reason.unwrap_or_else(|| "it was cancelled by its caller".to_owned());
                 let ending = self.carry_on(run_id, Input::Cancel { reason }, Busy::Refuse).await?;
                 ending.wait().await?;
                 Ok(())

@@ -1,19 +1,21 @@
-//! Following a run over its rests and over processes. Whatever drives the run, its stored events
-//! arrive once each and in order.
+//! Follows a run across waits and across processes. Whichever process drives the run, its stored
+//! events arrive once each and in order.
 
 use super::{Host, HostError};
 use crate::run::{EventStream, RunUpdate};
+use crate::store::{Hint, Hints};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
-use tokio::sync::{Notify, watch};
+use tokio::sync::Notify;
+use tokio::time::MissedTickBehavior;
 use tollgate_agent::run::Event;
 
-/// How often the store is asked whether another process has committed.
-const LOOK: Duration = Duration::from_millis(250);
+/// How often the task that reads hints checks that there are followers.
+const LOOK: Duration = Duration::from_secs(1);
 /// How often to check whether the process that drives a run is still alive.
 const CHECK: Duration = Duration::from_secs(2);
-/// The number of runs from which entries without followers are removed.
+/// The number of entries above which those without followers are removed.
 const MANY: usize = 256;
 
 /// The rest at which a follower stops.
@@ -35,10 +37,9 @@ pub struct RunFollower {
     /// The number of the last stored event that was returned.
     last: u64,
     stream: Option<EventStream>,
-    /// Whether the last stored event ended the run, or came to a rest.
+    /// The state in which nothing drives the run; `None` if a process drives it, as far as is known.
     rests: Option<Rest>,
-    arrival: Arc<Notify>,
-    foreign: watch::Receiver<u64>,
+    news: Arc<Notify>,
 }
 
 /// A state in which nothing drives a run.
@@ -61,10 +62,10 @@ impl Host {
         until: FollowUntil,
     ) -> Result<RunFollower, HostError> {
         let run_id = Arc::<str>::from(run_id);
-        let (arrival, foreign) = self.inner.followers.register(self, &run_id);
+        let news = self.inner.followers.register(self, &run_id);
         let stream = Some(self.follow_bounded(&run_id, after).await?);
         let host = self.clone();
-        Ok(RunFollower { host, run_id, until, last: after, stream, rests: None, arrival, foreign })
+        Ok(RunFollower { host, run_id, until, last: after, stream, rests: None, news })
     }
 }
 
@@ -105,9 +106,8 @@ impl RunFollower {
                 }
             }
             // Registered before the store is asked, so that nothing falls in between.
-            let arrival = Arc::clone(&self.arrival);
-            let arrived = arrival.notified();
-            self.foreign.mark_unchanged();
+            let news = Arc::clone(&self.news);
+            let notified = news.notified();
             if self.is_behind().await? {
                 self.stream = Some(self.host.follow_bounded(&self.run_id, self.last).await?);
                 continue;
@@ -118,19 +118,14 @@ impl RunFollower {
                 _ => {}
             }
             tokio::select! {
-                () = arrived => {}
+                () = notified => {}
                 // A process that ends without a commit leaves no other sign.
                 () = tokio::time::sleep(CHECK), if self.until == FollowUntil::Rest => {}
-                changed = self.foreign.changed() => {
-                    if changed.is_err() {
-                        // The host owns the sender.
-                        return Ok(None);
-                    }
-                }
             }
         }
     }
 
+    /// Records the position and the state after an update.
     fn see(&mut self, update: &RunUpdate) {
         let RunUpdate::Stored(event) = update else { return };
         self.last = event.number;
@@ -163,74 +158,75 @@ impl RunFollower {
 }
 
 /// Followers of runs that this host does not drive.
-#[derive(Debug)]
-pub(super) struct Followers {
-    registry: Mutex<FollowerRegistry>,
-    foreign: watch::Sender<u64>,
-}
+#[derive(Debug, Default)]
+pub(super) struct Followers(Mutex<FollowerRegistry>);
 
 #[derive(Debug, Default)]
 struct FollowerRegistry {
-    arrivals: HashMap<Arc<str>, Weak<Notify>>,
-    /// Whether a task looks for commits of other processes.
-    is_looking: bool,
-}
-
-impl Default for Followers {
-    fn default() -> Self {
-        Self { registry: Mutex::default(), foreign: watch::Sender::new(0) }
-    }
+    /// The signals that something may have happened to a run.
+    news: HashMap<Arc<str>, Weak<Notify>>,
+    /// Whether a task reads the store's hints.
+    is_reading: bool,
 }
 
 impl Followers {
-    /// Wakes the followers of a run that this host begins to drive.
-    pub(super) fn arrived(&self, run_id: &str) {
-        let registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(notify) = registry.arrivals.get(run_id).and_then(Weak::upgrade) {
+    fn lock(&self) -> MutexGuard<'_, FollowerRegistry> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Wakes the followers of a run that this host begins to drive, or that has new events.
+    pub(super) fn wake(&self, run_id: &str) {
+        if let Some(notify) = self.lock().news.get(run_id).and_then(Weak::upgrade) {
             notify.notify_waiters();
         }
     }
 
-    /// Returns the signals that something happened to a run: in this process, and perhaps in
-    /// another one.
-    fn register(&self, host: &Host, run_id: &Arc<str>) -> (Arc<Notify>, watch::Receiver<u64>) {
-        let mut registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
-        let FollowerRegistry { arrivals, is_looking } = &mut *registry;
-        if arrivals.len() > MANY {
-            arrivals.retain(|_, notify| notify.strong_count() > 0);
+    fn wake_all(&self) {
+        self.lock().news.values().filter_map(Weak::upgrade).for_each(|notify| notify.notify_waiters());
+    }
+
+    /// Returns the signal that something may have happened to a run.
+    fn register(&self, host: &Host, run_id: &Arc<str>) -> Arc<Notify> {
+        let mut registry = self.lock();
+        let FollowerRegistry { news, is_reading } = &mut *registry;
+        if news.len() > MANY {
+            news.retain(|_, notify| notify.strong_count() > 0);
         }
-        let known = arrivals.get(run_id).and_then(Weak::upgrade);
+        let known = news.get(run_id).and_then(Weak::upgrade);
         let notify = known.unwrap_or_else(|| {
             let notify = Arc::<Notify>::default();
-            arrivals.insert(Arc::clone(run_id), Arc::downgrade(&notify));
+            news.insert(Arc::clone(run_id), Arc::downgrade(&notify));
             notify
         });
-        let foreign = self.foreign.subscribe();
-        if !std::mem::replace(is_looking, true) {
-            tokio::spawn(look(Arc::downgrade(&host.inner)));
+        if !std::mem::replace(is_reading, true) {
+            tokio::spawn(read_hints(Arc::downgrade(&host.inner), host.inner.store.watch()));
         }
-        (notify, foreign)
+        notify
     }
 }
 
-/// Looks for commits of other processes for as long as there are followers.
-async fn look(host: Weak<super::Inner>) {
-    let mut seen = None;
+/// Passes the store's hints on for as long as there are followers.
+async fn read_hints(host: Weak<super::Inner>, mut hints: Hints) {
+    let mut due = tokio::time::interval(LOOK);
+    due.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
-        tokio::time::sleep(LOOK).await;
+        let hint = tokio::select! {
+            hint = hints.next() => Some(hint),
+            _ = due.tick() => None,
+        };
         let Some(host) = host.upgrade() else { return };
-        if host.followers.foreign.receiver_count() == 0 {
-            let mut registry = host.followers.registry.lock().unwrap_or_else(PoisonError::into_inner);
-            // A follower that registered meanwhile is counted; the next one starts another task.
-            if host.followers.foreign.receiver_count() == 0 {
-                registry.is_looking = false;
-                return;
+        match hint {
+            Some(Hint::Events(run_id)) => host.followers.wake(&run_id),
+            Some(Hint::Any) => host.followers.wake_all(),
+            Some(Hint::Commands(_) | Hint::Work) => {}
+            None => {
+                let mut registry = host.followers.lock();
+                if registry.news.values().all(|notify| notify.strong_count() == 0) {
+                    registry.news.clear();
+                    registry.is_reading = false;
+                    return;
+                }
             }
-        }
-        let version = host.store.foreign_version();
-        if version.is_none() || version != seen {
-            seen = version;
-            host.followers.foreign.send_modify(|count| *count += 1);
         }
     }
 }

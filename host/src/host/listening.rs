@@ -141,7 +141,7 @@ impl Host {
         let teller = Publisher::new(Arc::clone(&hub), Arc::clone(&self.inner.bus), Arc::clone(run_id));
         let events = hub.listen();
         drop(live);
-        self.inner.followers.arrived(run_id);
+        self.inner.followers.wake(run_id);
         (hub, teller, events)
     }
 }

@@ -4,6 +4,7 @@ mod abandoned;
 mod builder;
 mod checks;
 mod children;
+mod commands;
 mod control;
 mod follower;
 mod health;
@@ -87,7 +88,8 @@ struct Inner {
     live: Mutex<HashMap<Arc<str>, Weak<Hub>>>,
     /// Clients that wait for something to happen to a run that this host does not drive.
     followers: Followers,
-    driven: work::Driven,
+    /// The runs that this host drives.
+    driven: commands::DrivenRuns,
 }
 
 impl Host {
@@ -190,7 +192,7 @@ impl Host {
                 "the thread {shown} has messages already; send a history only with a new thread"
             )));
         }
-        check_backend(agent, !thread.messages.is_empty() || !request.history.is_empty())?;
+        check_backend(agent, !thread.messages.is_empty(), !request.history.is_empty())?;
         let (known_messages, thread_id) = (thread.messages.len(), Arc::clone(thread_id));
         let run_id = request.run_id.as_deref().map_or_else(new_id, Arc::from);
         let limits = request.options.applied_to(&agent.limits);
@@ -238,7 +240,7 @@ impl Host {
     /// Like [`Host::call`], but streams the tool's reports while it runs.
     ///
     /// # Errors
-    /// As [`Host::call`].
+    /// Same as [`Host::call`].
     pub async fn start_call(&self, request: CallRequest) -> Result<RunHandle, HostError> {
         let (cancel, detached) = (request.cancel.clone(), request.detached);
         let run_id = request.run_id.as_deref().map_or_else(new_id, Arc::from);
@@ -303,6 +305,7 @@ impl Host {
         let store = &self.inner.store;
         let failed = |why: CommitError| match why {
             CommitError::Failed(why) => HostError::Store(why),
+            CommitError::Advanced => HostError::OwnedElsewhere(run_id.to_owned()),
             why => RunError(why.to_string()).into(),
         };
         let epoch = store.acquire(run_id).await.map_err(failed)?;

@@ -5,21 +5,17 @@ use super::{Busy, Host, HostError, RunRequest, listening, new_id, spec, threads}
 use crate::blocking::aside_if;
 use crate::run::{Driver, RunEnd, RunError};
 use crate::store::{Claimed, Commit, CommitError, Hint, RunCommand, RunFilter, SentCommand, now_ms};
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tollgate_agent::run::{Event, Input, Phase, Run, Task, handed_to};
 
-/// How often a host looks for work and commands when no hint arrives.
+/// How often a host looks for work when no hint arrives.
 const LOOK: Duration = Duration::from_secs(1);
 /// How long a run that could not be continued is kept from being claimed again.
 const BACK_OFF: Duration = Duration::from_secs(10);
-
-/// The runs that this host drives, and the tokens that end them early.
-pub(super) type Driven = Mutex<HashMap<Arc<str>, (u64, CancellationToken)>>;
 
 /// The runs that a host claims.
 #[derive(Debug, Clone)]
@@ -53,14 +49,16 @@ impl Host {
             ..RunFilter::default()
         };
         if let Some(run) = store.runs(waiting).await?.pop() {
-            store.send(&run.run_id, &new_id(), RunCommand::Message(request.prompt)).await?;
-            return Ok(Arc::from(run.run_id));
+            let message = RunCommand::Message(request.prompt.clone());
+            if store.send(&run.run_id, &new_id(), message).await? {
+                return Ok(Arc::from(run.run_id));
+            }
         }
         let thread = self.thread(&thread_id).await?;
         let there = |id: &&str| self.inner.agents.contains_key(*id);
         let handed = handed_to(&thread.state, &request.agent_id).filter(there);
         let agent = self.agent(handed.unwrap_or(&request.agent_id))?;
-        check_backend(agent, !thread.messages.is_empty())?;
+        check_backend(agent, !thread.messages.is_empty(), false)?;
         let run_id = new_id();
         let mut spec = spec(&run_id, &thread_id, agent, Task::Prompt(request.prompt));
         spec.identity.principal = request.principal;
@@ -74,8 +72,8 @@ impl Host {
         Ok(run_id)
     }
 
-    /// Sends a command to a run, wherever it is. A host that [works](Host::work) carries it out: a
-    /// decision or a message once the run waits, a cancellation at once.
+    /// Sends a command to a run, wherever it is. The host that drives the run carries out
+    /// cancellations and decisions. If no host does, one that [works](Host::work) claims the run.
     ///
     /// # Errors
     /// The run is not known or has ended, or the command does not fit it; then nothing was sent.
@@ -106,12 +104,14 @@ impl Host {
             RunCommand::Decide(decision) => Arc::from(decision.id.as_str()),
             _ => id,
         };
-        Ok(self.inner.store.send(run_id, &id, command).await?)
+        match self.inner.store.send(run_id, &id, command).await? {
+            true => Ok(()),
+            false => Err(HostError::AlreadyEnded(run_id.to_owned())),
+        }
     }
 
     /// Claims queued and interrupted runs, and waiting ones to which a command was sent, and drives
-    /// them, until it is asked to stop. Carries out cancellations of every run that this host
-    /// drives.
+    /// them, until it is asked to stop.
     pub async fn work(&self, options: &WorkOptions, stop: &CancellationToken) {
         let free = Arc::new(Semaphore::new(options.concurrency));
         let mut runs = JoinSet::new();
@@ -133,7 +133,6 @@ impl Host {
                     host.carry_claimed(run).await;
                 });
             }
-            self.carry_out_cancellations().await;
             if goes_on {
                 continue;
             }
@@ -250,35 +249,6 @@ impl Host {
             }
             Ok(_) => Ok(()),
             Err(e) => Err(e.into()),
-        }
-    }
-
-    /// Ends the runs of this host that another one cancelled.
-    async fn carry_out_cancellations(&self) {
-        let driven: Vec<(Arc<str>, CancellationToken)> = {
-            let driven = self.inner.driven.lock().unwrap_or_else(PoisonError::into_inner);
-            driven.iter().map(|(run_id, (_, cancel))| (Arc::clone(run_id), cancel.clone())).collect()
-        };
-        for (run_id, cancel) in driven.into_iter().filter(|(_, cancel)| !cancel.is_cancelled()) {
-            // If the commands cannot be read now, the next look finds them.
-            let sent = self.inner.store.commands(&run_id).await.unwrap_or_default();
-            if sent.iter().any(|sent| matches!(sent.command, RunCommand::Cancel(_))) {
-                cancel.cancel();
-            }
-        }
-    }
-
-    /// Records that this host drives a run in this epoch.
-    pub(crate) fn drives(&self, run_id: &Arc<str>, epoch: u64, cancel: &CancellationToken) {
-        let mut driven = self.inner.driven.lock().unwrap_or_else(PoisonError::into_inner);
-        driven.insert(Arc::clone(run_id), (epoch, cancel.clone()));
-    }
-
-    /// Records that it no longer does.
-    pub(crate) fn drives_no_longer(&self, run_id: &str, epoch: u64) {
-        let mut driven = self.inner.driven.lock().unwrap_or_else(PoisonError::into_inner);
-        if driven.get(run_id).is_some_and(|(of, _)| *of == epoch) {
-            driven.remove(run_id);
         }
     }
 }

@@ -97,10 +97,6 @@ impl Store for Observed {
         self.store.record(run_id).await
     }
 
-    fn foreign_version(&self) -> Option<i64> {
-        self.store.foreign_version()
-    }
-
     async fn acquire(&self, run_id: &str) -> Result<u64, CommitError> {
         self.store.acquire(run_id).await
     }
@@ -113,12 +109,16 @@ impl Store for Observed {
         self.store.claim(agents, limit).await
     }
 
-    async fn send(&self, run_id: &str, id: &str, command: RunCommand) -> Result<(), StoreError> {
+    async fn send(&self, run_id: &str, id: &str, command: RunCommand) -> Result<bool, StoreError> {
         self.store.send(run_id, id, command).await
     }
 
     async fn commands(&self, run_id: &str) -> Result<Vec<SentCommand>, StoreError> {
         self.store.commands(run_id).await
+    }
+
+    async fn commanded(&self, runs: &[Arc<str>]) -> Result<Vec<Arc<str>>, StoreError> {
+        self.store.commanded(runs).await
     }
 
     async fn take_back(&self, run_id: &str, id: &str) -> Result<(), StoreError> {

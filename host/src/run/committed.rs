@@ -10,8 +10,9 @@ use tokio::sync::OwnedMutexGuard;
 use tollgate_agent::run::{Event, StoredEvent};
 
 impl Driver {
-    /// Applies what others committed to the thread. Runs that conflicted continue one after
-    /// another, so that each reads the changes it missed only once, however many runs there are.
+    /// Applies what other runs committed to the thread. Runs that conflicted continue one after
+    /// another, so each reads the changes that it missed only once, however many runs there are.
+    /// `turn` holds this run's turn.
     pub(super) async fn see_others(
         &mut self,
         turn: &mut Option<OwnedMutexGuard<()>>,
@@ -24,8 +25,11 @@ impl Driver {
         seen.map_err(|e| RunError(e.to_string()))
     }
 
-    /// Applies events that were committed behind `moved_by` changes of others, and returns them as
-    /// they are stored.
+    /// Applies events that the store committed after `moved_by` changes of other runs, and returns
+    /// them as they are stored. The first `applied` of them were applied before.
+    ///
+    /// # Errors
+    /// The changes of the other runs cannot be read, or an event cannot be applied.
     pub(super) async fn follow(
         &mut self,
         events: &Arc<[StoredEvent]>,

@@ -173,6 +173,9 @@ impl Driver {
         }
         if self.run.is_finished() {
             self.children.end_all(&self.parts.host, &self.run).await;
+            if let Some(model) = self.parts.host.model_of(&self.run.spec().identity.agent_id) {
+                model.run_ended(self.run.messages()).await;
+            }
         }
         carried.rests();
         Ok(())
@@ -180,7 +183,9 @@ impl Driver {
 
     fn lease(&self) -> RunLease {
         let RunServices { host, run_id, epoch, cancel, .. } = &self.parts;
-        RunLease::new(host.clone(), Arc::clone(run_id), *epoch, cancel)
+        // A direct call is stored at its end.
+        let is_known = !self.is_direct() || *epoch > 1;
+        RunLease::new(host.clone(), Arc::clone(run_id), *epoch, is_known.then_some(cancel))
     }
 
     /// Returns whether the run has ended or can only continue with outside input. A run with

@@ -28,7 +28,7 @@ pub(super) struct GateRound {
 }
 
 /// The context that gates see with a question.
-struct Shown<'a> {
+struct GateContext<'a> {
     spec: &'a RunSpec,
     snapshot: &'a Snapshot,
     keys: &'a KeySet,
@@ -48,7 +48,7 @@ pub(super) fn ask_own_gate(
         return None;
     }
     let (keys, snapshot) = (parts.toolbox.catalog().keys(), run.state().snapshot());
-    let shown = Shown { spec: run.spec(), snapshot: &snapshot, keys, now_ms: now_ms() };
+    let shown = GateContext { spec: run.spec(), snapshot: &snapshot, keys, now_ms: now_ms() };
     let mut answers = Vec::with_capacity(questions.len());
     for question in questions {
         let recorded = [own_answer(gates, &shown.call(question))];
@@ -85,7 +85,7 @@ impl GateRound {
     /// about one call concurrently; hooks are asked about all calls concurrently.
     pub(super) async fn ask(self) -> Input {
         let shown =
-            Shown { spec: &self.spec, snapshot: &self.snapshot, keys: &self.keys, now_ms: self.now_ms };
+            GateContext { spec: &self.spec, snapshot: &self.snapshot, keys: &self.keys, now_ms: self.now_ms };
         let mut answers = Vec::with_capacity(self.questions.len());
         for question in &self.questions {
             let call = shown.call(question);
@@ -109,7 +109,7 @@ impl GateRound {
     }
 }
 
-impl<'a> Shown<'a> {
+impl<'a> GateContext<'a> {
     fn call(&self, question: &'a Question) -> ProposedCall<'a> {
         ProposedCall {
             call_id: question.proposal.call_id(),

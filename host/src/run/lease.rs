@@ -15,8 +15,11 @@ pub(super) struct RunLease {
 }
 
 impl RunLease {
-    pub(super) fn new(host: Host, run_id: Arc<str>, epoch: u64, cancel: &CancellationToken) -> Self {
-        host.drives(&run_id, epoch, cancel);
+    /// Begins a lease. Other hosts reach the run by `cancel`; `None` if they cannot know it yet.
+    pub(super) fn new(host: Host, run_id: Arc<str>, epoch: u64, cancel: Option<&CancellationToken>) -> Self {
+        if let Some(cancel) = cancel {
+            host.drives(&run_id, epoch, cancel);
+        }
         Self { host, run_id, epoch, rests: false }
     }
 

@@ -22,10 +22,11 @@ pub(super) struct ComponentRunner {
     component: Component,
     file: ComponentFile,
     grants: Grants,
+    /// The limits of each tool, by name.
     limits: BTreeMap<String, Limits>,
     /// The limits of a tool without limits of its own.
     defaults: Limits,
-    /// The places of tools with limited concurrency.
+    /// The places of tools with limited concurrency, by tool name. Each running call takes one.
     places: BTreeMap<String, Places>,
 }
 

@@ -33,22 +33,22 @@ impl Places {
         if let Ok(place) = self.free.try_acquire() {
             return Some(place);
         }
-        let _waiting = Waiting::among(&self.waiting, self.most_waiting)?;
+        let _waiting = WaitingCall::among(&self.waiting, self.most_waiting)?;
         tokio::time::timeout(patience, self.free.acquire()).await.ok()?.ok()
     }
 }
 
 /// A waiting call, counted until it is dropped.
-struct Waiting<'a>(&'a AtomicU32);
+struct WaitingCall<'a>(&'a AtomicU32);
 
-impl<'a> Waiting<'a> {
+impl<'a> WaitingCall<'a> {
     fn among(waiting: &'a AtomicU32, most: u32) -> Option<Self> {
         let one = Self(waiting);
         (waiting.fetch_add(1, Relaxed) < most).then_some(one)
     }
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for WaitingCall<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Relaxed);
     }

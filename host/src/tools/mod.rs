@@ -23,11 +23,12 @@ pub use function::FnTool;
 pub use native::{NativePlugin, NativeTool, ToolCall};
 pub use open::LoadError;
 pub use returned::{IntoOutput, Json};
-pub use tollgate_sandbox::{Attempt, ChildRunner, Report, ReportSink};
+pub use tollgate_sandbox::{Attempt, ChildRunner, MemoryBudget, Report, ReportSink, Reservation};
 pub use toolbox::{RefusedFile, Toolbox};
 
 use crate::store::ComponentFile;
 use async_trait::async_trait;
+use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
@@ -68,11 +69,34 @@ pub trait Runner: Send + Sync {
         None
     }
 
+    /// Returns what the owner of the tool claims about it; `None` if the owner claims nothing.
+    fn declared(&self, _tool_name: &str) -> Option<&DeclaredTool> {
+        None
+    }
+
     /// Returns what its tools can reach in addition to the state that they declare, as far as
     /// that is enforced.
     fn reach(&self) -> Reach {
         Reach::Unknown
     }
+}
+
+/// The claims of an owner about a tool that the host does not enforce, for clients of the Model
+/// Context Protocol. The texts are sanitized.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct DeclaredTool {
+    /// A title for people.
+    pub title: Option<String>,
+    /// JSON Schema of the data of a success.
+    pub output_schema: Option<Value>,
+    /// It does not change anything.
+    pub read_only: Option<bool>,
+    /// It may remove or overwrite something.
+    pub destructive: Option<bool>,
+    /// Calling it again with the same arguments changes nothing more.
+    pub idempotent: Option<bool>,
+    /// It deals with entities outside of the owner's own.
+    pub open_world: Option<bool>,
 }
 
 /// The reach of a call outside of the host's own state.

@@ -223,7 +223,7 @@ impl NativePlugin {
     /// Adds the plugin to a toolbox.
     ///
     /// # Errors
-    /// As [`Toolbox::add`].
+    /// Same as [`Toolbox::add`].
     pub fn install(self, toolbox: &mut Toolbox) -> Result<(), DescriptorError> {
         let origin = format!("the native plugin {}", tollgate_agent::text::clean(&self.id, 80));
         let descriptors: Vec<_> = self.descriptors().collect();

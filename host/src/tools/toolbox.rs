@@ -83,7 +83,7 @@ impl Toolbox {
     /// Adds an owner with all its tools, or nothing of it.
     ///
     /// # Errors
-    /// As [`Catalog::add`]: a text that does not fit, a rejected schema, or a collision; the
+    /// Same as [`Catalog::add`]: a text that does not fit, a rejected schema, or a collision; the
     /// message names both sides.
     pub fn add(
         &mut self,
@@ -98,7 +98,7 @@ impl Toolbox {
     /// Adds an owner that has been checked, or nothing of it. This is fast.
     ///
     /// # Errors
-    /// As [`Catalog::add_prepared`].
+    /// Same as [`Catalog::add_prepared`].
     pub fn add_prepared(
         &mut self,
         owner: Owner,
@@ -120,7 +120,7 @@ impl Toolbox {
     /// Adds a plugin with all its tools, possibly none, or nothing of it.
     ///
     /// # Errors
-    /// As [`Toolbox::add`].
+    /// Same as [`Toolbox::add`].
     pub(crate) fn add_plugin(
         &mut self,
         owner: Owner,
@@ -167,7 +167,7 @@ impl Toolbox {
     /// Replaces earlier ones.
     ///
     /// # Errors
-    /// As [`Catalog::add_own`].
+    /// Same as [`Catalog::add_own`].
     pub(crate) fn equip(
         &mut self,
         agents: BTreeMap<String, KnownAgent>,

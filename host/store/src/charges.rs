@@ -8,11 +8,11 @@ use tollgate_agent::run::{Event, Run, StoredEvent, Task};
 /// if any. A direct call causes its whole record.
 #[must_use]
 pub fn charges(events: &[StoredEvent], run: Option<&Run>) -> Vec<Option<SmolStr>> {
-    let proposed = |event: &StoredEvent| match &event.event {
-        Event::CallProposed(proposed) => Some(proposed.as_ref().clone()),
+    let proposed = events.iter().filter_map(|event| match &event.event {
+        Event::CallProposed(proposed) => Some(proposed.as_ref()),
         _ => None,
-    };
-    let proposed: Vec<Proposed> = events.iter().filter_map(proposed).collect();
+    });
+    let proposed: Vec<&Proposed> = proposed.collect();
     let owner_of = |call_id: &str| {
         let now = proposed.iter().find(|proposed| proposed.call_id == call_id);
         let now = now.map(|proposed| proposed.owner.as_ref());

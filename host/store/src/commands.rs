@@ -65,8 +65,8 @@ impl Hint {
     }
 }
 
-/// A stream of hints. They may be lost, repeated or late, so a receiver also looks from time to
-/// time.
+/// A stream of hints. They may be lost, repeated or late. A store that other processes write to
+/// gives [`Hint::Any`] from time to time, about once a second while it changes.
 #[derive(Debug)]
 pub struct Hints(Option<Receiver<Hint>>);
 
@@ -104,10 +104,16 @@ impl Default for HintSender {
 impl HintSender {
     /// Gives a hint to all receivers.
     pub fn give(&self, hint: Hint) {
-        if self.0.receiver_count() > 0 {
+        if self.is_watched() {
             // A receiver that leaves meanwhile needs no hint.
             let _ = self.0.send(hint);
         }
+    }
+
+    /// Returns whether there are receivers.
+    #[must_use]
+    pub fn is_watched(&self) -> bool {
+        self.0.receiver_count() > 0
     }
 
     /// Returns a stream of the hints from now on.

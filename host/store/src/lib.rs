@@ -197,11 +197,12 @@ pub trait Store: Send + Sync {
     async fn claim(&self, agents: &[String], limit: usize) -> Result<Vec<Claimed>, StoreError>;
 
     /// Stores a command to a run, until a commit [carries it out](Commit::carries_out). A command
-    /// with the id of an earlier one is ignored.
+    /// with the id of an earlier one is ignored. Returns `false` and stores nothing if the run has
+    /// ended.
     ///
     /// # Errors
     /// There is no such run, or the store cannot be written.
-    async fn send(&self, run_id: &str, id: &str, command: RunCommand) -> Result<(), StoreError>;
+    async fn send(&self, run_id: &str, id: &str, command: RunCommand) -> Result<bool, StoreError>;
 
     /// Returns the commands to a run that were not carried out, oldest first.
     ///
@@ -209,14 +210,19 @@ pub trait Store: Send + Sync {
     /// The store cannot be read.
     async fn commands(&self, run_id: &str) -> Result<Vec<SentCommand>, StoreError>;
 
+    /// Returns those of the runs to which a command was sent that was not carried out.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    async fn commanded(&self, runs: &[Arc<str>]) -> Result<Vec<Arc<str>>, StoreError>;
+
     /// Removes a command that cannot be carried out.
     ///
     /// # Errors
     /// The store cannot be written.
     async fn take_back(&self, run_id: &str, id: &str) -> Result<(), StoreError>;
 
-    /// Returns hints of changes from now on. A store that several processes share may give only
-    /// the hints of this process; see [`Hints`].
+    /// Returns hints of changes from now on, in this process and in others; see [`Hints`].
     fn watch(&self) -> Hints;
 
     /// Checks that there is room for the records of another call on this thread or of this
@@ -247,12 +253,6 @@ pub trait Store: Send + Sync {
         Ok(Box::new(()))
     }
 
-    /// Returns a number that changes whenever another process commits; `None` if the store cannot
-    /// tell, so that anything may have changed.
-    fn foreign_version(&self) -> Option<i64> {
-        None
-    }
-
     /// Waits until everything that was reported to a caller is stored.
     ///
     /// # Errors
@@ -266,7 +266,7 @@ pub trait Store: Send + Sync {
     /// that it drives are free for other processes at once. Nothing is written afterwards.
     ///
     /// # Errors
-    /// As for [`flush`](Self::flush).
+    /// Same as [`flush`](Self::flush).
     async fn close(&self) -> Result<(), StoreError>;
 
     /// Sets keys of a thread to these values, as one change of its own. Returns the thread's new

@@ -11,6 +11,7 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tollgate_agent::SmolStr;
+use tollgate_agent::json;
 use tollgate_agent::message::Message;
 use tollgate_agent::run::{Event, RunSpec, StoredEvent, Thread};
 use tollgate_agent::state::{KeyScope, State, StateChange};
@@ -87,7 +88,7 @@ struct ThreadRow {
 
 /// Returns the approximate length of a record.
 fn bytes_of(record: &impl serde::Serialize) -> u64 {
-    serde_json::to_vec(record).map_or(0, |record| record.len() as u64 + 64)
+    json::written_bytes(record) + 64
 }
 
 impl ThreadRow {
@@ -300,11 +301,6 @@ impl Store for MemoryStore {
         Ok(())
     }
 
-    fn foreign_version(&self) -> Option<i64> {
-        // No other process reaches it.
-        Some(0)
-    }
-
     async fn acquire(&self, run_id: &str) -> Result<u64, CommitError> {
         let mut tables = self.tables();
         tables.left.remove(run_id);
@@ -360,23 +356,30 @@ impl Store for MemoryStore {
         Ok(claimed.into_iter().filter_map(&mut acquire).collect())
     }
 
-    async fn send(&self, run_id: &str, id: &str, command: RunCommand) -> Result<(), StoreError> {
+    async fn send(&self, run_id: &str, id: &str, command: RunCommand) -> Result<bool, StoreError> {
         let mut tables = self.tables();
-        let run_id = match tables.runs.get_key_value(run_id) {
-            Some((run_id, _)) => Arc::clone(run_id),
-            None => return Err(unknown_run(run_id)),
-        };
+        let (run_id, run) = tables.runs.get_key_value(run_id).ok_or_else(|| unknown_run(run_id))?;
+        if run.events().any(|stored| matches!(stored.event, Event::RunFinished { .. })) {
+            return Ok(false);
+        }
+        let run_id = Arc::clone(run_id);
         let commands = tables.inbox.entry(Arc::clone(&run_id)).or_default();
         if commands.iter().all(|sent| *sent.id != *id) {
             commands.push(SentCommand { id: Arc::from(id), command });
         }
         drop(tables);
         self.hints.give(Hint::Commands(run_id));
-        Ok(())
+        Ok(true)
     }
 
     async fn commands(&self, run_id: &str) -> Result<Vec<SentCommand>, StoreError> {
         Ok(self.tables().inbox.get(run_id).cloned().unwrap_or_default())
+    }
+
+    async fn commanded(&self, runs: &[Arc<str>]) -> Result<Vec<Arc<str>>, StoreError> {
+        let tables = self.tables();
+        let has_commands = |run: &&Arc<str>| tables.inbox.get(*run).is_some_and(|sent| !sent.is_empty());
+        Ok(runs.iter().filter(has_commands).cloned().collect())
     }
 
     async fn take_back(&self, run_id: &str, id: &str) -> Result<(), StoreError> {

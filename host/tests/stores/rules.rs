@@ -5,11 +5,13 @@ use crate::with_each_store;
 use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;
-use tollgate::store::{AuditFilter, AuditKind, AuditRecord, Commit, CommitError, RunFilter, StoreLimits};
+use tollgate::store::{
+    AuditFilter, AuditKind, AuditRecord, Commit, CommitError, RunCommand, RunFilter, StoreLimits,
+};
 use tollgate_agent::message::Message;
 use tollgate_agent::outcome::{ToolResult, Usage};
 use tollgate_agent::run::event::Finished;
-use tollgate_agent::run::{AgentSpec, CallEnd, Event, RunLimits, RunSpec, StoredEvent, Task};
+use tollgate_agent::run::{AgentSpec, CallEnd, Event, RunLimits, RunSpec, RunStatus, StoredEvent, Task};
 use tollgate_agent::state::{Fold, KeyUpdate, Reducer, State, StateChange};
 
 pub(crate) fn started(run: &str) -> Event {
@@ -360,6 +362,46 @@ with_each_store! {
         }
         let record = store.events("r", 0).await.unwrap();
         assert!(!record.is_empty());
+    }
+
+    async fn a_command_reaches_the_other_processes_until_it_is_carried_out(at: StoreAt) {
+        let (store, other) = (at.open(), at.open());
+        let cancel = || RunCommand::Cancel("enough".to_owned());
+        assert!(store.send("r", "1", cancel()).await.is_err(), "there is no such run");
+        for run in ["r", "q"] {
+            store.commit(commit(run, 0, vec![started(run)])).await.unwrap();
+        }
+        let runs: Vec<Arc<str>> = ["q", "r", "unknown"].map(Arc::from).into();
+        assert!(store.commanded(&runs).await.unwrap().is_empty());
+        let mut hints = store.watch();
+        assert!(other.send("r", "1", cancel()).await.unwrap());
+        other.send("r", "1", RunCommand::Cancel("twice".to_owned())).await.unwrap();
+        other.send("r", "2", cancel()).await.unwrap();
+        let about = async { while !hints.next().await.is_about("r") {} };
+        tokio::time::timeout(Duration::from_secs(60), about).await.expect("a hint arrives");
+        assert_eq!(store.commanded(&runs).await.unwrap(), [Arc::from("r")]);
+        let ids = async || {
+            let sent = store.commands("r").await.unwrap();
+            assert!(sent.iter().all(|sent| sent.command == cancel()));
+            sent.into_iter().map(|sent| sent.id.to_string()).collect::<Vec<_>>()
+        };
+        assert_eq!(ids().await, ["1", "2"]);
+        store.take_back("r", "1").await.unwrap();
+        assert_eq!(ids().await, ["2"]);
+        let carries_out = |it: &mut Commit| it.carries_out = vec![Arc::from("2")];
+        let step = commit("r", 1, vec![Event::StepStarted { step: 1 }]);
+        store.commit(changed_commit(step, carries_out)).await.unwrap();
+        assert!(other.commanded(&runs).await.unwrap().is_empty());
+        // Nothing is sent to a run that has ended.
+        let end = Event::RunFinished { status: RunStatus::Completed, text: String::new(), usage: Box::default() };
+        store.commit(commit("q", 1, vec![end])).await.unwrap();
+        assert!(!other.send("q", "3", cancel()).await.unwrap());
+        assert!(other.commands("q").await.unwrap().is_empty());
+        // The other process learns of events, too.
+        let mut hints = other.watch();
+        store.commit(commit("r", 2, vec![Event::StepStarted { step: 2 }])).await.unwrap();
+        let about = async { while !hints.next().await.is_about("r") {} };
+        tokio::time::timeout(Duration::from_secs(60), about).await.expect("a hint arrives");
     }
 
     async fn a_tool_that_traps_is_counted_until_it_answers(at: StoreAt) {

@@ -123,12 +123,16 @@ impl<W: Watch> Store for Watched<W> {
         self.write(self.store.claim(agents, limit)).await
     }
 
-    async fn send(&self, run_id: &str, id: &str, command: RunCommand) -> Result<(), StoreError> {
+    async fn send(&self, run_id: &str, id: &str, command: RunCommand) -> Result<bool, StoreError> {
         self.write(self.store.send(run_id, id, command)).await
     }
 
     async fn commands(&self, run_id: &str) -> Result<Vec<SentCommand>, StoreError> {
         self.store.commands(run_id).await
+    }
+
+    async fn commanded(&self, runs: &[Arc<str>]) -> Result<Vec<Arc<str>>, StoreError> {
+        self.store.commanded(runs).await
     }
 
     async fn take_back(&self, run_id: &str, id: &str) -> Result<(), StoreError> {

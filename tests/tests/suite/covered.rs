@@ -84,6 +84,7 @@ const OTHERS: &[&str] = &[
     "state",
     "traps",
     "wall time",
+    "what a person reads",
     "what the host stamps",
     "what the model reads",
 ];

@@ -23,13 +23,13 @@ fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
 /// The host calls this as the component model specifies: with a block that was
 /// allocated here with this size and alignment, or with none.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn cabi_realloc(block: *mut u8, had: usize, align: usize, bytes: usize) -> *mut u8 {
+unsafe extern "C" fn cabi_realloc(block: *mut u8, old_bytes: usize, align: usize, bytes: usize) -> *mut u8 {
     // SAFETY: as above; an alignment is a power of two.
     let moved = unsafe {
-        match (had, bytes) {
+        match (old_bytes, bytes) {
             (0, 0) => return align as *mut u8,
             (0, _) => MEMORY.alloc(Layout::from_size_align_unchecked(bytes, align)),
-            (_, _) => MEMORY.realloc(block, Layout::from_size_align_unchecked(had, align), bytes),
+            (_, _) => MEMORY.realloc(block, Layout::from_size_align_unchecked(old_bytes, align), bytes),
         }
     };
     if moved.is_null() { wasm32::unreachable() } else { moved }
@@ -57,9 +57,9 @@ impl Bump {
     /// memory cannot grow.
     fn take(&self, start: usize, bytes: usize) -> Option<usize> {
         let end = start.checked_add(bytes)?;
-        let have = wasm32::memory_size(0) * PAGE_BYTES;
-        if end > have {
-            let pages = (end - have).div_ceil(PAGE_BYTES);
+        let memory_bytes = wasm32::memory_size(0) * PAGE_BYTES;
+        if end > memory_bytes {
+            let pages = (end - memory_bytes).div_ceil(PAGE_BYTES);
             (wasm32::memory_grow(0, pages) != usize::MAX).then_some(())?;
         }
         self.next.set(end);
@@ -83,8 +83,8 @@ unsafe impl GlobalAlloc for Bump {
 
     unsafe fn dealloc(&self, _: *mut u8, _: Layout) {}
 
-    /// The last block grows in place: a text that is being appended to is not copied at
-    /// each step.
+    /// Grows the last block in place, so that a text is not copied each time something is
+    /// appended.
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, bytes: usize) -> *mut u8 {
         let start = block as usize;
         if start + layout.size() == self.next.get() {

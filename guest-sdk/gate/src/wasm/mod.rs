@@ -1,5 +1,5 @@
-//! The component's side of the contract, without the standard library: it would add
-//! imports, and a gate has none.
+//! The component's side of the contract. It does without the standard library, which
+//! would add imports: a gate has none.
 
 mod bump;
 
@@ -49,6 +49,7 @@ impl<G: Gate> wit::Guest for Exported<G> {
     }
 }
 
+/// Parses the settings of a gate.
 fn read<G: Gate>(settings: &str) -> Result<G::Settings, String> {
     serde_json::from_str(settings).map_err(|why| why.to_string())
 }

@@ -88,13 +88,14 @@ pub struct CatalogGrants {
 pub struct Catalog {
     owners: BTreeMap<SmolStr, Arc<Owner>>,
     tools: BTreeMap<String, Arc<Tool>>,
-    /// Folded names and ids, each with the name as written.
+    /// Folded tool names, each with the name as written. Names that look alike fold to the same text.
     folded_names: BTreeMap<String, String>,
+    /// Folded tool ids, each with the id as written.
     folded_ids: BTreeMap<String, String>,
     /// Folded ids of owners, each with the id as written.
     folded_owners: BTreeMap<String, SmolStr>,
     keys: KeySet,
-    /// Tools that are out of use, each with the reason.
+    /// Disabled tools, each with the reason.
     disabled: BTreeMap<String, String>,
     agents: Arc<BTreeMap<String, KnownAgent>>,
     /// Plugins whose hooks are asked about calls.
@@ -165,6 +166,7 @@ impl Catalog {
         self.join(&owner, prepared, grants).map(drop)
     }
 
+    /// Adds the state keys that an owner defines, and returns which keys it may read and write.
     fn claim_state(
         &mut self,
         id: &str,
@@ -200,6 +202,7 @@ impl Catalog {
         Ok(access)
     }
 
+    /// Reserves the name and id of a tool for its owner, if nothing else has them or looks like them.
     fn claim_tool(&mut self, descriptor: &ToolDescriptor, owner: &Arc<Owner>) -> Result<(), DescriptorError> {
         if name::is_reserved_name(&descriptor.name) && owner.id != HOST_ID {
             return Err(DescriptorError(format!(
@@ -232,6 +235,7 @@ impl Catalog {
     }
 }
 
+/// Returns the error for a state key that belongs to another owner.
 fn foreign(wanted: &StateAccess, id: &str, verb: &str) -> DescriptorError {
     DescriptorError(format!(
         "the component \"{0}\" {verb} the state key \"{1}\"; it may define only keys that begin with \"{0}.\"",

@@ -24,7 +24,7 @@ impl Catalog {
     /// Adds the host's own tools, whose names are reserved for it.
     ///
     /// # Errors
-    /// As [`Catalog::add`].
+    /// Same as [`Catalog::add`].
     pub fn add_own(
         &mut self,
         descriptor: ComponentDescriptor,

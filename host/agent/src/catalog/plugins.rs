@@ -14,8 +14,8 @@ pub type Natives = BTreeMap<String, Arc<dyn NativeReducer>>;
 
 impl Catalog {
     /// Adds a plugin of the embedding program with its tools, if any, and its state
-    /// keys. `natives` joins the updates of the keys that it names. Hooks at these
-    /// points are asked about every call.
+    /// keys. `natives` has the reducers of the keys that are merged by Rust code. The
+    /// plugin's hooks at `points` are asked about every call.
     ///
     /// # Errors
     /// Same as [`Catalog::add`].
@@ -43,7 +43,7 @@ impl Catalog {
         self.hooks.get(plugin)
     }
 
-    /// Returns whether hooks are asked on this side of calls.
+    /// Returns whether any plugin has hooks at this point of calls.
     #[must_use]
     pub fn has_hooks(&self, point: HookPoint) -> bool {
         self.hooks.values().any(|owner| match point {
@@ -52,8 +52,8 @@ impl Catalog {
         })
     }
 
-    /// Returns the same catalog, with or without hooks after calls. A replay uses it to
-    /// ask no hook again.
+    /// Returns the same catalog without the plugins' hooks, for a replay, which asks no hook
+    /// again. With `hooks_after`, it still has a hook point after calls, as the record does.
     pub(crate) fn as_recorded(&self, hooks_after: bool) -> Self {
         let mut catalog = self.clone();
         catalog.hooks = Arc::default();

@@ -27,18 +27,19 @@ impl Prepared {
         Self::of(descriptor.checked()?, &Natives::new())
     }
 
-    /// Compiles the schemas of a descriptor that was checked.
+    /// Compiles the schemas of a descriptor that was checked. All of them share one budget for
+    /// compiled patterns.
     pub(super) fn of(descriptor: ComponentDescriptor, natives: &Natives) -> Result<Self, DescriptorError> {
-        let mut pattern_bytes = MAX_PATTERNS_BYTES;
+        let mut bytes_left = MAX_PATTERNS_BYTES;
         let mut state = Vec::with_capacity(descriptor.state.len());
         for wanted in descriptor.state {
             let own = is_own(&descriptor.id, &wanted.key);
             let definition = match wanted.defines.as_ref().filter(|_| own) {
                 Some(key) => {
                     let native = natives.get(&wanted.key).map(|native| KeyReducer::from(Arc::clone(native)));
-                    let definition = define(&wanted.key, key, native, pattern_bytes)?;
-                    let taken = definition.schema.as_ref().map_or(0, Schema::pattern_bytes);
-                    pattern_bytes = pattern_bytes.saturating_sub(taken);
+                    let definition = define(&wanted.key, key, native, bytes_left)?;
+                    let used = definition.schema.as_ref().map_or(0, Schema::pattern_bytes);
+                    bytes_left = bytes_left.saturating_sub(used);
                     Some(definition)
                 }
                 None => None,
@@ -47,9 +48,9 @@ impl Prepared {
         }
         let mut tools = Vec::with_capacity(descriptor.tools.len());
         for mut tool in descriptor.tools {
-            let arguments = Schema::compile_arguments_within(&mut tool.parameters, pattern_bytes)
+            let arguments = Schema::compile_arguments_within(&mut tool.parameters, bytes_left)
                 .map_err(|e| DescriptorError(format!("the tool \"{}\": {e}", tool.name)))?;
-            pattern_bytes = pattern_bytes.saturating_sub(arguments.pattern_bytes());
+            bytes_left = bytes_left.saturating_sub(arguments.pattern_bytes());
             tools.push((tool, arguments));
         }
         Ok(Self { id: descriptor.id, tools, state })
@@ -78,6 +79,7 @@ pub(super) fn is_own(id: &str, key: &str) -> bool {
     key.split_once('.').is_some_and(|(owner, _)| owner == id)
 }
 
+/// Returns the definition of a key. A reducer in code replaces the one that the descriptor names.
 fn define(
     name: &str,
     key: &StateKey,
@@ -85,13 +87,13 @@ fn define(
     most_pattern_bytes: usize,
 ) -> Result<KeyDefinition, DescriptorError> {
     let reducer = native.unwrap_or(KeyReducer::Standard(key.reducer));
-    let lives = (key.scope, key.persistent);
+    let lifetime = (key.scope, key.persistent);
     KeyDefinition::new_within(
         name,
         key.initial.clone(),
         key.schema.clone(),
         reducer,
-        lives,
+        lifetime,
         most_pattern_bytes,
     )
     .map_err(|e| DescriptorError(e.to_string()))

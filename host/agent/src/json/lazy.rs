@@ -18,10 +18,10 @@ const REWRITTEN_BYTES: usize = 64 * 1024;
 /// rewritten and kept as text too, because the value would take many times its memory. Everything
 /// else is parsed at once.
 #[derive(Clone)]
-pub struct LazyJson(Kept);
+pub struct LazyJson(Representation);
 
 #[derive(Clone)]
-enum Kept {
+enum Representation {
     Value(Value),
     Text(Written<String>),
 }
@@ -30,10 +30,10 @@ impl LazyJson {
     /// Parses a received text, refusing what [`parse_exact`] refuses.
     ///
     /// # Errors
-    /// As [`parse_exact`]; the text is returned along with the reason.
+    /// Same as [`parse_exact`]; the text is returned along with the reason.
     pub fn from_text(text: String) -> Result<Self, (JsonError, String)> {
         match Self::read(&text) {
-            Ok(None) => Ok(Self(Kept::Text(Written::new(text)))),
+            Ok(None) => Ok(Self(Representation::Text(Written::new(text)))),
             Ok(Some(read)) => Ok(read),
             Err(why) => Err((why, text)),
         }
@@ -54,7 +54,7 @@ impl LazyJson {
         }
         let written = rewrite::rewritten(text)?;
         check_numbers(text)?;
-        Ok(Some(Self(Kept::Text(Written::new(written)))))
+        Ok(Some(Self(Representation::Text(Written::new(written)))))
     }
 
     /// Returns the most bytes of memory needed to hold a text of this measure, both during and
@@ -74,7 +74,7 @@ impl LazyJson {
     #[must_use]
     pub fn as_str(&self) -> Option<&str> {
         match &self.0 {
-            Kept::Value(Value::String(text)) => Some(text),
+            Representation::Value(Value::String(text)) => Some(text),
             _ => None,
         }
     }
@@ -83,8 +83,8 @@ impl LazyJson {
     #[must_use]
     pub fn text(&self) -> Cow<'_, str> {
         match &self.0 {
-            Kept::Value(value) => Cow::Owned(to_text(value, 0)),
-            Kept::Text(written) => Cow::Borrowed(written.text()),
+            Representation::Value(value) => Cow::Owned(to_text(value, 0)),
+            Representation::Text(written) => Cow::Borrowed(written.text()),
         }
     }
 
@@ -92,7 +92,7 @@ impl LazyJson {
     #[must_use]
     pub fn words(&self) -> Cow<'_, str> {
         match &self.0 {
-            Kept::Value(Value::String(words)) => Cow::Borrowed(words),
+            Representation::Value(Value::String(words)) => Cow::Borrowed(words),
             _ => self.text(),
         }
     }
@@ -100,7 +100,7 @@ impl LazyJson {
     /// Returns whether the value is `null`.
     #[must_use]
     pub fn is_null(&self) -> bool {
-        matches!(self.0, Kept::Value(Value::Null))
+        matches!(self.0, Representation::Value(Value::Null))
     }
 
     /// Changes the value in place.
@@ -114,8 +114,8 @@ impl LazyJson {
     #[must_use]
     pub fn into_value(self) -> Value {
         match self.0 {
-            Kept::Value(value) => value,
-            Kept::Text(written) => written.into_value(),
+            Representation::Value(value) => value,
+            Representation::Text(written) => written.into_value(),
         }
     }
 }
@@ -125,15 +125,15 @@ impl Deref for LazyJson {
 
     fn deref(&self) -> &Value {
         match &self.0 {
-            Kept::Value(value) => value,
-            Kept::Text(written) => written.value(),
+            Representation::Value(value) => value,
+            Representation::Text(written) => written.value(),
         }
     }
 }
 
 impl From<Value> for LazyJson {
     fn from(value: Value) -> Self {
-        Self(Kept::Value(value))
+        Self(Representation::Value(value))
     }
 }
 
@@ -146,7 +146,7 @@ impl Default for LazyJson {
 impl PartialEq for LazyJson {
     fn eq(&self, other: &Self) -> bool {
         match (&self.0, &other.0) {
-            (Kept::Text(one), Kept::Text(other)) => one == other,
+            (Representation::Text(one), Representation::Text(other)) => one == other,
             _ => **self == **other,
         }
     }
@@ -180,8 +180,8 @@ impl fmt::Debug for LazyJson {
 impl Serialize for LazyJson {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match &self.0 {
-            Kept::Value(value) => value.serialize(serializer),
-            Kept::Text(written) => written.serialize(serializer),
+            Representation::Value(value) => value.serialize(serializer),
+            Representation::Text(written) => written.serialize(serializer),
         }
     }
 }
@@ -203,7 +203,7 @@ mod tests {
     }
 
     fn is_text(json: &LazyJson) -> bool {
-        matches!(&json.0, Kept::Text(written) if !written.is_read())
+        matches!(&json.0, Representation::Text(written) if !written.is_read())
     }
 
     #[test]

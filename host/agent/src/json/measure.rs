@@ -2,7 +2,9 @@
 
 use super::deep::end_of_string;
 use super::{JsonError, MAX_NODES};
+use serde::Serialize;
 use serde_json::Value;
+use std::io;
 
 /// Bytes of one value within a list. A list's capacity is at most twice its length.
 const ELEMENT_BYTES: u64 = 2 * size_of::<Value>() as u64;
@@ -93,6 +95,29 @@ fn is_key(bytes: &[u8], end: usize) -> bool {
 
 fn ends_scalar(byte: u8) -> bool {
     matches!(byte, b' ' | b'\n' | b'\r' | b'\t' | b',' | b':' | b'[' | b']' | b'{' | b'}' | b'"')
+}
+
+/// Returns the length of a value's JSON in bytes, without writing it to memory.
+#[must_use]
+pub fn written_bytes(value: &impl Serialize) -> u64 {
+    let mut length = Length(0);
+    // Counting cannot fail, and a value of JSON can always be written.
+    let _ = serde_json::to_writer(&mut length, value);
+    length.0
+}
+
+/// Counts the bytes that are written to it.
+struct Length(u64);
+
+impl io::Write for Length {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0 += bytes.len() as u64;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// The number of nodes that texts of one origin may still have, such as the results of one call or

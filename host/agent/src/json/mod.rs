@@ -15,7 +15,7 @@ mod written;
 pub(crate) use canonical::is_canonical;
 pub use lazy::LazyJson;
 pub(crate) use measure::bound;
-pub use measure::{Measure, NodesLeft, measure};
+pub use measure::{Measure, NodesLeft, measure, written_bytes};
 pub(crate) use written::Written;
 
 use serde::de::{DeserializeOwned, DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
@@ -83,7 +83,7 @@ pub fn from_record<T: DeserializeOwned>(text: &str) -> Result<T, JsonError> {
 /// through this host.
 ///
 /// # Errors
-/// As [`parse`], and if a number would be passed on as a different number.
+/// Same as [`parse`], and if a number would be passed on as a different number.
 pub fn parse_exact(text: &str) -> Result<Value, JsonError> {
     let value = parse(text)?;
     check_numbers(text)?;

@@ -10,7 +10,7 @@ use std::fmt::{self, Write as _};
 /// Returns the text as this host writes it. The text must nest less deep than serde_json's limit.
 ///
 /// # Errors
-/// As [`parse`](super::parse).
+/// Same as [`parse`](super::parse).
 pub(super) fn rewritten(sent: &str) -> Result<String, JsonError> {
     let mut written = String::with_capacity(sent.len());
     let mut reader = serde_json::Deserializer::from_str(sent);

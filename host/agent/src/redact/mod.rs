@@ -135,15 +135,15 @@ impl Redactor {
 
 impl Forms {
     /// Starts reading the patterns that can begin with this byte.
-    fn begin(&self, byte: u8) -> Option<Found> {
+    fn begin(&self, byte: u8) -> Option<Candidates> {
         let patterns = &self.beginning[usize::from(byte)];
         let open = || patterns.iter().map(|at| Reading { pattern: *at, character: 0, end: 0 }).collect();
-        (!patterns.is_empty()).then(|| Found { open: open(), whole: None })
+        (!patterns.is_empty()).then(|| Candidates { open: open(), whole: None })
     }
 }
 
 /// The secrets found at one position of a text.
-struct Found {
+struct Candidates {
     /// Readings that further bytes may complete; those of one pattern are adjacent.
     open: Vec<Reading>,
     /// The length of the longest complete secret.
@@ -157,7 +157,7 @@ struct Reading {
     end: usize,
 }
 
-impl Found {
+impl Candidates {
     /// Continues all readings to the end of the text, which starts at the secret's position.
     fn read_on(&mut self, forms: &Forms, text: &[u8]) {
         let mut left = std::mem::take(&mut self.open);
@@ -195,7 +195,7 @@ pub struct BlankStream {
     blanks: Redactor,
     held: Vec<u8>,
     /// The readings that start at the beginning of `held`.
-    begun: Option<Found>,
+    begun: Option<Candidates>,
 }
 
 impl BlankStream {

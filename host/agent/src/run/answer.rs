@@ -2,6 +2,7 @@
 
 use super::call::CallEnd;
 use crate::code::Code;
+use crate::content::ContentPart;
 use crate::message::Answer;
 use crate::outcome::ToolResult;
 use crate::text;
@@ -17,14 +18,48 @@ const MAX_CODE_BYTES: usize = 64;
 /// Returns the single answer to a call, under the names that the host gives it.
 #[must_use]
 pub fn answer(call_id: &str, tool_name: &str, end: &CallEnd) -> Answer {
-    let (content, is_error) = match end {
+    let (mut content, is_error) = text(end);
+    let parts = parts(end);
+    for part in parts {
+        let text = content.to_mut();
+        if !text.is_empty() {
+            text.push('\n');
+        }
+        text.push_str(&part.words());
+    }
+    Answer {
+        call_id: call_id.into(),
+        tool_name: tool_name.into(),
+        content: bounded(content),
+        is_error,
+        images: parts.iter().filter(|part| part.is_image()).cloned().collect(),
+    }
+}
+
+/// Returns the answer's text without its parts, bounded, and whether the call failed.
+#[must_use]
+pub fn own_text(end: &CallEnd) -> (Arc<str>, bool) {
+    let (content, is_error) = text(end);
+    (bounded(content), is_error)
+}
+
+/// Returns the images, files and links of the answer.
+#[must_use]
+pub fn parts(end: &CallEnd) -> &[ContentPart] {
+    match end {
+        CallEnd::Result(result) => &result.content,
+        CallEnd::Fault(_) => &[],
+    }
+}
+
+fn text(end: &CallEnd) -> (Cow<'_, str>, bool) {
+    match end {
         CallEnd::Result(result) => (of_result(result), !result.is_success()),
         CallEnd::Fault(fault) if fault.code == Code::ToolInternal => {
             (Cow::Borrowed("The tool had an internal error."), true)
         }
         CallEnd::Fault(fault) => (Cow::Borrowed(fault.message.as_str()), true),
-    };
-    Answer { call_id: call_id.into(), tool_name: tool_name.into(), content: bounded(content), is_error }
+    }
 }
 
 fn of_result(result: &ToolResult) -> Cow<'_, str> {
@@ -34,6 +69,7 @@ fn of_result(result: &ToolResult) -> Cow<'_, str> {
         }
         Some(message) if result.is_error() || result.data.is_null() => Cow::Borrowed(message),
         Some(message) => Cow::Owned(format!("{message}\n{}", result.data.words())),
+        None if result.data.is_null() && !result.content.is_empty() => Cow::Borrowed(""),
         None => result.data.words(),
     }
 }
@@ -87,6 +123,22 @@ mod tests {
             let result = ToolResult { data: data.into(), ..ToolResult::error("No.") };
             assert_eq!(read(result).0, "No.");
         }
+    }
+
+    #[test]
+    fn l6_the_model_reads_about_images_and_links_and_sees_the_images() {
+        let image = ContentPart::Image { mime_type: "image/png".to_owned(), data: "aaaa".into() };
+        let file =
+            ContentPart::TextFile { uri: "file:///a.txt".to_owned(), mime_type: None, text: "Hello".into() };
+        let result = ToolResult::success("Drawn.").with_content(image.clone()).with_content(file);
+        let end = CallEnd::Result(Arc::new(result));
+        let answered = answer("c1", "draw", &end);
+        let expected = "Drawn.\n[an image, image/png, 3 bytes]\n[the file file:///a.txt]\nHello";
+        assert_eq!(&*answered.content, expected);
+        assert_eq!(answered.images, std::slice::from_ref(&image));
+        assert_eq!(&*own_text(&end).0, "Drawn.");
+        let alone = ToolResult::success(Value::Null).with_content(image);
+        assert_eq!(read(alone).0, "[an image, image/png, 3 bytes]");
     }
 
     #[test]

@@ -162,7 +162,7 @@ pub struct Call {
     pub(super) ending: Option<Arc<CallCompletion>>,
 }
 
-/// Whether the tool's own argument check was asked.
+/// The state of the tool's own argument check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Validation {
     Unasked,

@@ -21,8 +21,8 @@ impl CallCounts {
         }
     }
 
-    /// Returns for each of these calls, in order, how many others will have been let through once
-    /// the calls before it are.
+    /// Returns the counts that the gates see for each of these calls, in order: the other calls let
+    /// through so far, and those before it in the list as if they were let through.
     pub(super) fn before<'a>(
         &'a self,
         calls: impl IntoIterator<Item = &'a Call>,

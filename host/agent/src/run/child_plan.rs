@@ -183,8 +183,8 @@ impl Run {
         Ok(ChildPlan { spec: Arc::new(spec), seed: Seed { change, messages: earlier.to_vec() } })
     }
 
-    /// Returns whether child runs belong to the same loop as this run, which is the case if this
-    /// run is made of other agents.
+    /// Returns whether child runs belong to the loop that this run belongs to. That is the case if
+    /// this run is made of other agents.
     fn hands_on_its_loop(&self) -> bool {
         self.spec.agent.is_made_of_agents() && self.spec.identity.in_loop
     }
@@ -274,7 +274,7 @@ impl Transition<'_> {
         self.run.open_children().any(|(place, _)| call_is_over(&place.0) && !ended_here(place))
     }
 
-    /// Handles a child that ended or waits.
+    /// Records that a child ended or waits for a person, unless the record says so already.
     pub(super) fn child_stands(&mut self, place: ChildPlace, end: ChildEnd) {
         let Some(child) = self.run.children.get(&place) else { return };
         if self.run.is_finished() || child.standing == ChildStanding::Ended {
@@ -344,6 +344,7 @@ fn seed(
     Ok(Some(StateChange { revision: 1, updates: updates.collect::<Result<_, _>>()? }))
 }
 
+/// Returns the update of one key of a seed, if the agent uses the key and it accepts the value.
 fn seeded(
     catalog: &Catalog,
     agent: &AgentSpec,

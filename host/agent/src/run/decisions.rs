@@ -31,6 +31,7 @@ impl Run {
         Ok(())
     }
 
+    /// Takes one decision. A decision that was taken before changes nothing.
     fn take_decision(&self, draft: &mut Transition<'_>, decision: Decision) -> Result<(), Refused> {
         if let Some(before) = self.decisions.get(&decision.id) {
             return if before.answer == decision.answer && before.target == decision.target {
@@ -51,13 +52,13 @@ impl Run {
                 self.go_on(draft, call, asked, decision, Value::Null)?;
             }
             DecisionAnswer::Cancel => {
-                let words = decision.reason.clone().unwrap_or_else(|| "no reason was given".to_owned());
+                let reason = decision.reason.clone().unwrap_or_else(|| "no reason was given".to_owned());
                 draft.push(Event::CallDecided {
                     call_id: call.id.clone(),
                     decision: Box::new(decision),
                     change: None,
                 });
-                let message = format!("A person cancelled this call: {words}.");
+                let message = format!("A person cancelled this call: {reason}.");
                 draft.complete_call(&call.id, Fault::new(Code::Cancelled, message));
             }
         }
@@ -86,11 +87,12 @@ impl Run {
         }
     }
 
-    /// Returns whether something of this name asked before and was decided.
+    /// Returns whether a decision about this call or suspension was taken before.
     fn was_asked(&self, target: &str) -> bool {
         self.decisions.values().any(|decision| decision.target == target)
     }
 
+    /// Continues the call with an answer that fits the question.
     fn resume(
         &self,
         draft: &mut Transition<'_>,
@@ -103,6 +105,7 @@ impl Run {
         self.go_on(draft, call, asked, decision, value)
     }
 
+    /// Continues the call with a checked value, in the way that the question's ticket specifies.
     fn go_on(
         &self,
         draft: &mut Transition<'_>,
@@ -112,15 +115,15 @@ impl Run {
         value: Value,
     ) -> Result<(), Refused> {
         let mode = asked.ticket.resume_mode;
-        let runs = mode != ResumeMode::UseDecisionAsToolResult;
-        if runs && draft.catalog.tool(&call.tool_name).is_none() {
+        let runs_tool = mode != ResumeMode::UseDecisionAsToolResult;
+        if runs_tool && draft.catalog.tool(&call.tool_name).is_none() {
             let name = &call.tool_name;
             return Err(Refused::new(format!("the tool '{name}' is not loaded; load it and decide again")));
         }
         let change = permissions::change(&draft.state(), draft.catalog, asked, &value);
         draft.push(Event::CallDecided { call_id: call.id.clone(), decision: Box::new(decision), change });
         draft.set_status(&call.id, CallStatus::Resuming);
-        if runs && call.tool(draft.catalog).is_none() {
+        if runs_tool && call.tool(draft.catalog).is_none() {
             draft.without_tool(call);
             return Ok(());
         }
@@ -144,6 +147,7 @@ impl Run {
         Ok(())
     }
 
+    /// Ends the suspended calls of a waiting run, because a new message arrived instead of a decision.
     pub(super) fn supersede(&self, draft: &mut Transition<'_>, text: String) -> Result<(), Refused> {
         if self.phase != Phase::Waiting || matches!(self.spec.task, Task::Call { .. }) {
             return Err(Refused::new("the run is at work; wait until it has ended, or cancel it"));
@@ -154,6 +158,7 @@ impl Run {
     }
 }
 
+/// Checks that an answer matches the schema of its question.
 fn check_answer(asked: &Suspended, value: &Value) -> Result<(), Refused> {
     let schema = asked.answer_schema().map_err(|e| Refused::new(e.to_string()))?;
     let Some(schema) = schema else { return Ok(()) };

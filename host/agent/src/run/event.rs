@@ -366,7 +366,7 @@ pub struct ChildQuestion {
     pub ticket: Ticket,
 }
 
-/// How a run ended.
+/// The status with which a run ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "status", rename_all = "snake_case")]
 pub enum RunStatus {

@@ -145,7 +145,7 @@ impl AgentSpec {
 /// which the host itself runs agents.
 #[must_use]
 pub fn lists(tools: &[String], tool_name: &str) -> bool {
-    tools.iter().any(|t| t == tool_name || (t == "*" && tool_name != name::RUN_AGENT))
+    tools.iter().any(|t| t == tool_name || (t == "*" && !name::runs_agents(tool_name)))
 }
 
 /// The limits of a run. A run that reaches a limit ends as `stopped`, with the limit's name.

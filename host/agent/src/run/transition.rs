@@ -1,7 +1,7 @@
 //! A draft of the events that follow from one input, call by call.
 //!
-//! A draft reads the current run. Beside it, the draft tracks the changes of its events so far: the
-//! statuses of calls, and the state.
+//! A draft reads the run as it was before the input, and does not change it. It tracks separately what
+//! its own events change: the statuses of calls, and the state.
 
 use super::actions::LoopActions;
 use super::call::Call;
@@ -30,9 +30,10 @@ impl From<Fault> for CallEnd {
     }
 }
 
-/// Capacity for all events of a typical direct call.
+/// The capacity for all events of a typical direct call.
 const FEW: usize = 8;
 
+/// A draft of the events that follow from one input.
 pub(super) struct Transition<'a> {
     pub(super) run: &'a Run,
     pub(super) catalog: &'a Catalog,
@@ -265,6 +266,7 @@ impl<'a> Transition<'a> {
         self.complete_run_with(status, said.unwrap_or_else(|| self.run.last_text.clone()));
     }
 
+    /// Ends the turn, if there is one, and the run with this final text.
     pub(super) fn complete_run_with(&mut self, status: RunStatus, text: String) {
         self.finish_step();
         let usage = self.usage();
@@ -280,6 +282,7 @@ impl<'a> Transition<'a> {
         }
     }
 
+    /// Ends the turn and begins the next one.
     pub(super) fn next_step(&mut self) {
         self.finish_step();
         self.hand_over();
@@ -346,6 +349,7 @@ impl<'a> Transition<'a> {
         }
     }
 
+    /// Returns the name of the limit that the run has reached; `None` if it may go on.
     fn limit_met(&self, spec: &RunSpec) -> Option<&'static str> {
         let limits = &spec.limits;
         let ends_run = |at: usize| {
@@ -371,6 +375,7 @@ impl<'a> Transition<'a> {
         }
     }
 
+    /// Returns the index of a call in `statuses`.
     pub(super) fn position(&self, call_id: &str) -> Option<usize> {
         let known = self.run.calls();
         // Calls are proposed and answered one after the other, so the last one is a likely match.
@@ -378,6 +383,7 @@ impl<'a> Transition<'a> {
         proposed.map(|at| known.len() + at).or_else(|| known.iter().position(|call| call.id == call_id))
     }
 
+    /// Returns the id of the call at this index of `statuses`.
     fn call_id(&self, at: usize) -> &SmolStr {
         let known = self.run.calls();
         known.get(at).map_or_else(|| &self.proposed[at - known.len()].0, |call| &call.id)
@@ -399,7 +405,7 @@ pub(super) enum Asker {
     Child(Box<ChildQuestion>),
 }
 
-/// Returns the question of a pending result.
+/// Returns the question of a pending result: its ticket, or else a plain confirmation.
 pub(super) fn question(tool_name: &str, result: &ToolResult, asked: Option<&Ticket>) -> Ticket {
     asked.cloned().unwrap_or_else(|| {
         let message = result.message.clone();

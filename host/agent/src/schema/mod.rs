@@ -16,7 +16,7 @@ pub(crate) use meter::{parts, parts_of_text};
 pub use pattern::{
     MAX_CLASS_ESCAPES, MAX_PATTERN_BYTES, MAX_PATTERN_TEXT_BYTES, MAX_PATTERNS, MAX_WIDE_CLASSES,
 };
-pub(crate) use words::make_readable;
+pub use words::make_readable;
 
 use serde_json::{Map, Value, json};
 
@@ -68,7 +68,7 @@ impl Schema {
     /// Compiles as [`Schema::compile`] does, with at most this many bytes of compiled patterns.
     ///
     /// # Errors
-    /// As [`Schema::compile`].
+    /// Same as [`Schema::compile`].
     pub fn compile_within(schema: &Value, most_pattern_bytes: usize) -> Result<Self, SchemaError> {
         let bytes = schema.to_string().len();
         if bytes > MAX_SCHEMA_BYTES {
@@ -95,7 +95,7 @@ impl Schema {
     /// `object`; a schema without a type receives it.
     ///
     /// # Errors
-    /// As [`Schema::compile`], and if the type is not `object`.
+    /// Same as [`Schema::compile`], and if the type is not `object`.
     pub fn compile_arguments(schema: &mut Value) -> Result<Self, SchemaError> {
         Self::compile_arguments_within(schema, MAX_PATTERNS_BYTES)
     }
@@ -104,7 +104,7 @@ impl Schema {
     /// patterns.
     ///
     /// # Errors
-    /// As [`Schema::compile_arguments`].
+    /// Same as [`Schema::compile_arguments`].
     pub fn compile_arguments_within(
         schema: &mut Value,
         most_pattern_bytes: usize,

@@ -21,7 +21,7 @@ const NAME: [&str; 5] = ["properties", "patternProperties", "dependentSchemas", 
 /// # Errors
 /// A name or string that decides which values fit contains characters that [`clean`] would remove,
 /// or the schema nests deeper than [`MAX_SCHEMA_DEPTH`].
-pub(crate) fn make_readable(schema: &mut Value) -> Result<(), SchemaError> {
+pub fn make_readable(schema: &mut Value) -> Result<(), SchemaError> {
     of_schema(schema, 0)
 }
 

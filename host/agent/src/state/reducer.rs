@@ -65,7 +65,7 @@ impl Reducer {
     /// Joins an update into a value.
     ///
     /// # Errors
-    /// As [`join`](Self::join); the value is unchanged.
+    /// Same as [`join`](Self::join); the value is unchanged.
     pub fn join_in_place(self, value: &mut Value, update: &Value) -> Result<(), &'static str> {
         match self {
             Reducer::Replace => *value = update.clone(),

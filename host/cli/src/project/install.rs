@@ -61,7 +61,7 @@ pub(crate) async fn install(
     let name = artifact.file.display().to_string();
     let refused =
         |why: &dyn std::fmt::Display| BuildError::Failed(format!("{name} would not be served: {why}"));
-    let mut load = pin!(sandbox.load_either(&name, bytes.clone()));
+    let mut load = pin!(sandbox.load_either(&name, bytes.clone().into()));
     let loaded = match timeout(LONG, &mut load).await {
         Ok(loaded) => loaded,
         Err(_) => {

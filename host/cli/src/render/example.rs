@@ -1,9 +1,22 @@
-//! Example arguments for a tool, made from its schema.
+//! Example arguments for a tool, made from its schema. Defaults and names in it are the tool's own
+//! words, so they are quoted for the shell in which a person may type them.
 
+use crate::terminal::output::shown_line;
 use serde_json::{Map, Value, json};
 
+/// The maximum length of an example, in characters.
+const MAX_CHARS: usize = 400;
+
+/// Returns the example as one word of a shell. A longer one, or one with invisible characters, is
+/// left out.
+pub(crate) fn word(schema: &Value) -> String {
+    let text = arguments(schema).to_string();
+    let text = if shown_line(&text, MAX_CHARS) == text { text } else { "{...}".to_owned() };
+    format!("'{}'", text.replace('\'', r"'\''"))
+}
+
 /// Returns an object with every required property, or with the first property if none is required.
-pub(crate) fn arguments(schema: &Value) -> Value {
+fn arguments(schema: &Value) -> Value {
     let no_properties = Map::new();
     let properties = schema.get("properties").and_then(Value::as_object).unwrap_or(&no_properties);
     let required: Vec<&str> = schema
@@ -80,6 +93,22 @@ mod tests {
         assert_eq!(of(json!({"anyOf": [record, {"type": "null"}]})), json!({"unit": "m"}));
         let pair = json!({"type": "array", "prefixItems": [{"type": "boolean"}, {"type": "string", "maxLength": 1}]});
         assert_eq!(of(pair), json!([true, "a"]));
+    }
+
+    #[test]
+    fn z14_an_example_is_one_word_of_a_shell_whatever_the_tool_says() {
+        let of = |default: &str| word(&json!({"properties": {"a": {"default": default}}}));
+        assert_eq!(of("b"), r#"'{"a":"b"}'"#);
+        for default in ["'; touch owned; '", "$(touch owned)", "`touch owned`", "'\''", "\\"] {
+            let typed = format!("printf %s {}", of(default));
+            let said = std::process::Command::new("sh").args(["-c", &typed]).output().unwrap();
+            let said: Value = serde_json::from_slice(&said.stdout).unwrap();
+            assert_eq!(said, json!({"a": default}), "{typed}");
+        }
+        for default in ["\u{202e}", "\u{9b}2J", &"x".repeat(1_000)] {
+            assert_eq!(of(default), "'{...}'");
+        }
+        assert_eq!(word(&json!({"properties": {"'": {}}})), r#"'{"'\''":"..."}'"#);
     }
 
     #[test]

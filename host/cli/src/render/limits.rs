@@ -130,10 +130,12 @@ fn of_clients_and_servers() -> Value {
         "client_requests": mcp::MAX_REQUESTS,
         "client_requests_bytes": mcp::MAX_REQUEST_BYTES,
         "client_sessions": mcp::MAX_SESSIONS,
+        "client_progress_token_bytes": mcp::MAX_TOKEN_BYTES,
         "server_tools": mcp::MAX_LISTED,
         "server_list_bytes": mcp::MAX_LISTED_BYTES,
         "server_list_json_nodes": mcp::MAX_LISTED_NODES,
         "server_bytes_per_second": mcp::MAX_BYTES_PER_SECOND,
+        "server_unread_answers": mcp::MAX_UNANSWERED,
     })
 }
 

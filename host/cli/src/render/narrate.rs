@@ -30,7 +30,7 @@ pub(crate) struct Narrator<'a> {
     conversation: Option<Conversation>,
 }
 
-/// How a conversation at the terminal is narrated.
+/// The settings for narrating a conversation at the terminal.
 #[derive(Debug, Clone, Copy)]
 struct Conversation {
     shows_reasoning: bool,

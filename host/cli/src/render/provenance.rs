@@ -3,7 +3,8 @@
 use crate::session::Opened;
 use crate::terminal::Output;
 use crate::terminal::output::{DIM, shown_line};
-use tollgate_registry::{Entry, LockMode, Metadata, Package};
+use tollgate::registry::Origin;
+use tollgate_registry::{Metadata, Package};
 
 /// The most packages that are named on a line of their number.
 const MAX_NAMED: usize = 6;
@@ -34,35 +35,55 @@ fn packages_in_words(packages: &[Package]) -> String {
     }
 }
 
-/// Shows where a component that is served came from, who signed it, its licence, and whether its file
-/// is checked against the lock file. Without a lock file there is nothing to show.
+/// Returns the origin of a component that is served.
+pub(crate) fn origin(opened: &Opened, id: &str) -> Origin {
+    Origin::of(id, &opened.loaded.lock, opened.config.locked)
+}
+
+/// Shows the origin of a component that is served, on one line. Without a lock file there is nothing
+/// to show.
 pub(crate) fn show(opened: &Opened, id: &str, output: &Output) {
-    let words = match (opened.loaded.lock.of(id), lock_state(opened, id)) {
-        (Some(entry), _) => recorded(entry),
-        (None, "unrecorded") if opened.loaded.lock.entries().next().is_some() => {
+    let Origin { from, tag, signer, licence, lock } = origin(opened, id);
+    let words = match from {
+        Some(from) => {
+            let tag = tag.map(|tag| format!(":{tag}")).unwrap_or_default();
+            let signer = match signer {
+                Some(signer) => format!("signed by {}", shown_line(&signer, 200)),
+                None => "not signed, accepted by a person".to_owned(),
+            };
+            let licence = licence.map(|licence| format!(", licence {}", shown_line(&licence, 100)));
+            format!("from {}{tag}, {signer}{}", shown_line(&from, 300), licence.unwrap_or_default())
+        }
+        None if lock == "unrecorded" && opened.loaded.lock.entries().next().is_some() => {
             "not recorded: its file is in the tools directory and not in the lock file".to_owned()
         }
-        _ => return,
+        None => return,
     };
     output.line(&format!("{DIM}origin of {id}{DIM:#} {words}"));
 }
 
-/// Returns whether the file of a component that is served is checked against the lock file.
-pub(crate) fn lock_state(opened: &Opened, id: &str) -> &'static str {
-    match (opened.config.locked, opened.loaded.lock.of(id)) {
-        (LockMode::Off, _) => "off",
-        (_, Some(_)) => "recorded",
-        (_, None) => "unrecorded",
-    }
-}
-
-/// Returns origin, signer and licence of a recorded component, on one line.
-fn recorded(entry: &Entry) -> String {
-    let tag = entry.tag.as_ref().map(|tag| format!(":{tag}")).unwrap_or_default();
-    let signer = match &entry.signed {
-        Some(signed) => format!("signed by {}", shown_line(&signed.to_string(), 200)),
-        None => "not signed, accepted by a person".to_owned(),
+/// Shows the origin of a component that is served, one line for each part.
+pub(crate) fn show_in_full(opened: &Opened, id: &str, output: &Output) {
+    let Origin { from, tag, signer, licence, lock } = origin(opened, id);
+    let is_recorded = from.is_some();
+    let from = from.map_or_else(
+        || "not known: its file was put into the tools directory".to_owned(),
+        |from| format!("{}{}", from, tag.map(|tag| format!(":{tag}")).unwrap_or_default()),
+    );
+    let unsigned = || is_recorded.then(|| "none: a person accepted it unsigned".to_owned());
+    let lock = match lock {
+        "off" => "not checked: [tools] locked is \"off\"",
+        "recorded" => "recorded: each load checks its file against tollgate.lock",
+        _ => "not recorded in tollgate.lock",
     };
-    let licence = entry.licence.as_ref().map(|licence| format!(", licence {}", shown_line(licence, 100)));
-    format!("from {}{tag}, {signer}{}", shown_line(&entry.from, 300), licence.unwrap_or_default())
+    for (name, value) in [
+        ("origin", Some(from)),
+        ("signer", signer.or_else(unsigned)),
+        ("licence", licence),
+        ("lock", Some(lock.to_owned())),
+    ] {
+        if let Some(value) = value {
+            output.line(&format!("  {name:<10} {}", shown_line(&value, 300)));
+        }
+    }
 }

@@ -84,7 +84,7 @@ pub(crate) fn is_at_a_terminal() -> bool {
     std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
 }
 
-/// How a question at the terminal ended.
+/// The outcome of a question at the terminal.
 pub(crate) enum Asked {
     /// The person decided.
     Decided(Decision),

@@ -2,6 +2,8 @@
 
 use crate::globals::Globals;
 use crate::terminal::Failure;
+#[cfg(feature = "postgres")]
+use crate::terminal::Output;
 use std::sync::Arc;
 use tollgate::config::{Config, DatabaseConfig};
 use tollgate::store::{Store, StoreLimits};
@@ -50,6 +52,13 @@ pub(crate) async fn connect(
 ) -> Result<Arc<PostgresStore>, Failure> {
     let config = settings(database, name)?.with_limits(limits);
     Ok(Arc::new(PostgresStore::connect(config).await?))
+}
+
+/// Shows the properties of the server and its role under which less is guaranteed.
+#[cfg(feature = "postgres")]
+pub(crate) async fn show_warnings(store: &PostgresStore, output: &Output) -> Result<(), Failure> {
+    store.warnings().await?.iter().for_each(|warning| output.warn(warning));
+    Ok(())
 }
 
 /// Connects to the database.

@@ -166,8 +166,11 @@ pub(crate) fn host_with(
 }
 
 pub(crate) fn agent_of(id: &str, config: AgentConfig, model: Option<Arc<dyn Model>>) -> Agent {
+    // An agent whose token is missing is one without a model, as its runs say.
+    let remote = config.remote.and_then(|remote| remote.connect(|name| std::env::var(name).ok()).ok());
     let made = config.made_of.map(|composition| Agent::made_of(id, composition));
-    let mut agent = made.unwrap_or_else(|| Agent::without_model(id, config.tools));
+    let own = made.or_else(|| remote.map(|remote| Agent::remote(id, remote)));
+    let mut agent = own.unwrap_or_else(|| Agent::without_model(id, config.tools));
     let spec = Arc::make_mut(&mut agent.spec);
     spec.view.description = config.description;
     spec.view.delegates = config.delegates;

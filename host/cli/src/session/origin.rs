@@ -26,8 +26,8 @@ impl Origins {
 }
 
 impl Origins {
-    /// Whether a component is installed as its entry says, with evidence that the policy accepts, and
-    /// its source still leads to this version. Then there is nothing to fetch.
+    /// Returns whether a component is installed as its entry says, with evidence that the policy
+    /// accepts, and its source still leads to this version. Then there is nothing to fetch.
     ///
     /// # Errors
     /// The registry cannot be asked.

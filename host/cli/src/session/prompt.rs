@@ -1,5 +1,6 @@
-//! How a person types the answer to a question: one letter for a permission or a boolean, a number
-//! for an enumeration, one field after another for an object, and JSON for everything else.
+//! The form in which a person types the answer to a question: one letter for a permission or a
+//! boolean, a number for an enumeration, one field after another for an object, and JSON for
+//! everything else.
 //!
 //! A form is fed line by line and touches no terminal. Names and values of the schema belong to a
 //! stranger: they are shown as JSON or on marked lines.
@@ -39,7 +40,7 @@ enum Shape {
     Fields(Vec<Field>),
 }
 
-/// How one value is typed.
+/// The way in which one value is typed.
 #[derive(Debug, Clone, PartialEq)]
 enum Input {
     YesNo,

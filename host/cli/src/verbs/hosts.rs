@@ -1,7 +1,7 @@
 //! `tollgate hosts`: lists the hosts that share a database.
 
 use crate::globals::Globals;
-use crate::session::database::{connect, required_database};
+use crate::session::database::{connect, required_database, show_warnings};
 use crate::terminal::output::shown_line;
 use crate::terminal::table::{Column, Table};
 use crate::terminal::{Exit, Failure, Output};
@@ -27,6 +27,7 @@ Examples:
 impl HostsVerb {
     pub(crate) async fn run(self, globals: &Globals, output: &Output) -> Result<Exit, Failure> {
         let store = connect(&required_database(globals)?, StoreLimits::default(), None).await?;
+        show_warnings(&store, output).await?;
         let mut hosts = store.hosts().await?;
         hosts.retain(|host| self.all || host.state == "up");
         if output.is_json() {

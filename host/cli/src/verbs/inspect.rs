@@ -48,7 +48,7 @@ impl InspectVerb {
         let sandbox = Sandbox::new(config.limits.sandbox.clone())?;
         let bytes = sandbox.read(&self.file).await?;
         let metadata = Metadata::of(&bytes);
-        let component = match sandbox.load_either(&self.file.display().to_string(), bytes).await? {
+        let component = match sandbox.load_either(&self.file.display().to_string(), bytes.into()).await? {
             Guest::Tools(component) => component,
             Guest::Gate(gate) => {
                 if output.is_json() {
@@ -59,7 +59,7 @@ impl InspectVerb {
                 return Ok(Exit::Done);
             }
         };
-        let seen = Seen::of(&self.file, &component, &config, read_manifest(&self.file), metadata);
+        let seen = ComponentReport::of(&self.file, &component, &config, read_manifest(&self.file), metadata);
         if output.is_json() {
             output.json(&seen.as_json());
         } else {
@@ -86,7 +86,7 @@ async fn inspect_remote(source: &Source, config: &Config, output: &Output) -> Re
     };
     let manifest = fetched.asks.as_deref().map(parse_manifest).transpose();
     let metadata = fetched.metadata.clone();
-    let seen = Seen::of(Path::new(&origin), &component, config, manifest, metadata);
+    let seen = ComponentReport::of(Path::new(&origin), &component, config, manifest, metadata);
     let manifest_digest = fetched.artifact.as_ref().map(|artifact| &artifact.digest);
     let signers: Vec<_> = fetched.evidence.proofs.iter().map(|proof| proof.signed.to_string()).collect();
     let faults: Vec<_> = fetched.evidence.faults.iter().map(ToString::to_string).collect();
@@ -120,7 +120,7 @@ async fn inspect_remote(source: &Source, config: &Config, output: &Output) -> Re
 }
 
 /// Everything that `inspect` shows about a component.
-struct Seen<'a> {
+struct ComponentReport<'a> {
     file: &'a Path,
     component: &'a Component,
     descriptor: &'a ComponentDescriptor,
@@ -133,7 +133,7 @@ struct Seen<'a> {
     metadata: Metadata,
 }
 
-impl<'a> Seen<'a> {
+impl<'a> ComponentReport<'a> {
     fn of(
         file: &'a Path,
         component: &'a Component,

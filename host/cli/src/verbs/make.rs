@@ -122,9 +122,9 @@ impl BuildVerb {
         if output.is_json() {
             output.json(&installed.iter().map(as_json).collect::<Vec<_>>());
         } else if let Some(tool) = installed.iter().flat_map(|built| &built.tools).next() {
-            let arguments = example::arguments(&tool.parameters);
+            let arguments = example::word(&tool.parameters);
             let place = if in_project(&config, &self.dir) { "cd .. && " } else { "" };
-            output.hint(&format!("{DIM}next: {place}{} call {} '{arguments}'{DIM:#}", program(), tool.name));
+            output.hint(&format!("{DIM}next: {place}{} call {} {arguments}{DIM:#}", program(), tool.name));
         }
         Ok(Exit::Done)
     }

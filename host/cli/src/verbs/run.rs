@@ -218,6 +218,15 @@ pub(crate) fn chosen_model(
     agent_id: &str,
     config: &Config,
 ) -> Result<Arc<dyn Model>, Failure> {
+    if let Some(remote) = config.agents.get(agent_id).and_then(|agent| agent.remote.as_ref()) {
+        return match (named, remote.connect(|name| std::env::var(name).ok())) {
+            (Some(_), _) => {
+                Err(Failure::usage(format!("the agent {agent_id} runs on another server; leave out --model")))
+            }
+            (None, Ok(remote)) => Ok(Arc::new(remote)),
+            (None, Err(why)) => Err(Failure::usage(format!("the agent {agent_id} cannot be reached: {why}"))),
+        };
+    }
     let configured =
         config.agents.get(agent_id).and_then(|agent| agent.model.as_ref()).or(config.model.as_ref());
     let env = |name: &str| std::env::var(name).ok();

@@ -53,10 +53,10 @@ impl RunsVerb {
         let runs = store.runs(filter).await?;
         let mut listed = Vec::with_capacity(runs.len());
         for run in runs {
-            listed.push(Listed::of(&store, run).await?);
+            listed.push(RunEntry::of(&store, run).await?);
         }
         if output.is_json() {
-            output.json(&listed.iter().map(Listed::as_json).collect::<Vec<_>>());
+            output.json(&listed.iter().map(RunEntry::as_json).collect::<Vec<_>>());
         } else if listed.is_empty() {
             output.say("no runs");
         } else {
@@ -71,7 +71,7 @@ impl RunsVerb {
 }
 
 /// A run with what its record adds to the list.
-struct Listed {
+struct RunEntry {
     run: RunSummary,
     /// The code with which a direct call failed.
     code: Option<Code>,
@@ -79,7 +79,7 @@ struct Listed {
     waiting: Option<RunEnd>,
 }
 
-impl Listed {
+impl RunEntry {
     async fn of(store: &Arc<dyn Store>, run: RunSummary) -> Result<Self, Failure> {
         let ended = matches!(run.status.as_str(), "completed" | "failed");
         if !(run.status == "waiting" || run.kind == "call" && ended) {
@@ -118,7 +118,7 @@ fn code_of(record: &[Arc<StoredEvent>]) -> Option<Code> {
     ends.next().flatten()
 }
 
-fn listing(runs: &[Listed], codes: Option<&Codes>) -> String {
+fn listing(runs: &[RunEntry], codes: Option<&Codes>) -> String {
     let codes = codes.filter(|_| runs.iter().any(|listed| listed.waiting.is_some()));
     let mut columns = vec![Column::whole("RUN", 0), Column::whole("STATUS", 0)];
     columns.extend(codes.map(|_| Column::whole("CODE", 1)));
@@ -145,7 +145,7 @@ fn listing(runs: &[Listed], codes: Option<&Codes>) -> String {
 }
 
 /// Returns the codes of a run's open questions.
-fn codes_of(codes: &Codes, listed: &Listed) -> String {
+fn codes_of(codes: &Codes, listed: &RunEntry) -> String {
     let waiting = listed.waiting.iter().flat_map(|end| &end.waiting);
     let each = waiting.map(|asked| codes.of(&listed.run.run_id, &asked.suspension_id));
     each.collect::<Vec<_>>().join(" ")

@@ -153,7 +153,7 @@ fn agents_with_models(config: &Config, output: &Output) -> (Vec<tollgate::Agent>
                 }
                 agents.push(agent_of(id, agent.clone(), Some(model)));
             }
-            Err(why) if config.model.is_some() || agent.model.is_some() => {
+            Err(why) if config.model.is_some() || agent.model.is_some() || agent.remote.is_some() => {
                 output.warn(&format!("the agent {id} cannot answer: {why}"));
             }
             Err(_) => {}

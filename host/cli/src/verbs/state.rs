@@ -18,11 +18,11 @@ const MAX_STATE_BYTES: u64 = 1 << 30;
 #[command(after_help = EXAMPLES)]
 pub(crate) struct StateVerb {
     #[command(subcommand)]
-    way: Way,
+    way: StateSubcommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Way {
+enum StateSubcommand {
     /// Print the persistent keys of a thread
     Export {
         /// The thread
@@ -52,7 +52,7 @@ impl StateVerb {
         let opened = Opened::open(globals, output).await?;
         let keys = opened.loaded.toolbox.catalog().keys();
         match self.way {
-            Way::Export { thread } => {
+            StateSubcommand::Export { thread } => {
                 let state = store.thread(&thread).await?.state;
                 for misfit in misfits(keys, &state) {
                     output.warn(&format!(
@@ -63,7 +63,7 @@ impl StateVerb {
                 }
                 output.json(&export(&thread, &state, keys));
             }
-            Way::Import { thread, keep_unknown } => {
+            StateSubcommand::Import { thread, keep_unknown } => {
                 let state = read_state(&read_stdin(MAX_STATE_BYTES)?, keys, keep_unknown)?;
                 let revision = store.restore(&thread, &state).await?;
                 if output.is_json() {

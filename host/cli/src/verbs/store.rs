@@ -41,11 +41,11 @@ thread. A run that was removed can no longer be shown or replayed.";
 #[command(after_help = STORE_EXAMPLES)]
 pub(crate) struct StoreVerb {
     #[command(subcommand)]
-    way: Way,
+    way: StoreSubcommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Way {
+enum StoreSubcommand {
     /// Check the file and the checksums of every run
     Verify,
     /// Create the schema in the database that `url` in [store] names
@@ -164,10 +164,10 @@ fn held_back(open: &HoldsBack) -> String {
 impl StoreVerb {
     pub(crate) async fn run(self, globals: &Globals, output: &Output) -> Result<Exit, Failure> {
         #[cfg(feature = "postgres")]
-        if !matches!(self.way, Way::Verify) {
+        if !matches!(self.way, StoreSubcommand::Verify) {
             return database::run(&self.way, globals, output).await;
         }
-        let Way::Verify = self.way else { return Ok(Exit::Failed) };
+        let StoreSubcommand::Verify = self.way else { return Ok(Exit::Failed) };
         let verified = match crate::session::database::named_database(globals)? {
             None => SqliteStore::open(&data_dir(globals)?)?.verify().await?,
             #[cfg(feature = "postgres")]
@@ -217,17 +217,21 @@ fn tell(verified: &Verified, output: &Output) {
 mod database {
     //! The database that several hosts share: creating, migrating, checking and filling it.
 
-    use super::Way;
+    use super::StoreSubcommand;
     use crate::globals::Globals;
     use crate::session::data::data_dir;
-    use crate::session::database::{connect, required_database, settings};
+    use crate::session::database::{connect, required_database, settings, show_warnings};
     use crate::terminal::{Exit, Failure, Output, program, quantity};
     use serde_json::json;
     use tollgate::store::{SqliteStore, StoreLimits};
     use tollgate_postgres::{PostgresStore, SchemaState};
 
-    pub(super) async fn run(way: &Way, globals: &Globals, output: &Output) -> Result<Exit, Failure> {
-        if let Way::Init { print: true } = way {
+    pub(super) async fn run(
+        way: &StoreSubcommand,
+        globals: &Globals,
+        output: &Output,
+    ) -> Result<Exit, Failure> {
+        if let StoreSubcommand::Init { print: true } = way {
             output.line(&PostgresStore::schema_sql());
             return Ok(Exit::Done);
         }
@@ -235,8 +239,10 @@ mod database {
         let database = required_database(&Globals { data: None, ..globals.clone() })?;
         let config = settings(&database, None)?;
         match way {
-            Way::Init { .. } | Way::Migrate => {
-                if matches!(way, Way::Migrate) && PostgresStore::check(&config).await? == SchemaState::Empty {
+            StoreSubcommand::Init { .. } | StoreSubcommand::Migrate => {
+                if matches!(way, StoreSubcommand::Migrate)
+                    && PostgresStore::check(&config).await? == SchemaState::Empty
+                {
                     return Err(Failure::failed("the database has no schema; run `tollgate store init`"));
                 }
                 let migrated = PostgresStore::migrate(&config).await?;
@@ -248,7 +254,7 @@ mod database {
                     false => output.say(&format!("the schema has version {} now", migrated.to)),
                 }
             }
-            Way::Check => {
+            StoreSubcommand::Check => {
                 let state = PostgresStore::check(&config).await?;
                 let (version, fits) = match state {
                     SchemaState::Current => ("current", true),
@@ -262,12 +268,15 @@ mod database {
                         config.address()
                     )),
                 }
-                if !fits {
+                if fits {
+                    let store = connect(&database, StoreLimits::default(), None).await?;
+                    show_warnings(&store, output).await?;
+                } else {
                     let verb = if state == SchemaState::Empty { "init" } else { "migrate" };
                     return Err(Failure::failed(format!("run `{} store {verb}`", program())));
                 }
             }
-            Way::Copy => {
+            StoreSubcommand::Copy => {
                 let from = SqliteStore::open(&data_dir(globals)?)?;
                 let to = connect(&database, StoreLimits::default(), None).await?;
                 let copied = to.copy_from(&from).await?;
@@ -283,7 +292,7 @@ mod database {
                     )),
                 }
             }
-            Way::Verify => {}
+            StoreSubcommand::Verify => {}
         }
         Ok(Exit::Done)
     }

@@ -12,11 +12,11 @@ use serde_json::json;
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ToolchainsVerb {
     #[command(subcommand)]
-    way: Way,
+    way: ToolchainsSubcommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Way {
+enum ToolchainsSubcommand {
     /// Install the compilers of these languages from the package registries
     Install {
         /// The languages
@@ -52,7 +52,7 @@ https://rustup.rs.";
 impl ToolchainsVerb {
     pub(crate) fn run(self, output: &Output) -> Result<Exit, Failure> {
         match self.way {
-            Way::Install { languages } => {
+            ToolchainsSubcommand::Install { languages } => {
                 let names: Vec<&str> = languages.iter().map(|language| language.name()).collect();
                 output.say(&format!(
                     "installing the compilers of {}; this takes a minute or more",
@@ -65,7 +65,7 @@ impl ToolchainsVerb {
                     output.line(&format!("{GOOD}installed{GOOD:#} in {}", dir.display()));
                 }
             }
-            Way::List => list(output),
+            ToolchainsSubcommand::List => list(output),
         }
         Ok(Exit::Done)
     }

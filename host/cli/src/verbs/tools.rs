@@ -184,6 +184,7 @@ fn show_one(opened: &Opened, name: &str, output: &Output) -> Result<(), Failure>
             output.line(&format!("  component  {} {version}", component.id));
             output.line(&format!("  file       {}", shown_line(&component.file.display().to_string(), 300)));
             output.line(&format!("  digest     sha256:{}", component.digest));
+            provenance::show_in_full(opened, &component.id, output);
             show_grants(component, output);
             let run = &opened.config.limits.run;
             output.line(&format!("\n{BOLD}limits{BOLD:#}\n  {}", limits_of(tool, component, run)));
@@ -205,8 +206,8 @@ fn show_one(opened: &Opened, name: &str, output: &Output) -> Result<(), Failure>
         None => "in use".to_owned(),
     };
     output.line(&format!("\n{BOLD}health{BOLD:#}\n  {health}"));
-    let arguments = crate::render::example::arguments(&descriptor.parameters);
-    output.hint(&format!("\n{DIM}call it: {} call {name} '{arguments}'{DIM:#}", program()));
+    let arguments = crate::render::example::word(&descriptor.parameters);
+    output.hint(&format!("\n{DIM}call it: {} call {name} {arguments}{DIM:#}", program()));
     Ok(())
 }
 
@@ -247,8 +248,8 @@ fn next_line(opened: &Opened, output: &Output) {
             format!("no tool is served from {dir}. Make one: {program} new hello && {program} build hello")
         }
         Some(tool) => {
-            let arguments = crate::render::example::arguments(&tool.descriptor.parameters);
-            format!("call one: {program} call {} '{arguments}'", tool.descriptor.name)
+            let arguments = crate::render::example::word(&tool.descriptor.parameters);
+            format!("call one: {program} call {} {arguments}", tool.descriptor.name)
         }
     };
     output.hint(&format!("{DIM}{words}{DIM:#}"));
@@ -332,7 +333,7 @@ fn tool_json(tool: &Tool, component: &LoadedComponent, opened: &Opened) -> Value
         "digest": component.digest,
         "surface": component.surface_hash(),
         "recorded": opened.loaded.lock.of(&component.id),
-        "lock": provenance::lock_state(opened, &component.id),
+        "origin": provenance::origin(opened, &component.id),
         "imports": component.imports,
         "grants": powers::as_json(&component.grants),
         "asks": component.asks,

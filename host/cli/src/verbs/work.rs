@@ -1,7 +1,7 @@
 //! `tollgate work`: claims queued and interrupted runs of a shared database, and drives them.
 
 use crate::globals::Globals;
-use crate::session::database::{connect, required_database};
+use crate::session::database::{connect, required_database, show_warnings};
 use crate::session::open::agent_of;
 use crate::session::{Opened, host_with, shutdown, with_servers};
 use crate::terminal::{Exit, Failure, Output, quantity};
@@ -66,7 +66,9 @@ impl WorkVerb {
             agents.push(agent_of(id, agent.clone(), model));
         }
         let served: Vec<String> = agents.iter().map(|agent| agent.spec.view.id.clone()).collect();
-        let store: Arc<dyn Store> = connect(&database, config.store.limits, self.name.as_deref()).await?;
+        let store = connect(&database, config.store.limits, self.name.as_deref()).await?;
+        show_warnings(&store, output).await?;
+        let store: Arc<dyn Store> = store;
         let opened = Opened::load(config, output).await?;
         opened.warn_of_refused(output);
         let (loaded, config) = (opened.loaded.clone(), Arc::new(opened.config.clone()));

@@ -43,3 +43,35 @@ fn z14_json_shows_a_terminal_nothing_to_obey() {
     assert!(!said.stdout.contains(['\u{9b}', '\u{202e}']), "{:?}", said.stdout);
     assert_eq!(said.json()["data"]["a"], "\u{9b}2J\u{202e}");
 }
+
+#[test]
+fn z14_the_call_that_is_suggested_for_a_tool_is_one_command() {
+    let place = Place::new().with_tools(&[hostile::DEFAULT_FOR_THE_SHELL]).with_config("");
+    for arguments in [&["tools"][..], &["tools", "default-for-the-shell"]] {
+        let said = place.type_in(arguments).ends_with(0).stderr;
+        let line = said.lines().find(|line| line.contains(" call default-for-the-shell ")).expect(&said);
+        let (_, typed) = line.split_once("default-for-the-shell ").unwrap();
+        let said = std::process::Command::new("sh")
+            .args(["-c", &format!("printf '%s\\n' {typed}")])
+            .current_dir(place.path())
+            .output()
+            .unwrap();
+        assert_eq!(said.stdout.split(|byte| *byte == b'\n').count(), 2, "several words: {line}");
+        assert!(!place.path().join("owned").exists(), "{line}");
+    }
+}
+
+#[test]
+fn z14_a_manifest_that_cannot_be_read_ends_nothing() {
+    let place = Place::new().with_tools(&[good::ECHO]).with_config("");
+    for manifest in ["x = ".to_owned() + &"[".repeat(60_000), "a.".repeat(30_000), "[a]\n".repeat(15_000)] {
+        place.write("tools/echo.toml", &manifest);
+        let said = place.type_in(&["tools"]).ends_with(0);
+        let shown = format!("{}{}", said.stdout, said.stderr);
+        assert!(
+            shown.contains("its manifest") && shown.len() < 8_000,
+            "{} bytes: {shown:.3000}",
+            shown.len()
+        );
+    }
+}

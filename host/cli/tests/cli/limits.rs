@@ -48,6 +48,8 @@ const FIXED: &[(&str, u64)] = &[
     ("server_list_bytes", 4 << 20),
     ("server_list_json_nodes", 100_000),
     ("server_bytes_per_second", 64 << 20),
+    ("client_progress_token_bytes", 1_024),
+    ("server_unread_answers", 64),
 ];
 
 #[test]

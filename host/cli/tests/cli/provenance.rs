@@ -63,10 +63,28 @@ fn licence_and_packages_are_shown_before_and_after_installing() {
     place.type_in(&["tools"]).ends_with(0).answers(&recorded).answers(", licence MIT");
     let tools = place.type_in(&["tools", "--json"]).ends_with(0).json();
     assert_eq!(
-        (&tools["tools"][0]["lock"], &tools["tools"][0]["recorded"]["licence"]),
+        (&tools["tools"][0]["origin"]["lock"], &tools["tools"][0]["recorded"]["licence"]),
         (&"recorded".into(), &"MIT".into())
     );
+    let from = format!("oci://{}/acme/echo", registry.host);
+    let origin = &tools["tools"][0]["origin"];
+    assert_eq!((&origin["from"], &origin["tag"]), (&from.as_str().into(), &"1".into()));
+    assert!(origin["signer"].as_str().is_some_and(|signer| signer.starts_with("key sha256:")), "{origin}");
+    assert_eq!((&origin["licence"], &origin["lock"]), (&"MIT".into(), &"recorded".into()));
+    place
+        .type_in(&["tools", "echo"])
+        .ends_with(0)
+        .answers(&format!("origin     {from}:1"))
+        .answers("signer     key sha256:")
+        .answers("licence    MIT")
+        .answers("lock       recorded");
+    assert_eq!(&place.type_in(&["tools", "echo", "--json"]).ends_with(0).json()["origin"], origin);
     place.write("tools/adder.wasm", good::ADDER.bytes());
+    place
+        .type_in(&["tools", "add"])
+        .ends_with(0)
+        .answers("origin     not known")
+        .answers("lock       not recorded");
     place.type_in(&["tools"]).ends_with(0).answers("origin of adder not recorded");
     // The licence is published as an annotation too, which every client can read.
     let manifest = manifest_of(&registry, "/v2/acme/echo/manifests/1");

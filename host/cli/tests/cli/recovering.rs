@@ -136,9 +136,11 @@ fn a9_the_next_start_ends_direct_calls_that_were_killed_and_no_others() {
     lives.wait().unwrap();
 }
 
-/// Runs a command with a limit on the size of files that is reached when the store writes.
+/// Runs a command with a limit on the size of files that is reached when the store writes. The
+/// signal that the kernel sends then ends a program that does not handle it.
 fn on_a_full_disk(place: &Place, command: &str) -> Said {
-    let typed = format!("trap '' XFSZ; ulimit -f 36; exec {} {command}", env!("CARGO_BIN_EXE_tollgate"));
+    let program = env!("CARGO_BIN_EXE_tollgate");
+    let typed = format!("ulimit -f 36; exec env --default-signal=XFSZ {program} {command}");
     let mut shell = assert_cmd::Command::new("bash");
     shell.args(["-c", &typed]).current_dir(place.path());
     for (name, value) in place.program(&[]).get_envs() {

@@ -11,7 +11,7 @@ use tollgate::{Agent, CallRequest, Host, RunEnd, ScriptedModel, ScriptedTurn};
 
 const BEGIN: &str = "<!-- made: TOLLGATE_WRITE_DOCS=1 scripts/test languages -->\n";
 const END: &str = "<!-- end -->\n";
-const HEAD: &str = "| Language | State | Reports | Questions | HTTP | Settings | Other agents | Files |\n|---|---|---|---|---|---|---|---|\n";
+const HEAD: &str = "| Language | State | Reports | Questions | HTTP | Settings | Other agents | Files | Images |\n|---|---|---|---|---|---|---|---|---|\n";
 
 async fn call(host: &Host, tool: String, arguments: serde_json::Value) -> RunEnd {
     host.call(CallRequest::new(tool, arguments.to_string())).await.unwrap()
@@ -28,6 +28,7 @@ async fn row(language: &Language, tour: &Host, weather: &Host) -> String {
     let place = json!({"latitude": 1, "longitude": 2});
     let answered = call(weather, language.weather(), place).await;
     let setting = call(tour, language.tour(), json!({"what": "setting", "text": "units"})).await;
+    let attached = call(tour, language.tour(), json!({"what": "attach"})).await;
     let has = [
         succeeds(tour, language, json!({"what": "reread"})).await,
         !reported.is_empty(),
@@ -36,6 +37,7 @@ async fn row(language: &Language, tour: &Host, weather: &Host) -> String {
         setting.result().is_some_and(|result| result.data == "metric"),
         succeeds(tour, language, json!({"what": "child", "text": "scout", "how": "Look."})).await,
         READERS.iter().any(|(reader, ..)| *reader == language.name),
+        attached.result().is_some_and(|result| result.content.len() == 3),
     ];
     let cells = has.map(|has| if has { "yes" } else { "no" }).join(" | ");
     format!("| {} | {cells} |\n", shown(language.name))

@@ -122,6 +122,7 @@ fn a_new_project_passes_its_test_is_built_once_and_answers() {
             let words = [tested.stdout, tested.stderr].concat();
             assert!(tested.status.success(), "{language}: {step}: {}", String::from_utf8_lossy(&words));
         }
+        tollgate(place.path(), &["test", name]);
         is_built_once(place.path(), project);
         let tool = name.replace('-', "_");
         let said = tollgate(place.path(), &["call", &tool, r#"{"name": "Ada", "times": 2}"#]);

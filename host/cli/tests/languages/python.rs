@@ -110,3 +110,19 @@ async fn k11_k12_k13_python_asks_by_its_own_means() {
     let (_, answer, _) = call("stated_py", r#"{"n": "x"}"#);
     assert!(answer.contains("invalid_arguments"), "{answer}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the toolchains: scripts/test languages"]
+async fn k3_the_example_with_a_sphinx_docstring_is_a_tool() {
+    let place = tempfile::tempdir().unwrap();
+    fs::write(place.path().join("tollgate.toml"), "").unwrap();
+    let search = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/search").canonicalize().unwrap();
+    let built = output_of_build(&mut command(place.path(), &["build", search.to_str().unwrap()]));
+    assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+    let arguments = r#"{"query": "gate"}"#;
+    let (success, answer, words) = said(&mut command(place.path(), &["call", "search", arguments, "--json"]));
+    let answer: serde_json::Value = serde_json::from_str(&answer).unwrap();
+    assert!(success && answer["data"][0]["title"] == "Gates", "{answer}{words}");
+    let (_, tool, _) = said(&mut command(place.path(), &["tools", "search"]));
+    assert!(tool.contains("The words to look for.") && !tool.contains(":param"), "{tool}");
+}

@@ -21,6 +21,7 @@ mod place;
 mod raw;
 mod remote;
 mod remote_bounds;
+mod remote_content;
 mod remote_failures;
 mod remote_life;
 mod remote_versions;

@@ -97,7 +97,7 @@ fn g3_a_servers_tool_passes_the_gate_and_is_offered_to_clients_in_turn() {
     let mut raw = Raw::begin(&place, "2025-11-25", json!({}));
     let listed = raw.ask("tools/list", json!({}))["result"]["tools"][0].clone();
     assert_eq!(listed["name"], "other__echo");
-    assert_eq!(listed["annotations"].get("readOnlyHint"), None, "nothing is known of a stranger");
+    assert_eq!(listed["annotations"]["readOnlyHint"], true, "its own claim is passed on");
     assert_eq!(raw.call("other__echo", json!({"b": 2}))["structuredContent"], json!({"b": 2}));
     let config = std::fs::read_to_string(place.path().join("tollgate.toml")).unwrap();
     let place = place.with_config(&format!("{config}[agents.direct]\ntools = []\n"));

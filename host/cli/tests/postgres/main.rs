@@ -4,9 +4,13 @@
 
 #[path = "../../../postgres/tests/cluster/mod.rs"]
 mod cluster;
+#[path = "../../../postgres/tests/failover/servers.rs"]
+mod servers;
 
 use cluster::{Database, cluster};
 use serde_json::Value;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -20,11 +24,14 @@ const TURN: &str = "[[turn]]\ntext = \"Good day.\"\n";
 
 impl Machine {
     fn new(database: &Database) -> Self {
+        Self::on(&cluster().url(&database.name))
+    }
+
+    fn on(url: &str) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let config = format!(
-            "[store]\nurl = \"{}\"\nlease_ms = 2000\n\n[model]\nprovider = \"recorded\"\nfile = \"turns.toml\"\n\n\
-             [agents.greeter]\ninstructions = \"Greet.\"\n",
-            cluster().url(&database.name)
+            "[store]\nurl = \"{url}\"\nlease_ms = 2000\n\n[model]\nprovider = \"recorded\"\nfile = \"turns.toml\"\n\n\
+             [agents.greeter]\ninstructions = \"Greet.\"\n"
         );
         std::fs::write(directory.path().join("tollgate.toml"), config).unwrap();
         std::fs::write(directory.path().join("turns.toml"), TURN.repeat(5)).unwrap();
@@ -165,4 +172,41 @@ fn what_is_wrong_with_a_url_is_told_and_its_password_is_not() {
         assert!(words(&refused).contains(says), "{url}: {}", words(&refused));
         assert!(!words(&refused).contains("hunter2"));
     }
+}
+
+/// Sends a GET, and returns the status and the answer.
+fn get(address: &str, path: &str, key: &str) -> (u16, String) {
+    let mut stream = TcpStream::connect(address).unwrap();
+    let head = format!("GET {path} HTTP/1.1\r\nhost: {address}\r\nauthorization: Bearer {key}\r\n");
+    write!(stream, "{head}connection: close\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    (answer[9..12].parse().unwrap(), answer)
+}
+
+#[test]
+fn a_server_whose_database_is_away_is_alive_and_not_ready() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    let mut server = runtime.block_on(servers::primary());
+    let machine = Machine::on(&server.url(servers::DATABASE));
+    let made = machine.json(&["keys", "add", "ada", "--scope", "use,read", "--json"]);
+    let key = made["key"].as_str().unwrap();
+    let mut serve = machine.program(&["serve", "--listen", "127.0.0.1:0"]);
+    let mut serving = Working(serve.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap());
+    let mut lines = BufReader::new(serving.0.stderr.take().unwrap()).lines();
+    let address = lines.find_map(|line| Some(line.unwrap().strip_prefix("serving at http://")?.to_owned()));
+    let address = address.unwrap();
+    std::thread::spawn(move || lines.for_each(drop));
+    let ready = || get(&address, "/readyz", key).0;
+    assert_eq!(ready(), 200);
+    assert_eq!(get(&address, "/api/v1/runs", key).0, 200);
+    server.kill();
+    until("that it is not ready", || ready() == 503);
+    assert_eq!(get(&address, "/healthz", key).0, 200);
+    let (status, answer) = get(&address, "/api/v1/runs", key);
+    assert_eq!(status, 503, "{answer}");
+    assert!(answer.contains("retry-after: ") && answer.contains("store_failed"), "{answer}");
+    server.start();
+    until("that it is ready again", || ready() == 200);
+    assert_eq!(get(&address, "/api/v1/runs", key).0, 200);
 }

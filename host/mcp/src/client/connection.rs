@@ -68,7 +68,7 @@ impl Gone {
     }
 }
 
-/// How a connection starts.
+/// The way in which a connection starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Way {
     /// The client asks which versions the server speaks, and uses the newest common one. A server
@@ -200,11 +200,17 @@ impl Connection {
         }
     }
 
+    /// Returns whether the server has resources.
+    pub(super) fn has_resources(&self) -> bool {
+        self.serving.peer_info().is_some_and(|info| info.capabilities.resources.is_some())
+    }
+
     /// Waits until its list changes, or until the server is gone; returns the reason then.
     pub(super) async fn changed_or_gone(&mut self, link: &Link) -> Option<Gone> {
         let Self { serving, changes, process } = self;
         tokio::select! {
             () = changes.next() => None,
+            () = refused(link) => None,
             gone = gone(serving, process, link) => Some(gone),
         }
     }
@@ -212,6 +218,13 @@ impl Connection {
     /// Waits until the server is gone; returns the reason.
     pub(super) async fn gone(&mut self, link: &Link) -> Gone {
         gone(&self.serving, &mut self.process, link).await
+    }
+}
+
+/// Waits until the server refuses to call a tool that it lists.
+async fn refused(link: &Link) {
+    while !link.takes_refusal() {
+        tokio::time::sleep(LOOK).await;
     }
 }
 

@@ -23,7 +23,7 @@ const MAX_ERROR_BYTES: usize = 64 * 1024;
 /// The number of bytes displayed of an error response.
 const MAX_SHOWN_BYTES: usize = 300;
 
-type Failed = StreamableHttpError<reqwest::Error>;
+type HttpError = StreamableHttpError<reqwest::Error>;
 type Headers = HashMap<HeaderName, HeaderValue>;
 
 /// An HTTP client for one server.
@@ -43,7 +43,7 @@ impl MeteredClient {
     }
 
     /// Reads at most `max_bytes` of a body, which the meter limits as well.
-    async fn body(&self, response: Response, max_bytes: usize) -> Result<Vec<u8>, Failed> {
+    async fn body(&self, response: Response, max_bytes: usize) -> Result<Vec<u8>, HttpError> {
         let mut stream = self.meter.body(response.bytes_stream().boxed(), End::Stream);
         let mut body = Vec::new();
         while let Some(piece) = stream.next().await {
@@ -63,7 +63,7 @@ impl MeteredClient {
         response: Response,
         message: &ClientJsonRpcMessage,
         in_session: bool,
-    ) -> Result<StreamableHttpPostResponse, Failed> {
+    ) -> Result<StreamableHttpPostResponse, HttpError> {
         let status = response.status();
         let is_json = is(&response, JSON);
         let session = session_of(&response);
@@ -92,7 +92,10 @@ impl MeteredClient {
         }
         match error {
             Some(error) if is_json && !refused => Ok(StreamableHttpPostResponse::Json(error, session)),
-            _ => Err(passing.map_or_else(|| Failed::UnexpectedServerResponse(words.into()), Failed::from)),
+            _ => {
+                Err(passing
+                    .map_or_else(|| HttpError::UnexpectedServerResponse(words.into()), HttpError::from))
+            }
         }
     }
 }
@@ -107,10 +110,10 @@ fn session_of(response: &Response) -> Option<String> {
     response.headers().get(SESSION)?.to_str().ok().map(str::to_owned)
 }
 
-fn unexpected_type(response: &Response) -> Failed {
+fn unexpected_type(response: &Response) -> HttpError {
     let given = response.headers().get(CONTENT_TYPE);
     let shown = given.map(|given| one_line(&String::from_utf8_lossy(given.as_bytes()), MAX_SHOWN_BYTES));
-    Failed::UnexpectedContentType(shown)
+    HttpError::UnexpectedContentType(shown)
 }
 
 fn with(
@@ -139,7 +142,7 @@ impl StreamableHttpClient for MeteredClient {
         session_id: Option<Arc<str>>,
         auth_header: Option<String>,
         custom_headers: Headers,
-    ) -> Result<StreamableHttpPostResponse, Failed> {
+    ) -> Result<StreamableHttpPostResponse, HttpError> {
         let request = with(self.client.post(&*uri), session_id.as_deref(), auth_header, custom_headers);
         let response = request.json(&message).send().await?;
         let status = response.status();
@@ -148,7 +151,7 @@ impl StreamableHttpClient for MeteredClient {
             return Ok(StreamableHttpPostResponse::Accepted);
         }
         if status == StatusCode::NOT_FOUND && session_id.is_some() {
-            return Err(Failed::SessionExpired);
+            return Err(HttpError::SessionExpired);
         }
         if !status.is_success() {
             return self.failed(response, &message, session_id.is_some()).await;
@@ -171,7 +174,9 @@ impl StreamableHttpClient for MeteredClient {
             Err(why) => {
                 let shown =
                     one_line(&String::from_utf8_lossy(&body[..body.len().min(4_096)]), MAX_SHOWN_BYTES);
-                Err(Failed::UnexpectedServerResponse(format!("it is not a message ({why}): {shown}").into()))
+                Err(HttpError::UnexpectedServerResponse(
+                    format!("it is not a message ({why}): {shown}").into(),
+                ))
             }
         }
     }
@@ -182,7 +187,7 @@ impl StreamableHttpClient for MeteredClient {
         session_id: Arc<str>,
         auth_header: Option<String>,
         custom_headers: Headers,
-    ) -> Result<(), Failed> {
+    ) -> Result<(), HttpError> {
         let request = with(self.client.delete(&*uri), Some(&session_id), auth_header, custom_headers);
         let response = request.send().await?;
         // A server need not support ending sessions.
@@ -199,14 +204,14 @@ impl StreamableHttpClient for MeteredClient {
         last_event_id: Option<String>,
         auth_header: Option<String>,
         custom_headers: Headers,
-    ) -> Result<BoxStream<'static, Result<Sse, SseError>>, Failed> {
+    ) -> Result<BoxStream<'static, Result<Sse, SseError>>, HttpError> {
         let mut request = with(self.client.get(&*uri), session_id.as_deref(), auth_header, custom_headers);
         if let Some(last) = last_event_id {
             request = request.header("last-event-id", last);
         }
         let response = request.send().await?;
         if response.status() == StatusCode::METHOD_NOT_ALLOWED {
-            return Err(Failed::ServerDoesNotSupportSse);
+            return Err(HttpError::ServerDoesNotSupportSse);
         }
         let response = response.error_for_status()?;
         match is(&response, EVENTS) || is(&response, JSON) {

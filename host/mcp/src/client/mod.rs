@@ -15,6 +15,7 @@ mod negotiate;
 mod output;
 mod process;
 mod questions;
+mod resources;
 mod runner;
 mod tools;
 mod transport;
@@ -23,6 +24,7 @@ mod weight;
 
 pub use connection::{MAX_LISTED, MAX_LISTED_BYTES, MAX_LISTED_NODES};
 pub use meter::MAX_BYTES_PER_SECOND;
+pub use transport::MAX_UNANSWERED;
 
 use backoff::Pauses;
 use connection::{Connection, Gone, Way};
@@ -74,7 +76,7 @@ impl Servers {
         let stop = CancellationToken::new();
         for (name, server) in &config.servers {
             let (tell, mut first) = watch::channel(None);
-            let kept_server = Kept {
+            let kept_server = ManagedServer {
                 host: host.clone(),
                 name: name.clone(),
                 config: server.clone(),
@@ -111,7 +113,7 @@ impl Drop for Servers {
 }
 
 /// A server that is kept connected.
-struct Kept {
+struct ManagedServer {
     host: Host,
     name: String,
     config: ServerConfig,
@@ -124,7 +126,7 @@ struct Kept {
     tell: watch::Sender<Option<Vec<String>>>,
 }
 
-impl Kept {
+impl ManagedServer {
     async fn keep(self) {
         let (mut pauses, mut ways) = (Pauses::new(), Ways::default());
         loop {
@@ -246,7 +248,7 @@ impl Kept {
             let read = Instant::now();
             match tokio::time::timeout(self.config.start_timeout, connection.list()).await {
                 Ok(Ok(listed)) => {
-                    let notices = self.offer(&listed);
+                    let notices = self.offer(&listed, connection.has_resources());
                     if self.tell.borrow().is_some() {
                         notices.iter().for_each(|notice| tracing::warn!("{notice}"));
                     }
@@ -269,9 +271,11 @@ impl Kept {
     }
 
     /// Replaces the server's tools with the current ones.
-    fn offer(&self, listed: &[rmcp::model::Tool]) -> Vec<String> {
+    fn offer(&self, listed: &[rmcp::model::Tool], resources: bool) -> Vec<String> {
+        let refused = self.link.refused_tools();
+        let offered = tools::Offered { tools: listed, resources, refused: &refused };
         // Compiling a server's schemas can take long, and is done before any call waits for it.
-        let taken = aside(|| tools::taken(&self.name, listed, self.config.timeout_ms));
+        let taken = aside(|| tools::taken(&self.name, &offered, self.config.timeout_ms));
         let mut notices = taken.notices;
         let owner = Owner {
             id: SmolStr::new(&self.name),

@@ -5,25 +5,27 @@ use super::call_result::outcome;
 use super::connection::MAX_WHY_BYTES;
 use super::output::LatestOutput;
 use super::questions::{self, Asked, Decided, Next, OTHER};
-use super::tools::RemoteTool;
+use super::resources;
+use super::tools::{RemoteCall, RemoteTool};
 use super::weight::TooHeavy;
 use async_trait::async_trait;
 use rmcp::RoleClient;
 use rmcp::model::{
     CallToolRequest, CallToolRequestParams, CallToolResult, CancelledNotificationParam, ClientRequest,
-    ElicitRequestParams, ErrorData, InputRequiredResult, ProgressNotificationParam, ProgressToken,
+    ElicitRequestParams, ErrorCode, ErrorData, InputRequiredResult, ProgressNotificationParam, ProgressToken,
     ProtocolVersion, RequestId, ServerResult,
 };
 use rmcp::service::{Peer, PeerRequestOptions, RequestHandle, ServiceError};
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use tokio::sync::RwLock;
-use tollgate::tools::{Attempt, AttemptRequest, Report, ReportSink, Runner};
+use tollgate::tools::{Attempt, AttemptRequest, DeclaredTool, Report, ReportSink, Runner};
 use tollgate_agent::catalog::Tool;
 use tollgate_agent::code::Code;
+use tollgate_agent::descriptor::MAX_TOOLS;
 use tollgate_agent::outcome::{Fault, Outcome, Ticket, ToolResult, Usage};
 use tollgate_agent::proposal::Arguments;
 use tollgate_agent::text::{clean, one_line};
@@ -33,6 +35,9 @@ use tollgate_sandbox::{Console, ProgressStatus};
 const MAX_PROGRESS_BYTES: usize = 4 * 1024;
 /// The maximum number of progress messages that are kept until the token of their call is known.
 const MAX_EARLY: usize = 16;
+/// How often and in which intervals a call whose connection ended looks for the reason.
+const END_LOOKS: u32 = 40;
+const END_LOOK: Duration = Duration::from_millis(50);
 /// How many times a call is repeated because its answer required input.
 const MAX_ROUNDS: u32 = 8;
 
@@ -48,10 +53,20 @@ pub(super) struct Link {
     flooded: AtomicBool,
     /// The reason if it was disconnected because of a message that could not be parsed.
     heavy: Mutex<Option<TooHeavy>>,
+    /// The tools that it refused to call although it lists them.
+    refused: Mutex<RefusedTools>,
     /// The output of the most recently started process.
     pub(super) output: LatestOutput,
     /// Calls share the server until it asks a question; after that, each has it exclusively.
     alone: RwLock<()>,
+}
+
+/// Tools that a server lists and does not call.
+#[derive(Default)]
+struct RefusedTools {
+    names: BTreeSet<String>,
+    /// The list of tools does not show it yet.
+    is_new: bool,
 }
 
 /// The calls in flight on the server. A call is here before it is sent, because the server may
@@ -141,7 +156,8 @@ impl Link {
         let (asks, flooded) = (AtomicBool::new(false), AtomicBool::new(false));
         let (calls, heavy, alone) = (Mutex::default(), Mutex::default(), RwLock::new(()));
         let output = LatestOutput::default();
-        Self { server, answer_bytes, peer, calls, asks, flooded, heavy, output, alone }
+        let refused = Mutex::default();
+        Self { server, answer_bytes, peer, calls, asks, flooded, heavy, refused, output, alone }
     }
 
     /// Returns the server's name.
@@ -194,6 +210,31 @@ impl Link {
             progress: fraction.filter(|fraction| fraction.is_finite()),
         };
         self.open_calls().report(told.progress_token, report);
+    }
+
+    /// Returns the tools that the server refused to call although it lists them.
+    pub(super) fn refused_tools(&self) -> BTreeSet<String> {
+        self.refused.lock().unwrap_or_else(PoisonError::into_inner).names.clone()
+    }
+
+    /// Returns whether it has refused another one since this was last asked.
+    pub(super) fn takes_refusal(&self) -> bool {
+        std::mem::take(&mut self.refused.lock().unwrap_or_else(PoisonError::into_inner).is_new)
+    }
+
+    /// Records that the server has no ordinary calls of a tool that it lists.
+    fn refuses(&self, tool: &str) -> Fault {
+        let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        if refused.names.len() < MAX_TOOLS {
+            refused.is_new |= refused.names.insert(tool.to_owned());
+        }
+        let message = format!(
+            "The server '{}' lists the tool \"{}\" but refuses ordinary calls of it; it may require a task, \
+             which is not supported. The tool is no longer offered.",
+            self.server,
+            one_line(tool, 80)
+        );
+        Fault::new(Code::ToolFailed, message)
     }
 
     fn open_calls(&self) -> MutexGuard<'_, OpenCalls> {
@@ -251,6 +292,24 @@ impl Link {
         Fault::new(Code::ToolFailed, message)
     }
 
+    /// Returns the fault of a request that failed. If the connection ended, that is how it ended,
+    /// which is known soon after.
+    async fn failure(&self, error: &ServiceError) -> Fault {
+        match error {
+            ServiceError::McpError(error) => self.refused(error),
+            ServiceError::TransportClosed | ServiceError::TransportSend(_) => {
+                for _ in 0..END_LOOKS {
+                    if let Err(fault) = self.peer() {
+                        return fault;
+                    }
+                    tokio::time::sleep(END_LOOK).await;
+                }
+                self.gone(&error.to_string())
+            }
+            error => self.gone(&error.to_string()),
+        }
+    }
+
     fn gone(&self, why: &str) -> Fault {
         let message = format!("The server '{}' does not answer: {}", self.server, one_line(why, 500));
         Fault::new(Code::ToolFailed, message)
@@ -272,6 +331,14 @@ impl RemoteRunner {
         let link = &self.link;
         let name = &attempt.permit.tool().descriptor.name;
         let tool = self.tools.get(name).ok_or_else(|| link.gone("it no longer has this tool"))?;
+        let RemoteCall::Tool(remote_name) = &tool.call else {
+            let answered =
+                resources::call(&link.peer()?, &tool.call, attempt.permit.arguments().value()).await;
+            return match answered {
+                Ok(answered) => Ok(outcome(&link.server, tool, answered, link.answer_bytes)),
+                Err(e) => Err(link.failure(&e).await),
+            };
+        };
         let resumed = attempt.resume.map(|resumption| Decided::of(&link.server, resumption));
         let mut decided = resumed.unwrap_or_default();
         // A server with a newer version asks in its answer, and so it is clear for which call.
@@ -284,7 +351,7 @@ impl RemoteRunner {
         let peer = link.peer()?;
         let (mut responses, mut state) = (None, None);
         for _ in 0..MAX_ROUNDS {
-            let mut params = CallToolRequestParams::new(tool.name.clone());
+            let mut params = CallToolRequestParams::new(remote_name.clone());
             params.arguments = attempt.permit.arguments().value().as_object().cloned();
             (params.input_responses, params.request_state) = (responses, state);
             let required = match self.send(&peer, params, attempt, &mut decided).await? {
@@ -319,6 +386,7 @@ impl RemoteRunner {
         decided: &mut Decided,
     ) -> Result<Answered, Fault> {
         let link = &self.link;
+        let tool = params.name.clone();
         let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
         let heard = Heard { decided: std::mem::take(decided), ..Heard::default() };
         let call = OpenCall { token: None, reports: Arc::clone(&attempt.reports), heard };
@@ -353,8 +421,10 @@ impl RemoteRunner {
             Ok(ServerResult::InputRequiredResult(required)) => Ok(Answered::Required(required)),
             Ok(_) => Err(link.gone("its answer is not a result")),
             Err(_) if link.has_flooded() => Err(link.gone("it flooded its connection, and was cut off")),
-            Err(ServiceError::McpError(error)) => Err(link.refused(&error)),
-            Err(e) => Err(link.gone(&e.to_string())),
+            Err(ServiceError::McpError(error)) if error.code == ErrorCode::METHOD_NOT_FOUND => {
+                Err(link.refuses(&tool))
+            }
+            Err(e) => Err(link.failure(&e).await),
         }
     }
 }
@@ -449,5 +519,9 @@ impl Runner for RemoteRunner {
 
     async fn validate(&self, _tool: &Tool, _arguments: &Arguments) -> Result<(), Fault> {
         Ok(())
+    }
+
+    fn declared(&self, tool_name: &str) -> Option<&DeclaredTool> {
+        self.tools.get(tool_name).map(|tool| &tool.declared)
     }
 }

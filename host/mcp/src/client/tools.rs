@@ -2,22 +2,51 @@
 //! that an invalid tool does not affect the others.
 
 use rmcp::model::Tool as Listed;
-use serde_json::Value;
-use std::collections::BTreeMap;
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use tollgate::tools::DeclaredTool;
 use tollgate_agent::SmolStr;
 use tollgate_agent::catalog::{Catalog, CatalogGrants, Owner, OwnerKind, Prepared};
 use tollgate_agent::descriptor::{ComponentDescriptor, ExecutionPolicy, MAX_TOOLS, ToolDescriptor};
 use tollgate_agent::name::server_prefix;
-use tollgate_agent::schema::{MAX_PATTERNS_BYTES, Schema};
-use tollgate_agent::text::one_line;
+use tollgate_agent::schema::{MAX_PATTERNS_BYTES, Schema, make_readable};
+use tollgate_agent::text::{clean, one_line};
+
+/// The names of the tools that list and read resources.
+const LIST_RESOURCES: &str = "list_resources";
+const READ_RESOURCE: &str = "read_resource";
+/// The longest title, in bytes; a longer one is cut.
+const MAX_TITLE_BYTES: usize = 200;
 
 /// A server's tool, as its calls need it.
 pub(super) struct RemoteTool {
-    /// The server's name for it.
-    pub(super) name: String,
+    /// The request that a call makes.
+    pub(super) call: RemoteCall,
     /// The schema that the server declares for structured answers.
     pub(super) output: Option<Schema>,
+    /// What the server declares for clients.
+    pub(super) declared: DeclaredTool,
+}
+
+/// The request that a call makes of the server.
+pub(super) enum RemoteCall {
+    /// A call of the tool that has this name there.
+    Tool(String),
+    /// One page of its list of resources.
+    ListResources,
+    /// The contents of a resource.
+    ReadResource,
+}
+
+/// What a server offers.
+pub(super) struct Offered<'a> {
+    /// Its list of tools.
+    pub(super) tools: &'a [Listed],
+    /// Whether it has resources.
+    pub(super) resources: bool,
+    /// The tools that it refused to call although it lists them, by its names.
+    pub(super) refused: &'a BTreeSet<String>,
 }
 
 /// The valid part of a server's list.
@@ -33,12 +62,12 @@ pub(super) struct Taken {
 }
 
 /// Takes the valid tools of the list.
-pub(super) fn taken(server: &str, listed: &[Listed], timeout_ms: Option<u32>) -> Taken {
+pub(super) fn taken(server: &str, offered: &Offered<'_>, timeout_ms: Option<u32>) -> Taken {
     let mut taken =
-        Taken { prepared: None, names: BTreeMap::new(), version: version(listed), notices: Vec::new() };
+        Taken { prepared: None, names: BTreeMap::new(), version: version(offered), notices: Vec::new() };
     let mut tools = Vec::new();
     let mut pattern_bytes = MAX_PATTERNS_BYTES;
-    for tool in listed {
+    for tool in offered.tools {
         let left_out = match take_one(server, tool, tools.len(), timeout_ms, pattern_bytes) {
             _ if tools.len() >= MAX_TOOLS => {
                 Err(format!("at most {MAX_TOOLS} tools are accepted from one server"))
@@ -46,9 +75,13 @@ pub(super) fn taken(server: &str, listed: &[Listed], timeout_ms: Option<u32>) ->
             Ok(One { descriptor, .. }) if taken.names.contains_key(&descriptor.name) => {
                 Err("the name is used twice".to_owned())
             }
-            Ok(One { descriptor, output, pattern_bytes: taken_bytes }) => {
+            _ if offered.refused.contains(&*tool.name) => {
+                Err("the server refuses ordinary calls of it; it may require a task, which is not supported"
+                    .to_owned())
+            }
+            Ok(One { descriptor, output, declared, pattern_bytes: taken_bytes }) => {
                 pattern_bytes = pattern_bytes.saturating_sub(taken_bytes);
-                let remote = RemoteTool { name: tool.name.to_string(), output };
+                let remote = RemoteTool { call: RemoteCall::Tool(tool.name.to_string()), output, declared };
                 taken.names.insert(descriptor.name.clone(), Arc::new(remote));
                 tools.push(descriptor);
                 Ok(())
@@ -60,6 +93,9 @@ pub(super) fn taken(server: &str, listed: &[Listed], timeout_ms: Option<u32>) ->
             taken.notices.push(format!("the tool \"{name}\" of the server {server} is left out: {why}"));
         }
     }
+    if offered.resources {
+        add_resource_tools(server, &mut tools, &mut taken, timeout_ms);
+    }
     if !tools.is_empty() {
         match Prepared::new(component(server, tools)) {
             Ok(prepared) => taken.prepared = Some(prepared),
@@ -67,6 +103,53 @@ pub(super) fn taken(server: &str, listed: &[Listed], timeout_ms: Option<u32>) ->
         }
     }
     taken
+}
+
+/// Adds the tools that list and read a server's resources, unless the server has tools of these
+/// names.
+fn add_resource_tools(
+    server: &str,
+    tools: &mut Vec<ToolDescriptor>,
+    taken: &mut Taken,
+    timeout_ms: Option<u32>,
+) {
+    let list = (
+        LIST_RESOURCES,
+        RemoteCall::ListResources,
+        "Lists the resources of the server, one page at a time.",
+        json!({
+            "type": "object",
+            "properties": {"cursor": {"type": "string", "description": "The `next_cursor` of the page before."}},
+            "additionalProperties": false,
+        }),
+    );
+    let read = (
+        READ_RESOURCE,
+        RemoteCall::ReadResource,
+        "Reads a resource of the server.",
+        json!({
+            "type": "object",
+            "properties": {"uri": {"type": "string", "description": "The resource's URI.", "maxLength": 2048}},
+            "required": ["uri"],
+            "additionalProperties": false,
+        }),
+    );
+    for (name, call, description, parameters) in [list, read] {
+        let full = format!("{}{name}", server_prefix(server));
+        if taken.names.contains_key(&full) || tools.len() >= MAX_TOOLS {
+            continue;
+        }
+        let execution = ExecutionPolicy { timeout_ms, idempotent: true, ..ExecutionPolicy::default() };
+        let descriptor = ToolDescriptor::new(format!("{server}--{name}"), full.clone(), description)
+            .with_parameters(parameters)
+            .with_execution(execution);
+        // The name can be too long in full.
+        if Prepared::new(component(server, vec![descriptor.clone()])).is_ok() {
+            let declared = DeclaredTool { read_only: Some(true), ..DeclaredTool::default() };
+            taken.names.insert(full, Arc::new(RemoteTool { call, output: None, declared }));
+            tools.push(descriptor);
+        }
+    }
 }
 
 fn take_one(
@@ -99,13 +182,33 @@ fn take_one(
     let output = output.map(|schema| Schema::compile_within(&schema, left)).transpose();
     let output = output.map_err(|e| format!("the schema of its answers: {e}"))?;
     let pattern_bytes = pattern_bytes + output.as_ref().map_or(0, Schema::pattern_bytes);
-    Ok(One { descriptor, output, pattern_bytes })
+    let declared = declared(tool)?;
+    Ok(One { descriptor, output, declared, pattern_bytes })
+}
+
+/// Returns a server's claims about its tool, with sanitized texts.
+fn declared(tool: &Listed) -> Result<DeclaredTool, String> {
+    let hints = tool.annotations.clone().unwrap_or_default();
+    let title = tool.title.as_deref().or(hints.title.as_deref());
+    let mut output_schema = tool.output_schema.as_ref().map(|schema| Value::Object(schema.as_ref().clone()));
+    if let Some(schema) = &mut output_schema {
+        make_readable(schema).map_err(|e| format!("the schema of its answers: {e}"))?;
+    }
+    Ok(DeclaredTool {
+        title: title.map(|title| clean(title, MAX_TITLE_BYTES)).filter(|title| !title.is_empty()),
+        output_schema,
+        read_only: hints.read_only_hint,
+        destructive: hints.destructive_hint,
+        idempotent: hints.idempotent_hint,
+        open_world: hints.open_world_hint,
+    })
 }
 
 /// A valid tool.
 struct One {
     descriptor: ToolDescriptor,
     output: Option<Schema>,
+    declared: DeclaredTool,
     /// The size of its compiled patterns, in bytes.
     pattern_bytes: usize,
 }
@@ -114,7 +217,7 @@ fn component(server: &str, tools: Vec<ToolDescriptor>) -> ComponentDescriptor {
     ComponentDescriptor { id: server.to_owned(), version: String::new(), tools, state: Vec::new() }
 }
 
-fn version(listed: &[Listed]) -> String {
-    let text = serde_json::to_vec(listed).unwrap_or_default();
+fn version(offered: &Offered<'_>) -> String {
+    let text = serde_json::to_vec(&(offered.tools, offered.resources, offered.refused)).unwrap_or_default();
     tollgate_sandbox::digest(&text)
 }

@@ -15,7 +15,7 @@ use tokio::sync::Notify;
 
 /// The maximum number of a server's requests whose answers it has not read. Beyond it, nothing more
 /// is read from the server.
-const MAX_UNANSWERED: usize = 64;
+pub const MAX_UNANSWERED: usize = 64;
 
 /// The requests of a server that are not answered yet.
 #[derive(Default)]

@@ -36,6 +36,9 @@ pub struct ModelConfig {
     pub temperature: Option<f64>,
     /// The effort of a reasoning model. Gemini returns its reasoning only if this is set.
     pub reasoning_effort: Option<ReasoningEffort>,
+    /// Whether the model sees the images that tools return. By default, models of OpenAI,
+    /// Anthropic and Google do unless `base_url` is set, and others read a line about each.
+    pub images: Option<bool>,
     /// How the model calls tools: `native`, or `text` for a model without tool calls of its own.
     #[serde(default)]
     pub tool_calls: ToolCalls,
@@ -69,7 +72,7 @@ pub enum ProviderName {
     Ollama,
 }
 
-/// How a model calls tools.
+/// The way in which a model calls tools.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ToolCalls {
@@ -116,6 +119,7 @@ impl ModelConfig {
             max_output_tokens: None,
             temperature: None,
             reasoning_effort: None,
+            images: None,
             tool_calls: ToolCalls::default(),
             connect_timeout_ms: None,
             first_byte_timeout_ms: None,
@@ -159,7 +163,7 @@ impl ModelConfig {
     /// ```
     ///
     /// # Errors
-    /// As for [`build`](Self::build).
+    /// Same as [`build`](Self::build).
     pub fn connect(&self) -> Result<Arc<dyn Model>, ModelConfigError> {
         self.build(Path::new("."), |name| std::env::var(name).ok())
     }
@@ -182,6 +186,7 @@ impl ModelConfig {
             ("max_output_tokens", self.max_output_tokens.is_some()),
             ("temperature", self.temperature.is_some()),
             ("reasoning_effort", self.reasoning_effort.is_some()),
+            ("images", self.images.is_some()),
             ("connect_timeout_ms", self.connect_timeout_ms.is_some()),
             ("first_byte_timeout_ms", self.first_byte_timeout_ms.is_some()),
             ("idle_timeout_ms", self.idle_timeout_ms.is_some()),
@@ -223,6 +228,7 @@ impl ModelConfig {
                 .map(|_| self.max_output_tokens.unwrap_or(u32::MAX)),
             temperature: self.checked_temperature()?,
             reasoning_effort: self.reasoning_effort,
+            images: self.images.unwrap_or(self.base_url.is_none() && provider != Provider::Ollama),
             limits: self.limits()?,
         })
         .map_err(invalid)

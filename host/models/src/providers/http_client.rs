@@ -59,8 +59,9 @@ pub fn tls_with(
     Ok(tls)
 }
 
-/// Returns whether a URL refers to this machine.
-pub(crate) fn is_loopback(url: &reqwest::Url) -> bool {
+/// Returns whether a URL refers to this machine: `localhost`, or a loopback address.
+#[must_use]
+pub fn is_loopback(url: &reqwest::Url) -> bool {
     match url.host_str() {
         Some("localhost") => true,
         Some(host) => {

@@ -9,8 +9,7 @@ mod provider;
 mod reader;
 mod retry_after;
 
-pub(crate) use http_client::is_loopback;
-pub use http_client::{http_client, tls_with};
+pub use http_client::{http_client, is_loopback, tls_with};
 pub use provider::{Provider, ReasoningEffort};
 
 use super::{ApiKey, Delta, DeltaSink, Model, ModelFault};
@@ -51,6 +50,8 @@ pub(super) struct Options {
     pub(super) max_output_tokens: Option<u32>,
     pub(super) temperature: Option<f64>,
     pub(super) reasoning_effort: Option<ReasoningEffort>,
+    /// Whether it is shown the images that tools return.
+    pub(super) images: bool,
     pub(super) limits: Limits,
 }
 
@@ -78,7 +79,7 @@ impl HttpModel {
     ) -> Result<ModelReply, ModelFault> {
         let shared = Arc::new(Mutex::new(Frames::default()));
         let options = self.options.chat_options(&request, &shared);
-        let chat = prompt::chat_request(self.options.provider, &request);
+        let chat = prompt::chat_request(self.options.provider, self.options.images, &request);
         let begun = self.client.exec_chat_stream(self.target.clone(), chat, Some(&options));
         let mut events = muted(begun).await.map_err(errors::of)?.stream;
         let mut heard = Heard::default();

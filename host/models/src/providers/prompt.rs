@@ -12,12 +12,16 @@ use tollgate_agent::message::{Answer, AssistantMessage, Message, ModelCall, Mode
 /// The prefix of a message from the host, so that a model does not take it for the user's.
 const NOTE: &str = "[Note from the host, not from the user]\n";
 
+/// The formats of images that every provider reads.
+const IMAGE_TYPES: &[&str] = &["image/png", "image/jpeg", "image/gif", "image/webp"];
+
 /// The key under which arguments that were not a JSON object are sent back.
 const UNREADABLE: &str = "unreadable_arguments";
 
 /// Returns the request, without its tools if those go into the body (see [`tools_in_body`]).
-pub(super) fn chat_request(provider: Provider, request: &ModelRequest) -> ChatRequest {
-    let mut chat = ChatRequest::new(messages(provider, &request.messages));
+/// If `images` is set, the images of answers follow them.
+pub(super) fn chat_request(provider: Provider, images: bool, request: &ModelRequest) -> ChatRequest {
+    let mut chat = ChatRequest::new(messages(provider, images, &request.messages));
     if !request.system.is_empty() {
         chat = chat.with_system(&*request.system);
     }
@@ -53,15 +57,23 @@ fn tool(spec: &ToolSpec) -> Tool {
     Tool::new(spec.name.as_str()).with_description(&spec.description).with_schema(spec.parameters.clone())
 }
 
-fn messages(provider: Provider, messages: &[Message]) -> Vec<ChatMessage> {
+fn messages(provider: Provider, images: bool, messages: &[Message]) -> Vec<ChatMessage> {
     let mut chat: Vec<ChatMessage> = Vec::with_capacity(messages.len());
+    // All answers of a turn come before the images of any: providers expect them together.
+    let mut seen: Vec<ContentPart> = Vec::new();
     for message in messages {
+        if !matches!(message, Message::Answer(_)) {
+            chat.extend(shown(&mut seen));
+        }
         match message {
             Message::User(text) => chat.push(ChatMessage::user(text.as_str())),
             Message::Note(text) => chat.push(ChatMessage::user(format!("{NOTE}{text}"))),
             Message::Assistant(message) => chat.extend(assistant(provider, message)),
             Message::Answer(answer) => {
                 let part = answered(provider, answer);
+                if images {
+                    seen.extend(images_of(answer));
+                }
                 match chat.last_mut() {
                     // The answers to one turn belong in one message, except where the library
                     // would send only the last of them.
@@ -73,7 +85,29 @@ fn messages(provider: Provider, messages: &[Message]) -> Vec<ChatMessage> {
             }
         }
     }
+    chat.extend(shown(&mut seen));
     chat
+}
+
+/// Returns the message with the images of a turn's answers. Most providers take no images in an
+/// answer itself.
+fn shown(seen: &mut Vec<ContentPart>) -> Option<ChatMessage> {
+    (!seen.is_empty()).then(|| ChatMessage::user(MessageContent::from_parts(std::mem::take(seen))))
+}
+
+/// Returns an answer's images in formats that every provider reads, after a line that names them.
+fn images_of(answer: &Answer) -> Vec<ContentPart> {
+    let images = answer.images.iter().filter_map(tollgate_agent::content::ContentPart::image);
+    let images: Vec<_> = images.filter(|(mime_type, _)| IMAGE_TYPES.contains(mime_type)).collect();
+    if images.is_empty() {
+        return Vec::new();
+    }
+    let words =
+        format!("{NOTE}The images in the result of the call {} of {}:", answer.call_id, answer.tool_name);
+    let images = images.into_iter().map(|(mime_type, data)| {
+        ContentPart::from_binary_base64(mime_type, std::sync::Arc::clone(data), None)
+    });
+    std::iter::once(ContentPart::Text(words)).chain(images).collect()
 }
 
 /// Returns `None` if the model wrote nothing: providers reject an empty message.

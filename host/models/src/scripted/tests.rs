@@ -20,6 +20,7 @@ fn answer(tool_name: &str, content: &str) -> Message {
         tool_name: tool_name.into(),
         content: content.into(),
         is_error: false,
+        images: Vec::new(),
     })
 }
 

@@ -5,6 +5,7 @@ use crate::server::{Reply, Server};
 use crate::{answer, ask, model, request};
 use serde_json::json;
 use std::sync::Arc;
+use tollgate_agent::content::ContentPart;
 use tollgate_agent::message::{AssistantMessage, Message, ModelCall, ModelRequest};
 
 fn call(id: &str, name: &str, arguments: &str) -> ModelCall {
@@ -108,4 +109,47 @@ async fn l6_ollama_reads_each_answer_in_a_message_of_its_own() {
     let answers: Vec<_> = messages.iter().filter(|m| m["role"] == "tool").map(|m| &m["content"]).collect();
     assert_eq!(answers, ["{\"words\":3}", "That was no JSON."]);
     assert_eq!(messages[2]["tool_calls"][0]["function"]["arguments"], json!({"path": "a"}));
+}
+
+/// Returns a request whose only answer has two images, of which providers read one.
+fn with_images() -> ModelRequest {
+    let draw = call("c1", "draw", "{}");
+    let image = |mime_type: &str| ContentPart::Image { mime_type: mime_type.to_owned(), data: "AAAA".into() };
+    let Message::Answer(answered) = answer(&draw, "[an image]", false) else { panic!("it is an answer") };
+    let answered = tollgate_agent::message::Answer {
+        images: vec![image("image/png"), image("image/x-other")],
+        ..answered
+    };
+    request(vec![
+        Message::User("Draw.".to_owned()),
+        Message::Assistant(AssistantMessage { calls: vec![draw].into(), ..AssistantMessage::default() }),
+        Message::Answer(answered),
+    ])
+}
+
+#[tokio::test]
+async fn l6_a_model_that_sees_is_shown_images_after_the_answers_and_others_are_not() {
+    for (provider, path) in [
+        ("openai", "/messages/3/content/1/image_url/url"),
+        ("anthropic", "/messages/3/content/1/source/data"),
+        ("gemini", "/contents/3/parts/1/inlineData/data"),
+        ("ollama", "/messages/3/images/0"),
+    ] {
+        let server = Server::new(vec![Reply::status(400), Reply::status(400)]).await;
+        ask(&*model(provider, &server, "images = true"), with_images()).await.0.unwrap_err();
+        ask(&*model(provider, &server, ""), with_images()).await.0.unwrap_err();
+        let seen = server.seen();
+        let image = seen[0]
+            .body
+            .pointer(path)
+            .or_else(|| seen[0].body.pointer(&path.replace("inlineData", "inline_data")));
+        let image = image.and_then(|image| image.as_str());
+        assert!(image.is_some_and(|image| image.ends_with("AAAA")), "{provider}: {}", seen[0].body);
+        let text = seen[0].body.to_string();
+        assert!(
+            !text.contains("image/x-other") && text.contains("in the result of the call c1 of draw"),
+            "{text}"
+        );
+        assert!(!seen[1].body.to_string().contains("AAAA"), "{provider} does not see by default");
+    }
 }

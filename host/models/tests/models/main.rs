@@ -61,6 +61,7 @@ fn answer(call: &ModelCall, content: &str, is_error: bool) -> Message {
         tool_name: call.name.clone().into(),
         content: content.into(),
         is_error,
+        images: Vec::new(),
     })
 }
 

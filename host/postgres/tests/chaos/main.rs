@@ -11,6 +11,7 @@ mod faults;
 mod process;
 #[path = "../proxy/mod.rs"]
 mod proxy;
+mod reaching;
 #[path = "../story/mod.rs"]
 mod story;
 mod verdict;

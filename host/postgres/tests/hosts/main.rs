@@ -4,7 +4,6 @@
 #[path = "../cluster/mod.rs"]
 mod cluster;
 mod copying;
-mod costs;
 mod fencing;
 #[path = "../proxy/mod.rs"]
 mod proxy;

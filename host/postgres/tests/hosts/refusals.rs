@@ -1,6 +1,7 @@
 //! Databases that a host refuses at its start, and the messages.
 
 use crate::cluster::cluster;
+use tollgate::store::Store as _;
 use tollgate_postgres::{PostgresConfig, PostgresStore, SchemaState};
 
 async fn refused(config: PostgresConfig) -> String {
@@ -53,6 +54,35 @@ async fn each_cause_has_words_of_its_own_and_none_has_the_password() {
         assert!(told.contains(says) || role, "{says}: {told}");
         assert!(!told.contains("hunter2"), "{told}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_weakens_the_guarantees_is_told() {
+    let database = cluster().database().await;
+    let store = PostgresStore::connect(database.config()).await.unwrap();
+    let words = store.warnings().await.unwrap().join("\n");
+    // The test server does not sync, and its role owns the tables.
+    assert!(words.contains("fsync is off") && words.contains("the role tollgate may alter"), "{words}");
+    assert!(!words.contains("clock") && !words.contains("synchronous_commit"), "{words}");
+    // A role with the documented grants may not.
+    let role = format!("host_{}", database.name);
+    let page = include_str!("../../../../docs/postgresql.md");
+    let grants: String = page.lines().filter(|line| line.starts_with("GRANT ")).collect();
+    assert_eq!(grants.matches("GRANT ").count(), 4, "{grants}");
+    let grants = grants.replace("TO tollgate;", &format!("TO {role};"));
+    let client = database.client().await;
+    client.batch_execute(&format!("CREATE ROLE {role} LOGIN; {grants}")).await.unwrap();
+    let url = cluster().url(&database.name).replace("tollgate@", &format!("{role}@"));
+    let store = PostgresStore::connect(PostgresConfig::new(&url).unwrap()).await.unwrap();
+    let words = store.warnings().await.unwrap().join("\n");
+    assert!(!words.contains("may alter"), "{words}");
+    client.batch_execute(&format!("ALTER ROLE {role} SET synchronous_commit = off")).await.unwrap();
+    let store = PostgresStore::connect(PostgresConfig::new(&url).unwrap()).await.unwrap();
+    let words = store.warnings().await.unwrap().join("\n");
+    assert!(words.contains("synchronous_commit is off"), "{words}");
+    // It is enough to drive a run.
+    let task = tollgate_agent::run::Task::Prompt("Go.".to_owned());
+    store.commit(crate::commit("r", 1, 0, vec![crate::started("r", task)])).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 use tollgate::run::RunUpdate;
 use tollgate::store::{RunCommand, RunFilter, RunSummary, Store};
-use tollgate::{Host, HostError, RunRequest, WorkOptions};
+use tollgate::{Host, HostError, RunRequest, RunStatus, WorkOptions};
 use tollgate_agent::run::{Decision, DecisionAnswer, Event};
 use tollgate_postgres::PostgresStore;
 
@@ -185,6 +185,49 @@ async fn a_run_is_cancelled_from_another_host_whether_it_is_queued_at_work_or_wa
         ["cancelled", "completed"].contains(&status.as_str()).then_some(())
     })
     .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_that_another_host_drives_is_decided_and_cancelled_without_workers() {
+    let hosts = Hosts::new().await;
+    let (drives, _) = hosts.host().await;
+    let (other, _) = hosts.host().await;
+    let request = RunRequest::new(AGENT, "Please linger.").on_thread("t").detached();
+    let run_id = drives.run(request).await.unwrap().run_id.clone();
+    let asked = until("the question", async || {
+        let record = other.store().events(&run_id, 0).await.unwrap();
+        let asked = |event: &Event| match event {
+            Event::CallSuspended(asked) => Some(asked.suspension_id.to_string()),
+            _ => None,
+        };
+        record.iter().find_map(|stored| asked(&stored.event))
+    })
+    .await;
+    assert!(run_of(&other, &run_id).await.at_work);
+    let decision = |id: &str, target: &str| match yes(id, target) {
+        RunCommand::Decide(decision) => decision,
+        _ => unreachable!(),
+    };
+    let wrong = other.decide(&run_id, decision("x", "no-such-call")).await.map(drop);
+    assert!(matches!(wrong, Err(HostError::NotFound(_))), "{wrong:?}");
+    let mut joined = other.decide(&run_id, decision("a", &asked)).await.unwrap();
+    let record = other.store().events(&run_id, 0).await.unwrap();
+    let decided = |event: &Event| matches!(event, Event::CallDecided { decision, .. } if decision.id == "a");
+    assert!(record.iter().any(|stored| decided(&stored.event)), "it is in the record");
+    let late = other.decide(&run_id, decision("b", &asked)).await.map(drop);
+    assert!(matches!(late, Err(HostError::AlreadyDecided(_))), "{late:?}");
+    assert!(other.store().commands(&run_id).await.unwrap().is_empty());
+    assert!(run_of(&other, &run_id).await.at_work, "the other call goes on");
+    other.cancel(&run_id, Some("no longer needed".to_owned())).await.unwrap();
+    let follow = async {
+        while joined.events.next().await.is_some() {}
+        joined.wait().await.unwrap()
+    };
+    let end = tokio::time::timeout(PATIENCE, follow).await.expect("the stream ends");
+    let cancelled = RunStatus::Cancelled { reason: "no longer needed".to_owned() };
+    assert_eq!(end.status, Some(cancelled));
+    let over = other.cancel(&run_id, None).await;
+    assert!(matches!(over, Err(HostError::AlreadyEnded(_))), "{over:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

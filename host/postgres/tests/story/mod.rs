@@ -24,7 +24,8 @@ pub(crate) const EFFECTS: &str = "effects";
 pub(crate) const REPORTED: &str = "reported";
 
 /// Says what comes next by what was said so far, so any host can go on. A prompt that contains
-/// `ask` asks a person in its second turn.
+/// `ask` asks a person in its second turn. One that contains `linger` asks in its first turn, beside
+/// a call that lasts until the run is cancelled.
 struct Teller;
 
 #[async_trait]
@@ -38,9 +39,11 @@ impl Model for Teller {
         // Earlier runs of the thread are part of the conversation.
         let last = request.messages.iter().rposition(|message| matches!(message, Message::User(_)));
         let of_run = &request.messages[last.unwrap_or_default()..];
-        let asks = matches!(of_run.first(), Some(Message::User(text)) if text.contains("ask"));
+        let says = |word| matches!(of_run.first(), Some(Message::User(text)) if text.contains(word));
+        let (asks, lingers) = (says("ask"), says("linger"));
         let turns = of_run.iter().filter(|message| matches!(message, Message::Assistant(_))).count();
         let (text, calls) = match turns {
+            0 if lingers => ("", vec!["ask", "linger"]),
             0 => ("", vec!["effect", "pause", "effect"]),
             1 if asks => ("", vec!["pause", "ask"]),
             1 => ("", vec!["pause", "effect"]),
@@ -62,6 +65,8 @@ enum Kind {
     Effect(PathBuf),
     /// Takes a while.
     Pause,
+    /// Takes longer than any test.
+    Linger,
     /// Asks a person, and leaves a line once it goes on; may not run twice.
     Ask(PathBuf),
 }
@@ -72,10 +77,13 @@ impl NativeTool for Kind {
         let (name, idempotent) = match self {
             Self::Effect(_) => ("effect", false),
             Self::Pause => ("pause", true),
+            Self::Linger => ("linger", true),
             Self::Ask(_) => ("ask", false),
         };
         // More than a story has faults: each of them may cost an attempt.
-        let policy = ExecutionPolicy { idempotent, max_retries: Some(10), ..ExecutionPolicy::default() };
+        let timeout_ms = matches!(self, Self::Linger).then_some(600_000);
+        let policy =
+            ExecutionPolicy { idempotent, max_retries: Some(10), timeout_ms, ..ExecutionPolicy::default() };
         ToolDescriptor::new(name, name, "A tool of the story.").with_execution(policy)
     }
 
@@ -83,6 +91,10 @@ impl NativeTool for Kind {
         match self {
             Self::Pause => {
                 tokio::time::sleep(Duration::from_millis(250)).await;
+                Ok(ToolResult::success("rested").into())
+            }
+            Self::Linger => {
+                tokio::time::sleep(Duration::from_secs(600)).await;
                 Ok(ToolResult::success("rested").into())
             }
             Self::Ask(_) if call.attempt().resume.is_none() => {
@@ -109,7 +121,7 @@ fn write_line(file: &Path, line: &str) {
 pub(crate) fn host(store: Arc<dyn Store>, directory: &Path) -> Host {
     let effects = directory.join(EFFECTS);
     let mut toolbox = Toolbox::default();
-    [Kind::Effect(effects.clone()), Kind::Pause, Kind::Ask(effects)]
+    [Kind::Effect(effects.clone()), Kind::Pause, Kind::Linger, Kind::Ask(effects)]
         .into_iter()
         .fold(NativePlugin::new("story"), NativePlugin::with_tool)
         .install(&mut toolbox)

@@ -1,4 +1,4 @@
-//! Which addresses requests may reach.
+//! The addresses that requests may reach: global ones, and those of hosts that the user named.
 
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use std::io;

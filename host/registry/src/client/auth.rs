@@ -16,7 +16,7 @@ const MAX_TOKEN_BYTES: u64 = 64 << 10;
 /// The longest challenge that is read, in bytes.
 const MAX_CHALLENGE_BYTES: usize = 4 << 10;
 
-/// The name under which tokens are asked for.
+/// The client id that token servers receive.
 const CLIENT: &str = "tollgate";
 
 /// Registries whose token server is a host of another name.
@@ -46,7 +46,7 @@ impl Authorization {
         self.header.clone()
     }
 
-    /// Whether it was got with credentials of the user.
+    /// Returns whether it was obtained with the user's credentials.
     pub(super) fn is_login(&self) -> bool {
         self.is_login
     }
@@ -78,19 +78,19 @@ impl Session {
         let headers = reply.headers.get_all(WWW_AUTHENTICATE);
         let mut challenges = headers.iter().filter_map(|value| value.to_str().ok()).filter_map(parse);
         let challenge = challenges.next().ok_or_else(|| {
-            let what = format!("{host} asks for authentication in a way that is not supported");
-            Error::new(Code::UnsupportedChallenge, what)
+            let message = format!("{host} asks for authentication in a way that is not supported");
+            Error::new(Code::UnsupportedChallenge, message)
         })?;
         let login = self.client.settings.credentials.of(&host).await?;
         match challenge {
             Challenge::Basic => match login {
                 Some(Login::Password { user, secret }) => Authorization::basic(&user, &secret),
                 Some(Login::IdentityToken(_)) => {
-                    let what = format!(
+                    let message = format!(
                         "{host} wants a password, and the stored credentials are an identity token; log in with a \
                          password: docker login {host}"
                     );
-                    Err(Error::new(Code::InvalidCredentials, what))
+                    Err(Error::new(Code::InvalidCredentials, message))
                 }
                 None => Err(self.failure(reply)),
             },
@@ -101,7 +101,7 @@ impl Session {
         }
     }
 
-    /// The URL of the token server.
+    /// Returns the URL of the token server that the registry names, if it may be used.
     fn realm(&self, realm: &str) -> Result<Url> {
         let invalid = |why: &str| {
             let (host, shown) = (&self.reference.host, clean(realm, 200));
@@ -120,6 +120,8 @@ impl Session {
         Ok(url)
     }
 
+    /// Requests a token. The credentials are sent only to a server that may have them; without
+    /// them, the token is that of an anonymous user.
     async fn token(
         &mut self,
         mut realm: Url,
@@ -157,11 +159,11 @@ impl Session {
         if !reply.status.is_success() {
             if withheld && matches!(reply.status.as_u16(), 400 | 401 | 403) {
                 let host = &self.reference.host;
-                let what = format!(
+                let message = format!(
                     "{host} wants the credentials sent to {token_host}, which was not done; if that is its token \
                      server, write in the configuration: [registries.\"{host}\"] token_host = \"{token_host}\""
                 );
-                return Err(Error::new(Code::CredentialsWithheld, what));
+                return Err(Error::new(Code::CredentialsWithheld, message));
             }
             return Err(self.failure(&reply));
         }
@@ -171,7 +173,8 @@ impl Session {
         Authorization::new(&format!("Bearer {token}"), has_sent)
     }
 
-    /// Whether the credentials of the registry may be sent to this token server.
+    /// Returns whether the credentials of the registry may be sent to this token server: it is the
+    /// registry's own host, a known pair, or configured.
     fn may_have_login(&self, realm: &Url) -> bool {
         let (host, with_port) = (realm.host_str().unwrap_or_default(), with_port(realm));
         let registry = self.reference.host.as_str();
@@ -183,7 +186,7 @@ impl Session {
     }
 }
 
-/// The host of a URL, with its port if that is not the usual one.
+/// Returns the host of a URL, with its port if that is not the usual one.
 fn with_port(url: &Url) -> String {
     let host = url.host_str().unwrap_or_default();
     url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))

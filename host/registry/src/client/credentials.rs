@@ -25,7 +25,7 @@ const MAX_HELPER_WORDS_BYTES: usize = 200;
 /// The words of a credential helper that has nothing for a host.
 const NO_CREDENTIALS: &str = "credentials not found";
 
-/// Where credentials are stored.
+/// The location of stored credentials.
 #[derive(Debug, Clone, Default)]
 pub struct Credentials {
     /// Docker's `config.json`; `None` for anonymous access only.

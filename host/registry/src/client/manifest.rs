@@ -122,7 +122,7 @@ pub(super) fn read<T: DeserializeOwned>(what: &str, body: &[u8]) -> Result<T> {
 /// Returns the media type of a manifest or index, from its body or the response header.
 pub(super) fn media_type(what: &str, body: &[u8], header: Option<&str>) -> Result<String> {
     #[derive(Deserialize)]
-    struct Typed {
+    struct WithMediaType {
         #[serde(rename = "mediaType")]
         media_type: Option<String>,
     }
@@ -132,7 +132,7 @@ pub(super) fn media_type(what: &str, body: &[u8], header: Option<&str>) -> Resul
         let shown = header.unwrap_or_default();
         return Err(Error::new(Code::NotWasm, format!("{what} is not a Wasm artifact, but {shown}")));
     }
-    let Typed { media_type } = read(what, body)?;
+    let WithMediaType { media_type } = read(what, body)?;
     match (media_type, header) {
         (Some(body), Some(header)) if body != header && header != "application/json" => {
             let words = format!("the media type of {what} is {body}, but its header says {header}");

@@ -151,7 +151,7 @@ impl Client {
         Ok(Self { global, named, by_host, settings: Arc::new(settings) })
     }
 
-    /// Whether requests to this registry use plain HTTP.
+    /// Returns whether requests to this registry use plain HTTP.
     fn is_plain(&self, reference: &Reference) -> bool {
         let settings = self.settings.hosts.get(&reference.host);
         let is_wanted = settings.is_none_or(|of_host| of_host.plain_http.unwrap_or(of_host.ca.is_none()));

@@ -46,7 +46,7 @@ impl NewArtifact {
     /// # Errors
     /// The file is not a component, or it or its manifest of asks is too large.
     pub fn new(
-        wasm: Vec<u8>,
+        wasm: Bytes,
         asks: Option<&str>,
         annotations: &BTreeMap<String, String>,
         created: &str,
@@ -81,7 +81,7 @@ impl NewArtifact {
             subject: None,
             annotations: (!annotations.is_empty()).then_some(annotations),
         })?;
-        Ok(Self { wasm: wasm.into(), config: config.into(), manifest: manifest.into() })
+        Ok(Self { wasm, config: config.into(), manifest: manifest.into() })
     }
 
     /// The digest of the manifest, which a signature is about.
@@ -135,7 +135,7 @@ impl Session {
         Ok(Published { digest, uploaded })
     }
 
-    /// Whether the tag points to this manifest already.
+    /// Returns whether the tag points to this manifest already.
     async fn is_at(&mut self, tag: &str, digest: &Digest, replace: bool) -> Result<bool> {
         let url = self.url(&format!("manifests/{tag}"))?;
         let accept =
@@ -199,7 +199,7 @@ impl Session {
         Err(Error::new(Code::RegistryFailed, what))
     }
 
-    /// Whether the blob had to be uploaded.
+    /// Uploads a blob unless the registry has it. Returns whether it was uploaded.
     async fn push_blob(&mut self, content: Bytes) -> Result<bool> {
         let digest = Digest::of(&content);
         let url = self.url(&format!("blobs/{digest}"))?;
@@ -227,8 +227,8 @@ impl Session {
         if reply.status.is_success() { Ok(true) } else { Err(self.write_failure(&reply)) }
     }
 
-    /// Where the content of an upload goes. It has to be the registry itself, which alone gets the
-    /// authorization.
+    /// Returns the URL to which the content of an upload is sent. It must be on the registry itself,
+    /// because only the registry may receive the authorization.
     fn upload_url(&self, location: Option<&str>, from: &Url) -> Result<Url> {
         let host = &self.reference.host;
         let refused = |why: &str| Error::new(Code::RedirectRefused, format!("{host} {why}"));

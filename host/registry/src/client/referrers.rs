@@ -166,7 +166,7 @@ impl Session {
         Ok(Some(FoundBundle { digest: Digest::of(&bytes), bytes }))
     }
 
-    /// Whether there is a signature in the format of cosign 2.
+    /// Returns whether there is a signature in the format of cosign 2.
     async fn has_old_signature(&mut self, subject: &Digest) -> Result<bool> {
         let url = self.url(&format!("manifests/{}.sig", fallback_tag(subject)))?;
         let reply = self.send(Request::get(url, MANIFEST, MAX_MANIFEST_BYTES)).await?;

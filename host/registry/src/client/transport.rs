@@ -127,7 +127,8 @@ impl Session {
         Url::parse(&text).map_err(invalid)
     }
 
-    /// Whether this URL may be reached by plain HTTP: registry and URL are on this machine.
+    /// Returns whether this URL may be reached by plain HTTP: the registry and the URL are on this
+    /// machine.
     pub(super) fn allows_http(&self, url: &Url) -> bool {
         url.scheme() == "http" && self.client.is_plain(&self.reference) && is_loopback(url)
     }

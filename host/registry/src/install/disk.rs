@@ -34,16 +34,23 @@ pub(crate) fn read(path: &Path, limit: u64) -> Result<Option<Vec<u8>>> {
     let Some(file) = open_regular(path)? else { return Ok(None) };
     let mut bytes = Vec::new();
     file.take(limit + 1).read_to_end(&mut bytes).map_err(Error::io("read", path))?;
-    if bytes.len() as u64 > limit {
-        let what = format!("{} is larger than {limit} bytes", path.display());
-        return Err(Error::new(Code::TooLarge, what));
-    }
+    check_size(path, bytes.len() as u64, limit)?;
     Ok(Some(bytes))
+}
+
+fn check_size(path: &Path, bytes: u64, limit: u64) -> Result<()> {
+    if bytes <= limit {
+        return Ok(());
+    }
+    Err(Error::new(Code::TooLarge, format!("{} is larger than {limit} bytes", path.display())))
 }
 
 /// The SHA-256 of a file; `None` if it does not exist.
 pub(super) fn digest_of(path: &Path, limit: u64) -> Result<Option<Digest>> {
-    Ok(read(path, limit)?.map(|bytes| Digest::of(&bytes)))
+    let Some(file) = open_regular(path)? else { return Ok(None) };
+    let (digest, bytes) = Digest::of_all(file.take(limit + 1)).map_err(Error::io("read", path))?;
+    check_size(path, bytes, limit)?;
+    Ok(Some(digest))
 }
 
 /// A link, a pipe or a directory is not replaced.

@@ -65,10 +65,10 @@ pub struct Kept {
     pub manifest: Option<Vec<u8>>,
 }
 
-/// Whether the files of a component are those of its entry.
+/// The state of a component's files, compared with its entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Placement {
-    /// They are.
+    /// The files are those of the entry.
     InPlace,
     /// The component or its manifest is missing.
     Missing,

@@ -1,4 +1,7 @@
 //! Parsing of bundles in Sigstore's format, as far as this program needs it.
+//!
+//! A bundle comes from a registry that is not trusted. Parsing checks its form only; `super` verifies the
+//! signature in it.
 
 use super::MAX_BUNDLE_BYTES;
 use crate::error::{Code, Error, Result};
@@ -33,6 +36,7 @@ enum ReadContent {
 
 /// The signed content of a bundle.
 pub(super) enum Content<'a> {
+    /// A statement about digests, in an envelope.
     Envelope(&'a Envelope),
     /// A signature over the bytes themselves.
     Message,
@@ -103,6 +107,11 @@ struct RawMessage {
 }
 
 impl<'a> Bundle<'a> {
+    /// Parses a bundle of at most [`MAX_BUNDLE_BYTES`].
+    ///
+    /// # Errors
+    /// It is malformed ([`Code::InvalidBundle`]), or uses something that this program does not
+    /// support ([`Code::UnsupportedBundle`]).
     pub(super) fn read(bytes: &'a [u8]) -> Result<Self> {
         let invalid =
             |why: &str| Error::new(Code::InvalidBundle, format!("the bundle cannot be read: {why}"));
@@ -144,6 +153,7 @@ impl<'a> Bundle<'a> {
         Ok(Self { text, material, content })
     }
 
+    /// Returns the signed content.
     pub(super) fn content(&self) -> Content<'_> {
         match &self.content {
             ReadContent::Envelope(envelope) => Content::Envelope(envelope),
@@ -159,6 +169,7 @@ impl<'a> Bundle<'a> {
         }
     }
 
+    /// Returns the bundle as it was read, for Sigstore's own parser and for its digest.
     pub(super) fn text(&self) -> &str {
         self.text
     }
@@ -168,15 +179,18 @@ impl<'a> Bundle<'a> {
         self.material.public_key.is_some()
     }
 
+    /// Returns the name that the signer gave to the key; `None` if there is none.
     pub(super) fn key_hint(&self) -> Option<&str> {
         self.material.public_key.as_ref().map(|key| key.hint.as_str()).filter(|hint| !hint.is_empty())
     }
 
+    /// Returns whether the bundle contains an entry of the transparency log.
     pub(super) fn has_log_entry(&self) -> bool {
         self.material.tlog_entries.as_ref().is_some_and(|entries| !entries.is_empty())
     }
 }
 
+/// Returns the error for a bundle that uses something which is not supported.
 pub(super) fn unsupported(why: &str) -> Error {
     Error::new(Code::UnsupportedBundle, format!("the bundle is not supported: {why}"))
 }

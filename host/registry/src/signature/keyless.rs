@@ -61,8 +61,8 @@ impl TrustedRoot {
         Ok(Self { verifier, newest: newest(text) })
     }
 
-    /// Whether all its keys and certificates are older than a year. Newer signatures may then have been
-    /// made with keys that it does not have.
+    /// Returns whether all its keys and certificates are older than a year. Newer signatures may then
+    /// have been made with keys that it does not have.
     #[must_use]
     pub fn is_old(&self, now: Timestamp) -> bool {
         self.newest.is_some_and(|newest| now.duration_since(newest) > OLD)

@@ -37,7 +37,7 @@ struct YieldedSlot {
     most_calls: u32,
 }
 
-/// How much of a sandbox is in use.
+/// The part of a sandbox that is in use.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Occupancy {
     /// Calls that are running.
@@ -66,7 +66,7 @@ struct HeldPlace {
     _of_component: Option<OwnedSemaphorePermit>,
 }
 
-/// Why a call is not admitted.
+/// The reason why a call is not admitted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NoTurn {
     /// Too many calls are already waiting.

@@ -3,7 +3,7 @@
 use super::parent::Failed;
 use super::{COMPILED_BYTES_PER_BYTE, Compiling};
 
-/// Why a component could not be compiled.
+/// The reason why a component could not be compiled.
 #[derive(Debug)]
 pub(crate) struct CompileFailure {
     /// Continues a sentence that begins with the component's name.
@@ -11,7 +11,7 @@ pub(crate) struct CompileFailure {
     pub(crate) lasts: Lasts,
 }
 
-/// How long the failure applies to the same component.
+/// The time for which a failure applies to the same component.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Lasts {
     /// As long as the limits are the same.

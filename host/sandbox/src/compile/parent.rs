@@ -32,7 +32,7 @@ pub(super) struct Job<'a> {
     pub(super) artefact_bytes: u64,
 }
 
-/// Why there is no artifact.
+/// The reason why compiling produced no artifact.
 pub(super) enum Failed {
     /// The compiler rejected the component with this message.
     Refused(String),

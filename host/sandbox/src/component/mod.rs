@@ -33,6 +33,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::OnceCell;
 use tokio_util::sync::CancellationToken;
 use tollgate_agent::code::Code;
+use tollgate_agent::content::ContentPart;
 use tollgate_agent::descriptor::ComponentDescriptor;
 use tollgate_agent::outcome::{Fault, Outcome, Usage};
 use tollgate_agent::proposal::Arguments;
@@ -169,25 +170,26 @@ impl Component {
         let term =
             CallDeadline::new(began, patience, call.cancel).using_files(!call.grants.files().is_empty());
         let store = host.store(Instance::serving(&call, &limits, &term, &turn), &limits);
-        let (mut attempt, lifted) = match store {
+        let (mut attempt, lifted, (content, content_bytes)) = match store {
             Ok(mut store) => {
                 let returned = term.attend(pin!(self.linked.execute(code, &mut store, &call, timeout))).await;
                 let reading = Reading::of(&call, &limits, &store, &turn);
                 let attempt = attempt(&store, &limits);
+                let attached = store.data_mut().serves.as_mut().map(|serves| serves.attachments.take());
                 // Free the guest's memory before parsing its result.
                 drop(store);
                 let lifted = match returned {
                     Ok(returned) => reading.read(&code.entry, returned, &term).await,
                     Err(ending) => Err(ending),
                 };
-                (attempt, lifted)
+                (attempt, lifted, attached.unwrap_or_default())
             }
             Err(ending) => return Attempt::unstarted(ending.fault(tool, &under)),
         };
         match lifted {
             Ok(Lifted { outcome, bytes }) => {
-                attempt.outcome = outcome;
-                attempt.memory = turn.hand_over(bytes).map(Arc::new);
+                attempt.outcome = with_content(outcome, content);
+                attempt.memory = turn.hand_over(bytes + content_bytes).map(Arc::new);
             }
             Err(ending) => {
                 // The attempt was cut short, so its usage is a lower bound.
@@ -370,6 +372,17 @@ impl Linked {
 /// Returns the limits of an instance without powers.
 fn sealed_limits() -> Limits {
     Limits { fuel: DESCRIBE_FUEL, ..Limits::default() }
+}
+
+/// Adds what the call attached to its result. A call that waits for a person has none yet.
+fn with_content(outcome: Outcome, content: Vec<ContentPart>) -> Outcome {
+    match outcome {
+        Outcome::Returned(mut output) if !content.is_empty() && !output.result.is_pending() => {
+            Arc::make_mut(&mut output.result).content = content;
+            Outcome::Returned(output)
+        }
+        outcome => outcome,
+    }
 }
 
 /// Builds an attempt; its outcome and duration are filled in later.

@@ -52,7 +52,7 @@ impl Power {
     }
 }
 
-/// Whether a granted directory may be changed.
+/// The access to a granted directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FileAccess {
@@ -114,8 +114,8 @@ impl Grants {
         &self.files
     }
 
-    /// Returns the directories without any other grant. A replay records that they were
-    /// requested, and does not open them.
+    /// Returns the directories without any other grant. A replay records that the component asked
+    /// for them, and does not open them.
     pub(crate) fn files_alone(&self) -> Self {
         let mut files = Self::default();
         files.files.clone_from(&self.files);
@@ -222,7 +222,7 @@ impl FileGrant {
         self.access
     }
 
-    /// Returns the rest of its quota.
+    /// Returns how many bytes may still be written.
     pub(crate) fn left_bytes(&self) -> &AtomicU64 {
         &self.left_bytes
     }
@@ -233,6 +233,7 @@ impl FileGrant {
     }
 }
 
+/// Opens a directory, following no link in any part of the path.
 #[cfg(target_os = "linux")]
 fn open_directory(path: &Path) -> io::Result<File> {
     let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
@@ -249,7 +250,8 @@ fn open_directory(path: &Path) -> io::Result<File> {
     open_last_part(path)
 }
 
-/// Follows no link in the last part, and rejects a path with a link before it.
+/// Opens a directory without the system call that follows no link at all: rejects a path with a link
+/// in it, and follows none in the last part.
 fn open_last_part(path: &Path) -> io::Result<File> {
     let absolute = std::path::absolute(path)?;
     if path.canonicalize()? != absolute {

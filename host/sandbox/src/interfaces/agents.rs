@@ -8,7 +8,7 @@ use super::call::charge;
 use crate::grants::Power;
 use crate::instance::Instance;
 use crate::meter::Stop;
-use crate::v0_1_0::{self, agents, lift_child, lower_child, lower_child_error, measure_seeds};
+use crate::v0_1_0::{self, agents, child_bytes, lift_child, lower_child, lower_child_error, measure_seeds};
 use std::sync::Arc;
 use tollgate_agent::child::ChildError;
 use wasmtime::StoreContextMut;
@@ -52,8 +52,8 @@ async fn run_child(
         let _paused = deadline.pause();
         turn.yield_slot(children.run_child(request)).await
     };
-    let (answer, bytes) = match child.await {
-        Ok(Ok(outcome)) => lower_child(outcome),
+    let outcome = match child.await {
+        Ok(Ok(outcome)) => outcome,
         Ok(Err(error)) => {
             if let ChildError::NotGranted(what) = &error {
                 store.data().deny(Power::Delegates, what);
@@ -65,10 +65,15 @@ async fn run_child(
             return Ok(Err(lower_child_error(ChildError::ExecutionFailed(full))));
         }
     };
-    if bytes as u64 > store.data().crossing_bytes() {
+    // What a child exports may be as large as its state, so it is measured before it is written.
+    let bytes = child_bytes(&outcome);
+    if bytes > store.data().crossing_bytes() {
         return Err(Stop::Crossing.into());
     }
-    store.data().boundary.enter(bytes as u64)?;
-    charge(&mut store, bytes)?;
-    Ok(Ok(answer))
+    store.data().boundary.enter(bytes)?;
+    store.data_mut().passed_on = None;
+    let held = turn.charge_while(bytes).map_err(Stop::from)?;
+    store.data_mut().passed_on = Some(held);
+    charge(&mut store, usize::try_from(bytes)?)?;
+    Ok(Ok(lower_child(outcome)))
 }

@@ -158,21 +158,28 @@ impl Words<'_> {
 
 fn read_state(store: &mut Store<'_>, key: &str) -> wasmtime::Result<Option<String>> {
     charge(store, key.len())?;
+    // The text of an earlier value has been copied to the guest.
+    store.data_mut().passed_on = None;
     let Some(serves) = &store.data().serves else {
         return Ok(None);
     };
     if !serves.access.may_read(key) {
         return Ok(None);
     }
-    let Some(value) = serves.snapshot.get(&serves.keys, key).map(ToString::to_string) else {
+    let Some(value) = serves.snapshot.get(&serves.keys, key) else {
         return Ok(None);
     };
-    if value.len() as u64 > store.data().crossing_bytes() {
+    // A value may be as large as the whole state, so it is measured before it is written.
+    let bytes = json::written_bytes(value);
+    if bytes > store.data().crossing_bytes() {
         return Err(Stop::Crossing.into());
     }
-    store.data().boundary.enter(value.len() as u64)?;
-    charge(store, value.len())?;
-    Ok(Some(value))
+    store.data().boundary.enter(bytes)?;
+    let held = serves.turn.charge_while(bytes).map_err(Stop::from)?;
+    let text = value.to_string();
+    store.data_mut().passed_on = Some(held);
+    charge(store, text.len())?;
+    Ok(Some(text))
 }
 
 /// Consumes the fuel of a host call that carries this many bytes, at one unit per byte.

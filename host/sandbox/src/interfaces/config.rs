@@ -8,7 +8,7 @@ use wasmtime::component::{ComponentType, Lift, Linker, Lower};
 /// The versions that toolchains import; they differ only in their number.
 pub(crate) const VERSIONS: [&str; 2] = ["0.2.0-draft", "0.2.0-rc.1"];
 
-/// Why a setting could not be read.
+/// The reason why a setting could not be read.
 #[derive(ComponentType, Lift, Lower)]
 #[component(variant)]
 enum Error {

@@ -81,21 +81,24 @@ fn set_authority(mut store: Store<'_>, (request, authority): (Resource<Request>,
 }
 
 type Fields = Resource<FieldMap>;
-type Changed<T> = wasmtime::Result<(Result<T, HeaderError>,)>;
+type HeaderChange<T> = wasmtime::Result<(Result<T, HeaderError>,)>;
 
-fn fields_from_list(mut store: Store<'_>, (fields,): (Vec<(String, Vec<u8>)>,)) -> Changed<Fields> {
+fn fields_from_list(mut store: Store<'_>, (fields,): (Vec<(String, Vec<u8>)>,)) -> HeaderChange<Fields> {
     let bytes: usize = fields.iter().map(|(name, value)| name.len() + value.len() + FIELD_BYTES).sum();
     store.data().boundary.leave(bytes as u64)?;
     changed(store.data_mut().http().from_list(fields))
 }
 
-fn set_field(mut store: Store<'_>, (fields, name, values): (Fields, String, Vec<Vec<u8>>)) -> Changed<()> {
+fn set_field(
+    mut store: Store<'_>,
+    (fields, name, values): (Fields, String, Vec<Vec<u8>>),
+) -> HeaderChange<()> {
     let bytes = name.len() + values.iter().map(|value| value.len() + FIELD_BYTES).sum::<usize>();
     store.data().boundary.leave(bytes as u64)?;
     changed(store.data_mut().http().set(fields, name, values))
 }
 
-fn append_field(mut store: Store<'_>, (fields, name, value): (Fields, String, Vec<u8>)) -> Changed<()> {
+fn append_field(mut store: Store<'_>, (fields, name, value): (Fields, String, Vec<u8>)) -> HeaderChange<()> {
     store.data().boundary.leave((name.len() + value.len() + FIELD_BYTES) as u64)?;
     changed(store.data_mut().http().append(fields, name, value))
 }
@@ -109,7 +112,7 @@ fn clone_fields(mut store: Store<'_>, (fields,): (Fields,)) -> wasmtime::Result<
     Ok((instance.http().clone(fields)?,))
 }
 
-fn changed<T>(result: HeaderResult<T>) -> Changed<T> {
+fn changed<T>(result: HeaderResult<T>) -> HeaderChange<T> {
     match result {
         Ok(done) => Ok((Ok(done),)),
         Err(why) => Ok((Err(why.downcast()?),)),
@@ -188,7 +191,8 @@ impl Egress {
 }
 
 /// The result of a request: the response, and the task that runs beside it.
-type Sent = Result<(http::Response<WasiBody>, Box<dyn Future<Output = Result<(), Error>> + Send>), Error>;
+type SendResult =
+    Result<(http::Response<WasiBody>, Box<dyn Future<Output = Result<(), Error>> + Send>), Error>;
 
 impl WasiHttpHooks for Egress {
     fn forbidden_header_filter(&mut self) -> ForbiddenHeaderFilter {
@@ -208,7 +212,7 @@ impl WasiHttpHooks for Egress {
         request: http::Request<WasiBody>,
         options: Option<RequestOptions>,
         _body: Box<dyn Future<Output = Result<(), Error>> + Send>,
-    ) -> Box<dyn Future<Output = Sent> + Send> {
+    ) -> Box<dyn Future<Output = SendResult> + Send> {
         match self.admit(request, options) {
             Ok(exchange) => Box::new(exchange.run()),
             Err(why) => Box::new(std::future::ready(Err(why))),

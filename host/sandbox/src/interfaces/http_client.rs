@@ -46,13 +46,33 @@ async fn send(
         turn.as_ref().map(|turn| turn.charge_while(bytes as u64)).transpose().map_err(Stop::from)?;
     let most_bytes = store.data().crossing_bytes();
 
-    let exchanges: Vec<_> =
-        requests.into_iter().map(|request| admit(store.data_mut(), request, most_bytes)).collect();
-    let answers = join_all(exchanges.into_iter().map(|admitted| match admitted {
-        Ok(admitted) => Either::Left(admitted.run(turn.as_ref())),
+    // No call sends more than its limit, so the others are neither read nor judged.
+    let surplus = requests.len().saturating_sub(store.data().http_requests() as usize);
+    let judged = requests.len() - surplus;
+    let exchanges: Vec<_> = requests
+        .into_iter()
+        .take(judged)
+        .map(|request| admit(store.data_mut(), request, most_bytes).map(Box::new))
+        .collect();
+    if surplus > 0 {
+        let limit = store.data().http_requests();
+        let what = format!(
+            "http: {judged} of {} requests at once; the limit is http_requests = {limit}",
+            judged + surplus
+        );
+        store.data().boundary.ledger().deny(&what);
+    }
+    let mut answers = join_all(exchanges.into_iter().map(|admitted| match admitted {
+        Ok(admitted) => Either::Left(Box::pin(admitted.run(turn.as_ref()))),
         Err(refused) => Either::Right(std::future::ready(Err(refused))),
     }))
     .await;
+    let too_many = || explain(&Error::ConnectionLimitReached, "");
+    let refused_bytes = surplus * (EACH_BYTES + too_many().message.len());
+    if refused_bytes as u64 > most_bytes {
+        return Err(Stop::Crossing.into());
+    }
+    answers.extend((0..surplus).map(|_| Err(too_many())));
     let (answers, _charges): (Vec<Answer>, Vec<_>) = answers
         .into_iter()
         .map(|answer| match answer {

@@ -9,6 +9,7 @@ pub(crate) mod agents;
 pub(crate) mod call;
 pub(crate) mod clocks;
 pub(crate) mod config;
+pub(crate) mod content;
 pub(crate) mod filesystem;
 pub(crate) mod http;
 pub(crate) mod http_client;
@@ -43,6 +44,7 @@ pub(crate) fn sealed(engine: &Engine) -> wasmtime::Result<Linker<Instance>> {
     settings::add(&mut linker)?;
     agents::add(&mut linker)?;
     call::add(&mut linker)?;
+    content::add(&mut linker)?;
     // Interfaces added from here on may replace wasmtime's.
     linker.allow_shadowing(true);
     http::count_what_is_kept(&mut linker)?;

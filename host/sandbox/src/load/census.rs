@@ -42,7 +42,7 @@ pub(super) struct Census {
     pub(super) images: u32,
 }
 
-/// Why a component is refused.
+/// The reason why a component is refused.
 #[derive(Debug)]
 pub(super) enum Uncounted {
     /// It is not a valid component.

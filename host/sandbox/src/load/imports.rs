@@ -13,6 +13,7 @@ use wasmtime::component::types::ComponentItem;
 /// Every interface that this host provides, and the power needed to use it.
 const KNOWN: &[(&str, Option<Power>)] = &[
     ("tollgate:tool/call", None),
+    ("tollgate:tool/content", None),
     ("tollgate:tool/agents", Some(Power::Delegates)),
     ("tollgate:tool/http-client", Some(Power::Http)),
     ("tollgate:tool/settings", Some(Power::Settings)),
@@ -48,7 +49,10 @@ const KNOWN: &[(&str, Option<Power>)] = &[
     ("wasi:config/store", Some(Power::Settings)),
 ];
 
-/// Returns the interfaces that it imports, sorted.
+/// The latest version of WASI that this host provides.
+const WASI_VERSION: &str = "0.2.12";
+
+/// Returns the interfaces that a component imports, sorted. `name` names the component in errors.
 ///
 /// # Errors
 /// Fails if it imports an interface, or a version of one, that this host does not provide.
@@ -60,7 +64,7 @@ pub(crate) fn read_imports(
     let mut imports = component
         .component_type()
         .imports(engine)
-        // Types only: it has no functions.
+        // This interface has types only, so it needs no implementation.
         .filter(|(interface, _)| split(interface) != (TYPES, VERSION))
         .map(|(interface, _)| import(name, interface))
         .collect::<Result<Vec<_>, _>>()?;
@@ -68,7 +72,7 @@ pub(crate) fn read_imports(
     Ok(imports)
 }
 
-/// Reads interfaces that were recorded before.
+/// Checks interfaces that were recorded when the component was compiled, in the same way.
 pub(crate) fn known_imports(name: &str, imports: &[Import]) -> Result<Vec<Import>, Refusal> {
     imports.iter().map(|known| import(name, &known.interface)).collect()
 }
@@ -102,7 +106,7 @@ pub(crate) fn read_exports(engine: &Engine, name: &str, component: &Component) -
     }
 }
 
-/// Returns whether it exports the gate interface in any version.
+/// Returns whether a component exports the gate interface in any version.
 pub(crate) fn exports_a_gate(engine: &Engine, component: &Component) -> bool {
     component.component_type().exports(engine).any(|(export, _)| split(export).0 == GATE)
 }
@@ -139,6 +143,8 @@ pub(crate) fn refuse_imports(engine: &Engine, name: &str, component: &Component)
     }
 }
 
+/// Returns a known import with its power, or the reason for refusing the component. `full` is the
+/// interface with its version.
 fn import(name: &str, full: &str) -> Result<Import, Refusal> {
     let (interface, version) = split(full);
     if interface == TYPES {
@@ -154,7 +160,7 @@ fn import(name: &str, full: &str) -> Result<Import, Refusal> {
         }
         Some("tollgate") => true,
         _ if interface == "wasi:config/store" => config::VERSIONS.contains(&version),
-        _ => is_served(version, "0.2.12"),
+        _ => is_served(version, WASI_VERSION),
     };
     if !served {
         return Err(Refusal::new(format!(
@@ -201,6 +207,7 @@ fn is_served(asked: &str, served: &str) -> bool {
     }
 }
 
+/// Splits an interface into its name and its version, which is empty if there is none.
 fn split(full: &str) -> (&str, &str) {
     full.split_once('@').unwrap_or((full, ""))
 }

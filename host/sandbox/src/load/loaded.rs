@@ -48,7 +48,7 @@ pub(crate) struct LoadedCode {
     pub(crate) share: CodeShare,
 }
 
-/// Why there is no room for code.
+/// The reason why there is no room for code.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum NoRoomForCode {
     /// Loaded code takes all of `loaded_code_bytes`.

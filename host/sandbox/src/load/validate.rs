@@ -4,12 +4,13 @@ use super::census::{Census, Uncounted};
 use super::rewrite::Changes;
 use super::{MAX_COMPONENT_BYTES, MAX_CUSTOM_BYTES};
 use crate::error::Refusal;
+use bytes::Bytes;
 use wasmparser::Parser;
 use wasmtime::Engine;
 
 /// Bytes that look like a component and are within its limits.
 pub(crate) struct ValidatedBytes {
-    pub(crate) bytes: Vec<u8>,
+    pub(crate) bytes: Bytes,
     /// The same component without the parts that must not reach the compiler; `None` if it has no
     /// such parts.
     reduced: Option<Vec<u8>>,
@@ -26,7 +27,8 @@ impl ValidatedBytes {
 
 /// Refuses bytes that are not a binary component or exceed a limit. The compiler decides whether
 /// the component is valid.
-pub(crate) fn check(name: &str, bytes: Vec<u8>) -> Result<ValidatedBytes, Refusal> {
+pub(crate) fn check(name: &str, bytes: impl Into<Bytes>) -> Result<ValidatedBytes, Refusal> {
+    let bytes = bytes.into();
     let refuse = |why: &str| Err(Refusal::new(format!("{name} {why}")));
     if bytes.is_empty() {
         return refuse("is empty");

@@ -197,7 +197,7 @@ fn error(data: Value) -> ToolResult {
         Value::String(text) => clean(text, MAX_ANSWER_BYTES),
         other => clean(&other.to_string(), MAX_ANSWER_BYTES),
     };
-    ToolResult { status: ToolStatus::Error, data: data.into(), message: Some(message) }
+    ToolResult { status: ToolStatus::Error, data: data.into(), message: Some(message), content: Vec::new() }
 }
 
 fn misfit(tool_name: &str, problem: &str) -> Fault {

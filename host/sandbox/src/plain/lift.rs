@@ -10,11 +10,11 @@ use wasmtime::component::Val;
 /// prevents.
 pub(super) fn lift(shape: &Shape, val: Val) -> Option<Value> {
     Some(match (shape, val) {
-        (Shape::Bool, Val::Bool(is)) => Value::Bool(is),
+        (Shape::Bool, Val::Bool(boolean)) => Value::Bool(boolean),
         (Shape::Integer(_), val) => integer(&val)?,
         (Shape::F32, Val::Float32(float)) => from_f32(float),
         (Shape::F64, Val::Float64(float)) => from_f64(float),
-        (Shape::Char, Val::Char(one)) => Value::String(one.to_string()),
+        (Shape::Char, Val::Char(character)) => Value::String(character.to_string()),
         (Shape::String, Val::String(text)) => Value::String(text),
         (Shape::List(of), Val::List(elements)) => {
             elements.into_iter().map(|element| lift(of, element)).collect::<Option<_>>()?
@@ -47,7 +47,7 @@ pub(super) fn lift(shape: &Shape, val: Val) -> Option<Value> {
     })
 }
 
-/// Computes the size of a value's JSON before it is created.
+/// Computes the size of a value's JSON before it is created, or an upper bound.
 pub(super) fn measure(val: &Val) -> Measure {
     let mut measure = Measure::default();
     add(val, &mut measure);
@@ -81,6 +81,7 @@ fn add(val: &Val, measure: &mut Measure) {
             measure.add_object();
             measure.add_text("err".len());
         }
+        // A float may become this text. Numbers, booleans and null take no more memory.
         _ => measure.add_text("-Infinity".len()),
     }
 }
@@ -101,6 +102,7 @@ pub(super) fn lift_payload(shape: Option<&Shape>, payload: Option<Box<Val>>) -> 
     }
 }
 
+/// Returns an object with one member.
 fn single(name: impl Into<String>, value: Value) -> Value {
     Value::Object(Map::from_iter([(name.into(), value)]))
 }

@@ -7,7 +7,7 @@ use serde_json::{Map, Number, Value};
 use std::fmt;
 use wasmtime::component::Val;
 
-/// Why JSON does not fit a shape.
+/// The reason why JSON does not fit a shape.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Misfit {
     /// The values would take more room than there is.

@@ -6,6 +6,7 @@ use crate::error::Refusal;
 use crate::gate::GateComponent;
 use crate::load::{self, Artifact, Identity, LoadedCode};
 use crate::plain::Docs;
+use bytes::Bytes;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -43,16 +44,16 @@ impl Sandbox {
     /// # Errors
     /// The same as [`load_gate`](Self::load_gate).
     pub async fn load_gate_bytes(&self, name: &str, bytes: Vec<u8>) -> Result<GateComponent, Refusal> {
-        let linkable = self.linkable(name, bytes).await?;
+        let linkable = self.linkable(name, bytes.into()).await?;
         self.describe_gate(name, linkable).await
     }
 
     /// Loads the bytes like [`load`](Self::load) or [`load_gate`](Self::load_gate), depending on
-    /// their kind.
+    /// their kind. They are not copied.
     ///
     /// # Errors
     /// The same as those.
-    pub async fn load_either(&self, name: &str, bytes: Vec<u8>) -> Result<Guest, Refusal> {
+    pub async fn load_either(&self, name: &str, bytes: Bytes) -> Result<Guest, Refusal> {
         let linkable = self.linkable(name, bytes).await?;
         if load::exports_a_gate(&self.inner.engine, &linkable.code.component) {
             return Ok(Guest::Gate(self.describe_gate(name, linkable).await?));
@@ -88,7 +89,7 @@ impl Sandbox {
     }
 
     /// Checks and compiles the component, or uses the cached code of the same bytes.
-    async fn linkable(&self, name: &str, bytes: Vec<u8>) -> Result<Linkable, Refusal> {
+    async fn linkable(&self, name: &str, bytes: Bytes) -> Result<Linkable, Refusal> {
         let (inner, of_thread) = (Arc::clone(&self.inner), name.to_owned());
         let (identity, found, checked, docs) = blocking(move || {
             let identity = Identity::of(&bytes);

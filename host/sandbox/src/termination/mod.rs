@@ -29,7 +29,7 @@ const REALLOC: &str = "realloc return: ";
 
 const MAX_DETAIL_BYTES: usize = 2 * 1024;
 
-/// Why a guest ended before it returned.
+/// The reason why a guest ended before it returned.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Termination {
     Fuel,

@@ -63,9 +63,22 @@ fn message(given: wit::Message) -> Message {
     }
 }
 
-/// Converts an outcome, and returns how many bytes of text it has.
-pub(crate) fn lower_child(outcome: ChildOutcome) -> (wit::ChildOutcome, usize) {
-    let lowered = wit::ChildOutcome {
+/// Returns how many bytes of text an outcome has once it is converted.
+pub(crate) fn child_bytes(outcome: &ChildOutcome) -> u64 {
+    let of_state = |state: &Option<BTreeMap<String, Value>>| -> u64 {
+        state.iter().flatten().map(|(key, value)| key.len() as u64 + json::written_bytes(value)).sum()
+    };
+    let texts =
+        outcome.run_id.len() + outcome.streamed.len() + outcome.response.as_ref().map_or(0, String::len);
+    texts as u64
+        + outcome.output.as_ref().map_or(0, json::written_bytes)
+        + of_state(&outcome.state)
+        + of_state(&outcome.thread_state)
+}
+
+/// Converts an outcome.
+pub(crate) fn lower_child(outcome: ChildOutcome) -> wit::ChildOutcome {
+    wit::ChildOutcome {
         run_id: outcome.run_id,
         status: status(outcome.status),
         response: outcome.response,
@@ -74,17 +87,7 @@ pub(crate) fn lower_child(outcome: ChildOutcome) -> (wit::ChildOutcome, usize) {
         steps: outcome.steps,
         state: outcome.state.map(entries),
         thread_state: outcome.thread_state.map(entries),
-    };
-    let of_state = |entries: &Option<Vec<wit::Entry>>| -> usize {
-        entries.iter().flatten().map(|entry| entry.key.len() + entry.value.len()).sum()
-    };
-    let bytes = lowered.run_id.len()
-        + lowered.streamed.len()
-        + lowered.response.as_ref().map_or(0, String::len)
-        + lowered.output.as_ref().map_or(0, String::len)
-        + of_state(&lowered.state)
-        + of_state(&lowered.thread_state);
-    (lowered, bytes)
+    }
 }
 
 fn entries(state: BTreeMap<String, Value>) -> Vec<wit::Entry> {

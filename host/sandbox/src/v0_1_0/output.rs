@@ -225,6 +225,7 @@ pub(super) fn lift_result(tool: &str, given: types::ToolResult) -> Result<ToolRe
         data: LazyJson::from_text(given.data)
             .map_err(|(why, text)| malformed(tool, "the data of its result", &why, &text))?,
         message: given.message.map(|message| clean(&message, MAX_ANSWER_BYTES)),
+        content: Vec::new(),
     })
 }
 

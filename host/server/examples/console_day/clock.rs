@@ -10,9 +10,10 @@ use tollgate::tollgate_agent::run::{Event, StoredEvent, Thread};
 use tollgate::tollgate_agent::state::StateChange;
 use tollgate::{SqliteStore, Store, async_trait};
 
-/// A store in SQLite whose commits are moved by a number of milliseconds, by thread.
+/// A SQLite store that moves the commits of each thread into the past.
 pub(crate) struct Shifted {
     store: SqliteStore,
+    /// How far each thread is moved, in milliseconds.
     back_ms: Mutex<HashMap<String, u64>>,
 }
 
@@ -26,6 +27,7 @@ impl Shifted {
         self.back_ms.lock().unwrap_or_else(PoisonError::into_inner).insert(thread_id.to_owned(), back_ms);
     }
 
+    /// Returns how far a commit is moved. A child's thread is moved as far as its parent's.
     fn back_ms(&self, commit: &Commit) -> u64 {
         let mut known = self.back_ms.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(back_ms) = known.get(&*commit.thread_id) {
@@ -41,7 +43,7 @@ impl Shifted {
     }
 }
 
-/// Moves the time that an event contains.
+/// Moves the time that an event contains in addition to its own.
 fn moved_back(event: &Event, back_ms: u64) -> Event {
     let mut event = event.clone();
     if let Event::CallStarted { not_before_ms, .. } = &mut event {
@@ -126,12 +128,16 @@ impl Store for Shifted {
         self.store.claim(agents, limit).await
     }
 
-    async fn send(&self, run_id: &str, id: &str, command: RunCommand) -> Result<(), StoreError> {
+    async fn send(&self, run_id: &str, id: &str, command: RunCommand) -> Result<bool, StoreError> {
         self.store.send(run_id, id, command).await
     }
 
     async fn commands(&self, run_id: &str) -> Result<Vec<SentCommand>, StoreError> {
         self.store.commands(run_id).await
+    }
+
+    async fn commanded(&self, runs: &[Arc<str>]) -> Result<Vec<Arc<str>>, StoreError> {
+        self.store.commanded(runs).await
     }
 
     async fn take_back(&self, run_id: &str, id: &str) -> Result<(), StoreError> {

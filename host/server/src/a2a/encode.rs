@@ -1,4 +1,4 @@
-//! The stream of a task's updates.
+//! Translates the updates of a run into the stream of a task.
 
 use super::task::{TaskView, artifact};
 use crate::agent_runs::{Encode, FeedEnd, Piece, ReplyText, Rest};
@@ -114,6 +114,7 @@ impl TaskEncoder {
         }}));
     }
 
+    /// Sends a progress message.
     fn working(&mut self, words: &str, out: &mut Vec<Value>) {
         self.progress += 1;
         let id = format!("{}/progress/{}", self.view.task_id, self.progress);

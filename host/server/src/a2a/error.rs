@@ -21,7 +21,7 @@ pub(super) enum ErrorKind {
     Parse,
 }
 
-/// An error of a request that became no task.
+/// The error of a request that did not lead to a task.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct A2aError {
     status: StatusCode,
@@ -29,6 +29,7 @@ pub(super) struct A2aError {
     grpc: &'static str,
     /// The reason, in upper snake case.
     reason: String,
+    /// The code in JSON-RPC.
     rpc_code: i32,
     message: String,
 }
@@ -76,6 +77,18 @@ impl A2aError {
     }
 }
 
+impl A2aError {
+    /// Returns the error as the body of an HTTP answer.
+    pub(super) fn http(&self) -> Value {
+        json!({"error": {
+            "code": self.status.as_u16(),
+            "status": self.grpc,
+            "message": self.message,
+            "details": self.details(),
+        }})
+    }
+}
+
 impl From<Problem> for A2aError {
     fn from(problem: Problem) -> Self {
         let (grpc, rpc_code) = match problem.status.as_u16() {
@@ -94,12 +107,7 @@ impl From<Problem> for A2aError {
 
 impl IntoResponse for A2aError {
     fn into_response(self) -> Response {
-        let body = json!({"error": {
-            "code": self.status.as_u16(),
-            "status": self.grpc,
-            "message": self.message,
-            "details": self.details(),
-        }});
-        (self.status, [(header::CONTENT_TYPE, "application/json")], body.to_string()).into_response()
+        let body = self.http().to_string();
+        (self.status, [(header::CONTENT_TYPE, "application/json")], body).into_response()
     }
 }

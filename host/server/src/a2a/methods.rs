@@ -15,7 +15,7 @@ use tollgate_agent::run::Decision;
 const HOLD: Duration = Duration::from_secs(240);
 /// How long an answer waits for the end of a cancelled task.
 const CANCEL_TIME: Duration = Duration::from_secs(5);
-/// The maximum number of runs that a list looks through, newest first.
+/// The maximum number of tasks that a list looks through, newest first.
 const MAX_LISTED: usize = 1_000;
 
 /// The tasks of one principal with one agent.
@@ -153,13 +153,14 @@ impl Tasks<'_> {
         let filter = RunFilter {
             thread_id,
             kind: Some("prompt".to_owned()),
+            agent_id: Some(self.agent.to_owned()),
             limit: MAX_LISTED,
             ..RunFilter::default()
         };
         let runs = self.runs.summaries(filter).await?;
         let mut tasks: Vec<RunSummary> = Vec::new();
         for run in runs {
-            let is_recent = run.agent_id == self.agent && run.updated_at_ms >= list.changed_from_ms;
+            let is_recent = run.updated_at_ms >= list.changed_from_ms;
             if is_recent && self.is_in_state(&run, list.state.as_deref()).await {
                 tasks.push(run);
             }

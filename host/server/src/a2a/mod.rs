@@ -15,9 +15,8 @@ mod tests;
 use crate::Shared;
 use crate::agent_runs::{AgentRuns, Caller, decide_url, sse};
 use crate::auth::Scope;
+use crate::body::SentBody;
 use crate::problem::Problem;
-use axum::body::Bytes;
-use axum::extract::rejection::BytesRejection;
 use axum::extract::{Path, Query, State};
 use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Response};
@@ -71,10 +70,16 @@ fn tasks<'a>(
     Ok(Tasks { runs, agent, decide_url })
 }
 
-fn read(body: Result<Bytes, BytesRejection>) -> Result<Value, A2aError> {
-    let body = body.map_err(|why| Problem::new(why.status(), "bad_request", why.body_text()))?;
+fn read(body: Result<SentBody, Problem>) -> Result<Value, A2aError> {
+    let SentBody(body) = body?;
     serde_json::from_slice(&body)
         .map_err(|why| A2aError::new(ErrorKind::Parse, format!("the body is not valid JSON: {why}")))
+}
+
+/// Returns an error as the body of an answer: of JSON-RPC, or of HTTP+JSON.
+pub(crate) fn error_of(problem: Problem, is_rpc: bool) -> Value {
+    let error = A2aError::from(problem);
+    if is_rpc { error.rpc(&Value::Null) } else { error.http() }
 }
 
 /// Answers with JSON of the HTTP+JSON binding.
@@ -87,7 +92,7 @@ async fn send(
     principal: Result<Caller, Problem>,
     Path(agent): Path<String>,
     headers: HeaderMap,
-    body: Result<Bytes, BytesRejection>,
+    body: Result<SentBody, Problem>,
 ) -> Result<Response, A2aError> {
     let (principal, url) = (principal?, decide_url(&headers));
     let tasks = tasks(&state, &principal, &agent, &headers, &url)?;
@@ -109,7 +114,7 @@ async fn stream(
     principal: Result<Caller, Problem>,
     Path(agent): Path<String>,
     headers: HeaderMap,
-    body: Result<Bytes, BytesRejection>,
+    body: Result<SentBody, Problem>,
 ) -> Result<Response, A2aError> {
     let (principal, url) = (principal?, decide_url(&headers));
     let tasks = tasks(&state, &principal, &agent, &headers, &url)?;
@@ -194,17 +199,18 @@ async fn rpc(
     principal: Result<Caller, Problem>,
     Path(agent): Path<String>,
     headers: HeaderMap,
-    body: Result<Bytes, BytesRejection>,
+    body: Result<SentBody, Problem>,
 ) -> Response {
-    let request = match read(body) {
+    let (principal, body) = match principal.and_then(|principal| Ok((principal, body?))) {
+        Ok(read) => read,
+        // It became no call of JSON-RPC, so the status of HTTP says so.
+        Err(problem) => return problem.into_response(),
+    };
+    let request = match read(Ok(body)) {
         Ok(request) => request,
         Err(error) => return rpc_answer(&error.rpc(&Value::Null)),
     };
     let id = request["id"].clone();
-    let principal = match principal {
-        Ok(principal) => principal,
-        Err(problem) => return problem.into_response(),
-    };
     let url = decide_url(&headers);
     let called = match tasks(&state, &principal, &agent, &headers, &url) {
         Ok(tasks) => call(&tasks, &request).await,

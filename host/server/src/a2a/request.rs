@@ -96,6 +96,24 @@ impl Send {
     }
 }
 
+/// Returns the state that listed tasks must have. A state that no task of this server has is no error;
+/// a name that is not a state is one.
+fn state(params: &Value) -> Result<Option<String>, A2aError> {
+    let Some(state) = text(params, "status") else { return Ok(None) };
+    match state.as_str() {
+        "TASK_STATE_UNSPECIFIED" => Ok(None),
+        "TASK_STATE_SUBMITTED"
+        | "TASK_STATE_WORKING"
+        | "TASK_STATE_INPUT_REQUIRED"
+        | "TASK_STATE_AUTH_REQUIRED"
+        | "TASK_STATE_COMPLETED"
+        | "TASK_STATE_FAILED"
+        | "TASK_STATE_CANCELED"
+        | "TASK_STATE_REJECTED" => Ok(Some(state)),
+        _ => Err(invalid(format!("`status` is not the name of a state: {}", one_line(&state, 60)))),
+    }
+}
+
 fn read_answer(data: &Value) -> Result<Answer, A2aError> {
     let why = "data must be {\"suspension_id\", \"answer\"}, or {\"suspension_id\", \"cancel\": true}";
     let suspension = text(data, "suspension_id").ok_or_else(|| invalid(why))?;
@@ -157,7 +175,7 @@ impl List {
         };
         Ok(Self {
             context: text(params, "contextId"),
-            state: text(params, "status").filter(|state| state != "TASK_STATE_UNSPECIFIED"),
+            state: state(params)?,
             changed_from_ms,
             page_size,
             skipped,
@@ -218,9 +236,12 @@ mod tests {
         let list = list.unwrap();
         assert_eq!((list.page_size, list.skipped), (10, 20));
         assert_eq!(List::read(&json!({})).unwrap().page_size, DEFAULT_PAGE);
-        for wrong in
-            [json!({"pageSize": 101}), json!({"pageToken": "x"}), json!({"statusTimestampAfter": "x"})]
-        {
+        for wrong in [
+            json!({"pageSize": 101}),
+            json!({"pageToken": "x"}),
+            json!({"statusTimestampAfter": "x"}),
+            json!({"status": "done"}),
+        ] {
             assert!(List::read(&wrong).is_err());
         }
     }

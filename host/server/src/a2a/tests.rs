@@ -3,6 +3,7 @@
 
 use super::encode::{TaskEncoder, assembled};
 use super::task::TaskView;
+use crate::agent_runs::costs;
 use crate::agent_runs::fixture::{self, Recording, encode, golden, joined_at, without};
 use crate::agent_runs::{Encode, ReplyText};
 use serde_json::Value;
@@ -66,7 +67,9 @@ async fn every_end_has_its_state() {
 
 #[tokio::test]
 async fn a_stream_that_is_cut_anywhere_leads_to_the_same_artifact() {
-    for recording in [fixture::calls().await, fixture::restart().await] {
+    let mut recordings = fixture::drawn(true).await;
+    recordings.extend([fixture::calls().await, fixture::restart().await]);
+    for recording in recordings {
         let updates = recording.all();
         let whole = recorded(&recording, &updates).text;
         for cut in 0..=updates.len() {
@@ -84,4 +87,11 @@ async fn a_stream_that_is_cut_anywhere_leads_to_the_same_artifact() {
             }
         }
     }
+}
+
+#[tokio::test]
+#[ignore = "a measurement"]
+async fn encoding_costs() {
+    let recording = costs::long().await;
+    costs::report("A2A", &recording.segments[0], || encoder(&recording), |event| event.to_string().len());
 }

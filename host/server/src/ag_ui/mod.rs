@@ -15,9 +15,8 @@ use crate::agent_runs::{
     AgentRuns, Caller, Feed, OwnRun, ReplyText, Start, Until, approval, decide_url, encoded, fits,
     repeatable, sse,
 };
+use crate::body::SentBody;
 use crate::problem::Problem;
-use axum::body::Bytes;
-use axum::extract::rejection::BytesRejection;
 use axum::extract::{Path, State};
 use axum::http::HeaderMap;
 use axum::response::Response;
@@ -55,7 +54,7 @@ impl From<Problem> for Refusal {
 }
 
 /// The events that a request asks for: from where in which run, and those that the client has.
-struct Found {
+struct RequestedEvents {
     feed: Feed,
     run_id: String,
     earlier: Vec<Arc<StoredEvent>>,
@@ -68,9 +67,9 @@ async fn run(
     principal: Caller,
     Path(agent): Path<String>,
     headers: HeaderMap,
-    body: Result<Bytes, BytesRejection>,
+    body: Result<SentBody, Problem>,
 ) -> Result<Response, Problem> {
-    let body = body.map_err(|why| Problem::new(why.status(), "bad_request", why.body_text()))?;
+    let SentBody(body) = body?;
     let input = RunInput::read(&body)?;
     let runs = AgentRuns::new(&state, &principal);
     runs.agent(&agent)?;
@@ -78,7 +77,7 @@ async fn run(
         true => start(&runs, agent, &input).await,
         false => resume(&runs, &input).await,
     };
-    let Found { feed, run_id, earlier, reply } = match found {
+    let RequestedEvents { feed, run_id, earlier, reply } = match found {
         Ok(found) => found,
         Err(refusal) => return Ok(refused(&input, &refusal)),
     };
@@ -104,12 +103,12 @@ fn refused(input: &RunInput, refusal: &Refusal) -> Response {
 }
 
 /// Starts a run with the last message of the user, or replays the run that this request started.
-async fn start(runs: &AgentRuns<'_>, agent_id: String, input: &RunInput) -> Result<Found, Refusal> {
+async fn start(runs: &AgentRuns<'_>, agent_id: String, input: &RunInput) -> Result<RequestedEvents, Refusal> {
     let latest = runs.latest(&input.thread).await?;
     let run_id = runs.request_id(&["ag-ui", &agent_id, &input.thread, &input.run]);
     if runs.run(&run_id).await.is_ok() {
         let feed = runs.resume(&run_id, Until::Waiting, 0, 1)?;
-        return Ok(Found { feed, run_id, earlier: Vec::new(), reply: ReplyText::default() });
+        return Ok(RequestedEvents { feed, run_id, earlier: Vec::new(), reply: ReplyText::default() });
     }
     if latest.as_ref().is_some_and(|latest| latest.status == "waiting") {
         let why = "the thread waits for answers to its interrupts; send them with `resume`";
@@ -130,12 +129,12 @@ async fn start(runs: &AgentRuns<'_>, agent_id: String, input: &RunInput) -> Resu
     let started = runs.start(start).await?;
     let run_id = started.run_id.to_string();
     let feed = runs.follow(&started, Until::Waiting)?;
-    Ok(Found { feed, run_id, earlier: Vec::new(), reply: ReplyText::default() })
+    Ok(RequestedEvents { feed, run_id, earlier: Vec::new(), reply: ReplyText::default() })
 }
 
 /// Answers all open interrupts of the thread, or replays what followed if this request did so
 /// before.
-async fn resume(runs: &AgentRuns<'_>, input: &RunInput) -> Result<Found, Refusal> {
+async fn resume(runs: &AgentRuns<'_>, input: &RunInput) -> Result<RequestedEvents, Refusal> {
     let latest = runs.latest(&input.thread).await?;
     let nothing = || Refusal::new("no_such_interrupt", "the thread has no open interrupts");
     let run = runs.run(&latest.ok_or_else(nothing)?.run_id).await?;
@@ -169,7 +168,7 @@ async fn resume(runs: &AgentRuns<'_>, input: &RunInput) -> Result<Found, Refusal
     };
     let feed = runs.resume(&run.run_id, Until::Waiting, after, after + 1)?.after_decisions(count);
     let earlier = run.events.into_iter().take_while(|event| event.number <= after).collect();
-    Ok(Found { feed, run_id: run.run_id, earlier, reply })
+    Ok(RequestedEvents { feed, run_id: run.run_id, earlier, reply })
 }
 
 /// Returns a question of the run, open or not.

@@ -1,4 +1,4 @@
-//! The events of one agent within a stream: of the run itself, or of a child.
+//! The AG-UI events of one agent within a stream: of the run itself, or of a child.
 
 use crate::agent_runs::{Calls, Piece, ReplyText, Rest};
 use serde_json::{Map, Value, json};
@@ -10,7 +10,7 @@ use tollgate_agent::message::ModelReply;
 use tollgate_agent::run::event::Finished;
 use tollgate_agent::run::{Event, StoredEvent, answer};
 
-/// Translates the words and calls of one agent.
+/// Translates the replies, calls and reports of one agent.
 pub(super) struct Scope {
     run_id: String,
     /// Whether every event names this run as a sub-agent.
@@ -24,7 +24,8 @@ pub(super) struct Scope {
     open: Option<OpenMessage>,
     /// Whether text of the current reply was sent. Reasoning after text is not sent.
     has_text: bool,
-    /// Whether a message that the client has is void since the last look.
+    /// Whether a message that the client has became void since [`took_back`](Self::took_back) was
+    /// last called.
     took_back: bool,
     /// The messages of the agent since the stream began, as a snapshot has them.
     pub(super) messages: Vec<Value>,
@@ -61,6 +62,7 @@ impl Scope {
         self.replies += u64::from(matches!(event, Event::ModelReplied { .. }));
     }
 
+    /// Records that the stream was interrupted, so that pieces of the current reply may be missing.
     pub(super) fn rejoin(&mut self) {
         self.reply.rejoin();
     }
@@ -104,7 +106,7 @@ impl Scope {
         }
     }
 
-    /// Returns once whether a message that the client has is void.
+    /// Returns whether a message that the client has became void since the last call.
     pub(super) fn took_back(&mut self) -> bool {
         std::mem::take(&mut self.took_back)
     }
@@ -129,11 +131,13 @@ impl Scope {
         }
     }
 
+    /// Gives up what was sent of the current reply. The reply that follows is another message.
     fn take_back(&mut self, out: &mut Vec<Value>) {
         self.close(out);
         (self.restarts, self.has_text, self.took_back) = (self.restarts + 1, false, true);
     }
 
+    /// Sends a piece of text or reasoning, in the open message if that has the same kind.
     fn write(&mut self, is_text: bool, text: &str, out: &mut Vec<Value>) {
         if text.is_empty() || (!is_text && self.has_text) {
             return;
@@ -205,6 +209,7 @@ impl Scope {
         (self.replies, self.restarts, self.has_text) = (self.replies + 1, 0, false);
     }
 
+    /// Adds a reply to the messages of a snapshot.
     fn remember(&mut self, id: &str, reply: &ModelReply) {
         let message = &reply.message;
         if message.text.is_empty() && message.calls.is_empty() {
@@ -317,6 +322,7 @@ impl Scope {
         format!("{}/{call_id}/{what}", self.run_id)
     }
 
+    /// Sends an event, as that of a sub-agent if this is a child.
     pub(super) fn emit(&self, mut event: Value, out: &mut Vec<Value>) {
         if self.is_child {
             event["subagentRunId"] = json!(self.run_id);

@@ -3,6 +3,7 @@
 
 use super::encode::{AboutStream, AgUiEncoder, Version};
 use crate::agent_runs::ReplyText;
+use crate::agent_runs::costs;
 use crate::agent_runs::fixture::{self, Recording, encode, golden, joined_at, without};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
@@ -131,7 +132,9 @@ async fn runs_without_an_answer_are_errors() {
 
 #[tokio::test]
 async fn a_stream_that_is_cut_anywhere_leads_to_the_same_messages() {
-    for recording in [fixture::calls().await, fixture::questions().await, fixture::restart().await] {
+    let mut recordings = fixture::drawn(true).await;
+    recordings.extend([fixture::calls().await, fixture::questions().await, fixture::restart().await]);
+    for recording in recordings {
         for (at, updates) in recording.segments.iter().enumerate() {
             let said =
                 |events: &[Value]| checked(events).into_iter().map(|(_, text)| text).collect::<Vec<_>>();
@@ -145,4 +148,16 @@ async fn a_stream_that_is_cut_anywhere_leads_to_the_same_messages() {
             }
         }
     }
+}
+
+#[tokio::test]
+#[ignore = "a measurement"]
+async fn encoding_costs() {
+    let recording = costs::long().await;
+    costs::report(
+        "AG-UI",
+        &recording.segments[0],
+        || encoder(&recording, 0, Version::V1),
+        |event| event.to_string().len(),
+    );
 }

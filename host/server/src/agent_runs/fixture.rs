@@ -192,6 +192,56 @@ pub(crate) async fn failed() -> Recording {
     record(turns, |_| panic!("nothing waits")).await
 }
 
+/// The number of runs that a property is tried with.
+const DRAWN: u64 = 12;
+
+/// Records runs of drawn shapes: turns with text of several scripts, reasoning and calls, and
+/// replies that start anew if `restarts`. The numbers are pseudo-random and the same in each test
+/// run.
+pub(crate) async fn drawn(restarts: bool) -> Vec<Recording> {
+    let mut recordings = Vec::new();
+    for seed in 1..=DRAWN {
+        let turns = drawn_turns(seed, restarts);
+        recordings.push(record(turns, |_| panic!("nothing waits")).await);
+    }
+    recordings
+}
+
+fn drawn_turns(seed: u64, restarts: bool) -> Vec<ScriptedTurn> {
+    const WORDS: [&str; 8] =
+        ["One", "two,", "\"three\"\n", "\u{1f9ed}", "v\u{e4}r", "\u{4e00}\u{4e8c}", "</a>", "data:"];
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let mut draw = move |below: u64| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) % below
+    };
+    let mut turns = Vec::new();
+    let count = 1 + draw(4);
+    for turn in 1..=count {
+        let words = 1 + draw(6);
+        let text: Vec<&str> =
+            (0..words).map(|_| WORDS[usize::try_from(draw(8)).unwrap_or_default()]).collect();
+        let text = text.join(" ");
+        if restarts && draw(3) == 0 {
+            let broken = ScriptedTurn::fault(ModelFault::transient("the connection broke", None));
+            turns.push(broken.with_text(text.clone()));
+        }
+        let mut next = ScriptedTurn::text(text).with_usage(usage(draw(100), draw(100)));
+        if draw(2) == 0 {
+            next = next.with_reasoning("I should think.");
+        }
+        if turn < count {
+            for call in 0..=draw(2) {
+                let name = if draw(3) == 0 { "fails" } else { "count" };
+                next =
+                    next.with_call(format!("c{turn}-{call}"), name, json!({"text": format!("turn {turn}")}));
+            }
+        }
+        turns.push(next);
+    }
+    turns
+}
+
 /// Encodes a stream with its end.
 pub(crate) fn encode<E: Encode>(encoder: &mut E, updates: &[RunUpdate]) -> Vec<E::Wire> {
     let mut out = Vec::new();

@@ -4,16 +4,20 @@
 //! everything else does not exist.
 
 mod approval;
+#[cfg(test)]
+pub(crate) mod costs;
 mod feed;
 #[cfg(test)]
 pub(crate) mod fixture;
 pub(crate) mod history;
+mod once;
 mod questions;
 mod reply;
 pub(crate) mod sse;
 
 pub(crate) use approval::{approval, repeatable};
 pub(crate) use feed::{Encode, Feed, FeedEnd, Until, encoded};
+pub(crate) use once::{StartedOnce, mark_replay, start_once, started_before};
 pub(crate) use questions::{Calls, KnownCall};
 pub(crate) use reply::{Piece, ReplyText, Rest};
 
@@ -201,10 +205,8 @@ impl<'a> AgentRuns<'a> {
 
     /// Returns runs in the principal's threads.
     pub(crate) async fn summaries(&self, filter: RunFilter) -> Result<Vec<RunSummary>, Problem> {
-        let prefix = format!("{}/", self.caller.name);
-        let mut runs = self.state.store().runs(filter).await?;
-        runs.retain(|run| run.thread_id.starts_with(&prefix));
-        Ok(runs)
+        let thread_prefix = Some(format!("{}/", self.caller.name));
+        Ok(self.state.store().runs(RunFilter { thread_prefix, ..filter }).await?)
     }
 
     /// Answers questions of a run, all or none, and lets it continue without waiting for it.

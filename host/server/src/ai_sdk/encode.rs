@@ -52,13 +52,14 @@ pub(super) struct AiSdkEncoder {
     has_started: bool,
     reply: ReplyText,
     calls: Calls,
-    /// The number of replies and restarts, for the ids of parts.
+    /// The number of parts so far, for their ids.
     parts: u64,
     open: Option<OpenPart>,
     /// Whether text of the current reply was sent. Reasoning after text is not sent.
     has_text: bool,
-    /// Whether the current reply has its step.
+    /// Whether a step was begun for the current reply.
     in_reply: bool,
+    /// Whether a step is open.
     has_step: bool,
     finish: Finish,
     tokens: TokenUsage,
@@ -219,7 +220,7 @@ impl AiSdkEncoder {
             }
             (_, Rest::Replace(_)) => self.rewrite(reply, out),
         }
-        // A reply of calls only has its step as well.
+        // A reply that consists of calls has a step as well.
         self.step(out);
         self.close(out);
         (self.in_reply, self.has_text) = (false, false);
@@ -348,7 +349,7 @@ impl AiSdkEncoder {
     }
 
     fn report(&mut self, call_id: &str, report: &Report, out: &mut Vec<Value>) {
-        let data = match report {
+        let mut data = match report {
             Report::Progress { status, message, progress } => {
                 json!({"status": status, "message": message, "progress": progress})
             }
@@ -359,7 +360,6 @@ impl AiSdkEncoder {
             // Log lines are for the operator.
             Report::Log { .. } => return,
         };
-        let mut data = data;
         data["toolCallId"] = json!(call_id);
         out.push(json!({"type": "data-progress", "data": data, "transient": true}));
     }

@@ -1,5 +1,6 @@
 //! The UI message stream of the AI SDK, for `useChat` and `DefaultChatTransport`. The chat is the
-//! thread, and the message id is the run's.
+//! thread. An assistant's message is the part of a run that answers one message of the user, and its
+//! id starts with the run's.
 
 mod encode;
 mod request;
@@ -12,9 +13,8 @@ use crate::agent_runs::{
     name_ignored, repeatable, sse,
 };
 use crate::auth::Scope;
+use crate::body::SentBody;
 use crate::problem::Problem;
-use axum::body::Bytes;
-use axum::extract::rejection::BytesRejection;
 use axum::extract::{Path, Query, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::sse::Event as SseEvent;
@@ -52,16 +52,17 @@ impl VersionQuery {
     }
 }
 
-/// Answers the last message of a chat.
+/// Answers the last message of a chat: starts a run, or continues one whose questions the message
+/// answers.
 async fn send(
     State(state): State<Shared>,
     principal: Caller,
     Path(agent): Path<String>,
     Query(query): Query<VersionQuery>,
     headers: HeaderMap,
-    body: Result<Bytes, BytesRejection>,
+    body: Result<SentBody, Problem>,
 ) -> Result<Response, Problem> {
-    let body = body.map_err(|why| Problem::new(why.status(), "bad_request", why.body_text()))?;
+    let SentBody(body) = body?;
     let request = ChatRequest::read(&body)?;
     let runs = AgentRuns::new(&state, &principal);
     runs.agent(&agent)?;

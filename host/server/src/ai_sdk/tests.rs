@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use super::encode::{AboutMessage, AiSdkEncoder, Begin, Version};
+use crate::agent_runs::costs;
 use crate::agent_runs::fixture::{self, Recording, encode, golden, joined_at, without};
 use crate::agent_runs::{Calls, ReplyText};
 use serde_json::{Value, json};
@@ -147,7 +148,9 @@ async fn runs_without_an_answer_are_errors() {
 
 #[tokio::test]
 async fn a_stream_that_is_cut_anywhere_ends_in_the_same_message() {
-    for recording in [fixture::calls().await, fixture::restart().await, fixture::child().await] {
+    let mut recordings = fixture::drawn(true).await;
+    recordings.extend([fixture::calls().await, fixture::restart().await, fixture::child().await]);
+    for recording in recordings {
         let (updates, whole) = (recording.all(), message(&recording, Version::V7));
         for cut in 0..=updates.len() {
             let mut joined = encoder(&recording, 0, Version::V7);
@@ -157,4 +160,16 @@ async fn a_stream_that_is_cut_anywhere_ends_in_the_same_message() {
             assert_eq!(applied(Vec::new(), &chunks), whole, "lost from {cut}");
         }
     }
+}
+
+#[tokio::test]
+#[ignore = "a measurement"]
+async fn encoding_costs() {
+    let recording = costs::long().await;
+    costs::report(
+        "AI SDK",
+        &recording.segments[0],
+        || encoder(&recording, 0, Version::V7),
+        |chunk| chunk.to_string().len(),
+    );
 }

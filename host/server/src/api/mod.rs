@@ -20,7 +20,8 @@ pub use document::document;
 
 use crate::state::Shared;
 use axum::Router;
-use axum::http::header;
+use axum::extract::State;
+use axum::http::{StatusCode, header};
 use axum::middleware::from_fn_with_state;
 use axum::routing::get;
 use scopes::{RouteScopes, require_scopes};
@@ -28,7 +29,7 @@ use std::sync::Arc;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-/// Returns the described routes.
+/// Returns the routes with their descriptions for the OpenAPI document.
 fn described() -> OpenApiRouter<Shared> {
     OpenApiRouter::with_openapi(document::base())
         .routes(routes!(meta::root))
@@ -60,7 +61,7 @@ fn described() -> OpenApiRouter<Shared> {
         .routes(routes!(sessions::keys))
 }
 
-/// Returns the routes of the native API, with their scopes in force.
+/// Returns the routes of the native API, and enforces their scopes.
 pub fn router() -> Router<Shared> {
     let (routes, described) = described().split_for_parts();
     let document = document::complete(described);
@@ -70,7 +71,13 @@ pub fn router() -> Router<Shared> {
     routes.route("/openapi.json", get(show)).layer(from_fn_with_state(scopes, require_scopes))
 }
 
-/// Returns the public route of health checks.
+/// Returns the public routes of health checks: `/healthz` answers while the process is alive, and
+/// `/readyz` while it can use its store.
 pub(crate) fn public_router() -> Router<Shared> {
-    Router::new().route("/healthz", get(async || ([(header::CONTENT_TYPE, "text/plain")], "ok\n")))
+    const TEXT: [(header::HeaderName, &str); 1] = [(header::CONTENT_TYPE, "text/plain")];
+    let ready = async |State(state): State<Shared>| match state.readiness.of(state.store()).await {
+        true => (StatusCode::OK, TEXT, "ok\n"),
+        false => (StatusCode::SERVICE_UNAVAILABLE, TEXT, "the store cannot be used\n"),
+    };
+    Router::new().route("/healthz", get(async || (TEXT, "ok\n"))).route("/readyz", get(ready))
 }

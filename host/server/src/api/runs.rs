@@ -55,7 +55,7 @@ pub(super) enum OnBusy {
     Queue,
 }
 
-/// How long a request waits for its run.
+/// The time for which a request waits for its run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Wait {
     /// Until the run rests.

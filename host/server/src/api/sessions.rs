@@ -24,6 +24,7 @@ pub(super) struct KeyList {
     items: Vec<KeySummary>,
 }
 
+/// Returns the sessions that the principal may see.
 async fn sessions(state: &Shared, principal: &Principal) -> Result<Vec<SessionSummary>, Problem> {
     let shared = Shared::clone(state);
     let found = tokio::task::spawn_blocking(move || shared.access.sessions()).await;

@@ -1,4 +1,4 @@
-//! Tools.
+//! Listing, showing and enabling tools.
 
 use super::pages::{PathParameters, QueryParameters};
 use crate::auth::Principal;
@@ -84,6 +84,7 @@ pub(super) enum ToolState {
     Disabled,
 }
 
+/// Returns a tool as this principal sees it.
 fn described(tool: &Tool, catalog: &Catalog, principal: &Principal) -> ToolDocument {
     let descriptor = &tool.descriptor;
     let disabled = catalog.disabled(&descriptor.name);
@@ -122,7 +123,7 @@ pub(super) async fn list(
     });
     let wants_refused = sees_all && query.state.is_none_or(|wanted| wanted == ToolState::Refused);
     let refused = toolbox.refused().iter().filter(|_| wants_refused).map(|refused| RefusedTool {
-        // The directory is the operator's business.
+        // The path of the directory is for the operator only.
         file: refused.file.file_name().unwrap_or_default().to_string_lossy().into_owned(),
         reason: refused.reason.clone(),
     });

@@ -2,6 +2,7 @@
 
 use super::records::Credential;
 use super::secret;
+use crate::body;
 use crate::console::ConsoleData;
 use crate::console_data::ServerData;
 use crate::http_guard::{self, RequestOrigin};
@@ -37,11 +38,16 @@ pub async fn authenticate(State(state): State<Shared>, request: Request, next: N
 }
 
 /// Passes on a request with its principal, within the limits of the principal.
-async fn admit(state: &Shared, credential: &Arc<Credential>, mut request: Request, next: Next) -> Response {
+async fn admit(state: &Shared, credential: &Arc<Credential>, request: Request, next: Next) -> Response {
     let connection = request.extensions().get::<ConnectInfo<ClientConnection>>();
     let serving = connection.map(|ConnectInfo(connection)| connection.serve());
     let share = match state.load.admit(&credential.principal.name) {
         Ok(share) => share,
+        Err(problem) => return problem.into_response(),
+    };
+    // Held until the request has been handled, because that is when the body is parsed.
+    let (mut request, _memory) = match body::arrived(request, &share).await {
+        Ok(arrived) => arrived,
         Err(problem) => return problem.into_response(),
     };
     let extensions = request.extensions_mut();

@@ -33,7 +33,8 @@ pub(super) fn url(name: &str) -> String {
     format!("/console/assets/{digest}/{name}")
 }
 
-/// Answers with a file. These files are public: the page to sign in on needs them.
+/// Answers with a file. These files are public: they contain nothing of a principal, and the page to
+/// sign in on needs them.
 pub(super) async fn serve(Path((digest, name)): Path<(String, String)>, headers: HeaderMap) -> Response {
     let Some(asset) = ASSETS.iter().find(|asset| asset.name == name) else {
         return StatusCode::NOT_FOUND.into_response();

@@ -28,10 +28,10 @@ pub(super) struct Parts {
 
 /// Renders bars with their scale, and a table of their numbers.
 pub(super) fn bars(bars: &[Bar], parts: &Parts, first_column: &str) -> Markup {
-    let most = bars.iter().map(|bar| bar.parts.iter().sum()).max().unwrap_or(0);
-    let top = round_top(most);
+    let largest = bars.iter().map(|bar| bar.parts.iter().sum()).max().unwrap_or(0);
+    let top = round_top(largest);
     let width = STEP * bars.len().max(1) as u64;
-    let every = bars.len().div_ceil(6).max(1);
+    let label_every = bars.len().div_ceil(6).max(1);
     html! {
         figure.chart {
             figcaption {
@@ -47,7 +47,7 @@ pub(super) fn bars(bars: &[Bar], parts: &Parts, first_column: &str) -> Markup {
                     line.grid x1="0" x2=(width) y1=(HEIGHT) y2=(HEIGHT) {}
                     @for (at, bar) in bars.iter().enumerate() { (stack(at as u64, bar, parts, top)) }
                 }
-                div.labels { @for (at, bar) in bars.iter().enumerate() { @if at % every == 0 { span { (bar.label) } } } }
+                div.labels { @for (at, bar) in bars.iter().enumerate() { @if at % label_every == 0 { span { (bar.label) } } } }
             }
             details {
                 summary { "Numbers of this chart" }
@@ -62,6 +62,7 @@ pub(super) fn bars(bars: &[Bar], parts: &Parts, first_column: &str) -> Markup {
     }
 }
 
+/// Draws the parts of one bar on top of each other. A part that is not zero is at least one unit high.
 fn stack(at: u64, bar: &Bar, parts: &Parts, top: u64) -> Markup {
     let height = |value: u64| (value * HEIGHT).checked_div(top).unwrap_or(0).max(u64::from(value > 0));
     let mut base = HEIGHT;

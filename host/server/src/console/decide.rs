@@ -22,6 +22,7 @@ const MAX_REASON_BYTES: usize = 4_000;
 /// The time within which a decision is in the record, unless the store is busy.
 const RECORDED_WITHIN: Duration = Duration::from_secs(5);
 
+/// Answers a question with the entries of its form, and redirects to the page that showed it.
 pub(super) async fn decide(
     viewer: Viewer,
     Path(run_id): Path<String>,
@@ -60,7 +61,7 @@ pub(super) async fn decide(
     };
     match host.decide(&run.run_id, decision).await {
         Ok(mut handle) => {
-            // The next page shows the answer, so that it has to be in the record.
+            // The next page shows the answer, so it has to be in the record by then.
             let _ = tokio::time::timeout(RECORDED_WITHIN, handle.events.next()).await;
             viewer.cache.drive(handle);
         }
@@ -151,9 +152,6 @@ pub(super) async fn cancel(
 ) -> Result<Redirect, Failure> {
     let run = viewer.run(&run_id).await?;
     let is_own = super::viewer::is_own(&viewer.principal, &run.thread_id);
-    if !is_own {
-        viewer.principal.require(Scope::Operate)?;
-    }
     viewer.principal.require(if is_own { Scope::Use } else { Scope::Operate })?;
     let entries = Entries::read(&body);
     let reason = text::one_line(entries.word("reason"), MAX_REASON_BYTES);

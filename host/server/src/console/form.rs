@@ -9,9 +9,8 @@ use tollgate_agent::run::event::Suspended;
 
 /// The maximum number of fields of a form; the answer of a larger schema is entered as JSON.
 const MAX_FIELDS: usize = 40;
-/// The maximum number of values from which one is chosen.
+/// The maximum number of values to choose from; more are entered as JSON.
 const MAX_CHOICES: usize = 200;
-
 /// The number of levels of objects with fields of their own below the answer.
 const MAX_NESTED: usize = 1;
 
@@ -95,6 +94,7 @@ impl Entries {
         self.get(name).unwrap_or_default().trim()
     }
 
+    /// Returns all entries of this name.
     pub(super) fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
         self.0.iter().filter(move |(known, _)| known == name).map(|(_, value)| value.as_str())
     }
@@ -121,12 +121,12 @@ impl Form {
 
     /// Returns the form for a schema, such as that of a tool's arguments.
     pub(super) fn of_schema(schema: &Value) -> Self {
-        let mut left = MAX_FIELDS;
-        match field_of(schema, 0, &mut left) {
+        let mut fields_left = MAX_FIELDS;
+        match field_of(schema, 0, &mut fields_left) {
             Some(Field::Group(properties)) => Form::Object(properties),
             Some(Field::Json) | None => match schema {
                 Value::Bool(true) => Form::Anything,
-                Value::Object(words) if words.is_empty() => Form::Anything,
+                Value::Object(keywords) if keywords.is_empty() => Form::Anything,
                 _ => Form::Json,
             },
             Some(field) => Form::Single(Box::new(Property::new("", schema, true, field))),
@@ -308,6 +308,7 @@ fn group(
     values.collect()
 }
 
+/// Returns the answer to a question of the permission rules.
 fn permission(entries: &Entries) -> Result<Value, EntryError> {
     let about = if entries.word("for") == "tool" { "tool" } else { "arguments" };
     match entries.word("permit") {
@@ -335,65 +336,67 @@ fn is_whole(number: &Value) -> bool {
     number.is_i64() || number.is_u64() || number.as_f64().is_some_and(|number| number.fract() == 0.0)
 }
 
-/// Returns the field for a schema below this many objects; `None` if a form cannot have it.
-fn field_of(schema: &Value, depth: usize, left: &mut usize) -> Option<Field> {
-    let words = schema.as_object()?;
-    *left = left.checked_sub(1)?;
+/// Returns the field for a schema below `depth` objects; `None` if the form would have too many.
+fn field_of(schema: &Value, depth: usize, fields_left: &mut usize) -> Option<Field> {
+    let keywords = schema.as_object()?;
+    *fields_left = fields_left.checked_sub(1)?;
     let combined = ["$ref", "anyOf", "oneOf", "allOf", "not", "if"];
-    if combined.iter().any(|word| words.contains_key(*word)) {
+    if combined.iter().any(|word| keywords.contains_key(*word)) {
         return Some(Field::Json);
     }
-    if let Some(value) = words.get("const") {
+    if let Some(value) = keywords.get("const") {
         return Some(Field::Constant(value.clone()));
     }
-    if let Some(values) = words.get("enum") {
+    if let Some(values) = keywords.get("enum") {
         return Some(choices(values).map_or(Field::Json, Field::Choice));
     }
-    let length = |word: &str| words.get(word).and_then(Value::as_u64);
-    let Some(kind) = words.get("type").and_then(kind_of) else { return Some(Field::Json) };
+    let length = |word: &str| keywords.get(word).and_then(Value::as_u64);
+    let Some(kind) = keywords.get("type").and_then(kind_of) else { return Some(Field::Json) };
     Some(match kind {
         "string" => Field::Text {
             min: length("minLength").unwrap_or(0),
             max: length("maxLength"),
-            format: words.get("format").and_then(Value::as_str).map(str::to_owned),
+            format: keywords.get("format").and_then(Value::as_str).map(str::to_owned),
         },
         kind @ ("number" | "integer") => Field::Number {
             whole: kind == "integer",
-            min: words.get("minimum").cloned(),
-            max: words.get("maximum").cloned(),
+            min: keywords.get("minimum").cloned(),
+            max: keywords.get("maximum").cloned(),
         },
         "boolean" => Field::Boolean,
-        "array" => match words.get("items").and_then(|items| items.get("enum")).and_then(choices) {
+        "array" => match keywords.get("items").and_then(|items| items.get("enum")).and_then(choices) {
             Some(values) => Field::Choices(values),
             None => Field::Json,
         },
-        "object" => return object(words, depth, left),
+        "object" => return object(keywords, depth, fields_left),
         _ => Field::Json,
     })
 }
 
-fn object(words: &Map<String, Value>, depth: usize, left: &mut usize) -> Option<Field> {
-    let Some(properties) = words.get("properties").and_then(Value::as_object).filter(|all| !all.is_empty())
+/// Returns the fields of an object. One that is nested too deeply is entered as JSON.
+fn object(keywords: &Map<String, Value>, depth: usize, fields_left: &mut usize) -> Option<Field> {
+    let Some(properties) =
+        keywords.get("properties").and_then(Value::as_object).filter(|all| !all.is_empty())
     else {
         return Some(Field::Json);
     };
     if depth > MAX_NESTED {
         return Some(Field::Json);
     }
-    let required = words.get("required").and_then(Value::as_array);
+    let required = keywords.get("required").and_then(Value::as_array);
     let is_required = |name: &str| required.is_some_and(|all| all.iter().any(|known| known == name));
     let mut fields = Vec::with_capacity(properties.len());
     for (name, schema) in properties {
         let field = match schema {
             Value::Bool(true) => Field::Json,
-            schema => field_of(schema, depth + 1, left)?,
+            schema => field_of(schema, depth + 1, fields_left)?,
         };
         fields.push(Property::new(name, schema, is_required(name), field));
     }
     Some(Field::Group(fields))
 }
 
-/// Returns the one type besides `null`.
+/// Returns the one type besides `null`; `None` if there are several.
 fn kind_of(kind: &Value) -> Option<&str> {
     match kind {
         Value::String(kind) => Some(kind),
@@ -406,6 +409,7 @@ fn kind_of(kind: &Value) -> Option<&str> {
     }
 }
 
+/// Returns the values to choose from; `None` if they are too many for a form.
 fn choices(values: &Value) -> Option<Vec<Value>> {
     values.as_array().filter(|values| !values.is_empty() && values.len() <= MAX_CHOICES).cloned()
 }

@@ -18,12 +18,9 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
-use tokio::time::Instant;
 use tollgate::store::{Hint, RunFilter};
 use tollgate::{EventStream, LiveContent, RunUpdate, Store};
 
-/// How often the store is asked whether another process has changed it, for all streams together.
-const CHECK_EVERY: Duration = Duration::from_millis(400);
 /// How often the newest runs are compared, in case a hint was lost.
 const LOOK_EVERY: Duration = Duration::from_secs(3);
 /// The time in which changes are collected before elements are rendered again.
@@ -132,26 +129,24 @@ impl Watcher {
     }
 }
 
-/// Ticks when the store gives a hint, or when another process has changed it. Hints may be lost, so
-/// it also looks from time to time.
+/// Ticks when the store gives a hint of new events. Hints may be lost, and one that names no run
+/// may mean nothing, so the newest runs are also compared.
 async fn look(cache: Arc<super::cache::Cache>, store: Arc<dyn Store>) {
-    let (mut hints, mut foreign, mut runs) = (store.watch(), store.foreign_version(), None);
-    let mut looked = Instant::now();
+    let (mut hints, mut runs) = (store.watch(), None);
     while !cache.watcher.may_end() {
-        let has_changed = tokio::select! {
-            hint = hints.next() => matches!(hint, Hint::Events(_) | Hint::Any),
-            () = tokio::time::sleep(CHECK_EVERY) => {
-                let before = std::mem::replace(&mut foreign, store.foreign_version());
-                before != foreign
-            }
+        let has_events = tokio::select! {
+            hint = hints.next() => match hint {
+                Hint::Events(_) => true,
+                Hint::Any => false,
+                _ => continue,
+            },
+            () = tokio::time::sleep(LOOK_EVERY) => false,
         };
-        let mut has_new_runs = false;
-        if looked.elapsed() > LOOK_EVERY {
-            looked = Instant::now();
+        let has_changed = has_events || {
             let now = look_once(&store).await;
-            has_new_runs = now.is_some() && std::mem::replace(&mut runs, now) != now;
-        }
-        if has_changed || has_new_runs {
+            now.is_some() && std::mem::replace(&mut runs, now) != now
+        };
+        if has_changed {
             cache.watcher.ticks.send_modify(|tick| *tick += 1);
         }
     }
@@ -316,7 +311,7 @@ impl Live {
                 let (cards, _) = waiting::cards(viewer, &open);
                 Ok(cards)
             }
-            "runs" => Ok(runs::rows(viewer, &runs::Wanted::read(&self.query)).await?.rows),
+            "runs" => Ok(runs::rows(viewer, &runs::RunListQuery::read(&self.query)).await?.rows),
             "run" => run::fragments(viewer, word("run"), word("from")).await,
             "playground" => playground::fragments(viewer, word("run"), word("thread")).await,
             _ => overview::fragments(viewer).await,

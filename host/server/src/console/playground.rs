@@ -7,7 +7,7 @@ use super::form::Entries;
 use super::layout::{self, Nav, Section};
 use super::live::{self, Fragment};
 use super::question::Card;
-use super::run::Opened;
+use super::run::OpenedRun;
 use super::text;
 use super::timeline::Row;
 use super::viewer::{Viewer, fits, is_own};
@@ -112,7 +112,7 @@ async fn newest_run(viewer: &Viewer, thread: &str) -> Result<Option<String>, Fai
 /// # Errors
 /// The person may not see the run, or the store cannot be read.
 pub(super) async fn fragments(viewer: &Viewer, run_id: &str, thread: &str) -> Result<Vec<Fragment>, Failure> {
-    let opened = Opened::open(viewer, run_id).await?;
+    let opened = OpenedRun::open(viewer, run_id).await?;
     let thread_id = stored(viewer, thread);
     if opened.summary.thread_id != thread_id || !is_own(&viewer.principal, &thread_id) {
         return Err(Failure::missing("thread"));
@@ -135,7 +135,7 @@ pub(super) async fn fragments(viewer: &Viewer, run_id: &str, thread: &str) -> Re
 }
 
 /// Renders what the run does now: calls that have not ended, questions, and how it ended.
-fn activity(opened: &Opened, viewer: &Viewer) -> Markup {
+fn activity(opened: &OpenedRun, viewer: &Viewer) -> Markup {
     let run = &opened.summary;
     let questions =
         if run.status == "waiting" { open_questions(&opened.run, &opened.events) } else { Vec::new() };

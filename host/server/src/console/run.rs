@@ -25,21 +25,22 @@ const MAX_ROWS_BYTES: usize = 46 * 1024;
 /// The maximum number of bytes of an event on a page of events; each has a page of its own.
 const MAX_EVENT_BYTES: usize = 300;
 
+/// The views of a run, each with its name in the address and its label.
 const VIEWS: [(&str, &str); 4] =
     [("", "Timeline"), ("conversation", "Conversation"), ("events", "Events"), ("state", "State changes")];
 
 /// A run with its record.
-pub(super) struct Opened {
+pub(super) struct OpenedRun {
     pub(super) summary: RunSummary,
     pub(super) events: Vec<Arc<StoredEvent>>,
     pub(super) damage: Option<String>,
     pub(super) run: Run,
     pub(super) timeline: Timeline,
-    /// Whether a living process drives it.
+    /// Whether a process drives the run now.
     pub(super) is_at_work: bool,
 }
 
-impl Opened {
+impl OpenedRun {
     /// Opens the record of a run. Values of state keys that are not visible are left out.
     ///
     /// # Errors
@@ -54,8 +55,8 @@ impl Opened {
         Ok(Self { summary, events, damage: record.damage, run, timeline, is_at_work })
     }
 
-    /// Returns the end of the scale: now for a run that continues, rounded so that it changes
-    /// rarely.
+    /// Returns the end of the timeline's scale: now for a run that continues, and the last event
+    /// for one that has ended. For a running one, it is rounded up so that it changes rarely.
     pub(super) fn until_ms(&self, now_ms: u64) -> u64 {
         if self.is_at_work {
             self.timeline.began_ms + rounded_up(now_ms.saturating_sub(self.timeline.began_ms))
@@ -72,7 +73,7 @@ pub(super) async fn page(
     Path(run_id): Path<String>,
     Query(query): Query<HashMap<String, String>>,
 ) -> Result<Markup, Failure> {
-    let opened = Opened::open(&viewer, &run_id).await?;
+    let opened = OpenedRun::open(&viewer, &run_id).await?;
     let nav = Nav::of(&viewer, Section::Runs).await?;
     let word = |name: &str| query.get(name).map(String::as_str).unwrap_or_default();
     let view = VIEWS.iter().map(|(view, _)| *view).find(|view| *view == word("view")).unwrap_or_default();
@@ -97,7 +98,7 @@ pub(super) async fn page(
     Ok(layout::page_with(&nav, &title, heading(&opened), content))
 }
 
-fn heading(opened: &Opened) -> Markup {
+fn heading(opened: &OpenedRun) -> Markup {
     let run = &opened.summary;
     let kind = match run.kind.as_str() {
         "call" => "Direct call",
@@ -115,11 +116,11 @@ fn heading(opened: &Opened) -> Markup {
 /// # Errors
 /// The person may not see the run, or the store cannot be read.
 pub(super) async fn fragments(viewer: &Viewer, run_id: &str, from: &str) -> Result<Vec<Fragment>, Failure> {
-    let opened = Opened::open(viewer, run_id).await?;
+    let opened = OpenedRun::open(viewer, run_id).await?;
     Ok(elements(&opened, viewer, from))
 }
 
-fn elements(opened: &Opened, viewer: &Viewer, from: &str) -> Vec<Fragment> {
+fn elements(opened: &OpenedRun, viewer: &Viewer, from: &str) -> Vec<Fragment> {
     let from: usize = from.parse().unwrap_or(0);
     let mut elements = vec![
         Fragment::new("run-head", head(opened, viewer)),
@@ -149,7 +150,7 @@ fn more(run_id: &str, from: usize) -> Markup {
     html! { p.pager #run-more { a rel="next" href=(href) { "Later rows →" } } }
 }
 
-fn timeline_view(opened: &Opened, viewer: &Viewer, from: &str) -> Markup {
+fn timeline_view(opened: &OpenedRun, viewer: &Viewer, from: &str) -> Markup {
     let elements = elements(opened, viewer, from);
     let query = [("run", opened.summary.run_id.as_str()), ("from", from)];
     let html = |id: &str| {
@@ -177,7 +178,7 @@ fn timeline_view(opened: &Opened, viewer: &Viewer, from: &str) -> Markup {
 }
 
 /// Renders status, identity, usage against limits, and the form that cancels the run.
-fn head(opened: &Opened, viewer: &Viewer) -> Markup {
+fn head(opened: &OpenedRun, viewer: &Viewer) -> Markup {
     let (run, usage, limits) = (&opened.summary, opened.run.usage(), &opened.run.spec().limits);
     let identity = &opened.run.spec().identity;
     let until = if opened.is_at_work { viewer.now_ms } else { opened.timeline.last_ms };
@@ -217,7 +218,7 @@ fn head(opened: &Opened, viewer: &Viewer) -> Markup {
     }
 }
 
-fn cancel_form(opened: &Opened, viewer: &Viewer) -> Markup {
+fn cancel_form(opened: &OpenedRun, viewer: &Viewer) -> Markup {
     let run = &opened.summary;
     let is_open = ["running", "waiting"].contains(&run.status.as_str()) && run.kind != "child";
     let may = if is_own(&viewer.principal, &run.thread_id) {
@@ -238,7 +239,7 @@ fn cancel_form(opened: &Opened, viewer: &Viewer) -> Markup {
     }
 }
 
-fn questions(opened: &Opened, viewer: &Viewer) -> Markup {
+fn questions(opened: &OpenedRun, viewer: &Viewer) -> Markup {
     let open = if opened.summary.status == "waiting" {
         open_questions(&opened.run, &opened.events)
     } else {
@@ -253,7 +254,7 @@ fn questions(opened: &Opened, viewer: &Viewer) -> Markup {
     }
 }
 
-fn conversation_view(opened: &Opened, path: &str, from: &str) -> Markup {
+fn conversation_view(opened: &OpenedRun, path: &str, from: &str) -> Markup {
     let (messages, more) = conversation::messages(opened.run.messages(), from.parse().unwrap_or(0));
     html! {
         section.card aria-labelledby="conversation" {
@@ -267,7 +268,7 @@ fn conversation_view(opened: &Opened, path: &str, from: &str) -> Markup {
     }
 }
 
-fn events_view(opened: &Opened, path: &str, from: &str) -> Markup {
+fn events_view(opened: &OpenedRun, path: &str, from: &str) -> Markup {
     let from: usize = from.parse().unwrap_or(0);
     let (mut rows, mut bytes, mut next) = (Vec::new(), 0, None);
     for (index, event) in opened.events.iter().enumerate().skip(from) {
@@ -313,7 +314,7 @@ pub(super) async fn event(
     viewer: Viewer,
     Path((run_id, number)): Path<(String, u64)>,
 ) -> Result<Markup, Failure> {
-    let opened = Opened::open(&viewer, &run_id).await?;
+    let opened = OpenedRun::open(&viewer, &run_id).await?;
     let event = opened.events.iter().find(|event| event.number == number).ok_or(Failure::missing("event"))?;
     let nav = Nav::of(&viewer, Section::Runs).await?;
     let (kind, value) = run_parts::event_parts(event);
@@ -333,7 +334,7 @@ pub(super) async fn event(
     Ok(layout::page_with(&nav, &format!("Event {number}"), heading, content))
 }
 
-fn state_view(opened: &Opened, viewer: &Viewer) -> Markup {
+fn state_view(opened: &OpenedRun, viewer: &Viewer) -> Markup {
     let (mut rows, mut bytes, mut is_cut) = (Vec::new(), 0, false);
     for event in &opened.events {
         let Some(change) = event.event.change() else { continue };

@@ -16,15 +16,15 @@ const PAGE_RUNS: usize = 50;
 /// The number of the newest runs that are searched for those that fit a filter which the store
 /// does not know.
 pub(super) const SEARCHED_RUNS: usize = 5_000;
-/// The last page that is shown.
+/// The highest page number.
 const MAX_PAGE: usize = 100;
 
 const STATUSES: [&str; 8] =
     ["waiting", "running", "completed", "failed", "stopped", "blocked", "cancelled", "interrupted"];
 
-/// The filters and the page that are asked for.
+/// The filters and the page of a list of runs.
 #[derive(Debug, Default, Clone)]
-pub(super) struct Wanted {
+pub(super) struct RunListQuery {
     status: String,
     agent: String,
     kind: String,
@@ -34,7 +34,7 @@ pub(super) struct Wanted {
     page: usize,
 }
 
-impl Wanted {
+impl RunListQuery {
     pub(super) fn read(query: &HashMap<String, String>) -> Self {
         let word = |name: &str| query.get(name).map(|word| word.trim().to_owned()).unwrap_or_default();
         Self {
@@ -77,6 +77,7 @@ impl Wanted {
             && may_see(&viewer.principal, &run.thread_id)
     }
 
+    /// Returns the part of the filters that the store knows; [`fits`](Self::fits) checks the rest.
     fn filter(&self, limit: usize) -> RunFilter {
         let some = |word: &str| (!word.is_empty()).then(|| word.to_owned());
         let status = if self.status == "interrupted" { "running" } else { self.status.as_str() };
@@ -96,15 +97,15 @@ pub(super) struct Rows {
     has_more: bool,
 }
 
-/// Returns the rows that are asked for.
+/// Returns the rows of a page.
 ///
 /// # Errors
 /// The store cannot be read.
-pub(super) async fn rows(viewer: &Viewer, wanted: &Wanted) -> Result<Rows, Failure> {
+pub(super) async fn rows(viewer: &Viewer, wanted: &RunListQuery) -> Result<Rows, Failure> {
     let skip = (wanted.page - 1) * PAGE_RUNS;
     let needed = skip + PAGE_RUNS + 1;
     let mut runs = Vec::new();
-    // Most lists are full after a few more runs than they show.
+    // Most pages are full after a few more runs than they show, so the whole search is rare.
     for limit in [needed * 2, SEARCHED_RUNS.max(needed * 2)] {
         let found = viewer.store().runs(wanted.filter(limit)).await?;
         let is_all = found.len() < limit;
@@ -155,8 +156,8 @@ pub(super) async fn row(viewer: &Viewer, run: &RunSummary) -> Result<Fragment, F
     Ok(Fragment::new(id, markup).at_start("runs"))
 }
 
-/// Returns how long a run took; nothing as long as it continues. A direct call is stored when it has
-/// ended, so that only its usage has the time.
+/// Returns how long a run took; an empty text while it continues. A direct call may be stored only
+/// after it has ended, so that its events have one time; its usage has the duration.
 fn took(run: &RunSummary, usage: Option<&RunUsage>) -> String {
     let ms = run.updated_at_ms.saturating_sub(run.started_at_ms);
     match (run.status.as_str(), usage) {
@@ -185,7 +186,7 @@ pub(super) async fn list(
     viewer: Viewer,
     Query(query): Query<HashMap<String, String>>,
 ) -> Result<Markup, Failure> {
-    let wanted = Wanted::read(&query);
+    let wanted = RunListQuery::read(&query);
     let nav = Nav::of(&viewer, Section::Runs).await?;
     let Rows { rows, has_more } = rows(&viewer, &wanted).await?;
     let agents: Vec<&str> = viewer

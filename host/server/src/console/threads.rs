@@ -3,7 +3,7 @@
 use super::conversation;
 use super::failure::Failure;
 use super::layout::{self, Nav, Section};
-use super::runs::{self, SEARCHED_RUNS, Wanted};
+use super::runs::{self, RunListQuery, SEARCHED_RUNS};
 use super::text;
 use super::viewer::{Viewer, may_see, owner_and_id};
 use axum::extract::Query;
@@ -96,7 +96,7 @@ pub(super) async fn one(
     viewer.run(&newest.run_id).await.map_err(|_| Failure::missing("thread"))?;
     let nav = Nav::of(&viewer, Section::Threads).await?;
     let thread = viewer.store().thread(id).await?;
-    let rows = runs::rows(&viewer, &Wanted::of_thread(id)).await?.rows;
+    let rows = runs::rows(&viewer, &RunListQuery::of_thread(id)).await?.rows;
     let shown_rows = &rows[..rows.len().min(10)];
     let (items, earlier) = conversation::last_messages(&thread.messages, MAX_MESSAGES_BYTES);
     let (owner, short) = owner_and_id(id);

@@ -71,7 +71,7 @@ impl Viewer {
     /// Returns a run whose questions the person may see.
     ///
     /// # Errors
-    /// As [`run`](Self::run).
+    /// Same as [`run`](Self::run).
     pub(super) async fn asking_run(&self, run_id: &str) -> Result<RunSummary, Failure> {
         let run = self.find(run_id).await?.ok_or(Failure::missing("run"))?;
         let owner = self.owner_thread(&run).await?;

@@ -21,6 +21,8 @@ async fn access_is_never_anonymous() {
     }
     let health = server.request(Method::GET, "/healthz").send().await.unwrap();
     assert_eq!((health.status(), health.text().await.unwrap().as_str()), (StatusCode::OK, "ok\n"));
+    let ready = server.request(Method::GET, "/readyz").send().await.unwrap();
+    assert_eq!((ready.status(), ready.text().await.unwrap().as_str()), (StatusCode::OK, "ok\n"));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -108,3 +108,27 @@ async fn slow_connections_make_room() {
     let key = server.key("ada", &[Scope::Use]);
     assert_eq!(server.get(&key, "/api/v1/me").await.0, StatusCode::OK);
 }
+
+/// A body is measured before it is parsed, whichever part of the server would read it.
+#[tokio::test(flavor = "multi_thread")]
+async fn z3_bodies_of_too_many_values_are_not_parsed() {
+    let server = TestServer::start().await;
+    let key = server.key("ada", &Scope::ALL);
+    let body = format!("{{\"id\": \"t\", \"arguments\": {{\"n\": [{}0]}}}}", "0,".repeat(600_000));
+    for path in [
+        "/api/v1/tools/echo/calls",
+        "/api/v1/runs",
+        "/v1/chat/completions",
+        "/v1/responses",
+        "/ai-sdk/echo",
+        "/ag-ui/echo",
+        "/a2a/echo/message:send",
+    ] {
+        let sent = server.request(Method::POST, path).bearer_auth(&key.secret);
+        let sent = sent.header("content-type", "application/json").header("a2a-version", "1.0");
+        let (status, problem) = answer(sent.body(body.clone()).send().await.unwrap()).await;
+        assert_eq!((status.as_u16(), &problem["code"]), (413, &json!("too_large")), "{path}: {problem}");
+        let detail = problem["detail"].as_str().unwrap();
+        assert!(detail.contains("too many values") && detail.contains("500000"), "{path}: {detail}");
+    }
+}

@@ -186,6 +186,18 @@ async fn lists_have_pages_with_the_newest_change_first() {
     assert_eq!((second["tasks"].as_array().unwrap().len(), &second["nextPageToken"]), (1, &json!("")));
     let (_, failed) = agent.get("/tasks?status=TASK_STATE_FAILED").await;
     assert_eq!(failed["totalSize"], 1);
+    let (_, none) = agent.get("/tasks?status=TASK_STATE_WORKING").await;
+    assert_eq!(none["totalSize"], 0);
+    let context = failed["tasks"][0]["contextId"].as_str().unwrap();
+    let (_, own) =
+        agent.get(&format!("/tasks?contextId={context}&includeArtifacts=true&historyLength=5")).await;
+    assert_eq!(own["tasks"][0]["history"][0]["parts"][0]["text"], "fail");
+    let (_, later) = agent.get("/tasks?statusTimestampAfter=2100-01-01T00:00:00Z").await;
+    assert_eq!(later["totalSize"], 0);
+    let (status, error) = agent.get("/tasks?status=done").await;
+    assert_eq!((status, reason(&error)), (StatusCode::BAD_REQUEST, &json!("INVALID_PARAMS")));
+    // Tasks of other principals and agents are not listed, and do not count against the limit.
+    assert_eq!(Agent(agent.0.with_key("eve")).get("/tasks").await.1["totalSize"], 0);
 }
 
 #[tokio::test]

@@ -61,7 +61,11 @@ impl Client {
             .tool(FnTool::new("slow-report", "slow_report", "Reports slowly.", slow_report))
             .tool(FnTool::new("approve", "request_approval", "Asks a person.", request_approval))
             .tool(FnTool::new("echo", "echo", "Echoes.", |arguments: Value, _| async move { arguments }));
-        let host = server::with_story(builder).build().unwrap();
+        Self::serving(server::with_story(builder).build().unwrap()).await
+    }
+
+    /// Starts a server with this host and returns a client with the key `ada`.
+    pub(crate) async fn serving(host: Host) -> Self {
         let data = tempfile::tempdir().unwrap();
         let server = server::serve(host, data.path()).await.unwrap();
         // Another test of this process may have installed it.
@@ -81,6 +85,11 @@ impl Client {
 
     pub(crate) fn key(&self) -> &str {
         &self.key
+    }
+
+    /// Returns the address with the scheme.
+    pub(crate) fn base(&self) -> &str {
+        &self.base
     }
 
     pub(crate) fn address(&self) -> &str {

@@ -5,6 +5,11 @@ mod a2a;
 mod ag_ui;
 mod ai_sdk;
 mod client;
+mod costs;
+mod delegate;
+mod delegate_hostile;
+mod errors;
+mod misbehaving;
 mod openai;
 mod responses;
 #[allow(unreachable_pub, dead_code)]

@@ -11,22 +11,24 @@ use places::Places;
 use std::path::{Path, PathBuf};
 use tollgate_sandbox::FileAccess;
 
-/// A file or directory of the host.
-struct Own {
+/// A file or directory that grants are checked against: one of the host's own, or a source.
+struct ProtectedPath {
     path: PathBuf,
+    /// Its description for messages.
     what: String,
 }
 
-impl Own {
+impl ProtectedPath {
     fn new(path: impl Into<PathBuf>, what: impl Into<String>) -> Self {
         Self { path: path.into(), what: what.into() }
     }
 }
 
-/// Checks that none of a component's directories contains something of the host's own.
+/// Checks that none of a component's directories contains a file of the host, and that none that the
+/// component may change contains a program that the host starts.
 ///
 /// # Errors
-/// A directory contains such content. The message names both, and the place to correct.
+/// A directory does. The message names both, and the entry to correct.
 pub fn check_files(granted: &ComponentGrants, component_id: &str, config: &Config) -> Result<(), String> {
     if granted.files.is_empty() {
         return Ok(());
@@ -56,10 +58,11 @@ pub fn check_files(granted: &ComponentGrants, component_id: &str, config: &Confi
 /// compiled.
 ///
 /// # Errors
-/// A component can. The message names it, and how to revoke that power.
+/// A component can change one of them. The message names the component, and how to revoke that
+/// power.
 pub fn check_sources(sources: &[PathBuf], config: &Config) -> Result<(), String> {
     let places = Places::now();
-    let sources: Vec<_> = sources.iter().map(|path| Own::new(path, "a source")).collect();
+    let sources: Vec<_> = sources.iter().map(|path| ProtectedPath::new(path, "a source")).collect();
     for (id, granted) in &config.grants {
         for file in granted.files.iter().filter(|file| file.access == FileAccess::ReadWrite) {
             if let Some(source) = first_held(&sources, file, &places) {
@@ -76,7 +79,12 @@ pub fn check_sources(sources: &[PathBuf], config: &Config) -> Result<(), String>
     Ok(())
 }
 
-fn first_held<'a>(own: &'a [Own], file: &FileGrantConfig, places: &Places) -> Option<&'a Own> {
+/// Returns the first of the host's files that a granted directory contains or is within.
+fn first_held<'a>(
+    own: &'a [ProtectedPath],
+    file: &FileGrantConfig,
+    places: &Places,
+) -> Option<&'a ProtectedPath> {
     // Hard links to a file are searched for in the whole directory.
     aside(|| {
         let granted = places.of(&file.host);
@@ -85,7 +93,7 @@ fn first_held<'a>(own: &'a [Own], file: &FileGrantConfig, places: &Places) -> Op
 }
 
 /// Returns the host's files and directories.
-fn files(config: &Config) -> Vec<Own> {
+fn files(config: &Config) -> Vec<ProtectedPath> {
     let directories = [
         (Some(config.tools_dir.clone()), "the tools directory"),
         (Some(config.gates_dir.path.clone()), "the gates directory"),
@@ -99,9 +107,10 @@ fn files(config: &Config) -> Vec<Own> {
         // `/proc` exposes the variables and the memory of every process.
         (Some(PathBuf::from("/proc")), "the processes of this machine, including the host"),
     ];
-    let directories = directories.into_iter().filter_map(|(path, what)| Some(Own::new(path?, what)));
+    let directories =
+        directories.into_iter().filter_map(|(path, what)| Some(ProtectedPath::new(path?, what)));
     let secrets = config.secrets.values().filter_map(|secret| match &secret.source {
-        SecretSource::File(file) => Some(Own::new(file, "a secret")),
+        SecretSource::File(file) => Some(ProtectedPath::new(file, "a secret")),
         SecretSource::Environment(_) => None,
     });
     directories.chain(secrets).collect()

@@ -1,7 +1,7 @@
 //! The programs that the host starts: itself and the configured servers, with the scripts that
 //! their command lines name.
 
-use super::{Own, from_here};
+use super::{ProtectedPath, from_here};
 use crate::config::{Config, ServerPlace};
 use std::collections::BTreeMap;
 use std::io::Read as _;
@@ -18,35 +18,36 @@ const MAIN_FILES: [&str; 7] =
     ["package.json", "index.js", "index.mjs", "deno.json", "pyproject.toml", "__main__.py", "__init__.py"];
 
 /// Returns the programs that a host with this configuration starts.
-pub(super) fn of(config: &Config) -> Vec<Own> {
+pub(super) fn of(config: &Config) -> Vec<ProtectedPath> {
     let mut programs = Vec::new();
     let own = std::env::current_exe().ok().into_iter();
     let compiler = match &config.limits.sandbox.compiler {
         Compiler::Child { program, .. } => Some(program.clone()),
         Compiler::InProcess => None,
     };
-    programs.extend(own.chain(compiler).map(|path| Own::new(path, "the program tollgate")));
+    programs.extend(own.chain(compiler).map(|path| ProtectedPath::new(path, "the program tollgate")));
     for (name, server) in &config.servers {
         if let ServerPlace::Process { command, args, env } = &server.place {
             let what = format!("a program of [mcp.{name}]");
             let name = Path::new(command).file_name().unwrap_or_default().to_string_lossy();
             let runs_directories = RUNNERS.iter().any(|runner| name.starts_with(runner));
-            let started = Started { base_dir: &config.base_dir, env, runs_directories };
-            programs
-                .extend(started.files(command, args).into_iter().map(|path| Own::new(path, what.clone())));
+            let started = ServerCommand { base_dir: &config.base_dir, env, runs_directories };
+            programs.extend(
+                started.files(command, args).into_iter().map(|path| ProtectedPath::new(path, what.clone())),
+            );
         }
     }
     programs
 }
 
 /// The command of a server.
-struct Started<'a> {
+struct ServerCommand<'a> {
     base_dir: &'a Path,
     env: &'a BTreeMap<String, String>,
     runs_directories: bool,
 }
 
-impl Started<'_> {
+impl ServerCommand<'_> {
     /// Returns every file and directory that decides what code runs.
     fn files(&self, command: &str, args: &[String]) -> Vec<PathBuf> {
         let mut files = self.program(command);

@@ -156,11 +156,12 @@ pub type LoadProgress<'a> = dyn Fn(usize, usize, &Path) + Send + Sync + 'a;
 /// exist counts as empty.
 ///
 /// A direct call waits for every file, too: each may claim the id or the name of the called
-/// tool, which is known only once it is loaded. Each file costs that once. Compiled files come
+/// tool, which is known only once it is loaded. Each file is compiled once: later loads take it
 /// from the cache, which also remembers the digests of files that failed to compile.
 ///
 /// # Errors
-/// The directory exists and cannot be read.
+/// The directory exists and cannot be read, or the record of approvals or `tollgate.lock` cannot be
+/// read.
 pub async fn load(
     sandbox: &Sandbox,
     config: &Config,
@@ -296,9 +297,9 @@ struct Ready {
 /// The reason why a component is not served, and its description if it could be read.
 struct Unready {
     reason: String,
-    /// A person would have to approve it.
+    /// The component, if a person has to approve it first.
     held: Option<Box<HeldComponent>>,
-    /// Something that it was granted is unavailable.
+    /// The component, if something that it was granted is unavailable.
     unopened: Option<Box<HeldComponent>>,
 }
 

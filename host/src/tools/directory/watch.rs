@@ -26,9 +26,9 @@ const QUIET: Duration = Duration::from_millis(50);
 /// The maximum time that a look waits for quiet.
 const PATIENCE: Duration = Duration::from_millis(400);
 /// The interval of looks without any event.
-const UNTOLD: Duration = Duration::from_secs(3);
+const LOOK: Duration = Duration::from_secs(3);
 /// The capacity of the queue of changes. Further changes are published without a notification.
-const TOLD_CHANGES: usize = 256;
+const BUFFERED_CHANGES: usize = 256;
 
 impl Host {
     /// Keeps the tools of a directory and their grants up to date while the result lives: see
@@ -54,7 +54,7 @@ pub struct Watch {
 
 /// The system cannot watch the directory.
 #[derive(Debug, thiserror::Error)]
-#[error("the tools directory {} is not watched, so changes are noticed only every {} s: {why}", dir.display(), UNTOLD.as_secs())]
+#[error("the tools directory {} is not watched, so changes are noticed only every {} s: {why}", dir.display(), LOOK.as_secs())]
 pub struct WatchError {
     dir: PathBuf,
     why: notify::Error,
@@ -66,14 +66,15 @@ impl Watch {
     #[must_use]
     pub fn start(live: DirectoryState) -> (Self, Option<WatchError>) {
         let happened = Arc::new(Notify::new());
-        let mut told = Told { dir: live.dir().to_owned(), happened, watcher: None, _decisions: None };
-        let problem = told.watch().err().map(|why| WatchError { dir: told.dir.clone(), why });
+        let mut events =
+            DirectoryEvents { dir: live.dir().to_owned(), happened, watcher: None, _decisions: None };
+        let problem = events.watch().err().map(|why| WatchError { dir: events.dir.clone(), why });
         let (dir, files) = live.decision_files();
         // If this fails, there is still a look every few seconds.
-        told._decisions = told.watch_files(&dir, &files).ok();
-        let (tell, changes) = mpsc::channel(TOLD_CHANGES);
+        events._decisions = events.watch_files(&dir, &files).ok();
+        let (sender, changes) = mpsc::channel(BUFFERED_CHANGES);
         let served = ServedComponents::new(&live);
-        let task = tokio::spawn(keep_up(live, told, tell, served.clone()));
+        let task = tokio::spawn(keep_up(live, events, sender, served.clone()));
         (Self { changes, served, task }, problem)
     }
 
@@ -119,8 +120,8 @@ impl ServedComponents {
 
 async fn keep_up(
     mut live: DirectoryState,
-    mut told: Told,
-    tell: mpsc::Sender<Change>,
+    mut events: DirectoryEvents,
+    sender: mpsc::Sender<Change>,
     served: ServedComponents,
 ) {
     loop {
@@ -144,19 +145,19 @@ async fn keep_up(
                 _ => {}
             }
             // The receiver is optional.
-            let _ = tell.try_send(change);
+            let _ = sender.try_send(change);
         }
-        let something = tokio::time::timeout(UNTOLD, told.happened.notified()).await;
+        let something = tokio::time::timeout(LOOK, events.happened.notified()).await;
         if something.is_ok() {
-            told.quiet().await;
+            events.quiet().await;
         } else {
-            told.renew();
+            events.renew();
         }
     }
 }
 
 /// The system's events for the directory.
-struct Told {
+struct DirectoryEvents {
     dir: PathBuf,
     happened: Arc<Notify>,
     watcher: Option<(RecommendedWatcher, Option<u64>)>,
@@ -164,11 +165,11 @@ struct Told {
     _decisions: Option<RecommendedWatcher>,
 }
 
-impl Told {
+impl DirectoryEvents {
     fn watch(&mut self) -> notify::Result<()> {
         let happened = Arc::clone(&self.happened);
-        let mut watcher = notify::recommended_watcher(move |told| {
-            if is_a_reason_to_look(&told) {
+        let mut watcher = notify::recommended_watcher(move |result| {
+            if is_a_reason_to_look(&result) {
                 happened.notify_one();
             }
         })?;
@@ -181,11 +182,11 @@ impl Told {
     fn watch_files(&self, dir: &Path, files: &[PathBuf]) -> notify::Result<RecommendedWatcher> {
         let happened = Arc::clone(&self.happened);
         let names: Vec<_> = files.iter().filter_map(|file| file.file_name()).map(OsStr::to_owned).collect();
-        let mut watcher = notify::recommended_watcher(move |told: notify::Result<notify::Event>| {
+        let mut watcher = notify::recommended_watcher(move |result: notify::Result<notify::Event>| {
             let is_one =
                 |path: &PathBuf| path.file_name().is_some_and(|name| names.iter().any(|n| n == name));
-            let concerns = told.as_ref().map_or(true, |event| event.paths.iter().any(is_one));
-            if concerns && is_a_reason_to_look(&told) {
+            let concerns = result.as_ref().map_or(true, |event| event.paths.iter().any(is_one));
+            if concerns && is_a_reason_to_look(&result) {
                 happened.notify_one();
             }
         })?;
@@ -213,8 +214,8 @@ impl Told {
 
 /// Ignores that a file was opened or read: this host does so when it looks. Errors count,
 /// because events may have been lost.
-fn is_a_reason_to_look(told: &notify::Result<notify::Event>) -> bool {
-    match told.as_ref().map(|event| &event.kind) {
+fn is_a_reason_to_look(result: &notify::Result<notify::Event>) -> bool {
+    match result.as_ref().map(|event| &event.kind) {
         Ok(EventKind::Access(access)) => *access == AccessKind::Close(AccessMode::Write),
         Ok(_) | Err(_) => true,
     }

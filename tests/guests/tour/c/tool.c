@@ -386,6 +386,12 @@ static void tour(tollgate_call *call) {
     tollgate_succeed(call, &data);
   } else if (is(args.what, "child")) {
     run_child(call, args);
+  } else if (is(args.what, "attach")) {
+    tollgate_attach("image/png", "\x89PNG", 4);
+    tollgate_attach_file("tour:///notes.txt", "text/plain", args.text.start, args.text.len);
+    tollgate_attach_link("https://example.org/tour", args.text.start, "A tour.");
+    json_put_string(&data, "attached", 8);
+    tollgate_succeed(call, &data);
   } else {
     cancel(call);
   }
@@ -418,7 +424,7 @@ static const tollgate_tool tools[] = {{
     .validate = is_allowed,
     .parameters = "{\"type\":\"object\",\"required\":[\"what\"],\"additionalProperties\":false,\"properties\":{"
         MEMBER("what", A_STRING ",\"enum\":[\"echo\",\"context\",\"report\",\"reduce\",\"fill\",\"read\","
-                                "\"trespass\",\"act\",\"suspend\",\"fail\",\"error\",\"message\",\"big\",\"cancel\",\"reread\",\"setting\",\"child\"]",
+                                "\"trespass\",\"act\",\"suspend\",\"fail\",\"error\",\"message\",\"big\",\"cancel\",\"reread\",\"setting\",\"child\",\"attach\"]",
                "The action to take.") ","
         MEMBER("how", A_STRING, "Which way to do it.") ","
         MEMBER("text", A_STRING ",\"default\":\"plain\"", "A text.") ","

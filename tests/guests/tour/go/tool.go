@@ -3,6 +3,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"math"
 	"strings"
 
@@ -67,7 +68,7 @@ type args struct {
 
 // Embedded, its field is one of the arguments.
 type what struct {
-	What string `json:"what" desc:"The action to take." enum:"echo,context,report,reduce,fill,read,trespass,act,suspend,fail,error,message,big,cancel,reread,setting,child"`
+	What string `json:"what" desc:"The action to take." enum:"echo,context,report,reduce,fill,read,trespass,act,suspend,fail,error,message,big,cancel,reread,setting,child,attach"`
 }
 
 type place struct {
@@ -135,6 +136,12 @@ func tour(call *tool.Call, args args) (any, error) {
 		return nil, nil
 	case "child":
 		return runChild(call, how, args.Text)
+	case "attach":
+		return "attached", errors.Join(
+			call.Attach("image/png", []byte("\x89PNG")),
+			call.AttachFile("tour:///notes.txt", "text/plain", []byte(args.Text)),
+			call.AttachLink("https://example.org/tour", args.Text, "A tour."),
+		)
 	default:
 		return cancel(call), nil
 	}

@@ -1,5 +1,8 @@
 // The tour in JavaScript: see ../README.md.
 import {
+  attach,
+  attachFile,
+  attachLink,
   array,
   component,
   denied,
@@ -28,7 +31,7 @@ import {
 /**
  * @typedef {"echo" | "context" | "report" | "reduce" | "fill" | "read" | "trespass" | "act"
  *   | "suspend" | "fail" | "error" | "message" | "big" | "cancel"
- *   | "reread" | "setting" | "child"} Section
+ *   | "reread" | "setting" | "child" | "attach"} Section
  */
 
 export const tool = component({
@@ -152,6 +155,13 @@ const SECTIONS = {
   },
 
   setting: ({ text }) => setting(text) ?? null,
+
+  attach({ text }) {
+    attach("image/png", new Uint8Array([0x89, 0x50, 0x4e, 0x47]));
+    attachFile("tour:///notes.txt", new TextEncoder().encode(text), "text/plain");
+    attachLink("https://example.org/tour", text, "A tour.");
+    return "attached";
+  },
 
   child({ how, text }) {
     const { response, streamed, steps } = runChild({ agent: text, messages: how ?? "" }).completed();

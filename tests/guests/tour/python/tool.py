@@ -65,6 +65,7 @@ What = Literal[
     "reread",
     "setting",
     "child",
+    "attach",
 ]
 
 
@@ -148,6 +149,11 @@ def tour_py(
         case "child":
             child = ctx.run_child(ChildRun(text, how or "")).completed()
             return {"response": child.response, "streamed": child.streamed, "steps": child.steps}
+        case "attach":
+            ctx.attach("image/png", b"\x89PNG")
+            ctx.attach_file("tour:///notes.txt", text.encode(), "text/plain")
+            ctx.attach_link("https://example.org/tour", text, "A tour.")
+            return "attached"
 
 
 def caller(ctx: Context) -> dict:

@@ -1,5 +1,8 @@
 // The tour in TypeScript: see ../README.md.
 import {
+  attach,
+  attachFile,
+  attachLink,
   type Answer,
   array,
   component,
@@ -51,7 +54,8 @@ interface Arguments {
     | "cancel"
     | "reread"
     | "setting"
-    | "child";
+    | "child"
+    | "attach";
   /** Which way to do it. */
   how?: string;
   /** A text. */
@@ -181,6 +185,13 @@ const SECTIONS: Record<Arguments["what"], (given: Given, context: Context) => un
   },
 
   setting: ({ text }: Given) => setting(text) ?? null,
+
+  attach({ text }: Given) {
+    attach("image/png", new Uint8Array([0x89, 0x50, 0x4e, 0x47]));
+    attachFile("tour:///notes.txt", new TextEncoder().encode(text), "text/plain");
+    attachLink("https://example.org/tour", text, "A tour.");
+    return "attached";
+  },
 
   child({ how, text }: Given) {
     const { response, streamed, steps } = runChild({ agent: text, messages: how ?? "" }).completed();

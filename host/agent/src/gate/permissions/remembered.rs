@@ -14,7 +14,7 @@ use std::sync::Arc;
 pub const REMEMBERED_IN_RUN: &str = "host.permissions-run";
 /// The host's own key with the answers of this thread.
 pub const REMEMBERED_IN_THREAD: &str = "host.permissions";
-/// The most answers that one scope holds. For a run or a thread, the oldest are dropped.
+/// The maximum number of answers in one scope. For a run or a thread, the oldest are dropped.
 pub const MAX_REMEMBERED: usize = 256;
 
 /// The scope in which an answer is remembered.
@@ -38,15 +38,19 @@ struct Answer {
     about: About,
 }
 
+/// The later calls of the tool that an answer covers.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum About {
+    /// Those with the same arguments.
     #[default]
     Arguments,
+    /// All of them.
     Tool,
 }
 
-/// Returns the schema of an answer.
+/// Returns the schema of an answer: `true` for this call only, or an object that says how long to
+/// remember the answer.
 pub(super) fn answer_schema() -> Value {
     json!({"anyOf": [
         {"const": true},
@@ -62,8 +66,8 @@ pub(super) fn answer_schema() -> Value {
     ]})
 }
 
-/// Returns whether the permission rules asked this question, those of this run or those of
-/// a child.
+/// Returns whether the permission rules asked this question, for a call of this run or of a
+/// child run.
 #[must_use]
 pub fn asks_to_permit(asked: &Suspended) -> bool {
     asked.gate.as_deref() == Some(PERMISSIONS_ID)
@@ -97,7 +101,8 @@ pub fn answered(catalog: &Catalog, asked: &Suspended, answer: &Value) -> Option<
     Some((remember, rule))
 }
 
-/// Returns the change to the host's own keys that stores an answer.
+/// Returns the change to the host's own keys that stores an answer; `None` if there is nothing to
+/// remember.
 pub(crate) fn change(
     state: &State,
     catalog: &Catalog,
@@ -131,7 +136,7 @@ pub(crate) fn change(
 pub(super) fn in_state(call: &ProposedCall<'_>) -> bool {
     [REMEMBERED_IN_RUN, REMEMBERED_IN_THREAD].into_iter().any(|key| {
         let rules = call.snapshot.get(call.keys, key).and_then(Value::as_array);
-        // Most are about other tools, so their patterns need not be compiled.
+        // Most rules are about other tools. Skipping them first avoids compiling their patterns.
         let is_about = |rule: &&Value| rule["tool"].as_str() == Some(call.tool.descriptor.name.as_str());
         rules.into_iter().flatten().filter(is_about).any(|rule| {
             let spec = RuleSpec::deserialize(rule).ok().filter(RuleSpec::is_bound);

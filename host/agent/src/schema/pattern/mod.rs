@@ -55,11 +55,13 @@ impl Patterns {
         self.take(text)?;
         let left = most_bytes.saturating_sub(self.bytes);
         let automaton = automaton(text, MAX_PATTERN_BYTES.min(left)).map_err(|why| match why {
-            Failed::Invalid(why) => SchemaError(format!("the pattern \"{}\" of the schema is {why}", shown(text))),
-            Failed::TooLarge if left < MAX_PATTERN_BYTES => SchemaError(format!(
+            AutomatonError::Invalid(why) => {
+                SchemaError(format!("the pattern \"{}\" of the schema is {why}", shown(text)))
+            }
+            AutomatonError::TooLarge if left < MAX_PATTERN_BYTES => SchemaError(format!(
                 "the compiled patterns of the schema need more than the {most_bytes} bytes that are left for the patterns of one component; use fewer or simpler patterns"
             )),
-            Failed::TooLarge => SchemaError(format!(
+            AutomatonError::TooLarge => SchemaError(format!(
                 "the pattern \"{}\" of the schema needs more than {MAX_PATTERN_BYTES} bytes when it is compiled; repeat less, or use maxLength",
                 shown(text)
             )),
@@ -220,19 +222,19 @@ impl States {
     }
 }
 
-enum Failed {
+enum AutomatonError {
     Invalid(String),
     TooLarge,
 }
 
-fn automaton(text: &str, most_bytes: usize) -> Result<NFA, Failed> {
+fn automaton(text: &str, most_bytes: usize) -> Result<NFA, AutomatonError> {
     let bounded = with_bounded_classes(text);
-    let invalid = || Failed::Invalid("not a supported regular expression".to_owned());
+    let invalid = || AutomatonError::Invalid("not a supported regular expression".to_owned());
     let translated = jsonschema_regex::to_rust_regex(&bounded).map_err(|()| invalid())?;
     let config = thompson::Config::new().which_captures(WhichCaptures::None).nfa_size_limit(Some(most_bytes));
     let automaton = thompson::Compiler::new().configure(config).build(&translated).map_err(|why| {
         if why.size_limit().is_some() {
-            return Failed::TooLarge;
+            return AutomatonError::TooLarge;
         }
         let mut source: &dyn std::error::Error = &why;
         while let Some(deeper) = source.source() {
@@ -241,11 +243,11 @@ fn automaton(text: &str, most_bytes: usize) -> Result<NFA, Failed> {
         // The reason is in the last line of such an error, below a drawing.
         let why = source.to_string();
         let why = why.lines().last().unwrap_or_default().trim_start_matches("error: ");
-        Failed::Invalid(format!("not valid: {}", crate::text::clean(why, 200)))
+        AutomatonError::Invalid(format!("not valid: {}", crate::text::clean(why, 200)))
     })?;
     match bytes_of(&automaton) <= most_bytes {
         true => Ok(automaton),
-        false => Err(Failed::TooLarge),
+        false => Err(AutomatonError::TooLarge),
     }
 }
 

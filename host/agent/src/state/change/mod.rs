@@ -75,7 +75,7 @@ impl<'a> Joining<'a> {
     /// Joins one part, all of it or nothing.
     ///
     /// # Errors
-    /// As [`propose`]; parts that were joined before are kept.
+    /// Same as [`propose`]; parts that were joined before are kept.
     pub fn add(&mut self, access: &Access, mutations: &[Mutation]) -> Result<(), Fault> {
         if mutations.is_empty() {
             return Ok(());

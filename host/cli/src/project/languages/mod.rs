@@ -22,9 +22,10 @@ use tempfile::TempDir;
 pub(super) use {c::ZIG, go::GO, javascript::NODE};
 
 /// The contract that a guest is compiled against, as files of a WIT package.
-const CONTRACT: [(&str, &str); 7] = [
+const CONTRACT: [(&str, &str); 8] = [
     ("types.wit", include_str!("../../../../../wit/types.wit")),
     ("call.wit", include_str!("../../../../../wit/call.wit")),
+    ("content.wit", include_str!("../../../../../wit/content.wit")),
     ("agents.wit", include_str!("../../../../../wit/agents.wit")),
     ("http-client.wit", include_str!("../../../../../wit/http-client.wit")),
     ("settings.wit", include_str!("../../../../../wit/settings.wit")),

@@ -54,7 +54,7 @@ pub(super) async fn installed(sandbox: &Sandbox, origins: &Origins, before: &Ent
     let (wasm, asks) = origins.files.in_place(before).ok()??;
     let (bytes, metadata) = (wasm.len(), Metadata::of(&wasm));
     let asks = asks.as_deref().map(parse_manifest).transpose().ok()?;
-    match sandbox.load_either(&before.file, wasm).await.ok()? {
+    match sandbox.load_either(&before.file, wasm.into()).await.ok()? {
         Guest::Tools(component) => Some(Version::new(&component, asks, metadata, bytes)),
         Guest::Gate(_) => None,
     }

@@ -1,7 +1,9 @@
 //! Tests of state: every reducer, values too large for the snapshot, keys of other components.
 
 use super::{all_data, all_fault, all_tour, building, host};
+use crate::built::LANGUAGES;
 use serde_json::{Value, json};
+use tollgate::CallRequest;
 
 /// Returns the state of a thread before anything is written to it.
 fn nothing() -> Value {
@@ -63,6 +65,25 @@ async fn k14_every_language_reads_the_settings_that_were_granted() {
             value,
             "{name}"
         );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the toolchains: scripts/test languages"]
+async fn every_language_attaches_images_files_and_links() {
+    let host = host().await;
+    for language in &LANGUAGES {
+        let arguments = json!({"what": "attach", "text": "Grüezi"}).to_string();
+        let end = host.call(CallRequest::new(language.tour(), arguments)).await.unwrap();
+        let result = end.result().unwrap_or_else(|| panic!("{}: {end:?}", language.name));
+        assert_eq!(result.data, "attached", "{}", language.name);
+        let content = serde_json::to_value(&result.content).unwrap();
+        let expected = json!([
+            {"type": "image", "mime_type": "image/png", "data": "iVBORw=="},
+            {"type": "text_file", "uri": "tour:///notes.txt", "mime_type": "text/plain", "text": "Grüezi"},
+            {"type": "link", "uri": "https://example.org/tour", "name": "Grüezi", "description": "A tour."},
+        ]);
+        assert_eq!(content, expected, "{}", language.name);
     }
 }
 

@@ -67,21 +67,21 @@ pub(super) async fn rename(instance: &mut Instance, (from, path, to, new_path): 
 
 /// The content of a move.
 #[derive(Default)]
-struct Moved {
+struct MoveContent {
     bytes: u64,
     entries: usize,
     /// The files and directories, because calls may have them open.
     ids: Vec<FileId>,
 }
 
-async fn measure(instance: &mut Instance, from: &Resource<Descriptor>, path: &str) -> FsResult<Moved> {
+async fn measure(instance: &mut Instance, from: &Resource<Descriptor>, path: &str) -> FsResult<MoveContent> {
     let same = || Resource::new_borrow(from.rep());
     let found = instance.filesystem().stat_at(same(), PathFlags::empty(), path.to_owned()).await?;
     let flags = match found.type_ {
         DescriptorType::Directory => OpenFlags::DIRECTORY,
         DescriptorType::RegularFile => OpenFlags::empty(),
         // A link, or a file that guests cannot open: it counts as an entry without content.
-        _ => return Ok(Moved { bytes: ENTRY_BYTES, entries: 1, ids: Vec::new() }),
+        _ => return Ok(MoveContent { bytes: ENTRY_BYTES, entries: 1, ids: Vec::new() }),
     };
     let serves = instance.serves.as_ref().ok_or(ErrorCode::NotPermitted)?;
     let held = serves.files.open.take_of_process(MEASURING_DESCRIPTORS).map_err(FsError::trap)?;
@@ -101,8 +101,8 @@ async fn measure(instance: &mut Instance, from: &Resource<Descriptor>, path: &st
     Ok(background::run(measure).await?)
 }
 
-fn measured(handle: &File) -> Result<Moved, Errno> {
-    let mut moved = Moved::default();
+fn measured(handle: &File) -> Result<MoveContent, Errno> {
+    let mut moved = MoveContent::default();
     let found = rustix::fs::fstat(handle)?;
     moved.count(&found)?;
     if FileType::from_raw_mode(found.st_mode) == FileType::Directory {
@@ -111,7 +111,7 @@ fn measured(handle: &File) -> Result<Moved, Errno> {
     Ok(moved)
 }
 
-impl Moved {
+impl MoveContent {
     fn count(&mut self, found: &rustix::fs::Stat) -> Result<(), Errno> {
         self.entries += 1;
         if self.entries > MAX_MOVED_AT_ONCE {

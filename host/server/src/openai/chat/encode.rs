@@ -1,4 +1,5 @@
-//! Chat completions from the updates of a run.
+//! Translates the updates of a run into chunks of a chat completion, and joins them for clients that
+//! do not stream.
 
 use crate::agent_runs::{Calls, Encode, FeedEnd, KnownCall, Piece, ReplyText, Rest};
 use crate::openai::OpenAiError;
@@ -139,6 +140,7 @@ impl ChatEncoder {
         self.text_step = None;
     }
 
+    /// Returns the open questions, for the extension object.
     fn waiting(&self) -> Vec<Value> {
         let waiting = self.calls.waiting();
         waiting.map(|(call, asked)| question(&self.settings, call, asked)).collect()
@@ -161,6 +163,7 @@ impl ChatEncoder {
         self.finish_with(reason, more, out);
     }
 
+    /// Sends the last chunk, with `more` in its extension object, and ends the stream.
     fn finish_with(&mut self, reason: &str, more: Map<String, Value>, out: &mut Vec<ChatEvent>) {
         let mut extension = Map::new();
         extension.insert("run_id".to_owned(), json!(self.settings.run_id));
@@ -223,6 +226,7 @@ impl ChatEncoder {
         out.push(ChatEvent::Chunk(chunk));
     }
 
+    /// Sends the first chunk, which names the role, unless it was sent.
     fn begin(&mut self, out: &mut Vec<ChatEvent>) {
         if std::mem::replace(&mut self.has_begun, true) {
             return;
@@ -296,7 +300,7 @@ impl Encode for ChatEncoder {
     }
 }
 
-/// Returns the line that tells the reader of a chat what waits.
+/// Returns the line that shows an open question to the reader of a chat.
 fn line_of_question(asked: &Suspended) -> String {
     let asker = tollgate_agent::question::asker(asked);
     one_line(&format!("[waiting] {asker} asks: {}", asked.ticket.message), MAX_LINE_BYTES)

@@ -11,12 +11,14 @@ use super::OpenAiError;
 use super::models::unknown_model;
 use crate::Shared;
 use crate::agent_runs::history::{Role, split};
-use crate::agent_runs::{AgentRuns, Caller, Start, Until, decide_url, encoded, name_ignored, sse};
+use crate::agent_runs::{
+    AgentRuns, Caller, Start, StartedOnce, Until, decide_url, encoded, mark_replay, name_ignored, sse,
+    start_once,
+};
+use crate::body::SentBody;
 use crate::problem::Problem;
 use axum::Json;
-use axum::body::Bytes;
 use axum::extract::State;
-use axum::extract::rejection::BytesRejection;
 use axum::http::HeaderMap;
 use axum::response::sse::Event as SseEvent;
 use axum::response::{IntoResponse, Response};
@@ -35,10 +37,10 @@ pub(super) async fn create(
     State(state): State<Shared>,
     principal: Result<Caller, Problem>,
     headers: HeaderMap,
-    body: Result<Bytes, BytesRejection>,
+    body: Result<SentBody, Problem>,
 ) -> Result<Response, OpenAiError> {
     let (principal, options) = (principal?, &state.config.openai);
-    let body = body.map_err(|why| Problem::new(why.status(), "invalid_body", why.body_text()))?;
+    let SentBody(body) = body?;
     let mut request = ChatRequest::read(&body)?;
     let runs = AgentRuns::new(&state, &principal);
     runs.agent(&request.model).map_err(unknown_model)?;
@@ -47,7 +49,8 @@ pub(super) async fn create(
     let thread = by_header.map(str::to_owned).or(request.thread.take());
     let start = start(&mut request, thread, options.system)?;
     let ignored = std::mem::take(&mut request.ignored);
-    let started = runs.start(start).await?;
+    let once = start_once((&state, &runs), "POST /v1/chat/completions", &headers, &body, start).await?;
+    let StartedOnce { started, is_replay } = once;
 
     let holds = request.stream && options.holds;
     let settings = ChatSettings {
@@ -67,6 +70,7 @@ pub(super) async fn create(
         false => Json(joined(events.collect().await)?).into_response(),
     };
     name_ignored(&mut response, &ignored);
+    mark_replay(&mut response, is_replay);
     Ok(response)
 }
 

@@ -3,7 +3,8 @@
 
 use super::encode::{ChatEncoder, ChatEvent, ChatSettings, joined};
 use crate::agent_runs::Encode;
-use crate::agent_runs::fixture::{self, Recording, encode, golden, without};
+use crate::agent_runs::costs;
+use crate::agent_runs::fixture::{self, Recording, encode, golden, joined_at, without};
 use serde_json::{Value, json};
 
 fn encoder(recording: &Recording, holds: bool) -> ChatEncoder {
@@ -87,6 +88,25 @@ async fn tools_never_appear_as_tool_calls() {
 }
 
 #[tokio::test]
+async fn a_stream_that_is_cut_anywhere_ends_in_the_same_completion() {
+    // A restarted reply cannot be taken back, so its text depends on what was sent before.
+    for recording in fixture::drawn(false).await {
+        let updates = recording.all();
+        let content = |events| joined(events).unwrap()["choices"][0]["message"]["content"].clone();
+        let whole = content(encode(&mut encoder(&recording, true), &updates));
+        for cut in 0..=updates.len() {
+            assert_eq!(
+                content(joined_at(&mut encoder(&recording, true), &updates, cut)),
+                whole,
+                "joined at {cut}"
+            );
+            let slow = without(&updates, cut..updates.len());
+            assert_eq!(content(encode(&mut encoder(&recording, true), &slow)), whole, "lost from {cut}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_slow_reader_gets_the_same_completion() {
     let recording = fixture::calls().await;
     let updates = recording.all();
@@ -101,4 +121,19 @@ async fn a_slow_reader_gets_the_same_completion() {
             assert_eq!(read["usage"], whole["usage"]);
         }
     }
+}
+
+#[tokio::test]
+#[ignore = "a measurement"]
+async fn encoding_costs() {
+    let recording = costs::long().await;
+    costs::report(
+        "OpenAI, chat completions",
+        &recording.segments[0],
+        || encoder(&recording, true),
+        |event| match event {
+            ChatEvent::Chunk(chunk) => chunk.to_string().len(),
+            ChatEvent::Failed(_) | ChatEvent::Done => 0,
+        },
+    );
 }

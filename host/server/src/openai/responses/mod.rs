@@ -12,13 +12,12 @@ use super::models::unknown_model;
 use crate::Shared;
 use crate::agent_runs::history::{ClientMessage, Role, split};
 use crate::agent_runs::{
-    AgentRuns, Caller, Feed, OwnRun, Start, Until, approval, decide_url, encoded, name_ignored, repeatable,
-    sse,
+    AgentRuns, Caller, Feed, OwnRun, Start, StartedOnce, Until, approval, decide_url, encoded, mark_replay,
+    name_ignored, repeatable, sse, start_once, started_before,
 };
+use crate::body::SentBody;
 use crate::problem::Problem;
 use axum::Json;
-use axum::body::Bytes;
-use axum::extract::rejection::BytesRejection;
 use axum::extract::{Path, Query, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::sse::Event as SseEvent;
@@ -33,6 +32,8 @@ use std::collections::HashMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tollgate::config::SystemMessages;
 
+/// The name of the route for keys of requests.
+const ROUTE: &str = "POST /v1/responses";
 /// How long an answer waits for the end of a cancelled run.
 const CANCEL_TIME: Duration = Duration::from_secs(5);
 
@@ -41,25 +42,42 @@ pub(super) async fn create(
     State(state): State<Shared>,
     principal: Result<Caller, Problem>,
     headers: HeaderMap,
-    body: Result<Bytes, BytesRejection>,
+    body: Result<SentBody, Problem>,
 ) -> Result<Response, OpenAiError> {
     let principal = principal?;
-    let body = body.map_err(|why| Problem::new(why.status(), "invalid_body", why.body_text()))?;
+    let SentBody(body) = body?;
     let mut request = ResponseRequest::read(&body)?;
     let runs = AgentRuns::new(&state, &principal);
     runs.agent(&request.model).map_err(unknown_model)?;
+    let repeated = (ROUTE, &headers, &body[..]);
+    // A request that was answered before does not continue the last response any longer.
+    let before = match request.approvals.is_empty() {
+        true => started_before((&state, &runs), ROUTE, &headers, &body).await?,
+        false => None,
+    };
     let previous = match &request.previous {
-        None => None,
-        Some(id) => Some(last_response(&runs, id).await?),
+        Some(id) if before.is_none() => Some(last_response(&runs, id).await?),
+        _ => None,
     };
     let url = decide_url(&headers);
+    let mut is_replay = before.is_some();
     let (feed, about, output) = match previous {
+        _ if before.is_some() => {
+            let run = before.map(|before| before.started).ok_or_else(OpenAiError::lost)?;
+            let about = about(&run.run_id, 1, &run.thread, &request);
+            let output = Output::after(&run.run_id, &url, &[]);
+            (runs.follow(&run, Until::Waiting)?, about, output)
+        }
         Some(run) if !request.approvals.is_empty() => decide(&runs, run, &request, &url).await?,
         _ if !request.approvals.is_empty() => {
             let why = "an answer to a request for approval needs `previous_response_id`";
             return Err(OpenAiError::param("previous_response_id", why));
         }
-        previous => start(&runs, previous, &mut request, state.config.openai.system, &url).await?,
+        previous => {
+            let (begun, replays) = start((&state, &runs), previous, &mut request, repeated, &url).await?;
+            is_replay = replays;
+            begun
+        }
     };
     let mut answer = match (request.stream, request.background) {
         (true, _) => {
@@ -84,6 +102,7 @@ pub(super) async fn create(
         }
     };
     name_ignored(&mut answer, &request.ignored);
+    mark_replay(&mut answer, is_replay);
     Ok(answer)
 }
 
@@ -145,12 +164,13 @@ async fn decide(
 
 /// Starts a run, or continues the waiting run of the thread with a message.
 async fn start(
-    runs: &AgentRuns<'_>,
+    (state, runs): (&Shared, &AgentRuns<'_>),
     previous: Option<OwnRun>,
     request: &mut ResponseRequest,
-    system: SystemMessages,
+    (route, headers, body): (&str, &HeaderMap, &[u8]),
     url: &str,
-) -> Result<Begun, OpenAiError> {
+) -> Result<(Begun, bool), OpenAiError> {
+    let system = state.config.openai.system;
     let mut messages = std::mem::take(&mut request.messages);
     if let Some(text) = request.instructions.take() {
         messages.insert(0, ClientMessage { role: Role::System, text });
@@ -166,15 +186,15 @@ async fn start(
     };
     let thread = previous.as_ref().map(|run| run.thread.clone());
     let agent_id = request.model.clone();
-    let started = runs
-        .start(Start { agent_id, prompt, thread, history, detached: request.background, run_id: None })
-        .await?;
+    let start = Start { agent_id, prompt, thread, history, detached: request.background, run_id: None };
+    let once = start_once((state, runs), route, headers, body, start).await?;
+    let StartedOnce { started, is_replay } = once;
     let run_id = started.run_id.to_string();
     let continued = previous.filter(|run| run.run_id == run_id);
     let (first, earlier) = continued.map_or((1, Vec::new()), |run| (run.stored() + 1, run.events));
     let about = about(&run_id, first, &started.thread, request);
     let output = Output::after(&run_id, url, &earlier);
-    Ok((runs.follow(&started, Until::Waiting)?, about, output))
+    Ok(((runs.follow(&started, Until::Waiting)?, about, output), is_replay))
 }
 
 /// Returns the prompt that continues a thread: the messages of the user. The server has the
@@ -266,7 +286,7 @@ async fn ended(runs: &AgentRuns<'_>, run_id: &str) -> Result<OwnRun, Problem> {
 }
 
 /// Refuses to compact a conversation: the server keeps it, and the operator limits it.
-pub(super) async fn compact(_body: Result<Bytes, BytesRejection>) -> OpenAiError {
+pub(super) async fn compact(_body: Result<SentBody, Problem>) -> OpenAiError {
     let why = "conversations are not compacted; continue the thread with `previous_response_id`";
     Problem::new(StatusCode::NOT_FOUND, "not_found", why).into()
 }

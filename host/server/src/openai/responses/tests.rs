@@ -4,6 +4,7 @@
 use super::encode::{ResponseEncoder, ResponseEvent};
 use super::output::Output;
 use super::segment::{About, ResponseId};
+use crate::agent_runs::costs;
 use crate::agent_runs::fixture::{self, Recording, encode, golden, joined_at, without};
 use serde_json::Value;
 use std::sync::Arc;
@@ -106,7 +107,9 @@ async fn sequence_numbers_increase_and_deltas_add_up() {
 
 #[tokio::test]
 async fn a_stream_that_is_cut_anywhere_ends_in_the_same_response() {
-    for recording in [fixture::calls().await, fixture::questions().await, fixture::restart().await] {
+    let mut recordings = fixture::drawn(true).await;
+    recordings.extend([fixture::calls().await, fixture::questions().await, fixture::restart().await]);
+    for recording in recordings {
         for (at, updates) in recording.segments.iter().enumerate() {
             let whole = last(&encode(&mut encoder(&recording, at), updates));
             for cut in 0..=updates.len() {
@@ -117,4 +120,16 @@ async fn a_stream_that_is_cut_anywhere_ends_in_the_same_response() {
             }
         }
     }
+}
+
+#[tokio::test]
+#[ignore = "a measurement"]
+async fn encoding_costs() {
+    let recording = costs::long().await;
+    costs::report(
+        "OpenAI, responses",
+        &recording.segments[0],
+        || encoder(&recording, 0),
+        |event| event.data.to_string().len(),
+    );
 }

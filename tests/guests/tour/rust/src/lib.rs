@@ -41,6 +41,7 @@ enum What {
     Reread,
     Setting,
     Child,
+    Attach,
 }
 
 #[data]
@@ -159,6 +160,12 @@ fn tour_rust(#[args] args: Arguments, ctx: &Context) -> Result<ToolResult, ToolE
         }
         What::Setting => ToolResult::success(json!(ctx.setting(text))),
         What::Child => child(how, text, ctx)?,
+        What::Attach => {
+            ctx.attach("image/png", b"\x89PNG")?;
+            ctx.attach_file("tour:///notes.txt", "text/plain", text.as_bytes())?;
+            ctx.attach_link("https://example.org/tour", text, Some("A tour."))?;
+            ToolResult::success("attached")
+        }
     })
 }
 

@@ -1,0 +1,162 @@
+//! `tollgate:tool/content`: images, sounds, files and links that belong to the result.
+
+use super::call::charge;
+use crate::instance::Instance;
+use crate::meter::Stop;
+use crate::v0_1_0;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use std::sync::Arc;
+use tollgate_agent::content::{ContentPart, MAX_CONTENT_BYTES, check_size};
+use wasmtime::StoreContextMut;
+use wasmtime::component::{Linker, WasmList, WasmStr};
+
+/// The host's memory for a part in addition to its texts, in bytes.
+const EACH_BYTES: usize = 256;
+
+type Store<'a> = StoreContextMut<'a, Instance>;
+type Attached = Result<(), String>;
+
+/// The parts that a call has attached so far.
+#[derive(Default)]
+pub(crate) struct Attachments {
+    parts: Vec<ContentPart>,
+    charged_bytes: u64,
+}
+
+impl Attachments {
+    /// Returns the parts, and the bytes that were charged to the call's slot for them.
+    pub(crate) fn take(&mut self) -> (Vec<ContentPart>, u64) {
+        (std::mem::take(&mut self.parts), std::mem::take(&mut self.charged_bytes))
+    }
+}
+
+pub(crate) fn add(linker: &mut Linker<Instance>) -> wasmtime::Result<()> {
+    let mut content = linker.instance(&format!("tollgate:tool/content@{}", v0_1_0::VERSION))?;
+    content.func_wrap("attach", attach)?;
+    content.func_wrap("link", link)
+}
+
+fn attach(
+    mut store: Store<'_>,
+    (mime_type, data, uri): (WasmStr, WasmList<u8>, Option<WasmStr>),
+) -> wasmtime::Result<(Attached,)> {
+    let bytes = data.as_le_slice(&store).len();
+    let mime_type = text(&store, &mime_type)?;
+    let uri = uri.map(|uri| text(&store, &uri)).transpose()?;
+    let whole = bytes + mime_type.len() + uri.as_ref().map_or(0, String::len);
+    leave(&mut store, whole)?;
+    if bytes > MAX_CONTENT_BYTES {
+        return Ok((Err(format!("it has {bytes} bytes; a result has at most {MAX_CONTENT_BYTES}")),));
+    }
+    // Base64 takes a third more than the bytes.
+    let memory = EACH_BYTES + mime_type.len() + uri.as_ref().map_or(0, String::len) + bytes.div_ceil(3) * 4;
+    add_part(&mut store, memory, |store| {
+        let data = data.as_le_slice(store);
+        let encoded = || Arc::from(STANDARD.encode(data));
+        Ok(match uri {
+            None if mime_type.starts_with("image/") => ContentPart::Image { mime_type, data: encoded() },
+            None if mime_type.starts_with("audio/") => ContentPart::Audio { mime_type, data: encoded() },
+            None => return Err("data without a URI is an image or a sound; give a URI for a file".to_owned()),
+            Some(uri) => {
+                let is_text = is_text(&mime_type).then(|| std::str::from_utf8(data).ok()).flatten();
+                let mime_type = Some(mime_type).filter(|mime_type| !mime_type.is_empty());
+                match is_text {
+                    Some(text) => ContentPart::TextFile { uri, mime_type, text: text.into() },
+                    None => ContentPart::BinaryFile { uri, mime_type, data: encoded() },
+                }
+            }
+        })
+    })
+}
+
+fn link(
+    mut store: Store<'_>,
+    (uri, name, description, mime_type): (WasmStr, WasmStr, Option<WasmStr>, Option<WasmStr>),
+) -> wasmtime::Result<(Attached,)> {
+    let (uri, name) = (text(&store, &uri)?, text(&store, &name)?);
+    let description = description.map(|description| text(&store, &description)).transpose()?;
+    let mime_type = mime_type.map(|mime_type| text(&store, &mime_type)).transpose()?;
+    let link = ContentPart::Link { uri, name, title: None, description, mime_type, size: None };
+    let bytes = link.bytes();
+    leave(&mut store, bytes)?;
+    if bytes > MAX_CONTENT_BYTES {
+        return Ok((Err(format!("it has {bytes} bytes; a result has at most {MAX_CONTENT_BYTES}")),));
+    }
+    add_part(&mut store, EACH_BYTES + bytes, |_| Ok(link))
+}
+
+/// Returns whether a file of this type is kept as text if its bytes are.
+fn is_text(mime_type: &str) -> bool {
+    let essence = mime_type.split(';').next().unwrap_or_default().trim_end();
+    let is_structured = |word: &str| {
+        essence.strip_prefix("application/").is_some_and(|kind| kind == word)
+            || essence.rsplit_once('+').is_some_and(|(_, kind)| kind == word)
+    };
+    essence.is_empty() || essence.starts_with("text/") || is_structured("json") || is_structured("xml")
+}
+
+/// Counts bytes that leave the guest, before anything is copied.
+fn leave(store: &mut Store<'_>, bytes: usize) -> wasmtime::Result<()> {
+    if bytes as u64 > store.data().crossing_bytes() {
+        return Err(Stop::Crossing.into());
+    }
+    charge(store, bytes)?;
+    store.data().boundary.leave(bytes as u64)?;
+    Ok(())
+}
+
+/// Adds a part that takes this much memory, which is charged before the part is made.
+fn add_part(
+    store: &mut Store<'_>,
+    memory: usize,
+    make: impl FnOnce(&Store<'_>) -> Result<ContentPart, String>,
+) -> wasmtime::Result<(Attached,)> {
+    let Some(serves) = &store.data().serves else {
+        return Ok((Err(
+            "nothing can be attached while a component describes itself or checks arguments".into()
+        ),));
+    };
+    let memory = memory as u64;
+    let turn = Arc::clone(&serves.turn);
+    turn.charge(memory).map_err(Stop::from)?;
+    let made = make(store).and_then(ContentPart::checked);
+    let Some(serves) = &mut store.data_mut().serves else { return Ok((Ok(()),)) };
+    let attachments = &mut serves.attachments;
+    let attached = made.and_then(|part| {
+        attachments.parts.push(part);
+        check_size(&attachments.parts).inspect_err(|_| {
+            attachments.parts.pop();
+        })
+    });
+    match &attached {
+        Ok(()) => attachments.charged_bytes += memory,
+        Err(_) => turn.release(memory),
+    }
+    Ok((attached,))
+}
+
+fn text(store: &Store<'_>, text: &WasmStr) -> wasmtime::Result<String> {
+    let text = text.to_str(store)?;
+    // Longer ones are refused by their checks, and are not copied whole before.
+    let mut end = text.len().min(MAX_CONTENT_BYTES);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    Ok(text[..end].to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_is_kept_as_text_by_its_media_type() {
+        for of in ["", "text/csv", "text/plain; charset=utf-8", "application/json", "image/svg+xml"] {
+            assert!(is_text(of), "{of}");
+        }
+        for of in ["application/pdf", "image/png", "application/jsonl-not"] {
+            assert!(!is_text(of), "{of}");
+        }
+    }
+}

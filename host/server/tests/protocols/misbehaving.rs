@@ -1,0 +1,170 @@
+//! Clients that never read, leave at any point, or decide twice at once. Others lose nothing.
+
+use crate::client::{BACKSTOP, Client};
+use reqwest::StatusCode;
+use serde_json::{Value, json};
+use std::time::Duration;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+
+/// Returns a streamed request of each protocol for this prompt, on a thread of its own.
+fn streams(prompt: &str, name: &str) -> [(&'static str, Value); 5] {
+    let message = json!({"messageId": "m", "role": "ROLE_USER", "parts": [{"text": prompt}]});
+    [
+        (
+            "/v1/chat/completions",
+            json!({"model": "assistant", "stream": true, "messages": [{"role": "user", "content": prompt}]}),
+        ),
+        ("/v1/responses", json!({"model": "assistant", "stream": true, "input": prompt})),
+        (
+            "/ai-sdk/assistant",
+            json!({"id": format!("ai-{name}"), "trigger": "submit-message",
+                "messages": [{"id": "m", "role": "user", "parts": [{"type": "text", "text": prompt}]}]}),
+        ),
+        (
+            "/ag-ui/assistant",
+            json!({"threadId": format!("ag-{name}"), "runId": name, "protocolVersion": "1.0", "tools": [],
+                "context": [], "state": {}, "forwardedProps": {},
+                "messages": [{"id": "m", "role": "user", "content": prompt}]}),
+        ),
+        ("/a2a/assistant/message:stream", json!({"message": message})),
+    ]
+}
+
+/// Sends a request without reading its answer.
+async fn send(client: &Client, path: &str, body: &Value) -> TcpStream {
+    let mut stream = TcpStream::connect(client.address()).await.unwrap();
+    let body = body.to_string();
+    let head = format!(
+        "POST {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {}\r\nA2A-Version: 1.0\r\n\
+         Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+        client.key(),
+        body.len()
+    );
+    stream.write_all(head.as_bytes()).await.unwrap();
+    stream
+}
+
+/// Runs a whole request of every protocol as another principal does meanwhile.
+async fn others_are_served(client: &Client, name: &str) {
+    let eve = client.with_key("eve");
+    for (path, body) in streams("hello", name) {
+        let request = eve.request(reqwest::Method::POST, path).header("A2A-Version", "1.0").json(&body);
+        let response = request.send().await.unwrap();
+        assert_eq!(response.status(), StatusCode::OK, "{path}");
+        let text = response.text().await.unwrap();
+        assert!(text.contains("friend."), "{path}: {text}");
+    }
+}
+
+/// Waits until no run of the client is at work.
+async fn all_rest(client: &Client) {
+    let rested = async {
+        while client.get("/api/v1/runs?status=running").await.1["items"] != json!([]) {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    tokio::time::timeout(BACKSTOP, rested).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_client_that_never_reads_delays_no_one() {
+    let client = Client::start().await;
+    let mut unread = Vec::new();
+    for round in 0..2 {
+        for (path, body) in streams("report", &round.to_string()) {
+            unread.push(send(&client, path, &body).await);
+        }
+    }
+    others_are_served(&client, "others").await;
+    all_rest(&client).await;
+    drop(unread);
+    others_are_served(&client, "afterwards").await;
+}
+
+#[tokio::test]
+async fn a_client_may_leave_at_any_point() {
+    let client = Client::start().await;
+    for (at, bytes) in [0, 1, 16, 100, 200, 300, 450, 700, 1_000, 1_500].into_iter().enumerate() {
+        for (path, body) in streams("report", &at.to_string()) {
+            let mut stream = send(&client, path, &body).await;
+            let mut taken = vec![0; bytes];
+            // A shorter answer is read to its end.
+            let _ = tokio::time::timeout(Duration::from_secs(1), stream.read_exact(&mut taken)).await;
+        }
+    }
+    others_are_served(&client, "others").await;
+    // Each run has ended with its work done, or because its last client left.
+    all_rest(&client).await;
+    let (_, runs) = client.get("/api/v1/runs?limit=200").await;
+    for run in runs["items"].as_array().unwrap() {
+        assert!(matches!(run["status"].as_str(), Some("completed" | "cancelled")), "{run}");
+    }
+}
+
+/// Returns how often the questions of a run were decided.
+async fn decided(client: &Client, run: &str) -> usize {
+    let (_, events) = client.get(&format!("/api/v1/runs/{run}/events?limit=200")).await;
+    events.to_string().matches("\"call_decided\"").count()
+}
+
+#[tokio::test]
+async fn a_decision_that_is_sent_twice_at_once_is_taken_once() {
+    let client = Client::start().await;
+    let post = async |path: &str, body: &Value| {
+        let request = client.request(reqwest::Method::POST, path).header("A2A-Version", "1.0").json(body);
+        let response = request.send().await.unwrap();
+        (response.status(), response.text().await.unwrap())
+    };
+    let parsed =
+        |text: &str| serde_json::from_str::<Value>(text).unwrap_or_else(|why| panic!("{why}: {text}"));
+
+    // OpenAI's responses.
+    let asked = parsed(&post("/v1/responses", &json!({"model": "assistant", "input": "guarded"})).await.1);
+    let request =
+        asked["output"].as_array().unwrap().iter().find(|item| item["type"] == "mcp_approval_request");
+    let answer = json!({"model": "assistant", "previous_response_id": asked["id"], "input": [
+        {"type": "mcp_approval_response", "approval_request_id": request.unwrap()["id"], "approve": true},
+    ]});
+    let (one, other) = tokio::join!(post("/v1/responses", &answer), post("/v1/responses", &answer));
+    assert!(one.0.is_success() || other.0.is_success(), "{one:?} {other:?}");
+    for (status, text) in [one, other] {
+        let body = parsed(&text);
+        assert!(status.is_success() || body["error"]["code"].is_string(), "{text}");
+    }
+    assert_eq!(decided(&client, asked["tollgate"]["run_id"].as_str().unwrap()).await, 1);
+
+    // AG-UI.
+    let [.., (path, body), _] = streams("guarded", "double");
+    let (_, text) = post(path, &body).await;
+    let events: Vec<Value> =
+        text.lines().filter_map(|line| line.strip_prefix("data: ")).map(parsed).collect();
+    let interrupt = &events.last().unwrap()["outcome"]["interrupts"][0]["id"];
+    let mut answer = body.clone();
+    answer["runId"] = json!("answer");
+    answer["resume"] = json!([{"interruptId": interrupt, "status": "resolved", "payload": true}]);
+    let (one, other) = tokio::join!(post(path, &answer), post(path, &answer));
+    assert!(one.1.contains("It is done") || other.1.contains("It is done"), "{one:?} {other:?}");
+    for (status, text) in [one, other] {
+        assert!(
+            status.is_success() && (text.contains("RUN_FINISHED") || text.contains("RUN_ERROR")),
+            "{text}"
+        );
+    }
+    let run = events.iter().find_map(|event| event["metadata"]["tollgate"]["runId"].as_str()).unwrap();
+    assert_eq!(decided(&client, run).await, 1);
+
+    // A2A.
+    let message = |parts: Value| json!({"message": {"messageId": "m", "role": "ROLE_USER", "parts": parts}});
+    let path = "/a2a/assistant/message:send";
+    let task = parsed(&post(path, &message(json!([{"text": "approve"}]))).await.1)["task"].clone();
+    let question = &task["status"]["message"]["parts"][1]["data"]["questions"][0]["suspension_id"];
+    let mut answer = message(json!([{"data": {"suspension_id": question, "answer": {"approved": true}}}]));
+    answer["message"]["taskId"] = task["id"].clone();
+    let (one, other) = tokio::join!(post(path, &answer), post(path, &answer));
+    assert!(one.0.is_success() || other.0.is_success(), "{one:?} {other:?}");
+    for (status, text) in [one, other] {
+        assert!(status.is_success() || parsed(&text)["error"]["details"].is_array(), "{text}");
+    }
+    assert_eq!(decided(&client, task["id"].as_str().unwrap()).await, 1);
+}

@@ -1,0 +1,48 @@
+//! Hints of commits by other processes. SQLite notifies nobody, so the file is looked at.
+
+use crate::thread_cache::ThreadCache;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
+use tollgate_store::{Hint, HintSender};
+
+/// How often the file is looked at.
+const LOOK: Duration = Duration::from_millis(250);
+
+/// Looks for commits of other processes while somebody watches the store.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct ForeignCommits {
+    is_looking: Arc<Mutex<bool>>,
+}
+
+impl ForeignCommits {
+    /// Begins to look, unless a task does already. Outside a runtime there is no task, and receivers
+    /// look by themselves.
+    pub(crate) fn begin(&self, known: &Arc<ThreadCache>, hints: &HintSender) {
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        let mut is_looking = self.is_looking.lock().unwrap_or_else(PoisonError::into_inner);
+        if !std::mem::replace(&mut *is_looking, true) {
+            runtime.spawn(self.clone().look(Arc::downgrade(known), hints.clone()));
+        }
+    }
+
+    async fn look(self, known: Weak<ThreadCache>, hints: HintSender) {
+        let mut seen = known.upgrade().and_then(|known| known.version());
+        loop {
+            tokio::time::sleep(LOOK).await;
+            let Some(known) = known.upgrade() else { return };
+            if !hints.is_watched() {
+                let mut is_looking = self.is_looking.lock().unwrap_or_else(PoisonError::into_inner);
+                // A watcher that began meanwhile is counted; the next one begins another task.
+                if !hints.is_watched() {
+                    *is_looking = false;
+                    return;
+                }
+            }
+            let version = known.version();
+            if version.is_none() || version != seen {
+                seen = version;
+                hints.give(Hint::Any);
+            }
+        }
+    }
+}

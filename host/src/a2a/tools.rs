@@ -1,0 +1,286 @@
+//! The two calls of a run whose agent is remote. They are never offered to a model.
+
+use super::RemoteAgent;
+use super::client::{RemoteError, Sent};
+use super::task::{Piece, RemoteState, TaskState};
+use crate::tools::{NativeTool, Report, ToolCall};
+use async_trait::async_trait;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::oneshot;
+use tollgate_agent::code::Code;
+use tollgate_agent::descriptor::{ExecutionPolicy, ToolDescriptor};
+use tollgate_agent::name::{FOLLOW_AGENT, MESSAGE_AGENT};
+use tollgate_agent::outcome::{Fault, ToolOutput, ToolResult};
+use tollgate_agent::remote::{RemoteAnswer, RemoteMessage, RemoteTask};
+use tollgate_sandbox::ProgressStatus;
+
+/// How long an attempt of either call may take, unless the agent's limits are lower. Their default
+/// ceiling is 5 minutes.
+const TIMEOUT_MS: u32 = 24 * 60 * 60 * 1000;
+/// How long a message may take to be accepted after its call has ended.
+const LATE: Duration = Duration::from_secs(60);
+/// The first and the longest pause between two looks at a task.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(5));
+/// How often in a row a look may fail because of the connection.
+const MAX_BROKEN: u32 = 5;
+
+/// The remote agents of a host, by their ids.
+pub(crate) type RemoteAgents = Arc<BTreeMap<String, Arc<RemoteAgent>>>;
+
+/// Sends a remote agent a message, and returns the id of the task that it began.
+pub(crate) struct MessageAgent(pub(crate) RemoteAgents);
+
+/// Waits until a remote task has ended or asks. Repeating it is harmless.
+pub(crate) struct FollowAgent(pub(crate) RemoteAgents);
+
+/// Returns the remote agent that calls. No other agent can use its server and its token.
+fn caller<'a>(
+    agents: &'a RemoteAgents,
+    call: &ToolCall<'_>,
+) -> Result<(&'a Arc<RemoteAgent>, String), Fault> {
+    let id = call.attempt().agent.id.clone();
+    let refused = |why: &str| Fault::new(Code::ToolFailed, format!("The agent '{id}' {why}."));
+    let remote = agents.get(&id).ok_or_else(|| refused("is not a remote agent"))?;
+    match call.arguments()["url"] == remote.address() {
+        true => Ok((remote, id)),
+        false => Err(refused("is at another address now; start the conversation anew")),
+    }
+}
+
+fn descriptor(
+    name: &str,
+    description: &str,
+    idempotent: bool,
+    mut properties: Value,
+    required: &str,
+) -> ToolDescriptor {
+    let execution =
+        ExecutionPolicy { timeout_ms: Some(TIMEOUT_MS), max_retries: None, idempotent, validates: false };
+    properties["url"] = json!({"type": "string", "description": "The address of the remote agent."});
+    properties["context_id"] = json!({"type": "string", "description": "The remote conversation."});
+    ToolDescriptor::new(name.replace('_', "-"), name, description)
+        .with_category("agents")
+        .with_execution(execution)
+        .with_parameters(json!({
+            "type": "object",
+            "properties": properties,
+            "required": ["url", required],
+            "additionalProperties": false,
+        }))
+}
+
+fn failed(agent: &str, error: &RemoteError) -> Fault {
+    Fault::new(Code::ToolFailed, format!("The remote agent '{agent}' did not answer: {error}."))
+}
+
+/// Returns whether another look at the task is worth while: the connection failed, or the task ended
+/// meanwhile, or the server cannot stream its updates.
+fn is_passing(why: &RemoteError) -> bool {
+    matches!(why, RemoteError::Broken(_) | RemoteError::Refused { code: -32004 | -32601, .. })
+}
+
+fn cancelled() -> Fault {
+    Fault::new(Code::Cancelled, "The call was cancelled.")
+}
+
+#[async_trait]
+impl NativeTool for MessageAgent {
+    fn descriptor(&self) -> ToolDescriptor {
+        let properties = json!({
+            "message": {"type": "string", "description": "The message."},
+            "earlier": {"type": "string", "description": "The messages before it, as text."},
+        });
+        descriptor(MESSAGE_AGENT, "Sends a remote agent a message.", false, properties, "message")
+    }
+
+    async fn execute(&self, call: ToolCall<'_>) -> Result<ToolOutput, Fault> {
+        let (remote, agent) = caller(&self.0, &call)?;
+        let text = |name: &str| call.arguments()[name].as_str().map(str::to_owned);
+        let message = RemoteMessage {
+            message: text("message").unwrap_or_default(),
+            earlier: text("earlier"),
+            context_id: text("context_id"),
+        };
+        let attempt = call.attempt();
+        let id = format!("{}/{}/{}", attempt.identity.run_id, attempt.permit.call_id(), attempt.attempt);
+        let (tell, told) = oneshot::channel();
+        let (remote, wait) = (Arc::clone(remote), attempt.timeout.saturating_add(LATE));
+        // If the call has ended when the id of its task arrives, the task is cancelled.
+        tokio::spawn(async move {
+            let sending = tokio::time::timeout(wait, remote.send(&id, &message)).await;
+            let Ok(sent) = sending else { return };
+            if let Err(Ok(Sent::Task(unheard))) = tell.send(sent) {
+                remote.cancel(&unheard.task_id).await;
+            }
+        });
+        let sent = tokio::select! {
+            biased;
+            sent = told => sent.map_err(|_| Fault::new(Code::HostFailed, "The message was not sent."))?,
+            () = call.cancelled() => return Err(cancelled()),
+        };
+        let answer = match sent.map_err(|why| failed(&agent, &why))? {
+            Sent::Message { text, context_id } => {
+                RemoteAnswer { response: Some(text), task_id: None, context_id }
+            }
+            Sent::Task(task) => {
+                RemoteAnswer { response: None, task_id: Some(task.task_id), context_id: task.context_id }
+            }
+        };
+        Ok(ToolResult::success(json!(answer)).into())
+    }
+}
+
+#[async_trait]
+impl NativeTool for FollowAgent {
+    fn descriptor(&self) -> ToolDescriptor {
+        let properties = json!({"task_id": {"type": "string", "description": "The remote task."}});
+        descriptor(FOLLOW_AGENT, "Waits for a remote agent's answer.", true, properties, "task_id")
+    }
+
+    async fn execute(&self, call: ToolCall<'_>) -> Result<ToolOutput, Fault> {
+        let (remote, agent) = caller(&self.0, &call)?;
+        let text = |name: &str| call.arguments()[name].as_str().map(str::to_owned);
+        let task =
+            RemoteTask { task_id: text("task_id").unwrap_or_default(), context_id: text("context_id") };
+        let following = Following { remote, agent: &agent, task: &task, call: &call };
+        let state = tokio::select! {
+            biased;
+            followed = following.to_rest() => followed.map_err(|why| failed(&agent, &why))?,
+            () = call.cancelled() => return Err(cancelled()),
+        };
+        Ok(match state.state {
+            TaskState::Completed => ToolResult::success(json!(RemoteAnswer {
+                response: Some(state.response()),
+                task_id: Some(task.task_id),
+                context_id: state.context_id.or(task.context_id),
+            }))
+            .into(),
+            TaskState::InputRequired | TaskState::AuthRequired => {
+                ToolResult::suspended_with(state.question(&agent)).into()
+            }
+            TaskState::Working | TaskState::Failed | TaskState::Cancelled | TaskState::Rejected => {
+                let message = format!("The remote agent '{agent}' {}.", state.failure());
+                return Err(Fault::new(Code::ToolFailed, message));
+            }
+        })
+    }
+}
+
+/// A call that waits for a task.
+struct Following<'a> {
+    remote: &'a RemoteAgent,
+    agent: &'a str,
+    task: &'a RemoteTask,
+    call: &'a ToolCall<'a>,
+}
+
+impl Following<'_> {
+    /// Follows the task until it has ended or asks something that was not answered.
+    async fn to_rest(&self) -> Result<RemoteState, RemoteError> {
+        let (mut state, mut broken, mut pause) = (RemoteState::default(), 0, PAUSES.0);
+        let mut resume = self.call.attempt().resume;
+        loop {
+            let looked = match self.look(&mut state).await {
+                // An answer is sent once, and to its own question only.
+                Ok(()) => match resume.take().and_then(|resumption| state.answer(self.agent, resumption)) {
+                    Some(part) => {
+                        let answered = self.answer(&mut state, part).await;
+                        match answered {
+                            Err(why) if !is_passing(&why) => return Err(why),
+                            answered => answered,
+                        }
+                    }
+                    None if state.rests() => return Ok(state),
+                    None => self.watch(&mut state).await,
+                },
+                failed => failed,
+            };
+            match looked {
+                Ok(()) if state.rests() => return Ok(state),
+                Ok(()) => broken = 0,
+                Err(RemoteError::Broken(_)) if broken < MAX_BROKEN => broken += 1,
+                Err(why) if is_passing(&why) && !matches!(why, RemoteError::Broken(_)) => {}
+                Err(why) => return Err(why),
+            }
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(PAUSES.1);
+        }
+    }
+
+    async fn look(&self, state: &mut RemoteState) -> Result<(), RemoteError> {
+        let found = self.remote.look(self.task).await?;
+        let shown = std::mem::replace(state, found).text();
+        let text = state.text();
+        self.show(text.strip_prefix(shown.as_str()).unwrap_or(&text).to_owned());
+        Ok(())
+    }
+
+    /// Follows the task by a stream, if the server has them.
+    async fn watch(&self, state: &mut RemoteState) -> Result<(), RemoteError> {
+        let endpoint = self.remote.endpoint().await?;
+        if !endpoint.streams {
+            return Ok(());
+        }
+        let params = json!({"id": self.task.task_id});
+        let mut events = self.remote.stream(&endpoint, "SubscribeToTask", &params).await?;
+        while let Some(update) = self.remote.streamed(&mut events).await? {
+            self.apply(state, &update);
+            if state.rests() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends a person's answer, and follows the task until it rests again. The first task of the
+    /// stream may still be the one that asks.
+    async fn answer(&self, state: &mut RemoteState, part: Value) -> Result<(), RemoteError> {
+        let attempt = self.call.attempt();
+        let id = format!("{}/{}/{}", attempt.identity.run_id, attempt.permit.call_id(), attempt.attempt);
+        let mut message =
+            json!({"messageId": id, "role": "ROLE_USER", "taskId": self.task.task_id, "parts": [part]});
+        if let Some(context) = state.context_id.as_ref().or(self.task.context_id.as_ref()) {
+            message["contextId"] = json!(context);
+        }
+        let params = json!({"message": message, "configuration": {"acceptedOutputModes": ["text/plain"]}});
+        let endpoint = self.remote.endpoint().await?;
+        if !endpoint.streams {
+            let settled = self.remote.call("SendMessage", &params).await?;
+            state.state = TaskState::Working;
+            self.apply(state, &settled);
+            return Ok(());
+        }
+        let mut events = self.remote.stream(&endpoint, "SendStreamingMessage", &params).await?;
+        state.state = TaskState::Working;
+        while let Some(update) = self.remote.streamed(&mut events).await? {
+            self.apply(state, &update);
+            if update.get("task").is_some() {
+                state.state = TaskState::Working;
+            }
+            if state.rests() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn apply(&self, state: &mut RemoteState, update: &Value) {
+        match state.apply(update) {
+            Some(Piece::Text(text)) => self.show(text),
+            Some(Piece::Progress(words)) => {
+                let status = ProgressStatus::Running;
+                self.call.report(Report::Progress { status, message: Some(words), progress: None });
+            }
+            None => {}
+        }
+    }
+
+    fn show(&self, text: String) {
+        if !text.is_empty() {
+            self.call.report(Report::Output(text));
+        }
+    }
+}

@@ -1,0 +1,290 @@
+//! Commands between hosts: those that other hosts sent to runs of this one, and those of this one
+//! to runs that another drives.
+
+use super::{FollowUntil, Host, HostError, Inner, new_id};
+use crate::run::{RunError, RunHandle};
+use crate::store::{Hint, Hints, RunCommand, SentCommand};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+use tokio::time::{Instant, MissedTickBehavior};
+use tokio_util::sync::CancellationToken;
+use tollgate_agent::run::{Decision, Event};
+
+/// How often commands are looked for when no hint arrives.
+const LOOK: Duration = Duration::from_secs(1);
+/// How long a caller waits for another host to take its command.
+const TAKEN_WITHIN: Duration = Duration::from_secs(5);
+
+/// The runs that a host drives.
+#[derive(Debug, Default)]
+pub(super) struct DrivenRuns(Mutex<Driven>);
+
+#[derive(Debug, Default)]
+struct Driven {
+    runs: HashMap<Arc<str>, DrivenRun>,
+    /// Whether a task looks for commands to them.
+    is_attended: bool,
+}
+
+#[derive(Debug)]
+struct DrivenRun {
+    epoch: u64,
+    /// Ends the run early.
+    cancel: CancellationToken,
+    /// Whether commands to it are being carried out.
+    is_busy: bool,
+}
+
+/// The fate of commands to a run of another host.
+enum Fate {
+    /// The run's host has carried them out, or refused them.
+    Taken,
+    /// The run came to rest first, and they were taken back.
+    TakenBack,
+    /// The run's host has not answered yet.
+    Pending,
+}
+
+impl DrivenRuns {
+    fn lock(&self) -> MutexGuard<'_, Driven> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_idle(&self) -> bool {
+        self.lock().runs.is_empty()
+    }
+
+    /// Ends the task that looks for commands, unless a run began meanwhile.
+    fn leave(&self) -> bool {
+        let mut driven = self.lock();
+        driven.is_attended = !driven.runs.is_empty();
+        !driven.is_attended
+    }
+}
+
+impl Host {
+    /// Records that this host drives a run in this epoch.
+    pub(crate) fn drives(&self, run_id: &Arc<str>, epoch: u64, cancel: &CancellationToken) {
+        let mut driven = self.inner.driven.lock();
+        let run = DrivenRun { epoch, cancel: cancel.clone(), is_busy: false };
+        driven.runs.insert(Arc::clone(run_id), run);
+        if !std::mem::replace(&mut driven.is_attended, true) {
+            tokio::spawn(attend(Arc::downgrade(&self.inner), self.inner.store.watch()));
+        }
+    }
+
+    /// Records that it no longer does.
+    pub(crate) fn drives_no_longer(&self, run_id: &str, epoch: u64) {
+        let mut driven = self.inner.driven.lock();
+        if driven.runs.get(run_id).is_some_and(|run| run.epoch == epoch) {
+            driven.runs.remove(run_id);
+        }
+    }
+
+    /// Carries out the commands to runs that this host drives.
+    async fn look_for_commands(&self) {
+        let runs: Vec<_> = self.inner.driven.lock().runs.keys().cloned().collect();
+        if runs.is_empty() {
+            return;
+        }
+        // If the commands cannot be read now, the next look finds them.
+        for run_id in self.inner.store.commanded(&runs).await.unwrap_or_default() {
+            self.carry_out(&run_id);
+        }
+    }
+
+    /// Carries out the commands to a run, if this host drives it. The work is done in a task of its
+    /// own, because a run takes a decision only between two of its steps.
+    fn carry_out(&self, run_id: &Arc<str>) {
+        {
+            let mut driven = self.inner.driven.lock();
+            let Some(run) = driven.runs.get_mut(run_id) else { return };
+            if std::mem::replace(&mut run.is_busy, true) {
+                return;
+            }
+        }
+        let (host, run_id) = (self.clone(), Arc::clone(run_id));
+        tokio::spawn(async move {
+            if let Err(why) = host.carry_out_all(&run_id).await {
+                tracing::warn!("the commands to the run {run_id} cannot be carried out now: {why}");
+            }
+            if let Some(run) = host.inner.driven.lock().runs.get_mut(&run_id) {
+                run.is_busy = false;
+            }
+        });
+    }
+
+    async fn carry_out_all(&self, run_id: &Arc<str>) -> Result<(), HostError> {
+        let store = &self.inner.store;
+        let sent = store.commands(run_id).await?;
+        let cancels = sent.iter().find_map(|sent| match &sent.command {
+            RunCommand::Cancel(reason) => Some(reason),
+            _ => None,
+        });
+        if let Some(reason) = cancels {
+            // The commit that ends the run removes its commands.
+            match self.live(run_id) {
+                Some(hub) => hub.cancel(Some(reason.clone())),
+                None => self.end_driven(run_id),
+            }
+            return Ok(());
+        }
+        for SentCommand { id, command } in sent {
+            // A message is for a run that waits.
+            let RunCommand::Decide(decision) = command else { continue };
+            let Some(hub) = self.live(run_id) else { return Ok(()) };
+            match hub.deliver(vec![decision]).await {
+                Some(Ok(())) => {}
+                // The run came to rest, or failed; the command goes to the host that continues it.
+                None | Some(Err(HostError::Store(_) | HostError::Run(_))) => return Ok(()),
+                Some(Err(why)) => tracing::warn!("a command to the run {run_id} is dropped: {why}"),
+            }
+            store.take_back(run_id, &id).await?;
+        }
+        Ok(())
+    }
+
+    fn end_driven(&self, run_id: &str) {
+        if let Some(run) = self.inner.driven.lock().runs.get(run_id) {
+            run.cancel.cancel();
+        }
+    }
+
+    /// Ends a run that another host drives. Returns `false` if it came to rest first.
+    pub(super) async fn cancel_elsewhere(&self, run_id: &str, reason: String) -> Result<bool, HostError> {
+        let (id, mut hints) = (new_id(), self.inner.store.watch());
+        if !self.inner.store.send(run_id, &id, RunCommand::Cancel(reason)).await? {
+            return Ok(false);
+        }
+        let fate = self.fate_of(run_id, &[id], &mut hints).await?;
+        // A command that is pending survives the host that is to carry it out.
+        Ok(!matches!(fate, Fate::TakenBack))
+    }
+
+    /// Sends decisions to the host that drives the run, one by one. Returns `None` if one of them was
+    /// not taken: the run came to rest first, or its host refused it.
+    pub(super) async fn decide_elsewhere(
+        &self,
+        run_id: &str,
+        decisions: &[Decision],
+    ) -> Result<Option<RunHandle>, HostError> {
+        let store = &self.inner.store;
+        let mut hints = store.watch();
+        let record = store.events(run_id, 0).await?;
+        let Some(Event::RunStarted { spec }) = record.first().map(|first| &first.event) else {
+            return Err(HostError::no_run(run_id));
+        };
+        let thread_id = Arc::<str>::from(spec.identity.thread_id.as_str());
+        let after = record.last().map_or(0, |event| event.number);
+        let ids: Vec<Arc<str>> = decisions.iter().map(|decision| Arc::from(decision.id.as_str())).collect();
+        for (id, decision) in ids.iter().zip(decisions) {
+            if !store.send(run_id, id, RunCommand::Decide(decision.clone())).await? {
+                return Ok(None);
+            }
+        }
+        if matches!(self.fate_of(run_id, &ids, &mut hints).await?, Fate::Pending) {
+            for id in &ids {
+                store.take_back(run_id, id).await?;
+            }
+        }
+        let news = store.events(run_id, after).await?;
+        let is_recorded = |wanted: &Decision| {
+            let mut made = news.iter().filter_map(|stored| match &stored.event {
+                Event::CallDecided { decision, .. } => Some(decision),
+                _ => None,
+            });
+            made.any(|decision| decision.id == wanted.id)
+        };
+        match decisions.iter().all(is_recorded) {
+            true => Ok(Some(self.joined_elsewhere(Arc::from(run_id), thread_id, after).await?)),
+            false => Ok(None),
+        }
+    }
+
+    /// Waits until the host that drives the run has taken these commands.
+    async fn fate_of(&self, run_id: &str, ids: &[Arc<str>], hints: &mut Hints) -> Result<Fate, HostError> {
+        let (store, until) = (&self.inner.store, Instant::now() + TAKEN_WITHIN);
+        loop {
+            let mut left = store.commands(run_id).await?;
+            left.retain(|sent| ids.contains(&sent.id));
+            if left.is_empty() {
+                return Ok(Fate::Taken);
+            }
+            let found = self.summary(run_id).await?.ok_or_else(|| HostError::no_run(run_id))?;
+            if !found.at_work {
+                for sent in left {
+                    store.take_back(run_id, &sent.id).await?;
+                }
+                return Ok(Fate::TakenBack);
+            }
+            if Instant::now() >= until {
+                return Ok(Fate::Pending);
+            }
+            let hinted = async { while !hints.next().await.is_about(run_id) {} };
+            let _ = tokio::time::timeout(LOOK, hinted).await;
+        }
+    }
+
+    /// Returns a handle of a run that another host drives.
+    async fn joined_elsewhere(
+        &self,
+        run_id: Arc<str>,
+        thread_id: Arc<str>,
+        after: u64,
+    ) -> Result<RunHandle, HostError> {
+        let events = self.follow(&run_id, after).await?;
+        let mut follower = self.follow_until(&run_id, after, FollowUntil::Rest).await?;
+        let cancel = CancellationToken::new();
+        let (host, id, cancelled) = (self.clone(), Arc::clone(&run_id), cancel.clone());
+        let end = tokio::spawn(async move {
+            let failed = |why: HostError| RunError(why.to_string());
+            let mut is_cancelled = false;
+            loop {
+                tokio::select! {
+                    update = follower.next() => {
+                        if update.map_err(failed)?.is_none() {
+                            return host.run_end(&id).await.map_err(failed);
+                        }
+                    }
+                    () = cancelled.cancelled(), if !is_cancelled => {
+                        is_cancelled = true;
+                        if let Err(why) = host.cancel(&id, None).await {
+                            tracing::warn!("the run {id} cannot be cancelled: {why}");
+                        }
+                    }
+                }
+            }
+        });
+        Ok(RunHandle { run_id, thread_id, events, cancel, end })
+    }
+}
+
+/// Carries out commands for as long as the host drives runs.
+async fn attend(host: Weak<Inner>, mut hints: Hints) {
+    let mut due = tokio::time::interval(LOOK);
+    due.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut was_idle = false;
+    loop {
+        let hint = tokio::select! {
+            hint = hints.next() => Some(hint),
+            _ = due.tick() => None,
+        };
+        let Some(inner) = host.upgrade() else { return };
+        let host = Host { inner };
+        match hint {
+            Some(Hint::Events(_) | Hint::Work) => {}
+            Some(Hint::Commands(run_id)) => host.carry_out(&run_id),
+            Some(Hint::Any) => host.look_for_commands().await,
+            None => {
+                // The next run usually comes soon, so the task outlives a short pause.
+                let is_idle = host.inner.driven.is_idle();
+                if is_idle && was_idle && host.inner.driven.leave() {
+                    return;
+                }
+                was_idle = is_idle;
+                host.look_for_commands().await;
+            }
+        }
+    }
+}
