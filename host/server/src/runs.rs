@@ -231,8 +231,8 @@ pub(crate) async fn run_document(
 }
 
 /// Returns a direct call that has ended, from its end and the events that were stored meanwhile.
-/// Reading the record instead would wait for the disk, which took 3 ms of a call's 3.2 ms
-/// (`scripts/bench serve calls`). `None` if the events are not the whole record, or the call waits.
+/// Reading the record instead would wait until the disk has it. `None` if the events are not the
+/// whole record, or the call waits.
 pub(crate) fn ended_call(
     state: &Shared,
     principal: &Principal,
