@@ -282,7 +282,7 @@ mod tests {
         assert!(state.response().ends_with("too long]"));
         let mut state = RemoteState::default();
         state.apply(&status("FAILED", json!([{"text": "\u{1b}[31mred\u{202e}\nline"}])));
-        assert_eq!(state.failure(), "failed: red line (remote task )");
+        assert_eq!(state.failure(), "failed: [31mred line (remote task )");
         for odd in [json!({}), json!({"task": 1}), json!({"statusUpdate": []}), json!(null)] {
             assert_eq!(RemoteState::default().apply(&odd), None);
         }
