@@ -181,16 +181,19 @@ mod tests {
     }
 
     #[test]
-    fn a_part_that_is_not_what_it_says_is_malformed() {
+    fn a_part_that_is_not_what_it_says_is_left_out() {
         for block in [
             json!({"type": "image", "mimeType": "text/html", "data": "AAAA"}),
             json!({"type": "image", "mimeType": "image/png", "data": "<svg>"}),
             json!({"type": "resource_link", "uri": "not a uri", "name": "x"}),
         ] {
-            let Outcome::Faulted(fault) = read_of(None, json!({"content": [block]})) else {
-                panic!("it is taken")
+            let text = json!({"type": "text", "text": "The rest."});
+            let Outcome::Returned(output) = read_of(None, json!({"content": [block, text]})) else {
+                panic!("it is refused")
             };
-            assert_eq!(fault.code, Code::MalformedOutput);
+            assert!(output.result.content.is_empty());
+            let said = output.result.data.to_string();
+            assert!(said.contains("[content was left out: ") && said.contains("The rest."), "{said}");
         }
     }
 

@@ -108,7 +108,6 @@ impl Server {
             next.run(request)
         };
         let app = axum::Router::new()
-            .merge(console::assets_router())
             .nest("/console", console::router())
             .merge(console::assets_router())
             .layer(middleware::from_fn(sign_in))
