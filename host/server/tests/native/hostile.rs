@@ -218,8 +218,11 @@ async fn guessing_does_not_succeed_or_block_others() {
         let (server, id) = (&server, &key.id);
         async move {
             let guess = format!("tg_{id}_{number:043}");
-            let (path, method) =
-                if number.is_multiple_of(2) { ("/api/v1/me", Method::GET) } else { ("/sign-in", Method::POST) };
+            let (path, method) = if number.is_multiple_of(2) {
+                ("/api/v1/me", Method::GET)
+            } else {
+                ("/sign-in", Method::POST)
+            };
             let request = server.request(method, path).bearer_auth(&guess);
             let response = request.json(&json!({"code": guess})).send().await.unwrap();
             assert!(response.headers().get("set-cookie").is_none());
