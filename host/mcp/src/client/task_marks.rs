@@ -30,7 +30,7 @@ pub(super) fn marked(message: &[u8]) -> Cow<'_, [u8]> {
 }
 
 fn has_field(message: &[u8]) -> bool {
-    message.windows(FIELD.len()).any(|window| window == FIELD)
+    memchr::memmem::find(message, FIELD).is_some()
 }
 
 fn mark(message: &[u8]) -> Option<Vec<u8>> {
