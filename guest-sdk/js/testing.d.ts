@@ -6,6 +6,18 @@ export const reports: object[];
 /** The child runs that tools asked for; clear them with `children.length = 0`. */
 export const children: { agentId: string; messages: { role: string; text: string }[] }[];
 
+/**
+ * The images, files and links that tools attached; clear them with `attachments.length = 0`. A link
+ * has a `uri`, a `name` and a `description`; an image or file has a `mimeType` and `data`.
+ */
+export const attachments: {
+  mimeType?: string;
+  data?: Uint8Array;
+  uri?: string | null;
+  name?: string;
+  description?: string;
+}[];
+
 export interface Surroundings {
   /** The snapshot: full names of keys, such as `notes.items`, and their values. */
   state?: Record<string, unknown>;
