@@ -1,7 +1,7 @@
 //! The OpenAPI document.
 
 use crate::problem::ProblemDocument;
-use utoipa::openapi::schema::{AdditionalProperties, Schema};
+use utoipa::openapi::schema::{AdditionalProperties, Schema, SchemaType, Type};
 use utoipa::openapi::security::{ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa::openapi::{
     Content, OpenApi as Document, RefOr, Required, Response, ResponseBuilder, path::PathItem,
@@ -54,6 +54,14 @@ pub(super) fn complete(mut document: Document) -> Document {
                 // An empty body stands for an object without members.
                 body.required = Some(Required::False);
             }
+            // A parameter has a value, or is left out.
+            for parameter in operation.parameters.iter_mut().flatten() {
+                if let RefOr::T(parameter) = parameter
+                    && let Some(RefOr::T(Schema::Object(schema))) = &mut parameter.schema
+                {
+                    without_null(&mut schema.schema_type);
+                }
+            }
             let responses = &mut operation.responses.responses;
             responses.entry("default".to_owned()).or_insert_with(|| RefOr::T(problem()));
         }
@@ -70,6 +78,16 @@ pub(super) fn complete(mut document: Document) -> Document {
         }
     }
     document
+}
+
+/// Removes `null` from the types of a schema.
+fn without_null(types: &mut SchemaType) {
+    if let SchemaType::Array(all) = types {
+        all.retain(|one| *one != Type::Null);
+        if let [one] = all.as_slice() {
+            *types = SchemaType::Type(one.clone());
+        }
+    }
 }
 
 /// Returns the names of the object schemas that require no member.
