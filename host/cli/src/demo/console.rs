@@ -74,6 +74,7 @@ pub(super) async fn serve(
         say_where(address, &code, &data, output);
         let facts = Operator {
             served: watch.served(),
+            locked: config.locked,
             config_file: place.join("tollgate.toml"),
             #[cfg(feature = "postgres")]
             shared: None,

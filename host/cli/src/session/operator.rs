@@ -17,6 +17,7 @@ use tollgate::tools::directory::{LoadedComponent, ServedComponents};
 use tollgate_agent::gate::permissions::RuleSpec;
 #[cfg(feature = "postgres")]
 use tollgate_postgres::PostgresStore;
+use tollgate_registry::LockMode;
 use tollgate_sandbox::FileAccess;
 use tollgate_server::OperatorData;
 #[cfg(feature = "postgres")]
@@ -27,6 +28,8 @@ use tollgate_server::console::{CallLimits, ComponentFacts};
 pub(crate) struct Operator {
     /// The components as they are now.
     pub(crate) served: ServedComponents,
+    /// The checks of components against the lock file.
+    pub(crate) locked: LockMode,
     /// The configuration that keeps permanent answers.
     pub(crate) config_file: PathBuf,
     /// The database that several hosts may share.
@@ -78,15 +81,25 @@ impl OperatorData for Operator {
     fn component(&self, id: &str) -> Option<ComponentFacts> {
         let (component, entry) = self.served.find(id)?;
         let mut facts = facts_of(&component);
+        facts.lock = Some(lock_in_words(self.locked, entry.is_some()).to_owned());
         if let Some(entry) = entry {
             facts.origin = Some(entry.from.clone());
             facts.signer = entry.signed.as_ref().map(ToString::to_string);
+            facts.licence = entry.licence.clone();
         }
         Some(facts)
     }
 
     fn keep_rule(&self, rule: &RuleSpec) -> Result<(), String> {
         remember_always(&self.config_file, rule).map_err(|why| why.to_string())
+    }
+}
+
+fn lock_in_words(mode: LockMode, is_recorded: bool) -> &'static str {
+    match (mode, is_recorded) {
+        (LockMode::Off, _) => "not checked, because locked is off in [tools]",
+        (_, true) => "recorded; each load is checked against it",
+        (_, false) => "not recorded",
     }
 }
 
@@ -101,6 +114,8 @@ fn facts_of(component: &LoadedComponent) -> ComponentFacts {
         file: component.file.file_name().unwrap_or_default().to_string_lossy().into_owned(),
         origin: None,
         signer: None,
+        licence: None,
+        lock: None,
         asks: component.asks.as_ref().map(|asks| asks.each()),
         granted: granted(&component.grants),
         missing: missing.into_iter().map(|missing| (missing.what, missing.grant)).collect(),

@@ -91,6 +91,7 @@ impl ServeVerb {
             models,
             operator: Some(Arc::new(Operator {
                 served: watch.served(),
+                locked: config.locked,
                 config_file: file_of(&config),
                 #[cfg(feature = "postgres")]
                 shared: database(globals, &config).map(SharedStore::new),

@@ -124,6 +124,8 @@ impl ConsoleData for Facts {
             file: "send-email.wasm".to_owned(),
             origin: Some("oci://ghcr.io/example/send-email".to_owned()),
             signer: Some("https://github.com/example/tools".to_owned()),
+            licence: Some("Apache-2.0".to_owned()),
+            lock: Some("recorded; each load is checked against it".to_owned()),
             asks: Some(vec![
                 "send HTTP requests: POST https://mail.example.org/".to_owned(),
                 "have a secret join its requests: mail-key".to_owned(),

@@ -153,6 +153,10 @@ pub struct ComponentFacts {
     pub origin: Option<String>,
     /// Its signer; `None` if it is unsigned or unknown.
     pub signer: Option<String>,
+    /// Its licence, by the publisher's own statement.
+    pub licence: Option<String>,
+    /// Whether each load checks its file against the lock file, in words; `None` if unknown.
+    pub lock: Option<String>,
     /// The powers that it asks for, in words; `None` if it has no manifest.
     pub asks: Option<Vec<String>>,
     /// The powers that it was granted, in words.

@@ -183,6 +183,8 @@ async fn tool_facts(tool: &Tool, facts: Option<&ComponentFacts>, viewer: &Viewer
                 dt { "File" } dd { code { (text::line(&facts.file, 100)) } }
                 dt { "Origin" } dd { (text::line(facts.origin.as_deref().unwrap_or("not from a registry"), 200)) }
                 @if let Some(signer) = &facts.signer { dt { "Signed by" } dd { (text::line(signer, 200)) } }
+                @if let Some(licence) = &facts.licence { dt { "Licence" } dd { (text::line(licence, 200)) } }
+                @if let Some(lock) = &facts.lock { dt { "Lock file" } dd { (text::line(lock, 200)) } }
             }
             dt { "Digest" } dd { code.digest { (text::line(&tool.digest(), 80)) } }
             @if let Some(category) = &tool.descriptor.category { dt { "Category" } dd { (text::line(category, 64)) } }

@@ -55,6 +55,10 @@ impl ConsoleData for Facts {
         (id == "pay").then(|| ComponentFacts {
             asks: Some(vec!["use a secret".to_owned()]),
             missing: vec![("use a secret".to_owned(), "--secret bank".to_owned())],
+            origin: Some("oci://ghcr.io/acme/pay".to_owned()),
+            signer: Some("https://github.com/acme/tools".to_owned()),
+            licence: Some("Apache-2.0 <b>".to_owned()),
+            lock: Some("recorded; each load is checked against it".to_owned()),
             ..ComponentFacts::default()
         })
     }
@@ -101,7 +105,16 @@ async fn sessions_are_ended_and_keys_are_for_operators() {
     assert_eq!(*facts.ended.lock().unwrap(), ["a/b?c"]);
     server.sign_in(Some(principal("ada", &[Scope::Use, Scope::Read])));
     assert!(!server.get("/console/access").await.body.contains("nightly-key"));
-    assert!(server.get("/console/tools/pay").await.body.contains("tollgate grant pay --secret bank"));
+    let page = server.get("/console/tools/pay").await.body;
+    for part in [
+        "tollgate grant pay --secret bank",
+        "oci://ghcr.io/acme/pay",
+        "https://github.com/acme/tools",
+        "Apache-2.0 &lt;b&gt;",
+        "recorded; each load is checked against it",
+    ] {
+        assert!(page.contains(part), "{part}: {page}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
