@@ -290,10 +290,19 @@ fn hostile_guests_cost_the_host_no_more_than_their_limits() {
     let (before, disk_before) = (Held::by(server.id()), disk_bytes(&data));
     println!("open after the first round: {:?}", open_files(server.id()));
     round(&place, &mut server).check();
-    let after = at_rest(server.id(), before);
+    // On a busy machine some code is first loaded in the second round. A leak grows again in the third.
+    let mut rounds = 1;
+    let after = at_rest(server.id(), before).or_else(|grown| {
+        rounds += 1;
+        println!("after the second round: {grown}");
+        let before = Held::by(server.id());
+        round(&place, &mut server).check();
+        at_rest(server.id(), before)
+    });
+    let after = after.unwrap_or_else(|grown| panic!("{grown}"));
     let disk = disk_bytes(&data).saturating_sub(disk_before) >> 20;
     println!("before {before:?}\nafter  {after:?}, {disk} MiB of record");
-    assert!(disk <= 64, "{disk} MiB of record for one call of each guest");
+    assert!(disk <= 64 * rounds, "{disk} MiB of record for {rounds} calls of each guest");
 }
 
 /// Returns the number of open descriptors of each kind.
@@ -308,7 +317,10 @@ fn open_files(id: u32) -> BTreeMap<String, usize> {
 }
 
 /// Returns the server's resources once it holds no more than before.
-fn at_rest(id: u32, before: Held) -> Held {
+///
+/// # Errors
+/// It still holds more after a while; the text says what.
+fn at_rest(id: u32, before: Held) -> Result<Held, String> {
     let began = Instant::now();
     loop {
         let held = Held::by(id);
@@ -317,9 +329,11 @@ fn at_rest(id: u32, before: Held) -> Held {
             && held.children <= before.children
             && held.resident_mib <= before.resident_mib + KEPT_MIB;
         if rests {
-            return held;
+            return Ok(held);
         }
-        assert!(began.elapsed() < PATIENCE, "before {before:?}\nafter  {held:?}\n{:?}", open_files(id));
+        if began.elapsed() > PATIENCE {
+            return Err(format!("before {before:?}\nafter  {held:?}\n{:?}", open_files(id)));
+        }
         std::thread::sleep(Duration::from_millis(100));
     }
 }
