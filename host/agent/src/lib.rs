@@ -18,6 +18,7 @@ pub mod composition;
 pub mod content;
 pub mod context;
 pub mod descriptor;
+pub mod digest;
 pub mod egress;
 pub mod gate;
 pub mod health;

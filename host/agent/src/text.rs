@@ -87,6 +87,16 @@ pub fn cut(text: &mut String, max_bytes: usize) {
     }
 }
 
+/// Returns a word as a shell reads it back, in quotes if it needs them. The word is not sanitized.
+#[must_use]
+pub fn quoted(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@%+,".contains(c);
+    match !word.is_empty() && word.chars().all(is_plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', r"'\''")),
+    }
+}
+
 /// Returns whether a character is removed because it controls the terminal or is invisible.
 fn is_unwanted(c: char) -> bool {
     (c.is_control() && c != '\n' && c != '\t') || is_invisible(c)

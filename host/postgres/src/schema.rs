@@ -3,9 +3,8 @@
 use crate::config::PostgresConfig;
 use crate::connect::single;
 use crate::error::explain;
-use std::time::{SystemTime, UNIX_EPOCH};
 use tokio_postgres::Client;
-use tollgate_store::StoreError;
+use tollgate_store::{StoreError, now_ms};
 
 mod migrations {
     refinery::embed_migrations!("src/migrations");
@@ -148,8 +147,7 @@ pub(crate) async fn warnings(client: &Client) -> Result<Vec<String>, tokio_postg
         FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND datname = current_database()";
     let row = client.query_typed_one(sql, &[]).await?;
     let (syncs, waits, may_alter): (bool, bool, bool) = (row.get(0), row.get(1), row.get(3));
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let ahead_ms = i64::try_from(now.as_millis()).unwrap_or(i64::MAX) - row.get::<_, i64>(2);
+    let ahead_ms = i64::try_from(now_ms()).unwrap_or(i64::MAX) - row.get::<_, i64>(2);
     let (role, oldest): (String, i64) = (row.get(4), row.get(5));
     let mut warnings = Vec::new();
     if !syncs {

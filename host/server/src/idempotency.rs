@@ -4,7 +4,6 @@
 //! another one.
 
 use crate::auth::{AccessDatabase, AccessError, Principal, digest};
-use crate::clock::now_ms;
 use crate::problem::Problem;
 use crate::state::Shared;
 use axum::http::{HeaderMap, StatusCode};
@@ -13,6 +12,7 @@ use sha2::{Digest, Sha256};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use tokio::sync::OwnedMutexGuard;
+use tollgate::store::now_ms;
 use uuid::Uuid;
 
 /// The header with the key.

@@ -11,7 +11,6 @@ pub mod ai_sdk;
 pub mod api;
 pub mod auth;
 pub mod body;
-mod clock;
 pub mod console;
 mod console_data;
 mod http_guard;

@@ -74,7 +74,7 @@ impl Drop for Waiting {
 }
 
 fn thread_of(thread_id: &str) -> String {
-    let mut digest = tollgate_store::rules::digest(thread_id.as_bytes());
+    let mut digest = tollgate_agent::digest::digest(thread_id.as_bytes());
     digest.truncate(THREAD_CHARS);
     digest
 }

@@ -257,7 +257,7 @@ fn owners_of_tools(components: &BTreeMap<String, Approved>) -> BTreeMap<String, 
 fn hash_of(tool: &ToolDescriptor) -> String {
     // Its keys are strings, so serialization cannot fail.
     let text = serde_json::to_string(tool).unwrap_or_default();
-    tollgate_sandbox::digest(text.as_bytes())
+    tollgate_agent::digest::digest(text.as_bytes())
 }
 
 #[cfg(test)]

@@ -57,7 +57,7 @@ pub(crate) fn read_manifest_with_digest(
         Err(e) => return Err(refused(&e)),
     };
     let asks = parse_manifest(&text).map_err(|why| refused(&why))?;
-    Ok(Some((asks, tollgate_sandbox::digest(text.as_bytes()))))
+    Ok(Some((asks, tollgate_agent::digest::digest(text.as_bytes()))))
 }
 
 /// Returns the requests in the text of a manifest.

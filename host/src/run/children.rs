@@ -299,7 +299,7 @@ impl ChildRunner for CallChildren {
 fn digest(request: &ChildRequest) -> String {
     let ChildRequest { agent_id, messages, seed, exports, streaming } = request;
     let text = json!([agent_id, messages, seed, exports, streaming]).to_string();
-    tollgate_sandbox::digest(text.as_bytes())
+    tollgate_agent::digest::digest(text.as_bytes())
 }
 
 /// The longest description of a child's error, in bytes.

@@ -2,7 +2,6 @@
 //! altered event is detected.
 
 use sha2::{Digest, Sha256};
-use std::fmt::Write as _;
 
 /// The bytes of a checksum: half of a SHA-256 digest. It detects accidents and is not a
 /// signature.
@@ -31,16 +30,6 @@ pub fn checksum(before: Option<&[u8]>, number: u64, at_ms: u64, body: &str) -> [
     hash.update(body.as_bytes());
     let hash = hash.finalize();
     std::array::from_fn(|at| hash[at])
-}
-
-/// Returns the SHA-256 of these bytes, in hexadecimal.
-#[must_use]
-pub fn digest(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().fold(String::with_capacity(64), |mut text, byte| {
-        // Writing to a string does not fail.
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }
 
 /// Checks the rows of a run that should hold the events after one number up to another. Returns

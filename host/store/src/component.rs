@@ -1,8 +1,8 @@
 //! Components that a store keeps for the runs that called them, and the source of their bytes.
 
-use super::checksum::digest;
 use std::fmt::Debug;
 use std::sync::Arc;
+use tollgate_agent::digest::digest;
 
 /// The place from which a component was loaded.
 pub trait ComponentSource: Debug + Send + Sync {

@@ -88,7 +88,7 @@ struct ThreadRow {
 
 /// Returns the approximate length of a record.
 fn bytes_of(record: &impl serde::Serialize) -> u64 {
-    json::written_bytes(record) + 64
+    json::written_bytes(record) as u64 + 64
 }
 
 impl ThreadRow {

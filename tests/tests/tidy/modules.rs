@@ -22,6 +22,7 @@ const ORDERS: &[Order] = &[
             "backend",
             "name",
             "text",
+            "digest",
             "content",
             "message",
             "remote",
@@ -242,7 +243,6 @@ const ORDERS: &[Order] = &[
     Order {
         sources: "host/server/src",
         modules: &[
-            "clock",
             "problem",
             "readiness",
             "load",

@@ -3,9 +3,9 @@
 use super::{ActionGrants, Owner, OwnerKind};
 use crate::child::Delegates;
 use crate::descriptor::ToolDescriptor;
+use crate::digest::digest;
 use crate::schema::Schema;
 use crate::state::Access;
-use sha2::{Digest as _, Sha256};
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -37,7 +37,6 @@ impl Tool {
         }
         let ToolDescriptor { name, description, parameters, .. } = &self.descriptor;
         let text = serde_json::json!([name, description, parameters]).to_string();
-        let digest = Sha256::digest(text.as_bytes());
-        Cow::Owned(digest.iter().map(|byte| format!("{byte:02x}")).collect())
+        Cow::Owned(digest(text.as_bytes()))
     }
 }

@@ -97,21 +97,23 @@ fn ends_scalar(byte: u8) -> bool {
     matches!(byte, b' ' | b'\n' | b'\r' | b'\t' | b',' | b':' | b'[' | b']' | b'{' | b'}' | b'"')
 }
 
-/// Returns the length of a value's JSON in bytes, without writing it to memory.
+/// Returns the length of a value's JSON in bytes, without writing it to memory; `usize::MAX` if it
+/// cannot be written.
 #[must_use]
-pub fn written_bytes(value: &impl Serialize) -> u64 {
+pub fn written_bytes(value: &impl Serialize) -> usize {
     let mut length = Length(0);
-    // Counting cannot fail, and a value of JSON can always be written.
-    let _ = serde_json::to_writer(&mut length, value);
-    length.0
+    match serde_json::to_writer(&mut length, value) {
+        Ok(()) => length.0,
+        Err(_) => usize::MAX,
+    }
 }
 
 /// Counts the bytes that are written to it.
-struct Length(u64);
+struct Length(usize);
 
 impl io::Write for Length {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0 += bytes.len() as u64;
+        self.0 += bytes.len();
         Ok(bytes.len())
     }
 

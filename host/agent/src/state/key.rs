@@ -1,8 +1,8 @@
 //! Keys: their name, owner, reducer and lifetime.
 
 use super::change::MAX_THREAD_STATE_BYTES;
-use super::size::json_bytes;
 use super::{KeyReducer, Reducer, update};
+use crate::json::written_bytes;
 use crate::name;
 use crate::schema::{MAX_PATTERNS_BYTES, Schema};
 use serde::{Deserialize, Serialize};
@@ -85,7 +85,7 @@ impl KeyDefinition {
                 crate::text::clean(&name, 100)
             )));
         }
-        let bytes = json_bytes(&initial);
+        let bytes = written_bytes(&initial);
         if bytes > MAX_INITIAL_BYTES {
             return Err(KeyError(format!(
                 "the state key \"{name}\" has an initial value of {bytes} bytes; at most {MAX_INITIAL_BYTES} are accepted"

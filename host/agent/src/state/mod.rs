@@ -13,7 +13,6 @@ pub mod native;
 pub mod pending;
 pub mod reducer;
 pub mod set_aside;
-mod size;
 mod stored_value;
 pub mod update;
 

@@ -3,7 +3,8 @@
 //! Many concurrent calls each hold the state at which they began. They share the list, and each
 //! holds only the updates made since.
 
-use super::{KeyDefinition, KeyUpdate, Reducer, size::json_bytes};
+use super::{KeyDefinition, KeyUpdate, Reducer};
+use crate::json::written_bytes;
 use serde_json::Value;
 use std::sync::{Arc, OnceLock};
 
@@ -24,7 +25,7 @@ pub(super) struct Held {
 
 impl Held {
     pub(super) fn new(value: Arc<Value>) -> Self {
-        let bytes = json_bytes(&value);
+        let bytes = written_bytes(&value);
         Self { base: value, waiting: Vec::new(), bytes, whole: OnceLock::new(), fits: OnceLock::new() }
     }
 
@@ -37,7 +38,7 @@ impl Held {
         if !matches!(fold.reducer, Reducer::Append | Reducer::Union) {
             return update.folded(Some(before.into_value())).map(Self::new);
         }
-        let bytes = before.bytes + 1 + json_bytes(body);
+        let bytes = before.bytes + 1 + written_bytes(body);
         let fits = if fold.is_free { before.fits.clone() } else { OnceLock::new() };
         let is_full = before.waiting.len() >= MAX_WAITING || before.whole.get().is_some();
         let mut held = match is_full {

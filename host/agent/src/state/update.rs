@@ -1,7 +1,7 @@
 //! One key's update within a change, and how it is folded into the key's value.
 
-use super::size::json_bytes;
 use super::{KeyDefinition, KeyReducer, KeyScope, Reducer, State, StateChange};
+use crate::json::written_bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -100,9 +100,9 @@ impl KeyUpdate {
     #[must_use]
     pub fn bytes(&self) -> usize {
         match (&self.value, &self.update) {
-            (Some(value), _) => json_bytes(value),
+            (Some(value), _) => written_bytes(value),
             // A further list element is preceded by a comma.
-            (None, Some(update)) => json_bytes(update) + 1,
+            (None, Some(update)) => written_bytes(update) + 1,
             (None, None) => 0,
         }
     }

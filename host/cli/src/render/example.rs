@@ -3,6 +3,7 @@
 
 use crate::terminal::output::shown_line;
 use serde_json::{Map, Value, json};
+use tollgate_agent::text::quoted;
 
 /// The maximum length of an example, in characters.
 const MAX_CHARS: usize = 400;
@@ -12,7 +13,7 @@ const MAX_CHARS: usize = 400;
 pub(crate) fn word(schema: &Value) -> String {
     let text = arguments(schema).to_string();
     let text = if shown_line(&text, MAX_CHARS) == text { text } else { "{...}".to_owned() };
-    format!("'{}'", text.replace('\'', r"'\''"))
+    quoted(&text)
 }
 
 /// Returns an object with every required property, or with the first property if none is required.

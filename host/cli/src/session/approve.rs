@@ -6,7 +6,7 @@ use crate::session::Opened;
 use crate::session::ask::somebody_is_there;
 use crate::session::data::open_store;
 use crate::session::grant_audit::About;
-use crate::terminal::output::{BOLD, DIM, WAITS, quoted, shown_line};
+use crate::terminal::output::{BOLD, DIM, WAITS, shown_line};
 use crate::terminal::{Failure, Output, program};
 use crate::verbs::grant;
 use std::fmt::Display;
@@ -21,6 +21,7 @@ use tollgate::tools::directory::HeldComponent;
 use tollgate_agent::egress::HttpPattern;
 use tollgate_agent::question::continued;
 use tollgate_agent::surface::Surface;
+use tollgate_agent::text::quoted;
 
 /// The longest description that is shown with a question, in characters.
 const MAX_SHOWN_DESCRIPTION: usize = 240;

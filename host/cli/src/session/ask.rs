@@ -2,7 +2,7 @@
 
 use crate::session::prompt::{Form, Step};
 use crate::session::{line_reader, shutdown};
-use crate::terminal::output::{BAD, BOLD, DIM, WAITS, quoted, shown_line};
+use crate::terminal::output::{BAD, BOLD, DIM, WAITS, shown_line};
 use crate::terminal::{Failure, Output, program};
 use serde_json::Value;
 use std::io::IsTerminal;
@@ -14,6 +14,7 @@ use tollgate::store::{RunFilter, Store, short_id};
 use tollgate_agent::question::{Section, action, asker, sections};
 use tollgate_agent::run::event::Suspended;
 use tollgate_agent::run::{Decision, DecisionAnswer};
+use tollgate_agent::text::quoted;
 use uuid::Uuid;
 
 /// The longest question that a terminal shows, in bytes. A longer one is not asked there.

@@ -126,7 +126,7 @@ impl ProjectData {
             output.say(&format!(
                 "the runs of this project are now in a directory of their own; older ones, which all projects \
                  shared, are listed by: tollgate --data {} runs",
-                crate::terminal::output::quoted(&shared.display().to_string())
+                tollgate_agent::text::quoted(&shared.display().to_string())
             ));
         }
         Ok(())

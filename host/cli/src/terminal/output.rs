@@ -9,7 +9,7 @@ use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 use std::sync::{Mutex, OnceLock};
 use tollgate_agent::question::MARK;
-use tollgate_agent::text::{clean, cleaned, escaped_json};
+use tollgate_agent::text::{clean, cleaned, escaped_json, quoted};
 
 /// The maximum number of bytes of a stranger's text shown in one place.
 const MAX_SHOWN_BYTES: usize = 64 * 1024;
@@ -225,15 +225,6 @@ pub(crate) fn program() -> String {
         typed => clean(&typed, 300),
     };
     program + NAMED.get().map_or("", String::as_str)
-}
-
-/// Quotes a word for a shell.
-pub(crate) fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@%+,".contains(c);
-    match !word.is_empty() && word.chars().all(plain) {
-        true => word.to_owned(),
-        false => format!("'{}'", word.replace('\'', r"'\''")),
-    }
 }
 
 #[cfg(test)]

@@ -171,7 +171,7 @@ impl Chat<'_> {
         format!(
             "{DIM}continue later: {} chat --thread {}{DIM:#}",
             program(),
-            crate::terminal::output::quoted(&self.thread_id)
+            tollgate_agent::text::quoted(&self.thread_id)
         )
     }
 }

@@ -7,7 +7,7 @@ use crate::session::Opened;
 use crate::session::approve::{self, Subject};
 use crate::session::data::open_store;
 use crate::session::grant_audit::About;
-use crate::terminal::output::{DIM, GOOD, quoted, shown_line};
+use crate::terminal::output::{DIM, GOOD, shown_line};
 use crate::terminal::{Exit, Failure, Output, program};
 use clap::Args;
 use serde_json::json;
@@ -18,6 +18,7 @@ use tollgate::grants::{Decision, check_files};
 use tollgate::tools::Loaded;
 use tollgate::tools::directory::cannot_use;
 use tollgate_agent::name;
+use tollgate_agent::text::quoted;
 use tollgate_sandbox::{FileAccess, FileGrant};
 
 /// Grant a component more powers

@@ -142,7 +142,7 @@ async fn custom_sections_do_not_refuse_a_component() {
     let with_debug = [good::ECHO.bytes(), section(0, &debug)].concat();
     let sandbox = Sandbox::new(config()).unwrap();
     let loaded = sandbox.load_bytes("echo", with_debug.clone()).await.unwrap();
-    assert_eq!(loaded.digest(), tollgate_sandbox::digest(&with_debug));
+    assert_eq!(loaded.digest(), tollgate_agent::digest::digest(&with_debug));
 }
 
 /// Fills a catalog with components of one tool each, and returns the duration.

@@ -121,7 +121,7 @@ async fn r1_an_approved_version_that_cannot_be_loaded_keeps_its_id() {
         },
         [] as [&str; 0],
     );
-    let approved = Approved::now(Decision::Approved, &tollgate_sandbox::digest(bytes), None, &surface);
+    let approved = Approved::now(Decision::Approved, &tollgate_agent::digest::digest(bytes), None, &surface);
     Approvals::load(&place.config).unwrap().decide("files", approved).unwrap();
     place.put("a-evil.wasm", &evil);
     let loaded = place.load().await;

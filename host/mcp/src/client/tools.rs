@@ -223,5 +223,5 @@ fn component(server: &str, tools: Vec<ToolDescriptor>) -> ComponentDescriptor {
 
 fn version(offered: &Offered<'_>) -> String {
     let text = serde_json::to_vec(&(offered.tools, offered.resources, offered.refused)).unwrap_or_default();
-    tollgate_sandbox::digest(&text)
+    tollgate_agent::digest::digest(&text)
 }

@@ -67,13 +67,13 @@ async fn run_child(
     };
     // The exports of a child may be as large as its state, so they are measured before they are written.
     let bytes = child_bytes(&outcome);
-    if bytes > store.data().crossing_bytes() {
+    if bytes as u64 > store.data().crossing_bytes() {
         return Err(Stop::Crossing.into());
     }
-    store.data().boundary.enter(bytes)?;
+    store.data().boundary.enter(bytes as u64)?;
     store.data_mut().passed_on = None;
-    let held = turn.charge_while(bytes).map_err(Stop::from)?;
+    let held = turn.charge_while(bytes as u64).map_err(Stop::from)?;
     store.data_mut().passed_on = Some(held);
-    charge(&mut store, usize::try_from(bytes)?)?;
+    charge(&mut store, bytes)?;
     Ok(Ok(lower_child(outcome)))
 }

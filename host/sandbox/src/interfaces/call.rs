@@ -170,7 +170,7 @@ fn read_state(store: &mut Store<'_>, key: &str) -> wasmtime::Result<Option<Strin
         return Ok(None);
     };
     // A value may be as large as the whole state, so it is measured before it is written.
-    let bytes = json::written_bytes(value);
+    let bytes = json::written_bytes(value) as u64;
     if bytes > store.data().crossing_bytes() {
         return Err(Stop::Crossing.into());
     }

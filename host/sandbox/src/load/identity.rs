@@ -1,8 +1,8 @@
 //! The identity of a component's bytes: a digest for people, and a fingerprint for the cache.
 
-use sha2::{Digest as _, Sha256};
-use std::fmt::{self, Write as _};
+use std::fmt;
 use std::io::{self, Read};
+use tollgate_agent::digest::digest;
 
 /// The identity of a component's bytes.
 #[derive(Clone)]
@@ -43,16 +43,6 @@ impl fmt::Display for Fingerprint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0.to_hex())
     }
-}
-
-/// Returns the hexadecimal SHA-256 of bytes, such as those of a component.
-#[must_use]
-pub fn digest(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().fold(String::with_capacity(64), |mut text, byte| {
-        // Writing to a string does not fail.
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }
 
 #[cfg(test)]

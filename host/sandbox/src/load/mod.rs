@@ -25,7 +25,6 @@ pub use census::{
 };
 pub(crate) use file::Opened;
 pub use file::{open_regular, read};
-pub use identity::digest;
 pub(crate) use identity::{Fingerprint, Identity};
 pub(crate) use imports::{
     Exports, check_gate_exports, exports_a_gate, known_imports, read_exports, read_imports, refuse_imports,

@@ -14,10 +14,9 @@ use crate::meter::{Boundary, Stop};
 use crate::v0_1_0::Lifted;
 use serde_json::{Map, Value};
 use std::fmt;
-use std::io::{self, Write};
 use tollgate_agent::code::Code;
 use tollgate_agent::descriptor::MAX_DESCRIPTION_BYTES;
-use tollgate_agent::json::{Measure, NodesLeft};
+use tollgate_agent::json::{self, Measure, NodesLeft};
 use tollgate_agent::outcome::{Fault, Outcome, ToolOutput, ToolResult, ToolStatus};
 use tollgate_agent::run::answer::MAX_ANSWER_BYTES;
 use tollgate_agent::schema::Schema;
@@ -137,7 +136,11 @@ impl Function {
         }
         turn.charge(measure.parsed_bytes).map_err(Stop::from)?;
         let result = self.lift(value).ok_or_else(unknown)?;
-        boundary.leave(written_bytes(&result.data, crossing_bytes).ok_or(Stop::Crossing)?)?;
+        let bytes = json::written_bytes(&result.data) as u64;
+        if bytes > crossing_bytes {
+            return Err(Stop::Crossing.into());
+        }
+        boundary.leave(bytes)?;
         let outcome = Outcome::Returned(ToolOutput::from(result));
         Ok(Lifted { outcome, bytes: measure.parsed_bytes })
     }
@@ -206,30 +209,6 @@ fn misfit(tool_name: &str, problem: &str) -> Fault {
         Code::InvalidArguments,
         format!("The arguments of '{tool_name}' are not values of its types:\n{problem}"),
     )
-}
-
-/// Returns the size in bytes of its JSON; `None` if that is more than the limit.
-fn written_bytes(value: &Value, limit: u64) -> Option<u64> {
-    let mut counting = Counting { bytes: 0, limit };
-    serde_json::to_writer(&mut counting, value).ok()?;
-    Some(counting.bytes)
-}
-
-/// Counts written bytes and discards them.
-struct Counting {
-    bytes: u64,
-    limit: u64,
-}
-
-impl Write for Counting {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.bytes += bytes.len() as u64;
-        if self.bytes > self.limit { Err(io::ErrorKind::FileTooLarge.into()) } else { Ok(bytes.len()) }
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
 }
 
 fn lost() -> String {

@@ -64,13 +64,13 @@ fn message(given: wit::Message) -> Message {
 }
 
 /// Returns how many bytes of text an outcome has once it is converted.
-pub(crate) fn child_bytes(outcome: &ChildOutcome) -> u64 {
-    let of_state = |state: &Option<BTreeMap<String, Value>>| -> u64 {
-        state.iter().flatten().map(|(key, value)| key.len() as u64 + json::written_bytes(value)).sum()
+pub(crate) fn child_bytes(outcome: &ChildOutcome) -> usize {
+    let of_state = |state: &Option<BTreeMap<String, Value>>| -> usize {
+        state.iter().flatten().map(|(key, value)| key.len() + json::written_bytes(value)).sum()
     };
     let texts =
         outcome.run_id.len() + outcome.streamed.len() + outcome.response.as_ref().map_or(0, String::len);
-    texts as u64
+    texts
         + outcome.output.as_ref().map_or(0, json::written_bytes)
         + of_state(&outcome.state)
         + of_state(&outcome.thread_state)

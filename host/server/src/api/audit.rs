@@ -1,7 +1,6 @@
 //! The audit.
 
 use super::pages::{Page, QueryParameters, cursor, limit, place, time};
-use crate::clock::now_ms;
 use crate::problem::Problem;
 use crate::state::Shared;
 use axum::extract::State;
@@ -9,6 +8,7 @@ use axum::http::Uri;
 use axum::response::Response;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use tollgate::store::now_ms;
 use tollgate::store::{AuditFilter, AuditKind, AuditRecord};
 use utoipa::openapi::schema::{Object, ObjectBuilder, Type};
 use utoipa::{IntoParams, ToSchema};

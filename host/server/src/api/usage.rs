@@ -1,13 +1,13 @@
 //! Resources used, summed over time.
 
 use super::pages::{QueryParameters, time};
-use crate::clock::now_ms;
 use crate::problem::Problem;
 use crate::state::{ServerState, Shared};
 use axum::Json;
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use tollgate::store::now_ms;
 use tollgate::store::{RunFilter, RunSummary};
 use tollgate_agent::run::{Event, RunUsage};
 use utoipa::{IntoParams, ToSchema};

@@ -7,13 +7,13 @@ use super::records::{
     scope_names, scopes_of,
 };
 use super::secret::{self, SecretDigest};
-use crate::clock::now_ms;
 use rusqlite::{Connection, OpenFlags, OptionalExtension, Row, params};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use tollgate::store::now_ms;
 
 /// The file within the data directory.
 const FILE: &str = "tollgate.access.db";

@@ -4,7 +4,6 @@
 use super::middleware::{CredentialInUse, cookie};
 use super::secret;
 use crate::body;
-use crate::clock::now_ms;
 use crate::console::{SIGN_IN_PATH, SIGN_OUT_PATH, protect, sign_in_page};
 use crate::http_guard::RequestOrigin;
 use crate::problem::Problem;
@@ -17,6 +16,7 @@ use axum::{Json, Router};
 use cookie::{Cookie, SameSite};
 use std::time::Duration;
 use tokio::sync::Semaphore;
+use tollgate::store::now_ms;
 
 /// The pause after a wrong code.
 const PAUSE: Duration = Duration::from_millis(500);

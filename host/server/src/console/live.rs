@@ -3,7 +3,7 @@
 
 use super::failure::Failure;
 use super::text;
-use super::viewer::{Viewer, now_ms};
+use super::viewer::Viewer;
 use super::{layout, overview, playground, question, run, runs, waiting};
 use crate::load::ClientShare;
 use axum::Extension;
@@ -18,7 +18,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
-use tollgate::store::{Hint, RunFilter};
+use tollgate::store::{Hint, RunFilter, now_ms};
 use tollgate::{EventStream, LiveContent, RunUpdate, Store};
 
 /// How often the newest runs are compared, in case a hint was lost.

@@ -7,9 +7,8 @@ use crate::{Principal, Scope, Shared};
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 use tollgate::Store;
-use tollgate::store::{RunFilter, RunSummary};
+use tollgate::store::{RunFilter, RunSummary, now_ms};
 use tollgate_agent::context::RunIdentity;
 use tollgate_agent::run::Event;
 
@@ -154,11 +153,6 @@ fn matches(pattern: &str, name: &str) -> bool {
         }
     }
     left.ends_with(end)
-}
-
-pub(super) fn now_ms() -> u64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(now.as_millis()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use super::file_name;
 use crate::grants::{self, Approvals, RequestedGrants};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use tollgate_agent::text::clean;
+use tollgate_agent::text::{clean, quoted};
 
 /// The claims of all loadable files.
 #[derive(Debug, Clone, Default)]
@@ -163,10 +163,5 @@ fn open(claim: &Claim, file: &Path, rival: &Path, why: &str) -> Contested {
 
 /// Returns a path as one word of a shell, because a person may type the command that contains it.
 pub(super) fn typed(path: &Path) -> String {
-    let path = clean(&path.display().to_string(), 300);
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@%+,".contains(c);
-    match path.chars().all(is_plain) {
-        true => path,
-        false => format!("'{}'", path.replace('\'', r"'\''")),
-    }
+    quoted(&clean(&path.display().to_string(), 300))
 }

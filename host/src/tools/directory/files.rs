@@ -48,7 +48,7 @@ pub(super) async fn digest_of(file: &Path) -> Option<String> {
         }
         let mut bytes = Vec::new();
         file.take(MAX_COMPONENT_BYTES).read_to_end(&mut bytes).ok()?;
-        Some(tollgate_sandbox::digest(&bytes))
+        Some(tollgate_agent::digest::digest(&bytes))
     });
     read.await.ok()?
 }

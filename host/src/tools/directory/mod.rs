@@ -124,7 +124,7 @@ impl LoadedComponent {
     /// Returns the SHA-256 of its surface, in hexadecimal.
     #[must_use]
     pub fn surface_hash(&self) -> String {
-        tollgate_sandbox::digest(self.surface.text().as_bytes())
+        tollgate_agent::digest::digest(self.surface.text().as_bytes())
     }
 }
 

@@ -1,9 +1,9 @@
 //! Turns mutations into one change: all of them or none.
 
-use super::size::json_bytes;
 use super::{Access, KeyDefinition, KeyReducer, KeySet, KeyUpdate, Reducer, Snapshot};
 use crate::code::Code;
 use crate::json;
+use crate::json::written_bytes;
 use crate::outcome::{Fault, Mutation};
 use crate::schema::MAX_STEPS;
 use serde::{Deserialize, Serialize};
@@ -98,7 +98,7 @@ impl<'a> Joining<'a> {
                     let known = last_of(key, &updates).or_else(|| last_of(key, &self.updates));
                     let value = known.or_else(|| self.now.get(self.keys, key)).unwrap_or(&definition.initial);
                     let next = joined_value(definition, value, &mutation.update, &mut self.steps_left)?;
-                    let bytes = json_bytes(&next);
+                    let bytes = written_bytes(&next);
                     // Only a key's final value is kept, so only that must be within the limit.
                     if mutations[at + 1..].iter().all(|later| later.key != mutation.key) {
                         check_value(key, &next, bytes)?;
@@ -152,7 +152,7 @@ impl<'a> Joining<'a> {
         }
         let before = sizes.get(key).copied();
         let before = before.or_else(|| self.now.has(key).then(|| self.now.bytes(key)));
-        let bytes = before.unwrap_or_else(|| json_bytes(&definition.initial)) + 1 + json_bytes(update);
+        let bytes = before.unwrap_or_else(|| written_bytes(&definition.initial)) + 1 + written_bytes(update);
         check_value(key, &elements, bytes)?;
         Ok(Some((KeyUpdate::unfolded(definition, update), bytes)))
     }
@@ -267,7 +267,7 @@ pub(crate) fn check_sizes(mutations: &[Mutation]) -> Result<(), Fault> {
     }
     let mut total = 0;
     for mutation in mutations {
-        let bytes = json_bytes(&mutation.update);
+        let bytes = written_bytes(&mutation.update);
         total += bytes;
         if bytes > MAX_MUTATION_BYTES {
             return Err(bad(

@@ -6,7 +6,6 @@ use crate::globals::Globals;
 use crate::session::data::OpeningStore;
 use crate::session::open::agent_of;
 use crate::session::{Opened, host_with, shutdown, with_servers};
-use crate::terminal::output::quoted;
 use crate::terminal::{Exit, Failure, Output};
 use crate::verbs::run::configured_model;
 use crate::verbs::store::keep_pruned;
@@ -19,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 use tollgate::Host;
 use tollgate::config::Config;
 use tollgate::metrics::Metrics;
+use tollgate_agent::text::quoted;
 use tollgate_mcp::{HTTP_PATH, HttpOptions, HttpServer, ToolList, new_token, serve_stdio_until};
 
 /// Serve the tools to clients of the Model Context Protocol
