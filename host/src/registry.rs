@@ -7,7 +7,7 @@ use crate::config::{Config, FILE_NAME};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use tollgate_registry::{Client, Code, Credentials, Error, Files, Lock, LockMode, Settings};
+use tollgate_registry::{Client, Code, Credentials, Entry, Error, Files, Lock, LockMode, Settings};
 
 /// Returns the locations of the lock file, the kept bundles and the tools of a configuration.
 #[must_use]
@@ -49,10 +49,10 @@ pub struct Origin {
 }
 
 impl Origin {
-    /// Returns the origin of a component. Texts are those of the lock file; they are not cleaned.
+    /// Returns the origin of a component with this entry in the lock file. Texts are those of the
+    /// lock file; they are not cleaned.
     #[must_use]
-    pub fn of(component_id: &str, lock: &Lock, mode: LockMode) -> Self {
-        let entry = lock.of(component_id);
+    pub fn of(entry: Option<&Entry>, mode: LockMode) -> Self {
         Self {
             from: entry.map(|entry| entry.from.clone()),
             tag: entry.and_then(|entry| entry.tag.clone()),

@@ -89,26 +89,26 @@ impl ContentPart {
     pub fn checked(mut self) -> Result<Self, String> {
         match &mut self {
             Self::Image { mime_type, data } => {
-                check_type(mime_type, Some("image/"))?;
+                check_type_of("image/", mime_type)?;
                 check_base64(data)?;
             }
             Self::Audio { mime_type, data } => {
-                check_type(mime_type, Some("audio/"))?;
+                check_type_of("audio/", mime_type)?;
                 check_base64(data)?;
             }
             Self::TextFile { uri, mime_type, text } => {
                 check_uri(uri)?;
-                mime_type.as_deref().map_or(Ok(()), |mime_type| check_type(mime_type, None))?;
+                check_known_type(mime_type)?;
                 *text = clean(text, MAX_CONTENT_BYTES).into();
             }
             Self::BinaryFile { uri, mime_type, data } => {
                 check_uri(uri)?;
-                mime_type.as_deref().map_or(Ok(()), |mime_type| check_type(mime_type, None))?;
+                check_known_type(mime_type)?;
                 check_base64(data)?;
             }
             Self::Link { uri, name, title, description, mime_type, size: _ } => {
                 check_uri(uri)?;
-                mime_type.as_deref().map_or(Ok(()), |mime_type| check_type(mime_type, None))?;
+                check_known_type(mime_type)?;
                 *name = one_line(name, MAX_LABEL_BYTES);
                 for text in [title, description].into_iter().flatten() {
                     *text = clean(text, MAX_LABEL_BYTES);
@@ -221,15 +221,22 @@ pub fn is_media_type(mime_type: &str) -> bool {
     is_type && printable && mime_type.len() <= MAX_TYPE_BYTES
 }
 
-fn check_type(mime_type: &str, begins: Option<&str>) -> Result<(), String> {
-    if !is_media_type(mime_type) {
-        return Err(format!("\"{}\" is not a media type", one_line(mime_type, 80)));
+fn check_type(mime_type: &str) -> Result<(), String> {
+    match is_media_type(mime_type) {
+        true => Ok(()),
+        false => Err(format!("\"{}\" is not a media type", one_line(mime_type, 80))),
     }
-    match begins {
-        Some(begins) if !mime_type.starts_with(begins) => {
-            Err(format!("\"{mime_type}\" does not begin with {begins}"))
-        }
-        _ => Ok(()),
+}
+
+fn check_known_type(mime_type: &Option<String>) -> Result<(), String> {
+    mime_type.as_deref().map_or(Ok(()), check_type)
+}
+
+fn check_type_of(begins: &str, mime_type: &str) -> Result<(), String> {
+    check_type(mime_type)?;
+    match mime_type.starts_with(begins) {
+        true => Ok(()),
+        false => Err(format!("\"{mime_type}\" does not begin with {begins}")),
     }
 }
 

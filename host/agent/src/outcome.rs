@@ -42,67 +42,47 @@ pub enum ToolStatus {
 }
 
 impl ToolResult {
+    fn new(status: ToolStatus, data: impl Into<LazyJson>, message: Option<String>) -> Self {
+        Self { status, data: data.into(), message, content: Vec::new() }
+    }
+
     /// Creates a success with this data.
     #[must_use]
     pub fn success(data: impl Into<Value>) -> Self {
-        Self { status: ToolStatus::Success, data: data.into().into(), message: None, content: Vec::new() }
+        Self::new(ToolStatus::Success, data.into(), None)
     }
 
     /// Creates a success with this data and a message.
     #[must_use]
     pub fn success_with_message(data: impl Into<Value>, message: impl Into<String>) -> Self {
-        Self {
-            status: ToolStatus::Success,
-            data: data.into().into(),
-            message: Some(message.into()),
-            content: Vec::new(),
-        }
+        Self::new(ToolStatus::Success, data.into(), Some(message.into()))
     }
 
     /// Creates an error with this message.
     #[must_use]
     pub fn error(message: impl Into<String>) -> Self {
-        Self {
-            status: ToolStatus::Error,
-            data: LazyJson::default(),
-            message: Some(message.into()),
-            content: Vec::new(),
-        }
+        Self::new(ToolStatus::Error, LazyJson::default(), Some(message.into()))
     }
 
     /// Creates an error with a code of the tool's own. Its data is `{"error":{"code","message"}}`.
     #[must_use]
     pub fn error_with_code(code: impl Into<String>, message: impl Into<String>) -> Self {
         let (code, message) = (code.into(), message.into());
-        Self {
-            status: ToolStatus::Error,
-            data: json!({"error": {"code": code, "message": message}}).into(),
-            message: Some(message),
-            content: Vec::new(),
-        }
+        let data = json!({"error": {"code": code, "message": message}});
+        Self::new(ToolStatus::Error, data, Some(message))
     }
 
     /// Creates a result that waits for a plain confirmation.
     #[must_use]
     pub fn suspended(message: impl Into<String>) -> Self {
-        Self {
-            status: ToolStatus::Pending(None),
-            data: LazyJson::default(),
-            message: Some(message.into()),
-            content: Vec::new(),
-        }
+        Self::new(ToolStatus::Pending(None), LazyJson::default(), Some(message.into()))
     }
 
     /// Creates a result that waits for the answer to this ticket.
     #[must_use]
     pub fn suspended_with(ticket: Ticket) -> Self {
         let message = Some(ticket.message.clone());
-        Self {
-            status: ToolStatus::Pending(Some(Box::new(ticket))),
-            data: LazyJson::default(),
-            message,
-            content: Vec::new(),
-        }
+        Self::new(ToolStatus::Pending(Some(Box::new(ticket))), LazyJson::default(), message)
     }
 
     /// Adds an image, a file or a link.

@@ -8,7 +8,6 @@ use crate::backend::Capabilities;
 use crate::message::Message;
 use crate::name::{FOLLOW_AGENT, MESSAGE_AGENT};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 /// The most remote tasks that one run leaves behind to be cancelled.
 const MAX_OPEN: usize = 8;
@@ -83,22 +82,22 @@ pub fn capabilities(transcript: bool) -> Capabilities {
 /// Derives the next step from the conversation so far.
 #[must_use]
 pub fn next(messages: &[Message], transcript: bool) -> RemoteStep {
-    let Some(asked) = messages.iter().rposition(|message| matches!(message, Message::User(_))) else {
+    let asked = messages.iter().enumerate().rev().find_map(|(at, message)| match message {
+        Message::User(text) => Some((at, text)),
+        _ => None,
+    });
+    let Some((at, asked)) = asked else {
         return RemoteStep::Failed("it has no message to answer".to_owned());
     };
-    let (earlier, since) = messages.split_at(asked);
+    let (earlier, since) = messages.split_at(at);
     let last = since.iter().rev().find_map(|message| match message {
         Message::Answer(answer) if is_remote(&answer.tool_name) => Some(answer),
         _ => None,
     });
     let Some(last) = last else {
         let context_id = answers(earlier).filter_map(|answer| answer.context_id).last();
-        let text = match &since[0] {
-            Message::User(text) => text.clone(),
-            _ => String::new(),
-        };
         let earlier = (transcript && context_id.is_none()).then(|| told(earlier)).filter(|t| !t.is_empty());
-        return RemoteStep::Send(RemoteMessage { message: text, earlier, context_id });
+        return RemoteStep::Send(RemoteMessage { message: asked.clone(), earlier, context_id });
     };
     if last.is_error {
         return RemoteStep::Failed(last.content.to_string());
@@ -142,8 +141,7 @@ fn answers(messages: &[Message]) -> impl Iterator<Item = RemoteAnswer> {
 }
 
 fn parsed(content: &str) -> Option<RemoteAnswer> {
-    let value: Value = serde_json::from_str(content).ok()?;
-    serde_json::from_value(value).ok()
+    serde_json::from_str(content).ok()
 }
 
 /// Returns the words of a conversation. Calls and their results are left out.
@@ -160,7 +158,7 @@ fn told(messages: &[Message]) -> String {
 mod tests {
     use super::*;
     use crate::message::{Answer, AssistantMessage};
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     fn user(text: &str) -> Message {
         Message::User(text.to_owned())

@@ -118,8 +118,7 @@ fn listed(tool: &Tool, toolbox: &Toolbox) -> Listed {
     let schema = object(descriptor.parameters.clone());
     let mut listed = Listed::new(descriptor.name.clone(), descriptor.description.clone(), schema)
         .with_annotations(annotations(tool, toolbox));
-    let runner = toolbox.runner(&descriptor.name);
-    if let Some(declared) = runner.and_then(|runner| runner.declared(&descriptor.name)) {
+    if let Some(declared) = declared(toolbox, &descriptor.name) {
         listed.title.clone_from(&declared.title);
         listed.output_schema = declared.output_schema.clone().map(|schema| Arc::new(object(schema)));
     }
@@ -128,11 +127,12 @@ fn listed(tool: &Tool, toolbox: &Toolbox) -> Listed {
 
 /// Returns whether the tool is listed with a schema of its results.
 pub(super) fn has_output_schema(host: &Host, tool_name: &str) -> bool {
-    let toolbox = host.toolbox();
-    let runner = toolbox.runner(tool_name);
-    runner
-        .and_then(|runner| runner.declared(tool_name))
-        .is_some_and(|declared| declared.output_schema.is_some())
+    declared(&host.toolbox(), tool_name).is_some_and(|declared| declared.output_schema.is_some())
+}
+
+/// Returns the claims of a tool's owner about it.
+fn declared<'t>(toolbox: &'t Toolbox, tool_name: &str) -> Option<&'t DeclaredTool> {
+    toolbox.runner(tool_name)?.declared(tool_name)
 }
 
 /// Returns the hints that a client may show for a call. The sandbox enforces what a tool can do,
@@ -141,9 +141,10 @@ fn annotations(tool: &Tool, toolbox: &Toolbox) -> ToolAnnotations {
     let reach = toolbox.runner(&tool.descriptor.name).map(|runner| runner.reach()).unwrap_or_default();
     let hints = ToolAnnotations::new().idempotent(tool.descriptor.execution.idempotent);
     let Reach::Within { changes_files, reaches_network } = reach else {
-        let runner = toolbox.runner(&tool.descriptor.name);
-        let declared = runner.and_then(|runner| runner.declared(&tool.descriptor.name));
-        return declared.map_or(hints.clone(), |declared| declared_hints(declared, hints));
+        return match declared(toolbox, &tool.descriptor.name) {
+            Some(declared) => declared_hints(declared, hints),
+            None => hints,
+        };
     };
     let changes_state = tool.access.writes().next().is_some();
     let outside = changes_files || reaches_network;
@@ -153,8 +154,8 @@ fn annotations(tool: &Tool, toolbox: &Toolbox) -> ToolAnnotations {
         .open_world(reaches_network)
 }
 
-/// Returns the hints of a tool's owner, for tools that no sandbox confines. That a call may be
-/// repeated, the operator says.
+/// Returns the hints of a tool's owner, for tools that no sandbox confines. An operator's word that a
+/// call may be repeated comes first.
 fn declared_hints(declared: &DeclaredTool, mut hints: ToolAnnotations) -> ToolAnnotations {
     hints.title.clone_from(&declared.title);
     hints.read_only_hint = declared.read_only;

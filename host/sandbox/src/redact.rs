@@ -91,9 +91,7 @@ impl Redacted {
             ContentPart::Image { .. } | ContentPart::Audio { .. } => {}
             ContentPart::TextFile { uri, text, .. } => {
                 self.0.in_place(uri);
-                let mut redacted = text.to_string();
-                self.0.in_place(&mut redacted);
-                *text = redacted.into();
+                *text = self.0.text(text).into();
             }
             ContentPart::BinaryFile { uri, .. } => self.0.in_place(uri),
             ContentPart::Link { uri, name, title, description, .. } => {

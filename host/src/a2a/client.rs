@@ -3,6 +3,7 @@
 use super::RemoteAgent;
 use super::events::Events;
 use super::task::RemoteState;
+use crate::models::causes;
 use reqwest::header::{ACCEPT, CONTENT_TYPE};
 use reqwest::{Response, StatusCode, Url};
 use serde_json::{Value, json};
@@ -52,14 +53,8 @@ impl RemoteError {
         Self::Failed(one_line(why.as_ref(), MAX_SHOWN_BYTES))
     }
 
-    pub(super) fn broken(why: &reqwest::Error) -> Self {
-        let mut words = why.to_string();
-        let mut source = std::error::Error::source(why);
-        while let Some(deeper) = source {
-            words = format!("{words}: {deeper}");
-            source = deeper.source();
-        }
-        Self::Broken(one_line(&words, MAX_SHOWN_BYTES))
+    pub(super) fn broken(why: reqwest::Error) -> Self {
+        Self::Broken(one_line(&causes(why), MAX_SHOWN_BYTES))
     }
 }
 
@@ -80,8 +75,7 @@ impl RemoteAgent {
         let url = format!("{}/.well-known/agent-card.json", self.url.as_str().trim_end_matches('/'));
         let request = self.authorized(self.http.get(url)).header(ACCEPT, "application/json");
         let read = async {
-            let response =
-                self.accepted(request.send().await.map_err(|why| RemoteError::broken(&why))?).await?;
+            let response = self.accepted(request.send().await.map_err(RemoteError::broken)?).await?;
             body(response, MAX_CARD_BYTES).await
         };
         let card = within(LOOK_TIMEOUT, read).await?;
@@ -180,7 +174,7 @@ impl RemoteAgent {
     pub(super) async fn call(&self, method: &str, params: &Value) -> Result<Value, RemoteError> {
         let endpoint = self.endpoint().await?;
         let request = self.request(&endpoint, method, params).header(ACCEPT, "application/json");
-        let response = self.accepted(request.send().await.map_err(|why| RemoteError::broken(&why))?).await?;
+        let response = self.accepted(request.send().await.map_err(RemoteError::broken)?).await?;
         let answer = serde_json::from_slice(&body(response, MAX_BODY_BYTES).await?);
         self.result(answer.map_err(|why| RemoteError::malformed(format!("its answer is not JSON: {why}")))?)
     }
@@ -194,7 +188,7 @@ impl RemoteAgent {
     ) -> Result<Events, RemoteError> {
         let request = self.request(endpoint, method, params).header(ACCEPT, "text/event-stream");
         let sent = async {
-            let response = request.send().await.map_err(|why| RemoteError::broken(&why))?;
+            let response = request.send().await.map_err(RemoteError::broken)?;
             self.accepted(response).await
         };
         let response = within(LOOK_TIMEOUT, sent).await?;
@@ -253,13 +247,10 @@ impl RemoteAgent {
         })
     }
 
-    /// Returns the present state of a task.
-    pub(super) async fn look(&self, task: &RemoteTask) -> Result<RemoteState, RemoteError> {
+    /// Returns a task as it is now.
+    pub(super) async fn look(&self, task: &RemoteTask) -> Result<Value, RemoteError> {
         let params = json!({"id": task.task_id, "historyLength": 0});
-        let found = within(LOOK_TIMEOUT, self.call("GetTask", &params)).await?;
-        let mut state = RemoteState::default();
-        state.apply(&json!({"task": found}));
-        Ok(state)
+        within(LOOK_TIMEOUT, self.call("GetTask", &params)).await
     }
 
     /// Cancels a task. A task that has ended, or a server that is gone, needs no cancellation.
@@ -282,7 +273,7 @@ async fn within<T>(
 /// Reads a body of at most `max_bytes`.
 async fn body(mut response: Response, max_bytes: usize) -> Result<Vec<u8>, RemoteError> {
     let mut body = Vec::new();
-    while let Some(chunk) = response.chunk().await.map_err(|why| RemoteError::broken(&why))? {
+    while let Some(chunk) = response.chunk().await.map_err(RemoteError::broken)? {
         if chunk.len() > max_bytes.saturating_sub(body.len()) {
             return Err(RemoteError::malformed(format!("its answer is larger than {max_bytes} bytes")));
         }

@@ -30,7 +30,7 @@ impl Events {
                     .map(Some)
                     .map_err(|why| RemoteError::malformed(format!("an event is not JSON: {why}")));
             }
-            let Some(chunk) = self.response.chunk().await.map_err(|why| RemoteError::broken(&why))? else {
+            let Some(chunk) = self.response.chunk().await.map_err(RemoteError::broken)? else {
                 return Ok(None);
             };
             self.read = self.read.saturating_add(chunk.len());

@@ -12,7 +12,7 @@ mod tools;
 
 pub(crate) use tools::{FollowAgent, MessageAgent};
 
-use crate::config::RemoteConfig;
+use crate::config::{RemoteConfig, agent_url};
 use crate::models::ApiKey;
 use client::Endpoint;
 use reqwest::Url;
@@ -57,19 +57,7 @@ impl RemoteAgent {
     /// # Errors
     /// It is not a URL of HTTP, it contains a user or a query, or TLS cannot be set up.
     pub fn new(url: &str) -> Result<Self, RemoteAgentError> {
-        let wrong = |why: &str| RemoteAgentError(format!("`url` {why}; write it as https://HOST/PATH"));
-        let mut url = Url::parse(url).map_err(|why| wrong(&format!("is not a URL ({why})")))?;
-        if !matches!(url.scheme(), "http" | "https") || url.host_str().is_none() {
-            return Err(wrong("is neither http:// nor https://"));
-        }
-        if !url.username().is_empty() || url.password().is_some() {
-            return Err(wrong("contains a user or a password; a token comes from `token_env`"));
-        }
-        if url.query().is_some() || url.fragment().is_some() {
-            return Err(wrong("contains a query or a fragment"));
-        }
-        let path = url.path().trim_end_matches('/').to_owned();
-        url.set_path(&path);
+        let url = agent_url(url).map_err(RemoteAgentError)?;
         let http = crate::models::http_client(&url, CONNECT_TIMEOUT).map_err(RemoteAgentError)?;
         Ok(Self { url, token: None, transcript: false, http, endpoint: Mutex::default() })
     }

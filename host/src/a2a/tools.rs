@@ -3,7 +3,7 @@
 use super::RemoteAgent;
 use super::client::{RemoteError, Sent};
 use super::task::{Piece, RemoteState, TaskState};
-use crate::tools::{NativeTool, Report, ToolCall};
+use crate::tools::{AttemptRequest, NativeTool, Report, ToolCall};
 use async_trait::async_trait;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -76,10 +76,15 @@ fn failed(agent: &str, error: &RemoteError) -> Fault {
     Fault::new(Code::ToolFailed, format!("The remote agent '{agent}' did not answer: {error}."))
 }
 
-/// Returns whether another look at the task is worth while: the connection failed, or the task ended
-/// meanwhile, or the server cannot stream its updates.
-fn is_passing(why: &RemoteError) -> bool {
-    matches!(why, RemoteError::Broken(_) | RemoteError::Refused { code: -32004 | -32601, .. })
+/// Returns whether another look at the task tells more: the task ended meanwhile, or the server
+/// cannot stream its updates.
+fn needs_a_look(why: &RemoteError) -> bool {
+    matches!(why, RemoteError::Refused { code: -32004 | -32601, .. })
+}
+
+/// Returns the id of the message that an attempt sends. Each attempt sends one.
+fn message_id(attempt: &AttemptRequest<'_>) -> String {
+    format!("{}/{}/{}", attempt.identity.run_id, attempt.permit.call_id(), attempt.attempt)
 }
 
 fn cancelled() -> Fault {
@@ -105,7 +110,7 @@ impl NativeTool for MessageAgent {
             context_id: text("context_id"),
         };
         let attempt = call.attempt();
-        let id = format!("{}/{}/{}", attempt.identity.run_id, attempt.permit.call_id(), attempt.attempt);
+        let id = message_id(attempt);
         let (tell, told) = oneshot::channel();
         let (remote, wait) = (Arc::clone(remote), attempt.timeout.saturating_add(LATE));
         // If the call has ended when the id of its task arrives, the task is cancelled.
@@ -186,13 +191,7 @@ impl Following<'_> {
             let looked = match self.look(&mut state).await {
                 // An answer is sent once, and to its own question only.
                 Ok(()) => match resume.take().and_then(|resumption| state.answer(self.agent, resumption)) {
-                    Some(part) => {
-                        let answered = self.answer(&mut state, part).await;
-                        match answered {
-                            Err(why) if !is_passing(&why) => return Err(why),
-                            answered => answered,
-                        }
-                    }
+                    Some(part) => self.answer(&mut state, part).await,
                     None if state.rests() => return Ok(state),
                     None => self.watch(&mut state).await,
                 },
@@ -202,7 +201,7 @@ impl Following<'_> {
                 Ok(()) if state.rests() => return Ok(state),
                 Ok(()) => broken = 0,
                 Err(RemoteError::Broken(_)) if broken < MAX_BROKEN => broken += 1,
-                Err(why) if is_passing(&why) && !matches!(why, RemoteError::Broken(_)) => {}
+                Err(why) if needs_a_look(&why) => {}
                 Err(why) => return Err(why),
             }
             tokio::time::sleep(pause).await;
@@ -211,10 +210,8 @@ impl Following<'_> {
     }
 
     async fn look(&self, state: &mut RemoteState) -> Result<(), RemoteError> {
-        let found = self.remote.look(self.task).await?;
-        let shown = std::mem::replace(state, found).text();
-        let text = state.text();
-        self.show(text.strip_prefix(shown.as_str()).unwrap_or(&text).to_owned());
+        let task = self.remote.look(self.task).await?;
+        self.apply(state, &json!({"task": task}));
         Ok(())
     }
 
@@ -238,8 +235,7 @@ impl Following<'_> {
     /// Sends a person's answer, and follows the task until it rests again. The first task of the
     /// stream may still be the one that asks.
     async fn answer(&self, state: &mut RemoteState, part: Value) -> Result<(), RemoteError> {
-        let attempt = self.call.attempt();
-        let id = format!("{}/{}/{}", attempt.identity.run_id, attempt.permit.call_id(), attempt.attempt);
+        let id = message_id(self.call.attempt());
         let mut message =
             json!({"messageId": id, "role": "ROLE_USER", "taskId": self.task.task_id, "parts": [part]});
         if let Some(context) = state.context_id.as_ref().or(self.task.context_id.as_ref()) {
@@ -269,18 +265,14 @@ impl Following<'_> {
 
     fn apply(&self, state: &mut RemoteState, update: &Value) {
         match state.apply(update) {
-            Some(Piece::Text(text)) => self.show(text),
+            Some(Piece::Text(text)) => {
+                self.call.report(Report::Output(text));
+            }
             Some(Piece::Progress(words)) => {
                 let status = ProgressStatus::Running;
                 self.call.report(Report::Progress { status, message: Some(words), progress: None });
             }
             None => {}
-        }
-    }
-
-    fn show(&self, text: String) {
-        if !text.is_empty() {
-            self.call.report(Report::Output(text));
         }
     }
 }

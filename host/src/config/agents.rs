@@ -4,6 +4,7 @@ use super::error::Source;
 use super::raw::{RawAgent, RawKind, RawTranscript};
 use super::{ConfigError, LimitsConfig, limits};
 use crate::models::ModelConfig;
+use reqwest::Url;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use tollgate_agent::composition::{Composition, MAX_PARTS, MAX_ROUNDS};
@@ -92,8 +93,7 @@ pub(super) fn check(
 }
 
 fn check_one(source: &Source<'_>, raw: RawAgent, limits: &LimitsConfig) -> Result<AgentConfig, ConfigError> {
-    let remote = check_remote(source, &raw)?;
-    let made_of = if remote.is_some() { None } else { check_made_of(source, &raw)? };
+    let (remote, made_of) = (check_remote(source, &raw)?, check_made_of(source, &raw)?);
     let delegates = raw.delegates.into_iter().map(Spanned::into_inner).collect();
     let mut limits = limits::check_run(source, raw.limits, &limits.run)?;
     limits.stop_on_tools = tool_names(source, raw.stop_on_tools, false)?;
@@ -166,7 +166,7 @@ fn check_remote(source: &Source<'_>, raw: &RawAgent) -> Result<Option<RemoteConf
             "`kind = \"a2a\"` needs the address of the agent: `url = \"https://HOST/PATH\"`",
         ));
     };
-    crate::a2a::RemoteAgent::new(url.get_ref()).map_err(|why| source.wrong(url.span(), why.to_string()))?;
+    agent_url(url.get_ref()).map_err(|why| source.wrong(url.span(), why))?;
     Ok(Some(RemoteConfig {
         url: url.get_ref().clone(),
         token_env: raw.token_env.as_ref().map(|name| name.get_ref().clone()),
@@ -174,7 +174,28 @@ fn check_remote(source: &Source<'_>, raw: &RawAgent) -> Result<Option<RemoteConf
     }))
 }
 
-/// Checks `kind` and the keys that belong to it.
+/// Reads the address of an agent of another server, without a slash at its end.
+///
+/// # Errors
+/// It is not a URL of HTTP, or it contains a user or a query; as a clause without a period.
+pub(crate) fn agent_url(text: &str) -> Result<Url, String> {
+    let wrong = |why: &str| format!("`url` {why}; write it as https://HOST/PATH");
+    let mut url = Url::parse(text).map_err(|why| wrong(&format!("is not a URL ({why})")))?;
+    if !matches!(url.scheme(), "http" | "https") || url.host_str().is_none() {
+        return Err(wrong("is neither http:// nor https://"));
+    }
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err(wrong("contains a user or a password; a token comes from `token_env`"));
+    }
+    if url.query().is_some() || url.fragment().is_some() {
+        return Err(wrong("contains a query or a fragment"));
+    }
+    let path = url.path().trim_end_matches('/').to_owned();
+    url.set_path(&path);
+    Ok(url)
+}
+
+/// Checks `kind` of an agent that is composed of others, and the keys that belong to it.
 fn check_made_of(source: &Source<'_>, raw: &RawAgent) -> Result<Option<Composition>, ConfigError> {
     let Some(kind) = &raw.kind else {
         let stray = raw.agents.iter().flatten().next().map(Spanned::span);
@@ -185,6 +206,13 @@ fn check_made_of(source: &Source<'_>, raw: &RawAgent) -> Result<Option<Compositi
                 "`agents` and `max_rounds` belong to an agent with `kind = \"sequential\"`, \"parallel\" or \"loop\"",
             )),
         };
+    };
+    // A loop has one more part than the others.
+    let compose: Option<fn(Vec<String>) -> Composition> = match kind.get_ref() {
+        RawKind::A2a => return Ok(None),
+        RawKind::Sequential => Some(Composition::Sequential),
+        RawKind::Parallel => Some(Composition::Parallel),
+        RawKind::Loop => None,
     };
     let agents: Vec<String> = raw.agents.iter().flatten().map(|agent| agent.get_ref().clone()).collect();
     if !(1..=MAX_PARTS).contains(&agents.len()) {
@@ -204,19 +232,18 @@ fn check_made_of(source: &Source<'_>, raw: &RawAgent) -> Result<Option<Compositi
         }
     }
     let rounds = raw.max_rounds.as_ref();
-    Ok(Some(match (kind.get_ref(), rounds) {
-        (RawKind::Loop, Some(rounds)) if (1..=MAX_ROUNDS).contains(rounds.get_ref()) => {
+    Ok(Some(match (compose, rounds) {
+        (None, Some(rounds)) if (1..=MAX_ROUNDS).contains(rounds.get_ref()) => {
             Composition::Loop { agents, max_rounds: *rounds.get_ref() }
         }
-        (RawKind::Loop, rounds) => {
+        (None, rounds) => {
             let span = rounds.map_or(kind.span(), Spanned::span);
             return Err(source.wrong(span, format!("a loop needs `max_rounds`, 1 to {MAX_ROUNDS}")));
         }
-        (_, Some(rounds)) => {
+        (Some(_), Some(rounds)) => {
             return Err(source.wrong(rounds.span(), "`max_rounds` belongs to `kind = \"loop\"`"));
         }
-        (RawKind::Sequential, None) => Composition::Sequential(agents),
-        (RawKind::Parallel | RawKind::A2a, None) => Composition::Parallel(agents),
+        (Some(compose), None) => compose(agents),
     }))
 }
 

@@ -21,6 +21,7 @@ mod servers;
 mod store;
 mod visible;
 
+pub(crate) use agents::agent_url;
 pub use agents::{AgentConfig, DEFAULT_AGENT, DIRECT_AGENT, RemoteConfig};
 pub(crate) use change::change;
 pub use change::{Changes, NotChanged};

@@ -204,7 +204,6 @@ const ORDERS: &[Order] = &[
             "gates", "builtin", "run", "plugins", "host", "metrics", "replay",
         ],
         except: &[
-            ("config", "a2a", "the address of a remote agent is checked by the rules of its client"),
             ("builtin", "host", "agents are offered as tools, and are defined with the host"),
             ("run", "host", "a run starts child runs through the host"),
             ("run", "plugins", "a run calls the hooks of plugins, which subscribe to its updates"),

@@ -37,7 +37,7 @@ fn packages_in_words(packages: &[Package]) -> String {
 
 /// Returns the origin of a component that is served.
 pub(crate) fn origin(opened: &Opened, id: &str) -> Origin {
-    Origin::of(id, &opened.loaded.lock, opened.config.locked)
+    Origin::of(opened.loaded.lock.of(id), opened.config.locked)
 }
 
 /// Shows the origin of a component that is served, on one line. Without a lock file there is nothing
@@ -62,6 +62,15 @@ pub(crate) fn show(opened: &Opened, id: &str, output: &Output) {
     output.line(&format!("{DIM}origin of {id}{DIM:#} {words}"));
 }
 
+/// Returns the lock state of an [`Origin`] for people.
+pub(crate) fn lock_in_words(lock: &str) -> &'static str {
+    match lock {
+        "off" => "not checked: [tools] locked is \"off\"",
+        "recorded" => "recorded: each load checks its file against tollgate.lock",
+        _ => "not recorded in tollgate.lock",
+    }
+}
+
 /// Shows the origin of a component that is served, one line for each part.
 pub(crate) fn show_in_full(opened: &Opened, id: &str, output: &Output) {
     let Origin { from, tag, signer, licence, lock } = origin(opened, id);
@@ -71,11 +80,7 @@ pub(crate) fn show_in_full(opened: &Opened, id: &str, output: &Output) {
         |from| format!("{}{}", from, tag.map(|tag| format!(":{tag}")).unwrap_or_default()),
     );
     let unsigned = || is_recorded.then(|| "none: a person accepted it unsigned".to_owned());
-    let lock = match lock {
-        "off" => "not checked: [tools] locked is \"off\"",
-        "recorded" => "recorded: each load checks its file against tollgate.lock",
-        _ => "not recorded in tollgate.lock",
-    };
+    let lock = lock_in_words(lock);
     for (name, value) in [
         ("origin", Some(from)),
         ("signer", signer.or_else(unsigned)),

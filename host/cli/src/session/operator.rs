@@ -2,6 +2,7 @@
 //! permission rules that a person keeps for always.
 
 use crate::render::powers;
+use crate::render::provenance::lock_in_words;
 #[cfg(feature = "postgres")]
 use crate::session::database::connect;
 use std::path::PathBuf;
@@ -11,6 +12,7 @@ use tollgate::async_trait;
 #[cfg(feature = "postgres")]
 use tollgate::config::DatabaseConfig;
 use tollgate::config::{ComponentGrants, remember_always};
+use tollgate::registry::Origin;
 #[cfg(feature = "postgres")]
 use tollgate::store::StoreLimits;
 use tollgate::tools::directory::{LoadedComponent, ServedComponents};
@@ -80,14 +82,7 @@ impl OperatorData for Operator {
 
     fn component(&self, id: &str) -> Option<ComponentFacts> {
         let (component, entry) = self.served.find(id)?;
-        let mut facts = facts_of(&component);
-        facts.lock = Some(lock_in_words(self.locked, entry.is_some()).to_owned());
-        if let Some(entry) = entry {
-            facts.origin = Some(entry.from.clone());
-            facts.signer = entry.signed.as_ref().map(ToString::to_string);
-            facts.licence = entry.licence.clone();
-        }
-        Some(facts)
+        Some(facts_of(&component, Origin::of(entry.as_ref(), self.locked)))
     }
 
     fn keep_rule(&self, rule: &RuleSpec) -> Result<(), String> {
@@ -95,15 +90,7 @@ impl OperatorData for Operator {
     }
 }
 
-fn lock_in_words(mode: LockMode, is_recorded: bool) -> &'static str {
-    match (mode, is_recorded) {
-        (LockMode::Off, _) => "not checked, because locked is off in [tools]",
-        (_, true) => "recorded; each load is checked against it",
-        (_, false) => "not recorded",
-    }
-}
-
-fn facts_of(component: &LoadedComponent) -> ComponentFacts {
+fn facts_of(component: &LoadedComponent, origin: Origin) -> ComponentFacts {
     let missing = powers::asked_and_lacking(component.asks.as_ref(), &component.grants);
     let limits = component.limits.iter().map(|(tool, limits)| {
         let call = CallLimits { fuel: limits.call.fuel, memory_bytes: limits.call.memory_bytes };
@@ -112,10 +99,10 @@ fn facts_of(component: &LoadedComponent) -> ComponentFacts {
     ComponentFacts {
         version: component.version.clone(),
         file: component.file.file_name().unwrap_or_default().to_string_lossy().into_owned(),
-        origin: None,
-        signer: None,
-        licence: None,
-        lock: None,
+        origin: origin.from,
+        signer: origin.signer,
+        licence: origin.licence,
+        lock: Some(lock_in_words(origin.lock).to_owned()),
         asks: component.asks.as_ref().map(|asks| asks.each()),
         granted: granted(&component.grants),
         missing: missing.into_iter().map(|missing| (missing.what, missing.grant)).collect(),

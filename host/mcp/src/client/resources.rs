@@ -44,11 +44,12 @@ async fn list(peer: &Peer<RoleClient>, cursor: Option<String>) -> Result<CallToo
     page.cursor.clone_from(&cursor);
     let listed = peer.list_resources(Some(page)).await?;
     // Templates have their own pages; the first is enough to know how URIs are made.
-    let templates = match (cursor, peer.list_resource_templates(None).await) {
-        (None, Ok(listed)) => listed.resource_templates,
-        _ => Vec::new(),
+    let templates = match cursor {
+        None => peer.list_resource_templates(None).await.map(|listed| listed.resource_templates),
+        Some(_) => Ok(Vec::new()),
     };
     let templates: Vec<Value> = templates
+        .unwrap_or_default()
         .into_iter()
         .take(MAX_LISTED)
         .map(|template| json!({"uri_template": template.uri_template, "name": template.name, "description": template.description}))

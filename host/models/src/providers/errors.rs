@@ -1,5 +1,6 @@
 //! Provider errors: what failed, in the provider's words, and whether it is transient.
 
+use super::causes;
 use super::retry_after;
 use crate::ModelFault;
 use genai::webc::StreamTimeout;
@@ -7,7 +8,6 @@ use genai::{BoxError, Error};
 use reqwest::StatusCode;
 use reqwest::header::HeaderMap;
 use serde_json::Value;
-use std::error::Error as _;
 
 /// The beginning of the message about an address that the provider does not have.
 pub(super) const NOT_FOUND: &str = "The provider answered 404";
@@ -56,22 +56,17 @@ fn of_transport(error: BoxError) -> ModelFault {
         );
     }
     match error.downcast::<reqwest::Error>() {
-        // The URL may contain secrets.
-        Ok(error) => of_connection((*error).without_url()),
+        Ok(error) => of_connection(*error),
         Err(other) => broken(&other.to_string()),
     }
 }
 
 fn of_connection(error: reqwest::Error) -> ModelFault {
-    let mut words = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        words = format!("{words}: {cause}");
-        source = cause.source();
-    }
-    match error.is_builder() {
+    let (is_builder, is_connect) = (error.is_builder(), error.is_connect());
+    let words = causes(error);
+    match is_builder {
         true => ModelFault::permanent(&words),
-        false if error.is_connect() => {
+        false if is_connect => {
             ModelFault::transient(&format!("The provider cannot be reached: {words}."), None)
         }
         false => broken(&words),

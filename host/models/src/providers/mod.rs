@@ -9,7 +9,7 @@ mod provider;
 mod reader;
 mod retry_after;
 
-pub use http_client::{http_client, is_loopback, tls_with};
+pub use http_client::{causes, http_client, is_loopback, tls_with};
 pub use provider::{Provider, ReasoningEffort};
 
 use super::{ApiKey, Delta, DeltaSink, Model, ModelFault};

@@ -41,7 +41,6 @@ impl ScriptedModel {
     }
 
     /// Reads a recording: JSON if the file's name ends in `.json`, otherwise TOML.
-    /// otherwise.
     ///
     /// ```toml
     /// name = "tour"        # the display name; "recorded" by default

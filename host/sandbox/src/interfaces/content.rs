@@ -139,11 +139,7 @@ fn add_part(
 fn text(store: &Store<'_>, text: &WasmStr) -> wasmtime::Result<String> {
     let text = text.to_str(store)?;
     // Longer ones are refused by their checks, and are not copied whole before.
-    let mut end = text.len().min(MAX_CONTENT_BYTES);
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    Ok(text[..end].to_owned())
+    Ok(text[..text.floor_char_boundary(MAX_CONTENT_BYTES)].to_owned())
 }
 
 #[cfg(test)]
