@@ -1,5 +1,5 @@
 /**
- * What a tool finds without importing it: the part of the web's interfaces that a component has.
+ * The part of the web's interfaces that a tool has without an import.
  * `Promise`, `async` and `await` are the language's own.
  */
 

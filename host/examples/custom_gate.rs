@@ -3,7 +3,7 @@
 //! ```text
 //! no-addresses says allow to {"text":"Dear all"}
 //! no-addresses says deny to {"text":"Dear ada@example.com"}
-//! The first has 2 words. The call of 'word_count' was denied: An e-mail address is nobody's business.
+//! The first has 2 words. The call of 'word_count' was denied: E-mail addresses are private.
 //! ```
 
 mod components;
@@ -29,7 +29,7 @@ impl Gate for NoAddresses {
     // A gate sees the call as it will run: parsed arguments, not what the model wrote.
     async fn judge(&self, call: &ProposedCall<'_>) -> Verdict {
         match call.arguments.text().contains('@') {
-            true => Verdict::Deny("An e-mail address is nobody's business.".to_owned()),
+            true => Verdict::Deny("E-mail addresses are private.".to_owned()),
             false => Verdict::Allow,
         }
     }

@@ -67,7 +67,7 @@ async def told(stream, on_event=None):
 
 
 async def until_asked(story):
-    """Leaves a stream whose task waits for somebody else."""
+    """Leaves a stream whose task waits for another person."""
     return "leave" if story.states[-1:] == [TaskState.TASK_STATE_AUTH_REQUIRED] else None
 
 

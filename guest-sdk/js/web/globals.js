@@ -1,4 +1,4 @@
-// What a module finds without importing it. `tollgate build` injects this file: a module
+// The names that a module has without an import. `tollgate build` injects this file: a module
 // gets the names that it uses, and a component the imports that those need.
 import "./promise.js";
 

@@ -52,7 +52,7 @@ class ChildOutcome:
     streamed: str = ""
     """The text of all its replies, one after another, as it streamed them."""
     reason: Optional[str] = None
-    """What it waits for, or why it failed."""
+    """The reason that it waits or failed."""
     output: Any = None
     """Structured output, if the agent declares a schema for it."""
     steps: int = 1

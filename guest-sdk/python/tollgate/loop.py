@@ -9,7 +9,7 @@ from . import host
 
 
 class Waits:
-    """What the loop waits for when nothing is ready. It stands in the place of a selector."""
+    """Waits while no task is ready, as a selector does in other event loops."""
 
     def __init__(self):
         self.requests: list[tuple[Any, asyncio.Future]] = []

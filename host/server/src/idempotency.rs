@@ -26,20 +26,105 @@ const KEEP_MS: u64 = 30 * 86_400 * 1_000;
 /// The maximum number of rows that are removed at once.
 const REMOVED_AT_ONCE: u32 = 100;
 
+/// A request that may carry a key.
+#[derive(Clone, Copy)]
+pub(crate) struct KeyedRequest<'a> {
+    /// The sender. Keys of different principals never meet.
+    pub(crate) principal: &'a Principal,
+    /// The method and the path.
+    pub(crate) route: &'a str,
+    pub(crate) headers: &'a HeaderMap,
+    /// The body as it was sent.
+    pub(crate) body: &'a [u8],
+}
+
+/// The result of a request that starts a run at most once.
+pub(crate) enum Once<T> {
+    /// The request started or continued a run.
+    Began(T),
+    /// An earlier request with the same key started this run.
+    Before(String),
+}
+
+/// Starts a run, or finds the one that an earlier request with the same key started. `begin` gets
+/// the id for a new run if the request has a key, and returns the id of the run that it started or
+/// continued. Until then, other requests with the same key wait.
+///
+/// # Errors
+/// The key is not acceptable, was sent before with another body (422 `key_reused`), or the run
+/// cannot be started; then the key is free again.
+pub(crate) async fn once<T, F>(
+    state: &Shared,
+    request: KeyedRequest<'_>,
+    begin: impl FnOnce(Option<String>) -> F,
+) -> Result<Once<T>, Problem>
+where
+    F: Future<Output = Result<(Arc<str>, T), Problem>>,
+{
+    let Some(reserved) = reserve(state, request).await? else {
+        return begin(None).await.map(|(_, began)| Once::Began(began));
+    };
+    if reserved.is_recorded(state).await? {
+        return Ok(Once::Before(reserved.run_id));
+    }
+    match begin(Some(reserved.run_id.clone())).await {
+        Ok((run_id, began)) => {
+            if *run_id != *reserved.run_id {
+                reserved.redirect(state, &run_id).await?;
+            }
+            Ok(Once::Began(began))
+        }
+        // Another process may have won the race for the same key.
+        Err(_) if reserved.is_recorded(state).await? => Ok(Once::Before(reserved.run_id)),
+        Err(problem) => {
+            reserved.release(state).await;
+            Err(problem)
+        }
+    }
+}
+
+/// Returns the run that an earlier request with the same key started; `None` if there is none, or
+/// no key.
+///
+/// # Errors
+/// As for [`once`].
+pub(crate) async fn before(state: &Shared, request: KeyedRequest<'_>) -> Result<Option<String>, Problem> {
+    match reserve(state, request).await? {
+        Some(reserved) if reserved.is_recorded(state).await? => Ok(Some(reserved.run_id)),
+        _ => Ok(None),
+    }
+}
+
 /// The reservation of a request with a key. While it is held, other requests of this process with
 /// the same key wait.
-#[derive(Debug)]
-pub(crate) struct Reservation {
+struct Reservation {
     digest: [u8; 32],
     /// The id of the run that the request starts or started.
-    pub(crate) run_id: String,
-    turn: Option<OwnedMutexGuard<()>>,
+    run_id: String,
+    _turn: OwnedMutexGuard<()>,
 }
 
 impl Reservation {
-    /// Lets other requests with the same key proceed: the run is part of the record.
-    pub(crate) fn let_others_proceed(&mut self) {
-        self.turn = None;
+    /// Returns whether the run exists. Whichever of two requests comes first, in any process,
+    /// starts it.
+    async fn is_recorded(&self, state: &Shared) -> Result<bool, Problem> {
+        Ok(state.store().run_spec(&self.run_id).await?.is_some())
+    }
+
+    /// Removes the reservation of a request that started nothing, so that it can be sent again.
+    async fn release(&self, state: &Shared) {
+        let (shared, digest) = (Shared::clone(state), self.digest);
+        let released = tokio::task::spawn_blocking(move || shared.access.release(&digest)).await;
+        if let Ok(Err(e)) = released {
+            tracing::warn!("an idempotency key is not released: {e}");
+        }
+    }
+
+    /// Records that the request continued another run than the one with the reserved id.
+    async fn redirect(&self, state: &Shared, run_id: &str) -> Result<(), Problem> {
+        let (shared, digest, run_id) = (Shared::clone(state), self.digest, run_id.to_owned());
+        let written = tokio::task::spawn_blocking(move || shared.access.redirect(&digest, &run_id)).await;
+        written.map_err(|e| Problem::internal(&e))?.map_err(|e| Problem::internal(&e))
     }
 }
 
@@ -62,20 +147,12 @@ impl RequestTurns {
 }
 
 /// Reserves a run id for a request with a key; `None` if the request has no key.
-///
-/// # Errors
-/// The key is not acceptable, or was sent before with another body: 422 `key_reused`.
-pub(crate) async fn reserve(
-    state: &Shared,
-    principal: &Principal,
-    route: &str,
-    headers: &HeaderMap,
-    body: &[u8],
-) -> Result<Option<Reservation>, Problem> {
+async fn reserve(state: &Shared, request: KeyedRequest<'_>) -> Result<Option<Reservation>, Problem> {
+    let KeyedRequest { principal, route, headers, body } = request;
     let Some(key) = key_of(headers)? else { return Ok(None) };
     let digest = digest(&format!("{}\n{route}\n{key}", principal.name));
     let body: [u8; 32] = Sha256::digest(body).into();
-    let turn = Some(state.requests.turn(digest).await);
+    let turn = state.requests.turn(digest).await;
     let shared = Shared::clone(state);
     let reserved = tokio::task::spawn_blocking(move || shared.access.reserve(&digest, &body)).await;
     let reserved = reserved.map_err(|e| Problem::internal(&e))?.map_err(|e| Problem::internal(&e))?;
@@ -84,33 +161,7 @@ pub(crate) async fn reserve(
         let detail = "this Idempotency-Key was sent with another request; use a new key for a new request";
         return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "key_reused", detail));
     }
-    Ok(Some(Reservation { digest, run_id, turn }))
-}
-
-/// Returns the run that a request with the same key started; `None` if there is none yet. Whichever
-/// of two requests comes first, in any process, starts it.
-pub(crate) async fn started(
-    state: &Shared,
-    reservation: Option<&Reservation>,
-) -> Result<Option<String>, Problem> {
-    let Some(Reservation { run_id, .. }) = reservation else { return Ok(None) };
-    Ok(state.store().run_spec(run_id).await?.map(|_| run_id.clone()))
-}
-
-/// Removes the reservation of a request that started nothing, so that it can be sent again.
-pub(crate) async fn release(state: &Shared, reservation: &Reservation) {
-    let (shared, digest) = (Shared::clone(state), reservation.digest);
-    let released = tokio::task::spawn_blocking(move || shared.access.release(&digest)).await;
-    if let Ok(Err(e)) = released {
-        tracing::warn!("an idempotency key is not released: {e}");
-    }
-}
-
-/// Records that the request continued another run than the one with the reserved id.
-pub(crate) async fn redirect(state: &Shared, reservation: &Reservation, run_id: &str) -> Result<(), Problem> {
-    let (shared, digest, run_id) = (Shared::clone(state), reservation.digest, run_id.to_owned());
-    let written = tokio::task::spawn_blocking(move || shared.access.redirect(&digest, &run_id)).await;
-    written.map_err(|e| Problem::internal(&e))?.map_err(|e| Problem::internal(&e))
+    Ok(Some(Reservation { digest, run_id, _turn: turn }))
 }
 
 /// Returns the id of a decision from the request's key, so that a repeated decision changes

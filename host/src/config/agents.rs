@@ -35,7 +35,7 @@ pub struct AgentConfig {
     pub output: Option<Value>,
     /// The agents that it is composed of; `None` if it has a model.
     pub made_of: Option<Composition>,
-    /// The agent of another server that it stands for; `None` if it runs here.
+    /// The agent of another server that does its work; `None` if it runs here.
     pub remote: Option<RemoteConfig>,
     /// The agent's own model; `None` for the configuration's.
     pub model: Option<ModelConfig>,

@@ -39,7 +39,7 @@ use tollgate_sandbox::Reservation;
 ///         match (asked, answered.await) {
 ///             (Ok(()), Ok(true)) => Verdict::Allow,
 ///             (Ok(()), Ok(false)) => Verdict::Deny("The desk said no.".to_owned()),
-///             _ => Verdict::Deny("Nobody is at the desk.".to_owned()),
+///             _ => Verdict::Deny("The desk is closed.".to_owned()),
 ///         }
 ///     }
 /// }

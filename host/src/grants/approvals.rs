@@ -291,7 +291,7 @@ mod tests {
         let more = asks("http = [\"https://a.test/\", \"https://b.test/\"]");
         let seen = surface(&["http"], &["mail.box"], "Gets.");
         let beyond = |approvals: &Approvals, surface: &Surface| approvals.beyond(more.as_ref(), surface);
-        assert!(beyond(&approvals, &seen).is_empty(), "nobody decided yet");
+        assert!(beyond(&approvals, &seen).is_empty(), "undecided");
         let approved = Approved::now(Decision::Approved, "ab", asks("http = [\"https://a.test/\"]"), &seen);
         approvals.decide("fetch", approved).unwrap();
         let again = Approvals::load(&config).unwrap();

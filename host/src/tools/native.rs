@@ -35,7 +35,7 @@ use tollgate_sandbox::{Console, Deadline, cancelled_and_grace};
 /// #[async_trait]
 /// impl NativeTool for Greet {
 ///     fn descriptor(&self) -> ToolDescriptor {
-///         ToolDescriptor::new("greet", "greet", "Greets somebody.").with_parameters(json!({
+///         ToolDescriptor::new("greet", "greet", "Greets a person.").with_parameters(json!({
 ///             "type": "object",
 ///             "properties": {"name": {"type": "string"}},
 ///             "required": ["name"],

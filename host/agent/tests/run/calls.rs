@@ -34,7 +34,7 @@ fn l1_checked_then_gated_then_run_then_committed_then_told() {
     assert!(matches!(kinds[..], [Effect::Judge { .. }]), "nothing runs yet: {kinds:?}");
     world.pass_gates();
     assert_eq!(world.running(), ["a"]);
-    assert!(world.answers().is_empty(), "nothing is told before it ended");
+    assert!(world.answers().is_empty(), "there is no answer before the end");
     world.end("a", sets("city", json!("Bern")));
     assert_eq!(world.answer("a"), "set");
     assert_eq!(

@@ -255,7 +255,7 @@ fn d8_the_childs_question_is_shown_and_its_decision_goes_to_the_child() {
             world.crash();
         }
         let execution = world.execution("a");
-        assert!(execution.resume.is_none(), "s1: what was told to the child is not its parent's to read");
+        assert!(execution.resume.is_none(), "s1: the parent does not read its child's answers");
         assert_eq!(world.child("a"), child);
         let decision = world.run.decision_for_child("a", &child).unwrap();
         assert_eq!(

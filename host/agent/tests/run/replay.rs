@@ -18,7 +18,7 @@ fn replay(world: &World, mut outcomes: Vec<Outcome>) -> Vec<(String, Finding)> {
     let mut found = Vec::new();
     for (number, event) in (1..).zip(&world.events) {
         let recorded = StoredEvent { run_id: Arc::from("r"), number, at_ms: 1_000, event: event.clone() };
-        assert_eq!(replay.behind(event), None, "nobody else wrote to the thread");
+        assert_eq!(replay.behind(event), None, "there was no other writer");
         if let Some(attempt) = replay.ended_by(event) {
             let finding = match replay.inputs(&attempt, event, &world.catalog) {
                 Err(why) => Finding::NotReplayable { why },

@@ -1,27 +1,24 @@
 //! `tollgate demo --serve`: the tour in the console of `tollgate serve`, with a run that waits for a
 //! decision.
 
-use super::{tour, unwritable};
+use super::{recorded, tour, unwritable};
 use crate::render::narrate::Narrator;
+use crate::session::open::agent_of;
 use crate::session::operator::Operator;
 use crate::session::{Opened, host_with, shutdown, with_servers};
 use crate::terminal::output::{BOLD, DIM};
 use crate::terminal::{Exit, Failure, Output, program};
 use crate::verbs::call::follow;
 use crate::verbs::serve::operator;
-use serde::Deserialize;
 use std::fs;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 use tollgate::config::DEFAULT_LISTEN;
 use tollgate::metrics::Metrics;
-use tollgate::models::{Delta, DeltaSink, Model, ModelFault, ScriptedModel, ScriptedTurn};
 use tollgate::store::{SqliteStore, Store};
-use tollgate::{CallRequest, Host, RunRequest, async_trait};
-use tollgate_agent::message::{Message, ModelReply, ModelRequest};
+use tollgate::{CallRequest, Host, HostBuilder, RunRequest};
 use tollgate_server::{AccessDatabase, Parts, Server, ServerOptions, ServerState, router};
 
 /// The direct calls that the console shows besides the runs.
@@ -53,15 +50,16 @@ pub(super) async fn serve(
     let store: Arc<dyn Store> = Arc::new(SqliteStore::open(&data)?);
     let metrics = Metrics::new(sandbox.clone());
     let store = metrics.observing(store);
-    let agents = [(tour::AGENT, tour::TURNS), (tour::WRITER, tour::WRITER_TURNS)];
-    let host = host_with(opened, None, |mut builder| {
-        for (id, turns) in agents {
-            if let (Some(agent), Ok(model)) = (config.agents.get(id), Recorded::of(turns)) {
-                builder =
-                    builder.agent(crate::session::open::agent_of(id, agent.clone(), Some(Arc::new(model))));
-            }
-        }
-        builder.store(store).gate(tour::KeepNotes)
+    let models = [
+        (tour::AGENT, recorded(place, "turns.toml", tour::TURNS)?),
+        (tour::WRITER, recorded(place, "writer.toml", tour::WRITER_TURNS)?),
+    ];
+    let host = host_with(opened, None, |builder| {
+        let agents = models.into_iter().filter_map(|(id, model)| {
+            let agent = config.agents.get(id)?.clone();
+            Some(agent_of(id, agent, Some(Arc::new(model.starting_again()))))
+        });
+        agents.fold(builder, HostBuilder::agent).store(store).gate(tour::KeepNotes)
     })?;
     let servers = with_servers(&host, &config, output).await?;
     let stop = shutdown::take_signals();
@@ -148,51 +146,4 @@ fn say_where(address: SocketAddr, code: &str, data: &Path, output: &Output) {
          another link: {program} sign-in --data {} --url http://{address}{DIM:#}",
         data.display()
     ));
-}
-
-/// A recorded model that plays its turns for each message of a user.
-struct Recorded {
-    name: String,
-    pace: Duration,
-    turns: Vec<ScriptedTurn>,
-}
-
-/// A recording, as its file has it.
-#[derive(Deserialize)]
-struct Recording {
-    name: String,
-    pace_ms: u64,
-    turn: Vec<ScriptedTurn>,
-}
-
-impl Recorded {
-    fn of(text: &str) -> Result<Self, toml::de::Error> {
-        let Recording { name, pace_ms, turn } = toml::from_str(text)?;
-        Ok(Self { name, pace: Duration::from_millis(pace_ms), turns: turn })
-    }
-}
-
-#[async_trait]
-impl Model for Recorded {
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    async fn reply(
-        &self,
-        mut request: ModelRequest,
-        deltas: &mut DeltaSink<'_>,
-    ) -> Result<ModelReply, ModelFault> {
-        let asked = request.messages.iter().rposition(|message| matches!(message, Message::User(_)));
-        // References count the answers of this run only.
-        request.messages = request.messages[asked.unwrap_or(0)..].to_vec().into();
-        let played =
-            request.messages.iter().filter(|message| matches!(message, Message::Assistant(_))).count();
-        let Some(turn) = self.turns.get(played) else {
-            deltas(Delta::Text("The recording ends here.".to_owned()));
-            return Err(ModelFault::permanent("The recording has no further turn."));
-        };
-        let model = ScriptedModel::new(vec![turn.clone()]).named(&self.name).with_pace(self.pace);
-        model.reply(request, deltas).await
-    }
 }

@@ -57,10 +57,7 @@ impl Demo {
             return console::serve(&repository, place.path(), self.listen, output).await;
         }
 
-        let recording = place.path().join("turns.toml");
-        fs::write(&recording, tour::TURNS).map_err(|e| unwritable(&recording, &e))?;
-        let model = ScriptedModel::open(&recording).map_err(|e| Failure::failed(e.to_string()))?;
-
+        let model = recorded(place.path(), "turns.toml", tour::TURNS)?;
         let opened = Opened::load(globals.placed(tour::config(&repository, &tools))?, output).await?;
         opened.warn_of_refused(output);
         let config = opened.config.clone();
@@ -82,6 +79,13 @@ impl Demo {
         };
         shutdown::finish(&host, servers, work).await
     }
+}
+
+/// Writes a recording to a file and opens it.
+fn recorded(place: &Path, name: &str, turns: &str) -> Result<ScriptedModel, Failure> {
+    let file = place.join(name);
+    fs::write(&file, turns).map_err(|e| unwritable(&file, &e))?;
+    ScriptedModel::open(&file).map_err(|e| Failure::failed(e.to_string()))
 }
 
 /// Returns the checkout: the nearest directory upwards that has the example tools.

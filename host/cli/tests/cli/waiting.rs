@@ -103,11 +103,7 @@ fn w9_another_version_of_a_component_asks_again() {
     let (run, call) = waits(&place, "asks-again");
     place.write("tools/asks-again.wasm", another_version(&ASKS_AGAIN));
     let resume = || place.type_in(&["decide", &run, &call, "--resume", "{\"approved\": true}", "--json"]);
-    assert_eq!(
-        resume().ends_with(3).json()["usage"]["attempts"],
-        0,
-        "it did not run in the version that nobody approved"
-    );
+    assert_eq!(resume().ends_with(3).json()["usage"]["attempts"], 0, "the unapproved version did not run");
     assert_eq!(resume().ends_with(3).json()["usage"]["attempts"], 1, "w10: it ran, and asks again");
     let events = lines(&place.type_in(&["show", &run, "--json"]));
     let asked = events.iter().filter(|event| event["type"] == "call_suspended").collect::<Vec<_>>();

@@ -10,7 +10,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use tollgate_artifacts::{good, rust_guest_bytes};
 
-pub(crate) const TOKEN: &str = "a token that nobody guesses";
+pub(crate) const TOKEN: &str = "a token beyond guessing";
 
 pub(crate) struct Server {
     child: Child,
@@ -48,7 +48,7 @@ impl Server {
     pub(crate) fn request(&self, headers: &[(&str, &str)], body: &str) -> String {
         let mut all = vec![
             ("Host", self.address.as_str()),
-            ("Authorization", "Bearer a token that nobody guesses"),
+            ("Authorization", "Bearer a token beyond guessing"),
             ("Content-Type", "application/json"),
             ("Accept", "application/json, text/event-stream"),
         ];
@@ -186,8 +186,8 @@ fn nobody_is_served_without_the_token() {
         "Bearer",
         "Bearer ",
         "Bearer a token",
-        "Basic a token that nobody guesses",
-        "a token that nobody guesses",
+        "Basic a token beyond guessing",
+        "a token beyond guessing",
         &long,
     ] {
         let answer = server.post(&[("Authorization", shown)], &initialize());
@@ -195,7 +195,7 @@ fn nobody_is_served_without_the_token() {
         assert!(answer.header("www-authenticate").is_some());
         assert!(!answer.text.contains(TOKEN));
     }
-    let twice = [("Authorization", "Bearer x"), ("authorization", "Bearer a token that nobody guesses")];
+    let twice = [("Authorization", "Bearer x"), ("authorization", "Bearer a token beyond guessing")];
     assert_eq!(server.post(&twice, &initialize()).status, 401);
     for path in ["/", "/mcp", "/mcp/x", "/../mcp", "//mcp"] {
         let answer = server

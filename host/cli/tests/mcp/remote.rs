@@ -241,9 +241,9 @@ fn w1_a_server_that_says_in_its_answer_what_it_asks_may_have_other_calls_meanwhi
 #[test]
 fn what_a_server_refuses_is_told_in_its_words() {
     let on_call =
-        r#"echo '{"jsonrpc":"2.0","id":'$id',"error":{"code":-32602,"message":"there is no t any more"}}'"#;
+        r#"echo '{"jsonrpc":"2.0","id":'$id',"error":{"code":-32602,"message":"the tool t was removed"}}'"#;
     let answer = call(&scripted(&server(TOOL, on_call)), "other__t");
-    let words = "The server 'other' refused the call: there is no t any more (error -32602)";
+    let words = "The server 'other' refused the call: the tool t was removed (error -32602)";
     assert_eq!(
         (&answer["error"]["code"], &answer["error"]["message"]),
         (&json!("tool_failed"), &json!(words))

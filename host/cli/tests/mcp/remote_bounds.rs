@@ -214,7 +214,7 @@ fn z15_a_server_that_asks_without_reading_makes_nothing_grow() {
         std::thread::sleep(Duration::from_millis(20));
     }
     let grown = most.saturating_sub(before) >> 10;
-    assert!(grown <= 64, "{grown} MiB for answers that nobody reads");
+    assert!(grown <= 64, "{grown} MiB for unread answers");
 }
 
 /// Links, images and resources are described in one clean text, within the limit on answers.

@@ -31,13 +31,20 @@ pub struct ScriptedModel {
     turns: Vec<ScriptedTurn>,
     next: AtomicUsize,
     pace: Duration,
+    starts_again: bool,
 }
 
 impl ScriptedModel {
     /// Creates a recording in code.
     #[must_use]
     pub fn new(turns: Vec<ScriptedTurn>) -> Self {
-        Self { name: "recorded".to_owned(), turns, next: AtomicUsize::new(0), pace: Duration::ZERO }
+        Self {
+            name: "recorded".to_owned(),
+            turns,
+            next: AtomicUsize::new(0),
+            pace: Duration::ZERO,
+            starts_again: false,
+        }
     }
 
     /// Reads a recording: JSON if the file's name ends in `.json`, otherwise TOML.
@@ -89,8 +96,24 @@ impl ScriptedModel {
         self
     }
 
-    fn next_turn(&self) -> Result<(usize, &ScriptedTurn), ModelFault> {
-        let index = self.next.fetch_add(1, Ordering::Relaxed);
+    /// Starts again with each message of a user, whatever was played before. References then
+    /// count the answers since that message.
+    #[must_use]
+    pub fn starting_again(mut self) -> Self {
+        self.starts_again = true;
+        self
+    }
+
+    fn next_turn(&self, request: &mut ModelRequest) -> Result<(usize, &ScriptedTurn), ModelFault> {
+        let index = match self.starts_again {
+            false => self.next.fetch_add(1, Ordering::Relaxed),
+            true => {
+                let messages = &request.messages;
+                let asked = messages.iter().rposition(|message| matches!(message, Message::User(_)));
+                request.messages = messages[asked.unwrap_or(0)..].to_vec().into();
+                request.messages.iter().filter(|message| matches!(message, Message::Assistant(_))).count()
+            }
+        };
         match self.turns.get(index) {
             Some(turn) => Ok((index + 1, turn)),
             None => Err(ModelFault::permanent(&format!(
@@ -121,10 +144,10 @@ impl Model for ScriptedModel {
 
     async fn reply(
         &self,
-        request: ModelRequest,
+        mut request: ModelRequest,
         deltas: &mut DeltaSink<'_>,
     ) -> Result<ModelReply, ModelFault> {
-        let (number, turn) = self.next_turn()?;
+        let (number, turn) = self.next_turn(&mut request)?;
         let reply = turn.played(&request).map_err(|why| {
             ModelFault::permanent(&format!("Turn {number} of the recording `{}` {why}", self.name))
         })?;

@@ -157,7 +157,7 @@ fn nothing_else_than_a_recorded_file_is_replaced() {
         ("weather.wasm", |path| {
             rustix::fs::mknodat(rustix::fs::CWD, path, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
         }),
-        ("weather.wasm", |path| fs::write(path, "somebody else's").unwrap()),
+        ("weather.wasm", |path| fs::write(path, "another person's").unwrap()),
     ];
     for (name, make) in make {
         let folder = tempfile::tempdir().unwrap();

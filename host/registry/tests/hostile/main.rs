@@ -150,7 +150,7 @@ fn failing_bodies() -> Vec<Case> {
     let with_body = |body| Answer::status(200).with("content-type", MANIFEST).body(body);
     vec![
         answers("a web page", Code::NotWasm, Answer::ok("text/html", "<html>log in</html>")),
-        answers("what is no JSON", Code::InvalidJson, Answer::ok(MANIFEST, "{\"schemaVersion\"")),
+        answers("invalid JSON", Code::InvalidJson, Answer::ok(MANIFEST, "{\"schemaVersion\"")),
         answers("a deep text", Code::InvalidJson, Answer::ok(MANIFEST, deep)),
         answers(
             "a key twice",
@@ -295,8 +295,8 @@ fn wrong_referrers() -> Vec<Case> {
     vec![
         lists("ten thousand referrers", Code::TooManyReferrers, Answer::ok(INDEX, many)),
         lists("referrers without an end", Code::TooLarge, Answer::status(200).body(Body::Endless)),
-        lists("referrers that are no JSON", Code::InvalidJson, Answer::ok(INDEX, "<html>")),
-        lists("referrers that nobody may read", Code::CredentialsMissing, Answer::status(403)),
+        lists("referrers in invalid JSON", Code::InvalidJson, Answer::ok(INDEX, "<html>")),
+        lists("referrers behind a login", Code::CredentialsMissing, Answer::status(403)),
     ]
 }
 

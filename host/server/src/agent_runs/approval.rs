@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use tollgate_agent::run::event::Suspended;
 use tollgate_agent::run::{Decision, DecisionAnswer};
 
-/// Returns the decision that stands for a yes or a no to this question. A yes is `true`, or
+/// Returns the decision that means yes or no to this question. A yes is `true`, or
 /// `{"approved": true}` if the question's schema accepts only that. A no cancels the call.
 ///
 /// # Errors

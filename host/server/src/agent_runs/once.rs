@@ -1,11 +1,12 @@
 //! Requests that start a run once, however often they are sent: those with an `Idempotency-Key`.
 
 use super::{AgentRuns, Start, Started};
-use crate::idempotency::{self, REPLAYED};
+use crate::idempotency::{self, KeyedRequest, Once, REPLAYED};
 use crate::problem::Problem;
 use crate::state::Shared;
 use axum::http::{HeaderMap, HeaderValue};
 use axum::response::Response;
+use std::sync::Arc;
 
 /// A started run, and whether an earlier request with the same key had started it.
 pub(crate) struct StartedOnce {
@@ -26,30 +27,18 @@ pub(crate) async fn start_once(
     body: &[u8],
     mut start: Start,
 ) -> Result<StartedOnce, Problem> {
-    let mut reserved = idempotency::reserve(state, runs.caller, route, headers, body).await?;
-    if let Some(run_id) = idempotency::started(state, reserved.as_ref()).await? {
-        return replay(runs, &run_id).await;
-    }
-    start.run_id = reserved.as_ref().map(|reservation| reservation.run_id.clone());
-    let started = match runs.start(start).await {
-        Ok(started) => started,
-        Err(problem) => {
-            // Another process may have won the race for the same key.
-            if let Some(run_id) = idempotency::started(state, reserved.as_ref()).await? {
-                return replay(runs, &run_id).await;
-            }
-            let Some(reservation) = &reserved else { return Err(problem) };
-            idempotency::release(state, reservation).await;
-            return Err(problem);
+    let request = KeyedRequest { principal: runs.caller, route, headers, body };
+    let begin = |run_id| {
+        start.run_id = run_id;
+        async move {
+            let started = runs.start(start).await?;
+            Ok((Arc::clone(&started.run_id), started))
         }
     };
-    if let Some(reservation) = &mut reserved {
-        if *started.run_id != *reservation.run_id {
-            idempotency::redirect(state, reservation, &started.run_id).await?;
-        }
-        reservation.let_others_proceed();
+    match idempotency::once(state, request, begin).await? {
+        Once::Began(started) => Ok(StartedOnce { started, is_replay: false }),
+        Once::Before(run_id) => replay(runs, &run_id).await,
     }
-    Ok(StartedOnce { started, is_replay: false })
 }
 
 /// Returns the run that the same request started before; `None` if there is none, or no key.
@@ -62,8 +51,8 @@ pub(crate) async fn started_before(
     headers: &HeaderMap,
     body: &[u8],
 ) -> Result<Option<StartedOnce>, Problem> {
-    let reserved = idempotency::reserve(state, runs.caller, route, headers, body).await?;
-    match idempotency::started(state, reserved.as_ref()).await? {
+    let request = KeyedRequest { principal: runs.caller, route, headers, body };
+    match idempotency::before(state, request).await? {
         Some(run_id) => replay(runs, &run_id).await.map(Some),
         None => Ok(None),
     }

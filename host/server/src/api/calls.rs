@@ -4,7 +4,7 @@ use super::pages::PathParameters;
 use super::runs::{Wait, answer, ended, replayed};
 use crate::auth::Principal;
 use crate::body::JsonBody;
-use crate::idempotency;
+use crate::idempotency::{self, KeyedRequest, Once};
 use crate::load::ClientShare;
 use crate::problem::Problem;
 use crate::runs::RunDocument;
@@ -14,6 +14,7 @@ use axum::http::HeaderMap;
 use axum::response::Response;
 use serde::Deserialize;
 use serde_json::value::RawValue;
+use std::sync::Arc;
 use utoipa::ToSchema;
 
 /// A direct call.
@@ -55,30 +56,26 @@ pub(super) async fn call(
     body: JsonBody<CallBody>,
 ) -> Result<Response, Problem> {
     let route = format!("POST /tools/{name}/calls");
-    // A call is recorded when it ends, so a repeated request waits for the first one until then.
-    let reserved = idempotency::reserve(&state, &principal, &route, &headers, &body.sent).await?;
+    let request = KeyedRequest { principal: &principal, route: &route, headers: &headers, body: &body.sent };
     let wait = Wait::of(&headers);
-    if let Some(run_id) = idempotency::started(&state, reserved.as_ref()).await? {
-        return replayed(&state, &principal, &share, &run_id, wait).await;
-    }
     let CallBody { arguments, thread_id, detached } = body.value;
     let arguments = arguments.as_ref().map_or("{}", |arguments| arguments.get());
-    let run_id = reserved.as_ref().map(|reservation| reservation.run_id.clone());
     let detached = detached || wait == Wait::No;
-    let ids = (thread_id.as_deref(), run_id);
-    let answered = match state.start_call(&principal, &share, (&name, arguments), ids, detached).await {
+    // A call is recorded when it ends, so a repeated request waits for the first one until then.
+    let begin = async |run_id: Option<String>| {
+        let is_keyed = run_id.is_some();
+        let ids = (thread_id.as_deref(), run_id);
+        let started = state.start_call(&principal, &share, (&name, arguments), ids, detached).await?;
+        let run_id = Arc::clone(&started.handle.run_id);
         // A request with a key is answered when its record is durable.
-        Ok(started) if wait == Wait::Rest && reserved.is_none() => ended(&state, &principal, started).await,
-        Ok(started) => answer(&state, &principal, &share, started, wait).await,
-        Err(problem) => Err(problem),
+        let answered = match wait {
+            Wait::Rest if !is_keyed => ended(&state, &principal, started).await?,
+            _ => answer(&state, &principal, &share, started, wait).await?,
+        };
+        Ok((run_id, answered))
     };
-    let Err(problem) = answered else { return answered };
-    // Another process may have won the race for the same key.
-    if let Some(run_id) = idempotency::started(&state, reserved.as_ref()).await? {
-        return replayed(&state, &principal, &share, &run_id, wait).await;
+    match idempotency::once(&state, request, begin).await? {
+        Once::Began(answered) => Ok(answered),
+        Once::Before(run_id) => replayed(&state, &principal, &share, &run_id, wait).await,
     }
-    if let Some(reservation) = &reserved {
-        idempotency::release(&state, reservation).await;
-    }
-    Err(problem)
 }

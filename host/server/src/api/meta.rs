@@ -73,7 +73,7 @@ pub(super) struct Meaning {
 /// Explain the code of a problem
 #[utoipa::path(get, path = "/problems/{code}", tag = "server", security(("key" = [])),
     params(("code" = String, Path, description = "The code of a problem")),
-    responses((status = 200, description = "What the code means", body = Meaning)))]
+    responses((status = 200, description = "The meaning of the code", body = Meaning)))]
 pub(super) async fn problem(PathParameters(code): PathParameters<String>) -> Result<Json<Meaning>, Problem> {
     let known = CODES.iter().find(|(known, _)| *known == code);
     known.map(|&(code, meaning)| Json(Meaning { code, meaning })).ok_or_else(|| Problem::not_found("code"))

@@ -3,7 +3,7 @@
 use super::pages::{Page, PathParameters, QueryParameters, cursor, limit, place, time};
 use crate::auth::{Principal, Scope};
 use crate::body::JsonBody;
-use crate::idempotency::{self, REPLAYED};
+use crate::idempotency::{self, KeyedRequest, Once, REPLAYED};
 use crate::load::ClientShare;
 use crate::operations::{RunStart, StartedRun};
 use crate::problem::Problem;
@@ -15,6 +15,7 @@ use axum::extract::{Extension, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
+use std::sync::Arc;
 use std::time::Duration;
 use tollgate::FollowUntil;
 use tollgate::store::RunFilter;
@@ -105,42 +106,21 @@ pub(super) async fn start(
     headers: HeaderMap,
     body: JsonBody<StartBody>,
 ) -> Result<Response, Problem> {
-    let mut reserved = idempotency::reserve(&state, &principal, "POST /runs", &headers, &body.sent).await?;
     let wait = Wait::of(&headers);
-    if let Some(run_id) = idempotency::started(&state, reserved.as_ref()).await? {
-        return replayed(&state, &principal, &share, &run_id, wait).await;
-    }
     let StartBody { agent, input, thread_id, on_busy, detached } = body.value;
-    let start = RunStart {
-        agent,
-        input,
-        thread_id,
-        history: Vec::new(),
-        queue: on_busy == OnBusy::Queue,
-        detached: detached || wait == Wait::No,
-        run_id: reserved.as_ref().map(|reservation| reservation.run_id.clone()),
+    let queue = on_busy == OnBusy::Queue;
+    let detached = detached || wait == Wait::No;
+    let begin = async |run_id| {
+        let start = RunStart { agent, input, thread_id, history: Vec::new(), queue, detached, run_id };
+        let started = state.start_run(&principal, &share, start).await?;
+        Ok((Arc::clone(&started.handle.run_id), started))
     };
-    let started = match state.start_run(&principal, &share, start).await {
-        Ok(started) => started,
-        Err(problem) => {
-            // Another process may have won the race for the same key.
-            if let Some(run_id) = idempotency::started(&state, reserved.as_ref()).await? {
-                return replayed(&state, &principal, &share, &run_id, wait).await;
-            }
-            let Some(reservation) = &reserved else { return Err(problem) };
-            idempotency::release(&state, reservation).await;
-            return Err(problem);
-        }
-    };
-    if let Some(reservation) = &reserved
-        && *started.handle.run_id != *reservation.run_id
-    {
-        idempotency::redirect(&state, reservation, &started.handle.run_id).await?;
+    let request =
+        KeyedRequest { principal: &principal, route: "POST /runs", headers: &headers, body: &body.sent };
+    match idempotency::once(&state, request, begin).await? {
+        Once::Began(started) => answer(&state, &principal, &share, started, wait).await,
+        Once::Before(run_id) => replayed(&state, &principal, &share, &run_id, wait).await,
     }
-    if let Some(reservation) = &mut reserved {
-        reservation.let_others_proceed();
-    }
-    answer(&state, &principal, &share, started, wait).await
 }
 
 /// Answers with a run that was started or continued by the request.

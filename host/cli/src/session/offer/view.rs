@@ -16,24 +16,7 @@ impl Offer {
         let tag = entry.tag.as_ref().map(|tag| format!(":{tag}")).unwrap_or_default();
         output.say(&format!("  from      {}{tag}", shown_line(&entry.from, 300)));
         output.say(&format!("  digest    {}", entry.manifest.as_ref().unwrap_or(&entry.wasm)));
-        match (self.proof(), &self.verdict) {
-            (Some(proof), Verdict::Accepted { vouched: true, .. }) => {
-                output.say(&format!(
-                    "  signed    {GOOD}{}{GOOD:#}",
-                    shown_line(&proof.signed.to_string(), 400)
-                ));
-            }
-            (Some(proof), _) => {
-                output.say(&format!("  signed    {}", shown_line(&proof.signed.to_string(), 400)))
-            }
-            (None, _) => output.say(&format!("  signed    {WAITS}no{WAITS:#}")),
-        }
-        for fault in &fetched.evidence.faults {
-            output.say(&format!(
-                "            {DIM}a signature does not count: {}{DIM:#}",
-                shown_marked(&fault.to_string())
-            ));
-        }
+        self.show_signature(output);
         let covers_component = self.proof().is_some_and(|proof| proof.covers == Covers::Component);
         let unsigned = if covers_component && entry.manifest.is_some() { " (not signed)" } else { "" };
         if let Some(licence) = &entry.licence {
@@ -51,6 +34,44 @@ impl Offer {
         for need in self.surface.needs().each() {
             output.say(&format!("  can use   {}, where that is granted", shown_line(&need, 300)));
         }
+        self.show_requests(unsigned, output);
+        if let Some(differences) =
+            self.differences.as_ref().map(Differences::lines).filter(|lines| !lines.is_empty())
+        {
+            output.say(&format!("{BOLD}differences from the installed version{BOLD:#}"));
+            differences.iter().for_each(|line| output.say(line));
+        }
+        if let Some(why) = &self.older {
+            output.say(&format!("  {WAITS}older{WAITS:#}     {why}"));
+        }
+        if let Verdict::Ask { why, .. } = &self.verdict {
+            output.say(&format!("  {WAITS}decide{WAITS:#}    {}", shown_marked(why)));
+        }
+    }
+
+    fn show_signature(&self, output: &Output) {
+        match (self.proof(), &self.verdict) {
+            (Some(proof), Verdict::Accepted { vouched: true, .. }) => {
+                output.say(&format!(
+                    "  signed    {GOOD}{}{GOOD:#}",
+                    shown_line(&proof.signed.to_string(), 400)
+                ));
+            }
+            (Some(proof), _) => {
+                output.say(&format!("  signed    {}", shown_line(&proof.signed.to_string(), 400)))
+            }
+            (None, _) => output.say(&format!("  signed    {WAITS}no{WAITS:#}")),
+        }
+        for fault in &self.fetched.evidence.faults {
+            output.say(&format!(
+                "            {DIM}a signature does not count: {}{DIM:#}",
+                shown_marked(&fault.to_string())
+            ));
+        }
+    }
+
+    /// Shows the powers that the manifest asks for.
+    fn show_requests(&self, unsigned: &str, output: &Output) {
         match &self.asks {
             None => {
                 let mark = if self.news.is_empty() { "" } else { "new: " };
@@ -66,18 +87,6 @@ impl Offer {
                     output.say(&format!("  asks to   {mark}{}{unsigned}", shown_line(&what, 300)));
                 }
             }
-        }
-        if let Some(differences) =
-            self.differences.as_ref().map(Differences::lines).filter(|lines| !lines.is_empty())
-        {
-            output.say(&format!("{BOLD}differences from the installed version{BOLD:#}"));
-            differences.iter().for_each(|line| output.say(line));
-        }
-        if let Some(why) = &self.older {
-            output.say(&format!("  {WAITS}older{WAITS:#}     {why}"));
-        }
-        if let Verdict::Ask { why, .. } = &self.verdict {
-            output.say(&format!("  {WAITS}decide{WAITS:#}    {}", shown_marked(why)));
         }
     }
 

@@ -49,35 +49,35 @@ pub(super) async fn create(
     let mut request = ResponseRequest::read(&body)?;
     let runs = AgentRuns::new(&state, &principal);
     runs.agent(&request.model).map_err(unknown_model)?;
-    let repeated = (ROUTE, &headers, &body[..]);
-    // A request that was answered before does not continue the last response any longer.
-    let before = match request.approvals.is_empty() {
-        true => started_before((&state, &runs), ROUTE, &headers, &body).await?,
-        false => None,
-    };
-    let previous = match &request.previous {
-        Some(id) if before.is_none() => Some(last_response(&runs, id).await?),
-        _ => None,
-    };
     let url = decide_url(&headers);
-    let mut is_replay = before.is_some();
-    let (feed, about, output) = match previous {
-        _ if before.is_some() => {
-            let run = before.map(|before| before.started).ok_or_else(OpenAiError::lost)?;
-            let about = about(&run.run_id, 1, &run.thread, &request);
-            let output = Output::after(&run.run_id, &url, &[]);
-            (runs.follow(&run, Until::Waiting)?, about, output)
+    let mut is_replay = false;
+    let (feed, about, output) = if request.approvals.is_empty() {
+        // A request that was answered before no longer continues the last response.
+        match started_before((&state, &runs), ROUTE, &headers, &body).await? {
+            Some(before) => {
+                is_replay = true;
+                let run = before.started;
+                let about = about(&run.run_id, 1, &run.thread, &request);
+                let output = Output::after(&run.run_id, &url, &[]);
+                (runs.follow(&run, Until::Waiting)?, about, output)
+            }
+            None => {
+                let previous = match &request.previous {
+                    Some(id) => Some(last_response(&runs, id).await?),
+                    None => None,
+                };
+                let repeated = (ROUTE, &headers, &body[..]);
+                let begun;
+                (begun, is_replay) = start((&state, &runs), previous, &mut request, repeated, &url).await?;
+                begun
+            }
         }
-        Some(run) if !request.approvals.is_empty() => decide(&runs, run, &request, &url).await?,
-        _ if !request.approvals.is_empty() => {
+    } else {
+        let Some(id) = &request.previous else {
             let why = "an answer to a request for approval needs `previous_response_id`";
             return Err(OpenAiError::param("previous_response_id", why));
-        }
-        previous => {
-            let (begun, replays) = start((&state, &runs), previous, &mut request, repeated, &url).await?;
-            is_replay = replays;
-            begun
-        }
+        };
+        decide(&runs, last_response(&runs, id).await?, &request, &url).await?
     };
     let mut answer = match (request.stream, request.background) {
         (true, _) => {
