@@ -77,11 +77,7 @@ pub fn escaped_json(text: String) -> String {
 /// text that already fits is marked, too.
 pub fn cut(text: &mut String, max_bytes: usize) {
     const MARK: &str = " [cut]";
-    let mut end = max_bytes.saturating_sub(MARK.len()).min(text.len());
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    text.truncate(end);
+    text.truncate(text.floor_char_boundary(max_bytes.saturating_sub(MARK.len())));
     if max_bytes >= MARK.len() {
         text.push_str(MARK);
     }
