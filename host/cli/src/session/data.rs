@@ -11,7 +11,7 @@ use tollgate::Host;
 use tollgate::config::{Config, DatabaseConfig};
 use tollgate::store::{
     ReadOnlyStore, RunFilter, RunSummary, SHORT_ID_CHARS, SqliteStore, Store, StoreError, StoreLimits,
-    short_id,
+    ThreadFilter, short_id,
 };
 
 /// Opens the store that `--data`, `--store` or the configuration names, or this user's store.
@@ -152,15 +152,54 @@ async fn last_run(store: &Arc<dyn Store>) -> Result<RunSummary, Failure> {
     })
 }
 
-/// Returns the thread that `typed` names: that of the newest run for `last`, else `typed` itself.
+/// Returns the thread of an option, as [`thread_named`] finds it.
 pub(crate) async fn find_thread(
     store: &Arc<dyn Store>,
     typed: Option<String>,
 ) -> Result<Option<String>, Failure> {
-    match typed.as_deref() {
-        Some(LAST) => Ok(Some(last_run(store).await?.thread_id)),
+    match typed {
+        Some(typed) => thread_named(store, typed).await.map(Some),
+        None => Ok(None),
+    }
+}
+
+/// Returns the thread that `typed` names: that of the newest run for `last`, the one whose generated id
+/// it begins, else `typed` itself.
+pub(crate) async fn thread_named(store: &Arc<dyn Store>, typed: String) -> Result<String, Failure> {
+    if typed == LAST {
+        return Ok(last_run(store).await?.thread_id);
+    }
+    if !begins_generated_id(&typed) {
+        return Ok(typed);
+    }
+    let filter =
+        ThreadFilter { prefix: Some(typed.clone()), limit: NAMED_CANDIDATES + 1, ..ThreadFilter::default() };
+    let mut found: Vec<_> = store.threads(filter).await?.into_iter().map(|thread| thread.thread_id).collect();
+    if found.len() > 1 && !found.contains(&typed) {
+        let more = if found.len() > NAMED_CANDIDATES { ", and more" } else { "" };
+        found.truncate(NAMED_CANDIDATES);
+        return Err(Failure::usage(format!(
+            "several threads match {typed}: {}{more}; type more of the id",
+            found.join(", ")
+        )));
+    }
+    match found.pop() {
+        Some(only) if found.is_empty() => Ok(only),
         _ => Ok(typed),
     }
+}
+
+/// The least number of characters that name a thread by the beginning of its generated id.
+const MIN_THREAD_PREFIX: usize = 8;
+
+/// Returns whether a text is a UUID's beginning. Other ids of threads are a person's own words, and a
+/// new word begins a new thread.
+fn begins_generated_id(typed: &str) -> bool {
+    let fits = |(at, c): (usize, char)| match at {
+        8 | 13 | 18 | 23 => c == '-',
+        _ => c.is_ascii_digit() || ('a'..='f').contains(&c),
+    };
+    (MIN_THREAD_PREFIX..36).contains(&typed.len()) && typed.chars().enumerate().all(fits)
 }
 
 /// Finishes the work of an earlier process that blocks this run.

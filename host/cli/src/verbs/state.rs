@@ -2,7 +2,7 @@
 
 use crate::globals::Globals;
 use crate::session::Opened;
-use crate::session::data::open_store;
+use crate::session::data::{open_store, thread_named};
 use crate::terminal::{Exit, Failure, Output, quantity};
 use crate::verbs::call::read_stdin;
 use clap::{Args, Subcommand};
@@ -53,6 +53,7 @@ impl StateVerb {
         let keys = opened.loaded.toolbox.catalog().keys();
         match self.way {
             StateSubcommand::Export { thread } => {
+                let thread = thread_named(&store, thread).await?;
                 let state = store.thread(&thread).await?.state;
                 for misfit in misfits(keys, &state) {
                     output.warn(&format!(
@@ -64,6 +65,7 @@ impl StateVerb {
                 output.json(&export(&thread, &state, keys));
             }
             StateSubcommand::Import { thread, keep_unknown } => {
+                let thread = thread_named(&store, thread).await?;
                 let state = read_state(&read_stdin(MAX_STATE_BYTES)?, keys, keep_unknown)?;
                 let revision = store.restore(&thread, &state).await?;
                 if output.is_json() {

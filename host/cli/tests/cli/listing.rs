@@ -48,6 +48,29 @@ fn the_newest_thread_is_named_last() {
 }
 
 #[test]
+fn a_thread_with_a_generated_id_is_named_by_its_beginning() {
+    let place = place();
+    let call = |thread: &[&str]| place.type_in(&[&["call", "echo", "{}"], thread].concat());
+    call(&[]).ends_with(0);
+    let whole = runs(&place)[0]["thread_id"].as_str().unwrap().to_owned();
+    call(&["--thread", &whole[..20]]).ends_with(0);
+    assert!(runs(&place).iter().all(|run| run["thread_id"] == *whole));
+    let listed = place.type_in(&["runs", "--thread", &whole[..9], "--json"]).json();
+    assert_eq!(listed.as_array().unwrap().len(), 2);
+    place.type_in(&["state", "export", &whole[..20]]).ends_with(0).answers(&whole);
+    // Its first characters are the time, which another thread may share.
+    let sibling = format!("{}{}", &whole[..35], if whole.ends_with('0') { '1' } else { '0' });
+    call(&["--thread", &sibling]).ends_with(0);
+    call(&["--thread", &whole[..20]]).ends_with(2).says("several threads match").says(&sibling);
+    call(&["--thread", &whole]).ends_with(0);
+    // Anything else names a thread of a person's own, even if it begins another name.
+    for own in ["beginnings", "begin"] {
+        call(&["--thread", own]).ends_with(0);
+        assert_eq!(runs(&place)[0]["thread_id"], own);
+    }
+}
+
+#[test]
 fn l12_a_direct_call_that_failed_is_listed_with_its_code() {
     let place = place();
     place.type_in(&["call", "nowhere", "{}"]).ends_with(1);
