@@ -1,5 +1,6 @@
 //! Measures loading a hundred tools from the cache, compared with reading and deserializing the
-//! same bytes with wasmtime alone: `cargo bench --profile dist -p tollgate-tests --bench load`.
+//! same bytes with wasmtime alone, and how a start grows with up to 2,000 small components:
+//! `cargo bench --profile dist -p tollgate-tests --bench load`.
 //!
 //! The tools are the example tools in Rust, each several times under other names, so that all
 //! have different bytes. Both sides use the same number of threads and take turns.
@@ -91,6 +92,47 @@ fn main() {
         median(&lists),
         beside(&lists)
     );
+    growth();
+}
+
+/// Measures starts with more and more components that do next to nothing.
+fn growth() {
+    const COUNTS: [usize; 4] = [250, 500, 1_000, 2_000];
+    const STARTS: usize = 7;
+    let folder = tempfile::tempdir().unwrap();
+    let runtime = tollgate_sandbox::runtime().unwrap();
+    println!("| small components | a start | each, beside {} |\n|---:|---:|---:|", COUNTS[0]);
+    let mut first = None;
+    for count in COUNTS {
+        let tools = folder.path().join(count.to_string());
+        std::fs::create_dir(&tools).unwrap();
+        for number in 0..count {
+            std::fs::write(tools.join(format!("small{number:04}.wasm")), small(number)).unwrap();
+        }
+        let config = Config { tools_dir: tools, ..Config::default() };
+        let start = || {
+            let cache_dir = Some(folder.path().join("cache"));
+            let sandbox = Sandbox::new(SandboxConfig { cache_dir, ..SandboxConfig::default() }).unwrap();
+            let began = Instant::now();
+            assert_eq!(runtime.block_on(load(&sandbox, &config)), count);
+            began.elapsed().as_secs_f64() * 1e3
+        };
+        // The first start compiles.
+        start();
+        let times: Vec<f64> = (0..STARTS).map(|_| start()).collect();
+        let each = median(&times) / count as f64;
+        println!("| {count} | {:.0} ms | {:.2} |", median(&times), each / *first.get_or_insert(each));
+    }
+}
+
+/// Returns a component with one function, and bytes of its own.
+fn small(number: usize) -> Vec<u8> {
+    let text = format!(
+        "(component (core module $code (func (export \"f\") (result i32) (i32.const {number})))
+           (core instance $code (instantiate $code))
+           (func (export \"number{number}\") (result u32) (canon lift (core func $code \"f\"))))"
+    );
+    wat::parse_str(text).unwrap()
 }
 
 /// Loads like a starting host: words are authenticated, checked and put into a catalog. The code
