@@ -1,22 +1,21 @@
 //! JSON that is parsed on first access.
 
 use super::written::Written;
-use super::{JsonError, Measure, bounded, canonical, check_numbers, deep, parse_exact, rewrite, to_text};
+use super::{JsonError, Measure, bounded, check_numbers, deep, parse_exact, rewrite, to_text};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 use std::borrow::Cow;
 use std::fmt;
 use std::ops::Deref;
 
-/// The size from which a list or object is kept as text even if it is not canonical.
+/// The size from which a list or object is charged as text.
 const REWRITTEN_BYTES: usize = 64 * 1024;
 
 /// A JSON value, or its text.
 ///
-/// A canonical object or list stays text until its value is accessed. The data of many calls is
-/// never accessed: it is kept, returned and recorded as text. A large text that is not canonical is
-/// rewritten and kept as text too, because the value would take many times its memory. Everything
-/// else is parsed at once.
+/// A received object or list is kept as the text that this host writes for it, until its value is
+/// accessed: a value takes many times the memory of its text, and the data of many calls is only
+/// returned and recorded. Everything else is parsed at once.
 #[derive(Clone)]
 pub struct LazyJson(Representation);
 
@@ -33,28 +32,20 @@ impl LazyJson {
     /// Same as [`parse_exact`]; the text is returned along with the reason.
     pub fn from_text(text: String) -> Result<Self, (JsonError, String)> {
         match Self::read(&text) {
-            Ok(None) => Ok(Self(Representation::Text(Written::new(text)))),
-            Ok(Some(read)) => Ok(read),
+            Ok(read) => Ok(read),
             Err(why) => Err((why, text)),
         }
     }
 
-    /// Returns `None` if the text can be kept unchanged.
-    fn read(text: &str) -> Result<Option<Self>, JsonError> {
-        if canonical::is_canonical(text) {
-            bounded(text)?;
-            return Ok(None);
-        }
-        if text.len() < REWRITTEN_BYTES || !text.trim_start().starts_with(['[', '{']) {
-            return parse_exact(text).map(Self::from).map(Some);
-        }
+    fn read(text: &str) -> Result<Self, JsonError> {
+        let nesting = bounded(text)?;
         // serde_json's depth limit is lower than the depth allowed here.
-        if bounded(text)? >= deep::READER_DEPTH {
-            return parse_exact(text).map(Self::from).map(Some);
+        if nesting == 0 || nesting >= deep::READER_DEPTH {
+            return parse_exact(text).map(Self::from);
         }
         let written = rewrite::rewritten(text)?;
         check_numbers(text)?;
-        Ok(Some(Self(Representation::Text(Written::new(written)))))
+        Ok(Self(Representation::Text(Written::new(written))))
     }
 
     /// Returns the most bytes of memory needed to hold a text of this measure, both during and
@@ -83,7 +74,7 @@ impl LazyJson {
     #[must_use]
     pub fn text(&self) -> Cow<'_, str> {
         match &self.0 {
-            Representation::Value(value) => Cow::Owned(to_text(value, 0)),
+            Representation::Value(value) => Cow::Owned(to_text(value)),
             Representation::Text(written) => Cow::Borrowed(written.text()),
         }
     }
@@ -207,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_looks_into_stays_text() {
+    fn a_value_that_is_not_accessed_stays_text() {
         let kept = read(r#"{"a":[1,"x"]}"#);
         assert_eq!(kept.to_string(), r#"{"a":[1,"x"]}"#);
         assert_eq!(serde_json::to_string(&[&kept]).unwrap(), r#"[{"a":[1,"x"]}]"#);
@@ -222,9 +213,14 @@ mod tests {
     }
 
     #[test]
-    fn what_this_host_writes_otherwise_is_read_at_once() {
-        for (written, text) in [("[1.50]", "[1.5]"), ("{ }", "{}"), ("\"a\"", "\"a\""), (" null", "null")] {
-            let json = read(written);
+    fn a_text_is_kept_as_this_host_writes_it_and_scalars_are_parsed() {
+        for (sent, text) in [("[1.50]", "[1.5]"), ("{ }", "{}"), (r#"["\u0061\/"]"#, r#"["a/"]"#)] {
+            let json = read(sent);
+            assert!(is_text(&json));
+            assert_eq!(json.text(), text);
+        }
+        for (sent, text) in [(r#""\u0061""#, r#""a""#), (" null", "null"), ("2e0", "2.0")] {
+            let json = read(sent);
             assert!(!is_text(&json));
             assert_eq!(json.text(), text);
         }

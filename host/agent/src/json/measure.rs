@@ -156,7 +156,7 @@ impl NodesLeft {
 }
 
 /// Refuses a text of more than [`MAX_NODES`] nodes.
-pub(crate) fn bound(text: &str) -> Result<(), JsonError> {
+pub(super) fn bound(text: &str) -> Result<(), JsonError> {
     // Each node takes at least one byte plus a separator.
     if text.len() > 2 * MAX_NODES { NodesLeft::all().take(&measure(text.as_bytes())) } else { Ok(()) }
 }

@@ -63,10 +63,7 @@ impl<T: AsRef<str>> Written<T> {
 }
 
 /// Parses a text that this host wrote.
-#[expect(
-    clippy::expect_used,
-    reason = "what is written here can be read: `canonical` and `text` are tested for that"
-)]
+#[expect(clippy::expect_used, reason = "tests check that what is written here can be read")]
 fn read(text: &str) -> Value {
     deep::read(text).expect("JSON as this host writes it")
 }

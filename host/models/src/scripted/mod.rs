@@ -258,7 +258,7 @@ impl ScriptedTurn {
                     name: call.name.clone(),
                     arguments: match &call.arguments {
                         Value::String(as_it_stands) => as_it_stands.clone(),
-                        value => json::to_text(&answers.fill_value(value)?, 0),
+                        value => json::to_text(&answers.fill_value(value)?),
                     },
                     provider_data: None,
                 })
