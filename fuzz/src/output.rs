@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 use tollgate_agent::catalog::{Catalog, CatalogGrants, Owner, OwnerKind};
 use tollgate_agent::code::Code;
 use tollgate_agent::context::{AgentView, RunIdentity};
-use tollgate_agent::gate::{GateVerdict, Judgement, Permit, Verdict, judge};
+use tollgate_agent::gate::{GateVerdict, Permit, Resolution, Verdict, resolve};
 use tollgate_agent::json::{self, LazyJson};
 use tollgate_agent::outcome::{Outcome, ToolOutput};
 use tollgate_agent::proposal::{Arguments, Proposal};
@@ -118,8 +118,8 @@ fn permit(catalog: &Catalog, bytes: &[u8]) -> Permit {
     });
     let arguments = Arguments::read(format!(r#"{{"h":"{digits}"}}"#)).unwrap();
     let proposal = Proposal::check(catalog, |_| true, "call", RELAY.name, &arguments).unwrap();
-    match judge(proposal, &[GateVerdict::new("fuzz", Verdict::Allow)], &[]) {
-        Judgement::Permitted(permit) => permit,
-        Judgement::Held(..) => unreachable!("the gate allows everything"),
+    match resolve(&[GateVerdict::new("fuzz", Verdict::Allow)], &[]) {
+        Resolution::Allowed(clearance) => clearance.permit(proposal),
+        _ => unreachable!("the gate allows everything"),
     }
 }

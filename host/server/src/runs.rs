@@ -11,7 +11,7 @@ use tollgate::run::RunEnd;
 use tollgate::store::RunSummary;
 use tollgate_agent::context::client_thread_id;
 use tollgate_agent::run::event::Suspended;
-use tollgate_agent::run::{CallStatus, Event, Phase, Run, RunStatus, RunUsage, StoredEvent, Task, Thread};
+use tollgate_agent::run::{Event, Phase, Run, RunStatus, RunUsage, StoredEvent, Task, Thread};
 use utoipa::ToSchema;
 
 /// A run in a list.
@@ -331,8 +331,7 @@ pub(crate) fn questions(
     folded: &FoldedRun,
 ) -> Vec<QuestionDocument> {
     let may_decide = run.spec.identity.parent_run_id.is_none() && state.may_decide(principal, run).is_ok();
-    let waiting = folded.run.calls().iter().filter(|call| call.status == CallStatus::Suspended);
-    let asked = waiting.filter_map(|call| call.suspended.as_deref());
+    let asked = folded.run.open_questions();
     asked.map(|asked| question(run, asked, since(folded, asked), may_decide)).collect()
 }
 

@@ -152,7 +152,7 @@ fn gate_of<'a>(call_id: &str, events: &'a [StoredEvent], approved_gates: &[SmolS
     })?;
     match resolve(verdicts, approved_gates) {
         Resolution::Held(held) => Some(held.gate.as_str()),
-        Resolution::Allowed | Resolution::Unasked => None,
+        Resolution::Allowed(_) | Resolution::Unasked => None,
     }
 }
 

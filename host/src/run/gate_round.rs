@@ -9,7 +9,7 @@ use futures::FutureExt;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use tollgate_agent::SmolStr;
-use tollgate_agent::gate::{GateVerdict, ProposedCall, Resolution, ToolList, Verdict, resolve};
+use tollgate_agent::gate::{GateVerdict, ProposedCall, ToolList, Verdict, resolve};
 use tollgate_agent::run::{Input, Question, Run, RunSpec};
 use tollgate_agent::state::{KeySet, Snapshot};
 
@@ -87,6 +87,7 @@ impl GateRound {
         let shown =
             GateContext { spec: &self.spec, snapshot: &self.snapshot, keys: &self.keys, now_ms: self.now_ms };
         let mut answers = Vec::with_capacity(self.questions.len());
+        let mut let_through = 0;
         for question in &self.questions {
             let call = shown.call(question);
             let mut recorded = vec![own_answer(&self.gates, &call)];
@@ -95,14 +96,12 @@ impl GateRound {
             if !note(&mut answers, question, recorded.into()) {
                 break;
             }
+            let_through += 1;
         }
-        let let_through =
-            self.questions.iter().zip(&answers).filter(|(question, (_, recorded))| {
-                question.asks_hooks && is_let_through(question, recorded)
-            });
+        let hooking = self.questions.iter().take(let_through).filter(|question| question.asks_hooks);
         let scene = &self.scene;
-        let hooked = let_through.map(|(question, (call_id, _))| async move {
-            (call_id.clone(), scene.before_call(question).await)
+        let hooked = hooking.map(|question| async move {
+            (question.proposal.call_id().clone(), scene.before_call(question).await)
         });
         let hooked = futures::future::join_all(hooked).await;
         Input::Judged { round: self.round, answers, hooked }
@@ -136,13 +135,9 @@ type Answer = (SmolStr, Arc<[GateVerdict]>);
 /// Records the answers about a call. Returns `false` if the call is held back, so that later
 /// calls are not asked about yet.
 fn note(answers: &mut Vec<Answer>, question: &Question, recorded: Arc<[GateVerdict]>) -> bool {
-    let goes_on = is_let_through(question, &recorded);
+    let goes_on = resolve(&recorded, &question.approved_gates).is_allowed();
     answers.push((question.proposal.call_id().clone(), recorded));
     goes_on
-}
-
-fn is_let_through(question: &Question, recorded: &[GateVerdict]) -> bool {
-    resolve(recorded, &question.approved_gates) == Resolution::Allowed
 }
 
 /// Asks one gate. The memory of a large answer is held together with that of outcomes.

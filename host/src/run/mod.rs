@@ -42,7 +42,7 @@ use tokio_util::sync::CancellationToken;
 use tollgate_agent::SmolStr;
 use tollgate_agent::outcome::{Fault, ToolResult, Usage};
 use tollgate_agent::run::event::{Finished, Suspended};
-use tollgate_agent::run::{CallEnd, CallStatus, Event, Phase, Run, RunStatus, RunUsage, StoredEvent, Thread};
+use tollgate_agent::run::{CallEnd, Event, Phase, Run, RunStatus, RunUsage, StoredEvent, Thread};
 
 /// A run under way.
 ///
@@ -144,7 +144,6 @@ impl RunEnd {
         last_call: Option<Arc<Finished>>,
         text: String,
     ) -> Self {
-        let waiting = run.calls().iter().filter(|call| call.status == CallStatus::Suspended);
         Self {
             run_id,
             thread_id,
@@ -154,7 +153,7 @@ impl RunEnd {
             },
             text,
             usage: *run.usage(),
-            waiting: waiting.filter_map(|call| call.suspended.clone()).collect(),
+            waiting: run.open_questions().cloned().collect(),
             last_call,
         }
     }

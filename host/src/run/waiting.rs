@@ -74,7 +74,7 @@ impl Driver {
     /// are dropped, except for their usage. Hooks after calls that have ended are neither stopped
     /// nor dropped.
     pub(super) async fn stop_work(&mut self) -> Result<Vec<(SmolStr, Usage)>, RunError> {
-        let executing = self.run.calls().iter().any(|call| call.status == CallStatus::Running);
+        let executing = self.run.calls().iter().any(|call| call.status() == CallStatus::Running);
         let mut stopped = Vec::new();
         if executing {
             let mut counting = Vec::new();

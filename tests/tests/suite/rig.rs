@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use tollgate_agent::catalog::{Catalog, CatalogGrants, Owner, OwnerKind, Tool};
 use tollgate_agent::code::Code;
 use tollgate_agent::context::{AgentView, RunIdentity};
-use tollgate_agent::gate::{CallsBefore, GateVerdict, Judgement, Permit, ProposedCall, Verdict, judge};
+use tollgate_agent::gate::{CallsBefore, GateVerdict, Permit, ProposedCall, Resolution, Verdict, resolve};
 use tollgate_agent::outcome::{Fault, Outcome, ToolOutput, ToolStatus};
 use tollgate_agent::proposal::{Arguments, Proposal};
 use tollgate_agent::run::granted_actions;
@@ -236,9 +236,9 @@ impl Loaded {
         if tool.execution.validates {
             self.component.validate_args(&tool.name, &arguments).await?;
         }
-        match judge(proposal, &[GateVerdict::new("test", Verdict::Allow)], &[]) {
-            Judgement::Permitted(permit) => Ok(permit),
-            Judgement::Held(..) => unreachable!("the gate allows everything"),
+        match resolve(&[GateVerdict::new("test", Verdict::Allow)], &[]) {
+            Resolution::Allowed(clearance) => Ok(clearance.permit(proposal)),
+            _ => unreachable!("the gate allows everything"),
         }
     }
 

@@ -1,5 +1,5 @@
 //! Decides whether a call may run: the gates' verdicts, how they are joined, and the
-//! [`Permit`] that only the join can make.
+//! [`Permit`] to which only the join leads.
 
 mod descriptor;
 pub mod permissions;
@@ -121,16 +121,7 @@ pub struct CallsBefore {
 /// The id of the gate that applies the operator's permission rules.
 pub const PERMISSIONS_ID: &str = "permissions";
 
-/// The joined result of the gates' answers.
-#[derive(Debug)]
-pub enum Judgement {
-    /// No gate holds the call back.
-    Permitted(Permit),
-    /// The deciding verdict, with the gate that gave it.
-    Held(Box<Proposal>, GateVerdict),
-}
-
-/// Permission to run one call with these arguments. Only [`judge`] makes one, and a tool
+/// Permission to run one call with these arguments. Only a [`Clearance`] makes one, and a tool
 /// cannot run without it.
 #[derive(Debug, Clone)]
 pub struct Permit {
@@ -157,6 +148,50 @@ impl Permit {
     }
 }
 
+/// The deciding answer among those of all gates.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Resolution<'a> {
+    /// No gate answered, so the host denies the call.
+    Unasked,
+    /// No gate holds the call back.
+    Allowed(Clearance),
+    /// This answer holds the call back.
+    Held(&'a GateVerdict),
+}
+
+impl Resolution<'_> {
+    /// Returns whether the call may run.
+    #[must_use]
+    pub fn is_allowed(self) -> bool {
+        matches!(self, Resolution::Allowed(_))
+    }
+
+    /// Returns the verdict that holds the call back; `None` if the call may run.
+    #[must_use]
+    pub fn held(self) -> Option<GateVerdict> {
+        match self {
+            Resolution::Allowed(_) => None,
+            Resolution::Held(held) => Some(held.clone()),
+            Resolution::Unasked => {
+                let reason = "No gate is configured, so no tool may run.".to_owned();
+                Some(GateVerdict::new("host", Verdict::Deny(reason)))
+            }
+        }
+    }
+}
+
+/// Proof that no gate holds a call back. Only [`resolve`] makes one.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Clearance(());
+
+impl Clearance {
+    /// Permits the call about which the gates were asked.
+    #[must_use]
+    pub fn permit(self, proposal: Proposal) -> Permit {
+        Permit { proposal }
+    }
+}
+
 /// Joins the answers of all gates about one call. The most severe wins; of equally severe
 /// ones, that of the gate whose id sorts first. No answer at all means deny.
 ///
@@ -174,30 +209,6 @@ impl Permit {
 /// assert_eq!(resolve(&answers, &[]), Resolution::Held(&denies));
 /// ```
 #[must_use]
-pub fn judge(proposal: Proposal, recorded: &[GateVerdict], approved_gates: &[SmolStr]) -> Judgement {
-    match resolve(recorded, approved_gates) {
-        Resolution::Unasked => Judgement::Held(
-            Box::new(proposal),
-            GateVerdict::new("host", Verdict::Deny("No gate is configured, so no tool may run.".to_owned())),
-        ),
-        Resolution::Allowed => Judgement::Permitted(Permit { proposal }),
-        Resolution::Held(held) => Judgement::Held(Box::new(proposal), held.clone()),
-    }
-}
-
-/// The deciding answer among those of all gates.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Resolution<'a> {
-    /// No gate answered.
-    Unasked,
-    /// No gate holds the call back.
-    Allowed,
-    /// This answer holds the call back.
-    Held(&'a GateVerdict),
-}
-
-/// Returns the deciding answer among those of all gates; see [`judge`].
-#[must_use]
 pub fn resolve<'a>(recorded: &'a [GateVerdict], approved_gates: &[SmolStr]) -> Resolution<'a> {
     let severity = |r: &GateVerdict| {
         if r.verdict.asks() && approved_gates.contains(&r.gate) { 0 } else { r.verdict.severity() }
@@ -206,7 +217,7 @@ pub fn resolve<'a>(recorded: &'a [GateVerdict], approved_gates: &[SmolStr]) -> R
         recorded.iter().min_by(|a, b| severity(b).cmp(&severity(a)).then_with(|| a.gate.cmp(&b.gate)));
     match severest {
         None => Resolution::Unasked,
-        Some(r) if severity(r) == 0 => Resolution::Allowed,
+        Some(r) if severity(r) == 0 => Resolution::Allowed(Clearance(())),
         Some(r) => Resolution::Held(r),
     }
 }
@@ -280,7 +291,7 @@ mod tests {
             let top = answers.iter().map(|r| r.verdict.severity()).max();
             match resolve(&answers, &[]) {
                 Resolution::Unasked => prop_assert!(answers.is_empty()),
-                Resolution::Allowed => prop_assert_eq!(top, Some(0)),
+                Resolution::Allowed(_) => prop_assert_eq!(top, Some(0)),
                 Resolution::Held(held) => {
                     prop_assert_eq!(Some(held.verdict.severity()), top);
                     let first = answers.iter().filter(|r| Some(r.verdict.severity()) == top).map(|r| &r.gate).min();
@@ -293,6 +304,7 @@ mod tests {
     #[test]
     fn g3_no_gate_at_all_means_deny() {
         assert_eq!(resolve(&[], &[]), Resolution::Unasked);
+        assert!(matches!(Resolution::Unasked.held().unwrap().verdict, Verdict::Deny(_)));
     }
 
     #[test]
@@ -301,8 +313,8 @@ mod tests {
         let both = [suspend("a"), suspend("b")];
         let one = ["a".into()];
         assert_eq!(resolve(&both, &one), Resolution::Held(&both[1]));
-        assert_eq!(resolve(&both[..1], &one), Resolution::Allowed);
-        assert_eq!(resolve(&both, &["b".into(), "a".into()]), Resolution::Allowed);
+        assert!(resolve(&both[..1], &one).is_allowed());
+        assert!(resolve(&both, &["b".into(), "a".into()]).is_allowed());
         let denied = [suspend("a"), GateVerdict::new("c", Verdict::Deny("no".to_owned()))];
         assert_eq!(resolve(&denied, &one), Resolution::Held(&denied[1]));
     }

@@ -1,18 +1,17 @@
 //! Folding events: the only thing that changes a run.
 
 use super::answer::answer;
-use super::call::{Call, CallStatus, Validation};
+use super::call::Call;
+use super::call_stage::Stage;
 use super::child_plan::{Child, ChildStanding};
 use super::event::{Event, Finished, Proposed, Suspended};
-use super::spec::{AgentSpec, Decision, DecisionAnswer, MAX_CONTINUATIONS, RunSpec, Task};
+use super::spec::{AgentSpec, Decision, MAX_CONTINUATIONS, RunSpec, Task};
 use super::turn::{Batch, Turn};
 use super::{Phase, Run};
 use crate::child::MAX_CHILD_TEXT_BYTES;
-use crate::gate::GateVerdict;
 use crate::message::{Finish, Message, ModelReply};
 use crate::outcome::{Outcome, Usage};
 use crate::state::{KeyScope, KeyUpdate, State, StateChange};
-use serde_json::Value;
 use smol_str::SmolStr;
 use std::sync::Arc;
 
@@ -46,8 +45,8 @@ impl Run {
             Event::StepStarted { step } => self.start_step(*step),
             Event::ModelReplied { reply, .. } => self.replied(reply),
             Event::CallProposed(proposed) => self.call_proposed(proposed)?,
-            Event::CallValidated { call_id, .. } => self.call_mut(call_id)?.validation = Validation::Passed,
-            Event::CallGated { call_id, verdicts } => self.call_gated(call_id, verdicts)?,
+            Event::CallValidated { call_id, .. } => self.call_mut(call_id)?.is_validated = true,
+            Event::CallGated { call_id, verdicts } => self.call_mut(call_id)?.judge(verdicts)?,
             Event::BatchStarted { call_ids, .. } => self.start_batch(call_ids)?,
             Event::CallStarted { call_id, attempt, not_before_ms, until_ms } => {
                 self.call_mut(call_id)?.start(*attempt, *not_before_ms, *until_ms)?;
@@ -55,15 +54,15 @@ impl Run {
             Event::CallTook { .. } | Event::ModelHooked { .. } => {}
             Event::CallRetried { call_id, usage, .. } => {
                 self.used(call_id, *usage)?;
-                let call = self.call_mut(call_id)?;
-                (call.retries, call.is_retrying) = (call.retries + 1, true);
+                self.call_mut(call_id)?.retry()?;
             }
             Event::CallReturned { call_id, outcome, unrecorded, usage } => {
-                self.call_mut(call_id)?.returned = Some((Outcome::rejoined(outcome, unrecorded), *usage));
+                let outcome = Outcome::rejoined(outcome, unrecorded);
+                self.call_mut(call_id)?.enter(Stage::Returned { outcome, usage: *usage })?;
             }
             Event::CallConflicted { call_id, usage, .. } => self.conflicted(call_id, *usage)?,
             Event::CallHooked { call_id, point, answers } => self.call_hooked(call_id, *point, answers)?,
-            Event::CallEnding(ending) => self.call_ends(ending)?,
+            Event::CallEnding(ending) => self.call_mut(&ending.call_id)?.complete(ending)?,
             Event::TurnCut { then } => self.turn_cut(then),
             Event::CallFinished(finished) => self.call_finished(finished)?,
             Event::CallSuspended(suspended) => self.call_suspended(suspended)?,
@@ -102,13 +101,6 @@ impl Run {
         }
         self.usage.calls += 1;
         self.turn_mut()?.add(Call::new(proposed));
-        Ok(())
-    }
-
-    fn call_gated(&mut self, call_id: &str, verdicts: &Arc<[GateVerdict]>) -> Result<(), InvalidTransition> {
-        let call = self.call_mut(call_id)?;
-        call.let_through = Some(Arc::clone(verdicts));
-        call.started = false;
         Ok(())
     }
 
@@ -237,19 +229,13 @@ impl Run {
 
     fn conflicted(&mut self, call_id: &str, usage: Usage) -> Result<(), InvalidTransition> {
         self.used(call_id, usage)?;
-        let call = self.call_mut(call_id)?;
-        call.conflicts += 1;
-        call.let_through = None;
-        call.returned = None;
+        self.call_mut(call_id)?.conflict()?;
         self.leave_batch(call_id)
     }
 
     fn call_finished(&mut self, finished: &Finished) -> Result<(), InvalidTransition> {
         self.used(&finished.call_id, finished.last_attempt())?;
-        let call = self.call_mut(&finished.call_id)?;
-        call.become_status(finished.end.status())?;
-        call.end = Some(finished.end.clone());
-        (call.returned, call.ending) = (None, None);
+        self.call_mut(&finished.call_id)?.enter(Stage::Ended(finished.end.clone()))?;
         self.notes.extend(finished.notes.iter().cloned());
         let later = finished.scheduled.iter().map(|later| (self.step + later.in_turns, later.note.clone()));
         self.scheduled.extend(later);
@@ -267,21 +253,7 @@ impl Run {
 
     fn call_suspended(&mut self, suspended: &Suspended) -> Result<(), InvalidTransition> {
         self.used(&suspended.call_id, suspended.usage)?;
-        let call = self.call_mut(&suspended.call_id)?;
-        // A question that is asked again for another version remains a question.
-        if call.status != CallStatus::Suspended {
-            call.become_status(CallStatus::Suspended)?;
-        }
-        // A waiting call holds no tool. It continues with the version that is loaded by then.
-        call.version.clone_from(&suspended.owner);
-        call.tool = None;
-        call.suspensions += 1;
-        call.suspended = Some(Arc::new(Suspended { arguments: call.arguments.clone(), ..suspended.clone() }));
-        call.until_ms = 0; // It waits for a person, and the time starts anew after that.
-        call.let_through = None;
-        call.returned = None;
-        // The change includes the writes of hooks before the call. A gate's question has no change.
-        call.hooks_kept |= suspended.gate.is_none() && call.hooked.is_some();
+        self.call_mut(&suspended.call_id)?.suspend(suspended)?;
         self.leave_batch(&suspended.call_id)?;
         self.changed(suspended.change.as_ref());
         Ok(())
@@ -296,21 +268,7 @@ impl Run {
         self.changed(change);
         self.decisions.insert(decision.id.clone(), decision.clone());
         self.phase = Phase::Calling;
-        let call = self.call_mut(call_id)?;
-        let suspended = call.suspended.clone().ok_or_else(|| unknown(call_id))?;
-        if let Some(child) = &suspended.child {
-            let target = child.suspension_id.clone();
-            call.child_decision = Some((child.run_id.clone(), Decision { target, ..decision.clone() }));
-        }
-        // The answer to a child's question is for the child, not for this call.
-        let value = match (&decision.answer, &suspended.child) {
-            (_, Some(_)) => &Value::Null,
-            (DecisionAnswer::Resume(value), None) => value,
-            (DecisionAnswer::Cancel, None) => return Ok(()),
-        };
-        call.become_status(CallStatus::Resuming)?;
-        call.decided(&suspended, decision, value);
-        Ok(())
+        self.call_mut(call_id)?.decide(decision)
     }
 
     /// Continues the run with another agent.
@@ -327,7 +285,7 @@ impl Run {
         let messages = Arc::make_mut(&mut self.messages);
         messages.extend(turn.reply.map(|reply| Message::Assistant(reply.message.clone())));
         for call in &turn.calls {
-            if let Some(end) = &call.end {
+            if let Some(end) = call.end() {
                 messages.push(Message::Answer(answer(&call.id, &call.tool_name, end)));
             }
         }

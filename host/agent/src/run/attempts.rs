@@ -2,12 +2,13 @@
 
 use super::actions::{LoopActions, granted_actions};
 use super::call::Call;
+use super::call_stage::Stage;
 use super::completion::Did;
 use super::event::{Event, RunStatus};
 use super::hooks::{lost, state_conflict};
 use super::spec::{MAX_RERUNS, RETRY_PAUSE_MS, max_retries};
 use super::transition::{Asker, Transition, question};
-use super::{CallEnd, CallStatus, Phase};
+use super::{CallEnd, Phase};
 use crate::code::Code;
 use crate::outcome::{Fault, Outcome, ResumeMode, Ticket, ToolOutput, ToolResult, ToolStatus, Usage};
 use crate::recorded_inputs::RecordedInputs;
@@ -24,7 +25,7 @@ impl Transition<'_> {
         usage: Usage,
         taken: Option<&Arc<RecordedInputs>>,
     ) {
-        let Some(call) = self.call(call_id).filter(|c| c.is_under_way() && c.attempts == attempt) else {
+        let Some(call) = self.call(call_id).filter(|c| c.is_running() && c.attempts == attempt) else {
             return;
         };
         if let Some(taken) = taken {
@@ -40,7 +41,7 @@ impl Transition<'_> {
                 return self.accept_result(&[(call.id.as_str(), Arc::new(fault.into()), usage)]);
             }
             self.push(Event::CallRetried { call_id: call.id.clone(), attempt, fault: fault.clone(), usage });
-            return self.start_call(call, attempt + 1, self.now_ms + RETRY_PAUSE_MS);
+            return self.start_call(call, self.now_ms + RETRY_PAUSE_MS);
         }
         self.accept_result(&[(call.id.as_str(), Arc::clone(outcome), usage)]);
     }
@@ -49,13 +50,10 @@ impl Transition<'_> {
     pub(super) fn restarted(&mut self) {
         let run = self.run;
         let mut interrupted = Vec::new();
-        for call in run.calls().iter().filter(|call| call.is_under_way()) {
+        for call in run.calls().iter().filter(|call| call.is_running()) {
             match self.not_restarted(call) {
-                None => {
-                    // The time during which no host ran does not count.
-                    let anew = Call { until_ms: 0, ..call.clone() };
-                    self.start_call(&anew, call.attempts + 1, 0);
-                }
+                // The time during which no host ran does not count.
+                None => self.start_call_until(call, 0, self.now_ms + self.ceiling_ms()),
                 Some(fault) => {
                     let outcome = Arc::new(fault.into());
                     interrupted.push((call.id.as_str(), outcome, Usage::of_a_lost_attempt()));
@@ -74,12 +72,12 @@ impl Transition<'_> {
     /// answering it needs no caller.
     pub(super) fn abandoned(&mut self) {
         let run = self.run;
-        let open = run.calls().iter().find(|call| !call.status.is_final());
+        let open = run.calls().iter().find(|call| call.end().is_none());
         match open {
-            Some(call) if call.status != CallStatus::Suspended && call.returned.is_none() => {
+            Some(call) if !matches!(call.stage, Stage::Suspended(_) | Stage::Returned { .. }) => {
                 let name = &call.tool_name;
                 let message = match self.not_restarted(call) {
-                    _ if !call.is_under_way() => {
+                    _ if !call.is_running() => {
                         format!("The host stopped before '{name}' ran, and its caller is gone.")
                     }
                     Some(fault) => fault.message,
@@ -106,10 +104,10 @@ impl Transition<'_> {
                 "The host stopped while '{name}' was running. It may have taken effect, and it is not run \
                  again because it is not idempotent."
             ),
-            Some(_) if call.restarts < MAX_RERUNS => return None,
+            Some(_) if call.reruns.restarts < MAX_RERUNS => return None,
             Some(_) => format!(
                 "The host stopped {} times while '{name}' was running, so it is not run again.",
-                call.restarts + 1
+                call.reruns.restarts + 1
             ),
         };
         Some(Fault::new(Code::Interrupted, message))
@@ -118,7 +116,7 @@ impl Transition<'_> {
     /// Returns whether another attempt follows one that timed out.
     fn may_retry(&self, call: &Call) -> bool {
         let tool = call.tool(self.catalog);
-        tool.is_some_and(|tool| call.retries < max_retries(&tool.descriptor.execution))
+        tool.is_some_and(|tool| call.reruns.retries < max_retries(&tool.descriptor.execution))
     }
 
     /// Returns the maximum duration of all attempts of a call together, in milliseconds.
@@ -164,7 +162,7 @@ impl Transition<'_> {
         let Some(turn) = &run.turn else { return };
         let Some(batch) = &turn.batch else { return };
         let mut in_order = true;
-        let mut under_way = batch.calls.iter().filter(|at| turn.calls[**at].is_under_way()).count();
+        let mut under_way = batch.calls.iter().filter(|at| turn.calls[**at].is_running()).count();
         for at in &batch.calls {
             let call = &turn.calls[*at];
             if self.has_ended(*at) {
@@ -173,26 +171,23 @@ impl Transition<'_> {
             if self.is_ending(call) {
                 in_order = false;
             }
-            match (landed.iter().find(|(call_id, ..)| call.id == *call_id), &call.returned) {
-                (Some((_, outcome, usage)), _) => {
-                    under_way -= 1;
-                    if in_order {
-                        self.commit(call, outcome, *usage);
-                        in_order = !self.is_ending(call);
-                    } else {
-                        self.returned_early(call, Arc::clone(outcome), *usage);
-                    }
+            let landed = landed.iter().find(|(call_id, ..)| call.id == *call_id);
+            under_way -= usize::from(landed.is_some());
+            match (landed, &call.stage) {
+                (Some((_, outcome, usage)), _) if !in_order => {
+                    self.returned_early(call, Arc::clone(outcome), *usage);
                 }
-                (None, Some((outcome, usage))) if in_order => {
+                (None, Stage::Returned { .. }) if !in_order => {}
+                (Some((_, outcome, usage)), _) | (None, Stage::Returned { outcome, usage }) => {
                     self.commit(call, outcome, *usage);
                     in_order = !self.is_ending(call);
                 }
-                (None, Some(_)) => {}
-                (None, None) => in_order = false,
+                (None, _) => in_order = false,
             }
         }
         let mut free = (run.spec.limits.concurrency.max(1) as usize).saturating_sub(under_way);
-        for call in batch.calls.iter().map(|at| &turn.calls[*at]).filter(|call| call.is_queued()) {
+        let queued = |call: &&Call| matches!(call.stage, Stage::Queued(..));
+        for call in batch.calls.iter().map(|at| &turn.calls[*at]).filter(queued) {
             if free == 0 {
                 break;
             }
@@ -200,7 +195,7 @@ impl Transition<'_> {
                 self.without_tool(call);
                 continue;
             }
-            self.start_call(call, call.attempts + 1, 0);
+            self.start_call(call, 0);
             free -= 1;
         }
         self.settle();
@@ -262,7 +257,7 @@ impl Transition<'_> {
 
     fn conflicted(&mut self, call: &Call, key: String, usage: Usage) {
         let is_idempotent = call.tool(self.catalog).is_some_and(|tool| tool.descriptor.execution.idempotent);
-        if is_idempotent && call.conflicts < MAX_RERUNS && self.has_time(call, 0) {
+        if is_idempotent && call.reruns.conflicts < MAX_RERUNS && self.has_time(call, 0) {
             return self.push(Event::CallConflicted { call_id: call.id.clone(), key, usage });
         }
         self.complete_call_after(&call.id, state_conflict(call, &key, is_idempotent), usage);

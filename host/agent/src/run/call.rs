@@ -1,72 +1,21 @@
-//! One call of a turn: its status and the permitted status transitions.
+//! One call of a turn: its identity, its counts and its stage, and how events change them.
 
 use super::InvalidTransition;
+use super::call_stage::{CallStatus, Progress, Stage};
 use super::completion::CallCompletion;
 use super::event::{Proposed, Suspended, ToolVersion};
-use super::spec::Decision;
-use crate::catalog::Tool;
+use super::spec::{Decision, DecisionAnswer};
+use crate::catalog::{Catalog, Tool};
 use crate::code::Code;
 use crate::context::Resumption;
-use crate::gate::GateVerdict;
+use crate::gate::{GateVerdict, Resolution, resolve};
 use crate::hook::HookAnswer;
-use crate::outcome::{Fault, Outcome, ResumeMode, ToolResult, Usage};
-use crate::proposal::Arguments;
+use crate::outcome::{Fault, ResumeMode, ToolResult, Usage};
+use crate::proposal::{Arguments, Proposal};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use smol_str::SmolStr;
 use std::sync::Arc;
-
-/// The status of a call.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum CallStatus {
-    /// Requested, but not let through yet.
-    New,
-    /// An attempt is running, or its outcome waits for its turn.
-    Running,
-    /// Waits for a person.
-    Suspended,
-    /// Approved by a person, but not let through again yet.
-    Resuming,
-    /// The call succeeded.
-    Succeeded,
-    /// The call failed.
-    Failed,
-    /// It was cancelled or superseded.
-    Cancelled,
-}
-
-impl CallStatus {
-    /// Every status.
-    pub const ALL: [CallStatus; 7] = [
-        CallStatus::New,
-        CallStatus::Running,
-        CallStatus::Suspended,
-        CallStatus::Resuming,
-        CallStatus::Succeeded,
-        CallStatus::Failed,
-        CallStatus::Cancelled,
-    ];
-
-    /// Returns whether a call may move from this status to that one. Any other transition is a bug
-    /// in the host.
-    #[must_use]
-    pub fn may_become(self, next: CallStatus) -> bool {
-        use CallStatus::{Cancelled, Failed, New, Resuming, Running, Succeeded, Suspended};
-        match self {
-            New | Resuming => matches!(next, Running | Succeeded | Failed | Suspended | Cancelled),
-            Running => matches!(next, Succeeded | Failed | Suspended | Cancelled),
-            Suspended => matches!(next, Resuming | Cancelled),
-            Succeeded | Failed | Cancelled => false,
-        }
-    }
-
-    /// Returns whether the status is final.
-    #[must_use]
-    pub fn is_final(self) -> bool {
-        matches!(self, CallStatus::Succeeded | CallStatus::Failed | CallStatus::Cancelled)
-    }
-}
 
 /// The end of a call: the tool's answer, or a fault.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -102,6 +51,12 @@ impl CallEnd {
     }
 }
 
+impl From<Fault> for CallEnd {
+    fn from(fault: Fault) -> Self {
+        CallEnd::Fault(fault)
+    }
+}
+
 /// The state of one call of the current turn.
 #[derive(Debug, Clone)]
 pub struct Call {
@@ -111,62 +66,64 @@ pub struct Call {
     pub tool_name: SmolStr,
     /// The version of the tool's owner; `None` if unknown.
     pub version: Option<ToolVersion>,
-    /// The current status.
-    pub status: CallStatus,
     /// The arguments; `None` if they were not acceptable JSON.
     pub arguments: Option<Arguments>,
     /// The number of attempts that were started.
     pub attempts: u32,
+    /// Usage of all attempts that have ended.
+    pub usage: Usage,
+    pub(super) stage: Stage,
+    pub(super) reruns: Reruns,
+    /// The deadline of all attempts together, in milliseconds since the Unix epoch; 0 before the
+    /// first and while it is unknown.
+    pub(super) until_ms: u64,
+    /// The version of the tool on which the call began, while this process lives.
+    tool: Option<Arc<Tool>>,
+    /// Whether the tool's own check of the arguments answered.
+    pub(super) is_validated: bool,
+    /// Whether the call is among those that were let through; see `CallCounts`.
+    pub(super) counted: bool,
+    /// The answers of the hooks before the call, once they were asked.
+    pub(super) hooks_before: Option<HooksBefore>,
+    /// The number of questions to a person about the call.
+    pub(super) suspensions: u32,
+    /// The most recent question that no longer waits for an answer.
+    past_question: Option<Arc<Suspended>>,
+    decisions: CallDecisions,
+}
+
+/// The attempts of a call after its first, by their reason.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Reruns {
     /// The number of attempts that followed a timeout.
     pub(super) retries: u32,
     /// The number of attempts that followed a conflict.
     pub(super) conflicts: u32,
     /// The number of attempts that replaced one whose process ended.
     pub(super) restarts: u32,
-    /// Whether an attempt timed out and the next has not started.
-    pub(super) is_retrying: bool,
-    /// Usage of all attempts that have ended.
-    pub usage: Usage,
-    /// The current or most recent question.
-    pub suspended: Option<Arc<Suspended>>,
-    /// The decision with which the call continues.
-    pub resumption: Option<Arc<Resumption>>,
-    /// The end of the call.
-    pub end: Option<CallEnd>,
-    pub(super) tool: Option<Arc<Tool>>,
-    pub(super) validation: Validation,
-    pub(super) let_through: Option<Arc<[GateVerdict]>>,
-    /// Whether an attempt was started since the gates let the call through.
-    pub(super) started: bool,
-    pub(super) returned: Option<(Arc<Outcome>, Usage)>,
-    pub(super) not_before_ms: u64,
-    /// The deadline of all attempts together; 0 before the first.
-    pub(super) until_ms: u64,
-    pub(super) suspensions: u32,
-    /// The gates whose questions about these arguments a person answered.
-    pub(super) approved_gates: Vec<SmolStr>,
-    /// The decision that the tool sees: the answer to its own question, or to a gate's if it asked
-    /// none.
-    pub(super) shown: Option<Arc<Resumption>>,
-    pub(super) asked_itself: bool,
-    /// A person's decision about the question of this call's child: the child's run, and the
-    /// decision to pass to that run.
-    pub(super) child_decision: Option<(String, Decision)>,
-    /// Whether the call is among those that were let through; see `CallCounts`.
-    pub(super) counted: bool,
-    /// The answers of the hooks before the call, once they were asked.
-    pub(super) hooked: Option<Arc<[HookAnswer]>>,
-    /// Whether their writes are already part of the state, because the call asked a person.
-    pub(super) hooks_kept: bool,
-    /// The end of the call, while the hooks after it are asked.
-    pub(super) ending: Option<Arc<CallCompletion>>,
 }
 
-/// The state of the tool's own argument check.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Validation {
-    Unasked,
-    Passed,
+/// The answers of the hooks before a call.
+#[derive(Debug, Clone)]
+pub(super) struct HooksBefore {
+    pub(super) answers: Arc<[HookAnswer]>,
+    /// Whether their writes are part of the state already, because the call asked a person.
+    pub(super) are_committed: bool,
+}
+
+/// The decisions of people about a call.
+#[derive(Debug, Clone, Default)]
+struct CallDecisions {
+    latest: Option<Arc<Resumption>>,
+    /// The latest answer to a question of the tool itself.
+    to_tool: Option<Arc<Resumption>>,
+    /// The latest answer to a gate's question.
+    to_gate: Option<Arc<Resumption>>,
+    /// The gates whose questions about these arguments were answered.
+    approved_gates: Vec<SmolStr>,
+    /// The latest decision about the question of a child: the child's run, and the decision to pass
+    /// to that run.
+    to_child: Option<(String, Decision)>,
 }
 
 impl Call {
@@ -175,88 +132,97 @@ impl Call {
             id: proposed.call_id.clone(),
             tool_name: proposed.tool_name.clone(),
             version: proposed.owner.clone(),
-            status: CallStatus::New,
             arguments: proposed.arguments.clone(),
             attempts: 0,
-            retries: 0,
-            conflicts: 0,
-            restarts: 0,
-            is_retrying: false,
             usage: Usage::default(),
-            suspended: None,
-            resumption: None,
-            end: None,
-            tool: proposed.tool.clone(),
-            validation: Validation::Unasked,
-            let_through: None,
-            started: false,
-            returned: None,
-            not_before_ms: 0,
+            stage: Stage::Judging(Progress::Proposed),
+            reruns: Reruns::default(),
             until_ms: 0,
-            suspensions: 0,
-            approved_gates: Vec::new(),
-            shown: None,
-            asked_itself: false,
-            child_decision: None,
+            tool: proposed.tool.clone(),
+            is_validated: false,
             counted: false,
-            hooked: None,
-            hooks_kept: false,
-            ending: None,
+            hooks_before: None,
+            suspensions: 0,
+            past_question: None,
+            decisions: CallDecisions::default(),
+        }
+    }
+
+    /// Returns the current status.
+    #[must_use]
+    pub fn status(&self) -> CallStatus {
+        self.stage.status()
+    }
+
+    /// Returns the question for whose answer the call waits.
+    #[must_use]
+    pub fn question(&self) -> Option<&Arc<Suspended>> {
+        match &self.stage {
+            Stage::Suspended(question) => Some(question),
+            _ => None,
+        }
+    }
+
+    /// Returns the end of the call.
+    #[must_use]
+    pub fn end(&self) -> Option<&CallEnd> {
+        match &self.stage {
+            Stage::Ended(end) => Some(end),
+            _ => None,
         }
     }
 
     /// Returns the gates whose questions about these arguments a person answered.
     #[must_use]
     pub fn approved_gates(&self) -> &[SmolStr] {
-        &self.approved_gates
+        &self.decisions.approved_gates
     }
 
-    /// Returns whether the gates are to be asked about the call: it is new, resumed or sent back
-    /// because of a conflict, and has not been let through since.
-    pub(super) fn wants_judgement(&self) -> bool {
-        matches!(self.status, CallStatus::New | CallStatus::Resuming | CallStatus::Running)
-            && self.let_through.is_none()
-            && self.ending.is_none()
+    /// Returns the latest decision with which the call continues.
+    #[must_use]
+    pub fn resumption(&self) -> Option<&Arc<Resumption>> {
+        self.decisions.latest.as_ref()
+    }
+
+    /// Returns the decision to pass to the child with this run, about whose question a person
+    /// decided.
+    pub(super) fn decision_for_child(&self, run_id: &str) -> Option<&Decision> {
+        let (child, decision) = self.decisions.to_child.as_ref()?;
+        (child == run_id).then_some(decision)
+    }
+
+    /// Returns the current or most recent question.
+    pub(super) fn last_question(&self) -> Option<&Arc<Suspended>> {
+        self.question().or(self.past_question.as_ref())
+    }
+
+    /// Returns the decision that the tool sees: the answer to its own question, or to a gate's if
+    /// it asked none.
+    pub(super) fn shown_decision(&self) -> Option<&Arc<Resumption>> {
+        self.decisions.to_tool.as_ref().or(self.decisions.to_gate.as_ref())
+    }
+
+    /// Returns whether the gates are to be asked about the call.
+    pub(super) fn is_judging(&self) -> bool {
+        matches!(self.stage, Stage::Judging(_))
     }
 
     /// Returns whether an attempt is in progress.
-    pub(super) fn is_under_way(&self) -> bool {
-        self.status == CallStatus::Running
-            && self.let_through.is_some()
-            && self.started
-            && self.returned.is_none()
-            && self.ending.is_none()
+    pub(super) fn is_running(&self) -> bool {
+        matches!(self.stage, Stage::Running { .. })
     }
 
-    /// Returns whether the call was let through and waits for a free slot.
-    pub(super) fn is_queued(&self) -> bool {
-        self.let_through.is_some() && !self.started && !self.status.is_final() && self.ending.is_none()
+    /// Returns whether the writes of the hooks before the call are already part of the state.
+    pub(super) fn are_hooks_committed(&self) -> bool {
+        self.hooks_before.as_ref().is_some_and(|hooks| hooks.are_committed)
     }
 
-    /// Starts an attempt. If the process of an earlier attempt ended, the new one replaces it.
-    pub(super) fn start(
-        &mut self,
-        attempt: u32,
-        not_before_ms: u64,
-        until_ms: u64,
-    ) -> Result<(), InvalidTransition> {
-        if self.is_under_way() && !self.is_retrying {
-            self.restarts += 1;
+    /// Returns the end of the call while the hooks after it are asked.
+    pub(super) fn completion(&self) -> Option<&Arc<CallCompletion>> {
+        match &self.stage {
+            Stage::Completing(_, completion) => Some(completion),
+            _ => None,
         }
-        (self.attempts, self.not_before_ms, self.until_ms) = (attempt, not_before_ms, until_ms);
-        (self.started, self.is_retrying) = (true, false);
-        if self.status == CallStatus::Running { Ok(()) } else { self.become_status(CallStatus::Running) }
-    }
-
-    pub(super) fn become_status(&mut self, next: CallStatus) -> Result<(), InvalidTransition> {
-        if !self.status.may_become(next) {
-            return Err(InvalidTransition(format!(
-                "the call {} goes from {:?} to {next:?}",
-                self.id, self.status
-            )));
-        }
-        self.status = next;
-        Ok(())
     }
 
     /// Returns the id of the next question about this call, unique within the run.
@@ -264,8 +230,95 @@ impl Call {
         format!("{}/{}", self.id, self.suspensions + 1)
     }
 
-    /// Continues the call with a person's decision.
-    pub(super) fn decided(&mut self, asked: &Suspended, decision: &Decision, value: &Value) {
+    /// Returns the tool in the version on which the call began, if it still exists.
+    pub(super) fn tool<'a>(&'a self, catalog: &'a Catalog) -> Option<&'a Arc<Tool>> {
+        if self.tool.is_some() {
+            return self.tool.as_ref();
+        }
+        let version = self.version.as_ref()?;
+        let is_same =
+            |tool: &&Arc<Tool>| tool.owner.id == version.id && tool.owner.version == version.version;
+        catalog.tool(&self.tool_name).filter(is_same)
+    }
+
+    /// Returns the tool, or the version that replaced it. That version determines what a call that
+    /// returned before an upgrade may change.
+    pub(super) fn tool_or_successor<'a>(&'a self, catalog: &'a Catalog) -> Option<&'a Arc<Tool>> {
+        let version = self.version.as_ref()?;
+        let successor = || catalog.tool(&self.tool_name).filter(|tool| tool.owner.id == version.id);
+        self.tool(catalog).or_else(successor)
+    }
+
+    pub(super) fn proposal(&self, catalog: &Catalog) -> Option<Proposal> {
+        Some(Proposal::recorded(&self.id, Arc::clone(self.tool(catalog)?), self.arguments.clone()?))
+    }
+
+    /// Records the gates' verdicts. If one of them holds the call back, it stays where it is, and
+    /// the next event ends it or asks a person.
+    pub(super) fn judge(&mut self, verdicts: &[GateVerdict]) -> Result<(), InvalidTransition> {
+        match resolve(verdicts, self.approved_gates()) {
+            Resolution::Allowed(clearance) => self.enter(Stage::Queued(self.stage.progress(), clearance)),
+            Resolution::Held(_) | Resolution::Unasked => Ok(()),
+        }
+    }
+
+    /// Starts an attempt.
+    pub(super) fn start(
+        &mut self,
+        attempt: u32,
+        not_before_ms: u64,
+        until_ms: u64,
+    ) -> Result<(), InvalidTransition> {
+        let Some(clearance) = self.stage.clearance() else { return Err(self.invalid("running")) };
+        self.reruns.restarts += u32::from(self.is_running());
+        (self.attempts, self.until_ms) = (attempt, until_ms);
+        self.enter(Stage::Running { clearance, not_before_ms })
+    }
+
+    /// Prepares another attempt after one that timed out.
+    pub(super) fn retry(&mut self) -> Result<(), InvalidTransition> {
+        let Some(clearance) = self.stage.clearance() else { return Err(self.invalid("queued")) };
+        self.reruns.retries += 1;
+        self.enter(Stage::Queued(Progress::Attempted, clearance))
+    }
+
+    /// Sends the call back to the gates, because another call changed the same key.
+    pub(super) fn conflict(&mut self) -> Result<(), InvalidTransition> {
+        self.reruns.conflicts += 1;
+        self.enter(Stage::Judging(Progress::Attempted))
+    }
+
+    /// Lets the end of the call wait for the hooks after it.
+    pub(super) fn complete(&mut self, completion: &CallCompletion) -> Result<(), InvalidTransition> {
+        self.enter(Stage::Completing(self.stage.progress(), Arc::new(completion.clone())))
+    }
+
+    /// Suspends the call with a question to a person.
+    pub(super) fn suspend(&mut self, asked: &Suspended) -> Result<(), InvalidTransition> {
+        let question = Suspended { arguments: self.arguments.clone(), ..asked.clone() };
+        self.enter(Stage::Suspended(Arc::new(question)))?;
+        // A waiting call holds no tool. It continues with the version that is loaded by then.
+        self.version.clone_from(&asked.owner);
+        self.tool = None;
+        self.suspensions += 1;
+        self.until_ms = 0; // It waits for a person, and the time starts anew after that.
+        // The change includes the writes of hooks before the call. A gate's question has no change.
+        if let Some(hooks) = self.hooks_before.as_mut().filter(|_| asked.gate.is_none()) {
+            hooks.are_committed = true;
+        }
+        Ok(())
+    }
+
+    /// Continues the call with a person's decision. A call that a person cancels ends with the next
+    /// event.
+    pub(super) fn decide(&mut self, decision: &Decision) -> Result<(), InvalidTransition> {
+        let Some(asked) = self.question().cloned() else { return Err(self.invalid("judging")) };
+        let value = match (&decision.answer, &asked.child) {
+            // The answer to a child's question is for the child, not for this call.
+            (_, Some(_)) => &Value::Null,
+            (DecisionAnswer::Resume(value), None) => value,
+            (DecisionAnswer::Cancel, None) => return Ok(()),
+        };
         let resumption = Arc::new(Resumption {
             suspension_id: asked.suspension_id.clone(),
             action: asked.ticket.action.clone(),
@@ -277,41 +330,38 @@ impl Call {
         });
         if asked.ticket.resume_mode == ResumeMode::PassDecisionToTool {
             self.arguments = Some(Arguments::from_value(value.clone()));
-            self.validation = Validation::Unasked;
+            self.is_validated = false;
             // The approval was for other arguments.
-            self.approved_gates.clear();
+            self.decisions.approved_gates.clear();
         }
-        if asked.child.is_none() && (asked.gate.is_none() || !self.asked_itself) {
-            self.shown = Some(Arc::clone(&resumption));
-        }
-        match &asked.gate {
-            Some(gate) => self.approved_gates.push(gate.clone()),
-            None => self.asked_itself |= asked.child.is_none(),
-        }
-        self.resumption = Some(resumption);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn l3_only_the_listed_moves_exist() {
-        use CallStatus::{Cancelled, Failed, New, Resuming, Running, Succeeded, Suspended};
-        let listed = [
-            (New, vec![Running, Succeeded, Failed, Suspended, Cancelled]),
-            (Running, vec![Succeeded, Failed, Suspended, Cancelled]),
-            (Suspended, vec![Resuming, Cancelled]),
-            (Resuming, vec![Running, Succeeded, Failed, Suspended, Cancelled]),
-            (Succeeded, vec![]),
-            (Failed, vec![]),
-            (Cancelled, vec![]),
-        ];
-        for (from, allowed) in listed {
-            for to in CallStatus::ALL {
-                assert_eq!(from.may_become(to), allowed.contains(&to), "{from:?} -> {to:?}");
+        let decisions = &mut self.decisions;
+        match (&asked.child, &asked.gate) {
+            (Some(child), _) => {
+                let target = child.suspension_id.clone();
+                decisions.to_child = Some((child.run_id.clone(), Decision { target, ..decision.clone() }));
             }
+            (None, Some(gate)) => {
+                decisions.approved_gates.push(gate.clone());
+                decisions.to_gate = Some(Arc::clone(&resumption));
+            }
+            (None, None) => decisions.to_tool = Some(Arc::clone(&resumption)),
         }
+        decisions.latest = Some(resumption);
+        self.enter(Stage::Judging(Progress::Resumed))
+    }
+
+    /// Moves the call to its next stage.
+    pub(super) fn enter(&mut self, next: Stage) -> Result<(), InvalidTransition> {
+        if !self.stage.may_become(&next) {
+            return Err(self.invalid(next.name()));
+        }
+        if let Stage::Suspended(question) = std::mem::replace(&mut self.stage, next) {
+            self.past_question = Some(question);
+        }
+        Ok(())
+    }
+
+    fn invalid(&self, next: &str) -> InvalidTransition {
+        InvalidTransition(format!("the call {} goes from {} to {next}", self.id, self.stage.name()))
     }
 }

@@ -1,10 +1,9 @@
 //! The outcome of a child for the call that requested it: its status, its answer, the keys that it
 //! returns, and the question for which it waits.
 
-use super::call::Call;
 use super::child_plan::ChildEnd;
 use super::event::ChildQuestion;
-use super::{CallStatus, Phase, Run, RunStatus};
+use super::{Phase, Run, RunStatus};
 use crate::child::{ChildOutcome, ChildStatus, MAX_CHILD_TEXT_BYTES};
 use crate::json;
 use crate::state::{KeyScope, KeySet};
@@ -28,9 +27,8 @@ impl Run {
             }
             Phase::Finished(RunStatus::Failed { error }) => ChildStatus::Failed(error.clone()),
             Phase::Waiting => {
-                let asked = self.calls().iter().filter(|call| call.status == CallStatus::Suspended);
-                let message = |call: &Call| Some(call.suspended.as_ref()?.ticket.message.clone());
-                ChildStatus::Suspended(asked.into_iter().find_map(message))
+                let first = self.open_questions().next();
+                ChildStatus::Suspended(first.map(|question| question.ticket.message.clone()))
             }
             Phase::New | Phase::Asking | Phase::Calling => ChildStatus::Failed("it did not end".to_owned()),
         }
@@ -74,18 +72,16 @@ impl Run {
     /// Returns the end of this run for its parent's record.
     #[must_use]
     pub fn child_end(&self, status: ChildStatus) -> ChildEnd {
-        let suspended = self.calls().iter().filter(|call| call.status == CallStatus::Suspended);
-        let question = suspended.into_iter().find_map(|call| {
-            let asked = call.suspended.as_ref()?;
-            Some(Box::new(ChildQuestion {
+        let question = self.open_questions().next().map(|asked| {
+            Box::new(ChildQuestion {
                 run_id: self.spec.identity.run_id.to_string(),
                 agent_id: self.spec.identity.agent_id.to_string(),
-                call_id: call.id.clone(),
+                call_id: asked.call_id.clone(),
                 suspension_id: asked.suspension_id.clone(),
-                tool_name: call.tool_name.clone(),
-                arguments: call.arguments.clone(),
+                tool_name: asked.tool_name.clone(),
+                arguments: asked.arguments.clone(),
                 ticket: asked.ticket.clone(),
-            }))
+            })
         });
         match question.filter(|_| self.phase == Phase::Waiting) {
             Some(question) => ChildEnd::Waiting(question),

@@ -6,6 +6,7 @@
 
 use super::Run;
 use super::call::Call;
+use super::call_stage::Stage;
 use super::event::{ChildQuestion, Event};
 use super::spec::{AgentSpec, Decision, KnownAgent, RunLimits, RunSpec, Task};
 use super::transition::Transition;
@@ -124,7 +125,7 @@ impl Run {
     /// at this position before.
     pub fn find_child(&self, catalog: &Catalog, ask: &ChildAsk<'_>) -> Result<Option<&Child>, ChildRefusal> {
         let call = self.calls().iter().find(|call| call.id == ask.call_id);
-        let call = call.filter(|call| call.is_under_way() && call.attempts == ask.attempt);
+        let call = call.filter(|call| call.is_running() && call.attempts == ask.attempt);
         let tool = call.and_then(|call| call.tool(catalog)).ok_or_else(|| failed("the call is over"))?;
         tool.delegates.check(ask.request)?;
         match self.children.get(&(ask.call_id.into(), ask.ordinal)) {
@@ -216,8 +217,7 @@ impl Run {
     /// child.
     #[must_use]
     pub fn decision_for_child(&self, call_id: &str, run_id: &str) -> Option<&Decision> {
-        let call = self.calls().iter().find(|call| call.id == call_id)?;
-        call.child_decision.as_ref().filter(|(child, _)| child == run_id).map(|(_, decision)| decision)
+        self.calls().iter().find(|call| call.id == call_id)?.decision_for_child(run_id)
     }
 
     /// Returns the children that have not ended, with their positions.
@@ -229,7 +229,7 @@ impl Run {
     pub(super) fn orphans(&self) -> impl Iterator<Item = (&ChildPlace, &Child)> {
         let over = |call_id: &str| {
             let call = self.calls().iter().find(|call| call.id == call_id);
-            call.is_none_or(|call| call.status.is_final() || call.ending.is_some())
+            call.is_none_or(|call| matches!(call.stage, Stage::Completing(..) | Stage::Ended(_)))
         };
         self.open_children().filter(move |((call_id, _), _)| over(call_id))
     }
@@ -253,7 +253,7 @@ impl Transition<'_> {
         digest: String,
         run_id: String,
     ) {
-        let asks = |call: &&Call| call.is_under_way() && call.attempts == attempt;
+        let asks = |call: &&Call| call.is_running() && call.attempts == attempt;
         if self.call(&place.0).filter(asks).is_none() || self.run.children.contains_key(&place) {
             return;
         }

@@ -6,9 +6,10 @@
 
 use super::actions::LoopActions;
 use super::call::Call;
+use super::call_stage::Stage;
 use super::event::{Event, RunStatus, ToolVersion};
 use super::transition::Transition;
-use super::{CallEnd, CallStatus, InvalidTransition, Phase, Run, RunUsage};
+use super::{CallEnd, CallStatus, Phase, Run, RunUsage};
 use crate::code::Code;
 use crate::hook::{HookAnswer, HookPoint};
 use crate::outcome::{Fault, Mutation, Usage};
@@ -92,26 +93,16 @@ impl Run {
     pub(super) fn ending_calls(&self) -> impl Iterator<Item = Ended> {
         let open = if self.is_finished() { &[] } else { self.calls() };
         open.iter().filter_map(|call| {
+            let completion = call.completion()?;
             Some(Ended {
                 call_id: call.id.clone(),
                 tool_name: call.tool_name.clone(),
                 version: call.version.clone(),
                 arguments: call.arguments.clone(),
-                usage: call.usage.plus(call.ending.as_ref()?.usage),
-                ending: Arc::clone(call.ending.as_ref()?),
+                usage: call.usage.plus(completion.usage),
+                ending: Arc::clone(completion),
             })
         })
-    }
-
-    pub(super) fn call_ends(&mut self, ending: &CallCompletion) -> Result<(), InvalidTransition> {
-        let call = self.call_mut(&ending.call_id)?;
-        if call.status == CallStatus::Suspended {
-            // The call no longer waits for a person.
-            call.become_status(CallStatus::Resuming)?;
-        }
-        call.returned = None;
-        call.ending = Some(Arc::new(ending.clone()));
-        Ok(())
     }
 
     pub(super) fn turn_cut(&mut self, then: &AfterTurn) {
@@ -133,35 +124,24 @@ impl Transition<'_> {
         let Some(call) = self.call(call_id) else {
             return self.call_ended(call_id, end, did.change, did.asked, usage);
         };
-        let hooks_are_owed = did.supplied || call.counted || self.before_of(call).is_some();
-        if !hooks_are_owed {
+        let has_before = self.before_of(call).is_some();
+        // Hooks are asked after a call that was let through or whose result was supplied.
+        let asks_after =
+            self.catalog.has_hooks(HookPoint::After) && (did.supplied || call.counted || has_before);
+        if !asks_after && !has_before {
             return self.call_ended(call_id, end, did.change, did.asked, usage);
         }
         let keys = self.catalog.keys();
         let mutations = did.mutations.iter().map(|mutation| PendingMutation::of(keys, mutation));
-        if self.catalog.has_hooks(HookPoint::After) {
-            let ending = CallCompletion {
-                call_id: call_id.into(),
-                end,
-                mutations: mutations.collect(),
-                asked: did.asked,
-                usage,
-            };
+        let mutations = mutations.collect();
+        let ending = CallCompletion { call_id: call_id.into(), end, mutations, asked: did.asked, usage };
+        if asks_after {
             self.ending.push(call_id.into());
             self.set_status(call_id, CallStatus::Resuming);
-            return self.push(Event::CallEnding(Box::new(ending)));
+            self.push(Event::CallEnding(Box::new(ending)));
+        } else {
+            self.record_completion(call, &ending, &[]);
         }
-        if self.before_of(call).is_none() {
-            return self.call_ended(call_id, end, did.change, did.asked, usage);
-        }
-        let ending = CallCompletion {
-            call_id: call_id.into(),
-            end,
-            mutations: mutations.collect(),
-            asked: did.asked,
-            usage,
-        };
-        self.record_completion(call, &ending, &[]);
     }
 
     /// Returns the usage of attempts that ended before this draft. (No call has an attempt that
@@ -173,14 +153,14 @@ impl Transition<'_> {
     /// Returns the usage of an attempt that was stopped or whose answer is dropped.
     pub(super) fn cut_usage(&self, at: usize) -> Usage {
         let Some(call) = self.run.calls().get(at) else { return Usage::default() };
-        if let Some((_, usage)) = &call.returned {
-            return *usage;
+        match &call.stage {
+            Stage::Returned { usage, .. } => *usage,
+            Stage::Running { .. } => {
+                let stopped = self.stopped.iter().find(|(call_id, _)| *call_id == call.id);
+                stopped.map_or_else(Usage::of_a_lost_attempt, |(_, usage)| Usage { at_least: true, ..*usage })
+            }
+            _ => Usage::default(),
         }
-        if !call.is_under_way() {
-            return Usage::default();
-        }
-        let stopped = self.stopped.iter().find(|(call_id, _)| *call_id == call.id);
-        stopped.map_or_else(Usage::of_a_lost_attempt, |(_, usage)| Usage { at_least: true, ..*usage })
     }
 
     /// Describes a timeout by the wall time, which is the only run limit of a direct call.
@@ -211,14 +191,14 @@ impl Transition<'_> {
 
     /// Returns whether the call's end is known and waits for hooks.
     pub(super) fn is_ending(&self, call: &Call) -> bool {
-        call.ending.is_some() || self.ending.contains(&call.id)
+        call.completion().is_some() || self.ending.contains(&call.id)
     }
 
     /// Ends a call once the hooks after it have answered.
     pub(super) fn hooks_answered(&mut self, call_id: &str, answers: Vec<HookAnswer>) {
         let run = self.run;
         let Some(call) = self.call(call_id) else { return };
-        let Some(ending) = &call.ending else { return };
+        let Some(ending) = call.completion() else { return };
         let answers: Vec<HookAnswer> = answers.into_iter().map(|answer| self.checked(answer)).collect();
         self.record_completion(call, ending, &answers);
         match run.turn.as_ref().is_some_and(|turn| turn.batch.is_some()) {

@@ -5,7 +5,7 @@ use super::event::{Event, Proposed, RunStatus, ToolVersion};
 use super::input::{Input, Refused};
 use super::spec::{RunSpec, Task};
 use super::transition::Transition;
-use super::{CallStatus, Phase, Run};
+use super::{Phase, Run};
 use crate::catalog::Catalog;
 use crate::code::Code;
 use crate::hook::ModelHooked;
@@ -73,7 +73,7 @@ impl Run {
             }
             None => {
                 // A call that waits for a person did not time out, so it is cancelled.
-                let runs = !self.calls().iter().any(|call| call.status == CallStatus::Suspended);
+                let runs = self.open_questions().next().is_none();
                 let is_direct = matches!(self.spec.task, Task::Call { .. });
                 let code = if is_direct && runs { Code::TimedOut } else { Code::Cancelled };
                 draft.end_early(code, RunStatus::Stopped { limit: "wall_ms".to_owned() });

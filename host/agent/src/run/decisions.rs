@@ -68,7 +68,7 @@ impl Run {
     /// Returns the call that waits for a decision on this target.
     fn asked(&self, target: &str) -> Result<(&Call, &Suspended), Refused> {
         let named = |call: &&Call| {
-            call.id == target || call.suspended.as_ref().is_some_and(|s| s.suspension_id == target)
+            call.id == target || call.last_question().is_some_and(|asked| asked.suspension_id == target)
         };
         let call = self.calls().iter().find(named).ok_or_else(|| {
             let message = format!("no call or suspension {target} of this run waits for a decision");
@@ -77,13 +77,13 @@ impl Run {
                 false => Refused::of(RefusalKind::UnknownTarget, message),
             }
         })?;
-        match &call.suspended {
-            Some(asked) if call.status == CallStatus::Suspended => Ok((call, asked)),
-            Some(_) => {
+        match (call.question(), call.last_question()) {
+            (Some(asked), _) => Ok((call, asked)),
+            (None, Some(_)) => {
                 let message = format!("the call {} does not wait: it was decided already", call.id);
                 Err(Refused::of(RefusalKind::AlreadyDecided, message))
             }
-            None => Err(Refused::new(format!("the call {} does not wait for a decision", call.id))),
+            (None, None) => Err(Refused::new(format!("the call {} does not wait for a decision", call.id))),
         }
     }
 

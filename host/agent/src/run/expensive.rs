@@ -3,6 +3,7 @@
 //! The slow part is checking values against untrusted schemas. The maximum number of steps is known
 //! in advance.
 
+use super::call_stage::Stage;
 use super::spec::Task;
 use super::{Input, Run};
 use crate::catalog::Catalog;
@@ -77,15 +78,14 @@ impl Steps {
     /// Counts the checks of earlier outcomes, which are processed with the next input.
     fn returned(&mut self, run: &Run, catalog: &Catalog) -> Option<()> {
         for call in run.calls() {
-            if let Some((outcome, _)) = &call.returned {
-                self.outcome(run, catalog, outcome)?;
-            }
-            if let Some(ending) = &call.ending {
-                self.mutations(
-                    run,
-                    catalog,
-                    ending.mutations.iter().map(|m| (m.key.as_str(), m.update.as_ref())),
-                )?;
+            match &call.stage {
+                Stage::Returned { outcome, .. } => self.outcome(run, catalog, outcome)?,
+                Stage::Completing(_, completion) => {
+                    let mutations = completion.mutations.iter();
+                    let updates = mutations.map(|m| (m.key.as_str(), m.update.as_ref()));
+                    self.mutations(run, catalog, updates)?;
+                }
+                _ => {}
             }
         }
         Some(())

@@ -1,13 +1,13 @@
 //! Processing of the gates' answers: the start of batches, and the calls that are held back.
 
-use super::call::{Call, Validation};
+use super::call::Call;
 use super::completion::Did;
 use super::event::{Event, RunStatus};
 use super::transition::{Asker, Transition, question};
 use super::turn::Turn;
 use super::{CallEnd, CallStatus, Phase};
 use crate::code::Code;
-use crate::gate::{GateVerdict, Resolution, Verdict, resolve};
+use crate::gate::{GateVerdict, Verdict, resolve};
 use crate::hook::HookAnswer;
 use crate::outcome::{Fault, Ticket, ToolStatus, Usage};
 use crate::text::clean;
@@ -17,7 +17,7 @@ use std::sync::Arc;
 impl Transition<'_> {
     /// Handles the answer of a tool's own argument check.
     pub(super) fn validated(&mut self, call_id: &str, fault: Option<&Fault>) {
-        let asked = |call: &&Call| call.wants_judgement() && call.validation == Validation::Unasked;
+        let asked = |call: &&Call| call.is_judging() && !call.is_validated;
         let Some(call) = self.call(call_id).filter(asked) else { return };
         self.push(Event::CallValidated { call_id: call.id.clone(), fault: fault.cloned() });
         if let Some(fault) = fault {
@@ -41,7 +41,7 @@ impl Transition<'_> {
             return;
         };
         let catalog = self.catalog;
-        let wanting = || turn.calls.iter().filter(|call| call.wants_judgement());
+        let wanting = || turn.calls.iter().filter(|call| call.is_judging());
         for call in wanting().filter(|call| call.tool(catalog).is_none()) {
             self.without_tool(call);
         }
@@ -52,7 +52,7 @@ impl Transition<'_> {
                 break;
             }
             let gated = || Event::CallGated { call_id: call_id.clone(), verdicts: Arc::clone(verdicts) };
-            let Some(held) = held(verdicts, &call.approved_gates) else {
+            let Some(held) = resolve(verdicts, call.approved_gates()).held() else {
                 self.push(gated());
                 first = false;
                 if self.pass_hooks(call, hooked) {
@@ -74,7 +74,7 @@ impl Transition<'_> {
 
     /// Returns whether the hooks before the call let it run. A failed hook ends the call.
     fn pass_hooks(&mut self, call: &Call, hooked: &[(SmolStr, Vec<HookAnswer>)]) -> bool {
-        let answers = hooked.iter().find(|(call_id, _)| *call_id == call.id && call.hooked.is_none());
+        let answers = hooked.iter().find(|(call_id, _)| *call_id == call.id && call.hooks_before.is_none());
         let Some((_, answers)) = answers else { return true };
         let Some(fault) = self.hooked_before(call, answers.clone()) else { return true };
         self.complete_call(&call.id, fault);
@@ -90,14 +90,21 @@ impl Transition<'_> {
             revision: self.state().revision(),
         });
         for call in batch.iter().take(self.run.spec.limits.concurrency.max(1) as usize) {
-            self.start_call(call, call.attempts + 1, 0);
+            self.start_call(call, 0);
         }
     }
 
-    pub(super) fn start_call(&mut self, call: &Call, attempt: u32, not_before_ms: u64) {
+    /// Starts the next attempt of the call.
+    pub(super) fn start_call(&mut self, call: &Call, not_before_ms: u64) {
         let until_ms = self.until_ms(call).unwrap_or_else(|| self.now_ms + self.ceiling_ms());
-        self.set_status(&call.id, CallStatus::Running);
-        self.push(Event::CallStarted { call_id: call.id.clone(), attempt, not_before_ms, until_ms });
+        self.start_call_until(call, not_before_ms, until_ms);
+    }
+
+    /// Starts the next attempt of the call, with this deadline for the whole call.
+    pub(super) fn start_call_until(&mut self, call: &Call, not_before_ms: u64, until_ms: u64) {
+        let (call_id, attempt) = (call.id.clone(), call.attempts + 1);
+        self.set_status(&call_id, CallStatus::Running);
+        self.push(Event::CallStarted { call_id, attempt, not_before_ms, until_ms });
     }
 
     fn hold(&mut self, call: &Call, held: GateVerdict) {
@@ -138,18 +145,6 @@ impl Transition<'_> {
         match Self::check_question(call, &ticket, &asker) {
             Ok(answer) => self.suspend(call, (ticket, answer), asker, None, Usage::default()),
             Err(fault) => self.complete_call(&call.id, fault.with_detail(by)),
-        }
-    }
-}
-
-/// Returns the verdict that holds the call back.
-fn held(verdicts: &[GateVerdict], approved_gates: &[SmolStr]) -> Option<GateVerdict> {
-    match resolve(verdicts, approved_gates) {
-        Resolution::Allowed => None,
-        Resolution::Held(held) => Some(held.clone()),
-        Resolution::Unasked => {
-            let reason = "No gate is configured, so no tool may run.".to_owned();
-            Some(GateVerdict::new("host", Verdict::Deny(reason)))
         }
     }
 }

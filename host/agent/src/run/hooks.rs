@@ -5,7 +5,7 @@
 //! the tool's part is dropped, and the writes of the other hooks are kept.
 
 use super::actions::{Actor, LoopActions, granted};
-use super::call::Call;
+use super::call::{Call, HooksBefore};
 use super::completion::CallCompletion;
 use super::event::Event;
 use super::transition::Transition;
@@ -60,7 +60,7 @@ impl Run {
     ) -> Result<(), InvalidTransition> {
         let call = self.call_mut(call_id)?;
         if point == HookPoint::Before {
-            call.hooked = Some(Arc::from(answers));
+            call.hooks_before = Some(HooksBefore { answers: Arc::from(answers), are_committed: false });
         }
         Ok(())
     }
@@ -92,7 +92,7 @@ impl Transition<'_> {
     /// Returns the answers of the hooks before the call, if they were asked.
     pub(super) fn before_of(&self, call: &Call) -> Option<Arc<[HookAnswer]>> {
         let now = self.before.iter().find(|(call_id, _)| *call_id == call.id).map(|(_, answers)| answers);
-        now.or(call.hooked.as_ref()).map(Arc::clone)
+        now.or(call.hooks_before.as_ref().map(|hooks| &hooks.answers)).map(Arc::clone)
     }
 
     /// Returns the answer to record. An answer that requests too much becomes a failure.
@@ -156,10 +156,7 @@ impl Transition<'_> {
 
     /// Returns the uncommitted writes of the hooks before the call, by plugin.
     pub(super) fn unkept(&self, call: &Call) -> Vec<(String, Vec<Mutation>)> {
-        if call.hooks_kept {
-            return Vec::new();
-        }
-        let answers = self.before_of(call);
+        let answers = self.before_of(call).filter(|_| !call.are_hooks_committed());
         let written =
             |answer: &HookAnswer| (answer.plugin.clone(), PendingMutation::mutations(&answer.mutations));
         answers.iter().flat_map(|answers| answers.iter()).map(written).collect()
@@ -237,7 +234,10 @@ impl Transition<'_> {
             };
             counting.map(part).collect::<Vec<_>>()
         };
-        let mut parts = if call.hooks_kept { Vec::new() } else { of_hooks(HookPoint::Before, before) };
+        let mut parts = match call.are_hooks_committed() {
+            true => Vec::new(),
+            false => of_hooks(HookPoint::Before, before),
+        };
         let written = tool.map(|ending| PendingMutation::mutations(&ending.mutations)).unwrap_or_default();
         parts.push(Part { plugin: None, point: HookPoint::After, mutations: written });
         parts.extend(of_hooks(HookPoint::After, after));

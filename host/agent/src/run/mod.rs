@@ -19,6 +19,7 @@ mod apply;
 mod attempts;
 pub mod call;
 mod call_counts;
+mod call_stage;
 mod changes;
 mod child_outcome;
 pub mod child_plan;
@@ -31,6 +32,7 @@ mod expensive;
 mod gates;
 mod hooks;
 pub mod input;
+mod next;
 pub mod replay;
 pub mod spec;
 mod stored_event;
@@ -40,7 +42,8 @@ mod usage;
 
 pub use actions::{granted_actions, handed_to};
 pub use apply::InvalidTransition;
-pub use call::{Call, CallEnd, CallStatus};
+pub use call::{Call, CallEnd};
+pub use call_stage::CallStatus;
 pub use child_plan::{Child, ChildAsk, ChildEnd, ChildPlan, ChildRefusal, Seed};
 pub use completion::{AfterTurn, CallCompletion, Ended};
 pub use effect::{Effect, EffectKey, Execution, Question};
@@ -51,9 +54,10 @@ pub use spec::{AgentSpec, Decision, DecisionAnswer, KnownAgent, RunLimits, RunSp
 pub use stored_event::StoredEvent;
 
 use crate::hook::ToolFilter;
-use crate::message::{Message, ModelReply, ToolSpec};
+use crate::message::{Message, ModelReply};
 use crate::state::State;
 use call_counts::CallCounts;
+use event::Suspended;
 use smol_str::SmolStr;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, LazyLock};
@@ -234,23 +238,8 @@ impl Run {
         &self.last_text
     }
 
-    /// Returns the tools as the model sees them: those that the agent lists and that are not hidden
-    /// in this turn, sorted by name. Each has only a name, a description and parameters.
-    #[must_use]
-    pub fn tool_specs(&self, catalog: &crate::catalog::Catalog) -> Vec<ToolSpec> {
-        catalog
-            .tools()
-            .map(|tool| &tool.descriptor)
-            .filter(|descriptor| self.spec.agent.lists(&descriptor.name))
-            .filter(|descriptor| self.filter.shows(&descriptor.name))
-            .map(|descriptor| ToolSpec {
-                name: descriptor.name.clone(),
-                description: descriptor.description.clone(),
-                parameters: match descriptor.name == crate::name::TRANSFER {
-                    true => actions::parameters(&self.spec.agent.view, catalog),
-                    false => descriptor.parameters.clone(),
-                },
-            })
-            .collect()
+    /// Returns the questions for whose answers calls wait, in the order of the calls.
+    pub fn open_questions(&self) -> impl Iterator<Item = &Arc<Suspended>> {
+        self.calls().iter().filter_map(Call::question)
     }
 }

@@ -24,12 +24,6 @@ use smol_str::SmolStr;
 use std::cell::RefCell;
 use std::sync::Arc;
 
-impl From<Fault> for CallEnd {
-    fn from(fault: Fault) -> Self {
-        CallEnd::Fault(fault)
-    }
-}
-
 /// The capacity for all events of a typical direct call.
 const FEW: usize = 8;
 
@@ -60,7 +54,7 @@ impl<'a> Transition<'a> {
             catalog,
             now_ms,
             events: Vec::with_capacity(FEW),
-            statuses: run.calls().iter().map(|call| call.status).collect(),
+            statuses: run.calls().iter().map(Call::status).collect(),
             proposed: Vec::new(),
             folded: RefCell::new((run.state.clone(), 0)),
             ending: Vec::new(),
@@ -207,7 +201,7 @@ impl<'a> Transition<'a> {
     /// Handles a call whose tool is gone. If the call continues after a decision and another
     /// version of the tool exists, it asks again. Otherwise it ends.
     pub(super) fn without_tool(&mut self, call: &Call) {
-        if let (Some(asked), Some(tool)) = (&call.suspended, self.catalog.tool(&call.tool_name)) {
+        if let (Some(asked), Some(tool)) = (call.last_question(), self.catalog.tool(&call.tool_name)) {
             self.set_status(&call.id, CallStatus::Suspended);
             return self.push(Event::CallSuspended(Box::new(Suspended {
                 owner: Some(ToolVersion { id: tool.owner.id.clone(), version: tool.owner.version.clone() }),

@@ -95,13 +95,31 @@ fn l3_a_move_that_does_not_exist_is_an_error() {
         world.events.iter().find(|e| matches!(e, Event::CallStarted { call_id, .. } if call_id == "a"));
     let mut run = world.run.clone();
     let refused = run.apply(started.unwrap()).unwrap_err();
-    assert!(refused.to_string().contains("from Succeeded to Running"), "{refused}");
+    assert!(refused.to_string().contains("the call a goes from ended to running"), "{refused}");
     let mut run = world.run.clone();
     let strange = Event::CallValidated { call_id: "none".into(), fault: None };
     assert!(run.apply(&strange).is_err());
     let mut world = World::asked(RunLimits::default());
     world.say("Done.");
     assert!(world.run.apply(&Event::RunWaiting).is_err(), "nothing follows the end");
+}
+
+#[test]
+fn l3_a_call_that_returned_is_neither_let_through_nor_started_again() {
+    let mut world = World::calling(&[("a", "look", "{}"), ("b", "look", "{}")]);
+    world.end("b", done("seen"));
+    let is_past = |event: &&Event| match event {
+        Event::CallGated { call_id, .. }
+        | Event::CallStarted { call_id, .. }
+        | Event::CallReturned { call_id, .. } => call_id == "b",
+        _ => false,
+    };
+    let past: Vec<&Event> = world.events.iter().filter(is_past).collect();
+    assert_eq!(past.len(), 3);
+    for event in past {
+        let refused = world.run.clone().apply(event).unwrap_err();
+        assert!(refused.to_string().contains("the call b goes from returned to"), "{refused}");
+    }
 }
 
 #[test]
@@ -212,10 +230,10 @@ fn e3_a_direct_call_ends_its_run_and_its_result_stays_to_be_read() {
     let id = world.running()[0].to_owned();
     world.end(&id, done("ok"));
     assert_eq!(world.final_text(), "");
-    assert_eq!(world.call(&id).status, CallStatus::Succeeded);
+    assert_eq!(world.call(&id).status(), CallStatus::Succeeded);
     let mut world = World::new();
     world.start(RunLimits::default(), call("{}"));
-    assert_eq!(world.run.calls()[0].end.as_ref().unwrap().code(), Some(Code::InvalidArguments));
+    assert_eq!(world.run.calls()[0].end().unwrap().code(), Some(Code::InvalidArguments));
     world.status();
 }
 

@@ -243,7 +243,7 @@ fn d8_the_childs_question_is_shown_and_its_decision_goes_to_the_child() {
         if crash {
             world.crash();
         }
-        let asked = world.call("a").suspended.clone().unwrap();
+        let asked = world.call("a").question().unwrap().clone();
         assert_eq!(
             (asked.ticket.message.as_str(), asked.tool_name.as_str()),
             ("May I send it?", "ask_scout")
@@ -279,7 +279,7 @@ fn d8_what_is_cancelled_is_the_childs_call_not_its_parents() {
     assert_eq!(world.run.decision_for_child("a", &child).unwrap().answer, DecisionAnswer::Cancel);
     world.child_ends("a", waits("call-1-2/1"));
     world.end("a", pending());
-    assert_eq!(world.call("a").suspended.as_ref().unwrap().suspension_id, "a/2", "w10: it may ask again");
+    assert_eq!(world.call("a").question().unwrap().suspension_id, "a/2", "w10: it may ask again");
 }
 
 #[test]
@@ -288,7 +288,7 @@ fn d8_a_ticket_of_the_tools_own_is_its_own() {
     world.child("a");
     world.child_ends("a", waits("call-1-1/1"));
     world.end("a", pends(Ticket::confirm("Shall I wait?")));
-    assert!(world.call("a").suspended.as_ref().unwrap().child.is_none());
+    assert!(world.call("a").question().unwrap().child.is_none());
     world.resume("d1", "a", json!("yes"));
     assert_eq!(world.execution("a").resume.as_ref().unwrap().value, json!("yes"));
 }

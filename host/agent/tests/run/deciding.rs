@@ -38,7 +38,7 @@ fn parked() -> World {
 #[test]
 fn w1_the_whole_ticket_is_recorded() {
     let world = waiting(ResumeMode::ReplayToolCall);
-    let asked = world.call("a").suspended.clone().unwrap();
+    let asked = world.call("a").question().unwrap().clone();
     assert_eq!(asked.ticket, ticket(ResumeMode::ReplayToolCall));
     assert_eq!((asked.suspension_id.as_str(), asked.tool_name.as_str()), ("a/1", "typed"));
 }
@@ -47,7 +47,7 @@ fn w1_the_whole_ticket_is_recorded() {
 fn w1_without_a_ticket_there_is_a_plain_one() {
     let mut world = World::calling(&[("a", "act", "{}")]);
     world.end("a", writes(ToolResult::suspended("Go on?"), &[("count", json!(1))]));
-    let asked = world.call("a").suspended.clone().unwrap();
+    let asked = world.call("a").question().unwrap().clone();
     assert_eq!(asked.ticket, Ticket::confirm("Go on?"));
     assert_eq!(world.run.state().get("kit.count"), Some(&json!(1)), "what it left is there when it goes on");
 }
@@ -108,7 +108,7 @@ fn w3_a_call_that_does_not_wait_takes_no_decision() {
     let mut world = World::calling(&[("a", "act", "{}")]);
     assert!(world.decide("1", "a", DecisionAnswer::Resume(json!(1))).is_err());
     assert!(world.decide("1", "a", DecisionAnswer::Cancel).is_err());
-    assert_eq!(world.call("a").status, CallStatus::Running);
+    assert_eq!(world.call("a").status(), CallStatus::Running);
 }
 
 #[test]
@@ -233,7 +233,7 @@ fn w9_another_version_asks_again_and_the_old_answer_does_not_count_for_it() {
         }
         world.resume("1", "a", json!(1));
         assert!(world.is_waiting());
-        let asked = world.call("a").suspended.clone().unwrap();
+        let asked = world.call("a").question().unwrap().clone();
         assert_eq!(
             (asked.suspension_id.as_str(), asked.owner.as_ref().unwrap().version.as_str()),
             ("a/2", "v2")

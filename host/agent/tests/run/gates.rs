@@ -156,7 +156,7 @@ fn g8_the_questions_of_two_gates_are_each_asked_once() {
         three(|q, _| if id(q) == "a" { vec![suspend("x"), suspend("y")] } else { vec![deny("x")] });
     world.resume("1", "a", json!(1));
     assert!(world.is_waiting(), "the second gate asks");
-    assert_eq!(world.call("a").suspended.as_ref().unwrap().gate.as_deref(), Some("y"));
+    assert_eq!(world.call("a").question().unwrap().gate.as_deref(), Some("y"));
     world.resume("2", "a", json!(2));
     assert_eq!(world.running(), ["a"]);
 }
@@ -197,7 +197,7 @@ fn g8_a_supplied_result_that_waits_is_asked_once() {
         three(
             move |q, _| if id(q) == "a" { vec![GateVerdict::new("x", pending())] } else { vec![deny("x")] },
         );
-    assert_eq!(world.call("a").suspended.as_ref().unwrap().ticket.message, "Really?");
+    assert_eq!(world.call("a").question().unwrap().ticket.message, "Really?");
     world.resume("1", "a", json!(null));
     assert_eq!(world.running(), ["a"]);
 }

@@ -153,9 +153,9 @@ pub(crate) fn same(live: &Run, folded: &Run) {
     }
     assert_eq!(live.calls().len(), folded.calls().len());
     for (a, b) in live.calls().iter().zip(folded.calls()) {
-        assert_eq!((&a.id, a.status, &a.end), (&b.id, b.status, &b.end));
+        assert_eq!((&a.id, a.status(), a.end()), (&b.id, b.status(), b.end()));
         assert_eq!((&a.arguments, a.attempts, &a.usage), (&b.arguments, b.attempts, &b.usage));
-        assert_eq!((&a.version, &a.resumption), (&b.version, &b.resumption));
+        assert_eq!((&a.version, a.resumption()), (&b.version, b.resumption()));
     }
     assert_eq!(live.is_finished(), matches!(live.phase(), Phase::Finished(_)));
 }

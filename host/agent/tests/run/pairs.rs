@@ -40,11 +40,11 @@ fn s5_w1_a_question_that_conflicts_is_not_asked_before_its_call_ran_on_the_new_s
     world.end("b", asks_and_sets("Rome"));
     world.end("c", asks_and_sets("Oslo"));
     world.end("a", sets("city", json!("Bern")));
-    assert!(world.call("b").suspended.is_none(), "nobody is asked about a state that is gone");
+    assert!(world.call("b").question().is_none(), "nobody is asked about a state that is gone");
     assert_eq!((world.execution("b").attempt, world.code("c")), (2, Some(Code::StateConflict)));
     world.end("b", asks_and_sets("Rome"));
     assert!(world.is_waiting());
-    assert_eq!(world.call("b").suspended.as_ref().unwrap().suspension_id, "b/1");
+    assert_eq!(world.call("b").question().unwrap().suspension_id, "b/1");
     assert_eq!(city(&world), Some(&json!("Rome")));
 }
 
@@ -77,7 +77,7 @@ fn x3_s5_a_run_that_is_cancelled_between_a_conflict_and_the_rerun_changes_nothin
     let mut world = World::calling(&[("a", "look", "{}"), ("b", "look", "{}")]);
     world.end("a", sets("city", json!("Bern")));
     world.end("b", sets("city", json!("Rome")));
-    assert_eq!(world.call("b").status, CallStatus::Running);
+    assert_eq!(world.call("b").status(), CallStatus::Running);
     world.give(Input::Cancel { reason: "enough".to_owned() });
     assert_eq!((world.code("a"), world.code("b")), (None, Some(Code::Cancelled)));
     assert_eq!(city(&world), Some(&json!("Bern")));

@@ -295,7 +295,7 @@ fn happen(world: &mut World, deed: Deed) {
         Deed::Decide { target, id, value } => {
             let calls = world.run.calls();
             let Some(call) = calls.get(usize::from(target) % calls.len().max(1)) else { return };
-            let waits = call.status == CallStatus::Suspended;
+            let waits = call.status() == CallStatus::Suspended;
             let known = world.run.events();
             let answer = match value % 8 {
                 0 => DecisionAnswer::Cancel,

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use tollgate_agent::catalog::Catalog;
 use tollgate_agent::code::Code;
-use tollgate_agent::gate::{GateVerdict, Resolution, Verdict, resolve};
+use tollgate_agent::gate::{GateVerdict, Verdict, resolve};
 use tollgate_agent::hook::HookAnswer;
 use tollgate_agent::message::{AssistantMessage, Finish, Message, ModelCall, ModelReply};
 use tollgate_agent::outcome::{Fault, Mutation, Outcome, Ticket, ToolOutput, ToolResult, Usage};
@@ -202,7 +202,7 @@ impl World {
         let (mut answers, mut hooked) = (Vec::new(), Vec::new());
         for question in questions {
             let verdicts = (self.gates)(question, &self.run);
-            let goes_on = resolve(&verdicts, &question.approved_gates) == Resolution::Allowed;
+            let goes_on = resolve(&verdicts, &question.approved_gates).is_allowed();
             answers.push((question.proposal.call_id().clone(), verdicts.into()));
             if !goes_on {
                 break;

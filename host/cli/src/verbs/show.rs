@@ -13,7 +13,7 @@ use std::io::IsTerminal;
 use std::sync::Arc;
 use tollgate::store::{Record, RunSummary, short_id};
 use tollgate_agent::run::event::Suspended;
-use tollgate_agent::run::{CallStatus, Event, Run, StoredEvent, Thread};
+use tollgate_agent::run::{Event, Run, StoredEvent, Thread};
 
 /// Show what happened in a run: turns, calls, gates, attempts, state, usage
 #[derive(Debug, Args)]
@@ -101,6 +101,5 @@ fn waiting(events: &[Arc<StoredEvent>]) -> Vec<Arc<Suspended>> {
     let mut run = Run::new(Thread::default());
     // A record that cannot be folded shows as much as it can.
     let _ = events.iter().try_for_each(|event| run.apply(&event.event));
-    let waiting = run.calls().iter().filter(|call| call.status == CallStatus::Suspended);
-    waiting.filter_map(|call| call.suspended.clone()).collect()
+    run.open_questions().cloned().collect()
 }

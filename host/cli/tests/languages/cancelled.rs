@@ -11,7 +11,7 @@ use tollgate::CallRequest;
 use tollgate::run::{LiveContent, LiveUpdate, RunUpdate};
 use tollgate_agent::catalog::{Catalog, CatalogGrants, Owner, OwnerKind};
 use tollgate_agent::context::{AgentView, RunIdentity};
-use tollgate_agent::gate::{GateVerdict, Judgement, Permit, Verdict, judge};
+use tollgate_agent::gate::{GateVerdict, Permit, Resolution, Verdict, resolve};
 use tollgate_agent::outcome::Outcome;
 use tollgate_agent::proposal::{Arguments, Proposal};
 use tollgate_agent::run::RunStatus;
@@ -58,9 +58,9 @@ impl ReportSink for Began {
 fn permit(catalog: &Catalog, language: &Language) -> Permit {
     let arguments = Arguments::read(endless()).unwrap();
     let proposal = Proposal::check(catalog, |_| true, "call-1", &language.tool(), &arguments).unwrap();
-    match judge(proposal, &[GateVerdict::new("test", Verdict::Allow)], &[]) {
-        Judgement::Permitted(permit) => permit,
-        Judgement::Held(..) => panic!("the gate allows everything"),
+    match resolve(&[GateVerdict::new("test", Verdict::Allow)], &[]) {
+        Resolution::Allowed(clearance) => clearance.permit(proposal),
+        _ => panic!("the gate allows everything"),
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 use tollgate_agent::catalog::{Catalog, CatalogGrants, Owner, OwnerKind};
 use tollgate_agent::context::{AgentView, Resumption, RunIdentity};
-use tollgate_agent::gate::{GateVerdict, Judgement, Permit, Verdict, judge};
+use tollgate_agent::gate::{GateVerdict, Permit, Resolution, Verdict, resolve};
 use tollgate_agent::outcome::{Fault, Outcome, ToolOutput};
 use tollgate_agent::proposal::{Arguments, Proposal};
 use tollgate_agent::recorded_inputs::RecordedInputs;
@@ -101,9 +101,9 @@ impl Bench {
     pub(crate) fn judged(&self, arguments: Value) -> Result<Permit, Fault> {
         let arguments = Arguments::from_value(arguments);
         let proposal = Proposal::check(&self.catalog, |_| true, "call-1", self.tool(), &arguments)?;
-        match judge(proposal, &[GateVerdict::new("test", Verdict::Allow)], &[]) {
-            Judgement::Permitted(permit) => Ok(permit),
-            Judgement::Held(_, held) => panic!("{held:?}"),
+        match resolve(&[GateVerdict::new("test", Verdict::Allow)], &[]) {
+            Resolution::Allowed(clearance) => Ok(clearance.permit(proposal)),
+            held => panic!("{held:?}"),
         }
     }
 

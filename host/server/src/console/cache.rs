@@ -10,7 +10,7 @@ use tollgate::Store;
 use tollgate::run::RunHandle;
 use tollgate::store::{RunSummary, StoreError};
 use tollgate_agent::run::event::Suspended;
-use tollgate_agent::run::{CallStatus, Event, Run, RunUsage, StoredEvent, Thread};
+use tollgate_agent::run::{Event, Run, RunUsage, StoredEvent, Thread};
 
 /// The maximum number of runs whose facts are kept.
 const MAX_RUNS: usize = 20_000;
@@ -129,11 +129,10 @@ pub(super) fn fold(events: &[Arc<StoredEvent>]) -> Run {
 
 /// Returns the unanswered questions of a run with their times.
 pub(super) fn open_questions(run: &Run, events: &[Arc<StoredEvent>]) -> Vec<Question> {
-    let waiting = run.calls().iter().filter(|call| call.status == CallStatus::Suspended);
     let asked_at = |asked: &Suspended| {
         let is_it = |event: &&Arc<StoredEvent>| matches!(&event.event, Event::CallSuspended(other) if other.suspension_id == asked.suspension_id);
         events.iter().rev().find(is_it).map_or(0, |event| event.at_ms)
     };
-    let asked = waiting.filter_map(|call| call.suspended.clone());
+    let asked = run.open_questions().cloned();
     asked.map(|asked| Question { at_ms: asked_at(&asked), asked }).collect()
 }

@@ -103,7 +103,7 @@ impl Replay {
     pub fn ended_by(&self, event: &Event) -> Option<RecordedAttempt> {
         let call_id = ended_call(event)?;
         let call = self.run.calls().iter().find(|call| call.id == call_id)?;
-        call.is_under_way().then(|| RecordedAttempt {
+        call.is_running().then(|| RecordedAttempt {
             call_id: call.id.clone(),
             tool_name: call.tool_name.clone(),
             version: call.version.clone(),
@@ -209,8 +209,8 @@ impl Replay {
         let (mut run, mut written) = (self.run.clone(), Vec::new());
         let calls = run.turn.iter_mut().flat_map(|turn| &mut turn.calls);
         for call in calls.filter(|call| call.id == call_id) {
-            let answers = call.hooked.take().filter(|_| !call.hooks_kept);
-            let answers = answers.iter().flat_map(|answers| answers.iter());
+            let hooks = call.hooks_before.take().filter(|hooks| !hooks.are_committed);
+            let answers = hooks.iter().flat_map(|hooks| hooks.answers.iter());
             let mutations = answers.filter(|answer| answer.failed.is_none()).flat_map(|a| &a.mutations);
             written.extend(mutations.filter(|m| m.update.is_some()).map(|mutation| mutation.key.clone()));
         }
