@@ -1,8 +1,8 @@
 //! A store in one SQLite file, for any number of processes on one machine.
 //!
-//! Commits go through one writer thread. It puts the commits that arrived meanwhile into one
-//! transaction, so that concurrent calls share one disk sync. A commit is answered when it is on
-//! disk (`synchronous = FULL`), except for those that may follow. Several processes write to one
+//! One writer thread makes all commits. It puts the commits that arrived meanwhile into one
+//! transaction, so that concurrent calls share one disk sync. A `Durable` commit is answered when it
+//! is on disk (`synchronous = FULL`), and a `Deferred` one at once. Several processes write to one
 //! file in turn. A process that drives a run holds a locked file, so that others can distinguish
 //! an active run from one whose process is gone.
 

@@ -277,7 +277,9 @@ impl Driver {
         commit.charged = charges(&events, Some(&self.run));
         commit.audit = records_of(&self.run, commit.run_id(), &events);
         let trapped = commit.audit.iter().any(|record| record.sign() == Sign::Trapped);
-        commit.may_follow = commit.after() == 0 && !trapped && durability(&events);
+        if commit.after() == 0 && !trapped {
+            commit.durability = durability(&events);
+        }
         if host.store().archives() {
             commit.components = components_of(&events, toolbox);
         }

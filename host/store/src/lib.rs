@@ -2,13 +2,14 @@
 //!
 //! A [`Store`] appends events to the log of a run. For each thread, it keeps the state and the
 //! conversation. A commit is atomic: it is stored as a whole or not at all. Clients receive only
-//! what was committed before, except for calls whose record [may follow](Commit::may_follow).
+//! what was committed before. A commit is `Durable` or `Deferred`; see [`Durability`].
 
 mod audit;
 mod charges;
 mod checksum;
 mod clock;
 mod commands;
+mod commit;
 mod component;
 mod limits;
 pub mod memory;
@@ -20,6 +21,7 @@ mod upkeep;
 pub use audit::{AuditFilter, AuditKind, AuditRecord, ToolHealth};
 pub use clock::now_ms;
 pub use commands::{Claimed, Hint, HintSender, Hints, RunCommand, SentCommand};
+pub use commit::{Commit, Committed, Durability};
 pub use component::{ComponentFile, ComponentSource};
 pub use limits::StoreLimits;
 pub use memory::MemoryStore;
@@ -32,8 +34,6 @@ use runs::THREAD_RUNS_AT_ONCE;
 
 use async_trait::async_trait;
 use std::sync::Arc;
-use tollgate_agent::SmolStr;
-use tollgate_agent::message::Message;
 use tollgate_agent::run::{Event, RunSpec, StoredEvent, Thread};
 use tollgate_agent::state::{KeyUpdate, State, StateChange};
 
@@ -256,8 +256,7 @@ pub trait Store: Send + Sync {
     /// Waits until everything that was reported to a caller is stored.
     ///
     /// # Errors
-    /// Records of answered calls were lost since the last commit or flush; see
-    /// [`Commit::may_follow`].
+    /// [Deferred](Durability::Deferred) commits were lost since the last flush.
     async fn flush(&self) -> Result<(), StoreError> {
         Ok(())
     }
@@ -291,90 +290,6 @@ pub trait Store: Send + Sync {
 
 /// A turn in the queue of a thread, held until it is dropped.
 pub type QueueTurn = Box<dyn std::any::Any + Send + Sync>;
-
-/// The data that is stored as one unit.
-#[derive(Debug, Default)]
-pub struct Commit {
-    run_id: Arc<str>,
-    /// The run's thread.
-    pub thread_id: Arc<str>,
-    /// Whether the run waits for a host that claims it, and its caller does not drive it. Only
-    /// for the first commit of a run.
-    pub queued: bool,
-    /// The epoch in which the caller drives the run: 1 for the driver that began it, what
-    /// [`Store::acquire`] or [`Store::claim`] returned, or 0 for a queued run, which has no driver.
-    pub epoch: u64,
-    after: u64,
-    at_ms: u64,
-    events: Arc<[StoredEvent]>,
-    /// Messages to append to the thread's conversation.
-    pub messages: Vec<Message>,
-    /// The component that causes each of the events, if any; may be shorter than the events.
-    pub charged: Vec<Option<SmolStr>>,
-    /// The audit records of the commit.
-    pub audit: Vec<AuditRecord>,
-    /// The components that the events refer to, for a store that keeps them.
-    pub components: Vec<ComponentFile>,
-    /// The ids of the commands that the commit carries out, which are removed with it. A commit
-    /// that ends a run removes all of its commands.
-    pub carries_out: Vec<Arc<str>>,
-    /// The maximum total size of one owner's values in the thread. The events were decided within
-    /// it; a store that moves them behind changes of others checks it again.
-    pub thread_state_bytes: Option<usize>,
-    /// Whether a caller that waits for the commit may be answered before it is durable. This
-    /// applies to a direct call of an idempotent tool that changed nothing. Its record follows
-    /// with the next commit, within 50 ms, or when the store is closed.
-    pub may_follow: bool,
-}
-
-impl Commit {
-    /// Creates a commit of these events only. They happened in a run of this thread after the
-    /// first `after` events, which the caller knows, at this time in milliseconds since the Unix
-    /// epoch.
-    #[must_use]
-    pub fn new(
-        run_id: Arc<str>,
-        thread_id: Arc<str>,
-        after: u64,
-        at_ms: u64,
-        events: impl IntoIterator<Item = Event>,
-    ) -> Self {
-        let events = StoredEvent::list(&run_id, after, at_ms, events);
-        Self { run_id, thread_id, epoch: 1, after, at_ms, events, ..Self::default() }
-    }
-
-    /// Returns the run of the events.
-    #[must_use]
-    pub fn run_id(&self) -> &Arc<str> {
-        &self.run_id
-    }
-
-    /// Returns the number of the run's events that the caller knows.
-    #[must_use]
-    pub fn after(&self) -> u64 {
-        self.after
-    }
-
-    /// Returns the time in milliseconds since the Unix epoch.
-    #[must_use]
-    pub fn at_ms(&self) -> u64 {
-        self.at_ms
-    }
-
-    /// Returns the events, numbered from `after`. The changes in them count on from the thread's
-    /// revision.
-    #[must_use]
-    pub fn events(&self) -> &Arc<[StoredEvent]> {
-        &self.events
-    }
-}
-
-/// The result of a commit.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Committed {
-    /// The number of other commits' changes that this commit's changes were moved behind.
-    pub moved: u64,
-}
 
 /// The reason why nothing was committed.
 #[derive(Debug, thiserror::Error)]

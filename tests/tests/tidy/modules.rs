@@ -144,6 +144,7 @@ const ORDERS: &[Order] = &[
             "checksum",
             "commands",
             "component",
+            "commit",
             "limits",
             "runs",
             "rebase",

@@ -70,7 +70,7 @@ impl Store for Shifted {
         moved.audit.iter_mut().for_each(|record| record.at_ms -= back_ms);
         moved.components = commit.components;
         moved.thread_state_bytes = commit.thread_state_bytes;
-        moved.may_follow = commit.may_follow;
+        moved.durability = commit.durability;
         (moved.epoch, moved.queued, moved.carries_out) = (commit.epoch, commit.queued, commit.carries_out);
         self.store.commit(moved).await
     }
