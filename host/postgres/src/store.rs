@@ -19,7 +19,6 @@ use std::time::{Duration, Instant};
 use tokio_postgres::Error;
 use tollgate_agent::run::{StoredEvent, Thread};
 use tollgate_agent::state::{KeyScope, KeyUpdate, StateChange};
-use tollgate_store::rules::unknown_run;
 use tollgate_store::{
     AuditFilter, AuditRecord, Claimed, Commit, CommitError, Committed, DamagedRun, Hint, Hints, QueueTurn,
     Record, RunCommand, RunFilter, RunSummary, SentCommand, Store, StoreError, ToolHealth, Verified,
@@ -193,7 +192,7 @@ async fn check_lease(client: &tokio_postgres::Client, config: &PostgresConfig) -
     if config.lease >= shortest * 3 {
         return Ok(());
     }
-    Err(StoreError(format!(
+    Err(StoreError::unusable(format!(
         "cannot use the store at {}: an exchange with it takes {} ms, which is too long for lease_ms = {}; raise lease_ms",
         config.address(),
         shortest.as_millis(),
@@ -216,7 +215,7 @@ impl Store for PostgresStore {
         // Runs in a task of its own: if the caller is dropped, the task still awaits the result, so
         // no transaction is left open.
         let storing = tokio::spawn(async move { database.store(&prepared, host).await });
-        let stored = storing.await.map_err(|e| StoreError(format!("a commit failed: {e}")));
+        let stored = storing.await.map_err(|e| StoreError::other(format!("a commit failed: {e}")));
         let committed = stored?;
         if rests(&events) || matches!(committed, Err(CommitError::Fenced)) {
             self.member.rested(&run_id);
@@ -354,7 +353,7 @@ impl Store for PostgresStore {
         let (database, id) = (Arc::clone(&self.database), Uuid::now_v7().to_string());
         let (thread, copy) = (Arc::<str>::from(thread_id), change.clone());
         let storing = tokio::spawn(async move { database.change(&thread, &copy, &id).await });
-        storing.await.map_err(|e| StoreError(format!("a change failed: {e}")))??;
+        storing.await.map_err(|e| StoreError::other(format!("a change failed: {e}")))??;
         self.remember(&Arc::from(thread_id), std::iter::once(&change));
         Ok(())
     }
@@ -384,7 +383,7 @@ impl Store for PostgresStore {
                 Ok(epoch)
             }
             Ok((None, true)) => Err(CommitError::Advanced),
-            Ok((None, false)) => Err(unknown_run(run_id).into()),
+            Ok((None, false)) => Err(StoreError::unknown_run(run_id).into()),
             Err(()) => Err(CommitError::Advanced),
         }
     }
@@ -400,7 +399,7 @@ impl Store for PostgresStore {
         let until = Instant::now() + self.database.patience;
         while !self.member.may_start() {
             if Instant::now() >= until {
-                return Err(StoreError(format!(
+                return Err(StoreError::unavailable(format!(
                     "the lease in the store at {} could not be renewed in time; nothing new begins until it is",
                     self.database.address
                 )));
@@ -488,7 +487,7 @@ impl Store for PostgresStore {
             client.finish();
             Ok(sent)
         });
-        let sent = sent.await?.ok_or_else(|| unknown_run(run_id))?;
+        let sent = sent.await?.ok_or_else(|| StoreError::unknown_run(run_id))?;
         if sent {
             self.hints.give(Hint::Commands(Arc::from(run_id)));
         }

@@ -100,7 +100,7 @@ impl Prepared {
 }
 
 fn serialize<T: serde::Serialize>(row: &T) -> Result<String, StoreError> {
-    serde_json::to_string(row).map_err(|e| StoreError(format!("a record cannot be written: {e}")))
+    serde_json::to_string(row).map_err(|e| StoreError::other(format!("a record cannot be written: {e}")))
 }
 
 impl Job {
@@ -119,7 +119,7 @@ impl Job {
             Self::Deferred(_) => {}
             Self::Flush(reply) => drop(reply.send(())),
             Self::Note(_, reply) | Self::Other(_, reply) => {
-                drop(reply.send(written.map(drop).map_err(|e| StoreError(e.to_string()))));
+                drop(reply.send(written.map(drop).map_err(StoreError::from)));
             }
         }
     }

@@ -48,7 +48,7 @@ use tollgate_agent::state::{KeyScope, KeyUpdate, StateChange};
 use tollgate_store::{
     AuditFilter, AuditRecord, Claimed, Commit, CommitError, Committed, CopySource, Hint, HintSender, Hints,
     QueueTurn, Record, RunCommand, RunFilter, RunSummary, SentCommand, Store, StoreError, StoreLimits,
-    ToolHealth, Verified, unknown_run,
+    ToolHealth, Verified,
 };
 use waiting::Waiting;
 use writer::Writer;
@@ -236,7 +236,7 @@ impl Store for SqliteStore {
         self.writer.catch_up().await?;
         let (run, id) = (run_id.to_owned(), id.to_owned());
         let sent = self.writer.run(move |connection, _| inbox::send(connection, &run, &id, &command)).await?;
-        let sent = sent.ok_or_else(|| unknown_run(run_id))?;
+        let sent = sent.ok_or_else(|| StoreError::unknown_run(run_id))?;
         if sent {
             self.hints.give(Hint::Commands(Arc::from(run_id)));
         }
@@ -325,7 +325,7 @@ fn check_disk(limits: &StoreLimits, directory: &Path) -> Result<(), StoreError> 
     if free >= limits.min_free_bytes {
         return Ok(());
     }
-    Err(StoreError(format!(
+    Err(StoreError::full(format!(
         "{free} bytes are free on the disk of the store, and min_free_bytes = {} in [store] of tollgate.toml must \
          stay free; free some room, or remove old runs with `tollgate prune --older-than 30d`",
         limits.min_free_bytes
@@ -337,7 +337,7 @@ fn check_disk(limits: &StoreLimits, directory: &Path) -> Result<(), StoreError> 
 /// # Errors
 /// It cannot be created, or it belongs to another user or holds other files.
 pub fn make_private_directory(directory: &Path) -> Result<(), StoreError> {
-    private_dir::make(directory).map_err(StoreError)
+    private_dir::make(directory).map_err(StoreError::unusable)
 }
 
 #[cfg(test)]

@@ -34,7 +34,7 @@ impl ReadOnlyStore {
         let log = std::fs::metadata(beside(&file, "-wal")).map(|log| log.len()).unwrap_or_default();
         let is_shared = ["-shm", "-wal"].iter().all(|ending| beside(&file, ending).exists());
         if log > 0 && !is_shared {
-            return Err(StoreError(format!(
+            return Err(StoreError::unusable(format!(
                 "the store {} has changes that cannot be read without writing; copy its directory to a place that can be \
                  written, and name that with --data",
                 file.display()
@@ -58,7 +58,7 @@ impl ReadOnlyStore {
 }
 
 fn refused() -> StoreError {
-    StoreError("the store can only be read; name another data directory with --data".to_owned())
+    StoreError::unusable("the store can only be read; name another data directory with --data")
 }
 
 #[async_trait]

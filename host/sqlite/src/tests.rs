@@ -10,7 +10,7 @@ use tollgate_agent::context::RunIdentity;
 use tollgate_agent::message::Message;
 use tollgate_agent::run::{AgentSpec, Event, RunLimits, RunSpec, RunStatus, Task};
 use tollgate_agent::state::{KeyScope, KeyUpdate, StateChange};
-use tollgate_store::{Commit, CommitError, Durability, Pruned, Pruning, RunFilter, Store};
+use tollgate_store::{Commit, CommitError, Durability, Pruned, Pruning, RunFilter, Store, StoreErrorKind};
 
 /// Creates a writer on a disk with room for this many pages; 0 for no limit.
 fn writer(directory: &Path, max_pages: i64) -> Writer {
@@ -51,10 +51,12 @@ async fn a_full_disk_refuses_a_commit_whole_and_keeps_all_before_it() {
     let refused = loop {
         match full.commit(commit("r", vec![said(), said()], kept)).await {
             Ok(_) => kept += 2,
-            Err(CommitError::Failed(e)) => break e.to_string(),
+            Err(CommitError::Failed(e)) => break e,
             Err(e) => panic!("{e}"),
         }
     };
+    assert_eq!(refused.kind(), StoreErrorKind::Full);
+    let refused = refused.to_string();
     assert!(kept > 10 && refused.contains("the disk is full; free some room"), "{kept}: {refused}");
     assert!(full.commit(commit("r", vec![said(), said()], kept)).await.is_err(), "it stays full");
     let store = SqliteStore::open(data.path()).unwrap();

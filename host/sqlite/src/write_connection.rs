@@ -103,9 +103,8 @@ impl WriteConnection {
             })
             .and_then(|written| {
                 self.place.check().map(|()| written).map_err(|lost| {
-                    StoreError(format!(
-                        "{lost}; the last writes are in the lost file, so check it before you repeat them"
-                    ))
+                    let words = "the last writes are in the lost file, so check it before you repeat them";
+                    StoreError::new(lost.kind(), format!("{lost}; {words}"))
                 })
             });
         let written = match written {
@@ -167,7 +166,7 @@ impl LostRecords {
     /// Returns an error if there are any, and forgets them.
     pub(super) fn take(&self) -> Option<StoreError> {
         let lost = std::mem::take(&mut *locked(&self.0));
-        (lost.records > 0).then(|| StoreError(lost.words()))
+        (lost.records > 0).then(|| StoreError::other(lost.words()))
     }
 }
 

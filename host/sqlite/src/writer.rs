@@ -34,7 +34,7 @@ impl Writer {
         let served = Served(Arc::clone(&queue));
         let write = move || write_all(connection, &served.0);
         let thread = std::thread::Builder::new().name("tollgate-store".to_owned()).spawn(write);
-        let thread = thread.map_err(|e| StoreError(format!("cannot start the writer thread: {e}")))?;
+        let thread = thread.map_err(|e| StoreError::other(format!("cannot start the writer thread: {e}")))?;
         Ok(Self { queue, lost, thread: Some(thread) })
     }
 
@@ -85,11 +85,11 @@ impl Writer {
         };
         self.ask(|reply| Job::Other(Box::new(keep), reply)).await??;
         let value = result.lock().unwrap_or_else(PoisonError::into_inner).take();
-        value.ok_or_else(|| StoreError("the store's writer gave no answer; restart the program".to_owned()))
+        value.ok_or_else(|| StoreError::other("the store's writer gave no answer; restart the program"))
     }
 
     async fn ask<T>(&self, job: impl FnOnce(Reply<T>) -> Job) -> Result<T, StoreError> {
-        let gone = || StoreError("the store's writer has stopped; restart the program".to_owned());
+        let gone = || StoreError::other("the store's writer has stopped; restart the program");
         let (reply, answer) = oneshot::channel();
         self.queue.push(job(reply));
         answer.await.map_err(|_| gone())

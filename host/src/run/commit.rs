@@ -99,7 +99,7 @@ impl Unrecorded {
                 tools.join("', '")
             ),
         };
-        CommitError::Failed(StoreError(words))
+        CommitError::Failed(StoreError::new(StoreError::from(why).kind(), words))
     }
 }
 

@@ -208,7 +208,7 @@ impl Driver {
     }
 
     async fn try_step(&mut self, input: Input) -> Result<(), CommitError> {
-        let failed = |why: String| CommitError::Failed(StoreError(why));
+        let failed = |why: String| CommitError::Failed(StoreError::other(why));
         let mut unrecorded = Unrecorded::default();
         let mut input = self.with_room(input).await;
         let mut turn = None;

@@ -11,6 +11,7 @@ mod clock;
 mod commands;
 mod commit;
 mod component;
+mod error;
 mod limits;
 pub mod memory;
 mod rebase;
@@ -23,6 +24,7 @@ pub use clock::now_ms;
 pub use commands::{Claimed, Hint, HintSender, Hints, RunCommand, SentCommand};
 pub use commit::{Commit, Committed, Durability};
 pub use component::{ComponentFile, ComponentSource};
+pub use error::{CommitError, StoreError, StoreErrorKind};
 pub use limits::StoreLimits;
 pub use memory::MemoryStore;
 pub use runs::{
@@ -281,8 +283,7 @@ pub trait Store: Send + Sync {
                 Ok(()) => return Ok(revision),
                 // Another commit came first; its changes stay, except for these keys.
                 Err(CommitError::Conflict(_)) => {}
-                Err(CommitError::Failed(e)) => return Err(e),
-                Err(e) => return Err(StoreError(e.to_string())),
+                Err(e) => return Err(e.into()),
             }
         }
     }
@@ -290,47 +291,3 @@ pub trait Store: Send + Sync {
 
 /// A turn in the queue of a thread, held until it is dropped.
 pub type QueueTurn = Box<dyn std::any::Any + Send + Sync>;
-
-/// The reason why nothing was committed.
-#[derive(Debug, thiserror::Error)]
-pub enum CommitError {
-    /// The thread's state has moved on to this revision; [`Store::changes`] returns the changes
-    /// in between.
-    #[error("the thread's state was changed by another run or call")]
-    Conflict(u64),
-    /// The run's log has events that the caller does not know.
-    #[error("another process continued the run")]
-    Advanced,
-    /// Another driver acquired the run. The caller must stop and report nothing more of it.
-    #[error("another process took over the run")]
-    Fenced,
-    /// The store lost events of the run that the caller knows, such as in the failover of a
-    /// database that replicates asynchronously. The run cannot be continued from here.
-    #[error(
-        "the store has lost events of the run that were reported; `tollgate show` prints what is left, and \
-         `tollgate resume` continues from there"
-    )]
-    Behind,
-    /// Another run of the thread is active.
-    #[error("the thread is busy with the run {0}; wait for it, or queue")]
-    Busy(String),
-    /// The commit is stored, but its sender cannot continue from it.
-    #[error(
-        "the events are recorded, but the run could not continue: {0}; `tollgate show` prints its record"
-    )]
-    Recorded(StoreError),
-    /// The store failed.
-    #[error(transparent)]
-    Failed(#[from] StoreError),
-}
-
-/// The store cannot be read or written: a sentence for the operator.
-#[derive(Debug, Clone, thiserror::Error)]
-#[error("{0}")]
-pub struct StoreError(pub String);
-
-/// Returns the error for a run that is not stored.
-#[must_use]
-pub fn unknown_run(run_id: &str) -> StoreError {
-    StoreError(format!("there is no run {}", tollgate_agent::text::clean(run_id, 100)))
-}

@@ -4,7 +4,7 @@ use super::rebase::{WrittenKeys, moved, sizes_fit};
 use super::runs::{label, last_call_failed, status_after};
 use super::{
     AuditFilter, AuditRecord, Claimed, Commit, CommitError, Committed, Hint, HintSender, Hints, RunCommand,
-    RunFilter, RunSummary, SentCommand, Store, StoreError, StoreLimits, ToolHealth, unknown_run,
+    RunFilter, RunSummary, SentCommand, Store, StoreError, StoreLimits, ToolHealth,
 };
 use async_trait::async_trait;
 use std::collections::btree_map::Entry;
@@ -304,7 +304,8 @@ impl Store for MemoryStore {
     async fn acquire(&self, run_id: &str) -> Result<u64, CommitError> {
         let mut tables = self.tables();
         tables.left.remove(run_id);
-        let (run_id, run) = tables.runs.get_key_value(run_id).ok_or_else(|| unknown_run(run_id))?;
+        let (run_id, run) =
+            tables.runs.get_key_value(run_id).ok_or_else(|| StoreError::unknown_run(run_id))?;
         let (run_id, epoch) = (Arc::clone(run_id), run.epoch + 1);
         if let Some(run) = tables.runs.get_mut(&run_id) {
             run.epoch = epoch;
@@ -358,7 +359,8 @@ impl Store for MemoryStore {
 
     async fn send(&self, run_id: &str, id: &str, command: RunCommand) -> Result<bool, StoreError> {
         let mut tables = self.tables();
-        let (run_id, run) = tables.runs.get_key_value(run_id).ok_or_else(|| unknown_run(run_id))?;
+        let (run_id, run) =
+            tables.runs.get_key_value(run_id).ok_or_else(|| StoreError::unknown_run(run_id))?;
         if run.events().any(|stored| matches!(stored.event, Event::RunFinished { .. })) {
             return Ok(false);
         }

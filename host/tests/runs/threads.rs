@@ -233,7 +233,7 @@ struct Disk {
 impl Watch for Disk {
     fn before(&self, _write: u64) -> Result<(), StoreError> {
         match self.full.load(Ordering::Relaxed) {
-            true => Err(StoreError("the disk is full".to_owned())),
+            true => Err(StoreError::full("the disk is full")),
             false => Ok(()),
         }
     }

@@ -139,6 +139,7 @@ const ORDERS: &[Order] = &[
         sources: "host/store/src",
         modules: &[
             "clock",
+            "error",
             "audit",
             "charges",
             "checksum",

@@ -10,8 +10,8 @@ use tokio::task::JoinHandle;
 use tollgate::Host;
 use tollgate::config::{Config, DatabaseConfig};
 use tollgate::store::{
-    ReadOnlyStore, RunFilter, RunSummary, SHORT_ID_CHARS, SqliteStore, Store, StoreError, StoreLimits,
-    short_id,
+    ReadOnlyStore, RunFilter, RunSummary, SHORT_ID_CHARS, SqliteStore, Store, StoreError, StoreErrorKind,
+    StoreLimits, short_id,
 };
 
 /// Opens the store that `--data`, `--store` or the configuration names, or this user's store.
@@ -173,6 +173,9 @@ pub(crate) async fn recovered(host: &Host, run: &RunSummary) -> Result<(), Failu
 
 impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Self {
-        Self::failed(error.to_string())
+        match error.kind() {
+            StoreErrorKind::UnknownRun => Self::usage(error.to_string()),
+            _ => Self::failed(error.to_string()),
+        }
     }
 }
