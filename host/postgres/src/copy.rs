@@ -15,7 +15,10 @@ use std::sync::Arc;
 use tokio_postgres::Error;
 use tollgate_agent::run::{Event, StoredEvent};
 use tollgate_store::rules::{EventRow, checksum, label};
-use tollgate_store::{AuditFilter, CopySource, RunFilter, RunSummary, Store, StoreError};
+use tollgate_store::{
+    AuditFilter, AuditStore, ComponentStore, CopySource, RunFilter, RunStore, RunSummary, StateStore,
+    StoreError,
+};
 
 /// Adds a run that no host drives.
 const INSERT_RUN: &str =

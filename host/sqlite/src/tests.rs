@@ -10,7 +10,9 @@ use tollgate_agent::context::RunIdentity;
 use tollgate_agent::message::Message;
 use tollgate_agent::run::{AgentSpec, Event, RunLimits, RunSpec, RunStatus, Task};
 use tollgate_agent::state::{KeyScope, KeyUpdate, StateChange};
-use tollgate_store::{Commit, CommitError, Durability, Pruned, Pruning, RunFilter, Store, StoreErrorKind};
+use tollgate_store::{
+    Commit, CommitError, Durability, Pruned, Pruning, RunFilter, RunStore, StateStore, StoreErrorKind,
+};
 
 /// Creates a writer on a disk with room for this many pages; 0 for no limit.
 fn writer(directory: &Path, max_pages: i64) -> Writer {

@@ -15,7 +15,7 @@ pub enum Durability {
     /// The commit may be answered before it is stored. It is stored with the next group of
     /// commits, within 50 ms, or when the store is closed. If the process or the machine crashes
     /// before that, it is lost. In the process that made it, readers of runs and of the audit
-    /// wait until it is stored; if it cannot be stored, [`flush`](super::Store::flush) reports
+    /// wait until it is stored; if it cannot be stored, [`flush`](super::RunStore::flush) reports
     /// that.
     ///
     /// The host uses it for a whole direct call of an idempotent tool that changed nothing, and
@@ -34,7 +34,7 @@ pub struct Commit {
     /// for the first commit of a run.
     pub queued: bool,
     /// The epoch in which the caller drives the run: 1 for the driver that began it, what
-    /// [`Store::acquire`](super::Store::acquire) or [`Store::claim`](super::Store::claim) returned, or 0 for a queued run, which has no driver.
+    /// [`acquire`](super::CoordinationStore::acquire) or [`claim`](super::CoordinationStore::claim) returned, or 0 for a queued run, which has no driver.
     pub epoch: u64,
     pub(super) after: u64,
     pub(super) at_ms: u64,

@@ -83,7 +83,7 @@ impl StoreError {
 /// The reason why nothing was committed.
 #[derive(Debug, thiserror::Error)]
 pub enum CommitError {
-    /// The thread's state has moved on to this revision; [`Store::changes`](super::Store::changes) returns the changes
+    /// The thread's state has moved on to this revision; [`changes`](super::StateStore::changes) returns the changes
     /// in between.
     #[error("the thread's state was changed by another run or call")]
     Conflict(u64),

@@ -1,7 +1,7 @@
 //! Tests of errors of the store on disk, which loses nothing when it fails.
 
 use crate::conformance::{changed, commit, started};
-use tollgate::store::{CommitError, RunFilter, SqliteStore, Store, StoreErrorKind};
+use tollgate::store::{CommitError, RunFilter, RunStore, SqliteStore, StateStore, StoreErrorKind};
 use tollgate_agent::run::Event;
 
 fn refusal(directory: &std::path::Path) -> String {

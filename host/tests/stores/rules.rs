@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tollgate::store::{
     AuditFilter, AuditKind, AuditRecord, Commit, CommitError, RunCommand, RunFilter, StoreError,
-    StoreErrorKind, StoreLimits,
+    StoreErrorKind, StoreLimits, restore_state,
 };
 use tollgate_agent::message::Message;
 use tollgate_agent::outcome::{ToolResult, Usage};
@@ -93,7 +93,7 @@ with_each_store! {
         assert_eq!(folded, at.open().thread("t").await.unwrap().state);
         // Setting a value replaces its earlier updates.
         let state = State::restored(0, [("k.list".to_owned(), json!(["set"]))]);
-        store.restore("t", &state).await.unwrap();
+        restore_state(&*store, "t", &state).await.unwrap();
         store.commit(commit("last", 0, vec![started("last"), appended(62, "k.list", "more")])).await.unwrap();
         assert_eq!(at.open().thread("t").await.unwrap().state.get("k.list"), Some(&json!(["set", "more"])));
     }
@@ -175,7 +175,7 @@ with_each_store! {
         let store = store.open();
         store.commit(commit("r1", 0, vec![started("r1"), changed(1, 10)])).await.unwrap();
         store.commit(commit("r2", 0, vec![started("r2"), changed(2, 20)])).await.unwrap();
-        store.restore("t", &State::restored(0, [("k.n".to_owned(), json!(5))])).await.unwrap();
+        restore_state(&*store, "t", &State::restored(0, [("k.n".to_owned(), json!(5))])).await.unwrap();
         let revisions = |changes: Vec<StateChange>| changes.iter().map(|c| c.revision).collect::<Vec<_>>();
         assert_eq!(revisions(store.changes("t", 0, 10).await.unwrap()), [1, 2, 3]);
         assert_eq!(revisions(store.changes("t", 1, 1).await.unwrap()), [2]);
@@ -186,7 +186,7 @@ with_each_store! {
         let store = store.open();
         store.commit(commit("r1", 0, vec![started("r1"), changed(1, 10)])).await.unwrap();
         let state = State::restored(0, [("k.n".to_owned(), json!(5)), ("k.m".to_owned(), json!("x"))]);
-        assert_eq!(store.restore("t", &state).await.unwrap(), 2);
+        assert_eq!(restore_state(&*store, "t", &state).await.unwrap(), 2);
         let thread = store.thread("t").await.unwrap();
         assert_eq!((thread.state.get("k.n"), thread.state.get("k.m")), (Some(&json!(5)), Some(&json!("x"))));
         let refused = store.commit(commit("r2", 0, vec![started("r2"), changed(2, 1)])).await;
