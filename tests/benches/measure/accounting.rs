@@ -66,8 +66,7 @@ impl Accounting {
         for _ in 0..BOUNDARY_COUNTS {
             self.boundary.fetch_add(self.result.len() as u64, Relaxed);
         }
-        let record: u64 = self.events.iter().map(json::written_bytes).sum();
-        let record = usize::try_from(record).unwrap();
+        let record: usize = self.events.iter().map(json::written_bytes).sum();
         violations + record + usize::from(arguments.is_some()) + usize::from(guest.bytes() > 0)
     }
 
