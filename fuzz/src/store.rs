@@ -4,7 +4,10 @@
 
 use std::path::Path;
 use std::sync::OnceLock;
-use tollgate::store::{AuditFilter, AuditKind, AuditRecord, RunFilter, SqliteStore, Store, StoreError};
+use tollgate::store::{
+    AuditFilter, AuditKind, AuditRecord, AuditStore, ComponentStore, RunFilter, RunStore, SqliteStore,
+    StateStore, StoreError,
+};
 use tollgate_agent::run::Run;
 
 const OF_THE_FIRST_RELEASE: &[u8] = include_bytes!("../../host/tests/fixtures/store-0.1.0.db");

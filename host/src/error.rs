@@ -1,6 +1,6 @@
 //! Why a request to the host, or a run, failed.
 
-use crate::store::StoreError;
+use crate::store::{CommitError, StoreError, StoreErrorKind};
 use tollgate_agent::schema::Violation;
 
 /// The reason why a request to the host failed.
@@ -46,10 +46,38 @@ pub enum HostError {
     Overloaded(String),
     /// The store failed.
     #[error(transparent)]
-    Store(#[from] StoreError),
+    Store(StoreError),
     /// A run could not be continued.
     #[error(transparent)]
     Run(#[from] RunError),
+}
+
+impl HostError {
+    /// Returns the error for a run or call that the store does not admit.
+    pub(crate) fn not_admitted(why: StoreError) -> Self {
+        match why.kind() {
+            StoreErrorKind::Full => Self::Overloaded(why.to_string()),
+            _ => why.into(),
+        }
+    }
+}
+
+impl From<StoreError> for HostError {
+    fn from(error: StoreError) -> Self {
+        match error.kind() {
+            StoreErrorKind::UnknownRun => Self::NotFound(error.to_string()),
+            _ => Self::Store(error),
+        }
+    }
+}
+
+impl From<CommitError> for HostError {
+    fn from(error: CommitError) -> Self {
+        match error {
+            CommitError::Failed(error) => error.into(),
+            rejected => RunError(rejected.to_string()).into(),
+        }
+    }
 }
 
 /// An error that keeps the host from continuing a run, as a sentence for the operator.

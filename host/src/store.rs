@@ -5,8 +5,8 @@
 //!
 //! ```
 //! use std::sync::Arc;
-//! use tollgate::store::RunFilter;
-//! use tollgate::{Agent, Event, Host, ScriptedModel, RunRequest, SqliteStore, Store, ScriptedTurn};
+//! use tollgate::store::{RunFilter, RunStore};
+//! use tollgate::{Agent, Event, Host, ScriptedModel, RunRequest, SqliteStore, ScriptedTurn};
 //!
 //! # #[tokio::main]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -31,11 +31,12 @@
 //! ```
 //! use std::sync::Arc;
 //! use std::sync::atomic::{AtomicUsize, Ordering};
-//! use tollgate::store::{AuditFilter, AuditRecord, Commit, CommitError, Committed, RunFilter};
-//! use tollgate::store::{RunSummary, StoreError, ToolHealth};
-//! use tollgate::tollgate_agent::run::{StoredEvent, Thread};
+//! use tollgate::store::{AuditFilter, AuditRecord, AuditStore, Claimed, Commit, CommitError, Committed};
+//! use tollgate::store::{ComponentStore, CoordinationStore, Hints, QueueTurn, Record, RunCommand};
+//! use tollgate::store::{RunFilter, RunStore, RunSummary, SentCommand, StateStore, StoreError, ToolHealth};
+//! use tollgate::tollgate_agent::run::{RunSpec, StoredEvent, Thread};
 //! use tollgate::tollgate_agent::state::StateChange;
-//! use tollgate::{Agent, Host, MemoryStore, ScriptedModel, RunRequest, Store, ScriptedTurn, async_trait};
+//! use tollgate::{Agent, Host, MemoryStore, ScriptedModel, RunRequest, ScriptedTurn, async_trait};
 //!
 //! /// Counts the events, and hands everything on.
 //! #[derive(Default)]
@@ -45,7 +46,7 @@
 //! }
 //!
 //! #[async_trait]
-//! impl Store for Counted {
+//! impl RunStore for Counted {
 //!     async fn commit(&self, commit: Commit) -> Result<Committed, CommitError> {
 //!         let events = commit.events().len();
 //!         let committed = self.store.commit(commit).await?; // all of them, or none
@@ -53,17 +54,41 @@
 //!         Ok(committed)
 //!     }
 //!
-//!     async fn thread(&self, thread_id: &str) -> Result<Thread, StoreError> {
-//!         self.store.thread(thread_id).await
+//!     async fn events(&self, run_id: &str, after: u64) -> Result<Vec<Arc<StoredEvent>>, StoreError> {
+//!         self.store.events(run_id, after).await
 //!     }
 //!
-//!     // The other functions hand on in the same way.
-//! #   async fn events(&self, run_id: &str, after: u64) -> Result<Vec<Arc<StoredEvent>>, StoreError> {
-//! #       self.store.events(run_id, after).await
+//!     // The other functions, and those of the other four traits, hand on in the same way.
+//! #   async fn run_spec(&self, run_id: &str) -> Result<Option<Arc<RunSpec>>, StoreError> {
+//! #       self.store.run_spec(run_id).await
+//! #   }
+//! #   async fn record(&self, run_id: &str) -> Result<Record, StoreError> {
+//! #       self.store.record(run_id).await
 //! #   }
 //! #   async fn runs(&self, filter: RunFilter) -> Result<Vec<RunSummary>, StoreError> {
 //! #       self.store.runs(filter).await
 //! #   }
+//! #   async fn admit(&self, thread: Option<&str>, component: Option<&str>) -> Result<(), StoreError> {
+//! #       self.store.admit(thread, component).await
+//! #   }
+//! #   async fn flush(&self) -> Result<(), StoreError> {
+//! #       self.store.flush().await
+//! #   }
+//! }
+//! # #[async_trait]
+//! # impl StateStore for Counted {
+//! #   async fn thread(&self, thread_id: &str) -> Result<Thread, StoreError> {
+//! #       self.store.thread(thread_id).await
+//! #   }
+//! #   async fn changes(&self, thread_id: &str, after: u64, limit: usize) -> Result<Vec<StateChange>, StoreError> {
+//! #       self.store.changes(thread_id, after, limit).await
+//! #   }
+//! #   async fn change(&self, thread_id: &str, change: StateChange) -> Result<(), CommitError> {
+//! #       self.store.change(thread_id, change).await
+//! #   }
+//! # }
+//! # #[async_trait]
+//! # impl AuditStore for Counted {
 //! #   async fn note(&self, records: Vec<AuditRecord>) -> Result<(), StoreError> {
 //! #       self.store.note(records).await
 //! #   }
@@ -73,31 +98,34 @@
 //! #   async fn tool_health(&self) -> Result<Vec<ToolHealth>, StoreError> {
 //! #       self.store.tool_health().await
 //! #   }
-//! #   async fn changes(&self, thread_id: &str, after: u64, limit: usize) -> Result<Vec<StateChange>, StoreError> {
-//! #       self.store.changes(thread_id, after, limit).await
-//! #   }
+//! # }
+//! # #[async_trait]
+//! # impl ComponentStore for Counted {
 //! #   async fn component(&self, digest: &str) -> Result<Option<Vec<u8>>, StoreError> {
 //! #       self.store.component(digest).await
 //! #   }
 //! #   fn archives(&self) -> bool {
 //! #       self.store.archives()
 //! #   }
-//! #   async fn change(&self, thread_id: &str, change: StateChange) -> Result<(), CommitError> {
-//! #       self.store.change(thread_id, change).await
-//! #   }
+//! # }
+//! # #[async_trait]
+//! # impl CoordinationStore for Counted {
 //! #   async fn acquire(&self, run_id: &str) -> Result<u64, CommitError> {
 //! #       self.store.acquire(run_id).await
 //! #   }
 //! #   fn release(&self, run_id: &str, epoch: u64) {
 //! #       self.store.release(run_id, epoch);
 //! #   }
-//! #   async fn claim(&self, agents: &[String], limit: usize) -> Result<Vec<tollgate::store::Claimed>, StoreError> {
+//! #   async fn claim(&self, agents: &[String], limit: usize) -> Result<Vec<Claimed>, StoreError> {
 //! #       self.store.claim(agents, limit).await
 //! #   }
-//! #   async fn send(&self, run_id: &str, id: &str, command: tollgate::store::RunCommand) -> Result<bool, StoreError> {
+//! #   async fn queue(&self, thread_id: &str) -> Result<QueueTurn, StoreError> {
+//! #       self.store.queue(thread_id).await
+//! #   }
+//! #   async fn send(&self, run_id: &str, id: &str, command: RunCommand) -> Result<bool, StoreError> {
 //! #       self.store.send(run_id, id, command).await
 //! #   }
-//! #   async fn commands(&self, run_id: &str) -> Result<Vec<tollgate::store::SentCommand>, StoreError> {
+//! #   async fn commands(&self, run_id: &str) -> Result<Vec<SentCommand>, StoreError> {
 //! #       self.store.commands(run_id).await
 //! #   }
 //! #   async fn commanded(&self, runs: &[Arc<str>]) -> Result<Vec<Arc<str>>, StoreError> {
@@ -106,19 +134,13 @@
 //! #   async fn take_back(&self, run_id: &str, id: &str) -> Result<(), StoreError> {
 //! #       self.store.take_back(run_id, id).await
 //! #   }
-//! #   fn watch(&self) -> tollgate::store::Hints {
+//! #   fn watch(&self) -> Hints {
 //! #       self.store.watch()
-//! #   }
-//! #   async fn queue(&self, thread_id: &str) -> Result<tollgate::store::QueueTurn, StoreError> {
-//! #       self.store.queue(thread_id).await
-//! #   }
-//! #   async fn flush(&self) -> Result<(), StoreError> {
-//! #       self.store.flush().await
 //! #   }
 //! #   async fn close(&self) -> Result<(), StoreError> {
 //! #       self.store.close().await
 //! #   }
-//! }
+//! # }
 //!
 //! # #[tokio::main]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -165,7 +165,7 @@ pub(crate) fn read_row(row: &Row) -> Result<AuditRecord, StoreError> {
     Ok(AuditRecord {
         at_ms: row.get::<_, i64>(0).cast_unsigned(),
         kind: known.ok_or_else(|| {
-            StoreError(format!(
+            StoreError::damaged(format!(
                 "the audit has a record of the unknown kind {kind}; use the newer tollgate that wrote it"
             ))
         })?,

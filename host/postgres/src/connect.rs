@@ -39,7 +39,7 @@ pub(crate) fn pool(config: &PostgresConfig) -> Result<Pool, StoreError> {
         .create_timeout(Some(WAIT))
         .runtime(Runtime::Tokio1)
         .build()
-        .map_err(|e| StoreError(format!("the connection pool cannot be built: {e}")))
+        .map_err(|e| StoreError::unusable(format!("the connection pool cannot be built: {e}")))
 }
 
 /// Makes a connection outside of the pool, and hands its notifications to `heard`.
@@ -65,7 +65,7 @@ pub(crate) async fn single(
 }
 
 pub(crate) fn no_answer(address: &str) -> StoreError {
-    StoreError(format!(
+    StoreError::unavailable(format!(
         "cannot reach the store at {address}: it did not answer in {} s; check the server and the network",
         WAIT.as_secs()
     ))
@@ -75,11 +75,11 @@ pub(crate) fn no_answer(address: &str) -> StoreError {
 pub(crate) fn explain_pool(address: &str, error: PoolError) -> StoreError {
     match error {
         PoolError::Backend(e) => explain("reach", address, &e),
-        PoolError::Timeout(deadpool_postgres::TimeoutType::Wait) => StoreError(format!(
+        PoolError::Timeout(deadpool_postgres::TimeoutType::Wait) => StoreError::unavailable(format!(
             "cannot use the store at {address}: all connections are busy; raise connections in [store], or retry"
         )),
         PoolError::Timeout(_) => no_answer(address),
-        e => StoreError(format!("cannot use the store at {address}: {e}")),
+        e => StoreError::other(format!("cannot use the store at {address}: {e}")),
     }
 }
 

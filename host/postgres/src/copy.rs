@@ -15,7 +15,10 @@ use std::sync::Arc;
 use tokio_postgres::Error;
 use tollgate_agent::run::{Event, StoredEvent};
 use tollgate_store::rules::{EventRow, checksum, label};
-use tollgate_store::{AuditFilter, CopySource, RunFilter, RunSummary, Store, StoreError};
+use tollgate_store::{
+    AuditFilter, AuditStore, ComponentStore, CopySource, RunFilter, RunStore, RunSummary, StateStore,
+    StoreError,
+};
 
 /// Adds a run that no host drives.
 const INSERT_RUN: &str =
@@ -60,12 +63,12 @@ impl PostgresStore {
         let known: BTreeSet<&str> = copied_before.iter().map(|run| run.run_id.as_str()).collect();
         let wanted: BTreeSet<&str> = runs.iter().map(|run| run.run_id.as_str()).collect();
         if let Some(foreign) = known.iter().find(|run_id| !wanted.contains(*run_id)) {
-            return Err(StoreError(format!(
+            return Err(StoreError::unusable(format!(
                 "the database contains the run {foreign}, which the data directory does not; copy into an empty database"
             )));
         }
         if let Some(busy) = runs.iter().find(|run| run.at_work) {
-            return Err(StoreError(format!(
+            return Err(StoreError::unavailable(format!(
                 "a process drives the run {}; stop every tollgate that uses the data directory first",
                 busy.run_id
             )));
@@ -93,13 +96,16 @@ impl PostgresStore {
     async fn copy_run(&self, from: &dyn CopySource, summary: &RunSummary) -> Result<(), StoreError> {
         let record = from.record(&summary.run_id).await?;
         if let Some(damage) = record.damage {
-            return Err(StoreError(format!(
+            return Err(StoreError::damaged(format!(
                 "the run {} is damaged ({damage}); remove it with `tollgate prune`, or restore the data directory",
                 summary.run_id
             )));
         }
         let Some(Event::RunStarted { spec }) = record.events.first().map(|first| &first.event) else {
-            return Err(StoreError(format!("the first event of the run {} is missing", summary.run_id)));
+            return Err(StoreError::damaged(format!(
+                "the first event of the run {} is missing",
+                summary.run_id
+            )));
         };
         let (kind, title) = label(spec);
         let rows = rows_of(&record.events)?;
@@ -265,7 +271,7 @@ impl PostgresStore {
         threads: &[String],
     ) -> Result<(), StoreError> {
         let differs = |what: &str, id: &str| {
-            Err(StoreError(format!(
+            Err(StoreError::damaged(format!(
                 "the copy of {what} {id} differs from the data directory; drop the database and copy again"
             )))
         };

@@ -97,10 +97,8 @@ impl Database {
                 },
             };
             if Instant::now() >= until {
-                return Err(StoreError(format!(
-                    "{failed}; it is unknown whether the last records were stored"
-                ))
-                .into());
+                let words = format!("{failed}; it is unknown whether the last records were stored");
+                return Err(StoreError::new(failed.kind(), words).into());
             }
             tokio::time::sleep(PAUSE).await;
         }

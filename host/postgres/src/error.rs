@@ -1,7 +1,7 @@
 //! The meaning of a database error for a caller and for an operator.
 
 use tokio_postgres::error::SqlState;
-use tollgate_store::StoreError;
+use tollgate_store::{StoreError, StoreErrorKind};
 
 /// The consequence of a failed statement for a retry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,38 +48,49 @@ pub(crate) fn failure(error: &tokio_postgres::Error) -> Failure {
 
 /// Explains an error to an operator. `address` is the server's, without user and password.
 pub(crate) fn explain(verb: &str, address: &str, error: &tokio_postgres::Error) -> StoreError {
-    StoreError(format!("cannot {verb} the store at {address}: {}", why(error)))
+    let (kind, why) = why(error);
+    StoreError::new(kind, format!("cannot {verb} the store at {address}: {why}"))
 }
 
-fn why(error: &tokio_postgres::Error) -> String {
+fn why(error: &tokio_postgres::Error) -> (StoreErrorKind, String) {
+    use StoreErrorKind::{Damaged, Full, Other, Unavailable, Unusable};
     use std::error::Error as _;
     let Some(db) = error.as_db_error() else {
         let cause = error.source().map_or_else(|| error.to_string(), ToString::to_string);
-        return match cause.as_str() {
+        let words = match cause.as_str() {
             _ if error.is_closed() => "the connection was lost; check the server and the network".to_owned(),
             cause if cause.contains("read-write") => {
                 "none of its servers accepts writes; name the primary in [store] url".to_owned()
             }
             cause => format!("{cause}; check that the server runs and that [store] url names it"),
         };
+        return (Unavailable, words);
     };
-    let code = db.code();
-    let words = match db.code().code() {
-        "28P01" | "28000" => {
-            "the server refused the user or the password; check password_file or password_env in [store]"
+    let (kind, words) = match db.code().code() {
+        "28P01" | "28000" => (
+            Unusable,
+            "the server refused the user or the password; check password_file or password_env in [store]",
+        ),
+        "3D000" => (Unusable, "the database does not exist; create it with `createdb`"),
+        "42501" => (Unusable, "the role lacks a privilege; `tollgate store init --print` shows the grants"),
+        "42P01" => (Unusable, "the schema is missing; run `tollgate store init`"),
+        "53100" => (Full, "the server's disk is full; free some room there"),
+        "53300" => (
+            Unavailable,
+            "the server has no free connection; raise max_connections, or lower connections in [store]",
+        ),
+        "25006" => (Unavailable, "the server is a standby; name the primary in [store] url"),
+        "22021" => (Other, "an id contains a NUL character; use another id"),
+        code => {
+            let kind = match failure(error) {
+                Failure::Lost | Failure::Repeat => Unavailable,
+                Failure::Final if matches!(code, "XX001" | "XX002") => Damaged,
+                Failure::Final | Failure::Taken => Other,
+            };
+            return (kind, format!("the server refused it (SQLSTATE {code}): {}", clean(db.message())));
         }
-        "3D000" => "the database does not exist; create it with `createdb`",
-        "42501" => "the role lacks a privilege; `tollgate store init --print` shows the grants",
-        "42P01" => "the schema is missing; run `tollgate store init`",
-        "53100" => "the server's disk is full; free some room there",
-        "53300" => {
-            "the server has no free connection; raise max_connections, or lower connections in [store]"
-        }
-        "25006" => "the server is a standby; name the primary in [store] url",
-        "22021" => "an id contains a NUL character; use another id",
-        _ => return format!("the server refused it (SQLSTATE {}): {}", code.code(), clean(db.message())),
     };
-    words.to_owned()
+    (kind, words.to_owned())
 }
 
 fn clean(text: &str) -> String {

@@ -119,7 +119,7 @@ impl Member {
     pub(crate) async fn joined(&self) -> Result<Arc<str>, StoreError> {
         let join = || async {
             let (reply, joined) = oneshot::channel();
-            let gone = || StoreError("the store was closed".to_owned());
+            let gone = || StoreError::unavailable("the store was closed");
             self.notes.send(Note::Join(reply)).map_err(|_| gone())?;
             joined.await.map_err(|_| gone())?
         };

@@ -85,5 +85,5 @@ impl Prepared {
 }
 
 pub(crate) fn serialize<T: serde::Serialize>(row: &T) -> Result<String, StoreError> {
-    serde_json::to_string(row).map_err(|e| StoreError(format!("a record cannot be written: {e}")))
+    serde_json::to_string(row).map_err(|e| StoreError::other(format!("a record cannot be written: {e}")))
 }

@@ -16,7 +16,7 @@ use tollgate_store::{Record, RunFilter, RunSummary, StoreError};
 /// Reads a record from its text.
 pub(crate) fn parse<T: DeserializeOwned>(what: &str, body: &str) -> Result<T, StoreError> {
     json::from_record(body).map_err(|e| {
-        StoreError(format!(
+        StoreError::damaged(format!(
             "the store contains an invalid {what}: {e}; restore it from a copy, or use the newer tollgate that wrote it"
         ))
     })
@@ -90,7 +90,7 @@ pub(crate) async fn events(
     Ok(match (events, damage) {
         (Err(why), _) => Err(why),
         (Ok(events), None) => Ok(events),
-        (Ok(_), Some(problem)) => Err(StoreError(format!(
+        (Ok(_), Some(problem)) => Err(StoreError::damaged(format!(
             "the record of run {run_id} is damaged ({problem}); `tollgate show {run_id}` shows what is left; restore \
              the database from a copy"
         ))),

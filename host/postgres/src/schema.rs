@@ -63,7 +63,7 @@ pub(crate) async fn migrate(config: &PostgresConfig) -> Result<Migrated, StoreEr
         use std::error::Error as _;
         match why.source().and_then(|of| of.downcast_ref()) {
             Some(of_database) => explain("migrate", &config.address(), of_database),
-            None => StoreError(format!("cannot migrate the store at {}: {why}", config.address())),
+            None => StoreError::other(format!("cannot migrate the store at {}: {why}", config.address())),
         }
     })?;
     Ok(Migrated { from, to: NEWEST })
@@ -80,7 +80,8 @@ pub(crate) fn sql() -> String {
 /// Checks the server and returns the state of the schema.
 pub(crate) async fn state(client: &Client, config: &PostgresConfig) -> Result<SchemaState, StoreError> {
     let failed = |e: tokio_postgres::Error| explain("read", &config.address(), &e);
-    let refused = |why: String| StoreError(format!("cannot use the store at {}: {why}", config.address()));
+    let refused =
+        |why: String| StoreError::unusable(format!("cannot use the store at {}: {why}", config.address()));
     let sql = "SELECT current_setting('server_version_num')::int4, pg_is_in_recovery(),
         pg_encoding_to_char(encoding), to_regclass('refinery_schema_history') IS NOT NULL,
         (SELECT count(*) FROM pg_class c WHERE c.relnamespace = current_schema()::regnamespace)
@@ -127,7 +128,8 @@ pub(crate) async fn state(client: &Client, config: &PostgresConfig) -> Result<Sc
 
 /// Checks that a host may use the schema.
 pub(crate) async fn check(client: &Client, config: &PostgresConfig) -> Result<(), StoreError> {
-    let refused = |why: &str| Err(StoreError(format!("cannot use the store at {}: {why}", config.address())));
+    let refused =
+        |why: &str| Err(StoreError::unusable(format!("cannot use the store at {}: {why}", config.address())));
     match state(client, config).await? {
         SchemaState::Current => Ok(()),
         SchemaState::Empty => refused("it has no schema; run `tollgate store init`"),

@@ -17,12 +17,13 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tokio_postgres::Error;
-use tollgate_agent::run::{StoredEvent, Thread};
+use tollgate_agent::run::{RunSpec, StoredEvent, Thread};
 use tollgate_agent::state::{KeyScope, KeyUpdate, StateChange};
-use tollgate_store::rules::unknown_run;
+use tollgate_store::rules::spec_of;
 use tollgate_store::{
-    AuditFilter, AuditRecord, Claimed, Commit, CommitError, Committed, DamagedRun, Hint, Hints, QueueTurn,
-    Record, RunCommand, RunFilter, RunSummary, SentCommand, Store, StoreError, ToolHealth, Verified,
+    AuditFilter, AuditRecord, AuditStore, Claimed, Commit, CommitError, Committed, ComponentStore,
+    CoordinationStore, DamagedRun, Hint, Hints, QueueTurn, Record, RunCommand, RunFilter, RunStore,
+    RunSummary, SentCommand, StateStore, StoreError, ToolHealth, Verified,
 };
 use uuid::Uuid;
 
@@ -193,7 +194,7 @@ async fn check_lease(client: &tokio_postgres::Client, config: &PostgresConfig) -
     if config.lease >= shortest * 3 {
         return Ok(());
     }
-    Err(StoreError(format!(
+    Err(StoreError::unusable(format!(
         "cannot use the store at {}: an exchange with it takes {} ms, which is too long for lease_ms = {}; raise lease_ms",
         config.address(),
         shortest.as_millis(),
@@ -202,7 +203,7 @@ async fn check_lease(client: &tokio_postgres::Client, config: &PostgresConfig) -
 }
 
 #[async_trait]
-impl Store for PostgresStore {
+impl RunStore for PostgresStore {
     async fn commit(&self, commit: Commit) -> Result<Committed, CommitError> {
         let (thread_id, run_id) = (Arc::clone(&commit.thread_id), Arc::clone(commit.run_id()));
         let events = Arc::clone(commit.events());
@@ -216,7 +217,7 @@ impl Store for PostgresStore {
         // Runs in a task of its own: if the caller is dropped, the task still awaits the result, so
         // no transaction is left open.
         let storing = tokio::spawn(async move { database.store(&prepared, host).await });
-        let stored = storing.await.map_err(|e| StoreError(format!("a commit failed: {e}")));
+        let stored = storing.await.map_err(|e| StoreError::other(format!("a commit failed: {e}")));
         let committed = stored?;
         if rests(&events) || matches!(committed, Err(CommitError::Fenced)) {
             self.member.rested(&run_id);
@@ -227,17 +228,16 @@ impl Store for PostgresStore {
         Ok(committed)
     }
 
-    async fn thread(&self, thread_id: &str) -> Result<Thread, StoreError> {
-        let mut thread = self.database.read(|client| read::thread(client, thread_id)).await??;
-        let volatile = self.database.volatile.lock().unwrap_or_else(PoisonError::into_inner);
-        for (key, value) in volatile.get(thread_id).into_iter().flatten() {
-            thread.state.set(key, (**value).clone());
-        }
-        Ok(thread)
-    }
-
     async fn events(&self, run_id: &str, after: u64) -> Result<Vec<Arc<StoredEvent>>, StoreError> {
         self.database.read(|client| read::events(client, run_id, after)).await?
+    }
+
+    async fn run_spec(&self, run_id: &str) -> Result<Option<Arc<RunSpec>>, StoreError> {
+        Ok(spec_of(&self.events(run_id, 0).await?))
+    }
+
+    async fn record(&self, run_id: &str) -> Result<Record, StoreError> {
+        self.database.read(|client| read::record(client, run_id)).await
     }
 
     async fn runs(&self, filter: RunFilter) -> Result<Vec<RunSummary>, StoreError> {
@@ -253,6 +253,76 @@ impl Store for PostgresStore {
             .await
     }
 
+    async fn admit(&self, thread_id: Option<&str>, component_id: Option<&str>) -> Result<(), StoreError> {
+        self.member.joined().await?;
+        // A short interruption delays a call instead of failing it. If it lasts, others have taken
+        // over the run by the time the call could begin.
+        let until = Instant::now() + self.database.patience;
+        while !self.member.may_start() {
+            if Instant::now() >= until {
+                return Err(StoreError::unavailable(format!(
+                    "the lease in the store at {} could not be renewed in time; nothing new begins until it is",
+                    self.database.address
+                )));
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+        if let Some(id) = component_id {
+            let sql =
+                "SELECT coalesce(sum(record_bytes), 0)::int8 FROM component_sizes WHERE component_id = $1";
+            self.database.limits.check_component(id, self.database.bytes(sql, id).await?)?;
+        }
+        if let Some(id) = thread_id {
+            let sql = "SELECT record_bytes FROM threads WHERE id = $1";
+            self.database.limits.check_thread(id, self.database.bytes(sql, id).await?)?;
+        }
+        Ok(())
+    }
+
+    async fn flush(&self) -> Result<(), StoreError> {
+        self.member.flush().await;
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl StateStore for PostgresStore {
+    async fn thread(&self, thread_id: &str) -> Result<Thread, StoreError> {
+        let mut thread = self.database.read(|client| read::thread(client, thread_id)).await??;
+        let volatile = self.database.volatile.lock().unwrap_or_else(PoisonError::into_inner);
+        for (key, value) in volatile.get(thread_id).into_iter().flatten() {
+            thread.state.set(key, (**value).clone());
+        }
+        Ok(thread)
+    }
+
+    async fn changes(
+        &self,
+        thread_id: &str,
+        after: u64,
+        limit: usize,
+    ) -> Result<Vec<StateChange>, StoreError> {
+        self.database
+            .read(|client| async move {
+                let changes = read::changes_since(&client, thread_id, after, limit).await?;
+                client.finish();
+                Ok(changes)
+            })
+            .await?
+    }
+
+    async fn change(&self, thread_id: &str, change: StateChange) -> Result<(), CommitError> {
+        let (database, id) = (Arc::clone(&self.database), Uuid::now_v7().to_string());
+        let (thread, copy) = (Arc::<str>::from(thread_id), change.clone());
+        let storing = tokio::spawn(async move { database.change(&thread, &copy, &id).await });
+        storing.await.map_err(|e| StoreError::other(format!("a change failed: {e}")))??;
+        self.remember(&Arc::from(thread_id), std::iter::once(&change));
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl AuditStore for PostgresStore {
     async fn note(&self, records: Vec<AuditRecord>) -> Result<(), StoreError> {
         if records.is_empty() {
             return Ok(());
@@ -323,22 +393,10 @@ impl Store for PostgresStore {
             })
             .await
     }
+}
 
-    async fn changes(
-        &self,
-        thread_id: &str,
-        after: u64,
-        limit: usize,
-    ) -> Result<Vec<StateChange>, StoreError> {
-        self.database
-            .read(|client| async move {
-                let changes = read::changes_since(&client, thread_id, after, limit).await?;
-                client.finish();
-                Ok(changes)
-            })
-            .await?
-    }
-
+#[async_trait]
+impl ComponentStore for PostgresStore {
     async fn component(&self, digest: &str) -> Result<Option<Vec<u8>>, StoreError> {
         self.database
             .read(|client| async move {
@@ -350,15 +408,13 @@ impl Store for PostgresStore {
             .await
     }
 
-    async fn change(&self, thread_id: &str, change: StateChange) -> Result<(), CommitError> {
-        let (database, id) = (Arc::clone(&self.database), Uuid::now_v7().to_string());
-        let (thread, copy) = (Arc::<str>::from(thread_id), change.clone());
-        let storing = tokio::spawn(async move { database.change(&thread, &copy, &id).await });
-        storing.await.map_err(|e| StoreError(format!("a change failed: {e}")))??;
-        self.remember(&Arc::from(thread_id), std::iter::once(&change));
-        Ok(())
+    fn archives(&self) -> bool {
+        true
     }
+}
 
+#[async_trait]
+impl CoordinationStore for PostgresStore {
     async fn acquire(&self, run_id: &str) -> Result<u64, CommitError> {
         let me = self.member.joined().await?;
         let sql =
@@ -384,69 +440,13 @@ impl Store for PostgresStore {
                 Ok(epoch)
             }
             Ok((None, true)) => Err(CommitError::Advanced),
-            Ok((None, false)) => Err(unknown_run(run_id).into()),
+            Ok((None, false)) => Err(StoreError::unknown_run(run_id).into()),
             Err(()) => Err(CommitError::Advanced),
         }
     }
 
     fn release(&self, run_id: &str, epoch: u64) {
         self.member.release(run_id, epoch);
-    }
-
-    async fn admit(&self, thread_id: Option<&str>, component_id: Option<&str>) -> Result<(), StoreError> {
-        self.member.joined().await?;
-        // A short interruption delays a call instead of failing it. If it lasts, others have taken
-        // over the run by the time the call could begin.
-        let until = Instant::now() + self.database.patience;
-        while !self.member.may_start() {
-            if Instant::now() >= until {
-                return Err(StoreError(format!(
-                    "the lease in the store at {} could not be renewed in time; nothing new begins until it is",
-                    self.database.address
-                )));
-            }
-            tokio::time::sleep(PAUSE).await;
-        }
-        if let Some(id) = component_id {
-            let sql =
-                "SELECT coalesce(sum(record_bytes), 0)::int8 FROM component_sizes WHERE component_id = $1";
-            self.database.limits.check_component(id, self.database.bytes(sql, id).await?)?;
-        }
-        if let Some(id) = thread_id {
-            let sql = "SELECT record_bytes FROM threads WHERE id = $1";
-            self.database.limits.check_thread(id, self.database.bytes(sql, id).await?)?;
-        }
-        Ok(())
-    }
-
-    async fn record(&self, run_id: &str) -> Result<Record, StoreError> {
-        self.database.read(|client| read::record(client, run_id)).await
-    }
-
-    async fn queue(&self, thread_id: &str) -> Result<QueueTurn, StoreError> {
-        let over: Arc<dyn Fn(i64) + Send + Sync> = Arc::new(self.member.turn_over());
-        let mut turn: Option<Turn> = None;
-        loop {
-            let (me, id) = (self.member.joined().await?, turn.as_ref().map(|turn| turn.id));
-            let looked = self.database.read(|client| {
-                let me = Arc::clone(&me);
-                async move {
-                    let (id, first) = match id {
-                        None => (turns::take(&client, thread_id, &me).await?, None),
-                        Some(id) => (id, Some(turns::is_first(&client, thread_id, id).await?)),
-                    };
-                    client.finish();
-                    Ok((id, first))
-                }
-            });
-            match looked.await? {
-                (id, None) => turn = Some(Turn { id, over: Arc::clone(&over) }),
-                (_, Some(Some(true))) => return Ok(Box::new(turn)),
-                (_, Some(Some(false))) => tokio::time::sleep(turns::LOOK).await,
-                // This host was taken for dead; it queues again.
-                (_, Some(None)) => turn = None,
-            }
-        }
     }
 
     async fn claim(&self, agents: &[String], limit: usize) -> Result<Vec<Claimed>, StoreError> {
@@ -480,6 +480,32 @@ impl Store for PostgresStore {
         Ok(claimed)
     }
 
+    async fn queue(&self, thread_id: &str) -> Result<QueueTurn, StoreError> {
+        let over: Arc<dyn Fn(i64) + Send + Sync> = Arc::new(self.member.turn_over());
+        let mut turn: Option<Turn> = None;
+        loop {
+            let (me, id) = (self.member.joined().await?, turn.as_ref().map(|turn| turn.id));
+            let looked = self.database.read(|client| {
+                let me = Arc::clone(&me);
+                async move {
+                    let (id, first) = match id {
+                        None => (turns::take(&client, thread_id, &me).await?, None),
+                        Some(id) => (id, Some(turns::is_first(&client, thread_id, id).await?)),
+                    };
+                    client.finish();
+                    Ok((id, first))
+                }
+            });
+            match looked.await? {
+                (id, None) => turn = Some(Turn { id, over: Arc::clone(&over) }),
+                (_, Some(Some(true))) => return Ok(Box::new(turn)),
+                (_, Some(Some(false))) => tokio::time::sleep(turns::LOOK).await,
+                // This host was taken for dead; it queues again.
+                (_, Some(None)) => turn = None,
+            }
+        }
+    }
+
     async fn send(&self, run_id: &str, id: &str, command: RunCommand) -> Result<bool, StoreError> {
         let body = serialize(&command)?;
         let body = body.as_str();
@@ -488,7 +514,7 @@ impl Store for PostgresStore {
             client.finish();
             Ok(sent)
         });
-        let sent = sent.await?.ok_or_else(|| unknown_run(run_id))?;
+        let sent = sent.await?.ok_or_else(|| StoreError::unknown_run(run_id))?;
         if sent {
             self.hints.give(Hint::Commands(Arc::from(run_id)));
         }
@@ -527,11 +553,6 @@ impl Store for PostgresStore {
 
     fn watch(&self) -> Hints {
         self.hints.watch()
-    }
-
-    async fn flush(&self) -> Result<(), StoreError> {
-        self.member.flush().await;
-        Ok(())
     }
 
     async fn close(&self) -> Result<(), StoreError> {

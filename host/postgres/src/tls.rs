@@ -15,7 +15,7 @@ pub(crate) fn connector(config: &PostgresConfig) -> Result<MakeRustlsConnect, St
         None => roots.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned()),
         Some(file) => {
             let wrong = |why: &dyn std::fmt::Display| {
-                StoreError(format!("cannot read the certificates in {}: {why}", file.display()))
+                StoreError::unusable(format!("cannot read the certificates in {}: {why}", file.display()))
             };
             for certificate in CertificateDer::pem_file_iter(file).map_err(|e| wrong(&e))? {
                 roots.add(certificate.map_err(|e| wrong(&e))?).map_err(|e| wrong(&e))?;
@@ -28,7 +28,7 @@ pub(crate) fn connector(config: &PostgresConfig) -> Result<MakeRustlsConnect, St
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let tls = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
-        .map_err(|e| StoreError(format!("TLS cannot be set up: {e}")))?
+        .map_err(|e| StoreError::unusable(format!("TLS cannot be set up: {e}")))?
         .with_root_certificates(roots)
         .with_no_client_auth();
     Ok(MakeRustlsConnect::new(tls))

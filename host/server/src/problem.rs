@@ -6,7 +6,7 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Map, Value, json};
 use tollgate::HostError;
-use tollgate::store::StoreError;
+use tollgate::store::{StoreError, StoreErrorKind};
 
 /// A refused request: a status, a stable code, and what failed and what to do.
 #[derive(Debug, Clone, PartialEq)]
@@ -64,7 +64,9 @@ pub const CODES: &[(&str, &str)] = &[
         "run_waiting",
         "A run of the thread was interrupted and now waits for an answer. The message was not sent.",
     ),
+    ("store_damaged", "A record that the request needs is damaged. The server's log has the reason."),
     ("store_failed", "The store cannot be read or written now. Try again after the time in Retry-After."),
+    ("store_full", "There is no room for more records. An operator has to free some, or raise a limit."),
     ("thread_busy", "Another run of the thread is at work. Wait for it, or send `\"on_busy\": \"queue\"`."),
     ("too_large", "The body is longer than the server reads."),
     (
@@ -149,13 +151,33 @@ impl Problem {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", detail)
     }
 
-    /// The store failed, which may pass. The reason is logged and not sent, because it may contain
-    /// paths and addresses.
-    #[must_use]
-    pub fn store_failed(why: &dyn std::fmt::Display) -> Self {
+    /// The store failed. The reason is logged and not sent, because it may contain paths and
+    /// addresses.
+    fn of_store(why: &StoreError) -> Self {
         tracing::error!("a request failed: {why}");
-        let detail = "the store cannot be read or written now; try again, or read the server's log";
-        Self::new(StatusCode::SERVICE_UNAVAILABLE, "store_failed", detail)
+        let (status, code, detail) = match why.kind() {
+            StoreErrorKind::UnknownRun => return Self::not_found("run"),
+            StoreErrorKind::Full => (
+                StatusCode::INSUFFICIENT_STORAGE,
+                "store_full",
+                "the store has no room for more records; the server's log names the limit",
+            ),
+            StoreErrorKind::Damaged => (
+                StatusCode::INTERNAL_SERVER_ERROR,
+                "store_damaged",
+                "a record cannot be read; the server's log has the reason",
+            ),
+            StoreErrorKind::Unusable => {
+                let detail = "the server failed; its log has the reason";
+                (StatusCode::INTERNAL_SERVER_ERROR, "internal", detail)
+            }
+            StoreErrorKind::Unavailable | StoreErrorKind::Other => (
+                StatusCode::SERVICE_UNAVAILABLE,
+                "store_failed",
+                "the store cannot be read or written now; try again, or read the server's log",
+            ),
+        };
+        Self::new(status, code, detail)
     }
 }
 
@@ -183,8 +205,8 @@ impl From<HostError> for Problem {
             HostError::Waiting(run_id) => {
                 Self::new(StatusCode::CONFLICT, "run_waiting", shown).with("run_id", run_id)
             }
-            HostError::Overloaded(_) => Self::new(StatusCode::SERVICE_UNAVAILABLE, "overloaded", shown),
-            HostError::Store(_) => Self::store_failed(&error),
+            HostError::Overloaded(_) => Self::new(StatusCode::INSUFFICIENT_STORAGE, "store_full", shown),
+            HostError::Store(why) => Self::of_store(&why),
             HostError::Run(_) => Self::internal(&error),
         }
     }
@@ -192,7 +214,7 @@ impl From<HostError> for Problem {
 
 impl From<StoreError> for Problem {
     fn from(error: StoreError) -> Self {
-        Self::store_failed(&error)
+        Self::of_store(&error)
     }
 }
 
@@ -220,5 +242,33 @@ impl IntoResponse for Problem {
         }
         response.extensions_mut().insert(problem);
         response
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kind_of_a_store_error_decides_the_answer() {
+        let answers = [
+            (StoreErrorKind::Unavailable, 503, "store_failed", Some("1")),
+            (StoreErrorKind::Other, 503, "store_failed", Some("1")),
+            (StoreErrorKind::Full, 507, "store_full", None),
+            (StoreErrorKind::Damaged, 500, "store_damaged", None),
+            (StoreErrorKind::Unusable, 500, "internal", None),
+            (StoreErrorKind::UnknownRun, 404, "not_found", None),
+        ];
+        for (kind, status, code, retry) in answers {
+            let why = || StoreError::new(kind, "cannot write to the store /secret/place");
+            for problem in [Problem::from(why()), Problem::from(HostError::Store(why()))] {
+                assert_eq!((problem.status.as_u16(), problem.code), (status, code), "{kind:?}");
+                assert!(!problem.detail.contains("secret"), "{}", problem.detail);
+                assert!(CODES.iter().any(|(known, _)| *known == code), "{code} is explained");
+                let response = problem.into_response();
+                let after = response.headers().get(header::RETRY_AFTER).and_then(|value| value.to_str().ok());
+                assert_eq!(after, retry, "{kind:?}");
+            }
+        }
     }
 }

@@ -3,8 +3,9 @@
 use rusqlite::Error;
 use std::io;
 use std::path::Path;
-use tollgate_store::StoreError;
+use tollgate_store::{StoreError, StoreErrorKind};
 
+const FULL_DISK: &str = "the disk is full; free some room";
 const CHECK_MODE: &str =
     "check the owner and mode of the file and its directory, or name another with --data";
 
@@ -24,7 +25,7 @@ pub(super) fn cause(error: &io::Error) -> String {
         }
         (_, Some(rustix::io::Errno::NFILE)) => "the system has too many open files; end other programs",
         (_, Some(rustix::io::Errno::IO)) => "the disk failed to read or write; check its health",
-        (StorageFull, _) => "the disk is full; free some room",
+        (StorageFull, _) => FULL_DISK,
         (QuotaExceeded, _) => "your disk quota is used up; free some room",
         (FileTooLarge, _) => "the file would exceed the limit on file sizes (ulimit -f); raise it",
         (ReadOnlyFilesystem, _) => "the file system is read-only; name another directory with --data",
@@ -38,70 +39,92 @@ pub(super) fn cause(error: &io::Error) -> String {
     words.to_owned()
 }
 
+/// Returns what it means for a caller that the system refused a file.
+pub(super) fn kind_of(error: &io::Error) -> StoreErrorKind {
+    use io::ErrorKind::{FileTooLarge, OutOfMemory, QuotaExceeded, StorageFull};
+    use rustix::io::Errno;
+    match (error.kind(), error.raw_os_error().map(Errno::from_raw_os_error)) {
+        (StorageFull | QuotaExceeded | FileTooLarge, _) => StoreErrorKind::Full,
+        (OutOfMemory, _) | (_, Some(Errno::MFILE | Errno::NFILE)) => StoreErrorKind::Unavailable,
+        (_, Some(Errno::IO)) => StoreErrorKind::Other,
+        _ => StoreErrorKind::Unusable,
+    }
+}
+
 /// Explains an SQLite error to an operator. SQLite's own text is not shown. If SQLite does not
 /// report the cause, the system is asked for it.
 pub(super) fn explain(verb: &str, file: &Path, error: &Error) -> StoreError {
-    StoreError(format!("cannot {verb} the store {}: {}", file.display(), why(file, error)))
+    let (kind, why) = why(file, error);
+    StoreError::new(kind, format!("cannot {verb} the store {}: {why}", file.display()))
 }
 
-fn why(file: &Path, error: &Error) -> String {
+fn why(file: &Path, error: &Error) -> (StoreErrorKind, String) {
+    use StoreErrorKind::{Damaged, Full, Other, Unavailable, Unusable};
     use rusqlite::ErrorCode::{
         CannotOpen, DatabaseBusy, DatabaseCorrupt, DatabaseLocked, DiskFull, NotADatabase, OutOfMemory,
         PermissionDenied, ReadOnly, SystemIoFailure,
     };
     let code = error.sqlite_error().map(|e| e.extended_code).unwrap_or_default();
-    let words = match error.sqlite_error_code() {
-        Some(DiskFull) => "the disk is full; free some room",
+    let (kind, words) = match error.sqlite_error_code() {
+        Some(DiskFull) => (Full, FULL_DISK),
         Some(SystemIoFailure | ReadOnly | PermissionDenied | CannotOpen) => {
             return refused_by_the_system(file).unwrap_or_else(|| {
-                format!(
+                let words = format!(
                     "the disk refused the write (code {code}); check its health, its quota and the limit on file sizes"
-                )
+                );
+                (Other, words)
             });
         }
         Some(DatabaseCorrupt) => {
-            "the file is damaged; restore it from a copy, or move it away to begin a new one"
+            (Damaged, "the file is damaged; restore it from a copy, or move it away to begin a new one")
         }
-        Some(NotADatabase) => "it is not an SQLite file; name another directory with --data",
-        Some(DatabaseBusy | DatabaseLocked) => "other processes kept it locked for too long; try again later",
-        Some(OutOfMemory) => "memory ran out; end other programs",
+        Some(NotADatabase) => (Unusable, "it is not an SQLite file; name another directory with --data"),
+        Some(DatabaseBusy | DatabaseLocked) => {
+            (Unavailable, "other processes kept it locked for too long; try again later")
+        }
+        Some(OutOfMemory) => (Unavailable, "memory ran out; end other programs"),
         Some(_) => {
-            return format!("SQLite refused it (code {code}); `tollgate store verify` looks for damage");
+            let words = format!("SQLite refused it (code {code}); `tollgate store verify` looks for damage");
+            return (Other, words);
         }
-        None => "a record in it cannot be read; `tollgate store verify` looks for damage",
+        None => (Damaged, "a record in it cannot be read; `tollgate store verify` looks for damage"),
     };
-    words.to_owned()
+    (kind, words.to_owned())
 }
 
 /// Returns why the system refuses the file, its directory or SQLite's files beside it. `None` if
 /// it does not.
-fn refused_by_the_system(file: &Path) -> Option<String> {
+fn refused_by_the_system(file: &Path) -> Option<(StoreErrorKind, String)> {
     let opened = |file: &Path| std::fs::File::options().read(true).write(true).open(file).map(drop);
     let is_link = std::fs::symlink_metadata(file).is_ok_and(|metadata| metadata.is_symlink());
     if is_link {
-        return Some(cause(&rustix::io::Errno::LOOP.into()));
+        return Some((StoreErrorKind::Unusable, cause(&rustix::io::Errno::LOOP.into())));
     }
     if let Err(refused) = opened(file)
         && refused.kind() != io::ErrorKind::NotFound
     {
-        return Some(cause(&refused));
+        return Some((kind_of(&refused), cause(&refused)));
     }
     let directory = file.parent()?;
     let access = rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK;
     if let Err(refused) = rustix::fs::access(directory, access) {
-        return Some(format!("{} cannot be written: {}", directory.display(), cause(&refused.into())));
+        let refused = refused.into();
+        return Some((
+            kind_of(&refused),
+            format!("{} cannot be written: {}", directory.display(), cause(&refused)),
+        ));
     }
     for ending in ["-wal", "-shm"] {
         let beside = beside(file, ending);
         match opened(&beside) {
             Err(refused) if refused.kind() != io::ErrorKind::NotFound => {
-                return Some(format!("{}: {}", beside.display(), cause(&refused)));
+                return Some((kind_of(&refused), format!("{}: {}", beside.display(), cause(&refused))));
             }
             _ => {}
         }
     }
     let free = rustix::fs::statvfs(directory).ok()?;
-    (free.f_bavail == 0).then(|| "the disk is full; free some room".to_owned())
+    (free.f_bavail == 0).then(|| (StoreErrorKind::Full, FULL_DISK.to_owned()))
 }
 
 /// Returns the path of a file that SQLite keeps beside the database.
@@ -137,6 +160,19 @@ mod tests {
             causes.iter().map(|errno| cause(&(*errno).into())).collect();
         assert_eq!(words.len(), causes.len(), "{words:?}");
         assert!(words.iter().all(|words| !words.contains("os error")), "{words:?}");
+    }
+
+    #[test]
+    fn a_lack_of_room_differs_from_a_lack_of_rights_and_from_a_passing_lack() {
+        let kinds = [
+            (StoreErrorKind::Full, &[Errno::NOSPC, Errno::DQUOT, Errno::FBIG][..]),
+            (StoreErrorKind::Unusable, &[Errno::ACCESS, Errno::ROFS, Errno::NOTDIR, Errno::LOOP][..]),
+            (StoreErrorKind::Unavailable, &[Errno::MFILE, Errno::NFILE, Errno::NOMEM][..]),
+            (StoreErrorKind::Other, &[Errno::IO][..]),
+        ];
+        for (kind, causes) in kinds {
+            causes.iter().for_each(|errno| assert_eq!(kind_of(&(*errno).into()), kind, "{errno:?}"));
+        }
     }
 
     #[test]

@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 use tollgate_agent::run::{Event, RunSpec, StoredEvent};
 use tollgate_agent::state::StateChange;
 use tollgate_store::rules::moved;
-use tollgate_store::{AuditRecord, Commit, CommitError, Committed, ComponentFile, StoreError};
+use tollgate_store::{AuditRecord, Commit, CommitError, Committed, StoreError};
 
 /// The channel of a job's answer.
 pub(super) type Reply<T> = oneshot::Sender<T>;
@@ -17,8 +17,8 @@ pub(super) type Reply<T> = oneshot::Sender<T>;
 /// A write job and its reply channel.
 pub(super) enum Job {
     Commit(Box<Prepared>, Reply<Written>),
-    /// A commit without a waiting caller.
-    Follow(Box<Prepared>),
+    /// A deferred commit: no caller waits for it.
+    Deferred(Box<Prepared>),
     /// Waits until all earlier jobs are written.
     Flush(Reply<()>),
     Note(Vec<AuditRecord>, Reply<Result<(), StoreError>>),
@@ -33,7 +33,7 @@ pub(super) type Statements = Box<dyn Fn(&Connection, &Process) -> rusqlite::Resu
 /// The result of a job.
 pub(super) type Written = Result<Committed, CommitError>;
 
-/// A commit, with its rows if a caller waits for it. The caller serializes the rows, instead of
+/// A commit, with its rows unless it is deferred. The caller serializes the rows, instead of
 /// the thread that writes for all.
 pub(super) struct Prepared {
     pub(super) commit: Commit,
@@ -61,8 +61,8 @@ impl Prepared {
         self.commit.events().iter().filter_map(|numbered| numbered.event.change())
     }
 
-    /// Returns the rows. Those of a commit without a waiting caller are built when it is written
-    /// and dropped afterwards, so that a group's rows are never in memory all at once.
+    /// Returns the rows. Those of a deferred commit are built when it is written and dropped
+    /// afterwards, so that a group's rows are never in memory all at once.
     pub(super) fn rows(&self) -> Result<Cow<'_, Rows>, StoreError> {
         self.rows.as_ref().map_or_else(|| self.serialized().map(Cow::Owned), |rows| Ok(Cow::Borrowed(rows)))
     }
@@ -100,23 +100,15 @@ impl Prepared {
 }
 
 fn serialize<T: serde::Serialize>(row: &T) -> Result<String, StoreError> {
-    serde_json::to_string(row).map_err(|e| StoreError(format!("a record cannot be written: {e}")))
+    serde_json::to_string(row).map_err(|e| StoreError::other(format!("a record cannot be written: {e}")))
 }
 
 impl Job {
-    /// Returns the commit, if no caller waits for it.
-    pub(super) fn following(&self) -> Option<&Prepared> {
+    /// Returns the commit, if it is deferred.
+    pub(super) fn deferred(&self) -> Option<&Prepared> {
         match self {
-            Self::Follow(prepared) => Some(prepared),
+            Self::Deferred(prepared) => Some(prepared),
             _ => None,
-        }
-    }
-
-    /// Returns the components that the commit refers to.
-    pub(super) fn components(&self) -> &[ComponentFile] {
-        match self {
-            Self::Commit(prepared, _) | Self::Follow(prepared) => &prepared.commit.components,
-            _ => &[],
         }
     }
 
@@ -124,10 +116,10 @@ impl Job {
     pub(super) fn answer(self, written: Written) {
         match self {
             Self::Commit(_, reply) | Self::Change(_, _, reply) => drop(reply.send(written)),
-            Self::Follow(_) => {}
+            Self::Deferred(_) => {}
             Self::Flush(reply) => drop(reply.send(())),
             Self::Note(_, reply) | Self::Other(_, reply) => {
-                drop(reply.send(written.map(drop).map_err(|e| StoreError(e.to_string()))));
+                drop(reply.send(written.map(drop).map_err(StoreError::from)));
             }
         }
     }

@@ -1,8 +1,8 @@
 //! A store in one SQLite file, for any number of processes on one machine.
 //!
-//! Commits go through one writer thread. It puts the commits that arrived meanwhile into one
-//! transaction, so that concurrent calls share one disk sync. A commit is answered when it is on
-//! disk (`synchronous = FULL`), except for those that may follow. Several processes write to one
+//! One writer thread makes all commits. It puts the commits that arrived meanwhile into one
+//! transaction, so that concurrent calls share one disk sync. A `Durable` commit is answered when it
+//! is on disk (`synchronous = FULL`), and a `Deferred` one at once. Several processes write to one
 //! file in turn. A process that drives a run holds a locked file, so that others can distinguish
 //! an active run from one whose process is gone.
 
@@ -46,9 +46,9 @@ use thread_cache::ThreadCache;
 use tollgate_agent::run::{RunSpec, StoredEvent, Thread};
 use tollgate_agent::state::{KeyScope, KeyUpdate, StateChange};
 use tollgate_store::{
-    AuditFilter, AuditRecord, Claimed, Commit, CommitError, Committed, CopySource, Hint, HintSender, Hints,
-    QueueTurn, Record, RunCommand, RunFilter, RunSummary, SentCommand, Store, StoreError, StoreLimits,
-    ToolHealth, Verified, unknown_run,
+    AuditFilter, AuditRecord, AuditStore, Claimed, Commit, CommitError, Committed, ComponentStore,
+    CoordinationStore, CopySource, Hint, HintSender, Hints, QueueTurn, Record, RunCommand, RunFilter,
+    RunStore, RunSummary, SentCommand, StateStore, StoreError, StoreLimits, ToolHealth, Verified,
 };
 use waiting::Waiting;
 use writer::Writer;
@@ -144,7 +144,7 @@ impl SqliteStore {
 }
 
 #[async_trait]
-impl Store for SqliteStore {
+impl RunStore for SqliteStore {
     async fn commit(&self, commit: Commit) -> Result<Committed, CommitError> {
         let (thread_id, events) = (Arc::clone(&commit.thread_id), Arc::clone(commit.events()));
         let (run_id, queued) = (Arc::clone(commit.run_id()), commit.queued);
@@ -154,6 +154,49 @@ impl Store for SqliteStore {
         Ok(committed)
     }
 
+    async fn events(&self, run_id: &str, after: u64) -> Result<Vec<Arc<StoredEvent>>, StoreError> {
+        let run_id: Arc<str> = Arc::from(run_id);
+        self.writer.catch_up().await?;
+        self.readers.ask(move |reader| reader.events(&run_id, after)).await
+    }
+
+    async fn run_spec(&self, run_id: &str) -> Result<Option<Arc<RunSpec>>, StoreError> {
+        let run_id: Arc<str> = Arc::from(run_id);
+        self.writer.catch_up().await?;
+        self.readers.ask(move |reader| reader.run_spec(&run_id)).await
+    }
+
+    async fn record(&self, run_id: &str) -> Result<Record, StoreError> {
+        let run_id: Arc<str> = Arc::from(run_id);
+        self.writer.catch_up().await?;
+        self.readers.ask(move |reader| reader.record(&run_id)).await
+    }
+
+    async fn runs(&self, filter: RunFilter) -> Result<Vec<RunSummary>, StoreError> {
+        self.writer.catch_up().await?;
+        self.readers.ask(move |reader| reader.runs(&filter)).await
+    }
+
+    async fn admit(&self, thread_id: Option<&str>, component_id: Option<&str>) -> Result<(), StoreError> {
+        check_disk(&self.limits, &self.directory)?;
+        if let Some(id) = component_id {
+            let bytes = self.bytes(Subject::Component(id.into())).await?;
+            self.limits.check_component(id, bytes)?;
+        }
+        if let Some(id) = thread_id {
+            let bytes = self.bytes(Subject::Thread(id.into())).await?;
+            self.limits.check_thread(id, bytes)?;
+        }
+        Ok(())
+    }
+
+    async fn flush(&self) -> Result<(), StoreError> {
+        self.writer.flush().await
+    }
+}
+
+#[async_trait]
+impl StateStore for SqliteStore {
     async fn thread(&self, thread_id: &str) -> Result<Thread, StoreError> {
         let mut thread = match self.known.get(thread_id) {
             Ok(thread) => thread,
@@ -171,23 +214,23 @@ impl Store for SqliteStore {
         Ok(thread)
     }
 
-    async fn events(&self, run_id: &str, after: u64) -> Result<Vec<Arc<StoredEvent>>, StoreError> {
-        let run_id: Arc<str> = Arc::from(run_id);
-        self.writer.catch_up().await?;
-        self.readers.ask(move |reader| reader.events(&run_id, after)).await
+    async fn changes(
+        &self,
+        thread_id: &str,
+        after: u64,
+        limit: usize,
+    ) -> Result<Vec<StateChange>, StoreError> {
+        let thread_id = thread_id.to_owned();
+        self.readers.ask(move |reader| reader.changes(&thread_id, after, limit)).await
     }
 
-    async fn run_spec(&self, run_id: &str) -> Result<Option<Arc<RunSpec>>, StoreError> {
-        let run_id: Arc<str> = Arc::from(run_id);
-        self.writer.catch_up().await?;
-        self.readers.ask(move |reader| reader.run_spec(&run_id)).await
+    async fn change(&self, thread_id: &str, change: StateChange) -> Result<(), CommitError> {
+        self.writer.change(Arc::from(thread_id), change).await.map(drop)
     }
+}
 
-    async fn runs(&self, filter: RunFilter) -> Result<Vec<RunSummary>, StoreError> {
-        self.writer.catch_up().await?;
-        self.readers.ask(move |reader| reader.runs(&filter)).await
-    }
-
+#[async_trait]
+impl AuditStore for SqliteStore {
     async fn note(&self, records: Vec<AuditRecord>) -> Result<(), StoreError> {
         if records.is_empty() { Ok(()) } else { self.writer.note(records).await }
     }
@@ -201,30 +244,31 @@ impl Store for SqliteStore {
         self.writer.catch_up().await?;
         self.readers.ask(|reader| reader.trapping()).await
     }
+}
 
-    async fn changes(
-        &self,
-        thread_id: &str,
-        after: u64,
-        limit: usize,
-    ) -> Result<Vec<StateChange>, StoreError> {
-        let thread_id = thread_id.to_owned();
-        self.readers.ask(move |reader| reader.changes(&thread_id, after, limit)).await
-    }
-
+#[async_trait]
+impl ComponentStore for SqliteStore {
     async fn component(&self, digest: &str) -> Result<Option<Vec<u8>>, StoreError> {
         let digest = digest.to_owned();
         self.readers.ask(move |reader| reader.component(&digest)).await
     }
 
-    async fn change(&self, thread_id: &str, change: StateChange) -> Result<(), CommitError> {
-        self.writer.change(Arc::from(thread_id), change).await.map(drop)
+    fn archives(&self) -> bool {
+        true
     }
+}
 
+#[async_trait]
+impl CoordinationStore for SqliteStore {
     async fn acquire(&self, run_id: &str) -> Result<u64, CommitError> {
         self.writer.catch_up().await?;
         let run_id = run_id.to_owned();
         self.writer.run(move |connection, process| ownership::acquire(connection, process, &run_id)).await?
+    }
+
+    fn release(&self, run_id: &str, epoch: u64) {
+        self.process.let_go(run_id, epoch);
+        self.hints.give(Hint::Work);
     }
 
     async fn claim(&self, agents: &[String], limit: usize) -> Result<Vec<Claimed>, StoreError> {
@@ -232,11 +276,17 @@ impl Store for SqliteStore {
         self.writer.run(move |connection, process| inbox::claim(connection, process, &agents, limit)).await
     }
 
+    async fn queue(&self, thread_id: &str) -> Result<QueueTurn, StoreError> {
+        let waiting = Waiting::begin(&self.directory, thread_id)?;
+        waiting.until_first().await;
+        Ok(Box::new(waiting))
+    }
+
     async fn send(&self, run_id: &str, id: &str, command: RunCommand) -> Result<bool, StoreError> {
         self.writer.catch_up().await?;
         let (run, id) = (run_id.to_owned(), id.to_owned());
         let sent = self.writer.run(move |connection, _| inbox::send(connection, &run, &id, &command)).await?;
-        let sent = sent.ok_or_else(|| unknown_run(run_id))?;
+        let sent = sent.ok_or_else(|| StoreError::unknown_run(run_id))?;
         if sent {
             self.hints.give(Hint::Commands(Arc::from(run_id)));
         }
@@ -258,48 +308,14 @@ impl Store for SqliteStore {
         self.writer.run(move |connection, _| inbox::take_back(connection, &run_id, &id)).await
     }
 
-    async fn close(&self) -> Result<(), StoreError> {
-        self.flush().await
-    }
-
     fn watch(&self) -> Hints {
         let hints = self.hints.watch();
         self.foreign.begin(&self.known, &self.hints);
         hints
     }
 
-    fn release(&self, run_id: &str, epoch: u64) {
-        self.process.let_go(run_id, epoch);
-        self.hints.give(Hint::Work);
-    }
-
-    async fn queue(&self, thread_id: &str) -> Result<QueueTurn, StoreError> {
-        let waiting = Waiting::begin(&self.directory, thread_id)?;
-        waiting.until_first().await;
-        Ok(Box::new(waiting))
-    }
-
-    async fn flush(&self) -> Result<(), StoreError> {
-        self.writer.flush().await
-    }
-
-    async fn admit(&self, thread_id: Option<&str>, component_id: Option<&str>) -> Result<(), StoreError> {
-        check_disk(&self.limits, &self.directory)?;
-        if let Some(id) = component_id {
-            let bytes = self.bytes(Subject::Component(id.into())).await?;
-            self.limits.check_component(id, bytes)?;
-        }
-        if let Some(id) = thread_id {
-            let bytes = self.bytes(Subject::Thread(id.into())).await?;
-            self.limits.check_thread(id, bytes)?;
-        }
-        Ok(())
-    }
-
-    async fn record(&self, run_id: &str) -> Result<Record, StoreError> {
-        let run_id: Arc<str> = Arc::from(run_id);
-        self.writer.catch_up().await?;
-        self.readers.ask(move |reader| reader.record(&run_id)).await
+    async fn close(&self) -> Result<(), StoreError> {
+        self.flush().await
     }
 }
 
@@ -325,7 +341,7 @@ fn check_disk(limits: &StoreLimits, directory: &Path) -> Result<(), StoreError> 
     if free >= limits.min_free_bytes {
         return Ok(());
     }
-    Err(StoreError(format!(
+    Err(StoreError::full(format!(
         "{free} bytes are free on the disk of the store, and min_free_bytes = {} in [store] of tollgate.toml must \
          stay free; free some room, or remove old runs with `tollgate prune --older-than 30d`",
         limits.min_free_bytes
@@ -337,7 +353,7 @@ fn check_disk(limits: &StoreLimits, directory: &Path) -> Result<(), StoreError> 
 /// # Errors
 /// It cannot be created, or it belongs to another user or holds other files.
 pub fn make_private_directory(directory: &Path) -> Result<(), StoreError> {
-    private_dir::make(directory).map_err(StoreError)
+    private_dir::make(directory).map_err(StoreError::unusable)
 }
 
 #[cfg(test)]

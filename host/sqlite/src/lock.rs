@@ -1,6 +1,6 @@
 //! The lock of a data directory, and the kinds of files that may be in it.
 
-use super::explain::cause;
+use super::explain::{cause, kind_of};
 use super::private_dir;
 use rustix::fs::OFlags;
 use std::fs::File;
@@ -29,7 +29,7 @@ pub(super) fn take_turn(directory: &Path) -> Result<File, StoreError> {
 }
 
 pub(super) fn unwritable(path: &Path, why: &std::io::Error) -> StoreError {
-    StoreError(format!("cannot write {}: {}", path.display(), cause(why)))
+    StoreError::new(kind_of(why), format!("cannot write {}: {}", path.display(), cause(why)))
 }
 
 /// Checks that this is a regular file, if it exists.
@@ -46,7 +46,7 @@ pub(super) fn check_kind(path: &Path) -> Result<(), StoreError> {
         _ => "a device",
     };
     let shown = path.display();
-    Err(StoreError(format!(
+    Err(StoreError::unusable(format!(
         "cannot use {shown}: it is {kind}, and must be a regular file; move it away: mv {shown} {shown}.old, or name \
          another directory with --data"
     )))

@@ -34,7 +34,7 @@ pub(super) const NEWEST: i64 = 9;
 /// Creates or checks the store and migrates it to this version. Returns its path and a first
 /// connection. The directory's path contains no links that another user could have placed.
 pub(super) fn prepare(directory: &Path) -> Result<(PathBuf, Connection), StoreError> {
-    private_dir::make(directory).map_err(StoreError)?;
+    private_dir::make(directory).map_err(StoreError::unusable)?;
     let _turn = take_turn(directory)?;
     let file = file_in(directory);
     check_regular(&file)?;
@@ -61,7 +61,9 @@ fn bring_up(connection: &mut Connection, file: &Path) -> Result<(), StoreError> 
     let runner = migrations::migrations::runner().set_grouped(true);
     runner.run(connection).map(drop).map_err(|why| match why.source().and_then(|of| of.downcast_ref()) {
         Some(of_sqlite) => explain("convert", file, of_sqlite),
-        None => StoreError(format!("cannot migrate the store {} to this version: {why}", file.display())),
+        None => {
+            StoreError::other(format!("cannot migrate the store {} to this version: {why}", file.display()))
+        }
     })
 }
 
@@ -143,7 +145,7 @@ fn check_ours(connection: &Connection, file: &Path) -> Result<(), StoreError> {
         return Ok(());
     }
     if tables > 0 {
-        return Err(StoreError(format!(
+        return Err(StoreError::unusable(format!(
             "{} is another program's database; name another directory with --data",
             file.display()
         )));
@@ -157,7 +159,7 @@ pub(super) fn applied_and_known(connection: &Connection, file: &Path) -> Result<
     if has <= knows {
         return Ok(has);
     }
-    Err(StoreError(format!(
+    Err(StoreError::unusable(format!(
         "the store {} has version {has} and this program knows up to {knows}; use the newer tollgate that wrote it",
         file.display()
     )))
@@ -169,7 +171,7 @@ fn check_unused(directory: &Path, file: &Path) -> Result<(), StoreError> {
     if !process::any_lives(directory) {
         return Ok(());
     }
-    Err(StoreError(format!(
+    Err(StoreError::unusable(format!(
         "the store {} is of an earlier version, and a tollgate of that version uses it; end that one, then try again",
         file.display()
     )))

@@ -2,7 +2,7 @@
 
 use super::process::Process;
 use rusqlite::{Connection, OptionalExtension, params};
-use tollgate_store::{CommitError, rules::unknown_run};
+use tollgate_store::{CommitError, StoreError};
 
 /// Takes over a run for this process, unless another living process drives it.
 pub(super) fn acquire(
@@ -22,7 +22,9 @@ pub(super) fn acquire(
             ))
         })
         .optional()?;
-    let Some((id, owner, status, epoch)) = found else { return Ok(Err(unknown_run(run_id).into())) };
+    let Some((id, owner, status, epoch)) = found else {
+        return Ok(Err(StoreError::unknown_run(run_id).into()));
+    };
     if status == "running" && owner != process.id() && process.is_carried(&owner, run_id, epoch) {
         return Ok(Err(CommitError::Advanced));
     }

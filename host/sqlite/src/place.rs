@@ -1,7 +1,7 @@
 //! The location of the store: which links on its path are followed, and whether its files are
 //! still the ones that were opened.
 
-use super::explain::{beside, cause};
+use super::explain::{beside, cause, kind_of};
 use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::fs::Metadata;
@@ -23,12 +23,13 @@ const WRITABLE_BY_ALL: u32 = 0o002;
 /// Another user could have placed a link, or the path cannot be examined.
 pub(super) fn without_links(directory: &Path) -> Result<PathBuf, StoreError> {
     let failed = |path: &Path, why: &io::Error| {
-        StoreError(format!(
+        let words = format!(
             "cannot use the data directory {}: {}: {}",
             directory.display(),
             path.display(),
             cause(why)
-        ))
+        );
+        StoreError::new(kind_of(why), words)
     };
     let absolute = std::path::absolute(directory).map_err(|e| failed(directory, &e))?;
     let mut left: VecDeque<OsString> = parts(&absolute);
@@ -45,7 +46,7 @@ pub(super) fn without_links(directory: &Path) -> Result<PathBuf, StoreError> {
                 links += 1;
                 if links > MAX_LINKS {
                     let words = "symbolic links on its path lead in a circle; name another with --data";
-                    return Err(StoreError(format!(
+                    return Err(StoreError::unusable(format!(
                         "cannot use the data directory {}: {words}",
                         directory.display()
                     )));
@@ -87,7 +88,7 @@ fn check_link(directory: &Path, link: &Path, metadata: &Metadata, parent: &Path)
     if is_trusted(metadata.uid()) && !open_to_all {
         return Ok(());
     }
-    Err(StoreError(format!(
+    Err(StoreError::unusable(format!(
         "cannot use the data directory {}: {} is a symbolic link that another user could have placed; \
          name the real directory with --data",
         directory.display(),
@@ -142,7 +143,7 @@ fn lost(store: &Path, file: &Path) -> StoreError {
             file.display()
         )
     };
-    StoreError(format!("the store {} {words}", store.display()))
+    StoreError::unusable(format!("the store {} {words}", store.display()))
 }
 
 #[cfg(test)]

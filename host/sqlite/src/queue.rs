@@ -1,4 +1,4 @@
-//! The queue of the writer thread. A job with a waiting caller wakes the thread; jobs without one
+//! The queue of the writer thread. A job with a waiting caller wakes the thread; deferred commits
 //! are collected meanwhile.
 
 use super::job::{Job, Prepared};
@@ -6,14 +6,14 @@ use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The maximum number of commits per transaction, and of unwritten commits without a waiting
-/// caller.
+/// The maximum number of commits per transaction, and of deferred commits that are not written
+/// yet.
 const MAX_GROUP: usize = 256;
-/// The number of commits without a waiting caller that are written without waiting for more. They
-/// are in memory until then.
+/// The number of deferred commits that are written without waiting for more. They are in memory
+/// until then.
 const ENOUGH: usize = 64;
-/// How long a commit without a waiting caller waits for others to join it.
-const FOLLOWS_WITHIN: Duration = Duration::from_millis(50);
+/// How long a deferred commit waits for others to join it.
+const DEFERRED_FOR: Duration = Duration::from_millis(50);
 
 /// Jobs in order of arrival.
 #[derive(Default)]
@@ -25,10 +25,8 @@ pub(super) struct Queue {
 #[derive(Default)]
 struct Inner {
     jobs: VecDeque<Job>,
-    /// Commits without a waiting caller, queued or being written.
-    following: usize,
-    /// Whether a group was handed out and is being written.
-    writing: bool,
+    /// The number of deferred commits that are queued or being written.
+    deferred: usize,
     closed: bool,
 }
 
@@ -46,15 +44,15 @@ impl Queue {
         self.news.notify_one();
     }
 
-    /// Adds a commit without a waiting caller. Returns it if the writer is gone, or if a whole
-    /// group is pending already.
-    pub(super) fn push_following(&self, commit: Box<Prepared>) -> Result<(), Box<Prepared>> {
+    /// Adds a deferred commit. Returns it if the writer is gone, or if a whole group is pending
+    /// already.
+    pub(super) fn push_deferred(&self, commit: Box<Prepared>) -> Result<(), Box<Prepared>> {
         let mut inner = self.lock();
-        if inner.closed || inner.following >= MAX_GROUP {
+        if inner.closed || inner.deferred >= MAX_GROUP {
             return Err(commit);
         }
-        inner.following += 1;
-        inner.jobs.push_back(Job::Follow(commit));
+        inner.deferred += 1;
+        inner.jobs.push_back(Job::Deferred(commit));
         // Later ones need not wake the writer, which waits for them already, until there are
         // enough.
         let wakes = inner.jobs.len() == 1 || inner.jobs.len() == ENOUGH;
@@ -65,20 +63,14 @@ impl Queue {
         Ok(())
     }
 
-    /// Returns whether commits without a waiting caller are still unwritten.
+    /// Returns whether deferred commits are still unwritten.
     pub(super) fn is_behind(&self) -> bool {
-        self.lock().following > 0
+        self.lock().deferred > 0
     }
 
-    /// Returns whether nothing is queued or being written.
-    pub(super) fn is_idle(&self) -> bool {
-        let inner = self.lock();
-        inner.jobs.is_empty() && !inner.writing && !inner.closed
-    }
-
-    /// Records that this many of them were written or lost.
-    pub(super) fn followed(&self, number: usize) {
-        self.lock().following -= number;
+    /// Records that this many deferred commits were written or lost.
+    pub(super) fn settle_deferred(&self, number: usize) {
+        self.lock().deferred -= number;
     }
 
     /// Closes the queue to new jobs; queued ones are still handed out.
@@ -93,19 +85,18 @@ impl Queue {
         self.lock().jobs.clear();
     }
 
-    /// Returns the jobs of the next transaction and marks the previous group as done. A group has
-    /// all jobs queued; if none has a waiting caller, it also collects those that arrive soon.
-    /// `None` once the queue is closed and empty.
+    /// Returns the jobs of the next transaction: all that are queued, up to a maximum. If all are
+    /// deferred commits, it also collects those that arrive soon. `None` once the queue is closed
+    /// and empty.
     pub(super) fn next_group(&self) -> Option<Vec<Job>> {
         let mut inner = self.lock();
-        inner.writing = false;
         while inner.jobs.is_empty() {
             if inner.closed {
                 return None;
             }
             inner = self.news.wait(inner).unwrap_or_else(PoisonError::into_inner);
         }
-        let until = Instant::now() + FOLLOWS_WITHIN;
+        let until = Instant::now() + DEFERRED_FOR;
         while inner.may_wait() {
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
@@ -113,7 +104,6 @@ impl Queue {
             }
             inner = self.news.wait_timeout(inner, left).unwrap_or_else(PoisonError::into_inner).0;
         }
-        inner.writing = true;
         let size = inner.jobs.len().min(MAX_GROUP);
         Some(inner.jobs.drain(..size).collect())
     }
@@ -125,6 +115,8 @@ impl Queue {
 
 impl Inner {
     fn may_wait(&self) -> bool {
-        !self.closed && self.jobs.len() < ENOUGH && self.jobs.iter().all(|job| matches!(job, Job::Follow(_)))
+        !self.closed
+            && self.jobs.len() < ENOUGH
+            && self.jobs.iter().all(|job| matches!(job, Job::Deferred(_)))
     }
 }

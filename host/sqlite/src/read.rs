@@ -78,7 +78,7 @@ impl Readers {
         let readers = Arc::clone(self);
         tokio::task::spawn_blocking(move || readers.query(query))
             .await
-            .map_err(|e| StoreError(format!("a query of the store failed: {e}")))?
+            .map_err(|e| StoreError::other(format!("a query of the store failed: {e}")))?
     }
 }
 
@@ -137,7 +137,7 @@ impl Reader<'_> {
         let events = rows.iter().map(|row| self.event(run_id, row)).collect::<Result<_, _>>()?;
         match damage {
             None => Ok(events),
-            Some(problem) => Err(StoreError(format!(
+            Some(problem) => Err(StoreError::damaged(format!(
                 "the record of run {run_id} is damaged ({problem}); `tollgate show {run_id}` shows what is left, \
                  `tollgate store verify` checks every run; restore the store from a copy"
             ))),
@@ -300,7 +300,7 @@ impl Reader<'_> {
         if has == NEWEST {
             return Ok(());
         }
-        Err(StoreError(format!(
+        Err(StoreError::unusable(format!(
             "the store {} has version {has}, and can only be read; copy its directory to a place that can be written, \
              and name that with --data",
             self.file.display()
@@ -322,7 +322,7 @@ impl Reader<'_> {
 
     fn parse<T: serde::de::DeserializeOwned>(&self, what: &str, body: &str) -> Result<T, StoreError> {
         json::from_record(body).map_err(|e| {
-            StoreError(format!("the store {} contains an invalid {what}: {e}; restore it from a copy, or use the newer tollgate that wrote it", self.file.display()))
+            StoreError::damaged(format!("the store {} contains an invalid {what}: {e}; restore it from a copy, or use the newer tollgate that wrote it", self.file.display()))
         })
     }
 

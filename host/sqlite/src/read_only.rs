@@ -9,11 +9,12 @@ use super::read::Readers;
 use async_trait::async_trait;
 use std::path::Path;
 use std::sync::Arc;
-use tollgate_agent::run::{StoredEvent, Thread};
+use tollgate_agent::run::{RunSpec, StoredEvent, Thread};
 use tollgate_agent::state::StateChange;
 use tollgate_store::{
-    AuditFilter, AuditRecord, Claimed, Commit, CommitError, Committed, Hints, Record, RunCommand, RunFilter,
-    RunSummary, SentCommand, Store, StoreError, ToolHealth,
+    AuditFilter, AuditRecord, AuditStore, Claimed, Commit, CommitError, Committed, ComponentStore,
+    CoordinationStore, Hints, QueueTurn, Record, RunCommand, RunFilter, RunStore, RunSummary, SentCommand,
+    StateStore, StoreError, ToolHealth,
 };
 
 /// A reader of a store. It writes nothing, not even beside the store.
@@ -34,7 +35,7 @@ impl ReadOnlyStore {
         let log = std::fs::metadata(beside(&file, "-wal")).map(|log| log.len()).unwrap_or_default();
         let is_shared = ["-shm", "-wal"].iter().all(|ending| beside(&file, ending).exists());
         if log > 0 && !is_shared {
-            return Err(StoreError(format!(
+            return Err(StoreError::unusable(format!(
                 "the store {} has changes that cannot be read without writing; copy its directory to a place that can be \
                  written, and name that with --data",
                 file.display()
@@ -58,18 +59,13 @@ impl ReadOnlyStore {
 }
 
 fn refused() -> StoreError {
-    StoreError("the store can only be read; name another data directory with --data".to_owned())
+    StoreError::unusable("the store can only be read; name another data directory with --data")
 }
 
 #[async_trait]
-impl Store for ReadOnlyStore {
+impl RunStore for ReadOnlyStore {
     async fn commit(&self, _commit: Commit) -> Result<Committed, CommitError> {
         Err(refused().into())
-    }
-
-    async fn thread(&self, thread_id: &str) -> Result<Thread, StoreError> {
-        let id = thread_id.to_owned();
-        self.readers.ask(move |reader| reader.thread(&id)).await
     }
 
     async fn events(&self, run_id: &str, after: u64) -> Result<Vec<Arc<StoredEvent>>, StoreError> {
@@ -77,20 +73,34 @@ impl Store for ReadOnlyStore {
         self.readers.ask(move |reader| reader.events(&run_id, after)).await
     }
 
+    async fn run_spec(&self, run_id: &str) -> Result<Option<Arc<RunSpec>>, StoreError> {
+        let run_id: Arc<str> = Arc::from(run_id);
+        self.readers.ask(move |reader| reader.run_spec(&run_id)).await
+    }
+
+    async fn record(&self, run_id: &str) -> Result<Record, StoreError> {
+        let run_id: Arc<str> = Arc::from(run_id);
+        self.readers.ask(move |reader| reader.record(&run_id)).await
+    }
+
     async fn runs(&self, filter: RunFilter) -> Result<Vec<RunSummary>, StoreError> {
         self.readers.ask(move |reader| reader.runs(&filter)).await
     }
 
-    async fn note(&self, _records: Vec<AuditRecord>) -> Result<(), StoreError> {
+    async fn admit(&self, _thread_id: Option<&str>, _component_id: Option<&str>) -> Result<(), StoreError> {
         Err(refused())
     }
 
-    async fn audit(&self, filter: AuditFilter) -> Result<Vec<AuditRecord>, StoreError> {
-        self.readers.ask(move |reader| reader.audit(&filter)).await
+    async fn flush(&self) -> Result<(), StoreError> {
+        Ok(())
     }
+}
 
-    async fn tool_health(&self) -> Result<Vec<ToolHealth>, StoreError> {
-        self.readers.ask(|reader| reader.trapping()).await
+#[async_trait]
+impl StateStore for ReadOnlyStore {
+    async fn thread(&self, thread_id: &str) -> Result<Thread, StoreError> {
+        let id = thread_id.to_owned();
+        self.readers.ask(move |reader| reader.thread(&id)).await
     }
 
     async fn changes(
@@ -103,15 +113,40 @@ impl Store for ReadOnlyStore {
         self.readers.ask(move |reader| reader.changes(&thread_id, after, limit)).await
     }
 
+    async fn change(&self, _thread_id: &str, _change: StateChange) -> Result<(), CommitError> {
+        Err(refused().into())
+    }
+}
+
+#[async_trait]
+impl AuditStore for ReadOnlyStore {
+    async fn note(&self, _records: Vec<AuditRecord>) -> Result<(), StoreError> {
+        Err(refused())
+    }
+
+    async fn audit(&self, filter: AuditFilter) -> Result<Vec<AuditRecord>, StoreError> {
+        self.readers.ask(move |reader| reader.audit(&filter)).await
+    }
+
+    async fn tool_health(&self) -> Result<Vec<ToolHealth>, StoreError> {
+        self.readers.ask(|reader| reader.trapping()).await
+    }
+}
+
+#[async_trait]
+impl ComponentStore for ReadOnlyStore {
     async fn component(&self, digest: &str) -> Result<Option<Vec<u8>>, StoreError> {
         let digest = digest.to_owned();
         self.readers.ask(move |reader| reader.component(&digest)).await
     }
 
-    async fn change(&self, _thread_id: &str, _change: StateChange) -> Result<(), CommitError> {
-        Err(refused().into())
+    fn archives(&self) -> bool {
+        true
     }
+}
 
+#[async_trait]
+impl CoordinationStore for ReadOnlyStore {
     async fn acquire(&self, _run_id: &str) -> Result<u64, CommitError> {
         Err(refused().into())
     }
@@ -119,6 +154,10 @@ impl Store for ReadOnlyStore {
     fn release(&self, _run_id: &str, _epoch: u64) {}
 
     async fn claim(&self, _agents: &[String], _limit: usize) -> Result<Vec<Claimed>, StoreError> {
+        Err(refused())
+    }
+
+    async fn queue(&self, _thread_id: &str) -> Result<QueueTurn, StoreError> {
         Err(refused())
     }
 
@@ -140,20 +179,11 @@ impl Store for ReadOnlyStore {
         Err(refused())
     }
 
-    async fn close(&self) -> Result<(), StoreError> {
-        Ok(())
-    }
-
     fn watch(&self) -> Hints {
         Hints::none()
     }
 
-    async fn admit(&self, _thread_id: Option<&str>, _component_id: Option<&str>) -> Result<(), StoreError> {
-        Err(refused())
-    }
-
-    async fn record(&self, run_id: &str) -> Result<Record, StoreError> {
-        let run_id: Arc<str> = Arc::from(run_id);
-        self.readers.ask(move |reader| reader.record(&run_id)).await
+    async fn close(&self) -> Result<(), StoreError> {
+        Ok(())
     }
 }

@@ -1,4 +1,4 @@
-//! Tests of a writer on a full disk, of commits that may follow, and of cached threads.
+//! Tests of a writer on a full disk, of deferred commits, and of cached threads.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use super::{Process, SqliteStore, ThreadCache, Writer, open, process};
@@ -10,7 +10,9 @@ use tollgate_agent::context::RunIdentity;
 use tollgate_agent::message::Message;
 use tollgate_agent::run::{AgentSpec, Event, RunLimits, RunSpec, RunStatus, Task};
 use tollgate_agent::state::{KeyScope, KeyUpdate, StateChange};
-use tollgate_store::{Commit, CommitError, Pruned, Pruning, RunFilter, Store};
+use tollgate_store::{
+    Commit, CommitError, Durability, Pruned, Pruning, RunFilter, RunStore, StateStore, StoreErrorKind,
+};
 
 /// Creates a writer on a disk with room for this many pages; 0 for no limit.
 fn writer(directory: &Path, max_pages: i64) -> Writer {
@@ -51,10 +53,12 @@ async fn a_full_disk_refuses_a_commit_whole_and_keeps_all_before_it() {
     let refused = loop {
         match full.commit(commit("r", vec![said(), said()], kept)).await {
             Ok(_) => kept += 2,
-            Err(CommitError::Failed(e)) => break e.to_string(),
+            Err(CommitError::Failed(e)) => break e,
             Err(e) => panic!("{e}"),
         }
     };
+    assert_eq!(refused.kind(), StoreErrorKind::Full);
+    let refused = refused.to_string();
     assert!(kept > 10 && refused.contains("the disk is full; free some room"), "{kept}: {refused}");
     assert!(full.commit(commit("r", vec![said(), said()], kept)).await.is_err(), "it stays full");
     let store = SqliteStore::open(data.path()).unwrap();
@@ -65,33 +69,33 @@ async fn a_full_disk_refuses_a_commit_whole_and_keeps_all_before_it() {
     assert_eq!(store.events("r", 0).await.unwrap().len() as u64, kept + 2);
 }
 
-fn following(run: &str) -> Commit {
-    that_may_follow(commit(run, vec![started()], 0))
+fn deferred_start(run: &str) -> Commit {
+    deferred(commit(run, vec![started()], 0))
 }
 
-fn that_may_follow(mut commit: Commit) -> Commit {
-    commit.may_follow = true;
+fn deferred(mut commit: Commit) -> Commit {
+    commit.durability = Durability::Deferred;
     commit
 }
 
 #[tokio::test]
-async fn a9_what_may_follow_is_read_back_at_once_and_kept_when_the_store_closes() {
+async fn a9_a_deferred_commit_is_read_back_at_once_and_kept_when_the_store_closes() {
     let data = tempfile::tempdir().unwrap();
     let store = SqliteStore::open(data.path()).unwrap();
-    store.commit(following("one")).await.unwrap();
-    assert_eq!(store.events("one", 0).await.unwrap().len(), 1, "whoever was told finds it");
-    store.commit(following("two")).await.unwrap();
+    store.commit(deferred_start("one")).await.unwrap();
+    assert_eq!(store.events("one", 0).await.unwrap().len(), 1, "readers wait for it");
+    store.commit(deferred_start("two")).await.unwrap();
     drop(store);
     let store = SqliteStore::open(data.path()).unwrap();
     assert_eq!(store.runs(RunFilter::default()).await.unwrap().len(), 2);
 }
 
 #[tokio::test]
-async fn a9_what_may_follow_is_written_soon_though_nobody_asks() {
+async fn a9_a_deferred_commit_is_written_soon_without_a_reader() {
     let data = tempfile::tempdir().unwrap();
     let store = SqliteStore::open(data.path()).unwrap();
     let other = SqliteStore::open(data.path()).unwrap();
-    store.commit(following("one")).await.unwrap();
+    store.commit(deferred_start("one")).await.unwrap();
     let soon = async {
         while other.events("one", 0).await.unwrap().is_empty() {
             tokio::time::sleep(std::time::Duration::from_millis(5)).await;
@@ -101,12 +105,12 @@ async fn a9_what_may_follow_is_written_soon_though_nobody_asks() {
 }
 
 #[tokio::test]
-async fn s9_records_that_could_not_follow_are_told_and_spoil_no_other_commit() {
+async fn s9_lost_deferred_commits_are_reported_and_fail_no_other_commit() {
     let data = tempfile::tempdir().unwrap();
     let full = writer(data.path(), 60);
     for number in 0..100 {
         let long = commit(&format!("r{number}"), vec![started(), said(), said()], 0);
-        full.commit(that_may_follow(long)).await.unwrap();
+        full.commit(deferred(long)).await.unwrap();
     }
     let lost = full.flush().await.unwrap_err().to_string();
     assert!(
@@ -121,7 +125,7 @@ async fn s9_one_lost_record_leaves_the_next_run_alone() {
     let data = tempfile::tempdir().unwrap();
     let writer = writer(data.path(), 0);
     // No run with this name has begun.
-    let refused = that_may_follow(commit("never", vec![said()], 7));
+    let refused = deferred(commit("never", vec![said()], 7));
     writer.commit(refused).await.unwrap();
     writer.catch_up().await.unwrap();
     writer.commit(commit("next", vec![started()], 0)).await.unwrap();
@@ -130,19 +134,20 @@ async fn s9_one_lost_record_leaves_the_next_run_alone() {
 }
 
 #[tokio::test]
-async fn a9_no_more_than_a_group_is_behind_a_disk_that_is_slow() {
+async fn a9_at_most_one_group_of_deferred_commits_waits_for_a_slow_disk() {
     let data = tempfile::tempdir().unwrap();
     let writer = writer(data.path(), 0);
     let other = open::connect(&data.path().join("tollgate.db")).unwrap();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
     for number in 0..256 {
-        writer.commit(following(&format!("r{number}"))).await.unwrap();
+        writer.commit(deferred_start(&format!("r{number}"))).await.unwrap();
     }
-    let late = tokio::time::timeout(std::time::Duration::from_millis(200), writer.commit(following("late")));
+    let late =
+        tokio::time::timeout(std::time::Duration::from_millis(200), writer.commit(deferred_start("late")));
     assert!(late.await.is_err(), "it waits for the disk");
     other.execute_batch("COMMIT").unwrap();
     writer.catch_up().await.unwrap();
-    writer.commit(following("later")).await.unwrap();
+    writer.commit(deferred_start("later")).await.unwrap();
 }
 
 #[tokio::test]

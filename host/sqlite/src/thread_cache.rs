@@ -17,8 +17,9 @@ const MAX_MESSAGES: usize = 100;
 
 /// The threads that were read since another process committed.
 pub(super) struct ThreadCache {
-    /// The connection that writes. Its data version changes when others commit, but not when it
-    /// commits itself.
+    /// The connection with which the writer thread writes. Only its data version is read here: it
+    /// changes when others commit, but not when the connection commits itself, which no other
+    /// connection can tell.
     pub(super) connection: Arc<Mutex<Connection>>,
     inner: Mutex<Inner>,
 }
@@ -91,7 +92,7 @@ impl ThreadCache {
                 Err(_) => continue,
             };
             match job {
-                Job::Commit(prepared, _) | Job::Follow(prepared) => {
+                Job::Commit(prepared, _) | Job::Deferred(prepared) => {
                     let thread_id = &prepared.commit.thread_id;
                     if !prepared.commit.messages.is_empty() {
                         inner.threads.remove(&**thread_id);

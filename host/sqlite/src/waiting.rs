@@ -4,6 +4,7 @@
 //! arrival. The first of these files is next. An unlocked file belongs to a process that is gone,
 //! and is removed by the next process that finds it.
 
+use super::explain::kind_of;
 use super::process::{WAITING, lives};
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
@@ -42,10 +43,11 @@ impl Waiting {
             Ok(Self { directory: directory.clone(), name, _lock: lock })
         };
         begin().map_err(|e| {
-            StoreError(format!(
+            let words = format!(
                 "cannot queue in {}: {e}; check its owner and mode, or name another directory with --data",
                 directory.display()
-            ))
+            );
+            StoreError::new(kind_of(&e), words)
         })
     }
 

@@ -34,7 +34,7 @@ pub(super) fn write_group(
     for job in jobs {
         written.push(match job {
             Job::Commit(prepared, _) => write_commit(&transaction, process, recent, prepared)?,
-            Job::Follow(prepared) => {
+            Job::Deferred(prepared) => {
                 // Other calls proceed meanwhile instead of waiting for the whole group.
                 std::thread::yield_now();
                 write_commit(&transaction, process, recent, prepared)?

@@ -1,23 +1,23 @@
-//! The writer thread, which puts all waiting jobs into one transaction.
+//! The writer thread, which alone writes to the file and puts all waiting jobs into one
+//! transaction.
 
 use super::job::{Job, Prepared, Reply, Written};
 use super::process::Process;
 use super::queue::Queue;
 use super::sizes::Sizes;
 use super::thread_cache::ThreadCache;
-use super::write_connection::WriteConnection;
+use super::write_connection::{LostRecords, WriteConnection};
 use rusqlite::Connection;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
-use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tollgate_agent::state::StateChange;
-use tollgate_store::{AuditRecord, Commit, Committed, StoreError};
+use tollgate_store::{AuditRecord, Commit, Committed, Durability, StoreError};
 
 /// The handle of the writer thread, which ends when the handle is dropped.
 pub(super) struct Writer {
     queue: Arc<Queue>,
-    pen: Arc<WriteConnection>,
+    lost: LostRecords,
     thread: Option<std::thread::JoinHandle<()>>,
 }
 
@@ -29,21 +29,21 @@ impl Writer {
         process: Arc<Process>,
         sizes: Arc<Sizes>,
     ) -> Result<Self, StoreError> {
-        let pen = Arc::new(WriteConnection::new(connection, known, file, process, sizes)?);
-        let queue = Arc::new(Queue::default());
-        let (served, of_thread) = (Served(Arc::clone(&queue)), Arc::clone(&pen));
-        let write = move || write_all(&of_thread, &served.0);
+        let connection = WriteConnection::new(connection, known, file, process, sizes)?;
+        let (queue, lost) = (Arc::new(Queue::default()), connection.lost());
+        let served = Served(Arc::clone(&queue));
+        let write = move || write_all(connection, &served.0);
         let thread = std::thread::Builder::new().name("tollgate-store".to_owned()).spawn(write);
-        let thread = thread.map_err(|e| StoreError(format!("cannot start the writer thread: {e}")))?;
-        Ok(Self { queue, pen, thread: Some(thread) })
+        let thread = thread.map_err(|e| StoreError::other(format!("cannot start the writer thread: {e}")))?;
+        Ok(Self { queue, lost, thread: Some(thread) })
     }
 
-    /// Commits the events and returns once they are durable. Returns at once if they may follow,
+    /// Commits the events and returns once they are durable. A deferred commit returns at once,
     /// unless too many are already pending.
     pub(super) async fn commit(&self, commit: Commit) -> Written {
         let mut prepared = Box::new(Prepared { commit, rows: None });
-        if prepared.commit.may_follow {
-            match self.queue.push_following(prepared) {
+        if prepared.commit.durability == Durability::Deferred {
+            match self.queue.push_deferred(prepared) {
                 Ok(()) => return Ok(Committed::default()),
                 Err(back) => prepared = back,
             }
@@ -60,7 +60,7 @@ impl Writer {
     /// Like [`catch_up`](Self::catch_up), and reports lost records.
     pub(super) async fn flush(&self) -> Result<(), StoreError> {
         self.catch_up().await?;
-        self.pen.take_lost().map_or(Ok(()), Err)
+        self.lost.take().map_or(Ok(()), Err)
     }
 
     pub(super) async fn note(&self, records: Vec<AuditRecord>) -> Result<(), StoreError> {
@@ -85,26 +85,14 @@ impl Writer {
         };
         self.ask(|reply| Job::Other(Box::new(keep), reply)).await??;
         let value = result.lock().unwrap_or_else(PoisonError::into_inner).take();
-        value.ok_or_else(|| StoreError("the store's writer gave no answer; restart the program".to_owned()))
+        value.ok_or_else(|| StoreError::other("the store's writer gave no answer; restart the program"))
     }
 
     async fn ask<T>(&self, job: impl FnOnce(Reply<T>) -> Job) -> Result<T, StoreError> {
-        let gone = || StoreError("the store's writer has stopped; restart the program".to_owned());
+        let gone = || StoreError::other("the store's writer has stopped; restart the program");
         let (reply, answer) = oneshot::channel();
-        if let Some(job) = self.write_at_once(job(reply)) {
-            self.queue.push(job);
-        }
+        self.queue.push(job(reply));
         answer.await.map_err(|_| gone())
-    }
-
-    /// Writes the job on this thread if that blocks no one; otherwise returns it.
-    fn write_at_once(&self, job: Job) -> Option<Job> {
-        // On a single-threaded runtime it would block all tasks.
-        let others = Handle::try_current().is_ok_and(|runtime| runtime.metrics().num_workers() > 1);
-        if !others || !self.queue.is_idle() {
-            return Some(job);
-        }
-        self.pen.write_at_once(job, || self.queue.is_idle()).err()
     }
 }
 
@@ -127,11 +115,11 @@ impl Drop for Served {
     }
 }
 
-fn write_all(pen: &WriteConnection, queue: &Queue) {
+fn write_all(mut connection: WriteConnection, queue: &Queue) {
     while let Some(jobs) = queue.next_group() {
-        let followed = jobs.iter().filter_map(Job::following).count();
-        pen.write(jobs);
-        queue.followed(followed);
-        pen.tidy();
+        let deferred = jobs.iter().filter_map(Job::deferred).count();
+        connection.write(jobs);
+        queue.settle_deferred(deferred);
+        connection.tidy();
     }
 }

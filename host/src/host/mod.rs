@@ -22,7 +22,7 @@ pub use work::WorkOptions;
 use crate::blocking::aside_if;
 use crate::builtin;
 use crate::config::DIRECT_AGENT;
-use crate::error::{HostError, RunError};
+use crate::error::HostError;
 use crate::gates::Gates;
 use crate::models::Model;
 use crate::plugins;
@@ -181,7 +181,7 @@ impl Host {
         turn: OwnedMutexGuard<()>,
     ) -> Result<RunHandle, HostError> {
         let admitted = self.inner.store.admit(Some(thread_id), None).await;
-        admitted.map_err(|why| HostError::Overloaded(why.to_string()))?;
+        admitted.map_err(HostError::not_admitted)?;
         let thread = self.thread(thread_id).await?;
         let there = |id: &&str| self.inner.agents.contains_key(*id);
         let handed = handed_to(&thread.state, &request.agent_id).filter(there);
@@ -211,8 +211,7 @@ impl Host {
         };
         driver.begin(first).await.map_err(|why| match why {
             CommitError::Busy(_) => HostError::Busy(thread_id.to_string()),
-            CommitError::Failed(why) => HostError::Store(why),
-            why => RunError(why.to_string()).into(),
+            why => why.into(),
         })?;
         let abandoned = (!request.detached).then(|| cancel.clone());
         let end = tokio::spawn(async move {
@@ -289,8 +288,7 @@ impl Host {
         driver.begin(input).await.map_err(|why| match why {
             CommitError::Advanced => HostError::OwnedElsewhere(run_id.to_string()),
             CommitError::Busy(_) => HostError::Busy(thread_id.to_string()),
-            CommitError::Failed(why) => HostError::Store(why),
-            why => RunError(why.to_string()).into(),
+            why => why.into(),
         })?;
         let abandoned = (!detached).then(|| cancel.clone());
         let end = tokio::spawn(async move {
@@ -304,9 +302,8 @@ impl Host {
     async fn acquire(&self, run_id: &str, known: u64) -> Result<u64, HostError> {
         let store = &self.inner.store;
         let failed = |why: CommitError| match why {
-            CommitError::Failed(why) => HostError::Store(why),
             CommitError::Advanced => HostError::OwnedElsewhere(run_id.to_owned()),
-            why => RunError(why.to_string()).into(),
+            why => why.into(),
         };
         let epoch = store.acquire(run_id).await.map_err(failed)?;
         let newer = store.events(run_id, known).await;

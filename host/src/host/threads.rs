@@ -143,8 +143,7 @@ impl Host {
                 }
                 // The thread was changed concurrently, so its values must be checked again.
                 Err(CommitError::Conflict(_)) => {}
-                Err(CommitError::Failed(e)) => return Err(e.into()),
-                Err(e) => return Err(RunError(e.to_string()).into()),
+                Err(e) => return Err(e.into()),
             }
         };
         leave_to_runs(self.toolbox().catalog().keys(), &mut thread.state);

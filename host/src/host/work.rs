@@ -4,7 +4,7 @@ use super::checks::check_backend;
 use super::{Busy, Host, HostError, RunRequest, listening, new_id, spec, threads};
 use crate::blocking::aside_if;
 use crate::run::{Driver, RunEnd, RunError};
-use crate::store::{Claimed, Commit, CommitError, Hint, RunCommand, RunFilter, SentCommand, now_ms};
+use crate::store::{Claimed, Commit, Hint, RunCommand, RunFilter, SentCommand, now_ms};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Semaphore;
@@ -40,7 +40,7 @@ impl Host {
         self.agent(&request.agent_id)?;
         let thread_id: Arc<str> = request.thread_id.as_deref().map_or_else(new_id, Arc::from);
         let store = &self.inner.store;
-        store.admit(Some(&thread_id), None).await.map_err(|why| HostError::Overloaded(why.to_string()))?;
+        store.admit(Some(&thread_id), None).await.map_err(HostError::not_admitted)?;
         let waiting = RunFilter {
             thread_id: Some(thread_id.to_string()),
             status: Some("waiting".to_owned()),
@@ -68,7 +68,7 @@ impl Host {
         let events = Run::new(thread).decide(self.toolbox().catalog(), now, &start)?;
         let mut commit = Commit::new(Arc::clone(&run_id), thread_id, 0, now, events);
         (commit.queued, commit.epoch) = (true, 0);
-        store.commit(commit).await.map_err(unstored)?;
+        store.commit(commit).await?;
         Ok(run_id)
     }
 
@@ -258,12 +258,5 @@ fn input_of(command: &RunCommand) -> Input {
         RunCommand::Decide(decision) => Input::Decided(vec![decision.clone()]),
         RunCommand::Cancel(reason) => Input::Cancel { reason: reason.clone() },
         RunCommand::Message(text) => Input::Message(text.clone()),
-    }
-}
-
-fn unstored(why: CommitError) -> HostError {
-    match why {
-        CommitError::Failed(why) => HostError::Store(why),
-        why => RunError(why.to_string()).into(),
     }
 }

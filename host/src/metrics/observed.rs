@@ -2,8 +2,9 @@
 
 use super::Metrics;
 use crate::store::{
-    AuditFilter, AuditRecord, Claimed, Commit, CommitError, Committed, Hints, QueueTurn, Record, RunCommand,
-    RunFilter, RunSummary, SentCommand, Store, StoreError, ThreadFilter, ThreadSummary, ToolHealth,
+    AuditFilter, AuditRecord, AuditStore, Claimed, Commit, CommitError, Committed, ComponentStore,
+    CoordinationStore, Hints, QueueTurn, Record, RunCommand, RunFilter, RunStore, RunSummary, SentCommand,
+    StateStore, Store, StoreError, ToolHealth,
 };
 use async_trait::async_trait;
 use std::sync::Arc;
@@ -26,22 +27,12 @@ impl Observed {
 }
 
 #[async_trait]
-impl Store for Observed {
+impl RunStore for Observed {
     async fn commit(&self, commit: Commit) -> Result<Committed, CommitError> {
         let records = commit.audit.clone();
         let committed = self.store.commit(commit).await?;
         self.count(&records);
         Ok(committed)
-    }
-
-    async fn note(&self, records: Vec<AuditRecord>) -> Result<(), StoreError> {
-        self.store.note(records.clone()).await?;
-        self.count(&records);
-        Ok(())
-    }
-
-    async fn thread(&self, thread_id: &str) -> Result<Thread, StoreError> {
-        self.store.thread(thread_id).await
     }
 
     async fn events(&self, run_id: &str, after: u64) -> Result<Vec<Arc<StoredEvent>>, StoreError> {
@@ -52,20 +43,27 @@ impl Store for Observed {
         self.store.run_spec(run_id).await
     }
 
-    async fn threads(&self, filter: ThreadFilter) -> Result<Vec<ThreadSummary>, StoreError> {
-        self.store.threads(filter).await
+    async fn record(&self, run_id: &str) -> Result<Record, StoreError> {
+        self.store.record(run_id).await
     }
 
     async fn runs(&self, filter: RunFilter) -> Result<Vec<RunSummary>, StoreError> {
         self.store.runs(filter).await
     }
 
-    async fn audit(&self, filter: AuditFilter) -> Result<Vec<AuditRecord>, StoreError> {
-        self.store.audit(filter).await
+    async fn admit(&self, thread_id: Option<&str>, component_id: Option<&str>) -> Result<(), StoreError> {
+        self.store.admit(thread_id, component_id).await
     }
 
-    async fn tool_health(&self) -> Result<Vec<ToolHealth>, StoreError> {
-        self.store.tool_health().await
+    async fn flush(&self) -> Result<(), StoreError> {
+        self.store.flush().await
+    }
+}
+
+#[async_trait]
+impl StateStore for Observed {
+    async fn thread(&self, thread_id: &str) -> Result<Thread, StoreError> {
+        self.store.thread(thread_id).await
     }
 
     async fn changes(
@@ -77,6 +75,30 @@ impl Store for Observed {
         self.store.changes(thread_id, after, limit).await
     }
 
+    async fn change(&self, thread_id: &str, change: StateChange) -> Result<(), CommitError> {
+        self.store.change(thread_id, change).await
+    }
+}
+
+#[async_trait]
+impl AuditStore for Observed {
+    async fn note(&self, records: Vec<AuditRecord>) -> Result<(), StoreError> {
+        self.store.note(records.clone()).await?;
+        self.count(&records);
+        Ok(())
+    }
+
+    async fn audit(&self, filter: AuditFilter) -> Result<Vec<AuditRecord>, StoreError> {
+        self.store.audit(filter).await
+    }
+
+    async fn tool_health(&self) -> Result<Vec<ToolHealth>, StoreError> {
+        self.store.tool_health().await
+    }
+}
+
+#[async_trait]
+impl ComponentStore for Observed {
     async fn component(&self, digest: &str) -> Result<Option<Vec<u8>>, StoreError> {
         self.store.component(digest).await
     }
@@ -84,19 +106,10 @@ impl Store for Observed {
     fn archives(&self) -> bool {
         self.store.archives()
     }
+}
 
-    async fn change(&self, thread_id: &str, change: StateChange) -> Result<(), CommitError> {
-        self.store.change(thread_id, change).await
-    }
-
-    async fn admit(&self, thread_id: Option<&str>, component_id: Option<&str>) -> Result<(), StoreError> {
-        self.store.admit(thread_id, component_id).await
-    }
-
-    async fn record(&self, run_id: &str) -> Result<Record, StoreError> {
-        self.store.record(run_id).await
-    }
-
+#[async_trait]
+impl CoordinationStore for Observed {
     async fn acquire(&self, run_id: &str) -> Result<u64, CommitError> {
         self.store.acquire(run_id).await
     }
@@ -107,6 +120,10 @@ impl Store for Observed {
 
     async fn claim(&self, agents: &[String], limit: usize) -> Result<Vec<Claimed>, StoreError> {
         self.store.claim(agents, limit).await
+    }
+
+    async fn queue(&self, thread_id: &str) -> Result<QueueTurn, StoreError> {
+        self.store.queue(thread_id).await
     }
 
     async fn send(&self, run_id: &str, id: &str, command: RunCommand) -> Result<bool, StoreError> {
@@ -125,19 +142,11 @@ impl Store for Observed {
         self.store.take_back(run_id, id).await
     }
 
-    async fn close(&self) -> Result<(), StoreError> {
-        self.store.close().await
-    }
-
     fn watch(&self) -> Hints {
         self.store.watch()
     }
 
-    async fn queue(&self, thread_id: &str) -> Result<QueueTurn, StoreError> {
-        self.store.queue(thread_id).await
-    }
-
-    async fn flush(&self) -> Result<(), StoreError> {
-        self.store.flush().await
+    async fn close(&self) -> Result<(), StoreError> {
+        self.store.close().await
     }
 }

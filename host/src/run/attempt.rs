@@ -5,7 +5,7 @@ use super::children::CallChildren;
 use super::hooks::HookContext;
 use super::{LiveContent, Publisher, spans};
 use crate::models::{Delta, Model};
-use crate::store::{Store, StoreError, now_ms};
+use crate::store::{Store, StoreError, StoreErrorKind, now_ms};
 use crate::tools::{Attempt, AttemptRequest, Runner, Toolbox};
 use futures::FutureExt;
 use std::panic::AssertUnwindSafe;
@@ -284,9 +284,13 @@ impl ReportSink for CallReports {
     }
 }
 
-/// Returns the fault of a call for whose record there is no room.
+/// Returns the fault of a call that does not begin, because its record could not be stored.
 pub(crate) fn overloaded(why: &StoreError) -> Fault {
-    Fault::new(Code::Overloaded, format!("The host has no room for the record of another call: {why}."))
+    let words = match why.kind() {
+        StoreErrorKind::Full => "The host has no room for the record of another call",
+        _ => "The host cannot store the record of another call",
+    };
+    Fault::new(Code::Overloaded, format!("{words}: {why}."))
 }
 
 fn gone(tool_name: &str) -> Fault {

@@ -1,7 +1,7 @@
 //! The audit records of calls. Each ended call has one, built from the events that are committed
 //! with it.
 
-use crate::store::{AuditKind, AuditRecord, Store};
+use crate::store::{AuditKind, AuditRecord, AuditStore};
 use std::sync::Arc;
 use tollgate_agent::SmolStr;
 use tollgate_agent::code::Code;
@@ -95,7 +95,12 @@ fn decisions_of(run: &Run, run_id: &Arc<str>, events: &[StoredEvent]) -> Vec<Aud
 
 /// Records the powers that a call tried to use without a grant. If the store fails, the failure
 /// is logged and the call continues.
-pub(super) async fn note_refusals(store: &dyn Store, spec: &RunSpec, permit: &Permit, denied: &[String]) {
+pub(super) async fn note_refusals(
+    store: &dyn AuditStore,
+    spec: &RunSpec,
+    permit: &Permit,
+    denied: &[String],
+) {
     if denied.is_empty() {
         return;
     }

@@ -2,7 +2,7 @@
 //! failed commit is reported.
 
 use crate::store::rules::begins_direct;
-use crate::store::{CommitError, StoreError};
+use crate::store::{CommitError, Durability, StoreError};
 use tollgate_agent::SmolStr;
 use tollgate_agent::run::{Event, StoredEvent};
 
@@ -30,10 +30,10 @@ fn ends(event: &Event) -> bool {
     told || event.change().is_some()
 }
 
-/// Returns whether these events are a whole direct call that may be answered before its record is
-/// durable. Such a call changed nothing and may run twice without harm.
-pub(super) fn durability(events: &[StoredEvent]) -> bool {
-    let [start, .., end] = events else { return false };
+/// Returns whether these events must be durable before they are reported. Only a whole direct call
+/// that changed nothing and may run twice without harm is deferred.
+pub(super) fn durability(events: &[StoredEvent]) -> Durability {
+    let [start, .., end] = events else { return Durability::Durable };
     let changes_nothing = |event: &StoredEvent| match &event.event {
         Event::CallProposed(proposed) => {
             proposed.tool.as_ref().is_none_or(|tool| tool.descriptor.execution.idempotent)
@@ -41,7 +41,7 @@ pub(super) fn durability(events: &[StoredEvent]) -> bool {
         event => event.change().is_none() && !matches!(event, Event::ChildStarted { .. }),
     };
     let is_whole = begins_direct(&start.event) && matches!(end.event, Event::RunFinished { .. });
-    is_whole && events.iter().all(changes_nothing)
+    if is_whole && events.iter().all(changes_nothing) { Durability::Deferred } else { Durability::Durable }
 }
 
 /// Returns the call whose attempt starts with the event.
@@ -99,7 +99,7 @@ impl Unrecorded {
                 tools.join("', '")
             ),
         };
-        CommitError::Failed(StoreError(words))
+        CommitError::Failed(StoreError::new(StoreError::from(why).kind(), words))
     }
 }
 

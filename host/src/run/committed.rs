@@ -36,7 +36,7 @@ impl Driver {
         applied: usize,
         moved_by: u64,
     ) -> Result<Arc<[StoredEvent]>, StoreError> {
-        let failed = |why: &dyn std::fmt::Display| StoreError(why.to_string());
+        let failed = |why: &dyn std::fmt::Display| StoreError::other(why.to_string());
         let events = moved(events, moved_by);
         let RunServices { host, thread_id, .. } = &self.parts;
         let is_over = events.iter().any(|event| matches!(event.event, Event::RunFinished { .. }));

@@ -208,7 +208,7 @@ impl Driver {
     }
 
     async fn try_step(&mut self, input: Input) -> Result<(), CommitError> {
-        let failed = |why: String| CommitError::Failed(StoreError(why));
+        let failed = |why: String| CommitError::Failed(StoreError::other(why));
         let mut unrecorded = Unrecorded::default();
         let mut input = self.with_room(input).await;
         let mut turn = None;
@@ -277,7 +277,9 @@ impl Driver {
         commit.charged = charges(&events, Some(&self.run));
         commit.audit = records_of(&self.run, commit.run_id(), &events);
         let trapped = commit.audit.iter().any(|record| record.sign() == Sign::Trapped);
-        commit.may_follow = commit.after() == 0 && !trapped && durability(&events);
+        if commit.after() == 0 && !trapped {
+            commit.durability = durability(&events);
+        }
         if host.store().archives() {
             commit.components = components_of(&events, toolbox);
         }

@@ -44,7 +44,7 @@ fn check(subject: &str, bytes: u64, name: &str, limit: u64) -> Result<(), StoreE
     if bytes < limit {
         return Ok(());
     }
-    Err(StoreError(format!(
+    Err(StoreError::full(format!(
         "the records of {subject} have {bytes} bytes, and the limit is {name} = {limit} in [store] of tollgate.toml; \
          raise it, or remove old runs with `tollgate prune --older-than 30d`"
     )))

@@ -3,8 +3,9 @@
 use super::rebase::{WrittenKeys, moved, sizes_fit};
 use super::runs::{label, last_call_failed, status_after};
 use super::{
-    AuditFilter, AuditRecord, Claimed, Commit, CommitError, Committed, Hint, HintSender, Hints, RunCommand,
-    RunFilter, RunSummary, SentCommand, Store, StoreError, StoreLimits, ToolHealth, unknown_run,
+    AuditFilter, AuditRecord, AuditStore, Claimed, Commit, CommitError, Committed, ComponentStore,
+    CoordinationStore, Hint, HintSender, Hints, QueueTurn, Record, RunCommand, RunFilter, RunStore,
+    RunSummary, SentCommand, StateStore, StoreError, StoreLimits, ToolHealth,
 };
 use async_trait::async_trait;
 use std::collections::btree_map::Entry;
@@ -144,7 +145,7 @@ impl MemoryStore {
 }
 
 #[async_trait]
-impl Store for MemoryStore {
+impl RunStore for MemoryStore {
     async fn commit(&self, commit: Commit) -> Result<Committed, CommitError> {
         let limit = commit.thread_state_bytes;
         let Commit { run_id, thread_id, epoch, after, mut events, messages, audit, charged, .. } = commit;
@@ -209,13 +210,6 @@ impl Store for MemoryStore {
         Ok(Committed { moved: behind })
     }
 
-    async fn thread(&self, thread_id: &str) -> Result<Thread, StoreError> {
-        Ok(self.tables().threads.get(thread_id).map_or_else(Thread::default, |row| Thread {
-            messages: row.messages.clone().unwrap_or_default(),
-            state: row.state.clone(),
-        }))
-    }
-
     async fn events(&self, run_id: &str, after: u64) -> Result<Vec<Arc<StoredEvent>>, StoreError> {
         // The events are copied after the lock is released.
         let log = self.tables().runs.get(run_id).cloned();
@@ -232,6 +226,10 @@ impl Store for MemoryStore {
         }))
     }
 
+    async fn record(&self, run_id: &str) -> Result<Record, StoreError> {
+        Ok(Record { events: self.events(run_id, 0).await?, ..Record::default() })
+    }
+
     async fn runs(&self, filter: RunFilter) -> Result<Vec<RunSummary>, StoreError> {
         let tables = self.tables();
         let mut runs: Vec<RunSummary> =
@@ -243,6 +241,57 @@ impl Store for MemoryStore {
         Ok(runs)
     }
 
+    async fn admit(&self, thread_id: Option<&str>, component_id: Option<&str>) -> Result<(), StoreError> {
+        let tables = self.tables();
+        if let Some(id) = component_id {
+            let bytes = tables.component_bytes.get(id).copied().unwrap_or_default();
+            self.limits.check_component(id, bytes)?;
+        }
+        if let Some(id) = thread_id {
+            self.limits.check_thread(id, tables.thread_bytes.get(id).copied().unwrap_or_default())?;
+        }
+        Ok(())
+    }
+
+    async fn flush(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl StateStore for MemoryStore {
+    async fn thread(&self, thread_id: &str) -> Result<Thread, StoreError> {
+        Ok(self.tables().threads.get(thread_id).map_or_else(Thread::default, |row| Thread {
+            messages: row.messages.clone().unwrap_or_default(),
+            state: row.state.clone(),
+        }))
+    }
+
+    async fn changes(
+        &self,
+        thread_id: &str,
+        after: u64,
+        limit: usize,
+    ) -> Result<Vec<StateChange>, StoreError> {
+        let tables = self.tables();
+        let changes = tables.threads.get(thread_id).map_or(&[][..], |row| &row.changes);
+        Ok(changes.iter().filter(|change| change.revision > after).take(limit).cloned().collect())
+    }
+
+    async fn change(&self, thread_id: &str, change: StateChange) -> Result<(), CommitError> {
+        let mut tables = self.tables();
+        let thread = tables.threads.entry(Arc::from(thread_id)).or_default();
+        // A value from outside must be based on the current state.
+        if change.revision != thread.state.revision() + 1 {
+            return Err(CommitError::Conflict(thread.state.revision()));
+        }
+        thread.apply(std::iter::once(&change), Vec::new());
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl AuditStore for MemoryStore {
     async fn note(&self, records: Vec<AuditRecord>) -> Result<(), StoreError> {
         let mut tables = self.tables();
         records.into_iter().for_each(|record| tables.note(record));
@@ -258,18 +307,10 @@ impl Store for MemoryStore {
     async fn tool_health(&self) -> Result<Vec<ToolHealth>, StoreError> {
         Ok(self.tables().health.values().cloned().collect())
     }
+}
 
-    async fn changes(
-        &self,
-        thread_id: &str,
-        after: u64,
-        limit: usize,
-    ) -> Result<Vec<StateChange>, StoreError> {
-        let tables = self.tables();
-        let changes = tables.threads.get(thread_id).map_or(&[][..], |row| &row.changes);
-        Ok(changes.iter().filter(|change| change.revision > after).take(limit).cloned().collect())
-    }
-
+#[async_trait]
+impl ComponentStore for MemoryStore {
     async fn component(&self, _digest: &str) -> Result<Option<Vec<u8>>, StoreError> {
         Ok(None)
     }
@@ -277,34 +318,15 @@ impl Store for MemoryStore {
     fn archives(&self) -> bool {
         false
     }
+}
 
-    async fn change(&self, thread_id: &str, change: StateChange) -> Result<(), CommitError> {
-        let mut tables = self.tables();
-        let thread = tables.threads.entry(Arc::from(thread_id)).or_default();
-        // A value from outside must be based on the current state.
-        if change.revision != thread.state.revision() + 1 {
-            return Err(CommitError::Conflict(thread.state.revision()));
-        }
-        thread.apply(std::iter::once(&change), Vec::new());
-        Ok(())
-    }
-
-    async fn admit(&self, thread_id: Option<&str>, component_id: Option<&str>) -> Result<(), StoreError> {
-        let tables = self.tables();
-        if let Some(id) = component_id {
-            let bytes = tables.component_bytes.get(id).copied().unwrap_or_default();
-            self.limits.check_component(id, bytes)?;
-        }
-        if let Some(id) = thread_id {
-            self.limits.check_thread(id, tables.thread_bytes.get(id).copied().unwrap_or_default())?;
-        }
-        Ok(())
-    }
-
+#[async_trait]
+impl CoordinationStore for MemoryStore {
     async fn acquire(&self, run_id: &str) -> Result<u64, CommitError> {
         let mut tables = self.tables();
         tables.left.remove(run_id);
-        let (run_id, run) = tables.runs.get_key_value(run_id).ok_or_else(|| unknown_run(run_id))?;
+        let (run_id, run) =
+            tables.runs.get_key_value(run_id).ok_or_else(|| StoreError::unknown_run(run_id))?;
         let (run_id, epoch) = (Arc::clone(run_id), run.epoch + 1);
         if let Some(run) = tables.runs.get_mut(&run_id) {
             run.epoch = epoch;
@@ -356,9 +378,15 @@ impl Store for MemoryStore {
         Ok(claimed.into_iter().filter_map(&mut acquire).collect())
     }
 
+    async fn queue(&self, _thread_id: &str) -> Result<QueueTurn, StoreError> {
+        // The host itself orders the runs of its own threads.
+        Ok(Box::new(()))
+    }
+
     async fn send(&self, run_id: &str, id: &str, command: RunCommand) -> Result<bool, StoreError> {
         let mut tables = self.tables();
-        let (run_id, run) = tables.runs.get_key_value(run_id).ok_or_else(|| unknown_run(run_id))?;
+        let (run_id, run) =
+            tables.runs.get_key_value(run_id).ok_or_else(|| StoreError::unknown_run(run_id))?;
         if run.events().any(|stored| matches!(stored.event, Event::RunFinished { .. })) {
             return Ok(false);
         }
@@ -389,12 +417,12 @@ impl Store for MemoryStore {
         Ok(())
     }
 
-    async fn close(&self) -> Result<(), StoreError> {
-        Ok(())
-    }
-
     fn watch(&self) -> Hints {
         self.hints.watch()
+    }
+
+    async fn close(&self) -> Result<(), StoreError> {
+        Ok(())
     }
 }
 

@@ -6,5 +6,5 @@
 pub use super::charges::{begins_direct, charges};
 pub use super::checksum::{CHECKSUM_BYTES, EventRow, checksum, first_damage};
 pub use super::rebase::{WrittenKeys, moved, sizes_fit};
+pub use super::run_store::spec_of;
 pub use super::runs::{label, last_call_failed, status_after};
-pub use super::unknown_run;

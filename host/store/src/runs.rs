@@ -1,7 +1,8 @@
-//! Lists of runs and their status.
+//! Lists of runs, their status, and their records.
 
 use serde::Serialize;
-use tollgate_agent::run::{Event, RunSpec, RunStatus, Task};
+use std::sync::Arc;
+use tollgate_agent::run::{Event, RunSpec, RunStatus, StoredEvent, Task};
 use tollgate_agent::text::clean;
 
 /// The maximum length of a run's title, in bytes.
@@ -102,6 +103,17 @@ pub struct RunSummary {
     pub at_work: bool,
     /// Whether it waits for a host to claim it for the first time.
     pub queued: bool,
+}
+
+/// The record of a run, as far as it can be read.
+#[derive(Debug, Clone, Default)]
+pub struct Record {
+    /// The events, in order.
+    pub events: Vec<Arc<StoredEvent>>,
+    /// The first problem. `None` if nothing was found.
+    pub damage: Option<String>,
+    /// The number of events that an earlier version wrote without a checksum.
+    pub without_checksum: u64,
 }
 
 /// The maximum number of runs that are read for a list of threads.

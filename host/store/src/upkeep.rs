@@ -1,21 +1,8 @@
 //! Checking a store, pruning it, and copying it into another.
 
-use super::{Store, StoreError};
+use super::{AuditStore, ComponentStore, RunStore, StateStore, StoreError};
 use async_trait::async_trait;
 use serde::Serialize;
-use std::sync::Arc;
-use tollgate_agent::run::StoredEvent;
-
-/// The record of a run, as far as it can be read.
-#[derive(Debug, Clone, Default)]
-pub struct Record {
-    /// The events, in order.
-    pub events: Vec<Arc<StoredEvent>>,
-    /// The first problem. `None` if nothing was found.
-    pub damage: Option<String>,
-    /// The number of events that an earlier version wrote without a checksum.
-    pub without_checksum: u64,
-}
 
 /// The result of checking the whole store.
 #[derive(Debug, Clone, Default, Serialize)]
@@ -51,7 +38,7 @@ pub struct DamagedRun {
 
 /// A store whose whole content can be listed, so that another store can copy it.
 #[async_trait]
-pub trait CopySource: Store {
+pub trait CopySource: RunStore + StateStore + AuditStore + ComponentStore {
     /// Returns the ids of all threads.
     ///
     /// # Errors

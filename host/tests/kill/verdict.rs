@@ -6,7 +6,7 @@ use crate::script::{ANSWER, HELPED};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use tollgate::store::{RunFilter, RunSummary, SqliteStore, Store};
+use tollgate::store::{RunFilter, RunStore, RunSummary, SqliteStore, StateStore};
 use tollgate_agent::code::Code;
 use tollgate_agent::message::Message;
 use tollgate_agent::outcome::Outcome;

@@ -7,7 +7,7 @@ use futures::stream::{self, StreamExt};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tollgate::store::{Store, StoreError};
+use tollgate::store::{Store, StoreError, restore_state};
 use tollgate::tools::{NativePlugin, Toolbox};
 use tollgate::{CallRequest, FnTool, Host, ToolContext, ToolOutput, ToolResult};
 use tollgate_agent::code::Code;
@@ -157,7 +157,7 @@ async fn s5_the_work_of_many_calls_at_once_grows_with_their_number_alone() {
     for thread in ["few", "many"] {
         let long: Vec<&str> = std::iter::repeat_n(line.as_str(), LONG / line.len()).collect();
         let state = State::restored(0, [("log.lines".to_owned(), json!(long))]);
-        store.restore(thread, &state).await.unwrap();
+        restore_state(&*store, thread, &state).await.unwrap();
         calls_on(&host, thread, 20, 4, arguments).await;
     }
     let (few, _) = calls_on(&host, "few", CALLS, 4, arguments).await;

@@ -1,7 +1,7 @@
 //! Tests of errors of the store on disk, which loses nothing when it fails.
 
 use crate::conformance::{changed, commit, started};
-use tollgate::store::{CommitError, RunFilter, SqliteStore, Store};
+use tollgate::store::{CommitError, RunFilter, RunStore, SqliteStore, StateStore, StoreErrorKind};
 use tollgate_agent::run::Event;
 
 fn refusal(directory: &std::path::Path) -> String {
@@ -63,7 +63,9 @@ async fn a_damaged_page_is_told_and_what_lies_beside_it_is_read() {
     std::fs::write(&file, bytes).unwrap();
 
     let store = SqliteStore::open(data.path()).unwrap();
-    let words = store.events("r", 0).await.unwrap_err().to_string();
+    let damaged = store.events("r", 0).await.unwrap_err();
+    assert_eq!(damaged.kind(), StoreErrorKind::Damaged);
+    let words = damaged.to_string();
     assert!(
         words.contains("tollgate.db") && words.contains("damaged") && words.contains("from a copy"),
         "{words}"

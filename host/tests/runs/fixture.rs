@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tollgate::models::ScriptedTurn;
 use tollgate::run::{RunEnd, RunUpdate};
-use tollgate::store::{RunFilter, RunSummary, Store};
+use tollgate::store::{RunFilter, RunSummary, Store, restore_state};
 use tollgate::{CallRequest, Host, RunRequest};
 use tollgate_agent::code::Code;
 use tollgate_agent::run::{Decision, DecisionAnswer, Event, Run, RunStatus, Thread};
@@ -110,7 +110,7 @@ async fn the_fixture_of_this_release_is_made() {
     let data = tempfile::tempdir().unwrap();
     let store = sqlite(data.path());
     let kept = State::restored(0, [("gone.items".to_owned(), json!(["kept"]))]);
-    store.restore("done", &kept).await.unwrap();
+    restore_state(&*store, "done", &kept).await.unwrap();
     let turns = vec![
         ScriptedTurn::calls([("add", json!({"n": 2})), ("add", json!({"n": 3})), ("nope", json!({}))]),
         ScriptedTurn::text("It is done."),

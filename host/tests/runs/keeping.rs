@@ -8,7 +8,8 @@ use std::path::Path;
 use std::sync::Arc;
 use tollgate::models::{ScriptedModel, ScriptedTurn};
 use tollgate::store::{
-    AuditFilter, MemoryStore, Pruned, Pruning, ReadOnlyStore, RunFilter, SqliteStore, Store, StoreLimits,
+    AuditFilter, AuditStore, MemoryStore, Pruned, Pruning, ReadOnlyStore, RunFilter, RunStore, SqliteStore,
+    StateStore, Store, StoreLimits,
 };
 use tollgate::{Agent, CallRequest, Host, HostError, RunRequest};
 use tollgate_agent::code::Code;

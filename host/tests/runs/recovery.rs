@@ -30,7 +30,7 @@ impl Watch for FailsFrom {
         match self.0.load(Ordering::Relaxed) {
             0 => Ok(()),
             from if write < from => Ok(()),
-            _ => Err(StoreError("the disk is full".to_owned())),
+            _ => Err(StoreError::full("the disk is full")),
         }
     }
 }

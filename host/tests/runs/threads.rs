@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tollgate::models::ScriptedTurn;
 use tollgate::run::{RunHandle, RunUpdate};
-use tollgate::store::{RunFilter, StoreError};
+use tollgate::store::{RunFilter, StoreError, restore_state};
 use tollgate::tools::NativePlugin;
 use tollgate::{
     Agent, Busy, CallRequest, Fault, Host, HostError, NativeTool, RunRequest, ScriptedModel, ToolCall,
@@ -92,7 +92,7 @@ with_each_store! {
 
     async fn s7_a_value_that_no_longer_fits_is_set_aside_once(at: StoreAt) {
         let old = State::restored(0, [("basics.total".to_owned(), json!("three"))]);
-        at.open().restore("t", &old).await.unwrap();
+        restore_state(&*at.open(), "t", &old).await.unwrap();
         let host = host(&at, Vec::new());
         assert_eq!((add(&host).await, add(&host).await), (json!(0), json!(1)), "it starts from its initial value");
         let state = at.open().thread("t").await.unwrap().state;
@@ -102,14 +102,14 @@ with_each_store! {
 
     async fn s7_keys_of_what_is_not_loaded_are_kept(at: StoreAt) {
         let old = State::restored(0, [("gone.items".to_owned(), json!(["kept"]))]);
-        at.open().restore("t", &old).await.unwrap();
+        restore_state(&*at.open(), "t", &old).await.unwrap();
         add(&host(&at, Vec::new())).await;
         assert_eq!(at.open().thread("t").await.unwrap().state.get("gone.items"), Some(&json!(["kept"])));
     }
 
     async fn s6_what_a_thread_kept_of_a_key_of_runs_is_no_runs_beginning(at: StoreAt) {
         let old = State::restored(0, [("basics.steps".to_owned(), json!(7))]);
-        at.open().restore("t", &old).await.unwrap();
+        restore_state(&*at.open(), "t", &old).await.unwrap();
         let host = host(&at, Vec::new());
         let step = async |thread| {
             let end = host.call(CallRequest::new("step", "{}").on_thread(thread)).await.unwrap();
@@ -233,7 +233,7 @@ struct Disk {
 impl Watch for Disk {
     fn before(&self, _write: u64) -> Result<(), StoreError> {
         match self.full.load(Ordering::Relaxed) {
-            true => Err(StoreError("the disk is full".to_owned())),
+            true => Err(StoreError::full("the disk is full")),
             false => Ok(()),
         }
     }

@@ -6,7 +6,8 @@ use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;
 use tollgate::store::{
-    AuditFilter, AuditKind, AuditRecord, Commit, CommitError, RunCommand, RunFilter, StoreLimits,
+    AuditFilter, AuditKind, AuditRecord, Commit, CommitError, RunCommand, RunFilter, StoreError,
+    StoreErrorKind, StoreLimits, restore_state,
 };
 use tollgate_agent::message::Message;
 use tollgate_agent::outcome::{ToolResult, Usage};
@@ -92,7 +93,7 @@ with_each_store! {
         assert_eq!(folded, at.open().thread("t").await.unwrap().state);
         // Setting a value replaces its earlier updates.
         let state = State::restored(0, [("k.list".to_owned(), json!(["set"]))]);
-        store.restore("t", &state).await.unwrap();
+        restore_state(&*store, "t", &state).await.unwrap();
         store.commit(commit("last", 0, vec![started("last"), appended(62, "k.list", "more")])).await.unwrap();
         assert_eq!(at.open().thread("t").await.unwrap().state.get("k.list"), Some(&json!(["set", "more"])));
     }
@@ -174,7 +175,7 @@ with_each_store! {
         let store = store.open();
         store.commit(commit("r1", 0, vec![started("r1"), changed(1, 10)])).await.unwrap();
         store.commit(commit("r2", 0, vec![started("r2"), changed(2, 20)])).await.unwrap();
-        store.restore("t", &State::restored(0, [("k.n".to_owned(), json!(5))])).await.unwrap();
+        restore_state(&*store, "t", &State::restored(0, [("k.n".to_owned(), json!(5))])).await.unwrap();
         let revisions = |changes: Vec<StateChange>| changes.iter().map(|c| c.revision).collect::<Vec<_>>();
         assert_eq!(revisions(store.changes("t", 0, 10).await.unwrap()), [1, 2, 3]);
         assert_eq!(revisions(store.changes("t", 1, 1).await.unwrap()), [2]);
@@ -185,7 +186,7 @@ with_each_store! {
         let store = store.open();
         store.commit(commit("r1", 0, vec![started("r1"), changed(1, 10)])).await.unwrap();
         let state = State::restored(0, [("k.n".to_owned(), json!(5)), ("k.m".to_owned(), json!("x"))]);
-        assert_eq!(store.restore("t", &state).await.unwrap(), 2);
+        assert_eq!(restore_state(&*store, "t", &state).await.unwrap(), 2);
         let thread = store.thread("t").await.unwrap();
         assert_eq!((thread.state.get("k.n"), thread.state.get("k.m")), (Some(&json!(5)), Some(&json!("x"))));
         let refused = store.commit(commit("r2", 0, vec![started("r2"), changed(2, 1)])).await;
@@ -324,7 +325,10 @@ with_each_store! {
 
     async fn s9_who_acquires_a_run_fences_all_before_it(at: StoreAt) {
         let store = at.open();
-        assert!(matches!(store.acquire("r").await, Err(CommitError::Failed(_))), "there is no such run");
+        let unknown = StoreError::from(store.acquire("r").await.unwrap_err());
+        assert_eq!(unknown.kind(), StoreErrorKind::UnknownRun, "{unknown}");
+        let unknown = store.send("r", "c", RunCommand::Cancel("x".to_owned())).await.unwrap_err();
+        assert_eq!(unknown.kind(), StoreErrorKind::UnknownRun, "{unknown}");
         store.commit(commit("r", 0, vec![started("r")])).await.unwrap();
         let epoch = store.acquire("r").await.unwrap();
         assert!(epoch > 1);
@@ -445,10 +449,13 @@ with_each_store! {
             store.commit(changed_commit(said, |it| it.charged = charged)).await.unwrap();
         }
         let full = at.open_limited(StoreLimits { component_record_bytes: 900, thread_record_bytes: 1_800, min_free_bytes: 0 });
-        let refused = full.admit(None, Some("echo")).await.unwrap_err().to_string();
-        assert!(refused.contains("component_record_bytes = 900"), "{refused}");
-        let refused = full.admit(Some("t"), None).await.unwrap_err().to_string();
-        assert!(refused.contains("thread_record_bytes = 1800"), "{refused}");
+        for (thread_id, component_id, limit) in
+            [(None, Some("echo"), "component_record_bytes = 900"), (Some("t"), None, "thread_record_bytes = 1800")]
+        {
+            let refused = full.admit(thread_id, component_id).await.unwrap_err();
+            assert_eq!(refused.kind(), StoreErrorKind::Full, "{refused}");
+            assert!(refused.to_string().contains(limit), "{refused}");
+        }
         full.admit(Some("u"), Some("other")).await.unwrap();
     }
 

@@ -4,10 +4,11 @@ use async_trait::async_trait;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tollgate::store::{
-    AuditFilter, AuditRecord, Claimed, Commit, CommitError, Committed, Hints, QueueTurn, Record, RunCommand,
-    RunFilter, RunSummary, SentCommand, Store, StoreError, ToolHealth,
+    AuditFilter, AuditRecord, AuditStore, Claimed, Commit, CommitError, Committed, ComponentStore,
+    CoordinationStore, Hints, QueueTurn, Record, RunCommand, RunFilter, RunStore, RunSummary, SentCommand,
+    StateStore, Store, StoreError, ToolHealth,
 };
-use tollgate_agent::run::{StoredEvent, Thread};
+use tollgate_agent::run::{RunSpec, StoredEvent, Thread};
 use tollgate_agent::state::StateChange;
 
 /// A watcher of writes. The first write has the number 1.
@@ -53,41 +54,40 @@ impl<W> Watched<W> {
 }
 
 #[async_trait]
-impl<W: Watch> Store for Watched<W> {
+impl<W: Watch> RunStore for Watched<W> {
     async fn commit(&self, commit: Commit) -> Result<Committed, CommitError> {
         self.write(self.store.commit(commit)).await
-    }
-
-    fn archives(&self) -> bool {
-        self.store.archives()
-    }
-
-    async fn change(&self, thread_id: &str, change: StateChange) -> Result<(), CommitError> {
-        self.write(self.store.change(thread_id, change)).await
-    }
-
-    async fn note(&self, records: Vec<AuditRecord>) -> Result<(), StoreError> {
-        self.write(self.store.note(records)).await
-    }
-
-    async fn thread(&self, thread_id: &str) -> Result<Thread, StoreError> {
-        self.store.thread(thread_id).await
     }
 
     async fn events(&self, run_id: &str, after: u64) -> Result<Vec<Arc<StoredEvent>>, StoreError> {
         self.store.events(run_id, after).await
     }
 
+    async fn run_spec(&self, run_id: &str) -> Result<Option<Arc<RunSpec>>, StoreError> {
+        self.store.run_spec(run_id).await
+    }
+
+    async fn record(&self, run_id: &str) -> Result<Record, StoreError> {
+        self.store.record(run_id).await
+    }
+
     async fn runs(&self, filter: RunFilter) -> Result<Vec<RunSummary>, StoreError> {
         self.store.runs(filter).await
     }
 
-    async fn audit(&self, filter: AuditFilter) -> Result<Vec<AuditRecord>, StoreError> {
-        self.store.audit(filter).await
+    async fn admit(&self, thread_id: Option<&str>, component_id: Option<&str>) -> Result<(), StoreError> {
+        self.store.admit(thread_id, component_id).await
     }
 
-    async fn tool_health(&self) -> Result<Vec<ToolHealth>, StoreError> {
-        self.store.tool_health().await
+    async fn flush(&self) -> Result<(), StoreError> {
+        self.store.flush().await
+    }
+}
+
+#[async_trait]
+impl<W: Watch> StateStore for Watched<W> {
+    async fn thread(&self, thread_id: &str) -> Result<Thread, StoreError> {
+        self.store.thread(thread_id).await
     }
 
     async fn changes(
@@ -99,18 +99,39 @@ impl<W: Watch> Store for Watched<W> {
         self.store.changes(thread_id, after, limit).await
     }
 
+    async fn change(&self, thread_id: &str, change: StateChange) -> Result<(), CommitError> {
+        self.write(self.store.change(thread_id, change)).await
+    }
+}
+
+#[async_trait]
+impl<W: Watch> AuditStore for Watched<W> {
+    async fn note(&self, records: Vec<AuditRecord>) -> Result<(), StoreError> {
+        self.write(self.store.note(records)).await
+    }
+
+    async fn audit(&self, filter: AuditFilter) -> Result<Vec<AuditRecord>, StoreError> {
+        self.store.audit(filter).await
+    }
+
+    async fn tool_health(&self) -> Result<Vec<ToolHealth>, StoreError> {
+        self.store.tool_health().await
+    }
+}
+
+#[async_trait]
+impl<W: Watch> ComponentStore for Watched<W> {
     async fn component(&self, digest: &str) -> Result<Option<Vec<u8>>, StoreError> {
         self.store.component(digest).await
     }
 
-    async fn admit(&self, thread_id: Option<&str>, component_id: Option<&str>) -> Result<(), StoreError> {
-        self.store.admit(thread_id, component_id).await
+    fn archives(&self) -> bool {
+        self.store.archives()
     }
+}
 
-    async fn record(&self, run_id: &str) -> Result<Record, StoreError> {
-        self.store.record(run_id).await
-    }
-
+#[async_trait]
+impl<W: Watch> CoordinationStore for Watched<W> {
     async fn acquire(&self, run_id: &str) -> Result<u64, CommitError> {
         self.write(self.store.acquire(run_id)).await
     }
@@ -121,6 +142,10 @@ impl<W: Watch> Store for Watched<W> {
 
     async fn claim(&self, agents: &[String], limit: usize) -> Result<Vec<Claimed>, StoreError> {
         self.write(self.store.claim(agents, limit)).await
+    }
+
+    async fn queue(&self, thread_id: &str) -> Result<QueueTurn, StoreError> {
+        self.store.queue(thread_id).await
     }
 
     async fn send(&self, run_id: &str, id: &str, command: RunCommand) -> Result<bool, StoreError> {
@@ -139,19 +164,11 @@ impl<W: Watch> Store for Watched<W> {
         self.write(self.store.take_back(run_id, id)).await
     }
 
-    async fn close(&self) -> Result<(), StoreError> {
-        self.store.close().await
-    }
-
     fn watch(&self) -> Hints {
         self.store.watch()
     }
 
-    async fn queue(&self, thread_id: &str) -> Result<QueueTurn, StoreError> {
-        self.store.queue(thread_id).await
-    }
-
-    async fn flush(&self) -> Result<(), StoreError> {
-        self.store.flush().await
+    async fn close(&self) -> Result<(), StoreError> {
+        self.store.close().await
     }
 }

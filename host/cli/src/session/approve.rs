@@ -12,10 +12,9 @@ use crate::verbs::grant;
 use std::fmt::Display;
 use std::io::{self, BufRead as _};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use tollgate::config::{Changes, Config, Edit, FileValue, Powers, granted_path};
 use tollgate::grants::{Approvals, Approved, Decision, MissingGrant, RequestedGrants};
-use tollgate::store::{AuditRecord, Store};
+use tollgate::store::{AuditRecord, AuditStore};
 use tollgate::tools::Loaded;
 use tollgate::tools::directory::HeldComponent;
 use tollgate_agent::egress::HttpPattern;
@@ -109,7 +108,7 @@ pub(crate) async fn ask_all(opened: &Opened, globals: &Globals, output: &Output)
             read_line()
         };
         if let Some(decided) = decide(&subject, &opened.config, &mut approvals, &mut answer)? {
-            settle(&store, subject.about(), decided.noted, decided.changes).await?;
+            settle(&*store, subject.about(), decided.noted, decided.changes).await?;
             changed = true;
         }
     }
@@ -244,7 +243,7 @@ fn chosen(
 
 /// Records the decision, then applies it. If applying fails, the audit says so.
 pub(crate) async fn settle(
-    store: &Arc<dyn Store>,
+    store: &dyn AuditStore,
     about: About<'_>,
     noted: Vec<AuditRecord>,
     changes: Changes,

@@ -6,11 +6,10 @@ use crate::terminal::output::{BAD, BOLD, DIM, WAITS, shown_line};
 use crate::terminal::{Failure, Output, program};
 use serde_json::Value;
 use std::io::IsTerminal;
-use std::sync::Arc;
 use std::time::Duration;
 use tollgate::Host;
 use tollgate::run::RunEnd;
-use tollgate::store::{RunFilter, Store, short_id};
+use tollgate::store::{RunFilter, RunStore, short_id};
 use tollgate_agent::question::{Section, action, asker, sections};
 use tollgate_agent::run::event::Suspended;
 use tollgate_agent::run::{Decision, DecisionAnswer};
@@ -105,7 +104,7 @@ pub(crate) async fn ask(
     let Some(question) = question(suspended) else { return Ok(Asked::Open) };
     output.say(&question);
     let mut form = Form::new(suspended);
-    let elsewhere = decided_elsewhere(host.store(), run, &suspended.suspension_id);
+    let elsewhere = decided_elsewhere(&**host.store(), run, &suspended.suspension_id);
     let mut elsewhere = std::pin::pin!(elsewhere);
     loop {
         output.say(&form.prompt());
@@ -146,7 +145,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(400);
 
 /// Waits until another process has decided this question and has ended its work on the run.
 async fn decided_elsewhere(
-    store: &Arc<dyn Store>,
+    store: &dyn RunStore,
     run: &RunEnd,
     suspension_id: &str,
 ) -> Result<RunEnd, Failure> {

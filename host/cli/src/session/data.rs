@@ -10,8 +10,8 @@ use tokio::task::JoinHandle;
 use tollgate::Host;
 use tollgate::config::{Config, DatabaseConfig};
 use tollgate::store::{
-    ReadOnlyStore, RunFilter, RunSummary, SHORT_ID_CHARS, SqliteStore, Store, StoreError, StoreLimits,
-    ThreadFilter, short_id,
+    ReadOnlyStore, RunFilter, RunStore, RunSummary, SHORT_ID_CHARS, SqliteStore, Store, StoreError,
+    StoreErrorKind, StoreLimits, ThreadFilter, list_threads, short_id,
 };
 
 /// Opens the store that `--data`, `--store` or the configuration names, or this user's store.
@@ -97,7 +97,7 @@ const NAMED_CANDIDATES: usize = 4;
 
 /// Returns the one run that `typed` names: the newest one for `last`, else the one whose long or short
 /// id it is or begins.
-pub(crate) async fn find_run(store: &Arc<dyn Store>, typed: &str) -> Result<RunSummary, Failure> {
+pub(crate) async fn find_run(store: &dyn RunStore, typed: &str) -> Result<RunSummary, Failure> {
     let shown = crate::terminal::output::shown_line(typed, 80);
     let limit = NAMED_CANDIDATES + 1;
     if typed == LAST {
@@ -138,7 +138,7 @@ pub(crate) async fn find_run(store: &Arc<dyn Store>, typed: &str) -> Result<RunS
 }
 
 /// Returns the newest run that was started by a person or a client.
-async fn last_run(store: &Arc<dyn Store>) -> Result<RunSummary, Failure> {
+async fn last_run(store: &dyn RunStore) -> Result<RunSummary, Failure> {
     let mut newest = Vec::new();
     for kind in ["prompt", "call"] {
         let filter = RunFilter { kind: Some(kind.to_owned()), limit: 1, ..RunFilter::default() };
@@ -154,7 +154,7 @@ async fn last_run(store: &Arc<dyn Store>) -> Result<RunSummary, Failure> {
 
 /// Returns the thread of an option, as [`thread_named`] finds it.
 pub(crate) async fn find_thread(
-    store: &Arc<dyn Store>,
+    store: &dyn RunStore,
     typed: Option<String>,
 ) -> Result<Option<String>, Failure> {
     match typed {
@@ -174,7 +174,8 @@ pub(crate) async fn thread_named(store: &Arc<dyn Store>, typed: String) -> Resul
     }
     let filter =
         ThreadFilter { prefix: Some(typed.clone()), limit: NAMED_CANDIDATES + 1, ..ThreadFilter::default() };
-    let mut found: Vec<_> = store.threads(filter).await?.into_iter().map(|thread| thread.thread_id).collect();
+    let mut found: Vec<_> =
+        list_threads(&**store, filter).await?.into_iter().map(|thread| thread.thread_id).collect();
     if found.len() > 1 && !found.contains(&typed) {
         let more = if found.len() > NAMED_CANDIDATES { ", and more" } else { "" };
         found.truncate(NAMED_CANDIDATES);
@@ -212,6 +213,9 @@ pub(crate) async fn recovered(host: &Host, run: &RunSummary) -> Result<(), Failu
 
 impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Self {
-        Self::failed(error.to_string())
+        match error.kind() {
+            StoreErrorKind::UnknownRun => Self::usage(error.to_string()),
+            _ => Self::failed(error.to_string()),
+        }
     }
 }

@@ -74,7 +74,7 @@ impl AuditVerb {
         let kind = |typed: String| AuditKind::ALL.iter().copied().find(|kind| kind.as_str() == typed);
         // A prefix of several long ids stays a prefix.
         let run_id_prefix = match self.run {
-            Some(typed) => Some(find_run(&store, &typed).await.map_or(typed, |run| run.run_id)),
+            Some(typed) => Some(find_run(&*store, &typed).await.map_or(typed, |run| run.run_id)),
             None => None,
         };
         let records = store

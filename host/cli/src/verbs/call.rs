@@ -55,7 +55,7 @@ impl CallVerb {
         }
         opened.warn_of_tool(&self.tool, output);
         let store = store.opened().await?;
-        let thread_id = find_thread(&store, self.thread).await?;
+        let thread_id = find_thread(&*store, self.thread).await?;
         let loaded = opened.loaded.to_audit();
         let config = opened.config.clone();
         let host = host_with(opened, None, |builder| builder.store(store))?;

@@ -62,7 +62,8 @@ impl ChatVerb {
         let opened = Opened::load(config, output).await?;
         opened.warn_of_notices(output);
         let store = store.opened().await?;
-        let thread_id = find_thread(&store, self.thread).await?.unwrap_or_else(|| Uuid::now_v7().to_string());
+        let thread_id =
+            find_thread(&*store, self.thread).await?.unwrap_or_else(|| Uuid::now_v7().to_string());
         let sandbox = opened.sandbox.clone();
         let watched = (Arc::new(opened.config.clone()), opened.loaded.clone());
         let running = model.map(|model| (agent_id.as_str(), model));

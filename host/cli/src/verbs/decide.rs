@@ -16,7 +16,7 @@ use clap::Args;
 use std::sync::Arc;
 use tollgate::Host;
 use tollgate::run::RunEnd;
-use tollgate::store::{RunFilter, RunSummary, Store, short_id};
+use tollgate::store::{RunFilter, RunStore, RunSummary, short_id};
 use tollgate_agent::run::event::Suspended;
 use tollgate_agent::run::{Decision, DecisionAnswer};
 
@@ -70,8 +70,8 @@ impl DecideVerb {
         let config = globals.read_config()?;
         let store = open_limited_store(globals, &config)?;
         let run = match &self.run {
-            Some(typed) => find_run(&store, typed).await?,
-            None => only_waiting_run(&store).await?,
+            Some(typed) => find_run(&*store, typed).await?,
+            None => only_waiting_run(&*store).await?,
         };
         let asks = config.agents.get(&run.agent_id).is_none_or(|agent| agent.made_of.is_none());
         let model =
@@ -145,7 +145,7 @@ async fn decide(
 }
 
 /// Returns the only run that waits for a decision.
-async fn only_waiting_run(store: &Arc<dyn Store>) -> Result<RunSummary, Failure> {
+async fn only_waiting_run(store: &dyn RunStore) -> Result<RunSummary, Failure> {
     let filter = RunFilter { status: Some("waiting".to_owned()), limit: 9, ..RunFilter::default() };
     let mut waiting = store.runs(filter).await?;
     // A child's question is also its parent's, and is decided there.

@@ -159,7 +159,7 @@ impl GrantVerb {
         }
         let config = edit.prepare(&mut changes).map_err(|e| approve::not_written(&e))?;
         noted.extend(about.granted(&before, &config.grants_of(&id)));
-        approve::settle(&store, about, noted, changes).await?;
+        approve::settle(&*store, about, noted, changes).await?;
         show(&id, &config, subject.as_ref().filter(|_| self.asked), output);
         warn_of_unusable(&id, &config, &opened.loaded, output);
         Ok(Exit::Done)

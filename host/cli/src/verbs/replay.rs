@@ -35,7 +35,7 @@ const LINE_CHARS: usize = 100;
 impl ReplayVerb {
     pub(crate) async fn run(self, globals: &Globals, output: &Output) -> Result<Exit, Failure> {
         let store = open_store(globals)?;
-        let run = find_run(&store, &self.run).await?;
+        let run = find_run(&*store, &self.run).await?;
         let opened = Opened::open(globals, output).await?;
         let kept = ArchivedTools::new(opened.sandbox.clone(), opened.config.clone());
         let host = host_with(opened, None, |builder| builder.store(store))?;

@@ -38,7 +38,7 @@ impl ResumeVerb {
     pub(crate) async fn run(self, globals: &Globals, output: &Output) -> Result<Exit, Failure> {
         let config = globals.read_config()?;
         let store = open_limited_store(globals, &config)?;
-        let run = find_run(&store, &self.run).await?;
+        let run = find_run(&*store, &self.run).await?;
         match status(&run) {
             "interrupted" | "waiting" => {}
             "running" => {

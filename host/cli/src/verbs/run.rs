@@ -84,7 +84,7 @@ impl RunVerb {
         let opened = Opened::load(config, output).await?;
         opened.warn_of_notices(output);
         let store = store.opened().await?;
-        let thread_id = find_thread(&store, self.thread).await?;
+        let thread_id = find_thread(&*store, self.thread).await?;
         let sandbox = opened.sandbox.clone();
         let watched = (Arc::new(opened.config.clone()), opened.loaded.clone());
         let running = model.map(|model| (agent_id.as_str(), model));

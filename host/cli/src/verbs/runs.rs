@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use std::io::IsTerminal;
 use std::sync::Arc;
 use tollgate::run::RunEnd;
-use tollgate::store::{RunFilter, RunSummary, Store, short_id};
+use tollgate::store::{RunFilter, RunStore, RunSummary, short_id};
 use tollgate_agent::code::Code;
 use tollgate_agent::run::{Event, StoredEvent};
 
@@ -45,7 +45,7 @@ impl RunsVerb {
     pub(crate) async fn run(self, globals: &Globals, output: &Output) -> Result<Exit, Failure> {
         let store = open_store_to_read(globals)?;
         let filter = RunFilter {
-            thread_id: find_thread(&store, self.thread).await?,
+            thread_id: find_thread(&*store, self.thread).await?,
             status: self.status,
             limit: self.limit,
             ..RunFilter::default()
@@ -53,7 +53,7 @@ impl RunsVerb {
         let runs = store.runs(filter).await?;
         let mut listed = Vec::with_capacity(runs.len());
         for run in runs {
-            listed.push(RunEntry::of(&store, run).await?);
+            listed.push(RunEntry::of(&*store, run).await?);
         }
         if output.is_json() {
             output.json(&listed.iter().map(RunEntry::as_json).collect::<Vec<_>>());
@@ -80,7 +80,7 @@ struct RunEntry {
 }
 
 impl RunEntry {
-    async fn of(store: &Arc<dyn Store>, run: RunSummary) -> Result<Self, Failure> {
+    async fn of(store: &dyn RunStore, run: RunSummary) -> Result<Self, Failure> {
         let ended = matches!(run.status.as_str(), "completed" | "failed");
         if !(run.status == "waiting" || run.kind == "call" && ended) {
             return Ok(Self { run, code: None, waiting: None });

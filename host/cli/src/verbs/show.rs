@@ -33,7 +33,7 @@ With --json every stored event is one line of JSON.";
 impl ShowVerb {
     pub(crate) async fn run(self, globals: &Globals, output: &Output) -> Result<Exit, Failure> {
         let store = open_store_to_read(globals)?;
-        let run = find_run(&store, &self.run).await?;
+        let run = find_run(&*store, &self.run).await?;
         let Record { events, damage, .. } = store.record(&run.run_id).await?;
         if let Some(damage) = &damage {
             output.warn(&format!(

@@ -7,6 +7,7 @@ use crate::terminal::{Exit, Failure, Output, quantity};
 use crate::verbs::call::read_stdin;
 use clap::{Args, Subcommand};
 use serde_json::{Map, Value, json};
+use tollgate::store::restore_state;
 use tollgate_agent::state::set_aside::{SET_ASIDE, misfits};
 use tollgate_agent::state::{KeyScope, KeySet, State};
 
@@ -67,7 +68,7 @@ impl StateVerb {
             StateSubcommand::Import { thread, keep_unknown } => {
                 let thread = thread_named(&store, thread).await?;
                 let state = read_state(&read_stdin(MAX_STATE_BYTES)?, keys, keep_unknown)?;
-                let revision = store.restore(&thread, &state).await?;
+                let revision = restore_state(&*store, &thread, &state).await?;
                 if output.is_json() {
                     output.json(&json!({"thread": thread, "revision": revision}));
                 } else {

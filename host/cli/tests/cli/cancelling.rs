@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
-use tollgate::store::{SqliteStore, Store};
+use tollgate::store::{SqliteStore, StateStore};
 use tollgate_agent::message::Message;
 use tollgate_artifacts::{good, hostile};
 

@@ -72,7 +72,7 @@ fn x1_a_signal_cancels_calls_records_them_and_ends_the_servers() {
         let (leader, started) = (process(&place, "leader"), process(&place, "started"));
         raw.begin_asking(1, "tools/call", json!({"name": "spin-for-ever", "arguments": {}}));
         until_one_runs(&place);
-        // The call is answered before it is stored; its record follows.
+        // The record of this call is deferred: it is answered before it is stored.
         raw.call("looks", json!({}));
         assert_eq!(raw.signalled(signal), 0, "{signal}");
         until_gone(&leader);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 use tollgate::RunRequest;
-use tollgate::store::{RunFilter, Store};
+use tollgate::store::{RunFilter, RunStore};
 use tollgate_postgres::PostgresStore;
 
 /// How long a server process may keep its statistics to itself.

@@ -17,7 +17,7 @@ use futures::future::join_all;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
-use tollgate::store::{Commit, Hint, RunFilter, Store};
+use tollgate::store::{Commit, CoordinationStore, Hint, RunFilter, RunStore};
 use tollgate::{Host, RunRequest, WorkOptions};
 use tollgate_agent::context::RunIdentity;
 use tollgate_agent::run::{AgentSpec, Event, RunLimits, RunSpec, Task};

@@ -4,7 +4,10 @@ use crate::cluster::cluster;
 use crate::{commit, prompt, started, step};
 use serde_json::json;
 use std::sync::Arc;
-use tollgate::store::{AuditFilter, AuditKind, AuditRecord, RunFilter, SqliteStore, Store};
+use tollgate::store::{
+    AuditFilter, AuditKind, AuditRecord, AuditStore, CoordinationStore, RunFilter, RunStore, SqliteStore,
+    StateStore, Store, restore_state,
+};
 use tollgate_agent::message::Message;
 use tollgate_agent::run::Event;
 use tollgate_agent::state::State;
@@ -21,8 +24,8 @@ async fn filled(directory: &std::path::Path) -> SqliteStore {
         store.commit(first).await.unwrap();
     }
     let state = State::restored(0, [("k.n".to_owned(), json!({"a": [1, 2.5, null]}))]);
-    store.restore("t", &state).await.unwrap();
-    store.restore("alone", &state).await.unwrap();
+    restore_state(&store, "t", &state).await.unwrap();
+    restore_state(&store, "alone", &state).await.unwrap();
     store
 }
 

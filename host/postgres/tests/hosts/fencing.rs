@@ -4,7 +4,7 @@ use crate::cluster::cluster;
 use crate::proxy::{Mode, Proxy};
 use crate::{commit, prompt, started, step, until};
 use std::time::Duration;
-use tollgate::store::{CommitError, RunFilter, Store};
+use tollgate::store::{CommitError, CoordinationStore, RunFilter, RunStore, StateStore};
 use tollgate_agent::run::Event;
 use tollgate_postgres::{PostgresConfig, PostgresStore};
 

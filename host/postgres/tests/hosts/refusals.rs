@@ -1,7 +1,7 @@
 //! Databases that a host refuses at its start, and the messages.
 
 use crate::cluster::cluster;
-use tollgate::store::Store as _;
+use tollgate::store::RunStore as _;
 use tollgate_postgres::{PostgresConfig, PostgresStore, SchemaState};
 
 async fn refused(config: PostgresConfig) -> String {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 use tollgate::run::RunUpdate;
-use tollgate::store::{RunCommand, RunFilter, RunSummary, Store};
+use tollgate::store::{CoordinationStore, RunCommand, RunFilter, RunSummary, Store};
 use tollgate::{Host, HostError, RunRequest, RunStatus, WorkOptions};
 use tollgate_agent::run::{Decision, DecisionAnswer, Event};
 use tollgate_postgres::PostgresStore;

@@ -3,12 +3,13 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use tollgate::store::{
-    AuditFilter, AuditRecord, Claimed, Commit, CommitError, Committed, Hints, QueueTurn, Record, RunCommand,
-    RunFilter, RunSummary, SentCommand, StoreError, ToolHealth,
+    AuditFilter, AuditRecord, AuditStore, Claimed, Commit, CommitError, Committed, ComponentStore,
+    CoordinationStore, Hints, QueueTurn, Record, RunCommand, RunFilter, RunStore, RunSummary, SentCommand,
+    StateStore, StoreError, ToolHealth,
 };
-use tollgate::tollgate_agent::run::{Event, StoredEvent, Thread};
+use tollgate::tollgate_agent::run::{Event, RunSpec, StoredEvent, Thread};
 use tollgate::tollgate_agent::state::StateChange;
-use tollgate::{SqliteStore, Store, async_trait};
+use tollgate::{SqliteStore, async_trait};
 
 /// A SQLite store that moves the commits of each thread into the past.
 pub(crate) struct Shifted {
@@ -53,7 +54,7 @@ fn moved_back(event: &Event, back_ms: u64) -> Event {
 }
 
 #[async_trait]
-impl Store for Shifted {
+impl RunStore for Shifted {
     async fn commit(&self, commit: Commit) -> Result<Committed, CommitError> {
         let back_ms = self.back_ms(&commit);
         if back_ms == 0 {
@@ -70,33 +71,40 @@ impl Store for Shifted {
         moved.audit.iter_mut().for_each(|record| record.at_ms -= back_ms);
         moved.components = commit.components;
         moved.thread_state_bytes = commit.thread_state_bytes;
-        moved.may_follow = commit.may_follow;
+        moved.durability = commit.durability;
         (moved.epoch, moved.queued, moved.carries_out) = (commit.epoch, commit.queued, commit.carries_out);
         self.store.commit(moved).await
-    }
-
-    async fn thread(&self, thread_id: &str) -> Result<Thread, StoreError> {
-        self.store.thread(thread_id).await
     }
 
     async fn events(&self, run_id: &str, after: u64) -> Result<Vec<Arc<StoredEvent>>, StoreError> {
         self.store.events(run_id, after).await
     }
 
+    async fn run_spec(&self, run_id: &str) -> Result<Option<Arc<RunSpec>>, StoreError> {
+        self.store.run_spec(run_id).await
+    }
+
+    async fn record(&self, run_id: &str) -> Result<Record, StoreError> {
+        self.store.record(run_id).await
+    }
+
     async fn runs(&self, filter: RunFilter) -> Result<Vec<RunSummary>, StoreError> {
         self.store.runs(filter).await
     }
 
-    async fn note(&self, records: Vec<AuditRecord>) -> Result<(), StoreError> {
-        self.store.note(records).await
+    async fn admit(&self, thread_id: Option<&str>, component_id: Option<&str>) -> Result<(), StoreError> {
+        self.store.admit(thread_id, component_id).await
     }
 
-    async fn audit(&self, filter: AuditFilter) -> Result<Vec<AuditRecord>, StoreError> {
-        self.store.audit(filter).await
+    async fn flush(&self) -> Result<(), StoreError> {
+        self.store.flush().await
     }
+}
 
-    async fn tool_health(&self) -> Result<Vec<ToolHealth>, StoreError> {
-        self.store.tool_health().await
+#[async_trait]
+impl StateStore for Shifted {
+    async fn thread(&self, thread_id: &str) -> Result<Thread, StoreError> {
+        self.store.thread(thread_id).await
     }
 
     async fn changes(
@@ -108,14 +116,39 @@ impl Store for Shifted {
         self.store.changes(thread_id, after, limit).await
     }
 
+    async fn change(&self, thread_id: &str, change: StateChange) -> Result<(), CommitError> {
+        self.store.change(thread_id, change).await
+    }
+}
+
+#[async_trait]
+impl AuditStore for Shifted {
+    async fn note(&self, records: Vec<AuditRecord>) -> Result<(), StoreError> {
+        self.store.note(records).await
+    }
+
+    async fn audit(&self, filter: AuditFilter) -> Result<Vec<AuditRecord>, StoreError> {
+        self.store.audit(filter).await
+    }
+
+    async fn tool_health(&self) -> Result<Vec<ToolHealth>, StoreError> {
+        self.store.tool_health().await
+    }
+}
+
+#[async_trait]
+impl ComponentStore for Shifted {
     async fn component(&self, digest: &str) -> Result<Option<Vec<u8>>, StoreError> {
         self.store.component(digest).await
     }
 
-    async fn change(&self, thread_id: &str, change: StateChange) -> Result<(), CommitError> {
-        self.store.change(thread_id, change).await
+    fn archives(&self) -> bool {
+        self.store.archives()
     }
+}
 
+#[async_trait]
+impl CoordinationStore for Shifted {
     async fn acquire(&self, run_id: &str) -> Result<u64, CommitError> {
         self.store.acquire(run_id).await
     }
@@ -126,6 +159,10 @@ impl Store for Shifted {
 
     async fn claim(&self, agents: &[String], limit: usize) -> Result<Vec<Claimed>, StoreError> {
         self.store.claim(agents, limit).await
+    }
+
+    async fn queue(&self, thread_id: &str) -> Result<QueueTurn, StoreError> {
+        self.store.queue(thread_id).await
     }
 
     async fn send(&self, run_id: &str, id: &str, command: RunCommand) -> Result<bool, StoreError> {
@@ -150,17 +187,5 @@ impl Store for Shifted {
 
     async fn close(&self) -> Result<(), StoreError> {
         self.store.close().await
-    }
-
-    async fn record(&self, run_id: &str) -> Result<Record, StoreError> {
-        self.store.record(run_id).await
-    }
-
-    async fn queue(&self, thread_id: &str) -> Result<QueueTurn, StoreError> {
-        self.store.queue(thread_id).await
-    }
-
-    async fn flush(&self) -> Result<(), StoreError> {
-        self.store.flush().await
     }
 }

@@ -7,8 +7,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 use tollgate::run::RunEnd;
-use tollgate::store::{AuditKind, AuditRecord};
-use tollgate::{CallRequest, Decision, Host, RunRequest, Store};
+use tollgate::store::{AuditKind, AuditRecord, AuditStore};
+use tollgate::{CallRequest, Decision, Host, RunRequest};
 
 pub(crate) const HOUR_MS: u64 = 3_600_000;
 const MINUTE_MS: u64 = 60_000;

@@ -97,7 +97,7 @@ impl From<Problem> for A2aError {
             403 => ("PERMISSION_DENIED", -32600),
             404 => ("NOT_FOUND", -32602),
             409 => ("FAILED_PRECONDITION", -32004),
-            413 | 429 | 503 => ("RESOURCE_EXHAUSTED", -32603),
+            413 | 429 | 503 | 507 => ("RESOURCE_EXHAUSTED", -32603),
             _ => ("INTERNAL", -32603),
         };
         let reason = problem.code.to_ascii_uppercase();

@@ -11,7 +11,7 @@ use axum::http::Uri;
 use axum::response::Response;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
-use tollgate::store::{ThreadFilter, ThreadSummary};
+use tollgate::store::{ThreadFilter, ThreadSummary, list_threads};
 use tollgate_agent::context::client_thread_id;
 use utoipa::{IntoParams, ToSchema};
 
@@ -112,7 +112,7 @@ pub(super) async fn list(
     let before: Option<String> = place(&owner, query.after.as_deref())?;
     let prefix = owner.as_ref().map(|name| format!("{name}/"));
     let filter = ThreadFilter { prefix, before: before.clone(), limit: limit + 1, ..ThreadFilter::default() };
-    let found = state.store().threads(filter).await?;
+    let found = list_threads(&**state.store(), filter).await?;
     let has_more = found.len() > limit;
     let mut items = Vec::with_capacity(limit);
     let mut last = None;

@@ -38,17 +38,15 @@ impl From<Problem> for Failure {
 
 impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Self {
-        // The message may name paths, which are for the operator alone.
-        tracing::error!("the console cannot read the store: {error}");
-        let detail = "the store cannot be read; the server's log has the reason";
-        Failure::Refused(Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "store_failed", detail))
+        Failure::Refused(error.into())
     }
 }
 
 impl From<HostError> for Failure {
     fn from(error: HostError) -> Self {
         let (status, code) = match &error {
-            HostError::Store(_) | HostError::Run(_) | HostError::Setup(_) => {
+            HostError::Store(_) => return Failure::Refused(error.into()),
+            HostError::Run(_) | HostError::Setup(_) => {
                 tracing::error!("a request of the console failed: {error}");
                 let detail = "the host failed; the server's log has the reason";
                 let status = StatusCode::INTERNAL_SERVER_ERROR;
@@ -56,7 +54,7 @@ impl From<HostError> for Failure {
             }
             HostError::Busy(_) => (StatusCode::CONFLICT, "thread_busy"),
             HostError::Waiting(_) => (StatusCode::CONFLICT, "waiting"),
-            HostError::Overloaded(_) => (StatusCode::SERVICE_UNAVAILABLE, "overloaded"),
+            HostError::Overloaded(_) => (StatusCode::INSUFFICIENT_STORAGE, "store_full"),
             _ => (StatusCode::UNPROCESSABLE_ENTITY, "refused"),
         };
         Failure::Refused(Problem::new(status, code, error.to_string()))

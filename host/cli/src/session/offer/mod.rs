@@ -218,6 +218,6 @@ impl Offer {
             .of_component(self.entry.id.as_str(), Some(digest.into()))
             .because(&format!("installed from {}, signed by {signer}", self.entry.from));
         let about = About { id: &self.entry.id, digest: Some(digest) };
-        settle(&store, about, vec![record], changes).await
+        settle(&*store, about, vec![record], changes).await
     }
 }

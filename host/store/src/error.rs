@@ -1,0 +1,124 @@
+//! The errors of a store.
+
+use tollgate_agent::text::clean;
+
+/// What an error means for the caller.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StoreErrorKind {
+    /// The store cannot be used at the moment: the database is not reachable, or others keep it
+    /// locked. The same request may succeed later.
+    Unavailable,
+    /// There is no room: a limit of the store, a quota or the disk. The same request succeeds once
+    /// an operator has made room.
+    Full,
+    /// Something that is stored cannot be read, or fails its check.
+    Damaged,
+    /// There is no such run.
+    UnknownRun,
+    /// The store cannot be used as it is configured: its place, its permissions, its version or its
+    /// credentials. An operator has to change something.
+    Unusable,
+    /// Any other failure.
+    Other,
+}
+
+/// An error of a store: its kind, and a sentence for the operator.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("{message}")]
+pub struct StoreError {
+    kind: StoreErrorKind,
+    message: String,
+}
+
+impl StoreError {
+    /// Creates an error of this kind.
+    #[must_use]
+    pub fn new(kind: StoreErrorKind, message: impl Into<String>) -> Self {
+        Self { kind, message: message.into() }
+    }
+
+    /// Creates the error of a store that cannot be used at the moment.
+    #[must_use]
+    pub fn unavailable(message: impl Into<String>) -> Self {
+        Self::new(StoreErrorKind::Unavailable, message)
+    }
+
+    /// Creates the error of a store without room.
+    #[must_use]
+    pub fn full(message: impl Into<String>) -> Self {
+        Self::new(StoreErrorKind::Full, message)
+    }
+
+    /// Creates the error of a record that cannot be read.
+    #[must_use]
+    pub fn damaged(message: impl Into<String>) -> Self {
+        Self::new(StoreErrorKind::Damaged, message)
+    }
+
+    /// Creates the error of a run that is not stored.
+    #[must_use]
+    pub fn unknown_run(run_id: &str) -> Self {
+        Self::new(StoreErrorKind::UnknownRun, format!("there is no run {}", clean(run_id, 100)))
+    }
+
+    /// Creates the error of a store that cannot be used as it is configured.
+    #[must_use]
+    pub fn unusable(message: impl Into<String>) -> Self {
+        Self::new(StoreErrorKind::Unusable, message)
+    }
+
+    /// Creates an error of no particular kind.
+    #[must_use]
+    pub fn other(message: impl Into<String>) -> Self {
+        Self::new(StoreErrorKind::Other, message)
+    }
+
+    /// Returns what the error means for the caller.
+    #[must_use]
+    pub fn kind(&self) -> StoreErrorKind {
+        self.kind
+    }
+}
+
+/// The reason why nothing was committed.
+#[derive(Debug, thiserror::Error)]
+pub enum CommitError {
+    /// The thread's state has moved on to this revision; [`changes`](super::StateStore::changes) returns the changes
+    /// in between.
+    #[error("the thread's state was changed by another run or call")]
+    Conflict(u64),
+    /// The run's log has events that the caller does not know.
+    #[error("another process continued the run")]
+    Advanced,
+    /// Another driver acquired the run. The caller must stop and report nothing more of it.
+    #[error("another process took over the run")]
+    Fenced,
+    /// The store lost events of the run that the caller knows, such as in the failover of a
+    /// database that replicates asynchronously. The run cannot be continued from here.
+    #[error(
+        "the store has lost events of the run that were reported; `tollgate show` prints what is left, and \
+         `tollgate resume` continues from there"
+    )]
+    Behind,
+    /// Another run of the thread is active.
+    #[error("the thread is busy with the run {0}; wait for it, or queue")]
+    Busy(String),
+    /// The commit is stored, but its sender cannot continue from it.
+    #[error(
+        "the events are recorded, but the run could not continue: {0}; `tollgate show` prints its record"
+    )]
+    Recorded(StoreError),
+    /// The store failed.
+    #[error(transparent)]
+    Failed(#[from] StoreError),
+}
+
+impl From<CommitError> for StoreError {
+    /// Returns the error of the store, or one of no particular kind if the commit was rejected.
+    fn from(error: CommitError) -> Self {
+        match error {
+            CommitError::Failed(failed) => failed,
+            rejected => Self::other(rejected.to_string()),
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! The records of runs.
+
+use super::runs::THREAD_RUNS_AT_ONCE;
+use super::{
+    Commit, CommitError, Committed, MAX_THREAD_RUNS, Record, RunFilter, RunSummary, StoreError, ThreadFilter,
+    ThreadSummary,
+};
+use async_trait::async_trait;
+use std::sync::Arc;
+use tollgate_agent::run::{Event, RunSpec, StoredEvent};
+
+/// The records of runs: what a commit appends, and what was appended.
+#[async_trait]
+pub trait RunStore: Send + Sync {
+    /// Appends events to a run, and folds their changes into the thread's state. Changes that
+    /// were built on an older revision are moved behind the ones they missed, unless both write
+    /// the same key and do not commute, or both together may exceed a limit on the size of state.
+    ///
+    /// # Errors
+    /// Returns [`CommitError::Conflict`] if the changes cannot be moved,
+    /// [`CommitError::Advanced`] if other events were appended to this run,
+    /// [`CommitError::Fenced`] if another driver acquired the run, [`CommitError::Behind`] if the
+    /// store lost events of the run, and [`CommitError::Busy`] if the run of another prompt is
+    /// active on the thread. Nothing was stored in these cases.
+    async fn commit(&self, commit: Commit) -> Result<Committed, CommitError>;
+
+    /// Returns the events of a run after this number, in order. The list is empty if the run is
+    /// unknown.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    async fn events(&self, run_id: &str, after: u64) -> Result<Vec<Arc<StoredEvent>>, StoreError>;
+
+    /// Returns how a run began; `None` if it is not known.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    async fn run_spec(&self, run_id: &str) -> Result<Option<Arc<RunSpec>>, StoreError>;
+
+    /// Returns the record of a run as far as it can be read, and a description of its damage.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    async fn record(&self, run_id: &str) -> Result<Record, StoreError>;
+
+    /// Returns runs and direct calls, newest first.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    async fn runs(&self, filter: RunFilter) -> Result<Vec<RunSummary>, StoreError>;
+
+    /// Checks that there is room for the records of another call on this thread or of this
+    /// component.
+    ///
+    /// # Errors
+    /// There is no room ([`StoreErrorKind::Full`](super::StoreErrorKind)): a sentence that names the
+    /// limit. No new call may begin then, but those in flight can still be stored.
+    async fn admit(&self, thread_id: Option<&str>, component_id: Option<&str>) -> Result<(), StoreError>;
+
+    /// Waits until everything that was reported to a caller is stored.
+    ///
+    /// # Errors
+    /// [Deferred](super::Durability::Deferred) commits were lost since the last flush.
+    async fn flush(&self) -> Result<(), StoreError>;
+}
+
+/// Returns the spec in the first event of a run's record, for [`RunStore::run_spec`].
+#[must_use]
+pub fn spec_of(record: &[Arc<StoredEvent>]) -> Option<Arc<RunSpec>> {
+    record.first().and_then(|first| match &first.event {
+        Event::RunStarted { spec } => Some(Arc::clone(spec)),
+        _ => None,
+    })
+}
+
+/// Returns threads with their last run, the one that was used last first. Reads at most
+/// [`MAX_THREAD_RUNS`] runs to find them.
+///
+/// # Errors
+/// The store cannot be read.
+pub async fn list_threads(
+    store: &dyn RunStore,
+    filter: ThreadFilter,
+) -> Result<Vec<ThreadSummary>, StoreError> {
+    let mut found: Vec<ThreadSummary> = Vec::new();
+    let mut runs = RunFilter {
+        thread_prefix: filter.prefix.clone(),
+        before: filter.before.clone(),
+        limit: THREAD_RUNS_AT_ONCE,
+        ..RunFilter::default()
+    };
+    for _ in 0..MAX_THREAD_RUNS / THREAD_RUNS_AT_ONCE {
+        let page = store.runs(runs.clone()).await?;
+        for run in &page {
+            // A child has a thread of its own, which no client continues.
+            if run.kind == "child" || filter.skip.contains(&run.thread_id) {
+                continue;
+            }
+            let known = found.iter().position(|thread| thread.thread_id == run.thread_id);
+            match known {
+                Some(known) => found[known].began(run),
+                None if found.len() < filter.limit => found.push(ThreadSummary::of(run)),
+                None => return Ok(found),
+            }
+        }
+        match page.last() {
+            Some(last) if page.len() == THREAD_RUNS_AT_ONCE => runs.before = Some(last.run_id.clone()),
+            _ => break,
+        }
+    }
+    Ok(found)
+}
