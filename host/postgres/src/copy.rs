@@ -102,10 +102,8 @@ impl PostgresStore {
             )));
         }
         let Some(Event::RunStarted { spec }) = record.events.first().map(|first| &first.event) else {
-            return Err(StoreError::damaged(format!(
-                "the first event of the run {} is missing",
-                summary.run_id
-            )));
+            let why = format!("the first event of the run {} is missing", summary.run_id);
+            return Err(StoreError::damaged(why));
         };
         let (kind, title) = label(spec);
         let rows = rows_of(&record.events)?;

@@ -165,7 +165,7 @@ pub(crate) async fn find_thread(
 
 /// Returns the thread that `typed` names: that of the newest run for `last`, the one whose generated id
 /// it begins, else `typed` itself.
-pub(crate) async fn thread_named(store: &Arc<dyn Store>, typed: String) -> Result<String, Failure> {
+pub(crate) async fn thread_named(store: &dyn RunStore, typed: String) -> Result<String, Failure> {
     if typed == LAST {
         return Ok(last_run(store).await?.thread_id);
     }
@@ -175,7 +175,7 @@ pub(crate) async fn thread_named(store: &Arc<dyn Store>, typed: String) -> Resul
     let filter =
         ThreadFilter { prefix: Some(typed.clone()), limit: NAMED_CANDIDATES + 1, ..ThreadFilter::default() };
     let mut found: Vec<_> =
-        list_threads(&**store, filter).await?.into_iter().map(|thread| thread.thread_id).collect();
+        list_threads(store, filter).await?.into_iter().map(|thread| thread.thread_id).collect();
     if found.len() > 1 && !found.contains(&typed) {
         let more = if found.len() > NAMED_CANDIDATES { ", and more" } else { "" };
         found.truncate(NAMED_CANDIDATES);

@@ -54,7 +54,7 @@ impl StateVerb {
         let keys = opened.loaded.toolbox.catalog().keys();
         match self.way {
             StateSubcommand::Export { thread } => {
-                let thread = thread_named(&store, thread).await?;
+                let thread = thread_named(&*store, thread).await?;
                 let state = store.thread(&thread).await?.state;
                 for misfit in misfits(keys, &state) {
                     output.warn(&format!(
@@ -66,7 +66,7 @@ impl StateVerb {
                 output.json(&export(&thread, &state, keys));
             }
             StateSubcommand::Import { thread, keep_unknown } => {
-                let thread = thread_named(&store, thread).await?;
+                let thread = thread_named(&*store, thread).await?;
                 let state = read_state(&read_stdin(MAX_STATE_BYTES)?, keys, keep_unknown)?;
                 let revision = restore_state(&*store, &thread, &state).await?;
                 if output.is_json() {
