@@ -97,6 +97,28 @@ fn e2_progress_and_log_lines_are_told_to_who_asked() {
 }
 
 #[test]
+fn e7_phases_and_changes_of_an_activity_reach_clients_and_the_terminal() {
+    let place = Place::new().with_tools(&[good::REPORTS_CHANGES]);
+    let mut raw = Raw::begin(&place, "2025-11-25", json!({}));
+    raw.ask("logging/setLevel", json!({"level": "info"}));
+    let params = json!({"name": "reports-changes", "arguments": {}, "_meta": {"progressToken": "p"}});
+    raw.begin_asking(9, "tools/call", params);
+    for words in ["pending: files", "files: [{", "done: files"] {
+        let progress = raw.told("notifications/progress");
+        assert!(progress["params"]["message"].as_str().unwrap().starts_with(words), "{progress}");
+    }
+    let change = raw.told("notifications/message");
+    assert_eq!(change["params"]["logger"], "reports-changes/activity");
+    let patch = json!([{"op": "add", "path": "/read", "value": 3}]);
+    assert_eq!(change["params"]["data"], json!({"kind": "files", "patch": patch}));
+    raw.answer(9);
+    let said = place.type_in(&["call", "reports-changes"]).ends_with(0);
+    for words in ["pending files", "files: [{\"op\":\"add\"", "100 % done files"] {
+        assert!(said.stderr.contains(words), "{words} in {}", said.stderr);
+    }
+}
+
+#[test]
 fn a9_calls_of_a_session_share_its_state_and_no_other() {
     let place = Place::new();
     place.write("tools/counter.wasm", rust_guest_bytes("counter"));
