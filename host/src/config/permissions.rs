@@ -1,6 +1,7 @@
 //! `[permissions]`: the rules for allowing, asking about and denying calls, and how "always"
 //! answers are stored in them.
 
+use super::edit::{push, to_text};
 use super::error::Source;
 use super::{ConfigError, NotChanged, change};
 use serde::Deserialize;
@@ -95,9 +96,9 @@ fn with_rule(text: &str, rule: &InlineTable) -> Result<String, String> {
         return Err(format!("remembers {MAX_REMEMBERED} answers already; remove some of them"));
     }
     if !is_there {
-        list.push(rule.clone());
+        push(list, rule.clone().into());
     }
-    Ok(document.to_string())
+    Ok(to_text(&document, text))
 }
 
 fn as_toml(rule: &RuleSpec) -> InlineTable {

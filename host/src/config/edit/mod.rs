@@ -1,22 +1,24 @@
 //! Edits `tollgate.toml` as a person would: everything else stays as it was, with its comments.
 //! A change that would make the file unreadable is not written.
 
-mod block;
-mod files;
-mod text;
+mod document;
 
 use super::change::{Changes, read};
 use super::{Config, in_dir};
 use std::path::{Path, PathBuf};
 use tollgate_sandbox::FileAccess;
-use toml_edit::Value;
+use toml_edit::{DocumentMut, Value};
+
+pub(super) use document::{push, to_text};
 
 /// A configuration file under edit.
 #[derive(Debug)]
 pub struct Edit {
     path: PathBuf,
-    /// The text as it was read, with the changes.
+    /// The text as it was read.
     text: String,
+    /// The text's content with the changes.
+    document: DocumentMut,
     /// The changes, which are applied again to the file's current content on save.
     changes: Vec<Change>,
 }
@@ -66,8 +68,13 @@ impl Edit {
     /// The file cannot be read, or is not a valid configuration.
     pub fn open(path: &Path) -> Result<Self, String> {
         let text = read(path).map_err(|why| format!("{} {why}", path.display()))?.unwrap_or_default();
-        Config::parse(path, &text).map_err(|e| e.to_string())?;
-        Ok(Self { path: path.to_owned(), text, changes: Vec::new() })
+        Self::of(path, &text)
+    }
+
+    fn of(path: &Path, text: &str) -> Result<Self, String> {
+        Config::parse(path, text).map_err(|e| e.to_string())?;
+        let document = text.parse().map_err(|e| format!("{}: {e}", path.display()))?;
+        Ok(Self { path: path.to_owned(), text: text.to_owned(), document, changes: Vec::new() })
     }
 
     /// Adds to a component's grants. Existing grants stay. An existing directory or setting of
@@ -75,61 +82,67 @@ impl Edit {
     /// quota.
     pub fn grant(&mut self, component_id: &str, powers: &Powers) {
         self.changes.push(Change::Grant(component_id.to_owned(), powers.clone()));
+        let document = &mut self.document;
         for (key, value) in &powers.lists {
-            self.apply(|text| text::add(text, &["grants", component_id, key], value));
+            document::add(document, &["grants", component_id, key], None, value, &[]);
         }
         for agent in &powers.delegates {
-            self.apply(|text| files::add_delegate(text, component_id, agent));
+            let path = ["grants", component_id, "delegates"];
+            document::add(document, &path, Some("agent"), agent, &[]);
         }
         for file in &powers.files {
-            for (key, value) in files::pairs(file) {
-                self.apply(|text| files::set(text, component_id, file, key, &value));
-            }
+            let path = ["grants", component_id, "files"];
+            document::add(document, &path, Some("guest"), &file.guest, &file.pairs());
         }
         for (name, value) in &powers.settings {
-            let value = Value::from(value.as_str()).to_string();
-            self.apply(|text| text::set(text, &["grants", component_id, "settings", name], &value));
+            if let Some(settings) = document::table(document, &["grants", component_id, "settings"]) {
+                document::set(settings, name, &value.into());
+            }
         }
         for (key, value) in &powers.state {
-            self.apply(|text| text::add(text, &["grants", component_id, "state", key], value));
+            document::add(document, &["grants", component_id, "state", key], None, value, &[]);
         }
+        document::add_header(document, &["grants", component_id]);
     }
 
     /// Returns whether the file defines this secret.
     #[must_use]
     pub fn has_secret(&self, name: &str) -> bool {
-        text::has(&self.text, &["secrets", name])
+        self.document.get("secrets").is_some_and(|secrets| secrets.get(name).is_some())
     }
 
     /// Returns whether the file defines this agent.
     #[must_use]
     pub fn has_agent(&self, id: &str) -> bool {
-        let config = Config::parse(&self.path, &self.text);
+        let config = self.preview();
         id != super::DIRECT_AGENT && config.is_ok_and(|config| config.agents.contains_key(id))
     }
 
     /// Removes from a component's grants. Returns those that were not granted.
     pub fn revoke(&mut self, component_id: &str, powers: &Powers) -> Vec<String> {
         self.changes.push(Change::Revoke(component_id.to_owned(), powers.clone()));
+        let document = &mut self.document;
         let mut absent = Vec::new();
         let mut note = |was_there: bool, what: &str| absent.extend((!was_there).then(|| what.to_owned()));
         for (key, value) in &powers.lists {
-            let path = ["grants", component_id, key];
-            note(self.apply(|text| text::take(text, &path, value)), value);
+            note(document::take(document, &["grants", component_id, key], None, value).is_some(), value);
         }
         for agent in &powers.delegates {
-            note(self.apply(|text| files::remove(text, component_id, files::DELEGATES, agent)), agent);
+            let path = ["grants", component_id, "delegates"];
+            note(document::take(document, &path, Some("agent"), agent).is_some(), agent);
         }
-        for file in &powers.files {
-            let guest = &file.guest;
-            note(self.apply(|text| files::remove(text, component_id, files::FILES, guest)), guest);
+        for FileValue { guest, .. } in &powers.files {
+            let path = ["grants", component_id, "files"];
+            note(document::take(document, &path, Some("guest"), guest).is_some(), guest);
         }
         for (name, _) in &powers.settings {
-            note(self.remove(&["grants", component_id, "settings", name]), name);
+            note(document::remove(document, &["grants", component_id, "settings", name]).is_some(), name);
         }
         for (key, value) in &powers.state {
-            let path = ["grants", component_id, "state", key];
-            note(self.apply(|text| text::take(text, &path, value)), value);
+            note(
+                document::take(document, &["grants", component_id, "state", key], None, value).is_some(),
+                value,
+            );
         }
         absent
     }
@@ -137,7 +150,7 @@ impl Edit {
     /// Removes all grants of a component; returns false if it had none.
     pub fn revoke_all(&mut self, component_id: &str) -> bool {
         self.changes.push(Change::RevokeAll(component_id.to_owned()));
-        self.remove(&["grants", component_id])
+        document::remove(&mut self.document, &["grants", component_id]).is_some()
     }
 
     /// Returns the configuration with these changes, without writing it.
@@ -145,7 +158,7 @@ impl Edit {
     /// # Errors
     /// The result is not a valid configuration.
     pub fn preview(&self) -> Result<Config, String> {
-        Config::parse(&self.path, &self.text).map_err(|e| e.to_string())
+        Config::parse(&self.path, &to_text(&self.document, &self.text)).map_err(|e| e.to_string())
     }
 
     /// Applies the changes to the file's current content and writes it if the result is a valid
@@ -168,10 +181,9 @@ impl Edit {
     pub fn prepare(self, with: &mut Changes) -> Result<Config, String> {
         let Self { path, changes, .. } = self;
         with.prepare(&path, |text| {
-            let mut edit = Self { path: path.clone(), text: text.to_owned(), changes: Vec::new() };
+            let mut edit = Self::of(&path, text)?;
             changes.iter().for_each(|change| edit.make(change));
-            let config = edit.preview()?;
-            Ok((edit.text, config))
+            Ok((to_text(&edit.document, text), edit.preview()?))
         })
     }
 
@@ -185,19 +197,19 @@ impl Edit {
             }
         }
     }
+}
 
-    /// Applies a change to the text; returns false if there is nothing to change.
-    fn apply(&mut self, change: impl FnOnce(&str) -> Option<String>) -> bool {
-        let Some(changed) = change(&self.text) else { return false };
-        self.text = changed;
-        true
-    }
-
-    /// Removes everything under a path, which may occur in several places of the text.
-    fn remove(&mut self, path: &[&str]) -> bool {
-        let was_there = text::has(&self.text, path);
-        while self.apply(|text| text::cut(text, path)) {}
-        was_there && !text::has(&self.text, path)
+impl FileValue {
+    /// Returns the keys and values of its table.
+    fn pairs(&self) -> Vec<(&'static str, Value)> {
+        let access = if self.access == FileAccess::Read { "read" } else { "read-write" };
+        let host = self.host.to_string_lossy();
+        let mut pairs =
+            vec![("host", Value::from(&*host)), ("guest", (&self.guest).into()), ("access", access.into())];
+        // The largest integer of TOML is more than any disk holds.
+        let quota = self.quota_bytes.map(|bytes| i64::try_from(bytes).unwrap_or(i64::MAX));
+        pairs.extend(quota.map(|bytes| ("quota_bytes", bytes.into())));
+        pairs
     }
 }
 
