@@ -2,7 +2,7 @@
 
 use tollgate_agent::text::clean;
 
-/// What an error means for the caller.
+/// The meaning of an error for the caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StoreErrorKind {
     /// The store cannot be used at the moment: the database is not reachable, or others keep it
@@ -73,7 +73,7 @@ impl StoreError {
         Self::new(StoreErrorKind::Other, message)
     }
 
-    /// Returns what the error means for the caller.
+    /// Returns the meaning of the error for the caller.
     #[must_use]
     pub fn kind(&self) -> StoreErrorKind {
         self.kind

@@ -10,7 +10,7 @@
 (func $execute (param $call i32) (result i32)
   (call $progress (i32.const 0) (i32.const 1) (i32.const 16) (i32.const 5)
     (i32.const 0) (f64.const 0))
-  (call $change (i32.const 16) (i32.const 5) (i32.const 32) (i32.const 40))
+  (call $change (i32.const 16) (i32.const 5) (i32.const 32) (i32.const 39))
   (call $progress (i32.const 2) (i32.const 1) (i32.const 16) (i32.const 5)
     (i32.const 1) (f64.const 1))
   (global.get $returns))
