@@ -215,6 +215,7 @@ const ORDERS: &[Order] = &[
         sources: "host/mcp/src",
         modules: &[
             "arguments",
+            "mounted_client",
             "call_result",
             "reader",
             "client",
@@ -258,6 +259,7 @@ const ORDERS: &[Order] = &[
             "a2a",
             "ag_ui",
             "ai_sdk",
+            "mcp",
             "runs",
             "api",
             "openai",

@@ -6,6 +6,7 @@ mod every_route;
 mod fixture;
 mod hostile;
 mod idempotency;
+mod mcp;
 mod routes;
 mod streams;
 mod tenancy;
