@@ -33,8 +33,7 @@ pub enum Part {
 
 impl Part {
     /// Every part.
-    pub const ALL: [Part; 6] =
-        [Part::Console, Part::OpenAi, Part::AiSdk, Part::AgUi, Part::A2a, Part::Mcp];
+    pub const ALL: [Part; 6] = [Part::Console, Part::OpenAi, Part::AiSdk, Part::AgUi, Part::A2a, Part::Mcp];
 
     /// Returns the part's name on the command line and in answers.
     #[must_use]

@@ -148,6 +148,8 @@ async fn requests_that_may_not_are_refused_with_a_problem() {
     let post = || to_mcp(&server, Method::POST, None).body(initialize());
     let with_key = || post().bearer_auth(&ada.secret);
     let cookie = format!("tollgate-{}={}", server.address.port(), ada.secret);
+    let no_json = server.request(Method::POST, "/mcp").bearer_auth(&ada.secret).body(initialize());
+    let no_json = no_json.header("accept", "application/json, text/event-stream");
     let large = "x".repeat((4 << 20) + 1);
     for (what, request, status, code) in [
         ("no key", post(), 401, "unauthenticated"),
@@ -157,7 +159,7 @@ async fn requests_that_may_not_are_refused_with_a_problem() {
         ("another host", with_key().header("host", "evil.example"), 421, "wrong_host"),
         ("another origin", with_key().header("origin", "https://evil.example"), 403, "wrong_origin"),
         ("too much", with_key().body(large), 413, "too_large"),
-        ("no JSON", with_key().header("content-type", "text/plain"), 415, "unsupported_media_type"),
+        ("no JSON", no_json, 415, "unsupported_media_type"),
         ("a method", to_mcp(&server, Method::PUT, None).bearer_auth(&ada.secret), 405, "method_not_allowed"),
         (
             "no session",
@@ -235,7 +237,7 @@ async fn decided_elsewhere(server: &TestServer, ada: &Key, bob: &Key, way: Clien
     assert_eq!(waits["structuredContent"]["status"], "approval_required", "{waits}");
     let text = waits.to_string();
     assert_eq!(waits["structuredContent"]["decide_url"], format!("{}/console/waiting", server.url));
-    assert!(!text.contains("--resume") && !text.contains("decide "), "no command of the host: {text}");
+    assert!(!text.contains("--resume") && !text.contains("terminal"), "no command of the host: {text}");
     assert_eq!(person.asked.load(Ordering::SeqCst), 0, "the client is not asked");
     // The call cannot be answered with a form that was never shown, either.
     let meta = json!({
