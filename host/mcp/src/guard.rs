@@ -137,26 +137,24 @@ impl RequestGuard {
         serving: Option<Serving>,
         next: Next,
     ) -> Response {
-        let door = self;
-        let owner = owner.as_ref();
         let ends_session = request.method() == Method::DELETE;
         let named = request.headers().get(SESSION).and_then(|named| named.to_str().ok()).map(str::to_owned);
         let in_use = match named {
-            Some(named) if door.sessions.has(&named, owner.map(|owner| &**owner)).await => {
-                Some(door.sessions.use_now(&named))
+            Some(named) if self.sessions.has(&named, owner.as_deref()).await => {
+                Some(self.sessions.use_now(&named))
             }
             _ => None,
         };
-        match door.taken_in(request, owner.map(|owner| &**owner)).await {
+        match self.taken_in(request, owner.as_deref()).await {
             Ok((request, attendance)) => {
                 let answered = next.run(request).await;
                 if let Some(begun) = answered.headers().get(SESSION).and_then(|begun| begun.to_str().ok()) {
-                    if let Some(owner) = owner
+                    if let Some(owner) = &owner
                         && in_use.is_none()
                     {
-                        door.sessions.begin(begun, owner).await;
+                        self.sessions.begin(begun, owner).await;
                     }
-                    drop(door.sessions.use_now(begun));
+                    drop(self.sessions.use_now(begun));
                 }
                 let mut response = attended(answered, attendance, serving, in_use);
                 // The session has ended, not just accepted its end; some clients distinguish the two.
