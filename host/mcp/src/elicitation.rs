@@ -85,6 +85,10 @@ impl ToolCallSession<'_> {
         // In every case the call can be repeated, with its new handle.
         let pending = self.pending.add(&pending.asked, &pending.run_id, &pending.question);
         let response = responses.and_then(|mut all| all.remove(&pending.question.suspension_id));
+        if response.is_some() && !self.may_decide() {
+            let words = "this key may not answer questions of its own calls; another person decides";
+            return Err(ErrorData::invalid_request(words, None));
+        }
         let stands = match response {
             // It may have ended, or ask another question, after a decision elsewhere.
             None => self.recorded(&pending.run_id).await?.end,
@@ -165,7 +169,9 @@ impl ToolCallSession<'_> {
         });
         let version = self.context.protocol_version();
         let repeats = version.is_some_and(|version| version >= ProtocolVersion::V_2026_07_28);
-        let form = elicits.then(|| form(question, self.offer.answers_may_be_remembered)).flatten();
+        let form = (elicits && self.may_decide())
+            .then(|| form(question, self.offer.answers_may_be_remembered))
+            .flatten();
         match (form.map(Box::new), repeats) {
             (Some(form), true) => QuestionChannel::Repeat(form),
             (Some(form), false) => QuestionChannel::Request(form),
@@ -174,13 +180,18 @@ impl ToolCallSession<'_> {
         }
     }
 
+    /// Returns whether the client's person may answer questions of the client's calls.
+    fn may_decide(&self) -> bool {
+        self.client.is_none_or(|client| client.access.may_decide())
+    }
+
     /// Returns the response for a client that cannot ask its person.
     fn approval_required(&self, pending: &Pending) -> CallToolResponse {
         let question = &pending.question;
         let (run, call) = (&pending.run_id, &question.call_id);
-        let HowToDecide { words, approve, reject } = self.how_to_decide(run, question);
+        let HowToDecide { words, places } = self.how_to_decide(run, question);
         let text = format!("{words}\nThen repeat the very same call to get its result.");
-        let structured = json!({
+        let mut structured = json!({
             "status": "approval_required",
             "run_id": &**run,
             "call_id": call,
@@ -192,35 +203,44 @@ impl ToolCallSession<'_> {
                 "parameters": question.ticket.parameters,
                 "response_schema": question.ticket.response_schema,
             },
-            "approve": approve,
-            "reject": reject,
         });
+        for (name, place) in places {
+            structured[name] = Value::String(place);
+        }
         call_result::refused(text, structured).into()
     }
 
     /// Returns how a person can answer a question elsewhere.
     pub(super) fn how_to_decide(&self, run_id: &str, question: &Suspended) -> HowToDecide {
-        let decide = format!("{} {run_id} {}", self.offer.decide, question.call_id);
-        let value = aside(|| yes(question));
-        let (approve, reject) = (format!("{decide} --resume{value}"), format!("{decide} --cancel"));
-        let words = format!(
-            "Approval required: a person has to decide before `{}` continues; {} asks ({}):\n{}\n\
-             A person decides on a terminal of the host; without a terminal, the commands need a code that only the \
-             host shows. To approve: {approve}   To reject: {reject}",
+        let asks = format!(
+            "Approval required: a person has to decide before `{}` continues; {} asks ({}):\n{}",
             question.tool_name,
             asker(question),
             action(question),
             marked(&question.ticket.message)
         );
-        HowToDecide { words, approve, reject }
+        if let Some(client) = self.client {
+            let url = client.decide_url.to_string();
+            let words = format!("{asks}\nA person decides at {url}, or with the API of this server.");
+            return HowToDecide { words, places: vec![("decide_url", url)] };
+        }
+        let decide = format!("{} {run_id} {}", self.offer.decide, question.call_id);
+        let value = aside(|| yes(question));
+        let (approve, reject) = (format!("{decide} --resume{value}"), format!("{decide} --cancel"));
+        let words = format!(
+            "{asks}\n\
+             A person decides on a terminal of the host; without a terminal, the commands need a code that only the \
+             host shows. To approve: {approve}   To reject: {reject}"
+        );
+        HowToDecide { words, places: vec![("approve", approve), ("reject", reject)] }
     }
 }
 
-/// A question as text, and the two commands that answer it.
+/// A question as text, and the commands or the address with which a person answers it.
 pub(super) struct HowToDecide {
     pub(super) words: String,
-    approve: String,
-    reject: String,
+    /// The members of the structured answer that name them.
+    places: Vec<(&'static str, String)>,
 }
 
 /// Returns what is typed to say yes to a question: nothing, if `true` is an answer.

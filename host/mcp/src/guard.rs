@@ -1,15 +1,17 @@
 //! The checks of every HTTP request before anything else sees it: the token, the names under
-//! which it was sent, and the limits on requests in flight.
+//! which it was sent, and the limits on requests in flight. If another server mounts this one, that
+//! server has checked the credential and the names.
 
 use super::connections::{ClientConnection, Serving};
 use super::disconnects::{Attended, DisconnectTracker, ResponseGuard};
+use super::mounted_client::MountedClient;
 use super::reader::MAX_MESSAGE_BYTES;
 use super::request_limit::{RequestLimiter, RequestPermit};
 use super::sessions::{InUse, MAX_SESSIONS, Sessions};
 use super::transport::refusal;
 use super::weight::{TooHeavy, Weighed, weigh};
 use axum::body::{Body, Bytes};
-use axum::extract::{ConnectInfo, Request, State};
+use axum::extract::{ConnectInfo, Extension, Request, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
@@ -34,14 +36,17 @@ const ARRIVAL: Duration = Duration::from_secs(30);
 /// small, and needs none.
 const SMALL_BYTES: usize = 64 * 1024;
 const SESSION: &str = "mcp-session-id";
+const NO_SESSION: &str = "the session does not exist, or has ended";
 
 /// The guard of all incoming requests.
 pub(super) struct RequestGuard {
-    token: [u8; 32],
+    /// The digest of the token; `None` if another server authenticates requests.
+    token: Option<[u8; 32]>,
     sessions: Arc<Sessions>,
     /// The limit of all clients together.
     load: Arc<RequestLimiter>,
     /// The limit of each session with requests in flight. All clients without sessions share one.
+    /// In a mounted server, the limit of each principal.
     loads: Mutex<HashMap<String, Weak<RequestLimiter>>>,
     leaving: Arc<DisconnectTracker>,
     /// The budget from which the memory of messages is reserved.
@@ -49,15 +54,15 @@ pub(super) struct RequestGuard {
 }
 
 impl RequestGuard {
-    pub(super) fn new(token: &str, sessions: Arc<LocalSessionManager>, budget: MemoryBudget) -> Self {
+    pub(super) fn new(token: Option<&str>, sessions: Arc<LocalSessionManager>, budget: MemoryBudget) -> Self {
         let (load, loads, leaving) = (Arc::default(), Mutex::default(), Arc::default());
         let sessions = Arc::new(Sessions::new(sessions));
-        Self { token: digest(token), sessions, load, loads, leaving, budget }
+        Self { token: token.map(digest), sessions, load, loads, leaving, budget }
     }
 
-    /// Claims a share for a request of this session, or of a client without one.
-    fn claim(&self, session: Option<&str>, bytes: usize) -> Option<RequestPermit> {
-        let session = session.unwrap_or_default();
+    /// Claims a share for a request of this principal or session, or of a client without one.
+    fn claim(&self, client: Option<&str>, bytes: usize) -> Option<RequestPermit> {
+        let session = client.unwrap_or_default();
         let mut loads = self.loads.lock().unwrap_or_else(PoisonError::into_inner);
         if loads.len() > 2 * MAX_SESSIONS {
             loads.retain(|_, load| load.strong_count() > 0);
@@ -78,7 +83,7 @@ impl RequestGuard {
                 let (scheme, token) = value.split_once(' ')?;
                 scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
             });
-            token.is_some_and(|token| digest(token) == self.token)
+            token.is_some_and(|token| Some(digest(token)) == self.token)
         })
     }
 }
@@ -99,49 +104,93 @@ pub(super) async fn admit(State(door): State<Arc<RequestGuard>>, request: Reques
         let words = "the request has more than one Origin or Host; send one";
         return (StatusCode::BAD_REQUEST, words).into_response();
     }
-    let ends_session = request.method() == Method::DELETE;
-    let named = request.headers().get(SESSION).and_then(|named| named.to_str().ok()).map(str::to_owned);
-    let in_use = match named {
-        Some(named) if door.sessions.has(&named).await => Some(door.sessions.use_now(&named)),
-        _ => None,
-    };
-    match door.taken_in(request).await {
-        Ok((request, attendance)) => {
-            let answered = next.run(request).await;
-            if let Some(begun) = answered.headers().get(SESSION).and_then(|begun| begun.to_str().ok()) {
-                drop(door.sessions.use_now(begun));
-            }
-            let mut response = attended(answered, attendance, serving, in_use);
-            // The session has ended, not just accepted its end; some clients distinguish the two.
-            if ends_session && response.status() == StatusCode::ACCEPTED {
-                *response.status_mut() = StatusCode::NO_CONTENT;
-            }
-            response
+    door.handle(request, None, serving, next).await
+}
+
+/// Admits a request of a client that the mounting server has authenticated.
+pub(super) async fn admit_mounted(
+    State(door): State<Arc<RequestGuard>>,
+    Extension(client): Extension<MountedClient>,
+    request: Request,
+    next: Next,
+) -> Response {
+    if let Some(named) = request.headers().get(SESSION) {
+        let is_own = match named.to_str() {
+            Ok(named) => door.sessions.has(named, Some(&client.principal)).await,
+            Err(_) => false,
+        };
+        // The session of another principal does not exist.
+        if !is_own {
+            return (StatusCode::NOT_FOUND, NO_SESSION).into_response();
         }
-        Err(refused) => *refused,
     }
+    door.handle(request, Some(client.principal), None, next).await
 }
 
 impl RequestGuard {
+    /// Passes on a request within the limits, and watches its answer. `owner` is the principal, if
+    /// the server is mounted.
+    async fn handle(
+        &self,
+        request: Request,
+        owner: Option<Arc<str>>,
+        serving: Option<Serving>,
+        next: Next,
+    ) -> Response {
+        let ends_session = request.method() == Method::DELETE;
+        let named = request.headers().get(SESSION).and_then(|named| named.to_str().ok()).map(str::to_owned);
+        let in_use = match named {
+            Some(named) if self.sessions.has(&named, owner.as_deref()).await => {
+                Some(self.sessions.use_now(&named))
+            }
+            _ => None,
+        };
+        match self.taken_in(request, owner.as_deref()).await {
+            Ok((request, attendance)) => {
+                let answered = next.run(request).await;
+                if let Some(begun) = answered.headers().get(SESSION).and_then(|begun| begun.to_str().ok()) {
+                    if let Some(owner) = &owner
+                        && in_use.is_none()
+                    {
+                        self.sessions.begin(begun, owner).await;
+                    }
+                    drop(self.sessions.use_now(begun));
+                }
+                let mut response = attended(answered, attendance, serving, in_use);
+                // The session has ended, not just accepted its end; some clients distinguish the two.
+                if ends_session && response.status() == StatusCode::ACCEPTED {
+                    *response.status_mut() = StatusCode::NO_CONTENT;
+                }
+                response
+            }
+            Err(refused) => *refused,
+        }
+    }
+
     /// Reads the whole request and claims its share. Also returns the guard of its response.
-    async fn taken_in(&self, request: Request) -> Result<(Request, Option<ResponseGuard>), Box<Response>> {
+    async fn taken_in(
+        &self,
+        request: Request,
+        owner: Option<&str>,
+    ) -> Result<(Request, Option<ResponseGuard>), Box<Response>> {
         let refused = |status: StatusCode, words: &str| Box::new((status, words.to_owned()).into_response());
         let full = || {
             let words = "too many requests in flight; retry after some have completed";
             refused(StatusCode::SERVICE_UNAVAILABLE, words)
         };
         let begins = request.method() == Method::POST && !request.headers().contains_key(SESSION);
-        if begins && !self.sessions.make_room().await {
+        if begins && !self.sessions.make_room(owner).await {
             let words = "too many sessions, all in use; end one, or retry in some seconds";
             return Err(refused(StatusCode::SERVICE_UNAVAILABLE, words));
         }
         let (mut parts, body) = request.into_parts();
         let session = self.session(&parts).await;
         if parts.method == Method::DELETE && session.is_none() && parts.headers.contains_key(SESSION) {
-            return Err(refused(StatusCode::NOT_FOUND, "the session does not exist, or has ended"));
+            return Err(refused(StatusCode::NOT_FOUND, NO_SESSION));
         }
         let session = session.as_deref();
-        let room = |bytes: usize| self.claim(session, bytes);
+        let client = owner.or(session);
+        let room = |bytes: usize| self.claim(client, bytes);
         let arrived = match tokio::time::timeout(ARRIVAL, read(&parts, body, room)).await {
             Ok(arrived) => arrived,
             Err(_) => {
@@ -163,8 +212,10 @@ impl RequestGuard {
             let slot = match slot {
                 Some(slot) => Some(slot),
                 // A new session has no share of its own yet; only the total limit applies.
-                None if begins && kind == Kind::Initialize => RequestLimiter::claim(&self.load, body.len()),
-                None => self.claim(session, body.len()),
+                None if begins && kind == Kind::Initialize && owner.is_none() => {
+                    RequestLimiter::claim(&self.load, body.len())
+                }
+                None => self.claim(client, body.len()),
             };
             let slot = slot.ok_or_else(full)?;
             if let Some(session) = session {
@@ -224,7 +275,7 @@ impl RequestGuard {
     /// Returns the session of a request. An unknown id counts as none, and has no share.
     async fn session(&self, parts: &Parts) -> Option<String> {
         let named = parts.headers.get(SESSION)?.to_str().ok()?;
-        self.sessions.has(named).await.then(|| named.to_owned())
+        self.sessions.has(named, None).await.then(|| named.to_owned())
     }
 }
 

@@ -3,7 +3,7 @@
 //! any name of this machine that is not its own.
 
 use super::connections::{ClientConnection, LimitedListener, MAX_CONNECTIONS};
-use super::guard::{RequestGuard, admit};
+use super::guard::{RequestGuard, admit, admit_mounted};
 use super::reader::MAX_MESSAGE_BYTES;
 use super::server::{Calls, Conversation, Server};
 use super::suspended_calls::PendingCalls;
@@ -97,19 +97,11 @@ impl HttpServer {
             .with_allowed_origins(options.origins.iter().map(|origin| with_port(origin)))
             .enforce_origin_validation();
         config.allowed_hosts.extend(options.hosts);
-        let sessions = Arc::<LocalSessionManager>::default();
-        let (offer, pending) = (Arc::new(offer), Arc::<PendingCalls>::default());
-        let calls = options.session_calls;
         let under_way = Calls::until(stop.clone());
-        let of_sessions = under_way.clone();
-        let shared = Arc::new(Conversation::new(&offer, calls));
         let budget = host.memory_budget().clone();
-        let new_session = move || {
-            let (offer, pending, shared) = (Arc::clone(&offer), Arc::clone(&pending), Arc::clone(&shared));
-            Ok(Server::sharing(host.clone(), offer, pending, shared, calls, of_sessions.clone()))
-        };
-        let service = StreamableHttpService::new(new_session, Arc::clone(&sessions), config);
-        let door = Arc::new(RequestGuard::new(&options.token, sessions, budget));
+        let calls = (options.session_calls, false);
+        let (service, sessions) = service(host, offer, config, calls, under_way.clone());
+        let door = Arc::new(RequestGuard::new(Some(&options.token), sessions, budget));
         let app = Router::new().nest_service(HTTP_PATH, service).merge(shown.unwrap_or_default());
         let app = app.layer(from_fn_with_state(door, admit));
         let app = app.into_make_service_with_connect_info::<ClientConnection>();
@@ -121,6 +113,67 @@ impl HttpServer {
         under_way.ended().await;
         served
     }
+}
+
+/// The protocol as a part of another server. That server authenticates each request, checks the
+/// names under which it was sent and the size of its body, and adds a [`MountedClient`] to its
+/// extensions. A session belongs to the principal that began it and does not exist for others.
+///
+/// [`MountedClient`]: crate::MountedClient
+pub struct MountedServer {
+    routes: Router,
+    under_way: Calls,
+}
+
+impl MountedServer {
+    /// Creates the server. When `stop` is cancelled, streams end and calls in progress are
+    /// cancelled.
+    #[must_use]
+    pub fn new(host: Host, offer: ToolList, stop: CancellationToken) -> Self {
+        let config = StreamableHttpServerConfig::default()
+            .with_cancellation_token(stop.child_token())
+            .with_max_request_body_bytes(MAX_MESSAGE_BYTES)
+            .disable_allowed_hosts()
+            .disable_allowed_origins();
+        let under_way = Calls::until(stop);
+        let budget = host.memory_budget().clone();
+        // The limit of the principal replaces the limit of each session.
+        let (service, sessions) = service(host, offer, config, (1, true), under_way.clone());
+        let door = Arc::new(RequestGuard::new(None, sessions, budget));
+        let routes = Router::new().route_service(HTTP_PATH, service);
+        Self { routes: routes.layer(from_fn_with_state(door, admit_mounted)), under_way }
+    }
+
+    /// Returns the route of the protocol, [`HTTP_PATH`].
+    #[must_use]
+    pub fn router<S: Clone + Send + Sync + 'static>(&self) -> Router<S> {
+        self.routes.clone().with_state(())
+    }
+
+    /// Waits for a short time until the calls in progress have ended and are recorded. The server
+    /// has stopped.
+    pub async fn ended(&self) {
+        self.under_way.ended().await;
+    }
+}
+
+/// Returns the service of the protocol and its sessions. `calls` is the number of calls that one
+/// session runs at once, and whether another server mounts the service.
+fn service(
+    host: Host,
+    offer: ToolList,
+    config: StreamableHttpServerConfig,
+    calls: (usize, bool),
+    under_way: Calls,
+) -> (StreamableHttpService<Server, LocalSessionManager>, Arc<LocalSessionManager>) {
+    let sessions = Arc::<LocalSessionManager>::default();
+    let (offer, pending) = (Arc::new(offer), Arc::<PendingCalls>::default());
+    let shared = Arc::new(Conversation::new(&offer, calls.0));
+    let new_session = move || {
+        let (offer, pending, shared) = (Arc::clone(&offer), Arc::clone(&pending), Arc::clone(&shared));
+        Ok(Server::sharing(host.clone(), offer, pending, shared, calls, under_way.clone()))
+    };
+    (StreamableHttpService::new(new_session, Arc::clone(&sessions), config), sessions)
 }
 
 /// Returns an origin with its port. Without one, it means the default port of its scheme, and no

@@ -14,6 +14,7 @@ mod elicitation;
 mod form;
 mod guard;
 mod http;
+mod mounted_client;
 mod notifications;
 mod reader;
 mod request_limit;
@@ -32,7 +33,8 @@ pub use client::{
     MAX_BYTES_PER_SECOND, MAX_LISTED, MAX_LISTED_BYTES, MAX_LISTED_NODES, MAX_UNANSWERED, Servers,
 };
 pub use connections::{ClientConnection, LimitedListener, Serving};
-pub use http::{HTTP_PATH, HttpOptions, HttpServer, METRICS_PATH, new_token};
+pub use http::{HTTP_PATH, HttpOptions, HttpServer, METRICS_PATH, MountedServer, new_token};
+pub use mounted_client::{ClientAccess, MountedClient};
 pub use notifications::MAX_TOKEN_BYTES;
 pub use reader::MAX_MESSAGE_BYTES;
 pub use request_limit::{MAX_REQUEST_BYTES, MAX_REQUESTS, RequestLimiter, RequestPermit};

@@ -5,6 +5,7 @@
 
 use super::arguments::RawArguments;
 use super::disconnects::Gone;
+use super::mounted_client::MountedClient;
 use super::notifications::Notices;
 use super::suspended_calls::PendingCalls;
 use super::tool_calls::ToolCallSession;
@@ -49,6 +50,8 @@ struct Inner {
     listing: Listing,
     pending: Arc<PendingCalls>,
     level: Mutex<Option<LoggingLevel>>,
+    /// Whether another server mounts this one, and puts a [`MountedClient`] into each request.
+    is_mounted: bool,
     room: Backpressure,
     calls: Calls,
 }
@@ -79,7 +82,7 @@ impl Calls {
 /// A conversation and the limit on its calls. Clients without sessions share one.
 #[derive(Debug)]
 pub(super) struct Conversation {
-    thread_id: String,
+    thread_id: Arc<str>,
     calls: Semaphore,
 }
 
@@ -88,6 +91,7 @@ impl Conversation {
     /// calls run at once.
     pub(super) fn new(offer: &ToolList, calls: usize) -> Self {
         let thread_id = offer.thread_id.clone().unwrap_or_else(|| Uuid::now_v7().to_string());
+        let thread_id = Arc::from(thread_id);
         Self { thread_id, calls: Semaphore::new(calls.clamp(1, MAX_CALLS)) }
     }
 }
@@ -96,7 +100,7 @@ impl Server {
     /// Creates a session with a conversation of its own, unless the operator chose one.
     pub(super) fn new(host: Host, offer: ToolList, room: Backpressure, under_way: Calls) -> Self {
         let own = Conversation::new(&offer, MAX_CALLS);
-        Self::of(host, Arc::new(offer), own, None, Arc::default(), (room, under_way))
+        Self::of(host, Arc::new(offer), own, None, Arc::default(), (false, room, under_way))
     }
 
     /// Creates one of several sessions that share the waiting calls, each with its own limit on
@@ -106,11 +110,12 @@ impl Server {
         offer: Arc<ToolList>,
         pending: Arc<PendingCalls>,
         sessionless: Arc<Conversation>,
-        calls: usize,
+        (calls, is_mounted): (usize, bool),
         under_way: Calls,
     ) -> Self {
         let own = Conversation::new(&offer, calls);
-        Self::of(host, offer, own, Some(sessionless), pending, (Backpressure::default(), under_way))
+        let transport = (is_mounted, Backpressure::default(), under_way);
+        Self::of(host, offer, own, Some(sessionless), pending, transport)
     }
 
     fn of(
@@ -119,12 +124,11 @@ impl Server {
         own: Conversation,
         sessionless: Option<Arc<Conversation>>,
         pending: Arc<PendingCalls>,
-        (room, calls): (Backpressure, Calls),
+        (is_mounted, room, calls): (bool, Backpressure, Calls),
     ) -> Self {
         let (listing, level) = (Listing::default(), Mutex::default());
-        Self {
-            inner: Arc::new(Inner { host, offer, own, sessionless, listing, pending, level, room, calls }),
-        }
+        let inner = Inner { host, offer, own, sessionless, listing, pending, level, is_mounted, room, calls };
+        Self { inner: Arc::new(inner) }
     }
 
     /// Returns the conversation of a request.
@@ -136,11 +140,48 @@ impl Server {
         }
     }
 
+    /// Returns the client of a request to a mounted server; `None` if the server is not mounted.
+    fn client<'a>(
+        &self,
+        context: &'a RequestContext<RoleServer>,
+    ) -> Result<Option<&'a MountedClient>, ErrorData> {
+        let client = of_request::<MountedClient>(context);
+        if self.inner.is_mounted && client.is_none() {
+            return Err(ErrorData::internal_error("the request has no client", None));
+        }
+        Ok(client)
+    }
+
     /// Returns the parts of the session that a request needs, without notifications.
-    fn calling<'a>(&'a self, context: &'a RequestContext<RoleServer>) -> ToolCallSession<'a> {
+    fn calling<'a>(
+        &'a self,
+        context: &'a RequestContext<RoleServer>,
+    ) -> Result<ToolCallSession<'a>, ErrorData> {
         let Inner { host, offer, pending, .. } = &*self.inner;
         let Conversation { thread_id, calls } = self.conversation_of(context);
-        ToolCallSession { host, thread_id, pending, calls, context, notices: None, offer, is_agent: false }
+        let client = self.client(context)?;
+        // The session belongs to one principal, whose calls in all sessions share their places.
+        let thread_id = client.map_or_else(|| Arc::clone(thread_id), |client| client.thread_id(thread_id));
+        let calls = client.map_or(calls, |client| &client.calls);
+        let (notices, is_agent) = (None, false);
+        Ok(ToolCallSession { host, thread_id, pending, calls, context, notices, offer, client, is_agent })
+    }
+
+    /// Returns whether the key of a mounted server's client is valid for a tool or an agent.
+    fn may_use(&self, client: Option<&MountedClient>, name: &str) -> bool {
+        client.is_none_or(|client| match self.inner.offer.has_agent(name) {
+            true => client.access.may_run(name),
+            false => client.access.may_call(name),
+        })
+    }
+
+    /// Returns the tools that a client may use.
+    fn tools_of(&self, client: Option<&MountedClient>) -> Arc<Vec<Listed>> {
+        let tools = self.tools();
+        if tools.iter().all(|tool| self.may_use(client, &tool.name)) {
+            return tools;
+        }
+        Arc::new(tools.iter().filter(|tool| self.may_use(client, &tool.name)).cloned().collect())
     }
 
     fn tools(&self) -> Arc<Vec<Listed>> {
@@ -212,9 +253,9 @@ impl ServerHandler for Server {
     async fn list_tools(
         &self,
         request: Option<PaginatedRequestParams>,
-        _context: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        let tools = self.tools();
+        let tools = self.tools_of(self.client(&context)?);
         let from = match request.and_then(|request| request.cursor) {
             None => 0,
             Some(cursor) => tools.iter().position(|tool| tool.name == cursor).ok_or_else(|| {
@@ -238,8 +279,10 @@ impl ServerHandler for Server {
         let tool_name = params.name.as_ref();
         let is_agent = offer.has_agent(tool_name);
         let toolbox = host.toolbox();
-        if !is_agent && toolbox.catalog().tool(tool_name).is_none_or(|tool| is_hosts_own(tool)) {
-            return Err(self.unknown(tool_name));
+        let client = self.client(&context)?;
+        let is_unknown = !is_agent && toolbox.catalog().tool(tool_name).is_none_or(|tool| is_hosts_own(tool));
+        if is_unknown || !self.may_use(client, tool_name) {
+            return Err(self.unknown(client, tool_name));
         }
         let level = *level.lock().unwrap_or_else(PoisonError::into_inner);
         let notices = Notices::wanted(&context, level, room, tool_name);
@@ -247,7 +290,7 @@ impl ServerHandler for Server {
             Some(raw) => Arc::clone(&raw.0),
             None => Arc::from(written(params.arguments.as_ref())),
         };
-        let mut calling = ToolCallSession { notices, is_agent, ..self.calling(&context) };
+        let mut calling = ToolCallSession { notices, is_agent, ..self.calling(&context)? };
         let call = calling.call(params, arguments);
         let gone = of_request::<Gone>(&context).map(|Gone(gone)| gone.clone()).unwrap_or_default();
         let mut call = std::pin::pin!(call);
@@ -265,7 +308,7 @@ impl ServerHandler for Server {
         request: GetTaskParams,
         context: RequestContext<RoleServer>,
     ) -> Result<GetTaskResult, ErrorData> {
-        self.calling(&context).look_at_task(&request.task_id).await.map(GetTaskResult::new)
+        self.calling(&context)?.look_at_task(&request.task_id).await.map(GetTaskResult::new)
     }
 
     /// Accepts and ignores input for a known task: a task asks its client for nothing.
@@ -274,7 +317,7 @@ impl ServerHandler for Server {
         request: UpdateTaskParams,
         context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        self.calling(&context).look_at_task(&request.task_id).await.map(drop)
+        self.calling(&context)?.look_at_task(&request.task_id).await.map(drop)
     }
 
     async fn cancel_task(
@@ -282,7 +325,7 @@ impl ServerHandler for Server {
         request: CancelTaskParams,
         context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        self.calling(&context).cancel_task(&request.task_id).await
+        self.calling(&context)?.cancel_task(&request.task_id).await
     }
 
     async fn on_custom_request(
@@ -312,8 +355,8 @@ impl ServerHandler for Server {
 
 impl Server {
     /// Returns the error for an unknown tool. It is a protocol error, because nothing was called.
-    fn unknown(&self, tool_name: &str) -> ErrorData {
-        let tools = self.tools();
+    fn unknown(&self, client: Option<&MountedClient>, tool_name: &str) -> ErrorData {
+        let tools = self.tools_of(client);
         let near = name::nearest(tool_name, tools.iter().map(|tool| tool.name.as_ref()));
         let hint =
             if near.is_empty() { String::new() } else { format!("; the nearest: {}", near.join(", ")) };

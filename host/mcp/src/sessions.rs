@@ -15,6 +15,8 @@ const RECENT: Duration = Duration::from_secs(2);
 pub(super) struct Sessions {
     manager: Arc<LocalSessionManager>,
     uses: Mutex<HashMap<String, Use>>,
+    /// The principal of each session of a mounted server.
+    owners: Mutex<HashMap<String, Arc<str>>>,
 }
 
 struct Use {
@@ -31,12 +33,27 @@ pub(super) struct InUse {
 
 impl Sessions {
     pub(super) fn new(manager: Arc<LocalSessionManager>) -> Self {
-        Self { manager, uses: Mutex::default() }
+        Self { manager, uses: Mutex::default(), owners: Mutex::default() }
     }
 
-    /// Returns whether a session with this id exists.
-    pub(super) async fn has(&self, id: &str) -> bool {
-        self.manager.sessions.read().await.contains_key(id)
+    /// Returns whether a session with this id exists, for this principal if the server is mounted.
+    pub(super) async fn has(&self, id: &str, owner: Option<&str>) -> bool {
+        owner.is_none_or(|owner| self.is_of(id, owner)) && self.manager.sessions.read().await.contains_key(id)
+    }
+
+    fn is_of(&self, id: &str, owner: &str) -> bool {
+        let owners = self.owners.lock().unwrap_or_else(PoisonError::into_inner);
+        owners.get(id).is_some_and(|known| **known == *owner)
+    }
+
+    /// Records the principal that began a session, before its client learns the id.
+    pub(super) async fn begin(&self, id: &str, owner: &Arc<str>) {
+        let sessions = self.manager.sessions.read().await;
+        let mut owners = self.owners.lock().unwrap_or_else(PoisonError::into_inner);
+        if owners.len() >= 2 * MAX_SESSIONS {
+            owners.retain(|id, _| sessions.contains_key(id.as_str()));
+        }
+        owners.insert(id.to_owned(), Arc::clone(owner));
     }
 
     /// Records that a request or stream of a session begins.
@@ -47,17 +64,20 @@ impl Sessions {
 
     /// Returns whether there is room for another session. If necessary, ends the session that has
     /// been idle for longest. Its client receives an answer that the session has ended, and
-    /// starts a new one.
-    pub(super) async fn make_room(&self) -> bool {
+    /// starts a new one. A principal with half of the sessions makes room among its own.
+    pub(super) async fn make_room(&self, owner: Option<&str>) -> bool {
         let known: Vec<Arc<str>> = self.manager.sessions.read().await.keys().cloned().collect();
-        if known.len() < MAX_SESSIONS {
+        let own = owner.map(|owner| known.iter().filter(|id| self.is_of(id, owner)).cloned().collect());
+        let own: Vec<Arc<str>> = own.unwrap_or_default();
+        let may_end = if own.len() >= MAX_SESSIONS / 2 { &own } else { &known };
+        if known.len() < MAX_SESSIONS && own.len() < MAX_SESSIONS / 2 {
             return true;
         }
-        let Some(idlest) = self.idlest(&known) else { return false };
+        let Some(idlest) = self.idlest(&known, may_end) else { return false };
         self.manager.close_session(&idlest).await.is_ok()
     }
 
-    fn idlest(&self, known: &[Arc<str>]) -> Option<Arc<str>> {
+    fn idlest(&self, known: &[Arc<str>], may_end: &[Arc<str>]) -> Option<Arc<str>> {
         let mut uses = self.uses.lock().unwrap_or_else(PoisonError::into_inner);
         uses.retain(|id, _| known.iter().any(|known| **known == **id));
         let last = |id: &str| match uses.get(id) {
@@ -65,7 +85,7 @@ impl Sessions {
             // A session without a record has started and done nothing.
             used => Some(used.map(|used| used.last)),
         };
-        known
+        may_end
             .iter()
             .filter_map(|id| Some((last(id)?, id)))
             .min_by_key(|(last, _)| *last)

@@ -76,14 +76,14 @@ impl Tasks {
 impl ToolCallSession<'_> {
     /// Returns the response that contains a task instead of a result.
     pub(super) async fn as_task(&self, pending: &Pending) -> Result<CallToolResponse, ErrorData> {
-        let kept = self.pending.tasks.of_run(self.thread_id, &pending.run_id, self.is_agent);
+        let kept = self.pending.tasks.of_run(&self.thread_id, &pending.run_id, self.is_agent);
         let recorded = self.recorded(&kept.run_id).await?;
         Ok(CreateTaskResult::new(self.task(&kept, &recorded)).into())
     }
 
     /// Returns the state of a task: its call waits, is running, or has a result.
     pub(super) async fn look_at_task(&mut self, id: &str) -> Result<DetailedTask, ErrorData> {
-        let kept = self.pending.tasks.find(id, self.thread_id)?;
+        let kept = self.pending.tasks.find(id, &self.thread_id)?;
         let recorded = self.recorded(&kept.run_id).await?;
         let task = self.task(&kept, &recorded);
         let payload = match recorded.end.status {
@@ -102,19 +102,29 @@ impl ToolCallSession<'_> {
     /// Cancels a task: a call that waits ends as cancelled. A call that was approved meanwhile is
     /// not stopped.
     pub(super) async fn cancel_task(&mut self, id: &str) -> Result<(), ErrorData> {
-        let kept = self.pending.tasks.find(id, self.thread_id)?;
+        let kept = self.pending.tasks.find(id, &self.thread_id)?;
         let waiting = self.recorded(&kept.run_id).await?.end.waiting;
         let Some(question) = waiting.first() else { return Ok(()) };
         let reason = Some("the client cancelled its task".to_owned());
         let target = question.suspension_id.as_str();
-        match self.decide(&kept.run_id, target, DecisionAnswer::Cancel, reason).await {
-            Ok(_) => {
+        let cancelled = match self.client {
+            // Any principal may cancel its own call, but not every one may answer its questions.
+            Some(_) => self.host.cancel(&kept.run_id, reason).await,
+            None => self.decide(&kept.run_id, target, DecisionAnswer::Cancel, reason).await.map(drop),
+        };
+        match cancelled {
+            Ok(()) => {
                 self.pending.tasks.cancel(id);
                 self.pending.forget(&kept.run_id);
                 Ok(())
             }
             // The question was decided first, which the client sees when it polls.
-            Err(HostError::Refused(_) | HostError::NotFound(_) | HostError::AlreadyDecided(_)) => Ok(()),
+            Err(
+                HostError::Refused(_)
+                | HostError::NotFound(_)
+                | HostError::AlreadyDecided(_)
+                | HostError::AlreadyEnded(_),
+            ) => Ok(()),
             Err(e) => Err(broken(e)),
         }
     }

@@ -1,6 +1,7 @@
 //! One call of a client, from its request to its answer.
 
 use super::call_result;
+use super::mounted_client::MountedClient;
 use super::notifications::Notices;
 use super::suspended_calls::{CallKey, PendingCalls};
 use super::tool_list::ToolList;
@@ -14,6 +15,7 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio_util::sync::CancellationToken;
 use tollgate::run::{RunEnd, RunHandle};
 use tollgate::{CallRequest, Host, HostError, RunRequest};
+use tollgate_agent::SmolStr;
 use tollgate_agent::proposal::Arguments;
 use tollgate_agent::run::{Decision, DecisionAnswer, StoredEvent};
 use uuid::Uuid;
@@ -25,12 +27,14 @@ const BUSY_PAUSE: Duration = Duration::from_millis(20);
 /// A call with the parts of its session that it needs.
 pub(super) struct ToolCallSession<'a> {
     pub(super) host: &'a Host,
-    pub(super) thread_id: &'a str,
+    pub(super) thread_id: Arc<str>,
     pub(super) pending: &'a PendingCalls,
     pub(super) calls: &'a Semaphore,
     pub(super) context: &'a RequestContext<RoleServer>,
     pub(super) notices: Option<Notices>,
     pub(super) offer: &'a ToolList,
+    /// The client, if another server mounts this one.
+    pub(super) client: Option<&'a MountedClient>,
     /// Whether an agent is called instead of a tool.
     pub(super) is_agent: bool,
 }
@@ -46,8 +50,8 @@ impl ToolCallSession<'_> {
             Ok(request) => request,
             Err(refused) => return Ok((*refused).into()),
         };
-        let thread_id = self.thread_id;
-        let asked = || CallKey::new(thread_id, &params.name, &sent);
+        let thread_id = Arc::clone(&self.thread_id);
+        let asked = || CallKey::new(&thread_id, &params.name, &sent);
         let state = params.request_state.as_deref();
         if (state.is_some() || !self.pending.is_empty())
             && let Some(pending) = self.pending.take(&asked(), state)
@@ -71,13 +75,19 @@ impl ToolCallSession<'_> {
     /// Runs an agent on a request, in a conversation of its own.
     async fn work(&mut self, agent_id: &str, request: String) -> Result<RunEnd, ErrorData> {
         let _turn = turn_if_wanted(self.calls, &self.context.ct).await?;
-        let handle = self.host.run(RunRequest::new(agent_id, request)).await.map_err(broken)?;
+        let mut request = RunRequest::new(agent_id, request);
+        if let Some(client) = self.client {
+            request = request.on_thread(client.thread_id(&Uuid::now_v7().to_string()).to_string());
+            request.principal = Some(SmolStr::new(&client.principal));
+        }
+        let handle = self.host.run(request).await.map_err(broken)?;
         self.follow(handle).await
     }
 
     async fn begin(&mut self, tool_name: &str, sent: Arc<str>) -> Result<RunEnd, ErrorData> {
         let _turn = turn(self.calls, &self.context.ct).await?;
-        let mut request = CallRequest::new(tool_name, sent).on_thread(self.thread_id);
+        let mut request = CallRequest::new(tool_name, sent).on_thread(&*self.thread_id);
+        request.principal = self.client.map(|client| SmolStr::new(&client.principal));
         request.cancel = self.context.ct.clone();
         if self.notices.is_none() {
             return self.host.call(request).await.map_err(broken);
@@ -112,7 +122,7 @@ impl ToolCallSession<'_> {
             target: suspension_id.to_owned(),
             answer,
             reason,
-            by: None,
+            by: self.client.map(|client| client.principal.to_string()),
             at_ms: tollgate::store::now_ms(),
         };
         loop {
@@ -158,7 +168,7 @@ impl ToolCallSession<'_> {
         Ok(FinishedRun {
             began_at_ms: at_ms(record.first()),
             changed_at_ms: at_ms(record.last()),
-            end: RunEnd::of_record(&record, &Arc::from(self.thread_id)).map_err(broken)?,
+            end: RunEnd::of_record(&record, &self.thread_id).map_err(broken)?,
         })
     }
 }

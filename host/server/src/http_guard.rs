@@ -104,7 +104,8 @@ pub(crate) async fn preflight(State(state): State<Shared>, request: Request, nex
                 (header::ACCESS_CONTROL_ALLOW_METHODS, "GET, POST, DELETE"),
                 (
                     header::ACCESS_CONTROL_ALLOW_HEADERS,
-                    "authorization, content-type, accept, idempotency-key, last-event-id, prefer",
+                    "authorization, content-type, accept, idempotency-key, last-event-id, prefer, mcp-session-id, \
+                     mcp-protocol-version, mcp-method, mcp-name",
                 ),
                 (header::ACCESS_CONTROL_MAX_AGE, PREFLIGHT_SECONDS),
             ] {
@@ -123,7 +124,7 @@ pub(crate) fn finish(mut response: Response, origin: &RequestOrigin) -> Response
         headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());
         headers.insert(
             header::ACCESS_CONTROL_EXPOSE_HEADERS,
-            HeaderValue::from_static("location, link, retry-after, idempotency-replayed"),
+            HeaderValue::from_static("location, link, retry-after, idempotency-replayed, mcp-session-id"),
         );
     }
     headers.append(header::VARY, HeaderValue::from_static("origin"));

@@ -16,6 +16,7 @@ mod console_data;
 mod http_guard;
 mod idempotency;
 mod load;
+mod mcp;
 pub mod openai;
 pub mod operations;
 pub mod problem;

@@ -114,6 +114,11 @@ impl ClientShare {
         take(&self.limits.calls, "calls of this principal are running")
     }
 
+    /// Returns the principal's places for direct calls, for protocols whose calls wait for one.
+    pub(crate) fn calls(&self) -> Arc<Semaphore> {
+        Arc::clone(&self.limits.calls)
+    }
+
     /// Takes one of the principal's places for agent runs.
     pub(crate) fn run(&self) -> Result<OwnedSemaphorePermit, Problem> {
         take(&self.limits.runs, "runs of this principal are in progress")

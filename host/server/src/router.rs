@@ -7,7 +7,7 @@ use crate::http_guard::{guard_public, preflight};
 use crate::problem::Problem;
 use crate::protocol_errors::in_own_form;
 use crate::state::Shared;
-use crate::{a2a, ag_ui, ai_sdk, api, openai};
+use crate::{a2a, ag_ui, ai_sdk, api, mcp, openai};
 use axum::Router;
 use axum::http::StatusCode;
 use axum::middleware::{from_fn, from_fn_with_state};
@@ -27,11 +27,13 @@ pub enum Part {
     AgUi,
     /// The Agent2Agent protocol.
     A2a,
+    /// The Model Context Protocol.
+    Mcp,
 }
 
 impl Part {
     /// Every part.
-    pub const ALL: [Part; 5] = [Part::Console, Part::OpenAi, Part::AiSdk, Part::AgUi, Part::A2a];
+    pub const ALL: [Part; 6] = [Part::Console, Part::OpenAi, Part::AiSdk, Part::AgUi, Part::A2a, Part::Mcp];
 
     /// Returns the part's name on the command line and in answers.
     #[must_use]
@@ -42,6 +44,7 @@ impl Part {
             Part::AiSdk => "ai-sdk",
             Part::AgUi => "ag-ui",
             Part::A2a => "a2a",
+            Part::Mcp => "mcp",
         }
     }
 }
@@ -90,7 +93,7 @@ pub fn router(state: Shared, parts: &Parts) -> Router {
         public = public.merge(a2a::public_router());
     }
     let public = public.layer(from_fn_with_state(state.clone(), guard_public));
-    let own = mount(api::router(), parts);
+    let own = mount(api::router(), &state, parts);
     let own = own
         .merge(sign_in::sign_out_router())
         .fallback(async || Problem::not_found("path; /openapi.json lists them"))
@@ -104,13 +107,14 @@ pub fn router(state: Shared, parts: &Parts) -> Router {
 }
 
 /// Mounts the parts that the server offers.
-fn mount(routes: Router<Shared>, parts: &Parts) -> Router<Shared> {
+fn mount(routes: Router<Shared>, state: &Shared, parts: &Parts) -> Router<Shared> {
     let routers = [
         (Part::Console, Router::new().nest("/console", console::router())),
         (Part::OpenAi, openai::router()),
         (Part::AiSdk, ai_sdk::router()),
         (Part::AgUi, ag_ui::router()),
         (Part::A2a, a2a::router()),
+        (Part::Mcp, mcp::router(state)),
     ];
     let offered = routers.into_iter().filter(|(part, _)| parts.has(*part));
     offered.fold(routes, |routes, (_, router)| routes.merge(router))

@@ -55,6 +55,7 @@ impl Server {
             () = grace => Ok(()),
             () = store_uses(&state) => Ok(()),
         };
+        state.mcp.ended().await;
         if let Err(e) = state.access.store_uses() {
             tracing::warn!("the last uses of keys are not stored: {e}");
         }

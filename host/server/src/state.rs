@@ -5,14 +5,16 @@ use crate::console_data::OperatorData;
 use crate::idempotency::RequestTurns;
 use crate::load::Load;
 use crate::readiness::Readiness;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
-use tollgate::Host;
 use tollgate::config::{DEFAULT_LISTEN, ServeConfig};
 use tollgate::metrics::Metrics;
 use tollgate::store::Store;
+use tollgate::{DIRECT_AGENT, Host};
+use tollgate_agent::name;
+use tollgate_mcp::{MountedServer, ToolList};
 
 /// The number of direct calls of one principal at a time, unless the options say otherwise.
 const CALLS: usize = 64;
@@ -38,6 +40,8 @@ pub struct ServerState {
     /// The operator's process; `None` if the server knows no more than its host.
     pub operator: Option<Arc<dyn OperatorData>>,
     pub(crate) load: Load,
+    /// The service of the Model Context Protocol.
+    pub(crate) mcp: MountedServer,
     /// Requests with idempotency keys that are in progress.
     pub(crate) requests: RequestTurns,
     pub(crate) readiness: Readiness,
@@ -62,6 +66,9 @@ pub struct ServerOptions {
     pub models: BTreeMap<String, String>,
     /// The operator's process; `None` if the server knows no more than its host.
     pub operator: Option<Arc<dyn OperatorData>>,
+    /// Whether clients of the Model Context Protocol may have an answer to a question of the
+    /// permission rules remembered.
+    pub clients_may_remember: bool,
     /// Cancelled when the server shuts down.
     pub stop: CancellationToken,
 }
@@ -75,6 +82,7 @@ impl Default for ServerOptions {
             calls: CALLS,
             models: BTreeMap::new(),
             operator: None,
+            clients_may_remember: false,
             stop: CancellationToken::new(),
         }
     }
@@ -86,6 +94,12 @@ impl ServerState {
     pub fn new(host: Host, access: AccessDatabase, config: ServeConfig, options: ServerOptions) -> Shared {
         let budget = host.memory_budget().clone();
         let load = Load::new(options.calls, config.limits.streams_per_key, budget);
+        let offer = ToolList {
+            agents: offered_agents(&host),
+            answers_may_be_remembered: options.clients_may_remember,
+            ..ToolList::default()
+        };
+        let mcp = MountedServer::new(host.clone(), offer, options.stop.clone());
         let ServerOptions { address, behind_proxy, metrics, models, operator, stop, .. } = options;
         let (requests, readiness) = (RequestTurns::default(), Readiness::default());
         Arc::new(Self {
@@ -99,6 +113,7 @@ impl ServerState {
             models,
             operator,
             load,
+            mcp,
             requests,
             readiness,
         })
@@ -125,4 +140,14 @@ impl ServerState {
             None => format!("tollgate-{}", self.address.port()),
         }
     }
+}
+
+/// Returns the agents that clients of the Model Context Protocol may run like tools: those whose
+/// name no tool has.
+fn offered_agents(host: &Host) -> Vec<String> {
+    let toolbox = host.toolbox();
+    let tools: BTreeSet<String> =
+        toolbox.catalog().tools().map(|tool| name::fold(&tool.descriptor.name)).collect();
+    let ids = host.agents().map(|agent| agent.spec.view.id.to_string());
+    ids.filter(|id| id != DIRECT_AGENT && !tools.contains(&name::fold(id))).collect()
 }

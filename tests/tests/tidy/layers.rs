@@ -49,7 +49,7 @@ const BUILDS_ON: &[(&str, &[&str])] = &[
         ],
     ),
     ("tollgate-mcp", &["tollgate", "tollgate-agent", "tollgate-sandbox"]),
-    // The server limits connections and requests in the way of the crate beside it.
+    // The server mounts the protocol, and limits connections and requests in the same way.
     ("tollgate-server", &["tollgate", "tollgate-agent", "tollgate-mcp"]),
     (
         "tollgate-cli",

@@ -222,6 +222,7 @@ const ORDERS: &[Order] = &[
         sources: "host/mcp/src",
         modules: &[
             "arguments",
+            "mounted_client",
             "call_result",
             "reader",
             "client",
@@ -265,6 +266,7 @@ const ORDERS: &[Order] = &[
             "a2a",
             "ag_ui",
             "ai_sdk",
+            "mcp",
             "runs",
             "api",
             "openai",

@@ -32,7 +32,7 @@ pub(crate) struct ServeVerb {
     /// Listen at this address [default: `listen` in [serve], or 127.0.0.1:7300]
     #[arg(long, value_name = "ADDR")]
     listen: Option<SocketAddr>,
-    /// Leave out these parts: console, openai, ai-sdk, ag-ui, a2a
+    /// Leave out these parts: console, openai, ai-sdk, ag-ui, a2a, mcp
     #[arg(long, value_name = "PARTS", value_delimiter = ',')]
     without: Vec<Part>,
     /// Accept connections of the TLS proxy at this address, and of this machine
@@ -96,6 +96,7 @@ impl ServeVerb {
                 #[cfg(feature = "postgres")]
                 shared: database(globals, &config).map(SharedStore::new),
             })),
+            clients_may_remember: config.clients_may_remember,
             stop,
         };
         let parts = Parts::all().without(self.without.iter().copied());

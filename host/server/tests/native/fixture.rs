@@ -64,6 +64,54 @@ impl Model for Echo {
     }
 }
 
+/// Calls `echo` as often as the user says, in turns of many calls. The arguments count the calls, so
+/// no two turns are the same, and the last answer says how many are left.
+struct Busy;
+
+/// The calls of one turn of [`Busy`].
+const AT_ONCE: u64 = 50;
+
+#[async_trait]
+impl Model for Busy {
+    fn name(&self) -> &str {
+        "busy-1"
+    }
+
+    async fn reply(
+        &self,
+        request: ModelRequest,
+        _deltas: &mut DeltaSink<'_>,
+    ) -> Result<ModelReply, ModelFault> {
+        let (made, wanted) = match request.messages.last() {
+            Some(Message::User(text)) => (0, text.parse().unwrap()),
+            Some(Message::Answer(answer)) => {
+                let counted: Value = serde_json::from_str(&answer.content).unwrap();
+                (counted["made"].as_u64().unwrap(), counted["wanted"].as_u64().unwrap())
+            }
+            other => panic!("there is no answer: {other:?}"),
+        };
+        let call = |made: u64| ModelCall {
+            name: "echo".to_owned(),
+            arguments: json!({"made": made, "wanted": wanted}).to_string(),
+            ..ModelCall::default()
+        };
+        let calls: Vec<_> = (made + 1..=wanted.min(made + AT_ONCE)).map(call).collect();
+        let text = if calls.is_empty() { "Done." } else { "" };
+        let message =
+            AssistantMessage { text: text.to_owned(), calls: Arc::new(calls), ..AssistantMessage::default() };
+        Ok(ModelReply { message, ..ModelReply::default() })
+    }
+}
+
+/// Returns an agent with room for very long runs.
+fn busy() -> Agent {
+    let mut busy = Agent::new("busy", Busy).with_tools(["echo"]);
+    busy.limits.model_turns = 10_000;
+    busy.limits.tool_calls = 1_000_000;
+    busy.limits.wall_ms = 3_600_000;
+    busy
+}
+
 /// Asks a person about each call of `ask` and `ask_too`.
 struct AskingGate;
 
@@ -220,6 +268,7 @@ fn host(store: Arc<SqliteStore>, counted: &Arc<AtomicUsize>) -> Host {
         }))
         .agent(Agent::new("default", Echo).with_instructions("Be kind.").with_tools(["*"]))
         .agent(Agent::new("other", Echo).with_tools(["*"]))
+        .agent(busy())
         .build()
         .unwrap()
 }

@@ -2,10 +2,12 @@
 #![allow(clippy::unwrap_used, clippy::panic, unreachable_pub, missing_docs)]
 
 mod access;
+mod disconnects;
 mod every_route;
 mod fixture;
 mod hostile;
 mod idempotency;
+mod mcp;
 mod routes;
 mod streams;
 mod tenancy;

@@ -106,41 +106,6 @@ async fn a_stream_is_resumed_without_gap_or_duplicate() {
     assert_eq!(paged, expected);
 }
 
-/// Clients of a run of several hundred events disconnect after every few of them, while it runs.
-#[tokio::test(flavor = "multi_thread")]
-async fn many_disconnects_lose_and_repeat_nothing() {
-    let server = TestServer::start().await;
-    let key = server.key("ada", &[Use]);
-    let input = format!("call {}", ["echo"; 100].join(" "));
-    let request = server.request(Method::POST, "/api/v1/runs").bearer_auth(&key.secret);
-    let request =
-        request.header("prefer", "respond-async").json(&json!({"agent": "default", "input": input}));
-    let (status, run) = answer(request.send().await.unwrap()).await;
-    assert_eq!(status, StatusCode::ACCEPTED, "{run}");
-    let path = format!("/api/v1/runs/{}/events?children=false", run["run_id"].as_str().unwrap());
-    let follow = |most: usize| {
-        let (server, key, path) = (&server, &key, &path);
-        async move {
-            let (mut seen, mut last, mut connections) = (Vec::new(), None, 0);
-            while let Some(sent) = read(server, key, path, last, most).await {
-                connections += 1;
-                seen.extend(numbers(&sent));
-                last = seen.last().copied();
-            }
-            (seen, connections)
-        }
-    };
-    let followed = futures::future::join_all([2, 3, 5, 7, 11].map(follow)).await;
-    let (_, run) = server.get(&key, &format!("/api/v1/runs/{}", run["run_id"].as_str().unwrap())).await;
-    let expected: Vec<u64> = (1..=run["events"].as_u64().unwrap()).collect();
-    assert!(expected.len() > 300, "{}", expected.len());
-    let connections: u64 = followed.iter().map(|(_, connections)| *connections).sum();
-    assert!(connections > 300, "{connections}");
-    for (seen, _) in followed {
-        assert_eq!(seen, expected);
-    }
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stream_ends_with_the_reason() {
     let server = TestServer::start().await;

@@ -1,0 +1,46 @@
+//! The client of a request, as the server that mounts the protocol has authenticated it.
+
+use std::fmt;
+use std::sync::Arc;
+use tokio::sync::Semaphore;
+
+/// The rights of a client of a [`MountedServer`](crate::MountedServer).
+pub trait ClientAccess: Send + Sync {
+    /// Returns whether the client may call the tool.
+    fn may_call(&self, tool_name: &str) -> bool;
+
+    /// Returns whether the client may run the agent.
+    fn may_run(&self, agent_id: &str) -> bool;
+
+    /// Returns whether the client's person may answer questions of its own calls. Otherwise the
+    /// client is never asked, and a person decides elsewhere.
+    fn may_decide(&self) -> bool;
+}
+
+/// The client of one request to a [`MountedServer`](crate::MountedServer), as an extension of the
+/// request.
+#[derive(Clone)]
+pub struct MountedClient {
+    /// The principal, to which sessions, runs and threads belong. Threads are stored as
+    /// `<principal>/<id>`.
+    pub principal: Arc<str>,
+    /// The rights of its credential.
+    pub access: Arc<dyn ClientAccess>,
+    /// The places for calls of the principal, in all its sessions; further calls wait.
+    pub calls: Arc<Semaphore>,
+    /// The address of the page on which people answer questions.
+    pub decide_url: Arc<str>,
+}
+
+impl MountedClient {
+    /// Returns the id under which a thread of this client is stored.
+    pub(super) fn thread_id(&self, id: &str) -> Arc<str> {
+        Arc::from(format!("{}/{id}", self.principal))
+    }
+}
+
+impl fmt::Debug for MountedClient {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MountedClient").field("principal", &self.principal).finish_non_exhaustive()
+    }
+}

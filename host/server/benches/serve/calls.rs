@@ -1,0 +1,93 @@
+//! A direct call of an echo component with 100 bytes, on one connection and on many. Calls are
+//! recorded in a store on disk, as `tollgate serve` does.
+
+use crate::at;
+use crate::client::{Connection, request, runtime};
+use crate::server::{floor, serve, toolbox};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tollgate::{Host, SqliteStore};
+
+const ROUNDS: usize = 10;
+const CALLS: usize = 300;
+const CONNECTIONS: usize = 64;
+const FOR: Duration = Duration::from_secs(2);
+
+pub(crate) fn table() {
+    let data = tempfile::tempdir().unwrap();
+    let store = Arc::new(SqliteStore::open(data.path()).unwrap());
+    let served =
+        serve(async { Host::builder().store(store).toolbox(toolbox(&["echo"]).await).build().unwrap() });
+    let body = format!("{{\"arguments\": {{\"text\": \"{}\"}}}}", "x".repeat(100));
+    let sent = request("POST", "/api/v1/tools/echo/calls", &served.key, "application/json", Some(&body));
+    let clients = runtime();
+    let (status, answer) =
+        clients.block_on(async { Connection::open(served.address).await.send(&sent).await });
+    assert_eq!(status, 200, "{}", String::from_utf8_lossy(&answer));
+    let (floor, _runtime) = floor(&served.key, answer);
+    let one = |address| clients.block_on(one_connection(address, &sent));
+    let (mut bare, mut ours) = (Vec::new(), Vec::new());
+    for _ in 0..ROUNDS {
+        bare.extend(one(floor));
+        ours.extend(one(served.address));
+    }
+    println!(
+        "## A direct call of 100 bytes\n\n| connections | figure | floor | serve | difference | goal |\n|---:|---|---:|---:|---:|---:|"
+    );
+    let (low, high) = (at(&mut bare, 50), at(&mut ours, 50));
+    println!("| 1 | p50 | {low:.0} us | {high:.0} us | {:.0} us more | 60 us |", high - low);
+    let (low, high) = (at(&mut bare, 99), at(&mut ours, 99));
+    println!("| 1 | p99 | {low:.0} us | {high:.0} us | {:.1} times | |", high / low);
+    let many = |address| clients.block_on(many_connections(address, &sent));
+    let (mut bare, mut ours, mut rates) = (Vec::new(), Vec::new(), [0.0, 0.0]);
+    for _ in 0..3 {
+        for (times, address, rate) in [(&mut bare, floor, 0), (&mut ours, served.address, 1)] {
+            let found = many(address);
+            rates[rate] += found.len() as f64 / FOR.as_secs_f64() / 3.0;
+            times.extend(found);
+        }
+    }
+    println!(
+        "| {CONNECTIONS} | calls/s | {:.0} | {:.0} | {:.2} times | 0.35 |",
+        rates[0],
+        rates[1],
+        rates[1] / rates[0]
+    );
+    for (percent, goal) in [(50, ""), (99, "4")] {
+        let (low, high) = (at(&mut bare, percent), at(&mut ours, percent));
+        println!(
+            "| {CONNECTIONS} | p{percent} | {low:.0} us | {high:.0} us | {:.1} times | {goal} |",
+            high / low
+        );
+    }
+    println!();
+}
+
+async fn one_connection(address: SocketAddr, sent: &[u8]) -> Vec<f64> {
+    let mut connection = Connection::open(address).await;
+    for _ in 0..20 {
+        connection.send(sent).await;
+    }
+    let mut times = Vec::with_capacity(CALLS);
+    for _ in 0..CALLS {
+        let began = Instant::now();
+        assert_eq!(connection.send(sent).await.0, 200);
+        times.push(began.elapsed().as_secs_f64() * 1e6);
+    }
+    times
+}
+
+async fn many_connections(address: SocketAddr, sent: &[u8]) -> Vec<f64> {
+    let until = Instant::now() + FOR;
+    let one = async || {
+        let (mut connection, mut times) = (Connection::open(address).await, Vec::new());
+        while Instant::now() < until {
+            let began = Instant::now();
+            assert_eq!(connection.send(sent).await.0, 200);
+            times.push(began.elapsed().as_secs_f64() * 1e6);
+        }
+        times
+    };
+    futures::future::join_all((0..CONNECTIONS).map(|_| one())).await.concat()
+}

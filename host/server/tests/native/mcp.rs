@@ -1,0 +1,326 @@
+//! The Model Context Protocol at `/mcp`, with rmcp's own client and with requests written by hand.
+
+use crate::fixture::{Key, Setup, TestServer};
+use reqwest::{Method, RequestBuilder, Response, StatusCode};
+use rmcp::model::{
+    CallToolRequestParams, ClientCapabilities, ClientConfig, ElicitRequestParams, ElicitResult,
+    ElicitationAction, ErrorData, Implementation, ProtocolVersion,
+};
+use rmcp::service::{
+    ClientLifecycleMode, RequestContext, RoleClient, RunningService, serve_client_with_lifecycle,
+};
+use rmcp::transport::StreamableHttpClientTransport;
+use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
+use rmcp::{ClientHandler, ServiceError};
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use tollgate::config::{Decides, ServeConfig};
+use tollgate_server::Scope::{Decide, DecideAny, Read, Use};
+use tollgate_server::{Principal, Scope};
+
+/// A client whose person says yes to every form.
+#[derive(Clone, Default)]
+struct YesPerson {
+    asked: Arc<AtomicUsize>,
+}
+
+impl ClientHandler for YesPerson {
+    fn get_info(&self) -> ClientConfig {
+        let capabilities: ClientCapabilities =
+            serde_json::from_value(json!({"elicitation": {"form": {}}})).unwrap();
+        ClientConfig::new(capabilities, Implementation::new("test", "1"))
+    }
+
+    async fn create_elicitation(
+        &self,
+        _request: ElicitRequestParams,
+        _context: RequestContext<RoleClient>,
+    ) -> Result<ElicitResult, ErrorData> {
+        self.asked.fetch_add(1, Ordering::SeqCst);
+        Ok(ElicitResult::new(ElicitationAction::Accept).with_content(json!({"answer": true})))
+    }
+}
+
+type Client = RunningService<RoleClient, YesPerson>;
+
+fn newest() -> ClientLifecycleMode {
+    ClientLifecycleMode::Discover { preferred_versions: vec![ProtocolVersion::V_2026_07_28] }
+}
+
+async fn connect(server: &TestServer, key: &Key, person: YesPerson, way: ClientLifecycleMode) -> Client {
+    let config = StreamableHttpClientTransportConfig::with_uri(format!("{}/mcp", server.url));
+    let wire = StreamableHttpClientTransport::from_config(config.auth_header(&key.secret));
+    serve_client_with_lifecycle(person, wire, way).await.unwrap()
+}
+
+async fn call(client: &Client, name: &str, arguments: Value) -> Result<Value, ServiceError> {
+    let params = CallToolRequestParams::new(name.to_owned())
+        .with_arguments(arguments.as_object().cloned().unwrap_or_default());
+    Ok(serde_json::to_value(client.call_tool(params).await?).unwrap())
+}
+
+async fn names(client: &Client) -> Vec<String> {
+    client.list_all_tools().await.unwrap().iter().map(|tool| tool.name.to_string()).collect()
+}
+
+/// Returns a request to `/mcp` with the usual headers.
+fn to_mcp(server: &TestServer, method: Method, session: Option<&str>) -> RequestBuilder {
+    let request = server
+        .request(method, "/mcp")
+        .header("accept", "application/json, text/event-stream")
+        .header("content-type", "application/json");
+    match session {
+        Some(session) => {
+            request.header("mcp-session-id", session).header("mcp-protocol-version", "2025-11-25")
+        }
+        None => request,
+    }
+}
+
+fn initialize() -> String {
+    let params = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}});
+    json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}).to_string()
+}
+
+fn call_of(name: &str) -> String {
+    json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": name, "arguments": {}}})
+        .to_string()
+}
+
+/// Begins a session and returns its id.
+async fn begin(server: &TestServer, key: &Key) -> String {
+    let request = to_mcp(server, Method::POST, None).bearer_auth(&key.secret).body(initialize());
+    let response = request.send().await.unwrap();
+    assert_eq!(response.status(), StatusCode::OK);
+    let session = response.headers()["mcp-session-id"].to_str().unwrap().to_owned();
+    let told = json!({"jsonrpc": "2.0", "method": "notifications/initialized"}).to_string();
+    let request = to_mcp(server, Method::POST, Some(&session)).bearer_auth(&key.secret).body(told);
+    assert_eq!(request.send().await.unwrap().status(), StatusCode::ACCEPTED);
+    session
+}
+
+/// Returns the message of an answer, which is JSON or a stream of events.
+async fn message(response: Response) -> Value {
+    let text = response.text().await.unwrap();
+    let lines = text.lines().map(|line| line.strip_prefix("data:").unwrap_or(line).trim());
+    let mut messages = lines.filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    messages.find(|value| value.is_object()).unwrap_or_else(|| panic!("{text}"))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_real_client_uses_tools_and_agents_as_its_principal() {
+    let server = TestServer::start().await;
+    let (ada, eve) = (server.key("ada", &[Use]), server.key("eve", &[Use]));
+    for way in [ClientLifecycleMode::Initialize, newest()] {
+        let client = connect(&server, &ada, YesPerson::default(), way).await;
+        let listed = names(&client).await;
+        for name in ["ask", "count", "echo", "default", "other"] {
+            assert!(listed.iter().any(|listed| listed == name), "{name}: {listed:?}");
+        }
+        let result = call(&client, "echo", json!({"text": "hello"})).await.unwrap();
+        assert_eq!(result["structuredContent"], json!({"text": "hello"}), "{result}");
+        let result = call(&client, "default", json!({"request": "Hello"})).await.unwrap();
+        assert!(result.to_string().contains("You said: Hello"), "{result}");
+        assert!(call(&client, "nothing", json!({})).await.is_err());
+        client.cancel().await.unwrap();
+    }
+    // The runs and their threads belong to the principal, under the ids that it sees.
+    let (_, runs) = server.get(&ada, "/api/v1/runs").await;
+    let runs = runs["items"].as_array().unwrap().clone();
+    assert_eq!(runs.len(), 4, "{runs:?}");
+    for run in &runs {
+        assert!(!run["thread_id"].as_str().unwrap().contains("ada/"), "{run}");
+        let path = format!("/api/v1/runs/{}", run["run_id"].as_str().unwrap());
+        assert_eq!(server.get(&ada, &path).await.0, StatusCode::OK);
+        assert_eq!(server.get(&eve, &path).await.0, StatusCode::NOT_FOUND);
+    }
+    assert_eq!(server.get(&eve, "/api/v1/runs").await.1["items"], json!([]));
+    let reader = server.key("rita", &[Read]);
+    let (_, usage) = server.get(&reader, "/api/v1/usage?by=principal").await;
+    assert_eq!(usage["items"][0]["subject"], "ada", "{usage}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn requests_that_may_not_are_refused_with_a_problem() {
+    let server = TestServer::start().await;
+    let (ada, none) = (server.key("ada", &[Use]), server.key("ada", &[Decide, Read, Scope::Operate]));
+    let post = || to_mcp(&server, Method::POST, None).body(initialize());
+    let with_key = || post().bearer_auth(&ada.secret);
+    let cookie = format!("tollgate-{}={}", server.address.port(), ada.secret);
+    let no_json = server.request(Method::POST, "/mcp").bearer_auth(&ada.secret).body(initialize());
+    let no_json = no_json.header("accept", "application/json, text/event-stream");
+    let large = "x".repeat((4 << 20) + 1);
+    for (what, request, status, code) in [
+        ("no key", post(), 401, "unauthenticated"),
+        ("a wrong key", post().bearer_auth("tg_0123456789_wrong"), 401, "unauthenticated"),
+        ("a cookie", post().header("cookie", cookie), 401, "unauthenticated"),
+        ("no scope", post().bearer_auth(&none.secret), 403, "missing_scope"),
+        ("another host", with_key().header("host", "evil.example"), 421, "wrong_host"),
+        ("another origin", with_key().header("origin", "https://evil.example"), 403, "wrong_origin"),
+        ("too much", with_key().body(large), 413, "too_large"),
+        ("no JSON", no_json, 415, "unsupported_media_type"),
+        ("a method", to_mcp(&server, Method::PUT, None).bearer_auth(&ada.secret), 405, "method_not_allowed"),
+        (
+            "no session",
+            to_mcp(&server, Method::POST, Some("none")).bearer_auth(&ada.secret).body(call_of("echo")),
+            404,
+            "not_found",
+        ),
+        ("a path", server.request(Method::POST, "/mcp/x").bearer_auth(&ada.secret), 404, "not_found"),
+    ] {
+        let response = request.send().await.unwrap();
+        assert_eq!(response.status().as_u16(), status, "{what}");
+        let headers = response.headers().clone();
+        assert_eq!(headers["content-type"], "application/problem+json", "{what}");
+        assert_eq!(headers.contains_key("www-authenticate"), status == 401, "{what}");
+        let problem: Value = serde_json::from_str(&response.text().await.unwrap()).unwrap();
+        assert_eq!((&problem["code"], &problem["status"]), (&json!(code), &json!(status)), "{what}");
+        assert_eq!(problem["scope"] == "use", code == "missing_scope", "{problem}");
+    }
+    // Errors of the protocol itself keep its form.
+    let response = with_key().body("{").send().await.unwrap();
+    assert_eq!(response.status(), StatusCode::BAD_REQUEST);
+    assert_eq!(message(response).await["error"]["code"], -32700);
+    assert_eq!(with_key().send().await.unwrap().status(), StatusCode::OK);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_belongs_to_the_principal_that_began_it() {
+    let server = TestServer::start().await;
+    let (ada, eve) = (server.key("ada", &[Use]), server.key("eve", &[Use]));
+    let session = begin(&server, &ada).await;
+    for method in [Method::POST, Method::GET, Method::DELETE] {
+        let mut answers = Vec::new();
+        for id in [session.as_str(), "01990000-0000-7000-8000-000000000000"] {
+            let request = to_mcp(&server, method.clone(), Some(id)).bearer_auth(&eve.secret);
+            let request = if method == Method::POST { request.body(call_of("echo")) } else { request };
+            let response = request.send().await.unwrap();
+            answers.push((response.status(), response.text().await.unwrap()));
+        }
+        assert_eq!(answers[0].0, StatusCode::NOT_FOUND, "{method}: {}", answers[0].1);
+        assert_eq!(answers[0], answers[1], "{method}: like a session that does not exist");
+    }
+    // Another key of the same principal continues it, and its owner can end it.
+    let second = server.key("ada", &[Use]);
+    let request = to_mcp(&server, Method::POST, Some(&session)).bearer_auth(&second.secret);
+    let response = request.body(call_of("echo")).send().await.unwrap();
+    assert_eq!(message(response).await["result"]["isError"], json!(false));
+    let end = || to_mcp(&server, Method::DELETE, Some(&session)).bearer_auth(&ada.secret);
+    assert!(end().send().await.unwrap().status().is_success());
+    assert_eq!(end().send().await.unwrap().status(), StatusCode::NOT_FOUND);
+    assert_eq!(server.get(&eve, "/api/v1/runs").await.1["items"], json!([]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_for_some_tools_sees_and_calls_only_these() {
+    let server = TestServer::start().await;
+    let principal =
+        Principal { tools: vec!["e*".into()], agents: vec!["oth*".into()], ..Principal::new("ada", [Use]) };
+    let key = server.key_of(principal);
+    let client = connect(&server, &key, YesPerson::default(), newest()).await;
+    assert_eq!(names(&client).await, ["echo", "other"]);
+    for hidden in ["count", "default", "coun"] {
+        let refused = call(&client, hidden, json!({})).await.unwrap_err().to_string();
+        assert!(refused.contains("Unknown tool") && !refused.contains("nearest"), "{refused}");
+    }
+    assert_eq!(server.counted.load(Ordering::SeqCst), 0);
+    assert!(call(&client, "echo", json!({})).await.is_ok());
+    client.cancel().await.unwrap();
+}
+
+/// Calls `ask` until it needs a decision, lets `bob` decide, and repeats it.
+async fn decided_elsewhere(server: &TestServer, ada: &Key, bob: &Key, way: ClientLifecycleMode) {
+    let person = YesPerson::default();
+    let client = connect(server, ada, person.clone(), way).await;
+    let waits = call(&client, "ask", json!({})).await.unwrap();
+    assert_eq!(waits["structuredContent"]["status"], "approval_required", "{waits}");
+    let text = waits.to_string();
+    assert_eq!(waits["structuredContent"]["decide_url"], format!("{}/console/waiting", server.url));
+    assert!(!text.contains("--resume") && !text.contains("terminal"), "no command of the host: {text}");
+    assert_eq!(person.asked.load(Ordering::SeqCst), 0, "the client is not asked");
+    // The call cannot be answered with a form that was never shown, either.
+    let meta = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {"elicitation": {"form": {}}},
+    });
+    let id = waits["structuredContent"]["suspension_id"].as_str().unwrap();
+    let input = json!({id: {"action": "accept", "content": {"answer": true}}});
+    let params = json!({"name": "ask", "arguments": {}, "_meta": meta, "inputResponses": input});
+    let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
+    let request = to_mcp(server, Method::POST, None).bearer_auth(&ada.secret);
+    let request = request.header("mcp-protocol-version", "2026-07-28").header("mcp-method", "tools/call");
+    let answer = message(request.header("mcp-name", "ask").json(&body).send().await.unwrap()).await;
+    assert_ne!(answer["result"]["isError"], json!(false), "{answer}");
+    let run = waits["structuredContent"]["run_id"].as_str().unwrap();
+    let (_, shown) = server.get(ada, &format!("/api/v1/runs/{run}")).await;
+    assert_eq!(shown["status"], "waiting", "{shown}");
+    let path = shown["questions"][0]["answer_path"].as_str().unwrap();
+    let (status, problem) = server.post(ada, path, json!({"answer": {"resume": true}})).await;
+    assert_eq!(status, StatusCode::FORBIDDEN, "{problem}");
+    let (status, _) = server.post(bob, path, json!({"answer": {"resume": true}})).await;
+    assert_eq!(status, StatusCode::ACCEPTED);
+    let result = loop {
+        let result = call(&client, "ask", json!({})).await.unwrap();
+        if result["structuredContent"]["status"] != "under_way" {
+            break result;
+        }
+    };
+    assert!(result.to_string().contains("asked"), "{result}");
+    client.cancel().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_question_is_answered_in_the_client_only_if_the_key_may_decide() {
+    let server = TestServer::start().await;
+    let (ada, bob) = (server.key("ada", &[Use]), server.key("bob", &[DecideAny]));
+    decided_elsewhere(&server, &ada, &bob, ClientLifecycleMode::Initialize).await;
+    decided_elsewhere(&server, &ada, &bob, newest()).await;
+    let may = server.key("ada", &[Use, Decide]);
+    let person = YesPerson::default();
+    let client = connect(&server, &may, person.clone(), ClientLifecycleMode::Initialize).await;
+    let result = call(&client, "ask", json!({})).await.unwrap();
+    assert!(result.to_string().contains("asked"), "{result}");
+    assert_eq!(person.asked.load(Ordering::SeqCst), 1);
+    client.cancel().await.unwrap();
+    let reader = server.key("rita", &[Read]);
+    let (_, audit) = server.get(&reader, "/api/v1/audit?kind=decision").await;
+    let who: Vec<&Value> = audit["items"].as_array().unwrap().iter().map(|record| &record["who"]).collect();
+    assert_eq!(who, ["person ada", "person bob", "person bob"], "{audit}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nobody_answers_own_questions_where_others_decide() {
+    let config = ServeConfig { decides: Decides::Others, ..ServeConfig::default() };
+    let server = TestServer::with(Setup { config, ..Setup::default() }).await;
+    let (ada, bob) = (server.key("ada", &[Use, Decide, DecideAny]), server.key("bob", &[DecideAny]));
+    decided_elsewhere(&server, &ada, &bob, ClientLifecycleMode::Initialize).await;
+    decided_elsewhere(&server, &ada, &bob, newest()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn open_streams_of_a_principal_are_bounded_and_end_with_the_server() {
+    let mut setup = Setup::default();
+    setup.config.limits.streams_per_key = 1;
+    let server = TestServer::with(setup).await;
+    let key = server.key("ada", &[Use]);
+    let (first, second) = (begin(&server, &key).await, begin(&server, &key).await);
+    let stream = |session: &str| {
+        let request = server.request(Method::GET, "/mcp").bearer_auth(&key.secret);
+        request.header("accept", "text/event-stream").header("mcp-session-id", session.to_owned()).send()
+    };
+    let open = stream(&first).await.unwrap();
+    assert_eq!(open.status(), StatusCode::OK);
+    assert_eq!(stream(&second).await.unwrap().status(), StatusCode::TOO_MANY_REQUESTS);
+    // A call that works is cancelled and recorded, and the server ends.
+    let sleeping = to_mcp(&server, Method::POST, Some(&second)).bearer_auth(&key.secret);
+    let sleeping = tokio::spawn(sleeping.body(call_of("sleep")).send());
+    let busy = async {
+        while server.get(&key, "/api/v1/runs").await.1["items"] == json!([]) {
+            tokio::task::yield_now().await;
+        }
+    };
+    let _ = tokio::time::timeout(std::time::Duration::from_secs(2), busy).await;
+    server.stop().await;
+    drop((open, sleeping.await.unwrap()));
+}
