@@ -3,9 +3,10 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
-use tollgate::config::{Config, Edit, FileValue, Powers};
+use tollgate::config::{Config, Edit, Grant, GrantKind};
 use tollgate::grants::{Approvals, manifest_of, read_manifest};
 use tollgate_sandbox::FileAccess;
+use toml_edit::DocumentMut;
 
 pub(crate) fn run(bytes: &[u8]) {
     let Some((choice, text)) = bytes.split_first() else { return };
@@ -24,24 +25,24 @@ fn configuration(text: &str) {
         Ok(_) => {
             std::fs::write(&path, text).unwrap();
             let new = unknown_to(text);
-            let powers = powers(&new);
+            let grants = grants(&new);
             let has = |config: &Config| {
-                let grants = config.grants_of("fuzzed");
+                let granted = config.grants_of("fuzzed");
                 [
-                    grants.environment.contains(&new),
-                    grants.http.iter().any(|pattern| pattern.to_string().contains(&new)),
-                    grants.settings.contains_key(&new),
-                    grants.files.iter().any(|file| file.guest.contains(&new)),
-                    grants.catalog.reads.iter().any(|key| key.contains(&new)),
+                    granted.environment.contains(&new),
+                    granted.http.iter().any(|pattern| pattern.to_string().contains(&new)),
+                    granted.settings.contains_key(&new),
+                    granted.files.iter().any(|file| file.guest.contains(&new)),
+                    granted.catalog.reads.iter().any(|key| key.contains(&new)),
                 ]
             };
             let mut edit = Edit::open(&path).unwrap();
-            edit.grant("fuzzed", &powers);
+            edit.grant("fuzzed", &grants);
             let granted = edit.save().unwrap();
             assert_eq!(has(&granted), [true; 5], "what was granted is not there");
             keeps(text, &path);
             let mut edit = Edit::open(&path).unwrap();
-            let absent = edit.revoke("fuzzed", &powers);
+            let absent = edit.revoke("fuzzed", &grants);
             assert!(absent.is_empty(), "{absent:?} was granted and cannot be revoked");
             assert_eq!(has(&edit.save().unwrap()), [false; 5], "what was revoked is there");
             keeps(text, &path);
@@ -59,28 +60,30 @@ fn unknown_to(text: &str) -> String {
     names.find(|name| !small.contains(name.as_str())).unwrap()
 }
 
-fn powers(new: &str) -> Powers {
-    let file = FileValue {
-        host: "notes".into(),
-        guest: format!("/{new}"),
-        access: FileAccess::ReadWrite,
-        quota_bytes: Some(4096),
-    };
-    Powers {
-        lists: vec![("environment", new.to_owned()), ("http", format!("https://{new}.invalid/"))],
-        files: vec![file],
-        settings: vec![(new.to_owned(), "a \"value\"".to_owned())],
-        state: vec![("read", format!("other.{new}"))],
-        ..Powers::default()
-    }
+fn grants(new: &str) -> [Grant; 5] {
+    [
+        Grant::named(GrantKind::Environment, new),
+        Grant::named(GrantKind::Http, &format!("https://{new}.invalid/")),
+        Grant::files(Path::new("notes"), &format!("/{new}"), FileAccess::ReadWrite, Some(4096)),
+        Grant::setting(new, "a \"value\""),
+        Grant::named(GrantKind::StateRead, &format!("other.{new}")),
+    ]
 }
 
-/// Checks that the edited file keeps every comment and all other text, ignoring whitespace, in
-/// order.
+/// Checks that the edited file keeps every comment and all other text, ignoring whitespace. The
+/// order is that of toml_edit, which groups the dotted keys of one table.
 fn keeps(before: &str, path: &Path) {
     let after = std::fs::read_to_string(path).unwrap();
+    let grouped = before.parse::<DocumentMut>().unwrap().to_string();
+    let sorted = |text: &str| {
+        let mut letters: Vec<_> = text.chars().filter(|letter| !letter.is_whitespace()).collect();
+        letters.sort_unstable();
+        letters
+    };
+    assert_eq!(sorted(before.trim_start_matches('\u{feff}')), sorted(&grouped));
+    assert_eq!(before.starts_with('\u{feff}'), after.starts_with('\u{feff}'));
     let mut letters = after.chars();
-    for letter in before.chars().filter(|letter| !letter.is_whitespace()) {
+    for letter in grouped.chars().filter(|letter| !letter.is_whitespace()) {
         assert!(letters.any(|there| there == letter), "of\n{before}\nsomething is lost in\n{after}");
     }
 }

@@ -89,8 +89,8 @@ impl RequestGuard {
 }
 
 /// Admits a request, or returns why not.
-pub(super) async fn admit(State(door): State<Arc<RequestGuard>>, request: Request, next: Next) -> Response {
-    if !door.knows(request.headers()) {
+pub(super) async fn admit(State(guard): State<Arc<RequestGuard>>, request: Request, next: Next) -> Response {
+    if !guard.knows(request.headers()) {
         // A request without the token does not keep its connection alive, either.
         let headers =
             [(header::WWW_AUTHENTICATE, "Bearer realm=\"tollgate\""), (header::CONNECTION, "close")];
@@ -104,19 +104,19 @@ pub(super) async fn admit(State(door): State<Arc<RequestGuard>>, request: Reques
         let words = "the request has more than one Origin or Host; send one";
         return (StatusCode::BAD_REQUEST, words).into_response();
     }
-    door.handle(request, None, serving, next).await
+    guard.handle(request, None, serving, next).await
 }
 
 /// Admits a request of a client that the mounting server has authenticated.
 pub(super) async fn admit_mounted(
-    State(door): State<Arc<RequestGuard>>,
+    State(guard): State<Arc<RequestGuard>>,
     Extension(client): Extension<MountedClient>,
     request: Request,
     next: Next,
 ) -> Response {
     if let Some(named) = request.headers().get(SESSION) {
         let is_own = match named.to_str() {
-            Ok(named) => door.sessions.has(named, Some(&client.principal)).await,
+            Ok(named) => guard.sessions.has(named, Some(&client.principal)).await,
             Err(_) => false,
         };
         // The session of another principal does not exist.
@@ -124,7 +124,7 @@ pub(super) async fn admit_mounted(
             return (StatusCode::NOT_FOUND, NO_SESSION).into_response();
         }
     }
-    door.handle(request, Some(client.principal), None, next).await
+    guard.handle(request, Some(client.principal), None, next).await
 }
 
 impl RequestGuard {

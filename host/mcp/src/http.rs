@@ -101,9 +101,9 @@ impl HttpServer {
         let budget = host.memory_budget().clone();
         let calls = (options.session_calls, false);
         let (service, sessions) = service(host, offer, config, calls, under_way.clone());
-        let door = Arc::new(RequestGuard::new(Some(&options.token), sessions, budget));
+        let guard = Arc::new(RequestGuard::new(Some(&options.token), sessions, budget));
         let app = Router::new().nest_service(HTTP_PATH, service).merge(shown.unwrap_or_default());
-        let app = app.layer(from_fn_with_state(door, admit));
+        let app = app.layer(from_fn_with_state(guard, admit));
         let app = app.into_make_service_with_connect_info::<ClientConnection>();
         let stopped = stop.clone().cancelled_owned();
         let served = tokio::select! {
@@ -139,13 +139,12 @@ impl MountedServer {
         let budget = host.memory_budget().clone();
         // The limit of the principal replaces the limit of each session.
         let (service, sessions) = service(host, offer, config, (1, true), under_way.clone());
-        let door = Arc::new(RequestGuard::new(None, sessions, budget));
+        let guard = Arc::new(RequestGuard::new(None, sessions, budget));
         let routes = Router::new().route_service(HTTP_PATH, service);
-        Self { routes: routes.layer(from_fn_with_state(door, admit_mounted)), under_way }
+        Self { routes: routes.layer(from_fn_with_state(guard, admit_mounted)), under_way }
     }
 
     /// Returns the route of the protocol, [`HTTP_PATH`].
-    #[must_use]
     pub fn router<S: Clone + Send + Sync + 'static>(&self) -> Router<S> {
         self.routes.clone().with_state(())
     }

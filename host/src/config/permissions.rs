@@ -151,15 +151,18 @@ mod tests {
         let file = folder.path().join("tollgate.toml");
         let text =
             "# mine\n[permissions]   # who may what\nask = [\"*\"] # all\n\n[limits]\nfuel = 7 # little\n";
-        std::fs::write(&file, text).unwrap();
-        remember_always(&file, &rule()).unwrap();
-        remember_always(&file, &rule()).unwrap();
-        let written = std::fs::read_to_string(&file).unwrap();
-        for line in text.lines() {
-            assert!(written.contains(line), "{line:?} is gone from:\n{written}");
+        let windows = format!("\u{feff}{}", text.replace('\n', "\r\n"));
+        for text in [text, &windows] {
+            std::fs::write(&file, text).unwrap();
+            remember_always(&file, &rule()).unwrap();
+            remember_always(&file, &rule()).unwrap();
+            let written = std::fs::read_to_string(&file).unwrap();
+            for line in text.split_inclusive('\n') {
+                assert!(written.contains(line), "{line:?} is gone from:\n{written}");
+            }
+            assert_eq!(written.matches("search").count(), 1, "{written}");
+            assert!(Config::load(Some(&file)).unwrap().permissions.is_some());
         }
-        assert_eq!(written.matches("search").count(), 1, "{written}");
-        assert!(Config::load(Some(&file)).unwrap().permissions.is_some());
     }
 
     #[test]

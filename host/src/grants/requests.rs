@@ -1,6 +1,6 @@
 //! The requests in a component's manifest, parsed from untrusted text into the types of grants.
 
-use crate::config::ComponentGrants;
+use crate::config::{ComponentGrants, GrantKind};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use tollgate_agent::child::Delegates;
@@ -58,6 +58,9 @@ pub struct FileAsk {
 /// A request that was not granted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct MissingGrant {
+    /// Its kind.
+    #[serde(skip)]
+    pub kind: GrantKind,
     /// Its description for a person, cleaned.
     pub what: String,
     /// The arguments of `tollgate grant COMPONENT` that grant it.
@@ -121,75 +124,96 @@ impl RequestedGrants {
     /// Describes the requests that exceed those of another version.
     #[must_use]
     pub fn beyond(&self, before: &RequestedGrants) -> Vec<String> {
-        let mut beyond = Vec::new();
-        for (lack, file) in self.files.iter().map(|file| (file.lack(), file)) {
-            let known =
-                before.files.iter().any(|known| known.guest == file.guest && known.allows(file.access));
-            beyond.extend((!known).then_some(lack.what));
-        }
-        for pattern in &self.http {
-            let known = before.http.iter().any(|known| known.covers(pattern));
-            beyond.extend((!known).then(|| http_lack(pattern).what));
-        }
-        for ((kind, names), (_, known)) in self.names().into_iter().zip(before.names()) {
-            beyond.extend(names.difference(known).map(|name| named_lack(kind, name).what));
-        }
-        beyond
+        let allows = |file: &FileAsk| {
+            before.files.iter().any(|known| known.guest == file.guest && known.allows(file.access))
+        };
+        let covers = |pattern: &HttpPattern| before.http.iter().any(|known| known.covers(pattern));
+        let known = before.names();
+        let has =
+            |kind, name: &str| known.iter().any(|(known, names)| *known == kind && names.contains(name));
+        self.without(allows, covers, has).into_iter().map(|lack| lack.what).collect()
     }
 
     /// Returns the requests that were not granted.
     #[must_use]
     pub fn lacking(&self, granted: &ComponentGrants) -> Vec<MissingGrant> {
-        let mut lacking = Vec::new();
-        for file in &self.files {
-            let has = granted.files.iter().any(|given| {
+        let allows = |file: &FileAsk| {
+            granted.files.iter().any(|given| {
                 given.guest == file.guest
                     && (given.access == FileAccess::ReadWrite || file.access == FileAccess::Read)
-            });
-            lacking.extend((!has).then(|| file.lack()));
-        }
-        for pattern in &self.http {
-            let has = granted.http.iter().any(|given| given.covers(pattern));
-            lacking.extend((!has).then(|| http_lack(pattern)));
-        }
-        for (kind, names) in self.names() {
-            let has = |name: &String| match kind {
-                Kind::Secret => granted.secrets.contains(name),
-                Kind::Setting => granted.settings.contains_key(name),
-                Kind::Variable => granted.environment.contains(name),
-                Kind::Action => granted.catalog.actions.names().any(|granted| granted == name),
-                Kind::Delegate => granted.delegates().any(|(granted, _)| granted == name),
-            };
-            lacking.extend(names.iter().filter(|name| !has(name)).map(|name| named_lack(kind, name)));
-        }
-        lacking
+            })
+        };
+        let covers = |pattern: &HttpPattern| granted.http.iter().any(|given| given.covers(pattern));
+        let each = granted.each();
+        let has = |kind, name: &str| each.iter().any(|given| given.kind == kind && given.name == name);
+        self.without(allows, covers, has)
+    }
+
+    /// Returns all requests.
+    #[must_use]
+    pub fn requests(&self) -> Vec<MissingGrant> {
+        self.lacking(&ComponentGrants::default())
     }
 
     /// Describes all requests for a person.
     #[must_use]
     pub fn each(&self) -> Vec<String> {
-        self.beyond(&RequestedGrants::default())
+        self.requests().into_iter().map(|request| request.what).collect()
     }
 
-    fn names(&self) -> [(Kind, &BTreeSet<String>); 5] {
+    /// Returns the requests without those that are known.
+    fn without(
+        &self,
+        allows: impl Fn(&FileAsk) -> bool,
+        covers: impl Fn(&HttpPattern) -> bool,
+        has: impl Fn(GrantKind, &str) -> bool,
+    ) -> Vec<MissingGrant> {
+        let files = self.files.iter().filter(|file| !allows(file)).map(FileAsk::lack);
+        let http = self.http.iter().filter(|pattern| !covers(pattern)).map(http_lack);
+        let names = self.names().into_iter().flat_map(|(kind, names)| {
+            let missing = names.iter().filter(|name| !has(kind, name));
+            missing.map(|name| named_lack(kind, name)).collect::<Vec<_>>()
+        });
+        files.chain(http).chain(names).collect()
+    }
+
+    /// Returns the requests that consist of a name, by kind.
+    #[must_use]
+    pub fn names(&self) -> [(GrantKind, &BTreeSet<String>); 5] {
         [
-            (Kind::Secret, &self.secrets),
-            (Kind::Setting, &self.settings),
-            (Kind::Variable, &self.environment),
-            (Kind::Action, &self.actions),
-            (Kind::Delegate, &self.delegates),
+            (GrantKind::Secrets, &self.secrets),
+            (GrantKind::Settings, &self.settings),
+            (GrantKind::Environment, &self.environment),
+            (GrantKind::Actions, &self.actions),
+            (GrantKind::Delegates, &self.delegates),
         ]
     }
-}
 
-/// The kinds of requests that consist of a name.
-#[derive(Debug, Clone, Copy)]
-enum Kind {
-    Secret,
-    Setting,
-    Variable,
-    Action,
-    Delegate,
+    /// Removes the requests by name that are not to be kept.
+    ///
+    /// # Errors
+    /// The error of `keep`.
+    pub fn retain_names<E>(
+        &mut self,
+        mut keep: impl FnMut(GrantKind, &str) -> Result<bool, E>,
+    ) -> Result<(), E> {
+        let kinds = self.names().map(|(kind, _)| kind);
+        let sets = [
+            &mut self.secrets,
+            &mut self.settings,
+            &mut self.environment,
+            &mut self.actions,
+            &mut self.delegates,
+        ];
+        for (kind, names) in kinds.into_iter().zip(sets) {
+            for name in std::mem::take(names) {
+                if keep(kind, &name)? {
+                    names.insert(name);
+                }
+            }
+        }
+        Ok(())
+    }
 }
 
 impl FileAsk {
@@ -203,6 +227,7 @@ impl FileAsk {
             FileAccess::ReadWrite => ("read, change and delete the files of a directory, as", "--write"),
         };
         MissingGrant {
+            kind: GrantKind::Files,
             what: format!("{what} {}", self.guest),
             grant: format!("{flag} DIRECTORY={}", self.guest),
         }
@@ -211,19 +236,18 @@ impl FileAsk {
 
 fn http_lack(pattern: &HttpPattern) -> MissingGrant {
     // A pattern displays only characters without a special meaning for shells.
-    let what = format!("send HTTP requests: {pattern} ({})", pattern.in_words());
-    MissingGrant { what, grant: format!("--http '{pattern}'") }
+    let what = format!("{} {pattern} ({})", GrantKind::Http.row().request, pattern.in_words());
+    MissingGrant { kind: GrantKind::Http, what, grant: format!("--http '{pattern}'") }
 }
 
-fn named_lack(kind: Kind, name: &str) -> MissingGrant {
-    let (what, grant) = match kind {
-        Kind::Secret => ("add a secret to its requests:", format!("--secret {name}")),
-        Kind::Setting => ("read the setting", format!("--setting {name}=VALUE")),
-        Kind::Variable => ("see the variable of the environment", format!("--env {name}")),
-        Kind::Action => ("request in the agent loop:", format!("--action {name}")),
-        Kind::Delegate => ("run the agent", format!("--delegate {name}")),
-    };
-    MissingGrant { what: format!("{what} {name}"), grant }
+fn named_lack(kind: GrantKind, name: &str) -> MissingGrant {
+    let row = kind.row();
+    let value = if kind == GrantKind::Settings { "=VALUE" } else { "" };
+    MissingGrant {
+        kind,
+        what: format!("{} {name}", row.request),
+        grant: format!("--{} {name}{value}", row.flag),
+    }
 }
 
 /// Returns whether a name can be shown and typed as it is.

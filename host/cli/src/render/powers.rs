@@ -3,43 +3,31 @@
 use crate::terminal::output::shown_line;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
-use tollgate::config::ComponentGrants;
+use tollgate::config::{ComponentGrants, Details, Granted};
 use tollgate::grants::{MissingGrant, RequestedGrants};
 use tollgate_sandbox::{DEFAULT_QUOTA_BYTES, FileAccess, Import, Power};
 
 /// Returns the grants in words, one phrase each.
 pub(crate) fn in_words(grants: &ComponentGrants) -> Vec<String> {
-    let files = grants.files.iter().map(|file| {
-        let access = match file.access {
-            FileAccess::Read => "read".to_owned(),
-            FileAccess::ReadWrite if file.quota_bytes == DEFAULT_QUOTA_BYTES => "read-write".to_owned(),
-            FileAccess::ReadWrite => format!("read-write, {} bytes", file.quota_bytes),
-        };
-        let host = shown_line(&file.host.display().to_string(), 60);
-        format!("{} is {host} ({access})", shown_line(&file.guest, 60))
-    });
-    let http = grants.http.iter().map(|pattern| format!("http {pattern} ({})", pattern.in_words()));
-    let addresses = grants.addresses.iter().map(|range| format!("addresses {range}"));
-    let secrets = grants.secrets.iter().map(|name| format!("secret {name}"));
-    let settings = grants.settings.iter();
-    let settings =
-        settings.map(|(name, value)| format!("{} = {}", shown_line(name, 60), shown_line(value, 60)));
-    let variables = grants.environment.iter().map(|name| format!("variable {}", shown_line(name, 60)));
-    let reads = grants.catalog.reads.iter().map(|key| format!("reads {key}"));
-    let writes = grants.catalog.writes.iter().map(|key| format!("writes {key}"));
-    let actions = grants.catalog.actions.names().map(str::to_owned);
-    let agents = grants.delegates().map(|(agent, _)| format!("runs the agent {agent}"));
-    files
-        .chain(http)
-        .chain(addresses)
-        .chain(secrets)
-        .chain(settings)
-        .chain(variables)
-        .chain(reads)
-        .chain(writes)
-        .chain(actions)
-        .chain(agents)
-        .collect()
+    grants.each().iter().map(phrase).collect()
+}
+
+/// Returns a grant in words.
+pub(crate) fn phrase(grant: &Granted<'_>) -> String {
+    let name = shown_line(&grant.name, 60);
+    match grant.details {
+        Details::File(file) => {
+            let access = match file.access {
+                FileAccess::Read => "read".to_owned(),
+                FileAccess::ReadWrite if file.quota_bytes == DEFAULT_QUOTA_BYTES => "read-write".to_owned(),
+                FileAccess::ReadWrite => format!("read-write, {} bytes", file.quota_bytes),
+            };
+            format!("{name} is {} ({access})", shown_line(&file.host.display().to_string(), 60))
+        }
+        Details::Value(value) => format!("{name} = {}", shown_line(value, 60)),
+        Details::Http(pattern) => format!("http {pattern} ({})", pattern.in_words()),
+        _ => format!("{}{}", grant.kind.row().granted, shown_line(&grant.name, 200)),
+    }
 }
 
 /// Returns the grants as the configuration writes them.

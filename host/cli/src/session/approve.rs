@@ -12,7 +12,7 @@ use crate::verbs::grant;
 use std::fmt::Display;
 use std::io::{self, BufRead as _};
 use std::path::{Path, PathBuf};
-use tollgate::config::{Changes, Config, Edit, FileValue, Powers, granted_path};
+use tollgate::config::{Changes, Config, Edit, Grant, GrantKind, granted_path};
 use tollgate::grants::{Approvals, Approved, Decision, MissingGrant, RequestedGrants};
 use tollgate::store::{AuditRecord, AuditStore};
 use tollgate::tools::Loaded;
@@ -183,10 +183,10 @@ fn granted_by_answers(
         let typed = answer(&format!("which directory should it see at {guest}? (empty: none)"))?;
         if !typed.is_empty() {
             let host = granted_path(&PathBuf::from(typed), &config.base_dir);
-            files.push(FileValue { host, guest: file.guest.clone(), access: file.access, quota_bytes: None });
+            files.push(Grant::files(&host, &file.guest, file.access, None));
         }
     }
-    edit.grant(&subject.id, &Powers { files: files.clone(), ..Powers::default() });
+    edit.grant(&subject.id, &files);
     grant::check(&edit, &subject.id, &files, config)?;
     Ok(edit)
 }
@@ -197,7 +197,7 @@ fn chosen(
     asks: &RequestedGrants,
     answer: &mut dyn FnMut(&str) -> Result<String, Failure>,
 ) -> Result<RequestedGrants, Failure> {
-    let mut chosen = RequestedGrants { files: asks.files.clone(), why: None, ..RequestedGrants::default() };
+    let mut chosen = RequestedGrants { http: Vec::new(), why: None, ..asks.clone() };
     for pattern in &asks.http {
         let mut question = format!(
             "{} ({})? [y]es, [n]o, or a narrower pattern such as 'https://api.example.com/':",
@@ -223,21 +223,10 @@ fn chosen(
             break;
         }
     }
-    let names = [
-        ("have the secret", &asks.secrets, &mut chosen.secrets),
-        ("read the setting", &asks.settings, &mut chosen.settings),
-        ("see the variable", &asks.environment, &mut chosen.environment),
-        ("do in the agent loop", &asks.actions, &mut chosen.actions),
-        ("run the agent", &asks.delegates, &mut chosen.delegates),
-    ];
-    for (what, asked, chosen) in names {
-        for name in asked {
-            let typed = answer(&format!("{what} {}? [y]es or [n]o:", shown_line(name, 200)))?;
-            if matches!(typed.to_ascii_lowercase().as_str(), "y" | "yes") {
-                chosen.insert(name.clone());
-            }
-        }
-    }
+    chosen.retain_names(|kind, name| {
+        let question = format!("{} {}? [y]es or [n]o:", kind.row().request, shown_line(name, 200));
+        Ok::<_, Failure>(matches!(answer(&question)?.to_ascii_lowercase().as_str(), "y" | "yes"))
+    })?;
     Ok(chosen)
 }
 
@@ -275,14 +264,19 @@ pub(crate) fn grant_asked(edit: &mut Edit, subject: &Subject) {
 }
 
 fn grant_requested(edit: &mut Edit, id: &str, asks: &RequestedGrants) {
-    let http = asks.http.iter().map(|pattern| ("http", pattern.to_string()));
-    let secrets = asks.secrets.iter().filter(|name| edit.has_secret(name));
-    let secrets: Vec<_> = secrets.map(|name| ("secrets", name.clone())).collect();
-    let variables = asks.environment.iter().map(|name| ("environment", name.clone()));
-    let actions = asks.actions.iter().map(|name| ("actions", name.clone()));
-    let lists = http.chain(secrets).chain(variables).chain(actions).collect();
-    let delegates = asks.delegates.iter().filter(|agent| edit.has_agent(agent)).cloned().collect();
-    edit.grant(id, &Powers { lists, delegates, ..Powers::default() });
+    let http = asks.http.iter().map(|pattern| Grant::named(GrantKind::Http, &pattern.to_string()));
+    let mut grants: Vec<Grant> = http.collect();
+    for (kind, names) in asks.names() {
+        let is_ready = |name: &&String| match kind {
+            GrantKind::Secrets => edit.has_secret(name),
+            GrantKind::Delegates => edit.has_agent(name),
+            // The manifest does not say which value a setting has.
+            GrantKind::Settings => false,
+            _ => true,
+        };
+        grants.extend(names.iter().filter(is_ready).map(|name| Grant::named(kind, name)));
+    }
+    edit.grant(id, &grants);
 }
 
 /// Prepares the record of the decision. A grant on the command line does not decide about a version

@@ -1,12 +1,11 @@
 //! Audit records of a person's decisions about powers: one record for each power, with the version
 //! that was decided about.
 
-use crate::render::powers::in_words;
+use crate::render::powers::phrase;
 use tollgate::config::ComponentGrants;
 use tollgate::grants::RequestedGrants;
 use tollgate::store::{AuditKind, AuditRecord};
 use tollgate_agent::SmolStr;
-use tollgate_agent::catalog::CatalogGrants;
 
 /// The component that was decided about, and its version at that time.
 #[derive(Debug, Clone, Copy)]
@@ -52,9 +51,10 @@ impl About<'_> {
             .because(&format!("the decision recorded just before had no effect: {why}"))
     }
 
-    fn each(self, kind: AuditKind, decision: &str, powers: &[(&str, String)]) -> Vec<AuditRecord> {
-        let of_one =
-            |(power, what): &(&str, String)| self.record(kind, decision).of_power(*power).because(what);
+    fn each(self, kind: AuditKind, decision: &str, powers: &[(String, String)]) -> Vec<AuditRecord> {
+        let of_one = |(power, what): &(String, String)| {
+            self.record(kind, decision).of_power(power.as_str()).because(what)
+        };
         powers.iter().map(of_one).collect()
     }
 
@@ -78,65 +78,17 @@ impl About<'_> {
 }
 
 /// Returns the grants of `after` that `before` lacks, each with its power.
-fn more(before: &ComponentGrants, after: &ComponentGrants) -> Vec<(&'static str, String)> {
-    let mut more = Vec::new();
-    for ((power, before), (_, after)) in by_power(before).into_iter().zip(by_power(after)) {
-        if before == after {
-            continue;
-        }
-        let (known, now) = (in_words(&before), in_words(&after));
-        let news: Vec<_> = now.iter().filter(|what| !known.contains(what)).cloned().collect();
-        // A difference that the words do not show is still a difference.
-        let same = news.is_empty() && now.len() >= known.len();
-        more.extend(if same { now } else { news }.into_iter().map(|what| (power, what)));
-    }
-    more
-}
-
-/// Splits grants by power.
-fn by_power(grants: &ComponentGrants) -> [(&'static str, ComponentGrants); 10] {
-    let none = ComponentGrants::default;
-    let catalog = |catalog| ComponentGrants { catalog, ..none() };
-    let ComponentGrants { files, http, addresses, secrets, settings, environment, catalog: of_loop } =
-        grants.clone();
-    let CatalogGrants { reads, writes, actions, delegates } = of_loop;
-    [
-        ("files", ComponentGrants { files, ..none() }),
-        ("http", ComponentGrants { http, ..none() }),
-        ("addresses", ComponentGrants { addresses, ..none() }),
-        ("secrets", ComponentGrants { secrets, ..none() }),
-        ("settings", ComponentGrants { settings, ..none() }),
-        ("environment", ComponentGrants { environment, ..none() }),
-        ("state-read", catalog(CatalogGrants { reads, ..CatalogGrants::default() })),
-        ("state-write", catalog(CatalogGrants { writes, ..CatalogGrants::default() })),
-        ("actions", catalog(CatalogGrants { actions, ..CatalogGrants::default() })),
-        ("delegates", catalog(CatalogGrants { delegates, ..CatalogGrants::default() })),
-    ]
+fn more(before: &ComponentGrants, after: &ComponentGrants) -> Vec<(String, String)> {
+    let known = before.each();
+    let news = after.each().into_iter().filter(|grant| !known.contains(grant));
+    news.map(|grant| (grant.kind.power(), phrase(&grant))).collect()
 }
 
 /// Returns the part of the news that the manifest requests, each with its power, then the rest.
-fn asked_and_needed(
-    asks: Option<&RequestedGrants>,
-    news: &[String],
-) -> (Vec<(&'static str, String)>, Vec<String>) {
-    let Some(asks) = asks else { return (Vec::new(), news.to_vec()) };
-    let RequestedGrants { why: _, files, http, secrets, settings, environment, actions, delegates } =
-        asks.clone();
-    let none = RequestedGrants::default;
-    let by_power = [
-        ("files", RequestedGrants { files, ..none() }),
-        ("http", RequestedGrants { http, ..none() }),
-        ("secrets", RequestedGrants { secrets, ..none() }),
-        ("settings", RequestedGrants { settings, ..none() }),
-        ("environment", RequestedGrants { environment, ..none() }),
-        ("actions", RequestedGrants { actions, ..none() }),
-        ("delegates", RequestedGrants { delegates, ..none() }),
-    ];
-    let each = by_power.into_iter().flat_map(|(power, asks)| {
-        let each = asks.each().into_iter().filter(|what| news.contains(what));
-        each.map(move |what| (power, what)).collect::<Vec<_>>()
-    });
-    let asked: Vec<_> = each.collect();
+fn asked_and_needed(asks: Option<&RequestedGrants>, news: &[String]) -> (Vec<(String, String)>, Vec<String>) {
+    let requests = asks.map(RequestedGrants::requests).unwrap_or_default();
+    let asked = requests.into_iter().filter(|request| news.contains(&request.what));
+    let asked: Vec<_> = asked.map(|request| (request.kind.power(), request.what)).collect();
     let is_rest = |what: &&String| asked.iter().all(|(_, known)| known != *what);
     let rest = news.iter().filter(is_rest).cloned().collect();
     (asked, rest)

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use tollgate::async_trait;
 #[cfg(feature = "postgres")]
 use tollgate::config::DatabaseConfig;
-use tollgate::config::{ComponentGrants, remember_always};
+use tollgate::config::{ComponentGrants, Details, Granted, remember_always};
 use tollgate::registry::Origin;
 #[cfg(feature = "postgres")]
 use tollgate::store::StoreLimits;
@@ -113,11 +113,15 @@ fn facts_of(component: &LoadedComponent, origin: Origin) -> ComponentFacts {
 /// Describes grants for anybody who may see the tool: without the host's directories and without
 /// the values of settings.
 fn granted(grants: &ComponentGrants) -> Vec<String> {
-    let files = grants.files.iter().map(|file| {
-        let access = if file.access == FileAccess::Read { "read" } else { "read and write" };
-        format!("files at {} ({access})", file.guest)
-    });
-    let settings = grants.settings.keys().map(|name| format!("setting {name}"));
-    let rest = ComponentGrants { files: Vec::new(), settings: Default::default(), ..grants.clone() };
-    files.chain(settings).chain(powers::in_words(&rest)).collect()
+    let in_words = |grant: &Granted<'_>| match grant.details {
+        Details::File(file) => {
+            let access = if file.access == FileAccess::Read { "read" } else { "read and write" };
+            format!("files at {} ({access})", file.guest)
+        }
+        Details::Value(_) => format!("{}{}", grant.kind.row().granted, grant.name),
+        _ => powers::phrase(grant),
+    };
+    let mut all = grants.each();
+    all.sort_by_key(|grant| !matches!(grant.details, Details::File(_) | Details::Value(_)));
+    all.iter().map(in_words).collect()
 }

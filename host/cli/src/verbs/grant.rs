@@ -9,11 +9,13 @@ use crate::session::data::open_store;
 use crate::session::grant_audit::About;
 use crate::terminal::output::{DIM, GOOD, shown_line};
 use crate::terminal::{Exit, Failure, Output, program};
-use clap::Args;
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 use serde_json::json;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use tollgate::config::{Changes, Config, Edit, FILE_NAME, FileGrantConfig, FileValue, Powers, granted_path};
+use tollgate::config::{
+    Changes, Config, Edit, FILE_NAME, FileGrantConfig, Grant, GrantKind, KINDS, KindRow, granted_path,
+};
 use tollgate::grants::{Decision, check_files};
 use tollgate::tools::Loaded;
 use tollgate::tools::directory::cannot_use;
@@ -69,33 +71,38 @@ pub(crate) struct RevokeVerb {
     all: bool,
 }
 
-/// Options that `grant` and `revoke` share.
-#[derive(Debug, Args)]
-struct Lists {
-    /// HTTP requests, such as 'GET,POST https://api.example.com/v1/'
-    #[arg(long, value_name = "PATTERN")]
-    http: Vec<String>,
-    /// A range of addresses that its requests may reach although it is not global
-    #[arg(long, value_name = "RANGE")]
-    address: Vec<String>,
-    /// A secret of [secrets.NAME] to add to its requests
-    #[arg(long, value_name = "NAME")]
-    secret: Vec<String>,
-    /// A variable of the host's environment
-    #[arg(long, value_name = "NAME")]
-    env: Vec<String>,
-    /// Another component's state key, to read
-    #[arg(long, value_name = "KEY")]
-    read_state: Vec<String>,
-    /// Another component's state key, to write
-    #[arg(long, value_name = "KEY")]
-    write_state: Vec<String>,
-    /// An action of the agent loop, such as add-context
-    #[arg(long, value_name = "ACTION")]
-    action: Vec<String>,
-    /// An agent of the configuration that its tools may run
-    #[arg(long, value_name = "AGENT")]
-    delegate: Vec<String>,
+/// Options that `grant` and `revoke` share: those of each kind of grants.
+#[derive(Debug)]
+struct Lists(Vec<Grant>);
+
+impl Args for Lists {
+    fn augment_args(command: Command) -> Command {
+        command.args(KINDS.iter().filter_map(option_of))
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for Lists {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let typed = KINDS.iter().filter(|row| row.help.is_some()).flat_map(|row| {
+            let names = matches.get_many::<String>(row.flag).into_iter().flatten();
+            names.map(|name| Grant::named(row.kind, name))
+        });
+        Ok(Self(typed.collect()))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+fn option_of(row: &KindRow) -> Option<Arg> {
+    let option = Arg::new(row.flag).long(row.flag).value_name(row.value_name).help(row.help?);
+    Some(option.action(ArgAction::Append))
 }
 
 const GRANT_EXAMPLES: &str = "\
@@ -120,19 +127,15 @@ impl GrantVerb {
         let id = checked_id(&self.component)?;
         let config = globals.read_config()?;
         let path = file_of(&config);
-        let mut given = self.lists.powers();
-        let base_dir = config.base_dir.clone();
+        let Lists(mut given) = self.lists;
         for (typed, access) in [(self.read, FileAccess::Read), (self.write, FileAccess::ReadWrite)] {
-            let files = typed.into_iter().map(|(host, guest)| FileValue {
-                host: granted_path(&host, &base_dir),
-                guest,
-                access,
-                quota_bytes: self.quota.filter(|_| access == FileAccess::ReadWrite),
-            });
-            given.files.extend(files);
+            let quota = self.quota.filter(|_| access == FileAccess::ReadWrite);
+            given.extend(typed.iter().map(|(host, guest)| {
+                Grant::files(&granted_path(host, &config.base_dir), guest, access, quota)
+            }));
         }
-        given.settings = self.setting;
-        if given == Powers::default() && !self.asked {
+        given.extend(self.setting.iter().map(|(name, value)| Grant::setting(name, value)));
+        if given.is_empty() && !self.asked {
             return Err(Failure::usage("no grant is named; see `tollgate grant --help`"));
         }
         let mut edit = Edit::open(&path).map_err(Failure::usage)?;
@@ -148,7 +151,7 @@ impl GrantVerb {
         if self.asked {
             approve::grant_asked(&mut edit, subject.as_ref().ok_or_else(|| absent(&id, &opened.config))?);
         }
-        check(&edit, &id, &given.files, &opened.config)?;
+        check(&edit, &id, &given, &opened.config)?;
         let about = subject.as_ref().map_or(About { id: &id, digest: None }, Subject::about);
         let mut changes = Changes::begin(&path).map_err(|e| approve::not_written(&e))?;
         let mut noted = Vec::new();
@@ -171,12 +174,10 @@ impl RevokeVerb {
         let id = checked_id(&self.component)?;
         let config = globals.read_config()?;
         let (path, before) = (file_of(&config), config.grants_of(&id));
-        let mut taken = self.lists.powers();
-        let by_path =
-            |guest| FileValue { host: PathBuf::new(), guest, access: FileAccess::Read, quota_bytes: None };
-        taken.files = self.files.into_iter().map(by_path).collect();
-        taken.settings = self.setting.into_iter().map(|name| (name, String::new())).collect();
-        if (taken == Powers::default()) != self.all {
+        let Lists(mut taken) = self.lists;
+        taken.extend(self.files.iter().map(|guest| Grant::named(GrantKind::Files, guest)));
+        taken.extend(self.setting.iter().map(|name| Grant::named(GrantKind::Settings, name)));
+        if taken.is_empty() != self.all {
             return Err(Failure::usage("name what to revoke, or --all; see `tollgate revoke --help`"));
         }
         let mut edit = Edit::open(&path).map_err(Failure::usage)?;
@@ -205,35 +206,15 @@ impl RevokeVerb {
     }
 }
 
-impl Lists {
-    fn powers(&self) -> Powers {
-        let lists = [
-            ("http", &self.http),
-            ("addresses", &self.address),
-            ("secrets", &self.secret),
-            ("environment", &self.env),
-            ("actions", &self.action),
-        ];
-        let state = [("read", &self.read_state), ("write", &self.write_state)];
-        let each = |(key, values): (&'static str, &Vec<String>)| -> Vec<_> {
-            values.iter().map(|value| (key, value.clone())).collect()
-        };
-        Powers {
-            lists: lists.into_iter().flat_map(each).collect(),
-            state: state.into_iter().flat_map(each).collect(),
-            delegates: self.delegate.clone(),
-            ..Powers::default()
-        }
-    }
-}
-
-/// Checks that a component may have what it is about to be granted. `typed` holds the directories
-/// that were just named; others may no longer exist. `placed` is the current configuration, with
-/// its paths on this machine.
-pub(crate) fn check(edit: &Edit, id: &str, typed: &[FileValue], placed: &Config) -> Result<(), Failure> {
+/// Checks that a component may have what it is about to be granted. `typed` holds the grants that
+/// were just named; other directories may no longer exist. `placed` is the current configuration,
+/// with its paths on this machine.
+pub(crate) fn check(edit: &Edit, id: &str, typed: &[Grant], placed: &Config) -> Result<(), Failure> {
     let granted = edit.preview().map_err(Failure::usage)?.grants_of(id);
     check_files(&granted, id, placed).map_err(Failure::usage)?;
-    let is_typed = |file: &&FileGrantConfig| typed.iter().any(|typed| typed.guest == file.guest);
+    let is_typed = |file: &&FileGrantConfig| {
+        typed.iter().any(|grant| grant.kind == GrantKind::Files && grant.name == file.guest)
+    };
     granted.files.iter().filter(is_typed).try_for_each(|file| check_directory(file, id))
 }
 

@@ -1,13 +1,13 @@
-//! Edits `tollgate.toml` as a person would: everything else stays as it was, with its comments.
-//! A change that would make the file unreadable is not written.
+//! Edits the grants in `tollgate.toml` as a person would: everything else stays, with its
+//! comments. A change that would make the file unreadable is not written.
 
 mod document;
 
 use super::change::{Changes, read};
+use super::kinds::{Form, Grant};
 use super::{Config, in_dir};
 use std::path::{Path, PathBuf};
-use tollgate_sandbox::FileAccess;
-use toml_edit::{DocumentMut, Value};
+use toml_edit::DocumentMut;
 
 pub(super) use document::{push, to_text};
 
@@ -23,42 +23,12 @@ pub struct Edit {
     changes: Vec<Change>,
 }
 
-/// One change to the grants.
+/// One change to the grants of a component.
 #[derive(Debug)]
 enum Change {
-    Grant(String, Powers),
-    Revoke(String, Powers),
+    Grant(String, Vec<Grant>),
+    Revoke(String, Vec<Grant>),
     RevokeAll(String),
-}
-
-/// Grants of one component, as they are typed.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Powers {
-    /// Directories.
-    pub files: Vec<FileValue>,
-    /// Values of the lists, each with its key: `http`, `addresses`, `secrets`, `environment`,
-    /// `actions`.
-    pub lists: Vec<(&'static str, String)>,
-    /// Settings with their values.
-    pub settings: Vec<(String, String)>,
-    /// State keys of other components, each with `read` or `write`.
-    pub state: Vec<(&'static str, String)>,
-    /// Agents that its tools may run, by id.
-    pub delegates: Vec<String>,
-}
-
-/// A directory to grant or revoke.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FileValue {
-    /// The host directory; empty if only the guest's path is given.
-    pub host: PathBuf,
-    /// The path at which the component sees it.
-    pub guest: String,
-    /// Whether the component may write to it.
-    pub access: FileAccess,
-    /// The number of bytes that may be written to it; `None` keeps the existing value or the
-    /// default.
-    pub quota_bytes: Option<u64>,
 }
 
 impl Edit {
@@ -80,29 +50,24 @@ impl Edit {
     /// Adds to a component's grants. Existing grants stay. An existing directory or setting of
     /// the same name is changed in place and keeps the keys that are not given, such as its
     /// quota.
-    pub fn grant(&mut self, component_id: &str, powers: &Powers) {
-        self.changes.push(Change::Grant(component_id.to_owned(), powers.clone()));
-        let document = &mut self.document;
-        for (key, value) in &powers.lists {
-            document::add(document, &["grants", component_id, key], None, value, &[]);
-        }
-        for agent in &powers.delegates {
-            let path = ["grants", component_id, "delegates"];
-            document::add(document, &path, Some("agent"), agent, &[]);
-        }
-        for file in &powers.files {
-            let path = ["grants", component_id, "files"];
-            document::add(document, &path, Some("guest"), &file.guest, &file.pairs());
-        }
-        for (name, value) in &powers.settings {
-            if let Some(settings) = document::table(document, &["grants", component_id, "settings"]) {
-                document::set(settings, name, &value.into());
-            }
-        }
-        for (key, value) in &powers.state {
-            document::add(document, &["grants", component_id, "state", key], None, value, &[]);
-        }
-        document::add_header(document, &["grants", component_id]);
+    pub fn grant(&mut self, component_id: &str, grants: &[Grant]) {
+        self.make(Change::Grant(component_id.to_owned(), grants.to_vec()));
+    }
+
+    /// Removes from a component's grants. Returns the names of those that were not granted.
+    pub fn revoke(&mut self, component_id: &str, grants: &[Grant]) -> Vec<String> {
+        self.make(Change::Revoke(component_id.to_owned(), grants.to_vec()))
+    }
+
+    /// Removes all grants of a component; returns false if it had none.
+    pub fn revoke_all(&mut self, component_id: &str) -> bool {
+        self.make(Change::RevokeAll(component_id.to_owned())).is_empty()
+    }
+
+    fn make(&mut self, change: Change) -> Vec<String> {
+        let absent = change.apply(&mut self.document);
+        self.changes.push(change);
+        absent
     }
 
     /// Returns whether the file defines this secret.
@@ -114,43 +79,7 @@ impl Edit {
     /// Returns whether the file defines this agent.
     #[must_use]
     pub fn has_agent(&self, id: &str) -> bool {
-        let config = self.preview();
-        id != super::DIRECT_AGENT && config.is_ok_and(|config| config.agents.contains_key(id))
-    }
-
-    /// Removes from a component's grants. Returns those that were not granted.
-    pub fn revoke(&mut self, component_id: &str, powers: &Powers) -> Vec<String> {
-        self.changes.push(Change::Revoke(component_id.to_owned(), powers.clone()));
-        let document = &mut self.document;
-        let mut absent = Vec::new();
-        let mut note = |was_there: bool, what: &str| absent.extend((!was_there).then(|| what.to_owned()));
-        for (key, value) in &powers.lists {
-            note(document::take(document, &["grants", component_id, key], None, value).is_some(), value);
-        }
-        for agent in &powers.delegates {
-            let path = ["grants", component_id, "delegates"];
-            note(document::take(document, &path, Some("agent"), agent).is_some(), agent);
-        }
-        for FileValue { guest, .. } in &powers.files {
-            let path = ["grants", component_id, "files"];
-            note(document::take(document, &path, Some("guest"), guest).is_some(), guest);
-        }
-        for (name, _) in &powers.settings {
-            note(document::remove(document, &["grants", component_id, "settings", name]).is_some(), name);
-        }
-        for (key, value) in &powers.state {
-            note(
-                document::take(document, &["grants", component_id, "state", key], None, value).is_some(),
-                value,
-            );
-        }
-        absent
-    }
-
-    /// Removes all grants of a component; returns false if it had none.
-    pub fn revoke_all(&mut self, component_id: &str) -> bool {
-        self.changes.push(Change::RevokeAll(component_id.to_owned()));
-        document::remove(&mut self.document, &["grants", component_id]).is_some()
+        id != super::DIRECT_AGENT && self.preview().is_ok_and(|config| config.agents.contains_key(id))
     }
 
     /// Returns the configuration with these changes, without writing it.
@@ -179,37 +108,59 @@ impl Edit {
     /// # Errors
     /// The result is not valid, or the new text cannot be written.
     pub fn prepare(self, with: &mut Changes) -> Result<Config, String> {
-        let Self { path, changes, .. } = self;
-        with.prepare(&path, |text| {
-            let mut edit = Self::of(&path, text)?;
-            changes.iter().for_each(|change| edit.make(change));
+        with.prepare(&self.path, |text| {
+            let mut edit = Self::of(&self.path, text)?;
+            for change in &self.changes {
+                // Grants that another process has revoked in the meantime are gone as well.
+                change.apply(&mut edit.document);
+            }
             Ok((to_text(&edit.document, text), edit.preview()?))
         })
     }
+}
 
-    fn make(&mut self, change: &Change) {
-        match change {
-            Change::Grant(component_id, powers) => self.grant(component_id, powers),
-            // Grants that another process has revoked in the meantime are gone as well.
-            Change::Revoke(component_id, powers) => drop(self.revoke(component_id, powers)),
-            Change::RevokeAll(component_id) => {
-                self.revoke_all(component_id);
+impl Change {
+    /// Applies the change; returns the names of grants to revoke that do not exist.
+    fn apply(&self, document: &mut DocumentMut) -> Vec<String> {
+        match self {
+            Self::Grant(component_id, grants) => {
+                for grant in grants {
+                    add(document, component_id, grant);
+                }
+                document::add_header(document, &["grants", component_id]);
+                Vec::new()
             }
+            Self::Revoke(component_id, grants) => {
+                let absent = grants.iter().filter(|grant| take(document, component_id, grant).is_none());
+                absent.map(|grant| grant.name.clone()).collect()
+            }
+            Self::RevokeAll(component_id) => match document::remove(document, &["grants", component_id]) {
+                Some(()) => Vec::new(),
+                None => vec![component_id.clone()],
+            },
         }
     }
 }
 
-impl FileValue {
-    /// Returns the keys and values of its table.
-    fn pairs(&self) -> Vec<(&'static str, Value)> {
-        let access = if self.access == FileAccess::Read { "read" } else { "read-write" };
-        let host = self.host.to_string_lossy();
-        let mut pairs =
-            vec![("host", Value::from(&*host)), ("guest", (&self.guest).into()), ("access", access.into())];
-        // The largest integer of TOML is more than any disk holds.
-        let quota = self.quota_bytes.map(|bytes| i64::try_from(bytes).unwrap_or(i64::MAX));
-        pairs.extend(quota.map(|bytes| ("quota_bytes", bytes.into())));
-        pairs
+fn add(document: &mut DocumentMut, component_id: &str, grant: &Grant) -> Option<()> {
+    let path = [&["grants", component_id], grant.kind.row().path].concat();
+    match grant.kind.row().form {
+        Form::Names => document::add(document, &path, None, &grant.name, &[]),
+        Form::Tables(name_key) => document::add(document, &path, Some(name_key), &grant.name, &grant.values),
+        Form::Values => {
+            let table = document::table(document, &path)?;
+            grant.values.iter().for_each(|(_, value)| document::set(table, &grant.name, value));
+            Some(())
+        }
+    }
+}
+
+fn take(document: &mut DocumentMut, component_id: &str, grant: &Grant) -> Option<()> {
+    let path = [&["grants", component_id], grant.kind.row().path].concat();
+    match grant.kind.row().form {
+        Form::Names => document::take(document, &path, None, &grant.name),
+        Form::Tables(name_key) => document::take(document, &path, Some(name_key), &grant.name),
+        Form::Values => document::remove(document, &[&path, &[&*grant.name][..]].concat()),
     }
 }
 

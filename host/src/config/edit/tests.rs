@@ -1,5 +1,7 @@
 #![allow(clippy::unwrap_used)]
+use super::super::kinds::GrantKind;
 use super::*;
+use tollgate_sandbox::FileAccess;
 
 fn edited(text: &str, edit: impl FnOnce(&mut Edit)) -> String {
     let dir = tempfile::tempdir().unwrap();
@@ -11,8 +13,8 @@ fn edited(text: &str, edit: impl FnOnce(&mut Edit)) -> String {
     std::fs::read_to_string(path).unwrap()
 }
 
-fn http(pattern: &str) -> Powers {
-    Powers { lists: vec![("http", pattern.to_owned())], ..Powers::default() }
+fn http(pattern: &str) -> [Grant; 1] {
+    [Grant::named(GrantKind::Http, pattern)]
 }
 
 #[test]
@@ -32,28 +34,18 @@ fn comments_and_order_are_kept() {
 
 #[test]
 fn what_is_missing_is_made() {
-    let powers = Powers {
-        files: vec![FileValue {
-            host: "docs".into(),
-            guest: "/docs".to_owned(),
-            access: FileAccess::Read,
-            quota_bytes: None,
-        }],
-        settings: vec![("units".to_owned(), "metric".to_owned())],
-        state: vec![("read", "notes.items".to_owned())],
-        ..http("https://a.test/")
-    };
+    let grants = [
+        Grant::named(GrantKind::Http, "https://a.test/"),
+        Grant::files(Path::new("docs"), "/docs", FileAccess::Read, None),
+        Grant::setting("units", "metric"),
+        Grant::named(GrantKind::StateRead, "notes.items"),
+    ];
     assert_eq!(
-        edited("", |edit| edit.grant("fetch", &powers)),
+        edited("", |edit| edit.grant("fetch", &grants)),
         "[grants.fetch]\nhttp = [\"https://a.test/\"]\n\
          files = [{ host = \"docs\", guest = \"/docs\", access = \"read\" }]\n\
          settings = { units = \"metric\" }\nstate = { read = [\"notes.items\"] }\n"
     );
-}
-
-fn directory(host: &str, guest: &str, access: FileAccess) -> Powers {
-    let file = FileValue { host: host.into(), guest: guest.to_owned(), access, quota_bytes: None };
-    Powers { files: vec![file], ..Powers::default() }
 }
 
 #[test]
@@ -63,20 +55,18 @@ fn a_directory_of_the_same_name_is_changed_where_it_stands() {
         "[grants.it]\nfiles = [\n  # the first\n  { host = \"a\", guest = \"/x\", quota_bytes = 7 }, # X\n  { host = \"b\", guest = \"/y\" }, # Y\n]\n",
         "# the first\n[[grants.it.files]] # X\nhost = \"a\" # where\nguest = \"/x\"\nquota_bytes = 7\n\n# Y\n[[grants.it.files]]\nhost = \"b\"\nguest = \"/y\"\n",
     ] {
-        let powers = directory("c", "/x", FileAccess::ReadWrite);
-        let after = edited(text, |edit| edit.grant("it", &powers));
+        let grant = |quota| [Grant::files(Path::new("c"), "/x", FileAccess::ReadWrite, quota)];
+        let after = edited(text, |edit| edit.grant("it", &grant(None)));
         assert_has_letters_of(&after, &text.replace("host = \"a\"", ""));
         let config = Config::parse(Path::new("tollgate.toml"), &after).unwrap();
         let files = config.grants_of("it").files;
         let hosts: Vec<_> = files.iter().map(|file| file.host.as_path()).collect();
         assert_eq!(hosts, [Path::new("c"), Path::new("b")]);
         assert_eq!((files[0].access, files[0].quota_bytes), (FileAccess::ReadWrite, 7), "{after}");
-        let mut raised = powers.clone();
-        raised.files[0].quota_bytes = Some(9);
-        let raised = edited(&after, |edit| edit.grant("it", &raised));
+        let raised = edited(&after, |edit| edit.grant("it", &grant(Some(9))));
         let config = Config::parse(Path::new("tollgate.toml"), &raised).unwrap();
         assert_eq!(config.grants_of("it").files[0].quota_bytes, 9, "{raised}");
-        let none = edited(&after, |edit| assert!(edit.revoke("it", &powers).is_empty()));
+        let none = edited(&after, |edit| assert!(edit.revoke("it", &grant(None)).is_empty()));
         assert!(!none.contains("/x") && none.contains("/y"));
         assert_eq!(none.contains("the first"), text.contains("the first"), "{none}");
         assert_eq!(none.contains("# Y"), text.contains("# Y"), "{none}");
@@ -154,8 +144,7 @@ fn a_value_goes_with_its_line_and_no_other_comment() {
 
 #[test]
 fn a_setting_is_changed_and_removed_with_the_comments_around_it_kept() {
-    let units =
-        |value: &str| Powers { settings: vec![("units".to_owned(), value.to_owned())], ..Powers::default() };
+    let units = |value: &str| [Grant::setting("units", value)];
     for text in [
         "[grants.it.settings] # settings\n# above\nunits = \"metric\" # behind\n# below\nother = \"x\"\n",
         "[grants.it.settings]\nother = \"x\" # other\n# above\nunits = \"metric\" # behind\n\n# limits\n[limits]\n",
