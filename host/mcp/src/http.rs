@@ -145,7 +145,6 @@ impl MountedServer {
     }
 
     /// Returns the route of the protocol, [`HTTP_PATH`].
-    #[must_use]
     pub fn router<S: Clone + Send + Sync + 'static>(&self) -> Router<S> {
         self.routes.clone().with_state(())
     }
