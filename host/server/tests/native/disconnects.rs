@@ -11,7 +11,7 @@ use tollgate_server::Scope::Use;
 /// The work of one test.
 struct Load {
     runs: usize,
-    /// The calls of one run. Each has four events: its start, its attempt and their ends.
+    /// The calls of one run. Each has at least four events.
     calls: usize,
     /// The clients of one run.
     clients: usize,
@@ -139,7 +139,7 @@ async fn a_thousand_disconnects_lose_and_repeat_nothing() {
 
 /// `scripts/soak streams` runs it.
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "it takes minutes"]
+#[ignore = "it takes a minute"]
 async fn a_thousand_disconnects_during_a_hundred_thousand_events() {
     cut_connections(Load { runs: 100, calls: 250, clients: 2, cuts: 5 }).await;
 }
