@@ -181,7 +181,20 @@ pub(super) fn remove(document: &mut DocumentMut, path: &[&str]) -> Option<()> {
     let (item, position) = find(document, parents)?;
     let table = item.as_table_like_mut()?;
     let mut comments = vec![(position, comment_above(table, key))];
-    tables_in(&table.remove(key)?).for_each(|table| collect(table, position, &mut comments));
+    let is_last = table.iter().last().is_some_and(|(last, _)| last == *key);
+    let removed = table.remove(key)?;
+    tables_in(&removed).for_each(|table| collect(table, position, &mut comments));
+    // Comments and space before a closing brace belong to the last value, and stay.
+    if let (Item::Value(Value::InlineTable(table)), Item::Value(value), true) = (item, &removed, is_last) {
+        let end = text_of(value.decor().suffix());
+        match table.iter_mut().last() {
+            Some((_, last)) => {
+                let end = format!("{}{end}", text_of(last.decor().suffix()));
+                last.decor_mut().set_suffix(end);
+            }
+            None => table.set_trailing(format!("{end}{}", text_of(Some(table.trailing())))),
+        }
+    }
     keep(document, comments);
     Some(())
 }
