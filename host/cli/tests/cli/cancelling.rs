@@ -105,7 +105,9 @@ fn x1_a_second_signal_ends_the_program_at_once() {
     let (_, code) = signalled(&place, &["-INT", "-TERM"]);
     assert!(matches!(code, Some(130 | 143)), "{code:?}");
     let runs = place.type_in(&["runs", "--json"]).json();
-    assert_eq!((runs[0]["status"].as_str(), &runs[0]["at_work"]), (Some("running"), &Value::Bool(false)));
+    // The cancellation by the first signal may have been recorded in between.
+    assert!(["running", "cancelled"].contains(&runs[0]["status"].as_str().unwrap()), "{runs}");
+    assert_eq!(runs[0]["at_work"], false);
 }
 
 #[test]
