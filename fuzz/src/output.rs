@@ -17,7 +17,7 @@ use tollgate_agent::run::{CallEnd, granted_actions};
 use tollgate_agent::state::State;
 use tollgate_agent::state::change::propose;
 use tollgate_artifacts::{Expectation, Guest};
-use tollgate_sandbox::{Call, Component, Grants, Limits};
+use tollgate_sandbox::{CallContext, Component, Grants, Limits};
 
 /// The size of the guest's buffer.
 const MAX_BYTES: usize = 32 << 10;
@@ -36,7 +36,8 @@ pub(crate) fn run(bytes: &[u8]) {
     let Relay { component, catalog } = relay();
     let permit = permit(catalog, &bytes[..bytes.len().min(MAX_BYTES)]);
     let state = State::default();
-    let call = Call {
+    let (limits, grants) = (Limits::default(), Grants::default());
+    let call = CallContext {
         permit: &permit,
         identity: &RunIdentity::default(),
         agent: &AgentView::default(),
@@ -44,15 +45,13 @@ pub(crate) fn run(bytes: &[u8]) {
         keys: catalog.keys(),
         attempt: 1,
         resume: None,
-        limits: &Limits::default(),
         timeout: TIMEOUT,
-        grants: &Grants::default(),
         replay: None,
         children: Arc::new(()),
         reports: Arc::new(()),
         cancel: &CancellationToken::new(),
     };
-    match crate::runtime().block_on(component.call(call)).outcome {
+    match crate::runtime().block_on(component.call(call, &limits, &grants)).outcome {
         Outcome::Returned(output) => settle(catalog, &permit, state, output),
         Outcome::Faulted(fault) => assert_ne!(fault.code, Code::HostFailed, "{fault:?}"),
     }

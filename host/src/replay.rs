@@ -7,7 +7,7 @@
 use crate::error::HostError;
 use crate::host::Host;
 use crate::run::RunError;
-use crate::tools::{ArchivedTools, AttemptRequest, Toolbox};
+use crate::tools::{ArchivedTools, AttemptRequest, CallContext, Toolbox};
 use futures::FutureExt;
 use serde::Serialize;
 use std::collections::HashMap;
@@ -187,7 +187,7 @@ impl Reading {
         let Some(runner) = toolbox.runner(name).filter(|runner| runner.replays(name)) else {
             return Err("it runs outside of the sandbox and could repeat its side effects".to_owned());
         };
-        let request = AttemptRequest {
+        let call = CallContext {
             permit: &execution.permit,
             identity: &self.spec.identity,
             agent: &self.spec.agent.view,
@@ -199,9 +199,9 @@ impl Reading {
             replay: Some(taken),
             reports: Arc::new(()),
             children: Arc::new(()),
-            history: None,
             cancel: &CancellationToken::new(),
         };
+        let request = AttemptRequest { call, history: None };
         let ended = AssertUnwindSafe(runner.run(request)).catch_unwind().await;
         let ended = ended.map_err(|_| "the host failed during the replay".to_owned())?;
         Ok(Again { outcome: Arc::new(ended.outcome), usage: ended.usage, taken: ended.taken })

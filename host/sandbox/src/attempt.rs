@@ -1,9 +1,7 @@
-//! The input of a call, and the result of one of its attempts.
+//! The context of a call, and the result of one of its attempts.
 
 use crate::budget::Reservation;
 use crate::children::ChildRunner;
-use crate::grants::Grants;
-use crate::limits::Limits;
 use crate::report::ReportSink;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -15,10 +13,10 @@ use tollgate_agent::outcome::{Fault, Outcome, Usage};
 use tollgate_agent::recorded_inputs::RecordedInputs;
 use tollgate_agent::state::{KeySet, Snapshot};
 
-/// One attempt of one permitted call. Only a [`Permit`] names the tool and its arguments, so
+/// The context of one attempt of one permitted call, wherever its tool runs. Only a [`Permit`] names the tool and its arguments, so
 /// nothing runs that was not judged.
 #[derive(Clone)]
-pub struct Call<'a> {
+pub struct CallContext<'a> {
     /// The tool and its arguments.
     pub permit: &'a Permit,
     /// The thread, run and call that this attempt belongs to.
@@ -34,13 +32,9 @@ pub struct Call<'a> {
     pub attempt: u32,
     /// A person's decision, if the call resumes after a suspension.
     pub resume: Option<&'a Resumption>,
-    /// The limits of the attempt.
-    pub limits: &'a Limits,
     /// The maximum duration, measured from when the attempt starts to run. (It waits for a slot
     /// for at most the same time.)
     pub timeout: Duration,
-    /// The grants of its component.
-    pub grants: &'a Grants,
     /// The recorded inputs of an earlier attempt to replay. If `None`, the clocks are real and
     /// the random numbers are new.
     pub replay: Option<&'a Arc<RecordedInputs>>,

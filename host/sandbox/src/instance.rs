@@ -2,7 +2,7 @@
 //! instance's store and is dropped with it.
 
 use crate::admission::Slot;
-use crate::attempt::{Call, Console};
+use crate::attempt::{CallContext, Console};
 use crate::children::ChildRunner;
 use crate::console::Capture;
 use crate::deadline::Deadline;
@@ -108,15 +108,16 @@ impl Instance {
 
     /// Creates an instance that serves a call until its deadline.
     pub(crate) fn serving(
-        call: &Call<'_>,
+        call: &CallContext<'_>,
         limits: &Limits,
+        grants: &Grants,
         term: &CallDeadline<'_>,
         turn: &Arc<Slot>,
     ) -> Self {
         let mut instance = Self::sealed(limits, term);
         instance.meter.charging(Arc::clone(turn));
         let ledger = Arc::clone(instance.boundary.ledger());
-        let outbound = call.grants.http().map(|grant| {
+        let outbound = grants.http().map(|grant| {
             let (grant, ledger) = (Arc::clone(grant), Arc::clone(&ledger));
             Outbound::new(grant, limits, instance.boundary.clone(), term.deadline().clone(), ledger)
                 .charging(turn)
@@ -125,8 +126,8 @@ impl Instance {
             snapshot: call.snapshot.clone(),
             keys: call.keys.clone(),
             access: Arc::clone(&call.permit.tool().access),
-            grants: call.grants.clone(),
-            files: Files::new(limits, ledger, call.grants.files()),
+            grants: grants.clone(),
+            files: Files::new(limits, ledger, grants.files()),
             outbound,
             reports: Reports {
                 sink: Arc::clone(&call.reports),
@@ -134,7 +135,7 @@ impl Instance {
                 bytes_left: limits.reports_bytes,
                 each_bytes: limits.report_bytes,
                 dropped: 0,
-                blanked: Redacted::for_grants(call.grants),
+                blanked: Redacted::for_grants(grants),
             },
             attachments: Attachments::default(),
             children: Arc::clone(&call.children),

@@ -2,7 +2,7 @@
 //! depends on wasmtime.
 //!
 //! A [`Sandbox`] is created once. It loads a [`Component`] from a file, with the component's
-//! description and imports. A [`Call`] of one of its tools runs under [`Limits`] and with
+//! description and imports. A [call](CallContext) of one of its tools runs under [`Limits`] and with
 //! [`Grants`] and always produces an [`Attempt`]: a guest cannot cause an `Err`.
 //!
 //! ```no_run
@@ -54,7 +54,7 @@ mod v0_1_0;
 mod watchdog;
 
 pub use admission::Occupancy;
-pub use attempt::{Attempt, Call, Console};
+pub use attempt::{Attempt, CallContext, Console};
 pub use budget::{Exhausted, MemoryBudget, Reservation};
 pub use children::ChildRunner;
 pub use compile::{

@@ -3,7 +3,7 @@
 use super::RemoteAgent;
 use super::client::{RemoteError, Sent};
 use super::task::{Piece, RemoteState, TaskState};
-use crate::tools::{AttemptRequest, NativeTool, Report, ToolCall};
+use crate::tools::{CallContext, NativeTool, Report, ToolCall};
 use async_trait::async_trait;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -83,7 +83,7 @@ fn needs_a_look(why: &RemoteError) -> bool {
 }
 
 /// Returns the id of the message that an attempt sends. Each attempt sends one.
-fn message_id(attempt: &AttemptRequest<'_>) -> String {
+fn message_id(attempt: &CallContext<'_>) -> String {
     format!("{}/{}/{}", attempt.identity.run_id, attempt.permit.call_id(), attempt.attempt)
 }
 

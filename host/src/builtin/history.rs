@@ -43,9 +43,7 @@ impl NativeTool for SearchHistory {
     }
 
     async fn execute(&self, call: ToolCall<'_>) -> Result<ToolOutput, Fault> {
-        let nothing = Vec::new();
-        let messages = call.attempt().history.as_deref().unwrap_or(&nothing);
-        Ok(ToolResult::success(search(messages, call.arguments())).into())
+        Ok(ToolResult::success(search(call.history(), call.arguments())).into())
     }
 }
 

@@ -6,7 +6,7 @@ use super::hooks::HookContext;
 use super::{LiveContent, Publisher, spans};
 use crate::models::{Delta, Model};
 use crate::store::{Store, StoreError, StoreErrorKind, now_ms};
-use crate::tools::{Attempt, AttemptRequest, Runner, Toolbox};
+use crate::tools::{Attempt, AttemptRequest, CallContext, Runner, Toolbox};
 use futures::FutureExt;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -187,7 +187,7 @@ impl AttemptTask {
 
     fn request(&self) -> AttemptRequest<'_> {
         let Self { toolbox, spec, execution, lent, cancel, .. } = self;
-        AttemptRequest {
+        let call = CallContext {
             permit: &execution.permit,
             identity: &spec.identity,
             agent: &spec.agent.view,
@@ -202,9 +202,9 @@ impl AttemptTask {
                 Some(children) => Arc::clone(children) as Arc<dyn ChildRunner>,
                 None => Arc::new(()),
             },
-            history: lent.history.clone(),
             cancel,
-        }
+        };
+        AttemptRequest { call, history: lent.history.clone() }
     }
 }
 

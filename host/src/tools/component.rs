@@ -15,7 +15,7 @@ use tollgate_agent::catalog::Tool;
 use tollgate_agent::code::Code;
 use tollgate_agent::outcome::Fault;
 use tollgate_agent::proposal::Arguments;
-use tollgate_sandbox::{Call, Component, FileAccess, Grants, Limits, Power};
+use tollgate_sandbox::{Component, FileAccess, Grants, Limits, Power};
 
 /// A runner of one component's tools.
 pub(super) struct ComponentRunner {
@@ -63,38 +63,23 @@ impl ComponentSource for File {
 
 #[async_trait]
 impl Runner for ComponentRunner {
-    async fn run(&self, attempt: AttemptRequest<'_>) -> Attempt {
-        let name = &attempt.permit.tool().descriptor.name;
+    async fn run(&self, AttemptRequest { call, .. }: AttemptRequest<'_>) -> Attempt {
+        let name = &call.permit.tool().descriptor.name;
         let _place = match self.places.get(name) {
             None => None,
             Some(places) => tokio::select! {
                 biased;
-                place = places.take(attempt.timeout) => match place {
+                place = places.take(call.timeout) => match place {
                     Some(place) => Some(place),
                     None => return Attempt::unstarted(too_many(name, places)),
                 },
-                () = attempt.cancel.cancelled() => {
+                () = call.cancel.cancelled() => {
                     return Attempt::unstarted(Fault::new(Code::Cancelled, "The call was cancelled."));
                 }
             },
         };
-        let call = Call {
-            permit: attempt.permit,
-            identity: attempt.identity,
-            agent: attempt.agent,
-            snapshot: attempt.snapshot,
-            keys: attempt.keys,
-            attempt: attempt.attempt,
-            resume: attempt.resume,
-            limits: self.limits.get(name).unwrap_or(&self.defaults),
-            timeout: attempt.timeout,
-            grants: &self.grants,
-            replay: attempt.replay,
-            reports: attempt.reports,
-            children: attempt.children,
-            cancel: attempt.cancel,
-        };
-        Pin::from(boxed(|| self.component.call(call))).await
+        let limits = self.limits.get(name).unwrap_or(&self.defaults);
+        Pin::from(boxed(|| self.component.call(call, limits, &self.grants))).await
     }
 
     async fn validate(&self, tool: &Tool, arguments: &Arguments) -> Result<(), Fault> {

@@ -23,23 +23,19 @@ pub use function::FnTool;
 pub use native::{NativePlugin, NativeTool, ToolCall};
 pub use open::LoadError;
 pub use returned::{IntoOutput, Json};
-pub use tollgate_sandbox::{Attempt, ChildRunner, MemoryBudget, Report, ReportSink, Reservation};
+pub use tollgate_sandbox::{
+    Attempt, CallContext, ChildRunner, MemoryBudget, Report, ReportSink, Reservation,
+};
 pub use toolbox::{RefusedFile, Toolbox};
 
 use crate::store::ComponentFile;
 use async_trait::async_trait;
 use serde_json::Value;
 use std::sync::Arc;
-use std::time::Duration;
-use tokio_util::sync::CancellationToken;
 use tollgate_agent::catalog::Tool;
-use tollgate_agent::context::{AgentView, Resumption, RunIdentity};
-use tollgate_agent::gate::Permit;
 use tollgate_agent::message::Message;
 use tollgate_agent::outcome::Fault;
 use tollgate_agent::proposal::Arguments;
-use tollgate_agent::recorded_inputs::RecordedInputs;
-use tollgate_agent::state::{KeySet, Snapshot};
 
 /// A runner of one owner's tools.
 ///
@@ -117,30 +113,8 @@ pub enum Reach {
 /// One attempt at a call that the gates permitted.
 #[derive(Clone)]
 pub struct AttemptRequest<'a> {
-    /// The call: its id, tool and judged arguments.
-    pub permit: &'a Permit,
-    /// The run, thread and agent of the call.
-    pub identity: &'a RunIdentity,
-    /// The agent that calls.
-    pub agent: &'a AgentView,
-    /// The state at the beginning of the call's batch.
-    pub snapshot: &'a Snapshot,
-    /// The definitions of the state's keys.
-    pub keys: &'a KeySet,
-    /// The number of the attempt, starting at 1.
-    pub attempt: u32,
-    /// The decision that resumes a suspended call.
-    pub resume: Option<&'a Resumption>,
-    /// The wall-clock time limit of this attempt.
-    pub timeout: Duration,
-    /// Plays back the recorded inputs of an attempt when the call is run again from its record.
-    pub replay: Option<&'a Arc<RecordedInputs>>,
-    /// Receives the tool's reports.
-    pub reports: Arc<dyn ReportSink>,
-    /// Runs other agents for the tool.
-    pub children: Arc<dyn ChildRunner>,
+    /// The context of the call.
+    pub call: CallContext<'a>,
     /// The conversation so far; `None` except for the host's own tools.
     pub history: Option<Arc<Vec<Message>>>,
-    /// Ends the attempt early.
-    pub cancel: &'a CancellationToken,
 }

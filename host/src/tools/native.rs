@@ -1,7 +1,7 @@
 //! Tools in the embedding program's own Rust code: the same descriptors as components, and the
 //! same gate, time limits, state rules and events.
 
-use super::{Attempt, AttemptRequest, Report, Runner, ToolContext, Toolbox};
+use super::{Attempt, AttemptRequest, CallContext, Report, Runner, ToolContext, Toolbox};
 use crate::plugins::{self, StateKey, Typed};
 use async_trait::async_trait;
 use futures::FutureExt;
@@ -15,6 +15,7 @@ use tollgate_agent::child::{ChildError, ChildOutcome, ChildRequest, Delegates};
 use tollgate_agent::code::Code;
 use tollgate_agent::descriptor::{ComponentDescriptor, DescriptorError, StateAccess, ToolDescriptor};
 use tollgate_agent::hook::HookPoints;
+use tollgate_agent::message::Message;
 use tollgate_agent::outcome::{Fault, Outcome, ToolOutput, Usage};
 use tollgate_agent::proposal::Arguments;
 use tollgate_sandbox::{Console, Deadline, cancelled_and_grace};
@@ -100,25 +101,30 @@ impl ToolCall<'_> {
     /// Returns the name that the model used for the tool.
     #[must_use]
     pub fn tool_name(&self) -> &str {
-        &self.attempt.permit.tool().descriptor.name
+        &self.attempt().permit.tool().descriptor.name
     }
 
     /// Returns a future that completes once the call is to end early. The tool's own future is
     /// dropped soon after.
     pub fn cancelled(&self) -> impl Future<Output = ()> + Send + 'static {
-        self.attempt.cancel.clone().cancelled_owned()
+        self.attempt().cancel.clone().cancelled_owned()
     }
 
     /// Returns the arguments, which fit the tool's schema.
     #[must_use]
     pub fn arguments(&self) -> &serde_json::Value {
-        self.attempt.permit.arguments().value()
+        self.attempt().permit.arguments().value()
     }
 
     /// Returns the attempt: identity, agent, number, timeout, resumption, cancellation.
     #[must_use]
-    pub fn attempt(&self) -> &AttemptRequest<'_> {
-        self.attempt
+    pub fn attempt(&self) -> &CallContext<'_> {
+        &self.attempt.call
+    }
+
+    /// Returns the conversation so far.
+    pub(crate) fn history(&self) -> &[Message] {
+        self.attempt.history.as_deref().map_or(&[], Vec::as_slice)
     }
 
     /// Returns the same call without borrows, for a future that outlives this function.
@@ -131,8 +137,8 @@ impl ToolCall<'_> {
     /// key.
     #[must_use]
     pub fn state(&self, key: &str) -> Option<&serde_json::Value> {
-        let readable = self.attempt.permit.tool().access.may_read(key);
-        readable.then(|| self.attempt.snapshot.get(self.attempt.keys, key)).flatten()
+        let CallContext { permit, snapshot, keys, .. } = self.attempt();
+        permit.tool().access.may_read(key).then(|| snapshot.get(keys, key)).flatten()
     }
 
     /// Returns a typed key's value, or its default if the plugin did not declare that it reads
@@ -156,12 +162,12 @@ impl ToolCall<'_> {
     /// There is no such child. A child that does not complete is an outcome, not an error.
     pub async fn run_child(&self, request: ChildRequest) -> Result<ChildOutcome, ChildError> {
         let _paused = self.deadline.pause();
-        self.attempt.children.run_child(request).await
+        self.attempt().children.run_child(request).await
     }
 
     /// Sends a report to the call's observers; returns false if there are none.
     pub fn report(&self, report: Report) -> bool {
-        self.attempt.reports.offer(report)
+        self.attempt().reports.offer(report)
     }
 }
 
@@ -290,8 +296,9 @@ impl Runner for NativeRunner {
     async fn run(&self, attempt: AttemptRequest<'_>) -> Attempt {
         let began = Instant::now();
         // The embedding program's code may cancel its attempt with this, but not the run.
-        let cancel = attempt.cancel.child_token();
-        let attempt = AttemptRequest { cancel: &cancel, ..attempt };
+        let cancel = attempt.call.cancel.child_token();
+        let call = CallContext { cancel: &cancel, ..attempt.call };
+        let attempt = AttemptRequest { call, ..attempt };
         let outcome = match self.execute(&attempt).await {
             Ok(output) => Outcome::Returned(output),
             Err(fault) => Outcome::Faulted(fault),
@@ -330,11 +337,12 @@ impl Runner for NativeRunner {
 
 impl NativeRunner {
     async fn execute(&self, attempt: &AttemptRequest<'_>) -> Result<ToolOutput, Fault> {
-        let name = &attempt.permit.tool().descriptor.name;
+        let context = &attempt.call;
+        let name = &context.permit.tool().descriptor.name;
         let Some(tool) = self.tools.get(name) else {
             return Err(lost(name));
         };
-        let deadline = Deadline::after(attempt.timeout);
+        let deadline = Deadline::after(context.timeout);
         let call = ToolCall { attempt, deadline: &deadline };
         let execution = AssertUnwindSafe(tool.execute(call)).catch_unwind();
         tokio::select! {
@@ -343,10 +351,10 @@ impl NativeRunner {
             ended = execution => ended.unwrap_or_else(|_| Err(panicked(name))),
             // The tool may notice the cancellation and end by itself, within the grace period
             // of a component.
-            () = cancelled_and_grace(attempt.cancel) => {
+            () = cancelled_and_grace(context.cancel) => {
                 Err(Fault::new(Code::Cancelled, "The call was cancelled."))
             }
-            () = deadline.passed() => Err(timed_out(name, attempt.timeout)),
+            () = deadline.passed() => Err(timed_out(name, context.timeout)),
         }
     }
 }

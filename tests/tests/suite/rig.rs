@@ -21,7 +21,7 @@ use tollgate_agent::state::change::propose;
 use tollgate_agent::state::{Snapshot, State};
 use tollgate_artifacts::Guest;
 use tollgate_sandbox::{
-    Attempt, Call, Component, GateComponent, GateLimits, Grants, Limits, Refusal, Report, ReportSink,
+    Attempt, CallContext, Component, GateComponent, GateLimits, Grants, Limits, Refusal, Report, ReportSink,
     Reservation, Sandbox, SandboxConfig, runtime,
 };
 
@@ -243,7 +243,7 @@ impl Loaded {
     }
 
     async fn attempt(&self, permit: &Permit, limits: &Limits, timeout: Duration, told: Arc<Told>) -> Attempt {
-        let call = Call {
+        let call = CallContext {
             permit,
             identity: &RunIdentity::default(),
             agent: &AgentView::default(),
@@ -251,15 +251,13 @@ impl Loaded {
             keys: self.catalog.keys(),
             attempt: 1,
             resume: None,
-            limits,
             timeout,
-            grants: &self.grants,
             replay: None,
             children: Arc::new(()),
             reports: told,
             cancel: &CancellationToken::new(),
         };
-        self.component.call(call).await
+        self.component.call(call, limits, &self.grants).await
     }
 
     /// Handles the outcome of a call as the host does.

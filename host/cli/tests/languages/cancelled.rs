@@ -16,7 +16,7 @@ use tollgate_agent::outcome::Outcome;
 use tollgate_agent::proposal::{Arguments, Proposal};
 use tollgate_agent::run::RunStatus;
 use tollgate_agent::state::State;
-use tollgate_sandbox::{Call, Component, Grants, Limits, Report, ReportSink};
+use tollgate_sandbox::{CallContext, Component, Grants, Limits, Report, ReportSink};
 
 fn is_report(told: &RunUpdate) -> bool {
     matches!(told, RunUpdate::Live(LiveUpdate { piece: LiveContent::CallReport { .. }, .. }))
@@ -79,7 +79,8 @@ async fn returned(component: Arc<Component>, language: &'static Language) -> Out
     let (began, cancel) = (Arc::new(Began::default()), CancellationToken::new());
     let (reports, cancelled) = (Arc::clone(&began), cancel.clone());
     let call = tokio::spawn(async move {
-        let call = Call {
+        let limits = Limits { fuel: 1_000_000_000_000, ..Limits::default() };
+        let call = CallContext {
             permit: &permit(&catalog, language),
             identity: &RunIdentity::default(),
             agent: &AgentView::default(),
@@ -87,15 +88,13 @@ async fn returned(component: Arc<Component>, language: &'static Language) -> Out
             keys: catalog.keys(),
             attempt: 1,
             resume: None,
-            limits: &Limits { fuel: 1_000_000_000_000, ..Limits::default() },
             timeout: Duration::from_secs(60),
-            grants: &Grants::default(),
             replay: None,
             children: Arc::new(()),
             reports,
             cancel: &cancelled,
         };
-        component.call(call).await.outcome
+        component.call(call, &limits, &Grants::default()).await.outcome
     });
     began.0.notified().await;
     tokio::time::sleep(Duration::from_millis(50)).await;

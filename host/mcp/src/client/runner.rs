@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::RwLock;
-use tollgate::tools::{Attempt, AttemptRequest, DeclaredTool, Report, ReportSink, Runner};
+use tollgate::tools::{Attempt, AttemptRequest, CallContext, DeclaredTool, Report, ReportSink, Runner};
 use tollgate_agent::catalog::Tool;
 use tollgate_agent::code::Code;
 use tollgate_agent::descriptor::MAX_TOOLS;
@@ -327,7 +327,7 @@ impl RemoteRunner {
         Self { link, tools }
     }
 
-    async fn call(&self, attempt: &AttemptRequest<'_>) -> Result<Outcome, Fault> {
+    async fn call(&self, attempt: &CallContext<'_>) -> Result<Outcome, Fault> {
         let link = &self.link;
         let name = &attempt.permit.tool().descriptor.name;
         let tool = self.tools.get(name).ok_or_else(|| link.gone("it no longer has this tool"))?;
@@ -382,7 +382,7 @@ impl RemoteRunner {
         &self,
         peer: &Peer<RoleClient>,
         params: CallToolRequestParams,
-        attempt: &AttemptRequest<'_>,
+        attempt: &CallContext<'_>,
         decided: &mut Decided,
     ) -> Result<Answered, Fault> {
         let link = &self.link;
@@ -488,7 +488,7 @@ impl Drop for Open<'_> {
 
 #[async_trait]
 impl Runner for RemoteRunner {
-    async fn run(&self, attempt: AttemptRequest<'_>) -> Attempt {
+    async fn run(&self, AttemptRequest { call: attempt, .. }: AttemptRequest<'_>) -> Attempt {
         let began = Instant::now();
         let name = &attempt.permit.tool().descriptor.name;
         let outcome = tokio::select! {

@@ -10,11 +10,11 @@ mod reading;
 pub(crate) use reading::{LARGE_BYTES, aside};
 
 use crate::admission::Slot;
-use crate::attempt::{Attempt, Call};
+use crate::attempt::{Attempt, CallContext};
 use crate::component_places::ComponentPlaces;
 use crate::error::Refusal;
 use crate::granted_imports::Import;
-use crate::grants::Power;
+use crate::grants::{Grants, Power};
 use crate::instance::Instance;
 use crate::limits::Limits;
 use crate::load::{self, Identity, LoadedCode};
@@ -140,16 +140,16 @@ impl Component {
         self.linked.code().await.map(drop)
     }
 
-    /// Runs a permitted call once, in a fresh instance. Limits and timeout are clamped to the
-    /// sandbox's ceilings. Run it as a task of a multi-threaded runtime: see
+    /// Runs a permitted call once, in a fresh instance, with the grants of its component. Limits
+    /// and timeout are clamped to the sandbox's ceilings. Run it as a task of a multi-threaded runtime: see
     /// [`runtime`](crate::runtime).
     ///
     /// Dropping the future ends the call at once.
-    pub async fn call(&self, call: Call<'_>) -> Attempt {
+    pub async fn call(&self, call: CallContext<'_>, limits: &Limits, grants: &Grants) -> Attempt {
         let host = &self.linked.host;
-        let in_replay = call.replay.map(|_| call.grants.files_alone());
-        let call = Call { grants: in_replay.as_ref().unwrap_or(call.grants), ..call };
-        let limits = call.limits.clone().at_most(&host.config.ceiling);
+        let in_replay = call.replay.map(|_| grants.files_alone());
+        let grants = in_replay.as_ref().unwrap_or(grants);
+        let limits = limits.clone().at_most(&host.config.ceiling);
         let timeout = call.timeout.min(host.config.timeout_ceiling);
         let tool = &call.permit.tool().descriptor.name;
         let under = Under { limits: &limits, timeout, host: &host.config };
@@ -167,13 +167,13 @@ impl Component {
         let began = Instant::now();
         // A replay is not held to the call's timeout, but the guest still sees that timeout.
         let patience = if call.replay.is_some() { host.config.timeout_ceiling } else { timeout };
-        let term =
-            CallDeadline::new(began, patience, call.cancel).using_files(!call.grants.files().is_empty());
-        let store = host.store(Instance::serving(&call, &limits, &term, &turn), &limits);
+        let term = CallDeadline::new(began, patience, call.cancel).using_files(!grants.files().is_empty());
+        let store = host.store(Instance::serving(&call, &limits, grants, &term, &turn), &limits);
         let (mut attempt, lifted, (content, content_bytes)) = match store {
             Ok(mut store) => {
-                let returned = term.attend(pin!(self.linked.execute(code, &mut store, &call, timeout))).await;
-                let reading = Reading::of(&call, &limits, &store, &turn);
+                let returned =
+                    term.attend(pin!(self.linked.execute(code, &mut store, &call, grants, timeout))).await;
+                let reading = Reading::of(&call, &limits, grants, &store, &turn);
                 let attempt = attempt(&store, &limits);
                 let attached = store.data_mut().serves.as_mut().map(|serves| serves.attachments.take());
                 // Free the guest's memory before parsing its result.
@@ -200,7 +200,7 @@ impl Component {
             }
         }
         attempt.usage.wall_us = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
-        Redacted::for_grants(call.grants).attempt(&mut attempt);
+        Redacted::for_grants(grants).attempt(&mut attempt);
         attempt
     }
 
@@ -326,10 +326,11 @@ impl Linked {
         &self,
         code: &Linkage,
         store: &mut Store<Instance>,
-        call: &Call<'_>,
+        call: &CallContext<'_>,
+        grants: &Grants,
         timeout: Duration,
     ) -> wasmtime::Result<Returned> {
-        for power in self.unrecorded(call) {
+        for power in self.unrecorded(call, grants) {
             store.data_mut().world().used(power);
         }
         match &code.entry {
@@ -342,11 +343,15 @@ impl Linked {
     }
 
     /// Returns the powers of the call whose results are not recorded. Files note their own use.
-    fn unrecorded<'a>(&'a self, call: &'a Call<'_>) -> impl Iterator<Item = Power> + 'a {
+    fn unrecorded<'a>(
+        &'a self,
+        call: &'a CallContext<'_>,
+        grants: &'a Grants,
+    ) -> impl Iterator<Item = Power> + 'a {
         self.imports.iter().filter_map(|import| import.power).filter(|power| match power {
             Power::Files => false,
             Power::Delegates => !call.agent.delegates.is_empty(),
-            Power::Http | Power::Sockets | Power::Settings => call.grants.has(*power),
+            Power::Http | Power::Sockets | Power::Settings => grants.has(*power),
         })
     }
 

@@ -3,7 +3,8 @@
 
 use super::code::Entry;
 use crate::admission::Slot;
-use crate::attempt::Call;
+use crate::attempt::CallContext;
+use crate::grants::Grants;
 use crate::instance::Instance;
 use crate::limits::Limits;
 use crate::meter::Boundary;
@@ -36,10 +37,16 @@ pub(super) struct Reading<'a> {
 }
 
 impl<'a> Reading<'a> {
-    pub(super) fn of(call: &Call<'a>, limits: &Limits, store: &Store<Instance>, turn: &'a Arc<Slot>) -> Self {
+    pub(super) fn of(
+        call: &CallContext<'a>,
+        limits: &Limits,
+        grants: &Grants,
+        store: &Store<Instance>,
+        turn: &'a Arc<Slot>,
+    ) -> Self {
         Self {
             tool_name: &call.permit.tool().descriptor.name,
-            looked_into: call.grants.http().is_some_and(|http| !http.blanks().is_empty()),
+            looked_into: grants.http().is_some_and(|http| !http.blanks().is_empty()),
             boundary: store.data().boundary.clone(),
             crossing_bytes: limits.crossing_bytes,
             json_nodes: limits.json_nodes,

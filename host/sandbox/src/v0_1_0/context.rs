@@ -1,7 +1,7 @@
 //! The context of a call, lent to the guest without copying.
 
 use super::types;
-use crate::attempt::Call;
+use crate::attempt::CallContext;
 use serde_json::Value;
 use std::io::{self, Write};
 use tollgate_agent::context::{AgentView, Resumption, RunIdentity};
@@ -12,14 +12,14 @@ const MAX_LISTED_BYTES: usize = 64 * 1024;
 /// The visible part of the state, serialized, and everything else in the context that must be
 /// serialized before it can be lent.
 pub(crate) struct Visible<'a> {
-    call: &'a Call<'a>,
+    call: &'a CallContext<'a>,
     entries: Vec<(&'a str, String)>,
     decision: Option<String>,
 }
 
 impl<'a> Visible<'a> {
     /// Serializes the state that the call's tool may see.
-    pub(crate) fn of(call: &'a Call<'a>) -> Self {
+    pub(crate) fn of(call: &'a CallContext<'a>) -> Self {
         let access = &call.permit.tool().access;
         let entries = call
             .snapshot

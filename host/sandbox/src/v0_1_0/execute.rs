@@ -4,7 +4,7 @@ use super::ToolPre;
 use super::context::Visible;
 use super::output::{Returned, returned_bytes};
 use super::types::ToolCallContext;
-use crate::attempt::Call;
+use crate::attempt::CallContext;
 use crate::instance::Instance;
 use std::time::Duration;
 use wasmtime::Store;
@@ -35,7 +35,7 @@ impl Tool {
     pub(crate) async fn execute(
         &self,
         store: &mut Store<Instance>,
-        call: &Call<'_>,
+        call: &CallContext<'_>,
         timeout: Duration,
     ) -> wasmtime::Result<Returned> {
         let arguments = call.permit.arguments().text();

@@ -15,7 +15,7 @@ use tollgate_agent::recorded_inputs::RecordedInputs;
 use tollgate_agent::state::State;
 use tollgate_artifacts::{Expectation, Guest};
 use tollgate_sandbox::{
-    Attempt, Call, ChildRunner, Component, Grants, Limits, Refusal, Report, ReportSink, Sandbox,
+    Attempt, CallContext, ChildRunner, Component, Grants, Limits, Refusal, Report, ReportSink, Sandbox,
     SandboxConfig,
 };
 
@@ -118,24 +118,21 @@ impl Bench {
         let identity = RunIdentity { run_id: "run-1".into(), ..RunIdentity::default() };
         let agent = AgentView { id: "direct".into(), ..AgentView::default() };
         let snapshot = self.state.snapshot();
-        self.component
-            .call(Call {
-                permit: &permit,
-                identity: &identity,
-                agent: &agent,
-                snapshot: &snapshot,
-                keys: self.catalog.keys(),
-                attempt: 1,
-                resume: self.resume.as_ref(),
-                limits: &self.limits,
-                timeout: self.timeout,
-                grants: &self.grants,
-                replay: self.replay.as_ref(),
-                reports,
-                children: Arc::clone(&self.children),
-                cancel: &self.cancel,
-            })
-            .await
+        let call = CallContext {
+            permit: &permit,
+            identity: &identity,
+            agent: &agent,
+            snapshot: &snapshot,
+            keys: self.catalog.keys(),
+            attempt: 1,
+            resume: self.resume.as_ref(),
+            timeout: self.timeout,
+            replay: self.replay.as_ref(),
+            reports,
+            children: Arc::clone(&self.children),
+            cancel: &self.cancel,
+        };
+        self.component.call(call, &self.limits, &self.grants).await
     }
 
     /// Returns the reports so far.
