@@ -77,7 +77,6 @@ pub static KINDS: [KindRow; 10] = [
         help: Some("HTTP requests, such as 'GET,POST https://api.example.com/v1/'"),
         granted: "http ",
         request: "send HTTP requests:",
-        ..BLANK
     },
     KindRow {
         kind: GrantKind::Addresses,
