@@ -156,7 +156,7 @@ impl ToolCallSession<'_> {
                 let waits = stands.waiting.iter().any(|question| question.suspension_id == asked);
                 Ok(if waits { Entry::Unfit(why.to_string()) } else { Entry::Stands(Box::new(stands)) })
             }
-            Err(e) => Err(broken(e)),
+            Err(e) => Err(self.failed(e)),
         }
     }
 

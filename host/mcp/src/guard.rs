@@ -179,10 +179,6 @@ impl RequestGuard {
             refused(StatusCode::SERVICE_UNAVAILABLE, words)
         };
         let begins = request.method() == Method::POST && !request.headers().contains_key(SESSION);
-        if begins && !self.sessions.make_room(owner).await {
-            let words = "too many sessions, all in use; end one, or retry in some seconds";
-            return Err(refused(StatusCode::SERVICE_UNAVAILABLE, words));
-        }
         let (mut parts, body) = request.into_parts();
         let session = self.session(&parts).await;
         if parts.method == Method::DELETE && session.is_none() && parts.headers.contains_key(SESSION) {
@@ -209,6 +205,10 @@ impl RequestGuard {
         if parts.method == Method::POST
             && let Some(kind) = request_kind(&body)
         {
+            if begins && kind == Kind::Initialize && !self.sessions.make_room(owner).await {
+                let words = "too many sessions, all in use; end one, or retry in some seconds";
+                return Err(refused(StatusCode::SERVICE_UNAVAILABLE, words));
+            }
             let slot = match slot {
                 Some(slot) => Some(slot),
                 // A new session has no share of its own yet; only the total limit applies.

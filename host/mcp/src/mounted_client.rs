@@ -28,6 +28,10 @@ pub struct MountedClient {
     pub access: Arc<dyn ClientAccess>,
     /// The places for calls of the principal, in all its sessions; further calls wait.
     pub calls: Arc<Semaphore>,
+    /// The places for runs of agents of the principal; further runs wait.
+    pub runs: Arc<Semaphore>,
+    /// The places for streams of the principal. A subscription beyond them is refused.
+    pub streams: Arc<Semaphore>,
     /// The address of the page on which people answer questions.
     pub decide_url: Arc<str>,
 }

@@ -233,6 +233,12 @@ impl ServerHandler for Server {
     }
 
     async fn listen(&self, subscription: SubscriptionContext) -> Result<(), ErrorData> {
+        let client = self.client(subscription.request_context())?;
+        let streams = client.map(|client| client.streams.try_acquire());
+        let _place = streams.transpose().map_err(|_| {
+            let words = "too many event streams of this principal are open; end one";
+            ErrorData::invalid_request(words, None)
+        })?;
         let mut published = self.inner.host.published();
         let mut known = self.tools();
         loop {

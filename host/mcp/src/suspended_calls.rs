@@ -3,14 +3,15 @@
 use super::tasks::Tasks;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
-use std::collections::VecDeque;
+use std::cmp::Reverse;
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 use tollgate_agent::proposal::Arguments;
 use tollgate_agent::run::event::Suspended;
 use uuid::Uuid;
 
-/// The maximum number of remembered calls per server. The oldest is forgotten first, and still
-/// waits in the store.
+/// The maximum number of remembered calls per server. The oldest of the owner with the most is
+/// forgotten first, and still waits in the store.
 const MAX_PENDING: usize = 1_024;
 /// The maximum total size of their questions, in bytes; beyond it, the oldest is forgotten too.
 const MAX_PENDING_BYTES: usize = 32 * 1024 * 1024;
@@ -72,6 +73,21 @@ fn feed(value: &Value, hash: &mut Sha256) {
     }
 }
 
+/// Returns the owner in a stored thread's id: the principal of a mounted server, else the session.
+pub(super) fn owner_of(thread_id: &str) -> &str {
+    thread_id.split_once('/').map_or(thread_id, |(owner, _)| owner)
+}
+
+/// Returns the place of the oldest entry of the owner whose entries are largest together, so that
+/// no owner can push out the entries of others.
+pub(super) fn oldest_of_largest_owner<'a>(entries: impl Iterator<Item = (&'a str, usize)>) -> usize {
+    let mut owners: HashMap<&str, (usize, usize)> = HashMap::new();
+    for (at, (owner, size)) in entries.enumerate() {
+        owners.entry(owner).or_insert((0, at)).0 += size;
+    }
+    owners.into_values().max_by_key(|&(size, first)| (size, Reverse(first))).map_or(0, |(_, first)| first)
+}
+
 /// A call that waits.
 #[derive(Debug, Clone)]
 pub(super) struct Pending {
@@ -117,7 +133,11 @@ impl PendingCalls {
         calls.push_back(pending.clone());
         let mut held: usize = calls.iter().map(|call| call.bytes).sum();
         while calls.len() > MAX_PENDING || (held > MAX_PENDING_BYTES && calls.len() > 1) {
-            held -= calls.pop_front().map_or(0, |oldest| oldest.bytes);
+            // The newest stays.
+            let others = calls.iter().take(calls.len() - 1);
+            let sizes = others.map(|call| (owner_of(&call.asked.thread_id), call.bytes));
+            let oldest = oldest_of_largest_owner(sizes);
+            held -= calls.remove(oldest).map_or(0, |oldest| oldest.bytes);
         }
         pending
     }
@@ -171,6 +191,19 @@ mod tests {
             assert_ne!(first, asked(other), "{other}");
         }
         assert_ne!(asked(r#"{"a":1,"a":2}"#), asked(r#"{"a":2,"a":1}"#), "what cannot be read is itself");
+    }
+
+    #[test]
+    fn no_owner_pushes_out_the_calls_of_others() {
+        let calls = PendingCalls::default();
+        let of = |thread: &str| CallKey::new(thread, "tool", "{}");
+        calls.add(&of("ada/1"), &"ada".into(), &question(10));
+        for number in 0..MAX_PENDING {
+            calls.add(&of(&format!("eve/{number}")), &format!("eve {number}").into(), &question(10));
+        }
+        assert_eq!(calls.calls.lock().unwrap().len(), MAX_PENDING);
+        assert!(calls.take(&of("eve/0"), None).is_none());
+        assert!(calls.take(&of("ada/1"), None).is_some());
     }
 
     #[test]

@@ -2,8 +2,8 @@
 //! `io.modelcontextprotocol/tasks` (SEP-2663). A client that supports tasks but cannot ask its
 //! person receives a task instead of a result, and polls it until a person has decided elsewhere.
 
-use super::suspended_calls::Pending;
-use super::tool_calls::{FinishedRun, ToolCallSession, broken};
+use super::suspended_calls::{Pending, oldest_of_largest_owner, owner_of};
+use super::tool_calls::{FinishedRun, ToolCallSession};
 use rmcp::model::{
     CallToolResponse, CallToolResult, CreateTaskResult, DetailedTask, ErrorData, JsonObject, Task,
     TaskPayload, TaskStatus,
@@ -14,8 +14,8 @@ use tollgate::HostError;
 use tollgate_agent::run::DecisionAnswer;
 use uuid::Uuid;
 
-/// The maximum number of remembered tasks per server. The oldest is forgotten first, and its call
-/// still waits in the store.
+/// The maximum number of remembered tasks per server. The oldest of the owner with the most is
+/// forgotten first, and its call still waits in the store.
 const MAX_TASKS: usize = 1_024;
 /// The suggested polling interval; meanwhile a person decides.
 const POLL_MS: u64 = 1_000;
@@ -52,7 +52,10 @@ impl Tasks {
         };
         tasks.push_back(kept.clone());
         if tasks.len() > MAX_TASKS {
-            tasks.pop_front();
+            let others = tasks.iter().take(MAX_TASKS);
+            let owners = others.map(|task| (owner_of(&task.thread_id), 1));
+            let oldest = oldest_of_largest_owner(owners);
+            tasks.remove(oldest);
         }
         kept
     }
@@ -99,8 +102,8 @@ impl ToolCallSession<'_> {
         Ok(DetailedTask::new(task, payload))
     }
 
-    /// Cancels a task: a call that waits ends as cancelled. A call that was approved meanwhile is
-    /// not stopped.
+    /// Cancels a task: a call that waits ends as cancelled. A call that was approved meanwhile goes
+    /// on, unless another server mounts this one, where clients may cancel their own calls.
     pub(super) async fn cancel_task(&mut self, id: &str) -> Result<(), ErrorData> {
         let kept = self.pending.tasks.find(id, &self.thread_id)?;
         let waiting = self.recorded(&kept.run_id).await?.end.waiting;
@@ -125,7 +128,7 @@ impl ToolCallSession<'_> {
                 | HostError::AlreadyDecided(_)
                 | HostError::AlreadyEnded(_),
             ) => Ok(()),
-            Err(e) => Err(broken(e)),
+            Err(e) => Err(self.failed(e)),
         }
     }
 

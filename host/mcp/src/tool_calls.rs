@@ -74,13 +74,14 @@ impl ToolCallSession<'_> {
 
     /// Runs an agent on a request, in a conversation of its own.
     async fn work(&mut self, agent_id: &str, request: String) -> Result<RunEnd, ErrorData> {
-        let _turn = turn_if_wanted(self.calls, &self.context.ct).await?;
+        let places = self.client.map_or(self.calls, |client| &client.runs);
+        let _turn = turn_if_wanted(places, &self.context.ct).await?;
         let mut request = RunRequest::new(agent_id, request);
         if let Some(client) = self.client {
             request = request.on_thread(client.thread_id(&Uuid::now_v7().to_string()).to_string());
             request.principal = Some(SmolStr::new(&client.principal));
         }
-        let handle = self.host.run(request).await.map_err(broken)?;
+        let handle = self.host.run(request).await.map_err(|e| self.failed(e))?;
         self.follow(handle).await
     }
 
@@ -90,9 +91,9 @@ impl ToolCallSession<'_> {
         request.principal = self.client.map(|client| SmolStr::new(&client.principal));
         request.cancel = self.context.ct.clone();
         if self.notices.is_none() {
-            return self.host.call(request).await.map_err(broken);
+            return self.host.call(request).await.map_err(|e| self.failed(e));
         }
-        let handle = self.host.start_call(request).await.map_err(broken)?;
+        let handle = self.host.start_call(request).await.map_err(|e| self.failed(e))?;
         self.follow(handle).await
     }
 
@@ -158,18 +159,31 @@ impl ToolCallSession<'_> {
             () = told => {}
             () = cancel => {}
         }
-        handle.wait().await.map_err(broken)
+        handle.wait().await.map_err(|e| self.failed(e.into()))
     }
 
     /// Returns the recorded state of a run that was decided elsewhere.
     pub(super) async fn recorded(&self, run_id: &Arc<str>) -> Result<FinishedRun, ErrorData> {
-        let record = self.host.store().events(run_id, 0).await.map_err(broken)?;
+        let record = self.host.store().events(run_id, 0).await.map_err(|e| self.failed(e.into()))?;
         let at_ms = |numbered: Option<&Arc<StoredEvent>>| numbered.map_or(0, |numbered| numbered.at_ms);
         Ok(FinishedRun {
             began_at_ms: at_ms(record.first()),
             changed_at_ms: at_ms(record.last()),
             end: RunEnd::of_record(&record, &self.thread_id).map_err(broken)?,
         })
+    }
+
+    /// Returns the error for a failure of the host itself; failures of tools are results. A client
+    /// of a mounted server reads the reason only if it caused it. Others may contain paths and
+    /// addresses, and are logged.
+    pub(super) fn failed(&self, error: HostError) -> ErrorData {
+        match error {
+            HostError::Store(_) | HostError::Run(_) | HostError::Setup(_) if self.client.is_some() => {
+                tracing::error!("a request failed: {error}");
+                broken("the server failed; its log has the reason")
+            }
+            error => broken(error),
+        }
     }
 }
 
@@ -214,7 +228,7 @@ async fn turn_if_wanted<'a>(
     if ct.is_cancelled() { Err(broken(CANCELLED)) } else { Ok(turn) }
 }
 
-/// Returns the error for a failure of the host itself; failures of tools are results.
+/// Returns an error with these words.
 pub(super) fn broken(error: impl std::fmt::Display) -> ErrorData {
     ErrorData::internal_error(tollgate_agent::text::clean(&error.to_string(), 1_000), None)
 }

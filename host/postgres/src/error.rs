@@ -64,7 +64,10 @@ fn why(error: &tokio_postgres::Error) -> (StoreErrorKind, String) {
             }
             cause => format!("{cause}; check that the server runs and that [store] url names it"),
         };
-        return (Unavailable, words);
+        // Anything else, such as a failed TLS handshake or a value that does not convert, stays wrong.
+        let is_io = error.source().is_some_and(|cause| cause.is::<std::io::Error>());
+        let is_passing = error.is_closed() || is_io || cause.contains("read-write");
+        return (if is_passing { Unavailable } else { Other }, words);
     };
     let (kind, words) = match db.code().code() {
         "28P01" | "28000" => (

@@ -89,10 +89,13 @@ where
 /// # Errors
 /// As for [`once`].
 pub(crate) async fn before(state: &Shared, request: KeyedRequest<'_>) -> Result<Option<String>, Problem> {
-    match reserve(state, request).await? {
-        Some(reserved) if reserved.is_recorded(state).await? => Ok(Some(reserved.run_id)),
-        _ => Ok(None),
+    let Some(reserved) = reserve(state, request).await? else { return Ok(None) };
+    if reserved.is_recorded(state).await? {
+        return Ok(Some(reserved.run_id));
     }
+    // The key is reserved anew when a run starts; until then another body may be sent with it.
+    reserved.release(state).await;
+    Ok(None)
 }
 
 /// The reservation of a request with a key. While it is held, other requests of this process with

@@ -119,6 +119,16 @@ impl ClientShare {
         Arc::clone(&self.limits.calls)
     }
 
+    /// Returns the principal's places for agent runs.
+    pub(crate) fn runs(&self) -> Arc<Semaphore> {
+        Arc::clone(&self.limits.runs)
+    }
+
+    /// Returns the principal's places for event streams.
+    pub(crate) fn streams(&self) -> Arc<Semaphore> {
+        Arc::clone(&self.limits.streams)
+    }
+
     /// Takes one of the principal's places for agent runs.
     pub(crate) fn run(&self) -> Result<OwnedSemaphorePermit, Problem> {
         take(&self.limits.runs, "runs of this principal are in progress")

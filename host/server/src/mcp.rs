@@ -62,6 +62,8 @@ async fn admit(
         principal: Arc::from(principal.name.as_str()),
         access: Arc::new(CredentialAccess { principal, may_decide }),
         calls: share.calls(),
+        runs: share.runs(),
+        streams: share.streams(),
         decide_url: Arc::from(decide_url(request.headers())),
     };
     request.extensions_mut().insert(client);

@@ -154,9 +154,11 @@ impl Problem {
     /// The store failed. The reason is logged and not sent, because it may contain paths and
     /// addresses.
     fn of_store(why: &StoreError) -> Self {
+        if why.kind() == StoreErrorKind::UnknownRun {
+            return Self::not_found("run");
+        }
         tracing::error!("a request failed: {why}");
         let (status, code, detail) = match why.kind() {
-            StoreErrorKind::UnknownRun => return Self::not_found("run"),
             StoreErrorKind::Full => (
                 StatusCode::INSUFFICIENT_STORAGE,
                 "store_full",
@@ -167,11 +169,11 @@ impl Problem {
                 "store_damaged",
                 "a record cannot be read; the server's log has the reason",
             ),
-            StoreErrorKind::Unusable => {
+            StoreErrorKind::Unusable | StoreErrorKind::Other | StoreErrorKind::UnknownRun => {
                 let detail = "the server failed; its log has the reason";
                 (StatusCode::INTERNAL_SERVER_ERROR, "internal", detail)
             }
-            StoreErrorKind::Unavailable | StoreErrorKind::Other => (
+            StoreErrorKind::Unavailable => (
                 StatusCode::SERVICE_UNAVAILABLE,
                 "store_failed",
                 "the store cannot be read or written now; try again, or read the server's log",
@@ -253,7 +255,7 @@ mod tests {
     fn the_kind_of_a_store_error_decides_the_answer() {
         let answers = [
             (StoreErrorKind::Unavailable, 503, "store_failed", Some("1")),
-            (StoreErrorKind::Other, 503, "store_failed", Some("1")),
+            (StoreErrorKind::Other, 500, "internal", None),
             (StoreErrorKind::Full, 507, "store_full", None),
             (StoreErrorKind::Damaged, 500, "store_damaged", None),
             (StoreErrorKind::Unusable, 500, "internal", None),

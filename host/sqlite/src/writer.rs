@@ -89,7 +89,7 @@ impl Writer {
     }
 
     async fn ask<T>(&self, job: impl FnOnce(Reply<T>) -> Job) -> Result<T, StoreError> {
-        let gone = || StoreError::other("the store's writer has stopped; restart the program");
+        let gone = || StoreError::unusable("the store's writer has stopped; restart the program");
         let (reply, answer) = oneshot::channel();
         self.queue.push(job(reply));
         answer.await.map_err(|_| gone())

@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use std::sync::Arc;
 use tollgate_agent::run::{Event, RunSpec, StoredEvent};
 
-/// The records of runs: what a commit appends, and what was appended.
+/// The event log of each run.
 #[async_trait]
 pub trait RunStore: Send + Sync {
     /// Appends events to a run, and folds their changes into the thread's state. Changes that

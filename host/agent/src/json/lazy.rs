@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::ops::Deref;
 
-/// The size from which a list or object is charged as text.
+/// The size from which a list or object is charged as text only: it is seldom accessed.
 const REWRITTEN_BYTES: usize = 64 * 1024;
 
 /// A JSON value, or its text.
@@ -39,8 +39,9 @@ impl LazyJson {
 
     fn read(text: &str) -> Result<Self, JsonError> {
         let nesting = bounded(text)?;
+        let is_scalar = !text.trim_start().starts_with(['[', '{']);
         // serde_json's depth limit is lower than the depth allowed here.
-        if nesting == 0 || nesting >= deep::READER_DEPTH {
+        if is_scalar || nesting >= deep::READER_DEPTH {
             return parse_exact(text).map(Self::from);
         }
         let written = rewrite::rewritten(text)?;
@@ -219,11 +220,17 @@ mod tests {
             assert!(is_text(&json));
             assert_eq!(json.text(), text);
         }
-        for (sent, text) in [(r#""\u0061""#, r#""a""#), (" null", "null"), ("2e0", "2.0")] {
+        for (sent, text) in [
+            (r#""\u0061""#, r#""a""#),
+            (" null", "null"),
+            ("2e0", "2.0"),
+            (r#""see [1], {2}""#, r#""see [1], {2}""#),
+        ] {
             let json = read(sent);
             assert!(!is_text(&json));
             assert_eq!(json.text(), text);
         }
+        assert_eq!(read(r#""see [1]\n{2}""#).as_str(), Some("see [1]\n{2}"));
         assert!(LazyJson::from_text(r#"{"a":1,"a":1}"#.to_owned()).is_err());
     }
 

@@ -13,6 +13,7 @@ use tollgate::store::{
     ReadOnlyStore, RunFilter, RunStore, RunSummary, SHORT_ID_CHARS, SqliteStore, Store, StoreError,
     StoreErrorKind, StoreLimits, ThreadFilter, list_threads, short_id,
 };
+use uuid::Uuid;
 
 /// Opens the store that `--data`, `--store` or the configuration names, or this user's store.
 pub(crate) fn open_store(globals: &Globals) -> Result<Arc<dyn Store>, Failure> {
@@ -172,24 +173,26 @@ pub(crate) async fn thread_named(store: &dyn RunStore, typed: String) -> Result<
     if !begins_generated_id(&typed) {
         return Ok(typed);
     }
-    let filter =
-        ThreadFilter { prefix: Some(typed.clone()), limit: NAMED_CANDIDATES + 1, ..ThreadFilter::default() };
-    let mut found: Vec<_> =
-        list_threads(store, filter).await?.into_iter().map(|thread| thread.thread_id).collect();
-    if found.len() > 1 && !found.contains(&typed) {
-        let more = if found.len() > NAMED_CANDIDATES { ", and more" } else { "" };
-        found.truncate(NAMED_CANDIDATES);
-        return Err(Failure::usage(format!(
-            "several threads match {typed}: {}{more}; type more of the id",
-            found.join(", ")
-        )));
-    }
-    match found.pop() {
-        Some(only) if found.is_empty() => Ok(only),
-        _ => Ok(typed),
+    let filter = ThreadFilter { prefix: Some(typed.clone()), limit: THREADS_READ, ..ThreadFilter::default() };
+    let found = list_threads(store, filter).await?.into_iter().map(|thread| thread.thread_id);
+    let found: Vec<String> = found.filter(|id| *id == typed || Uuid::try_parse(id).is_ok()).collect();
+    match found.as_slice() {
+        _ if found.contains(&typed) => Ok(typed),
+        [] => Ok(typed),
+        [only] => Ok(only.clone()),
+        several => {
+            let named = &several[..several.len().min(NAMED_CANDIDATES)];
+            let more = if several.len() > NAMED_CANDIDATES { ", and more" } else { "" };
+            Err(Failure::usage(format!(
+                "several threads match {typed}: {}{more}; type more of the id",
+                named.join(", ")
+            )))
+        }
     }
 }
 
+/// The number of threads that are examined for one that is named by its beginning.
+const THREADS_READ: usize = 100;
 /// The least number of characters that name a thread by the beginning of its generated id.
 const MIN_THREAD_PREFIX: usize = 8;
 

@@ -64,7 +64,7 @@ fn a_thread_with_a_generated_id_is_named_by_its_beginning() {
     call(&["--thread", &whole[..20]]).ends_with(2).says("several threads match").says(&sibling);
     call(&["--thread", &whole]).ends_with(0);
     // Anything else names a thread of a person's own, even if it begins another name.
-    for own in ["beginnings", "begin"] {
+    for own in ["beginnings", "begin", "20261125-retro", "20261125"] {
         call(&["--thread", own]).ends_with(0);
         assert_eq!(runs(&place)[0]["thread_id"], own);
     }
