@@ -66,7 +66,7 @@ pub struct Question {
     pub proposal: Proposal,
     /// The person's decision, if the call continues after one.
     pub resumption: Option<Arc<Resumption>>,
-    /// The gates whose questions about this call a person answered; see [`gate::resolve`].
+    /// The gates whose questions about this call a person answered; see [`resolve`](crate::gate::resolve).
     pub approved_gates: Vec<SmolStr>,
     /// How many other calls of the run were let through, assuming that the calls before this one
     /// are.

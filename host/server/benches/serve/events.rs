@@ -24,7 +24,9 @@ pub(crate) fn table() {
             "ticked"
         }
     });
-    let mut turns: Vec<_> = (0..CALLS).map(|_| ScriptedTurn::calls([("tick", json!({}))])).collect();
+    // Identical calls would end the run early.
+    let turn = |number: usize| ScriptedTurn::calls([("tick", json!({"number": number}))]);
+    let mut turns: Vec<_> = (0..CALLS).map(turn).collect();
     turns.push(ScriptedTurn::text("Done."));
     let agent = Agent::new("ticker", ScriptedModel::new(turns)).with_tools(["*"]);
     let served = serve(async { Host::builder().tool(tool).agent(agent).build().unwrap() });
