@@ -58,7 +58,7 @@ impl Arguments {
     #[must_use]
     pub fn from_value(mut value: Value) -> Self {
         json::unify_integers(&mut value);
-        let text = json::to_text(&value);
+        let text = value.to_string();
         Self { written: Arc::new(Written::of(text.into(), value)) }
     }
 
@@ -267,7 +267,7 @@ mod tests {
         fn text_and_value_say_the_same(text in r#"[\[{]?("\PC{0,3}"|[0-9.eE+-]{1,5}|[\]\[}{:, ]|null|true){0,8}[\]}]?"#) {
             let Ok(mut read) = Arguments::read(text.as_str()) else { return Ok(()) };
             let value = read.value().clone();
-            prop_assert_eq!(json::to_text(&value), read.text());
+            prop_assert_eq!(value.to_string(), read.text());
             read.forget_value();
             prop_assert_eq!(read.value(), &value);
         }

@@ -114,16 +114,6 @@ pub(super) async fn admit_mounted(
     request: Request,
     next: Next,
 ) -> Response {
-    if let Some(named) = request.headers().get(SESSION) {
-        let is_own = match named.to_str() {
-            Ok(named) => guard.sessions.has(named, Some(&client.principal)).await,
-            Err(_) => false,
-        };
-        // The session of another principal does not exist.
-        if !is_own {
-            return (StatusCode::NOT_FOUND, NO_SESSION).into_response();
-        }
-    }
     guard.handle(request, Some(client.principal), None, next).await
 }
 
@@ -138,14 +128,13 @@ impl RequestGuard {
         next: Next,
     ) -> Response {
         let ends_session = request.method() == Method::DELETE;
-        let named = request.headers().get(SESSION).and_then(|named| named.to_str().ok()).map(str::to_owned);
-        let in_use = match named {
-            Some(named) if self.sessions.has(&named, owner.as_deref()).await => {
-                Some(self.sessions.use_now(&named))
-            }
-            _ => None,
-        };
-        match self.taken_in(request, owner.as_deref()).await {
+        let session = self.session(request.headers(), owner.as_deref()).await;
+        // The session of another principal does not exist.
+        if session.is_none() && request.headers().contains_key(SESSION) && (owner.is_some() || ends_session) {
+            return (StatusCode::NOT_FOUND, NO_SESSION).into_response();
+        }
+        let in_use = session.as_deref().map(|session| self.sessions.use_now(session));
+        match self.taken_in(request, session.as_deref(), owner.as_deref()).await {
             Ok((request, attendance)) => {
                 let answered = next.run(request).await;
                 if let Some(begun) = answered.headers().get(SESSION).and_then(|begun| begun.to_str().ok()) {
@@ -171,6 +160,7 @@ impl RequestGuard {
     async fn taken_in(
         &self,
         request: Request,
+        session: Option<&str>,
         owner: Option<&str>,
     ) -> Result<(Request, Option<ResponseGuard>), Box<Response>> {
         let refused = |status: StatusCode, words: &str| Box::new((status, words.to_owned()).into_response());
@@ -180,11 +170,6 @@ impl RequestGuard {
         };
         let begins = request.method() == Method::POST && !request.headers().contains_key(SESSION);
         let (mut parts, body) = request.into_parts();
-        let session = self.session(&parts).await;
-        if parts.method == Method::DELETE && session.is_none() && parts.headers.contains_key(SESSION) {
-            return Err(refused(StatusCode::NOT_FOUND, NO_SESSION));
-        }
-        let session = session.as_deref();
         let client = owner.or(session);
         let room = |bytes: usize| self.claim(client, bytes);
         let arrived = match tokio::time::timeout(ARRIVAL, read(&parts, body, room)).await {
@@ -205,16 +190,15 @@ impl RequestGuard {
         if parts.method == Method::POST
             && let Some(kind) = request_kind(&body)
         {
-            if begins && kind == Kind::Initialize && !self.sessions.make_room(owner).await {
+            let begins_session = begins && kind == Kind::Initialize;
+            if begins_session && !self.sessions.make_room(owner).await {
                 let words = "too many sessions, all in use; end one, or retry in some seconds";
                 return Err(refused(StatusCode::SERVICE_UNAVAILABLE, words));
             }
             let slot = match slot {
                 Some(slot) => Some(slot),
                 // A new session has no share of its own yet; only the total limit applies.
-                None if begins && kind == Kind::Initialize && owner.is_none() => {
-                    RequestLimiter::claim(&self.load, body.len())
-                }
+                None if begins_session && owner.is_none() => RequestLimiter::claim(&self.load, body.len()),
                 None => self.claim(client, body.len()),
             };
             let slot = slot.ok_or_else(full)?;
@@ -272,10 +256,11 @@ impl RequestGuard {
         Ok(Bytes::from(lighter))
     }
 
-    /// Returns the session of a request. An unknown id counts as none, and has no share.
-    async fn session(&self, parts: &Parts) -> Option<String> {
-        let named = parts.headers.get(SESSION)?.to_str().ok()?;
-        self.sessions.has(named, None).await.then(|| named.to_owned())
+    /// Returns the session of a request, for this principal if the server is mounted. An unknown id
+    /// counts as none, and has no share.
+    async fn session(&self, headers: &HeaderMap, owner: Option<&str>) -> Option<String> {
+        let named = headers.get(SESSION)?.to_str().ok()?;
+        self.sessions.has(named, owner).await.then(|| named.to_owned())
     }
 }
 

@@ -99,7 +99,7 @@ impl HttpServer {
         config.allowed_hosts.extend(options.hosts);
         let under_way = Calls::until(stop.clone());
         let budget = host.memory_budget().clone();
-        let calls = (options.session_calls, false);
+        let calls = Some(options.session_calls);
         let (service, sessions) = service(host, offer, config, calls, under_way.clone());
         let guard = Arc::new(RequestGuard::new(Some(&options.token), sessions, budget));
         let app = Router::new().nest_service(HTTP_PATH, service).merge(shown.unwrap_or_default());
@@ -137,8 +137,7 @@ impl MountedServer {
             .disable_allowed_origins();
         let under_way = Calls::until(stop);
         let budget = host.memory_budget().clone();
-        // The limit of the principal replaces the limit of each session.
-        let (service, sessions) = service(host, offer, config, (1, true), under_way.clone());
+        let (service, sessions) = service(host, offer, config, None, under_way.clone());
         let guard = Arc::new(RequestGuard::new(None, sessions, budget));
         let routes = Router::new().route_service(HTTP_PATH, service);
         Self { routes: routes.layer(from_fn_with_state(guard, admit_mounted)), under_way }
@@ -157,17 +156,17 @@ impl MountedServer {
 }
 
 /// Returns the service of the protocol and its sessions. `calls` is the number of calls that one
-/// session runs at once, and whether another server mounts the service.
+/// session runs at once; `None` if another server mounts the service, and limits each principal.
 fn service(
     host: Host,
     offer: ToolList,
     config: StreamableHttpServerConfig,
-    calls: (usize, bool),
+    calls: Option<usize>,
     under_way: Calls,
 ) -> (StreamableHttpService<Server, LocalSessionManager>, Arc<LocalSessionManager>) {
     let sessions = Arc::<LocalSessionManager>::default();
     let (offer, pending) = (Arc::new(offer), Arc::<PendingCalls>::default());
-    let shared = Arc::new(Conversation::new(&offer, calls.0));
+    let shared = Arc::new(Conversation::new(&offer, calls));
     let new_session = move || {
         let (offer, pending, shared) = (Arc::clone(&offer), Arc::clone(&pending), Arc::clone(&shared));
         Ok(Server::sharing(host.clone(), offer, pending, shared, calls, under_way.clone()))

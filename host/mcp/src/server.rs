@@ -88,18 +88,18 @@ pub(super) struct Conversation {
 
 impl Conversation {
     /// Creates a conversation of its own, unless the operator chose one. Up to `calls` of its
-    /// calls run at once.
-    pub(super) fn new(offer: &ToolList, calls: usize) -> Self {
+    /// calls run at once; `None` if the limits of principals count instead.
+    pub(super) fn new(offer: &ToolList, calls: Option<usize>) -> Self {
         let thread_id = offer.thread_id.clone().unwrap_or_else(|| Uuid::now_v7().to_string());
         let thread_id = Arc::from(thread_id);
-        Self { thread_id, calls: Semaphore::new(calls.clamp(1, MAX_CALLS)) }
+        Self { thread_id, calls: Semaphore::new(calls.unwrap_or(MAX_CALLS).clamp(1, MAX_CALLS)) }
     }
 }
 
 impl Server {
     /// Creates a session with a conversation of its own, unless the operator chose one.
     pub(super) fn new(host: Host, offer: ToolList, room: Backpressure, under_way: Calls) -> Self {
-        let own = Conversation::new(&offer, MAX_CALLS);
+        let own = Conversation::new(&offer, Some(MAX_CALLS));
         Self::of(host, Arc::new(offer), own, None, Arc::default(), (false, room, under_way))
     }
 
@@ -110,11 +110,11 @@ impl Server {
         offer: Arc<ToolList>,
         pending: Arc<PendingCalls>,
         sessionless: Arc<Conversation>,
-        (calls, is_mounted): (usize, bool),
+        calls: Option<usize>,
         under_way: Calls,
     ) -> Self {
         let own = Conversation::new(&offer, calls);
-        let transport = (is_mounted, Backpressure::default(), under_way);
+        let transport = (calls.is_none(), Backpressure::default(), under_way);
         Self::of(host, offer, own, Some(sessionless), pending, transport)
     }
 

@@ -52,7 +52,8 @@ impl Tasks {
         };
         tasks.push_back(kept.clone());
         if tasks.len() > MAX_TASKS {
-            let others = tasks.iter().take(MAX_TASKS);
+            // The newest stays.
+            let others = tasks.iter().take(tasks.len() - 1);
             let owners = others.map(|task| (owner_of(&task.thread_id), 1));
             let oldest = oldest_of_largest_owner(owners);
             tasks.remove(oldest);

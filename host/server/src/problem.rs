@@ -154,11 +154,8 @@ impl Problem {
     /// The store failed. The reason is logged and not sent, because it may contain paths and
     /// addresses.
     fn of_store(why: &StoreError) -> Self {
-        if why.kind() == StoreErrorKind::UnknownRun {
-            return Self::not_found("run");
-        }
-        tracing::error!("a request failed: {why}");
         let (status, code, detail) = match why.kind() {
+            StoreErrorKind::UnknownRun => return Self::not_found("run"),
             StoreErrorKind::Full => (
                 StatusCode::INSUFFICIENT_STORAGE,
                 "store_full",
@@ -169,16 +166,14 @@ impl Problem {
                 "store_damaged",
                 "a record cannot be read; the server's log has the reason",
             ),
-            StoreErrorKind::Unusable | StoreErrorKind::Other | StoreErrorKind::UnknownRun => {
-                let detail = "the server failed; its log has the reason";
-                (StatusCode::INTERNAL_SERVER_ERROR, "internal", detail)
-            }
+            StoreErrorKind::Unusable | StoreErrorKind::Other => return Self::internal(why),
             StoreErrorKind::Unavailable => (
                 StatusCode::SERVICE_UNAVAILABLE,
                 "store_failed",
                 "the store cannot be read or written now; try again, or read the server's log",
             ),
         };
+        tracing::error!("a request failed: {why}");
         Self::new(status, code, detail)
     }
 }

@@ -1,7 +1,7 @@
 //! JSON that is parsed on first access.
 
 use super::written::Written;
-use super::{JsonError, Measure, bounded, check_numbers, deep, parse_exact, rewrite, to_text};
+use super::{JsonError, Measure, bounded, check_numbers, deep, parse_exact, rewrite};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 use std::borrow::Cow;
@@ -38,10 +38,8 @@ impl LazyJson {
     }
 
     fn read(text: &str) -> Result<Self, JsonError> {
-        let nesting = bounded(text)?;
-        let is_scalar = !text.trim_start().starts_with(['[', '{']);
         // serde_json's depth limit is lower than the depth allowed here.
-        if is_scalar || nesting >= deep::READER_DEPTH {
+        if !begins_container(text) || bounded(text)? >= deep::READER_DEPTH {
             return parse_exact(text).map(Self::from);
         }
         let written = rewrite::rewritten(text)?;
@@ -54,7 +52,7 @@ impl LazyJson {
     #[must_use]
     pub fn held_bytes(text: &str, measure: &Measure) -> u64 {
         let bytes = text.len() as u64;
-        match text.trim_start().starts_with(['[', '{']) && text.len() >= REWRITTEN_BYTES {
+        match begins_container(text) && text.len() >= REWRITTEN_BYTES {
             // The text, its rewritten form, and the keys of open objects.
             true => 2 * bytes + 96 * measure.members as u64,
             false => bytes + measure.parsed_bytes,
@@ -75,7 +73,7 @@ impl LazyJson {
     #[must_use]
     pub fn text(&self) -> Cow<'_, str> {
         match &self.0 {
-            Representation::Value(value) => Cow::Owned(to_text(value)),
+            Representation::Value(value) => Cow::Owned(value.to_string()),
             Representation::Text(written) => Cow::Borrowed(written.text()),
         }
     }
@@ -110,6 +108,11 @@ impl LazyJson {
             Representation::Text(written) => written.into_value(),
         }
     }
+}
+
+/// Returns whether a text can only be a list or an object, if it is JSON at all.
+fn begins_container(text: &str) -> bool {
+    text.trim_start().starts_with(['[', '{'])
 }
 
 impl Deref for LazyJson {

@@ -100,13 +100,6 @@ pub fn check_numbers(text: &str) -> Result<(), JsonError> {
     }
 }
 
-/// Serializes the value.
-#[must_use]
-pub fn to_text(value: &Value) -> String {
-    // `Display` writes JSON without white space, and cannot fail.
-    value.to_string()
-}
-
 /// Writes numbers without a fraction as integers, as JSON Schema and people see them: `2.0` becomes
 /// `2`, within the range in which a double represents every integer. Readers that distinguish more
 /// kinds of numbers than JSON would otherwise accept one spelling and refuse the other.
@@ -338,13 +331,13 @@ mod tests {
         let unified = |text: &str| {
             let mut value = parse_exact(text).unwrap();
             unify_integers(&mut value);
-            to_text(&value)
+            value.to_string()
         };
         assert_eq!(unified(r#"{"a":[2.0,2e0,-3.0,0.0,7]}"#), r#"{"a":[2,2,-3,0,7]}"#);
         assert_eq!(unified("9007199254740992.0"), "9007199254740992");
         for kept in ["1.5", "-0.0", "1e300", "18446744073709551615"] {
             let value = parse_exact(kept).unwrap();
-            assert_eq!(unified(kept), to_text(&value), "{kept}");
+            assert_eq!(unified(kept), value.to_string(), "{kept}");
         }
     }
 

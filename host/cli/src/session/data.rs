@@ -124,18 +124,22 @@ pub(crate) async fn find_run(store: &dyn RunStore, typed: &str) -> Result<RunSum
             "there is no run {shown}; `{} runs` lists them",
             crate::terminal::program()
         ))),
-        (None, number) => {
-            let named = found.iter().take(NAMED_CANDIDATES);
-            let named = named.map(|run| {
+        (None, _) => Err(ambiguous(
+            "runs",
+            &shown,
+            found.iter().map(|run| {
                 format!("{} ({})", short_id(&run.run_id), crate::terminal::output::shown_line(&run.title, 30))
-            });
-            let more = if number > NAMED_CANDIDATES { ", and more" } else { "" };
-            Err(Failure::usage(format!(
-                "several runs match {shown}: {}{more}; type more of the id",
-                named.collect::<Vec<_>>().join(", ")
-            )))
-        }
+            }),
+        )),
     }
+}
+
+/// Returns the error for a beginning of several ids.
+fn ambiguous(what: &str, shown: &str, mut candidates: impl Iterator<Item = String>) -> Failure {
+    let named: Vec<String> = candidates.by_ref().take(NAMED_CANDIDATES).collect();
+    let more = if candidates.next().is_some() { ", and more" } else { "" };
+    let named = named.join(", ");
+    Failure::usage(format!("several {what} match {shown}: {named}{more}; type more of the id"))
 }
 
 /// Returns the newest run that was started by a person or a client.
@@ -177,17 +181,9 @@ pub(crate) async fn thread_named(store: &dyn RunStore, typed: String) -> Result<
     let found = list_threads(store, filter).await?.into_iter().map(|thread| thread.thread_id);
     let found: Vec<String> = found.filter(|id| *id == typed || Uuid::try_parse(id).is_ok()).collect();
     match found.as_slice() {
-        _ if found.contains(&typed) => Ok(typed),
-        [] => Ok(typed),
+        several if several.is_empty() || several.contains(&typed) => Ok(typed),
         [only] => Ok(only.clone()),
-        several => {
-            let named = &several[..several.len().min(NAMED_CANDIDATES)];
-            let more = if several.len() > NAMED_CANDIDATES { ", and more" } else { "" };
-            Err(Failure::usage(format!(
-                "several threads match {typed}: {}{more}; type more of the id",
-                named.join(", ")
-            )))
-        }
+        several => Err(ambiguous("threads", &typed, several.iter().cloned())),
     }
 }
 

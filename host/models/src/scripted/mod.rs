@@ -18,7 +18,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
-use tollgate_agent::json;
 use tollgate_agent::message::{
     AssistantMessage, Finish, Message, ModelCall, ModelReply, ModelRequest, TokenUsage,
 };
@@ -258,7 +257,7 @@ impl ScriptedTurn {
                     name: call.name.clone(),
                     arguments: match &call.arguments {
                         Value::String(as_it_stands) => as_it_stands.clone(),
-                        value => json::to_text(&answers.fill_value(value)?),
+                        value => answers.fill_value(value)?.to_string(),
                     },
                     provider_data: None,
                 })

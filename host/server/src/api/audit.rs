@@ -8,8 +8,7 @@ use axum::http::Uri;
 use axum::response::Response;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use tollgate::store::now_ms;
-use tollgate::store::{AuditFilter, AuditKind, AuditRecord};
+use tollgate::store::{AuditFilter, AuditKind, AuditRecord, now_ms};
 use utoipa::openapi::schema::{Object, ObjectBuilder, Type};
 use utoipa::{IntoParams, ToSchema};
 

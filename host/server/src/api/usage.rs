@@ -7,8 +7,7 @@ use axum::Json;
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use tollgate::store::now_ms;
-use tollgate::store::{RunFilter, RunSummary};
+use tollgate::store::{RunFilter, RunSummary, now_ms};
 use tollgate_agent::run::{Event, RunUsage};
 use utoipa::{IntoParams, ToSchema};
 
