@@ -6,8 +6,10 @@ use super::{audit, inbox};
 use super::{process::Process, sizes::Subject, state};
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, Row, params, params_from_iter};
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
+use tokio::sync::Semaphore;
 use tollgate_agent::json;
 use tollgate_agent::message::Message;
 use tollgate_agent::run::{Event, RunSpec, StoredEvent, Thread};
@@ -17,12 +19,15 @@ use tollgate_store::{
     AuditFilter, AuditRecord, Record, RunFilter, RunSummary, SentCommand, StoreError, ToolHealth,
 };
 
-/// A pool of connections for reading.
+/// A pool of connections for reading. A connection that was opened is kept: SQLite could not close
+/// its file while another connection holds a lock on it, which each does in this journal mode.
 pub(super) struct Readers {
     file: PathBuf,
     process: Arc<Process>,
     access: Access,
     idle: Mutex<Vec<Connection>>,
+    /// The places for queries at one time; others wait.
+    places: Arc<Semaphore>,
 }
 
 /// The way in which the file is opened for reading.
@@ -36,17 +41,27 @@ enum Access {
     Unchanging,
 }
 
-/// The maximum number of idle connections that are kept.
-const MAX_IDLE: usize = 4;
+/// The maximum number of queries at one time, and so of connections.
+const MAX_CONNECTIONS: usize = 8;
 
 impl Readers {
     pub(super) fn new(file: PathBuf, process: Arc<Process>) -> Self {
-        Self { file, process, access: Access::Shared, idle: Mutex::default() }
+        Self::of(file, process, Access::Shared)
     }
 
     pub(super) fn read_only(file: PathBuf, process: Arc<Process>, is_unchanging: bool) -> Self {
         let access = if is_unchanging { Access::Unchanging } else { Access::ReadOnly };
-        Self { file, process, access, idle: Mutex::default() }
+        Self::of(file, process, access)
+    }
+
+    fn of(file: PathBuf, process: Arc<Process>, access: Access) -> Self {
+        Self {
+            file,
+            process,
+            access,
+            idle: Mutex::default(),
+            places: Arc::new(Semaphore::new(MAX_CONNECTIONS)),
+        }
     }
 
     pub(super) fn query<T>(
@@ -63,10 +78,7 @@ impl Readers {
             },
         };
         let answer = query(&Reader { connection: &connection, file: &self.file, process: &self.process });
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        if idle.len() < MAX_IDLE {
-            idle.push(connection);
-        }
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(connection);
         answer
     }
 
@@ -75,10 +87,15 @@ impl Readers {
         self: &Arc<Self>,
         query: impl FnOnce(&Reader<'_>) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
+        let failed = |e: &dyn Display| StoreError::other(format!("a query of the store failed: {e}"));
         let readers = Arc::clone(self);
-        tokio::task::spawn_blocking(move || readers.query(query))
-            .await
-            .map_err(|e| StoreError::other(format!("a query of the store failed: {e}")))?
+        let place = Arc::clone(&self.places).acquire_owned().await.map_err(|e| failed(&e))?;
+        let work = move || {
+            // Kept until the query has ended, even if its caller has left.
+            let _place = place;
+            readers.query(query)
+        };
+        tokio::task::spawn_blocking(work).await.map_err(|e| failed(&e))?
     }
 }
 

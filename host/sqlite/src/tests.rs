@@ -336,3 +336,24 @@ async fn z8_runs_are_removed_in_batches_and_the_rest_stays_sound() {
     let rest = tokio::task::block_in_place(|| SqliteStore::prune(data.path(), pruning).unwrap());
     assert_eq!(((pruned.runs + rest.runs).cast_signed(), left()), (RUNS, 0));
 }
+
+/// Returns the number of this process's descriptors on the database of this store.
+fn descriptors(directory: &Path) -> usize {
+    let file = super::open::file_in(directory);
+    let open = std::fs::read_dir("/proc/self/fd").unwrap().flatten();
+    open.filter(|entry| std::fs::read_link(entry.path()).is_ok_and(|target| target == file)).count()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_queries_at_once_leave_few_descriptors_behind() {
+    let data = tempfile::tempdir().unwrap();
+    let store = Arc::new(SqliteStore::open(data.path()).unwrap());
+    let mut queries = tokio::task::JoinSet::new();
+    for _ in 0..64 {
+        let store = Arc::clone(&store);
+        queries.spawn(async move { store.runs(RunFilter::default()).await.unwrap() });
+    }
+    queries.join_all().await;
+    // Eight for reading, and one for writing.
+    assert!(descriptors(data.path()) <= 9, "{}", descriptors(data.path()));
+}

@@ -290,7 +290,8 @@ fn hostile_guests_cost_the_host_no_more_than_their_limits() {
     let (before, disk_before) = (Held::by(server.id()), disk_bytes(&data));
     println!("open after the first round: {:?}", open_files(server.id()));
     round(&place, &mut server).check();
-    // On a busy machine some code is first loaded in the second round. A leak grows again in the third.
+    // The allocator keeps memory for each thread that once needed much, which may be another one in the
+    // second round. A leak grows again in the third.
     let mut rounds = 1;
     let after = at_rest(server.id(), before).or_else(|grown| {
         rounds += 1;
