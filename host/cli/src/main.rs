@@ -39,6 +39,7 @@ fn main() -> ExitCode {
         Err(words) => return usage(&words),
     };
     let output = Output::new(cli.globals.json, cli.globals.quiet);
+    tollgate_sandbox::return_freed_memory();
     tollgate_sandbox::raise_open_files_limit();
     let runtime = tollgate_sandbox::runtime();
     let exit = match &runtime {

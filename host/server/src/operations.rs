@@ -215,8 +215,12 @@ impl ServerState {
         principal.require(Scope::Use)?;
         self.check_tool(principal, tool_name)?;
         let place = share.call()?;
-        let thread_id = stored_thread_id(&principal.name, thread_id)?;
-        let mut request = CallRequest::new(tool_name, arguments).on_thread(thread_id);
+        let stored_id = stored_thread_id(&principal.name, thread_id)?;
+        let request = CallRequest::new(tool_name, arguments);
+        let mut request = match thread_id {
+            Some(_) => request.on_thread(stored_id),
+            None => request.on_new_thread(stored_id),
+        };
         request.detached = detached;
         request.principal = Some(SmolStr::new(&principal.name));
         request.run_id = run_id;

@@ -68,12 +68,14 @@ impl ThreadCache {
     /// Caches a thread that was read after [`get`](Self::get) missed it.
     pub(super) fn learn(&self, thread_id: &str, thread: &Thread, before: &HeadBefore) {
         let mut inner = self.inner();
-        if *before == inner.now()
-            && thread.messages.len() <= MAX_MESSAGES
-            && inner.threads.len() < MAX_THREADS
-        {
-            inner.threads.insert(thread_id.to_owned(), thread.clone());
+        if *before != inner.now() || thread.messages.len() > MAX_MESSAGES {
+            return;
         }
+        if inner.threads.len() >= MAX_THREADS {
+            // Threads in use are read again; others would keep them out for good.
+            inner.threads.clear();
+        }
+        inner.threads.insert(thread_id.to_owned(), thread.clone());
     }
 
     /// Applies the commits that were just written; the writer still holds the connection.

@@ -33,10 +33,7 @@ pub(super) fn write_group(
     let mut written = Vec::with_capacity(jobs.len());
     for job in jobs {
         written.push(match job {
-            Job::Commit(prepared, _) => write_commit(&transaction, process, recent, prepared)?,
-            Job::Deferred(prepared) => {
-                // Other calls proceed meanwhile instead of waiting for the whole group.
-                std::thread::yield_now();
+            Job::Commit(prepared, _) | Job::Deferred(prepared) => {
                 write_commit(&transaction, process, recent, prepared)?
             }
             Job::Flush(_) => Ok(Committed::default()),

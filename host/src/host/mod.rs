@@ -322,7 +322,7 @@ impl Host {
         teller: Publisher,
     ) -> Result<(Box<Driver>, Arc<RunSpec>), HostError> {
         let agent = self.agent(DIRECT_AGENT)?;
-        let thread = match &request.thread_id {
+        let thread = match request.stored_thread() {
             Some(id) => self.thread(id).await?,
             None => tollgate_agent::run::Thread::default(),
         };

@@ -126,6 +126,10 @@ pub struct CallRequest {
     pub arguments: Arc<str>,
     /// The thread whose state the call reads and changes; `None` creates a new one.
     pub thread_id: Option<String>,
+    /// Whether nothing has used that thread before, as with a generated id. Then nothing is read
+    /// from the store, so the call sees no state. Its changes are still committed after those of
+    /// others, if there are any.
+    pub begins_thread: bool,
     /// Ends the call early.
     pub cancel: CancellationToken,
     /// Whether it continues when no client listens to its events; see
@@ -145,6 +149,7 @@ impl CallRequest {
             tool_name: tool_name.into(),
             arguments: arguments.into(),
             thread_id: None,
+            begins_thread: false,
             cancel: CancellationToken::new(),
             detached: false,
             principal: None,
@@ -157,5 +162,17 @@ impl CallRequest {
     pub fn on_thread(mut self, thread_id: impl Into<String>) -> Self {
         self.thread_id = Some(thread_id.into());
         self
+    }
+
+    /// Makes the call begin this thread; see [`begins_thread`](Self::begins_thread).
+    #[must_use]
+    pub fn on_new_thread(mut self, thread_id: impl Into<String>) -> Self {
+        self.begins_thread = true;
+        self.on_thread(thread_id)
+    }
+
+    /// Returns the thread if it may be stored already.
+    pub(super) fn stored_thread(&self) -> Option<&str> {
+        self.thread_id.as_deref().filter(|_| !self.begins_thread)
     }
 }

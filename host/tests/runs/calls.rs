@@ -57,6 +57,15 @@ with_each_store! {
         assert!(fault.message.contains("'add'"), "{}", fault.message);
     }
 
+    async fn a9_a_call_that_begins_a_thread_reads_nothing_and_loses_nothing(store: StoreAt) {
+        let host = host(&store, Vec::new());
+        call(&host, "t", "add", json!({"n": 4})).await;
+        let request = CallRequest::new("add", r#"{"n": 1}"#).on_new_thread("t");
+        let end = host.call(request).await.unwrap().last_call.unwrap().end.clone();
+        assert_eq!(data(end), json!(0));
+        assert_eq!(store.open().thread("t").await.unwrap().state.get("basics.total"), Some(&json!(5)));
+    }
+
     async fn s9_many_writers_of_one_thread_lose_nothing(store: StoreAt) {
         let hosts: Vec<Host> = (0..4).map(|_| host(&store, Vec::new())).collect();
         let calls = (0..100).map(|n| {

@@ -25,7 +25,7 @@ const HOST_CPU: Duration = Duration::from_secs(1);
 /// the host has to itself.
 const GOOD_CALL: Duration = Duration::from_millis(50);
 /// The memory that may remain after all of them, kept by the allocator and the pool.
-const KEPT_MIB: u64 = 192;
+const KEPT_MIB: u64 = 96;
 /// The descriptors that may remain: the store keeps connections for reading, two descriptors each,
 /// as many as were once used at the same time.
 const KEPT_DESCRIPTORS: usize = 16;

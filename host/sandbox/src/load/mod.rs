@@ -34,6 +34,7 @@ pub(crate) use loaded::{CodeMemory, CodeShare, LoadedCode};
 pub(crate) use native::Artifact;
 #[cfg(target_os = "linux")]
 pub(crate) use native::own_process;
+pub use native::return_freed_memory;
 pub(crate) use validate::{ValidatedBytes, check};
 
 /// The maximum size of a component in bytes.
