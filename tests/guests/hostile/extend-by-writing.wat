@@ -1,4 +1,4 @@
-;; Writes a single byte 1 TiB behind the end of a file, with a function and with a
+;; Writes a single byte 1 TiB past the end of a file, with a function and with a
 ;; stream, and traps if that succeeds.
 ;;
 ;; imports: wasi:filesystem/types wasi:filesystem/preopens wasi:io/streams

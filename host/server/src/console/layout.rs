@@ -76,7 +76,7 @@ pub(super) fn waiting_link(count: usize, is_current: bool) -> Markup {
     html! {
         a #nav-waiting href="/console/waiting" aria-current=[is_current.then_some("page")] {
             "Waiting"
-            @if count > 0 { " " span.count { (count) span.hidden { " open questions" } } }
+            @if count > 0 { " " span.count { (count) span.hidden { @if count == 1 { " open question" } @else { " open questions" } } } }
         }
     }
 }
