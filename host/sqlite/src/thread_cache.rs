@@ -14,6 +14,8 @@ use tollgate_store::CommitError;
 /// The maximum number of cached threads, and of messages per thread.
 const MAX_THREADS: usize = 32;
 const MAX_MESSAGES: usize = 100;
+/// The maximum size of the states of all cached threads together, in bytes.
+const MAX_STATE_BYTES: usize = 16 * 1024 * 1024;
 
 /// The threads that were read since another process committed.
 pub(super) struct ThreadCache {
@@ -76,6 +78,7 @@ impl ThreadCache {
             inner.threads.clear();
         }
         inner.threads.insert(thread_id.to_owned(), thread.clone());
+        inner.fit();
     }
 
     /// Applies the commits that were just written; the writer still holds the connection.
@@ -139,6 +142,14 @@ impl Inner {
         }
     }
 
+    /// Drops all threads if their states are too large together.
+    fn fit(&mut self) {
+        let bytes: usize = self.threads.values().map(|thread| thread.state.bytes()).sum();
+        if bytes > MAX_STATE_BYTES {
+            self.threads.clear();
+        }
+    }
+
     fn now(&self) -> HeadBefore {
         HeadBefore(Some((self.version, self.followed)))
     }
@@ -149,6 +160,7 @@ impl Inner {
         if thread.state.revision() + 1 == revision {
             let change = StateChange { revision, updates: Arc::clone(&change.updates) };
             thread.state.apply_scope(&change, KeyScope::Thread);
+            self.fit();
         } else {
             self.threads.remove(thread_id);
         }

@@ -67,6 +67,8 @@ pub(crate) struct Driver {
     pub(super) deadline: Option<Instant>,
     /// The memory of large arguments while their calls are in flight.
     pub(super) arguments: Option<Reservation>,
+    /// The memory of a large state while the run is at work.
+    pub(super) state_memory: Option<Reservation>,
     /// The memory of large outcomes that are not committed yet.
     pub(super) outcomes: Outcomes,
     last_call: Option<Arc<Finished>>,
@@ -92,6 +94,7 @@ impl Driver {
             tool_specs: None,
             history: History::default(),
             arguments: None,
+            state_memory: None,
             outcomes: Outcomes::default(),
             last_call: None,
             end_text: String::new(),

@@ -1,6 +1,7 @@
-//! Memory for arguments, reserved before they are parsed.
+//! Memory for arguments, reserved before they are parsed, and for the copies of a large state.
 
 use super::driver::Driver;
+use std::sync::Arc;
 use tollgate_agent::code::Code;
 use tollgate_agent::json;
 use tollgate_agent::outcome::Fault;
@@ -8,6 +9,13 @@ use tollgate_agent::run::{Input, Task};
 
 /// Arguments up to this size are parsed without estimating their size in memory.
 const SMALL_BYTES: usize = 4 * 1024;
+
+/// A state up to this size is copied without a reservation, in bytes. Calls at one time share the
+/// state that they read.
+const SMALL_STATE_BYTES: usize = 4 * 1024 * 1024;
+/// Memory per byte of a large state: values take up to four times their size, and one call may
+/// hold the state before and after its changes.
+const STATE_COPIES: u64 = 2 * 4;
 
 /// The arguments of one reply may take up to one part in this many of the memory budget.
 const REPLY_PART: u64 = 4;
@@ -18,6 +26,7 @@ impl Driver {
     /// than its part of the budget fails: it would block others while it waits, and its own tools
     /// afterwards.
     pub(super) async fn with_room(&mut self, input: Input) -> Input {
+        let input = self.with_room_for_state(input).await;
         let budget = self.parts.host.memory_budget();
         match input {
             Input::Start(spec) => {
@@ -32,7 +41,7 @@ impl Driver {
                         Input::Start(spec)
                     }
                     None => {
-                        let fault = overloaded(tool_name, budget.total_bytes());
+                        let fault = overloaded("the arguments", tool_name, budget.total_bytes());
                         Input::StartRefused(spec, fault)
                     }
                 }
@@ -67,6 +76,39 @@ impl Driver {
     }
 }
 
+impl Driver {
+    /// Reserves memory for a large state once, until the run rests. A direct call is refused if
+    /// there is none; others wait, and end if they are cancelled or their time is up.
+    async fn with_room_for_state(&mut self, input: Input) -> Input {
+        let state_bytes = self.run.state().bytes();
+        if self.state_memory.is_some() || state_bytes <= SMALL_STATE_BYTES {
+            return input;
+        }
+        let budget = self.parts.host.memory_budget();
+        let bytes = (state_bytes as u64 * STATE_COPIES).min(budget.total_bytes() / REPLY_PART);
+        self.state_memory = budget.try_reserve(bytes);
+        if self.state_memory.is_some() {
+            return input;
+        }
+        if let Input::Start(spec) = &input
+            && let Task::Call { tool_name, .. } = &spec.task
+        {
+            let fault = overloaded("the state of its thread", tool_name, budget.total_bytes());
+            return Input::StartRefused(Arc::clone(spec), fault);
+        }
+        let reserved = budget.reserve(bytes);
+        let reserved = async {
+            match self.deadline {
+                Some(at) => tokio::time::timeout_at(at, reserved).await.ok(),
+                None => Some(reserved.await),
+            }
+        };
+        // Without the memory, the run ends by itself: its next step sees the cancellation or the time.
+        self.state_memory = self.parts.cancel.run_until_cancelled(reserved).await.flatten();
+        input
+    }
+}
+
 /// Returns the size of the parsed arguments in bytes; 0 if it is too small to count, or if they
 /// will not be parsed.
 fn parsed_bytes(arguments: &str) -> u64 {
@@ -85,9 +127,9 @@ fn too_large(bytes: u64, total_bytes: u64) -> String {
     )
 }
 
-fn overloaded(tool_name: &str, total_bytes: u64) -> Fault {
+fn overloaded(what: &str, tool_name: &str, total_bytes: u64) -> Fault {
     let name = tollgate_agent::text::clean(tool_name, 100);
-    let message = format!("The host has no memory to read the arguments of '{name}' now. Try again later.");
+    let message = format!("The host has no memory to read {what} for '{name}' now. Try again later.");
     Fault::new(Code::Overloaded, message).with_detail(format!(
         "the limit is memory_budget_bytes = {total_bytes}, of all calls together; an operator can raise it in \
          tollgate.toml, under [limits]"

@@ -59,6 +59,33 @@ pub fn measure(bytes: &[u8]) -> Measure {
 }
 
 impl Measure {
+    /// Measures a parsed value. Values that were read by this crate nest at most
+    /// [`MAX_DEPTH`](super::MAX_DEPTH) levels deep.
+    #[must_use]
+    pub fn of(value: &Value) -> Self {
+        let mut measure = Self::default();
+        measure.add(value);
+        measure
+    }
+
+    fn add(&mut self, value: &Value) {
+        match value {
+            Value::Null | Value::Bool(_) | Value::Number(_) => self.value(0),
+            Value::String(text) => self.add_text(text.len()),
+            Value::Array(items) => {
+                self.add_list();
+                items.iter().for_each(|item| self.add(item));
+            }
+            Value::Object(members) => {
+                self.add_object();
+                for (key, part) in members {
+                    self.add_key(key.len());
+                    self.add(part);
+                }
+            }
+        }
+    }
+
     /// Adds a list; its elements are added separately.
     pub fn add_list(&mut self) {
         self.value(LIST_BYTES);

@@ -73,6 +73,12 @@ impl State {
         values.map(|(key, held)| (key.as_ref(), held.bytes()))
     }
 
+    /// Returns an upper bound of the size of all values, in bytes.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.values.values().map(Held::bytes).sum()
+    }
+
     /// Folds in a change and takes over its revision.
     pub fn apply(&mut self, change: &StateChange) {
         self.fold(change, |_| true);
@@ -156,6 +162,11 @@ impl Snapshot {
             .get(key)
             .map(|held| held.value().as_ref())
             .or_else(|| keys.get(key).map(|definition| &definition.initial))
+    }
+
+    /// Returns the key's shared value if it was set.
+    pub(crate) fn shared(&self, key: &str) -> Option<&Arc<Value>> {
+        self.values.get(key).map(Held::value)
     }
 
     /// Returns an upper bound of the bytes that an owner's values have, except those of the keys

@@ -53,6 +53,11 @@ impl KeyReducer {
         }
     }
 
+    /// Returns whether a record holds the updates alone, from which the value follows.
+    pub(super) fn folds(&self) -> bool {
+        matches!(self, KeyReducer::Standard(reducer) if reducer.commutes())
+    }
+
     /// Returns whether the key may hold the value.
     #[must_use]
     pub fn accepts(&self, value: &Value) -> bool {
@@ -62,14 +67,14 @@ impl KeyReducer {
         }
     }
 
-    /// Joins an update with a value.
+    /// Joins an update into a value.
     ///
     /// # Errors
-    /// The update is invalid, for the reason in the text.
-    pub fn join(&self, value: &Value, update: &Value) -> Result<Value, String> {
+    /// The update is invalid, for the reason in the text; the value is unchanged.
+    pub fn join_in_place(&self, value: &mut Value, update: &Value) -> Result<(), String> {
         match self {
-            KeyReducer::Standard(reducer) => reducer.join(value, update).map_err(str::to_owned),
-            KeyReducer::Native(reducer) => reducer.join(value, update),
+            KeyReducer::Standard(reducer) => reducer.join_in_place(value, update).map_err(str::to_owned),
+            KeyReducer::Native(reducer) => reducer.join(value, update).map(|joined| *value = joined),
         }
     }
 

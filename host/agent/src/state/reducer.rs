@@ -72,7 +72,7 @@ impl Reducer {
             Reducer::MergePatch => merge(value, update),
             Reducer::Append => value.as_array_mut().ok_or(NO_LIST)?.push(update.clone()),
             Reducer::Add => *value = add(number(value)?, number(update)?)?,
-            Reducer::Union => *value = union(list(value)?, list(update)?),
+            Reducer::Union => return self.join_all(value, [update]),
             Reducer::Max => {
                 let update = number(update)?;
                 if is_greater(update, number(value)?) {
@@ -80,6 +80,25 @@ impl Reducer {
                 }
             }
         }
+        Ok(())
+    }
+
+    /// Joins updates into a value, one after the other. A union sorts the value once for all of
+    /// them.
+    ///
+    /// # Errors
+    /// Same as [`join`](Self::join); earlier updates are joined.
+    pub(super) fn join_all<'a>(
+        self,
+        value: &mut Value,
+        updates: impl IntoIterator<Item = &'a Value>,
+    ) -> Result<(), &'static str> {
+        if self != Reducer::Union {
+            return updates.into_iter().try_for_each(|update| self.join_in_place(value, update));
+        }
+        let updates = updates.into_iter().map(list).collect::<Result<Vec<_>, _>>()?;
+        let items = std::mem::take(value.as_array_mut().ok_or(NO_LIST)?);
+        *value = union(items, updates.into_iter().flatten());
         Ok(())
     }
 
@@ -135,9 +154,8 @@ fn is_greater(a: &Number, b: &Number) -> bool {
     }
 }
 
-fn union(items: &[Value], more: &[Value]) -> Value {
-    let mut keyed: BTreeMap<String, Value> =
-        items.iter().map(|item| (canonical(item), item.clone())).collect();
+fn union<'a>(items: Vec<Value>, more: impl Iterator<Item = &'a Value>) -> Value {
+    let mut keyed: BTreeMap<String, Value> = items.into_iter().map(|item| (canonical(&item), item)).collect();
     for item in more {
         keyed.entry(canonical(item)).or_insert_with(|| item.clone());
     }

@@ -268,9 +268,9 @@ mod tests {
             let mut expected = std::collections::BTreeMap::new();
             for mutation in &mutations {
                 let key = mutation.key.as_str();
-                let before = expected.remove(key).or_else(|| now.get(&keys, key).cloned()).unwrap();
-                let joined = keys.get(key).unwrap().reducer.join(&before, &mutation.update).unwrap();
-                expected.insert(key, joined);
+                let mut value = expected.remove(key).or_else(|| now.get(&keys, key).cloned()).unwrap();
+                keys.get(key).unwrap().reducer.join_in_place(&mut value, &mutation.update).unwrap();
+                expected.insert(key, value);
             }
             let change = propose(&keys, &access, &now, &mutations).unwrap().unwrap();
             let record = serde_json::to_string(&change).unwrap();

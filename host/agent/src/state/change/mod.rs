@@ -1,5 +1,6 @@
 //! Turns mutations into one change: all of them or none.
 
+use super::stored_value::size_of_value;
 use super::{Access, KeyDefinition, KeyReducer, KeySet, KeyUpdate, Reducer, Snapshot};
 use crate::code::Code;
 use crate::json;
@@ -17,7 +18,8 @@ pub const MAX_MUTATIONS: usize = 64;
 pub const MAX_MUTATION_BYTES: usize = 256 * 1024;
 /// The most bytes of all updates of one call together.
 pub const MAX_MUTATIONS_BYTES: usize = 1024 * 1024;
-/// The most bytes of one key's value.
+/// The most bytes of one key's value: of its JSON, or a quarter of the memory that it takes once
+/// parsed, if that is more.
 pub const MAX_VALUE_BYTES: usize = 16 * 1024 * 1024;
 /// The most bytes of all values of one component in one thread, unless configured otherwise.
 pub const MAX_THREAD_STATE_BYTES: usize = 64 * 1024 * 1024;
@@ -56,6 +58,8 @@ pub struct Joining<'a> {
     keys: &'a KeySet,
     now: &'a Snapshot,
     updates: Vec<KeyUpdate>,
+    /// The resulting value of each written key, unless its updates need none.
+    values: BTreeMap<Arc<str>, Arc<Value>>,
     /// The total bytes of the resulting values.
     led_to: usize,
     /// The steps left for checking the resulting values against their schemas.
@@ -68,8 +72,8 @@ impl<'a> Joining<'a> {
     /// Starts with no updates on the current state.
     #[must_use]
     pub fn on(keys: &'a KeySet, now: &'a Snapshot) -> Self {
-        let (sizes, steps_left) = (BTreeMap::new(), MAX_STEPS);
-        Self { keys, now, updates: Vec::new(), led_to: 0, steps_left, sizes }
+        let (values, sizes, steps_left) = (BTreeMap::new(), BTreeMap::new(), MAX_STEPS);
+        Self { keys, now, updates: Vec::new(), values, led_to: 0, steps_left, sizes }
     }
 
     /// Joins one part, all of it or nothing.
@@ -81,7 +85,7 @@ impl<'a> Joining<'a> {
             return Ok(());
         }
         check_sizes(mutations)?;
-        // The list is short enough to be searched for a key's latest value.
+        let mut values = self.values.clone();
         let mut updates: Vec<KeyUpdate> = Vec::with_capacity(mutations.len());
         let mut led_to = self.led_to;
         let mut sizes = self.sizes.clone();
@@ -95,15 +99,22 @@ impl<'a> Joining<'a> {
             let (update, bytes) = match self.grown(definition, &mutation.update, &sizes)? {
                 Some((update, bytes)) => (update, bytes),
                 None => {
-                    let known = last_of(key, &updates).or_else(|| last_of(key, &self.updates));
-                    let value = known.or_else(|| self.now.get(self.keys, key)).unwrap_or(&definition.initial);
-                    let next = joined_value(definition, value, &mutation.update, &mut self.steps_left)?;
-                    let bytes = written_bytes(&next);
+                    // Moved out so that it changes in place, unless an update holds it.
+                    let known = values.remove(key).or_else(|| self.now.shared(key).cloned());
+                    let mut value = known.unwrap_or_else(|| Arc::new(definition.initial.clone()));
+                    let joined = Arc::make_mut(&mut value);
+                    join(definition, joined, &mutation.update, &mut self.steps_left)?;
+                    let bytes = size_of_value(joined);
                     // Only a key's final value is kept, so only that must be within the limit.
                     if mutations[at + 1..].iter().all(|later| later.key != mutation.key) {
-                        check_value(key, &next, bytes)?;
+                        check_value(key, joined, bytes)?;
                     }
-                    (KeyUpdate::set(definition, &mutation.update, Arc::new(next)), bytes)
+                    let update = match definition.reducer.folds() {
+                        true => KeyUpdate::unfolded(definition, &mutation.update),
+                        false => KeyUpdate::set(definition, &mutation.update, Arc::clone(&value)),
+                    };
+                    values.insert(Arc::clone(&definition.name), value);
+                    (update, bytes)
                 }
             };
             sizes.insert(Arc::clone(&definition.name), bytes);
@@ -116,7 +127,7 @@ impl<'a> Joining<'a> {
             updates.push(update);
         }
         check_owners(self.keys, self.now, &sizes)?;
-        self.sizes = sizes;
+        (self.sizes, self.values) = (sizes, values);
         if self.updates.is_empty() {
             std::mem::swap(&mut self.updates, &mut updates);
         }
@@ -152,7 +163,7 @@ impl<'a> Joining<'a> {
         }
         let before = sizes.get(key).copied();
         let before = before.or_else(|| self.now.has(key).then(|| self.now.bytes(key)));
-        let bytes = before.unwrap_or_else(|| written_bytes(&definition.initial)) + 1 + written_bytes(update);
+        let bytes = before.unwrap_or_else(|| size_of_value(&definition.initial)) + 1 + size_of_value(update);
         check_value(key, &elements, bytes)?;
         Ok(Some((KeyUpdate::unfolded(definition, update), bytes)))
     }
@@ -199,24 +210,20 @@ fn check_owners(keys: &KeySet, now: &Snapshot, sizes: &BTreeMap<Arc<str>, usize>
     Ok(())
 }
 
-/// Returns the latest value of the key in these updates, or `None` if none of them has one.
-fn last_of<'a>(key: &str, updates: &'a [KeyUpdate]) -> Option<&'a Value> {
-    updates.iter().rfind(|update| *update.key == *key)?.value.as_deref()
-}
-
-fn joined_value(
+/// Joins an update into a key's value, and checks the result against the key's schema.
+fn join(
     definition: &KeyDefinition,
-    value: &Value,
+    value: &mut Value,
     update: &Value,
     steps_left: &mut u64,
-) -> Result<Value, Fault> {
+) -> Result<(), Fault> {
     let key = &*definition.name;
-    let next = definition.reducer.join(value, update).map_err(|why| {
+    definition.reducer.join_in_place(value, update).map_err(|why| {
         bad(key, &format!("its reducer {} cannot apply the update: {why}", definition.reducer.as_str()))
     })?;
     let schema = definition.schema.as_ref();
-    match schema.and_then(|schema| schema.violations_within(&next, steps_left).into_iter().next()) {
-        None => Ok(next),
+    match schema.and_then(|schema| schema.violations_within(value, steps_left).into_iter().next()) {
+        None => Ok(()),
         Some(violation) => Err(breaks(key, &violation.pointer, &violation.problem)),
     }
 }

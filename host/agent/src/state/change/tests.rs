@@ -149,3 +149,42 @@ fn z8_the_state_of_one_component_in_one_thread_is_bounded() {
         "all of one call"
     );
 }
+
+/// Lists of tiny objects take a hundred times the memory of their text.
+#[test]
+fn s10_a_value_counts_by_its_memory() {
+    let (keys, access) = keys();
+    let mut state = State::default();
+    let fat = Value::Array(vec![json!({"": 0}); 30_000]);
+    let text = json::written_bytes(&fat);
+    assert!(text < MAX_MUTATION_BYTES);
+    let appended = (0..100).find_map(|_| {
+        let change = propose(&keys, &access, &state.snapshot(), &[mutation("t.items", fat.clone())]);
+        match change {
+            Ok(change) => {
+                state.apply(&change.unwrap());
+                None
+            }
+            Err(fault) => Some(fault),
+        }
+    });
+    let fault = appended.unwrap();
+    assert!(fault.message.contains(&MAX_VALUE_BYTES.to_string()), "{}", fault.message);
+    let parsed = json::Measure::of(state.get("t.items").unwrap()).parsed_bytes;
+    assert!(parsed <= 4 * MAX_VALUE_BYTES as u64 + 30_000_000, "{parsed}");
+    let (value, text) = (json::Measure::of(&fat), json::measure(fat.to_string().as_bytes()));
+    // The text's keys are counted with their quotes.
+    assert_eq!((value.nodes, value.members), (text.nodes, text.members));
+    assert_eq!(value.parsed_bytes + 2 * 30_000, text.parsed_bytes);
+}
+
+#[test]
+fn s3_a_union_of_many_updates_is_that_of_each() {
+    let updates: Vec<Value> = (0..9).map(|n| json!([n % 4, format!("{n}"), {"b": n, "a": 1}])).collect();
+    let (mut once, mut each) = (json!(["z"]), json!(["z"]));
+    Reducer::Union.join_all(&mut once, &updates).unwrap();
+    for update in &updates {
+        each = Reducer::Union.join(&each, update).unwrap();
+    }
+    assert_eq!(once, each);
+}
