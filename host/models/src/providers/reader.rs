@@ -11,12 +11,13 @@ use crate::ModelFault;
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::OnceLock;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::runtime::{Builder, Handle};
 
-/// The maximum time the library may work on one line of a reply, enough for about 20 MB. The
-/// length of a line is unknown until it ends.
-const MAX_LINE_WORK: Duration = Duration::from_secs(1);
+/// The maximum processor time of the library for one line of a reply. The length of a line is
+/// unknown until it ends. A line of [`MAX_EVENT_BYTES`] takes about half of this if it arrives in
+/// small pieces on a slow processor.
+const MAX_LINE_WORK: Duration = Duration::from_secs(8);
 
 static READER: OnceLock<Result<Handle, String>> = OnceLock::new();
 
@@ -42,9 +43,9 @@ pub(super) async fn next_line<T>(line: impl Future<Output = T>) -> Result<T, Mod
     let mut line = pin!(line);
     let mut worked = Duration::ZERO;
     poll_fn(|context| {
-        let began = Instant::now();
+        let began = processor_time();
         let polled = line.as_mut().poll(context);
-        worked += began.elapsed();
+        worked += processor_time().saturating_sub(began);
         if polled.is_pending() && worked > MAX_LINE_WORK {
             let words = format!(
                 "A line of the reply has no end, or is far longer than the limit of {MAX_EVENT_BYTES} bytes for one \
@@ -55,4 +56,11 @@ pub(super) async fn next_line<T>(line: impl Future<Output = T>) -> Result<T, Mod
         polled.map(Ok)
     })
     .await
+}
+
+/// Returns the processor time that this thread has used. Unlike the time of a clock, it does not
+/// grow while other programs keep the machine busy.
+fn processor_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::try_from(time).unwrap_or_default()
 }
