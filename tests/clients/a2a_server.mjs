@@ -1,9 +1,10 @@
-// An agent on the A2A SDK for JavaScript, for Tollgate to delegate to. Prints its address.
+// An agent on the A2A SDK for JavaScript, for Tollgate to delegate to. Its card offers the binding that
+// is the argument: JSONRPC or HTTP+JSON. Prints its address.
 
 import { randomUUID } from "node:crypto";
 import { AgentCard, Role, TaskState } from "@a2a-js/sdk";
 import { AgentEvent, DefaultRequestHandler, InMemoryTaskStore } from "@a2a-js/sdk/server";
-import { UserBuilder, agentCardHandler, jsonRpcHandler } from "@a2a-js/sdk/server/express";
+import { UserBuilder, agentCardHandler, jsonRpcHandler, restHandler } from "@a2a-js/sdk/server/express";
 import express from "express";
 
 const text = (value) => ({ content: { $case: "text", value } });
@@ -62,6 +63,8 @@ const executor = {
   },
 };
 
+const binding = process.argv[2];
+const path = { JSONRPC: "/rpc", "HTTP+JSON": "/http" }[binding];
 const app = express();
 const server = app.listen(0, "127.0.0.1", () => {
   const base = `http://127.0.0.1:${server.address().port}`;
@@ -69,7 +72,7 @@ const server = app.listen(0, "127.0.0.1", () => {
     name: "javascript",
     description: "Answers by the words of the message.",
     version: "1",
-    supportedInterfaces: [{ url: `${base}/rpc`, protocolBinding: "JSONRPC", protocolVersion: "1.0" }],
+    supportedInterfaces: [{ url: base + path, protocolBinding: binding, protocolVersion: "1.0" }],
     capabilities: { streaming: true },
     skills: [{ id: "answer", name: "Answer", description: "Answers.", tags: ["answer"] }],
     defaultInputModes: ["text/plain"],
@@ -78,6 +81,8 @@ const server = app.listen(0, "127.0.0.1", () => {
   const requestHandler = new DefaultRequestHandler(card, new InMemoryTaskStore(), executor);
   const userBuilder = UserBuilder.noAuthentication;
   app.use("/.well-known/agent-card.json", agentCardHandler({ agentCardProvider: requestHandler }));
+  // The story looks at tasks by JSON-RPC in any case.
   app.use("/rpc", jsonRpcHandler({ requestHandler, userBuilder }));
+  app.use("/http", restHandler({ requestHandler, userBuilder }));
   console.log(base);
 });
