@@ -263,7 +263,7 @@ mod tests {
     fn http_paths_hold_any_id() {
         let endpoint = of(&[interface("/a2a/one/?key=1", "HTTP+JSON", "1.0")]).unwrap();
         let http = crate::models::http_client(&endpoint.url, std::time::Duration::from_secs(1)).unwrap();
-        let address = |method| {
+        let address = |method: Method<'_>| {
             let request = endpoint.request(&http, method).unwrap().build().unwrap();
             let (method, url) = (request.method().clone(), request.url());
             format!("{method} {}?{}", url.path(), url.query().unwrap_or_default())
