@@ -64,7 +64,7 @@ const executor = {
 };
 
 const binding = process.argv[2];
-const path = { JSONRPC: "/rpc", "HTTP+JSON": "/http" }[binding];
+const handler = { JSONRPC: jsonRpcHandler, "HTTP+JSON": restHandler }[binding];
 const app = express();
 const server = app.listen(0, "127.0.0.1", () => {
   const base = `http://127.0.0.1:${server.address().port}`;
@@ -72,7 +72,7 @@ const server = app.listen(0, "127.0.0.1", () => {
     name: "javascript",
     description: "Answers by the words of the message.",
     version: "1",
-    supportedInterfaces: [{ url: base + path, protocolBinding: binding, protocolVersion: "1.0" }],
+    supportedInterfaces: [{ url: `${base}/agent`, protocolBinding: binding, protocolVersion: "1.0" }],
     capabilities: { streaming: true },
     skills: [{ id: "answer", name: "Answer", description: "Answers.", tags: ["answer"] }],
     defaultInputModes: ["text/plain"],
@@ -81,8 +81,6 @@ const server = app.listen(0, "127.0.0.1", () => {
   const requestHandler = new DefaultRequestHandler(card, new InMemoryTaskStore(), executor);
   const userBuilder = UserBuilder.noAuthentication;
   app.use("/.well-known/agent-card.json", agentCardHandler({ agentCardProvider: requestHandler }));
-  // The story looks at tasks by JSON-RPC in any case.
-  app.use("/rpc", jsonRpcHandler({ requestHandler, userBuilder }));
-  app.use("/http", restHandler({ requestHandler, userBuilder }));
+  app.use("/agent", handler({ requestHandler, userBuilder }));
   console.log(base);
 });

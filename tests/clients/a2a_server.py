@@ -57,22 +57,23 @@ class Executor(AgentExecutor):
 
 
 binding = sys.argv[1]
-path = {"JSONRPC": "/rpc", "HTTP+JSON": "/http"}[binding]
 listener = socket.create_server(("127.0.0.1", 0))
 base = f"http://127.0.0.1:{listener.getsockname()[1]}"
 card = AgentCard(
     name="python",
     description="Answers by the words of the message.",
     version="1",
-    supported_interfaces=[AgentInterface(url=base + path, protocol_binding=binding, protocol_version="1.0")],
+    supported_interfaces=[AgentInterface(url=f"{base}/agent", protocol_binding=binding, protocol_version="1.0")],
     capabilities=AgentCapabilities(streaming=True),
     skills=[AgentSkill(id="answer", name="Answer", description="Answers.", tags=["answer"])],
     default_input_modes=["text/plain"],
     default_output_modes=["text/plain"],
 )
 handler = DefaultRequestHandler(agent_executor=Executor(), task_store=InMemoryTaskStore(), agent_card=card)
-# The story looks at tasks by JSON-RPC in any case.
-routes = [*create_jsonrpc_routes(handler, rpc_url="/rpc"), *create_rest_routes(handler, path_prefix="/http")]
+routes = {
+    "JSONRPC": lambda: create_jsonrpc_routes(handler, rpc_url="/agent"),
+    "HTTP+JSON": lambda: create_rest_routes(handler, path_prefix="/agent"),
+}[binding]()
 app = Starlette(routes=[*create_agent_card_routes(card), *routes])
 print(base, flush=True)
 uvicorn.Server(uvicorn.Config(app, log_level="warning")).run(sockets=[listener])
