@@ -28,8 +28,9 @@ def native(method, path, body=None):
 def task(task_id):
     version = {"A2A-Version": "1.0"}
     if interface["protocolBinding"] == "HTTP+JSON":
-        return request("GET", f"{interface['url']}/tasks/{task_id}", **version)
-    body = {"jsonrpc": "2.0", "id": 1, "method": "GetTask", "params": {"id": task_id}}
+        return request("GET", f"{interface['url']}/{interface['tenant']}/tasks/{task_id}", **version)
+    params = {"id": task_id, "tenant": interface["tenant"]}
+    body = {"jsonrpc": "2.0", "id": 1, "method": "GetTask", "params": params}
     return request("POST", interface["url"], body, **version)["result"]
 
 

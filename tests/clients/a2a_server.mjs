@@ -14,7 +14,8 @@ const cancelled = new Set();
 
 // Answers by the words of the message.
 const executor = {
-  async execute({ userMessage, taskId, contextId, task }, bus) {
+  async execute({ userMessage, taskId, contextId, task, context }, bus) {
+    if (context.tenant !== "acme") throw new Error(`the tenant is ${context.tenant}`);
     const said = userMessage.parts.map((part) => part.content?.value ?? "").join("");
     const message = (words) => ({
       messageId: randomUUID(), role: Role.ROLE_AGENT, parts: [text(words)], taskId, contextId,
@@ -72,7 +73,7 @@ const server = app.listen(0, "127.0.0.1", () => {
     name: "javascript",
     description: "Answers by the words of the message.",
     version: "1",
-    supportedInterfaces: [{ url: `${base}/agent`, protocolBinding: binding, protocolVersion: "1.0" }],
+    supportedInterfaces: [{ url: `${base}/agent`, protocolBinding: binding, protocolVersion: "1.0", tenant: "acme" }],
     capabilities: { streaming: true },
     skills: [{ id: "answer", name: "Answer", description: "Answers.", tags: ["answer"] }],
     defaultInputModes: ["text/plain"],

@@ -16,6 +16,9 @@ from a2a.server.tasks import InMemoryTaskStore, TaskUpdater
 from a2a.types import AgentCapabilities, AgentCard, AgentInterface, AgentSkill, Part
 from starlette.applications import Starlette
 
+# The tenant that the card names, so every request does too.
+TENANT = "acme"
+
 
 class Executor(AgentExecutor):
     """Answers by the words of the message."""
@@ -24,6 +27,7 @@ class Executor(AgentExecutor):
         self.messages = {}
 
     async def execute(self, context, event_queue):
+        assert context.tenant == TENANT, context.tenant
         said = context.get_user_input()
         if said == "message":
             await event_queue.enqueue_event(new_text_message("No task was needed.", context_id=context.context_id))
@@ -53,6 +57,7 @@ class Executor(AgentExecutor):
         await updater.complete()
 
     async def cancel(self, context, event_queue):
+        assert context.tenant == TENANT, context.tenant
         await TaskUpdater(event_queue, context.task_id, context.context_id).cancel()
 
 
@@ -63,7 +68,9 @@ card = AgentCard(
     name="python",
     description="Answers by the words of the message.",
     version="1",
-    supported_interfaces=[AgentInterface(url=f"{base}/agent", protocol_binding=binding, protocol_version="1.0")],
+    supported_interfaces=[
+        AgentInterface(url=f"{base}/agent", protocol_binding=binding, protocol_version="1.0", tenant=TENANT)
+    ],
     capabilities=AgentCapabilities(streaming=True),
     skills=[AgentSkill(id="answer", name="Answer", description="Answers.", tags=["answer"])],
     default_input_modes=["text/plain"],

@@ -1,7 +1,7 @@
 //! The two bindings of the protocol: how a card names them, where a method's request goes, and
 //! where its answer has the result.
 
-use super::client::RemoteError;
+use super::client::{MAX_ID_BYTES, RemoteError};
 use reqwest::header::CONTENT_TYPE;
 use reqwest::{Client, RequestBuilder, Url};
 use serde_json::{Value, json};
@@ -18,6 +18,8 @@ enum Binding {
 pub(super) struct Endpoint {
     url: Url,
     binding: Binding,
+    /// The tenant that each request names.
+    tenant: Option<String>,
     pub(super) streams: bool,
 }
 
@@ -34,6 +36,7 @@ pub(super) enum Method<'a> {
 /// An address in a card.
 struct Interface<'a> {
     url: &'a str,
+    tenant: &'a str,
     binding: &'a str,
     version: &'a str,
 }
@@ -45,9 +48,9 @@ impl Endpoint {
         let interfaces = interfaces(card);
         let by = |binding, name| {
             let fits = |interface: &&Interface<'_>| interface.binding == name && interface.is_1();
-            interfaces.iter().find(fits).map(|interface| (binding, interface.url))
+            interfaces.iter().find(fits).map(|interface| (binding, interface))
         };
-        let Some((binding, named)) =
+        let Some((binding, interface)) =
             by(Binding::JsonRpc, "JSONRPC").or_else(|| by(Binding::HttpJson, "HTTP+JSON"))
         else {
             let mut offered: Vec<String> = interfaces.iter().map(Interface::shown).collect();
@@ -56,6 +59,7 @@ impl Endpoint {
             let why = "its card has no interface for A2A 1.0 by JSONRPC or HTTP+JSON";
             return Err(RemoteError::malformed(format!("{why}; it offers {offered}")));
         };
+        let named = interface.url;
         let url = configured.join(named).map_err(|why| {
             RemoteError::malformed(format!("its card names an address that is not a URL: {why}"))
         })?;
@@ -63,36 +67,38 @@ impl Endpoint {
             let why = format!("its card names the address {named}, which is not on the configured host");
             return Err(RemoteError::malformed(why));
         }
-        Ok(Self { url, binding, streams: card["capabilities"]["streaming"] == true })
+        if interface.tenant.len() > MAX_ID_BYTES {
+            let why = format!("its card names a tenant of more than {MAX_ID_BYTES} bytes");
+            return Err(RemoteError::malformed(why));
+        }
+        let tenant = Some(interface.tenant.to_owned()).filter(|tenant| !tenant.is_empty());
+        Ok(Self { url, binding, tenant, streams: card["capabilities"]["streaming"] == true })
     }
 
     /// Returns the request of a method, without the headers that all requests have.
     pub(super) fn request(&self, http: &Client, method: Method<'_>) -> Result<RequestBuilder, RemoteError> {
         let (url, body) = match self.binding {
             Binding::JsonRpc => {
-                let (name, params) = method.rpc();
+                let (name, mut params) = method.rpc();
+                if let Some(tenant) = &self.tenant {
+                    params["tenant"] = json!(tenant);
+                }
                 let call = json!({"jsonrpc": "2.0", "id": 1, "method": name, "params": params});
                 (self.url.clone(), call.to_string())
             }
             Binding::HttpJson => match method {
-                // In a path, these two would be other addresses.
-                Method::GetTask(id @ ("." | "..")) => {
-                    return Err(RemoteError::malformed(format!(
-                        "the id of its task, {id}, is no path segment"
-                    )));
-                }
                 Method::GetTask(id) => {
-                    let mut url = self.below(&format!("tasks/{}", segment(id)));
+                    let mut url = self.below(&format!("tasks/{}", segment(id)?))?;
                     url.query_pairs_mut().append_pair("historyLength", "0");
                     return Ok(http.get(url));
                 }
-                Method::SendMessage(params) => (self.below("message:send"), params.to_string()),
-                Method::SendStreamingMessage(params) => (self.below("message:stream"), params.to_string()),
+                Method::SendMessage(params) => (self.below("message:send")?, params.to_string()),
+                Method::SendStreamingMessage(params) => (self.below("message:stream")?, params.to_string()),
                 Method::SubscribeToTask(id) => {
-                    (self.below(&format!("tasks/{}:subscribe", segment(id))), "{}".to_owned())
+                    (self.below(&format!("tasks/{}:subscribe", segment(id)?))?, "{}".to_owned())
                 }
                 Method::CancelTask(id) => {
-                    (self.below(&format!("tasks/{}:cancel", segment(id))), "{}".to_owned())
+                    (self.below(&format!("tasks/{}:cancel", segment(id)?))?, "{}".to_owned())
                 }
             },
         };
@@ -108,11 +114,15 @@ impl Endpoint {
         result.filter(Value::is_object).ok_or_else(|| RemoteError::malformed("its answer has no result"))
     }
 
-    /// Returns the address of a path below the endpoint.
-    fn below(&self, path: &str) -> Url {
+    /// Returns the address of a path below the endpoint and its tenant.
+    fn below(&self, path: &str) -> Result<Url, RemoteError> {
+        let mut base = self.url.path().trim_end_matches('/').to_owned();
+        if let Some(tenant) = &self.tenant {
+            base = format!("{base}/{}", segment(tenant)?);
+        }
         let mut url = self.url.clone();
-        url.set_path(&format!("{}/{path}", self.url.path().trim_end_matches('/')));
-        url
+        url.set_path(&format!("{base}/{path}"));
+        Ok(url)
     }
 }
 
@@ -148,6 +158,7 @@ fn interfaces(card: &Value) -> Vec<Interface<'_>> {
     let interfaces: Vec<_> = list("supportedInterfaces")
         .map(|interface| Interface {
             url: text(&interface["url"]),
+            tenant: text(&interface["tenant"]),
             binding: text(&interface["protocolBinding"]),
             version: text(&interface["protocolVersion"]),
         })
@@ -158,9 +169,10 @@ fn interfaces(card: &Value) -> Vec<Interface<'_>> {
     // Cards of earlier versions have one version, and name the first address apart from the others.
     let version = text(&card["protocolVersion"]);
     let binding = card["preferredTransport"].as_str().unwrap_or("JSONRPC");
-    let first = card["url"].as_str().map(|url| Interface { url, binding, version });
+    let first = card["url"].as_str().map(|url| Interface { url, tenant: "", binding, version });
     let others = list("additionalInterfaces").map(|interface| Interface {
         url: text(&interface["url"]),
+        tenant: "",
         binding: text(&interface["transport"]),
         version,
     });
@@ -172,17 +184,20 @@ fn text(value: &Value) -> &str {
 }
 
 /// Returns an id as one segment of a path.
-fn segment(id: &str) -> String {
+fn segment(id: &str) -> Result<String, RemoteError> {
+    if matches!(id, "." | "..") {
+        return Err(RemoteError::malformed(format!("its id {id} cannot be a segment of a path")));
+    }
     let mut segment = String::with_capacity(id.len());
     for byte in id.bytes() {
         match byte {
             b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => {
-                segment.push(char::from(byte))
+                segment.push(char::from(byte));
             }
             _ => segment.push_str(&format!("%{byte:02X}")),
         }
     }
-    segment
+    Ok(segment)
 }
 
 #[cfg(test)]
@@ -259,10 +274,14 @@ mod tests {
         assert!(long.len() < 600 && !long.contains('\u{1b}'), "{long}");
     }
 
+    fn client(endpoint: &Endpoint) -> Client {
+        crate::models::http_client(&endpoint.url, std::time::Duration::from_secs(1)).unwrap()
+    }
+
     #[test]
     fn http_paths_hold_any_id() {
         let endpoint = of(&[interface("/a2a/one/?key=1", "HTTP+JSON", "1.0")]).unwrap();
-        let http = crate::models::http_client(&endpoint.url, std::time::Duration::from_secs(1)).unwrap();
+        let http = client(&endpoint);
         let address = |method: Method<'_>| {
             let request = endpoint.request(&http, method).unwrap().build().unwrap();
             let (method, url) = (request.method().clone(), request.url());
@@ -274,11 +293,45 @@ mod tests {
             address(Method::CancelTask("../x?y#z:é")),
             "POST /a2a/one/tasks/..%2Fx%3Fy%23z%3A%C3%A9:cancel?key=1"
         );
-        assert_eq!(address(Method::SubscribeToTask("..")), "POST /a2a/one/tasks/..:subscribe?key=1");
+        assert_eq!(address(Method::SubscribeToTask("...")), "POST /a2a/one/tasks/...:subscribe?key=1");
         assert_eq!(
             address(Method::GetTask("%2e%2e\t")),
             "GET /a2a/one/tasks/%252e%252e%09?key=1&historyLength=0"
         );
         assert!(endpoint.request(&http, Method::GetTask("..")).is_err());
+    }
+
+    #[test]
+    fn every_request_names_the_tenant_of_the_card() {
+        let message = json!({"message": {}});
+        let methods = [
+            Method::SendMessage(&message),
+            Method::SendStreamingMessage(&message),
+            Method::GetTask("t"),
+            Method::SubscribeToTask("t"),
+            Method::CancelTask("t"),
+        ];
+        for (binding, named) in [("JSONRPC", r#""tenant":"a b""#), ("HTTP+JSON", "/one/a%20b/")] {
+            let mut interface = interface("/one", binding, "1.0");
+            interface["tenant"] = json!("a b");
+            let endpoint = of(&[interface]).unwrap();
+            let http = client(&endpoint);
+            for method in methods {
+                let request = endpoint.request(&http, method).unwrap().build().unwrap();
+                let body = request.body().and_then(|body| body.as_bytes()).unwrap_or_default();
+                let sent = format!("{} {}", request.url(), String::from_utf8_lossy(body));
+                assert!(sent.contains(named), "{sent}");
+            }
+        }
+        for (tenant, why) in
+            [("t".repeat(300), "a tenant of more than"), ("..".to_owned(), "a segment of a path")]
+        {
+            let mut interface = interface("/one", "HTTP+JSON", "1.0");
+            interface["tenant"] = json!(tenant);
+            let request = of(&[interface]).and_then(|endpoint| {
+                endpoint.request(&client(&endpoint), Method::GetTask("t")).map_err(|why| why.to_string())
+            });
+            assert!(request.unwrap_err().contains(why), "{why}");
+        }
     }
 }

@@ -25,8 +25,8 @@ const MAX_BODY_BYTES: usize = 4 * 1024 * 1024;
 const MAX_SHOWN_BYTES: usize = 500;
 /// The most bytes that are shown of an error's reason.
 const MAX_REASON_BYTES: usize = 60;
-/// The longest id that a remote server may give a task or a context, in bytes.
-const MAX_ID_BYTES: usize = 256;
+/// The longest id that a remote server may give a task, a context or a tenant, in bytes.
+pub(super) const MAX_ID_BYTES: usize = 256;
 /// How long the card, or the state of a task, may take.
 const LOOK_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long a cancellation may take.
