@@ -69,7 +69,7 @@ card = AgentCard(
     description="Answers by the words of the message.",
     version="1",
     supported_interfaces=[
-        AgentInterface(url=f"{base}/agent", protocol_binding=binding, protocol_version="1.0", tenant=TENANT)
+        AgentInterface(url=base, protocol_binding=binding, protocol_version="1.0", tenant=TENANT)
     ],
     capabilities=AgentCapabilities(streaming=True),
     skills=[AgentSkill(id="answer", name="Answer", description="Answers.", tags=["answer"])],
@@ -78,8 +78,8 @@ card = AgentCard(
 )
 handler = DefaultRequestHandler(agent_executor=Executor(), task_store=InMemoryTaskStore(), agent_card=card)
 routes = {
-    "JSONRPC": lambda: create_jsonrpc_routes(handler, rpc_url="/agent"),
-    "HTTP+JSON": lambda: create_rest_routes(handler, path_prefix="/agent"),
+    "JSONRPC": lambda: create_jsonrpc_routes(handler, rpc_url="/"),
+    "HTTP+JSON": lambda: create_rest_routes(handler),
 }[binding]()
 app = Starlette(routes=[*create_agent_card_routes(card), *routes])
 print(base, flush=True)
