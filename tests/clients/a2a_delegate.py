@@ -22,9 +22,16 @@ def native(method, path, body=None):
     return request(method, f"{BASE}/api/v1{path}", body, **headers)
 
 
+[interface] = request("GET", f"{remote}/.well-known/agent-card.json")["supportedInterfaces"]
+
+
 def task(task_id):
-    body = {"jsonrpc": "2.0", "id": 1, "method": "GetTask", "params": {"id": task_id}}
-    return request("POST", f"{remote}/rpc", body, **{"A2A-Version": "1.0"})["result"]
+    version = {"A2A-Version": "1.0"}
+    if interface["protocolBinding"] == "HTTP+JSON":
+        return request("GET", f"{interface['url']}/{interface['tenant']}/tasks/{task_id}", **version)
+    params = {"id": task_id, "tenant": interface["tenant"]}
+    body = {"jsonrpc": "2.0", "id": 1, "method": "GetTask", "params": params}
+    return request("POST", interface["url"], body, **version)["result"]
 
 
 def until(found):

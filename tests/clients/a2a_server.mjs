@@ -1,9 +1,10 @@
-// An agent on the A2A SDK for JavaScript, for Tollgate to delegate to. Prints its address.
+// An agent on the A2A SDK for JavaScript, for Tollgate to delegate to. Its card offers the binding that
+// is the argument: JSONRPC or HTTP+JSON. Prints its address.
 
 import { randomUUID } from "node:crypto";
 import { AgentCard, Role, TaskState } from "@a2a-js/sdk";
 import { AgentEvent, DefaultRequestHandler, InMemoryTaskStore } from "@a2a-js/sdk/server";
-import { UserBuilder, agentCardHandler, jsonRpcHandler } from "@a2a-js/sdk/server/express";
+import { UserBuilder, agentCardHandler, jsonRpcHandler, restHandler } from "@a2a-js/sdk/server/express";
 import express from "express";
 
 const text = (value) => ({ content: { $case: "text", value } });
@@ -13,7 +14,8 @@ const cancelled = new Set();
 
 // Answers by the words of the message.
 const executor = {
-  async execute({ userMessage, taskId, contextId, task }, bus) {
+  async execute({ userMessage, taskId, contextId, task, context }, bus) {
+    if (context.tenant !== "acme") throw new Error(`the tenant is ${context.tenant}`);
     const said = userMessage.parts.map((part) => part.content?.value ?? "").join("");
     const message = (words) => ({
       messageId: randomUUID(), role: Role.ROLE_AGENT, parts: [text(words)], taskId, contextId,
@@ -62,6 +64,8 @@ const executor = {
   },
 };
 
+const binding = process.argv[2];
+const handler = { JSONRPC: jsonRpcHandler, "HTTP+JSON": restHandler }[binding];
 const app = express();
 const server = app.listen(0, "127.0.0.1", () => {
   const base = `http://127.0.0.1:${server.address().port}`;
@@ -69,7 +73,7 @@ const server = app.listen(0, "127.0.0.1", () => {
     name: "javascript",
     description: "Answers by the words of the message.",
     version: "1",
-    supportedInterfaces: [{ url: `${base}/rpc`, protocolBinding: "JSONRPC", protocolVersion: "1.0" }],
+    supportedInterfaces: [{ url: `${base}/agent`, protocolBinding: binding, protocolVersion: "1.0", tenant: "acme" }],
     capabilities: { streaming: true },
     skills: [{ id: "answer", name: "Answer", description: "Answers.", tags: ["answer"] }],
     defaultInputModes: ["text/plain"],
@@ -78,6 +82,6 @@ const server = app.listen(0, "127.0.0.1", () => {
   const requestHandler = new DefaultRequestHandler(card, new InMemoryTaskStore(), executor);
   const userBuilder = UserBuilder.noAuthentication;
   app.use("/.well-known/agent-card.json", agentCardHandler({ agentCardProvider: requestHandler }));
-  app.use("/rpc", jsonRpcHandler({ requestHandler, userBuilder }));
+  app.use("/agent", handler({ requestHandler, userBuilder }));
   console.log(base);
 });

@@ -1,7 +1,9 @@
-"""An agent on the A2A SDK for Python, for Tollgate to delegate to. Prints its address."""
+"""An agent on the A2A SDK for Python, for Tollgate to delegate to. Its card offers the binding that is
+the argument: JSONRPC or HTTP+JSON. Prints its address."""
 
 import asyncio
 import socket
+import sys
 
 import uvicorn
 from a2a.helpers.proto_helpers import new_task_from_user_message, new_text_message
@@ -9,9 +11,13 @@ from a2a.server.agent_execution import AgentExecutor
 from a2a.server.request_handlers import DefaultRequestHandler
 from a2a.server.routes.agent_card_routes import create_agent_card_routes
 from a2a.server.routes.jsonrpc_routes import create_jsonrpc_routes
+from a2a.server.routes.rest_routes import create_rest_routes
 from a2a.server.tasks import InMemoryTaskStore, TaskUpdater
 from a2a.types import AgentCapabilities, AgentCard, AgentInterface, AgentSkill, Part
 from starlette.applications import Starlette
+
+# The tenant that the card names, so every request does too.
+TENANT = "acme"
 
 
 class Executor(AgentExecutor):
@@ -21,6 +27,7 @@ class Executor(AgentExecutor):
         self.messages = {}
 
     async def execute(self, context, event_queue):
+        assert context.tenant == TENANT, context.tenant
         said = context.get_user_input()
         if said == "message":
             await event_queue.enqueue_event(new_text_message("No task was needed.", context_id=context.context_id))
@@ -50,22 +57,30 @@ class Executor(AgentExecutor):
         await updater.complete()
 
     async def cancel(self, context, event_queue):
+        assert context.tenant == TENANT, context.tenant
         await TaskUpdater(event_queue, context.task_id, context.context_id).cancel()
 
 
+binding = sys.argv[1]
 listener = socket.create_server(("127.0.0.1", 0))
 base = f"http://127.0.0.1:{listener.getsockname()[1]}"
 card = AgentCard(
     name="python",
     description="Answers by the words of the message.",
     version="1",
-    supported_interfaces=[AgentInterface(url=f"{base}/rpc", protocol_binding="JSONRPC", protocol_version="1.0")],
+    supported_interfaces=[
+        AgentInterface(url=base, protocol_binding=binding, protocol_version="1.0", tenant=TENANT)
+    ],
     capabilities=AgentCapabilities(streaming=True),
     skills=[AgentSkill(id="answer", name="Answer", description="Answers.", tags=["answer"])],
     default_input_modes=["text/plain"],
     default_output_modes=["text/plain"],
 )
 handler = DefaultRequestHandler(agent_executor=Executor(), task_store=InMemoryTaskStore(), agent_card=card)
-app = Starlette(routes=[*create_agent_card_routes(card), *create_jsonrpc_routes(handler, rpc_url="/rpc")])
+routes = {
+    "JSONRPC": lambda: create_jsonrpc_routes(handler, rpc_url="/"),
+    "HTTP+JSON": lambda: create_rest_routes(handler),
+}[binding]()
+app = Starlette(routes=[*create_agent_card_routes(card), *routes])
 print(base, flush=True)
 uvicorn.Server(uvicorn.Config(app, log_level="warning")).run(sockets=[listener])

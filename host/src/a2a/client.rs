@@ -1,11 +1,12 @@
 //! Requests to a remote server: its card, and the methods of A2A.
 
 use super::RemoteAgent;
+use super::binding::{Endpoint, Method};
 use super::events::Events;
 use super::task::RemoteState;
 use crate::models::causes;
 use reqwest::header::{ACCEPT, CONTENT_TYPE};
-use reqwest::{Response, StatusCode, Url};
+use reqwest::{RequestBuilder, Response, StatusCode};
 use serde_json::{Value, json};
 use std::sync::PoisonError;
 use std::time::Duration;
@@ -14,25 +15,22 @@ use tollgate_agent::text::one_line;
 
 /// The version of the protocol.
 const VERSION: &str = "1.0";
+/// The media types of answers that are not streams.
+const JSON: &str = "application/json, application/a2a+json";
 /// The most bytes of a card.
 const MAX_CARD_BYTES: usize = 256 * 1024;
 /// The most bytes of an answer.
 const MAX_BODY_BYTES: usize = 4 * 1024 * 1024;
 /// The most bytes that are shown of the server's words.
 const MAX_SHOWN_BYTES: usize = 500;
-/// The longest id that a remote server may give a task or a context, in bytes.
-const MAX_ID_BYTES: usize = 256;
+/// The most bytes that are shown of an error's reason.
+const MAX_REASON_BYTES: usize = 60;
+/// The longest id that a remote server may give a task, a context or a tenant, in bytes.
+pub(super) const MAX_ID_BYTES: usize = 256;
 /// How long the card, or the state of a task, may take.
 const LOOK_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long a cancellation may take.
 const CANCEL_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// Where and how an agent is reached, as its card says.
-#[derive(Debug, Clone)]
-pub(super) struct Endpoint {
-    url: Url,
-    pub(super) streams: bool,
-}
 
 /// The reason why a request has no result.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -43,9 +41,10 @@ pub(super) enum RemoteError {
     /// The connection failed. The same request may succeed later.
     #[error("it could not be reached: {0}")]
     Broken(String),
-    /// The server refused the request, with a code of JSON-RPC.
-    #[error("it refused: {words} (error {code})")]
-    Refused { code: i64, words: String },
+    /// The server refused the request, with an error of the protocol. `is_unsupported` is true if it
+    /// does not have the method, or not for the task in its present state.
+    #[error("it refused: {words}")]
+    Refused { words: String, is_unsupported: bool },
 }
 
 impl RemoteError {
@@ -73,7 +72,7 @@ impl RemoteAgent {
     /// Reads the card and returns the endpoint that it names.
     async fn read_card(&self) -> Result<Endpoint, RemoteError> {
         let url = format!("{}/.well-known/agent-card.json", self.url.as_str().trim_end_matches('/'));
-        let request = self.authorized(self.http.get(url)).header(ACCEPT, "application/json");
+        let request = self.authorized(self.http.get(url)).header(ACCEPT, JSON);
         let read = async {
             let response = self.accepted(request.send().await.map_err(RemoteError::broken)?).await?;
             body(response, MAX_CARD_BYTES).await
@@ -81,32 +80,9 @@ impl RemoteAgent {
         let card = within(LOOK_TIMEOUT, read).await?;
         let card: Value = serde_json::from_slice(&card)
             .map_err(|why| RemoteError::malformed(format!("its card is not JSON: {why}")))?;
-        let endpoint = self.endpoint_of(&card)?;
+        let endpoint = Endpoint::of(&card, &self.url)?;
         *self.endpoint.lock().unwrap_or_else(PoisonError::into_inner) = Some(endpoint.clone());
         Ok(endpoint)
-    }
-
-    /// Returns the endpoint of a card. It must be on the configured host: a card is no reason to
-    /// send a token, or anything else, to another one.
-    fn endpoint_of(&self, card: &Value) -> Result<Endpoint, RemoteError> {
-        let interfaces = card["supportedInterfaces"].as_array().map(Vec::as_slice).unwrap_or_default();
-        let fits = |interface: &&Value| {
-            let version = interface["protocolVersion"].as_str().unwrap_or_default();
-            interface["protocolBinding"] == "JSONRPC" && (version == "1" || version.starts_with("1."))
-        };
-        let Some(interface) = interfaces.iter().find(fits) else {
-            let why = "its card has no interface for A2A 1.0 by JSONRPC";
-            return Err(RemoteError::malformed(why));
-        };
-        let named = interface["url"].as_str().unwrap_or_default();
-        let url = self.url.join(named).map_err(|why| {
-            RemoteError::malformed(format!("its card names an address that is not a URL: {why}"))
-        })?;
-        if url.origin() != self.url.origin() || !url.username().is_empty() || url.password().is_some() {
-            let why = format!("its card names the address {named}, which is not on the configured host");
-            return Err(RemoteError::malformed(why));
-        }
-        Ok(Endpoint { url, streams: card["capabilities"]["streaming"] == true })
     }
 
     pub(super) async fn endpoint(&self) -> Result<Endpoint, RemoteError> {
@@ -117,18 +93,12 @@ impl RemoteAgent {
         }
     }
 
-    fn authorized(&self, request: reqwest::RequestBuilder) -> reqwest::RequestBuilder {
+    fn authorized(&self, request: RequestBuilder) -> RequestBuilder {
         let request = request.header("A2A-Version", VERSION);
         match &self.token {
             Some(token) => request.bearer_auth(token.expose()),
             None => request,
         }
-    }
-
-    fn request(&self, endpoint: &Endpoint, method: &str, params: &Value) -> reqwest::RequestBuilder {
-        let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
-        let request = self.http.post(endpoint.url.clone()).header(CONTENT_TYPE, "application/json");
-        self.authorized(request).body(body.to_string())
     }
 
     /// Returns a response with content, or the error of one without.
@@ -137,56 +107,92 @@ impl RemoteAgent {
         if status.is_success() {
             return Ok(response);
         }
-        let is_passing = status == StatusCode::TOO_MANY_REQUESTS || status.is_server_error();
         let words = body(response, MAX_BODY_BYTES).await.unwrap_or_default();
-        if let Some(error) =
-            serde_json::from_slice::<Value>(&words).ok().and_then(|words| self.refused(&words))
-        {
+        let error = serde_json::from_slice(&words).ok().and_then(|words| self.refused(&words, status));
+        if let Some(error) = error {
             return Err(error);
         }
         let words = String::from_utf8_lossy(&words[..words.len().min(4_096)]).into_owned();
         let words = one_line(&format!("HTTP {status}: {}", self.redacted(&words)), MAX_SHOWN_BYTES);
-        Err(if is_passing { RemoteError::Broken(words) } else { RemoteError::Failed(words) })
+        let is_unsupported = has_no_method(status);
+        Err(match status == StatusCode::TOO_MANY_REQUESTS || status.is_server_error() {
+            true => RemoteError::Broken(words),
+            false if is_unsupported => RemoteError::Refused { words, is_unsupported },
+            false => RemoteError::Failed(words),
+        })
     }
 
-    /// Returns the error of a JSON-RPC response.
-    fn refused(&self, response: &Value) -> Option<RemoteError> {
-        let error = response.get("error").filter(|error| error["message"].is_string())?;
-        let words = one_line(&self.redacted(error["message"].as_str()?), MAX_SHOWN_BYTES);
-        Some(RemoteError::Refused { code: error["code"].as_i64().unwrap_or_default(), words })
+    /// Returns the error in an answer: the one of JSON-RPC, whose code is a number, a
+    /// `google.rpc.Status`, whose details have a reason, or a problem document.
+    fn refused(&self, answer: &Value, status: StatusCode) -> Option<RemoteError> {
+        let error = match &answer["error"] {
+            error @ Value::Object(_) => error,
+            _ if status.is_success() => return None,
+            _ => answer,
+        };
+        let words = ["message", "detail", "title"].iter().find_map(|name| error[*name].as_str())?;
+        let mut details = error["details"].as_array().map(Vec::as_slice).unwrap_or_default().iter();
+        let reason = details.find_map(|detail| detail["reason"].as_str()).or(error["status"].as_str());
+        let code = error["code"].as_i64().filter(|code| *code != i64::from(status.as_u16()));
+        let mut labels = Vec::new();
+        if !status.is_success() {
+            labels.push(format!("HTTP {status}"));
+        }
+        match (reason, code) {
+            (Some(reason), _) => labels.push(one_line(&self.redacted(reason), MAX_REASON_BYTES)),
+            (None, Some(code)) => labels.push(format!("error {code}")),
+            (None, None) => {}
+        }
+        let words = one_line(&self.redacted(words), MAX_SHOWN_BYTES);
+        let words = match labels.is_empty() {
+            true => words,
+            false => format!("{words} ({})", labels.join(", ")),
+        };
+        let passing = [
+            StatusCode::TOO_MANY_REQUESTS,
+            StatusCode::BAD_GATEWAY,
+            StatusCode::SERVICE_UNAVAILABLE,
+            StatusCode::GATEWAY_TIMEOUT,
+        ];
+        if passing.contains(&status) {
+            return Some(RemoteError::Broken(words));
+        }
+        let is_unsupported = has_no_method(status)
+            || matches!(reason, Some("UNSUPPORTED_OPERATION" | "METHOD_NOT_FOUND"))
+            || matches!(code, Some(-32004 | -32601));
+        Some(RemoteError::Refused { words, is_unsupported })
     }
 
     fn redacted(&self, words: &str) -> String {
         self.token.as_ref().map_or_else(|| words.to_owned(), |token| token.redact(words))
     }
 
-    fn result(&self, mut response: Value) -> Result<Value, RemoteError> {
-        if let Some(error) = self.refused(&response) {
-            return Err(error);
-        }
-        match response.get_mut("result").map(Value::take) {
-            Some(result) if result.is_object() => Ok(result),
-            _ => Err(RemoteError::malformed("its answer has no result")),
+    fn result(&self, endpoint: &Endpoint, answer: Value) -> Result<Value, RemoteError> {
+        match self.refused(&answer, StatusCode::OK) {
+            Some(error) => Err(error),
+            None => endpoint.result(answer),
         }
     }
 
     /// Calls a method and returns its result.
-    pub(super) async fn call(&self, method: &str, params: &Value) -> Result<Value, RemoteError> {
+    pub(super) async fn call(&self, method: Method<'_>) -> Result<Value, RemoteError> {
         let endpoint = self.endpoint().await?;
-        let request = self.request(&endpoint, method, params).header(ACCEPT, "application/json");
+        let request = self.authorized(endpoint.request(&self.http, method)?).header(ACCEPT, JSON);
         let response = self.accepted(request.send().await.map_err(RemoteError::broken)?).await?;
         let answer = serde_json::from_slice(&body(response, MAX_BODY_BYTES).await?);
-        self.result(answer.map_err(|why| RemoteError::malformed(format!("its answer is not JSON: {why}")))?)
+        let answer =
+            answer.map_err(|why| RemoteError::malformed(format!("its answer is not JSON: {why}")))?;
+        self.result(&endpoint, answer)
     }
 
-    /// Starts a stream of updates. Each of its events is a [`result`](Self::streamed).
+    /// Starts a stream of updates, which [`streamed`](Self::streamed) reads.
     pub(super) async fn stream(
         &self,
         endpoint: &Endpoint,
-        method: &str,
-        params: &Value,
+        method: Method<'_>,
     ) -> Result<Events, RemoteError> {
-        let request = self.request(endpoint, method, params).header(ACCEPT, "text/event-stream");
+        let request =
+            self.authorized(endpoint.request(&self.http, method)?).header(ACCEPT, "text/event-stream");
         let sent = async {
             let response = request.send().await.map_err(RemoteError::broken)?;
             self.accepted(response).await
@@ -197,15 +203,19 @@ impl RemoteAgent {
         if kind.starts_with(b"text/event-stream") {
             return Ok(Events::new(response));
         }
-        // An error is answered without a stream.
-        let answer = serde_json::from_slice(&body(response, MAX_BODY_BYTES).await?).unwrap_or_default();
-        self.result(answer)?;
+        // JSON-RPC answers an error without a stream.
+        let answer = within(LOOK_TIMEOUT, body(response, MAX_BODY_BYTES)).await?;
+        self.result(endpoint, serde_json::from_slice(&answer).unwrap_or_default())?;
         Err(RemoteError::malformed("its answer is not a stream"))
     }
 
     /// Returns the next update of a stream; `None` at its end.
-    pub(super) async fn streamed(&self, events: &mut Events) -> Result<Option<Value>, RemoteError> {
-        events.next().await?.map(|event| self.result(event)).transpose()
+    pub(super) async fn streamed(
+        &self,
+        endpoint: &Endpoint,
+        events: &mut Events,
+    ) -> Result<Option<Value>, RemoteError> {
+        events.next().await?.map(|event| self.result(endpoint, event)).transpose()
     }
 
     /// Sends a message that starts a task. The card is read anew.
@@ -224,7 +234,7 @@ impl RemoteAgent {
             "message": wire,
             "configuration": {"acceptedOutputModes": ["text/plain"], "returnImmediately": true},
         });
-        let sent = self.call("SendMessage", &params).await?;
+        let sent = self.call(Method::SendMessage(&params)).await?;
         if sent["task"].is_object() {
             let mut state = RemoteState::default();
             state.apply(&sent);
@@ -249,14 +259,12 @@ impl RemoteAgent {
 
     /// Returns a task as it is now.
     pub(super) async fn look(&self, task: &RemoteTask) -> Result<Value, RemoteError> {
-        let params = json!({"id": task.task_id, "historyLength": 0});
-        within(LOOK_TIMEOUT, self.call("GetTask", &params)).await
+        within(LOOK_TIMEOUT, self.call(Method::GetTask(&task.task_id))).await
     }
 
     /// Cancels a task. A task that has ended, or a server that is gone, needs no cancellation.
     pub(super) async fn cancel(&self, task_id: &str) {
-        let params = json!({"id": task_id});
-        if let Err(why) = within(CANCEL_TIMEOUT, self.call("CancelTask", &params)).await {
+        if let Err(why) = within(CANCEL_TIMEOUT, self.call(Method::CancelTask(task_id))).await {
             tracing::debug!("the remote task {} was not cancelled: {why}", one_line(task_id, 100));
         }
     }
@@ -270,6 +278,12 @@ async fn within<T>(
     tokio::time::timeout(limit, future).await.unwrap_or_else(|_| Err(late()))
 }
 
+/// Returns whether a status is that of an address which the server does not have, or not for this
+/// HTTP method.
+fn has_no_method(status: StatusCode) -> bool {
+    matches!(status, StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED)
+}
+
 /// Reads a body of at most `max_bytes`.
 async fn body(mut response: Response, max_bytes: usize) -> Result<Vec<u8>, RemoteError> {
     let mut body = Vec::new();
@@ -280,38 +294,4 @@ async fn body(mut response: Response, max_bytes: usize) -> Result<Vec<u8>, Remot
         body.extend_from_slice(&chunk);
     }
     Ok(body)
-}
-
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used)]
-    use super::*;
-
-    fn card(url: &str, binding: &str, version: &str) -> Value {
-        json!({
-            "supportedInterfaces": [{"url": url, "protocolBinding": binding, "protocolVersion": version}],
-            "capabilities": {"streaming": true},
-        })
-    }
-
-    #[test]
-    fn a_card_names_an_address_on_the_configured_host_only() {
-        let agent = RemoteAgent::new("https://agents.example.com/a2a/one").unwrap();
-        let endpoint = |url: &str| agent.endpoint_of(&card(url, "JSONRPC", "1.0"));
-        assert_eq!(endpoint("https://agents.example.com/rpc").unwrap().url.path(), "/rpc");
-        assert!(endpoint("/rpc").unwrap().streams);
-        for elsewhere in [
-            "https://other.example.com/rpc",
-            "http://agents.example.com/rpc",
-            "https://agents.example.com:8443/rpc",
-            "https://a:b@agents.example.com/rpc",
-            "file:///etc/passwd",
-            "//169.254.169.254/latest",
-        ] {
-            assert!(endpoint(elsewhere).is_err(), "{elsewhere}");
-        }
-        assert!(agent.endpoint_of(&card("/rpc", "GRPC", "1.0")).is_err());
-        assert!(agent.endpoint_of(&card("/rpc", "JSONRPC", "0.3")).is_err());
-        assert!(agent.endpoint_of(&json!([])).is_err());
-    }
 }

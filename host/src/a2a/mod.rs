@@ -1,9 +1,10 @@
-//! Agents of other servers, reached by A2A 1.0 over JSON-RPC.
+//! Agents of other servers, reached by A2A 1.0 over JSON-RPC or HTTP+JSON.
 //!
 //! A remote agent is run like any other: its messages are calls that the gates judge and the
 //! record keeps. The remote server is untrusted. It receives the one message that the call's
 //! arguments show, and everything that it sends back is bounded and cleaned.
 
+mod binding;
 mod client;
 mod events;
 mod model;
@@ -14,7 +15,7 @@ pub(crate) use tools::{FollowAgent, MessageAgent};
 
 use crate::config::{RemoteConfig, agent_url};
 use crate::models::ApiKey;
-use client::Endpoint;
+use binding::Endpoint;
 use reqwest::Url;
 use std::sync::Mutex;
 use std::time::Duration;

@@ -1,6 +1,7 @@
 //! The two calls of a run whose agent is remote. They are never offered to a model.
 
 use super::RemoteAgent;
+use super::binding::Method;
 use super::client::{RemoteError, Sent};
 use super::task::{Piece, RemoteState, TaskState};
 use crate::tools::{CallContext, NativeTool, Report, ToolCall};
@@ -76,10 +77,10 @@ fn failed(agent: &str, error: &RemoteError) -> Fault {
     Fault::new(Code::ToolFailed, format!("The remote agent '{agent}' did not answer: {error}."))
 }
 
-/// Returns whether another look at the task tells more: the task ended meanwhile, or the server
-/// cannot stream its updates.
+/// Returns whether another look at the task tells more after a stream failed: the task ended
+/// meanwhile, the connection broke, or the server cannot stream its updates.
 fn needs_a_look(why: &RemoteError) -> bool {
-    matches!(why, RemoteError::Refused { code: -32004 | -32601, .. })
+    matches!(why, RemoteError::Broken(_) | RemoteError::Refused { is_unsupported: true, .. })
 }
 
 /// Returns the id of the message that an attempt sends. Each attempt sends one.
@@ -188,20 +189,23 @@ impl Following<'_> {
         let (mut state, mut broken, mut pause) = (RemoteState::default(), 0, PAUSES.0);
         let mut resume = self.call.attempt().resume;
         loop {
-            let looked = match self.look(&mut state).await {
-                // An answer is sent once, and to its own question only.
-                Ok(()) => match resume.take().and_then(|resumption| state.answer(self.agent, resumption)) {
-                    Some(part) => self.answer(&mut state, part).await,
-                    None if state.rests() => return Ok(state),
-                    None => self.watch(&mut state).await,
-                },
-                failed => failed,
-            };
-            match looked {
-                Ok(()) if state.rests() => return Ok(state),
-                Ok(()) => broken = 0,
+            match self.look(&mut state).await {
+                Ok(()) => {
+                    broken = 0;
+                    // An answer is sent once, and to its own question only.
+                    let answer = resume.take().and_then(|resumption| state.answer(self.agent, resumption));
+                    let followed = match answer {
+                        Some(part) => self.answer(&mut state, part).await,
+                        None if state.rests() => return Ok(state),
+                        None => self.watch(&mut state).await,
+                    };
+                    match followed {
+                        Ok(()) if state.rests() => return Ok(state),
+                        Err(why) if !needs_a_look(&why) => return Err(why),
+                        _ => {}
+                    }
+                }
                 Err(RemoteError::Broken(_)) if broken < MAX_BROKEN => broken += 1,
-                Err(why) if needs_a_look(&why) => {}
                 Err(why) => return Err(why),
             }
             tokio::time::sleep(pause).await;
@@ -221,9 +225,9 @@ impl Following<'_> {
         if !endpoint.streams {
             return Ok(());
         }
-        let params = json!({"id": self.task.task_id});
-        let mut events = self.remote.stream(&endpoint, "SubscribeToTask", &params).await?;
-        while let Some(update) = self.remote.streamed(&mut events).await? {
+        let method = Method::SubscribeToTask(&self.task.task_id);
+        let mut events = self.remote.stream(&endpoint, method).await?;
+        while let Some(update) = self.remote.streamed(&endpoint, &mut events).await? {
             self.apply(state, &update);
             if state.rests() {
                 break;
@@ -244,14 +248,14 @@ impl Following<'_> {
         let params = json!({"message": message, "configuration": {"acceptedOutputModes": ["text/plain"]}});
         let endpoint = self.remote.endpoint().await?;
         if !endpoint.streams {
-            let settled = self.remote.call("SendMessage", &params).await?;
+            let settled = self.remote.call(Method::SendMessage(&params)).await?;
             state.state = TaskState::Working;
             self.apply(state, &settled);
             return Ok(());
         }
-        let mut events = self.remote.stream(&endpoint, "SendStreamingMessage", &params).await?;
+        let mut events = self.remote.stream(&endpoint, Method::SendStreamingMessage(&params)).await?;
         state.state = TaskState::Working;
-        while let Some(update) = self.remote.streamed(&mut events).await? {
+        while let Some(update) = self.remote.streamed(&endpoint, &mut events).await? {
             self.apply(state, &update);
             if update.get("task").is_some() {
                 state.state = TaskState::Working;

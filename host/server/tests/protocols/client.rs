@@ -1,6 +1,11 @@
 //! A client of the test server.
 
 use crate::server;
+use axum::Router;
+use axum::body::to_bytes;
+use axum::extract::Request;
+use axum::middleware::{Next, from_fn};
+use axum::response::IntoResponse;
 use reqwest::{Method, RequestBuilder, Response, StatusCode};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -43,6 +48,29 @@ async fn request_approval(arguments: Value, call: ToolContext) -> ToolResult {
     }
 }
 
+fn story() -> Host {
+    let builder = Host::builder()
+        .tool(FnTool::new("slow-report", "slow_report", "Reports slowly.", slow_report))
+        .tool(FnTool::new("approve", "request_approval", "Asks a person.", request_approval))
+        .tool(FnTool::new("echo", "echo", "Echoes.", |arguments: Value, _| async move { arguments }));
+    server::with_story(builder).build().unwrap()
+}
+
+/// Takes the interfaces of other bindings out of an agent card.
+async fn only(binding: &str, request: Request, next: Next) -> axum::response::Response {
+    let is_card = request.uri().path().ends_with("/agent-card.json");
+    let response = next.run(request).await;
+    if !is_card || response.status() != StatusCode::OK {
+        return response;
+    }
+    let body = to_bytes(response.into_body(), usize::MAX).await.unwrap();
+    let mut card: Value = serde_json::from_slice(&body).unwrap();
+    let interfaces = card["supportedInterfaces"].as_array_mut().unwrap();
+    interfaces.retain(|interface| interface["protocolBinding"] == binding);
+    assert_eq!(interfaces.len(), 1);
+    axum::Json(card).into_response()
+}
+
 /// A server, and the key of a client.
 #[derive(Clone)]
 pub(crate) struct Client {
@@ -57,17 +85,23 @@ pub(crate) struct Client {
 impl Client {
     /// Starts a server and returns a client with the key `ada`.
     pub(crate) async fn start() -> Self {
-        let builder = Host::builder()
-            .tool(FnTool::new("slow-report", "slow_report", "Reports slowly.", slow_report))
-            .tool(FnTool::new("approve", "request_approval", "Asks a person.", request_approval))
-            .tool(FnTool::new("echo", "echo", "Echoes.", |arguments: Value, _| async move { arguments }));
-        Self::serving(server::with_story(builder).build().unwrap()).await
+        Self::serving(story()).await
+    }
+
+    /// Starts a server whose agent cards offer only this binding of A2A.
+    pub(crate) async fn offering(binding: &'static str) -> Self {
+        let only = move |request: Request, next: Next| only(binding, request, next);
+        Self::serving_with(story(), |routes| routes.layer(from_fn(only))).await
     }
 
     /// Starts a server with this host and returns a client with the key `ada`.
     pub(crate) async fn serving(host: Host) -> Self {
+        Self::serving_with(host, |routes| routes).await
+    }
+
+    async fn serving_with(host: Host, change: impl FnOnce(Router) -> Router) -> Self {
         let data = tempfile::tempdir().unwrap();
-        let server = server::serve(host, data.path()).await.unwrap();
+        let server = server::serve_with(host, data.path(), change).await.unwrap();
         // Another test of this process may have installed it.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let http = reqwest::Client::builder().no_proxy().timeout(BACKSTOP).build().unwrap();

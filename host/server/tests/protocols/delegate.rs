@@ -1,4 +1,5 @@
-//! Agents of another server as delegates: the other server is a real one, in this process.
+//! Agents of another server as delegates, by both bindings: the other server is a real one, in
+//! this process.
 
 use crate::client::{BACKSTOP, Client};
 use reqwest::StatusCode;
@@ -15,6 +16,18 @@ use tollgate::{
     MemoryStore, ProposedCall, RunHandle, RunRequest, RunStatus, ScriptedModel, ScriptedTurn, Store,
     ToolContext, ToolResult, Verdict, async_trait,
 };
+
+by_both_bindings![
+    a_remote_agent_answers_and_its_task_is_kept_beside_the_run,
+    an_agent_asks_a_remote_one_as_a_tool,
+    what_the_backend_lacks_is_refused_and_nothing_is_sent,
+    a_remote_question_is_answered_here,
+    an_answer_here_does_not_authorize_anything_there,
+    cancellation_passes_on_while_it_works_and_while_it_waits,
+    a_failure_there_is_one_here_with_its_reason_and_task,
+    gates_judge_what_is_sent,
+    a_host_that_restarts_finds_the_task_again,
+];
 
 /// Returns the agent `assistant` of a server.
 fn assistant(remote: &Client) -> RemoteAgent {
@@ -82,9 +95,8 @@ async fn remote_status(remote: &Client, task: &str, status: &str) {
     tokio::time::timeout(BACKSTOP, waited).await.unwrap_or_else(|_| panic!("the run {task} is not {status}"));
 }
 
-#[tokio::test]
-async fn a_remote_agent_answers_and_its_task_is_kept_beside_the_run() {
-    let remote = Client::start().await;
+async fn a_remote_agent_answers_and_its_task_is_kept_beside_the_run(binding: &'static str) {
+    let remote = Client::offering(binding).await;
     let host = builder(&remote).build().unwrap();
     let end = run(&host, "report").await;
     assert_eq!((end.status, end.text.as_str()), (Some(RunStatus::Completed), "One moment.\n\nIt is done."));
@@ -98,9 +110,8 @@ async fn a_remote_agent_answers_and_its_task_is_kept_beside_the_run() {
     assert_eq!(other.text, "There are 1 messages.");
 }
 
-#[tokio::test]
-async fn an_agent_asks_a_remote_one_as_a_tool() {
-    let remote = Client::start().await;
+async fn an_agent_asks_a_remote_one_as_a_tool(binding: &'static str) {
+    let remote = Client::offering(binding).await;
     let boss = ScriptedModel::new(vec![
         ScriptedTurn::calls([("ask_far", json!({"request": "hello"}))]),
         ScriptedTurn::text("It said {{ask_far}}."),
@@ -118,9 +129,8 @@ async fn ask(host: &Host, arguments: Value) -> String {
     serde_json::to_string(&end.last_call.unwrap().end).unwrap()
 }
 
-#[tokio::test]
-async fn what_the_backend_lacks_is_refused_and_nothing_is_sent() {
-    let remote = Client::start().await;
+async fn what_the_backend_lacks_is_refused_and_nothing_is_sent(binding: &'static str) {
+    let remote = Client::offering(binding).await;
     async fn ask_far(arguments: Value, call: ToolContext) -> ToolResult {
         let mut request = ChildRequest::new("far", "hello");
         if arguments["seed"] == true {
@@ -159,9 +169,8 @@ async fn what_the_backend_lacks_is_refused_and_nothing_is_sent() {
     assert!(matches!(refused, Err(HostError::Setup(why)) if why.contains("transcript")));
 }
 
-#[tokio::test]
-async fn a_remote_question_is_answered_here() {
-    let remote = Client::start().await;
+async fn a_remote_question_is_answered_here(binding: &'static str) {
+    let remote = Client::offering(binding).await;
     let host = builder(&remote).build().unwrap();
     let end = run(&host, "approve").await;
     let ticket = &end.waiting[0].ticket;
@@ -178,9 +187,8 @@ async fn a_remote_question_is_answered_here() {
     remote_status(&remote, &task, "completed").await;
 }
 
-#[tokio::test]
-async fn an_answer_here_does_not_authorize_anything_there() {
-    let remote = Client::start().await;
+async fn an_answer_here_does_not_authorize_anything_there(binding: &'static str) {
+    let remote = Client::offering(binding).await;
     let host = builder(&remote).build().unwrap();
     let end = run(&host, "guarded").await;
     let ticket = &end.waiting[0].ticket;
@@ -197,9 +205,8 @@ async fn an_answer_here_does_not_authorize_anything_there() {
     assert_eq!(done.status, Some(RunStatus::Completed), "{}", done.text);
 }
 
-#[tokio::test]
-async fn cancellation_passes_on_while_it_works_and_while_it_waits() {
-    let remote = Client::start().await;
+async fn cancellation_passes_on_while_it_works_and_while_it_waits(binding: &'static str) {
+    let remote = Client::offering(binding).await;
     let host = builder(&remote).build().unwrap();
     let handle = start(&host, "slow", "slow").await;
     let run_id = Arc::clone(&handle.run_id);
@@ -222,9 +229,8 @@ async fn cancellation_passes_on_while_it_works_and_while_it_waits() {
     remote_status(&remote, &task, "cancelled").await;
 }
 
-#[tokio::test]
-async fn a_failure_there_is_one_here_with_its_reason_and_task() {
-    let remote = Client::start().await;
+async fn a_failure_there_is_one_here_with_its_reason_and_task(binding: &'static str) {
+    let remote = Client::offering(binding).await;
     let host = builder(&remote).build().unwrap();
     let Some(RunStatus::Failed { error }) = run(&host, "fail").await.status else {
         panic!("it did not fail")
@@ -257,9 +263,8 @@ impl Gate for NoSecrets {
     }
 }
 
-#[tokio::test]
-async fn gates_judge_what_is_sent() {
-    let remote = Client::start().await;
+async fn gates_judge_what_is_sent(binding: &'static str) {
+    let remote = Client::offering(binding).await;
     let host = builder(&remote).gate(NoSecrets).build().unwrap();
     let end = run(&host, "a secret").await;
     assert!(
@@ -270,9 +275,8 @@ async fn gates_judge_what_is_sent() {
     assert_eq!(run(&host, "hello").await.text, "Hello there, my friend.");
 }
 
-#[tokio::test]
-async fn a_host_that_restarts_finds_the_task_again() {
-    let remote = Client::start().await;
+async fn a_host_that_restarts_finds_the_task_again(binding: &'static str) {
+    let remote = Client::offering(binding).await;
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     let first = builder(&remote).store(Arc::clone(&store)).build().unwrap();
     let end = run(&first, "approve").await;

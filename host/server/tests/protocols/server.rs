@@ -1,5 +1,6 @@
 //! The server with a scripted model, for tests and for real clients.
 
+use axum::Router;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -120,8 +121,17 @@ pub struct StoryServer {
     pub serving: JoinHandle<std::io::Result<()>>,
 }
 
-/// Starts a server with these hosts and keys at a free port of loopback.
+/// Starts a server with this host and keys at a free port of loopback.
 pub async fn serve(host: Host, data: &Path) -> Result<StoryServer, Box<dyn std::error::Error>> {
+    serve_with(host, data, |routes| routes).await
+}
+
+/// Starts a server as [`serve`] does, with its routes changed.
+pub async fn serve_with(
+    host: Host,
+    data: &Path,
+    change: impl FnOnce(Router) -> Router,
+) -> Result<StoryServer, Box<dyn std::error::Error>> {
     let server = Server::bind("127.0.0.1:0".parse()?).await?;
     let address = server.address()?;
     let access = AccessDatabase::open(data)?;
@@ -139,7 +149,7 @@ pub async fn serve(host: Host, data: &Path) -> Result<StoryServer, Box<dyn std::
         let (_, secret) = state.access.add_key(&KeyRequest { principal, expires_at_ms: None })?;
         keys.insert(name, secret);
     }
-    let routes = router(Arc::clone(&state), &Parts::all());
+    let routes = change(router(Arc::clone(&state), &Parts::all()));
     let serving = tokio::spawn(async move { server.serve(state, routes).await });
     Ok(StoryServer { address, keys, serving })
 }
