@@ -93,6 +93,11 @@ async fn problem_of(status: StatusCode, body: Body) -> Problem {
     if status == StatusCode::INTERNAL_SERVER_ERROR {
         return Problem::internal(&text);
     }
+    if status == StatusCode::FORBIDDEN {
+        // The service refuses an answer to a question with it, and nothing else.
+        let scope = Scope::Decide.as_str();
+        return Problem::new(status, "missing_scope", text).with("scope", scope);
+    }
     let code = match status {
         StatusCode::NOT_FOUND => "not_found",
         StatusCode::METHOD_NOT_ALLOWED => "method_not_allowed",
