@@ -72,7 +72,7 @@ pub(super) async fn call(
             Wait::Rest if !is_keyed => ended(&state, &principal, started).await?,
             _ => answer(&state, &principal, &share, started, wait).await?,
         };
-        Ok((run_id, answered))
+        Ok::<_, Problem>((run_id, answered))
     };
     match idempotency::once(&state, request, begin).await? {
         Once::Began(answered) => Ok(answered),

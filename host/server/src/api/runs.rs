@@ -113,7 +113,7 @@ pub(super) async fn start(
     let begin = async |run_id| {
         let start = RunStart { agent, input, thread_id, history: Vec::new(), queue, detached, run_id };
         let started = state.start_run(&principal, &share, start).await?;
-        Ok((Arc::clone(&started.handle.run_id), started))
+        Ok::<_, Problem>((Arc::clone(&started.handle.run_id), started))
     };
     let request =
         KeyedRequest { principal: &principal, route: "POST /runs", headers: &headers, body: &body.sent };
