@@ -45,7 +45,7 @@ impl ClientAccess for CredentialAccess {
     }
 }
 
-/// Requires the scope `use`, and describes the client to the service.
+/// Describes the client to the service.
 async fn admit(
     State(state): State<Shared>,
     principal: Principal,
@@ -53,7 +53,6 @@ async fn admit(
     mut request: Request,
     next: Next,
 ) -> Result<Response, Problem> {
-    principal.require(Scope::Use)?;
     // A GET request opens a stream that stays open.
     let stream = if request.method() == Method::GET { Some(share.stream()?) } else { None };
     let has_scope = principal.has(Scope::Decide) || principal.has(Scope::DecideAny);

@@ -1,11 +1,11 @@
 //! Direct calls of tools.
 
-use super::pages::PathParameters;
 use super::runs::{Wait, answer, ended, replayed};
 use crate::auth::Principal;
 use crate::body::JsonBody;
 use crate::idempotency::{self, KeyedRequest, Once};
 use crate::load::ClientShare;
+use crate::parameters::PathParameters;
 use crate::problem::Problem;
 use crate::runs::RunDocument;
 use crate::state::Shared;

@@ -16,9 +16,10 @@ use crate::agent_runs::{
     name_ignored, repeatable, sse, start_once,
 };
 use crate::body::SentBody;
+use crate::parameters::{PathParameters, QueryParameters};
 use crate::problem::Problem;
 use axum::Json;
-use axum::extract::{Path, Query, State};
+use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::sse::Event as SseEvent;
 use axum::response::{IntoResponse, Response};
@@ -225,8 +226,8 @@ fn about(run_id: &str, first: u64, thread: &str, request: &ResponseRequest) -> A
 pub(super) async fn retrieve(
     State(state): State<Shared>,
     principal: Result<Caller, Problem>,
-    Path(id): Path<String>,
-    Query(query): Query<HashMap<String, String>>,
+    PathParameters(id): PathParameters<String>,
+    QueryParameters(query): QueryParameters<HashMap<String, String>>,
     headers: HeaderMap,
 ) -> Result<Json<Value>, OpenAiError> {
     let principal = principal?;
@@ -254,7 +255,7 @@ fn recorded(id: ResponseId, run: &OwnRun, url: &str) -> Value {
 pub(super) async fn cancel(
     State(state): State<Shared>,
     principal: Result<Caller, Problem>,
-    Path(id): Path<String>,
+    PathParameters(id): PathParameters<String>,
     headers: HeaderMap,
 ) -> Result<Json<Value>, OpenAiError> {
     let principal = principal?;
@@ -295,7 +296,7 @@ pub(super) async fn compact(_body: Result<SentBody, Problem>) -> OpenAiError {
 pub(super) async fn inputs(
     State(state): State<Shared>,
     principal: Result<Caller, Problem>,
-    Path(id): Path<String>,
+    PathParameters(id): PathParameters<String>,
 ) -> Result<Json<Value>, OpenAiError> {
     let principal = principal?;
     let runs = AgentRuns::new(&state, &principal);
