@@ -38,6 +38,8 @@ IDS = {
     "/agents/": ["assistant", "other"],
     "/problems/": ["not_found", "thread_busy"],
 }
+# Headers that a protocol demands of each request.
+HEADERS = {"/mcp": {"Accept": "application/json, text/event-stream"}, "/a2a/": {"A2A-Version": "1.0"}}
 TOOLS = ["echo", "request_approval"]
 # Requests that the protocols define, of a message of the user.
 PROMPTED = {
@@ -86,13 +88,12 @@ def open_question() -> dict | None:
 @schemathesis.hook
 def before_call(context, case, kwargs):
     global asked
-    if case.operation.path == "/mcp":
-        case.headers = {**(case.headers or {}), "Accept": "application/json, text/event-stream"}
-    if case.operation.path.startswith("/a2a/"):
-        case.headers = {**(case.headers or {}), "A2A-Version": "1.0"}
     mode = case.meta and case.meta.generation.mode
     if mode != GenerationMode.POSITIVE:
         return
+    for start, headers in HEADERS.items():
+        if case.operation.path.startswith(start):
+            case.headers.update(headers)
     asked += 1
     path, given = case.operation.path, case.path_parameters or {}
     # Cursors are opaque, and a key is for one request.

@@ -33,267 +33,143 @@ struct Group {
     routes: &'static [Route],
 }
 
-/// A route: the method, the path, the credential, the summary, the kinds of its answers by status,
-/// and whether it takes a body.
-struct Route(&'static str, &'static str, Credential, &'static str, &'static [Answers], Body);
+/// A route, as the document describes it.
+#[derive(Debug, Clone, Copy)]
+struct Route {
+    method: &'static str,
+    path: &'static str,
+    credential: Credential,
+    summary: &'static str,
+    answers: &'static [Answers],
+    has_body: bool,
+}
 
 /// A status, and the content types of its answers; none if it has no body.
 type Answers = (u16, &'static [&'static str]);
 
-/// Whether a route takes a body.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Body {
-    None,
-    Json,
+impl Route {
+    /// Describes a route without a body that needs the scope `use`.
+    const fn new(
+        method: &'static str,
+        path: &'static str,
+        summary: &'static str,
+        answers: &'static [Answers],
+    ) -> Self {
+        Self { method, path, credential: Credential::Key(Scope::Use), summary, answers, has_body: false }
+    }
+
+    const fn with_body(self) -> Self {
+        Self { has_body: true, ..self }
+    }
+
+    const fn for_credential(self, credential: Credential) -> Self {
+        Self { credential, ..self }
+    }
 }
 
-const USE: Credential = Credential::Key(Scope::Use);
+const fn get(path: &'static str, summary: &'static str, answers: &'static [Answers]) -> Route {
+    Route::new("get", path, summary, answers)
+}
+
+/// Describes a POST request with a body.
+const fn send(path: &'static str, summary: &'static str, answers: &'static [Answers]) -> Route {
+    Route::new("post", path, summary, answers).with_body()
+}
+
+/// Describes a POST request without a body.
+const fn act(path: &'static str, summary: &'static str, answers: &'static [Answers]) -> Route {
+    Route::new("post", path, summary, answers)
+}
+
+const IS_JSON: &[Answers] = &[(200, &[JSON])];
+const IS_A2A: &[Answers] = &[(200, &[A2A_JSON])];
+const IS_STREAM: &[Answers] = &[(200, &[EVENTS])];
+const IS_JSON_OR_STREAM: &[Answers] = &[(200, &[JSON, EVENTS])];
+const IS_TASK_OR_STREAM: &[Answers] = &[(200, &[A2A_JSON, EVENTS])];
+const IS_CARD: &[Answers] = &[(200, &[JSON]), (304, &[])];
+const IS_TEXT: &[Answers] = &[(200, &[TEXT])];
+const IS_EMPTY: &[Answers] = &[(204, &[])];
+/// The answers of a route that refuses every request.
+const REFUSED: &[Answers] = &[];
+
+const NO_PUSH: &str = "Refuse push notifications, which are not supported";
+const PUSH: &str = "/a2a/{agent}/tasks/{task}/pushNotificationConfigs";
+const PUSH_ONE: &str = "/a2a/{agent}/tasks/{task}/pushNotificationConfigs/{id}";
+
 const GROUPS: [Group; 6] = [
     Group {
         part: None,
         specification: None,
         routes: &[
-            Route(
-                "get",
-                "/openapi.json",
-                Credential::AnyKey,
-                "Show this document",
-                &[(200, &[JSON])],
-                Body::None,
-            ),
-            Route(
-                "get",
-                "/healthz",
-                Credential::Public,
-                "Check whether the process is alive",
-                &[(200, &[TEXT])],
-                Body::None,
-            ),
-            Route(
-                "get",
-                "/readyz",
-                Credential::Public,
-                "Check whether the store can be used",
-                &[(200, &[TEXT]), (503, &[TEXT])],
-                Body::None,
-            ),
+            get("/openapi.json", "Show this document", IS_JSON).for_credential(Credential::AnyKey),
+            get("/healthz", "Check whether the process is alive", IS_TEXT).for_credential(Credential::Public),
+            get("/readyz", "Check whether the store can be used", &[(200, &[TEXT]), (503, &[TEXT])])
+                .for_credential(Credential::Public),
         ],
     },
     Group {
         part: Some(Part::OpenAi),
         specification: Some(("OpenAI's API", "https://platform.openai.com/docs/api-reference")),
         routes: &[
-            Route("get", "/v1/models", USE, "List the agents as models", &[(200, &[JSON])], Body::None),
-            Route(
-                "get",
-                "/v1/models/{model}",
-                USE,
-                "Show one agent as a model",
-                &[(200, &[JSON])],
-                Body::None,
-            ),
-            Route(
-                "post",
-                "/v1/chat/completions",
-                USE,
-                "Run an agent as a chat completion",
-                &[(200, &[JSON, EVENTS])],
-                Body::Json,
-            ),
-            Route(
-                "post",
-                "/v1/responses",
-                USE,
-                "Run an agent as a response, or answer requests for approval",
-                &[(200, &[JSON, EVENTS])],
-                Body::Json,
-            ),
-            Route(
-                "post",
-                "/v1/responses/compact",
-                USE,
-                "Refuse to compact a conversation, which the server keeps",
-                &[],
-                Body::Json,
-            ),
-            Route("get", "/v1/responses/{id}", USE, "Show a response", &[(200, &[JSON])], Body::None),
-            Route(
-                "post",
-                "/v1/responses/{id}/cancel",
-                USE,
-                "Cancel the run of a response",
-                &[(200, &[JSON])],
-                Body::None,
-            ),
-            Route(
-                "get",
-                "/v1/responses/{id}/input_items",
-                USE,
-                "List the input of a response",
-                &[(200, &[JSON])],
-                Body::None,
-            ),
+            get("/v1/models", "List the agents as models", IS_JSON),
+            get("/v1/models/{model}", "Show an agent as a model", IS_JSON),
+            send("/v1/chat/completions", "Run an agent as a chat completion", IS_JSON_OR_STREAM),
+            send("/v1/responses", "Run an agent as a response, or answer its questions", IS_JSON_OR_STREAM),
+            send("/v1/responses/compact", "Refuse to compact a conversation", REFUSED),
+            get("/v1/responses/{id}", "Show a response", IS_JSON),
+            act("/v1/responses/{id}/cancel", "Cancel the run of a response", IS_JSON),
+            get("/v1/responses/{id}/input_items", "List the input of a response", IS_JSON),
         ],
     },
     Group {
         part: Some(Part::AiSdk),
         specification: Some(("the AI SDK", "https://ai-sdk.dev/docs/ai-sdk-ui/stream-protocol")),
         routes: &[
-            Route(
-                "post",
-                "/ai-sdk/{agent}",
-                USE,
-                "Answer the last message of a chat, or answer its questions",
-                &[(200, &[EVENTS])],
-                Body::Json,
-            ),
-            Route(
-                "get",
+            send("/ai-sdk/{agent}", "Answer a chat's last message, or answer its questions", IS_STREAM),
+            get(
                 "/ai-sdk/{agent}/{chat}/stream",
-                USE,
                 "Follow the message that is being written",
                 &[(200, &[EVENTS]), (204, &[])],
-                Body::None,
             ),
-            Route(
-                "post",
-                "/ai-sdk/{agent}/{chat}/stop",
-                USE,
-                "Cancel the run of a chat",
-                &[(204, &[])],
-                Body::None,
-            ),
+            act("/ai-sdk/{agent}/{chat}/stop", "Cancel the run of a chat", IS_EMPTY),
         ],
     },
     Group {
         part: Some(Part::AgUi),
         specification: Some(("AG-UI", "https://docs.ag-ui.com")),
-        routes: &[Route(
-            "post",
-            "/ag-ui/{agent}",
-            USE,
-            "Run an agent, or answer its interrupts",
-            &[(200, &[EVENTS])],
-            Body::Json,
-        )],
+        routes: &[send("/ag-ui/{agent}", "Run an agent, or answer its interrupts", IS_STREAM)],
     },
     Group {
         part: Some(Part::A2a),
         specification: Some(("A2A 1.0", "https://a2a-protocol.org/latest/specification/")),
         routes: &[
-            Route(
-                "get",
-                "/.well-known/agent-card.json",
-                Credential::Public,
-                "Show the card of the server",
-                &[(200, &[JSON]), (304, &[])],
-                Body::None,
-            ),
-            Route(
-                "get",
-                "/a2a/{agent}/.well-known/agent-card.json",
-                USE,
-                "Show the card of an agent",
-                &[(200, &[JSON]), (304, &[])],
-                Body::None,
-            ),
-            Route(
-                "post",
-                "/a2a/{agent}",
-                USE,
-                "Call a method by JSON-RPC; its errors have the status 200",
-                &[(200, &[JSON, EVENTS])],
-                Body::Json,
-            ),
-            Route(
-                "post",
-                "/a2a/{agent}/message:send",
-                USE,
-                "Send a message",
-                &[(200, &[A2A_JSON])],
-                Body::Json,
-            ),
-            Route(
-                "post",
-                "/a2a/{agent}/message:stream",
-                USE,
-                "Send a message and follow its task",
-                &[(200, &[EVENTS])],
-                Body::Json,
-            ),
-            Route("get", "/a2a/{agent}/tasks", USE, "List the tasks", &[(200, &[A2A_JSON])], Body::None),
-            Route(
-                "get",
+            get("/.well-known/agent-card.json", "Show the card of the server", IS_CARD)
+                .for_credential(Credential::Public),
+            get("/a2a/{agent}/.well-known/agent-card.json", "Show the card of an agent", IS_CARD),
+            send("/a2a/{agent}", "Call a method by JSON-RPC; its errors have status 200", IS_JSON_OR_STREAM),
+            send("/a2a/{agent}/message:send", "Send a message", IS_A2A),
+            send("/a2a/{agent}/message:stream", "Send a message and follow its task", IS_STREAM),
+            get("/a2a/{agent}/tasks", "List the tasks", IS_A2A),
+            get("/a2a/{agent}/tasks/{task}", "Show a task, or follow it (`:subscribe`)", IS_TASK_OR_STREAM),
+            act(
                 "/a2a/{agent}/tasks/{task}",
-                USE,
-                "Show a task; follow it if `:subscribe` is appended",
-                &[(200, &[A2A_JSON, EVENTS])],
-                Body::None,
+                "Cancel a task (`:cancel`), or follow it (`:subscribe`)",
+                IS_TASK_OR_STREAM,
             ),
-            Route(
-                "post",
-                "/a2a/{agent}/tasks/{task}",
-                USE,
-                "Cancel a task, if `:cancel` is appended, or follow it, if `:subscribe` is",
-                &[(200, &[A2A_JSON, EVENTS])],
-                Body::None,
-            ),
-            Route(
-                "get",
-                "/a2a/{agent}/tasks/{task}/pushNotificationConfigs",
-                USE,
-                "Refuse push notifications, which are not supported",
-                &[],
-                Body::None,
-            ),
-            Route(
-                "post",
-                "/a2a/{agent}/tasks/{task}/pushNotificationConfigs",
-                USE,
-                "Refuse push notifications, which are not supported",
-                &[],
-                Body::Json,
-            ),
-            Route(
-                "get",
-                "/a2a/{agent}/tasks/{task}/pushNotificationConfigs/{id}",
-                USE,
-                "Refuse push notifications, which are not supported",
-                &[],
-                Body::None,
-            ),
-            Route(
-                "delete",
-                "/a2a/{agent}/tasks/{task}/pushNotificationConfigs/{id}",
-                USE,
-                "Refuse push notifications, which are not supported",
-                &[],
-                Body::None,
-            ),
-            Route(
-                "get",
-                "/a2a/{agent}/extendedAgentCard",
-                USE,
-                "Refuse an extended card, which no agent has",
-                &[],
-                Body::None,
-            ),
+            get(PUSH, NO_PUSH, REFUSED),
+            send(PUSH, NO_PUSH, REFUSED),
+            get(PUSH_ONE, NO_PUSH, REFUSED),
+            Route::new("delete", PUSH_ONE, NO_PUSH, REFUSED),
+            get("/a2a/{agent}/extendedAgentCard", "Refuse an extended card, which no agent has", REFUSED),
         ],
     },
     Group {
         part: Some(Part::Mcp),
         specification: Some(("the Model Context Protocol", "https://modelcontextprotocol.io/specification")),
         routes: &[
-            Route(
-                "post",
-                "/mcp",
-                USE,
-                "Send a message of a client",
-                &[(200, &[JSON, EVENTS]), (202, &[])],
-                Body::Json,
-            ),
-            Route("get", "/mcp", USE, "Receive the messages of a session", &[(200, &[EVENTS])], Body::None),
-            Route("delete", "/mcp", USE, "End a session", &[(204, &[])], Body::None),
+            send("/mcp", "Send a message of a client", &[(200, &[JSON, EVENTS]), (202, &[])]),
+            get("/mcp", "Receive the messages of a session", IS_STREAM),
+            Route::new("delete", "/mcp", "End a session", IS_EMPTY),
         ],
     },
 ];
@@ -302,14 +178,13 @@ const GROUPS: [Group; 6] = [
 pub(super) fn describe(paths: &mut Map<String, Value>, parts: &Parts) {
     for group in GROUPS.iter().filter(|group| group.part.is_none_or(|part| parts.has(part))) {
         for route in group.routes {
-            let Route(method, path, ..) = route;
-            paths.entry(*path).or_insert_with(|| json!({}))[*method] = operation(group, route);
+            paths.entry(route.path).or_insert_with(|| json!({}))[route.method] = operation(group, route);
         }
     }
 }
 
 fn operation(group: &Group, route: &Route) -> Value {
-    let Route(method, path, credential, summary, answers, body) = route;
+    let Route { method, path, credential, summary, answers, has_body } = *route;
     let tag = group.part.map_or("server", Part::as_str);
     let words: Vec<&str> =
         path.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty()).collect();
@@ -331,7 +206,7 @@ fn operation(group: &Group, route: &Route) -> Value {
             format!("The requests and answers are defined by {name}: <{address}>.").into();
         operation["externalDocs"] =
             json!({"url": address, "description": format!("The specification of {name}")});
-        if *body == Body::Json {
+        if has_body {
             let described = format!("A request as {name} defines it.");
             let content = json!({JSON: {"schema": {"type": "object"}}});
             operation["requestBody"] =
@@ -346,7 +221,7 @@ fn parameter((name, _): (&str, &str)) -> Value {
     let description = match name {
         "agent" | "model" => "The id of an agent",
         "chat" => "The id of a chat, which is a thread",
-        "task" => "The id of a task, which is a run",
+        "task" => "The id of a task, which is a run; `:cancel` or `:subscribe` may follow",
         _ => "The id",
     };
     json!({"name": name, "in": "path", "required": true, "description": description, "schema": {"type": "string"}})

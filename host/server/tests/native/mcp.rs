@@ -16,6 +16,8 @@ use serde_json::{Value, json};
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
 use tollgate::FnTool;
 use tollgate::config::{Decides, ServeConfig};
 use tollgate::tools::{NativePlugin, Toolbox};
@@ -163,7 +165,6 @@ async fn requests_that_may_not_are_refused_with_a_problem() {
     let cookie = format!("tollgate-{}={}", server.address.port(), ada.secret);
     let no_json = server.request(Method::POST, "/mcp").bearer_auth(&ada.secret).body(initialize());
     let no_json = no_json.header("accept", "application/json, text/event-stream");
-    let large = "x".repeat((4 << 20) + 1);
     for (what, request, status, code) in [
         ("no key", post(), 401, "unauthenticated"),
         ("a wrong key", post().bearer_auth("tg_0123456789_wrong"), 401, "unauthenticated"),
@@ -171,7 +172,6 @@ async fn requests_that_may_not_are_refused_with_a_problem() {
         ("no scope", post().bearer_auth(&none.secret), 403, "missing_scope"),
         ("another host", with_key().header("host", "evil.example"), 421, "wrong_host"),
         ("another origin", with_key().header("origin", "https://evil.example"), 403, "wrong_origin"),
-        ("too much", with_key().body(large), 413, "too_large"),
         ("no JSON", no_json, 415, "unsupported_media_type"),
         ("a method", to_mcp(&server, Method::PUT, None).bearer_auth(&ada.secret), 405, "method_not_allowed"),
         (
@@ -191,6 +191,19 @@ async fn requests_that_may_not_are_refused_with_a_problem() {
         assert_eq!((&problem["code"], &problem["status"]), (&json!(code), &json!(status)), "{what}");
         assert_eq!(problem["scope"] == "use", code == "missing_scope", "{problem}");
     }
+    // A body that is too long is refused before it is sent.
+    let mut stream = TcpStream::connect(server.address).await.unwrap();
+    let head = format!(
+        "POST /mcp HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {}\r\nContent-Type: application/json\r\n\
+         Accept: application/json, text/event-stream\r\nContent-Length: {}\r\n\r\n",
+        ada.secret,
+        (4 << 20) + 1
+    );
+    stream.write_all(head.as_bytes()).await.unwrap();
+    let mut refused = String::new();
+    tokio::time::timeout(PATIENCE, stream.read_to_string(&mut refused)).await.unwrap().unwrap();
+    assert!(refused.starts_with("HTTP/1.1 413 ") && refused.contains(r#""code":"too_large""#), "{refused}");
+    assert!(refused.contains("content-type: application/problem+json"), "{refused}");
     // Errors of the protocol itself keep its form.
     let response = with_key().body("{").send().await.unwrap();
     assert_eq!(response.status(), StatusCode::BAD_REQUEST);
