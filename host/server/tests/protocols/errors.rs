@@ -130,3 +130,26 @@ async fn a_request_with_a_key_starts_one_run_however_often_it_is_sent() {
     let (_, listed) = client.get("/api/v1/runs").await;
     assert_eq!(listed["items"].as_array().unwrap().len(), 8);
 }
+
+/// Each of them continues the last response, which it is no longer once another one was faster.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn requests_with_a_key_that_continue_a_response_together_are_one_run() {
+    let client = Client::start().await;
+    let first = json!({"model": "assistant", "input": "hello"});
+    let mut last: Value = client.post("/v1/responses", &first).await.1;
+    for round in 0..3 {
+        let next = json!({"model": "assistant", "input": "hello", "previous_response_id": last["id"]});
+        let send = || {
+            let request = client.request(Method::POST, "/v1/responses");
+            request.header("Idempotency-Key", format!("round {round}")).json(&next).send()
+        };
+        let mut ids = std::collections::BTreeSet::new();
+        for answer in futures::future::join_all((0..8).map(|_| send())).await {
+            let answer: Value = answer.unwrap().json().await.unwrap();
+            assert_eq!(answer["status"], "completed", "{answer}");
+            ids.insert(answer["id"].as_str().unwrap().to_owned());
+            last = answer;
+        }
+        assert_eq!(ids.len(), 1, "{ids:?}");
+    }
+}
