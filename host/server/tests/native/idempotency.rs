@@ -2,7 +2,7 @@
 
 use crate::fixture::{Setup, TestServer, answer};
 use reqwest::{Method, StatusCode};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tollgate_server::Scope::{Decide, Use};
@@ -92,4 +92,43 @@ async fn a_refused_request_may_be_sent_again_and_a_decision_counts_once() {
             answer(send(path.clone(), json!({"answer": {"resume": true}})).await.unwrap()).await;
         assert_eq!(status, StatusCode::ACCEPTED, "{answer}");
     }
+}
+
+/// Whether a request was answered before is asked once, although a response that continues another
+/// one has to find that one first.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_response_reserves_its_key_once() {
+    let server = TestServer::start().await;
+    let ada = server.key("ada", &[Use]);
+    let database = server.state.access.directory().join("tollgate.access.db");
+    let database = rusqlite::Connection::open(database).unwrap();
+    let watch = "CREATE TABLE watched (what TEXT);
+        CREATE TRIGGER reserved AFTER INSERT ON request_keys BEGIN INSERT INTO watched VALUES ('reserved'); END;
+        CREATE TRIGGER released AFTER DELETE ON request_keys BEGIN INSERT INTO watched VALUES ('released'); END;";
+    database.execute_batch(watch).unwrap();
+    let send = async |key: &str, previous: &Value| {
+        let body = json!({"model": "default", "input": "Hello", "previous_response_id": previous});
+        let request = server.request(Method::POST, "/v1/responses").bearer_auth(&ada.secret);
+        answer(request.header("idempotency-key", key).json(&body).send().await.unwrap()).await
+    };
+    let watched = || {
+        let mut rows = database.prepare("SELECT what FROM watched ORDER BY rowid").unwrap();
+        let rows = rows.query_map([], |row| row.get::<_, String>(0)).unwrap();
+        rows.map(Result::unwrap).collect::<Vec<_>>()
+    };
+    let (_, first) = send("first", &Value::Null).await;
+    assert_eq!((&first["status"], watched()), (&json!("completed"), vec!["reserved".to_owned()]));
+    let (_, next) = send("next", &first["id"]).await;
+    assert_eq!((&next["status"], watched().len()), (&json!("completed"), 2), "{next}");
+    // The first response is the last one no longer, but the request is the same.
+    assert_eq!(send("next", &first["id"]).await.1["id"], next["id"]);
+    assert_eq!(watched().len(), 2);
+    // A request that starts nothing leaves its key free.
+    let (status, refused) = send("free", &first["id"]).await;
+    assert_eq!(
+        (status, &refused["error"]["code"]),
+        (StatusCode::BAD_REQUEST, &json!("previous_response_not_last"))
+    );
+    assert_eq!(watched()[2..], ["reserved", "released"]);
+    assert_eq!(send("free", &next["id"]).await.0, StatusCode::OK);
 }
