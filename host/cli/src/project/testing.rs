@@ -1,7 +1,7 @@
 //! Runs a project's own tests with the tools of its language. The tests call the tool as a plain
 //! function, outside the sandbox.
 
-use super::languages::{GO, NODE, NPM, PYTHON, Program, ZIG};
+use super::languages::{self, GO, NODE, NPM, PYTHON, Program, ZIG};
 use super::recipe::{Language, RECIPE, Recipe};
 use super::{BuildError, cargo, target_dir};
 use std::fs;
@@ -26,6 +26,14 @@ pub(crate) fn test(dir: &Path, say: &dyn Fn(&str)) -> Result<bool, BuildError> {
         )));
     }
     let recipe = Recipe::load(dir)?;
+    let needs: &[&Program] = match recipe.language {
+        Language::C => &[&ZIG],
+        Language::Go => &[&GO],
+        Language::JavaScript | Language::TypeScript => &[&NODE, &NPM],
+        Language::Python => &[&PYTHON],
+        Language::Wat => &[],
+    };
+    languages::check_programs(recipe.language, needs.iter().copied().cloned().collect())?;
     match recipe.language {
         Language::C => c(&recipe, say),
         Language::Go => {
