@@ -90,6 +90,7 @@ fn javascript(recipe: &Recipe, say: &dyn Fn(&str)) -> Result<bool, BuildError> {
 fn passes(mut command: Command, shown: &str, say: &dyn Fn(&str)) -> Result<bool, BuildError> {
     say(&format!("running {shown}"));
     command.stdin(Stdio::null()).stdout(Stdio::from(std::io::stderr()));
-    let status = command.status().map_err(|e| BuildError::Failed(format!("{shown} cannot be run: {e}")))?;
+    let status = command.spawn().and_then(|child| languages::wait(child, shown, say));
+    let status = status.map_err(|e| BuildError::Failed(format!("{shown} cannot be run: {e}")))?;
     Ok(status.success())
 }

@@ -11,7 +11,7 @@ mod stamp;
 
 use super::recipe::{Language, Recipe};
 use super::{Artifact, BuildError, install};
-pub(crate) use program::Program;
+pub(crate) use program::{Program, wait};
 pub(super) use sources::of as sources_of;
 use stamp::Stamp;
 use std::cell::RefCell;
