@@ -22,6 +22,8 @@ pub const MAX_PARAMETERS_BYTES: usize = 64 * 1024;
 /// The number of columns of a marked line. A longer line continues on the next one with its own
 /// mark, so that a terminal of 80 columns does not wrap it.
 const COLUMNS: usize = 76;
+/// The label of the section with the schema of the answer.
+pub const ANSWER: &str = "answer";
 
 /// A part of a question, labelled by the host.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,17 +56,20 @@ pub fn check(ticket: &Ticket) -> Result<(), String> {
     }
 }
 
-/// Describes who asks, and about which call.
+/// Returns who asks, and about which call: ``The gate `permissions` asks about `hello` ``.
 #[must_use]
-pub fn asker(asked: &Suspended) -> String {
-    let who = match (&asked.gate, &asked.child) {
-        (Some(gate), _) => format!("the gate {gate}, about {}", asked.tool_name),
+pub fn asks(asked: &Suspended) -> String {
+    let words = match (&asked.gate, &asked.child) {
+        (Some(gate), _) => format!("The gate `{gate}` asks about `{}`", asked.tool_name),
         (None, Some(child)) => {
-            format!("the tool {} of the agent {}, below {}", child.tool_name, child.agent_id, asked.tool_name)
+            format!(
+                "The tool `{}` of the agent `{}`, below `{}`, asks",
+                child.tool_name, child.agent_id, asked.tool_name
+            )
         }
-        (None, None) => format!("the tool {}", asked.tool_name),
+        (None, None) => format!("The tool `{}` asks", asked.tool_name),
     };
-    one_line(&who)
+    one_line(&words)
 }
 
 /// Returns the requested action, such as `approve`. It is shown on a line of the host's own, so
@@ -89,7 +94,7 @@ pub fn sections(asked: &Suspended) -> Vec<Section> {
     let about = Some(&ticket.parameters).filter(|about| Some(*about) != arguments);
     let mut sections = vec![Section { label: "message", text: marked(&ticket.message) }];
     for (label, value) in
-        [("arguments", arguments), ("about", about), ("answer", ticket.response_schema.as_ref())]
+        [("arguments", arguments), ("about", about), (ANSWER, ticket.response_schema.as_ref())]
     {
         if let Some(value) = value.filter(|value| !value.is_null()) {
             sections.push(Section { label, text: marked_json(value) });

@@ -19,7 +19,7 @@ use tollgate::HostError;
 use tollgate::blocking::aside;
 use tollgate::run::RunEnd;
 use tollgate_agent::gate::permissions::wants_more;
-use tollgate_agent::question::{action, asker, marked};
+use tollgate_agent::question::{action, asks, marked};
 use tollgate_agent::run::DecisionAnswer;
 use tollgate_agent::run::event::Suspended;
 
@@ -213,9 +213,9 @@ impl ToolCallSession<'_> {
     /// Returns how a person can answer a question elsewhere.
     pub(super) fn how_to_decide(&self, run_id: &str, question: &Suspended) -> HowToDecide {
         let asks = format!(
-            "Approval required: a person has to decide before `{}` continues; {} asks ({}):\n{}",
+            "Approval required: a person has to decide before `{}` continues. {} ({}):\n{}",
             question.tool_name,
-            asker(question),
+            asks(question),
             action(question),
             marked(&question.ticket.message)
         );

@@ -7,7 +7,7 @@
 use rmcp::model::{ElicitRequestParams, ElicitResult, ElicitationAction, ElicitationSchema};
 use serde_json::{Value, json};
 use tollgate_agent::gate::permissions::asks_to_permit;
-use tollgate_agent::question::{action, asker, sections};
+use tollgate_agent::question::{action, asks, sections};
 use tollgate_agent::run::event::Suspended;
 use tollgate_agent::text::clean;
 
@@ -106,7 +106,7 @@ fn nothing() -> Entered {
 
 /// Returns the question as text. The host's own lines are plain; all others are marked.
 pub(super) fn message(suspended: &Suspended) -> String {
-    let mut message = format!("Tollgate: {} asks ({}):", asker(suspended), action(suspended));
+    let mut message = format!("Tollgate: {} ({}):", asks(suspended), action(suspended));
     for section in sections(suspended) {
         match section.label {
             "message" => message.push_str(&format!("\n{}", section.text)),

@@ -110,6 +110,14 @@ impl Problem {
         Self::new(StatusCode::UNAUTHORIZED, "unauthenticated", detail)
     }
 
+    /// The request has a key, which is not valid. The three reasons are not told apart.
+    #[must_use]
+    pub fn invalid_key() -> Self {
+        let detail =
+            "the key of this request is unknown, expired or revoked; `tollgate keys add NAME` makes another";
+        Self::new(StatusCode::UNAUTHORIZED, "unauthenticated", detail)
+    }
+
     /// Creates the problem of a credential that lacks a scope.
     #[must_use]
     pub fn scope_missing(scope: Scope) -> Self {

@@ -136,7 +136,12 @@ impl Changes {
 }
 
 fn unwritable(file: &Path, why: &io::Error) -> NotChanged {
-    NotChanged { file: file.to_owned(), what: format!("cannot be written: {why}") }
+    // The words of an error about a temporary file contain its name.
+    let words = match why.raw_os_error() {
+        None if why.kind() != io::ErrorKind::Other => why.kind().to_string(),
+        _ => why.to_string(),
+    };
+    NotChanged { file: file.to_owned(), what: format!("cannot be written: {words}") }
 }
 
 /// Reads the text of a file that is to be changed; `None` if it does not exist. The error is

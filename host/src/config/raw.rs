@@ -5,10 +5,11 @@ use super::limits::{Numbers, RawLimits};
 use super::permissions::RawPermissions;
 use crate::models::ModelConfig;
 use serde::Deserialize;
-use serde::de::{Deserializer, MapAccess, Visitor};
+use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, Visitor};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
+use tollgate_agent::{name, text};
 use tollgate_registry::{HostSettings, LockMode, RawTrust};
 use tollgate_sandbox::FileAccess;
 use toml::Spanned;
@@ -157,10 +158,33 @@ impl<'de> Visitor<'de> for RawToolsVisitor {
                 "dir" => raw.dir = map.next_value()?,
                 "locked" => raw.locked = map.next_value()?,
                 "gates" => raw.gates = Some(map.next_value()?),
-                _ => drop(raw.of.insert(key, map.next_value()?)),
+                _ => {
+                    let tool = map.next_value_seed(ToolSeed(&key))?;
+                    raw.of.insert(key, tool);
+                }
             }
         }
         Ok(raw)
+    }
+}
+
+/// Reads the table of the tool of this name, or suggests the key that was probably meant.
+struct ToolSeed<'a>(&'a str);
+
+impl<'de> DeserializeSeed<'de> for ToolSeed<'_> {
+    type Value = RawTool;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<RawTool, D::Error> {
+        RawTool::deserialize(deserializer).map_err(|why| {
+            let near = name::nearest(self.0, ["dir", "gates", "locked"].into_iter());
+            match near.first().filter(|_| why.to_string().contains("invalid type")) {
+                Some(near) => D::Error::custom(format!(
+                    "unknown key `{}`; did you mean `{near}`? known: dir, gates, locked, and a table for each tool",
+                    text::clean(self.0, 100)
+                )),
+                None => why,
+            }
+        })
     }
 }
 

@@ -36,14 +36,27 @@ pub struct RefusedGate {
     pub file: PathBuf,
     /// The problem, its cause, and the remedy.
     pub reason: String,
+    /// Whether the directory or the configuration is at fault, and not one file.
+    #[serde(skip)]
+    pub is_of_directory: bool,
+}
+
+impl RefusedGate {
+    /// Returns the problem as a clause that names the file or the directory.
+    #[must_use]
+    pub fn problem(&self) -> String {
+        match self.is_of_directory {
+            true => self.reason.clone(),
+            false => format!("gate {} is not in force ({})", self.file.display(), self.reason),
+        }
+    }
 }
 
 /// The error that a gate is missing, so that nothing runs.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("refusing to run tools: gate {} is not in force ({reason}); fix it or remove it", file.display())]
+#[error("refusing to run tools: {problem}; fix it or remove it")]
 pub struct GatesRefused {
-    file: PathBuf,
-    reason: String,
+    problem: String,
 }
 
 /// Loads all gates in the gates directory of the configuration.
@@ -55,13 +68,13 @@ pub async fn load(sandbox: &Sandbox, config: &Config) -> LoadedGates {
             for file in files {
                 let gate = load_one(sandbox, &file, config).await.and_then(|gate| loaded.accept(&file, gate));
                 if let Err(reason) = gate {
-                    loaded.refused.push(RefusedGate { file, reason });
+                    loaded.refused.push(RefusedGate { file, reason, is_of_directory: false });
                 }
             }
         }
         Err(why) => {
-            let reason = format!("the gates directory cannot be read: {why}");
-            loaded.refused.push(RefusedGate { file: dir.path.clone(), reason });
+            let reason = format!("the directory `{}` cannot be read: {why}", dir.path.display());
+            loaded.refused.push(RefusedGate { file: dir.path.clone(), reason, is_of_directory: true });
         }
     }
     loaded.refuse_unanswered(config);
@@ -75,7 +88,7 @@ impl LoadedGates {
     /// At least one is not.
     pub fn all(self) -> Result<Vec<GateComponent>, GatesRefused> {
         match self.refused.into_iter().next() {
-            Some(RefusedGate { file, reason }) => Err(GatesRefused { file, reason }),
+            Some(refused) => Err(GatesRefused { problem: refused.problem() }),
             None => Ok(self.gates.into_iter().map(|loaded| loaded.gate).collect()),
         }
     }
@@ -97,6 +110,7 @@ impl LoadedGates {
             .map(|id| RefusedGate {
                 file: config.gates_dir.path.clone(),
                 reason: format!("{} has [gates.{id}], and no gate of that id loads", config.name()),
+                is_of_directory: true,
             })
             .collect();
         self.refused.extend(refused);

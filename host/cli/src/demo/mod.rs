@@ -63,7 +63,7 @@ impl Demo {
         let config = opened.config.clone();
         let host =
             host_with(opened, Some((tour::AGENT, Arc::new(model))), |builder| builder.gate(tour::KeepNotes))?;
-        output.say(&format!(
+        output.hint(&format!(
             "\n{BOLD}The tour:{BOLD:#} {}\n{DIM}{}{DIM:#}\n",
             tour::PROMPT,
             tour::EXPLANATION
@@ -98,7 +98,7 @@ fn find_repository(named: Option<&Path>) -> Result<PathBuf, Failure> {
     tools.as_deref().and_then(Path::parent).map(Path::to_owned).ok_or_else(|| {
         Failure::usage(
             "the tour runs in a checkout of Tollgate, and there are no example-tools here or above. \
-             Go to the checkout and type `cargo run --release -- demo`, or name it: demo --repository DIR",
+             Go to the checkout and type `cargo run --release -- demo`, or name it: tollgate demo --repository DIR",
         )
     })
 }
@@ -106,8 +106,8 @@ fn find_repository(named: Option<&Path>) -> Result<PathBuf, Failure> {
 /// Compiles the example tools and copies the components into a tools directory.
 fn build_tools(repository: &Path, tools_dir: &Path, output: &Output) -> Result<(), Failure> {
     let project = repository.join("example-tools");
-    output.say(&format!("{BOLD}building the example tools{BOLD:#} {DIM}(cargo build in example-tools; the first time compiles their dependencies and takes minutes, later times take seconds){DIM:#}"));
-    for artifact in project::compile(&project, &|words| output.say(words))? {
+    output.hint(&format!("{BOLD}building the example tools{BOLD:#} {DIM}(cargo build in example-tools; the first time compiles their dependencies and takes minutes, later times take seconds){DIM:#}"));
+    for artifact in project::compile(&project, &|words| output.hint(words))? {
         let name = artifact.file.file_name().unwrap_or_default().to_string_lossy().replace('_', "-");
         let file = tools_dir.join(name);
         fs::copy(&artifact.file, &file).map_err(|e| unwritable(&file, &e))?;
@@ -121,16 +121,18 @@ fn unwritable(path: &Path, error: &std::io::Error) -> Failure {
 
 fn say_what_is_next(output: &Output) {
     let program = program();
-    #[cfg(feature = "mcp")]
-    let console = format!(
-        "{program} demo --serve                          this tour in the browser, with a question to decide\n  "
-    );
-    #[cfg(not(feature = "mcp"))]
-    let console = "";
-    output.say(&format!(
-        "\n{BOLD}next{BOLD:#}\n  {console}\
-         {program} build example-tools                  the same tools, for your own use\n  \
-         {program} call word_count '{{\"text\": \"one two\"}}'   one call\n  \
-         {program} new hello && {program} build hello   a tool of your own"
-    ));
+    let mut commands = vec![
+        (format!("{program} build example-tools"), "the same tools, for your own use"),
+        (format!("{program} call word_count '{{\"text\": \"one two\"}}'"), "one call"),
+        (format!("{program} new hello && {program} build hello"), "a tool of your own"),
+    ];
+    if cfg!(feature = "mcp") {
+        commands.insert(
+            0,
+            (format!("{program} demo --serve"), "this tour in the browser, with a question to decide"),
+        );
+    }
+    let width = commands.iter().map(|(command, _)| command.len()).max().unwrap_or_default();
+    let lines = commands.iter().map(|(command, words)| format!("\n  {command:<width$}   {words}"));
+    output.hint(&format!("\n{BOLD}next{BOLD:#}{}", lines.collect::<String>()));
 }

@@ -26,7 +26,7 @@ pub(crate) use testing::test;
 pub(crate) use watching::Watched;
 
 use crate::session::place::user_cache;
-use crate::session::project_data::data_root;
+use crate::session::project_data::{data_root, private_dir};
 use recipe::RECIPE;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -56,7 +56,12 @@ pub(crate) fn compile(dir: &Path, say: &dyn Fn(&str)) -> Result<Vec<Artifact>, B
 /// Returns the target directory that all Rust tools on the embedded libraries share; `None` for
 /// other projects.
 fn target_dir(project: &Path) -> Option<PathBuf> {
-    sdk::target_dir(project, &data_root().ok()?, &user_cache()?)
+    let cache = user_cache()?;
+    let dir = sdk::target_dir(project, &data_root().ok()?, &cache)?;
+    // Cargo would create the cache open to other users, and the sandbox keeps no code in such a one.
+    // Cargo reports a directory that cannot be created.
+    let _ = private_dir(&cache);
+    Some(dir)
 }
 
 /// The reason why a tool was not built.

@@ -1,7 +1,7 @@
 //! Runs a project's own tests with the tools of its language. The tests call the tool as a plain
 //! function, outside the sandbox.
 
-use super::languages::{GO, NODE, NPM, PYTHON, Program, ZIG};
+use super::languages::{self, GO, NODE, NPM, PYTHON, Program, ZIG};
 use super::recipe::{Language, RECIPE, Recipe};
 use super::{BuildError, cargo, target_dir};
 use std::fs;
@@ -26,6 +26,14 @@ pub(crate) fn test(dir: &Path, say: &dyn Fn(&str)) -> Result<bool, BuildError> {
         )));
     }
     let recipe = Recipe::load(dir)?;
+    let needs: &[&Program] = match recipe.language {
+        Language::C => &[&ZIG],
+        Language::Go => &[&GO],
+        Language::JavaScript | Language::TypeScript => &[&NODE, &NPM],
+        Language::Python => &[&PYTHON],
+        Language::Wat => &[],
+    };
+    languages::check_programs(recipe.language, needs.iter().copied().cloned().collect())?;
     match recipe.language {
         Language::C => c(&recipe, say),
         Language::Go => {
@@ -82,6 +90,7 @@ fn javascript(recipe: &Recipe, say: &dyn Fn(&str)) -> Result<bool, BuildError> {
 fn passes(mut command: Command, shown: &str, say: &dyn Fn(&str)) -> Result<bool, BuildError> {
     say(&format!("running {shown}"));
     command.stdin(Stdio::null()).stdout(Stdio::from(std::io::stderr()));
-    let status = command.status().map_err(|e| BuildError::Failed(format!("{shown} cannot be run: {e}")))?;
+    let status = command.spawn().and_then(|child| languages::wait(child, shown, say));
+    let status = status.map_err(|e| BuildError::Failed(format!("{shown} cannot be run: {e}")))?;
     Ok(status.success())
 }

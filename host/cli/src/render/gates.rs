@@ -31,11 +31,7 @@ pub(crate) fn show(gates: &LoadedGates, output: &Output) {
         output.line(&rows.text());
     }
     for refused in &gates.refused {
-        let file = shown_line(&refused.file.display().to_string(), 200);
-        let reason = shown_marked(&refused.reason);
-        output.line(&format!(
-            "{BAD}nothing runs{BAD:#}: the gate {BOLD}{file}{BOLD:#} is not in force: {reason}"
-        ));
+        output.line(&format!("{BAD}No tool runs:{BAD:#} {}", shown_marked(&refused.problem())));
     }
 }
 

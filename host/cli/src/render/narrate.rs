@@ -322,9 +322,13 @@ impl<'a> Narrator<'a> {
 
 /// Returns why a reply begins anew, and when: `rate limited; retrying in 1 s (2 of 5)`.
 fn restarted(attempt: u32, max_attempts: u32, pause_ms: u64, reason: &str) -> String {
-    let why = match reason.strip_prefix("The provider answered 429") {
-        Some(_) => "rate limited".to_owned(),
-        None => format!("the reply broke off ({})", shown_line(reason, LINE_CHARS)),
+    let why = match reason.strip_prefix("The provider ") {
+        Some(words) if words.starts_with("answered 429") => "rate limited".to_owned(),
+        // There was no reply yet.
+        Some(words) if words.starts_with("answered") || words.starts_with("cannot be reached") => {
+            format!("the provider {}", shown_line(words.trim_end_matches('.'), LINE_CHARS))
+        }
+        _ => format!("the reply broke off ({})", shown_line(reason, LINE_CHARS)),
     };
     let pause = quantity::millis(pause_ms);
     format!("  {WAITS}{why}; retrying in {pause} ({attempt} of {max_attempts}){WAITS:#}")
@@ -395,6 +399,10 @@ mod tests {
         assert_eq!(
             shown("The provider answered 429 Too Many Requests: slow down"),
             "  rate limited; retrying in 1 s (2 of 5)"
+        );
+        assert_eq!(
+            shown("The provider cannot be reached at http://localhost:1 (`base_url` in [model])."),
+            "  the provider cannot be reached at http://localhost:1 (`base_url` in [model]); retrying in 1 s (2 of 5)"
         );
         assert_eq!(
             shown("The provider's stream broke."),

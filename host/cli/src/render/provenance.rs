@@ -92,3 +92,11 @@ pub(crate) fn show_in_full(opened: &Opened, id: &str, output: &Output) {
         }
     }
 }
+
+/// Returns why a signature was ignored, in a clause about "it".
+pub(crate) fn ignored(fault: &str) -> String {
+    match fault.strip_prefix("the signature ") {
+        Some(rest) => format!("it {rest}"),
+        None => fault.to_owned(),
+    }
+}

@@ -10,7 +10,8 @@ use std::time::Duration;
 use tollgate::Host;
 use tollgate::run::RunEnd;
 use tollgate::store::{RunFilter, RunStore, short_id};
-use tollgate_agent::question::{Section, action, asker, sections};
+use tollgate_agent::gate::permissions::asks_to_permit;
+use tollgate_agent::question::{ANSWER, Section, action, asks, sections};
 use tollgate_agent::run::event::Suspended;
 use tollgate_agent::run::{Decision, DecisionAnswer};
 use tollgate_agent::text::quoted;
@@ -20,14 +21,19 @@ use uuid::Uuid;
 const MAX_QUESTION_BYTES: usize = 256 * 1024;
 
 /// Returns the question with everything that the host knows about it: who asks, about what, and
-/// which answers fit. The host's lines are bare; all others are marked. `None` if it is too long to
-/// be shown whole.
-pub(crate) fn question(suspended: &Suspended) -> Option<String> {
+/// which answers fit. The host's lines are bare; all others are marked. The schema of an answer that
+/// is not typed as JSON is left out on a terminal, where `?` shows it, and that of the permission rules
+/// everywhere. `None` if it is too long to be shown whole.
+fn question(suspended: &Suspended, is_asked_now: bool) -> Option<String> {
+    let shows_schema = if is_asked_now { Form::new(suspended).is_json() } else { !asks_to_permit(suspended) };
     let mut lines = vec![
-        format!("{WAITS}{} asks ({}):{WAITS:#}", asker(suspended), action(suspended)),
+        format!("{WAITS}{} ({}):{WAITS:#}", asks(suspended), action(suspended)),
         format!("{DIM}call {}{DIM:#}", shown_line(&suspended.call_id, 64)),
     ];
     for Section { label, text } in sections(suspended) {
+        if label == ANSWER && !shows_schema {
+            continue;
+        }
         lines.push(format!("{BOLD}{label}{BOLD:#}"));
         lines.push(text);
     }
@@ -37,11 +43,11 @@ pub(crate) fn question(suspended: &Suspended) -> Option<String> {
 
 /// Returns the question, or how to see it if it is too long to be shown.
 pub(crate) fn question_or_way(run_id: &str, suspended: &Suspended) -> String {
-    question(suspended).unwrap_or_else(|| {
+    question(suspended, false).unwrap_or_else(|| {
         format!(
-            "{WAITS}{} asks ({}){WAITS:#} about call {}. The question is too long to be shown here \
+            "{WAITS}{} ({}), call {}.{WAITS:#} The question is too long to be shown here \
              (at most {MAX_QUESTION_BYTES} bytes). Read it whole: {} show {run_id} --json",
-            asker(suspended),
+            asks(suspended),
             action(suspended),
             shown_line(&suspended.call_id, 64),
             program()
@@ -64,9 +70,16 @@ pub(crate) fn how_to_decide(run_id: &str, suspended: &Suspended) -> String {
     let decide = format!("{} decide {run} {}", program(), typed(&suspended.call_id));
     format!(
         "answer it: {decide}   or end it: {decide} --cancel\n\
-         {DIM}without a terminal, these also need --code CODE, which `{} runs` shows on a terminal{DIM:#}",
+         {DIM}without a terminal: {decide} --resume {} --code CODE; `{} runs` shows the code on a terminal{DIM:#}",
+        example_answer(suspended),
         program()
     )
+}
+
+/// Returns a value for `--resume` that permits the call, or a placeholder if it depends on a schema.
+fn example_answer(suspended: &Suspended) -> &'static str {
+    let is_free = suspended.ticket.response_schema.as_ref().is_none_or(Value::is_null);
+    if is_free || asks_to_permit(suspended) { "true" } else { "'ANSWER AS JSON'" }
 }
 
 /// Returns a call's id, which a model may have chosen, quoted for the shell.
@@ -101,7 +114,7 @@ pub(crate) async fn ask(
     suspended: &Suspended,
     output: &Output,
 ) -> Result<Asked, Failure> {
-    let Some(question) = question(suspended) else { return Ok(Asked::Open) };
+    let Some(question) = question(suspended, true) else { return Ok(Asked::Open) };
     output.say(&question);
     let mut form = Form::new(suspended);
     let elsewhere = decided_elsewhere(&**host.store(), run, &suspended.suspension_id);

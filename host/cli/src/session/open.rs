@@ -65,6 +65,7 @@ impl Opened {
     /// Warns about components that any agent or client may call now, for commands that serve all.
     pub(crate) fn warn_of_notices(&self, output: &Output) {
         self.loaded.notices.iter().for_each(|notice| output.warn(notice));
+        self.loaded.unknown_tools.iter().for_each(|unknown| output.warn(&unknown.notice));
     }
 
     /// Warns about the one tool that is to be called, and about the permission rules.

@@ -79,6 +79,17 @@ impl From<Error> for Failure {
     }
 }
 
+/// Refuses a named file that does not exist, which is a wrong use of the command.
+pub(crate) fn check_exists(source: &Source) -> Result<(), Failure> {
+    match source {
+        Source::File(file) if !file.exists() => {
+            let file = crate::terminal::output::shown_line(&file.display().to_string(), 200);
+            Err(Failure::usage(format!("{file} does not exist")))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Returns the exit code of a command about several components.
 pub(crate) fn exit_of(failed: bool) -> Exit {
     if failed { Exit::Failed } else { Exit::Done }

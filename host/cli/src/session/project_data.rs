@@ -2,8 +2,9 @@
 //!
 //! A project is a configuration file, or the working directory if there is none. Its runs, threads
 //! and audit are in a directory of their own below the user's data directory, so that projects do
-//! not mix. The directory is found by the project's path. An id in a file beside the configuration
-//! finds it again after the project was moved.
+//! not mix. The directory is found by the project's path. An id in a file beside the configuration,
+//! or in the working directory, finds it again after the project was moved, and keeps it from a new
+//! directory at the old path.
 
 use crate::globals::Globals;
 use crate::terminal::{Failure, Output};
@@ -11,13 +12,15 @@ use etcetera::BaseStrategy;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use tollgate::config::FILE_NAME;
 use uuid::Uuid;
 
 /// The file within a data directory that says to which project it belongs.
 const RECORD: &str = "tollgate.project";
-/// The end of the name of the file with the id, beside the configuration: `tollgate.id`.
+/// The end of the name of the file with the id, beside the configuration or in the working directory:
+/// `tollgate.id`.
 const ID_EXTENSION: &str = "id";
 /// The store of earlier versions, which all projects shared.
 const SHARED_STORE: &str = "tollgate.db";
@@ -30,16 +33,20 @@ pub(crate) struct ProjectData {
     pub(crate) dir: PathBuf,
     /// The configuration's path, or that of the directory that has none.
     project: PathBuf,
-    /// The file with the project's id; `None` if there is no configuration.
+    /// The file with the project's id; `None` if the named configuration does not exist.
     id_file: Option<PathBuf>,
 }
 
 /// The content of [`RECORD`].
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct Record {
     path: PathBuf,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     id: Option<String>,
+    /// The inode of the directory with the id file. It recognizes the project if that file was
+    /// removed. `None` in records of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    inode: Option<u64>,
 }
 
 /// Returns the user's data directory, below which the directories of all projects are.
@@ -72,12 +79,37 @@ impl ProjectData {
         let file = parent.join(name);
         // A directory keeps its data when it gets a configuration.
         let project = if name == FILE_NAME { parent.clone() } else { file.clone() };
-        let id_file = file.is_file().then(|| file.with_extension(ID_EXTENSION));
+        let has_id = name == FILE_NAME || file.is_file();
+        let id_file = has_id.then(|| file.with_extension(ID_EXTENSION));
         let found = Self { dir: projects.join(directory_name(&project)), project, id_file };
+        found.leave_to_its_project();
         if !found.dir.exists() {
             found.take_along(projects);
         }
         Ok(found)
+    }
+
+    /// Sets the data directory aside if it belongs to a project that was at this path before. That
+    /// project finds it by its id.
+    fn leave_to_its_project(&self) {
+        let Some(record) = read_record(&self.dir) else { return };
+        let Some(theirs) = record.id else { return };
+        let is_ours = match self.id() {
+            Some(ours) => ours == theirs,
+            // The file alone may have been removed.
+            None => record.inode.is_none() || record.inode == self.inode(),
+        };
+        if is_ours || Uuid::try_parse(&theirs).is_err() {
+            return;
+        }
+        let mut aside = self.dir.clone().into_os_string();
+        aside.push(format!("-{theirs}"));
+        if let Err(e) = fs::rename(&self.dir, &aside) {
+            tracing::warn!(
+                "{} holds the data of a project that was moved, and cannot be renamed: {e}",
+                self.dir.display()
+            );
+        }
     }
 
     /// Moves the data directory of a project that was moved here.
@@ -86,7 +118,7 @@ impl ProjectData {
         for entry in fs::read_dir(projects).into_iter().flatten().flatten() {
             let Some(record) = read_record(&entry.path()) else { continue };
             // A copy beside the original, such as a second checkout, is a project of its own.
-            if record.id.as_deref() == Some(&id) && !record.path.exists() {
+            if record.id.as_deref() == Some(&id) && id_in(&id_file_of(&record.path)).as_deref() != Some(&id) {
                 match fs::rename(entry.path(), &self.dir) {
                     Ok(()) => {
                         // The record follows when the directory is claimed.
@@ -103,25 +135,31 @@ impl ProjectData {
     }
 
     fn id(&self) -> Option<String> {
-        let text = fs::read_to_string(self.id_file.as_deref()?).ok()?;
-        let id = text.lines().map(str::trim).find(|line| !line.is_empty() && !line.starts_with('#'))?;
-        Uuid::try_parse(id).ok().map(|id| id.to_string())
+        id_in(self.id_file.as_deref()?)
+    }
+
+    fn inode(&self) -> Option<u64> {
+        Some(fs::metadata(self.id_file.as_deref()?.parent()?).ok()?.ino())
     }
 
     /// Writes to which project the directory belongs, once it is used. Reports an older store that
     /// all projects shared.
     pub(crate) fn claim(&self, output: &Output) -> Result<(), Failure> {
-        let record = self.dir.join(RECORD);
-        if record.exists() {
+        let before = read_record(&self.dir);
+        let known = before.as_ref().and_then(|record| record.id.clone());
+        let id = self.id_or_new(known.as_deref()).or(known);
+        let now = Record { path: self.project.clone(), id, inode: self.inode() };
+        if before.as_ref() == Some(&now) {
             return Ok(());
         }
         let unwritable = |e: std::io::Error| {
             Failure::failed(format!("cannot create the data directory {}: {e}", self.dir.display()))
         };
-        private(&self.dir).map_err(unwritable)?;
-        let written = Record { path: self.project.clone(), id: self.id_or_new() };
-        let text = toml::to_string(&written).unwrap_or_default();
-        fs::write(&record, text).map_err(unwritable)?;
+        private_dir(&self.dir).map_err(unwritable)?;
+        fs::write(self.dir.join(RECORD), toml::to_string(&now).unwrap_or_default()).map_err(unwritable)?;
+        if before.is_some() {
+            return Ok(());
+        }
         if let Some(shared) = shared_store() {
             output.say(&format!(
                 "the runs of this project are now in a directory of their own; older ones, which all projects \
@@ -132,13 +170,14 @@ impl ProjectData {
         Ok(())
     }
 
-    /// Returns the project's id. Creates it beside the configuration if that is possible.
-    fn id_or_new(&self) -> Option<String> {
+    /// Returns the project's id. Writes the known or a new one to its file if there is none and that is
+    /// possible.
+    fn id_or_new(&self, known: Option<&str>) -> Option<String> {
         if let Some(id) = self.id() {
             return Some(id);
         }
         let file = self.id_file.as_deref()?;
-        let id = Uuid::now_v7().to_string();
+        let id = known.map_or_else(|| Uuid::now_v7().to_string(), str::to_owned);
         let text = format!(
             "# Finds this project's runs again after it was moved. Keep it out of version control.\n{id}\n"
         );
@@ -159,6 +198,19 @@ pub(crate) fn shared_store() -> Option<PathBuf> {
     data_root().ok().filter(|root| root.join(SHARED_STORE).is_file())
 }
 
+/// Reads the id in a file.
+fn id_in(file: &Path) -> Option<String> {
+    let text = fs::read_to_string(file).ok()?;
+    let id = text.lines().map(str::trim).find(|line| !line.is_empty() && !line.starts_with('#'))?;
+    Uuid::try_parse(id).ok().map(|id| id.to_string())
+}
+
+/// Returns the file with the id of a project, which is a directory or a configuration of another name.
+fn id_file_of(project: &Path) -> PathBuf {
+    let config = if project.is_dir() { project.join(FILE_NAME) } else { project.to_owned() };
+    config.with_extension(ID_EXTENSION)
+}
+
 fn read_record(dir: &Path) -> Option<Record> {
     toml::from_str(&fs::read_to_string(dir.join(RECORD)).ok()?).ok()
 }
@@ -174,8 +226,8 @@ fn directory_name(project: &Path) -> String {
     format!("{name}-{digest}")
 }
 
-/// Creates a directory that this user alone can read.
-fn private(dir: &Path) -> std::io::Result<()> {
+/// Creates a directory, and its missing parents, that this user alone can read.
+pub(crate) fn private_dir(dir: &Path) -> std::io::Result<()> {
     use std::os::unix::fs::DirBuilderExt as _;
     fs::DirBuilder::new().recursive(true).mode(0o700).create(dir)
 }
@@ -225,5 +277,44 @@ mod tests {
         assert_eq!(fs::read_to_string(found.dir.join("tollgate.db")).unwrap(), "runs");
         assert!(!first.dir.exists());
         assert_eq!(read_record(&found.dir).unwrap().path, moved);
+    }
+    #[test]
+    fn a_directory_without_a_configuration_takes_its_data_along_and_leaves_none_behind() {
+        let root = tempfile::tempdir().unwrap();
+        let root = root.path().canonicalize().unwrap();
+        let (one, moved, projects) = (root.join("one"), root.join("moved"), root.join("projects"));
+        fs::create_dir(&one).unwrap();
+        let find = |dir: &Path| ProjectData::of(&dir.join("tollgate.toml"), &projects).unwrap();
+        let first = find(&one);
+        first.claim(&output()).unwrap();
+        fs::write(first.dir.join("tollgate.db"), "runs").unwrap();
+        // The id is written again if its file alone was removed.
+        fs::remove_file(one.join("tollgate.id")).unwrap();
+        let again = find(&one);
+        again.claim(&output()).unwrap();
+        assert!(again.dir.join("tollgate.db").exists() && one.join("tollgate.id").exists());
+
+        // A new directory at the old path is another project, also if it is used first.
+        fs::rename(&one, &moved).unwrap();
+        fs::create_dir(&one).unwrap();
+        let new = find(&one);
+        assert!(!new.dir.exists());
+        new.claim(&output()).unwrap();
+        let found = find(&moved);
+        found.claim(&output()).unwrap();
+        assert_eq!(fs::read_to_string(found.dir.join("tollgate.db")).unwrap(), "runs");
+        assert!(!find(&one).dir.join("tollgate.db").exists());
+    }
+
+    #[test]
+    fn a_data_directory_without_an_id_gets_one() {
+        let root = tempfile::tempdir().unwrap();
+        let root = root.path().canonicalize().unwrap();
+        let found = ProjectData::of(&root.join("tollgate.toml"), &root.join("projects")).unwrap();
+        fs::create_dir_all(&found.dir).unwrap();
+        fs::write(found.dir.join(RECORD), format!("path = {root:?}\n")).unwrap();
+        found.claim(&output()).unwrap();
+        let id = read_record(&found.dir).unwrap().id;
+        assert!(id.is_some() && id == id_in(&root.join("tollgate.id")));
     }
 }

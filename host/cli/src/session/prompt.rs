@@ -85,6 +85,11 @@ impl Form {
         Self { shape, schema: text, entered: Map::new(), at: 0 }
     }
 
+    /// Returns whether the answer is typed as JSON, for which its schema is needed.
+    pub(super) fn is_json(&self) -> bool {
+        matches!(self.shape, Shape::One(Input::Json))
+    }
+
     /// Starts over, because the answer does not fit.
     pub(super) fn restart(&mut self) {
         self.entered.clear();
@@ -93,7 +98,8 @@ impl Form {
 
     /// Returns the lines that ask for the next entry.
     pub(super) fn prompt(&self) -> String {
-        let way_out = format!("{DIM}(`?` explains, `cancel` ends the call, nothing leaves it open){DIM:#}");
+        let way_out =
+            format!("{DIM}(`?` explains, `cancel` ends the call, Enter alone leaves it open){DIM:#}");
         match &self.shape {
             Shape::Permission => {
                 format!(
@@ -163,13 +169,16 @@ impl Form {
 
     fn explanation(&self) -> String {
         match &self.shape {
-            Shape::Permission => "o  this call, once\n\
+            Shape::Permission => format!(
+                "o  this call, once\n\
                  t  the same call with the same arguments, in this thread\n\
                  a  the same, in every thread; it is written to tollgate.toml\n\
                  n  the call does not run\n\
-                 More precise answers are JSON, such as {\"remember\": \"run\"} or \
-                 {\"remember\": \"thread\", \"for\": \"tool\"}."
-                .to_owned(),
+                 More precise answers are JSON, such as {{\"remember\": \"run\"}} or \
+                 {{\"remember\": \"thread\", \"for\": \"tool\"}}.\n\
+                 {BOLD}schema of the answer{BOLD:#}\n{}",
+                self.schema.as_deref().unwrap_or_default()
+            ),
             Shape::Confirmation => "y  the call goes on\nn  the call is cancelled".to_owned(),
             Shape::One(_) | Shape::Fields(_) => {
                 let schema = self.schema.as_deref().unwrap_or_default();
@@ -188,9 +197,9 @@ impl Form {
 impl Field {
     fn prompt(&self, number: usize, of: usize) -> String {
         let need = if self.is_required {
-            "required; `?` explains, `cancel` ends the call, nothing leaves it open"
+            "required; `?` explains, `cancel` ends the call, Enter alone leaves it open"
         } else {
-            "optional; nothing skips it"
+            "optional; Enter alone skips it"
         };
         let name = shown_line(&json!(self.name).to_string(), MAX_SHOWN);
         let described = match &self.description {

@@ -2,7 +2,7 @@
 
 use crate::globals::Globals;
 use crate::session::offer::{Consent, Named, Offer};
-use crate::session::origin::{Origins, note_refusal};
+use crate::session::origin::{Origins, check_exists, note_refusal};
 use crate::terminal::output::GOOD;
 use crate::terminal::{Exit, Failure, Output, program};
 use clap::Args;
@@ -65,6 +65,7 @@ impl AddVerb {
 
     async fn add(&self, globals: &Globals, output: &Output) -> Result<Exit, Failure> {
         let source: Source = self.source.parse()?;
+        check_exists(&source)?;
         let origins = Origins::open(globals)?;
         let lock = origins.files.read_lock()?;
         if let Some(entry) = self.installed(&source, &origins, &lock).await? {

@@ -106,6 +106,16 @@ impl EnableVerb {
         let opened = Opened::open(globals, output).await?;
         let store = open_store(globals)?;
         let host = host_with(opened, None, |builder| builder.store(store))?;
+        host.refresh_health().await?;
+        let catalog = host.toolbox();
+        if catalog.catalog().tool(&self.tool).is_some() && catalog.catalog().disabled(&self.tool).is_none() {
+            let words = format!("{} is not disabled; nothing was changed", shown_line(&self.tool, 80));
+            match output.is_json() {
+                true => output.json(&serde_json::json!({"tool": self.tool, "enabled": true})),
+                false => output.say(&words),
+            }
+            return Ok(Exit::Done);
+        }
         host.enable(&self.tool).await?;
         if output.is_json() {
             output.json(&serde_json::json!({"tool": self.tool, "enabled": true}));

@@ -115,7 +115,13 @@ fn read_arguments(typed: Option<String>) -> Result<Arc<str>, Failure> {
         Some("-") => read_stdin(MAX_INPUT_BYTES)?.into(),
         Some(text) => text.into(),
     };
-    let read = Arguments::read(Arc::clone(&text)).map_err(|fault| Failure::usage(fault.message))?;
+    let read = Arguments::read(Arc::clone(&text)).map_err(|fault| match text.trim_start().starts_with('{') {
+        true => Failure::usage(fault.message),
+        false => Failure::usage(format!(
+            "the arguments are not JSON; write an object in quotes, such as '{{\"name\": \"Ada\"}}' (got: {})",
+            crate::terminal::output::shown_line(&text, 100)
+        )),
+    })?;
     match read.value() {
         Value::Object(_) => Ok(text),
         other => Err(Failure::usage(format!(

@@ -40,7 +40,7 @@ Type a message and Enter. A line that begins with a slash is for the program:
   /reasoning shows the model's reasoning, or folds it again
   /thread    how to continue this conversation later
   /help      this list
-  /exit      leave; so do Ctrl-D and Ctrl-C";
+  /exit      leave; so do /quit, Ctrl-D and Ctrl-C";
 
 const COMMANDS: &str = "/history  /reasoning  /thread  /help  /exit";
 
@@ -113,7 +113,11 @@ impl Chat<'_> {
                 }
                 "/thread" => self.output.say(&self.how_to_continue()),
                 command if command.starts_with('/') && !command.contains(' ') => {
-                    self.output.say(&format!("{DIM}{COMMANDS}{DIM:#}"));
+                    let unknown = match command {
+                        "/help" => String::new(),
+                        other => format!("unknown command {}; known: ", shown_line(other, 40)),
+                    };
+                    self.output.say(&format!("{DIM}{unknown}{COMMANDS}{DIM:#}"));
                 }
                 message => match self.send(message).await {
                     Ok(()) => {}

@@ -3,7 +3,9 @@
 use crate::globals::Globals;
 use crate::render::narrate::{Narrator, outcome};
 use crate::session::always::{self, question_of};
-use crate::session::ask::{decision, is_at_a_terminal, read_answer, say_how_to_decide, somebody_is_there};
+use crate::session::ask::{
+    decision, is_at_a_terminal, read_answer, say_how_to_decide, somebody_is_there, typed,
+};
 use crate::session::codes::Codes;
 use crate::session::data::{find_run, open_limited_store, recovered};
 use crate::session::{Opened, host_with, shutdown, with_servers};
@@ -12,6 +14,7 @@ use crate::terminal::{Exit, Failure, Output, program};
 use crate::verbs::call::{answer, follow, valued};
 use crate::verbs::resume::ask_open;
 use crate::verbs::run::configured_model;
+use crate::verbs::runs::status;
 use clap::Args;
 use std::sync::Arc;
 use tollgate::Host;
@@ -62,17 +65,26 @@ impl DecideVerb {
             Some(typed) => Some(DecisionAnswer::Resume(read_answer(typed.as_deref())?)),
             None => self.cancel.then_some(DecisionAnswer::Cancel),
         };
-        if chosen.is_none() && !somebody_is_there(output) {
-            return Err(Failure::usage(
-                "nothing is decided: add --resume, --resume 'ANSWER AS JSON' or --cancel, or run this on a terminal",
-            ));
-        }
         let config = globals.read_config()?;
         let store = open_limited_store(globals, &config)?;
         let run = match &self.run {
             Some(typed) => find_run(&*store, typed).await?,
             None => only_waiting_run(&*store).await?,
         };
+        // A decision with an id may be repeated after the run has ended.
+        let cannot_wait = !matches!(status(&run), "waiting" | "interrupted" | "running");
+        if cannot_wait && self.id.is_none() {
+            return Err(not_waiting(&run));
+        }
+        if chosen.is_none() && !somebody_is_there(output) {
+            let call = self.call.as_deref().map_or_else(|| "CALL".to_owned(), typed);
+            return Err(Failure::usage(format!(
+                "no answer is given and there is no terminal to ask on: {} decide {} {call} --resume true --code CODE, \
+                 --resume 'ANSWER AS JSON' for other answers, or --cancel",
+                program(),
+                short_id(&run.run_id)
+            )));
+        }
         let asks = config.agents.get(&run.agent_id).is_none_or(|agent| agent.made_of.is_none());
         let model =
             (run.kind == "prompt" && asks).then(|| configured_model(&run.agent_id, &config)).transpose()?;
@@ -97,6 +109,18 @@ impl DecideVerb {
             let asked =
                 target.as_deref().and_then(|target| question_of(record.iter().map(AsRef::as_ref), target));
             let asked = asked.cloned();
+            let is_open = |question: &Suspended| {
+                now.waiting.iter().any(|open| open.suspension_id == question.suspension_id)
+            };
+            match &asked {
+                _ if self.id.is_some() => {}
+                _ if now.waiting.is_empty() => return Err(not_waiting(&run)),
+                Some(asked) if !is_open(asked) => {
+                    let call = shown_line(&asked.call_id, 64);
+                    return Err(Failure::usage(format!("the call {call} is already decided")));
+                }
+                _ => {}
+            }
             if !is_at_a_terminal()
                 && let Some(asked) = &asked
             {
@@ -166,11 +190,17 @@ async fn only_waiting_run(store: &dyn RunStore) -> Result<RunSummary, Failure> {
     }
 }
 
+/// Returns the error about a run that has no open question.
+fn not_waiting(run: &RunSummary) -> Failure {
+    let (id, status) = (short_id(&run.run_id), status(run));
+    Failure::usage(format!("the run {id} is not waiting for a decision: its status is {status}"))
+}
+
 /// Returns the only open question of a run.
 fn only_question(now: &RunEnd) -> Result<&Suspended, Failure> {
     match now.waiting.as_slice() {
         [asked] => Ok(asked),
-        [] => Err(Failure::usage(format!("the run {} waits for no decision", short_id(&now.run_id)))),
+        [] => Err(Failure::usage(format!("the run {} is not waiting for a decision", short_id(&now.run_id)))),
         several => {
             let each =
                 several.iter().map(|asked| shown_line(&asked.call_id, 64)).collect::<Vec<_>>().join(", ");

@@ -5,15 +5,16 @@ use crate::project::languages;
 use crate::session::data::data_dir;
 use crate::session::place::user_cache;
 use crate::session::{Opened, project_data};
-use crate::terminal::output::{BAD, BOLD, DIM, GOOD, WAITS, shown_line, shown_marked};
+use crate::terminal::output::{BAD, BOLD, DIM, GOOD, WAITS, shown, shown_line, shown_marked};
 use crate::terminal::{Exit, Failure, Output, quantity};
 use crate::verbs::toolchains::remedy;
 use clap::Args;
 use serde::Serialize;
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use tollgate::config::Config;
+use tollgate::config::{Config, DEFAULT_TOOLS_DIR, SecretSource, ServerPlace};
 
 /// Check compilers, directories, configuration, tools and what the system lacks for confinement
 #[derive(Debug, Args)]
@@ -32,8 +33,11 @@ const LITTLE_SPACE_BYTES: u64 = 1 << 30;
 /// The maximum number of files whose sizes are added up for one directory.
 const MAX_COUNTED_FILES: usize = 100_000;
 
+/// The part about `tollgate.toml` and the variables that it names.
+const CONFIGURATION: &str = "configuration";
+
 /// The state of one thing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum State {
     Ok,
@@ -72,11 +76,13 @@ impl DoctorVerb {
                     Some(file) => format!("{} is valid", file.display()),
                     None => "there is none; a directory `tools` and the defaults apply".to_owned(),
                 };
-                found.add("configuration", "tollgate.toml", State::Ok, words);
+                found.add(CONFIGURATION, "tollgate.toml", State::Ok, words);
                 models(&config, &mut found);
+                servers(&config, &mut found);
+                secrets(&config, &mut found);
                 tools(config, output, &mut found).await;
             }
-            Err(why) => found.add("configuration", "tollgate.toml", State::Broken, why.to_string()),
+            Err(why) => found.add(CONFIGURATION, "tollgate.toml", State::Broken, why.to_string()),
         }
         compilers(&mut found);
         if output.is_json() {
@@ -102,7 +108,11 @@ fn show(found: &[Finding], output: &Output) {
             State::Note => (WAITS, "note"),
             State::Broken => (BAD, "broken"),
         };
-        let words = shown_marked(&finding.words);
+        // The configuration is the user's own, and its errors contain lines to add.
+        let words = match finding.part {
+            CONFIGURATION => shown(&finding.words).replace('\n', "\n    "),
+            _ => shown_marked(&finding.words),
+        };
         output.line(&format!("  {style}{mark:<7}{style:#} {:<18} {words}", shown_line(&finding.name, 40)));
     }
     let count = |state| found.iter().filter(|finding| finding.state == state).count() as u64;
@@ -140,12 +150,26 @@ fn directories(globals: &Globals, found: &mut Findings) {
         found.add(PART, "older store", State::Note, words);
     }
     match globals.cache.clone().or_else(user_cache) {
-        Some(dir) => directory(PART, "cache", &dir, "compiled tools", found),
+        Some(dir) => match open_to_others(&dir) {
+            Some(why) => found.add(PART, "cache", State::Broken, why),
+            None => directory(PART, "cache", &dir, "compiled tools", found),
+        },
         None => {
             let words = "there is no home directory; every start compiles the tools anew";
             found.add(PART, "cache", State::Note, words);
         }
     }
+}
+
+/// Returns why compiled code is not kept in this cache, if other users can read it.
+fn open_to_others(dir: &Path) -> Option<String> {
+    let mode = fs::metadata(dir).ok()?.permissions().mode();
+    (mode & 0o077 != 0).then(|| {
+        let dir = tollgate_agent::text::quoted(&dir.display().to_string());
+        format!(
+            "every start compiles the tools again: {dir} is open to other users; close it: chmod 700 {dir}"
+        )
+    })
 }
 
 /// Checks that a directory can be written to, and that its disk has space.
@@ -197,40 +221,104 @@ fn models(config: &Config, found: &mut Findings) {
     let models = ids.filter(|id| config.agents[*id].made_of.is_none());
     for id in models {
         match crate::verbs::run::configured_model(id, config) {
-            Ok(_) => found.add("configuration", &format!("agent {id}"), State::Ok, "its model is configured"),
+            Ok(_) => found.add(CONFIGURATION, &format!("agent {id}"), State::Ok, "its model is configured"),
             Err(why) => {
-                let words = why.to_string();
-                let first = words.lines().next().unwrap_or_default().to_owned();
-                found.add("configuration", &format!("agent {id}"), State::Note, first);
+                found.add(CONFIGURATION, &format!("agent {id}"), State::Note, why.to_string());
             }
         }
+    }
+}
+
+/// Checks that the programs and variables of MCP servers exist. Does not connect to them.
+fn servers(config: &Config, found: &mut Findings) {
+    for (name, server) in &config.servers {
+        let problem = match &server.place {
+            ServerPlace::Process { command, .. } => (!is_program(command, &config.base_dir))
+                .then(|| format!("its program {command} is not found; correct `command` in [mcp.{name}]")),
+            ServerPlace::Http { token_env, .. } => {
+                let unset = token_env.as_ref().filter(|variable| std::env::var_os(variable).is_none());
+                unset.map(|variable| {
+                    format!("the environment variable {variable}, `token_env` of [mcp.{name}], is not set")
+                })
+            }
+        };
+        let (state, words) = match problem {
+            Some(problem) => (State::Broken, problem),
+            None => (State::Ok, "configured; it is not contacted".to_owned()),
+        };
+        found.add(CONFIGURATION, &format!("mcp {name}"), state, words);
+    }
+}
+
+/// Returns whether the program exists, in the directory or on the path.
+fn is_program(command: &str, base_dir: &Path) -> bool {
+    match command.contains('/') {
+        true => base_dir.join(command).is_file(),
+        false => std::env::var_os("PATH")
+            .is_some_and(|path| std::env::split_paths(&path).any(|dir| dir.join(command).is_file())),
+    }
+}
+
+/// Checks that the variables and files of secrets exist.
+fn secrets(config: &Config, found: &mut Findings) {
+    for (id, secret) in &config.secrets {
+        let problem = match &secret.source {
+            SecretSource::Environment(variable) => std::env::var_os(variable)
+                .is_none()
+                .then(|| format!("the environment variable {variable} is not set")),
+            SecretSource::File(file) => {
+                fs::File::open(file).err().map(|why| format!("{} cannot be read: {why}", file.display()))
+            }
+        };
+        let (state, words) = match problem {
+            Some(problem) => (State::Broken, format!("{problem}; correct [secrets.{id}]")),
+            None => (State::Ok, "its value is there".to_owned()),
+        };
+        found.add(CONFIGURATION, &format!("secret {id}"), state, words);
     }
 }
 
 async fn tools(config: Config, output: &Output, found: &mut Findings) {
     const PART: &str = "tools";
     let dir = config.tools_dir.display().to_string();
+    let is_missing = !config.tools_dir.exists();
+    let usual = [DEFAULT_TOOLS_DIR.into(), config.base_dir.join(DEFAULT_TOOLS_DIR)];
+    let is_named = !usual.contains(&config.tools_dir);
     let opened = match Opened::load(config, output).await {
         Ok(opened) => opened,
         Err(why) => return found.add(PART, &dir, State::Broken, why.to_string()),
     };
     let served = quantity::count(opened.loaded.toolbox.catalog().tools().count() as u64, "tool");
-    found.add(PART, "served", State::Ok, format!("{served} from {dir}"));
+    match (is_missing, is_named) {
+        (true, true) => {
+            let words = format!("the directory {dir} does not exist; correct `dir` in [tools], or create it");
+            found.add(PART, "served", State::Broken, words);
+        }
+        (true, false) => {
+            found.add(PART, "served", State::Ok, format!("{served}; there is no directory {dir}"))
+        }
+        (false, _) => found.add(PART, "served", State::Ok, format!("{served} from {dir}")),
+    }
     for refused in opened.loaded.toolbox.refused() {
         let file = refused.file.file_name().unwrap_or_default().to_string_lossy();
-        found.add(PART, &file, State::Note, format!("not served: {}", refused.reason));
+        found.add(PART, &file, State::Broken, format!("not served: {}", refused.reason));
     }
     for notice in opened.loaded.notices.iter().chain(&opened.loaded.without_object) {
         found.add(PART, "notice", State::Note, notice.clone());
     }
+    for unknown in opened.loaded.unknown_tools {
+        let agent = unknown.agent.map(|id| format!("agent {id}"));
+        match found.0.iter_mut().find(|finding| Some(&finding.name) == agent.as_ref()) {
+            Some(finding) => {
+                finding.state = finding.state.max(State::Note);
+                finding.words = format!("{}; {}", finding.words, unknown.notice);
+            }
+            None => found.add(PART, "notice", State::Note, unknown.notice),
+        }
+    }
     for refused in &opened.gates.refused {
         let file = refused.file.display().to_string();
-        found.add(
-            "gates",
-            &file,
-            State::Broken,
-            format!("nothing runs while it is not in force: {}", refused.reason),
-        );
+        found.add("gates", &file, State::Broken, format!("no tool runs: {}", refused.problem()));
     }
     match opened.sandbox.compiler_gaps().await {
         None => found.add("confinement", "compiler", State::Ok, "the system confines it completely"),

@@ -7,7 +7,7 @@ use crate::session::Opened;
 use crate::session::approve::{self, Subject};
 use crate::session::data::open_store;
 use crate::session::grant_audit::About;
-use crate::terminal::output::{DIM, GOOD, shown_line};
+use crate::terminal::output::{DIM, GOOD, nearest_hint, shown_line};
 use crate::terminal::{Exit, Failure, Output, program};
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 use serde_json::json;
@@ -151,6 +151,14 @@ impl GrantVerb {
         if self.asked {
             approve::grant_asked(&mut edit, subject.as_ref().ok_or_else(|| absent(&id, &opened.config))?);
         }
+        if subject.is_none() {
+            let known = opened.loaded.components.iter().map(|component| component.id.as_str());
+            let near = nearest_hint(&id, known);
+            output.warn(&format!(
+                "no component `{id}` is in {}{near}",
+                shown_line(&opened.config.tools_dir.display().to_string(), 200)
+            ));
+        }
         check(&edit, &id, &given, &opened.config)?;
         let about = subject.as_ref().map_or(About { id: &id, digest: None }, Subject::about);
         let mut changes = Changes::begin(&path).map_err(|e| approve::not_written(&e))?;
@@ -210,7 +218,13 @@ impl RevokeVerb {
 /// were just named; other directories may no longer exist. `placed` is the current configuration,
 /// with its paths on this machine.
 pub(crate) fn check(edit: &Edit, id: &str, typed: &[Grant], placed: &Config) -> Result<(), Failure> {
-    let granted = edit.preview().map_err(Failure::usage)?.grants_of(id);
+    // The line of the error is one that was not written.
+    let granted = edit.preview().map_err(|why| {
+        let first = why.lines().next().unwrap_or_default();
+        let why = first.split_once(": ").map_or(first, |(_, why)| why);
+        Failure::usage(format!("nothing was granted to {id}: {why}"))
+    })?;
+    let granted = granted.grants_of(id);
     check_files(&granted, id, placed).map_err(Failure::usage)?;
     let is_typed = |file: &&FileGrantConfig| {
         typed.iter().any(|grant| grant.kind == GrantKind::Files && grant.name == file.guest)

@@ -110,7 +110,10 @@ async fn inspect_remote(source: &Source, config: &Config, output: &Output) -> Re
             output.line(&format!("  signed    {GOOD}{}{GOOD:#}", shown_line(signer, 400)))
         });
         for fault in &faults {
-            output.line(&format!("  {DIM}a signature does not count: {}{DIM:#}", shown_marked(fault)));
+            output.line(&format!(
+                "  {DIM}its signature was ignored: {}{DIM:#}",
+                shown_marked(&crate::render::provenance::ignored(fault))
+            ));
         }
         if signers.is_empty() {
             output.line("  signed    no");

@@ -1,7 +1,7 @@
 //! `tollgate publish`: publishes a component to a registry, with its signature.
 
 use crate::globals::Globals;
-use crate::session::origin::docker_config;
+use crate::session::origin::{check_exists, docker_config};
 use crate::terminal::output::{GOOD, shown_line};
 use crate::terminal::{Exit, Failure, Output};
 use clap::{ArgGroup, Args};
@@ -52,6 +52,7 @@ impl PublishVerb {
         let config = globals.read_config()?;
         let client = registry::client(&config, docker_config(), None)?;
         let source = Source::File(self.file.clone());
+        check_exists(&source)?;
         let trust = &config.trust;
         let fetched = fetch(&client, &source, Wanted::default(), &trust.root()?).await?;
         let sandbox = Sandbox::new(config.limits.sandbox.clone())?;

@@ -27,6 +27,13 @@ Grants and stored state remain.";
 impl RemoveVerb {
     pub(crate) async fn run(self, globals: &Globals, output: &Output) -> Result<Exit, Failure> {
         let origins = Origins::open(globals)?;
+        if origins.files.read_lock()?.of(&self.id).is_none() {
+            let id = shown_line(&self.id, 64);
+            return Err(Failure::usage(format!(
+                "the lock file records no component {id}; see: {} verify",
+                program()
+            )));
+        }
         let store = open_store(globals)?;
         let entry = origins.files.remove(&self.id)?;
         let record = AuditRecord::new(AuditKind::Revocation, "person", "removed")

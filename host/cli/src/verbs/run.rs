@@ -244,6 +244,9 @@ fn no_model(config: &Config) -> Failure {
     ))
 }
 
+/// The providers of models.
+const PROVIDERS: [&str; 5] = ["openai", "anthropic", "gemini", "ollama", "recorded"];
+
 /// Parses `PROVIDER/NAME`, or another name for the configured provider.
 fn named_model(named: &str, configured: Option<&ModelConfig>) -> Result<ModelConfig, Failure> {
     let with_provider = named.split_once('/').and_then(|(provider, name)| {
@@ -254,6 +257,13 @@ fn named_model(named: &str, configured: Option<&ModelConfig>) -> Result<ModelCon
         ]);
         table.try_into::<ModelConfig>().ok()
     });
+    if with_provider.is_none()
+        && let Some(near) = misspelt_provider(named)
+    {
+        let named = crate::terminal::output::shown_line(named, 80);
+        let words = format!("unknown provider of the model `{named}`; did you mean --model {near}?");
+        return Err(Failure::usage(words));
+    }
     match (with_provider, configured) {
         (Some(model), _) => Ok(model),
         (None, Some(configured)) => Ok(ModelConfig { model: Some(named.to_owned()), ..configured.clone() }),
@@ -262,4 +272,13 @@ fn named_model(named: &str, configured: Option<&ModelConfig>) -> Result<ModelCon
             crate::terminal::output::shown_line(named, 80)
         ))),
     }
+}
+
+/// Returns the model with the provider that was probably meant. Other prefixes may belong to the name
+/// of a model, such as `meta-llama/`.
+fn misspelt_provider(named: &str) -> Option<String> {
+    let (typed, model) = named.split_once('/')?;
+    let near = name::nearest(typed, PROVIDERS.into_iter());
+    let near = near.into_iter().find(|provider| provider.len().abs_diff(typed.len()) <= 2)?;
+    Some(format!("{near}/{}", crate::terminal::output::shown_line(model, 80)))
 }

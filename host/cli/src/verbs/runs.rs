@@ -47,10 +47,12 @@ impl RunsVerb {
         let filter = RunFilter {
             thread_id: find_thread(&*store, self.thread).await?,
             status: self.status,
-            limit: self.limit,
+            limit: self.limit.saturating_add(1),
             ..RunFilter::default()
         };
-        let runs = store.runs(filter).await?;
+        let mut runs = store.runs(filter).await?;
+        let has_more = runs.len() > self.limit;
+        runs.truncate(self.limit);
         let mut listed = Vec::with_capacity(runs.len());
         for run in runs {
             listed.push(RunEntry::of(&*store, run).await?);
@@ -62,6 +64,12 @@ impl RunsVerb {
         } else {
             let codes = std::io::stdout().is_terminal().then(|| Codes::open(globals).ok()).flatten();
             output.line(&listing(&listed, codes.as_ref()));
+            if has_more {
+                output.hint(&format!(
+                    "{DIM}older runs are not shown; list more: --limit {}{DIM:#}",
+                    10 * self.limit.max(1)
+                ));
+            }
             if listed.iter().any(|listed| listed.waiting.is_some()) {
                 output.hint(&format!("{DIM}answer what waits: {} decide RUN{DIM:#}", program()));
             }

@@ -30,7 +30,7 @@ use tollgate_server::{
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ServeVerb {
     /// Listen at this address [default: `listen` in [serve], or 127.0.0.1:7300]
-    #[arg(long, value_name = "ADDR")]
+    #[arg(long, value_name = "ADDR", value_parser = address)]
     listen: Option<SocketAddr>,
     /// Leave out these parts: console, openai, ai-sdk, ag-ui, a2a, mcp
     #[arg(long, value_name = "PARTS", value_delimiter = ',')]
@@ -52,6 +52,10 @@ SIGHUP, the program ends in order: streams end, and running work is cancelled an
 
 /// The name of the person to whom the link at the start belongs.
 const OPERATOR: &str = "operator";
+
+fn address(typed: &str) -> Result<SocketAddr, String> {
+    typed.parse().map_err(|_| "write an IP address and a port, such as 127.0.0.1:7400".to_owned())
+}
 
 impl ServeVerb {
     pub(crate) async fn run(self, globals: &Globals, output: &Output) -> Result<Exit, Failure> {

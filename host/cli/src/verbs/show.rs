@@ -61,13 +61,21 @@ fn heading(run: &RunSummary, events: &[Arc<StoredEvent>]) -> String {
         _ => None,
     };
     let asked = asked.map(|name| format!(", asked by {}", shown_line(name, 64))).unwrap_or_default();
-    let what = if run.kind == "call" { "a direct call" } else { "a run" };
-    let took = quantity::millis(run.updated_at_ms.saturating_sub(run.started_at_ms));
+    let agent = shown_line(&run.agent_id, 64);
+    let what = match run.kind.as_str() {
+        "call" if run.agent_id == tollgate::DIRECT_AGENT => "a direct call".to_owned(),
+        "call" => format!("a direct call of agent {agent}"),
+        _ => format!("a run of agent {agent}"),
+    };
+    // The times of a fast call are equal.
+    let took = match run.updated_at_ms.saturating_sub(run.started_at_ms) {
+        0 => String::new(),
+        ms => format!(", {} from first to last event", quantity::millis(ms)),
+    };
     format!(
-        "{BOLD}{}{BOLD:#}  {}\n{DIM}{what} of agent {}, thread {}{asked}, {}, {took} from first to last event\nrun {}{DIM:#}",
+        "{BOLD}{}{BOLD:#}  {}\n{DIM}{what}, thread {}{asked}, {}{took}\nrun {}{DIM:#}",
         short_id(&run.run_id),
         status_with_code(run, events),
-        shown_line(&run.agent_id, 64),
         shown_line(&run.thread_id, 64),
         started(run.started_at_ms),
         run.run_id,
@@ -89,7 +97,7 @@ fn say_what_is_open(run: &RunSummary, events: &[Arc<StoredEvent>], codes: Option
     }
     if status(run) == "interrupted" && run.kind != "child" {
         output.line(&format!(
-            "\nits process is gone; it goes on with: {} resume {}",
+            "\nits process has ended; to continue: {} resume {}",
             program(),
             short_id(&run.run_id)
         ));

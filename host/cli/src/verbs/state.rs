@@ -7,7 +7,7 @@ use crate::terminal::{Exit, Failure, Output, quantity};
 use crate::verbs::call::read_stdin;
 use clap::{Args, Subcommand};
 use serde_json::{Map, Value, json};
-use tollgate::store::restore_state;
+use tollgate::store::{RunFilter, restore_state};
 use tollgate_agent::state::set_aside::{SET_ASIDE, misfits};
 use tollgate_agent::state::{KeyScope, KeySet, State};
 
@@ -55,7 +55,18 @@ impl StateVerb {
         match self.way {
             StateSubcommand::Export { thread } => {
                 let thread = thread_named(&*store, thread).await?;
-                let state = store.thread(&thread).await?.state;
+                let found = store.thread(&thread).await?;
+                let of_thread =
+                    RunFilter { thread_id: Some(thread.clone()), limit: 1, ..RunFilter::default() };
+                let is_new = found.state.revision() == 0 && found.messages.is_empty();
+                if is_new && store.runs(of_thread).await?.is_empty() {
+                    return Err(Failure::usage(format!(
+                        "there is no thread {}; `{} runs` lists the threads of runs",
+                        crate::terminal::output::shown_line(&thread, 80),
+                        crate::terminal::program()
+                    )));
+                }
+                let state = found.state;
                 for misfit in misfits(keys, &state) {
                     output.warn(&format!(
                         "{} no longer fits its key ({}); the next call in this thread sets it aside",

@@ -157,7 +157,8 @@ fn show_one(opened: &Opened, name: &str, output: &Output) -> Result<(), Failure>
         let known = catalog.tools().map(|tool| tool.descriptor.name.as_str());
         let (near, shown) = (nearest_hint(name, known), shown_line(name, 80));
         return Err(Failure::usage(format!(
-            "there is no tool {shown}{near}; `{} tools` lists them",
+            "there is no tool {shown}{near}{} {} tools",
+            if near.is_empty() { "; see:" } else { " See:" },
             program()
         )));
     };
@@ -244,6 +245,9 @@ fn next_line(opened: &Opened, output: &Output) {
     let dir = shown_line(&opened.config.tools_dir.display().to_string(), 200);
     let mut served = opened.loaded.toolbox.catalog().tools();
     let words = match served.find(|tool| opened.loaded.component_of(&tool.descriptor.name).is_some()) {
+        None if !opened.loaded.toolbox.refused().is_empty() => {
+            format!("no tool is served from {dir}; the reasons are above")
+        }
         None => {
             format!("no tool is served from {dir}. Make one: {program} new hello && {program} build hello")
         }

@@ -50,6 +50,9 @@ impl UpdateVerb {
                 "--to belongs to one component; name it: tollgate update ID --to TAG",
             ));
         }
+        if !output.is_json() && lock.entries().next().is_none() {
+            output.say(crate::verbs::verify::NOTHING_INSTALLED);
+        }
         let wanted = |entry: &&Entry| self.ids.is_empty() || self.ids.contains(&entry.id);
         let (mut seen, mut exit, mut differs) = (Vec::new(), Exit::Done, false);
         for entry in lock.entries().filter(wanted) {

@@ -25,6 +25,10 @@ Examples:
 
 The exit code is 1 if something is not as it was recorded.";
 
+/// The message of commands about installed components if there are none.
+pub(crate) const NOTHING_INSTALLED: &str =
+    "nothing is installed from a registry, a URL or a file; `tollgate add` installs a component";
+
 impl VerifyVerb {
     pub(crate) async fn run(self, globals: &Globals, output: &Output) -> Result<Exit, Failure> {
         let config = globals.read_config()?;
@@ -36,6 +40,9 @@ impl VerifyVerb {
                 "the lock file records no component {id}; see: {} verify",
                 program()
             )));
+        }
+        if !output.is_json() && lock.entries().next().is_none() {
+            output.say(NOTHING_INSTALLED);
         }
         let wanted = |entry: &&Entry| self.ids.is_empty() || self.ids.contains(&entry.id);
         let mut checked = Vec::new();

@@ -26,10 +26,13 @@ fn w3_a_permission_question_takes_one_letter_and_runs_the_call() {
     let call = ["call", "echo", "{\"a\": 1}"];
     type_on_a_terminal(&place, &call, "?\no\n")
         .ends_with(0)
+        .shows("The gate `permissions` asks about `echo` (permit):")
         .shows("[o]nce  [t]hread  [a]lways  [n]o")
+        .shows("schema of the answer")
         .shows("in every thread; it is written to tollgate.toml")
         .shows("\"a\": 1");
-    type_on_a_terminal(&place, &call, "n\n").ends_with(1).shows("cancelled");
+    let refused = type_on_a_terminal(&place, &call, "n\n").ends_with(1).shows("cancelled");
+    assert!(!refused.text.contains("anyOf"), "the schema is shown on request: {}", refused.text);
     assert_eq!(statuses(&place), ["failed", "completed"]);
     type_on_a_terminal(&place, &call, "a\n").ends_with(0).shows("remembered for always");
     place.type_in(&call).ends_with(0);
@@ -49,6 +52,28 @@ fn w2_nothing_typed_leaves_the_question_open_and_decide_asks_it_again() {
         .shows("type y for yes or n for no");
     assert_eq!(statuses(&place), ["completed"]);
     place.type_in(&["decide", "--cancel"]).ends_with(2).says("no run waits for a decision");
+}
+
+#[test]
+fn w3_a_run_that_does_not_wait_is_named_with_its_status() {
+    let place = suspending();
+    let empty = place.type_in(&["decide"]).ends_with(2);
+    empty.says("no run waits for a decision");
+    place.type_in(&["decide", "last"]).ends_with(2).says("there is no run yet");
+    place.type_in(&["call", "suspends"]).ends_with(3).says("call-1 --resume 'ANSWER AS JSON' --code CODE");
+    place.type_in(&["decide", "zzz"]).ends_with(2).says("there is no run zzz");
+    place.type_in(&["decide"]).ends_with(2).says("--resume true --code CODE");
+    let code = place.code("last", "call-1").unwrap();
+    let decide = ["decide", "last", "call-1", "--resume", "{\"approved\": true}", "--code", &code];
+    place.type_in(&decide).ends_with(0);
+    for arguments in [&["decide", "last"] as &[&str], &["decide", "last", "--cancel"], &decide] {
+        let said = place
+            .type_in(arguments)
+            .ends_with(2)
+            .says("is not waiting for a decision: its status is completed");
+        assert_eq!(said.stdout, "");
+    }
+    type_on_a_terminal(&place, &["decide", "last"], "").ends_with(2).shows("is not waiting");
 }
 
 #[test]

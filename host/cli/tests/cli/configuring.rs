@@ -13,6 +13,35 @@ fn a_mistake_shows_its_place_and_what_is_known_there() {
 }
 
 #[test]
+fn a_tool_that_does_not_exist_is_reported_with_the_nearest_name() {
+    let config = "[agents.assistant]\ntools = [\"ecko\", \"unlike\", \"other__t\"]\n[mcp.other]\ncommand = \"true\"\n\
+                  [permissions]\nallow = [\"ech*\", \"ehco\"]\ndeny = [\"unlike\"]\n[model]\nprovider = \"recorded\"\n\
+                  file = \"turns.toml\"\n";
+    let place = Place::new().with_tools(&[good::ECHO]).with_config(config);
+    place.write("turns.toml", "[[turn]]\ntext = \"Done.\"\n");
+    for arguments in [&["tools"] as &[&str], &["run", "Go."]] {
+        let said = place.type_in(arguments).ends_with(0);
+        let said = said
+            .says("the agent `assistant` lists the tool `ecko`, which does not exist; did you mean `echo`?")
+            .says("the agent `assistant` lists the tool `unlike`, which does not exist\n")
+            .says(
+                "`allow` of [permissions] names the tool `ehco`, which does not exist; did you mean `echo`?",
+            );
+        assert_eq!(said.stderr.matches("does not exist").count(), 3, "{said:?}");
+    }
+}
+
+#[test]
+fn a_misspelt_key_of_the_tools_is_suggested() {
+    let place = Place::new().with_config("[tools]\ndri = \"tools\"\n");
+    place
+        .type_in(&["tools"])
+        .ends_with(2)
+        .says("tollgate.toml:2:")
+        .says("unknown key `dri`; did you mean `dir`?");
+}
+
+#[test]
 fn a_named_configuration_must_be_there() {
     Place::new()
         .type_in(&["--config", "other.toml", "tools"])

@@ -63,6 +63,44 @@ fn projects_do_not_mix_and_a_moved_one_keeps_its_runs() {
 }
 
 #[test]
+fn a_project_without_a_configuration_keeps_its_runs_when_it_moves_and_leaves_none_behind() {
+    let user = User::new();
+    let one = user.project("one");
+    std::fs::remove_file(one.join("tollgate.toml")).unwrap();
+    user.type_in(&one, &["call", "echo", "{}"]).ends_with(0);
+    let moved = user.place.path().join("moved");
+    std::fs::rename(&one, &moved).unwrap();
+    std::fs::create_dir(&one).unwrap();
+    assert_eq!((user.runs(&one), user.runs(&moved)), (0, 1));
+}
+
+#[test]
+fn the_first_build_creates_a_cache_that_is_this_users_alone() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let user = User::new();
+    let dir = user.place.path().join("work");
+    std::fs::create_dir(&dir).unwrap();
+    user.type_in(&dir, &["new", "hello"]).ends_with(0);
+    // Cargo creates its target directory with all parents.
+    let cargo = user.place.write("bin/cargo", "#!/bin/sh\n/bin/mkdir -p \"$CARGO_TARGET_DIR\"\n");
+    std::fs::set_permissions(&cargo, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let mut command = user.place.program(&["test", "hello"]);
+    command.current_dir(&dir).env("HOME", user.home()).env("PATH", cargo.parent().unwrap());
+    command.env("XDG_DATA_HOME", user.home().join("share")).env("XDG_CACHE_HOME", user.home().join("cache"));
+    command.env_remove("CARGO_TARGET_DIR");
+    Said::of(&Command::from_std(command).assert()).ends_with(0);
+    let cache = user.home().join("cache/tollgate");
+    assert!(cache.join("target").is_dir());
+    assert_eq!(cache.metadata().unwrap().permissions().mode() & 0o777, 0o700);
+
+    // The doctor reports one that is open.
+    let place = Place::new();
+    std::fs::create_dir(place.path().join("cache")).unwrap();
+    std::fs::set_permissions(place.path().join("cache"), std::fs::Permissions::from_mode(0o755)).unwrap();
+    place.type_in(&["doctor"]).ends_with(1).answers("is open to other users; close it: chmod 700");
+}
+
+#[test]
 fn an_older_store_that_all_projects_shared_is_named_once() {
     let user = User::new();
     let dir = user.project("one");
@@ -125,6 +163,11 @@ fn missing_compilers_are_named_at_once_with_the_command_that_installs_them() {
         let mut command = place.program(&["build", &name]);
         command.env("PATH", &empty).env("HOME", place.path()).env("XDG_DATA_HOME", &empty);
         Said::of(&Command::from_std(command).assert()).ends_with(1).says("missing").says(words);
+        if ["go", "c"].contains(&language) {
+            let mut command = place.program(&["test", &name]);
+            command.env("PATH", &empty).env("HOME", place.path()).env("XDG_DATA_HOME", &empty);
+            Said::of(&Command::from_std(command).assert()).ends_with(1).says("missing").says(words);
+        }
     }
     place.type_in(&["toolchains", "install", "cobol"]).ends_with(2).says("possible values");
     place.type_in(&["toolchains", "list", "--json"]).ends_with(0).answers("componentize-py");
@@ -146,7 +189,7 @@ fn the_tests_of_a_project_run_with_the_tools_of_its_language() {
 fn the_doctor_names_what_is_wrong_and_ends_with_1_only_for_what_is_broken() {
     let place = Place::new().with_tools(&[good::ECHO]).with_config("[grants.ghost]\n");
     place.write("tools/odd.wasm", "not a component");
-    let found = place.type_in(&["doctor", "--json"]).ends_with(0).json();
+    let found = place.type_in(&["doctor", "--json"]).ends_with(1).json();
     let has = |part: &str, words: &str| {
         found
             .as_array()
@@ -159,7 +202,33 @@ fn the_doctor_names_what_is_wrong_and_ends_with_1_only_for_what_is_broken() {
         "{found}"
     );
     assert!(has("directories", "free") && has("compilers", "cargo 1."), "{found}");
-    place.type_in(&["doctor"]).ends_with(0).answers("confinement").answers("compilers");
+    std::fs::remove_file(place.path().join("tools/odd.wasm")).unwrap();
+    place
+        .type_in(&["doctor"])
+        .ends_with(0)
+        .answers("confinement")
+        .answers("compilers")
+        .answers("provider = \"openai\"");
+    place.write("tollgate.toml", "[agents.assistant]\ntools = [\"ecko\"]\n");
+    place
+        .type_in(&["doctor"])
+        .ends_with(0)
+        .answers("lists the tool `ecko`, which does not exist; did you mean `echo`?");
+    for (config, words) in [
+        ("[tools]\ndir = \"toolz\"\n", "the directory toolz does not exist; correct `dir` in [tools]"),
+        ("[mcp.m]\ncommand = \"./gone\"\n", "its program ./gone is not found; correct `command` in [mcp.m]"),
+        (
+            "[mcp.m]\nurl = \"http://localhost:1/\"\ntoken_env = \"NO_SUCH\"\n",
+            "NO_SUCH, `token_env` of [mcp.m], is not set",
+        ),
+        (
+            "[secrets.k]\nenv = \"NO_SUCH\"\nto = \"https://a.test/\"\n",
+            "the environment variable NO_SUCH is not set; correct [secrets.k]",
+        ),
+    ] {
+        place.write("tollgate.toml", config);
+        place.type_in(&["doctor"]).ends_with(1).answers(words);
+    }
     place.write("tollgate.toml", "[nonsense]\n");
     place.type_in(&["doctor"]).ends_with(1).answers("broken").answers("nonsense");
 }

@@ -28,13 +28,14 @@ fn g6_nothing_runs_while_a_gate_is_not_in_force() {
     let broken = Place::new().with_tools(&[good::ECHO]);
     broken.write("gates/clock.wasm", gates::IMPORT_A_CLOCK.bytes());
     broken.type_in(&CALL).ends_with(2).says("refusing to run tools").says("wasi:clocks/wall-clock");
-    broken.type_in(&["tools"]).ends_with(0).answers("nothing runs").answers("clock.wasm");
+    broken.type_in(&["tools"]).ends_with(0).answers("No tool runs: gate gates/clock.wasm is not in force");
 
     let missing = Place::new().with_tools(&[good::ECHO]).with_config("[gates.budget.settings]\nall = 1\n");
     missing.type_in(&CALL).ends_with(2).says("[gates.budget]").says("no gate of that id");
 
     let nowhere = Place::new().with_tools(&[good::ECHO]).with_config("[tools]\ngates = \"gone\"\n");
-    nowhere.type_in(&CALL).ends_with(2).says("gone");
+    nowhere.type_in(&CALL).ends_with(2).says("the directory `gone` cannot be read");
+    nowhere.type_in(&["tools"]).ends_with(0).answers("No tool runs: the directory `gone` cannot be read");
 
     let unset = Place::new().with_tools(&[good::ECHO]);
     unset.write("gates/budget.wasm", rust_gate_bytes("budget"));

@@ -36,7 +36,7 @@ fn what_is_granted_is_written_shown_and_revoked() {
 #[test]
 fn k14_a_grant_that_a_component_can_never_use_is_a_warning() {
     let place = place();
-    let words = "echo is granted what it can never use (http, settings): it does not import it";
+    let words = "echo is granted what it can never use (http, settings): it imports nothing that uses them";
     let typed = ["grant", "echo", "--http", "https://a.test/", "--setting", "units=metric"];
     place.type_in(&typed).ends_with(0).says(words);
     place.type_in(&["tools"]).ends_with(0).says(words);

@@ -199,7 +199,7 @@ fn a_person_accepts_what_a_component_asks_for_and_another_signer() {
     publish(&place, &reference, 2, Some(ASKS), Some("other")).ends_with(0);
     let add = ["add", &reference, "--key", "other.pub"];
     let shown = on_a_terminal(&place, &add, "y\n").unwrap();
-    assert!(shown.contains("type the id echo to accept the new signer"), "{shown}");
+    assert!(shown.contains("Type the id echo to accept the new signer"), "{shown}");
     assert_eq!(lock(&place), first, "yes is not enough");
     let shown = on_a_terminal(&place, &add, "echo\n").unwrap();
     assert_ne!(lock(&place), first, "{shown}");

@@ -3,6 +3,7 @@
 
 use crate::place::Place;
 use std::process::{Command, Stdio};
+use tollgate_artifacts::good;
 
 #[test]
 fn help_and_version_are_answers() {
@@ -22,6 +23,45 @@ fn what_cannot_be_meant_ends_with_2_and_says_what_can() {
     place.type_in(&["call"]).ends_with(2).says("<TOOL>");
     place.type_in(&["tools", "--jsn"]).ends_with(2).says("--json");
     place.type_in(&["new", "x", "--lang", "cobol"]).ends_with(2).says("possible values: rust");
+}
+
+/// Names of things that do not exist, and values of another form, end with 2 and say what is right.
+#[test]
+fn names_of_nothing_end_with_2_and_say_so() {
+    let place = Place::new().with_tools(&[good::ECHO]).with_config("[agents.assistant]\n");
+    for (arguments, words) in [
+        (&["add", "./x.wasm"] as &[&str], "./x.wasm does not exist"),
+        (&["publish", "localhost:1/x:1", "x.wasm", "--unsigned"], "x.wasm does not exist"),
+        (&["remove", "nope"], "records no component nope"),
+        (&["verify", "nope"], "records no component nope"),
+        (&["state", "export", "nothere"], "there is no thread nothere"),
+        (&["mcp", "--print-config", "claude-code", "--agent", "asistant"], "Did you mean `assistant`?"),
+        (&["serve", "--listen", "7400"], "such as 127.0.0.1:7400"),
+        (&["call", "echo", "name=Ada"], "write an object in quotes, such as '{\"name\": \"Ada\"}'"),
+        (&["tools", "ecko"], "there is no tool ecko; did you mean `echo`? See: "),
+        (
+            &["grant", "echo", "--http", "example.com"],
+            "nothing was granted to echo: \"example.com\" has no scheme",
+        ),
+        (&["grant", "ecko", "--read", ".=/x"], "no component `ecko` is in tools; did you mean `echo`?"),
+    ] {
+        place.type_in(arguments).ends_with(2).says(words);
+    }
+    for (arguments, words) in [
+        (&["verify"] as &[&str], "nothing is installed"),
+        (&["update"], "nothing is installed"),
+        (&["enable", "echo"], "echo is not disabled; nothing was changed"),
+    ] {
+        place.type_in(arguments).ends_with(0).says(words);
+    }
+    place.type_in(&["call", "echo", "{}"]).ends_with(0);
+    place.type_in(&["call", "echo", "{}"]).ends_with(0);
+    place
+        .type_in(&["runs", "--limit", "1"])
+        .ends_with(0)
+        .says("older runs are not shown; list more: --limit 10");
+    let all = place.type_in(&["runs", "--limit", "2"]).ends_with(0);
+    assert!(!all.stderr.contains("older runs"), "{all:?}");
 }
 
 #[test]

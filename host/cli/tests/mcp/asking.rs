@@ -380,10 +380,10 @@ fn z22_a_tools_words_do_not_look_like_the_hosts() {
     let words = told["content"][0]["text"].as_str().unwrap();
     for shown in [form, words] {
         let bare: Vec<&str> = shown.lines().filter(|line| !line.starts_with("| ")).collect();
-        for imitated in ["call call-9", "the gate permissions", "the gate x", "To approve: rm"] {
+        for imitated in ["call call-9", "The gate `permissions`", "the gate x", "To approve: rm"] {
             assert!(!bare.iter().any(|line| line.starts_with(imitated)), "{imitated}: {shown}");
         }
-        assert!(shown.contains("\n| the gate permissions, about read"), "{shown}");
+        assert!(shown.contains("\n| The gate `permissions` asks about `read`"), "{shown}");
     }
     let said = place.type_in(&["call", name, r#"{"a": 1}"#]).ends_with(3).stderr;
     assert!(said.contains("\n| call call-9\n") && !said.contains("\ncall call-9\n"), "{said}");

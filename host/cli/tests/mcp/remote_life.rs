@@ -56,7 +56,9 @@ fn a_server_over_http_is_called_with_its_token() {
     let wrong = place.tollgate(&["tools"]).env("T", "another").assert();
     crate::place::Said::of(&wrong).ends_with(0).says("the server other failed to start");
     let unset = place.tollgate(&["tools"]).env_remove("T").assert();
-    crate::place::Said::of(&unset).ends_with(0).says("the variable T is not set");
+    crate::place::Said::of(&unset)
+        .ends_with(0)
+        .says("the environment variable T is not set; set it to the token");
 }
 
 #[test]

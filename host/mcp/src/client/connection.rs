@@ -52,16 +52,22 @@ pub(super) struct Gone {
     pub(super) nobody: bool,
     /// It sends or lists more than a server may, and is not served.
     pub(super) exceeds: bool,
+    /// Nothing that happens while this process runs can change it, so it is not tried again.
+    pub(super) is_final: bool,
 }
 
 impl Gone {
     /// Creates a reason, which may quote the server: it becomes one sanitized line.
     pub(super) fn because(why: impl AsRef<str>) -> Self {
-        Self { why: one_line(why.as_ref(), MAX_WHY_BYTES), nobody: false, exceeds: false }
+        Self { why: one_line(why.as_ref(), MAX_WHY_BYTES), nobody: false, exceeds: false, is_final: false }
     }
 
     pub(super) fn nobody(why: impl AsRef<str>) -> Self {
         Self { nobody: true, ..Self::because(why) }
+    }
+
+    fn is_final(why: impl AsRef<str>) -> Self {
+        Self { nobody: true, is_final: true, ..Self::because(why) }
     }
 
     fn exceeds(why: impl AsRef<str>) -> Self {
@@ -147,8 +153,13 @@ impl Connection {
                 let mut config = StreamableHttpClientTransportConfig::with_uri(url.as_str())
                     .max_sse_event_size(MAX_MESSAGE_BYTES);
                 if let Some(name) = token_env {
-                    let token = std::env::var(name)
-                        .map_err(|_| Gone::nobody(format!("the variable {name} is not set")))?;
+                    let token = std::env::var(name).map_err(|_| {
+                        let server = link.server();
+                        Gone::is_final(format!(
+                            "the environment variable {name} is not set; set it to the token, or correct \
+                             `token_env` in [mcp.{server}]"
+                        ))
+                    })?;
                     config = config.auth_header(token);
                 }
                 let wire =

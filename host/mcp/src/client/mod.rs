@@ -65,7 +65,7 @@ pub struct Servers {
 
 impl Servers {
     /// Connects to every server of the configuration and adds their tools to the host. A server
-    /// that does not start in time is reported, and retried.
+    /// that does not start in time is reported, and retried unless its token is missing.
     pub async fn connect(host: &Host, config: &Config) -> Self {
         let reserved: Result<(), std::convert::Infallible> = host.update_toolbox(|toolbox| {
             toolbox.reserve_servers(config.servers.keys().map(String::as_str));
@@ -164,6 +164,9 @@ impl ManagedServer {
             // Notices are shown elsewhere and need not be logged.
             if !is_notice {
                 tracing::warn!("the server {} is gone: {why}", self.name);
+            }
+            if gone.is_final {
+                return;
             }
             if self.stop.run_until_cancelled(tokio::time::sleep(pauses.after(stayed))).await.is_none() {
                 return;

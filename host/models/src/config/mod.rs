@@ -224,6 +224,7 @@ impl ModelConfig {
             model,
             base_url,
             api_key,
+            key_variable: self.variable_of(provider).map(str::to_owned),
             max_output_tokens: positive("max_output_tokens", self.max_output_tokens.map(u64::from))?
                 .map(|_| self.max_output_tokens.unwrap_or(u32::MAX)),
             temperature: self.checked_temperature()?,

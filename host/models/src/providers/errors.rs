@@ -11,6 +11,10 @@ use serde_json::Value;
 
 /// The beginning of the message about an address that the provider does not have.
 pub(super) const NOT_FOUND: &str = "The provider answered 404";
+/// The beginning of the message about a key that the provider refuses.
+pub(super) const UNAUTHORIZED: &str = "The provider answered 401";
+/// The beginning of the message about a server to which there is no connection.
+pub(super) const UNREACHABLE: &str = "The provider cannot be reached";
 
 /// Converts an error of the library to a fault.
 pub(super) fn of(error: Error) -> ModelFault {
@@ -66,9 +70,7 @@ fn of_connection(error: reqwest::Error) -> ModelFault {
     let words = causes(error);
     match is_builder {
         true => ModelFault::permanent(&words),
-        false if is_connect => {
-            ModelFault::transient(&format!("The provider cannot be reached: {words}."), None)
-        }
+        false if is_connect => ModelFault::transient(&format!("{UNREACHABLE}: {words}."), None),
         false => broken(&words),
     }
 }

@@ -47,6 +47,8 @@ pub(super) struct Options {
     /// Ends with `/`.
     pub(super) base_url: Url,
     pub(super) api_key: Option<ApiKey>,
+    /// The environment variable that holds the key.
+    pub(super) key_variable: Option<String>,
     pub(super) max_output_tokens: Option<u32>,
     pub(super) temperature: Option<f64>,
     pub(super) reasoning_effort: Option<ReasoningEffort>,
@@ -110,14 +112,28 @@ impl HttpModel {
         }
     }
 
-    /// Adds the address of the request to the fault of a missing page: its path may be wrong.
+    /// Adds to a fault the settings that may cause it: the address of a server that cannot be reached,
+    /// the address of a missing page, and the variable of a key that is refused.
     fn located(&self, fault: ModelFault) -> ModelFault {
+        let Options { provider, base_url, model, .. } = &self.options;
+        // The path and the query may contain secrets.
+        let (origin, path) = (base_url.origin().ascii_serialization(), base_url.path());
+        if fault.message().starts_with(errors::UNREACHABLE) {
+            let at = format!("{} at {origin} (`base_url` in [model])", errors::UNREACHABLE);
+            return fault.reworded(|words| words.replacen(errors::UNREACHABLE, &at, 1));
+        }
+        if fault.message().starts_with(errors::UNAUTHORIZED) {
+            let hint = match &self.options.key_variable {
+                Some(variable) => format!("The key is read from the environment variable {variable}."),
+                None => {
+                    "No key was sent; name the variable that holds it: `api_key_env` in [model].".to_owned()
+                }
+            };
+            return fault.reworded(|words| format!("{} {hint}", sentence(words)));
+        }
         if !fault.message().starts_with(errors::NOT_FOUND) {
             return fault;
         }
-        let Options { provider, base_url, model, .. } = &self.options;
-        // The query may contain secrets.
-        let (origin, path) = (base_url.origin().ascii_serialization(), base_url.path());
         let url = format!("{origin}{}/{}", path.trim_end_matches('/'), provider.request_path(model));
         let customary = provider.base_path();
         let hint = match path.contains(customary.trim_end_matches('/')) {
@@ -127,7 +143,7 @@ impl HttpModel {
                 path.trim_end_matches('/')
             ),
         };
-        fault.reworded(|words| format!("{words} The request went to {url}.{hint}"))
+        fault.reworded(|words| format!("{} The request went to {url}.{hint}", sentence(words)))
     }
 
     /// Removes the key from a fault, in case the provider repeats it.
@@ -176,6 +192,13 @@ impl Model for HttpModel {
             )),
         }
     }
+}
+
+/// Returns a provider's words with a full stop, so that another sentence can follow.
+fn sentence(words: &str) -> String {
+    let words = words.trim_end();
+    let stop = if words.ends_with(['.', '!', '?']) { "" } else { "." };
+    format!("{words}{stop}")
 }
 
 impl Options {

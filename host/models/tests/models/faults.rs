@@ -53,7 +53,8 @@ async fn a6_a_wait_that_is_too_long_ends_the_reply_at_once() {
 #[tokio::test]
 async fn a6_a_missing_address_is_named_with_the_path_that_it_may_lack() {
     for (base, lacks) in [("", true), ("/v1/", false)] {
-        let missing = Reply::status(404).header("content-type", "application/json").bytes("{}");
+        let body = r#"{"error":"no such model"}"#;
+        let missing = Reply::status(404).header("content-type", "application/json").bytes(body);
         let server = Server::new(vec![missing, saying("never")]).await;
         let origin = server.url.trim_end_matches("/v1");
         let text = format!(
@@ -64,7 +65,7 @@ async fn a6_a_missing_address_is_named_with_the_path_that_it_may_lack() {
         let (reply, _) = ask(&*model, hello()).await;
         let fault = reply.unwrap_err();
         let url = format!("{origin}{}chat/completions", if lacks { "/" } else { base });
-        assert!(fault.message().contains(&format!("The request went to {url}.")), "{fault}");
+        assert!(fault.message().contains(&format!("no such model. The request went to {url}.")), "{fault}");
         let hint = format!("try `base_url = \"{origin}/v1/\"`");
         assert_eq!(fault.message().contains(&hint), lacks, "{fault}");
         assert!(!fault.message().contains(KEY), "the query is not shown: {fault}");
@@ -167,7 +168,8 @@ async fn a6_refusals_end_with_the_providers_words() {
     assert_eq!(fault.kind(), FaultKind::Permanent);
     assert_eq!(
         fault.message(),
-        "The provider answered 401 Unauthorized: Incorrect API key provided: [api key]."
+        "The provider answered 401 Unauthorized: Incorrect API key provided: [api key]. The key is read from \
+         the environment variable KEY."
     );
 }
 
@@ -222,14 +224,17 @@ async fn a_redirect_is_not_followed_with_the_key() {
 }
 
 #[tokio::test]
-async fn a6_a_server_that_is_not_there_is_named_without_its_address() {
+async fn a6_a_server_that_is_not_there_is_named_without_its_path() {
     let server = Server::new(Vec::new()).await;
     let model = model("openai", &server, "");
+    let origin = server.url.trim_end_matches("/v1").to_owned();
     drop(server);
     tokio::time::sleep(Duration::from_millis(50)).await;
     let (reply, deltas) = ask(&*model, hello()).await;
     let fault = reply.unwrap_err();
-    assert!(fault.message().starts_with("After 2 attempts: The provider cannot be reached"), "{fault}");
+    let start =
+        format!("After 2 attempts: The provider cannot be reached at {origin} (`base_url` in [model]): ");
+    assert!(fault.message().starts_with(&start), "{fault}");
     assert!(!fault.message().contains("/v1"), "{fault}");
     assert_eq!(deltas.len(), 1);
 }

@@ -253,7 +253,8 @@ impl Session {
 
     async fn begin(&self, builder: RequestBuilder, url: &Url) -> Result<Response> {
         builder.send().await.map_err(|error| {
-            let host = clean(url.host_str().unwrap_or_default(), 200);
+            let port = url.port().map(|port| format!(":{port}")).unwrap_or_default();
+            let host = format!("{}{port}", clean(url.host_str().unwrap_or_default(), 200));
             let causes = causes(&error);
             if let Some(at) = causes.find(addresses::REFUSED) {
                 return address_refused(&causes[at..]);

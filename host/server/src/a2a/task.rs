@@ -129,8 +129,8 @@ impl TaskView {
     fn questions(&self) -> Vec<Value> {
         let (mut lines, mut questions) = (Vec::new(), Vec::new());
         for (call, asked) in self.calls.waiting() {
-            let asker = tollgate_agent::question::asker(asked);
-            lines.push(one_line(&format!("{asker} asks: {}", asked.ticket.message), MAX_MESSAGE_BYTES));
+            let asks = tollgate_agent::question::asks(asked);
+            lines.push(one_line(&format!("{asks}: {}", asked.ticket.message), MAX_MESSAGE_BYTES));
             questions.push(json!({
                 "suspension_id": asked.suspension_id,
                 "tool": call.tool_name,

@@ -28,10 +28,11 @@ pub async fn authenticate(State(state): State<Shared>, request: Request, next: N
         Ok(origin) => origin,
         Err(problem) => return problem.into_response(),
     };
+    let sends_key = bearer(request.headers()).is_some();
     let response = match find(&state, &request, &origin) {
         Ok(Some(credential)) => admit(&state, &credential, request, next).await,
         Ok(None) if wants_page(&request) => to_sign_in(),
-        Ok(None) => refused(),
+        Ok(None) => refused(sends_key),
         Err(problem) => problem.into_response(),
     };
     http_guard::finish(response, &origin)
@@ -127,8 +128,9 @@ fn to_sign_in() -> Response {
 }
 
 /// Refuses a request without a valid credential. It does not keep its connection alive, either.
-fn refused() -> Response {
-    let mut response = Problem::unauthenticated().into_response();
+fn refused(sends_key: bool) -> Response {
+    let problem = if sends_key { Problem::invalid_key() } else { Problem::unauthenticated() };
+    let mut response = problem.into_response();
     let headers = response.headers_mut();
     headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"tollgate\""));
     headers.insert(header::CONNECTION, HeaderValue::from_static("close"));

@@ -25,6 +25,9 @@ async fn access_is_never_anonymous() {
     assert_eq!((ready.status(), ready.text().await.unwrap().as_str()), (StatusCode::OK, "ok\n"));
 }
 
+const INVALID_KEY: &str =
+    "the key of this request is unknown, expired or revoked; `tollgate keys add NAME` makes another";
+
 #[tokio::test(flavor = "multi_thread")]
 async fn guessed_keys_are_refused() {
     let server = TestServer::start().await;
@@ -38,6 +41,11 @@ async fn guessed_keys_are_refused() {
         assert!(response.status().is_client_error(), "{}", guess.len());
         assert_ne!(response.status(), StatusCode::FORBIDDEN);
     }
+    let (status, problem) =
+        server.get(&Key { id: id.clone(), secret: truncated.to_owned() }, "/api/v1/me").await;
+    assert_eq!((status, &problem["detail"]), (StatusCode::UNAUTHORIZED, &json!(INVALID_KEY)));
+    let (_, problem) = answer(server.request(Method::GET, "/api/v1/me").send().await.unwrap()).await;
+    assert!(problem["detail"].as_str().unwrap().starts_with("send a key as"), "{problem}");
     // The key counts in the header only, and only once.
     let path = format!("/api/v1/me?key={secret}&access_token={secret}");
     let (status, _) = answer(server.request(Method::GET, &path).send().await.unwrap()).await;
@@ -54,14 +62,16 @@ async fn keys_expire_and_are_revoked_at_once() {
     let principal = Principal::new("ada", [Scope::Use]);
     let request = KeyRequest { principal: principal.clone(), expires_at_ms: Some(1) };
     let (id, secret) = server.state.access.add_key(&request).unwrap();
-    assert_eq!(server.get(&Key { id, secret }, "/api/v1/me").await.0, StatusCode::UNAUTHORIZED);
+    let (status, expired) = server.get(&Key { id, secret }, "/api/v1/me").await;
+    assert_eq!((status, &expired["detail"]), (StatusCode::UNAUTHORIZED, &json!(INVALID_KEY)));
     let key = server.key_of(principal);
     assert_eq!(server.get(&key, "/api/v1/me").await.0, StatusCode::OK);
     // Another process of the same data directory revokes it.
     let path = server.state.access.directory().to_owned();
     let other = tollgate_server::AccessDatabase::open(&path).unwrap();
     assert!(other.revoke_key(&key.id).unwrap());
-    assert_eq!(server.get(&key, "/api/v1/me").await.0, StatusCode::UNAUTHORIZED);
+    let (status, revoked) = server.get(&key, "/api/v1/me").await;
+    assert_eq!((status, revoked), (StatusCode::UNAUTHORIZED, expired));
     assert!(!other.revoke_key(&key.id).unwrap());
     use std::os::unix::fs::PermissionsExt as _;
     let mode = std::fs::metadata(path.join("tollgate.access.db")).unwrap().permissions().mode();

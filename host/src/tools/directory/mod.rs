@@ -29,8 +29,8 @@ use crate::store::AuditRecord;
 use claims::Claims;
 use files::{component_files, digest_of, file_name};
 use futures::StreamExt;
-pub use notices::cannot_use;
-use notices::{unanswered, without_object};
+pub use notices::{UnknownTool, cannot_use};
+use notices::{unanswered, unknown_tools, without_object};
 use stamp::Stamp;
 use std::collections::BTreeMap;
 use std::io;
@@ -60,6 +60,8 @@ pub struct Loaded {
     pub notices: Vec<String>,
     /// Sentences about grants and limits of the configuration for something that is not served.
     pub without_object: Vec<String>,
+    /// The tools that the configuration names and that do not exist.
+    pub unknown_tools: Vec<UnknownTool>,
     /// The state of every file when it was examined, served or not.
     stamps: BTreeMap<PathBuf, Stamp>,
     /// The decisions of people about components.
@@ -192,8 +194,12 @@ pub async fn load(
                 loaded.claims.set(&file, Some((&component.descriptor().id, component.digest())));
                 found.push((checked, file));
             }
-            Err(refusal) => {
+            Err(mut refusal) => {
                 if let Some(digest) = digest_of(&file).await {
+                    if is_changed(&loaded.lock, &file, &digest) {
+                        refusal
+                            .push_str("; it is not the file that was installed; restore it: tollgate sync");
+                    }
                     loaded.claims.set_unloaded(&file, digest);
                 }
                 loaded.refuse(file, refusal);
@@ -213,7 +219,17 @@ pub async fn load(
     let unanswered = unanswered(config, &loaded);
     loaded.notices.extend(unanswered);
     loaded.without_object = without_object(config, &loaded);
+    loaded.unknown_tools = unknown_tools(config, &loaded);
     Ok(loaded)
+}
+
+/// Returns whether the lock file records another content of this file.
+fn is_changed(lock: &Lock, file: &Path, digest: &str) -> bool {
+    let mut entries = lock.entries();
+    entries.any(|entry| {
+        file.file_name().is_some_and(|name| name == entry.file.as_str())
+            && !entry.wasm.to_string().ends_with(digest)
+    })
 }
 
 /// Loads one file in a span of its own. Checks the text, schemas and initial values of its

@@ -2,7 +2,9 @@
 
 use super::Loaded;
 use crate::config::Config;
+use std::path::Path;
 use tollgate_agent::gate::permissions::Permissions;
+use tollgate_agent::name::{is_reserved_name, nearest, server_prefix};
 
 /// Returns the grants and limits of the configuration for something that does not exist.
 pub(super) fn without_object(config: &Config, loaded: &Loaded) -> Vec<String> {
@@ -11,6 +13,8 @@ pub(super) fn without_object(config: &Config, loaded: &Loaded) -> Vec<String> {
         .grants
         .keys()
         .filter(|id| !loaded.components.iter().any(|component| &component.id == *id))
+        // A file that is refused is reported with its reason.
+        .filter(|id| !is_refused(loaded, id))
         .map(|id| format!("{name} has [grants.{id}], and no component of that id is served"));
     let unusable = loaded.components.iter().filter_map(|component| {
         let kinds = config.grants.get(&component.id)?.unusable(&component.imports).join(", ");
@@ -23,6 +27,57 @@ pub(super) fn without_object(config: &Config, loaded: &Loaded) -> Vec<String> {
         .filter(|tool| loaded.toolbox.catalog().tool(tool).is_none())
         .map(|tool| format!("{name} has [tools.{tool}.limits], and no tool of that name is served"));
     grants.chain(unusable).chain(limits).collect()
+}
+
+fn is_refused(loaded: &Loaded, id: &str) -> bool {
+    let mut held = loaded.held.iter().chain(&loaded.unopened).chain(&loaded.contested);
+    let of_file = |file: &Path| file.file_stem().is_some_and(|stem| stem == id);
+    held.any(|held| held.id == id) || loaded.toolbox.refused().iter().any(|refused| of_file(&refused.file))
+}
+
+/// A tool that the configuration names and that does not exist.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnknownTool {
+    /// The agent that lists it; `None` for a permission rule.
+    pub agent: Option<String>,
+    /// The sentence about it, with the nearest name.
+    pub notice: String,
+}
+
+/// Returns the tools of agents that nothing provides, and those of permission rules that resemble
+/// another name. A rule may name a tool that is installed later, and those of MCP servers are unknown
+/// until they are connected.
+pub(super) fn unknown_tools(config: &Config, loaded: &Loaded) -> Vec<UnknownTool> {
+    let catalog = loaded.toolbox.catalog();
+    let agents = config.agents.values().filter_map(|agent| agent.offered_as.as_deref());
+    let known: Vec<&str> = catalog.tools().map(|tool| tool.descriptor.name.as_str()).chain(agents).collect();
+    let is_known = |tool: &str| {
+        tool.contains(['*', '?'])
+            || known.contains(&tool)
+            || is_reserved_name(tool)
+            || config.servers.keys().any(|server| tool.starts_with(&server_prefix(server)))
+    };
+    let near = |tool: &str| nearest(tool, known.iter().copied()).first().map(|near| (*near).to_owned());
+    let name = config.name();
+    let mut unknown = Vec::new();
+    for (id, agent) in &config.agents {
+        for tool in agent.tools.iter().filter(|tool| !is_known(tool)) {
+            let hint = near(tool).map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
+            let notice =
+                format!("{name}: the agent `{id}` lists the tool `{tool}`, which does not exist{hint}");
+            unknown.push(UnknownTool { agent: Some(id.clone()), notice });
+        }
+    }
+    for (list, tool) in config.permissions.iter().flat_map(Permissions::named_tools) {
+        if let Some(near) = near(tool).filter(|_| !is_known(tool)) {
+            let notice = format!(
+                "{name}: `{list}` of [permissions] names the tool `{tool}`, which does not exist; did you mean \
+                 `{near}`?"
+            );
+            unknown.push(UnknownTool { agent: None, notice });
+        }
+    }
+    unknown
 }
 
 /// Returns notices about the permission rules: remembered answers that will be asked for again, and
@@ -55,7 +110,7 @@ pub(super) fn unanswered(config: &Config, loaded: &Loaded) -> Vec<String> {
 /// Describes grants of these kinds that a component does not import.
 pub fn cannot_use(id: &str, kinds: &str) -> String {
     format!(
-        "{id} is granted what it can never use ({kinds}): it does not import it. Revoke the grant, or install a \
-         version of the component that uses it"
+        "{id} is granted what it can never use ({kinds}): it imports nothing that uses them. Revoke the grant, or \
+         install a version of the component that uses it"
     )
 }

@@ -113,6 +113,14 @@ impl Permissions {
         rules.map(|spec| spec.tool.as_str()).filter(|tool| !tool.contains(['*', '?']))
     }
 
+    /// Returns the lists of rules and the tools that each names, as they are configured.
+    pub fn named_tools(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        let lists = [("allow", &self.allow), ("ask", &self.ask), ("deny", &self.deny)];
+        lists
+            .into_iter()
+            .flat_map(|(list, rules)| rules.iter().map(move |rule| (list, rule.spec().tool.as_str())))
+    }
+
     fn is_remembered(&self, call: &ProposedCall<'_>) -> bool {
         self.remembered.iter().any(|rule| rule.matches_all(call)) || remembered::in_state(call)
     }

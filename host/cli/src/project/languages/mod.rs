@@ -11,7 +11,7 @@ mod stamp;
 
 use super::recipe::{Language, Recipe};
 use super::{Artifact, BuildError, install};
-pub(crate) use program::Program;
+pub(crate) use program::{Program, wait};
 pub(super) use sources::of as sources_of;
 use stamp::Stamp;
 use std::cell::RefCell;
@@ -53,9 +53,22 @@ fn check_compilers(recipe: &Recipe) -> Result<(), BuildError> {
         _ => program.find().is_none(),
     };
     let missing: Vec<Program> = compilers(recipe.language).into_iter().filter(is_missing).collect();
-    let Some(name) = toolchain_of(recipe.language).filter(|_| !missing.is_empty()) else { return Ok(()) };
-    let (own, others): (Vec<&Program>, Vec<&Program>) =
-        missing.iter().partition(|program| ["node", "npm"].contains(&program.names[0]));
+    report_missing(recipe.language, &missing)
+}
+
+/// Checks that these programs, which run a project's tests, are installed.
+///
+/// # Errors
+/// Some are missing; the error names all of them, and the command that installs them.
+pub(crate) fn check_programs(language: Language, needed: Vec<Program>) -> Result<(), BuildError> {
+    let missing: Vec<Program> = needed.into_iter().filter(|program| program.find().is_none()).collect();
+    report_missing(language, &missing)
+}
+
+fn report_missing(language: Language, missing: &[Program]) -> Result<(), BuildError> {
+    let Some(name) = toolchain_of(language).filter(|_| !missing.is_empty()) else { return Ok(()) };
+    let is_own = |program: &&Program| ["node", "npm", "python3"].contains(&program.names[0]);
+    let (own, others): (Vec<&Program>, Vec<&Program>) = missing.iter().partition(is_own);
     let names = |programs: &[&Program]| {
         programs.iter().map(|program| program.names[0]).collect::<Vec<_>>().join(", ")
     };

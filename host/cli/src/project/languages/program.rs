@@ -72,7 +72,8 @@ impl Program {
 /// It cannot be run or fails; its own output is on standard error.
 pub(super) fn run(mut command: Command, source: &Path, say: &dyn Fn(&str)) -> Result<(), BuildError> {
     let path = command.get_program().to_string_lossy().into_owned();
-    let status = command.spawn().and_then(|child| wait(child, &path, say));
+    let name = Path::new(&path).file_name().unwrap_or_default().to_string_lossy();
+    let status = command.spawn().and_then(|child| wait(child, &name, say));
     let status = status.map_err(|e| BuildError::Failed(format!("{path} cannot be run: {e}")))?;
     if !status.success() {
         return Err(BuildError::Failed(format!(
@@ -101,8 +102,8 @@ pub(super) fn ask(mut command: Command, source: &Path) -> Result<String, BuildEr
     Ok(String::from_utf8_lossy(&said.stdout).into_owned())
 }
 
-fn wait(mut child: Child, path: &str, say: &dyn Fn(&str)) -> io::Result<ExitStatus> {
-    let name = Path::new(path).file_name().unwrap_or_default().to_string_lossy();
+/// Waits until a program has ended, and reports by this name that it is still running.
+pub(crate) fn wait(mut child: Child, name: &str, say: &dyn Fn(&str)) -> io::Result<ExitStatus> {
     let (began, mut next) = (Instant::now(), FIRST_WORD);
     loop {
         if let Some(status) = child.try_wait()? {

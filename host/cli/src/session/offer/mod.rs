@@ -160,18 +160,19 @@ impl Offer {
         }
         if !somebody_is_there(output) {
             let id = &self.entry.id;
+            let done = if self.before.is_some() { "updated" } else { "installed" };
             return Err(Failure::undecided(format!(
-                "{id} was not installed: a person has to decide about it; run the command on a terminal"
+                "{id} was not {done}: a person has to decide about it; run the command on a terminal"
             )));
         }
         if matches!(self.verdict, Verdict::Ask { is_held: true, .. }) {
             output.say(&format!(
-                "type the id {} to accept the new signer, or nothing to leave it:",
+                "Type the id {} to accept the new signer, or press Enter to cancel:",
                 self.entry.id
             ));
             return Ok(read_line()? == self.entry.id);
         }
-        output.say("install it? [y]es, or nothing to leave it:");
+        output.say("Install it? Type y, or press Enter to cancel:");
         Ok(matches!(read_line()?.to_ascii_lowercase().as_str(), "y" | "yes"))
     }
 

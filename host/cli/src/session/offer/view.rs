@@ -64,8 +64,8 @@ impl Offer {
         }
         for fault in &self.fetched.evidence.faults {
             output.say(&format!(
-                "            {DIM}a signature does not count: {}{DIM:#}",
-                shown_marked(&fault.to_string())
+                "            {DIM}its signature was ignored: {}{DIM:#}",
+                shown_marked(&crate::render::provenance::ignored(&fault.to_string()))
             ));
         }
     }

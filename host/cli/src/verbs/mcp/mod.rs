@@ -7,7 +7,7 @@ use crate::session::data::OpeningStore;
 use crate::session::open::agent_of;
 use crate::session::{Opened, host_with, shutdown, with_servers};
 use crate::terminal::{Exit, Failure, Output};
-use crate::verbs::run::configured_model;
+use crate::verbs::run::{chosen_agent, configured_model};
 use crate::verbs::store::keep_pruned;
 use clap::Args;
 use clients::Client;
@@ -153,10 +153,11 @@ impl McpVerb {
     /// Returns the command line with which a client starts the server from any directory.
     fn served_with(&self, globals: &Globals) -> Result<Vec<String>, Failure> {
         let config = globals.read_config()?;
+        self.agent.iter().try_for_each(|id| chosen_agent(Some(id.clone()), &config).map(drop))?;
         let Some(file) = &config.file else {
             return Err(Failure::usage(
-                "there is no tollgate.toml here. A client starts the server in a directory of its own, so the \
-                 tools have to be named by a file: `touch tollgate.toml` beside them, and try again"
+                "there is no tollgate.toml here. A client starts the server in another directory, so it needs a \
+                 configuration file to find the tools: `touch tollgate.toml` beside them, and try again"
                     .to_owned(),
             ));
         };

@@ -302,8 +302,8 @@ impl Encode for ChatEncoder {
 
 /// Returns the line that shows an open question to the reader of a chat.
 fn line_of_question(asked: &Suspended) -> String {
-    let asker = tollgate_agent::question::asker(asked);
-    one_line(&format!("[waiting] {asker} asks: {}", asked.ticket.message), MAX_LINE_BYTES)
+    let asks = tollgate_agent::question::asks(asked);
+    one_line(&format!("[waiting] {asks}: {}", asked.ticket.message), MAX_LINE_BYTES)
 }
 
 fn question(settings: &ChatSettings, call: &KnownCall, asked: &Suspended) -> Value {

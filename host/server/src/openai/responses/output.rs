@@ -189,8 +189,8 @@ impl Output {
         let mut new = Vec::new();
         for (call, asked) in self.calls.waiting() {
             new.push(approval_request(call, asked, &self.decide_url));
-            let asker = tollgate_agent::question::asker(asked);
-            let text = one_line(&format!("{asker} asks: {}", asked.ticket.message), MAX_MESSAGE_BYTES);
+            let asks = tollgate_agent::question::asks(asked);
+            let text = one_line(&format!("{asks}: {}", asked.ticket.message), MAX_MESSAGE_BYTES);
             let text = format!("{text}\nDecide at {}", self.decide_url);
             let id = format!("msg_{}_{}", self.run_id, asked.suspension_id.replace('/', "_"));
             new.push(message_item(&id, Some(&text), "completed"));
