@@ -155,7 +155,7 @@ impl Snapshot {
         self.values
             .get(key)
             .map(|held| held.value().as_ref())
-            .or_else(|| keys.get(key).map(|definition| &definition.initial))
+            .or_else(|| keys.get(key).map(|definition| definition.initial.as_ref()))
     }
 
     /// Returns an upper bound of the bytes that an owner's values have, except those of the keys
