@@ -3,8 +3,8 @@
 use tollgate_agent::descriptor::MAX_PARSED_BYTES;
 use tollgate_agent::json;
 
-/// How many times the host holds a description while its component is loaded: as the component
-/// gave it, as it was checked, compiled, and as people and approvals see it.
+/// How many copies of a description the host holds at most while its component is loaded: the schemas
+/// of its tools as they were given, as they were checked, and as people review them.
 const HELD_TIMES: u64 = 3;
 
 /// The size of the parts of one description.
