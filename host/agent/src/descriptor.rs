@@ -7,11 +7,15 @@ use crate::state::{KeyScope, Reducer};
 use crate::text::clean;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use std::sync::Arc;
 
 /// The most tools of one component.
 pub const MAX_TOOLS: usize = 64;
 /// The most state keys that one component may declare.
 pub const MAX_STATE_KEYS: usize = 64;
+/// The most bytes that the names, schemas and initial values of one component take in memory once
+/// they are parsed, which is many times the length of their texts.
+pub const MAX_PARSED_BYTES: u64 = 8 << 20;
 /// The longest description that a model is shown, in bytes; a longer one is cut.
 pub const MAX_DESCRIPTION_BYTES: usize = 4 * 1024;
 /// The longest category and version, in bytes; longer ones are cut.
@@ -136,10 +140,10 @@ pub struct StateAccess {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StateKey {
     /// The value before the first update.
-    pub initial: Value,
+    pub initial: Arc<Value>,
     /// The schema that every value of the key must fit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub schema: Option<Value>,
+    pub schema: Option<Arc<Value>>,
     /// How an update is combined with the value.
     pub reducer: Reducer,
     /// The scope in which the key exists.

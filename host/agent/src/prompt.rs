@@ -185,7 +185,7 @@ mod tests {
             read: true,
             write: true,
             defines: Some(StateKey {
-                initial: initial.clone(),
+                initial: initial.clone().into(),
                 schema: None,
                 reducer: Reducer::Replace,
                 scope: KeyScope::Thread,

@@ -28,6 +28,7 @@ mod component_places;
 mod config;
 mod console;
 mod deadline;
+mod description;
 mod descriptors;
 mod egress;
 mod engine;

@@ -5,6 +5,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::marker::PhantomData;
 use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
 use tollgate_agent::descriptor::{self, StateAccess};
 use tollgate_agent::outcome::Mutation;
 use tollgate_agent::state::{KeyScope, NativeReducer, Reducer};
@@ -44,7 +45,7 @@ pub(crate) fn access<K: StateKey>() -> StateAccess {
         read: true,
         write: true,
         defines: Some(descriptor::StateKey {
-            initial: json(&K::Value::default()),
+            initial: Arc::new(json(&K::Value::default())),
             schema: None,
             reducer: Reducer::Replace,
             scope: K::SCOPE,

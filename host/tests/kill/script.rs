@@ -214,7 +214,8 @@ fn writes(key: &str, update: Value) -> ToolOutput {
 pub(crate) fn install(toolbox: &mut Toolbox, ran: PathBuf) {
     let key = |name: &str, initial: Value, reducer: Reducer| {
         let scope = KeyScope::Thread;
-        let defines = Some(StateKey { initial, schema: None, reducer, scope, persistent: true });
+        let defines =
+            Some(StateKey { initial: initial.into(), schema: None, reducer, scope, persistent: true });
         StateAccess { key: format!("story.{name}"), read: true, write: true, defines }
     };
     let plugin = NativePlugin::new("story").with_state(key("total", json!(0), Reducer::Add)).with_state(key(

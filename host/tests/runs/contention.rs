@@ -17,6 +17,7 @@ use tollgate_agent::run::CallEnd;
 use tollgate_agent::state::{KeyScope, Reducer, State};
 
 fn key(name: &str, initial: Value, schema: Option<Value>, reducer: Reducer) -> StateAccess {
+    let (initial, schema) = (initial.into(), schema.map(Into::into));
     let defines = Some(StateKey { initial, schema, reducer, scope: KeyScope::Thread, persistent: true });
     StateAccess { key: format!("log.{name}"), read: false, write: true, defines }
 }

@@ -53,7 +53,7 @@ fn tool(name: &str, idempotent: bool, body: Body) -> Simple {
 }
 
 fn key(name: &str, initial: Value, reducer: Reducer, scope: KeyScope, persistent: bool) -> StateAccess {
-    let defines = Some(StateKey { initial, schema: None, reducer, scope, persistent });
+    let defines = Some(StateKey { initial: initial.into(), schema: None, reducer, scope, persistent });
     StateAccess { key: format!("basics.{name}"), read: true, write: true, defines }
 }
 

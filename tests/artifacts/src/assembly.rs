@@ -11,6 +11,7 @@ use wasmparser::{Parser, Payload};
 use wit_component::{ComponentEncoder, StringEncoding, embed_component_metadata};
 
 use crate::header::Header;
+use crate::lowering::string;
 use crate::{frame, world};
 
 /// Returns the bytes of the guest with this name.
@@ -19,7 +20,7 @@ pub(crate) fn assemble(name: &str, source: &str) -> Result<Vec<u8>> {
     let form = header.form.clone().unwrap_or_default();
     let (kind, detail) = form.split_once(char::is_whitespace).unwrap_or((&form, ""));
     match kind {
-        "" => component(name, source, &header),
+        "" => with_docs(component(name, source, &header)?, &header),
         "text" => Ok(source.as_bytes().to_vec()),
         "module" => module(name, source, &header),
         "bytes" => detail
@@ -42,6 +43,15 @@ fn component(name: &str, source: &str, header: &Header) -> Result<Vec<u8>> {
     }
     let component = ComponentEncoder::default().validate(true).module(&module)?.encode()?;
     with_more_instances(component, header.more_instances)
+}
+
+/// Adds the section of documentation that the header describes.
+fn with_docs(mut component: Vec<u8>, header: &Header) -> Result<Vec<u8>> {
+    let Some(docs) = &header.docs else { return Ok(component) };
+    let docs = string(&serde_json::from_str(docs).context("the docs")?)?;
+    let section = wasm_encoder::CustomSection { name: "package-docs".into(), data: docs.into_bytes().into() };
+    section.append_to_component(&mut component);
+    Ok(component)
 }
 
 /// Returns the core module with its world embedded, or the component if the file contains one.

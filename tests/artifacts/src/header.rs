@@ -33,6 +33,8 @@ pub(crate) struct Header {
     pub(crate) descriptor: Option<String>,
     /// JSON of the value that `execute` returns.
     pub(crate) returns: Option<String>,
+    /// JSON of the text of the `package-docs` section that is added to the component.
+    pub(crate) docs: Option<String>,
     /// The file's format, if it is not a component: see `assembly`.
     pub(crate) form: Option<String>,
     /// Whether it is a gate instead of a tool.
@@ -93,6 +95,7 @@ impl Header {
             "descriptor" => self.descriptor = Some(value.to_owned()),
             "returns" => self.returns = Some(value.to_owned()),
             "kind" if value == "gate" => self.is_gate = true,
+            "docs" => self.docs = Some(value.to_owned()),
             "form" => self.form = Some(value.to_owned()),
             "more-instances" => {
                 self.more_instances = value.parse().map_err(|_| format!("`{value}` is not a count"))?;

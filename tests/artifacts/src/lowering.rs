@@ -184,7 +184,8 @@ fn whole(value: &Value) -> Result<u64> {
     value.as_u64().with_context(|| format!("{value} is not a whole number"))
 }
 
-fn string(value: &Value) -> Result<String> {
+/// Returns the text that the value builds.
+pub(crate) fn string(value: &Value) -> Result<String> {
     if let Some((part, times)) = repeat(value) {
         return Ok(string(part)?.repeat(times));
     }

@@ -133,7 +133,7 @@ mod tests {
 
     fn counter() -> StateKey {
         StateKey {
-            initial: json!(0),
+            initial: json!(0).into(),
             schema: None,
             reducer: Reducer::Add,
             scope: KeyScope::Thread,

@@ -328,7 +328,7 @@ mod tests {
     #[test]
     fn s1_other_components_keys_need_a_grant() {
         let key = StateKey {
-            initial: json!(0),
+            initial: json!(0).into(),
             schema: None,
             reducer: Reducer::Add,
             scope: KeyScope::Run,

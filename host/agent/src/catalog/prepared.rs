@@ -90,8 +90,8 @@ fn define(
     let lifetime = (key.scope, key.persistent);
     KeyDefinition::new_within(
         name,
-        key.initial.clone(),
-        key.schema.clone(),
+        Arc::clone(&key.initial),
+        key.schema.as_deref(),
         reducer,
         lifetime,
         most_pattern_bytes,

@@ -35,9 +35,7 @@ pub struct KeyDefinition {
     /// `OWNER-ID.NAME`.
     pub name: Arc<str>,
     /// The value before the first update.
-    pub initial: Value,
-    /// The schema as written, for people and exports.
-    pub schema_json: Option<Value>,
+    pub initial: Arc<Value>,
     /// The compiled schema, which every value of the key must fit.
     pub schema: Option<Schema>,
     /// The reducer that joins an update with the value.
@@ -58,27 +56,27 @@ impl KeyDefinition {
     /// the reducer.
     pub fn new(
         name: impl Into<Arc<str>>,
-        initial: Value,
+        initial: impl Into<Arc<Value>>,
         schema_json: Option<Value>,
         reducer: impl Into<KeyReducer>,
         scope: KeyScope,
         persistent: bool,
     ) -> Result<Self, KeyError> {
         let patterns = MAX_PATTERNS_BYTES;
-        Self::new_within(name, initial, schema_json, reducer, (scope, persistent), patterns)
+        Self::new_within(name, initial, schema_json.as_ref(), reducer, (scope, persistent), patterns)
     }
 
     /// Checks a definition as [`KeyDefinition::new`] does, with a limit on the bytes of the
     /// schema's compiled patterns.
     pub(crate) fn new_within(
         name: impl Into<Arc<str>>,
-        initial: Value,
-        schema_json: Option<Value>,
+        initial: impl Into<Arc<Value>>,
+        schema_json: Option<&Value>,
         reducer: impl Into<KeyReducer>,
         (scope, persistent): (KeyScope, bool),
         most_pattern_bytes: usize,
     ) -> Result<Self, KeyError> {
-        let (name, reducer) = (name.into(), reducer.into());
+        let (name, initial, reducer) = (name.into(), initial.into(), reducer.into());
         if !is_key(&name) {
             return Err(KeyError(format!(
                 "the state key \"{}\" is not OWNER-ID.NAME, where NAME fits [a-z][a-z0-9_-]{{0,63}}",
@@ -91,7 +89,7 @@ impl KeyDefinition {
                 "the state key \"{name}\" has an initial value of {bytes} bytes; at most {MAX_INITIAL_BYTES} are accepted"
             )));
         }
-        let compiled = schema_json.as_ref().map(|json| Schema::compile_within(json, most_pattern_bytes));
+        let compiled = schema_json.map(|json| Schema::compile_within(json, most_pattern_bytes));
         let schema = compiled.transpose().map_err(|e| KeyError(format!("the state key \"{name}\": {e}")))?;
         if !reducer.accepts(&initial) {
             return Err(KeyError(format!(
@@ -106,8 +104,8 @@ impl KeyDefinition {
                 first.problem, first.pointer
             )));
         }
-        let folds_freely = update::folds_freely(&reducer, schema_json.as_ref());
-        Ok(Self { name, initial, schema_json, schema, reducer, scope, persistent, folds_freely })
+        let folds_freely = update::folds_freely(&reducer, schema_json);
+        Ok(Self { name, initial, schema, reducer, scope, persistent, folds_freely })
     }
 }
 

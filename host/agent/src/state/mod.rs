@@ -161,7 +161,7 @@ impl Snapshot {
         self.values
             .get(key)
             .map(|held| held.value().as_ref())
-            .or_else(|| keys.get(key).map(|definition| &definition.initial))
+            .or_else(|| keys.get(key).map(|definition| definition.initial.as_ref()))
     }
 
     /// Returns the key's shared value if it was set.

@@ -71,7 +71,7 @@ impl KeyUpdate {
     pub(super) fn reduced(self, definition: &KeyDefinition, is_first: bool) -> Self {
         match definition.reducer {
             KeyReducer::Standard(reducer) if reducer.commutes() => {
-                let initial = is_first.then(|| Arc::new(definition.initial.clone()));
+                let initial = is_first.then(|| Arc::clone(&definition.initial));
                 let fold = Some(Fold { reducer, initial, is_free: definition.folds_freely });
                 Self { value: None, fold, ..self }
             }

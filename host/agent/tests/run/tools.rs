@@ -44,7 +44,13 @@ pub(crate) fn catalog(version: &str) -> Catalog {
         key: format!("kit.{name}"),
         read: true,
         write: name != "locked",
-        defines: Some(StateKey { initial, schema: None, reducer, scope: KeyScope::Thread, persistent }),
+        defines: Some(StateKey {
+            initial: initial.into(),
+            schema: None,
+            reducer,
+            scope: KeyScope::Thread,
+            persistent,
+        }),
     };
     let descriptor = ComponentDescriptor {
         id: "kit".to_owned(),
@@ -85,7 +91,7 @@ pub(crate) fn add_keeper(catalog: &mut Catalog) {
         read: true,
         write: true,
         defines: Some(StateKey {
-            initial: json!([]),
+            initial: json!([]).into(),
             schema: None,
             reducer,
             scope: KeyScope::Thread,
@@ -119,7 +125,7 @@ fn team() -> (ComponentDescriptor, CatalogGrants) {
         ToolDescriptor::new(id, name, "Knows others.").with_execution(execution)
     };
     let unused = StateKey {
-        initial: json!(0),
+        initial: json!(0).into(),
         schema: None,
         reducer: Reducer::Replace,
         scope: KeyScope::Run,

@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 use std::time::Duration;
 use tollgate::config::Config;
 use tollgate::models::MAX_REPLY_CALLS;
+use tollgate_agent::descriptor::MAX_PARSED_BYTES;
 use tollgate_agent::gate::permissions::MAX_REMEMBERED;
 use tollgate_agent::health::TRAPS_THAT_DISABLE;
 use tollgate_agent::prompt::{MAX_FILLED, MAX_FILLED_BYTES};
@@ -87,6 +88,7 @@ fn of_schemas() -> Value {
         "pattern_bytes": schema::MAX_PATTERN_BYTES,
         "component_patterns_bytes": schema::MAX_PATTERNS_BYTES,
         "initial_value_bytes": MAX_INITIAL_BYTES,
+        "descriptor_parsed_bytes": MAX_PARSED_BYTES,
     })
 }
 

@@ -117,6 +117,7 @@ fn every_limit_is_read_back() {
         ("pattern_bytes", 256 << 10),
         ("component_patterns_bytes", 16 << 20),
         ("initial_value_bytes", 64 << 10),
+        ("descriptor_parsed_bytes", 8 << 20),
         ("component_bytes", 64 << 20),
         ("custom_section_bytes", 1 << 20),
         ("core_modules", 128),

@@ -125,6 +125,48 @@ async fn z4_code_that_is_loaded_later_is_within_the_limit_too() {
     assert!(refused.contains("loaded_code_bytes = 1"), "{refused}");
 }
 
+/// The cache holds the reason, and neither the code nor the description.
+#[tokio::test(flavor = "multi_thread")]
+async fn z3_a_description_that_is_refused_costs_nothing_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let cache = folder.path().join("cache");
+    for guest in [&hostile::INITIAL_VALUES_OF_TINY_OBJECTS, &hostile::SCHEMAS_OF_TINY_OBJECTS] {
+        let file = guest.write_to(folder.path());
+        let first = Sandbox::new(SandboxConfig { cache_dir: Some(cache.clone()), ..config() }).unwrap();
+        let refused = first.load(&file).await.err().unwrap().to_string();
+        assert!(refused.contains("at most 8388608 are accepted"), "{refused}");
+        assert_eq!((first.loaded_code_bytes(), first.memory_budget().code_bytes()), (0, 0));
+        assert_eq!(entries(&cache), 0);
+        // This host cannot compile, so it cannot ask the component.
+        let again = uncompiling(&cache).load(&file).await.err().unwrap().to_string();
+        assert_eq!(again, refused);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn z3_a_description_is_part_of_the_memory_budget() {
+    let folder = tempfile::tempdir().unwrap();
+    let (cache_dir, file) = (Some(folder.path().join("cache")), good::ECHO.write_to(folder.path()));
+    let first = Sandbox::new(SandboxConfig { cache_dir: cache_dir.clone(), ..config() }).unwrap();
+    let loaded = first.load(&file).await.unwrap();
+    assert!(first.memory_budget().code_bytes() > first.loaded_code_bytes());
+    drop(loaded);
+    assert_eq!(first.memory_budget().code_bytes(), 0);
+
+    let again = Sandbox::new(SandboxConfig { cache_dir: cache_dir.clone(), ..config() }).unwrap();
+    let known = again.load(&file).await.unwrap();
+    assert!(again.memory_budget().code_bytes() > 0 && again.loaded_code_bytes() == 0);
+    drop(known);
+    assert_eq!(again.memory_budget().code_bytes(), 0);
+
+    let full = Sandbox::new(SandboxConfig { memory_budget_bytes: 4_096, cache_dir, ..config() }).unwrap();
+    let refused = full.load(&file).await.err().unwrap().to_string();
+    assert!(
+        refused.contains("its description takes") && refused.contains("memory_budget_bytes"),
+        "{refused}"
+    );
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn z4_sparse_data_makes_no_images() {
     let sandbox = Sandbox::new(config()).unwrap();

@@ -8,7 +8,7 @@ use crate::plain::Plain;
 use crate::sandbox::Shared as Host;
 use crate::termination::Termination;
 use crate::v0_1_0::{Tool, ToolPre};
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use tollgate_agent::text::clean;
 use wasmtime::component::Component as Compiled;
 
@@ -27,7 +27,7 @@ pub(super) enum Entry {
     /// Through the contract's `execute`.
     Contract(Tool),
     /// Through the exported functions directly.
-    Plain(Plain),
+    Plain(Arc<Plain>),
 }
 
 impl Code {
@@ -45,7 +45,7 @@ impl Code {
         let pre = host.real.instantiate_pre(&compiled).map_err(misfit)?;
         let entry = match exports {
             Exports::Contract => Entry::Contract(ToolPre::new(pre).and_then(Tool::new).map_err(misfit)?),
-            Exports::Plain => Entry::Plain(Plain::link(&host.engine, name, &compiled, pre)?),
+            Exports::Plain => Entry::Plain(Arc::new(Plain::link(&host.engine, name, &compiled, pre)?)),
         };
         Ok(Self { compiled, entry, sealed: OnceLock::new(), _share: share })
     }

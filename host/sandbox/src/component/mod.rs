@@ -17,7 +17,7 @@ use crate::granted_imports::Import;
 use crate::grants::{Grants, Power};
 use crate::instance::Instance;
 use crate::limits::Limits;
-use crate::load::{self, Identity, LoadedCode};
+use crate::load::{self, DescriptionShare, Identity, LoadedCode};
 use crate::plain::{self, Docs, LeftOut};
 use crate::redact::Redacted;
 use crate::sandbox::{Shared as Host, blocking};
@@ -51,6 +51,8 @@ pub struct Component {
     linked: Arc<Linked>,
     descriptor: Arc<ComponentDescriptor>,
     left_out: Option<Arc<[LeftOut]>>,
+    /// The memory of the description.
+    _memory: Arc<DescriptionShare>,
 }
 
 /// A component of which nothing has run yet.
@@ -79,6 +81,23 @@ pub(crate) struct Described {
     pub(crate) descriptor: ComponentDescriptor,
     /// For a plain component, the functions that are not tools.
     pub(crate) left_out: Option<Vec<LeftOut>>,
+    /// Its memory, held for as long as it is.
+    pub(crate) memory: DescriptionShare,
+}
+
+/// The reason why a component has no description.
+pub(crate) enum Undescribed {
+    /// Its description is refused, now and later; continues a sentence that begins with the
+    /// component's name.
+    Invalid(String),
+    /// It did not answer, or there is no room.
+    Refused(Refusal),
+}
+
+impl From<Refusal> for Undescribed {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused(refusal)
+    }
 }
 
 impl Component {
@@ -114,12 +133,12 @@ impl Component {
     }
 
     /// Checks that a component can be called and links it.
-    pub(crate) fn link(host: Arc<Host>, origin: Origin, code: LoadedCode) -> Result<Linked, Refusal> {
+    pub(crate) fn link(host: Arc<Host>, origin: Origin, code: LoadedCode) -> Result<Arc<Linked>, Refusal> {
         let name = &origin.name;
         let exports = load::read_exports(&host.engine, name, &code.component)?;
         let imports = load::read_imports(&host.engine, name, &code.component)?;
         let code = Linkage::link(&host, name, code, &exports)?;
-        Ok(Linked::new(host, origin, imports, OnceCell::new_with(Some(code))))
+        Ok(Arc::new(Linked::new(host, origin, imports, OnceCell::new_with(Some(code)))))
     }
 
     /// Restores a component that was linked and described before from the same bytes.
@@ -129,7 +148,7 @@ impl Component {
         imports: Vec<Import>,
         described: Described,
     ) -> Result<Self, Refusal> {
-        Linked::new(host, origin, imports, OnceCell::new()).described(described)
+        Arc::new(Linked::new(host, origin, imports, OnceCell::new())).described(described)
     }
 
     /// Loads the code, which the first call would otherwise do.
@@ -234,44 +253,55 @@ impl Linked {
 
     /// Asks the component to describe itself. A plain component is described from its type and
     /// does not run.
-    pub(crate) async fn describe(self, docs: &Docs) -> Result<Component, Refusal> {
-        if let Entry::Plain(plain) = &self.code().await?.entry {
-            let id = self.id_of_file()?;
-            let left_out = Some(plain.left_out().to_vec());
-            let descriptor = plain.descriptor(id, docs);
-            return self.described(Described { descriptor, left_out });
-        }
-        let described = self
-            .sealed(async |store, tool: &ToolPre<Instance>| {
-                let tool = tool.instantiate_async(&mut *store).await?;
-                tool.tollgate_tool_tool().call_describe(store).await
-            })
-            .await;
-        let name = self.origin.name.clone();
-        let given = described.map_err(|ending| {
-            let code = ending.code();
+    pub(crate) async fn describe(self: Arc<Self>, docs: Docs) -> Result<Component, Undescribed> {
+        let (read, left_out) = match &self.code().await?.entry {
+            Entry::Plain(plain) => {
+                let (plain, id) = (Arc::clone(plain), self.id_of_file()?);
+                let left_out = plain.left_out().to_vec();
+                (aside(move || plain.descriptor(id, &docs)).await, Some(left_out))
+            }
+            Entry::Contract(_) => (self.own_descriptor().await?, None),
+        };
+        let (descriptor, parsed_bytes) =
+            read.map_err(|why| Undescribed::Invalid(format!("has an invalid descriptor: {why}")))?;
+        let memory = self.host.description_memory(&self.origin.name, parsed_bytes).await?;
+        Ok(self.described(Described { descriptor, left_out, memory })?)
+    }
+
+    /// Asks the component for its descriptor. Returns also the bytes that it takes; the inner error
+    /// says why it is refused.
+    async fn own_descriptor(&self) -> Result<Result<(ComponentDescriptor, u64), String>, Refusal> {
+        let ask = async |store: &mut Store<Instance>, tool: &ToolPre<Instance>| {
+            let tool = tool.instantiate_async(&mut *store).await?;
+            tool.tollgate_tool_tool().call_describe(store).await
+        };
+        let read = self.sealed_and_read(ask, async |given, turn| v0_1_0::read_descriptor(given, turn).await);
+        read.await.map_err(|ending| {
+            let (name, code) = (&self.origin.name, ending.code());
             let fault = self.sealed_fault(ending, "describe");
             let detail = fault.detail.map(|detail| format!(" ({detail})")).unwrap_or_default();
             Refusal::new(format!("{name} does not describe itself ({code}): {}{detail}", fault.message))
-        })?;
-        let descriptor = v0_1_0::lift_descriptor(given)
-            .map_err(|why| Refusal::new(format!("{name} has an invalid descriptor: {why}")))?;
-        self.described(Described { descriptor, left_out: None })
+        })
     }
 
     /// Attaches a description. The id of a plain component is not in its bytes.
-    pub(crate) fn described(self, described: Described) -> Result<Component, Refusal> {
-        let Described { mut descriptor, left_out } = described;
+    pub(crate) fn described(self: Arc<Self>, described: Described) -> Result<Component, Refusal> {
+        let Described { mut descriptor, left_out, memory } = described;
         if left_out.is_some() {
             descriptor.id = self.id_of_file()?;
         }
         let left_out = left_out.map(Arc::from);
-        Ok(Component { linked: Arc::new(self), descriptor: Arc::new(descriptor), left_out })
+        Ok(Component { linked: self, descriptor: Arc::new(descriptor), left_out, _memory: Arc::new(memory) })
     }
 
     fn id_of_file(&self) -> Result<String, Refusal> {
         let name = &self.origin.name;
         plain::id_of(name).map_err(|why| Refusal::new(format!("{name} {why}")))
+    }
+
+    /// Returns its name in messages.
+    pub(crate) fn name(&self) -> &str {
+        &self.origin.name
     }
 
     /// Returns the identity of its bytes.
@@ -360,12 +390,21 @@ impl Linked {
         &self,
         work: impl AsyncFnOnce(&mut Store<Instance>, &ToolPre<Instance>) -> wasmtime::Result<T>,
     ) -> Result<T, Termination> {
+        self.sealed_and_read(work, async |answer, _| Ok(answer)).await
+    }
+
+    /// Runs one function of the component sealed, and reads the answer.
+    async fn sealed_and_read<T, R>(
+        &self,
+        work: impl AsyncFnOnce(&mut Store<Instance>, &ToolPre<Instance>) -> wasmtime::Result<T>,
+        read: impl AsyncFnOnce(T, &Arc<Slot>) -> wasmtime::Result<R>,
+    ) -> Result<R, Termination> {
         let code = self.code().await.map_err(Termination::of_refusal)?;
         let sealed = code.sealed(&self.host)?;
         let work = async |store: &mut Store<Instance>| work(store, sealed).await;
         let places = Some(&self.places);
         let times = (DESCRIBE_TIME, DESCRIBE_TIME);
-        self.host.run_sealed(places, &sealed_limits(), times, work, async |answer, _| Ok(answer)).await
+        self.host.run_sealed(places, &sealed_limits(), times, work, read).await
     }
 
     fn sealed_fault(&self, ending: Termination, what: &str) -> Fault {

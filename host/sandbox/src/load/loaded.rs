@@ -4,6 +4,7 @@
 
 use super::Artifact;
 use crate::budget::{CodeReservation, MemoryBudget, NoCodeMemory};
+use crate::description::held_bytes;
 use crate::descriptors::{Descriptors, Held};
 use crate::error::Refusal;
 use std::sync::Arc;
@@ -34,6 +35,12 @@ pub(crate) struct CodeShare {
     images: Option<Held>,
 }
 
+/// The memory of one component's description, returned on drop.
+#[derive(Debug)]
+pub(crate) struct DescriptionShare {
+    _budget: CodeReservation,
+}
+
 /// A part of `loaded_code_bytes`, returned on drop.
 #[derive(Debug)]
 struct CodeBytes {
@@ -54,7 +61,7 @@ pub(crate) enum NoRoomForCode {
     /// Loaded code takes all of `loaded_code_bytes`.
     Limit { bytes: u64, used_bytes: u64, most_bytes: u64 },
     /// The memory budget has no room for it.
-    Budget { bytes: u64, code_bytes: u64, total_bytes: u64, why: NoCodeMemory },
+    Budget { what: &'static str, bytes: u64, code_bytes: u64, total_bytes: u64, why: NoCodeMemory },
     /// The images of other components hold the descriptors.
     Descriptors { images: u32, most: usize },
 }
@@ -74,14 +81,28 @@ impl CodeMemory {
             .map_err(|used_bytes| NoRoomForCode::Limit { bytes, used_bytes, most_bytes: self.most_bytes });
         counted?;
         let counted = CodeBytes { used_bytes: Arc::clone(&self.used_bytes), bytes };
-        let reserved = Handle::current().block_on(self.budget.reserve_for_code(bytes, PATIENCE));
-        let reserved = reserved.map_err(|why| NoRoomForCode::Budget {
+        let reserved = Handle::current().block_on(self.of_budget("compiled form", bytes))?;
+        Ok(CodeShare { _budget: reserved, _bytes: counted, images: None })
+    }
+
+    /// Reserves the memory of a description that takes this many bytes once parsed. May wait for
+    /// calls to return memory.
+    pub(crate) async fn reserve_for_description(
+        &self,
+        parsed_bytes: u64,
+    ) -> Result<DescriptionShare, NoRoomForCode> {
+        let budget = self.of_budget("description", held_bytes(parsed_bytes)).await?;
+        Ok(DescriptionShare { _budget: budget })
+    }
+
+    async fn of_budget(&self, what: &'static str, bytes: u64) -> Result<CodeReservation, NoRoomForCode> {
+        self.budget.reserve_for_code(bytes, PATIENCE).await.map_err(|why| NoRoomForCode::Budget {
+            what,
             bytes,
             code_bytes: self.budget.code_bytes(),
             total_bytes: self.budget.total_bytes(),
             why,
-        })?;
-        Ok(CodeShare { _budget: reserved, _bytes: counted, images: None })
+        })
     }
 
     /// Makes code callable once descriptors for the images of its memories are available.
@@ -124,15 +145,14 @@ impl NoRoomForCode {
                 mib(used_bytes),
                 most_bytes >> 20,
             ),
-            Self::Budget { bytes, code_bytes, total_bytes, why: NoCodeMemory::Half } => format!(
-                "{name} is not loaded: its compiled form takes {} KiB, those of the components that are loaded \
-                 take {} KiB, and at least half of the memory budget is kept for calls (memory_budget_bytes = \
-                 {total_bytes}); remove components, or raise memory_budget_bytes in tollgate.toml, under [limits]",
+            Self::Budget { what, bytes, code_bytes, total_bytes, why: NoCodeMemory::Half } => format!(
+                "{name} is not loaded: its {what} takes {} KiB, the components that are loaded take {} KiB, and at \
+                 least half of the memory budget is kept for calls (memory_budget_bytes = {total_bytes}); remove components, or raise memory_budget_bytes in tollgate.toml, under [limits]",
                 kib(bytes),
                 kib(code_bytes),
             ),
-            Self::Budget { bytes, total_bytes, why: NoCodeMemory::Busy, .. } => format!(
-                "{name} is not loaded: its compiled form takes {} KiB, and calls hold the memory budget \
+            Self::Budget { what, bytes, total_bytes, why: NoCodeMemory::Busy, .. } => format!(
+                "{name} is not loaded: its {what} takes {} KiB, and calls hold the memory budget \
                  (memory_budget_bytes = {total_bytes}); try again later, or raise memory_budget_bytes in \
                  tollgate.toml, under [limits]",
                 kib(bytes),

@@ -30,7 +30,7 @@ pub(crate) use imports::{
     Exports, check_gate_exports, exports_a_gate, known_imports, read_exports, read_imports, refuse_imports,
 };
 pub use loaded::LOADED_CODE_BYTES;
-pub(crate) use loaded::{CodeMemory, CodeShare, LoadedCode};
+pub(crate) use loaded::{CodeMemory, CodeShare, DescriptionShare, LoadedCode};
 pub(crate) use native::Artifact;
 #[cfg(target_os = "linux")]
 pub(crate) use native::own_process;

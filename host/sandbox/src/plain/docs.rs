@@ -3,7 +3,6 @@
 //!
 //! It is optional: an unreadable section is treated as absent.
 
-use crate::load::MAX_CUSTOM_BYTES;
 use serde_json::Value;
 use tollgate_agent::json;
 use wasmparser::{Parser, Payload};
@@ -13,16 +12,33 @@ const SECTION: &str = "package-docs";
 /// The supported versions of the section: one byte before its JSON.
 const VERSIONS: [u8; 2] = [0, 1];
 
+/// The longest section that is read, in bytes.
+const MAX_SECTION_BYTES: usize = 64 * 1024;
+/// The most memory that the parsed section takes, in bytes.
+const MAX_PARSED_BYTES: u64 = 8 << 20;
+
+/// The section of one component, which is not parsed yet; empty if there is none.
+#[derive(Default)]
+pub(crate) struct Docs(Vec<u8>);
+
 /// The documentation of one component.
-pub(crate) struct Docs(Value);
+pub(super) struct Parsed(Value);
 
 impl Docs {
-    /// Reads the documentation of a component that passed [`check`](crate::load::check), from its
-    /// own sections, not from those of nested components.
+    /// Finds the documentation of a component that passed [`check`](crate::load::check), in its
+    /// own sections, not in those of nested components.
     pub(crate) fn of(bytes: &[u8]) -> Self {
-        Self(section(bytes).and_then(read).unwrap_or_default())
+        let section = section(bytes).filter(|section| section.len() <= MAX_SECTION_BYTES);
+        Self(section.unwrap_or_default().to_vec())
     }
 
+    /// Parses the documentation. Only plain components are described by it.
+    pub(super) fn parse(&self) -> Parsed {
+        Parsed(read(&self.0).unwrap_or_default())
+    }
+}
+
+impl Parsed {
     /// Returns the documentation of a function, in an interface (by name without package and
     /// version) or at the top level.
     pub(super) fn of_function(&self, interface: Option<&str>, function: &str) -> Option<&str> {
@@ -48,12 +64,8 @@ fn said(of: &Value) -> Option<&str> {
 }
 
 fn read(section: &[u8]) -> Option<Value> {
-    // Longer documentation would take far more memory than its size.
-    if section.len() as u64 > MAX_CUSTOM_BYTES {
-        return None;
-    }
     let (version, text) = section.split_first()?;
-    if !VERSIONS.contains(version) {
+    if !VERSIONS.contains(version) || json::measure(text).parsed_bytes > MAX_PARSED_BYTES {
         return None;
     }
     json::parse(str::from_utf8(text).ok()?).ok()

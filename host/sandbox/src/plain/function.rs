@@ -1,7 +1,7 @@
 //! One exported function: its form as a tool, and a call of it.
 
 use super::Returned;
-use super::docs::Docs;
+use super::docs;
 use super::lift::{lift, lift_payload};
 use super::lower::{Lowering, Misfit};
 use super::preparation::{is_of_javascript, is_of_python};
@@ -85,7 +85,7 @@ impl Function {
     }
 
     /// Returns the author's documentation and the signature, which includes the result type.
-    pub(super) fn description(&self, docs: &Docs) -> String {
+    pub(super) fn description(&self, docs: &docs::Parsed) -> String {
         let signature = clean(&self.to_string(), MAX_SIGNATURE_BYTES);
         match docs.of_function(self.exported.short_interface(), &self.exported.function) {
             Some(said) => {

@@ -23,6 +23,7 @@ pub use surface::LeftOut;
 pub(crate) use surface::id_of;
 
 use crate::admission::Slot;
+use crate::description::Size;
 use crate::error::Refusal;
 use crate::instance::Instance;
 use crate::meter::Boundary;
@@ -84,18 +85,22 @@ impl Plain {
         &self.left_out
     }
 
-    /// Returns a descriptor with this id.
-    pub(crate) fn descriptor(&self, id: String, docs: &Docs) -> ComponentDescriptor {
-        let tool = |(name, function): (&String, &Arc<Function>)| {
-            ToolDescriptor::new(name.to_ascii_lowercase(), name, function.description(docs))
-                .with_parameters(function.parameters())
-        };
-        ComponentDescriptor {
-            id,
-            version: self.version.clone(),
-            tools: self.functions.iter().map(tool).collect(),
-            state: Vec::new(),
+    /// Returns a descriptor with this id, and the bytes that it takes.
+    ///
+    /// # Errors
+    /// It takes too much memory.
+    pub(crate) fn descriptor(&self, id: String, docs: &Docs) -> Result<(ComponentDescriptor, u64), String> {
+        let (docs, mut size) = (docs.parse(), Size::default());
+        let mut tools = Vec::with_capacity(self.functions.len());
+        for (name, function) in &self.functions {
+            let parameters = function.parameters();
+            size.add_json(&parameters.to_string());
+            size.checked()?;
+            let tool = ToolDescriptor::new(name.to_ascii_lowercase(), name, function.description(&docs));
+            tools.push(tool.with_parameters(parameters));
         }
+        let descriptor = ComponentDescriptor { id, version: self.version.clone(), tools, state: Vec::new() };
+        Ok((descriptor, size.checked()?))
     }
 
     /// Calls the function behind the tool of this name.

@@ -102,6 +102,12 @@ impl Shared {
         self.note_unkept(kept.and_then(Result::err));
     }
 
+    /// Caches why the description of a component is refused, so that the next start need not ask.
+    pub(super) fn keep_refusal(&self, of: &Fingerprint, why: &str) {
+        let kept = self.cache.as_ref().map(|cache| cache.keep_refusal(of, why));
+        self.note_unkept(kept.and_then(Result::err));
+    }
+
     fn note_unkept(&self, why: Option<std::io::Error>) {
         let Some(why) = why else { return };
         let mut notices = self.notices.lock().unwrap_or_else(PoisonError::into_inner);

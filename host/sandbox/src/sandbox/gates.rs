@@ -61,7 +61,7 @@ impl Sandbox {
         let Linkable { identity, code, artefact, docs } = linkable;
         let origin = Origin { name: name.to_owned(), identity, file: None };
         let linked = Component::link(Arc::clone(&self.inner), origin, code)?;
-        Ok(Guest::Tools(self.describe(linked, &docs, artefact).await?))
+        Ok(Guest::Tools(self.describe(linked, docs, artefact).await?))
     }
 
     /// Reads a component's file like [`load`](Self::load): once, following no link.

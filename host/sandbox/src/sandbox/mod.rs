@@ -8,14 +8,16 @@ pub use gates::Guest;
 use crate::admission::{Admission, Occupancy, Slot};
 use crate::budget::MemoryBudget;
 use crate::compile::{Compatibility, Compiling};
-use crate::component::{Component, Described, Linked, Origin};
+use crate::component::{Component, Described, Linked, Origin, Undescribed};
 use crate::component_places::ComponentPlaces;
 use crate::config::SandboxConfig;
 use crate::descriptors::Descriptors;
 use crate::error::{Refusal, SandboxError};
 use crate::instance::Instance;
 use crate::limits::Limits;
-use crate::load::{Artifact, Cache, CodeMemory, Identity, ValidatedBytes, Words};
+use crate::load::{
+    Artifact, Cache, CodeMemory, DescriptionShare, Fingerprint, Identity, ValidatedBytes, Words,
+};
 use crate::plain::Docs;
 use crate::termination::Termination;
 use crate::ticker::Ticker;
@@ -25,6 +27,7 @@ use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
+use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 use wasmtime::component::Linker;
 use wasmtime::{Engine, Store};
@@ -157,7 +160,7 @@ impl Sandbox {
     async fn go_on(&self, begun: Begun) -> Result<Component, Refusal> {
         match begun {
             Begun::Known(component) => Ok(component),
-            Begun::Compiled(linked, docs, artefact) => self.describe(*linked, &docs, artefact).await,
+            Begun::Compiled(linked, docs, artefact) => self.describe(linked, docs, artefact).await,
             Begun::New(origin, checked) => {
                 let artefact =
                     self.inner.compile(&origin.name, &origin.identity.fingerprint, &checked).await?;
@@ -169,29 +172,45 @@ impl Sandbox {
                     Ok((Component::link(inner, origin, compiled)?, docs, artefact))
                 })
                 .await?;
-                self.describe(linked, &docs, artefact).await
+                self.describe(linked, docs, artefact).await
             }
         }
     }
 
     /// Asks the component to describe itself, and caches the descriptor and code for the next
-    /// start. The code is cached even if this fails, because compiling took the time.
-    async fn describe(&self, linked: Linked, docs: &Docs, artefact: Artifact) -> Result<Component, Refusal> {
-        let identity = linked.identity().clone();
+    /// start. The code is cached even if the component does not answer, because compiling took the
+    /// time. If the description is refused, only the reason is cached.
+    async fn describe(
+        &self,
+        linked: Arc<Linked>,
+        docs: Docs,
+        artefact: Artifact,
+    ) -> Result<Component, Refusal> {
+        let Identity { digest, fingerprint } = linked.identity().clone();
+        let name = linked.name().to_owned();
         let described = linked.describe(docs).await;
-        let words = described.as_ref().ok().map(|component| Words {
-            digest: identity.digest.clone(),
-            descriptor: component.descriptor().clone(),
-            imports: component.imports().to_vec(),
-            left_out: component.left_out().map(<[_]>::to_vec),
-        });
         let inner = Arc::clone(&self.inner);
-        blocking(move || {
-            inner.keep(&identity.fingerprint, words.as_ref(), &artefact);
-            Ok(())
+        blocking(move || match described {
+            Ok(component) => {
+                let words = Words {
+                    digest,
+                    descriptor: component.descriptor().clone(),
+                    imports: component.imports().to_vec(),
+                    left_out: component.left_out().map(<[_]>::to_vec),
+                };
+                inner.keep(&fingerprint, Some(&words), &artefact);
+                Ok(component)
+            }
+            Err(Undescribed::Invalid(why)) => {
+                inner.keep_refusal(&fingerprint, &why);
+                Err(Refusal::new(format!("{name} {why}")))
+            }
+            Err(Undescribed::Refused(refusal)) => {
+                inner.keep(&fingerprint, None, &artefact);
+                Err(refusal)
+            }
         })
-        .await?;
-        described
+        .await
     }
 }
 
@@ -200,15 +219,9 @@ enum Begun {
     /// Its descriptor is cached; its code is loaded when needed.
     Known(Component),
     /// Its code is cached.
-    Compiled(Box<Linked>, Docs, Artifact),
+    Compiled(Arc<Linked>, Docs, Artifact),
     /// Only its bytes are available.
     New(Origin, Arc<ValidatedBytes>),
-}
-
-impl From<Words> for Described {
-    fn from(words: Words) -> Self {
-        Self { descriptor: words.descriptor, left_out: words.left_out }
-    }
 }
 
 impl Shared {
@@ -219,11 +232,15 @@ impl Shared {
         if let Some(cache) = &self.cache {
             let fingerprint = opened.fingerprint()?;
             // Only checked bytes are ever stored under their fingerprint.
-            if let Some(words) = cache.words(&fingerprint) {
-                let identity = Identity { digest: words.digest.clone(), fingerprint };
+            if let Some((words, memory)) = self.kept_words(&name, &fingerprint)? {
+                let identity = Identity { digest: words.digest, fingerprint };
                 let origin = Origin { name, identity, file: Some(path) };
                 let imports = load::known_imports(&origin.name, &words.imports)?;
-                return Component::known(self, origin, imports, words.into()).map(Begun::Known);
+                let described = Described { descriptor: words.descriptor, left_out: words.left_out, memory };
+                return Component::known(self, origin, imports, described).map(Begun::Known);
+            }
+            if let Some(why) = cache.refusal(&fingerprint) {
+                return Err(Refusal::new(format!("{name} {why}")));
             }
         }
         let bytes = opened.read()?;
@@ -233,16 +250,38 @@ impl Shared {
     fn begin(self: Arc<Self>, name: String, file: Option<PathBuf>, bytes: Vec<u8>) -> Result<Begun, Refusal> {
         let origin = Origin { identity: Identity::of(&bytes), name, file };
         let fingerprint = &origin.identity.fingerprint;
+        if let Some(why) = self.cache.as_ref().and_then(|cache| cache.refusal(fingerprint)) {
+            return Err(Refusal::new(format!("{} {why}", origin.name)));
+        }
         let Some((compiled, artefact)) = self.kept_code(&origin.name, fingerprint)? else {
             let checked = load::check(&origin.name, bytes)?;
             return Ok(Begun::New(origin, Arc::new(checked)));
         };
-        let words = self.cache.as_ref().and_then(|cache| cache.words(fingerprint));
+        let words = self.kept_words(&origin.name, fingerprint)?;
         let linked = Component::link(self, origin, compiled)?;
         match words {
-            Some(words) => linked.described(words.into()).map(Begun::Known),
-            None => Ok(Begun::Compiled(Box::new(linked), Docs::of(&bytes), artefact)),
+            Some((Words { descriptor, left_out, .. }, memory)) => {
+                linked.described(Described { descriptor, left_out, memory }).map(Begun::Known)
+            }
+            None => Ok(Begun::Compiled(linked, Docs::of(&bytes), artefact)),
         }
+    }
+
+    /// Returns the cached description of these bytes. Its memory is reserved before it is parsed.
+    fn kept_words(&self, name: &str, of: &Fingerprint) -> Result<Option<(Words, DescriptionShare)>, Refusal> {
+        let Some(text) = self.cache.as_ref().and_then(|cache| cache.words(of)) else { return Ok(None) };
+        let reserved = self.code_memory.reserve_for_description(text.parsed_bytes());
+        let memory = Handle::current().block_on(reserved).map_err(|why| why.refusal(name))?;
+        Ok(text.parse().map(|words| (words, memory)))
+    }
+
+    /// Reserves the memory of a description that takes this many bytes once parsed.
+    pub(crate) async fn description_memory(
+        &self,
+        name: &str,
+        parsed_bytes: u64,
+    ) -> Result<DescriptionShare, Refusal> {
+        self.code_memory.reserve_for_description(parsed_bytes).await.map_err(|why| why.refusal(name))
     }
 }
 

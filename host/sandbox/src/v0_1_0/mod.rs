@@ -12,7 +12,7 @@ mod gate;
 mod output;
 
 pub(crate) use child::{child_bytes, lift_child, lower_child, lower_child_error, measure_seeds};
-pub(crate) use descriptor::lift_descriptor;
+pub(crate) use descriptor::read_descriptor;
 pub(crate) use execute::Tool;
 pub(crate) use gate::{GatePre, Shown, lift_gate_descriptor, read_verdict};
 pub(crate) use output::{Lifted, Returned, lift_rejection, lift_returned, returned_bytes};

@@ -1,4 +1,5 @@
-//! Records components that failed to compile, so that not every command retries them.
+//! Records components that failed to compile, or whose description is refused, so that not every
+//! command retries them. A record has the reason only.
 
 use super::{Cache, seconds};
 use crate::compile::{CompileFailure, Lasts};
@@ -6,6 +7,7 @@ use crate::load::Fingerprint;
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::time::SystemTime;
+use tollgate_agent::text::clean;
 
 /// The file name suffix of these records.
 const FAILURE: &str = ".failed";
@@ -13,6 +15,10 @@ const FAILURE: &str = ".failed";
 const MAX_FAILURE_BYTES: u64 = 16 << 10;
 /// The maximum number of records; the oldest are removed first.
 const MAX_FAILURES: usize = 1_000;
+/// The terms of a refused description: the limits of this version of the host.
+const OF_DESCRIPTION: &str = concat!("description, tollgate ", env!("CARGO_PKG_VERSION"));
+/// The longest reason that is recorded, in bytes.
+const MAX_REASON_BYTES: usize = 4 << 10;
 /// The lifetime of a failure that may be temporary.
 const TRIED_AGAIN_AFTER_S: i64 = 600;
 
@@ -50,8 +56,22 @@ impl Cache {
             Lasts::ForNow => Some(seconds(SystemTime::now()).saturating_add(TRIED_AGAIN_AFTER_S)),
             Lasts::No => return Ok(()),
         };
-        let failure = Failure { terms: terms.to_owned(), why: failure.why.clone(), until_s };
-        let text = serde_json::to_vec(&failure)?;
+        self.write_failure(of, &Failure { terms: terms.to_owned(), why: failure.why.clone(), until_s })
+    }
+
+    /// Returns why the description of the component of these bytes is refused, if it is.
+    pub(crate) fn refusal(&self, of: &Fingerprint) -> Option<String> {
+        self.failure(of, OF_DESCRIPTION)
+    }
+
+    /// Records why the description of the component of these bytes is refused.
+    pub(crate) fn keep_refusal(&self, of: &Fingerprint, why: &str) -> io::Result<()> {
+        let why = clean(why, MAX_REASON_BYTES);
+        self.write_failure(of, &Failure { terms: OF_DESCRIPTION.to_owned(), why, until_s: None })
+    }
+
+    fn write_failure(&self, of: &Fingerprint, failure: &Failure) -> io::Result<()> {
+        let text = serde_json::to_vec(failure)?;
         let tag = self.tag(of, &[b"failure", &text]);
         self.dir.write(&self.failure_name(of), &[&tag, &text], true)?;
         let mut failures = self.dir.list()?;

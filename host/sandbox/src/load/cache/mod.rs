@@ -29,7 +29,7 @@ use tollgate_agent::descriptor::ComponentDescriptor;
 use tollgate_agent::json;
 
 /// The first bytes of each entry: its format.
-const MARK: &[u8; 16] = b"tollgate-entry4\n";
+const MARK: &[u8; 16] = b"tollgate-entry5\n";
 /// The file that holds the key.
 const KEY: &str = "key";
 /// The file name suffix of entries.
@@ -38,6 +38,8 @@ const ENTRY: &str = ".code";
 const MAX_ENTRY_BYTES: u64 = (1 << 30) + (64 << 20);
 /// The number of bytes read for an entry's first part, which is seldom longer.
 const START_BYTES: u64 = 32 << 10;
+/// The bytes of an entry before its first part.
+const PREFIX_BYTES: usize = MARK.len() + 32 + 8 + 4 + 32;
 /// The maximum size of a descriptor in an entry, in bytes.
 const MAX_WORDS_BYTES: usize = 16 << 20;
 /// An entry's time of last use is updated if it is older than this.
@@ -70,9 +72,26 @@ pub(crate) struct Words {
     pub(crate) left_out: Option<Vec<LeftOut>>,
 }
 
+/// The text of [`Words`] from an authentic entry, which is not parsed yet.
+#[derive(Debug)]
+pub(crate) struct WordsText(String);
+
+impl WordsText {
+    /// Returns how many bytes the parsed form takes.
+    pub(crate) fn parsed_bytes(&self) -> u64 {
+        json::measure(self.0.as_bytes()).parsed_bytes
+    }
+
+    /// Parses them; `None` if an earlier build of this host wrote them in another form.
+    pub(crate) fn parse(&self) -> Option<Words> {
+        json::from_record(&self.0).ok()
+    }
+}
+
 /// The authenticated first part of an entry.
 struct Head {
-    words: Option<Words>,
+    /// Empty if the entry has none.
+    words: String,
     /// The keyed hash of the second part.
     code_tag: [u8; 32],
     /// The maximum number of memory images of the code.
@@ -91,19 +110,21 @@ impl Cache {
     }
 
     /// Returns the descriptor of the component of these bytes, if an authentic entry has it.
-    pub(crate) fn words(&self, of: &Fingerprint) -> Option<Words> {
+    pub(crate) fn words(&self, of: &Fingerprint) -> Option<WordsText> {
         let name = self.name_of(of);
-        let (file, start) = self.dir.read_start(&name, START_BYTES).ok()?;
-        let head = match self.head(of, &start) {
-            Some(head) => head,
-            // The descriptor is long or not authentic.
-            None => self.head(of, &self.dir.read(&name, MAX_ENTRY_BYTES).ok()?.1).or_else(|| {
-                self.dir.remove(&name);
-                None
-            })?,
+        let (file, mut start) = self.dir.read_start(&name, START_BYTES).ok()?;
+        // The length is not authenticated yet, so it is bounded.
+        let words_bytes = words_bytes(&start).filter(|bytes| *bytes <= MAX_WORDS_BYTES).unwrap_or_default();
+        let wanted = (PREFIX_BYTES + words_bytes) as u64;
+        if wanted > START_BYTES {
+            start = self.dir.read_start(&name, wanted).ok()?.1;
+        }
+        let Some(head) = self.head(of, &start) else {
+            self.dir.remove(&name);
+            return None;
         };
         note_use(&file);
-        head.words
+        Some(WordsText(head.words)).filter(|words| !words.0.is_empty())
     }
 
     /// Returns the size in bytes of the entry of the component of these bytes, if there is one.
@@ -173,7 +194,6 @@ impl Cache {
 
     /// Reads the first part of an entry; the rest may be missing.
     fn head(&self, of: &Fingerprint, entry: &[u8]) -> Option<Head> {
-        const WORDS: usize = MARK.len() + 32 + 8 + 4 + 32;
         let rest = entry.strip_prefix(MARK)?;
         let (tag, rest) = rest.split_first_chunk::<32>()?;
         let (length, rest) = rest.split_first_chunk::<8>()?;
@@ -184,10 +204,10 @@ impl Cache {
             return None;
         }
         Some(Head {
-            words: json::from_record(std::str::from_utf8(words).ok()?).ok(),
+            words: str::from_utf8(words).ok()?.to_owned(),
             code_tag: *code_tag,
             images: u32::from_le_bytes(*images),
-            code_begins: WORDS + words.len(),
+            code_begins: PREFIX_BYTES + words.len(),
         })
     }
 
@@ -230,6 +250,12 @@ impl Cache {
         }
         Ok(())
     }
+}
+
+/// Returns the length of an entry's first part, which the entry states.
+fn words_bytes(entry: &[u8]) -> Option<usize> {
+    let length = entry.get(MARK.len() + 32..)?.first_chunk::<8>()?;
+    usize::try_from(u64::from_le_bytes(*length)).ok()
 }
 
 /// Compares in constant time.
