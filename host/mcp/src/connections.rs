@@ -5,6 +5,7 @@
 
 use axum::extract::connect_info::Connected;
 use axum::serve::{IncomingStream, Listener};
+use std::cmp::Reverse;
 use std::collections::{HashMap, VecDeque};
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
@@ -29,8 +30,13 @@ const NEXT_REQUEST: Duration = Duration::from_secs(120);
 /// leave within this time, so only one that has shown no credential closes sooner.
 const LOOK: Duration = Duration::from_millis(20);
 /// A connection that was accepted or had a request within this time does not make room, unless a
-/// client has waited for as long.
+/// client waits for long.
 const RECENT: Duration = Duration::from_secs(1);
+/// After this many looks, any idle connection makes room.
+const RECENT_LOOKS: u32 = 50;
+/// After this many looks, new connections are a flood, and one that has sent no request for as long
+/// makes room.
+const FLOOD_LOOKS: u32 = 5;
 /// How long a connection that must close may take before another one must.
 const LEAVES: Duration = Duration::from_secs(1);
 /// How often the log names the reason why no connection can be accepted.
@@ -104,9 +110,7 @@ impl LimitedListener {
                 self.warned = Some(Instant::now());
                 tracing::warn!("no connection can be accepted ({why}); closing idle ones");
             }
-            if let Some(one) = self.closable(RECENT) {
-                one.turned_out.cancel();
-            }
+            self.closable(RECENT_LOOKS).iter().for_each(|activity| activity.turned_out.cancel());
             tokio::time::sleep(LOOK).await;
         }
     }
@@ -117,46 +121,59 @@ impl LimitedListener {
         if let Ok(place) = Arc::clone(&self.places).try_acquire_owned() {
             return Some(place);
         }
-        let began = Instant::now();
+        let mut looks = 0;
         loop {
-            let wait = match self.closable(began.elapsed()) {
-                Some(one) => {
-                    one.turned_out.cancel();
-                    LEAVES
-                }
-                None => LOOK,
-            };
+            let close = self.closable(looks);
+            close.iter().for_each(|activity| activity.turned_out.cancel());
+            let wait = if close.is_empty() { LOOK } else { LEAVES };
             if let Ok(place) = tokio::time::timeout(wait, Arc::clone(&self.places).acquire_owned()).await {
                 return place.ok();
             }
+            looks += 1;
         }
     }
 
-    /// Returns the connection to close for a client that has waited for this long.
-    fn closable(&self, waited: Duration) -> Option<Arc<Activity>> {
+    /// Returns the connections to close for a client that waits, after this many looks. Looks are
+    /// counted instead of time, so that a busy server has seen which connections have ended.
+    fn closable(&self, looks: u32) -> Vec<Arc<Activity>> {
         let open = self.accepted.iter().filter_map(Weak::upgrade);
         let open: Vec<_> = open.filter(|activity| !activity.turned_out.is_cancelled()).collect();
-        let oldest_silent = open.iter().find(|activity| !activity.is_known() && activity.idle() >= RECENT);
-        if oldest_silent.is_some() || waited < LOOK {
-            return oldest_silent.cloned();
+        // Several at once, so that each of many waiting clients does not wait for as long.
+        let most = if looks == 0 { 1 } else { self.all / 4 + 1 };
+        let silent_for = if looks < FLOOD_LOOKS { RECENT } else { LOOK * FLOOD_LOOKS };
+        let silent = open.iter().filter(|activity| !activity.is_known() && activity.idle() >= silent_for);
+        let silent: Vec<_> = silent.take(most).cloned().collect();
+        if !silent.is_empty() || looks == 0 {
+            return silent;
         }
+        let mut idle: Vec<_> =
+            open.iter().filter(|activity| activity.is_known() && !activity.is_serving()).collect();
+        idle.sort_by_key(|activity| Reverse(activity.idle()));
+        if let Some((principal, excess)) = self.excess(&open) {
+            let of_principal =
+                idle.iter().filter(|activity| activity.principal().as_ref() == Some(&principal));
+            let close: Vec<_> =
+                of_principal.take(most.min(excess)).map(|activity| Arc::clone(activity)).collect();
+            if !close.is_empty() {
+                return close;
+            }
+        }
+        let longest = idle.first().filter(|activity| activity.idle() >= RECENT || looks >= RECENT_LOOKS);
+        let close = longest
+            .copied()
+            .or_else(|| open.iter().find(|activity| !activity.is_known() && looks >= RECENT_LOOKS));
+        close.into_iter().cloned().collect()
+    }
+
+    /// Returns the principal that has more than half of the places, and how many more.
+    fn excess(&self, open: &[Arc<Activity>]) -> Option<(Arc<str>, usize)> {
         let mut of_principals = HashMap::<Arc<str>, usize>::new();
         for principal in open.iter().filter_map(|activity| activity.principal()) {
             *of_principals.entry(principal).or_default() += 1;
         }
-        let has_too_many = |activity: &Activity| {
-            activity.principal().is_some_and(|principal| of_principals[&principal] > self.all.div_ceil(2))
-        };
-        let idle = open.iter().filter(|activity| activity.is_known() && !activity.is_serving());
-        let longest = |chosen: &dyn Fn(&Activity) -> bool| {
-            idle.clone().filter(|activity| chosen(activity)).max_by_key(|activity| activity.idle()).cloned()
-        };
-        longest(&has_too_many).or_else(|| longest(&|activity| activity.idle() >= RECENT)).or_else(|| {
-            if waited < RECENT {
-                return None;
-            }
-            longest(&|_| true).or_else(|| open.iter().find(|activity| !activity.is_known()).cloned())
-        })
+        let half = self.all.div_ceil(2);
+        let (principal, places) = of_principals.into_iter().find(|(_, places)| *places > half)?;
+        Some((principal, places - half))
     }
 }
 
@@ -497,7 +514,7 @@ mod tests {
         connection.activity.last().at -= by;
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn h5_a_new_connection_is_spared_and_h4_a_principal_with_more_than_half_makes_room_first() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let mut bounded = LimitedListener::new(listener, 4);
@@ -505,21 +522,24 @@ mod tests {
         let (_n, new) = accepted(&mut bounded, None).await;
         let (_b, bob) = accepted(&mut bounded, Some("bob")).await;
         let (_c, other) = accepted(&mut bounded, Some("bob")).await;
-        let closes = |listener: &LimitedListener, waited: Duration, connection: &Connection<TcpStream>| {
-            listener.closable(waited).is_some_and(|chosen| Arc::ptr_eq(&chosen, &connection.activity))
+        let closes = |listener: &LimitedListener, looks: u32, connection: &Connection<TcpStream>| {
+            let close = listener.closable(looks);
+            close.len() == 1 && Arc::ptr_eq(&close[0], &connection.activity)
         };
-        assert!(bounded.closable(LOOK).is_none(), "all of them are recent");
-        assert!(closes(&bounded, RECENT, &ada), "a client has waited for long");
+        assert!(bounded.closable(1).is_empty(), "all of them are recent");
+        assert!(closes(&bounded, RECENT_LOOKS, &ada), "a client has waited for long");
         age(&bob, RECENT);
-        assert!(bounded.closable(Duration::ZERO).is_none(), "it may be about to end");
-        assert!(closes(&bounded, LOOK, &bob));
-        age(&new, RECENT);
-        assert!(closes(&bounded, Duration::ZERO, &new), "it has shown no credential");
+        assert!(bounded.closable(0).is_empty(), "it may be about to end");
+        assert!(closes(&bounded, 1, &bob));
+        age(&new, RECENT / 2);
+        assert!(closes(&bounded, FLOOD_LOOKS, &new), "many new connections wait");
+        age(&new, RECENT / 2);
+        assert!(closes(&bounded, 0, &new), "it has shown no credential");
         client(&new).authenticated(Some("bob"));
         age(&ada, 3 * RECENT);
-        assert!(closes(&bounded, LOOK, &bob), "bob has three of four places");
+        assert!(closes(&bounded, 1, &bob), "bob has three of four places");
         let serving = [&bob, &other, &new].map(|connection| client(connection).serve());
-        assert!(closes(&bounded, LOOK, &ada), "the others are being served");
+        assert!(closes(&bounded, 1, &ada), "the others are being served");
         drop(serving);
     }
 }
