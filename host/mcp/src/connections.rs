@@ -148,7 +148,8 @@ impl LimitedListener {
         }
         let mut idle: Vec<_> =
             open.iter().filter(|activity| activity.is_known() && !activity.is_serving()).collect();
-        idle.sort_by_key(|activity| Reverse(activity.idle()));
+        // Cached, because connections are used meanwhile.
+        idle.sort_by_cached_key(|activity| Reverse(activity.idle()));
         if let Some((principal, excess)) = self.excess(&open) {
             let of_principal =
                 idle.iter().filter(|activity| activity.principal().as_ref() == Some(&principal));
