@@ -4,6 +4,7 @@
 //! reconnect for the rest. If a client does not reconnect in time, its calls are cancelled.
 
 use super::connections::Serving;
+use super::request_ids::IdInUse;
 use super::request_limit::RequestPermit;
 use super::sessions::InUse;
 use axum::body::{BodyDataStream, Bytes};
@@ -122,14 +123,14 @@ impl Drop for ResponseGuard {
 pub(super) struct Attended {
     body: BodyDataStream,
     attendance: Option<ResponseGuard>,
-    _used: (Option<Serving>, Option<InUse>),
+    _used: (Option<Serving>, Option<InUse>, Option<Arc<IdInUse>>),
 }
 
 impl Attended {
     pub(super) fn new(
         body: BodyDataStream,
         attendance: Option<ResponseGuard>,
-        used: (Option<Serving>, Option<InUse>),
+        used: (Option<Serving>, Option<InUse>, Option<Arc<IdInUse>>),
     ) -> Self {
         Self { body, attendance, _used: used }
     }

@@ -6,6 +6,7 @@ use super::connections::{ClientConnection, Serving};
 use super::disconnects::{Attended, DisconnectTracker, ResponseGuard};
 use super::mounted_client::MountedClient;
 use super::reader::MAX_MESSAGE_BYTES;
+use super::request_ids::{IdInUse, RequestIds};
 use super::request_limit::{RequestLimiter, RequestPermit};
 use super::sessions::{InUse, MAX_SESSIONS, Sessions};
 use super::transport::refusal;
@@ -18,10 +19,9 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use bytes::BytesMut;
 use futures::StreamExt as _;
-use rmcp::model::ClientJsonRpcMessage;
+use rmcp::model::{ClientJsonRpcMessage, ErrorData, RequestId};
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use serde::Deserialize;
-use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
 use std::borrow::Cow;
@@ -49,15 +49,18 @@ pub(super) struct RequestGuard {
     /// In a mounted server, the limit of each principal.
     loads: Mutex<HashMap<String, Weak<RequestLimiter>>>,
     leaving: Arc<DisconnectTracker>,
+    /// The ids of requests in progress.
+    ids: Arc<RequestIds>,
     /// The budget from which the memory of messages is reserved.
     budget: MemoryBudget,
 }
 
 impl RequestGuard {
     pub(super) fn new(token: Option<&str>, sessions: Arc<LocalSessionManager>, budget: MemoryBudget) -> Self {
-        let (load, loads, leaving) = (Arc::default(), Mutex::default(), Arc::default());
+        let (load, loads) = (Arc::default(), Mutex::default());
+        let (leaving, ids) = (Arc::default(), Arc::default());
         let sessions = Arc::new(Sessions::new(sessions));
-        Self { token: token.map(digest), sessions, load, loads, leaving, budget }
+        Self { token: token.map(digest), sessions, load, loads, leaving, ids, budget }
     }
 
     /// Claims a share for a request of this principal or session, or of a client without one.
@@ -98,13 +101,16 @@ pub(super) async fn admit(State(guard): State<Arc<RequestGuard>>, request: Reque
         return (StatusCode::UNAUTHORIZED, headers, words).into_response();
     }
     let via = request.extensions().get::<ConnectInfo<ClientConnection>>();
-    let serving = via.map(|ConnectInfo(connection)| connection.serve());
+    let connection = via.map(|ConnectInfo(connection)| connection.clone());
+    if let Some(connection) = &connection {
+        connection.authenticated(None);
+    }
     // Reject duplicate headers: intermediaries may disagree about which one counts.
     if [header::ORIGIN, header::HOST].iter().any(|name| request.headers().get_all(name).iter().count() > 1) {
         let words = "the request has more than one Origin or Host; send one";
         return (StatusCode::BAD_REQUEST, words).into_response();
     }
-    guard.handle(request, None, serving, next).await
+    guard.handle(request, None, connection, next).await
 }
 
 /// Admits a request of a client that the mounting server has authenticated.
@@ -124,7 +130,7 @@ impl RequestGuard {
         &self,
         request: Request,
         client: Option<MountedClient>,
-        serving: Option<Serving>,
+        connection: Option<ClientConnection>,
         next: Next,
     ) -> Response {
         let ends_session = request.method() == Method::DELETE;
@@ -137,6 +143,8 @@ impl RequestGuard {
         let in_use = session.as_deref().map(|session| self.sessions.use_now(session));
         match self.taken_in(request, session.as_deref(), client.as_ref()).await {
             Ok((request, attendance)) => {
+                let id = request.extensions().get::<Arc<IdInUse>>().cloned();
+                let serving = connection.as_ref().map(ClientConnection::serve);
                 let answered = next.run(request).await;
                 if let Some(begun) = answered.headers().get(SESSION).and_then(|begun| begun.to_str().ok()) {
                     if let Some(owner) = &owner
@@ -146,7 +154,7 @@ impl RequestGuard {
                     }
                     drop(self.sessions.use_now(begun));
                 }
-                let mut response = attended(answered, attendance, serving, in_use);
+                let mut response = attended(answered, attendance, (serving, in_use, id));
                 // The session has ended, not just accepted its end; some clients distinguish the two.
                 if ends_session && response.status() == StatusCode::ACCEPTED {
                     *response.status_mut() = StatusCode::NO_CONTENT;
@@ -190,8 +198,13 @@ impl RequestGuard {
         })?;
         let mut attendance = None;
         if parts.method == Method::POST
-            && let Some(kind) = request_kind(&body)
+            && let Some((kind, id)) = request_kind(&body)
         {
+            if let (Some(session), Some(id)) = (session, &id) {
+                let in_use = self.ids.take(session, id).await.ok_or_else(|| Box::new(same_id(id)))?;
+                // Held by the call and by the body of its answer.
+                parts.extensions.insert(in_use);
+            }
             let begins_session = begins && kind == Kind::Initialize;
             if begins_session && !self.sessions.make_room(owner).await {
                 let words = "too many sessions, all in use; end one, or retry in some seconds";
@@ -327,8 +340,7 @@ async fn read(
 fn attended(
     response: Response,
     attendance: Option<ResponseGuard>,
-    serving: Option<Serving>,
-    in_use: Option<InUse>,
+    used: (Option<Serving>, Option<InUse>, Option<Arc<IdInUse>>),
 ) -> Response {
     let kind = response.headers().get(header::CONTENT_TYPE);
     if !kind.is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream")) {
@@ -336,7 +348,7 @@ fn attended(
         return response;
     }
     let (parts, body) = response.into_parts();
-    let body = Attended::new(body.into_data_stream(), attendance, (serving, in_use));
+    let body = Attended::new(body.into_data_stream(), attendance, used);
     Response::from_parts(parts, Body::from_stream(body))
 }
 
@@ -354,7 +366,20 @@ fn is_json(headers: &HeaderMap) -> bool {
 /// Returns the answer to a body that is not a message: a JSON-RPC error if the client waits for
 /// an answer.
 fn no_message(body: &[u8]) -> Response {
-    let Some((error, id)) = refusal(body) else { return StatusCode::ACCEPTED.into_response() };
+    match refusal(body) {
+        Some((error, id)) => json_rpc_error(&error, id.as_ref()),
+        None => StatusCode::ACCEPTED.into_response(),
+    }
+}
+
+/// Returns the answer to a request with the id of another one in progress.
+fn same_id(id: &RequestId) -> Response {
+    let words =
+        "another request of this session has this id and is in progress; use a new id for each request";
+    json_rpc_error(&ErrorData::invalid_request(words, None), Some(id))
+}
+
+fn json_rpc_error(error: &ErrorData, id: Option<&RequestId>) -> Response {
     let answer = serde_json::json!({"jsonrpc": "2.0", "id": id, "error": error});
     let headers = [(header::CONTENT_TYPE, "application/json")];
     (StatusCode::BAD_REQUEST, headers, answer.to_string()).into_response()
@@ -369,22 +394,23 @@ enum Kind {
     Other,
 }
 
-/// Returns the kind of request if a message waits, or may wait, for an answer. Input that is not
-/// a message is rejected elsewhere.
-fn request_kind(body: &Bytes) -> Option<Kind> {
+/// Returns the kind of request and its id if a message waits, or may wait, for an answer. Input that
+/// is not a message is rejected elsewhere, and has no id here.
+fn request_kind(body: &Bytes) -> Option<(Kind, Option<RequestId>)> {
     #[derive(Deserialize)]
     struct Message<'a> {
         #[serde(borrow)]
         method: Option<&'a RawValue>,
-        id: Option<IgnoredAny>,
+        #[serde(borrow)]
+        id: Option<&'a RawValue>,
     }
     match serde_json::from_slice::<Message<'_>>(body) {
-        Ok(Message { method: Some(method), id: Some(_) }) => Some(match method.get() {
-            "\"initialize\"" => Kind::Initialize,
-            _ => Kind::Other,
-        }),
+        Ok(Message { method: Some(method), id: Some(id) }) => {
+            let kind = if method.get() == "\"initialize\"" { Kind::Initialize } else { Kind::Other };
+            Some((kind, serde_json::from_str(id.get()).ok()))
+        }
         Ok(_) => None,
-        Err(_) => Some(Kind::Other),
+        Err(_) => Some((Kind::Other, None)),
     }
 }
 

@@ -2,7 +2,7 @@
 //! Requests of web pages are refused unless their origin is allowed, and so are requests under
 //! any name of this machine that is not its own.
 
-use super::connections::{ClientConnection, LimitedListener, MAX_CONNECTIONS};
+use super::connections::{ClientConnection, LimitedListener, MAX_CONNECTIONS, connections_within};
 use super::guard::{RequestGuard, admit, admit_mounted};
 use super::reader::MAX_MESSAGE_BYTES;
 use super::server::{Calls, Conversation, Server, SharedParts};
@@ -105,8 +105,9 @@ impl HttpServer {
         let app = app.layer(from_fn_with_state(guard, admit));
         let app = app.into_make_service_with_connect_info::<ClientConnection>();
         let stopped = stop.clone().cancelled_owned();
+        let listener = LimitedListener::new(listener, connections_within(MAX_CONNECTIONS));
         let served = tokio::select! {
-            served = axum::serve(LimitedListener::new(listener, MAX_CONNECTIONS), app) => served,
+            served = axum::serve(listener, app) => served,
             () = stopped => Ok(()),
         };
         under_way.ended().await;

@@ -17,6 +17,7 @@ mod http;
 mod mounted_client;
 mod notifications;
 mod reader;
+mod request_ids;
 mod request_limit;
 mod server;
 mod sessions;
@@ -32,7 +33,7 @@ mod writer;
 pub use client::{
     MAX_BYTES_PER_SECOND, MAX_LISTED, MAX_LISTED_BYTES, MAX_LISTED_NODES, MAX_UNANSWERED, Servers,
 };
-pub use connections::{ClientConnection, LimitedListener, Serving};
+pub use connections::{ClientConnection, LimitedListener, Serving, connections_within};
 pub use http::{HTTP_PATH, HttpOptions, HttpServer, METRICS_PATH, MountedServer, new_token};
 pub use mounted_client::{ClientAccess, MountedClient};
 pub use notifications::MAX_TOKEN_BYTES;

@@ -11,7 +11,7 @@ use tollgate_agent::message::Message;
 use tollgate_agent::run::{Event, StoredEvent, Thread};
 use tollgate_agent::state::{State, StateChange};
 use tollgate_store::rules::{EventRow, first_damage};
-use tollgate_store::{Record, RunFilter, RunSummary, StoreError};
+use tollgate_store::{EventPage, PageLimit, Record, RunFilter, RunSummary, StoreError};
 
 /// Reads a record from its text.
 pub(crate) fn parse<T: DeserializeOwned>(what: &str, body: &str) -> Result<T, StoreError> {
@@ -50,22 +50,31 @@ pub(crate) async fn thread(client: Busy, thread_id: &str) -> Result<Result<Threa
     Ok(read())
 }
 
-/// Returns the rows of a run's events after a number, and a description of the first damage.
-async fn rows(client: &Busy, run_id: &str, after: u64) -> Result<(Vec<EventRow>, Option<String>), Error> {
+/// Returns up to `most` rows of a run's events after a number, a description of the first damage,
+/// and the number of the run's last event.
+async fn rows(
+    client: &Busy,
+    run_id: &str,
+    after: u64,
+    most: usize,
+) -> Result<(Vec<EventRow>, Option<String>, u64), Error> {
     // One statement, so that a run that grows meanwhile is seen at one moment. The event before the
     // first requested one has the checksum to continue from.
     let sql = "SELECT r.events, e.number, e.at_ms, e.body, e.checksum FROM runs r
-        LEFT JOIN events e ON e.run = r.id AND e.number >= $2 WHERE r.id = $1 ORDER BY e.number";
-    let found = query(client, sql, params![(run_id.to_owned(), TEXT), (after.cast_signed(), INT8)]).await?;
-    let Some(first) = found.first() else { return Ok((Vec::new(), None)) };
+        LEFT JOIN events e ON e.run = r.id AND e.number BETWEEN $2 AND $3 WHERE r.id = $1 ORDER BY e.number";
+    let until = i64::try_from(most).ok().and_then(|most| after.cast_signed().checked_add(most));
+    let until = until.unwrap_or(i64::MAX);
+    let params = params![(run_id.to_owned(), TEXT), (after.cast_signed(), INT8), (until, INT8)];
+    let found = query(client, sql, params).await?;
+    let Some(first) = found.first() else { return Ok((Vec::new(), None, 0)) };
     let last = first.get::<_, i64>(0).cast_unsigned();
     let mut rows: Vec<EventRow> = found.iter().filter_map(event_row).collect();
     let before = match rows.first() {
         Some(first) if first.number == after => rows.remove(0).checksum,
         _ => None,
     };
-    let damage = first_damage(&rows, after, last, before.as_deref());
-    Ok((rows, damage.map(|(number, problem)| format!("event {number}: {problem}"))))
+    let damage = first_damage(&rows, after, last.min(until.cast_unsigned()), before.as_deref());
+    Ok((rows, damage.map(|(number, problem)| format!("event {number}: {problem}")), last))
 }
 
 fn event_row(row: &Row) -> Option<EventRow> {
@@ -82,14 +91,34 @@ pub(crate) async fn events(
     run_id: &str,
     after: u64,
 ) -> Result<Result<Vec<Arc<StoredEvent>>, StoreError>, Error> {
-    let (rows, damage) = rows(&client, run_id, after).await?;
+    let page = events_page(client, run_id, after, PageLimit::NONE).await?;
+    Ok(page.map(|page| page.events))
+}
+
+/// Returns the first events after a number, within a limit. Their number limits how many are read,
+/// and their bytes how many are returned.
+pub(crate) async fn events_page(
+    client: Busy,
+    run_id: &str,
+    after: u64,
+    limit: PageLimit,
+) -> Result<Result<EventPage, StoreError>, Error> {
+    let (mut rows, damage, last) = rows(&client, run_id, after, limit.events).await?;
     client.finish();
+    let (mut kept, mut bytes) = (0, 0);
+    while let Some(row) = rows.get(kept)
+        && limit.has_room(kept, bytes, row.body.len() as u64)
+    {
+        (kept, bytes) = (kept + 1, bytes + row.body.len() as u64);
+    }
+    rows.truncate(kept);
+    let has_more = rows.last().is_some_and(|row| row.number < last);
     let run: Arc<str> = Arc::from(run_id);
     // A parse error is more informative than a wrong checksum.
     let events: Result<Vec<_>, _> = rows.iter().map(|row| event(&run, row)).collect();
     Ok(match (events, damage) {
         (Err(why), _) => Err(why),
-        (Ok(events), None) => Ok(events),
+        (Ok(events), None) => Ok(EventPage { events, has_more }),
         (Ok(_), Some(problem)) => Err(StoreError::damaged(format!(
             "the record of run {run_id} is damaged ({problem}); `tollgate show {run_id}` shows what is left; restore \
              the database from a copy"
@@ -99,7 +128,7 @@ pub(crate) async fn events(
 
 /// Returns the record of a run, as far as it can be read.
 pub(crate) async fn record(client: Busy, run_id: &str) -> Result<Record, Error> {
-    let (rows, damage) = rows(&client, run_id, 0).await?;
+    let (rows, damage, _) = rows(&client, run_id, 0, usize::MAX).await?;
     client.finish();
     let run: Arc<str> = Arc::from(run_id);
     let without_checksum = rows.iter().filter(|row| row.checksum.is_none()).count() as u64;

@@ -22,8 +22,8 @@ use tollgate_agent::state::{KeyScope, KeyUpdate, StateChange};
 use tollgate_store::rules::spec_of;
 use tollgate_store::{
     AuditFilter, AuditRecord, AuditStore, Claimed, Commit, CommitError, Committed, ComponentStore,
-    CoordinationStore, DamagedRun, Hint, Hints, QueueTurn, Record, RunCommand, RunFilter, RunStore,
-    RunSummary, SentCommand, StateStore, StoreError, ToolHealth, Verified,
+    CoordinationStore, DamagedRun, EventPage, Hint, Hints, PageLimit, QueueTurn, Record, RunCommand,
+    RunFilter, RunStore, RunSummary, SentCommand, StateStore, StoreError, ToolHealth, Verified,
 };
 use uuid::Uuid;
 
@@ -230,6 +230,10 @@ impl RunStore for PostgresStore {
 
     async fn events(&self, run_id: &str, after: u64) -> Result<Vec<Arc<StoredEvent>>, StoreError> {
         self.database.read(|client| read::events(client, run_id, after)).await?
+    }
+
+    async fn events_page(&self, run_id: &str, after: u64, limit: PageLimit) -> Result<EventPage, StoreError> {
+        self.database.read(|client| read::events_page(client, run_id, after, limit)).await?
     }
 
     async fn run_spec(&self, run_id: &str) -> Result<Option<Arc<RunSpec>>, StoreError> {

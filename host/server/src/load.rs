@@ -1,16 +1,17 @@
-//! The limits of one principal among all: requests, bytes, running calls and runs, and streams.
-//! One principal gets at most half of what all get, so that there is room for others. The memory
-//! of parsed bodies is reserved from the budget of the host.
+//! The limits of one principal among all: connections, requests, bytes, running calls and runs,
+//! and streams. One principal gets at most half of what all get, so that there is room for others.
+//! The memory of parsed bodies and of large answers is reserved from the budget of the host.
 
 use crate::problem::Problem;
-use axum::body::{Body, Bytes};
+use axum::body::{Body, Bytes, HttpBody};
 use axum::http::StatusCode;
-use axum::response::Response;
-use futures::Stream;
+use axum::response::{IntoResponse as _, Response};
+use http_body::{Frame, SizeHint};
 use std::collections::HashMap;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::task::{Context, Poll};
+use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tollgate::tools::{MemoryBudget, Reservation};
 use tollgate_agent::json::{self, NodesLeft};
@@ -20,6 +21,16 @@ use tollgate_mcp::{RequestLimiter, RequestPermit};
 const MAX_RUNS: usize = 128;
 /// A body up to this size is parsed without estimating its memory, in bytes.
 const SMALL_BYTES: usize = 4 * 1024;
+/// An answer up to this size is sent without reserving its memory, in bytes: the system buffers as
+/// much for each connection.
+const SMALL_ANSWER_BYTES: u64 = 64 * 1024;
+/// The number of requests that hold a whole record or thread in memory at a time; others wait.
+const WHOLE_RECORDS: usize = 4;
+/// The unit in which the answers of one principal are counted, in bytes.
+const ANSWER_UNIT_BYTES: u64 = 4 * 1024;
+/// How long a request waits for a connection place of its principal: a client that has read an
+/// answer may send the next request before the server has noticed.
+const CONNECTION_WAIT: Duration = Duration::from_millis(500);
 /// The number of principals from which unused entries are removed.
 const MANY: usize = 256;
 
@@ -30,7 +41,20 @@ pub(crate) struct Load {
     clients: Mutex<HashMap<String, Weak<ClientLimits>>>,
     calls: usize,
     streams: usize,
+    connections: usize,
     budget: MemoryBudget,
+    whole_records: Arc<Semaphore>,
+}
+
+/// The sizes of the limits of one principal.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ShareSizes {
+    /// The direct calls that run at a time.
+    pub(crate) calls: usize,
+    /// The open event streams.
+    pub(crate) streams: usize,
+    /// The connections with a request in progress.
+    pub(crate) connections: usize,
 }
 
 /// The limits of one principal.
@@ -40,6 +64,16 @@ struct ClientLimits {
     calls: Arc<Semaphore>,
     runs: Arc<Semaphore>,
     streams: Arc<Semaphore>,
+    connections: Arc<Semaphore>,
+    /// Units of answers that are not written yet.
+    answers: Arc<Semaphore>,
+}
+
+/// The memory of an answer that is not written yet.
+#[derive(Debug)]
+pub(crate) struct AnswerMemory {
+    _reserved: Reservation,
+    _of_principal: OwnedSemaphorePermit,
 }
 
 /// The part of a principal's limits that one request takes.
@@ -52,11 +86,28 @@ pub(crate) struct ClientShare {
 }
 
 impl Load {
-    /// Creates the limits: `calls` direct calls and `streams` event streams of one principal at a
-    /// time, and parsed bodies within this budget.
+    /// Creates the limits, with parsed bodies and large answers within this budget.
     #[must_use]
-    pub(crate) fn new(calls: usize, streams: usize, budget: MemoryBudget) -> Self {
-        Self { all: Arc::default(), clients: Mutex::default(), calls: calls.max(1), streams, budget }
+    pub(crate) fn new(sizes: ShareSizes, budget: MemoryBudget) -> Self {
+        let ShareSizes { calls, streams, connections } = sizes;
+        let (calls, connections) = (calls.max(1), connections.max(1));
+        let whole_records = Arc::new(Semaphore::new(WHOLE_RECORDS));
+        Self {
+            all: Arc::default(),
+            clients: Mutex::default(),
+            calls,
+            streams,
+            connections,
+            budget,
+            whole_records,
+        }
+    }
+
+    /// Waits for a place to read a whole record or thread. Hold it until the answer is made, and do
+    /// not wait for a second one meanwhile.
+    pub(crate) async fn whole_record(&self) -> Option<OwnedSemaphorePermit> {
+        // The semaphore is never closed.
+        Arc::clone(&self.whole_records).acquire_owned().await.ok()
     }
 
     /// Admits a request of a principal.
@@ -73,6 +124,8 @@ impl Load {
                     calls: Arc::new(Semaphore::new(self.calls)),
                     runs: Arc::new(Semaphore::new(MAX_RUNS)),
                     streams: Arc::new(Semaphore::new(self.streams)),
+                    connections: Arc::new(Semaphore::new(self.connections)),
+                    answers: Arc::new(Semaphore::new(answer_units(self.budget.total_bytes() / 4))),
                 });
                 clients.insert(name.to_owned(), Arc::downgrade(&limits));
                 limits
@@ -107,6 +160,42 @@ impl ClientShare {
             let detail = "the host has no memory to read the body now; retry after other work has completed";
             Problem::new(StatusCode::SERVICE_UNAVAILABLE, "overloaded", detail)
         })
+    }
+
+    /// Takes one of the principal's connection places, for as long as a request is in progress on
+    /// it. May wait for a moment.
+    pub(crate) async fn connection(&self) -> Result<OwnedSemaphorePermit, Problem> {
+        let place = Arc::clone(&self.limits.connections).acquire_owned();
+        match tokio::time::timeout(CONNECTION_WAIT, place).await {
+            Ok(Ok(place)) => Ok(place),
+            _ => Err(Problem::too_many("connections of this principal have requests in progress")),
+        }
+    }
+
+    /// Reserves the memory of a complete answer until it is written; `None` if it is small or a
+    /// stream, which is made as fast as its client reads.
+    ///
+    /// # Errors
+    /// The answer to send instead: the host has no room for it, or the principal has too many
+    /// unread answers.
+    pub(crate) fn weigh_answer(&self, response: &Response) -> Result<Option<AnswerMemory>, Problem> {
+        let Some(bytes) = response.body().size_hint().exact().filter(|bytes| *bytes > SMALL_ANSWER_BYTES)
+        else {
+            return Ok(None);
+        };
+        let units = u32::try_from(answer_units(bytes)).unwrap_or(u32::MAX);
+        let of_principal = Arc::clone(&self.limits.answers).try_acquire_many_owned(units);
+        let of_principal = of_principal.map_err(|_| {
+            let what =
+                "answers of this principal are not read yet; a request that was not a GET was carried out";
+            Problem::too_many(what)
+        })?;
+        let reserved = self.budget.try_reserve(bytes).ok_or_else(|| {
+            let detail = "the host has no memory to keep the answer until it is read; retry after other work has \
+                          completed. A request that was not a GET was carried out: read its run";
+            Problem::new(StatusCode::SERVICE_UNAVAILABLE, "overloaded", detail)
+        })?;
+        Ok(Some(AnswerMemory { _reserved: reserved, _of_principal: of_principal }))
     }
 
     /// Takes one of the principal's places for direct calls.
@@ -144,47 +233,83 @@ fn take(places: &Arc<Semaphore>, what: &str) -> Result<OwnedSemaphorePermit, Pro
     Arc::clone(places).try_acquire_owned().map_err(|_| Problem::too_many(what))
 }
 
-/// Holds something until the body of a response has been sent or its client has left.
-pub(crate) fn held_by<T: Send + Unpin + 'static>(response: Response, held: T) -> Response {
+/// Returns this many bytes in units of answers.
+fn answer_units(bytes: u64) -> usize {
+    let units = usize::try_from(bytes.div_ceil(ANSWER_UNIT_BYTES)).unwrap_or(usize::MAX);
+    units.clamp(1, Semaphore::MAX_PERMITS)
+}
+
+/// Returns a response whose memory is reserved until it is written, or a problem in its place, and
+/// holds something else for as long.
+pub(crate) fn answered<T: Send + Sync + 'static>(
+    share: &ClientShare,
+    response: Response,
+    held: T,
+) -> Response {
+    match share.weigh_answer(&response) {
+        Ok(memory) => held_by(response, (memory, held)),
+        Err(problem) => problem.into_response(),
+    }
+}
+
+/// Holds something until the body of a response has been handed to the system, or its client has
+/// left.
+pub(crate) fn held_by<T: Send + Sync + 'static>(response: Response, held: T) -> Response {
     if response.status() == StatusCode::SWITCHING_PROTOCOLS {
         return response;
     }
-    let (parts, body) = response.into_parts();
-    // A body of known length is complete.
-    if http_body_is_complete(&body) {
-        return Response::from_parts(parts, body);
-    }
-    Response::from_parts(parts, Body::from_stream(HoldingBody { body: body.into_data_stream(), _held: held }))
+    response.map(|body| Body::new(HoldingBody { body, held: Arc::new(held) }))
 }
 
-fn http_body_is_complete(body: &Body) -> bool {
-    use axum::body::HttpBody as _;
-    body.size_hint().exact().is_some()
-}
-
-/// A streamed body that holds something while it is sent.
+/// A body that holds something until its last byte is written.
 struct HoldingBody<T> {
-    body: axum::body::BodyDataStream,
-    _held: T,
+    body: Body,
+    held: Arc<T>,
 }
 
-impl<T: Unpin> Stream for HoldingBody<T> {
-    type Item = Result<Bytes, axum::Error>;
+/// A piece of a body that is not written yet. The server keeps it after it is done with the body.
+struct HoldingBytes<T> {
+    bytes: Bytes,
+    _held: Arc<T>,
+}
 
-    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        Pin::new(&mut self.body).poll_next(cx)
+impl<T> AsRef<[u8]> for HoldingBytes<T> {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl<T: Send + Sync + 'static> HttpBody for HoldingBody<T> {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        let polled = Pin::new(&mut self.body).poll_frame(cx);
+        let holding = |bytes| Bytes::from_owner(HoldingBytes { bytes, _held: Arc::clone(&self.held) });
+        polled.map(|frame| frame.map(|frame| frame.map(|frame| frame.map_data(holding))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
     }
 }
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
+    #![allow(clippy::unwrap_used, clippy::panic)]
     use super::*;
 
     #[test]
     fn z3_a_body_is_parsed_within_the_memory_of_the_host_and_a_number_of_values() {
         let budget = MemoryBudget::new(16 << 20);
-        let load = Load::new(1, 1, budget.clone());
+        let load = Load::new(ShareSizes { calls: 1, streams: 1, connections: 1 }, budget.clone());
         let share = load.admit("ada").unwrap();
         let body = |values: usize| format!("{{\"input\": [{}0]}}", "0,".repeat(values)).into_bytes();
         let code = |body: &[u8]| share.weigh(body).unwrap_err().code;
@@ -195,5 +320,33 @@ mod tests {
         assert!(budget.reserved_bytes() > 2 << 20, "{} bytes", budget.reserved_bytes());
         drop(held);
         assert_eq!((budget.reserved_bytes(), share.weigh(&body(100)).unwrap().is_none()), (0, true));
+    }
+
+    #[test]
+    fn h2_a_large_answer_is_reserved_until_its_last_byte_is_written() {
+        let budget = MemoryBudget::new(16 << 20);
+        let load = Load::new(ShareSizes { calls: 1, streams: 1, connections: 1 }, budget.clone());
+        let (ada, bob) = (load.admit("ada").unwrap(), load.admit("bob").unwrap());
+        let answer = |bytes: usize| Response::new(Body::from(vec![b'x'; bytes]));
+        assert!(ada.weigh_answer(&answer(1 << 10)).unwrap().is_none());
+        let response = answered(&ada, answer(3 << 20), ());
+        assert_eq!(response.body().size_hint().exact(), Some(3 << 20));
+        assert_eq!(answered(&ada, answer(2 << 20), ()).status(), StatusCode::TOO_MANY_REQUESTS);
+        let other = budget.try_reserve(12 << 20).unwrap();
+        assert_eq!(answered(&bob, answer(2 << 20), ()).status(), StatusCode::SERVICE_UNAVAILABLE);
+        drop(other);
+        let mut body = response.into_body();
+        let mut context = Context::from_waker(std::task::Waker::noop());
+        let Poll::Ready(Some(Ok(frame))) = Pin::new(&mut body).poll_frame(&mut context) else {
+            panic!("the answer is complete")
+        };
+        let mut bytes = frame.into_data().unwrap();
+        drop(body);
+        let last = bytes.split_off((3 << 20) - 1);
+        drop(bytes);
+        assert_eq!(budget.reserved_bytes(), 3 << 20, "a byte is not written yet");
+        drop(last);
+        assert_eq!(budget.reserved_bytes(), 0);
+        assert!(ada.weigh_answer(&answer(2 << 20)).unwrap().is_some());
     }
 }

@@ -7,6 +7,7 @@ use crate::state::{ServerState, Shared};
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::sync::Arc;
+use tokio::sync::OwnedSemaphorePermit;
 use tollgate::run::RunEnd;
 use tollgate::store::RunSummary;
 use tollgate_agent::context::client_thread_id;
@@ -205,17 +206,20 @@ pub(crate) struct FoldedRun {
     pub(crate) run: Run,
     pub(crate) end: RunEnd,
     record: Vec<Arc<StoredEvent>>,
+    /// The place among the whole records in memory; `None` if it was in memory anyway.
+    _place: Option<OwnedSemaphorePermit>,
 }
 
 /// Reads a run's record.
 pub(crate) async fn folded(state: &ServerState, run_id: &str) -> Result<FoldedRun, Problem> {
+    let place = state.load.whole_record().await;
     let record = state.store().events(run_id, 0).await?;
     let end = state.host.run_end(run_id).await?;
     let mut run = Run::new(Thread::default());
     for stored in &record {
         run.apply(&stored.event).map_err(|e| Problem::internal(&e))?;
     }
-    Ok(FoldedRun { run, end, record })
+    Ok(FoldedRun { run, end, record, _place: place })
 }
 
 /// Returns a run as the principal sees it.
@@ -265,7 +269,7 @@ pub(crate) fn ended_call(
         queued: false,
     };
     let visible = VisibleRun { run_id: summary.run_id.clone(), spec: Arc::clone(spec), is_own: true };
-    Some(described(state, principal, &visible, summary, &FoldedRun { run, end, record }))
+    Some(described(state, principal, &visible, summary, &FoldedRun { run, end, record, _place: None }))
 }
 
 fn described(

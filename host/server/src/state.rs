@@ -3,7 +3,7 @@
 use crate::auth::AccessDatabase;
 use crate::console_data::OperatorData;
 use crate::idempotency::RequestTurns;
-use crate::load::Load;
+use crate::load::{Load, ShareSizes};
 use crate::readiness::Readiness;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -13,7 +13,7 @@ use tollgate::Host;
 use tollgate::config::{DEFAULT_LISTEN, ServeConfig};
 use tollgate::metrics::Metrics;
 use tollgate::store::Store;
-use tollgate_mcp::{MountedServer, OfferedAgents, ToolList};
+use tollgate_mcp::{MountedServer, OfferedAgents, ToolList, connections_within};
 
 /// The number of direct calls of one principal at a time, unless the options say otherwise.
 const CALLS: usize = 64;
@@ -90,9 +90,20 @@ impl Default for ServerOptions {
 impl ServerState {
     /// Creates the state of a server.
     #[must_use]
-    pub fn new(host: Host, access: AccessDatabase, config: ServeConfig, options: ServerOptions) -> Shared {
+    pub fn new(
+        host: Host,
+        access: AccessDatabase,
+        mut config: ServeConfig,
+        options: ServerOptions,
+    ) -> Shared {
+        config.limits.connections = connections_within(config.limits.connections);
         let budget = host.memory_budget().clone();
-        let load = Load::new(options.calls, config.limits.streams_per_key, budget);
+        let sizes = ShareSizes {
+            calls: options.calls,
+            streams: config.limits.streams_per_key,
+            connections: config.limits.connections.div_ceil(2),
+        };
+        let load = Load::new(sizes, budget);
         let offer = ToolList {
             agents: OfferedAgents::All,
             answers_may_be_remembered: options.clients_may_remember,

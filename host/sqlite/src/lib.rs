@@ -47,8 +47,9 @@ use tollgate_agent::run::{RunSpec, StoredEvent, Thread};
 use tollgate_agent::state::{KeyScope, KeyUpdate, StateChange};
 use tollgate_store::{
     AuditFilter, AuditRecord, AuditStore, Claimed, Commit, CommitError, Committed, ComponentStore,
-    CoordinationStore, CopySource, Hint, HintSender, Hints, QueueTurn, Record, RunCommand, RunFilter,
-    RunStore, RunSummary, SentCommand, StateStore, StoreError, StoreLimits, ToolHealth, Verified,
+    CoordinationStore, CopySource, EventPage, Hint, HintSender, Hints, PageLimit, QueueTurn, Record,
+    RunCommand, RunFilter, RunStore, RunSummary, SentCommand, StateStore, StoreError, StoreLimits,
+    ToolHealth, Verified,
 };
 use waiting::Waiting;
 use writer::Writer;
@@ -158,6 +159,12 @@ impl RunStore for SqliteStore {
         let run_id: Arc<str> = Arc::from(run_id);
         self.writer.catch_up().await?;
         self.readers.ask(move |reader| reader.events(&run_id, after)).await
+    }
+
+    async fn events_page(&self, run_id: &str, after: u64, limit: PageLimit) -> Result<EventPage, StoreError> {
+        let run_id: Arc<str> = Arc::from(run_id);
+        self.writer.catch_up().await?;
+        self.readers.ask(move |reader| reader.events_page(&run_id, after, limit)).await
     }
 
     async fn run_spec(&self, run_id: &str) -> Result<Option<Arc<RunSpec>>, StoreError> {

@@ -16,7 +16,8 @@ use tollgate_agent::run::{Event, RunSpec, StoredEvent, Thread};
 use tollgate_agent::state::{State, StateChange};
 use tollgate_store::rules::{EventRow, first_damage};
 use tollgate_store::{
-    AuditFilter, AuditRecord, Record, RunFilter, RunSummary, SentCommand, StoreError, ToolHealth,
+    AuditFilter, AuditRecord, EventPage, PageLimit, Record, RunFilter, RunSummary, SentCommand, StoreError,
+    ToolHealth,
 };
 
 /// A pool of connections for reading. A connection that was opened is kept: SQLite could not close
@@ -109,6 +110,16 @@ fn event_row(row: &Row<'_>) -> rusqlite::Result<EventRow> {
     })
 }
 
+/// The rows of a run's events.
+#[derive(Default)]
+struct FoundRows {
+    rows: Vec<EventRow>,
+    /// Whether there are more than the limit allows.
+    has_more: bool,
+    /// A description of the first damage.
+    damage: Option<String>,
+}
+
 /// One connection in use.
 pub(super) struct Reader<'a> {
     pub(super) connection: &'a Connection,
@@ -149,11 +160,20 @@ impl Reader<'_> {
     }
 
     pub(super) fn events(&self, run_id: &Arc<str>, after: u64) -> Result<Vec<Arc<StoredEvent>>, StoreError> {
-        let (rows, damage) = self.rows(run_id, after)?;
+        Ok(self.events_page(run_id, after, PageLimit::NONE)?.events)
+    }
+
+    pub(super) fn events_page(
+        &self,
+        run_id: &Arc<str>,
+        after: u64,
+        limit: PageLimit,
+    ) -> Result<EventPage, StoreError> {
+        let FoundRows { rows, has_more, damage } = self.rows(run_id, after, limit)?;
         // A parse error is more informative than a wrong checksum.
         let events = rows.iter().map(|row| self.event(run_id, row)).collect::<Result<_, _>>()?;
         match damage {
-            None => Ok(events),
+            None => Ok(EventPage { events, has_more }),
             Some(problem) => Err(StoreError::damaged(format!(
                 "the record of run {run_id} is damaged ({problem}); `tollgate show {run_id}` shows what is left, \
                  `tollgate store verify` checks every run; restore the store from a copy"
@@ -179,7 +199,7 @@ impl Reader<'_> {
 
     /// Returns the record of a run, as far as it can be read.
     pub(super) fn record(&self, run_id: &Arc<str>) -> Result<Record, StoreError> {
-        let (rows, damage) = self.rows(run_id, 0)?;
+        let FoundRows { rows, damage, .. } = self.rows(run_id, 0, PageLimit::NONE)?;
         let without_checksum = rows.iter().filter(|row| row.checksum.is_none()).count() as u64;
         let mut record = Record { damage, without_checksum, ..Record::default() };
         for row in &rows {
@@ -199,9 +219,9 @@ impl Reader<'_> {
         Ok(Arc::new(StoredEvent { run_id: Arc::clone(run_id), number, at_ms, event }))
     }
 
-    /// Returns the rows of a run's events after a number, and a description of the first damage.
-    fn rows(&self, run_id: &str, after: u64) -> Result<(Vec<EventRow>, Option<String>), StoreError> {
-        let query = || -> rusqlite::Result<Option<(u64, Vec<EventRow>)>> {
+    /// Returns the rows of a run's events after a number, within a limit.
+    fn rows(&self, run_id: &str, after: u64, limit: PageLimit) -> Result<FoundRows, StoreError> {
+        let query = || -> rusqlite::Result<Option<(u64, Vec<EventRow>, bool)>> {
             let run = self
                 .connection
                 .prepare_cached("SELECT id, events FROM runs WHERE run_id = ?1")?
@@ -213,21 +233,35 @@ impl Reader<'_> {
                  WHERE id >= (?1 << 32) + ?2 AND id < (?1 + 1) << 32 ORDER BY id",
             )?;
             let from = u32::try_from(after).unwrap_or(u32::MAX);
-            let rows = statement.query_map(params![run, from], event_row)?;
-            Ok(Some((last, rows.collect::<rusqlite::Result<_>>()?)))
+            let (mut found, mut events, mut bytes) = (Vec::new(), 0, 0);
+            for row in statement.query_map(params![run, from], event_row)? {
+                let row = row?;
+                // The event before the first requested one does not count.
+                if row.number > after {
+                    let next = row.body.len() as u64;
+                    if !limit.has_room(events, bytes, next) {
+                        return Ok(Some((last, found, true)));
+                    }
+                    (events, bytes) = (events + 1, bytes + next);
+                }
+                found.push(row);
+            }
+            Ok(Some((last, found, false)))
         };
         // In one transaction: a run that another process drives grows between two queries.
         self.connection.execute_batch("BEGIN").map_err(|e| self.explain(&e))?;
         let found = query().map_err(|e| self.explain(&e));
         self.connection.execute_batch("COMMIT").map_err(|e| self.explain(&e))?;
-        let Some((last, mut rows)) = found? else { return Ok((Vec::new(), None)) };
+        let Some((last, mut rows, has_more)) = found? else { return Ok(FoundRows::default()) };
         // The event before the first requested one has the checksum to continue from.
         let before = match rows.first() {
             Some(first) if first.number == after => rows.remove(0).checksum,
             _ => None,
         };
-        let damage = first_damage(&rows, after, last, before.as_deref());
-        Ok((rows, damage.map(|(number, problem)| format!("event {number}: {problem}"))))
+        let until = rows.last().filter(|_| has_more).map_or(last, |row| row.number);
+        let damage = first_damage(&rows, after, until, before.as_deref());
+        let damage = damage.map(|(number, problem)| format!("event {number}: {problem}"));
+        Ok(FoundRows { rows, has_more, damage })
     }
 
     pub(super) fn runs(&self, filter: &RunFilter) -> Result<Vec<RunSummary>, StoreError> {

@@ -13,8 +13,8 @@ use tollgate_agent::run::{RunSpec, StoredEvent, Thread};
 use tollgate_agent::state::StateChange;
 use tollgate_store::{
     AuditFilter, AuditRecord, AuditStore, Claimed, Commit, CommitError, Committed, ComponentStore,
-    CoordinationStore, Hints, QueueTurn, Record, RunCommand, RunFilter, RunStore, RunSummary, SentCommand,
-    StateStore, StoreError, ToolHealth,
+    CoordinationStore, EventPage, Hints, PageLimit, QueueTurn, Record, RunCommand, RunFilter, RunStore,
+    RunSummary, SentCommand, StateStore, StoreError, ToolHealth,
 };
 
 /// A reader of a store. It writes nothing, not even beside the store.
@@ -71,6 +71,11 @@ impl RunStore for ReadOnlyStore {
     async fn events(&self, run_id: &str, after: u64) -> Result<Vec<Arc<StoredEvent>>, StoreError> {
         let run_id: Arc<str> = Arc::from(run_id);
         self.readers.ask(move |reader| reader.events(&run_id, after)).await
+    }
+
+    async fn events_page(&self, run_id: &str, after: u64, limit: PageLimit) -> Result<EventPage, StoreError> {
+        let run_id: Arc<str> = Arc::from(run_id);
+        self.readers.ask(move |reader| reader.events_page(&run_id, after, limit)).await
     }
 
     async fn run_spec(&self, run_id: &str) -> Result<Option<Arc<RunSpec>>, StoreError> {

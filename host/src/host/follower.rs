@@ -3,13 +3,13 @@
 
 use super::{Host, HostError};
 use crate::run::{EventStream, RunUpdate};
-use crate::store::{Hint, Hints};
-use std::collections::HashMap;
+use crate::store::{Hint, Hints, PageLimit};
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::MissedTickBehavior;
-use tollgate_agent::run::Event;
+use tollgate_agent::run::{Event, StoredEvent};
 
 /// How often the task that reads hints checks that there are followers.
 const LOOK: Duration = Duration::from_secs(1);
@@ -17,6 +17,8 @@ const LOOK: Duration = Duration::from_secs(1);
 const CHECK: Duration = Duration::from_secs(2);
 /// The number of entries above which those without followers are removed.
 const MANY: usize = 256;
+/// The stored events that a follower holds at once. Its client may not read them.
+const REPLAYED: PageLimit = PageLimit { events: 200, bytes: 1 << 20 };
 
 /// The rest at which a follower stops.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,6 +39,11 @@ pub struct RunFollower {
     /// The number of the last stored event that was returned.
     last: u64,
     stream: Option<EventStream>,
+    /// Stored events that were read and not returned yet.
+    replayed: VecDeque<Arc<StoredEvent>>,
+    /// Whether there may be more stored events than are held at once. Until they are returned, the
+    /// follower attends the run through a stream that it does not read.
+    behind: Option<Option<EventStream>>,
     /// The state in which nothing drives the run; `None` if a process drives it, as far as is known.
     rests: Option<Rest>,
     news: Arc<Notify>,
@@ -63,9 +70,21 @@ impl Host {
     ) -> Result<RunFollower, HostError> {
         let run_id = Arc::<str>::from(run_id);
         let news = self.inner.followers.register(self, &run_id);
-        let stream = Some(self.follow_bounded(&run_id, after).await?);
         let host = self.clone();
-        Ok(RunFollower { host, run_id, until, last: after, stream, rests: None, news })
+        let (replayed, behind) = (VecDeque::new(), None);
+        let mut follower = RunFollower {
+            host,
+            run_id,
+            until,
+            last: after,
+            stream: None,
+            replayed,
+            behind,
+            rests: None,
+            news,
+        };
+        follower.catch_up().await?;
+        Ok(follower)
     }
 }
 
@@ -96,6 +115,15 @@ impl RunFollower {
     /// The store cannot be read.
     pub async fn next(&mut self) -> Result<Option<RunUpdate>, HostError> {
         loop {
+            if let Some(event) = self.replayed.pop_front() {
+                let update = RunUpdate::Stored(event);
+                self.see(&update);
+                return Ok(Some(update));
+            }
+            if self.behind.is_some() {
+                self.catch_up().await?;
+                continue;
+            }
             if let Some(stream) = &mut self.stream {
                 match stream.next().await {
                     Some(update) => {
@@ -109,7 +137,7 @@ impl RunFollower {
             let news = Arc::clone(&self.news);
             let notified = news.notified();
             if self.is_behind().await? {
-                self.stream = Some(self.host.follow_bounded(&self.run_id, self.last).await?);
+                self.catch_up().await?;
                 continue;
             }
             match self.rests {
@@ -123,6 +151,21 @@ impl RunFollower {
                 () = tokio::time::sleep(CHECK), if self.until == FollowUntil::Rest => {}
             }
         }
+    }
+
+    /// Reads the next stored events. If they are the last ones, follows the run from there.
+    async fn catch_up(&mut self) -> Result<(), HostError> {
+        if self.behind.is_none() {
+            self.behind = Some(self.host.live(&self.run_id).map(|hub| hub.listen_bounded()));
+        }
+        let page = self.host.record_page(&self.run_id, self.last, REPLAYED).await?;
+        if !page.has_more {
+            let last = page.events.last().map_or(self.last, |event| event.number);
+            self.stream = Some(self.host.follow_bounded(&self.run_id, last).await?);
+            self.behind = None;
+        }
+        self.replayed = page.events.into();
+        Ok(())
     }
 
     /// Records the position and the state after an update.

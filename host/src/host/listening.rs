@@ -2,7 +2,7 @@
 
 use super::{Host, HostBuilder, HostError};
 use crate::run::{EventStream, Hub, PATIENCE, Publisher, RunError};
-use crate::store::RunFilter;
+use crate::store::{EventPage, PageLimit, RunFilter};
 use std::convert::Infallible;
 use std::sync::{Arc, PoisonError, Weak};
 use std::time::{Duration, Instant};
@@ -46,7 +46,7 @@ impl Host {
             Some(stream) => Ok(stream.behind(record, after)),
             None if self.is_open_elsewhere(run_id).await? => Ok(self.tail(run_id, record, after)),
             None if !record.is_empty() => Ok(EventStream::of_record(record)),
-            None if after > 0 && !self.inner.store.events(run_id, 0).await?.is_empty() => {
+            None if after > 0 && self.inner.store.run_spec(run_id).await?.is_some() => {
                 Ok(EventStream::of_record(record))
             }
             None => Err(HostError::no_run(run_id)),
@@ -62,6 +62,22 @@ impl Host {
     pub async fn record(&self, run_id: &str, after: u64) -> Result<Vec<Arc<StoredEvent>>, HostError> {
         let record = self.inner.store.events(run_id, after).await?;
         Ok(record.into_iter().map(|event| self.inner.bus.visible().of(event)).collect())
+    }
+
+    /// Returns the first stored events of a run after the one with this number (0 for all), within a
+    /// limit, as clients see them.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn record_page(
+        &self,
+        run_id: &str,
+        after: u64,
+        limit: PageLimit,
+    ) -> Result<EventPage, HostError> {
+        let EventPage { events, has_more } = self.inner.store.events_page(run_id, after, limit).await?;
+        let events = events.into_iter().map(|event| self.inner.bus.visible().of(event)).collect();
+        Ok(EventPage { events, has_more })
     }
 
     /// Returns whether clients see the values of a state key.

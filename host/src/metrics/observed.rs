@@ -3,8 +3,8 @@
 use super::Metrics;
 use crate::store::{
     AuditFilter, AuditRecord, AuditStore, Claimed, Commit, CommitError, Committed, ComponentStore,
-    CoordinationStore, Hints, QueueTurn, Record, RunCommand, RunFilter, RunStore, RunSummary, SentCommand,
-    StateStore, Store, StoreError, ToolHealth,
+    CoordinationStore, EventPage, Hints, PageLimit, QueueTurn, Record, RunCommand, RunFilter, RunStore,
+    RunSummary, SentCommand, StateStore, Store, StoreError, ToolHealth,
 };
 use async_trait::async_trait;
 use std::sync::Arc;
@@ -37,6 +37,10 @@ impl RunStore for Observed {
 
     async fn events(&self, run_id: &str, after: u64) -> Result<Vec<Arc<StoredEvent>>, StoreError> {
         self.store.events(run_id, after).await
+    }
+
+    async fn events_page(&self, run_id: &str, after: u64, limit: PageLimit) -> Result<EventPage, StoreError> {
+        self.store.events_page(run_id, after, limit).await
     }
 
     async fn run_spec(&self, run_id: &str) -> Result<Option<Arc<RunSpec>>, StoreError> {

@@ -4,8 +4,8 @@ use super::rebase::{WrittenKeys, moved, sizes_fit};
 use super::runs::{label, last_call_failed, status_after};
 use super::{
     AuditFilter, AuditRecord, AuditStore, Claimed, Commit, CommitError, Committed, ComponentStore,
-    CoordinationStore, Hint, HintSender, Hints, QueueTurn, Record, RunCommand, RunFilter, RunStore,
-    RunSummary, SentCommand, StateStore, StoreError, StoreLimits, ToolHealth,
+    CoordinationStore, EventPage, Hint, HintSender, Hints, PageLimit, QueueTurn, Record, RunCommand,
+    RunFilter, RunStore, RunSummary, SentCommand, StateStore, StoreError, StoreLimits, ToolHealth,
 };
 use async_trait::async_trait;
 use std::collections::btree_map::Entry;
@@ -215,6 +215,12 @@ impl RunStore for MemoryStore {
         let log = self.tables().runs.get(run_id).cloned();
         let events = log.iter().flat_map(RunRow::events).filter(|event| event.number > after);
         Ok(events.cloned().map(Arc::new).collect())
+    }
+
+    async fn events_page(&self, run_id: &str, after: u64, limit: PageLimit) -> Result<EventPage, StoreError> {
+        let log = self.tables().runs.get(run_id).cloned();
+        let events = log.iter().flat_map(RunRow::events).filter(|event| event.number > after);
+        Ok(EventPage::of(events.cloned().map(Arc::new), limit))
     }
 
     async fn run_spec(&self, run_id: &str) -> Result<Option<Arc<RunSpec>>, StoreError> {

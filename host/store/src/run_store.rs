@@ -9,6 +9,52 @@ use async_trait::async_trait;
 use std::sync::Arc;
 use tollgate_agent::run::{Event, RunSpec, StoredEvent};
 
+/// The maximum size of a part of a record that is read at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PageLimit {
+    /// The maximum number of events; at least one is read.
+    pub events: usize,
+    /// The maximum number of bytes of stored events. A first event that is larger is read alone.
+    pub bytes: u64,
+}
+
+/// A part of a record.
+#[derive(Debug, Clone, Default)]
+pub struct EventPage {
+    /// The events, in order.
+    pub events: Vec<Arc<StoredEvent>>,
+    /// Whether the record has more events after these.
+    pub has_more: bool,
+}
+
+impl PageLimit {
+    /// No limit: the whole record.
+    pub const NONE: Self = Self { events: usize::MAX, bytes: u64::MAX };
+
+    /// Returns whether another event of `next` bytes fits after this many events and bytes.
+    #[must_use]
+    pub fn has_room(&self, events: usize, bytes: u64, next: u64) -> bool {
+        events == 0 || (events < self.events && bytes.saturating_add(next) <= self.bytes)
+    }
+}
+
+impl EventPage {
+    /// Takes events from the front of these within a limit. Their size is that of their JSON.
+    pub fn of(events: impl IntoIterator<Item = Arc<StoredEvent>>, limit: PageLimit) -> Self {
+        let (mut page, mut bytes) = (Self::default(), 0);
+        for event in events {
+            let next = serde_json::to_string(&event.event).map_or(0, |text| text.len() as u64);
+            if !limit.has_room(page.events.len(), bytes, next) {
+                page.has_more = true;
+                break;
+            }
+            bytes += next;
+            page.events.push(event);
+        }
+        page
+    }
+}
+
 /// The event log of each run.
 #[async_trait]
 pub trait RunStore: Send + Sync {
@@ -30,6 +76,15 @@ pub trait RunStore: Send + Sync {
     /// # Errors
     /// The store cannot be read.
     async fn events(&self, run_id: &str, after: u64) -> Result<Vec<Arc<StoredEvent>>, StoreError>;
+
+    /// Returns the first events of a run after this number, within a limit. Unless a store
+    /// overrides this, it reads all of them.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    async fn events_page(&self, run_id: &str, after: u64, limit: PageLimit) -> Result<EventPage, StoreError> {
+        Ok(EventPage::of(self.events(run_id, after).await?, limit))
+    }
 
     /// Returns how a run began; `None` if it is not known.
     ///

@@ -1,6 +1,6 @@
 //! The events of a run, as a page or as a stream.
 
-use super::pages::{MAX_NUMBER, limit};
+use super::pages::{MAX_NUMBER, MAX_PAGE_BYTES, limit};
 use crate::auth::{Principal, Scope};
 use crate::load::ClientShare;
 use crate::parameters::{PathParameters, QueryParameters};
@@ -13,6 +13,7 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use tollgate::store::PageLimit;
 use tollgate::{FollowUntil, RunUpdate};
 use utoipa::{IntoParams, ToSchema};
 
@@ -24,7 +25,8 @@ pub(super) struct EventQuery {
     /// Only events after the one with this number. The header `Last-Event-ID` takes precedence.
     #[param(maximum = 9_007_199_254_740_991_u64)]
     after: Option<u64>,
-    /// The maximum number of events of a page, from 1 to 200 [default: 50].
+    /// The maximum number of events of a page, from 1 to 200 [default: 50]. A page of more than 1 MiB
+    /// ends earlier.
     #[param(minimum = 1, maximum = 200)]
     limit: Option<usize>,
     /// The end of a stream: at the run's end, or also when it waits [default: end].
@@ -113,10 +115,9 @@ pub(super) async fn events(
 
 async fn page(state: &Shared, run_id: &str, after: u64, limit: usize) -> Result<Response, Problem> {
     // As they are shown to clients: without the values of hidden state keys.
-    let mut stream = state.host.record(run_id, after).await?;
-    let has_more = stream.len() > limit;
-    stream.truncate(limit);
-    let next = stream.last().filter(|_| has_more).map(|last| last.number);
-    let items = stream.into_iter().map(|stored| sse::shown(&RunUpdate::Stored(stored))).collect();
+    let limit = PageLimit { events: limit, bytes: MAX_PAGE_BYTES };
+    let page = state.host.record_page(run_id, after, limit).await?;
+    let next = page.events.last().filter(|_| page.has_more).map(|last| last.number);
+    let items = page.events.into_iter().map(|stored| sse::shown(&RunUpdate::Stored(stored))).collect();
     Ok(Json(EventPage { items, next }).into_response())
 }

@@ -1,6 +1,6 @@
 //! Threads: conversations with their persistent state.
 
-use super::pages::{Page, cursor, limit, place};
+use super::pages::{MAX_PAGE_BYTES, Page, cursor, limit, place};
 use super::runs::owner_of;
 use crate::auth::Principal;
 use crate::parameters::{PathParameters, QueryParameters};
@@ -12,7 +12,7 @@ use axum::http::Uri;
 use axum::response::Response;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
-use tollgate::store::{ThreadFilter, ThreadSummary, list_threads};
+use tollgate::store::{PageLimit, ThreadFilter, ThreadSummary, list_threads};
 use tollgate_agent::context::client_thread_id;
 use utoipa::{IntoParams, ToSchema};
 
@@ -82,7 +82,8 @@ pub(super) struct MessageQuery {
     /// The cursor of the page before.
     #[param(pattern = "^[0-9a-f]+$", max_length = 2008)]
     after: Option<String>,
-    /// The maximum number of messages, from 1 to 200 [default: 50].
+    /// The maximum number of messages, from 1 to 200 [default: 50]. A page of more than 1 MiB ends
+    /// earlier.
     #[param(minimum = 1, maximum = 200)]
     limit: Option<usize>,
 }
@@ -208,10 +209,18 @@ pub(super) async fn messages(
     let found = existing(&state, &principal, query.principal.as_deref(), &id).await?;
     let limit = limit(query.limit)?;
     let after: usize = place(&found.thread_id, query.after.as_deref())?.unwrap_or(0);
+    let _place = state.load.whole_record().await;
     let thread = state.store().thread(&found.thread_id).await?;
-    let page = thread.messages.iter().enumerate().skip(after).take(limit);
-    let items = page.map(|(at, message)| MessageDocument { position: at + 1, message: json!(message) });
-    let items: Vec<_> = items.collect();
+    let limit = PageLimit { events: limit, bytes: MAX_PAGE_BYTES };
+    let (mut items, mut bytes) = (Vec::new(), 0);
+    for (at, message) in thread.messages.iter().enumerate().skip(after) {
+        let written = serde_json::to_string(message).map_or(0, |text| text.len() as u64);
+        if !limit.has_room(items.len(), bytes, written) {
+            break;
+        }
+        bytes += written;
+        items.push(MessageDocument { position: at + 1, message: json!(message) });
+    }
     let end = after.saturating_add(items.len());
     let next = (end < thread.messages.len()).then(|| cursor(&found.thread_id, &end));
     Ok(Page { items, next }.answer(&uri))
@@ -228,6 +237,7 @@ pub(super) async fn state(
     QueryParameters(query): QueryParameters<OwnerQuery>,
 ) -> Result<Json<StateDocument>, Problem> {
     let found = existing(&state, &principal, query.principal.as_deref(), &id).await?;
+    let _place = state.load.whole_record().await;
     let thread = state.store().thread(&found.thread_id).await?;
     let (mut values, mut hidden) = (Map::new(), Vec::new());
     for (key, value) in thread.state.iter() {

@@ -40,17 +40,25 @@ pub async fn authenticate(State(state): State<Shared>, request: Request, next: N
 
 /// Passes on a request with its principal, within the limits of the principal.
 async fn admit(state: &Shared, credential: &Arc<Credential>, request: Request, next: Next) -> Response {
-    let connection = request.extensions().get::<ConnectInfo<ClientConnection>>();
-    let serving = connection.map(|ConnectInfo(connection)| connection.serve());
+    let connection = request.extensions().get::<ConnectInfo<ClientConnection>>().cloned();
+    if let Some(ConnectInfo(connection)) = &connection {
+        connection.authenticated(Some(credential.principal.name.as_str()));
+    }
     let share = match state.load.admit(&credential.principal.name) {
         Ok(share) => share,
         Err(problem) => return problem.into_response(),
+    };
+    let place = match share.connection().await {
+        Ok(place) => place,
+        Err(problem) => return closing(problem),
     };
     // Held until the request has been handled, because that is when the body is parsed.
     let (mut request, _memory) = match body::arrived(request, &share).await {
         Ok(arrived) => arrived,
         Err(problem) => return problem.into_response(),
     };
+    // A connection whose body is still to arrive may have to make room for others.
+    let serving = connection.map(|ConnectInfo(connection)| connection.serve());
     let extensions = request.extensions_mut();
     extensions.insert((*credential.principal).clone());
     let session = credential.is_session.then(|| credential.id.clone());
@@ -58,7 +66,8 @@ async fn admit(state: &Shared, credential: &Arc<Credential>, request: Request, n
     extensions.insert(data);
     extensions.insert(CredentialInUse(Arc::clone(credential)));
     extensions.insert(share.clone());
-    load::held_by(next.run(request).await, (share, serving))
+    let response = next.run(request).await;
+    load::answered(&share.clone(), response, (share, place, serving))
 }
 
 /// The credential of a request, for routes that list or end sessions.
@@ -127,12 +136,17 @@ fn to_sign_in() -> Response {
         .into_response()
 }
 
-/// Refuses a request without a valid credential. It does not keep its connection alive, either.
+/// Refuses a request without a valid credential.
 fn refused(sends_key: bool) -> Response {
-    let problem = if sends_key { Problem::invalid_key() } else { Problem::unauthenticated() };
-    let mut response = problem.into_response();
+    let mut response = closing(if sends_key { Problem::invalid_key() } else { Problem::unauthenticated() });
     let headers = response.headers_mut();
     headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"tollgate\""));
-    headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
+    response
+}
+
+/// Answers with a problem, and does not keep the connection alive.
+fn closing(problem: Problem) -> Response {
+    let mut response = problem.into_response();
+    response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     response
 }

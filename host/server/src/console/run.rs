@@ -17,6 +17,7 @@ use axum::extract::{Path, Query};
 use maud::{Markup, PreEscaped, html};
 use std::collections::HashMap;
 use std::sync::Arc;
+use tokio::sync::OwnedSemaphorePermit;
 use tollgate::store::RunSummary;
 use tollgate_agent::run::{Run, StoredEvent};
 
@@ -38,6 +39,8 @@ pub(super) struct OpenedRun {
     pub(super) timeline: Timeline,
     /// Whether a process drives the run now.
     pub(super) is_at_work: bool,
+    /// The place among the whole records in memory.
+    _place: Option<OwnedSemaphorePermit>,
 }
 
 impl OpenedRun {
@@ -47,12 +50,13 @@ impl OpenedRun {
     /// The person may not see the run, or the store cannot be read.
     pub(super) async fn open(viewer: &Viewer, run_id: &str) -> Result<Self, Failure> {
         let summary = viewer.run(run_id).await?;
+        let place = viewer.shared.load.whole_record().await;
         let record = viewer.store().record(&summary.run_id).await?;
         let host = &viewer.shared.host;
         let events: Vec<_> = record.events.into_iter().map(|event| host.visible(event)).collect();
         let is_at_work = summary.status == "running" && summary.at_work;
         let (run, timeline) = (fold(&events), Timeline::of(&events));
-        Ok(Self { summary, events, damage: record.damage, run, timeline, is_at_work })
+        Ok(Self { summary, events, damage: record.damage, run, timeline, is_at_work, _place: place })
     }
 
     /// Returns the end of the timeline's scale: now for a run that continues, and the last event

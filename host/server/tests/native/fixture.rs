@@ -255,6 +255,9 @@ fn host(store: Arc<SqliteStore>, counted: &Arc<AtomicUsize>) -> Host {
             "Answers with its arguments.",
             |args: Value, _| async move { args },
         ))
+        .tool(FnTool::new("large", "large", "Answers with 200 KiB.", |_: Value, _| async {
+            "x".repeat(200 << 10)
+        }))
         .tool(FnTool::new("ask", "ask", "Needs an answer.", |_: Value, _| async { "asked" }))
         .tool(FnTool::new("ask-too", "ask_too", "Needs an answer too.", |_: Value, _| async { "asked too" }))
         .tool(

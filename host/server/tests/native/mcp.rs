@@ -1,6 +1,8 @@
 //! The Model Context Protocol at `/mcp`, with rmcp's own client and with requests written by hand.
 
 use crate::fixture::{Key, PATIENCE, Setup, TestServer};
+use futures::StreamExt as _;
+use futures::stream::FuturesUnordered;
 use reqwest::{Method, RequestBuilder, Response, StatusCode};
 use rmcp::model::{
     CallToolRequestParams, ClientCapabilities, ClientConfig, ElicitRequestParams, ElicitResult,
@@ -448,6 +450,42 @@ async fn nobody_answers_own_questions_where_others_decide() {
     let (ada, bob) = (server.key("ada", &[Use, Decide, DecideAny]), server.key("bob", &[DecideAny]));
     decided_elsewhere(&server, &ada, &bob, ClientLifecycleMode::Initialize).await;
     decided_elsewhere(&server, &ada, &bob, newest()).await;
+}
+
+/// Requests of a session with the id of a call in progress are refused with an error, and none of
+/// them waits for an answer that never comes.
+#[tokio::test(flavor = "multi_thread")]
+async fn l7_a_request_with_the_id_of_one_in_progress_is_refused() {
+    let server = TestServer::start().await;
+    let key = server.key("ada", &[Use]);
+    let session = begin(&server, &key).await;
+    let send =
+        |body: String| to_mcp(&server, Method::POST, Some(&session)).bearer_auth(&key.secret).body(body);
+    let mut answers: FuturesUnordered<_> = (0..6).map(|_| send(call_of("sleep")).send()).collect();
+    let (mut refused, mut accepted) = (0, Vec::new());
+    while refused < 5 {
+        let answer =
+            tokio::time::timeout(PATIENCE / 2, answers.next()).await.expect("five are answered at once");
+        let response = answer.expect("five of six are refused").unwrap();
+        if response.status() == StatusCode::OK {
+            accepted.push(response);
+            continue;
+        }
+        assert_eq!(response.status(), StatusCode::BAD_REQUEST);
+        let error: Value = serde_json::from_str(&response.text().await.unwrap()).unwrap();
+        assert_eq!(error["error"]["code"], -32600, "{error}");
+        assert!(error["error"]["message"].as_str().unwrap().contains("use a new id"), "{error}");
+        refused += 1;
+    }
+    // Another session may use the same id, and so may this one after an answer.
+    let other = begin(&server, &key).await;
+    for _ in 0..3 {
+        let call = to_mcp(&server, Method::POST, Some(&other)).bearer_auth(&key.secret).body(call_of("echo"));
+        let answer = call.send().await.unwrap();
+        assert_eq!(answer.status(), StatusCode::OK);
+        assert!(answer.text().await.unwrap().contains("\"result\""));
+    }
+    drop((accepted, answers));
 }
 
 #[tokio::test(flavor = "multi_thread")]
