@@ -42,8 +42,8 @@ pub enum HostError {
     )]
     Waiting(String),
     /// There is no room for more records: a limit of the store, or the disk.
-    #[error("overloaded: {0}")]
-    Overloaded(String),
+    #[error("the store is full: {0}")]
+    StoreFull(String),
     /// The store failed.
     #[error(transparent)]
     Store(StoreError),
@@ -56,7 +56,7 @@ impl HostError {
     /// Returns the error for a run or call that the store does not admit.
     pub(crate) fn not_admitted(why: StoreError) -> Self {
         match why.kind() {
-            StoreErrorKind::Full => Self::Overloaded(why.to_string()),
+            StoreErrorKind::Full => Self::StoreFull(why.to_string()),
             _ => why.into(),
         }
     }

@@ -15,6 +15,8 @@ from schemathesis.generation import GenerationMode
 
 URL, KEY = os.environ["TOLLGATE_URL"], os.environ["TOLLGATE_KEY"]
 PROMPTS = ["hello", "approve", "guarded", "ask", "fail", "report"]
+# A run that fails is a server error in OpenAI's protocol.
+TALK = ["hello", "approve", "guarded", "report"]
 
 
 def send(method: str, path: str, body: dict | None = None) -> dict:
@@ -36,7 +38,41 @@ IDS = {
     "/agents/": ["assistant", "other"],
     "/problems/": ["not_found", "thread_busy"],
 }
+# Headers that a protocol demands of each request.
+HEADERS = {"/mcp": {"Accept": "application/json, text/event-stream"}, "/a2a/": {"A2A-Version": "1.0"}}
 TOOLS = ["echo", "request_approval"]
+# Requests that the protocols define, of a message of the user.
+PROMPTED = {
+    "/v1/chat/completions": lambda text, _: {"model": "assistant", "messages": [{"role": "user", "content": text}]},
+    "/v1/responses": lambda text, _: {"model": "assistant", "input": text},
+    "/ai-sdk/{agent}": lambda text, chat: {
+        "id": chat,
+        "messages": [{"id": "m", "role": "user", "parts": [{"type": "text", "text": text}]}],
+    },
+    "/ag-ui/{agent}": lambda text, chat: {
+        "threadId": chat,
+        "runId": "r",
+        "protocolVersion": "1.0",
+        "tools": [],
+        "context": [],
+        "state": {},
+        "forwardedProps": {},
+        "messages": [{"id": "m", "role": "user", "content": text}],
+    },
+    "/a2a/{agent}/message:send": lambda text, _: {
+        "message": {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": text}]}
+    },
+    "/mcp": lambda text, _: {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "initialize",
+        "params": {
+            "protocolVersion": "2025-11-25",
+            "capabilities": {},
+            "clientInfo": {"name": text, "version": "1"},
+        },
+    },
+}
 asked = 0
 
 
@@ -55,6 +91,9 @@ def before_call(context, case, kwargs):
     mode = case.meta and case.meta.generation.mode
     if mode != GenerationMode.POSITIVE:
         return
+    for start, headers in HEADERS.items():
+        if case.operation.path.startswith(start):
+            case.headers.update(headers)
     asked += 1
     path, given = case.operation.path, case.path_parameters or {}
     # Cursors are opaque, and a key is for one request.
@@ -67,6 +106,12 @@ def before_call(context, case, kwargs):
     if path == "/api/v1/sessions/{id}":
         send("POST", "/sign-in", {"code": KEY})
         given["id"] = send("GET", "/api/v1/sessions")["items"][0]["id"]
+    for name in ("agent", "model"):
+        if name in given:
+            given[name] = "assistant"
+    if case.method == "POST" and path in PROMPTED and isinstance(case.body, dict):
+        case.body = PROMPTED[path](TALK[asked % len(TALK)], f"chat-{asked}")
+        return
     if "name" in given:
         given["name"] = TOOLS[asked % len(TOOLS)]
     if path == "/api/v1/runs" and case.method == "POST" and isinstance(case.body, dict):

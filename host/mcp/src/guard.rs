@@ -114,27 +114,28 @@ pub(super) async fn admit_mounted(
     request: Request,
     next: Next,
 ) -> Response {
-    guard.handle(request, Some(client.principal), None, next).await
+    guard.handle(request, Some(client), None, next).await
 }
 
 impl RequestGuard {
-    /// Passes on a request within the limits, and watches its answer. `owner` is the principal, if
-    /// the server is mounted.
+    /// Passes on a request within the limits, and watches its answer. There is a client if the
+    /// server is mounted.
     async fn handle(
         &self,
         request: Request,
-        owner: Option<Arc<str>>,
+        client: Option<MountedClient>,
         serving: Option<Serving>,
         next: Next,
     ) -> Response {
         let ends_session = request.method() == Method::DELETE;
+        let owner = client.as_ref().map(|client| Arc::clone(&client.principal));
         let session = self.session(request.headers(), owner.as_deref()).await;
         // The session of another principal does not exist.
         if session.is_none() && request.headers().contains_key(SESSION) && (owner.is_some() || ends_session) {
             return (StatusCode::NOT_FOUND, NO_SESSION).into_response();
         }
         let in_use = session.as_deref().map(|session| self.sessions.use_now(session));
-        match self.taken_in(request, session.as_deref(), owner.as_deref()).await {
+        match self.taken_in(request, session.as_deref(), client.as_ref()).await {
             Ok((request, attendance)) => {
                 let answered = next.run(request).await;
                 if let Some(begun) = answered.headers().get(SESSION).and_then(|begun| begun.to_str().ok()) {
@@ -161,7 +162,7 @@ impl RequestGuard {
         &self,
         request: Request,
         session: Option<&str>,
-        owner: Option<&str>,
+        client: Option<&MountedClient>,
     ) -> Result<(Request, Option<ResponseGuard>), Box<Response>> {
         let refused = |status: StatusCode, words: &str| Box::new((status, words.to_owned()).into_response());
         let full = || {
@@ -170,8 +171,9 @@ impl RequestGuard {
         };
         let begins = request.method() == Method::POST && !request.headers().contains_key(SESSION);
         let (mut parts, body) = request.into_parts();
-        let client = owner.or(session);
-        let room = |bytes: usize| self.claim(client, bytes);
+        let owner = client.map(|client| &*client.principal);
+        let claimant = owner.or(session);
+        let room = |bytes: usize| self.claim(claimant, bytes);
         let arrived = match tokio::time::timeout(ARRIVAL, read(&parts, body, room)).await {
             Ok(arrived) => arrived,
             Err(_) => {
@@ -199,7 +201,7 @@ impl RequestGuard {
                 Some(slot) => Some(slot),
                 // A new session has no share of its own yet; only the total limit applies.
                 None if begins_session && owner.is_none() => RequestLimiter::claim(&self.load, body.len()),
-                None => self.claim(client, body.len()),
+                None => self.claim(claimant, body.len()),
             };
             let slot = slot.ok_or_else(full)?;
             if let Some(session) = session {
@@ -217,13 +219,18 @@ impl RequestGuard {
         {
             attendance = Some(self.leaving.back(session));
         }
-        let body = self.weighed(&mut parts, body)?;
+        let body = self.weighed(&mut parts, body, client)?;
         Ok((Request::from_parts(parts, Body::from(body)), attendance))
     }
 
-    /// Returns the body without large arguments, if there is memory to parse it. The findings are
-    /// added to the request.
-    fn weighed(&self, parts: &mut Parts, body: Bytes) -> Result<Bytes, Box<Response>> {
+    /// Returns the body without large arguments, if there is memory to parse it and the client may
+    /// send it. The findings are added to the request.
+    fn weighed(
+        &self,
+        parts: &mut Parts,
+        body: Bytes,
+        client: Option<&MountedClient>,
+    ) -> Result<Bytes, Box<Response>> {
         let refused = |status: StatusCode, words: String| Box::new((status, words).into_response());
         let Weighed { message, arguments, memory } =
             weigh(&body, &self.budget).map_err(|heavy| match heavy {
@@ -235,11 +242,22 @@ impl RequestGuard {
                     refused(StatusCode::BAD_REQUEST, format!("the message was not read: {why}"))
                 }
             })?;
-        if parts.method == Method::POST
-            && is_json(&parts.headers)
-            && serde_json::from_slice::<ClientJsonRpcMessage>(&message).is_err()
-        {
-            return Err(Box::new(no_message(&message)));
+        if parts.method == Method::POST && is_json(&parts.headers) {
+            match serde_json::from_slice(&message) {
+                // The server requests nothing but answers to questions. Another key of the
+                // principal may have begun the session and the call that asks.
+                Ok(ClientJsonRpcMessage::Response(_)) => {
+                    if let Some(client) = client.filter(|client| !client.access.may_decide()) {
+                        let url = &client.decide_url;
+                        let words = format!(
+                            "this key may not answer questions; send the answer with a key that may, or decide at {url}"
+                        );
+                        return Err(refused(StatusCode::FORBIDDEN, words));
+                    }
+                }
+                Ok(_) => {}
+                Err(_) => return Err(Box::new(no_message(&message))),
+            }
         }
         let lighter = match message {
             Cow::Borrowed(_) => None,

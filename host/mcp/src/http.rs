@@ -5,15 +5,14 @@
 use super::connections::{ClientConnection, LimitedListener, MAX_CONNECTIONS};
 use super::guard::{RequestGuard, admit, admit_mounted};
 use super::reader::MAX_MESSAGE_BYTES;
-use super::server::{Calls, Conversation, Server};
-use super::suspended_calls::PendingCalls;
+use super::server::{Calls, Conversation, Server, SharedParts};
 use super::tool_list::ToolList;
 use axum::Router;
 use axum::extract::Request;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::middleware::from_fn_with_state;
 use axum::response::IntoResponse;
-use axum::routing::get;
+use axum::routing::{get, get_service};
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
 use std::io;
@@ -139,7 +138,9 @@ impl MountedServer {
         let budget = host.memory_budget().clone();
         let (service, sessions) = service(host, offer, config, None, under_way.clone());
         let guard = Arc::new(RequestGuard::new(None, sessions, budget));
-        let routes = Router::new().route_service(HTTP_PATH, service);
+        // Other methods have no handler, so that the mounting server answers them in its own form.
+        let methods = get_service(service.clone()).post_service(service.clone()).delete_service(service);
+        let routes = Router::new().route(HTTP_PATH, methods);
         Self { routes: routes.layer(from_fn_with_state(guard, admit_mounted)), under_way }
     }
 
@@ -165,11 +166,12 @@ fn service(
     under_way: Calls,
 ) -> (StreamableHttpService<Server, LocalSessionManager>, Arc<LocalSessionManager>) {
     let sessions = Arc::<LocalSessionManager>::default();
-    let (offer, pending) = (Arc::new(offer), Arc::<PendingCalls>::default());
-    let shared = Arc::new(Conversation::new(&offer, calls));
+    let (offer, shared) = (Arc::new(offer), Arc::<SharedParts>::default());
+    let sessionless = Arc::new(Conversation::new(&offer, calls));
     let new_session = move || {
-        let (offer, pending, shared) = (Arc::clone(&offer), Arc::clone(&pending), Arc::clone(&shared));
-        Ok(Server::sharing(host.clone(), offer, pending, shared, calls, under_way.clone()))
+        let (offer, shared, sessionless) =
+            (Arc::clone(&offer), Arc::clone(&shared), Arc::clone(&sessionless));
+        Ok(Server::sharing(host.clone(), offer, shared, sessionless, calls, under_way.clone()))
     };
     (StreamableHttpService::new(new_session, Arc::clone(&sessions), config), sessions)
 }

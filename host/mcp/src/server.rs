@@ -9,7 +9,7 @@ use super::mounted_client::MountedClient;
 use super::notifications::Notices;
 use super::suspended_calls::PendingCalls;
 use super::tool_calls::ToolCallSession;
-use super::tool_list::{Listing, PAGE_TOOLS, ToolList, is_hosts_own};
+use super::tool_list::{Listing, Offered, PAGE_TOOLS, ToolList, is_hosts_own};
 use super::writer::Backpressure;
 use axum::http::request::Parts;
 use rmcp::model::{
@@ -47,13 +47,20 @@ struct Inner {
     own: Conversation,
     /// The conversation of requests without a session, on a transport that has both kinds.
     sessionless: Option<Arc<Conversation>>,
-    listing: Listing,
-    pending: Arc<PendingCalls>,
+    /// The waiting calls and the list of tools, which the sessions of a server share.
+    shared: Arc<SharedParts>,
     level: Mutex<Option<LoggingLevel>>,
     /// Whether another server mounts this one, and puts a [`MountedClient`] into each request.
     is_mounted: bool,
     room: Backpressure,
     calls: Calls,
+}
+
+/// The parts that the sessions of a server share.
+#[derive(Default)]
+pub(super) struct SharedParts {
+    listing: Listing,
+    pending: PendingCalls,
 }
 
 /// How long calls may take to end after the server has stopped.
@@ -103,19 +110,19 @@ impl Server {
         Self::of(host, Arc::new(offer), own, None, Arc::default(), (false, room, under_way))
     }
 
-    /// Creates one of several sessions that share the waiting calls, each with its own limit on
-    /// calls. Also used for requests without a session.
+    /// Creates one of several sessions that share the waiting calls and the list of tools, each
+    /// with its own limit on calls. Also used for requests without a session.
     pub(super) fn sharing(
         host: Host,
         offer: Arc<ToolList>,
-        pending: Arc<PendingCalls>,
+        shared: Arc<SharedParts>,
         sessionless: Arc<Conversation>,
         calls: Option<usize>,
         under_way: Calls,
     ) -> Self {
         let own = Conversation::new(&offer, calls);
         let transport = (calls.is_none(), Backpressure::default(), under_way);
-        Self::of(host, offer, own, Some(sessionless), pending, transport)
+        Self::of(host, offer, own, Some(sessionless), shared, transport)
     }
 
     fn of(
@@ -123,11 +130,11 @@ impl Server {
         offer: Arc<ToolList>,
         own: Conversation,
         sessionless: Option<Arc<Conversation>>,
-        pending: Arc<PendingCalls>,
+        shared: Arc<SharedParts>,
         (is_mounted, room, calls): (bool, Backpressure, Calls),
     ) -> Self {
-        let (listing, level) = (Listing::default(), Mutex::default());
-        let inner = Inner { host, offer, own, sessionless, listing, pending, level, is_mounted, room, calls };
+        let level = Mutex::default();
+        let inner = Inner { host, offer, own, sessionless, shared, level, is_mounted, room, calls };
         Self { inner: Arc::new(inner) }
     }
 
@@ -157,7 +164,8 @@ impl Server {
         &'a self,
         context: &'a RequestContext<RoleServer>,
     ) -> Result<ToolCallSession<'a>, ErrorData> {
-        let Inner { host, offer, pending, .. } = &*self.inner;
+        let Inner { host, offer, shared, .. } = &*self.inner;
+        let pending = &shared.pending;
         let Conversation { thread_id, calls } = self.conversation_of(context);
         let client = self.client(context)?;
         // The session belongs to one principal, whose calls in all sessions share their places.
@@ -167,25 +175,13 @@ impl Server {
         Ok(ToolCallSession { host, thread_id, pending, calls, context, notices, offer, client, is_agent })
     }
 
-    /// Returns whether the key of a mounted server's client is valid for a tool or an agent.
-    fn may_use(&self, client: Option<&MountedClient>, name: &str) -> bool {
-        client.is_none_or(|client| match self.inner.offer.has_agent(name) {
-            true => client.access.may_run(name),
-            false => client.access.may_call(name),
-        })
-    }
-
-    /// Returns the tools that a client may use.
-    fn tools_of(&self, client: Option<&MountedClient>) -> Arc<Vec<Listed>> {
-        let tools = self.tools();
-        if tools.iter().all(|tool| self.may_use(client, &tool.name)) {
-            return tools;
-        }
-        Arc::new(tools.iter().filter(|tool| self.may_use(client, &tool.name)).cloned().collect())
+    /// Returns the tools and agents that are offered now.
+    fn offered(&self) -> Arc<Offered> {
+        self.inner.shared.listing.of(&self.inner.host, &self.inner.offer)
     }
 
     fn tools(&self) -> Arc<Vec<Listed>> {
-        self.inner.listing.of(&self.inner.host, &self.inner.offer)
+        Arc::clone(&self.offered().listed)
     }
 
     /// Notifies this client whenever the list of tools changes, until it disconnects.
@@ -261,7 +257,7 @@ impl ServerHandler for Server {
         request: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        let tools = self.tools_of(self.client(&context)?);
+        let tools = tools_of(&self.offered(), self.client(&context)?);
         let from = match request.and_then(|request| request.cursor) {
             None => 0,
             Some(cursor) => tools.iter().position(|tool| tool.name == cursor).ok_or_else(|| {
@@ -280,15 +276,17 @@ impl ServerHandler for Server {
         params: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let Inner { host, offer, level, room, calls, .. } = &*self.inner;
+        let Inner { level, room, calls, .. } = &*self.inner;
         let _under_way = calls.under_way.token();
         let tool_name = params.name.as_ref();
-        let is_agent = offer.has_agent(tool_name);
-        let toolbox = host.toolbox();
+        // The target is the one that the list of this moment has under the name.
+        let offered = self.offered();
+        let is_agent = offered.has_agent(tool_name);
         let client = self.client(&context)?;
-        let is_unknown = !is_agent && toolbox.catalog().tool(tool_name).is_none_or(|tool| is_hosts_own(tool));
-        if is_unknown || !self.may_use(client, tool_name) {
-            return Err(self.unknown(client, tool_name));
+        let tool = offered.toolbox.catalog().tool(tool_name);
+        let is_unknown = !is_agent && tool.is_none_or(|tool| is_hosts_own(tool));
+        if is_unknown || !may_use(&offered, client, tool_name) {
+            return Err(unknown(&offered, client, tool_name));
         }
         let level = *level.lock().unwrap_or_else(PoisonError::into_inner);
         let notices = Notices::wanted(&context, level, room, tool_name);
@@ -359,15 +357,29 @@ impl ServerHandler for Server {
     }
 }
 
-impl Server {
-    /// Returns the error for an unknown tool. It is a protocol error, because nothing was called.
-    fn unknown(&self, client: Option<&MountedClient>, tool_name: &str) -> ErrorData {
-        let tools = self.tools_of(client);
-        let near = name::nearest(tool_name, tools.iter().map(|tool| tool.name.as_ref()));
-        let hint =
-            if near.is_empty() { String::new() } else { format!("; the nearest: {}", near.join(", ")) };
-        ErrorData::invalid_params(format!("Unknown tool: {}{hint}", text::clean(tool_name, 100)), None)
+/// Returns whether the key of a mounted server's client is valid for a tool or an agent.
+fn may_use(offered: &Offered, client: Option<&MountedClient>, name: &str) -> bool {
+    client.is_none_or(|client| match offered.has_agent(name) {
+        true => client.access.may_run(name),
+        false => client.access.may_call(name),
+    })
+}
+
+/// Returns the tools that a client may use.
+fn tools_of(offered: &Offered, client: Option<&MountedClient>) -> Arc<Vec<Listed>> {
+    let may_use = |tool: &&Listed| may_use(offered, client, &tool.name);
+    if offered.listed.iter().all(|tool| may_use(&tool)) {
+        return Arc::clone(&offered.listed);
     }
+    Arc::new(offered.listed.iter().filter(may_use).cloned().collect())
+}
+
+/// Returns the error for an unknown tool. It is a protocol error, because nothing was called.
+fn unknown(offered: &Offered, client: Option<&MountedClient>, tool_name: &str) -> ErrorData {
+    let tools = tools_of(offered, client);
+    let near = name::nearest(tool_name, tools.iter().map(|tool| tool.name.as_ref()));
+    let hint = if near.is_empty() { String::new() } else { format!("; the nearest: {}", near.join(", ")) };
+    ErrorData::invalid_params(format!("Unknown tool: {}{hint}", text::clean(tool_name, 100)), None)
 }
 
 /// Returns the arguments as they arrived, on either transport.

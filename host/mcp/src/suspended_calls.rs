@@ -22,6 +22,8 @@ const MAX_PENDING_BYTES: usize = 32 * 1024 * 1024;
 pub(super) struct CallKey {
     thread_id: String,
     tool_name: String,
+    /// Whether the name was that of an agent when it was called.
+    is_agent: bool,
     arguments: [u8; 32],
 }
 
@@ -41,8 +43,15 @@ impl CallKey {
         Self {
             thread_id: thread_id.to_owned(),
             tool_name: tool_name.to_owned(),
+            is_agent: false,
             arguments: hash.finalize().into(),
         }
+    }
+
+    /// Sets whether it is an agent that is called. A tool and an agent that have the same name one
+    /// after the other do not continue each other's calls.
+    pub(super) fn of_agent(self, is_agent: bool) -> Self {
+        Self { is_agent, ..self }
     }
 }
 

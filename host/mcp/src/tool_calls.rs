@@ -51,7 +51,8 @@ impl ToolCallSession<'_> {
             Err(refused) => return Ok((*refused).into()),
         };
         let thread_id = Arc::clone(&self.thread_id);
-        let asked = || CallKey::new(&thread_id, &params.name, &sent);
+        let is_agent = self.is_agent;
+        let asked = || CallKey::new(&thread_id, &params.name, &sent).of_agent(is_agent);
         let state = params.request_state.as_deref();
         if (state.is_some() || !self.pending.is_empty())
             && let Some(pending) = self.pending.take(&asked(), state)

@@ -3,9 +3,10 @@
 
 use rmcp::model::{Tool as Listed, ToolAnnotations};
 use serde_json::{Map, Value, json};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use tollgate::tools::{DeclaredTool, Reach, Toolbox};
-use tollgate::{DIRECT_AGENT, Host};
+use tollgate::{Agent, DIRECT_AGENT, Host};
 use tollgate_agent::catalog::{Catalog, HOST_ID, Tool};
 use tollgate_agent::name;
 use tollgate_agent::state::KeyReducer;
@@ -16,9 +17,10 @@ pub(super) const PAGE_TOOLS: usize = 250;
 /// The operator's choices for what is offered besides the tools.
 #[derive(Debug, Clone, Default)]
 pub struct ToolList {
-    /// The ids of agents that can be called like tools. Each takes a `request` and answers
-    /// `{"response": text}`.
-    pub agents: Vec<String>,
+    /// The agents that can be called like tools. Each takes a `request` and answers
+    /// `{"response": text}`. An agent is not offered while a tool has its name, or one that looks
+    /// like it.
+    pub agents: OfferedAgents,
     /// The conversation whose state calls read and change. By default, each session has its own.
     pub thread_id: Option<String>,
     /// The command that decides about a waiting call, to which run and call are appended:
@@ -29,71 +31,133 @@ pub struct ToolList {
     pub answers_may_be_remembered: bool,
 }
 
+/// The agents that the operator chose to offer.
+#[derive(Debug, Clone)]
+pub enum OfferedAgents {
+    /// Every agent of the host.
+    All,
+    /// The agents with these ids.
+    Named(Vec<String>),
+}
+
+impl Default for OfferedAgents {
+    /// Returns the choice of no agents.
+    fn default() -> Self {
+        Self::Named(Vec::new())
+    }
+}
+
 /// An agent cannot be offered: a sentence for the operator.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{0}")]
 pub struct OfferError(String);
 
 impl ToolList {
-    /// Checks that each agent exists and that its name is free.
+    /// Checks that each agent that is chosen by name exists and that its name is free.
     ///
     /// # Errors
     /// An agent is unknown, has no model, or has the name of a tool.
     pub fn check(&self, host: &Host) -> Result<(), OfferError> {
+        let OfferedAgents::Named(ids) = &self.agents else { return Ok(()) };
         let toolbox = host.toolbox();
-        for id in &self.agents {
+        let names = ToolNames::of(&toolbox);
+        for id in ids {
             if !host.agents().any(|agent| &agent.spec.view.id == id) || id == DIRECT_AGENT {
                 let known: Vec<&str> = host.agents().map(|agent| agent.spec.view.id.as_str()).collect();
                 let near = name::nearest(id, known.iter().copied().filter(|id| *id != DIRECT_AGENT));
                 let hint = near.first().map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
                 return Err(OfferError(format!("there is no agent `{id}` that could be offered{hint}")));
             }
-            let folded = name::fold(id);
-            let taken = toolbox.catalog().tools().find(|tool| name::fold(&tool.descriptor.name) == folded);
-            if let Some(tool) = taken {
+            if let Some(tool) = names.like(id) {
                 return Err(OfferError(format!(
-                    "the agent `{id}` cannot be offered: the tool `{}` has its name, or one that looks like it",
-                    tool.descriptor.name
+                    "the agent `{id}` cannot be offered: the tool `{tool}` has its name, or one that looks like it"
                 )));
             }
         }
         Ok(())
     }
 
-    /// Returns whether the name is that of an offered agent.
-    pub(super) fn has_agent(&self, name: &str) -> bool {
-        self.agents.iter().any(|id| id == name)
+    /// Returns whether the operator chose the agent.
+    fn has_agent(&self, agent: &Agent) -> bool {
+        let id = &agent.spec.view.id;
+        id != DIRECT_AGENT
+            && match &self.agents {
+                OfferedAgents::All => true,
+                OfferedAgents::Named(ids) => ids.iter().any(|named| named == id),
+            }
     }
 }
 
-/// The list of tools, rebuilt when another toolbox is published.
-#[derive(Default)]
-pub(super) struct Listing {
-    known: Mutex<Option<CachedList>>,
+/// The names of a toolbox's tools, by their folded form.
+struct ToolNames<'t>(BTreeMap<String, &'t str>);
+
+impl<'t> ToolNames<'t> {
+    fn of(toolbox: &'t Toolbox) -> Self {
+        let names = toolbox.catalog().tools().map(|tool| tool.descriptor.name.as_str());
+        Self(names.map(|tool_name| (name::fold(tool_name), tool_name)).collect())
+    }
+
+    /// Returns the tool with this name, or with one that looks like it.
+    fn like(&self, agent_id: &str) -> Option<&'t str> {
+        self.0.get(&name::fold(agent_id)).copied()
+    }
 }
 
-/// A list and its toolbox.
-struct CachedList {
-    of: Arc<Toolbox>,
-    listed: Arc<Vec<Listed>>,
+/// The offered tools and agents, rebuilt when another toolbox is published. The sessions of a
+/// server share it.
+#[derive(Default)]
+pub(super) struct Listing {
+    known: Mutex<Option<Arc<Offered>>>,
+}
+
+/// The tools and agents that are offered with one toolbox.
+pub(super) struct Offered {
+    pub(super) toolbox: Arc<Toolbox>,
+    /// Sorted by name; agents come last. No two have the same name.
+    pub(super) listed: Arc<Vec<Listed>>,
+    /// The ids of the agents among them.
+    agents: BTreeSet<String>,
+}
+
+impl Offered {
+    /// Returns whether the name is that of an offered agent.
+    pub(super) fn has_agent(&self, name: &str) -> bool {
+        self.agents.contains(name)
+    }
 }
 
 impl Listing {
-    /// Returns the current tools, sorted by name; agents come last.
-    pub(super) fn of(&self, host: &Host, offer: &ToolList) -> Arc<Vec<Listed>> {
+    /// Returns the tools and agents that are offered now.
+    pub(super) fn of(&self, host: &Host, offer: &ToolList) -> Arc<Offered> {
         let toolbox = host.toolbox();
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(CachedList { of, listed }) = known.as_ref()
-            && Arc::ptr_eq(of, &toolbox)
+        if let Some(offered) = known.as_ref()
+            && Arc::ptr_eq(&offered.toolbox, &toolbox)
         {
-            return Arc::clone(listed);
+            return Arc::clone(offered);
         }
+        let names = ToolNames::of(&toolbox);
         let tools = toolbox.catalog().tools().filter(|tool| may_call(host, tool));
-        let tools = tools.map(|tool| listed(tool, &toolbox));
-        let agents = host.agents().filter(|agent| offer.has_agent(&agent.spec.view.id)).map(agent_tool);
-        let all: Arc<Vec<Listed>> = Arc::new(tools.chain(agents).collect());
-        *known = Some(CachedList { of: toolbox, listed: Arc::clone(&all) });
-        all
+        let mut all: Vec<Listed> = tools.map(|tool| listed(tool, &toolbox)).collect();
+        let mut agents = BTreeSet::new();
+        for agent in host.agents().filter(|agent| offer.has_agent(agent)) {
+            let id = agent.spec.view.id.as_str();
+            match names.like(id) {
+                None => {
+                    all.push(agent_tool(agent));
+                    agents.insert(id.to_owned());
+                }
+                Some(tool) if known.as_ref().is_some_and(|before| before.has_agent(id)) => {
+                    tracing::warn!(
+                        "the agent `{id}` is not offered while the tool `{tool}` has its name, or one that looks like it"
+                    );
+                }
+                Some(_) => {}
+            }
+        }
+        let offered = Arc::new(Offered { toolbox, listed: Arc::new(all), agents });
+        *known = Some(Arc::clone(&offered));
+        offered
     }
 }
 
@@ -171,7 +235,7 @@ fn overwrites(catalog: &Catalog, key: &str) -> bool {
     !matches!(reducer, Some(KeyReducer::Standard(reducer)) if reducer.commutes())
 }
 
-fn agent_tool(agent: &tollgate::Agent) -> Listed {
+fn agent_tool(agent: &Agent) -> Listed {
     let view = &agent.spec.view;
     let description = view.description.clone().unwrap_or_else(|| format!("Asks the agent {}.", view.id));
     let schema = json!({

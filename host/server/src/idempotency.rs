@@ -53,13 +53,14 @@ pub(crate) enum Once<T> {
 /// # Errors
 /// The key is not acceptable, was sent before with another body (422 `key_reused`), or the run
 /// cannot be started; then the key is free again.
-pub(crate) async fn once<T, F>(
+pub(crate) async fn once<T, E, F>(
     state: &Shared,
     request: KeyedRequest<'_>,
     begin: impl FnOnce(Option<String>) -> F,
-) -> Result<Once<T>, Problem>
+) -> Result<Once<T>, E>
 where
-    F: Future<Output = Result<(Arc<str>, T), Problem>>,
+    E: From<Problem>,
+    F: Future<Output = Result<(Arc<str>, T), E>>,
 {
     let Some(reserved) = reserve(state, request).await? else {
         return begin(None).await.map(|(_, began)| Once::Began(began));
@@ -81,21 +82,6 @@ where
             Err(problem)
         }
     }
-}
-
-/// Returns the run that an earlier request with the same key started; `None` if there is none, or
-/// no key.
-///
-/// # Errors
-/// As for [`once`].
-pub(crate) async fn before(state: &Shared, request: KeyedRequest<'_>) -> Result<Option<String>, Problem> {
-    let Some(reserved) = reserve(state, request).await? else { return Ok(None) };
-    if reserved.is_recorded(state).await? {
-        return Ok(Some(reserved.run_id));
-    }
-    // The key is reserved anew when a run starts; until then another body may be sent with it.
-    reserved.release(state).await;
-    Ok(None)
 }
 
 /// The reservation of a request with a key. While it is held, other requests of this process with

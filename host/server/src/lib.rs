@@ -19,6 +19,8 @@ mod load;
 mod mcp;
 pub mod openai;
 pub mod operations;
+mod parameters;
+mod parts;
 pub mod problem;
 mod protocol_errors;
 mod readiness;
@@ -30,7 +32,8 @@ mod state;
 
 pub use auth::{AccessDatabase, Principal, Scope};
 pub use console_data::OperatorData;
+pub use parts::{Part, Parts};
 pub use problem::Problem;
-pub use router::{Part, Parts, router};
+pub use router::router;
 pub use server::Server;
 pub use state::{ServerOptions, ServerState, Shared};

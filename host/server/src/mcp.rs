@@ -45,7 +45,7 @@ impl ClientAccess for CredentialAccess {
     }
 }
 
-/// Requires the scope `use`, and describes the client to the service.
+/// Describes the client to the service.
 async fn admit(
     State(state): State<Shared>,
     principal: Principal,
@@ -53,7 +53,6 @@ async fn admit(
     mut request: Request,
     next: Next,
 ) -> Result<Response, Problem> {
-    principal.require(Scope::Use)?;
     // A GET request opens a stream that stays open.
     let stream = if request.method() == Method::GET { Some(share.stream()?) } else { None };
     let has_scope = principal.has(Scope::Decide) || principal.has(Scope::DecideAny);
@@ -92,6 +91,11 @@ async fn problem_of(status: StatusCode, body: Body) -> Problem {
     let text = tollgate_agent::text::clean(&String::from_utf8_lossy(&text), 500);
     if status == StatusCode::INTERNAL_SERVER_ERROR {
         return Problem::internal(&text);
+    }
+    if status == StatusCode::FORBIDDEN {
+        // The service refuses an answer to a question with it, and nothing else.
+        let scope = Scope::Decide.as_str();
+        return Problem::new(status, "missing_scope", text).with("scope", scope);
     }
     let code = match status {
         StatusCode::NOT_FOUND => "not_found",

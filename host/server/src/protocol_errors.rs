@@ -4,20 +4,23 @@
 //! problem document; the routes of a protocol answer with that protocol's own error. The status
 //! and the headers stay.
 
+use crate::parts::{Part, Parts};
 use crate::problem::Problem;
 use crate::{a2a, openai::OpenAiError};
 use axum::body::Body;
-use axum::extract::Request;
+use axum::extract::{Request, State};
 use axum::http::{HeaderValue, header};
 use axum::middleware::Next;
 use axum::response::Response;
 use serde_json::{Value, json};
+use std::sync::Arc;
 
 /// Rewrites the problem documents of the routes of protocols.
-pub(crate) async fn in_own_form(request: Request, next: Next) -> Response {
+pub(crate) async fn in_own_form(State(parts): State<Arc<Parts>>, request: Request, next: Next) -> Response {
     let path = request.uri().path().to_owned();
     let response = next.run(request).await;
-    let Some(body) = response.extensions().get::<Problem>().and_then(|problem| form_of(&path, problem))
+    let Some(body) =
+        response.extensions().get::<Problem>().and_then(|problem| form_of(&parts, &path, problem))
     else {
         return response;
     };
@@ -28,13 +31,16 @@ pub(crate) async fn in_own_form(request: Request, next: Next) -> Response {
 }
 
 /// Returns an error in the form of the path's protocol; `None` for the native API and the console,
-/// and for the AI SDK, whose clients show the body of a refused request as it is.
-fn form_of(path: &str, problem: &Problem) -> Option<Value> {
+/// for the AI SDK, whose clients show the body of a refused request as it is, and for a protocol
+/// that the server does not offer.
+fn form_of(parts: &Parts, path: &str, problem: &Problem) -> Option<Value> {
     let (first, rest) = path.strip_prefix('/')?.split_once('/')?;
     match first {
-        "v1" => Some(OpenAiError::from(problem.clone()).to_json()),
-        "a2a" => Some(a2a::error_of(problem.clone(), !rest.contains('/'))),
-        "ag-ui" => Some(json!({"type": "RUN_ERROR", "message": problem.detail, "code": problem.code})),
+        "v1" if parts.has(Part::OpenAi) => Some(OpenAiError::from(problem.clone()).to_json()),
+        "a2a" if parts.has(Part::A2a) => Some(a2a::error_of(problem.clone(), !rest.contains('/'))),
+        "ag-ui" if parts.has(Part::AgUi) => {
+            Some(json!({"type": "RUN_ERROR", "message": problem.detail, "code": problem.code}))
+        }
         _ => None,
     }
 }
@@ -47,13 +53,17 @@ mod tests {
     #[test]
     fn each_protocol_has_its_own_form() {
         let problem = Problem::unauthenticated();
-        let form = |path| form_of(path, &problem);
+        let form = |path| form_of(&Parts::all(), path, &problem);
         assert_eq!(form("/v1/models").unwrap()["error"]["type"], "authentication_error");
         assert_eq!(form("/a2a/assistant").unwrap()["jsonrpc"], "2.0");
         assert_eq!(form("/a2a/assistant/tasks").unwrap()["error"]["status"], "UNAUTHENTICATED");
         assert_eq!(form("/ag-ui/assistant").unwrap()["type"], "RUN_ERROR");
         for native in ["/", "/v1", "/api/v1/runs", "/ai-sdk/assistant", "/console/waiting", "/v10/models"] {
             assert_eq!(form(native), None, "{native}");
+        }
+        let none = Parts::all().without(Part::ALL);
+        for path in ["/v1/models", "/a2a/assistant", "/ag-ui/assistant"] {
+            assert_eq!(form_of(&none, path, &problem), None, "{path}");
         }
     }
 }

@@ -5,16 +5,15 @@ use crate::console_data::OperatorData;
 use crate::idempotency::RequestTurns;
 use crate::load::Load;
 use crate::readiness::Readiness;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
+use tollgate::Host;
 use tollgate::config::{DEFAULT_LISTEN, ServeConfig};
 use tollgate::metrics::Metrics;
 use tollgate::store::Store;
-use tollgate::{DIRECT_AGENT, Host};
-use tollgate_agent::name;
-use tollgate_mcp::{MountedServer, ToolList};
+use tollgate_mcp::{MountedServer, OfferedAgents, ToolList};
 
 /// The number of direct calls of one principal at a time, unless the options say otherwise.
 const CALLS: usize = 64;
@@ -95,7 +94,7 @@ impl ServerState {
         let budget = host.memory_budget().clone();
         let load = Load::new(options.calls, config.limits.streams_per_key, budget);
         let offer = ToolList {
-            agents: offered_agents(&host),
+            agents: OfferedAgents::All,
             answers_may_be_remembered: options.clients_may_remember,
             ..ToolList::default()
         };
@@ -140,14 +139,4 @@ impl ServerState {
             None => format!("tollgate-{}", self.address.port()),
         }
     }
-}
-
-/// Returns the agents that clients of the Model Context Protocol may run like tools: those whose
-/// name no tool has.
-fn offered_agents(host: &Host) -> Vec<String> {
-    let toolbox = host.toolbox();
-    let tools: BTreeSet<String> =
-        toolbox.catalog().tools().map(|tool| name::fold(&tool.descriptor.name)).collect();
-    let ids = host.agents().map(|agent| agent.spec.view.id.to_string());
-    ids.filter(|id| id != DIRECT_AGENT && !tools.contains(&name::fold(id))).collect()
 }

@@ -47,7 +47,9 @@ async fn fill(with_limits: impl Fn(StoreLimits) -> Host) {
     assert_eq!(code(&host, "echo", "empty").await, None, "another thread has room of its own");
     assert_eq!(runs(&host).await, calls + 1, "what was refused left no record");
     let refused = host.run(RunRequest::new("default", "Go").on_thread("full")).await;
-    let Err(HostError::Overloaded(words)) = refused else { panic!("it ran") };
+    let Err(why @ HostError::StoreFull(_)) = refused else { panic!("it ran") };
+    let words = why.to_string();
+    assert!(words.starts_with("the store is full: "), "{words}");
     assert!(words.contains("thread_record_bytes = 20000 in [store]"), "{words}");
 
     let host = with_limits(StoreLimits { component_record_bytes: 20_000, ..NO_FLOOR });
@@ -96,7 +98,7 @@ async fn z8_a_disk_that_is_almost_full_takes_no_new_call_and_no_new_run() {
     let words = format!("{:?}", end.last_call.unwrap().end);
     assert!(words.contains("Overloaded") && words.contains("min_free_bytes"), "{words}");
     let refused = host.run(RunRequest::new("default", "Go")).await;
-    assert!(matches!(refused, Err(HostError::Overloaded(_))));
+    assert!(matches!(refused, Err(HostError::StoreFull(_))));
     assert_eq!(runs(&host).await, 0);
     assert_eq!(host.store().thread("t").await.unwrap().state.revision(), 0, "it did not run");
     // Records of active runs can still be stored.

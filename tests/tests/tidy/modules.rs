@@ -250,7 +250,9 @@ const ORDERS: &[Order] = &[
     Order {
         sources: "host/server/src",
         modules: &[
+            "parts",
             "problem",
+            "parameters",
             "readiness",
             "load",
             "state",

@@ -100,7 +100,7 @@ impl From<HostError> for Failure {
             | HostError::DoesNotFit { .. } => Self::usage(error.to_string()),
             HostError::Busy(_)
             | HostError::OwnedElsewhere(_)
-            | HostError::Overloaded(_)
+            | HostError::StoreFull(_)
             | HostError::Store(_)
             | HostError::Run(_)
             | HostError::Waiting(_) => Self::failed(error.to_string()),

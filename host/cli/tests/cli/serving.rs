@@ -24,7 +24,12 @@ impl Serving {
     }
 
     fn start_at(place: &Place, address: &str) -> Self {
-        let mut command = place.program(&["serve", "--listen", address]);
+        Self::start_with(place, &["--listen", address])
+    }
+
+    fn start_with(place: &Place, options: &[&str]) -> Self {
+        let mut command = place.program(&["serve"]);
+        command.args(options);
         let mut child = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         let mut stderr = BufReader::new(child.stderr.take().unwrap());
         let line = stderr.by_ref().lines().find(|line| line.as_ref().unwrap().contains("http://"));
@@ -92,6 +97,31 @@ async fn a_key_of_the_command_line_is_used_over_http_and_revoked() {
     place.type_in(&["keys", "revoke", id]).ends_with(2);
     let answer = call().json(&json!({"arguments": {}})).send().await.unwrap();
     assert_eq!(answer.status(), StatusCode::UNAUTHORIZED, "in the process that serves, at once");
+    assert_eq!(serving.end(), 0);
+}
+
+#[tokio::test]
+async fn parts_are_left_out_by_name() {
+    let place = Place::new().with_tools(&[good::ECHO]);
+    let refused = place.type_in(&["serve", "--without", "mpc"]).ends_with(2);
+    assert!(refused.stderr.contains("console, openai, ai-sdk, ag-ui, a2a, mcp"), "{}", refused.stderr);
+    let made = place.type_in(&["keys", "add", "ada", "--scope", "use", "--json"]).ends_with(0).json();
+    let key = made["key"].as_str().unwrap();
+    let serving = Serving::start_with(&place, &["--listen", "127.0.0.1:0", "--without", "mcp,openai"]);
+    let client = client();
+    let get = |path: &str| client.get(format!("{}{path}", serving.url)).bearer_auth(key).send();
+    for (path, expected) in [("/mcp", 404), ("/v1/models", 404), ("/api/v1/tools", 200), ("/console", 200)] {
+        let answer = get(path).await.unwrap();
+        assert_eq!(answer.status(), expected, "{path}");
+        if expected == 404 {
+            let problem: Value = answer.json().await.unwrap();
+            assert_eq!((&problem["code"], &problem["status"]), (&json!("not_found"), &json!(404)), "{path}");
+        }
+    }
+    let document: Value = get("/openapi.json").await.unwrap().json().await.unwrap();
+    let paths = document["paths"].as_object().unwrap();
+    assert!(paths.contains_key("/ag-ui/{agent}"));
+    assert!(!paths.keys().any(|path| path == "/mcp" || path.starts_with("/v1/")));
     assert_eq!(serving.end(), 0);
 }
 

@@ -2,8 +2,9 @@
 
 use crate::Shared;
 use crate::agent_runs::{AgentRuns, Caller, base_url};
+use crate::parameters::PathParameters;
 use crate::problem::Problem;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
@@ -26,7 +27,7 @@ pub(super) async fn server(State(state): State<Shared>, headers: HeaderMap) -> R
 pub(super) async fn agent(
     State(state): State<Shared>,
     principal: Caller,
-    Path(agent): Path<String>,
+    PathParameters(agent): PathParameters<String>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let agent = AgentRuns::new(&state, &principal).agent(&agent)?;

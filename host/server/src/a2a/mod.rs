@@ -14,10 +14,10 @@ mod tests;
 
 use crate::Shared;
 use crate::agent_runs::{AgentRuns, Caller, decide_url, sse};
-use crate::auth::Scope;
 use crate::body::SentBody;
+use crate::parameters::{PathParameters, QueryParameters};
 use crate::problem::Problem;
-use axum::extract::{Path, Query, State};
+use axum::extract::State;
 use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
@@ -50,7 +50,7 @@ pub fn public_router() -> axum::Router<Shared> {
     axum::Router::new().route("/.well-known/agent-card.json", get(card::server))
 }
 
-/// Checks the version of the protocol and the scope, and returns the tasks of the agent.
+/// Checks the version of the protocol, and returns the tasks of the agent.
 fn tasks<'a>(
     state: &'a Shared,
     principal: &'a Caller,
@@ -64,7 +64,6 @@ fn tasks<'a>(
         let why = format!("version {named} is not supported; send A2A-Version: {}", card::PROTOCOL_VERSION);
         return Err(A2aError::new(ErrorKind::VersionNotSupported, why));
     }
-    principal.require(Scope::Use)?;
     let runs = AgentRuns::new(state, principal);
     runs.agent(agent)?;
     Ok(Tasks { runs, agent, decide_url })
@@ -90,7 +89,7 @@ fn answer(value: &Value) -> Response {
 async fn send(
     State(state): State<Shared>,
     principal: Result<Caller, Problem>,
-    Path(agent): Path<String>,
+    PathParameters(agent): PathParameters<String>,
     headers: HeaderMap,
     body: Result<SentBody, Problem>,
 ) -> Result<Response, A2aError> {
@@ -112,7 +111,7 @@ async fn sent(tasks: &Tasks<'_>, send: &Send) -> Result<Value, A2aError> {
 async fn stream(
     State(state): State<Shared>,
     principal: Result<Caller, Problem>,
-    Path(agent): Path<String>,
+    PathParameters(agent): PathParameters<String>,
     headers: HeaderMap,
     body: Result<SentBody, Problem>,
 ) -> Result<Response, A2aError> {
@@ -125,8 +124,8 @@ async fn stream(
 async fn list(
     State(state): State<Shared>,
     principal: Result<Caller, Problem>,
-    Path(agent): Path<String>,
-    Query(query): Query<HashMap<String, String>>,
+    PathParameters(agent): PathParameters<String>,
+    QueryParameters(query): QueryParameters<HashMap<String, String>>,
     headers: HeaderMap,
 ) -> Result<Response, A2aError> {
     let (principal, url) = (principal?, decide_url(&headers));
@@ -137,8 +136,8 @@ async fn list(
 async fn task(
     State(state): State<Shared>,
     principal: Result<Caller, Problem>,
-    Path((agent, task)): Path<(String, String)>,
-    Query(query): Query<HashMap<String, String>>,
+    PathParameters((agent, task)): PathParameters<(String, String)>,
+    QueryParameters(query): QueryParameters<HashMap<String, String>>,
     headers: HeaderMap,
 ) -> Result<Response, A2aError> {
     let (principal, url) = (principal?, decide_url(&headers));
@@ -159,7 +158,7 @@ async fn task(
 async fn task_action(
     State(state): State<Shared>,
     principal: Result<Caller, Problem>,
-    Path((agent, task)): Path<(String, String)>,
+    PathParameters((agent, task)): PathParameters<(String, String)>,
     headers: HeaderMap,
 ) -> Result<Response, A2aError> {
     let (principal, url) = (principal?, decide_url(&headers));
@@ -197,7 +196,7 @@ async fn no_extended_card() -> A2aError {
 async fn rpc(
     State(state): State<Shared>,
     principal: Result<Caller, Problem>,
-    Path(agent): Path<String>,
+    PathParameters(agent): PathParameters<String>,
     headers: HeaderMap,
     body: Result<SentBody, Problem>,
 ) -> Response {

@@ -16,8 +16,9 @@ use crate::agent_runs::{
     repeatable, sse,
 };
 use crate::body::SentBody;
+use crate::parameters::PathParameters;
 use crate::problem::Problem;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
 use axum::routing::post;
@@ -65,7 +66,7 @@ struct RequestedEvents {
 async fn run(
     State(state): State<Shared>,
     principal: Caller,
-    Path(agent): Path<String>,
+    PathParameters(agent): PathParameters<String>,
     headers: HeaderMap,
     body: Result<SentBody, Problem>,
 ) -> Result<Response, Problem> {

@@ -17,7 +17,7 @@ pub(crate) mod sse;
 
 pub(crate) use approval::{approval, repeatable};
 pub(crate) use feed::{Encode, Feed, FeedEnd, Until, encoded};
-pub(crate) use once::{StartedOnce, mark_replay, start_once, started_before};
+pub(crate) use once::{StartedOnce, mark_replay, start_once};
 pub(crate) use questions::{Calls, KnownCall};
 pub(crate) use reply::{Piece, ReplyText, Rest};
 

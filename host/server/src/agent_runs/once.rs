@@ -14,47 +14,35 @@ pub(crate) struct StartedOnce {
     pub(crate) is_replay: bool,
 }
 
-/// Starts a run, or finds the one that the same request started before. Its answer is then given
-/// again from the start of the run.
+/// Starts the run that `prepare` returns, or finds the one that the same request started before.
+/// Its answer is then given again from the start of the run, and nothing is prepared. Until the run
+/// has started, other requests with the same key wait.
 ///
 /// # Errors
-/// The key was sent before with another body, or the run cannot be started; then the key is free
-/// again.
-pub(crate) async fn start_once(
+/// The key was sent before with another body, or the run cannot be prepared or started; then the
+/// key is free again.
+pub(crate) async fn start_once<E, F>(
     (state, runs): (&Shared, &AgentRuns<'_>),
     route: &str,
     headers: &HeaderMap,
     body: &[u8],
-    mut start: Start,
-) -> Result<StartedOnce, Problem> {
+    prepare: impl FnOnce() -> F,
+) -> Result<StartedOnce, E>
+where
+    E: From<Problem>,
+    F: Future<Output = Result<Start, E>>,
+{
     let request = KeyedRequest { principal: runs.caller, route, headers, body };
     let begin = |run_id| {
-        start.run_id = run_id;
+        let prepared = prepare();
         async move {
-            let started = runs.start(start).await?;
+            let started = runs.start(Start { run_id, ..prepared.await? }).await?;
             Ok((Arc::clone(&started.run_id), started))
         }
     };
-    match idempotency::once(state, request, begin).await? {
+    match idempotency::once::<_, E, _>(state, request, begin).await? {
         Once::Began(started) => Ok(StartedOnce { started, is_replay: false }),
-        Once::Before(run_id) => replay(runs, &run_id).await,
-    }
-}
-
-/// Returns the run that the same request started before; `None` if there is none, or no key.
-///
-/// # Errors
-/// The key was sent before with another body.
-pub(crate) async fn started_before(
-    (state, runs): (&Shared, &AgentRuns<'_>),
-    route: &str,
-    headers: &HeaderMap,
-    body: &[u8],
-) -> Result<Option<StartedOnce>, Problem> {
-    let request = KeyedRequest { principal: runs.caller, route, headers, body };
-    match idempotency::before(state, request).await? {
-        Some(run_id) => replay(runs, &run_id).await.map(Some),
-        None => Ok(None),
+        Once::Before(run_id) => Ok(replay(runs, &run_id).await?),
     }
 }
 

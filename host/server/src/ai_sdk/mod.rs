@@ -12,10 +12,10 @@ use crate::agent_runs::{
     AgentRuns, Caller, Calls, Feed, OwnRun, ReplyText, Start, Until, approval, decide_url, encoded,
     name_ignored, repeatable, sse,
 };
-use crate::auth::Scope;
 use crate::body::SentBody;
+use crate::parameters::{PathParameters, QueryParameters};
 use crate::problem::Problem;
-use axum::extract::{Path, Query, State};
+use axum::extract::State;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::sse::Event as SseEvent;
 use axum::response::{IntoResponse, Response};
@@ -57,8 +57,8 @@ impl VersionQuery {
 async fn send(
     State(state): State<Shared>,
     principal: Caller,
-    Path(agent): Path<String>,
-    Query(query): Query<VersionQuery>,
+    PathParameters(agent): PathParameters<String>,
+    QueryParameters(query): QueryParameters<VersionQuery>,
     headers: HeaderMap,
     body: Result<SentBody, Problem>,
 ) -> Result<Response, Problem> {
@@ -132,11 +132,10 @@ async fn decide(
 async fn resume(
     State(state): State<Shared>,
     principal: Caller,
-    Path((agent, chat)): Path<(String, String)>,
-    Query(query): Query<VersionQuery>,
+    PathParameters((agent, chat)): PathParameters<(String, String)>,
+    QueryParameters(query): QueryParameters<VersionQuery>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    principal.require(Scope::Use)?;
     let runs = AgentRuns::new(&state, &principal);
     runs.agent(&agent)?;
     let version = query.version()?;
@@ -160,9 +159,8 @@ async fn resume(
 async fn stop(
     State(state): State<Shared>,
     principal: Caller,
-    Path((agent, chat)): Path<(String, String)>,
+    PathParameters((agent, chat)): PathParameters<(String, String)>,
 ) -> Result<StatusCode, Problem> {
-    principal.require(Scope::Use)?;
     let runs = AgentRuns::new(&state, &principal);
     runs.agent(&agent)?;
     let latest = runs.latest(&chat).await?;

@@ -1,7 +1,7 @@
 //! Agents.
 
-use super::pages::PathParameters;
 use crate::auth::Principal;
+use crate::parameters::PathParameters;
 use crate::problem::Problem;
 use crate::state::Shared;
 use axum::Json;

@@ -1,6 +1,7 @@
 //! The audit.
 
-use super::pages::{Page, QueryParameters, cursor, limit, place, time};
+use super::pages::{Page, cursor, limit, place, time};
+use crate::parameters::QueryParameters;
 use crate::problem::Problem;
 use crate::state::Shared;
 use axum::extract::State;

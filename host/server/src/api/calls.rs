@@ -1,11 +1,11 @@
 //! Direct calls of tools.
 
-use super::pages::PathParameters;
 use super::runs::{Wait, answer, ended, replayed};
 use crate::auth::Principal;
 use crate::body::JsonBody;
 use crate::idempotency::{self, KeyedRequest, Once};
 use crate::load::ClientShare;
+use crate::parameters::PathParameters;
 use crate::problem::Problem;
 use crate::runs::RunDocument;
 use crate::state::Shared;
@@ -72,7 +72,7 @@ pub(super) async fn call(
             Wait::Rest if !is_keyed => ended(&state, &principal, started).await?,
             _ => answer(&state, &principal, &share, started, wait).await?,
         };
-        Ok((run_id, answered))
+        Ok::<_, Problem>((run_id, answered))
     };
     match idempotency::once(&state, request, begin).await? {
         Once::Began(answered) => Ok(answered),

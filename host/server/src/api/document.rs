@@ -1,6 +1,9 @@
 //! The OpenAPI document.
 
+use super::protocols;
+use crate::parts::Parts;
 use crate::problem::ProblemDocument;
+use serde_json::Value;
 use utoipa::openapi::schema::{AdditionalProperties, Schema, SchemaType, Type};
 use utoipa::openapi::security::{ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa::openapi::{
@@ -41,7 +44,7 @@ pub(super) fn base() -> Document {
 
 /// Adds the parts that all operations have in common: unique ids, and the answer of requests that
 /// fail.
-pub(super) fn complete(mut document: Document) -> Document {
+fn complete(mut document: Document) -> Document {
     let optional = bodies_without_required_members(&document);
     for item in document.paths.paths.values_mut() {
         for operation in operations(item) {
@@ -109,10 +112,15 @@ fn refers_to(content: &RefOr<Content>, name: &str) -> bool {
     }
 }
 
-/// Returns the complete document.
+/// Returns the document of a server that offers these parts.
 #[must_use]
-pub fn document() -> Document {
-    complete(super::described().into_openapi())
+pub fn document(parts: &Parts) -> Value {
+    let native = complete(super::described().into_openapi());
+    let mut document = serde_json::to_value(native).unwrap_or_default();
+    if let Some(paths) = document["paths"].as_object_mut() {
+        protocols::describe(paths, parts);
+    }
+    document
 }
 
 fn problem() -> Response {

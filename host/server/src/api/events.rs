@@ -1,8 +1,9 @@
 //! The events of a run, as a page or as a stream.
 
-use super::pages::{MAX_NUMBER, PathParameters, QueryParameters, limit};
+use super::pages::{MAX_NUMBER, limit};
 use crate::auth::{Principal, Scope};
 use crate::load::ClientShare;
+use crate::parameters::{PathParameters, QueryParameters};
 use crate::problem::Problem;
 use crate::sse::{self, StreamOptions};
 use crate::state::Shared;

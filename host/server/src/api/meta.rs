@@ -1,7 +1,7 @@
 //! The server itself: who asks, metrics, and the meanings of problems.
 
-use super::pages::PathParameters;
 use crate::auth::Principal;
+use crate::parameters::PathParameters;
 use crate::problem::{CODES, Problem};
 use crate::state::Shared;
 use axum::Json;

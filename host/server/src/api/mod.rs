@@ -1,5 +1,6 @@
-//! The native API. Every route is described in the OpenAPI document with the scopes that it needs,
-//! and the middleware enforces the scopes of that document, so the two cannot differ.
+//! The native API. Every route, and every route of a protocol, is described in the OpenAPI document
+//! with the scopes that it needs, and the middleware enforces the scopes of that document, so the
+//! two cannot differ.
 
 mod agents;
 mod audit;
@@ -8,6 +9,7 @@ mod document;
 mod events;
 mod meta;
 mod pages;
+mod protocols;
 mod questions;
 mod runs;
 mod scopes;
@@ -18,6 +20,7 @@ mod usage;
 
 pub use document::document;
 
+use crate::parts::Parts;
 use crate::state::Shared;
 use axum::Router;
 use axum::extract::State;
@@ -61,14 +64,15 @@ fn described() -> OpenApiRouter<Shared> {
         .routes(routes!(sessions::keys))
 }
 
-/// Returns the routes of the native API, and enforces their scopes.
-pub fn router() -> Router<Shared> {
-    let (routes, described) = described().split_for_parts();
-    let document = document::complete(described);
+/// Returns the routes of the native API and those of the protocols, and enforces their scopes.
+pub fn router(protocols: Router<Shared>, parts: &Parts) -> Router<Shared> {
+    let document = document(parts);
     let scopes = Arc::new(RouteScopes::of(&document));
-    let text: Arc<str> = document.to_json().unwrap_or_default().into();
+    let text: Arc<str> = document.to_string().into();
     let show = async move || ([(header::CONTENT_TYPE, "application/json")], text.to_string());
-    routes.route("/openapi.json", get(show)).layer(from_fn_with_state(scopes, require_scopes))
+    let (routes, _) = described().split_for_parts();
+    let routes = routes.route("/openapi.json", get(show)).merge(protocols);
+    routes.layer(from_fn_with_state(scopes, require_scopes))
 }
 
 /// Returns the public routes of health checks: `/healthz` answers while the process is alive, and

@@ -2,12 +2,10 @@
 
 use crate::problem::Problem;
 use axum::Json;
-use axum::extract::{FromRequestParts, Path, Query};
-use axum::http::request::Parts;
 use axum::http::{HeaderValue, Uri, header};
 use axum::response::{IntoResponse, Response};
+use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use utoipa::ToSchema;
 
@@ -97,41 +95,6 @@ pub(super) fn place<T: DeserializeOwned>(
 fn filter_digest(filter: &impl std::fmt::Debug) -> String {
     let digest = Sha256::digest(format!("{filter:?}").as_bytes());
     digest.iter().take(DIGEST_CHARS / 2).map(|byte| format!("{byte:02x}")).collect()
-}
-
-/// Query parameters; wrong ones are a problem document.
-#[derive(Debug, Clone, Copy, Default, Deserialize)]
-pub(super) struct QueryParameters<T>(pub(super) T);
-
-impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for QueryParameters<T> {
-    type Rejection = Problem;
-
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
-        match Query::<T>::from_request_parts(parts, state).await {
-            Ok(Query(read)) => Ok(Self(read)),
-            Err(why) => {
-                let shown = tollgate_agent::text::clean(&why.body_text(), 300);
-                Err(Problem::bad_request(format!("the query cannot be read: {shown}")))
-            }
-        }
-    }
-}
-
-/// The parameters of a path; wrong ones are a problem document.
-#[derive(Debug, Clone)]
-pub(super) struct PathParameters<T>(pub(super) T);
-
-impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for PathParameters<T> {
-    type Rejection = Problem;
-
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
-        match Path::<T>::from_request_parts(parts, state).await {
-            Ok(Path(read)) => Ok(Self(read)),
-            Err(_) => {
-                Err(Problem::bad_request("the path cannot be read; encode it as UTF-8 with percent signs"))
-            }
-        }
-    }
 }
 
 #[cfg(test)]

@@ -1,10 +1,11 @@
 //! The questions of all runs that wait for a person, and their answers.
 
-use super::pages::{Page, PathParameters, QueryParameters, cursor, limit, place};
+use super::pages::{Page, cursor, limit, place};
 use crate::auth::{Principal, Scope};
 use crate::body::JsonBody;
 use crate::idempotency::decision_id;
 use crate::operations::{VisibleRun, keep_running};
+use crate::parameters::{PathParameters, QueryParameters};
 use crate::problem::Problem;
 use crate::runs::{QuestionDocument, folded, questions};
 use crate::state::Shared;

@@ -1,11 +1,12 @@
 //! Agent runs and direct calls: start, list, show, cancel, recover.
 
-use super::pages::{Page, PathParameters, QueryParameters, cursor, limit, place, time};
+use super::pages::{Page, cursor, limit, place, time};
 use crate::auth::{Principal, Scope};
 use crate::body::JsonBody;
 use crate::idempotency::{self, KeyedRequest, Once, REPLAYED};
 use crate::load::ClientShare;
 use crate::operations::{RunStart, StartedRun};
+use crate::parameters::{PathParameters, QueryParameters};
 use crate::problem::Problem;
 use crate::runs::{RunDocument, RunListing, ended_call, run_document, run_listing};
 use crate::sse::{self, StreamOptions};
@@ -113,7 +114,7 @@ pub(super) async fn start(
     let begin = async |run_id| {
         let start = RunStart { agent, input, thread_id, history: Vec::new(), queue, detached, run_id };
         let started = state.start_run(&principal, &share, start).await?;
-        Ok((Arc::clone(&started.handle.run_id), started))
+        Ok::<_, Problem>((Arc::clone(&started.handle.run_id), started))
     };
     let request =
         KeyedRequest { principal: &principal, route: "POST /runs", headers: &headers, body: &body.sent };

@@ -1,7 +1,7 @@
 //! Sessions and keys, without their secrets.
 
-use super::pages::PathParameters;
 use crate::auth::{KeySummary, Principal, Scope, SessionSummary};
+use crate::parameters::PathParameters;
 use crate::problem::Problem;
 use crate::state::Shared;
 use axum::Json;

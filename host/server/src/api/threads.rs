@@ -1,8 +1,9 @@
 //! Threads: conversations with their persistent state.
 
-use super::pages::{Page, PathParameters, QueryParameters, cursor, limit, place};
+use super::pages::{Page, cursor, limit, place};
 use super::runs::owner_of;
 use crate::auth::Principal;
+use crate::parameters::{PathParameters, QueryParameters};
 use crate::problem::Problem;
 use crate::state::Shared;
 use axum::Json;

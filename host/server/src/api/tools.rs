@@ -1,7 +1,7 @@
 //! Listing, showing and enabling tools.
 
-use super::pages::{PathParameters, QueryParameters};
 use crate::auth::Principal;
+use crate::parameters::{PathParameters, QueryParameters};
 use crate::problem::Problem;
 use crate::state::Shared;
 use axum::Json;

@@ -1,6 +1,7 @@
 //! Resources used, summed over time.
 
-use super::pages::{QueryParameters, time};
+use super::pages::time;
+use crate::parameters::QueryParameters;
 use crate::problem::Problem;
 use crate::state::{ServerState, Shared};
 use axum::Json;

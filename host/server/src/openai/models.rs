@@ -1,11 +1,12 @@
 //! `GET /v1/models`: the agents that the key may use.
 
 use super::OpenAiError;
+use crate::Shared;
 use crate::agent_runs::{AgentRuns, Caller};
+use crate::parameters::PathParameters;
 use crate::problem::Problem;
-use crate::{Scope, Shared};
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use serde_json::{Value, json};
 use tollgate::Agent;
 
@@ -15,7 +16,6 @@ pub(super) async fn list(
     principal: Result<Caller, Problem>,
 ) -> Result<Json<Value>, OpenAiError> {
     let principal = principal?;
-    principal.require(Scope::Use)?;
     let models: Vec<Value> = AgentRuns::new(&state, &principal).agents().map(model).collect();
     Ok(Json(json!({"object": "list", "data": models})))
 }
@@ -24,10 +24,9 @@ pub(super) async fn list(
 pub(super) async fn one(
     State(state): State<Shared>,
     principal: Result<Caller, Problem>,
-    Path(id): Path<String>,
+    PathParameters(id): PathParameters<String>,
 ) -> Result<Json<Value>, OpenAiError> {
     let principal = principal?;
-    principal.require(Scope::Use)?;
     let agent = AgentRuns::new(&state, &principal).agent(&id).map_err(unknown_model)?;
     Ok(Json(model(agent)))
 }

@@ -4,6 +4,7 @@ use crate::fixture::{Key, Setup, TestServer};
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 use tollgate::config::{Decides, ServeConfig};
+use tollgate_server::Part;
 use tollgate_server::Scope::{Decide, DecideAny, Use};
 
 /// The things of one principal, or ids that nothing has.
@@ -19,7 +20,7 @@ impl Ids {
     fn unknown() -> Self {
         Self {
             run: "01990000-0000-7000-8000-000000000000".to_owned(),
-            thread: "none".to_owned(),
+            thread: "lost-thread".to_owned(),
             suspension: "call-1-1/1".to_owned(),
             session: "none".to_owned(),
             response: "resp_01990000-0000-7000-8000-000000000000_1".to_owned(),
@@ -32,6 +33,7 @@ impl Ids {
             ("/api/v1/runs/{id}", "{id}", &self.run),
             ("/api/v1/threads/{id}", "{id}", &self.thread),
             ("/api/v1/sessions/{id}", "{id}", &self.session),
+            ("/v1/responses/{id}", "{id}", &self.response),
         ];
         let mut filled = path.to_owned();
         for (start, name, id) in resources {
@@ -41,34 +43,54 @@ impl Ids {
         }
         for (name, id) in [
             ("{run}", &self.run),
+            ("{task}", &self.run),
             ("{thread}", &self.thread),
-            ("{response}", &self.response),
+            ("{chat}", &self.thread),
             ("{suspension}", &self.suspension.replace('/', "%2F")),
         ] {
             filled = filled.replace(name, id);
         }
-        (filled != path).then_some(filled)
+        (filled != path || IN_BODIES.contains(&path)).then(|| filled.replace("{agent}", "default"))
     }
 
     fn body(&self, path: &str) -> Value {
+        let message =
+            json!({"messageId": "m", "role": "ROLE_USER", "taskId": self.run, "parts": [{"text": "yes"}]});
+        let approved = json!({"type": "dynamic-tool", "state": "approval-responded",
+            "approval": {"id": self.suspension, "approved": true}});
         match path {
             _ if path.ends_with("/questions") => {
                 json!({"answers": [{"suspension_id": self.suspension, "answer": "cancel"}]})
             }
             _ if path.ends_with("/questions/{suspension}") => json!({"answer": "cancel"}),
+            "/v1/responses" => {
+                json!({"model": "default", "input": "Hello", "previous_response_id": self.response})
+            }
+            "/ai-sdk/{agent}" => {
+                json!({"id": self.thread, "messages": [{"id": self.run, "role": "assistant", "parts": [approved]}]})
+            }
+            "/ag-ui/{agent}" => {
+                json!({"threadId": self.thread, "runId": "r", "protocolVersion": "1.0", "tools": [], "context": [],
+                    "state": {}, "forwardedProps": {}, "messages": [{"id": "m", "role": "user", "content": "Hello"}],
+                    "resume": [{"interruptId": self.suspension, "status": "resolved", "payload": true}]})
+            }
+            "/a2a/{agent}" => {
+                json!({"jsonrpc": "2.0", "id": 1, "method": "CancelTask", "params": {"id": self.run}})
+            }
+            _ if path.contains("/message:") => json!({"message": message}),
             _ => json!({}),
         }
     }
 
     /// Returns a text without the ids, so that two answers can be compared.
     fn without(&self, text: &str) -> String {
-        let ids = [&self.response, &self.run, &self.session];
+        let ids = [&self.response, &self.run, &self.session, &self.thread];
         ids.iter().fold(text.to_owned(), |text, id| text.replace(id.as_str(), "ID"))
     }
 }
 
 /// The routes that are not in the OpenAPI document.
-const OTHERS: [(&str, &str); 11] = [
+const OTHERS: [(&str, &str); 7] = [
     ("GET", "/console/runs/{run}"),
     ("GET", "/console/runs/{run}?view=events"),
     ("GET", "/console/runs/{run}/events/1"),
@@ -76,18 +98,53 @@ const OTHERS: [(&str, &str); 11] = [
     ("GET", "/console/live?view=run&run={run}"),
     ("POST", "/console/runs/{run}/cancel"),
     ("POST", "/console/runs/{run}/decide"),
-    ("GET", "/v1/responses/{response}"),
-    ("GET", "/v1/responses/{response}/input_items"),
-    ("GET", "/a2a/default/tasks/{run}"),
-    ("POST", "/a2a/default/tasks/{run}:cancel"),
 ];
 
 /// The resources of the document that do not belong to a principal.
 const OF_ALL: [&str; 3] = ["/api/v1/agents/", "/api/v1/tools/", "/problems/"];
 
+/// The routes of protocols whose bodies name things of a principal.
+const IN_BODIES: [&str; 6] = [
+    "/v1/responses",
+    "/ai-sdk/{agent}",
+    "/ag-ui/{agent}",
+    "/a2a/{agent}",
+    "/a2a/{agent}/message:send",
+    "/a2a/{agent}/message:stream",
+];
+
+/// The routes of protocols that this table leaves out, and why.
+const LEFT_OUT: [(&str, &str); 9] = [
+    ("/.well-known/agent-card.json", "the card is public"),
+    ("/v1/models", "agents belong to no principal"),
+    ("/v1/models/{model}", "agents belong to no principal"),
+    ("/v1/chat/completions", "it names a thread only by the principal's own name of it"),
+    ("/v1/responses/compact", "it is always refused"),
+    ("/a2a/{agent}/.well-known/agent-card.json", "agents belong to no principal"),
+    ("/a2a/{agent}/extendedAgentCard", "it is always refused"),
+    ("/a2a/{agent}/tasks", "it names no task"),
+    ("/mcp", "a header names the session; mcp.rs has the test"),
+];
+
+/// The answers for things that do not exist, where they are not 404.
+const ANSWERS: [(&str, u16); 6] = [
+    // Nothing runs in a chat that does not exist.
+    ("/ai-sdk/{agent}/{chat}/stream", 204),
+    ("/ai-sdk/{agent}/{chat}/stop", 204),
+    // These protocols have errors in successful answers.
+    ("/ag-ui/{agent}", 200),
+    ("/a2a/{agent}", 200),
+    // They are always refused.
+    ("/a2a/{agent}/tasks/{task}/pushNotificationConfigs", 400),
+    ("/a2a/{agent}/tasks/{task}/pushNotificationConfigs/{id}", 400),
+];
+
 async fn send(server: &TestServer, key: &Key, method: &str, path: &str, ids: &Ids) -> (StatusCode, String) {
-    let filled = ids.put_into(path).unwrap();
+    let mut filled = ids.put_into(path).unwrap();
     let method: Method = method.to_uppercase().parse().unwrap();
+    if method == Method::POST && path == "/a2a/{agent}/tasks/{task}" {
+        filled.push_str(":cancel");
+    }
     let request =
         server.request(method.clone(), &filled).bearer_auth(&key.secret).header("a2a-version", "1.0");
     let request = match method {
@@ -104,7 +161,9 @@ async fn send(server: &TestServer, key: &Key, method: &str, path: &str, ids: &Id
         .headers()
         .get("content-type")
         .is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream"));
-    let text = if is_stream { String::new() } else { response.text().await.unwrap() };
+    // The events of a refusal end.
+    let is_endless = is_stream && path != "/ag-ui/{agent}";
+    let text = if is_endless { String::new() } else { response.text().await.unwrap() };
     (status, ids.without(&text))
 }
 
@@ -112,7 +171,7 @@ async fn send(server: &TestServer, key: &Key, method: &str, path: &str, ids: &Id
 async fn things_of_others_are_like_things_that_do_not_exist() {
     let server = TestServer::start().await;
     let (ada, eve) = (server.key("ada", &[Use, Decide]), server.key("eve", &[Use, Decide]));
-    let start = json!({"agent": "default", "input": "call ask", "thread_id": "mine"});
+    let start = json!({"agent": "default", "input": "call ask", "thread_id": "adas-thread"});
     let (_, run) = server.post(&ada, "/api/v1/runs", start).await;
     server.request(Method::POST, "/sign-in").json(&json!({"code": ada.secret})).send().await.unwrap();
     let (_, sessions) = server.get(&ada, "/api/v1/sessions").await;
@@ -120,7 +179,7 @@ async fn things_of_others_are_like_things_that_do_not_exist() {
     let (_, response) = server.post(&ada, "/v1/responses", said).await;
     let ids = Ids {
         run: run["run_id"].as_str().unwrap().to_owned(),
-        thread: "mine".to_owned(),
+        thread: "adas-thread".to_owned(),
         suspension: run["questions"][0]["suspension_id"].as_str().unwrap().to_owned(),
         session: sessions["items"][0]["id"].as_str().unwrap().to_owned(),
         response: response["id"].as_str().unwrap().to_owned(),
@@ -129,18 +188,25 @@ async fn things_of_others_are_like_things_that_do_not_exist() {
     let mut routes: Vec<(String, String)> =
         OTHERS.iter().map(|(method, path)| ((*method).to_owned(), (*path).to_owned())).collect();
     for (path, item) in document["paths"].as_object().unwrap() {
-        let is_named = path.contains('{') && !OF_ALL.iter().any(|start| path.starts_with(start));
+        let is_native =
+            !Part::ALL.iter().any(|part| item.to_string().contains(&format!("[\"{}\"]", part.as_str())));
+        let is_named = match is_native {
+            true => path.contains('{') && !OF_ALL.iter().any(|start| path.starts_with(start)),
+            false => !LEFT_OUT.iter().any(|(left_out, _)| left_out == path),
+        };
         assert!(!is_named || ids.put_into(path).is_some(), "this table does not know {path}");
         if is_named {
             routes.extend(item.as_object().unwrap().keys().map(|method| (method.clone(), path.clone())));
         }
     }
-    assert!(routes.len() > 20, "{routes:?}");
+    assert!(routes.len() > 30, "{routes:?}");
     let unknown = Ids::unknown();
     for (method, path) in &routes {
         let foreign = send(&server, &eve, method, path, &ids).await;
         let missing = send(&server, &eve, method, path, &unknown).await;
-        assert_eq!(foreign.0, StatusCode::NOT_FOUND, "{method} {path}: {}", foreign.1);
+        let expected = ANSWERS.iter().find(|(other, _)| other == path).map_or(404, |(_, status)| *status);
+        assert_eq!(foreign.0, expected, "{method} {path}: {}", foreign.1);
+        assert!(expected != 200 || foreign.1.to_lowercase().contains("error"), "{path}: {}", foreign.1);
         assert_eq!(foreign, missing, "{method} {path}");
     }
     // Nothing was changed, and all of it exists for its owner.
@@ -153,6 +219,53 @@ async fn things_of_others_are_like_things_that_do_not_exist() {
     }
     let (_, run) = server.get(&ada, &format!("/api/v1/runs/{}", ids.run)).await;
     assert_eq!(run["status"], "waiting");
+}
+
+/// The routes of the document that change something and answer no question, and why. Of the others,
+/// the test below knows each.
+const DECIDE_NOTHING: [(&str, &str); 14] = [
+    ("/api/v1/runs", "a message supersedes a question; the call that asks is not made"),
+    ("/api/v1/runs/{id}/cancel", "cancelling a run makes no call"),
+    ("/api/v1/runs/{id}/recover", "a recovered run asks again"),
+    ("/api/v1/sessions/{id}", "it ends a session"),
+    ("/api/v1/tools/{name}/calls", "a call starts a run"),
+    ("/api/v1/tools/{name}/enable", "it needs the scope `operate`"),
+    ("/v1/chat/completions", "a message supersedes a question; the call that asks is not made"),
+    ("/v1/responses/compact", "it is always refused"),
+    ("/v1/responses/{id}/cancel", "cancelling a run makes no call"),
+    ("/ai-sdk/{agent}/{chat}/stop", "cancelling a run makes no call"),
+    ("/a2a/{agent}/tasks/{task}", "cancelling a run makes no call"),
+    ("/a2a/{agent}/tasks/{task}/pushNotificationConfigs", "it is always refused"),
+    ("/a2a/{agent}/tasks/{task}/pushNotificationConfigs/{id}", "it is always refused"),
+    ("/mcp", "clients are not asked; mcp.rs has the test"),
+];
+
+/// The routes of the document that answer questions.
+const DECIDE: [&str; 8] = [
+    "/api/v1/runs/{id}/questions",
+    "/api/v1/runs/{id}/questions/{suspension}",
+    "/v1/responses",
+    "/ai-sdk/{agent}",
+    "/ag-ui/{agent}",
+    "/a2a/{agent}",
+    "/a2a/{agent}/message:send",
+    "/a2a/{agent}/message:stream",
+];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_tables_know_each_route_that_changes_something() {
+    let server = TestServer::start().await;
+    let (_, document) = server.get(&server.key("ada", &[]), "/openapi.json").await;
+    let changing = document["paths"]
+        .as_object()
+        .unwrap()
+        .iter()
+        .filter(|(_, item)| item.as_object().unwrap().keys().any(|method| method != "get"));
+    for (path, _) in changing {
+        let decides = DECIDE.contains(&path.as_str());
+        let does_not = DECIDE_NOTHING.iter().any(|(other, _)| other == path);
+        assert!(decides != does_not, "these tables do not know {path}");
+    }
 }
 
 /// With `decides = "others"` no protocol lets a principal answer its own question, whatever its
@@ -220,9 +333,29 @@ async fn nobody_decides_own_questions_on_any_route() {
             "forwardedProps": {}, "messages": [{"id": "m1", "role": "user", "content": "call ask"}]})
     };
     begin("/ag-ui/default", input("r1")).await;
-    let (_, asked) = open(4).await;
+    let (run, asked) = open(4).await;
     let mut body = input("r2");
     body["resume"] = json!([{"interruptId": asked, "status": "resolved", "payload": true}]);
     refuse("/ag-ui/default".to_owned(), body).await;
     open(4).await;
+    refused_by_a2a(&server, &ada, &run, &asked).await;
+    open(4).await;
+}
+
+/// A client of A2A answers questions of tools only, and this one is of a gate.
+async fn refused_by_a2a(server: &TestServer, key: &Key, run: &str, asked: &str) {
+    let answer = json!({"data": {"suspension_id": asked, "answer": true}});
+    let message = json!({"messageId": "m", "role": "ROLE_USER", "taskId": run, "parts": [answer]});
+    let params = json!({"message": message});
+    let call = json!({"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": params});
+    for (path, body) in [
+        ("/a2a/default", &call),
+        ("/a2a/default/message:send", &params),
+        ("/a2a/default/message:stream", &params),
+    ] {
+        let request =
+            server.request(Method::POST, path).bearer_auth(&key.secret).header("a2a-version", "1.0");
+        let text = request.json(body).send().await.unwrap().text().await.unwrap();
+        assert!(text.contains("UNSUPPORTED_OPERATION") || text.contains("OWN_QUESTION"), "{path}: {text}");
+    }
 }

@@ -17,7 +17,7 @@ use tollgate::tollgate_agent::outcome::ResumeMode;
 use tollgate::{Agent, FnTool, Gate, Host, Model, ProposedCall, SqliteStore, Ticket, Verdict, async_trait};
 use tollgate_server::auth::KeyRequest;
 use tollgate_server::{
-    AccessDatabase, Parts, Principal, Scope, Server, ServerOptions, ServerState, Shared, router,
+    AccessDatabase, Part, Parts, Principal, Scope, Server, ServerOptions, ServerState, Shared, router,
 };
 
 /// A backstop for waits that would otherwise hang.
@@ -151,6 +151,8 @@ pub struct TestServer {
 #[derive(Default)]
 pub struct Setup {
     pub config: ServeConfig,
+    /// The parts that the server leaves out.
+    pub without: Vec<Part>,
     pub counted: Arc<AtomicUsize>,
 }
 
@@ -167,7 +169,7 @@ impl TestServer {
 
     /// Starts a server on an existing data directory.
     pub async fn on(data: &Path, setup: Setup) -> Self {
-        let Setup { config, counted } = setup;
+        let Setup { config, without, counted } = setup;
         let store = Arc::new(SqliteStore::open(data).unwrap());
         let host = host(store, &counted);
         let server = Server::bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
@@ -175,7 +177,7 @@ impl TestServer {
         let access = AccessDatabase::open(data).unwrap();
         let options = ServerOptions { address, ..ServerOptions::default() };
         let state = ServerState::new(host, access, config, options);
-        let routes = router(Arc::clone(&state), &Parts::all());
+        let routes = router(Arc::clone(&state), &Parts::all().without(without));
         let shared = Arc::clone(&state);
         let serving = tokio::spawn(async move { server.serve(shared, routes).await.unwrap() });
         // Another test of this process may have installed it.

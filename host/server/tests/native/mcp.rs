@@ -1,6 +1,6 @@
 //! The Model Context Protocol at `/mcp`, with rmcp's own client and with requests written by hand.
 
-use crate::fixture::{Key, Setup, TestServer};
+use crate::fixture::{Key, PATIENCE, Setup, TestServer};
 use reqwest::{Method, RequestBuilder, Response, StatusCode};
 use rmcp::model::{
     CallToolRequestParams, ClientCapabilities, ClientConfig, ElicitRequestParams, ElicitResult,
@@ -13,9 +13,14 @@ use rmcp::transport::StreamableHttpClientTransport;
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
 use rmcp::{ClientHandler, ServiceError};
 use serde_json::{Value, json};
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tollgate::FnTool;
 use tollgate::config::{Decides, ServeConfig};
+use tollgate::tools::{NativePlugin, Toolbox};
 use tollgate_server::Scope::{Decide, DecideAny, Read, Use};
 use tollgate_server::{Principal, Scope};
 
@@ -79,7 +84,17 @@ fn to_mcp(server: &TestServer, method: Method, session: Option<&str>) -> Request
 }
 
 fn initialize() -> String {
-    let params = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}});
+    initialize_with(&json!({}))
+}
+
+/// Returns the first message of a client that can show forms.
+fn initialize_with_forms() -> String {
+    initialize_with(&json!({"elicitation": {"form": {}}}))
+}
+
+fn initialize_with(capabilities: &Value) -> String {
+    let client = json!({"name": "t", "version": "1"});
+    let params = json!({"protocolVersion": "2025-11-25", "capabilities": capabilities, "clientInfo": client});
     json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}).to_string()
 }
 
@@ -150,7 +165,6 @@ async fn requests_that_may_not_are_refused_with_a_problem() {
     let cookie = format!("tollgate-{}={}", server.address.port(), ada.secret);
     let no_json = server.request(Method::POST, "/mcp").bearer_auth(&ada.secret).body(initialize());
     let no_json = no_json.header("accept", "application/json, text/event-stream");
-    let large = "x".repeat((4 << 20) + 1);
     for (what, request, status, code) in [
         ("no key", post(), 401, "unauthenticated"),
         ("a wrong key", post().bearer_auth("tg_0123456789_wrong"), 401, "unauthenticated"),
@@ -158,7 +172,6 @@ async fn requests_that_may_not_are_refused_with_a_problem() {
         ("no scope", post().bearer_auth(&none.secret), 403, "missing_scope"),
         ("another host", with_key().header("host", "evil.example"), 421, "wrong_host"),
         ("another origin", with_key().header("origin", "https://evil.example"), 403, "wrong_origin"),
-        ("too much", with_key().body(large), 413, "too_large"),
         ("no JSON", no_json, 415, "unsupported_media_type"),
         ("a method", to_mcp(&server, Method::PUT, None).bearer_auth(&ada.secret), 405, "method_not_allowed"),
         (
@@ -178,6 +191,19 @@ async fn requests_that_may_not_are_refused_with_a_problem() {
         assert_eq!((&problem["code"], &problem["status"]), (&json!(code), &json!(status)), "{what}");
         assert_eq!(problem["scope"] == "use", code == "missing_scope", "{problem}");
     }
+    // A body that is too long is refused before it is sent.
+    let mut stream = TcpStream::connect(server.address).await.unwrap();
+    let head = format!(
+        "POST /mcp HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {}\r\nContent-Type: application/json\r\n\
+         Accept: application/json, text/event-stream\r\nContent-Length: {}\r\n\r\n",
+        ada.secret,
+        (4 << 20) + 1
+    );
+    stream.write_all(head.as_bytes()).await.unwrap();
+    let mut refused = String::new();
+    tokio::time::timeout(PATIENCE, stream.read_to_string(&mut refused)).await.unwrap().unwrap();
+    assert!(refused.starts_with("HTTP/1.1 413 ") && refused.contains(r#""code":"too_large""#), "{refused}");
+    assert!(refused.contains("content-type: application/problem+json"), "{refused}");
     // Errors of the protocol itself keep its form.
     let response = with_key().body("{").send().await.unwrap();
     assert_eq!(response.status(), StatusCode::BAD_REQUEST);
@@ -229,8 +255,77 @@ async fn a_key_for_some_tools_sees_and_calls_only_these() {
     client.cancel().await.unwrap();
 }
 
+/// Loads a tool that answers "the tool", as if a file were added to the tools directory.
+fn load_tool(server: &TestServer, name: &str) {
+    let tool = FnTool::new("late", name, "Was loaded later.", |_: Value, _| async { "the tool" });
+    let load = |toolbox: &mut Toolbox| NativePlugin::new("late").with_tool(tool).install(toolbox);
+    server.state.host.update_toolbox(load).unwrap();
+}
+
+fn unload_tool(server: &TestServer) {
+    let unload = |toolbox: &mut Toolbox| {
+        toolbox.remove("late");
+        Ok::<_, Infallible>(())
+    };
+    server.state.host.update_toolbox(unload).unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tool_that_is_loaded_later_takes_the_name_of_an_agent() {
+    let server = TestServer::start().await;
+    let ada = server.key("ada", &[Use]);
+    let limited = server.key_of(Principal {
+        tools: vec!["echo".into()],
+        agents: vec!["other".into()],
+        ..Principal::new("ada", [Use])
+    });
+    let request = json!({"request": "Hello"});
+    for way in [ClientLifecycleMode::Initialize, newest()] {
+        let client = connect(&server, &ada, YesPerson::default(), way.clone()).await;
+        let second = connect(&server, &limited, YesPerson::default(), way).await;
+        let others = async |client: &Client| -> Vec<Option<String>> {
+            let tools = client.list_all_tools().await.unwrap();
+            let others = tools.into_iter().filter(|tool| tool.name == "other");
+            others.map(|tool| tool.description.map(String::from)).collect()
+        };
+        for _ in 0..2 {
+            assert_eq!(others(&client).await, [Some("Asks the agent other.".to_owned())]);
+            assert_eq!(names(&second).await, ["echo", "other"]);
+            let answer = call(&client, "other", request.clone()).await.unwrap().to_string();
+            assert!(answer.contains("You said: Hello"), "{answer}");
+            load_tool(&server, "other");
+            assert_eq!(others(&client).await, [Some("Was loaded later.".to_owned())]);
+            let answer = call(&client, "other", request.clone()).await.unwrap().to_string();
+            assert!(answer.contains("the tool"), "{answer}");
+            // A key for the agent is not one for the tool.
+            assert_eq!(names(&second).await, ["echo"]);
+            assert!(call(&second, "other", request.clone()).await.is_err());
+            unload_tool(&server);
+        }
+        // The same applies to a name that only looks like that of the agent.
+        load_tool(&server, "0ther");
+        let listed = names(&client).await;
+        assert!(listed.contains(&"0ther".to_owned()) && !listed.contains(&"other".to_owned()), "{listed:?}");
+        assert!(call(&client, "other", request.clone()).await.is_err());
+        unload_tool(&server);
+        // A waiting call of the agent is not continued by a call of the tool.
+        let asks = json!({"request": "call ask"});
+        let waits = call(&client, "other", asks.clone()).await.unwrap();
+        assert_eq!(waits["structuredContent"]["status"], "approval_required", "{waits}");
+        load_tool(&server, "other");
+        let answer = call(&client, "other", asks.clone()).await.unwrap();
+        assert!(answer["isError"] == false && answer.to_string().contains("the tool"), "{answer}");
+        unload_tool(&server);
+        let again = call(&client, "other", asks).await.unwrap();
+        assert_eq!(again["structuredContent"]["run_id"], waits["structuredContent"]["run_id"], "{again}");
+        client.cancel().await.unwrap();
+        second.cancel().await.unwrap();
+    }
+}
+
 /// Calls `ask` until it needs a decision, lets `bob` decide, and repeats it.
 async fn decided_elsewhere(server: &TestServer, ada: &Key, bob: &Key, way: ClientLifecycleMode) {
+    let has_session = matches!(way, ClientLifecycleMode::Initialize);
     let person = YesPerson::default();
     let client = connect(server, ada, person.clone(), way).await;
     let waits = call(&client, "ask", json!({})).await.unwrap();
@@ -251,7 +346,15 @@ async fn decided_elsewhere(server: &TestServer, ada: &Key, bob: &Key, way: Clien
     let request = to_mcp(server, Method::POST, None).bearer_auth(&ada.secret);
     let request = request.header("mcp-protocol-version", "2026-07-28").header("mcp-method", "tools/call");
     let answer = message(request.header("mcp-name", "ask").json(&body).send().await.unwrap()).await;
-    assert_ne!(answer["result"]["isError"], json!(false), "{answer}");
+    if has_session {
+        // Without the session, it is another call, which waits as well.
+        let other = &answer["result"]["structuredContent"];
+        assert_eq!(other["status"], "approval_required", "{answer}");
+        assert_ne!(other["run_id"], waits["structuredContent"]["run_id"], "{answer}");
+    } else {
+        let words = "this key may not answer questions of its own calls; another person decides";
+        assert_eq!(answer["error"], json!({"code": -32600, "message": words}), "{answer}");
+    }
     let run = waits["structuredContent"]["run_id"].as_str().unwrap();
     let (_, shown) = server.get(ada, &format!("/api/v1/runs/{run}")).await;
     assert_eq!(shown["status"], "waiting", "{shown}");
@@ -289,6 +392,55 @@ async fn a_question_is_answered_in_the_client_only_if_the_key_may_decide() {
     assert_eq!(who, ["person ada", "person bob", "person bob"], "{audit}");
 }
 
+/// A session belongs to a principal, so that each of its keys can send the answer to a question that
+/// the client of another key was asked.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_question_of_a_session_is_answered_only_with_a_key_that_may_decide() {
+    let server = TestServer::start().await;
+    let (may, may_not) = (server.key("ada", &[Use, Decide]), server.key("ada", &[Use]));
+    let begin = to_mcp(&server, Method::POST, None).bearer_auth(&may.secret).body(initialize_with_forms());
+    let response = begin.send().await.unwrap();
+    let session = response.headers()["mcp-session-id"].to_str().unwrap().to_owned();
+    let post = |key: &Key, body: String| {
+        to_mcp(&server, Method::POST, Some(&session)).bearer_auth(&key.secret).body(body).send()
+    };
+    let ready = json!({"jsonrpc": "2.0", "method": "notifications/initialized"}).to_string();
+    assert_eq!(post(&may, ready).await.unwrap().status(), StatusCode::ACCEPTED);
+    let mut answers = post(&may, call_of("ask")).await.unwrap();
+    let mut stream = String::new();
+    let question = loop {
+        let chunk = tokio::time::timeout(PATIENCE, answers.chunk()).await.unwrap().unwrap();
+        stream.push_str(&String::from_utf8_lossy(&chunk.expect("the question comes first")));
+        let lines = stream.lines().filter_map(|line| line.strip_prefix("data:"));
+        let mut messages = lines.filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        if let Some(question) = messages.find(|message| message["method"] == "elicitation/create") {
+            break question;
+        }
+    };
+    let answer = |action: &str| {
+        let result = json!({"action": action, "content": {"answer": true}});
+        json!({"jsonrpc": "2.0", "id": question["id"], "result": result}).to_string()
+    };
+    for action in ["accept", "decline", "cancel"] {
+        let refused = post(&may_not, answer(action)).await.unwrap();
+        assert_eq!(refused.status(), StatusCode::FORBIDDEN, "{action}");
+        assert_eq!(refused.headers()["content-type"], "application/problem+json");
+        let problem: Value = serde_json::from_str(&refused.text().await.unwrap()).unwrap();
+        assert_eq!((&problem["code"], &problem["scope"]), (&json!("missing_scope"), &json!("decide")));
+        let detail = problem["detail"].as_str().unwrap();
+        assert!(detail.contains(&format!("{}/console/waiting", server.url)), "{detail}");
+    }
+    let (_, runs) = server.get(&may, "/api/v1/runs").await;
+    assert_eq!(runs["items"][0]["status"], "waiting", "{runs}");
+    // Any key of the principal may do everything else in the session, and one with the scope answers.
+    let list = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/list"}).to_string();
+    assert!(message(post(&may_not, list).await.unwrap()).await["result"]["tools"].is_array());
+    let second = server.key("ada", &[Use, Decide]);
+    assert_eq!(post(&second, answer("accept")).await.unwrap().status(), StatusCode::ACCEPTED);
+    let rest = answers.text().await.unwrap();
+    assert!(rest.contains("asked") && rest.contains("\"isError\":false"), "{rest}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn nobody_answers_own_questions_where_others_decide() {
     let config = ServeConfig { decides: Decides::Others, ..ServeConfig::default() };
@@ -320,7 +472,14 @@ async fn open_streams_of_a_principal_are_bounded_and_end_with_the_server() {
             tokio::task::yield_now().await;
         }
     };
-    let _ = tokio::time::timeout(std::time::Duration::from_secs(2), busy).await;
-    server.stop().await;
+    tokio::time::timeout(PATIENCE, busy).await.expect("the call does not begin");
+    let data = server.stop().await;
     drop((open, sleeping.await.unwrap()));
+    let server = TestServer::on(data.path(), Setup::default()).await;
+    let (_, runs) = server.get(&key, "/api/v1/runs").await;
+    assert_eq!(runs["items"].as_array().unwrap().len(), 1, "{runs}");
+    assert_eq!(
+        (&runs["items"][0]["agent"], &runs["items"][0]["status"]),
+        (&json!("direct"), &json!("cancelled"))
+    );
 }

@@ -1,10 +1,10 @@
 //! The OpenAPI document, the routes of the server, and their scopes.
 
-use crate::fixture::{TestServer, answer};
+use crate::fixture::{Setup, TestServer, answer};
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
-use tollgate_server::Scope;
+use tollgate_server::{Part, Scope};
 
 /// Operations that any credential may use.
 const FOR_ALL: [&str; 6] = [
@@ -15,6 +15,19 @@ const FOR_ALL: [&str; 6] = [
     "delete /api/v1/sessions/{id}",
     "get /openapi.json",
 ];
+
+/// Operations that need no credential.
+const PUBLIC: [&str; 3] = ["get /healthz", "get /readyz", "get /.well-known/agent-card.json"];
+
+/// The operations of each part, whose bodies its protocol defines.
+const OF_PARTS: [(Part, usize); 5] =
+    [(Part::OpenAi, 8), (Part::AiSdk, 3), (Part::AgUi, 1), (Part::A2a, 13), (Part::Mcp, 3)];
+
+/// Returns a path with ids that nothing has.
+fn concrete(path: &str) -> String {
+    let parts = path.split('{').map(|part| part.split_once('}').map_or(part, |(_, rest)| rest));
+    parts.collect::<Vec<_>>().join("none")
+}
 
 fn operations(document: &Value) -> Vec<(String, String, Value)> {
     let paths = document["paths"].as_object().unwrap();
@@ -43,12 +56,32 @@ async fn every_route_is_described_and_has_a_scope() {
         );
         let security = operation["security"].as_array().unwrap_or_else(|| panic!("{name} has no scope"));
         assert!(!security.is_empty(), "{name} has no scope");
-        for alternative in security {
+        assert_eq!(*security == [json!({})], PUBLIC.contains(&name.as_str()), "{name}");
+        for alternative in security.iter().filter(|_| !PUBLIC.contains(&name.as_str())) {
             let scopes = alternative["key"].as_array().unwrap();
             assert_eq!(scopes.is_empty(), FOR_ALL.contains(&name.as_str()), "{name}");
             for scope in scopes {
                 scope.as_str().unwrap().parse::<Scope>().unwrap();
             }
+        }
+    }
+    for (part, count) in OF_PARTS {
+        let of_part: Vec<_> =
+            found.iter().filter(|(.., operation)| operation["tags"] == json!([part.as_str()])).collect();
+        assert_eq!(of_part.len(), count, "{part:?}");
+        for (method, path, operation) in of_part {
+            let address = operation["externalDocs"]["url"].as_str().unwrap();
+            assert!(address.starts_with("https://"), "{path}: {address}");
+            assert!(operation["description"].as_str().unwrap().contains(address), "{path}");
+            let named: Vec<&Value> = operation["parameters"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|parameter| &parameter["name"])
+                .collect();
+            assert_eq!(named.len(), path.matches('{').count(), "{path}");
+            assert!(named.iter().all(|name| path.contains(&format!("{{{}}}", name.as_str().unwrap()))));
+            assert!(method == "post" || operation["requestBody"].is_null(), "{path}");
         }
     }
     let ids: BTreeSet<_> = found.iter().map(|(.., operation)| operation["operationId"].to_string()).collect();
@@ -62,8 +95,12 @@ async fn every_route_enforces_its_scopes() {
     let (_, document) = server.get(&server.key("ada", &[]), "/openapi.json").await;
     for (method, path, operation) in operations(&document) {
         let method: Method = method.to_uppercase().parse().unwrap();
-        let concrete = path.replace("{id}", "none").replace("{name}", "none").replace("{suspension}", "none");
-        let concrete = concrete.replace("{code}", "none");
+        let concrete = concrete(&path);
+        if PUBLIC.contains(&format!("{} {path}", method.as_str().to_lowercase()).as_str()) {
+            let (status, answer) = answer(server.request(method, &concrete).send().await.unwrap()).await;
+            assert_eq!(status, StatusCode::OK, "{path}: {answer}");
+            continue;
+        }
         let alternatives: Vec<BTreeSet<Scope>> = operation["security"]
             .as_array()
             .unwrap()
@@ -79,9 +116,54 @@ async fn every_route_enforces_its_scopes() {
             let (status, problem) = answer(request.send().await.unwrap()).await;
             let has: BTreeSet<Scope> = scopes.iter().copied().collect();
             let admitted = alternatives.iter().any(|needed| needed.is_subset(&has));
-            let refused = status == StatusCode::FORBIDDEN && problem["code"] == "missing_scope";
+            // Each protocol has a form of its own, with the same words.
+            let lacks = problem.to_string().contains("this key lacks the scope `");
+            let refused = status == StatusCode::FORBIDDEN && lacks;
             assert_eq!(refused, !admitted, "{method} {path} with {scopes:?}: {status} {problem}");
             assert!(!status.is_server_error(), "{method} {path}: {problem}");
+        }
+    }
+}
+
+/// `tollgate serve --without PART`: the routes of the part do not exist.
+#[tokio::test(flavor = "multi_thread")]
+async fn parts_that_are_left_out_do_not_exist() {
+    let whole = TestServer::start().await;
+    let (_, whole) = whole.get(&whole.key("ada", &[]), "/openapi.json").await;
+    let of = |document: &Value, part: Part| -> Vec<(String, String, Value)> {
+        let all = operations(document).into_iter();
+        all.filter(|(.., operation)| operation["tags"] == json!([part.as_str()])).collect()
+    };
+    for left_out in Part::ALL {
+        let server = TestServer::with(Setup { without: vec![left_out], ..Setup::default() }).await;
+        let key = server.key("ada", &Scope::ALL);
+        let (status, document) = server.get(&key, "/openapi.json").await;
+        assert_eq!(status, StatusCode::OK);
+        for (part, count) in OF_PARTS {
+            assert_eq!(of(&document, part).len(), if part == left_out { 0 } else { count }, "{part:?}");
+        }
+        let missing = of(&whole, left_out).into_iter().map(|(method, path, _)| (method, concrete(&path)));
+        let pages = ["/console", "/console/waiting"].map(|path| ("get".to_owned(), path.to_owned()));
+        let missing = missing.chain(pages.into_iter().filter(|_| left_out == Part::Console));
+        for (method, path) in missing {
+            let method: Method = method.to_uppercase().parse().unwrap();
+            let request = server.request(method.clone(), &path).bearer_auth(&key.secret);
+            let request = if method == Method::POST { request.json(&json!({})) } else { request };
+            let response = request.send().await.unwrap();
+            assert_eq!(response.status(), StatusCode::NOT_FOUND, "{method} {path}");
+            assert_eq!(response.headers()["content-type"], "application/problem+json", "{method} {path}");
+            let (_, problem) = answer(response).await;
+            assert_eq!(problem["code"], "not_found", "{method} {path}: {problem}");
+        }
+        // The other parts are still there.
+        for (part, path) in [
+            (Part::Console, "/console"),
+            (Part::OpenAi, "/v1/models"),
+            (Part::AiSdk, "/ai-sdk/default/none/stream"),
+            (Part::A2a, "/.well-known/agent-card.json"),
+        ] {
+            let response = server.request(Method::GET, path).bearer_auth(&key.secret).send().await.unwrap();
+            assert_eq!(response.status().is_success(), part != left_out, "{path} without {left_out:?}");
         }
     }
 }

@@ -127,6 +127,19 @@ async fn a_request_with_a_key_starts_one_run_however_often_it_is_sent() {
     let one: Value = send("/v1/responses", "next", &next).await.json().await.unwrap();
     let again: Value = send("/v1/responses", "next", &next).await.json().await.unwrap();
     assert_eq!((&one["id"], &one["status"]), (&again["id"], &json!("completed")));
+    // Also if they are sent at the same time: none of them finds that another one was faster.
+    let mut last = one;
+    for round in 0..10 {
+        let next = json!({"model": "assistant", "input": "hello", "previous_response_id": last["id"]});
+        let key = format!("together {round}");
+        let answers = futures::future::join_all((0..4).map(|_| send("/v1/responses", &key, &next))).await;
+        for answer in answers {
+            let answer: Value = answer.json().await.unwrap();
+            assert_eq!(answer["status"], "completed", "{answer}");
+            assert!(last["id"] == answer["id"] || last["id"] == next["previous_response_id"], "{answer}");
+            last = answer;
+        }
+    }
     let (_, listed) = client.get("/api/v1/runs").await;
-    assert_eq!(listed["items"].as_array().unwrap().len(), 8);
+    assert_eq!(listed["items"].as_array().unwrap().len(), 18);
 }

@@ -19,7 +19,9 @@ use tollgate::Host;
 use tollgate::config::Config;
 use tollgate::metrics::Metrics;
 use tollgate_agent::text::quoted;
-use tollgate_mcp::{HTTP_PATH, HttpOptions, HttpServer, ToolList, new_token, serve_stdio_until};
+use tollgate_mcp::{
+    HTTP_PATH, HttpOptions, HttpServer, OfferedAgents, ToolList, new_token, serve_stdio_until,
+};
 
 /// Serve the tools to clients of the Model Context Protocol
 #[derive(Debug, Args)]
@@ -87,8 +89,8 @@ impl McpVerb {
         if let Some(why) = unwatched {
             output.warn(&why.to_string());
         }
-        let offer =
-            ToolList { agents: self.agent, thread_id: self.thread, decide, answers_may_be_remembered };
+        let agents = OfferedAgents::Named(self.agent);
+        let offer = ToolList { agents, thread_id: self.thread, decide, answers_may_be_remembered };
         let work = async {
             offer.check(&host).map_err(|e| Failure::usage(e.to_string()))?;
             match self.http {

@@ -25,6 +25,7 @@ use axum::response::{IntoResponse, Response};
 use encode::{ChatEncoder, ChatEvent, ChatSettings, joined};
 use futures::{Stream, StreamExt};
 use request::ChatRequest;
+use std::future::ready;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tollgate::config::SystemMessages;
 
@@ -49,7 +50,8 @@ pub(super) async fn create(
     let thread = by_header.map(str::to_owned).or(request.thread.take());
     let start = start(&mut request, thread, options.system)?;
     let ignored = std::mem::take(&mut request.ignored);
-    let once = start_once((&state, &runs), "POST /v1/chat/completions", &headers, &body, start).await?;
+    let prepare = || ready(Ok::<_, OpenAiError>(start));
+    let once = start_once((&state, &runs), "POST /v1/chat/completions", &headers, &body, prepare).await?;
     let StartedOnce { started, is_replay } = once;
 
     let holds = request.stream && options.holds;

@@ -12,13 +12,14 @@ use super::models::unknown_model;
 use crate::Shared;
 use crate::agent_runs::history::{ClientMessage, Role, split};
 use crate::agent_runs::{
-    AgentRuns, Caller, Feed, OwnRun, Start, StartedOnce, Until, approval, decide_url, encoded, mark_replay,
-    name_ignored, repeatable, sse, start_once, started_before,
+    AgentRuns, Caller, Feed, OwnRun, Start, Started, Until, approval, decide_url, encoded, mark_replay,
+    name_ignored, repeatable, sse, start_once,
 };
 use crate::body::SentBody;
+use crate::parameters::{PathParameters, QueryParameters};
 use crate::problem::Problem;
 use axum::Json;
-use axum::extract::{Path, Query, State};
+use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::sse::Event as SseEvent;
 use axum::response::{IntoResponse, Response};
@@ -52,26 +53,22 @@ pub(super) async fn create(
     let url = decide_url(&headers);
     let mut is_replay = false;
     let (feed, about, output) = if request.approvals.is_empty() {
-        // A request that was answered before no longer continues the last response.
-        match started_before((&state, &runs), ROUTE, &headers, &body).await? {
-            Some(before) => {
-                is_replay = true;
-                let run = before.started;
-                let about = about(&run.run_id, 1, &run.thread, &request);
-                let output = Output::after(&run.run_id, &url, &[]);
-                (runs.follow(&run, Until::Waiting)?, about, output)
-            }
-            None => {
-                let previous = match &request.previous {
-                    Some(id) => Some(last_response(&runs, id).await?),
-                    None => None,
-                };
-                let repeated = (ROUTE, &headers, &body[..]);
-                let begun;
-                (begun, is_replay) = start((&state, &runs), previous, &mut request, repeated, &url).await?;
-                begun
-            }
-        }
+        let mut previous = None;
+        let once = {
+            let (runs, request, previous) = (&runs, &mut request, &mut previous);
+            let system = state.config.openai.system;
+            // Only if the request was not answered before: its response is then the last one, and
+            // no longer continues the one before.
+            let prepare = || async move {
+                if let Some(id) = &request.previous {
+                    *previous = Some(last_response(runs, id).await?);
+                }
+                start(previous.as_ref(), request, system)
+            };
+            start_once::<OpenAiError, _>((&state, runs), ROUTE, &headers, &body, prepare).await?
+        };
+        is_replay = once.is_replay;
+        begun(&runs, &once.started, previous, &request, &url)?
     } else {
         let Some(id) = &request.previous else {
             let why = "an answer to a request for approval needs `previous_response_id`";
@@ -162,15 +159,12 @@ async fn decide(
     Ok((feed.after_decisions(count), about, output))
 }
 
-/// Starts a run, or continues the waiting run of the thread with a message.
-async fn start(
-    (state, runs): (&Shared, &AgentRuns<'_>),
-    previous: Option<OwnRun>,
+/// Returns the run that a request asks for. A message to a waiting run continues it.
+fn start(
+    previous: Option<&OwnRun>,
     request: &mut ResponseRequest,
-    (route, headers, body): (&str, &HeaderMap, &[u8]),
-    url: &str,
-) -> Result<(Begun, bool), OpenAiError> {
-    let system = state.config.openai.system;
+    system: SystemMessages,
+) -> Result<Start, OpenAiError> {
     let mut messages = std::mem::take(&mut request.messages);
     if let Some(text) = request.instructions.take() {
         messages.insert(0, ClientMessage { role: Role::System, text });
@@ -179,22 +173,29 @@ async fn start(
         let why = "the operator sets the agent's instructions; leave out instructions and system messages";
         return Err(OpenAiError::param("instructions", why).with_code("unsupported"));
     }
-    let (history, prompt) = match &previous {
+    let (history, prompt) = match previous {
         None => split(messages)
             .ok_or_else(|| OpenAiError::param("input", "the last item must be a message of the user"))?,
         Some(_) => (Vec::new(), continuation(messages, &mut request.ignored)?),
     };
-    let thread = previous.as_ref().map(|run| run.thread.clone());
+    let thread = previous.map(|run| run.thread.clone());
     let agent_id = request.model.clone();
-    let start = Start { agent_id, prompt, thread, history, detached: request.background, run_id: None };
-    let once = start_once((state, runs), route, headers, body, start).await?;
-    let StartedOnce { started, is_replay } = once;
-    let run_id = started.run_id.to_string();
+    Ok(Start { agent_id, prompt, thread, history, detached: request.background, run_id: None })
+}
+
+/// Returns the events of a run that has started, or continued its previous response.
+fn begun(
+    runs: &AgentRuns<'_>,
+    started: &Started,
+    previous: Option<OwnRun>,
+    request: &ResponseRequest,
+    url: &str,
+) -> Result<Begun, OpenAiError> {
+    let run_id = &*started.run_id;
     let continued = previous.filter(|run| run.run_id == run_id);
     let (first, earlier) = continued.map_or((1, Vec::new()), |run| (run.stored() + 1, run.events));
-    let about = about(&run_id, first, &started.thread, request);
-    let output = Output::after(&run_id, url, &earlier);
-    Ok(((runs.follow(&started, Until::Waiting)?, about, output), is_replay))
+    let about = about(run_id, first, &started.thread, request);
+    Ok((runs.follow(started, Until::Waiting)?, about, Output::after(run_id, url, &earlier)))
 }
 
 /// Returns the prompt that continues a thread: the messages of the user. The server has the
@@ -225,8 +226,8 @@ fn about(run_id: &str, first: u64, thread: &str, request: &ResponseRequest) -> A
 pub(super) async fn retrieve(
     State(state): State<Shared>,
     principal: Result<Caller, Problem>,
-    Path(id): Path<String>,
-    Query(query): Query<HashMap<String, String>>,
+    PathParameters(id): PathParameters<String>,
+    QueryParameters(query): QueryParameters<HashMap<String, String>>,
     headers: HeaderMap,
 ) -> Result<Json<Value>, OpenAiError> {
     let principal = principal?;
@@ -254,7 +255,7 @@ fn recorded(id: ResponseId, run: &OwnRun, url: &str) -> Value {
 pub(super) async fn cancel(
     State(state): State<Shared>,
     principal: Result<Caller, Problem>,
-    Path(id): Path<String>,
+    PathParameters(id): PathParameters<String>,
     headers: HeaderMap,
 ) -> Result<Json<Value>, OpenAiError> {
     let principal = principal?;
@@ -295,7 +296,7 @@ pub(super) async fn compact(_body: Result<SentBody, Problem>) -> OpenAiError {
 pub(super) async fn inputs(
     State(state): State<Shared>,
     principal: Result<Caller, Problem>,
-    Path(id): Path<String>,
+    PathParameters(id): PathParameters<String>,
 ) -> Result<Json<Value>, OpenAiError> {
     let principal = principal?;
     let runs = AgentRuns::new(&state, &principal);

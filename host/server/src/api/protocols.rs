@@ -1,0 +1,247 @@
+//! The routes of the protocols and of the server itself, as the OpenAPI document describes them.
+//! Each protocol defines the bodies of its routes.
+
+use super::document::KEY;
+use crate::auth::Scope;
+use crate::parts::{Part, Parts};
+use crate::problem::ProblemDocument;
+use serde_json::{Map, Value, json};
+use utoipa::ToSchema as _;
+
+const JSON: &str = "application/json";
+const A2A_JSON: &str = "application/a2a+json";
+const EVENTS: &str = "text/event-stream";
+const TEXT: &str = "text/plain";
+
+/// The credential that a route needs.
+#[derive(Debug, Clone, Copy)]
+enum Credential {
+    /// None: the route is public.
+    Public,
+    /// Any valid key.
+    AnyKey,
+    /// A key with this scope.
+    Key(Scope),
+}
+
+/// A group of routes with the same tag.
+struct Group {
+    /// The part of the server; `None` if it cannot be left out.
+    part: Option<Part>,
+    /// The name of the protocol and the address of its specification.
+    specification: Option<(&'static str, &'static str)>,
+    routes: &'static [Route],
+}
+
+/// A route, as the document describes it.
+#[derive(Debug, Clone, Copy)]
+struct Route {
+    method: &'static str,
+    path: &'static str,
+    credential: Credential,
+    summary: &'static str,
+    answers: &'static [Answers],
+    has_body: bool,
+}
+
+/// A status, and the content types of its answers; none if it has no body.
+type Answers = (u16, &'static [&'static str]);
+
+impl Route {
+    /// Describes a route without a body that needs the scope `use`.
+    const fn new(
+        method: &'static str,
+        path: &'static str,
+        summary: &'static str,
+        answers: &'static [Answers],
+    ) -> Self {
+        Self { method, path, credential: Credential::Key(Scope::Use), summary, answers, has_body: false }
+    }
+
+    const fn with_body(self) -> Self {
+        Self { has_body: true, ..self }
+    }
+
+    const fn for_credential(self, credential: Credential) -> Self {
+        Self { credential, ..self }
+    }
+}
+
+const fn get(path: &'static str, summary: &'static str, answers: &'static [Answers]) -> Route {
+    Route::new("get", path, summary, answers)
+}
+
+/// Describes a POST request with a body.
+const fn send(path: &'static str, summary: &'static str, answers: &'static [Answers]) -> Route {
+    Route::new("post", path, summary, answers).with_body()
+}
+
+/// Describes a POST request without a body.
+const fn act(path: &'static str, summary: &'static str, answers: &'static [Answers]) -> Route {
+    Route::new("post", path, summary, answers)
+}
+
+const IS_JSON: &[Answers] = &[(200, &[JSON])];
+const IS_A2A: &[Answers] = &[(200, &[A2A_JSON])];
+const IS_STREAM: &[Answers] = &[(200, &[EVENTS])];
+const IS_JSON_OR_STREAM: &[Answers] = &[(200, &[JSON, EVENTS])];
+const IS_TASK_OR_STREAM: &[Answers] = &[(200, &[A2A_JSON, EVENTS])];
+const IS_CARD: &[Answers] = &[(200, &[JSON]), (304, &[])];
+const IS_TEXT: &[Answers] = &[(200, &[TEXT])];
+const IS_EMPTY: &[Answers] = &[(204, &[])];
+/// The answers of a route that refuses every request.
+const REFUSED: &[Answers] = &[];
+
+const NO_PUSH: &str = "Refuse push notifications, which are not supported";
+const PUSH: &str = "/a2a/{agent}/tasks/{task}/pushNotificationConfigs";
+const PUSH_ONE: &str = "/a2a/{agent}/tasks/{task}/pushNotificationConfigs/{id}";
+
+const GROUPS: [Group; 6] = [
+    Group {
+        part: None,
+        specification: None,
+        routes: &[
+            get("/openapi.json", "Show this document", IS_JSON).for_credential(Credential::AnyKey),
+            get("/healthz", "Check whether the process is alive", IS_TEXT).for_credential(Credential::Public),
+            get("/readyz", "Check whether the store can be used", &[(200, &[TEXT]), (503, &[TEXT])])
+                .for_credential(Credential::Public),
+        ],
+    },
+    Group {
+        part: Some(Part::OpenAi),
+        specification: Some(("OpenAI's API", "https://platform.openai.com/docs/api-reference")),
+        routes: &[
+            get("/v1/models", "List the agents as models", IS_JSON),
+            get("/v1/models/{model}", "Show an agent as a model", IS_JSON),
+            send("/v1/chat/completions", "Run an agent as a chat completion", IS_JSON_OR_STREAM),
+            send("/v1/responses", "Run an agent as a response, or answer its questions", IS_JSON_OR_STREAM),
+            send("/v1/responses/compact", "Refuse to compact a conversation", REFUSED),
+            get("/v1/responses/{id}", "Show a response", IS_JSON),
+            act("/v1/responses/{id}/cancel", "Cancel the run of a response", IS_JSON),
+            get("/v1/responses/{id}/input_items", "List the input of a response", IS_JSON),
+        ],
+    },
+    Group {
+        part: Some(Part::AiSdk),
+        specification: Some(("the AI SDK", "https://ai-sdk.dev/docs/ai-sdk-ui/stream-protocol")),
+        routes: &[
+            send("/ai-sdk/{agent}", "Answer a chat's last message, or answer its questions", IS_STREAM),
+            get(
+                "/ai-sdk/{agent}/{chat}/stream",
+                "Follow the message that is being written",
+                &[(200, &[EVENTS]), (204, &[])],
+            ),
+            act("/ai-sdk/{agent}/{chat}/stop", "Cancel the run of a chat", IS_EMPTY),
+        ],
+    },
+    Group {
+        part: Some(Part::AgUi),
+        specification: Some(("AG-UI", "https://docs.ag-ui.com")),
+        routes: &[send("/ag-ui/{agent}", "Run an agent, or answer its interrupts", IS_STREAM)],
+    },
+    Group {
+        part: Some(Part::A2a),
+        specification: Some(("A2A 1.0", "https://a2a-protocol.org/latest/specification/")),
+        routes: &[
+            get("/.well-known/agent-card.json", "Show the card of the server", IS_CARD)
+                .for_credential(Credential::Public),
+            get("/a2a/{agent}/.well-known/agent-card.json", "Show the card of an agent", IS_CARD),
+            send("/a2a/{agent}", "Call a method by JSON-RPC; its errors have status 200", IS_JSON_OR_STREAM),
+            send("/a2a/{agent}/message:send", "Send a message", IS_A2A),
+            send("/a2a/{agent}/message:stream", "Send a message and follow its task", IS_STREAM),
+            get("/a2a/{agent}/tasks", "List the tasks", IS_A2A),
+            get("/a2a/{agent}/tasks/{task}", "Show a task, or follow it (`:subscribe`)", IS_TASK_OR_STREAM),
+            act(
+                "/a2a/{agent}/tasks/{task}",
+                "Cancel a task (`:cancel`), or follow it (`:subscribe`)",
+                IS_TASK_OR_STREAM,
+            ),
+            get(PUSH, NO_PUSH, REFUSED),
+            send(PUSH, NO_PUSH, REFUSED),
+            get(PUSH_ONE, NO_PUSH, REFUSED),
+            Route::new("delete", PUSH_ONE, NO_PUSH, REFUSED),
+            get("/a2a/{agent}/extendedAgentCard", "Refuse an extended card, which no agent has", REFUSED),
+        ],
+    },
+    Group {
+        part: Some(Part::Mcp),
+        specification: Some(("the Model Context Protocol", "https://modelcontextprotocol.io/specification")),
+        routes: &[
+            send("/mcp", "Send a message of a client", &[(200, &[JSON, EVENTS]), (202, &[])]),
+            get("/mcp", "Receive the messages of a session", IS_STREAM),
+            Route::new("delete", "/mcp", "End a session", IS_EMPTY),
+        ],
+    },
+];
+
+/// Adds the routes of the offered parts to the paths of a document.
+pub(super) fn describe(paths: &mut Map<String, Value>, parts: &Parts) {
+    for group in GROUPS.iter().filter(|group| group.part.is_none_or(|part| parts.has(part))) {
+        for route in group.routes {
+            paths.entry(route.path).or_insert_with(|| json!({}))[route.method] = operation(group, route);
+        }
+    }
+}
+
+fn operation(group: &Group, route: &Route) -> Value {
+    let Route { method, path, credential, summary, answers, has_body } = *route;
+    let tag = group.part.map_or("server", Part::as_str);
+    let words: Vec<&str> =
+        path.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty()).collect();
+    let mut operation = json!({
+        "tags": [tag],
+        "summary": summary,
+        "operationId": format!("{tag}_{method}_{}", words.join("_")),
+        "security": match credential {
+            Credential::Public => json!([{}]),
+            Credential::AnyKey => json!([{KEY: []}]),
+            Credential::Key(scope) => json!([{KEY: [scope.as_str()]}]),
+        },
+        "parameters": path.split('{').skip(1).filter_map(|rest| rest.split_once('}')).map(parameter).collect::<Value>(),
+        "responses": answers.iter().map(|(status, kinds)| (status.to_string(), response(kinds))).collect::<Map<_, _>>(),
+    });
+    operation["responses"]["default"] = refusal();
+    if let Some((name, address)) = group.specification {
+        operation["description"] =
+            format!("The requests and answers are defined by {name}: <{address}>.").into();
+        operation["externalDocs"] =
+            json!({"url": address, "description": format!("The specification of {name}")});
+        if has_body {
+            let described = format!("A request as {name} defines it.");
+            let content = json!({JSON: {"schema": {"type": "object"}}});
+            operation["requestBody"] =
+                json!({"description": described, "content": content, "required": true});
+        }
+    }
+    operation
+}
+
+/// Returns a parameter of a path.
+fn parameter((name, _): (&str, &str)) -> Value {
+    let description = match name {
+        "agent" | "model" => "The id of an agent",
+        "chat" => "The id of a chat, which is a thread",
+        "task" => "The id of a task, which is a run; `:cancel` or `:subscribe` may follow",
+        _ => "The id",
+    };
+    json!({"name": name, "in": "path", "required": true, "description": description, "schema": {"type": "string"}})
+}
+
+fn response(kinds: &[&str]) -> Value {
+    let mut response =
+        json!({"description": if kinds.is_empty() { "Done; there is no body" } else { "The answer" }});
+    if !kinds.is_empty() {
+        response["content"] =
+            kinds.iter().map(|kind| ((*kind).to_owned(), json!({}))).collect::<Map<_, _>>().into();
+    }
+    response
+}
+
+/// Returns the answer to a request that is refused: the error of the protocol, or a problem document.
+fn refusal() -> Value {
+    let problem = format!("#/components/schemas/{}", ProblemDocument::name());
+    json!({
+        "description": "The request is refused, with the error of the protocol or a problem document.",
+        "content": {JSON: {}, "application/problem+json": {"schema": {"$ref": problem}}},
+    })
+}
