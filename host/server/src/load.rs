@@ -12,6 +12,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::task::{Context, Poll};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_util::sync::CancellationToken;
 use tollgate::tools::{MemoryBudget, Reservation};
 use tollgate_agent::json::{self, NodesLeft};
 use tollgate_mcp::{RequestLimiter, RequestPermit};
@@ -48,6 +49,7 @@ pub(crate) struct ClientShare {
     limits: Arc<ClientLimits>,
     all: Arc<RequestLimiter>,
     budget: MemoryBudget,
+    ended: CancellationToken,
     _request: RequestPermit,
 }
 
@@ -81,7 +83,7 @@ impl Load {
         let request = RequestLimiter::claim_both(&limits.requests, &self.all, 0);
         let request = request.ok_or_else(|| Problem::too_many("requests of this principal are in flight"))?;
         let (all, budget) = (Arc::clone(&self.all), self.budget.clone());
-        Ok(ClientShare { limits, all, budget, _request: request })
+        Ok(ClientShare { limits, all, budget, ended: CancellationToken::new(), _request: request })
     }
 }
 
@@ -107,6 +109,12 @@ impl ClientShare {
             let detail = "the host has no memory to read the body now; retry after other work has completed";
             Problem::new(StatusCode::SERVICE_UNAVAILABLE, "overloaded", detail)
         })
+    }
+
+    /// Returns the token that is cancelled once the credential of the request is no longer valid,
+    /// while the answer is a stream.
+    pub(crate) fn ended(&self) -> CancellationToken {
+        self.ended.clone()
     }
 
     /// Takes one of the principal's places for direct calls.
