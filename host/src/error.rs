@@ -75,12 +75,51 @@ impl From<CommitError> for HostError {
     fn from(error: CommitError) -> Self {
         match error {
             CommitError::Failed(error) => error.into(),
-            rejected => RunError(rejected.to_string()).into(),
+            rejected => RunError::new(rejected.to_string()).into(),
         }
     }
 }
 
 /// An error that keeps the host from continuing a run, as a sentence for the operator.
 #[derive(Debug, Clone, thiserror::Error)]
-#[error("{0}")]
-pub struct RunError(pub(crate) String);
+#[error("{words}")]
+pub struct RunError {
+    words: String,
+    kind: StoreErrorKind,
+    effect: UnrecordedEffect,
+}
+
+/// The effect of the tools of a run that could not be continued, as far as it has no record.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum UnrecordedEffect {
+    /// No tool is affected, or this is not known.
+    #[default]
+    Unknown,
+    /// No tool has run, because its start could not be recorded.
+    NothingRan,
+    /// A tool that may not run twice has run, and the record of it is lost.
+    Ran,
+}
+
+impl RunError {
+    pub(crate) fn new(words: impl Into<String>) -> Self {
+        Self { words: words.into(), kind: StoreErrorKind::Other, effect: UnrecordedEffect::Unknown }
+    }
+
+    /// Creates the error of a run whose events the store did not take.
+    pub(crate) fn not_stored(why: &StoreError, effect: UnrecordedEffect) -> Self {
+        Self { words: why.to_string(), kind: why.kind(), effect }
+    }
+
+    /// Returns the kind of the store's failure; [`StoreErrorKind::Other`] if the store did not fail.
+    #[must_use]
+    pub fn kind(&self) -> StoreErrorKind {
+        self.kind
+    }
+
+    /// Returns the unrecorded effect of the run's tools.
+    #[must_use]
+    pub fn effect(&self) -> UnrecordedEffect {
+        self.effect
+    }
+}

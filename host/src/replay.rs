@@ -90,7 +90,7 @@ impl Host {
         };
         // Guests run as tasks: see the sandbox's runtime.
         let read = tokio::spawn(reading.read(record)).await;
-        let attempts = read.map_err(|e| RunError(format!("the replay failed: {e}")))??;
+        let attempts = read.map_err(|e| RunError::new(format!("the replay failed: {e}")))??;
         Ok(Replayed { run_id: run_id.to_owned(), attempts })
     }
 }
@@ -110,7 +110,7 @@ impl Reading {
                     finding,
                 });
             }
-            self.replay.pass(&recorded.event).map_err(|e| RunError(e.to_string()))?;
+            self.replay.pass(&recorded.event).map_err(|e| RunError::new(e.to_string()))?;
         }
         Ok(attempts)
     }
@@ -124,7 +124,7 @@ impl Reading {
             let missed = changes.iter().take_while(|change| change.revision <= until);
             if missed.map(|change| self.replay.absorb(change)).count() == 0 {
                 let words = format!("the record of the thread {thread_id} lacks the changes after {known}");
-                return Err(RunError(words).into());
+                return Err(RunError::new(words).into());
             }
         }
         Ok(())

@@ -110,8 +110,8 @@
 //! # }
 //! # #[async_trait]
 //! # impl CoordinationStore for Counted {
-//! #   async fn acquire(&self, run_id: &str) -> Result<u64, CommitError> {
-//! #       self.store.acquire(run_id).await
+//! #   async fn acquire(&self, run_id: &str, known: u64) -> Result<u64, CommitError> {
+//! #       self.store.acquire(run_id, known).await
 //! #   }
 //! #   fn release(&self, run_id: &str, epoch: u64) {
 //! #       self.store.release(run_id, epoch);
@@ -156,4 +156,4 @@
 pub use tollgate_store::*;
 
 #[cfg(feature = "sqlite")]
-pub use tollgate_sqlite::{ReadOnlyStore, SqliteStore, make_private_directory};
+pub use tollgate_sqlite::{Place, ReadOnlyStore, SqliteStore, make_private_directory};

@@ -419,23 +419,23 @@ impl ComponentStore for PostgresStore {
 
 #[async_trait]
 impl CoordinationStore for PostgresStore {
-    async fn acquire(&self, run_id: &str) -> Result<u64, CommitError> {
+    async fn acquire(&self, run_id: &str, known: u64) -> Result<u64, CommitError> {
         let me = self.member.joined().await?;
-        let sql =
-            "UPDATE runs SET owner = $2, epoch = epoch + 1 WHERE id = $1 AND (owner IS NULL OR owner = $2)
-            RETURNING epoch";
+        let sql = "UPDATE runs SET owner = $2, epoch = epoch + 1
+            WHERE id = $1 AND (owner IS NULL OR owner = $2) AND events = $3 RETURNING epoch";
+        let known = known.cast_signed();
         let acquired = self.database.read(|client| {
-            let row = params![(run_id.to_owned(), TEXT), (me.to_string(), TEXT)];
+            let row = params![(run_id.to_owned(), TEXT), (me.to_string(), TEXT), (known, INT8)];
             async move {
                 let rows = match query(&client, sql, row).await {
                     Err(why) if failure(&why) == Failure::Taken => return Ok(Err(())),
                     rows => rows?,
                 };
-                let exists =
-                    query(&client, "SELECT 1 FROM runs WHERE id = $1", params![(run_id.to_owned(), TEXT)]);
-                let exists = !exists.await?.is_empty();
+                let sql = "SELECT events FROM runs WHERE id = $1";
+                let found = query(&client, sql, params![(run_id.to_owned(), TEXT)]).await?;
+                let events = found.first().map(|row| row.get::<_, i64>(0));
                 client.finish();
-                Ok(Ok((rows.first().map(|row| row.get::<_, i64>(0).cast_unsigned()), exists)))
+                Ok(Ok((rows.first().map(|row| row.get::<_, i64>(0).cast_unsigned()), events)))
             }
         });
         match acquired.await? {
@@ -443,8 +443,9 @@ impl CoordinationStore for PostgresStore {
                 self.member.drives(run_id);
                 Ok(epoch)
             }
-            Ok((None, true)) => Err(CommitError::Advanced),
-            Ok((None, false)) => Err(StoreError::unknown_run(run_id).into()),
+            Ok((None, Some(events))) if events < known => Err(CommitError::Behind),
+            Ok((None, Some(_))) => Err(CommitError::Advanced),
+            Ok((None, None)) => Err(StoreError::unknown_run(run_id).into()),
             Err(()) => Err(CommitError::Advanced),
         }
     }

@@ -52,7 +52,8 @@ pub(crate) enum Once<T> {
 ///
 /// # Errors
 /// The key is not acceptable, was sent before with another body (422 `key_reused`), or the run
-/// cannot be started; then the key is free again.
+/// cannot be started. In the last case the key is free again, unless the same request is in progress
+/// in another process.
 pub(crate) async fn once<T, E, F>(
     state: &Shared,
     request: KeyedRequest<'_>,
@@ -62,12 +63,11 @@ where
     E: From<Problem>,
     F: Future<Output = Result<(Arc<str>, T), E>>,
 {
-    let Some(reserved) = reserve(state, request).await? else {
-        return begin(None).await.map(|(_, began)| Once::Began(began));
+    let reserved = match reserve(state, request).await? {
+        Found::NoKey => return begin(None).await.map(|(_, began)| Once::Began(began)),
+        Found::Recorded(run_id) => return Ok(Once::Before(run_id)),
+        Found::Reserved(reserved) => reserved,
     };
-    if reserved.is_recorded(state).await? {
-        return Ok(Once::Before(reserved.run_id));
-    }
     match begin(Some(reserved.run_id.clone())).await {
         Ok((run_id, began)) => {
             if *run_id != *reserved.run_id {
@@ -76,11 +76,13 @@ where
             Ok(Once::Began(began))
         }
         // Another process may have won the race for the same key.
-        Err(_) if reserved.is_recorded(state).await? => Ok(Once::Before(reserved.run_id)),
-        Err(problem) => {
-            reserved.release(state).await;
-            Err(problem)
-        }
+        Err(problem) => match reserved.before(state).await? {
+            Some(run_id) => Ok(Once::Before(run_id)),
+            None => {
+                reserved.release(state).await;
+                Err(problem)
+            }
+        },
     }
 }
 
@@ -90,31 +92,48 @@ struct Reservation {
     digest: [u8; 32],
     /// The id of the run that the request starts or started.
     run_id: String,
+    /// When the row was last written, if this request inserted it.
+    inserted_at_ms: Option<u64>,
     _turn: OwnedMutexGuard<()>,
 }
 
 impl Reservation {
-    /// Returns whether the run exists. Whichever of two requests comes first, in any process,
-    /// starts it.
-    async fn is_recorded(&self, state: &Shared) -> Result<bool, Problem> {
-        Ok(state.store().run_spec(&self.run_id).await?.is_some())
+    /// Returns the run that the key stands for by now, if it exists. Whichever of two requests comes
+    /// first, in any process, starts it.
+    async fn before(&self, state: &Shared) -> Result<Option<String>, Problem> {
+        let digest = self.digest;
+        let run_id = with_access(state, move |access| access.reserved(&digest)).await?;
+        let Some(run_id) = run_id else { return Ok(None) };
+        Ok(state.store().run_spec(&run_id).await?.map(|_| run_id))
     }
 
-    /// Removes the reservation of a request that started nothing, so that it can be sent again.
+    /// Removes the reservation of a request that started nothing, so that it can be sent again. It
+    /// stays if it belongs to another process, or if another process has found it: that process may
+    /// be starting the run.
     async fn release(&self, state: &Shared) {
-        let (shared, digest) = (Shared::clone(state), self.digest);
-        let released = tokio::task::spawn_blocking(move || shared.access.release(&digest)).await;
-        if let Ok(Err(e)) = released {
-            tracing::warn!("an idempotency key is not released: {e}");
+        let (Some(at_ms), digest) = (self.inserted_at_ms, self.digest) else { return };
+        let run_id = self.run_id.clone();
+        let released = with_access(state, move |access| access.release(&digest, &run_id, at_ms)).await;
+        if released.is_err() {
+            tracing::warn!("an idempotency key is not released");
         }
     }
 
     /// Records that the request continued another run than the one with the reserved id.
     async fn redirect(&self, state: &Shared, run_id: &str) -> Result<(), Problem> {
-        let (shared, digest, run_id) = (Shared::clone(state), self.digest, run_id.to_owned());
-        let written = tokio::task::spawn_blocking(move || shared.access.redirect(&digest, &run_id)).await;
-        written.map_err(|e| Problem::internal(&e))?.map_err(|e| Problem::internal(&e))
+        let (digest, run_id) = (self.digest, run_id.to_owned());
+        with_access(state, move |access| access.redirect(&digest, &run_id)).await
     }
+}
+
+/// Uses the database on a thread that may block.
+async fn with_access<T: Send + 'static>(
+    state: &Shared,
+    job: impl FnOnce(&AccessDatabase) -> Result<T, AccessError> + Send + 'static,
+) -> Result<T, Problem> {
+    let shared = Shared::clone(state);
+    let done = tokio::task::spawn_blocking(move || job(&shared.access)).await;
+    done.map_err(|e| Problem::internal(&e))?.map_err(|e| Problem::internal(&e))
 }
 
 /// The order of requests with the same key in this process: one after another.
@@ -135,22 +154,43 @@ impl RequestTurns {
     }
 }
 
-/// Reserves a run id for a request with a key; `None` if the request has no key.
-async fn reserve(state: &Shared, request: KeyedRequest<'_>) -> Result<Option<Reservation>, Problem> {
+/// What a request's key stands for.
+enum Found {
+    /// The request has no key.
+    NoKey,
+    /// A run that an earlier request started.
+    Recorded(String),
+    /// A run that has not started.
+    Reserved(Reservation),
+}
+
+/// Finds the run of a request with a key, or reserves the id for a new one.
+async fn reserve(state: &Shared, request: KeyedRequest<'_>) -> Result<Found, Problem> {
     let KeyedRequest { principal, route, headers, body } = request;
-    let Some(key) = key_of(headers)? else { return Ok(None) };
+    let Some(key) = key_of(headers)? else { return Ok(Found::NoKey) };
     let digest = digest(&format!("{}\n{route}\n{key}", principal.name));
     let body: [u8; 32] = Sha256::digest(body).into();
     let turn = state.requests.turn(digest).await;
-    let shared = Shared::clone(state);
-    let reserved = tokio::task::spawn_blocking(move || shared.access.reserve(&digest, &body)).await;
-    let reserved = reserved.map_err(|e| Problem::internal(&e))?.map_err(|e| Problem::internal(&e))?;
-    let RequestKeyRow { run_id, body: sent } = reserved;
-    if sent != body {
-        let detail = "this Idempotency-Key was sent with another request; use a new key for a new request";
-        return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "key_reused", detail));
+    loop {
+        let row = with_access(state, move |access| access.reserve(&digest, &body)).await?;
+        let RequestKeyRow { run_id, body: sent, inserted_at_ms } = row;
+        if sent != body {
+            let detail =
+                "this Idempotency-Key was sent with another request; use a new key for a new request";
+            return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "key_reused", detail));
+        }
+        if inserted_at_ms.is_none() {
+            if state.store().run_spec(&run_id).await?.is_some() {
+                return Ok(Found::Recorded(run_id));
+            }
+            let shared_id = run_id.clone();
+            // The process that inserted the row may have removed it meanwhile.
+            if !with_access(state, move |access| access.share(&digest, &shared_id)).await? {
+                continue;
+            }
+        }
+        return Ok(Found::Reserved(Reservation { digest, run_id, inserted_at_ms, _turn: turn }));
     }
-    Ok(Some(Reservation { digest, run_id, _turn: turn }))
 }
 
 /// Returns the id of a decision from the request's key, so that a repeated decision changes
@@ -181,9 +221,12 @@ fn key_of(headers: &HeaderMap) -> Result<Option<&str>, Problem> {
 struct RequestKeyRow {
     run_id: String,
     body: [u8; 32],
+    /// When the row was written, in milliseconds since the Unix epoch; `None` if it existed before.
+    inserted_at_ms: Option<u64>,
 }
 
 impl AccessDatabase {
+    /// Returns the row of a key, or inserts one with the id of a new run.
     fn reserve(&self, digest: &[u8; 32], body: &[u8; 32]) -> Result<RequestKeyRow, AccessError> {
         let (run_id, now) = (Uuid::now_v7().to_string(), now_ms());
         self.write(|connection| {
@@ -191,7 +234,9 @@ impl AccessDatabase {
                 connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
             let known = transaction
                 .prepare_cached("SELECT run_id, body FROM request_keys WHERE digest = ?1")?
-                .query_row([digest], |row| Ok(RequestKeyRow { run_id: row.get(0)?, body: row.get(1)? }))
+                .query_row([digest], |row| {
+                    Ok(RequestKeyRow { run_id: row.get(0)?, body: row.get(1)?, inserted_at_ms: None })
+                })
                 .optional()?;
             if let Some(known) = known {
                 return Ok(known);
@@ -208,12 +253,34 @@ impl AccessDatabase {
                 )?
                 .execute(params![now.saturating_sub(KEEP_MS).cast_signed(), REMOVED_AT_ONCE])?;
             transaction.commit()?;
-            Ok(RequestKeyRow { run_id, body: *body })
+            Ok(RequestKeyRow { run_id, body: *body, inserted_at_ms: Some(now) })
         })
     }
 
-    fn release(&self, digest: &[u8; 32]) -> Result<(), AccessError> {
-        self.write(|connection| connection.execute("DELETE FROM request_keys WHERE digest = ?1", [digest]))?;
+    /// Returns the id that is reserved for a key.
+    fn reserved(&self, digest: &[u8; 32]) -> Result<Option<String>, AccessError> {
+        self.write(|connection| {
+            connection
+                .prepare_cached("SELECT run_id FROM request_keys WHERE digest = ?1")?
+                .query_row([digest], |row| row.get(0))
+                .optional()
+        })
+    }
+
+    /// Notes on a row of another process that this process uses it too, so that it is no longer
+    /// released. Returns whether it still exists.
+    fn share(&self, digest: &[u8; 32], run_id: &str) -> Result<bool, AccessError> {
+        let sql = "UPDATE request_keys SET at_ms = max(at_ms + 1, ?3) WHERE digest = ?1 AND run_id = ?2";
+        let shared = self.write(|connection| {
+            connection.prepare_cached(sql)?.execute(params![digest, run_id, now_ms().cast_signed()])
+        })?;
+        Ok(shared > 0)
+    }
+
+    /// Removes a row that was inserted at this time, unless another process uses it too.
+    fn release(&self, digest: &[u8; 32], run_id: &str, at_ms: u64) -> Result<(), AccessError> {
+        let sql = "DELETE FROM request_keys WHERE digest = ?1 AND run_id = ?2 AND at_ms = ?3";
+        self.write(|connection| connection.execute(sql, params![digest, run_id, at_ms.cast_signed()]))?;
         Ok(())
     }
 
@@ -223,5 +290,30 @@ impl AccessDatabase {
                 .execute("UPDATE request_keys SET run_id = ?2 WHERE digest = ?1", params![digest, run_id])
         })?;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn a_key_is_released_only_by_the_process_that_reserved_it_and_while_no_other_uses_it() {
+        let data = tempfile::tempdir().unwrap();
+        let [one, two] = [(); 2].map(|()| AccessDatabase::open(data.path()).unwrap());
+        let (digest, body) = ([1; 32], [2; 32]);
+        let first = one.reserve(&digest, &body).unwrap();
+        let at_ms = first.inserted_at_ms.unwrap();
+        let found = two.reserve(&digest, &body).unwrap();
+        assert_eq!((&found.run_id, found.inserted_at_ms), (&first.run_id, None));
+        assert!(two.share(&digest, &found.run_id).unwrap());
+        one.release(&digest, &first.run_id, at_ms).unwrap();
+        assert_eq!(two.reserved(&digest).unwrap(), Some(first.run_id), "the other process may start it");
+        // Without the other process, the key is free again.
+        let alone = one.reserve(&[3; 32], &body).unwrap();
+        one.release(&[3; 32], &alone.run_id, alone.inserted_at_ms.unwrap()).unwrap();
+        assert_eq!(two.reserved(&[3; 32]).unwrap(), None);
+        assert!(!two.share(&[3; 32], &alone.run_id).unwrap());
     }
 }

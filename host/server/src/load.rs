@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_util::sync::CancellationToken;
 use tollgate::tools::{MemoryBudget, Reservation};
 use tollgate_agent::json::{self, NodesLeft};
 use tollgate_mcp::{RequestLimiter, RequestPermit};
@@ -82,6 +83,7 @@ pub(crate) struct ClientShare {
     limits: Arc<ClientLimits>,
     all: Arc<RequestLimiter>,
     budget: MemoryBudget,
+    ended: CancellationToken,
     _request: RequestPermit,
 }
 
@@ -134,7 +136,7 @@ impl Load {
         let request = RequestLimiter::claim_both(&limits.requests, &self.all, 0);
         let request = request.ok_or_else(|| Problem::too_many("requests of this principal are in flight"))?;
         let (all, budget) = (Arc::clone(&self.all), self.budget.clone());
-        Ok(ClientShare { limits, all, budget, _request: request })
+        Ok(ClientShare { limits, all, budget, ended: CancellationToken::new(), _request: request })
     }
 }
 
@@ -196,6 +198,12 @@ impl ClientShare {
             Problem::new(StatusCode::SERVICE_UNAVAILABLE, "overloaded", detail)
         })?;
         Ok(Some(AnswerMemory { _reserved: reserved, _of_principal: of_principal }))
+    }
+
+    /// Returns the token that is cancelled once the credential of the request is no longer valid,
+    /// while the answer is a stream.
+    pub(crate) fn ended(&self) -> CancellationToken {
+        self.ended.clone()
     }
 
     /// Takes one of the principal's places for direct calls.

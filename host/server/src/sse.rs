@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use std::time::Duration;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::CancellationToken;
 use tollgate::{RunFollower, RunUpdate};
 use tollgate_agent::context::client_thread_id;
 
@@ -36,6 +37,8 @@ pub(crate) struct RunStream {
     began: bool,
     /// Whether the event `end` was sent.
     over: bool,
+    /// Cancelled once the credential of the client is no longer valid.
+    ended: CancellationToken,
     /// When to show that the stream is alive, unless an event is sent before.
     alive_at: Instant,
     /// The stream's place among those that its principal may have.
@@ -58,6 +61,7 @@ pub(crate) fn answer(
         options,
         began: false,
         over: false,
+        ended: share.ended(),
         alive_at: Instant::now() + KEEP_ALIVE,
         _place: share.stream()?,
     };
@@ -84,9 +88,10 @@ impl RunStream {
             return Some(Bytes::from_static(RETRY.as_bytes()));
         }
         loop {
-            let stop = self.state.stop.clone();
+            let (stop, ended) = (self.state.stop.clone(), self.ended.clone());
             let update = tokio::select! {
                 biased;
+                () = ended.cancelled() => return Some(self.end("unauthorized")),
                 () = stop.cancelled() => return Some(self.end("shutdown")),
                 update = self.follower.next() => update,
                 () = sleep_until(self.alive_at) => {

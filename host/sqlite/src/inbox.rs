@@ -76,7 +76,7 @@ pub(super) fn claim(
     limit: usize,
 ) -> rusqlite::Result<Vec<Claimed>> {
     let mut find = connection.prepare_cached(
-        "SELECT r.run_id, r.agent_id, r.kind, r.owner, r.status, r.epoch FROM runs r
+        "SELECT r.run_id, r.agent_id, r.kind, r.owner, r.status, r.epoch, r.events FROM runs r
          WHERE r.status <> 'completed' AND r.kind <> 'child'
             AND (r.status = 'running'
                 OR r.status = 'waiting' AND EXISTS (SELECT 1 FROM inbox i WHERE i.run_id = r.run_id))
@@ -101,7 +101,8 @@ pub(super) fn claim(
         if is_driven || (kind == "prompt" && !agents.contains(&agent)) {
             continue;
         }
-        if let Ok(epoch) = acquire(connection, process, &run_id)? {
+        let events = row.get::<_, i64>(6)?.cast_unsigned();
+        if let Ok(epoch) = acquire(connection, process, &run_id, events)? {
             claimed.push(Claimed { run_id: Arc::from(run_id), epoch });
         }
     }

@@ -32,6 +32,7 @@ mod write;
 mod write_connection;
 mod writer;
 
+pub use place::Place;
 pub use read_only::ReadOnlyStore;
 
 use async_trait::async_trait;
@@ -66,6 +67,7 @@ pub struct SqliteStore {
     limits: StoreLimits,
     sizes: Arc<Sizes>,
     directory: PathBuf,
+    place: Place,
     hints: HintSender,
     foreign: ForeignCommits,
     /// The values of keys that do not persist, which live as long as this process.
@@ -87,11 +89,24 @@ impl SqliteStore {
         let sizes = Arc::new(Sizes::default());
         let (of_known, of_process) = (Arc::clone(&known), Arc::clone(&process));
         let writer = Writer::start(connection, of_known, &file, of_process, Arc::clone(&sizes))?;
+        let place = Place::of(&file)?;
         let readers = Arc::new(Readers::new(file, Arc::clone(&process)));
         let (limits, volatile) = (StoreLimits::default(), Mutex::default());
         let (hints, foreign) = (HintSender::default(), ForeignCommits::default());
         let directory = directory.clone();
-        Ok(Self { writer, readers, known, process, limits, sizes, directory, hints, foreign, volatile })
+        Ok(Self {
+            writer,
+            readers,
+            known,
+            process,
+            limits,
+            sizes,
+            directory,
+            place,
+            hints,
+            foreign,
+            volatile,
+        })
     }
 
     /// Sets the store's limits.
@@ -248,6 +263,8 @@ impl AuditStore for SqliteStore {
     }
 
     async fn tool_health(&self) -> Result<Vec<ToolHealth>, StoreError> {
+        // Health is that of the store at its place, not of a file that was moved away.
+        self.place.check()?;
         self.writer.catch_up().await?;
         self.readers.ask(|reader| reader.trapping()).await
     }
@@ -267,10 +284,12 @@ impl ComponentStore for SqliteStore {
 
 #[async_trait]
 impl CoordinationStore for SqliteStore {
-    async fn acquire(&self, run_id: &str) -> Result<u64, CommitError> {
+    async fn acquire(&self, run_id: &str, known: u64) -> Result<u64, CommitError> {
         self.writer.catch_up().await?;
         let run_id = run_id.to_owned();
-        self.writer.run(move |connection, process| ownership::acquire(connection, process, &run_id)).await?
+        self.writer
+            .run(move |connection, process| ownership::acquire(connection, process, &run_id, known))
+            .await?
     }
 
     fn release(&self, run_id: &str, epoch: u64) {

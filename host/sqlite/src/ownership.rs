@@ -2,6 +2,7 @@
 
 use super::process::Process;
 use rusqlite::{Connection, OptionalExtension, params};
+use std::cmp::Ordering;
 use tollgate_store::{CommitError, StoreError};
 
 /// Takes over a run for this process, unless another living process drives it.
@@ -9,8 +10,9 @@ pub(super) fn acquire(
     connection: &Connection,
     process: &Process,
     run_id: &str,
+    known: u64,
 ) -> rusqlite::Result<Result<u64, CommitError>> {
-    let find = "SELECT id, owner, status, epoch FROM runs WHERE run_id = ?1";
+    let find = "SELECT id, owner, status, epoch, events FROM runs WHERE run_id = ?1";
     let found = connection
         .prepare_cached(find)?
         .query_row([run_id], |row| {
@@ -19,14 +21,20 @@ pub(super) fn acquire(
                 row.get::<_, String>(1)?,
                 row.get::<_, String>(2)?,
                 row.get::<_, i64>(3)?,
+                row.get::<_, i64>(4)?,
             ))
         })
         .optional()?;
-    let Some((id, owner, status, epoch)) = found else {
+    let Some((id, owner, status, epoch, events)) = found else {
         return Ok(Err(StoreError::unknown_run(run_id).into()));
     };
     if status == "running" && owner != process.id() && process.is_carried(&owner, run_id, epoch) {
         return Ok(Err(CommitError::Advanced));
+    }
+    match events.cast_unsigned().cmp(&known) {
+        Ordering::Equal => {}
+        Ordering::Greater => return Ok(Err(CommitError::Advanced)),
+        Ordering::Less => return Ok(Err(CommitError::Behind)),
     }
     process.take_up(run_id);
     process.hold(run_id);

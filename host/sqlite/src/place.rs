@@ -98,7 +98,8 @@ fn check_link(directory: &Path, link: &Path, metadata: &Metadata, parent: &Path)
 
 /// The identity of the opened files, to notice when they are gone: the system writes to a removed
 /// or moved file as if nothing had happened.
-pub(super) struct Place {
+#[derive(Debug)]
+pub struct Place {
     pub(super) file: PathBuf,
     database: (u64, u64),
     /// SQLite creates them with the first transaction.
@@ -106,7 +107,11 @@ pub(super) struct Place {
 }
 
 impl Place {
-    pub(super) fn of(file: &Path) -> Result<Self, StoreError> {
+    /// Returns the place of a database that was just opened.
+    ///
+    /// # Errors
+    /// The file does not exist.
+    pub fn of(file: &Path) -> Result<Self, StoreError> {
         let database = identity(file).ok_or_else(|| lost(file, file))?;
         let beside = ["-wal", "-shm"].map(|ending| (beside(file, ending), OnceLock::new()));
         let place = Self { file: file.to_owned(), database, beside };
@@ -115,7 +120,10 @@ impl Place {
     }
 
     /// Checks that the files are still where they were opened.
-    pub(super) fn check(&self) -> Result<(), StoreError> {
+    ///
+    /// # Errors
+    /// A file was moved, removed or replaced.
+    pub fn check(&self) -> Result<(), StoreError> {
         if identity(&self.file) != Some(self.database) {
             return Err(lost(&self.file, &self.file));
         }

@@ -152,7 +152,7 @@ impl ComponentStore for ReadOnlyStore {
 
 #[async_trait]
 impl CoordinationStore for ReadOnlyStore {
-    async fn acquire(&self, _run_id: &str) -> Result<u64, CommitError> {
+    async fn acquire(&self, _run_id: &str, _known: u64) -> Result<u64, CommitError> {
         Err(refused().into())
     }
 

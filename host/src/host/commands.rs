@@ -242,7 +242,7 @@ impl Host {
         let cancel = CancellationToken::new();
         let (host, id, cancelled) = (self.clone(), Arc::clone(&run_id), cancel.clone());
         let end = tokio::spawn(async move {
-            let failed = |why: HostError| RunError(why.to_string());
+            let failed = |why: HostError| RunError::new(why.to_string());
             let mut is_cancelled = false;
             loop {
                 tokio::select! {

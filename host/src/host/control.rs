@@ -69,7 +69,10 @@ impl Host {
             }
             match self.carry_on(run_id, Input::Decided(decisions.clone()), Busy::Refuse).await {
                 // Another decision about the same run may be taking effect just now.
-                Err(HostError::Busy(_)) if Instant::now() < until && self.is_open(run_id).await? => {
+                Err(HostError::Busy(_)) if Instant::now() < until => {
+                    if !self.is_open(run_id).await? {
+                        self.check_decisions(run_id, &decisions).await?;
+                    }
                     tokio::time::sleep(PAUSE).await;
                 }
                 Err(HostError::OwnedElsewhere(_)) if Instant::now() < until => {
@@ -134,7 +137,7 @@ impl Host {
         let mut run = Run::new(Thread::default());
         let (mut last_call, mut text) = (None, String::new());
         for stored in &record {
-            run.apply(&stored.event).map_err(|e| RunError(e.to_string()))?;
+            run.apply(&stored.event).map_err(|e| RunError::new(e.to_string()))?;
             match &stored.event {
                 Event::CallFinished(finished) => last_call = Some(Arc::clone(finished)),
                 Event::RunFinished { text: answered, .. } => text.clone_from(answered),
@@ -151,6 +154,14 @@ impl Host {
     pub async fn summary(&self, run_id: &str) -> Result<Option<RunSummary>, HostError> {
         let filter = RunFilter { run_id_prefix: Some(run_id.to_owned()), limit: 1, ..RunFilter::default() };
         Ok(self.store().runs(filter).await?.into_iter().find(|run| run.run_id == run_id))
+    }
+
+    /// Checks decisions by the record of a run that is not open. The thread may stay busy with another
+    /// run, and a decision that came too late need not wait for that.
+    async fn check_decisions(&self, run_id: &str, decisions: &[Decision]) -> Result<(), HostError> {
+        let run = self.recorded(run_id).await?.ok_or_else(|| HostError::no_run(run_id))?;
+        run.decide(self.toolbox().catalog(), 0, &Input::Decided(decisions.to_vec()))?;
+        Ok(())
     }
 
     /// Returns whether this host is driving the run, or it waits.
@@ -195,7 +206,7 @@ impl Host {
         let (host, over, id) = (self.clone(), hub.over(), Arc::clone(&run_id));
         let end = tokio::spawn(async move {
             over.await;
-            host.run_end(&id).await.map_err(|e| RunError(e.to_string()))
+            host.run_end(&id).await.map_err(|e| RunError::new(e.to_string()))
         });
         RunHandle { run_id, thread_id, events, cancel: hub.cancellation().clone(), end }
     }

@@ -286,7 +286,8 @@ impl Host {
         let mut driver = Driver::new(parts, run, known_messages);
         // The caller learns whether its input is part of the record.
         driver.begin(input).await.map_err(|why| match why {
-            CommitError::Advanced => HostError::OwnedElsewhere(run_id.to_string()),
+            // Another process was faster. Nothing of the input is recorded.
+            CommitError::Advanced | CommitError::Fenced => HostError::OwnedElsewhere(run_id.to_string()),
             CommitError::Busy(_) => HostError::Busy(thread_id.to_string()),
             why => why.into(),
         })?;
@@ -300,19 +301,10 @@ impl Host {
 
     /// Acquires a run of which the caller has read this many events, and returns its epoch.
     async fn acquire(&self, run_id: &str, known: u64) -> Result<u64, HostError> {
-        let store = &self.inner.store;
-        let failed = |why: CommitError| match why {
+        self.inner.store.acquire(run_id, known).await.map_err(|why| match why {
             CommitError::Advanced => HostError::OwnedElsewhere(run_id.to_owned()),
             why => why.into(),
-        };
-        let epoch = store.acquire(run_id).await.map_err(failed)?;
-        let newer = store.events(run_id, known).await;
-        if !matches!(&newer, Ok(newer) if newer.is_empty()) {
-            store.release(run_id, epoch);
-            newer?;
-            return Err(failed(CommitError::Advanced));
-        }
-        Ok(epoch)
+        })
     }
 
     async fn direct(

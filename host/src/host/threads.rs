@@ -65,7 +65,7 @@ impl Host {
                     let words = format!(
                         "the interrupted run {run_id} cannot be finished; see `tollgate show {run_id}`"
                     );
-                    return Err(RunError(words).into());
+                    return Err(RunError::new(words).into());
                 }
                 Met::Interrupted(run_id) => {
                     let carried = before(until, self.carry_on(&run_id, Input::Restarted, request.busy));
@@ -161,7 +161,7 @@ impl Host {
     ) -> Result<Run, HostError> {
         let mut run = Run::new(thread.clone());
         for event in record {
-            run.apply(&event.event).map_err(|e| RunError(e.to_string()))?;
+            run.apply(&event.event).map_err(|e| RunError::new(e.to_string()))?;
         }
         if !run.is_in_batch() {
             return Ok(run);
@@ -171,7 +171,7 @@ impl Host {
             if let Some(until) = run.behind(&event.event) {
                 self.catch_up(&mut run, thread_id, until).await?;
             }
-            run.apply(&event.event).map_err(|e| RunError(e.to_string()))?;
+            run.apply(&event.event).map_err(|e| RunError::new(e.to_string()))?;
         }
         self.catch_up(&mut run, thread_id, u64::MAX).await?;
         Ok(run)

@@ -1,6 +1,7 @@
 //! The rules for commits: which events are committed together, which of them may wait, and how a
 //! failed commit is reported.
 
+use crate::error::UnrecordedEffect;
 use crate::store::rules::begins_direct;
 use crate::store::{CommitError, Durability, StoreError};
 use tollgate_agent::SmolStr;
@@ -78,6 +79,15 @@ impl Unrecorded {
         Self {
             ran: events.iter().filter_map(ended).filter_map(|call_id| ran(call_id)).collect(),
             starts: events.iter().any(first) && events.iter().all(|event| ended(event).is_none()),
+        }
+    }
+
+    /// Returns the effect of the tools if the commit fails for this reason.
+    pub(super) fn effect(&self, why: &CommitError) -> UnrecordedEffect {
+        match (why, self.ran.is_empty(), self.starts) {
+            (CommitError::Recorded(_), ..) | (_, true, false) => UnrecordedEffect::Unknown,
+            (_, true, true) => UnrecordedEffect::NothingRan,
+            (_, false, _) => UnrecordedEffect::Ran,
         }
     }
 

@@ -22,7 +22,7 @@ impl Driver {
             *turn = Some(host.turn_to_commit(thread_id).await);
         }
         let seen = host.catch_up(&mut self.run, thread_id, u64::MAX).await;
-        seen.map_err(|e| RunError(e.to_string()))
+        seen.map_err(|e| RunError::new(e.to_string()))
     }
 
     /// Applies events that the store committed after `moved_by` changes of other runs, and returns

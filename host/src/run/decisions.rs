@@ -15,7 +15,7 @@ use tollgate_agent::run::{Input, Refused};
 const LEAST_TIME: Duration = Duration::from_millis(100);
 
 fn refused(why: Refused) -> RunError {
-    RunError(why.to_string())
+    RunError::new(why.to_string())
 }
 
 impl Driver {
@@ -51,7 +51,9 @@ impl Driver {
         let (run, input) = (self.run.clone(), input.clone());
         let catalog = Arc::clone(self.parts.toolbox.catalog());
         let deciding = tokio::task::spawn_blocking(move || run.decide(&catalog, now_ms, &input));
-        async move { deciding.await.map_err(|e| RunError(format!("a decision failed: {e}")))?.map_err(refused) }
+        async move {
+            deciding.await.map_err(|e| RunError::new(format!("a decision failed: {e}")))?.map_err(refused)
+        }
     }
 
     /// Returns the time left for checking an attempt's result, and the input that replaces it

@@ -11,7 +11,7 @@ use super::inbox::Inbox;
 use super::lease::RunLease;
 use super::waiting::Waited;
 use super::work::{Work, on_its_own};
-use super::{Publisher, RunEnd, RunError, spans};
+use super::{Publisher, RunEnd, RunError, UnrecordedEffect, spans};
 use crate::boxed::boxed;
 use crate::host::Host;
 use crate::store::rules::{begins_direct, charges};
@@ -73,6 +73,8 @@ pub(crate) struct Driver {
     pub(super) outcomes: Outcomes,
     last_call: Option<Arc<Finished>>,
     end_text: String,
+    /// The effect of tools that the last commit failed to record.
+    unrecorded: UnrecordedEffect,
     /// Receives decisions while the run is at work.
     pub(super) inbox: Inbox,
     /// Held from the run's first commit until the run rests.
@@ -98,6 +100,7 @@ impl Driver {
             outcomes: Outcomes::default(),
             last_call: None,
             end_text: String::new(),
+            unrecorded: UnrecordedEffect::Unknown,
             carried: None,
         })
     }
@@ -207,7 +210,8 @@ impl Driver {
 
     /// Decides on one input, then commits, applies and publishes the resulting events.
     pub(super) async fn step(&mut self, input: Input) -> Result<(), RunError> {
-        self.try_step(input).await.map_err(|e| RunError(e.to_string()))
+        let stepped = self.try_step(input).await;
+        stepped.map_err(|why| RunError::not_stored(&why.into(), std::mem::take(&mut self.unrecorded)))
     }
 
     async fn try_step(&mut self, input: Input) -> Result<(), CommitError> {
@@ -235,9 +239,13 @@ impl Driver {
                 Err(CommitError::Conflict(_)) => {
                     self.see_others(&mut turn).await.map_err(|e| failed(e.to_string()))?;
                 }
-                Err(e) => return Err(unrecorded.explain(e)),
+                Err(e) => {
+                    self.unrecorded = unrecorded.effect(&e);
+                    return Err(unrecorded.explain(e));
+                }
             }
         }
+        self.unrecorded = unrecorded.effect(&CommitError::Conflict(0));
         Err(unrecorded.explain(failed(format!(
             "other runs and calls changed the thread's state {MAX_CONFLICTS} times while this was stored"
         ))))
@@ -307,7 +315,7 @@ impl Driver {
     }
 
     pub(super) fn apply(&mut self, event: &Event) -> Result<(), RunError> {
-        self.run.apply(event).map_err(|e| RunError(e.to_string()))?;
+        self.run.apply(event).map_err(|e| RunError::new(e.to_string()))?;
         match event {
             Event::CallFinished(finished) => self.last_call = Some(Arc::clone(finished)),
             Event::RunFinished { text, .. } => self.end_text.clone_from(text),

@@ -24,7 +24,7 @@ mod visibility;
 mod waiting;
 mod work;
 
-pub use crate::error::RunError;
+pub use crate::error::{RunError, UnrecordedEffect};
 pub use clients::EventStream;
 pub use subscribers::{RunEvent, Subscriber};
 pub use update::{ChildTold, LiveContent, LiveUpdate, RunUpdate};
@@ -100,7 +100,7 @@ impl RunHandle {
         async move {
             match end.await {
                 Ok(end) => end,
-                Err(e) => Err(RunError(format!("the task of run {run_id} failed: {e}"))),
+                Err(e) => Err(RunError::new(format!("the task of run {run_id} failed: {e}"))),
             }
         }
     }
@@ -112,7 +112,7 @@ impl RunHandle {
     pub async fn wait(self) -> Result<RunEnd, RunError> {
         match self.end.await {
             Ok(end) => end,
-            Err(e) => Err(RunError(format!("the task of run {} failed: {e}", self.run_id))),
+            Err(e) => Err(RunError::new(format!("the task of run {} failed: {e}", self.run_id))),
         }
     }
 }

@@ -10,12 +10,14 @@ use std::sync::Arc;
 pub trait CoordinationStore: Send + Sync {
     /// Takes over the driving of a recorded run that no other living process drives, and returns
     /// its new epoch. From then on, commits of earlier epochs are
-    /// [fenced](CommitError::Fenced).
+    /// [fenced](CommitError::Fenced). `known` is the number of the run's events that the caller has
+    /// read. If the run has others, nothing changes: whoever committed them keeps the run.
     ///
     /// # Errors
-    /// Returns [`CommitError::Advanced`] if another process drives the run, and
-    /// [`CommitError::Failed`] if there is no such run or the store failed.
-    async fn acquire(&self, run_id: &str) -> Result<u64, CommitError>;
+    /// Returns [`CommitError::Advanced`] if another process drives the run or has continued it,
+    /// [`CommitError::Behind`] if the run has fewer events, and [`CommitError::Failed`] if there is
+    /// no such run or the store failed.
+    async fn acquire(&self, run_id: &str, known: u64) -> Result<u64, CommitError>;
 
     /// Records that this process stopped driving a run in this epoch before the run came to rest,
     /// because the host failed. Another process may then resume it. A later commit of the same

@@ -8,6 +8,7 @@ use super::{
     RunFilter, RunStore, RunSummary, SentCommand, StateStore, StoreError, StoreLimits, ToolHealth,
 };
 use async_trait::async_trait;
+use std::cmp::Ordering;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -328,12 +329,17 @@ impl ComponentStore for MemoryStore {
 
 #[async_trait]
 impl CoordinationStore for MemoryStore {
-    async fn acquire(&self, run_id: &str) -> Result<u64, CommitError> {
+    async fn acquire(&self, run_id: &str, known: u64) -> Result<u64, CommitError> {
         let mut tables = self.tables();
-        tables.left.remove(run_id);
         let (run_id, run) =
             tables.runs.get_key_value(run_id).ok_or_else(|| StoreError::unknown_run(run_id))?;
+        match run.len().cmp(&known) {
+            Ordering::Equal => {}
+            Ordering::Greater => return Err(CommitError::Advanced),
+            Ordering::Less => return Err(CommitError::Behind),
+        }
         let (run_id, epoch) = (Arc::clone(run_id), run.epoch + 1);
+        tables.left.remove(&run_id);
         if let Some(run) = tables.runs.get_mut(&run_id) {
             run.epoch = epoch;
         }

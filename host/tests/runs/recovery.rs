@@ -10,8 +10,8 @@ use serde_json::json;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use tollgate::models::ScriptedTurn;
-use tollgate::run::{RunHandle, RunUpdate};
-use tollgate::store::{AuditFilter, RunFilter, RunSummary, Store, StoreError};
+use tollgate::run::{RunHandle, RunUpdate, UnrecordedEffect};
+use tollgate::store::{AuditFilter, RunFilter, RunSummary, Store, StoreError, StoreErrorKind};
 use tollgate::tools::NativePlugin;
 use tollgate::{
     Busy, CallRequest, Fault, Host, HostError, NativeTool, RunRequest, ToolCall, ToolDescriptor, ToolOutput,
@@ -93,6 +93,9 @@ with_each_store! {
         let words = refusal(&host, "act").await;
         assert_eq!(ran.load(Ordering::Relaxed), 0, "{words}");
         assert!(words.contains("nothing was run") && words.contains("the disk is full"), "{words}");
+        let why = host.call(CallRequest::new("act", "{}")).await.unwrap_err();
+        let HostError::Run(why) = why else { panic!("{why}") };
+        assert_eq!((why.kind(), why.effect()), (StoreErrorKind::Full, UnrecordedEffect::NothingRan));
 
         store.watch.0.store(0, Ordering::Relaxed);
         host.call(CallRequest::new("act", "{}")).await.unwrap();
@@ -102,7 +105,10 @@ with_each_store! {
     async fn a9_a_call_whose_end_cannot_be_stored_is_not_to_be_repeated(at: StoreAt) {
         let (store, ran) = (Watched::new(at.open(), FailsFrom(AtomicU64::new(2))), Arc::<AtomicU32>::default());
         let host = acting(store.clone(), &ran);
-        let words = refusal(&host, "act").await;
+        let why = host.call(CallRequest::new("act", "{}")).await.unwrap_err();
+        let HostError::Run(why) = why else { panic!("{why}") };
+        assert_eq!((why.kind(), why.effect()), (StoreErrorKind::Full, UnrecordedEffect::Ran));
+        let words = why.to_string();
         assert_eq!(ran.load(Ordering::Relaxed), 1);
         for part in ["'act' has run", "the disk is full", "do not repeat it"] {
             assert!(words.contains(part), "{part:?} is not in {words}");

@@ -325,12 +325,17 @@ with_each_store! {
 
     async fn s9_who_acquires_a_run_fences_all_before_it(at: StoreAt) {
         let store = at.open();
-        let unknown = StoreError::from(store.acquire("r").await.unwrap_err());
+        let unknown = StoreError::from(store.acquire("r", 0).await.unwrap_err());
         assert_eq!(unknown.kind(), StoreErrorKind::UnknownRun, "{unknown}");
         let unknown = store.send("r", "c", RunCommand::Cancel("x".to_owned())).await.unwrap_err();
         assert_eq!(unknown.kind(), StoreErrorKind::UnknownRun, "{unknown}");
         store.commit(commit("r", 0, vec![started("r")])).await.unwrap();
-        let epoch = store.acquire("r").await.unwrap();
+        // A process that has not read the whole record acquires nothing, and fences no one.
+        let advanced = store.acquire("r", 0).await;
+        assert!(matches!(advanced, Err(CommitError::Advanced)), "{advanced:?}");
+        let behind = store.acquire("r", 2).await;
+        assert!(matches!(behind, Err(CommitError::Behind)), "{behind:?}");
+        let epoch = store.acquire("r", 1).await.unwrap();
         assert!(epoch > 1);
         let late = store.commit(commit("r", 1, vec![Event::StepStarted { step: 1 }])).await;
         assert!(matches!(late, Err(CommitError::Fenced)), "{late:?}");
@@ -342,7 +347,7 @@ with_each_store! {
         assert!(store.runs(RunFilter::default()).await.unwrap()[0].at_work);
         store.commit(of_epoch(epoch, 2, Event::RunWaiting)).await.unwrap();
         // A run that waits for a person is acquired to go on.
-        let next = at.open().acquire("r").await.unwrap();
+        let next = at.open().acquire("r", 3).await.unwrap();
         assert!(next > epoch);
         let late = store.commit(of_epoch(epoch, 3, Event::StepStarted { step: 2 })).await;
         assert!(matches!(late, Err(CommitError::Fenced)), "{late:?}");
@@ -356,11 +361,11 @@ with_each_store! {
         }
         let (store, other) = (at.open(), at.open());
         store.commit(commit("r", 0, vec![started("r")])).await.unwrap();
-        let refused = other.acquire("r").await;
+        let refused = other.acquire("r", 1).await;
         assert!(matches!(refused, Err(CommitError::Advanced)), "{refused:?}");
         store.release("r", 1);
         store.flush().await.unwrap();
-        if let Ok(epoch) = other.acquire("r").await {
+        if let Ok(epoch) = other.acquire("r", 1).await {
             let commit = changed_commit(commit("r", 1, vec![Event::StepStarted { step: 1 }]), |it| it.epoch = epoch);
             other.commit(commit).await.unwrap();
         }

@@ -132,8 +132,8 @@ impl<W: Watch> ComponentStore for Watched<W> {
 
 #[async_trait]
 impl<W: Watch> CoordinationStore for Watched<W> {
-    async fn acquire(&self, run_id: &str) -> Result<u64, CommitError> {
-        self.write(self.store.acquire(run_id)).await
+    async fn acquire(&self, run_id: &str, known: u64) -> Result<u64, CommitError> {
+        self.write(self.store.acquire(run_id, known)).await
     }
 
     fn release(&self, run_id: &str, epoch: u64) {

@@ -59,7 +59,7 @@ async fn a_copy_has_all_that_the_directory_has_and_goes_on_after_an_interruption
     let copied = to.copy_from(&from).await.unwrap();
     assert_eq!((copied.runs, copied.known, copied.audit), (5, 3, 5));
     // The copied runs go on.
-    let epoch = to.acquire("r4").await.unwrap();
+    let epoch = to.acquire("r4", 3).await.unwrap();
     to.commit(commit("r4", epoch, 3, vec![step(2)])).await.unwrap();
 }
 

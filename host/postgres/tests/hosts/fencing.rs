@@ -17,13 +17,13 @@ async fn the_runs_of_a_host_that_is_gone_are_taken_over_and_it_is_fenced() {
     let gone = PostgresStore::connect(config.clone()).await.unwrap();
     gone.commit(commit("r", 1, 0, vec![started("r", prompt()), step(1)])).await.unwrap();
     let other = PostgresStore::connect(config.clone()).await.unwrap();
-    assert!(matches!(other.acquire("r").await, Err(CommitError::Advanced)));
+    assert!(matches!(other.acquire("r", 2).await, Err(CommitError::Advanced)));
     // It stops renewing, as if it were killed, but another handle on its id could still write.
     let late = database.client().await;
     let owner: String = late.query_one("SELECT owner FROM runs", &[]).await.unwrap().get(0);
     assert_eq!(*owner, *gone.host_id());
     drop(gone);
-    let epoch = until("the takeover", async || other.acquire("r").await.ok()).await;
+    let epoch = until("the takeover", async || other.acquire("r", 2).await.ok()).await;
     assert!(epoch >= 3, "the takeover and the acquisition raise it: {epoch}");
     let late = PostgresStore::connect(config).await.unwrap();
     let refused = late.commit(commit("r", 1, 2, vec![step(2)])).await;
@@ -57,7 +57,7 @@ async fn a_living_host_that_was_taken_for_dead_is_fenced_and_starts_anew() {
     assert!(matches!(refused, Err(CommitError::Fenced)), "{refused:?}");
     until("its new registration", async || (store.host_id() != before).then_some(())).await;
     store.admit(None, None).await.unwrap();
-    let epoch = store.acquire("r").await.unwrap();
+    let epoch = store.acquire("r", 1).await.unwrap();
     store.commit(commit("r", epoch, 1, vec![step(1)])).await.unwrap();
 }
 
@@ -75,7 +75,7 @@ async fn a_run_that_is_begun_under_a_dead_id_does_not_stay_without_a_driver() {
         )
         .await
         .unwrap();
-    until("the release", async || other.acquire("r").await.ok()).await;
+    until("the release", async || other.acquire("r", 1).await.ok()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

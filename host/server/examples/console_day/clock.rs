@@ -149,8 +149,8 @@ impl ComponentStore for Shifted {
 
 #[async_trait]
 impl CoordinationStore for Shifted {
-    async fn acquire(&self, run_id: &str) -> Result<u64, CommitError> {
-        self.store.acquire(run_id).await
+    async fn acquire(&self, run_id: &str, known: u64) -> Result<u64, CommitError> {
+        self.store.acquire(run_id, known).await
     }
 
     fn release(&self, run_id: &str, epoch: u64) {

@@ -180,8 +180,8 @@ impl Encode for TaskEncoder {
 
     fn ended(&mut self, end: FeedEnd, out: &mut Vec<Value>) {
         self.start(out);
-        if end == FeedEnd::Lost {
-            self.working("the run does not continue: its process stopped", out);
+        if let Some((_, text)) = end.failure() {
+            self.working(text, out);
         }
     }
 }

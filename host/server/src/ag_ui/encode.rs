@@ -390,13 +390,13 @@ impl Encode for AgUiEncoder {
             return;
         }
         self.start(out);
-        match end {
-            FeedEnd::Finished | FeedEnd::Waiting => self.wait(out),
-            FeedEnd::Lost => {
+        match end.failure() {
+            None => self.wait(out),
+            Some((code, text)) => {
                 self.root.close(out);
                 self.end_children(out);
                 self.finish_step(out);
-                out.push(error("interrupted", "the run does not continue: its process stopped"));
+                out.push(error(code, text));
             }
         }
     }

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 use tollgate::run::RunUpdate;
 use tollgate::{FollowUntil, Host, RunFollower};
 use tollgate_agent::run::Event;
@@ -30,6 +31,22 @@ pub(crate) enum FeedEnd {
     Waiting,
     /// No process continues the run, or its record cannot be read.
     Lost,
+    /// The client's key or session was revoked or has expired.
+    Unauthorized,
+}
+
+impl FeedEnd {
+    /// Returns the code and the message of a feed that ended before the run came to rest; `None` if
+    /// the run came to rest.
+    pub(crate) fn failure(self) -> Option<(&'static str, &'static str)> {
+        match self {
+            Self::Finished | Self::Waiting => None,
+            Self::Lost => Some(("interrupted", "the run does not continue: its process stopped")),
+            Self::Unauthorized => {
+                Some(("unauthorized", "the key was revoked or has expired; send another one"))
+            }
+        }
+    }
 }
 
 /// One item of a feed.
@@ -80,6 +97,8 @@ pub(crate) struct Feed {
     held_back: Option<RunUpdate>,
     /// When a stream that is held open ends.
     deadline: Option<Instant>,
+    /// Cancelled once the client's credential is no longer valid.
+    ended: CancellationToken,
     /// The client's place among open streams.
     _place: Option<OwnedSemaphorePermit>,
 }
@@ -105,6 +124,7 @@ impl Feed {
             state: State::Running,
             held_back: None,
             deadline: None,
+            ended: CancellationToken::new(),
             _place: None,
         }
     }
@@ -112,6 +132,12 @@ impl Feed {
     /// Holds a place until the feed is dropped.
     pub(crate) fn with_place(mut self, place: OwnedSemaphorePermit) -> Self {
         self._place = Some(place);
+        self
+    }
+
+    /// Ends the feed when this token is cancelled, because the credential is no longer valid.
+    pub(crate) fn with_credential(mut self, ended: CancellationToken) -> Self {
+        self.ended = ended;
         self
     }
 
@@ -171,7 +197,12 @@ impl Feed {
                 }
                 _ => Instant::now() + LOOK_AGAIN,
             };
-            match tokio::time::timeout_at(until, follower.next()).await {
+            let next = tokio::select! {
+                biased;
+                () = self.ended.cancelled() => return Err(FeedEnd::Unauthorized),
+                next = tokio::time::timeout_at(until, follower.next()) => next,
+            };
+            match next {
                 Ok(Ok(Some(update))) => return Ok(update),
                 Ok(Ok(None) | Err(_)) => return Err(FeedEnd::Lost),
                 Err(_) if self.deadline.is_some() => return Err(FeedEnd::Waiting),

@@ -169,7 +169,8 @@ impl<'a> AgentRuns<'a> {
         stored: u64,
     ) -> Result<Feed, Problem> {
         let place = self.caller.share.stream()?;
-        Ok(Feed::new(&self.state.host, run_id, until, after, stored).with_place(place))
+        let feed = Feed::new(&self.state.host, run_id, until, after, stored);
+        Ok(feed.with_place(place).with_credential(self.caller.share.ended()))
     }
 
     /// Returns the run id for a request with a key of the client's choice. The same parts give the

@@ -408,12 +408,9 @@ impl Encode for AiSdkEncoder {
         }
         self.start(out);
         self.finish_step(out);
-        match end {
-            FeedEnd::Finished | FeedEnd::Waiting => self.finish("tool-calls", json!({"waiting": true}), out),
-            FeedEnd::Lost => {
-                let text = "the run does not continue: its process stopped".to_owned();
-                self.fail(text, "interrupted", out);
-            }
+        match end.failure() {
+            None => self.finish("tool-calls", json!({"waiting": true}), out),
+            Some((code, text)) => self.fail(text.to_owned(), code, out),
         }
     }
 }

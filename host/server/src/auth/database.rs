@@ -293,11 +293,20 @@ impl AccessDatabase {
     /// The database cannot be read.
     pub fn credential(&self, digest: &SecretDigest) -> Result<Option<Arc<Credential>>, AccessError> {
         let now = now_ms();
-        let found = {
-            let mut reader = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
-            reader.find(digest).map_err(|e| self.failed("read", &e))?
-        };
-        Ok(found.filter(|credential| credential.used(now)))
+        Ok(self.find(digest)?.filter(|credential| credential.used(now)))
+    }
+
+    /// Returns whether a key or session with this digest is valid. It does not count as used.
+    ///
+    /// # Errors
+    /// The database cannot be read.
+    pub fn is_valid(&self, digest: &SecretDigest) -> Result<bool, AccessError> {
+        Ok(self.find(digest)?.is_some_and(|credential| credential.is_valid(now_ms())))
+    }
+
+    fn find(&self, digest: &SecretDigest) -> Result<Option<Arc<Credential>>, AccessError> {
+        let mut reader = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
+        reader.find(digest).map_err(|e| self.failed("read", &e))
     }
 
     /// Stores when keys and sessions were last used.

@@ -1,7 +1,8 @@
 //! The middleware that finds out who makes a request.
 
 use super::records::Credential;
-use super::secret;
+use super::secret::{self, SecretDigest};
+use super::watch::watched;
 use crate::body;
 use crate::console::ConsoleData;
 use crate::console_data::ServerData;
@@ -30,7 +31,7 @@ pub async fn authenticate(State(state): State<Shared>, request: Request, next: N
     };
     let sends_key = bearer(request.headers()).is_some();
     let response = match find(&state, &request, &origin) {
-        Ok(Some(credential)) => admit(&state, &credential, request, next).await,
+        Ok(Some(found)) => admit(&state, found, request, next).await,
         Ok(None) if wants_page(&request) => to_sign_in(),
         Ok(None) => refused(sends_key),
         Err(problem) => problem.into_response(),
@@ -39,7 +40,8 @@ pub async fn authenticate(State(state): State<Shared>, request: Request, next: N
 }
 
 /// Passes on a request with its principal, within the limits of the principal.
-async fn admit(state: &Shared, credential: &Arc<Credential>, request: Request, next: Next) -> Response {
+async fn admit(state: &Shared, found: FoundCredential, request: Request, next: Next) -> Response {
+    let FoundCredential { digest, credential } = found;
     let connection = request.extensions().get::<ConnectInfo<ClientConnection>>().cloned();
     if let Some(ConnectInfo(connection)) = &connection {
         connection.authenticated(Some(credential.principal.name.as_str()));
@@ -64,9 +66,9 @@ async fn admit(state: &Shared, credential: &Arc<Credential>, request: Request, n
     let session = credential.is_session.then(|| credential.id.clone());
     let data: Arc<dyn ConsoleData> = Arc::new(ServerData::new(Arc::clone(state), session));
     extensions.insert(data);
-    extensions.insert(CredentialInUse(Arc::clone(credential)));
+    extensions.insert(CredentialInUse(credential));
     extensions.insert(share.clone());
-    let response = next.run(request).await;
+    let response = watched(next.run(request).await, (state, digest), share.ended());
     load::answered(&share.clone(), response, (share, place, serving))
 }
 
@@ -74,26 +76,33 @@ async fn admit(state: &Shared, credential: &Arc<Credential>, request: Request, n
 #[derive(Debug, Clone)]
 pub(crate) struct CredentialInUse(pub(crate) Arc<Credential>);
 
+/// A valid credential and the digest of its secret.
+struct FoundCredential {
+    digest: SecretDigest,
+    credential: Arc<Credential>,
+}
+
 /// Returns the valid credential of a request. A cookie is not enough for an unsafe request from
 /// another site.
 fn find(
     state: &ServerState,
     request: &Request,
     origin: &RequestOrigin,
-) -> Result<Option<Arc<Credential>>, Problem> {
+) -> Result<Option<FoundCredential>, Problem> {
     let look_up = |secret: &str| {
-        let found = state.access.credential(&secret::digest(secret));
-        found.map_err(|e| Problem::internal(&e))
+        let digest = secret::digest(secret);
+        let found = state.access.credential(&digest).map_err(|e| Problem::internal(&e))?;
+        Ok::<_, Problem>(found.map(|credential| FoundCredential { digest, credential }))
     };
     if request.headers().contains_key(header::AUTHORIZATION) {
         let Some(key) = bearer(request.headers()) else { return Ok(None) };
-        return Ok(look_up(key)?.filter(|found| !found.is_session));
+        return Ok(look_up(key)?.filter(|found| !found.credential.is_session));
     }
     if !COOKIE_PATHS.iter().any(|path| is_within(request.uri().path(), path)) {
         return Ok(None);
     }
     let Some(cookie) = cookie(request.headers(), &state.cookie_name()) else { return Ok(None) };
-    let Some(found) = look_up(&cookie)?.filter(|found| found.is_session) else { return Ok(None) };
+    let Some(found) = look_up(&cookie)?.filter(|found| found.credential.is_session) else { return Ok(None) };
     if !matches!(*request.method(), Method::GET | Method::HEAD) {
         origin.require_same_origin()?;
     }

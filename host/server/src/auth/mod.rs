@@ -6,6 +6,7 @@ mod principal;
 mod records;
 mod secret;
 pub(crate) mod sign_in;
+mod watch;
 
 pub use database::AccessDatabase;
 pub use middleware::{COOKIE_PATHS, authenticate};

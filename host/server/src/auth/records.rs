@@ -82,11 +82,16 @@ pub struct Credential {
 }
 
 impl Credential {
-    /// Returns whether it is valid at this time, and if so, that it was used.
-    pub(super) fn used(&self, now_ms: u64) -> bool {
+    /// Returns whether it is valid at this time.
+    pub(super) fn is_valid(&self, now_ms: u64) -> bool {
         let used = self.used_at_ms.load(Ordering::Relaxed);
         let idle = self.is_session && now_ms.saturating_sub(used) > SESSION_IDLE_MS;
-        if idle || now_ms >= self.ends_at_ms {
+        !idle && now_ms < self.ends_at_ms
+    }
+
+    /// Returns whether it is valid at this time, and if so, that it was used.
+    pub(super) fn used(&self, now_ms: u64) -> bool {
+        if !self.is_valid(now_ms) {
             return false;
         }
         self.used_at_ms.fetch_max(now_ms, Ordering::Relaxed);

@@ -71,6 +71,17 @@ impl OpenAiError {
         }
     }
 
+    /// Returns the error at the end of a stream whose key is no longer valid.
+    pub(crate) fn unauthorized() -> Self {
+        Self {
+            status: StatusCode::UNAUTHORIZED,
+            message: "the key was revoked or has expired; send another one".to_owned(),
+            param: None,
+            code: "unauthorized".to_owned(),
+            is_final: true,
+        }
+    }
+
     /// Returns the error as the JSON of a body or of a stream's event.
     pub(crate) fn to_json(&self) -> Value {
         let kind = match self.status.as_u16() {

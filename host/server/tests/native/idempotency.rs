@@ -73,6 +73,42 @@ async fn of_racing_requests_one_runs() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn of_requests_that_race_in_two_processes_one_runs() {
+    let one = TestServer::start().await;
+    let two = TestServer::on(one.state.access.directory(), Setup::default()).await;
+    let key = one.key("ada", &[Use]);
+    let bodies = [
+        ("/v1/responses", json!({"model": "default", "input": "Hello"})),
+        (
+            "/v1/chat/completions",
+            json!({"model": "default", "messages": [{"role": "user", "content": "Hello"}]}),
+        ),
+        ("/api/v1/runs", json!({"agent": "default", "input": "Hello"})),
+    ];
+    let mut sent = 0;
+    for round in 0..12 {
+        for (path, body) in &bodies {
+            let send = |server: &TestServer| {
+                let request = server.request(Method::POST, path).bearer_auth(&key.secret).json(body);
+                request.header("idempotency-key", format!("key {round}")).send()
+            };
+            let answers = futures::future::join_all((0..4).map(|n| send([&one, &two][n % 2]))).await;
+            let mut ids = Vec::new();
+            for answered in answers {
+                let (status, run) = answer(answered.unwrap()).await;
+                assert!(status.is_success(), "{path}: {status}: {run}");
+                ids.push(run["run_id"].as_str().or(run["id"].as_str()).unwrap().to_owned());
+            }
+            ids.dedup();
+            assert_eq!(ids.len(), 1, "{path}: {ids:?}");
+            sent += 1;
+        }
+    }
+    let (_, listed) = one.get(&key, "/api/v1/runs?limit=100").await;
+    assert_eq!(listed["items"].as_array().unwrap().len(), sent);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_refused_request_may_be_sent_again_and_a_decision_counts_once() {
     let server = TestServer::start().await;
     let key = server.key("ada", &[Use, Decide]);

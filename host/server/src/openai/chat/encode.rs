@@ -291,6 +291,7 @@ impl Encode for ChatEncoder {
         match end {
             FeedEnd::Finished => {}
             FeedEnd::Lost => out.push(ChatEvent::Failed(OpenAiError::lost())),
+            FeedEnd::Unauthorized => out.push(ChatEvent::Failed(OpenAiError::unauthorized())),
             FeedEnd::Waiting => {
                 let mut more = Map::new();
                 more.insert("waiting".to_owned(), Value::Array(self.waiting()));

@@ -308,8 +308,8 @@ impl Encode for ResponseEncoder {
                     self.stored(&wait, out);
                 }
             }
-            FeedEnd::Lost => {
-                let message = "the run does not continue: its process stopped".to_owned();
+            FeedEnd::Lost | FeedEnd::Unauthorized => {
+                let message = end.failure().map(|(_, message)| message.to_owned()).unwrap_or_default();
                 self.output.status = ResponseStatus::Failed { code: "server_error", message };
             }
         }
