@@ -101,7 +101,7 @@ impl<'a> Joining<'a> {
                 None => {
                     // Moved out so that it changes in place, unless an update holds it.
                     let known = values.remove(key).or_else(|| self.now.shared(key).cloned());
-                    let mut value = known.unwrap_or_else(|| Arc::new(definition.initial.clone()));
+                    let mut value = known.unwrap_or_else(|| Arc::clone(&definition.initial));
                     let joined = Arc::make_mut(&mut value);
                     join(definition, joined, &mutation.update, &mut self.steps_left)?;
                     let bytes = size_of_value(joined);
