@@ -6,17 +6,20 @@
 //! server returns in pieces with something between them, encoded twice, or in an encoding of its
 //! own. Do not send a secret to a server that must not disclose it.
 
-mod pattern;
+mod form;
+mod spelling;
 
-use pattern::Pattern;
+use form::{Beginnings, Form, Progress};
 use serde_json::Value;
+use spelling::read_character;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// The shortest secret, in bytes; redacting shorter ones would hide ordinary words.
 pub const MIN_SECRET_BYTES: usize = 8;
 /// The longest secret, in bytes.
 pub const MAX_SECRET_BYTES: usize = 4 * 1024;
-/// The most partial readings of one form of a secret that are followed at once from one position.
+/// The most partial readings of the same characters that are followed at once from one position.
 /// Only a secret that consists of escapes has more than a few.
 const MAX_READINGS: usize = 256;
 
@@ -24,14 +27,13 @@ const MAX_READINGS: usize = 256;
 #[derive(Clone, Default)]
 pub struct Redactor {
     /// `None` if there is nothing to redact.
-    forms: Option<Arc<Forms>>,
+    secrets: Option<Arc<Secrets>>,
 }
 
 /// All forms of all secrets.
-struct Forms {
-    patterns: Vec<Pattern>,
-    /// For each byte, the patterns that can begin with it.
-    beginning: Vec<Vec<usize>>,
+struct Secrets {
+    forms: Vec<Form>,
+    beginnings: Beginnings,
 }
 
 impl Redactor {
@@ -39,28 +41,18 @@ impl Redactor {
     /// and the usual encodings: JSON, URL, HTML, hexadecimal, and base64 at every offset.
     #[must_use]
     pub fn of<'a>(secrets: impl IntoIterator<Item = &'a str>) -> Self {
-        let secrets = secrets.into_iter().filter(|secret| !secret.is_empty());
-        let patterns: Vec<Pattern> =
-            secrets.flat_map(Pattern::all_of).filter(|pattern| pattern.len() > 0).collect();
-        if patterns.is_empty() {
+        let forms = Form::all_of(secrets.into_iter().filter(|secret| !secret.is_empty()));
+        if forms.is_empty() {
             return Self::default();
         }
-        let mut beginning = vec![Vec::new(); 256];
-        for (at, pattern) in patterns.iter().enumerate() {
-            for byte in pattern.first_bytes() {
-                let of_byte: &mut Vec<usize> = &mut beginning[usize::from(byte)];
-                if of_byte.last() != Some(&at) {
-                    of_byte.push(at);
-                }
-            }
-        }
-        Self { forms: Some(Arc::new(Forms { patterns, beginning })) }
+        let beginnings = Beginnings::of(&forms);
+        Self { secrets: Some(Arc::new(Secrets { forms, beginnings })) }
     }
 
     /// Returns whether there is nothing to redact.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.forms.is_none()
+        self.secrets.is_none()
     }
 
     /// Returns the text without secrets.
@@ -73,18 +65,20 @@ impl Redactor {
 
     /// Redacts the text in place.
     pub fn in_place(&self, text: &mut String) {
-        if !self.is_empty() && self.occurs_in(text.as_bytes()) {
+        if self.occurs_in(text) {
+            let mut bytes = std::mem::take(text).into_bytes();
+            self.blank(&mut bytes);
             // Only whole characters are replaced, so the result is valid UTF-8.
-            *text = String::from_utf8_lossy(&self.bytes(text.as_bytes())).into_owned();
+            *text = String::from_utf8(bytes)
+                .unwrap_or_else(|failed| String::from_utf8_lossy(failed.as_bytes()).into_owned());
         }
     }
 
     /// Returns the bytes without secrets.
     #[must_use]
     pub fn bytes(&self, bytes: &[u8]) -> Vec<u8> {
-        let mut stream = self.stream();
-        let mut blanked = stream.push(bytes);
-        blanked.extend(stream.finish());
+        let mut blanked = bytes.to_vec();
+        self.blank(&mut blanked);
         blanked
     }
 
@@ -98,17 +92,17 @@ impl Redactor {
             Value::String(text) => self.in_place(text),
             Value::Array(items) => items.iter_mut().for_each(|item| self.value(item)),
             Value::Object(properties) => {
-                *properties = std::mem::take(properties)
-                    .into_iter()
-                    .map(|(name, mut value)| {
-                        self.value(&mut value);
-                        (self.text(&name), value)
-                    })
-                    .collect();
+                properties.values_mut().for_each(|value| self.value(value));
+                if properties.keys().any(|name| self.occurs_in(name)) {
+                    *properties = std::mem::take(properties)
+                        .into_iter()
+                        .map(|(name, value)| (self.text(&name), value))
+                        .collect();
+                }
             }
             Value::Number(number) => {
                 let text = number.to_string();
-                if self.occurs_in(text.as_bytes()) {
+                if self.occurs_in(&text) {
                     *value = Value::String(self.text(&text));
                 }
             }
@@ -119,73 +113,158 @@ impl Redactor {
     /// Returns a redactor of a stream that arrives in pieces.
     #[must_use]
     pub fn stream(&self) -> BlankStream {
-        BlankStream { blanks: self.clone(), held: Vec::new(), begun: None }
+        BlankStream { blanks: self.clone(), held: Vec::new(), search: Search::default() }
     }
 
-    fn occurs_in(&self, bytes: &[u8]) -> bool {
-        let Some(forms) = &self.forms else { return false };
-        (0..bytes.len()).any(|at| {
-            forms.begin(bytes[at]).is_some_and(|mut found| {
-                found.read_on(forms, &bytes[at..]);
-                found.whole.is_some()
-            })
+    fn occurs_in(&self, text: &str) -> bool {
+        self.secrets.as_ref().is_some_and(|secrets| {
+            matches!(Search::default().next(secrets, text.as_bytes(), 0, true), Found::Secret(_))
         })
     }
-}
 
-impl Forms {
-    /// Starts reading the patterns that can begin with this byte.
-    fn begin(&self, byte: u8) -> Option<Candidates> {
-        let patterns = &self.beginning[usize::from(byte)];
-        let open = || patterns.iter().map(|at| Reading { pattern: *at, character: 0, end: 0 }).collect();
-        (!patterns.is_empty()).then(|| Candidates { open: open(), whole: None })
+    fn blank(&self, bytes: &mut [u8]) {
+        if let Some(secrets) = &self.secrets {
+            Search::default().blank(secrets, bytes, true);
+        }
     }
 }
 
-/// The secrets found at one position of a text.
-struct Candidates {
-    /// Readings that further bytes may complete; those of one pattern are adjacent.
+/// A search for secrets. Its memory is reused from one position to the next.
+#[derive(Default)]
+struct Search {
+    /// Partial matches at one position of the text, which further bytes may complete.
     open: Vec<Reading>,
-    /// The length of the longest complete secret.
+    /// The length of the longest complete secret at that position.
     whole: Option<usize>,
+    /// The partial matches that are to be continued.
+    to_do: Vec<Reading>,
+    /// The same with one more character.
+    longer: Vec<Reading>,
 }
 
-/// A partial match: how many characters of a pattern were read, and the byte at which they end.
+/// A partial match: the form, its patterns that agree with the text, and the number of bytes read.
+#[derive(Clone, Copy, PartialEq)]
 struct Reading {
-    pattern: usize,
-    character: usize,
+    form: usize,
+    progress: Progress,
     end: usize,
 }
 
-impl Candidates {
-    /// Continues all readings to the end of the text, which starts at the secret's position.
-    fn read_on(&mut self, forms: &Forms, text: &[u8]) {
-        let mut left = std::mem::take(&mut self.open);
-        while let Some(last) = left.last().map(|reading| reading.pattern) {
-            let others = left.iter().rposition(|reading| reading.pattern != last);
-            self.read_pattern(forms, text, left.split_off(others.map_or(0, |at| at + 1)));
+/// The next occurrence in a text.
+enum Found {
+    /// A secret at these bytes.
+    Secret(Range<usize>),
+    /// The text ends with what may be a part of a secret that begins here.
+    Open(usize),
+    Nothing,
+}
+
+impl Search {
+    /// Replaces the secrets in the text. Returns the position from which on later bytes decide.
+    fn blank(&mut self, secrets: &Secrets, text: &mut [u8], is_last: bool) -> usize {
+        let mut at = 0;
+        loop {
+            match self.next(secrets, text, at, is_last) {
+                Found::Secret(bytes) => {
+                    at = bytes.end;
+                    text[bytes].fill(b'*');
+                }
+                Found::Open(begin) => return begin,
+                Found::Nothing => return text.len(),
+            }
         }
     }
 
-    /// Continues the readings of one pattern. Their number is limited for each pattern, so that
-    /// many readings of one pattern cannot hide another.
-    fn read_pattern(&mut self, forms: &Forms, text: &[u8], mut to_do: Vec<Reading>) {
-        let most_open = self.open.len() + MAX_READINGS;
-        while let Some(Reading { pattern, character, end }) = to_do.pop() {
-            let form = &forms.patterns[pattern];
-            if character == form.len() {
-                self.whole = self.whole.max(Some(end));
-                continue;
+    /// Finds the first secret that begins at `at` or later, and of these the longest. If there are
+    /// open readings, they begin at `at`.
+    fn next(&mut self, secrets: &Secrets, text: &[u8], mut at: usize, is_last: bool) -> Found {
+        loop {
+            if self.open.is_empty() {
+                let Some(candidate) = secrets.beginnings.next(text, at) else { return Found::Nothing };
+                at = candidate;
+                self.begin(secrets, &text[at..]);
             }
-            let is_cut = form.read(character, &text[end..], |bytes| {
-                if to_do.len() < MAX_READINGS {
-                    to_do.push(Reading { pattern, character: character + 1, end: end + bytes });
-                }
-            });
-            if is_cut && self.open.len() < most_open {
-                self.open.push(Reading { pattern, character, end });
+            self.read_on(secrets, &text[at..]);
+            if !is_last && !self.open.is_empty() {
+                return Found::Open(at);
+            }
+            self.open.clear();
+            match self.whole.take() {
+                Some(bytes) => return Found::Secret(at..at + bytes),
+                None => at += 1,
             }
         }
+    }
+
+    /// Reads the first character of all forms at once.
+    fn begin(&mut self, secrets: &Secrets, text: &[u8]) {
+        let Self { open, whole, .. } = self;
+        let is_cut = read_character(text, |character, end| {
+            if !secrets.beginnings.has(character) {
+                return;
+            }
+            for (form, of_form) in secrets.forms.iter().enumerate() {
+                if let Some(progress) = of_form.step(of_form.start(), character) {
+                    reached(of_form, Reading { form, progress, end }, whole, open);
+                }
+            }
+        });
+        if is_cut {
+            let starts = secrets.forms.iter().enumerate();
+            open.extend(starts.map(|(form, of_form)| Reading { form, progress: of_form.start(), end: 0 }));
+        }
+    }
+
+    /// Continues all readings to the end of the text, which starts at the secret's position.
+    fn read_on(&mut self, secrets: &Secrets, text: &[u8]) {
+        let Self { open, whole, to_do, longer } = self;
+        std::mem::swap(open, to_do);
+        while !to_do.is_empty() {
+            if let [reading] = &mut to_do[..] {
+                secrets.forms[reading.form].read_literals(&mut reading.progress, &mut reading.end, text);
+            }
+            for reading in to_do.drain(..) {
+                let Reading { form, progress, end } = reading;
+                let of_form = &secrets.forms[form];
+                let begin = end + of_form.separators(progress, &text[end..]);
+                let is_cut = read_character(&text[begin..], |character, bytes| {
+                    if let Some(progress) = of_form.step(progress, character) {
+                        reached(of_form, Reading { form, progress, end: begin + bytes }, whole, longer);
+                    }
+                });
+                if is_cut {
+                    add(open, reading);
+                }
+            }
+            std::mem::swap(to_do, longer);
+        }
+    }
+}
+
+/// Notes a whole secret, and keeps the reading if a longer one may follow.
+fn reached(form: &Form, reading: Reading, whole: &mut Option<usize>, readings: &mut Vec<Reading>) {
+    if form.is_whole(reading.progress) {
+        *whole = (*whole).max(Some(reading.end));
+    }
+    if form.continues(reading.progress) {
+        add(readings, reading);
+    }
+}
+
+/// Adds a reading that is not among them. Readings of the same characters are limited, so that
+/// those of one secret cannot hide another.
+fn add(readings: &mut Vec<Reading>, reading: Reading) {
+    let mut alike = 0;
+    for other in &*readings {
+        if other.form == reading.form && other.progress == reading.progress {
+            alike += 1;
+            if other.end == reading.end {
+                return;
+            }
+        }
+    }
+    if alike < MAX_READINGS {
+        readings.push(reading);
     }
 }
 
@@ -194,8 +273,8 @@ impl Candidates {
 pub struct BlankStream {
     blanks: Redactor,
     held: Vec<u8>,
-    /// The readings that start at the beginning of `held`.
-    begun: Option<Candidates>,
+    /// Its open readings start at the beginning of `held`.
+    search: Search,
 }
 
 impl BlankStream {
@@ -214,27 +293,10 @@ impl BlankStream {
     }
 
     fn pass(&mut self, is_last: bool) -> Vec<u8> {
-        let Some(forms) = &self.blanks.forms else { return Vec::new() };
-        let (mut passed, mut at) = (Vec::new(), 0);
-        while let Some(byte) = self.held.get(at) {
-            let Some(mut found) = self.begun.take().or_else(|| forms.begin(*byte)) else {
-                passed.push(*byte);
-                at += 1;
-                continue;
-            };
-            found.read_on(forms, &self.held[at..]);
-            if !is_last && !found.open.is_empty() {
-                self.begun = Some(found);
-                break;
-            }
-            match found.whole {
-                Some(bytes) => passed.resize(passed.len() + bytes, b'*'),
-                None => passed.push(*byte),
-            }
-            at += found.whole.unwrap_or(1);
-        }
-        self.held.drain(..at);
-        passed
+        let Some(secrets) = &self.blanks.secrets else { return Vec::new() };
+        let decided = self.search.blank(secrets, &mut self.held, is_last);
+        let rest = self.held.split_off(decided);
+        std::mem::replace(&mut self.held, rest)
     }
 }
 

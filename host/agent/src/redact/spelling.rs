@@ -1,9 +1,9 @@
-//! The forms of a secret: as it is, backwards, in hexadecimal or in base64. Each character of these
-//! may be written literally or as an escape of URLs, JSON, HTML, mail or a programming language.
+//! The spellings of a character: literal, or an escape of URLs, JSON, HTML, mail or a programming
+//! language. Reading one takes time that does not depend on the length of the text.
 
 use std::iter::zip;
 
-/// HTML's names of characters other than letters and digits.
+/// HTML's names of characters other than letters and digits, in order.
 const ENTITIES: &[(&str, char)] = &[
     ("amp", '&'),
     ("apos", '\''),
@@ -45,115 +45,82 @@ const ENTITIES: &[(&str, char)] = &[
     ("vert", '|'),
 ];
 
+/// The length of the longest name.
+const MAX_NAME: usize = 6;
 /// The most digits of a number in an escape; a longer number is not an escape.
 const MAX_DIGITS: usize = 8;
 
-/// One form of a secret. Letter case is ignored.
-pub(super) struct Pattern {
-    /// The characters of the form, in lower case.
-    characters: Vec<char>,
-    /// Bytes that may occur between two characters, such as line breaks.
-    between: &'static [u8],
-    /// Whether `-` and `_` are equivalent to `+` and `/`.
-    is_base64: bool,
+/// [`ENTITIES`] as numbers, in the same order.
+const KEYS: [u64; ENTITIES.len()] = {
+    let mut keys = [0; ENTITIES.len()];
+    let mut at = 0;
+    while at < keys.len() {
+        keys[at] = key(ENTITIES[at].0.as_bytes());
+        at += 1;
+    }
+    keys
+};
+
+/// The bytes that begin an escape.
+pub(super) const INTRODUCERS: &[u8] = b"%=\\&";
+
+/// Returns whether the byte can only be read as the ASCII character that it is.
+pub(super) fn is_literal(byte: u8) -> bool {
+    byte.is_ascii() && byte != b'+' && !INTRODUCERS.contains(&byte)
 }
 
-impl Pattern {
-    /// Returns every form of a secret.
-    pub(super) fn all_of(secret: &str) -> Vec<Self> {
-        let bytes = secret.as_bytes();
-        let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-        let mut patterns =
-            vec![Self::new(secret.chars(), b"", false), Self::new(digits.chars(), b": -\r\n", false)];
-        let backwards: String = secret.chars().rev().collect();
-        if backwards != secret {
-            patterns.push(Self::new(backwards.chars(), b"", false));
-        }
-        for offset in 0..3 {
-            patterns.push(Self::new(base64_within(bytes, offset).chars(), b"\r\n", true));
-        }
-        patterns
+/// Returns whether the second byte can continue an escape that the first one begins.
+pub(super) fn can_continue(introducer: u8, second: u8) -> bool {
+    match introducer {
+        b'%' | b'=' => second.is_ascii_hexdigit(),
+        b'\\' => second.is_ascii_punctuation() || b"tuUxX".contains(&second),
+        b'&' => second == b'#' || second.is_ascii_alphabetic(),
+        _ => false,
     }
+}
 
-    fn new(characters: impl Iterator<Item = char>, between: &'static [u8], is_base64: bool) -> Self {
-        let mut pattern = Self { characters: Vec::new(), between, is_base64 };
-        pattern.characters = characters.map(|c| pattern.fold(c)).collect();
-        pattern
-    }
-
-    pub(super) fn len(&self) -> usize {
-        self.characters.len()
-    }
-
-    /// Returns the bytes with which the form can begin.
-    pub(super) fn first_bytes(&self) -> impl Iterator<Item = u8> {
-        let first = self.characters.first().copied().unwrap_or_default();
-        let mut buffer = [0; 4];
-        let byte = first.encode_utf8(&mut buffer).as_bytes()[0];
-        let mut bytes = vec![byte, byte.to_ascii_uppercase(), b'%', b'=', b'\\', b'&'];
-        match first {
-            ' ' => bytes.push(b'+'),
-            '+' if self.is_base64 => bytes.push(b'-'),
-            '/' if self.is_base64 => bytes.push(b'_'),
-            _ => {}
+/// Reads the character at the beginning of the text. Passes each possible reading and its length
+/// in bytes to `each`. Returns whether the text ends within a spelling.
+pub(super) fn read_character(text: &[u8], mut each: impl FnMut(char, usize)) -> bool {
+    let Some(first) = text.first() else { return true };
+    let mut is_cut = false;
+    let mut take = |read: Read| match read {
+        Read::Not => {}
+        Read::Cut => is_cut = true,
+        Read::Character(c, bytes) => each(c, bytes),
+    };
+    let literal = Read::Character(char::from(*first), 1);
+    match first {
+        b'%' | b'=' => {
+            take(as_bytes(text));
+            take(literal);
         }
-        bytes.into_iter()
-    }
-
-    /// Reads character number `at` at the beginning of the text. Passes the length of each possible
-    /// spelling to `length`. Returns whether the text ends within a spelling.
-    pub(super) fn read(&self, at: usize, text: &[u8], mut length: impl FnMut(usize)) -> bool {
-        let mut skipped = 0;
-        // A line break has at most two bytes.
-        while at > 0 && skipped < 2 && text.get(skipped).is_some_and(|byte| self.between.contains(byte)) {
-            skipped += 1;
+        b'+' => {
+            take(literal);
+            take(Read::Character(' ', 1));
         }
-        let Some(character) = self.characters.get(at) else { return false };
-        let mut is_cut = self.read_character(*character, text, &mut length);
-        if skipped > 0 {
-            is_cut |= self.read_character(*character, &text[skipped..], &mut |n| length(skipped + n));
-        }
-        is_cut
-    }
-
-    fn read_character(&self, wanted: char, text: &[u8], length: &mut dyn FnMut(usize)) -> bool {
-        let mut is_cut = false;
-        let mut take = |read: Read| match read {
-            Read::Not => {}
-            Read::Cut => is_cut = true,
-            Read::Character(c, bytes) if self.fold(c) == wanted => length(bytes),
-            Read::Character(..) => {}
-        };
-        let Some(first) = text.first() else { return true };
-        take(as_bytes(text));
-        match first {
-            b'+' if wanted == ' ' => take(Read::Character(' ', 1)),
-            b'\\' => {
-                take(after_backslash(text));
-                take(utf16(text));
-                take(braced(text));
-            }
-            b'&' => {
-                for read in entity(text) {
-                    take(read);
+        b'\\' => {
+            take(literal);
+            match text.get(1) {
+                None => take(Read::Cut),
+                Some(b'x' | b'X') => take(as_bytes(text)),
+                Some(b'u' | b'U') => {
+                    take(utf16(text));
+                    take(braced(text));
                 }
+                Some(_) => take(after_backslash(text)),
             }
-            _ => {}
         }
-        // A byte that introduces an escape may also be literal.
-        if let [b'%' | b'=', ..] | [b'\\'] | [b'\\', b'x' | b'X', ..] = text {
-            take(Read::Character(char::from(*first), 1));
+        b'&' => {
+            take(literal);
+            for read in entity(text) {
+                take(read);
+            }
         }
-        is_cut
+        0..=0x7f => take(literal),
+        _ => take(as_bytes(text)),
     }
-
-    fn fold(&self, c: char) -> char {
-        match c {
-            '-' if self.is_base64 => '+',
-            '_' if self.is_base64 => '/',
-            _ => c.to_ascii_lowercase(),
-        }
-    }
+    is_cut
 }
 
 /// The result of reading one character at the beginning of a text.
@@ -264,7 +231,7 @@ fn braced(text: &[u8]) -> Read {
         return Read::Not;
     }
     let Some(rest) = text.get(lead.len()..) else { return Read::Cut };
-    let digits = rest.iter().take_while(|byte| byte.is_ascii_hexdigit()).count();
+    let digits = rest.iter().take(MAX_DIGITS + 1).take_while(|byte| byte.is_ascii_hexdigit()).count();
     match rest.get(digits) {
         _ if digits > MAX_DIGITS => Read::Not,
         None => Read::Cut,
@@ -283,7 +250,8 @@ fn entity(text: &[u8]) -> [Read; 2] {
         _ => return named(text),
     };
     let rest = &text[lead..];
-    let digits = rest.iter().take_while(|byte| char::from(**byte).is_digit(base)).count();
+    let digits =
+        rest.iter().take(MAX_DIGITS + 1).take_while(|byte| char::from(**byte).is_digit(base)).count();
     if digits > MAX_DIGITS || digits == 0 && !rest.is_empty() {
         return [Read::Not, Read::Not];
     }
@@ -292,21 +260,37 @@ fn entity(text: &[u8]) -> [Read; 2] {
 }
 
 fn named(text: &[u8]) -> [Read; 2] {
-    let name = text[1..].iter().take_while(|byte| byte.is_ascii_alphabetic()).count();
-    let given = &text[1..=name];
+    let name = text[1..].iter().take(MAX_NAME + 1).take_while(|byte| byte.is_ascii_alphabetic()).count();
+    if name == 0 || name > MAX_NAME {
+        return [Read::Not, Read::Not];
+    }
+    let given = key(&text[1..=name]);
     let after = text.get(1 + name);
-    let known = ENTITIES.iter().find(|(known, _)| known.as_bytes().eq_ignore_ascii_case(given));
-    match known {
-        Some((_, character)) => ending(Some(*character), after, 1 + name),
-        None if after.is_none() && ENTITIES.iter().any(|(known, _)| begins(known, given)) => {
+    match KEYS.binary_search(&given) {
+        Ok(at) => ending(Some(ENTITIES[at].1), after, 1 + name),
+        // The names that begin with these letters follow in the order.
+        Err(at) if after.is_none() && KEYS.get(at).is_some_and(|known| begins(*known, given, name)) => {
             [Read::Cut, Read::Not]
         }
-        None => [Read::Not, Read::Not],
+        Err(_) => [Read::Not, Read::Not],
     }
 }
 
-fn begins(name: &str, with: &[u8]) -> bool {
-    name.as_bytes().get(..with.len()).is_some_and(|start| start.eq_ignore_ascii_case(with))
+/// Returns a number for a name of at most eight letters, whatever their case. Numbers have the
+/// order of their names.
+const fn key(name: &[u8]) -> u64 {
+    let (mut key, mut at) = (0, 0);
+    while at < 8 {
+        let letter = if at < name.len() { name[at].to_ascii_lowercase() } else { 0 };
+        key = key << 8 | letter as u64;
+        at += 1;
+    }
+    key
+}
+
+/// Returns whether the first `letters` letters of two names are the same.
+fn begins(name: u64, with: u64, letters: usize) -> bool {
+    (name ^ with) >> (64 - 8 * letters) == 0
 }
 
 /// Returns the readings of an entity without its semicolon and, if it has one, with it.
@@ -330,19 +314,13 @@ fn number(digits: &[u8], base: u32) -> u32 {
     digits.iter().fold(0, |number: u32, byte| number.wrapping_mul(base).wrapping_add(digit(byte)))
 }
 
-/// Returns the base64 characters that depend on the secret alone if it occurs at this offset
-/// (modulo three) of a longer text.
-fn base64_within(secret: &[u8], offset: usize) -> String {
-    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let bit = |at: usize| {
-        let at = at.checked_sub(offset * 8)?;
-        secret.get(at / 8).map(|byte| byte >> (7 - at % 8) & 1)
-    };
-    let digits = ((offset + secret.len()) * 8).div_ceil(6);
-    (0..digits)
-        .filter_map(|digit| {
-            let index = (0..6).try_fold(0_u8, |index, n| Some(index << 1 | bit(digit * 6 + n)?))?;
-            Some(char::from(DIGITS[usize::from(index)]))
-        })
-        .collect()
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_of_names_is_in_order_and_within_its_limit() {
+        assert!(KEYS.is_sorted());
+        assert_eq!(ENTITIES.iter().map(|(name, _)| name.len()).max(), Some(MAX_NAME));
+    }
 }
