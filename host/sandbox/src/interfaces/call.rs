@@ -1,9 +1,7 @@
 //! `tollgate:tool/call`: a tool's reports and queries while it runs. In a sealed instance reports
 //! are dropped and there is nothing to query.
-//!
-//! Calls of host functions and the bytes that they carry cost fuel as instructions do, so a guest
-//! is cut at the same place whether it computes or reports.
 
+use super::charge::charge;
 use crate::instance::{Instance, Reports};
 use crate::meter::Stop;
 use crate::report::{self, Report};
@@ -17,8 +15,6 @@ use tollgate_agent::text::clean;
 use wasmtime::component::{Linker, WasmStr};
 use wasmtime::{AsContext, StoreContext, StoreContextMut};
 
-/// The fuel cost of a host call, without the bytes that it carries: roughly its actual cost.
-const CALL_FUEL: u64 = 1_000;
 /// A value counts against the bytes of reports with a sixteenth of the memory that it takes, if
 /// that is more than its text. Many small values can take a hundred times their text.
 const MEMORY_PER_BYTE: u64 = 16;
@@ -180,17 +176,6 @@ fn read_state(store: &mut Store<'_>, key: &str) -> wasmtime::Result<Option<Strin
     store.data_mut().passed_on = Some(held);
     charge(store, text.len())?;
     Ok(Some(text))
-}
-
-/// Consumes the fuel of a host call that carries this many bytes, at one unit per byte.
-pub(super) fn charge(store: &mut Store<'_>, bytes: usize) -> Unit {
-    match store.get_fuel()?.checked_sub(CALL_FUEL + bytes as u64) {
-        Some(left) => store.set_fuel(left),
-        None => {
-            store.set_fuel(0)?;
-            Err(Stop::Fuel.into())
-        }
-    }
 }
 
 fn status_of(status: ProgressStatus) -> report::ProgressStatus {
