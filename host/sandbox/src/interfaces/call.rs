@@ -1,7 +1,7 @@
 //! `tollgate:tool/call`: a tool's reports and queries while it runs. In a sealed instance reports
 //! are dropped and there is nothing to query.
 
-use super::charge::charge;
+use super::charge::{charge, leave};
 use crate::instance::{Instance, Reports};
 use crate::meter::Stop;
 use crate::report::{self, Report};
@@ -46,7 +46,7 @@ pub(crate) fn add(linker: &mut Linker<Instance>) -> Unit {
             Ok(Some(Report::Log { level: level_of(level), message: words.text(&message)? }))
         })
     })?;
-    call.func_wrap("read-state", |mut store: Store<'_>, (key,): (String,)| {
+    call.func_wrap("read-state", |mut store: Store<'_>, (key,): (WasmStr,)| {
         Ok((read_state(&mut store, &key)?,))
     })?;
     call.func_wrap("is-cancelled", |mut store: Store<'_>, (): ()| {
@@ -152,17 +152,19 @@ impl Words<'_> {
     }
 }
 
-fn read_state(store: &mut Store<'_>, key: &str) -> wasmtime::Result<Option<String>> {
-    charge(store, key.len())?;
+fn read_state(store: &mut Store<'_>, key: &WasmStr) -> wasmtime::Result<Option<String>> {
+    let bytes = key.to_str(&*store)?.len();
+    leave(store, bytes)?;
     // The text of an earlier value has been copied to the guest.
     store.data_mut().passed_on = None;
     let Some(serves) = &store.data().serves else {
         return Ok(None);
     };
-    if !serves.access.may_read(key) {
+    let key = key.to_str(&*store)?;
+    if !serves.access.may_read(&key) {
         return Ok(None);
     }
-    let Some(value) = serves.snapshot.get(&serves.keys, key) else {
+    let Some(value) = serves.snapshot.get(&serves.keys, &key) else {
         return Ok(None);
     };
     // A value may be as large as the whole state, so it is measured before it is written.
