@@ -17,6 +17,8 @@ pub const MAX_CHILDREN: u32 = 64;
 pub const MAX_CHILD_MESSAGES: usize = 64;
 /// The most bytes of all those messages.
 pub const MAX_CHILD_MESSAGES_BYTES: usize = 1024 * 1024;
+/// The most keys that a request of a component seeds, and the most that it exports.
+pub const MAX_CHILD_KEYS: usize = 1_024;
 /// The longest text of a child that its parent receives, in bytes.
 pub const MAX_CHILD_TEXT_BYTES: usize = 1024 * 1024;
 
@@ -191,6 +193,20 @@ impl ChildError {
     pub fn not_granted(what: &str) -> Self {
         ChildError::NotGranted(crate::text::clean(what, 140))
     }
+
+    /// Creates the error for a request with more messages, or more text in them, than the limits.
+    #[must_use]
+    pub fn too_many_messages() -> Self {
+        ChildError::ExecutionFailed(format!(
+            "a child begins with at most {MAX_CHILD_MESSAGES} messages and {MAX_CHILD_MESSAGES_BYTES} bytes in all"
+        ))
+    }
+
+    /// Creates the error for a call that has requested as many children as it may.
+    #[must_use]
+    pub fn too_many_children() -> Self {
+        ChildError::ExecutionFailed(format!("one call may run at most {MAX_CHILDREN} children"))
+    }
 }
 
 /// The keys that a component may pass to another agent, and read from it.
@@ -220,18 +236,31 @@ impl Delegates {
     /// # Errors
     /// The first thing that is not granted: the agent, or a key.
     pub fn check(&self, request: &ChildRequest) -> Result<(), ChildError> {
-        let grant = match self {
-            Delegates::Any => return Ok(()),
-            Delegates::None => None,
-            Delegates::Granted(agents) => agents.get(&request.agent_id),
-        };
-        let Some(grant) = grant else { return Err(ChildError::not_granted(&request.agent_id)) };
+        let Some(grant) = self.to_agent(&request.agent_id)? else { return Ok(()) };
         let seeded = request.seed.iter().map(|(key, _)| key).find(|key| !grant.seed.contains(*key));
         let exported = request.exports.iter().find(|key| !grant.export.contains(*key));
         match seeded.or(exported) {
             Some(key) => Err(ChildError::not_granted(key)),
             None => Ok(()),
         }
+    }
+
+    /// Checks the agent alone, before the rest of a request is read.
+    ///
+    /// # Errors
+    /// The agent is not granted.
+    pub fn check_agent(&self, agent_id: &str) -> Result<(), ChildError> {
+        self.to_agent(agent_id).map(|_| ())
+    }
+
+    /// Returns the grant for an agent; `None` if everything is granted.
+    fn to_agent(&self, agent_id: &str) -> Result<Option<&DelegateGrant>, ChildError> {
+        let grant = match self {
+            Delegates::Any => return Ok(None),
+            Delegates::None => None,
+            Delegates::Granted(agents) => agents.get(agent_id),
+        };
+        grant.map(Some).ok_or_else(|| ChildError::not_granted(agent_id))
     }
 }
 
@@ -249,6 +278,8 @@ mod tests {
             assert_eq!(granted.check(&request), Err(ChildError::NotGranted(what.to_owned())));
             assert_eq!(Delegates::Any.check(&request), Ok(()));
         };
+        assert_eq!(granted.check_agent("scout"), Ok(()));
+        assert_eq!(granted.check_agent("other"), Err(ChildError::NotGranted("other".to_owned())));
         assert_eq!(granted.check(&asked().with_seed("a.brief", 1).with_export("a.found")), Ok(()));
         denied(asked().with_seed("a.found", 1), "a.found");
         denied(asked().with_export("a.brief"), "a.brief");

@@ -5,6 +5,13 @@ use tollgate_agent::child::{ChildError, ChildOutcome, ChildRequest};
 
 /// Runs child agents for one attempt of one call.
 pub trait ChildRunner: Send + Sync {
+    /// Returns why a request to this agent is refused before anything else of it is read; `None` if
+    /// it may be passed to [`run_child`](Self::run_child).
+    ///
+    /// A refused request has its position among the call's requests. The answer takes no time to
+    /// speak of, so the call's clock does not stop for it.
+    fn refuse(&self, agent_id: &str) -> Option<ChildError>;
+
     /// Starts the child, or picks up the one that the call already has at this position among its
     /// requests, and waits until it ends or waits for a person.
     ///
@@ -14,6 +21,10 @@ pub trait ChildRunner: Send + Sync {
 
 /// Runs no children.
 impl ChildRunner for () {
+    fn refuse(&self, agent_id: &str) -> Option<ChildError> {
+        Some(ChildError::not_granted(agent_id))
+    }
+
     fn run_child(&self, request: ChildRequest) -> BoxFuture<'_, Result<ChildOutcome, ChildError>> {
         Box::pin(std::future::ready(Err(ChildError::not_granted(&request.agent_id))))
     }

@@ -78,8 +78,8 @@ pub use interfaces::filesystem::MAX_MOVED_AT_ONCE;
 pub use limits::{LimitOverrides, Limits};
 pub use load::{
     IMAGE_SLACK_BYTES, LOADED_CODE_BYTES, MAX_COMPONENT_BYTES, MAX_COMPONENT_ITEMS, MAX_COMPONENTS,
-    MAX_CORE_MODULES, MAX_CUSTOM_BYTES, MAX_IMAGES, MAX_NESTING, open_regular, read as read_file,
-    return_freed_memory,
+    MAX_CORE_MODULES, MAX_CUSTOM_BYTES, MAX_IMAGES, MAX_INSTANCE_BYTES, MAX_NESTING, open_regular,
+    read as read_file, return_freed_memory,
 };
 pub use plain::LeftOut;
 pub use report::{Level, ProgressStatus, Report, ReportSink};

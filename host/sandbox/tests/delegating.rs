@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use tollgate_agent::child::{ChildError, ChildOutcome, ChildRequest};
 use tollgate_agent::egress::Egress;
 use tollgate_agent::message::{AssistantMessage, Message};
-use tollgate_artifacts::{Expectation, Guest};
+use tollgate_artifacts::{Expectation, Guest, hostile};
 use tollgate_sandbox::{ChildRunner, Grants, HttpGrant, Secret};
 
 const SECRET: &str = "correct horse battery";
@@ -51,6 +51,10 @@ fn delegates() -> Guest {
 struct Asked(Mutex<Vec<ChildRequest>>);
 
 impl ChildRunner for Asked {
+    fn refuse(&self, _: &str) -> Option<ChildError> {
+        None
+    }
+
     fn run_child(&self, request: ChildRequest) -> BoxFuture<'_, Result<ChildOutcome, ChildError>> {
         self.0.lock().unwrap().push(request);
         Box::pin(async { Err(ChildError::ExecutionFailed("nobody is there".to_owned())) })
@@ -75,6 +79,40 @@ async fn a_secret_is_blanked_in_what_another_agent_is_told() {
     let asked = asked.0.lock().unwrap();
     assert_eq!(asked[0].messages, [said, Message::User(blanked.clone())]);
     assert_eq!(asked[0].seed, [("a.brief".to_owned(), json!(blanked))]);
+}
+
+/// Refuses every agent, and must not be asked to run one.
+struct Refusing;
+
+impl ChildRunner for Refusing {
+    fn refuse(&self, agent_id: &str) -> Option<ChildError> {
+        Some(ChildError::not_granted(agent_id))
+    }
+
+    fn run_child(&self, request: ChildRequest) -> BoxFuture<'_, Result<ChildOutcome, ChildError>> {
+        panic!("the clock stops for {request:?}");
+    }
+}
+
+#[tokio::test]
+async fn z3_a_request_that_is_refused_at_once_neither_stops_the_clock_nor_is_read() {
+    let mut bench = Bench::load(&sandbox(), &hostile::CHILDREN_OF_MANY_MESSAGES).await.unwrap();
+    bench.children = Arc::new(Refusing);
+    let attempt = bench.call(anything()).await;
+    assert_eq!(attempt.denied, ["delegates: helper"]);
+    assert!(attempt.usage.fuel > 100 * 1_000);
+    returned(attempt);
+}
+
+#[tokio::test]
+async fn z3_messages_are_counted_before_they_are_read_and_nobody_is_asked() {
+    let asked: Arc<Asked> = Arc::default();
+    let mut bench = Bench::load(&sandbox(), &hostile::CHILDREN_OF_MANY_MESSAGES).await.unwrap();
+    bench.children = Arc::clone(&asked) as Arc<dyn ChildRunner>;
+    let attempt = bench.call(anything()).await;
+    assert!(attempt.denied.is_empty(), "{:?}", attempt.denied);
+    returned(attempt);
+    assert!(asked.0.lock().unwrap().is_empty());
 }
 
 #[tokio::test]

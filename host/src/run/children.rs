@@ -17,7 +17,9 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
-use tollgate_agent::child::{ChildError, ChildOutcome, ChildRequest, ChildStatus, Delegates, Streaming};
+use tollgate_agent::child::{
+    ChildError, ChildOutcome, ChildRequest, ChildStatus, Delegates, MAX_CHILDREN, Streaming,
+};
 use tollgate_agent::message::TokenUsage;
 use tollgate_agent::run::child_plan::ChildPlace;
 use tollgate_agent::run::{ChildAsk, ChildEnd, ChildPlan, ChildRefusal, Decision, Input, Run};
@@ -288,6 +290,14 @@ impl CallChildren {
 }
 
 impl ChildRunner for CallChildren {
+    fn refuse(&self, agent_id: &str) -> Option<ChildError> {
+        let all_asked = self.asked.load(Ordering::Relaxed) >= MAX_CHILDREN;
+        let not_granted = self.delegates.check_agent(agent_id).err();
+        let refusal = not_granted.or_else(|| all_asked.then(ChildError::too_many_children))?;
+        self.asked.fetch_add(1, Ordering::Relaxed);
+        Some(refusal)
+    }
+
     fn run_child(&self, request: ChildRequest) -> BoxFuture<'_, Result<ChildOutcome, ChildError>> {
         // The place is assigned when the request is made, not when it is first polled.
         let ordinal = self.asked.fetch_add(1, Ordering::Relaxed) + 1;
@@ -344,5 +354,29 @@ impl ToldOfChild {
             Streaming::PassthroughRawErrors => Report::ChildError { agent_id, message },
         };
         self.reports.offer(report);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use tollgate_agent::child::DelegateGrant;
+
+    #[test]
+    fn t2_a_call_waits_for_no_more_requests_than_it_may_have_children() {
+        let teller = Publisher::unheard(Arc::default(), "run".into());
+        let reports = Arc::new(CallReports { teller, call_id: "call".into(), attempt: 1 });
+        let granted = BTreeMap::from([("scout".to_owned(), DelegateGrant::default())]);
+        let mut all = Children::default();
+        let call = all.of_attempt(&Arc::new(Delegates::Granted(granted)), &reports).unwrap();
+        assert_eq!(call.refuse("other"), Some(ChildError::NotGranted("other".to_owned())));
+        // What was refused has its place among the requests.
+        for _ in 1..MAX_CHILDREN {
+            assert_eq!(call.refuse("scout"), None);
+            drop(call.run_child(ChildRequest::new("scout", "Look.")));
+        }
+        assert_eq!(call.refuse("scout"), Some(ChildError::too_many_children()));
+        assert_eq!(call.refuse("other"), Some(ChildError::NotGranted("other".to_owned())));
     }
 }

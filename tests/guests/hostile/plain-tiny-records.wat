@@ -5,8 +5,8 @@
 ;;   record one { a: bool }
 ;;   records: func() -> list<one>;
 ;;   }
-;; limit: host memory
-;; expects: out_of_memory
+;; limit: bytes across the boundary
+;; expects: too_large
 
 (module
   (memory (export "memory") 80)

@@ -153,9 +153,7 @@ impl Run {
             return Err(ChildError::TooDeep(depth));
         }
         if ask.ordinal > MAX_CHILDREN {
-            return Err(ChildError::ExecutionFailed(format!(
-                "one call may run at most {MAX_CHILDREN} children"
-            )));
+            return Err(ChildError::too_many_children());
         }
         let (prompt, earlier) = conversation(&request.messages)?;
         let lacking = agent.spec.backend.lacking(needs(&agent.spec, request));
@@ -317,9 +315,7 @@ fn conversation(messages: &[Message]) -> Result<(&str, &[Message]), ChildError> 
     if messages.len() > MAX_CHILD_MESSAGES
         || messages.iter().map(bytes).sum::<usize>() > MAX_CHILD_MESSAGES_BYTES
     {
-        return failed(format!(
-            "a child begins with at most {MAX_CHILD_MESSAGES} messages and {MAX_CHILD_MESSAGES_BYTES} bytes in all"
-        ));
+        return Err(ChildError::too_many_messages());
     }
     match messages.split_last() {
         Some((Message::User(prompt), earlier)) => Ok((prompt, earlier)),

@@ -100,6 +100,7 @@ fn of_loading(opened: &Opened) -> Value {
         "custom_section_bytes": sandbox::MAX_CUSTOM_BYTES,
         "core_modules": sandbox::MAX_CORE_MODULES,
         "component_items": sandbox::MAX_COMPONENT_ITEMS,
+        "core_instance_bytes": sandbox::MAX_INSTANCE_BYTES,
         "component_nesting": sandbox::MAX_NESTING,
         "inner_components": sandbox::MAX_COMPONENTS,
         "compiled_bytes_per_byte": sandbox::COMPILED_BYTES_PER_BYTE,

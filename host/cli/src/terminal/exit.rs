@@ -1,5 +1,6 @@
 //! The exit codes of the program, and its failures.
 
+use crate::terminal::output::shown_marked;
 use tollgate::HostError;
 use tollgate::config::ConfigError;
 use tollgate::gates::GatesRefused;
@@ -83,9 +84,10 @@ impl From<SandboxError> for Failure {
     }
 }
 
+/// A refusal quotes the component's names and texts, whose lines are marked.
 impl From<Refusal> for Failure {
     fn from(refusal: Refusal) -> Self {
-        Self::failed(refusal.to_string())
+        Self::failed(shown_marked(&refusal.to_string()))
     }
 }
 

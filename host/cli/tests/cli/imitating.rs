@@ -36,6 +36,32 @@ fn z14_the_name_of_a_file_is_one_line() {
     }
 }
 
+/// Returns a component that imports a function of this name.
+fn importing(name: &str) -> Vec<u8> {
+    let length = u8::try_from(name.len()).unwrap();
+    let mut bytes = b"\0asm\x0d\0\x01\0".to_vec();
+    // The type of a function without parameters and result, and an import of that type.
+    bytes.extend([7, 5, 1, 0x40, 0, 1, 0]);
+    bytes.extend([10, length + 5, 1, 0, length]);
+    bytes.extend(name.as_bytes());
+    bytes.extend([1, 0]);
+    bytes
+}
+
+#[test]
+fn z14_the_name_of_an_import_is_marked() {
+    let place = Place::new().with_config("");
+    let name = "url=<a\u{1b}[2J\nerror: the disk is full\u{202e}>";
+    place.write("tools/imports.wasm", importing(name));
+    for arguments in [&["tools"][..], &["inspect", "tools/imports.wasm"]] {
+        let said = place.type_in(arguments);
+        assert_marked(&said.stdout);
+        assert_marked(&said.stderr);
+        let shown = format!("{}{}", said.stdout, said.stderr);
+        assert!(shown.contains("| error: the disk is full"), "{arguments:?}: {shown}");
+    }
+}
+
 #[test]
 fn z14_json_shows_a_terminal_nothing_to_obey() {
     let place = Place::new().with_tools(&[good::ECHO]).with_config("");

@@ -1,14 +1,15 @@
 //! `tollgate:tool/agents`: runs other agents within a call. In a sealed instance no agent is
 //! granted.
 //!
-//! While a call waits for its child, its clock stops and its slot is available to other calls,
+//! A request that is refused at once costs the call its fuel and its time. Once a child is asked
+//! for, and until it answers, the call's clock stops and its slot is available to other calls,
 //! including those of the child.
 
-use super::call::charge;
+use super::charge::charge;
 use crate::grants::Power;
 use crate::instance::Instance;
 use crate::meter::Stop;
-use crate::v0_1_0::{self, agents, child_bytes, lift_child, lower_child, lower_child_error, measure_seeds};
+use crate::v0_1_0::{self, ChildRun, agents, child_bytes, lower_child, lower_child_error};
 use std::sync::Arc;
 use tollgate_agent::child::ChildError;
 use wasmtime::StoreContextMut;
@@ -18,35 +19,35 @@ type Answer = Result<agents::ChildOutcome, agents::ChildError>;
 
 pub(crate) fn add(linker: &mut Linker<Instance>) -> wasmtime::Result<()> {
     let mut agents = linker.instance(&format!("tollgate:tool/agents@{}", v0_1_0::VERSION))?;
-    agents.func_wrap_async("run-child", |store, (request,): (agents::ChildRun,)| {
+    agents.func_wrap_async("run-child", |store, (request,): (ChildRun,)| {
         Box::new(async move { Ok((run_child(store, request).await?,)) })
     })
 }
 
-async fn run_child(
-    mut store: StoreContextMut<'_, Instance>,
-    request: agents::ChildRun,
-) -> wasmtime::Result<Answer> {
-    let seeded = match measure_seeds(&request) {
-        Ok(bytes) => bytes,
-        Err(error) => return Ok(Err(lower_child_error(error))),
-    };
-    let turn = store.data().serves.as_ref().map(|serves| Arc::clone(&serves.turn));
-    let _seeds = turn.map(|turn| turn.charge_while(seeded)).transpose().map_err(Stop::from)?;
-    let (mut request, bytes) = match lift_child(request) {
-        Ok(lifted) => lifted,
-        Err(error) => return Ok(Err(lower_child_error(error))),
-    };
-    charge(&mut store, bytes)?;
-    store.data().boundary.leave(bytes as u64)?;
+async fn run_child(mut store: StoreContextMut<'_, Instance>, given: ChildRun) -> wasmtime::Result<Answer> {
+    let agent_id = given.agent_id(&mut store)?;
     let Some(serves) = &store.data().serves else {
-        return Ok(Err(lower_child_error(ChildError::NotGranted(request.agent_id))));
+        return Ok(Err(lower_child_error(ChildError::not_granted(&agent_id))));
     };
-    serves.reports.blanked.child(&mut request);
     let (turn, children) = (Arc::clone(&serves.turn), Arc::clone(&serves.children));
-    let deadline = store.data().deadline.clone();
     // A child's answers are not in this call's record.
     store.data_mut().world().used(Power::Delegates);
+    if let Some(refusal) = children.refuse(&agent_id) {
+        return Ok(Err(refused(&store, refusal)));
+    }
+    let bytes = match given.measure(&mut store)? {
+        Ok(bytes) => bytes,
+        Err(refusal) => return Ok(Err(refused(&store, refusal))),
+    };
+    let _held = turn.charge_while(bytes).map_err(Stop::from)?;
+    let mut request = match given.lift(&mut store, agent_id)? {
+        Ok(request) => request,
+        Err(refusal) => return Ok(Err(refused(&store, refusal))),
+    };
+    if let Some(serves) = &store.data().serves {
+        serves.reports.blanked.child(&mut request);
+    }
+    let deadline = store.data().deadline.clone();
     let child = async {
         // The clock resumes once the call has its slot again.
         let _paused = deadline.pause();
@@ -54,12 +55,7 @@ async fn run_child(
     };
     let outcome = match child.await {
         Ok(Ok(outcome)) => outcome,
-        Ok(Err(error)) => {
-            if let ChildError::NotGranted(what) = &error {
-                store.data().deny(Power::Delegates, what);
-            }
-            return Ok(Err(lower_child_error(error)));
-        }
+        Ok(Err(refusal)) => return Ok(Err(refused(&store, refusal))),
         Err(_) => {
             let full = "too many calls wait for their children; try again later".to_owned();
             return Ok(Err(lower_child_error(ChildError::ExecutionFailed(full))));
@@ -76,4 +72,12 @@ async fn run_child(
     store.data_mut().passed_on = Some(held);
     charge(&mut store, bytes)?;
     Ok(Ok(lower_child(outcome)))
+}
+
+/// Converts the reason why there is no child, and records what was not granted.
+fn refused(store: &StoreContextMut<'_, Instance>, refusal: ChildError) -> agents::ChildError {
+    if let ChildError::NotGranted(what) = &refusal {
+        store.data().deny(Power::Delegates, what);
+    }
+    lower_child_error(refusal)
 }

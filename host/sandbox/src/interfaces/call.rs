@@ -1,9 +1,7 @@
 //! `tollgate:tool/call`: a tool's reports and queries while it runs. In a sealed instance reports
 //! are dropped and there is nothing to query.
-//!
-//! Calls of host functions and the bytes that they carry cost fuel as instructions do, so a guest
-//! is cut at the same place whether it computes or reports.
 
+use super::charge::{charge, leave};
 use crate::instance::{Instance, Reports};
 use crate::meter::Stop;
 use crate::report::{self, Report};
@@ -17,8 +15,6 @@ use tollgate_agent::text::clean;
 use wasmtime::component::{Linker, WasmStr};
 use wasmtime::{AsContext, StoreContext, StoreContextMut};
 
-/// The fuel cost of a host call, without the bytes that it carries: roughly its actual cost.
-const CALL_FUEL: u64 = 1_000;
 /// A value counts against the bytes of reports with a sixteenth of the memory that it takes, if
 /// that is more than its text. Many small values can take a hundred times their text.
 const MEMORY_PER_BYTE: u64 = 16;
@@ -50,7 +46,7 @@ pub(crate) fn add(linker: &mut Linker<Instance>) -> Unit {
             Ok(Some(Report::Log { level: level_of(level), message: words.text(&message)? }))
         })
     })?;
-    call.func_wrap("read-state", |mut store: Store<'_>, (key,): (String,)| {
+    call.func_wrap("read-state", |mut store: Store<'_>, (key,): (WasmStr,)| {
         Ok((read_state(&mut store, &key)?,))
     })?;
     call.func_wrap("is-cancelled", |mut store: Store<'_>, (): ()| {
@@ -156,17 +152,19 @@ impl Words<'_> {
     }
 }
 
-fn read_state(store: &mut Store<'_>, key: &str) -> wasmtime::Result<Option<String>> {
-    charge(store, key.len())?;
+fn read_state(store: &mut Store<'_>, key: &WasmStr) -> wasmtime::Result<Option<String>> {
+    let bytes = key.to_str(&*store)?.len();
+    leave(store, bytes)?;
     // The text of an earlier value has been copied to the guest.
     store.data_mut().passed_on = None;
     let Some(serves) = &store.data().serves else {
         return Ok(None);
     };
-    if !serves.access.may_read(key) {
+    let key = key.to_str(&*store)?;
+    if !serves.access.may_read(&key) {
         return Ok(None);
     }
-    let Some(value) = serves.snapshot.get(&serves.keys, key) else {
+    let Some(value) = serves.snapshot.get(&serves.keys, &key) else {
         return Ok(None);
     };
     // A value may be as large as the whole state, so it is measured before it is written.
@@ -180,17 +178,6 @@ fn read_state(store: &mut Store<'_>, key: &str) -> wasmtime::Result<Option<Strin
     store.data_mut().passed_on = Some(held);
     charge(store, text.len())?;
     Ok(Some(text))
-}
-
-/// Consumes the fuel of a host call that carries this many bytes, at one unit per byte.
-pub(super) fn charge(store: &mut Store<'_>, bytes: usize) -> Unit {
-    match store.get_fuel()?.checked_sub(CALL_FUEL + bytes as u64) {
-        Some(left) => store.set_fuel(left),
-        None => {
-            store.set_fuel(0)?;
-            Err(Stop::Fuel.into())
-        }
-    }
 }
 
 fn status_of(status: ProgressStatus) -> report::ProgressStatus {

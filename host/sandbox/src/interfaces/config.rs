@@ -1,9 +1,10 @@
 //! `wasi:config/store`: the granted settings, by name. Not for secrets.
 
+use super::charge::charge;
 use crate::grants::Power;
 use crate::instance::Instance;
 use wasmtime::StoreContextMut;
-use wasmtime::component::{ComponentType, Lift, Linker, Lower};
+use wasmtime::component::{ComponentType, Lift, Linker, Lower, WasmStr};
 
 /// The versions that toolchains import; they differ only in their number.
 pub(crate) const VERSIONS: [&str; 2] = ["0.2.0-draft", "0.2.0-rc.1"];
@@ -25,27 +26,32 @@ type Settings = Result<Vec<(String, String)>, Error>;
 pub(crate) fn add(linker: &mut Linker<Instance>) -> wasmtime::Result<()> {
     for version in VERSIONS {
         let mut store = linker.instance(&format!("wasi:config/store@{version}"))?;
-        store.func_wrap("get", |mut store: Store<'_>, (name,): (String,)| {
+        store.func_wrap("get", |mut store: Store<'_>, (name,): (WasmStr,)| {
             Ok((Setting::Ok(get(&mut store, &name)?),))
         })?;
         store.func_wrap("get-all", |mut store: Store<'_>, (): ()| {
             note(&mut store);
-            let all: Vec<_> =
-                store.data().settings().map(|(name, value)| (name.clone(), value.clone())).collect();
-            let bytes: usize = all.iter().map(|(name, value)| name.len() + value.len()).sum();
+            let sizes = store.data().settings().map(|(name, value)| name.len() + value.len());
+            let bytes: usize = sizes.sum();
+            charge(&mut store, bytes)?;
             store.data().boundary.enter(bytes as u64)?;
+            let all = store.data().settings().map(|(name, value)| (name.clone(), value.clone())).collect();
             Ok((Settings::Ok(all),))
         })?;
     }
     Ok(())
 }
 
-/// Returns a setting, counting the bytes that enter the guest.
-pub(super) fn get(store: &mut Store<'_>, name: &str) -> wasmtime::Result<Option<String>> {
+/// Returns a setting. Charges its name and its value.
+pub(super) fn get(store: &mut Store<'_>, name: &WasmStr) -> wasmtime::Result<Option<String>> {
     note(store);
-    let value = store.data().settings().find(|(known, _)| *known == name);
-    let value = value.map(|(_, value)| value.clone());
-    store.data().boundary.enter(value.as_ref().map_or(0, String::len) as u64)?;
+    let named = name.to_str(&*store)?;
+    let found = store.data().settings().find(|(known, _)| **known == *named);
+    let (left, value) = (named.len(), found.map(|(_, value)| value.clone()));
+    let entered = value.as_ref().map_or(0, String::len);
+    charge(store, left + entered)?;
+    store.data().boundary.leave(left as u64)?;
+    store.data().boundary.enter(entered as u64)?;
     Ok(value)
 }
 

@@ -1,6 +1,6 @@
 //! `tollgate:tool/content`: images, sounds, files and links that belong to the result.
 
-use super::call::charge;
+use super::charge::leave;
 use crate::instance::Instance;
 use crate::meter::Stop;
 use crate::v0_1_0;
@@ -94,16 +94,6 @@ fn is_text(mime_type: &str) -> bool {
             || essence.rsplit_once('+').is_some_and(|(_, kind)| kind == word)
     };
     essence.is_empty() || essence.starts_with("text/") || is_structured("json") || is_structured("xml")
-}
-
-/// Counts bytes that leave the guest, before anything is copied.
-fn leave(store: &mut Store<'_>, bytes: usize) -> wasmtime::Result<()> {
-    if bytes as u64 > store.data().crossing_bytes() {
-        return Err(Stop::Crossing.into());
-    }
-    charge(store, bytes)?;
-    store.data().boundary.leave(bytes as u64)?;
-    Ok(())
 }
 
 /// Adds a part that takes this much memory, which is charged before the part is made.

@@ -5,6 +5,7 @@
 //! one is small, or counts as bytes that crossed the boundary: texts, header fields and their
 //! copies, and bodies as they are written.
 
+use super::charge::leave;
 use crate::egress::{Exchange, Outbound, is_forbidden, refuse};
 use crate::grants::Power;
 use crate::instance::Instance;
@@ -17,7 +18,7 @@ use wasmtime::component::{Linker, Resource};
 use wasmtime_wasi::p2::{DynOutputStream, OutputStream, Pollable, StreamError, StreamResult};
 use wasmtime_wasi_http::p2::HeaderResult;
 use wasmtime_wasi_http::p2::bindings::http::types::{
-    ErrorCode, HeaderError, HostFields as _, HostOutgoingRequest as _, Method,
+    ErrorCode, HeaderError, HostFields as _, HostOutgoingRequest as _, Method, Scheme,
 };
 use wasmtime_wasi_http::p2::body::HostOutgoingBody;
 use wasmtime_wasi_http::p2::types::HostOutgoingRequest as Request;
@@ -43,14 +44,19 @@ pub(crate) fn add(linker: &mut Linker<Instance>) -> wasmtime::Result<()> {
     wasmtime_wasi_http::p2::add_only_http_to_linker_async(linker)
 }
 
-/// Replaces the functions through which a request stores data written by the guest.
+/// Replaces the functions that take texts of the guest, and those through which a request stores
+/// them.
 pub(crate) fn count_what_is_kept(linker: &mut Linker<Instance>) -> wasmtime::Result<()> {
     let mut types = linker.instance(&format!("wasi:http/types@{VERSION}"))?;
     types.func_wrap("[method]outgoing-request.set-method", set_method)?;
+    types.func_wrap("[method]outgoing-request.set-scheme", set_scheme)?;
     types.func_wrap("[method]outgoing-request.set-path-with-query", set_path_with_query)?;
     types.func_wrap("[method]outgoing-request.set-authority", set_authority)?;
     types.func_wrap("[method]outgoing-body.write", write_body)?;
     types.func_wrap("[static]fields.from-list", fields_from_list)?;
+    types.func_wrap("[method]fields.get", get_field)?;
+    types.func_wrap("[method]fields.has", has_field)?;
+    types.func_wrap("[method]fields.delete", delete_field)?;
     types.func_wrap("[method]fields.set", set_field)?;
     types.func_wrap("[method]fields.append", append_field)?;
     types.func_wrap("[method]fields.clone", clone_fields)
@@ -64,19 +70,24 @@ pub(crate) fn context() -> WasiHttpCtx {
 }
 
 fn set_method(mut store: Store<'_>, (request, method): (Resource<Request>, Method)) -> Set {
-    if let Method::Other(name) = &method {
-        store.data().boundary.leave(name.len() as u64)?;
-    }
+    let name = if let Method::Other(name) = &method { name.len() } else { 0 };
+    leave(&mut store, name)?;
     Ok((store.data_mut().http().set_method(request, method)?,))
 }
 
+fn set_scheme(mut store: Store<'_>, (request, scheme): (Resource<Request>, Option<Scheme>)) -> Set {
+    let name = if let Some(Scheme::Other(name)) = &scheme { name.len() } else { 0 };
+    leave(&mut store, name)?;
+    Ok((store.data_mut().http().set_scheme(request, scheme)?,))
+}
+
 fn set_path_with_query(mut store: Store<'_>, (request, path): (Resource<Request>, Option<String>)) -> Set {
-    store.data().boundary.leave(path.as_ref().map_or(0, String::len) as u64)?;
+    leave(&mut store, path.as_ref().map_or(0, String::len))?;
     Ok((store.data_mut().http().set_path_with_query(request, path)?,))
 }
 
 fn set_authority(mut store: Store<'_>, (request, authority): (Resource<Request>, Option<String>)) -> Set {
-    store.data().boundary.leave(authority.as_ref().map_or(0, String::len) as u64)?;
+    leave(&mut store, authority.as_ref().map_or(0, String::len))?;
     Ok((store.data_mut().http().set_authority(request, authority)?,))
 }
 
@@ -85,7 +96,7 @@ type HeaderChange<T> = wasmtime::Result<(Result<T, HeaderError>,)>;
 
 fn fields_from_list(mut store: Store<'_>, (fields,): (Vec<(String, Vec<u8>)>,)) -> HeaderChange<Fields> {
     let bytes: usize = fields.iter().map(|(name, value)| name.len() + value.len() + FIELD_BYTES).sum();
-    store.data().boundary.leave(bytes as u64)?;
+    leave(&mut store, bytes)?;
     changed(store.data_mut().http().from_list(fields))
 }
 
@@ -94,12 +105,28 @@ fn set_field(
     (fields, name, values): (Fields, String, Vec<Vec<u8>>),
 ) -> HeaderChange<()> {
     let bytes = name.len() + values.iter().map(|value| value.len() + FIELD_BYTES).sum::<usize>();
-    store.data().boundary.leave(bytes as u64)?;
+    leave(&mut store, bytes)?;
     changed(store.data_mut().http().set(fields, name, values))
 }
 
+/// Returns the values of a field, which are as many bytes as the fields may have.
+fn get_field(mut store: Store<'_>, (fields, name): (Fields, String)) -> wasmtime::Result<(Vec<Vec<u8>>,)> {
+    leave(&mut store, name.len())?;
+    Ok((store.data_mut().http().get(fields, name)?,))
+}
+
+fn has_field(mut store: Store<'_>, (fields, name): (Fields, String)) -> wasmtime::Result<(bool,)> {
+    leave(&mut store, name.len())?;
+    Ok((store.data_mut().http().has(fields, name)?,))
+}
+
+fn delete_field(mut store: Store<'_>, (fields, name): (Fields, String)) -> HeaderChange<()> {
+    leave(&mut store, name.len())?;
+    changed(store.data_mut().http().delete(fields, name))
+}
+
 fn append_field(mut store: Store<'_>, (fields, name, value): (Fields, String, Vec<u8>)) -> HeaderChange<()> {
-    store.data().boundary.leave((name.len() + value.len() + FIELD_BYTES) as u64)?;
+    leave(&mut store, name.len() + value.len() + FIELD_BYTES)?;
     changed(store.data_mut().http().append(fields, name, value))
 }
 

@@ -1,7 +1,7 @@
 //! `tollgate:tool/http-client`: requests without handles. Each is judged and sent by
 //! [`egress`](crate::egress), as those of `wasi:http` are.
 
-use super::call::charge;
+use super::charge::{Size, charge, leave};
 use crate::admission::Slot;
 use crate::egress::{Exchange, HttpAnswer, frames, is_forbidden};
 use crate::instance::Instance;
@@ -16,44 +16,119 @@ use std::sync::Arc;
 use std::time::Duration;
 use tollgate_agent::text::clean;
 use wasmtime::StoreContextMut;
-use wasmtime::component::Linker;
+use wasmtime::component::{ComponentType, Lift, Linker, WasmList, WasmStr};
 use wasmtime_wasi_http::{Error, RequestOptions, WasiBody};
 
 /// The host's memory for a request or a response in addition to its texts, in bytes; the same
-/// for each header field.
+/// for each header field, which has two texts.
 const EACH_BYTES: usize = 128;
 /// The longest part of a URL that an error quotes, in bytes.
 const MAX_SHOWN_BYTES: usize = 200;
+/// The most headers of one request.
+const MAX_HEADERS: usize = 1_024;
 
 type Answer = Result<wit::Response, wit::Error>;
+type Store<'a> = StoreContextMut<'a, Instance>;
+
+/// A request that still lies in the guest's memory.
+#[derive(ComponentType, Lift)]
+#[component(record)]
+pub(crate) struct GuestRequest {
+    method: WasmStr,
+    url: WasmStr,
+    headers: WasmList<GuestHeader>,
+    body: WasmList<u8>,
+    #[component(name = "timeout-ms")]
+    timeout_ms: Option<u32>,
+    #[component(name = "max-body-bytes")]
+    max_body_bytes: Option<u32>,
+}
+
+#[derive(ComponentType, Lift)]
+#[component(record)]
+pub(crate) struct GuestHeader {
+    name: WasmStr,
+    value: WasmStr,
+}
+
+impl GuestRequest {
+    /// Charges the request, and adds its size, before any of it is copied.
+    fn measure(&self, store: &mut Store<'_>, size: &mut Size) -> wasmtime::Result<()> {
+        size.add(store, &self.method)?;
+        if self.has_too_many_headers() {
+            return Ok(());
+        }
+        size.add(store, &self.url)?;
+        size.add_bytes(store, self.body.len())?;
+        for at in 0..self.headers.len() {
+            if let Some(header) = self.headers.get(&mut *store, at).transpose()? {
+                size.add(store, &header.name)?;
+                size.add(store, &header.value)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn has_too_many_headers(&self) -> bool {
+        self.headers.len() > MAX_HEADERS
+    }
+
+    /// Copies the request. It must have been [measured](Self::measure) and its memory reserved.
+    ///
+    /// # Errors
+    /// It has too many headers.
+    fn lift(&self, store: &mut Store<'_>) -> wasmtime::Result<Result<wit::Request, wit::Error>> {
+        if self.has_too_many_headers() {
+            let message = format!("A request has at most {MAX_HEADERS} headers, not {}.", self.headers.len());
+            return Ok(Err(bad_request(message)));
+        }
+        let mut headers = Vec::with_capacity(self.headers.len());
+        for at in 0..self.headers.len() {
+            if let Some(header) = self.headers.get(&mut *store, at).transpose()? {
+                let name = header.name.to_str(&*store)?.into_owned();
+                headers.push(wit::Header { name, value: header.value.to_str(&*store)?.into_owned() });
+            }
+        }
+        Ok(Ok(wit::Request {
+            method: self.method.to_str(&*store)?.into_owned(),
+            url: self.url.to_str(&*store)?.into_owned(),
+            headers,
+            body: self.body.as_le_slice(&*store).to_vec(),
+            timeout_ms: self.timeout_ms,
+            max_body_bytes: self.max_body_bytes,
+        }))
+    }
+}
 
 pub(crate) fn add(linker: &mut Linker<Instance>) -> wasmtime::Result<()> {
     let mut client = linker.instance(&format!("tollgate:tool/http-client@{}", v0_1_0::VERSION))?;
-    client.func_wrap_async("send", |store, (requests,): (Vec<wit::Request>,)| {
+    client.func_wrap_async("send", |store, (requests,): (WasmList<GuestRequest>,)| {
         Box::new(async move { Ok((send(store, requests).await?,)) })
     })
 }
 
-async fn send(
-    mut store: StoreContextMut<'_, Instance>,
-    requests: Vec<wit::Request>,
-) -> wasmtime::Result<Vec<Answer>> {
-    let bytes = requests.iter().map(size_of_request).sum();
-    charge(&mut store, bytes)?;
-    store.data().boundary.leave(bytes as u64)?;
+async fn send(mut store: Store<'_>, given: WasmList<GuestRequest>) -> wasmtime::Result<Vec<Answer>> {
+    // No call sends more than its limit, so the others are neither read nor judged.
+    let surplus = given.len().saturating_sub(store.data().http_requests() as usize);
+    let judged = given.len() - surplus;
+    leave(&mut store, given.len() * EACH_BYTES)?;
+    let mut size = Size::new(EACH_BYTES / 2);
+    for at in 0..judged {
+        if let Some(request) = given.get(&mut store, at).transpose()? {
+            request.measure(&mut store, &mut size)?;
+        }
+    }
     let turn = store.data().serves.as_ref().map(|serves| Arc::clone(&serves.turn));
     let _requests =
-        turn.as_ref().map(|turn| turn.charge_while(bytes as u64)).transpose().map_err(Stop::from)?;
+        turn.as_ref().map(|turn| turn.charge_while(size.bytes())).transpose().map_err(Stop::from)?;
     let most_bytes = store.data().crossing_bytes();
-
-    // No call sends more than its limit, so the others are neither read nor judged.
-    let surplus = requests.len().saturating_sub(store.data().http_requests() as usize);
-    let judged = requests.len() - surplus;
-    let exchanges: Vec<_> = requests
-        .into_iter()
-        .take(judged)
-        .map(|request| admit(store.data_mut(), request, most_bytes).map(Box::new))
-        .collect();
+    let mut exchanges = Vec::with_capacity(judged);
+    for at in 0..judged {
+        let Some(request) = given.get(&mut store, at).transpose()? else { continue };
+        let request = request.lift(&mut store)?;
+        let admitted = request.and_then(|request| admit(store.data_mut(), request, most_bytes));
+        exchanges.push(admitted.map(Box::new));
+    }
     if surplus > 0 {
         let limit = store.data().http_requests();
         let what = format!(
@@ -87,14 +162,6 @@ async fn send(
     }
     charge(&mut store, bytes)?;
     Ok(answers)
-}
-
-fn size_of_request(request: &wit::Request) -> usize {
-    EACH_BYTES
-        + request.method.len()
-        + request.url.len()
-        + size_of_headers(&request.headers)
-        + request.body.len()
 }
 
 fn size_of_answer(answer: &Answer) -> usize {

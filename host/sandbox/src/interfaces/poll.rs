@@ -1,6 +1,7 @@
 //! `wasi:io/poll`, recording the results of waits. A replay returns the recorded results
 //! immediately instead of waiting again.
 
+use super::charge::charge;
 use crate::instance::Instance;
 use wasmtime::StoreContextMut;
 use wasmtime::component::{Linker, Resource};
@@ -10,6 +11,9 @@ use wasmtime_wasi::p2::bindings::io::poll::{Host, HostPollable};
 /// The version of WASI that wasmtime serves; the linker accepts it for older ones.
 const VERSION: &str = "0.2.12";
 
+/// The fuel cost of each handle that is waited for: roughly its actual cost.
+const EACH_FUEL: usize = 64;
+
 type Store<'a> = StoreContextMut<'a, Instance>;
 type Pollable = Resource<DynPollable>;
 
@@ -17,7 +21,10 @@ type Pollable = Resource<DynPollable>;
 pub(crate) fn add_recorded(linker: &mut Linker<Instance>) -> wasmtime::Result<()> {
     let mut poll = linker.instance(&format!("wasi:io/poll@{VERSION}"))?;
     poll.func_wrap_async("poll", |mut store: Store<'_>, (among,): (Vec<Pollable>,)| {
-        Box::new(async move { Ok((wait(store.data_mut(), among).await?,)) })
+        Box::new(async move {
+            charge(&mut store, among.len() * EACH_FUEL)?;
+            Ok((wait(store.data_mut(), among).await?,))
+        })
     })?;
     poll.func_wrap_async("[method]pollable.block", |mut store: Store<'_>, (on,): (Pollable,)| {
         Box::new(async move {

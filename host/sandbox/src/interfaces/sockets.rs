@@ -1,34 +1,42 @@
 //! `wasi:sockets`: never granted. Requests for a socket or an address are refused and recorded.
 
+use super::charge::{charge, text};
 use crate::grants::Power;
 use crate::instance::Instance;
 use wasmtime::StoreContextMut;
-use wasmtime::component::{Linker, Resource};
+use wasmtime::component::{Linker, Resource, WasmStr};
 use wasmtime_wasi::p2::bindings::sockets::ip_name_lookup::ResolveAddressStream;
 use wasmtime_wasi::p2::bindings::sockets::network::{ErrorCode, IpAddressFamily};
 use wasmtime_wasi::p2::{Network, TcpSocket, UdpSocket};
 
 /// The version of WASI that wasmtime serves; the linker accepts it for older ones.
 const VERSION: &str = "0.2.12";
+/// The longest part of a name that a refusal quotes, in bytes; no longer name can be looked up.
+const MAX_SHOWN_BYTES: usize = 253;
 
 type Store<'a> = StoreContextMut<'a, Instance>;
 type Answer<T> = wasmtime::Result<(Result<Resource<T>, ErrorCode>,)>;
 
 /// Replaces the functions that return a socket or an address.
 pub(crate) fn add_refused(linker: &mut Linker<Instance>) -> wasmtime::Result<()> {
-    linker
-        .instance(&format!("wasi:sockets/tcp-create-socket@{VERSION}"))?
-        .func_wrap("create-tcp-socket", |store: Store<'_>, _: (IpAddressFamily,)| -> Answer<TcpSocket> {
+    linker.instance(&format!("wasi:sockets/tcp-create-socket@{VERSION}"))?.func_wrap(
+        "create-tcp-socket",
+        |mut store: Store<'_>, _: (IpAddressFamily,)| -> Answer<TcpSocket> {
+            charge(&mut store, 0)?;
             refuse(&store, "a TCP socket")
-        })?;
-    linker
-        .instance(&format!("wasi:sockets/udp-create-socket@{VERSION}"))?
-        .func_wrap("create-udp-socket", |store: Store<'_>, _: (IpAddressFamily,)| -> Answer<UdpSocket> {
+        },
+    )?;
+    linker.instance(&format!("wasi:sockets/udp-create-socket@{VERSION}"))?.func_wrap(
+        "create-udp-socket",
+        |mut store: Store<'_>, _: (IpAddressFamily,)| -> Answer<UdpSocket> {
+            charge(&mut store, 0)?;
             refuse(&store, "a UDP socket")
-        })?;
+        },
+    )?;
     linker.instance(&format!("wasi:sockets/ip-name-lookup@{VERSION}"))?.func_wrap(
         "resolve-addresses",
-        |store: Store<'_>, (_, name): (Resource<Network>, String)| -> Answer<ResolveAddressStream> {
+        |mut store: Store<'_>, (_, name): (Resource<Network>, WasmStr)| -> Answer<ResolveAddressStream> {
+            let name = text(&mut store, &name, MAX_SHOWN_BYTES)?;
             refuse(&store, &format!("the address of {name}"))
         },
     )

@@ -7,8 +7,8 @@
 
 use wasmparser::{
     BinaryReaderError, CanonicalFunction, CanonicalOption, ComponentAlias, ComponentExternalKind,
-    ComponentInstance, ComponentOuterAliasKind, ComponentTypeRef, DataKind, DataSectionReader, Operator,
-    Parser, Payload,
+    ComponentInstance, ComponentOuterAliasKind, ComponentTypeRef, DataKind, DataSectionReader, Instance,
+    Operator, Parser, Payload,
 };
 
 /// The maximum number of core modules in a component, including nested components.
@@ -23,6 +23,13 @@ pub const MAX_COMPONENTS: usize = 1_000;
 /// How many bytes the image of a memory may exceed twice its data. Go omits runs of zeros, so its
 /// images are two thirds larger than their data.
 pub const IMAGE_SLACK_BYTES: u64 = 64 << 10;
+/// The maximum size of all core instances of a component in bytes, without their memories and
+/// tables, if each nested component counts as often as it is instantiated.
+pub const MAX_INSTANCE_BYTES: u64 = 16 << 20;
+/// The host's memory for an import, a function, a table or a memory of a core instance, in bytes.
+const INSTANCE_ITEM_BYTES: u64 = 40;
+/// The host's memory for a global of a core instance, in bytes.
+const GLOBAL_BYTES: u64 = 16;
 /// The maximum number of memories with an image in a component. Each image takes a descriptor.
 pub const MAX_IMAGES: u32 = 32;
 
@@ -38,6 +45,8 @@ pub(super) struct Census {
     /// first active data segment.
     pub(super) without_image: Vec<usize>,
     modules: usize,
+    /// The size of an instance of the largest module, in bytes.
+    largest_instance_bytes: u64,
     /// The memories that may have an image. Each image takes a descriptor.
     pub(super) images: u32,
 }
@@ -66,22 +75,64 @@ pub(super) fn is_names(section: &str) -> bool {
 #[derive(Default)]
 struct Frame {
     is_component: bool,
-    /// Items, including those of the components that it instantiates.
+    whole: Whole,
+    /// Each component in its index space; `None` for an imported component.
+    components: Vec<Option<Whole>>,
+    /// The size in bytes of an instance of each core module in its index space; `None` for a module
+    /// that is imported or taken from an instance.
+    modules: Vec<Option<u64>>,
+}
+
+/// The size of a component, including those that it instantiates, or of one instance of a module.
+#[derive(Debug, Clone, Copy, Default)]
+struct Whole {
     items: u64,
-    /// The items of each component in its index space; `None` for an imported component.
-    components: Vec<Option<u64>>,
+    /// The size of its core instances, in bytes.
+    instance_bytes: u64,
+    /// The number of core instances of which only another component knows the module.
+    unknown_instances: u64,
+}
+
+impl Whole {
+    fn add(&mut self, other: Whole) {
+        self.items = self.items.saturating_add(other.items);
+        self.instance_bytes = self.instance_bytes.saturating_add(other.instance_bytes);
+        self.unknown_instances = self.unknown_instances.saturating_add(other.unknown_instances);
+    }
+
+    fn add_items(&mut self, items: u64) {
+        self.add(Whole { items, ..Whole::default() });
+    }
 }
 
 impl Frame {
-    fn add_component(&mut self, items: Option<u64>) -> Result<(), Uncounted> {
+    fn add_component(&mut self, component: Option<Whole>) -> Result<(), Uncounted> {
         // Each one takes memory, and an alias is only a few bytes long.
         if self.components.len() >= MAX_COMPONENTS {
             return Err(Uncounted::TooMuch(format!(
                 "holds more than {MAX_COMPONENTS} components, aliases included, within one component; split it"
             )));
         }
-        self.components.push(items);
+        self.components.push(component);
         Ok(())
+    }
+
+    /// Counts a core instance.
+    fn add_instance(&mut self, module_index: u32) {
+        let known = self.module(module_index);
+        self.whole.add(Whole {
+            items: 0,
+            instance_bytes: known.unwrap_or(0),
+            unknown_instances: known.is_none().into(),
+        });
+    }
+
+    fn module(&self, index: u32) -> Option<u64> {
+        self.modules.get(index as usize).copied().flatten()
+    }
+
+    fn component(&self, index: u32) -> Option<Whole> {
+        self.components.get(index as usize).copied().flatten()
     }
 }
 
@@ -113,7 +164,22 @@ impl Census {
                     enter(&mut frames, false)?;
                 }
                 Payload::ComponentSection { .. } => enter(&mut frames, true)?,
-                Payload::End(_) => leave(&mut frames)?,
+                Payload::End(_) => census.leave(&mut frames)?,
+                Payload::ImportSection(section) => {
+                    count_in_instance(&mut frames, section.count(), INSTANCE_ITEM_BYTES)
+                }
+                Payload::FunctionSection(section) => {
+                    count_in_instance(&mut frames, section.count(), INSTANCE_ITEM_BYTES)
+                }
+                Payload::TableSection(section) => {
+                    count_in_instance(&mut frames, section.count(), INSTANCE_ITEM_BYTES)
+                }
+                Payload::MemorySection(section) => {
+                    count_in_instance(&mut frames, section.count(), INSTANCE_ITEM_BYTES)
+                }
+                Payload::GlobalSection(section) => {
+                    count_in_instance(&mut frames, section.count(), GLOBAL_BYTES)
+                }
                 Payload::CustomSection(section) => {
                     let bytes = section.range().len() as u64;
                     census.custom_bytes += bytes;
@@ -132,6 +198,39 @@ impl Census {
             }
         }
         Ok(census)
+    }
+
+    /// Ends a module or component.
+    fn leave(&mut self, frames: &mut Vec<Frame>) -> Result<(), Uncounted> {
+        let Some(Frame { is_component, whole, .. }) = frames.pop() else { return Ok(()) };
+        match frames.last_mut() {
+            Some(outer) if is_component => outer.add_component(Some(whole)),
+            Some(outer) => {
+                self.largest_instance_bytes = self.largest_instance_bytes.max(whole.instance_bytes);
+                outer.modules.push(Some(whole.instance_bytes));
+                Ok(())
+            }
+            None => self.check(whole),
+        }
+    }
+
+    /// Checks the outermost component.
+    fn check(&self, whole: Whole) -> Result<(), Uncounted> {
+        if whole.items > MAX_COMPONENT_ITEMS {
+            return Err(Uncounted::TooMuch(format!(
+                "comes to more than {MAX_COMPONENT_ITEMS} items (instances, aliases, functions, imports and exports) \
+                 where each nested component counts as often as it is instantiated; instantiate fewer"
+            )));
+        }
+        let unknown_bytes = whole.unknown_instances.saturating_mul(self.largest_instance_bytes);
+        let bytes = whole.instance_bytes.saturating_add(unknown_bytes);
+        if bytes > MAX_INSTANCE_BYTES {
+            return Err(Uncounted::TooMuch(format!(
+                "has core instances with {bytes} bytes of globals, functions and imports; the limit is \
+                 {MAX_INSTANCE_BYTES}; instantiate fewer modules, or smaller ones"
+            )));
+        }
+        Ok(())
     }
 
     /// Decides whether the memories of a module get images.
@@ -215,30 +314,31 @@ fn enter(frames: &mut Vec<Frame>, is_component: bool) -> Result<(), Uncounted> {
     Ok(())
 }
 
-fn leave(frames: &mut Vec<Frame>) -> Result<(), Uncounted> {
-    let Some(done) = frames.pop().filter(|done| done.is_component) else { return Ok(()) };
-    match frames.last_mut() {
-        Some(outer) => outer.add_component(Some(done.items))?,
-        None if done.items > MAX_COMPONENT_ITEMS => {
-            return Err(Uncounted::TooMuch(format!(
-                "comes to more than {MAX_COMPONENT_ITEMS} items (instances, aliases, functions, imports and exports) \
-                 where each nested component counts as often as it is instantiated; instantiate fewer"
-            )));
-        }
-        None => {}
+/// Counts parts of a module that take memory in each of its instances.
+fn count_in_instance(frames: &mut [Frame], count: u32, each_bytes: u64) {
+    if let Some(module) = frames.last_mut() {
+        module.whole.add(Whole { instance_bytes: u64::from(count) * each_bytes, ..Whole::default() });
     }
-    Ok(())
 }
 
 fn count_items(frames: &mut [Frame], payload: &Payload<'_>) -> Result<(), Uncounted> {
     let Some((frame, outer)) = frames.split_last_mut() else { return Ok(()) };
     let count = match payload {
-        Payload::InstanceSection(section) => section.count(),
+        Payload::InstanceSection(section) => {
+            for instance in section.clone() {
+                if let Instance::Instantiate { module_index, .. } = instance? {
+                    frame.add_instance(module_index);
+                }
+            }
+            section.count()
+        }
         Payload::ComponentCanonicalSection(section) => section.count(),
         Payload::ComponentImportSection(section) => {
             for import in section.clone() {
-                if let ComponentTypeRef::Component(_) = import?.ty {
-                    frame.add_component(None)?;
+                match import?.ty {
+                    ComponentTypeRef::Component(_) => frame.add_component(None)?,
+                    ComponentTypeRef::Module(_) => frame.modules.push(None),
+                    _ => {}
                 }
             }
             section.count()
@@ -246,8 +346,10 @@ fn count_items(frames: &mut [Frame], payload: &Payload<'_>) -> Result<(), Uncoun
         Payload::ComponentExportSection(section) => {
             for export in section.clone() {
                 let export = export?;
-                if export.kind == ComponentExternalKind::Component {
-                    frame.add_component(items_of(&frame.components, export.index))?;
+                match export.kind {
+                    ComponentExternalKind::Component => frame.add_component(frame.component(export.index))?,
+                    ComponentExternalKind::Module => frame.modules.push(frame.module(export.index)),
+                    _ => {}
                 }
             }
             section.count()
@@ -258,14 +360,25 @@ fn count_items(frames: &mut [Frame], payload: &Payload<'_>) -> Result<(), Uncoun
                     ComponentAlias::InstanceExport { kind: ComponentExternalKind::Component, .. } => {
                         frame.add_component(None)?;
                     }
-                    ComponentAlias::Outer { kind: ComponentOuterAliasKind::Component, count, index } => {
-                        let items = match (count as usize).checked_sub(1) {
-                            None => items_of(&frame.components, index),
-                            Some(up) => {
-                                outer.iter().rev().nth(up).and_then(|f| items_of(&f.components, index))
-                            }
+                    ComponentAlias::InstanceExport { kind: ComponentExternalKind::Module, .. } => {
+                        frame.modules.push(None);
+                    }
+                    ComponentAlias::Outer { kind, count, index } => {
+                        let of = match (count as usize).checked_sub(1) {
+                            None => Some(&*frame),
+                            Some(up) => outer.iter().rev().nth(up),
                         };
-                        frame.add_component(items)?;
+                        match kind {
+                            ComponentOuterAliasKind::Component => {
+                                let component = of.and_then(|of| of.component(index));
+                                frame.add_component(component)?;
+                            }
+                            ComponentOuterAliasKind::CoreModule => {
+                                let module = of.and_then(|of| of.module(index));
+                                frame.modules.push(module);
+                            }
+                            _ => {}
+                        }
                     }
                     _ => {}
                 }
@@ -280,30 +393,86 @@ fn count_items(frames: &mut [Frame], payload: &Payload<'_>) -> Result<(), Uncoun
         }
         _ => 0,
     };
-    frame.items = frame.items.saturating_add(count.into());
+    frame.whole.add_items(count.into());
     Ok(())
 }
 
 fn count_instance(frame: &mut Frame, instance: &ComponentInstance<'_>) -> Result<(), Uncounted> {
-    let items = match instance {
-        ComponentInstance::FromExports(exports) => exports.len() as u64,
+    match instance {
+        ComponentInstance::FromExports(exports) => frame.whole.add_items(exports.len() as u64),
         ComponentInstance::Instantiate { component_index, args } => {
             // The size of an imported component is unknown here, and could double with each level
             // of nesting.
-            let items = items_of(&frame.components, *component_index).ok_or_else(|| {
+            let component = frame.component(*component_index).ok_or_else(|| {
                 Uncounted::TooMuch(
                     "instantiates a component that it imports or takes from an instance, which this host \
                      does not accept; nest that component instead"
                         .to_owned(),
                 )
             })?;
-            items.saturating_add(args.len() as u64)
+            frame.whole.add(component);
+            frame.whole.add_items(args.len() as u64);
         }
-    };
-    frame.items = frame.items.saturating_add(items);
+    }
     Ok(())
 }
 
-fn items_of(components: &[Option<u64>], index: u32) -> Option<u64> {
-    components.get(index as usize).copied().flatten()
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn number(mut number: usize) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        while number > 0x7f {
+            bytes.push(u8::try_from(number & 0x7f).unwrap() | 0x80);
+            number >>= 7;
+        }
+        bytes.push(u8::try_from(number).unwrap());
+        bytes
+    }
+
+    fn section(id: u8, content: &[u8]) -> Vec<u8> {
+        [vec![id], number(content.len()), content.to_vec()].concat()
+    }
+
+    fn component(sections: &[Vec<u8>]) -> Vec<u8> {
+        [b"\0asm\x0d\0\x01\0".to_vec(), sections.concat()].concat()
+    }
+
+    fn module(globals: usize) -> Vec<u8> {
+        // The type i32, which does not change, and its value 0.
+        let globals = [number(globals), [0x7f, 0, 0x41, 0, END].repeat(globals)].concat();
+        section(1, &[b"\0asm\x01\0\0\0".to_vec(), section(6, &globals)].concat())
+    }
+
+    fn core_instances(count: usize) -> Vec<u8> {
+        section(2, &[number(count), [0, 0, 0].repeat(count)].concat())
+    }
+
+    #[test]
+    fn z4_core_instances_are_bounded_together_however_they_are_nested() {
+        let globals = 10_000;
+        let most = usize::try_from(MAX_INSTANCE_BYTES / GLOBAL_BYTES).unwrap() / globals;
+        let check = |sections: &[Vec<u8>]| match Census::of(&component(sections)) {
+            Ok(_) => String::new(),
+            Err(Uncounted::TooMuch(why)) => why,
+            Err(Uncounted::Damaged(why)) => why.to_string(),
+        };
+        assert_eq!(check(&[module(globals), core_instances(most)]), "");
+        let why = check(&[module(globals), core_instances(most + 1)]);
+        assert!(why.starts_with("has core instances with 16800000 bytes of globals"), "{why}");
+
+        // A nested component that is instantiated so often, with one instance in it.
+        let nested = section(4, &component(&[module(globals), core_instances(1)]));
+        let instances = |count: usize| section(5, &[number(count), [0, 0, 0].repeat(count)].concat());
+        assert_eq!(check(&[nested.clone(), instances(most)]), "");
+        assert!(check(&[nested.clone(), instances(most + 1)]).starts_with("has core instances"));
+
+        // A module that is taken from elsewhere counts as the largest one.
+        let imported = section(10, &[&[1, 0, 1, b'm'][..], &[0, 0x11, 0]].concat());
+        let module_type = section(3, &[1, 0x50, 0]);
+        let taking = section(4, &component(&[module_type, imported, core_instances(most + 1)]));
+        assert!(check(&[taking, module(globals), instances(1)]).starts_with("has core instances"));
+    }
 }

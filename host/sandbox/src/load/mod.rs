@@ -21,7 +21,8 @@ mod validate;
 
 pub(crate) use cache::{Cache, Words};
 pub use census::{
-    IMAGE_SLACK_BYTES, MAX_COMPONENT_ITEMS, MAX_COMPONENTS, MAX_CORE_MODULES, MAX_IMAGES, MAX_NESTING,
+    IMAGE_SLACK_BYTES, MAX_COMPONENT_ITEMS, MAX_COMPONENTS, MAX_CORE_MODULES, MAX_IMAGES, MAX_INSTANCE_BYTES,
+    MAX_NESTING,
 };
 pub(crate) use file::Opened;
 pub use file::{open_regular, read};

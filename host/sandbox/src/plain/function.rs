@@ -33,6 +33,8 @@ const SEPARATOR: &str = "\n\n";
 /// the engine counts only the characters. A guest that can pass lists of flags has its crossing
 /// limit divided by this.
 const FLAGS_ARE_DEARER: u64 = 16;
+/// The same for the names of fields and cases in lists, of which there is one per element or more.
+const NAMES_ARE_DEARER: u64 = 2;
 
 /// A function that is a tool.
 pub(super) struct Function {
@@ -108,8 +110,9 @@ impl Function {
             Ok(values) => values,
             Err(problem) => return Ok(Returned::Misfit(misfit(tool_name, &problem))),
         };
-        if self.result.as_ref().is_some_and(Shape::lists_flags) {
-            let bytes = store.data().crossing_bytes() / FLAGS_ARE_DEARER;
+        let dearness = self.result.as_ref().map_or(1, dearness);
+        if dearness > 1 {
+            let bytes = store.data().crossing_bytes() / dearness;
             store.set_hostcall_fuel(usize::try_from(bytes).unwrap_or(usize::MAX));
         }
         let instance = pre.instantiate_async(&mut *store).await?;
@@ -190,6 +193,15 @@ impl fmt::Display for Function {
             Some(shape) => write!(f, " -> {shape}"),
             None => Ok(()),
         }
+    }
+}
+
+/// Returns by what the crossing limit is divided for results of this shape.
+fn dearness(result: &Shape) -> u64 {
+    match result {
+        _ if result.lists(Shape::is_flags) => FLAGS_ARE_DEARER,
+        _ if result.lists(Shape::is_named) => NAMES_ARE_DEARER,
+        _ => 1,
     }
 }
 

@@ -122,16 +122,26 @@ impl Shape {
         matches!(self, Shape::Option(_))
     }
 
-    /// Returns whether it contains flags in a list: see [`Function`](super::function::Function).
-    pub(super) fn lists_flags(&self) -> bool {
+    /// Returns whether a list in it has such shapes among its elements, at any depth.
+    pub(super) fn lists(&self, is: fn(&Shape) -> bool) -> bool {
         match self {
-            Shape::List(of) => of.has_flags() || of.lists_flags(),
-            other => other.parts().any(Shape::lists_flags),
+            Shape::List(of) => of.has(is),
+            other => other.parts().any(|part| part.lists(is)),
         }
     }
 
-    fn has_flags(&self) -> bool {
-        matches!(self, Shape::Flags(_)) || self.parts().any(Shape::has_flags)
+    /// Returns whether it is a set of flags.
+    pub(super) fn is_flags(&self) -> bool {
+        matches!(self, Shape::Flags(_))
+    }
+
+    /// Returns whether the engine creates a string for each of its values or fields: a name.
+    pub(super) fn is_named(&self) -> bool {
+        matches!(self, Shape::Record(_) | Shape::Variant(_) | Shape::Enum(_))
+    }
+
+    fn has(&self, is: fn(&Shape) -> bool) -> bool {
+        is(self) || self.parts().any(|part| part.has(is))
     }
 
     /// Returns the shapes that it consists of.

@@ -1,65 +1,166 @@
 //! Conversion of child run requests and outcomes from and to the contract's types.
 
 use super::agents as wit;
+use crate::instance::Instance;
+use crate::interfaces::charge::{Size, text};
 use serde_json::Value;
 use std::collections::BTreeMap;
-use tollgate_agent::child::{ChildError, ChildOutcome, ChildRequest, ChildStatus, Streaming};
+use tollgate_agent::child::{
+    ChildError, ChildOutcome, ChildRequest, ChildStatus, MAX_CHILD_KEYS, MAX_CHILD_MESSAGES,
+    MAX_CHILD_MESSAGES_BYTES, Streaming,
+};
 use tollgate_agent::json::{self, JsonError, NodesLeft};
 use tollgate_agent::message::{AssistantMessage, Message};
 use tollgate_agent::text::clean;
+use wasmtime::StoreContextMut;
+use wasmtime::component::{ComponentType, Lift, WasmList, WasmStr};
 
-/// Returns how many bytes of memory the seeds of a request take once they are parsed.
-///
-/// # Errors
-/// Fails if they have too many values.
-pub(crate) fn measure_seeds(given: &wit::ChildRun) -> Result<u64, ChildError> {
-    let (mut nodes, mut bytes) = (NodesLeft::all(), 0);
-    for entry in &given.seed {
-        let measure = json::measure(entry.value.as_bytes());
-        nodes.take(&measure).map_err(|why| bad_seed(&entry.key, &why))?;
-        bytes += measure.parsed_bytes;
+/// The host's memory for a message, a seed or a key in addition to its texts, in bytes.
+const EACH_BYTES: usize = 256;
+/// The longest id of an agent that is read, in bytes. No agent has a longer one.
+const MAX_AGENT_ID_BYTES: usize = 1_024;
+
+type Store<'a> = StoreContextMut<'a, Instance>;
+
+/// A request for a child run. Its lists and texts still lie in the guest's memory.
+#[derive(ComponentType, Lift)]
+#[component(record)]
+pub(crate) struct ChildRun {
+    #[component(name = "agent-id")]
+    agent_id: WasmStr,
+    messages: WasmList<GuestMessage>,
+    seed: WasmList<GuestEntry>,
+    exports: WasmList<WasmStr>,
+    text: wit::Streaming,
+}
+
+#[derive(ComponentType, Lift)]
+#[component(record)]
+pub(crate) struct GuestMessage {
+    role: wit::Role,
+    text: WasmStr,
+}
+
+#[derive(ComponentType, Lift)]
+#[component(record)]
+pub(crate) struct GuestEntry {
+    key: WasmStr,
+    value: WasmStr,
+}
+
+impl ChildRun {
+    /// Charges and copies the id of the agent, which is all that a refusal needs.
+    pub(crate) fn agent_id(&self, store: &mut Store<'_>) -> wasmtime::Result<String> {
+        text(store, &self.agent_id, MAX_AGENT_ID_BYTES)
     }
-    Ok(bytes)
+
+    /// Returns how many bytes of memory the host needs for the request, without copying any of it.
+    /// Each element and each text is charged before the next is looked at.
+    ///
+    /// # Errors
+    /// The call ends if the texts are too long for one crossing. The request is refused if it has
+    /// too many elements, or seeds with too many values.
+    pub(crate) fn measure(&self, store: &mut Store<'_>) -> wasmtime::Result<Result<u64, ChildError>> {
+        if let Err(refused) = self.check_counts() {
+            return Ok(Err(refused));
+        }
+        let (mut size, mut parsed_bytes, mut nodes) = (Size::new(EACH_BYTES), 0, NodesLeft::all());
+        for at in 0..self.messages.len() {
+            if let Some(message) = element(store, &self.messages, at)? {
+                size.add(store, &message.text)?;
+            }
+        }
+        if size.bytes() > (MAX_CHILD_MESSAGES_BYTES + self.messages.len() * EACH_BYTES) as u64 {
+            return Ok(Err(ChildError::too_many_messages()));
+        }
+        for at in 0..self.seed.len() {
+            let Some(entry) = element(store, &self.seed, at)? else { continue };
+            size.add(store, &entry.key)?;
+            size.add(store, &entry.value)?;
+            let measure = json::measure(entry.value.to_str(&*store)?.as_bytes());
+            if let Err(why) = nodes.take(&measure) {
+                return Ok(Err(bad_seed(&entry.key.to_str(&*store)?, &why)));
+            }
+            parsed_bytes += measure.parsed_bytes;
+        }
+        for at in 0..self.exports.len() {
+            if let Some(key) = element(store, &self.exports, at)? {
+                size.add(store, &key)?;
+            }
+        }
+        Ok(Ok(size.bytes() + parsed_bytes))
+    }
+
+    fn check_counts(&self) -> Result<(), ChildError> {
+        if self.messages.len() > MAX_CHILD_MESSAGES {
+            return Err(ChildError::too_many_messages());
+        }
+        if self.seed.len() > MAX_CHILD_KEYS || self.exports.len() > MAX_CHILD_KEYS {
+            return Err(ChildError::ExecutionFailed(format!(
+                "a request seeds at most {MAX_CHILD_KEYS} keys and exports as many; it has {} and {}",
+                self.seed.len(),
+                self.exports.len()
+            )));
+        }
+        Ok(())
+    }
+
+    /// Copies a request to this agent. It must have been [measured](Self::measure) and its memory
+    /// reserved.
+    ///
+    /// # Errors
+    /// Fails if a seed is not acceptable JSON.
+    pub(crate) fn lift(
+        &self,
+        store: &mut Store<'_>,
+        agent_id: String,
+    ) -> wasmtime::Result<Result<ChildRequest, ChildError>> {
+        let mut request = ChildRequest {
+            agent_id,
+            messages: Vec::with_capacity(self.messages.len()),
+            seed: Vec::with_capacity(self.seed.len()),
+            exports: Vec::with_capacity(self.exports.len()),
+            streaming: match self.text {
+                wit::Streaming::Silent => Streaming::Silent,
+                wit::Streaming::Passthrough => Streaming::Passthrough,
+                wit::Streaming::PassthroughRawErrors => Streaming::PassthroughRawErrors,
+            },
+        };
+        for at in 0..self.messages.len() {
+            if let Some(given) = element(store, &self.messages, at)? {
+                request.messages.push(message(given.role, given.text.to_str(&*store)?.into_owned()));
+            }
+        }
+        for at in 0..self.seed.len() {
+            let Some(entry) = element(store, &self.seed, at)? else { continue };
+            let key = entry.key.to_str(&*store)?.into_owned();
+            match json::parse_exact(&entry.value.to_str(&*store)?) {
+                Ok(value) => request.seed.push((key, value)),
+                Err(why) => return Ok(Err(bad_seed(&key, &why))),
+            }
+        }
+        for at in 0..self.exports.len() {
+            if let Some(key) = element(store, &self.exports, at)? {
+                request.exports.push(key.to_str(&*store)?.into_owned());
+            }
+        }
+        Ok(Ok(request))
+    }
+}
+
+/// Returns an element of a list, whose texts stay in the guest's memory.
+fn element<T: Lift>(store: &mut Store<'_>, list: &WasmList<T>, at: usize) -> wasmtime::Result<Option<T>> {
+    list.get(store, at).transpose()
 }
 
 fn bad_seed(key: &str, why: &JsonError) -> ChildError {
     ChildError::BadSeed(format!("the value of \"{}\" is not acceptable JSON: {why}", clean(key, 140)))
 }
 
-/// Reads a request, and returns how many bytes of text it has. Its seeds must have been
-/// [measured](measure_seeds) and their memory reserved.
-///
-/// # Errors
-/// Fails if a seed is not acceptable JSON.
-pub(crate) fn lift_child(given: wit::ChildRun) -> Result<(ChildRequest, usize), ChildError> {
-    let texts: usize = given.messages.iter().map(|message| message.text.len()).sum();
-    let seeds: usize = given.seed.iter().map(|entry| entry.key.len() + entry.value.len()).sum();
-    let exports: usize = given.exports.iter().map(String::len).sum();
-    let bytes = given.agent_id.len() + texts + seeds + exports;
-    let seed = given.seed.into_iter().map(|entry| match json::parse_exact(&entry.value) {
-        Ok(value) => Ok((entry.key, value)),
-        Err(why) => Err(bad_seed(&entry.key, &why)),
-    });
-    let request = ChildRequest {
-        agent_id: given.agent_id,
-        messages: given.messages.into_iter().map(message).collect(),
-        seed: seed.collect::<Result<_, _>>()?,
-        exports: given.exports,
-        streaming: match given.text {
-            wit::Streaming::Silent => Streaming::Silent,
-            wit::Streaming::Passthrough => Streaming::Passthrough,
-            wit::Streaming::PassthroughRawErrors => Streaming::PassthroughRawErrors,
-        },
-    };
-    Ok((request, bytes))
-}
-
-fn message(given: wit::Message) -> Message {
-    match given.role {
-        wit::Role::User => Message::User(given.text),
-        wit::Role::Assistant => {
-            Message::Assistant(AssistantMessage { text: given.text, ..AssistantMessage::default() })
-        }
+fn message(role: wit::Role, text: String) -> Message {
+    match role {
+        wit::Role::User => Message::User(text),
+        wit::Role::Assistant => Message::Assistant(AssistantMessage { text, ..AssistantMessage::default() }),
     }
 }
 

@@ -11,7 +11,7 @@ mod execute;
 mod gate;
 mod output;
 
-pub(crate) use child::{child_bytes, lift_child, lower_child, lower_child_error, measure_seeds};
+pub(crate) use child::{ChildRun, child_bytes, lower_child, lower_child_error};
 pub(crate) use descriptor::read_descriptor;
 pub(crate) use execute::Tool;
 pub(crate) use gate::{GatePre, Shown, lift_gate_descriptor, read_verdict};

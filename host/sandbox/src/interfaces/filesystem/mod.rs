@@ -16,6 +16,7 @@ mod writer;
 pub(crate) use moving::FileId;
 pub use moving::MAX_MOVED_AT_ONCE;
 
+use super::charge::{leave, text};
 use crate::descriptors::Descriptors;
 use crate::grants::{FileGrant, Power, UsedGrant};
 use crate::instance::{Instance, Serves};
@@ -28,21 +29,24 @@ use quota::{ENTRY_BYTES, Quota, Room};
 use std::sync::Arc;
 use tokio::sync::Semaphore;
 use wasmtime::StoreContextMut;
-use wasmtime::component::{Linker, LinkerInstance, Resource, ResourceType};
+use wasmtime::component::{Linker, LinkerInstance, Resource, ResourceType, WasmStr};
 use wasmtime_wasi::filesystem::{Descriptor, Dir, File, WasiFilesystemCtxView, WasiFilesystemView};
 use wasmtime_wasi::p2::bindings::filesystem::types::{
-    DescriptorFlags, DescriptorType, ErrorCode, Host, HostDescriptor, OpenFlags, PathFlags,
+    DescriptorFlags, DescriptorType, ErrorCode, Host, HostDescriptor, NewTimestamp, OpenFlags, PathFlags,
 };
 use wasmtime_wasi::p2::{FsError, FsResult};
 use writer::At;
 
 /// The version of WASI that wasmtime serves; the linker accepts it for older ones.
 const VERSION: &str = "0.2.12";
+/// The longest part of a path that a refusal quotes, in bytes.
+const MAX_SHOWN_BYTES: usize = 300;
 
 type Store<'a> = StoreContextMut<'a, Instance>;
 type Directories = Vec<(Resource<Descriptor>, String)>;
 type OpenArguments = (Resource<Descriptor>, PathFlags, String, OpenFlags, DescriptorFlags);
-type LinkArguments = (Resource<Descriptor>, PathFlags, String, Resource<Descriptor>, String);
+type LinkArguments = (Resource<Descriptor>, PathFlags, WasmStr, Resource<Descriptor>, WasmStr);
+type TimesArguments = (Resource<Descriptor>, PathFlags, String, NewTimestamp, NewTimestamp);
 type Answer<T> = wasmtime::Result<(Result<T, ErrorCode>,)>;
 
 /// One call's limits for its directories.
@@ -75,6 +79,7 @@ pub(crate) fn add_granted(linker: &mut Linker<Instance>) -> wasmtime::Result<()>
         .func_wrap("get-directories", |mut store: Store<'_>, (): ()| Ok((directories(store.data_mut())?,)))?;
     let mut types = linker.instance(&format!("wasi:filesystem/types@{VERSION}"))?;
     add_opening(&mut types)?;
+    add_looking(&mut types)?;
     add_removing(&mut types)?;
     add_listing(&mut types)?;
     add_reading(&mut types)?;
@@ -87,6 +92,7 @@ fn add_opening(types: &mut LinkerInstance<'_, Instance>) -> wasmtime::Result<()>
         |mut store: Store<'_>, arguments: OpenArguments| {
             Box::new(async move {
                 let path = arguments.2.clone();
+                leave(&mut store, path.len())?;
                 let opened = open_at(store.data_mut(), arguments).await;
                 answer_for(store.data_mut(), "open", &path, opened)
             })
@@ -96,6 +102,7 @@ fn add_opening(types: &mut LinkerInstance<'_, Instance>) -> wasmtime::Result<()>
         "[method]descriptor.create-directory-at",
         |mut store: Store<'_>, (directory, path): (Resource<Descriptor>, String)| {
             Box::new(async move {
+                leave(&mut store, path.len())?;
                 let made = create_directory_at(store.data_mut(), directory, path.clone()).await;
                 answer_for(store.data_mut(), "make the directory", &path, made)
             })
@@ -104,14 +111,51 @@ fn add_opening(types: &mut LinkerInstance<'_, Instance>) -> wasmtime::Result<()>
     // Other programs that use the directory would follow a link that a guest creates.
     types.func_wrap(
         "[method]descriptor.symlink-at",
-        |store: Store<'_>, (_, _, path): (Resource<Descriptor>, String, String)| -> Answer<()> {
+        |mut store: Store<'_>, (_, _, path): (Resource<Descriptor>, WasmStr, WasmStr)| -> Answer<()> {
+            let path = text(&mut store, &path, MAX_SHOWN_BYTES)?;
             Ok((Err(refused(store.data(), "make the link", &path)),))
         },
     )?;
     types.func_wrap(
         "[method]descriptor.link-at",
-        |store: Store<'_>, (.., path): LinkArguments| -> Answer<()> {
+        |mut store: Store<'_>, (.., path): LinkArguments| -> Answer<()> {
+            let path = text(&mut store, &path, MAX_SHOWN_BYTES)?;
             Ok((Err(refused(store.data(), "make the link", &path)),))
+        },
+    )
+}
+
+/// Adds functions that look at a path, whose length is charged, and do nothing else of this host's.
+fn add_looking(types: &mut LinkerInstance<'_, Instance>) -> wasmtime::Result<()> {
+    types.func_wrap_async(
+        "[method]descriptor.stat-at",
+        |mut store: Store<'_>, (directory, flags, path): (Resource<Descriptor>, PathFlags, String)| {
+            Box::new(async move {
+                leave(&mut store, path.len())?;
+                let found = store.data_mut().filesystem().stat_at(directory, flags, path).await;
+                answer(store.data_mut(), found)
+            })
+        },
+    )?;
+    types.func_wrap_async(
+        "[method]descriptor.metadata-hash-at",
+        |mut store: Store<'_>, (directory, flags, path): (Resource<Descriptor>, PathFlags, String)| {
+            Box::new(async move {
+                leave(&mut store, path.len())?;
+                let hash = store.data_mut().filesystem().metadata_hash_at(directory, flags, path).await;
+                answer(store.data_mut(), hash)
+            })
+        },
+    )?;
+    types.func_wrap_async(
+        "[method]descriptor.set-times-at",
+        |mut store: Store<'_>, (directory, flags, path, accessed, modified): TimesArguments| {
+            Box::new(async move {
+                leave(&mut store, path.len())?;
+                let mut files = store.data_mut().filesystem();
+                let set = files.set_times_at(directory, flags, path, accessed, modified).await;
+                answer(store.data_mut(), set)
+            })
         },
     )
 }
@@ -123,6 +167,7 @@ fn add_removing(types: &mut LinkerInstance<'_, Instance>) -> wasmtime::Result<()
         "[method]descriptor.unlink-file-at",
         |mut store: Store<'_>, (directory, path): (Resource<Descriptor>, String)| {
             Box::new(async move {
+                leave(&mut store, path.len())?;
                 let removed = store.data_mut().filesystem().unlink_file_at(directory, path.clone()).await;
                 answer_for(store.data_mut(), "remove", &path, removed)
             })
@@ -132,6 +177,7 @@ fn add_removing(types: &mut LinkerInstance<'_, Instance>) -> wasmtime::Result<()
         "[method]descriptor.remove-directory-at",
         |mut store: Store<'_>, (directory, path): (Resource<Descriptor>, String)| {
             Box::new(async move {
+                leave(&mut store, path.len())?;
                 let removed =
                     store.data_mut().filesystem().remove_directory_at(directory, path.clone()).await;
                 answer_for(store.data_mut(), "remove", &path, removed)
@@ -141,6 +187,7 @@ fn add_removing(types: &mut LinkerInstance<'_, Instance>) -> wasmtime::Result<()
     types.func_wrap_async("[method]descriptor.rename-at", |mut store: Store<'_>, arguments: moving::Move| {
         Box::new(async move {
             let path = arguments.1.clone();
+            leave(&mut store, path.len() + arguments.3.len())?;
             let moved = moving::rename(store.data_mut(), arguments).await;
             answer_for(store.data_mut(), "move", &path, moved)
         })
@@ -195,6 +242,7 @@ fn add_reading(types: &mut LinkerInstance<'_, Instance>) -> wasmtime::Result<()>
         "[method]descriptor.readlink-at",
         |mut store: Store<'_>, (directory, path): (Resource<Descriptor>, String)| {
             Box::new(async move {
+                leave(&mut store, path.len())?;
                 let instance = store.data_mut();
                 let target = instance.filesystem().readlink_at(directory, path).await;
                 if let Ok(target) = &target {
