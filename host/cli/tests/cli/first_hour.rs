@@ -222,7 +222,7 @@ fn the_doctor_names_what_is_wrong_and_ends_with_1_only_for_what_is_broken() {
             "NO_SUCH, `token_env` of [mcp.m], is not set",
         ),
         (
-            "[secrets.k]\nenv = \"NO_SUCH\"\nto = \"https://a.test/\"\n",
+            "[secrets.k]\nenv = \"NO_SUCH\"\nto = \"https://a.test\"\nheader = \"authorization\"\n",
             "the environment variable NO_SUCH is not set; correct [secrets.k]",
         ),
     ] {
