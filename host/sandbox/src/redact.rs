@@ -1,9 +1,14 @@
 //! Removes secrets from a call's output: its result, its errors, its reports, its console output,
 //! and its messages to other agents. Responses to the call are redacted as they arrive.
 
+use crate::admission::Slot;
 use crate::attempt::Attempt;
+use crate::component::{LARGE_BYTES, aside};
 use crate::grants::Grants;
 use crate::report::Report;
+use crate::termination::Termination;
+use crate::watchdog::CallDeadline;
+use std::pin::pin;
 use std::sync::Arc;
 use tollgate_agent::child::ChildRequest;
 use tollgate_agent::content::ContentPart;
@@ -40,13 +45,50 @@ impl Redacted {
         }
     }
 
-    pub(crate) fn attempt(&self, attempt: &mut Attempt) {
+    /// Redacts an outcome of this size within the call's time, and a large one on a thread that
+    /// blocks no other call.
+    ///
+    /// # Errors
+    /// Fails if the call's time is over.
+    pub(crate) async fn outcome(
+        &self,
+        mut outcome: Outcome,
+        bytes: u64,
+        turn: &Arc<Slot>,
+        term: &CallDeadline<'_>,
+    ) -> Result<Outcome, Termination> {
+        if self.0.is_empty() {
+            return Ok(outcome);
+        }
+        if bytes <= LARGE_BYTES {
+            self.returned(&mut outcome);
+            return Ok(outcome);
+        }
+        let (redacted, turn) = (self.clone(), Arc::clone(turn));
+        let work = aside(move || {
+            // The memory of the outcome is in use until the search ends, even after a timeout.
+            let _turn = turn;
+            redacted.returned(&mut outcome);
+            Ok(outcome)
+        });
+        Box::pin(async { term.attend(pin!(work)).await }).await
+    }
+
+    fn returned(&self, outcome: &mut Outcome) {
+        match outcome {
+            Outcome::Returned(output) => self.output(output),
+            Outcome::Faulted(fault) => self.fault(fault),
+        }
+    }
+
+    /// Redacts what the host kept besides the outcome, which has small limits, and the host's own
+    /// words about a call that failed.
+    pub(crate) fn rest(&self, attempt: &mut Attempt) {
         if self.0.is_empty() {
             return;
         }
-        match &mut attempt.outcome {
-            Outcome::Returned(output) => self.output(output),
-            Outcome::Faulted(fault) => self.fault(fault),
+        if let Outcome::Faulted(fault) = &mut attempt.outcome {
+            self.fault(fault);
         }
         self.0.in_place(&mut attempt.console.text);
         attempt.denied.iter_mut().for_each(|denied| self.0.in_place(denied));
@@ -125,5 +167,42 @@ impl Redacted {
         if let Some(text) = text {
             self.0.in_place(text);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::admission::Admission;
+    use crate::config::SandboxConfig;
+    use crate::egress::{HttpGrant, Secret};
+    use std::time::{Duration, Instant};
+    use tokio_util::sync::CancellationToken;
+    use tollgate_agent::egress::Egress;
+
+    #[tokio::test]
+    async fn z13_a_large_outcome_is_redacted_within_the_time_of_its_call() {
+        let to = "https://api.example.com".parse().unwrap();
+        let secret = Secret::new(to, "authorization", "Bearer ", "correct horse battery").unwrap();
+        let http = HttpGrant::new(Egress::new(Vec::new(), Vec::new())).with_secrets(vec![secret]);
+        let redacted = Redacted::for_grants(&Grants::default().with_http(http));
+        let admission = Admission::new(&SandboxConfig::default());
+        let turn = Arc::new(admission.take(None, 1, Duration::ZERO).await.unwrap());
+        let outcome = |text: String| Outcome::Returned(ToolOutput::from(ToolResult::success(text)));
+        let cancel = CancellationToken::new();
+
+        let term = CallDeadline::new(Instant::now(), Duration::from_secs(60), &cancel);
+        let space = " ".repeat(200_000);
+        let given = outcome(format!("{space}correct horse battery"));
+        let blanked = outcome(format!("{space}*********************"));
+        assert_eq!(redacted.outcome(given, 200_000, &turn, &term).await, Ok(blanked));
+
+        // Searching this takes longer than noticing that the time is over.
+        let long = outcome("&#".repeat(8 << 20));
+        let over = CallDeadline::new(Instant::now(), Duration::ZERO, &cancel);
+        let ended = redacted.outcome(long, 16 << 20, &turn, &over).await;
+        assert_eq!(ended, Err(Termination::Deadline));
+        assert_eq!(Arc::strong_count(&turn), 2, "the search keeps the memory of its call");
     }
 }

@@ -30,6 +30,7 @@ const SERVER: &str = "MCP server";
 const CLIENT: &str = "MCP client";
 const HTTP_CLIENT: &str = "HTTP client";
 const WEB_SERVER: &str = "web server";
+const TOOL: &str = "tool with a secret";
 const DIRECTORY: &str = "tools directory";
 const BOUNDS: &str = "host/cli/tests/mcp/remote_bounds.rs";
 const ATTACKS: &str = "host/cli/tests/mcp/attacks.rs";
@@ -142,6 +143,21 @@ const OTHERS: &[Attempt] = &[
         "The response is refused.",
         SECRETS,
         "z13_a_guest_does_not_choose_a_part_of_a_response_with_a_secret",
+    ),
+    (
+        TOOL,
+        "Returns 15 MiB in which every byte may begin an escaped secret, so that the search for secrets \
+         reads on from each of them.",
+        "The search takes time linear in the text, on a thread that blocks no other call.",
+        "host/agent/src/redact/mod.rs",
+        "z13_a_text_of_escapes_is_searched_about_as_fast_as_a_plain_one",
+    ),
+    (
+        TOOL,
+        "Returns a text whose search for secrets takes longer than the call's time.",
+        "timed_out",
+        "host/sandbox/src/redact.rs",
+        "z13_a_large_outcome_is_redacted_within_the_time_of_its_call",
     ),
     (
         DIRECTORY,

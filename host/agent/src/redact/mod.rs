@@ -436,7 +436,68 @@ mod tests {
         }
     }
 
+    /// Redacts by following every reading from every position.
+    fn blanked_slowly(blanks: &Redactor, text: &[u8]) -> Vec<u8> {
+        let secrets = blanks.secrets.as_ref().unwrap();
+        let (mut blanked, mut at) = (text.to_vec(), 0);
+        while at < text.len() {
+            let mut longest = 0;
+            for form in &secrets.forms {
+                let mut left = vec![(form.start(), at)];
+                while let Some((progress, end)) = left.pop() {
+                    let begin = end + form.separators(progress, &text[end..]);
+                    read_character(&text[begin..], |character, bytes| {
+                        let Some(progress) = form.step(progress, character) else { return };
+                        if form.is_whole(progress) {
+                            longest = longest.max(begin + bytes - at);
+                        }
+                        if form.continues(progress) {
+                            left.push((progress, begin + bytes));
+                        }
+                    });
+                }
+            }
+            blanked[at..at + longest].fill(b'*');
+            at += longest.max(1);
+        }
+        blanked
+    }
+
+    /// Texts in which each byte may begin an escape take little longer than plain ones.
+    #[test]
+    fn z13_a_text_of_escapes_is_searched_about_as_fast_as_a_plain_one() {
+        let blanks = Redactor::of(["s3cr3t-value-0123456789abcdef"]);
+        let takes = |unit: &str| {
+            let text = unit.repeat(100_000 / unit.len());
+            let once = || {
+                let began = std::time::Instant::now();
+                assert_eq!(blanks.text(&text), text);
+                began.elapsed()
+            };
+            (0..5).map(|_| once()).min().unwrap()
+        };
+        let plain = takes("x");
+        for unit in ["&", "%", "=", "\\", "&#", "&#x00000", "%25", "&lt;"] {
+            let taken = takes(unit);
+            assert!(taken < plain * 50, "{unit}: {taken:?}, plain text: {plain:?}");
+        }
+    }
+
     proptest! {
+        #[test]
+        fn readings_are_found_as_by_trying_all(parts in proptest::collection::vec(0..22_usize, 0..40)) {
+            const PARTS: [&str; 22] = [
+                "a", "%a", "A", "%61", "&", "&amp", "&amp;", "%", "%25", "=25", "\\", "\\\\", "\\x5C", "61", "25", "5c",
+                "YSV", "hJVx", "\r\n", ":", "\u{e9}", "\\u0061",
+            ];
+            let text: String = parts.iter().map(|part| PARTS[*part]).collect();
+            for secrets in [&["a%\\a"][..], &["&a", "aa&", "a%\\a"], &["\u{e9}a", "%%"]] {
+                let blanks = Redactor::of(secrets.iter().copied());
+                let found = blanks.bytes(text.as_bytes());
+                prop_assert_eq!(found, blanked_slowly(&blanks, text.as_bytes()), "{}", text);
+            }
+        }
+
         #[test]
         fn pieces_are_blanked_as_the_whole_is(
             before in ".{0,20}", after in ".{0,20}", cuts in proptest::collection::vec(1_usize..9, 0..40)

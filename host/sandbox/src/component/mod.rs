@@ -205,10 +205,18 @@ impl Component {
             }
             Err(ending) => return Attempt::unstarted(ending.fault(tool, &under)),
         };
-        match lifted {
+        let redacted = Redacted::for_grants(grants);
+        let finished = match lifted {
             Ok(Lifted { outcome, bytes }) => {
-                attempt.outcome = with_content(outcome, content);
-                attempt.memory = turn.hand_over(bytes + content_bytes).map(Arc::new);
+                let (outcome, bytes) = (with_content(outcome, content), bytes + content_bytes);
+                redacted.outcome(outcome, bytes, &turn, &term).await.map(|outcome| (outcome, bytes))
+            }
+            Err(ending) => Err(ending),
+        };
+        match finished {
+            Ok((outcome, bytes)) => {
+                attempt.outcome = outcome;
+                attempt.memory = turn.hand_over(bytes).map(Arc::new);
             }
             Err(ending) => {
                 // The attempt was cut short, so its usage is a lower bound.
@@ -218,8 +226,8 @@ impl Component {
                 attempt.outcome = Outcome::Faulted(ending.fault(tool, &under));
             }
         }
+        redacted.rest(&mut attempt);
         attempt.usage.wall_us = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
-        Redacted::for_grants(grants).attempt(&mut attempt);
         attempt
     }
 
