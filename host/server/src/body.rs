@@ -77,7 +77,16 @@ impl<S: Send + Sync> FromRequest<S> for SentBody {
 pub(crate) async fn read(request: Request) -> Result<Bytes, Problem> {
     let share = request.extensions().get::<ClientShare>().cloned();
     let (parts, body) = request.into_parts();
-    read_body(&parts.headers, body, share).await
+    read_body(&parts.headers, body, share, MAX_BODY_BYTES).await
+}
+
+/// Reads a whole body of at most this many bytes, of a client without a principal.
+///
+/// # Errors
+/// The body is longer, is cut off or too slow.
+pub(crate) async fn read_short(request: Request, max_bytes: usize) -> Result<Bytes, Problem> {
+    let (parts, body) = request.into_parts();
+    read_body(&parts.headers, body, None, max_bytes).await
 }
 
 /// Reads a whole body before its request is handled, and reserves the memory of its parsed form,
@@ -90,28 +99,33 @@ pub(crate) async fn arrived(
     if body.is_end_stream() {
         return Ok((Request::from_parts(parts, body), None));
     }
-    let bytes = read_body(&parts.headers, body, Some(share.clone())).await?;
+    let bytes = read_body(&parts.headers, body, Some(share.clone()), MAX_BODY_BYTES).await?;
     let memory = share.weigh(&bytes)?;
     Ok((Request::from_parts(parts, bytes.into()), memory))
 }
 
-async fn read_body(headers: &HeaderMap, body: Body, share: Option<ClientShare>) -> Result<Bytes, Problem> {
+async fn read_body(
+    headers: &HeaderMap,
+    body: Body,
+    share: Option<ClientShare>,
+    max_bytes: usize,
+) -> Result<Bytes, Problem> {
     let declared = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok());
     let declared: Option<usize> = declared.and_then(|length| length.parse().ok());
     let too_large = || {
-        let detail = format!("the body is longer than {MAX_BODY_BYTES} bytes; send less");
+        let detail = format!("the body is longer than {max_bytes} bytes; send less");
         Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", detail)
     };
-    if declared.is_some_and(|length| length > MAX_BODY_BYTES) {
+    if declared.is_some_and(|length| length > max_bytes) {
         return Err(too_large());
     }
     // Held until the body is read; afterwards the parsed request is in the memory of its run.
-    let _claimed = share.map(|share| share.claim_bytes(declared.unwrap_or(MAX_BODY_BYTES))).transpose()?;
+    let _claimed = share.map(|share| share.claim_bytes(declared.unwrap_or(max_bytes))).transpose()?;
     let (mut chunks, mut bytes) = (body.into_data_stream(), Vec::new());
     let all = async {
         while let Some(chunk) = chunks.next().await {
             let chunk = chunk.map_err(|_| Problem::bad_request("the body was cut off"))?;
-            if bytes.len() + chunk.len() > MAX_BODY_BYTES {
+            if bytes.len() + chunk.len() > max_bytes {
                 return Err(too_large());
             }
             bytes.extend_from_slice(&chunk);

@@ -72,7 +72,7 @@ impl StartedRun {
         let Self { handle, place } = self;
         let ended = handle.wait().await;
         drop(place);
-        ended.map_err(|e| Problem::internal(&e))
+        ended.map_err(|e| Problem::of_run(&e))
     }
 
     /// Waits until the run rests, and returns its end with the events that were stored meanwhile. If
@@ -90,7 +90,12 @@ impl StartedRun {
         }
         let ended = handle.wait().await;
         drop(place);
-        ended.map(|end| (end, record)).map_err(|e| Problem::internal(&e))
+        ended.map(|end| (end, record)).map_err(|e| Problem::of_run(&e))
+    }
+
+    /// Returns the run and its place, which is to be held until the run rests.
+    pub(crate) fn into_parts(self) -> (RunHandle, OwnedSemaphorePermit) {
+        (self.handle, self.place)
     }
 
     /// Keeps the place until the run rests, and leaves the run to its followers. A run that is not

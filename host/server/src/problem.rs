@@ -6,6 +6,7 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Map, Value, json};
 use tollgate::HostError;
+use tollgate::run::{RunError, UnrecordedEffect};
 use tollgate::store::{StoreError, StoreErrorKind};
 
 /// A refused request: a status, a stable code, and what failed and what to do.
@@ -60,6 +61,10 @@ pub const CODES: &[(&str, &str)] = &[
     ("overloaded", "The server has no room for more work now. Try again after the time in Retry-After."),
     ("own_question", "Questions of own runs are answered by others: [serve] has `decides = \"others\"`."),
     ("owned_elsewhere", "Another process carries the run. Send the request to that process."),
+    (
+        "record_lost",
+        "A tool has run, but the store could not record it. Check what it did, and do not repeat the call.",
+    ),
     (
         "run_waiting",
         "A run of the thread was interrupted and now waits for an answer. The message was not sent.",
@@ -162,7 +167,30 @@ impl Problem {
     /// The store failed. The reason is logged and not sent, because it may contain paths and
     /// addresses.
     fn of_store(why: &StoreError) -> Self {
-        let (status, code, detail) = match why.kind() {
+        Self::of_failure(why.kind(), why)
+    }
+
+    /// A run cannot be continued. The client learns what it has to know about its tools.
+    #[must_use]
+    pub fn of_run(why: &RunError) -> Self {
+        match why.effect() {
+            UnrecordedEffect::Unknown => Self::of_failure(why.kind(), why),
+            UnrecordedEffect::NothingRan => {
+                let mut problem = Self::of_failure(why.kind(), why);
+                problem.detail = format!("nothing was run: {}", problem.detail);
+                problem
+            }
+            UnrecordedEffect::Ran => {
+                tracing::error!("a request failed: {why}");
+                let detail =
+                    "the tool has run, but its record is lost; check what it did, and do not repeat the call";
+                Self::new(StatusCode::INTERNAL_SERVER_ERROR, "record_lost", detail)
+            }
+        }
+    }
+
+    fn of_failure(kind: StoreErrorKind, why: &dyn std::fmt::Display) -> Self {
+        let (status, code, detail) = match kind {
             StoreErrorKind::UnknownRun => return Self::not_found("run"),
             StoreErrorKind::Full => (
                 StatusCode::INSUFFICIENT_STORAGE,
@@ -212,7 +240,7 @@ impl From<HostError> for Problem {
             }
             HostError::StoreFull(_) => Self::new(StatusCode::INSUFFICIENT_STORAGE, "store_full", shown),
             HostError::Store(why) => Self::of_store(&why),
-            HostError::Run(_) => Self::internal(&error),
+            HostError::Run(why) => Self::of_run(&why),
         }
     }
 }

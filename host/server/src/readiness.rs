@@ -16,15 +16,29 @@ const PATIENCE: Duration = Duration::from_secs(3);
 pub(crate) struct Readiness(Mutex<Option<(Instant, bool)>>);
 
 impl Readiness {
-    /// Returns whether the store can be read.
-    pub(crate) async fn of(&self, store: &Arc<dyn Store>) -> bool {
+    /// Returns whether the store can be read and has room for more records, and whether keys can be
+    /// looked up.
+    pub(crate) async fn of(
+        &self,
+        store: &Arc<dyn Store>,
+        check_keys: impl FnOnce() -> Result<(), String>,
+    ) -> bool {
         let mut last = self.0.lock().await;
         if let Some((at, is_ready)) = *last
             && at.elapsed() < KEPT
         {
             return is_ready;
         }
-        let is_ready = matches!(timeout(PATIENCE, store.tool_health()).await, Ok(Ok(_)));
+        let asked = async {
+            store.tool_health().await?;
+            store.admit(None, None).await
+        };
+        let is_ready = match timeout(PATIENCE, asked).await {
+            Ok(Ok(())) => check_keys(),
+            Ok(Err(why)) => Err(why.to_string()),
+            Err(_) => Err(format!("the store does not answer within {} s", PATIENCE.as_secs())),
+        };
+        let is_ready = is_ready.inspect_err(|why| tracing::warn!("the server is not ready: {why}")).is_ok();
         *last = Some((Instant::now(), is_ready));
         is_ready
     }

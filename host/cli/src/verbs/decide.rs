@@ -95,61 +95,71 @@ impl DecideVerb {
         let host = host_with(opened, running, |builder| builder.store(store))?;
         host.record_loaded(loaded).await?;
         let servers = with_servers(&host, &config, output).await?;
-        let work = async {
-            recovered(&host, &run).await?;
-            let record = host.store().events(&run.run_id, 0).await?;
-            let thread_id = Arc::from(run.thread_id.as_str());
-            let now = RunEnd::of_record(&record, &thread_id).map_err(Failure::failed)?;
-            let target = match (&self.call, &chosen) {
-                (Some(call), _) => Some(call.clone()),
-                (None, Some(_)) => Some(only_question(&now)?.suspension_id.to_string()),
-                // All questions of the run are asked.
-                (None, None) => None,
-            };
-            let asked =
-                target.as_deref().and_then(|target| question_of(record.iter().map(AsRef::as_ref), target));
-            let asked = asked.cloned();
-            let is_open = |question: &Suspended| {
-                now.waiting.iter().any(|open| open.suspension_id == question.suspension_id)
-            };
-            match &asked {
-                _ if self.id.is_some() => {}
-                _ if now.waiting.is_empty() => return Err(not_waiting(&run)),
-                Some(asked) if !is_open(asked) => {
-                    let call = shown_line(&asked.call_id, 64);
-                    return Err(Failure::usage(format!("the call {call} is already decided")));
-                }
-                _ => {}
-            }
-            if !is_at_a_terminal()
-                && let Some(asked) = &asked
-            {
-                Codes::open(globals)?.check(self.code.as_deref(), &run.run_id, &asked.suspension_id).await?;
-            }
-            let mut narrator = Narrator::new(output);
-            if run.kind == "call" {
-                narrator = narrator.reports_only();
-            }
-            let end = match (chosen, target) {
-                (Some(chosen), Some(target)) => {
-                    let decision = decision(&target, chosen, self.reason, self.id);
-                    self::decide(&host, &run, decision, asked, &mut narrator, (globals, output)).await?
-                }
-                (_, target) => {
-                    let only = target.as_deref();
-                    ask_open(&host, now, only, &mut narrator, (globals, output)).await?
-                }
-            };
-            if run.kind == "call" {
-                return answer(&valued(&host, end, output).await, output);
-            }
-            narrator.finish(&end);
-            if !output.is_json() {
-                say_how_to_decide(&end, output);
-            }
-            Ok::<_, Failure>(outcome(&end))
-        };
+        let work = self.carry_out(&host, &run, chosen, globals, output);
         shutdown::finish(&host, servers, work).await
+    }
+
+    /// Answers the questions of a run, and follows it until it rests.
+    async fn carry_out(
+        self,
+        host: &Host,
+        run: &RunSummary,
+        chosen: Option<DecisionAnswer>,
+        globals: &Globals,
+        output: &Output,
+    ) -> Result<Exit, Failure> {
+        recovered(host, run).await?;
+        let record = host.store().events(&run.run_id, 0).await?;
+        let thread_id = Arc::from(run.thread_id.as_str());
+        let now = RunEnd::of_record(&record, &thread_id).map_err(Failure::failed)?;
+        let target = match (&self.call, &chosen) {
+            (Some(call), _) => Some(call.clone()),
+            (None, Some(_)) => Some(only_question(&now)?.suspension_id.to_string()),
+            // All questions of the run are asked.
+            (None, None) => None,
+        };
+        let asked =
+            target.as_deref().and_then(|target| question_of(record.iter().map(AsRef::as_ref), target));
+        let asked = asked.cloned();
+        let is_open = |question: &Suspended| {
+            now.waiting.iter().any(|open| open.suspension_id == question.suspension_id)
+        };
+        match &asked {
+            _ if self.id.is_some() => {}
+            _ if now.waiting.is_empty() => return Err(not_waiting(run)),
+            Some(asked) if !is_open(asked) => {
+                let call = shown_line(&asked.call_id, 64);
+                return Err(Failure::usage(format!("the call {call} is already decided")));
+            }
+            _ => {}
+        }
+        if !is_at_a_terminal()
+            && let Some(asked) = &asked
+        {
+            Codes::open(globals)?.check(self.code.as_deref(), &run.run_id, &asked.suspension_id).await?;
+        }
+        let mut narrator = Narrator::new(output);
+        if run.kind == "call" {
+            narrator = narrator.reports_only();
+        }
+        let end = match (chosen, target) {
+            (Some(chosen), Some(target)) => {
+                let decision = decision(&target, chosen, self.reason, self.id);
+                self::decide(host, run, decision, asked, &mut narrator, (globals, output)).await?
+            }
+            (_, target) => {
+                let only = target.as_deref();
+                ask_open(host, now, only, &mut narrator, (globals, output)).await?
+            }
+        };
+        if run.kind == "call" {
+            return answer(&valued(host, end, output).await, output);
+        }
+        narrator.finish(&end);
+        if !output.is_json() {
+            say_how_to_decide(&end, output);
+        }
+        Ok(outcome(&end))
     }
 }
 

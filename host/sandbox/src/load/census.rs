@@ -356,32 +356,7 @@ fn count_items(frames: &mut [Frame], payload: &Payload<'_>) -> Result<(), Uncoun
         }
         Payload::ComponentAliasSection(section) => {
             for alias in section.clone() {
-                match alias? {
-                    ComponentAlias::InstanceExport { kind: ComponentExternalKind::Component, .. } => {
-                        frame.add_component(None)?;
-                    }
-                    ComponentAlias::InstanceExport { kind: ComponentExternalKind::Module, .. } => {
-                        frame.modules.push(None);
-                    }
-                    ComponentAlias::Outer { kind, count, index } => {
-                        let of = match (count as usize).checked_sub(1) {
-                            None => Some(&*frame),
-                            Some(up) => outer.iter().rev().nth(up),
-                        };
-                        match kind {
-                            ComponentOuterAliasKind::Component => {
-                                let component = of.and_then(|of| of.component(index));
-                                frame.add_component(component)?;
-                            }
-                            ComponentOuterAliasKind::CoreModule => {
-                                let module = of.and_then(|of| of.module(index));
-                                frame.modules.push(module);
-                            }
-                            _ => {}
-                        }
-                    }
-                    _ => {}
-                }
+                count_alias(frame, outer, &alias?)?;
             }
             section.count()
         }
@@ -394,6 +369,37 @@ fn count_items(frames: &mut [Frame], payload: &Payload<'_>) -> Result<(), Uncoun
         _ => 0,
     };
     frame.whole.add_items(count.into());
+    Ok(())
+}
+
+/// Counts what an alias adds to the frame; `outer` are the frames around it, the innermost last.
+fn count_alias(frame: &mut Frame, outer: &[Frame], alias: &ComponentAlias<'_>) -> Result<(), Uncounted> {
+    match *alias {
+        ComponentAlias::InstanceExport { kind: ComponentExternalKind::Component, .. } => {
+            frame.add_component(None)?;
+        }
+        ComponentAlias::InstanceExport { kind: ComponentExternalKind::Module, .. } => {
+            frame.modules.push(None);
+        }
+        ComponentAlias::Outer { kind, count, index } => {
+            let of = match (count as usize).checked_sub(1) {
+                None => Some(&*frame),
+                Some(up) => outer.iter().rev().nth(up),
+            };
+            match kind {
+                ComponentOuterAliasKind::Component => {
+                    let component = of.and_then(|of| of.component(index));
+                    frame.add_component(component)?;
+                }
+                ComponentOuterAliasKind::CoreModule => {
+                    let module = of.and_then(|of| of.module(index));
+                    frame.modules.push(module);
+                }
+                _ => {}
+            }
+        }
+        _ => {}
+    }
     Ok(())
 }
 

@@ -79,7 +79,11 @@ pub fn router(protocols: Router<Shared>, parts: &Parts) -> Router<Shared> {
 /// `/readyz` while it can use its store.
 pub(crate) fn public_router() -> Router<Shared> {
     const TEXT: [(header::HeaderName, &str); 1] = [(header::CONTENT_TYPE, "text/plain")];
-    let ready = async |State(state): State<Shared>| match state.readiness.of(state.store()).await {
+    let ready = async |State(state): State<Shared>| match state
+        .readiness
+        .of(state.store(), || state.access.check().map_err(|e| e.to_string()))
+        .await
+    {
         true => (StatusCode::OK, TEXT, "ok\n"),
         false => (StatusCode::SERVICE_UNAVAILABLE, TEXT, "the store cannot be used\n"),
     };

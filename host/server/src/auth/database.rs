@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tollgate::store::now_ms;
+use tollgate::store::{Place, now_ms};
 
 /// The file within the data directory.
 const FILE: &str = "tollgate.access.db";
@@ -64,6 +64,9 @@ const TABLES: &str = "
 #[derive(Debug)]
 pub struct AccessDatabase {
     file: PathBuf,
+    /// Another file at the path, such as a restored backup, has other keys: a key that is revoked
+    /// there would be valid here.
+    place: Place,
     writer: Mutex<Connection>,
     reader: Mutex<CachedReader>,
 }
@@ -129,7 +132,16 @@ impl AccessDatabase {
         prepare(&mut writer, &file).map_err(|e| failed(&e))?;
         let reader = connect(&file).map_err(|e| failed(&e))?;
         let reader = Mutex::new(CachedReader { connection: reader, version: -1, known: HashMap::new() });
-        Ok(Self { file, writer: Mutex::new(writer), reader })
+        let place = Place::of(&file).map_err(|e| failed(&e))?;
+        Ok(Self { file, place, writer: Mutex::new(writer), reader })
+    }
+
+    /// Checks that the database is still where it was opened.
+    ///
+    /// # Errors
+    /// It was moved, removed or replaced.
+    pub fn check(&self) -> Result<(), AccessError> {
+        self.place.check().map_err(|lost| AccessError(lost.to_string()))
     }
 
     /// Returns the data directory.
@@ -305,6 +317,7 @@ impl AccessDatabase {
     }
 
     fn find(&self, digest: &SecretDigest) -> Result<Option<Arc<Credential>>, AccessError> {
+        self.check()?;
         let mut reader = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
         reader.find(digest).map_err(|e| self.failed("read", &e))
     }
@@ -368,12 +381,14 @@ impl AccessDatabase {
         &self,
         write: impl FnOnce(&mut Connection) -> rusqlite::Result<T>,
     ) -> Result<T, AccessError> {
+        self.check()?;
         let mut connection: MutexGuard<'_, Connection> =
             self.writer.lock().unwrap_or_else(PoisonError::into_inner);
         write(&mut connection).map_err(|e| self.failed("write", &e))
     }
 
     fn read<T>(&self, read: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, AccessError> {
+        self.check()?;
         let connection = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
         read(&connection).map_err(|e| self.failed("read", &e))
     }

@@ -2,6 +2,7 @@
 //! no log; without JavaScript, the person types it.
 
 use super::middleware::{CredentialInUse, cookie};
+use super::records::AccessError;
 use super::secret;
 use crate::body;
 use crate::console::{SIGN_IN_PATH, SIGN_OUT_PATH, protect, sign_in_page};
@@ -24,6 +25,8 @@ const PAUSE: Duration = Duration::from_millis(500);
 const ATTEMPTS: usize = 8;
 /// The maximum length of a typed code or key, in bytes.
 const MAX_CODE_BYTES: usize = 200;
+/// The maximum length of a body, in bytes.
+const MAX_BODY_BYTES: usize = 2_048;
 /// The page after signing in.
 const HOME: &str = "/console";
 
@@ -84,11 +87,9 @@ async fn try_sign_in(
     if request.headers().contains_key(header::ORIGIN) || request.headers().contains_key("sec-fetch-site") {
         origin.require_same_origin()?;
     }
-    let Ok(_place) = PLACES.try_acquire() else {
-        return Err(Problem::too_many("attempts to sign in are in progress"));
-    };
     let before = cookie(request.headers(), &state.cookie_name());
-    let sent = body::read(request).await?;
+    // Read first: a body that arrives slowly takes no place from others.
+    let sent = body::read_short(request, MAX_BODY_BYTES).await?;
     let read = match is_form {
         true => code_of_form(&sent),
         false => serde_json::from_slice(&sent).ok(),
@@ -96,8 +97,12 @@ async fn try_sign_in(
     let Some(SignIn { code }) = read.filter(|read: &SignIn| read.code.len() <= MAX_CODE_BYTES) else {
         return Err(Problem::bad_request("the body has no `code` of at most 200 bytes; send one"));
     };
+    let Ok(_place) = PLACES.try_acquire() else {
+        return Err(Problem::too_many("attempts to sign in are in progress"));
+    };
     let shared = Shared::clone(state);
     let began = tokio::task::spawn_blocking(move || {
+        let Some(began) = shared.access.sign_in(&code)? else { return Ok(None) };
         // The presented session ends, so a planted one does not live on.
         if let Some(before) = before
             && let Ok(Some(session)) = shared.access.credential(&secret::digest(&before))
@@ -105,9 +110,10 @@ async fn try_sign_in(
         {
             shared.access.end_session(&session.id)?;
         }
-        shared.access.sign_in(&code)
+        Ok(Some(began))
     });
-    let began = began.await.map_err(|e| Problem::internal(&e))?.map_err(|e| Problem::internal(&e))?;
+    let began: Result<_, AccessError> = began.await.map_err(|e| Problem::internal(&e))?;
+    let began = began.map_err(|e| Problem::internal(&e))?;
     let Some((secret, ends_at_ms)) = began else {
         tokio::time::sleep(PAUSE).await;
         let detail = "this code or key is not valid; `tollgate sign-in` prints a new link";

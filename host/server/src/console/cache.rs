@@ -3,8 +3,10 @@
 
 use super::viewer::Viewer;
 use crate::console::live::Watcher;
+use crate::operations::StartedRun;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
+use tokio::sync::OwnedSemaphorePermit;
 use tokio_util::sync::CancellationToken;
 use tollgate::Store;
 use tollgate::run::RunHandle;
@@ -74,13 +76,25 @@ impl Cache {
         Ok(facts)
     }
 
+    /// Like [`drive`](Self::drive), for a run that was just started: it keeps its place among the
+    /// principal's runs until it rests.
+    pub(super) fn drive_started(self: &Arc<Self>, started: StartedRun) {
+        let (handle, place) = started.into_parts();
+        self.drive_with(handle, Some(place));
+    }
+
     /// Follows a run until it ends or waits, so that it is not cancelled for lack of clients.
-    pub(super) fn drive(self: &Arc<Self>, mut handle: RunHandle) {
+    pub(super) fn drive(self: &Arc<Self>, handle: RunHandle) {
+        self.drive_with(handle, None);
+    }
+
+    fn drive_with(self: &Arc<Self>, mut handle: RunHandle, place: Option<OwnedSemaphorePermit>) {
         let run_id = handle.run_id.to_string();
         let token = handle.cancellation();
         self.driven.lock().unwrap_or_else(PoisonError::into_inner).insert(run_id.clone(), token);
         let cache = Arc::clone(self);
         tokio::spawn(async move {
+            let _place = place;
             while handle.events.next().await.is_some() {}
             if let Err(why) = handle.wait().await {
                 tracing::error!("a run that the console started could not continue: {why}");

@@ -5,7 +5,7 @@ use super::form::{Entries, EntryError, Form};
 use super::text;
 use super::viewer::Viewer;
 use super::waiting;
-use crate::{Problem, Scope};
+use crate::Scope;
 use axum::body::Bytes;
 use axum::extract::Path;
 use axum::http::StatusCode;
@@ -30,10 +30,7 @@ pub(super) async fn decide(
 ) -> Result<Response, Failure> {
     let entries = Entries::read(&body);
     let run = viewer.asking_run(&run_id).await?;
-    if !super::viewer::may_decide(&viewer.principal, &run.thread_id) {
-        return Err(Problem::scope_missing(Scope::Decide).into());
-    }
-    viewer.data.may_decide(&viewer.principal, &run.thread_id)?;
+    viewer.require_decide(&run).await?;
     let suspension = entries.word("s").to_owned();
     let Some(question) = waiting::find(&viewer, &run, &suspension).await? else {
         return already_answered(&viewer, &run, &suspension).await;

@@ -45,8 +45,8 @@ impl From<StoreError> for Failure {
 impl From<HostError> for Failure {
     fn from(error: HostError) -> Self {
         let (status, code) = match &error {
-            HostError::Store(_) => return Failure::Refused(error.into()),
-            HostError::Run(_) | HostError::Setup(_) => {
+            HostError::Store(_) | HostError::Run(_) => return Failure::Refused(error.into()),
+            HostError::Setup(_) => {
                 tracing::error!("a request of the console failed: {error}");
                 let detail = "the host failed; the server's log has the reason";
                 let status = StatusCode::INTERNAL_SERVER_ERROR;

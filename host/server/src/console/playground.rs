@@ -11,14 +11,15 @@ use super::run::OpenedRun;
 use super::text;
 use super::timeline::Row;
 use super::viewer::{Viewer, fits, is_own};
+use crate::operations::RunStart;
 use crate::{Problem, Scope};
 use axum::body::Bytes;
 use axum::extract::Query;
 use axum::response::{IntoResponse, Redirect, Response};
 use maud::{Markup, PreEscaped, html};
 use std::collections::HashMap;
+use tollgate::DIRECT_AGENT;
 use tollgate::store::RunFilter;
-use tollgate::{DIRECT_AGENT, RunRequest};
 
 /// The maximum number of bytes of messages on the page.
 const MAX_MESSAGES_BYTES: usize = 36 * 1024;
@@ -169,16 +170,16 @@ pub(super) async fn send(viewer: Viewer, body: Bytes) -> Result<Response, Failur
         let page = show(&viewer, agent, thread, &message, Some(&problem)).await?;
         return Ok((axum::http::StatusCode::UNPROCESSABLE_ENTITY, page).into_response());
     }
-    let request = RunRequest {
-        principal: Some(viewer.principal.name.as_str().into()),
-        ..RunRequest::new(agent, message.trim()).on_thread(stored(&viewer, thread)).detached()
+    let start = RunStart {
+        agent: agent.to_owned(),
+        input: message.trim().to_owned(),
+        thread_id: Some(thread.to_owned()),
+        detached: true,
+        ..RunStart::default()
     };
-    match viewer.shared.host.run(request).await {
-        Ok(handle) => viewer.cache.drive(handle),
-        Err(why) => {
-            let Failure::Refused(Problem { status, detail, .. }) = Failure::from(why) else {
-                return Err(Failure::SignedOut);
-            };
+    match viewer.shared.start_run(&viewer.principal, &viewer.share()?, start).await {
+        Ok(started) => viewer.cache.drive_started(started),
+        Err(Problem { status, detail, .. }) => {
             let page = show(&viewer, agent, thread, &message, Some(&detail)).await?;
             return Ok((status, page).into_response());
         }

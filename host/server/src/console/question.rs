@@ -32,6 +32,8 @@ pub(super) struct Card<'a> {
     /// The id of the element, unique on the page.
     pub(super) id: String,
     run: &'a RunSummary,
+    /// The thread of the run's owner, which is another one for a child run.
+    owner_thread: &'a str,
     asked: &'a Suspended,
     at_ms: u64,
     now_ms: u64,
@@ -45,12 +47,19 @@ impl<'a> Card<'a> {
         Self {
             id: element_id(&run.run_id, &question.asked.suspension_id),
             run,
+            owner_thread: &run.thread_id,
             asked: &question.asked,
             at_ms: question.at_ms,
             now_ms,
             max_bytes: MAX_SHOWN_BYTES,
             back: "waiting".to_owned(),
         }
+    }
+
+    /// Names the thread of the run's owner.
+    pub(super) fn owned_by(mut self, thread_id: &'a str) -> Self {
+        self.owner_thread = thread_id;
+        self
     }
 
     /// Makes it a card of a list, which shows long questions on their own pages.
@@ -74,7 +83,7 @@ impl<'a> Card<'a> {
                 @if is_shown {
                     (self.host_view())
                     (self.words())
-                    @if viewer.may_decide(&self.run.thread_id) { (self.forms(entries, errors, viewer)) }
+                    @if viewer.may_decide(self.owner_thread) { (self.forms(entries, errors, viewer)) }
                     @else { p.muted { "You may read this question, but not answer it." } }
                 } @else { (self.too_long()) }
             }

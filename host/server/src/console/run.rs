@@ -41,6 +41,8 @@ pub(super) struct OpenedRun {
     pub(super) is_at_work: bool,
     /// The place among the whole records in memory.
     _place: Option<OwnedSemaphorePermit>,
+    /// The thread of the run's owner, which is another one for a child run.
+    owner_thread: String,
 }
 
 impl OpenedRun {
@@ -50,13 +52,24 @@ impl OpenedRun {
     /// The person may not see the run, or the store cannot be read.
     pub(super) async fn open(viewer: &Viewer, run_id: &str) -> Result<Self, Failure> {
         let summary = viewer.run(run_id).await?;
+        let owner_thread = viewer.owner_thread(&summary).await?;
         let place = viewer.shared.load.whole_record().await;
         let record = viewer.store().record(&summary.run_id).await?;
         let host = &viewer.shared.host;
         let events: Vec<_> = record.events.into_iter().map(|event| host.visible(event)).collect();
         let is_at_work = summary.status == "running" && summary.at_work;
         let (run, timeline) = (fold(&events), Timeline::of(&events));
-        Ok(Self { summary, events, damage: record.damage, run, timeline, is_at_work, _place: place })
+        let run = Self {
+            summary,
+            events,
+            damage: record.damage,
+            run,
+            timeline,
+            is_at_work,
+            owner_thread,
+            _place: place,
+        };
+        Ok(run)
     }
 
     /// Returns the end of the timeline's scale: now for a run that continues, and the last event
@@ -252,7 +265,7 @@ fn questions(opened: &OpenedRun, viewer: &Viewer) -> Markup {
     html! {
         div.questions #run-open {
             @for question in &open {
-                (Card::new(&opened.summary, question, viewer.now_ms).in_list().back_to("run").open(&Entries::default(), &[], viewer))
+                (Card::new(&opened.summary, question, viewer.now_ms).owned_by(&opened.owner_thread).in_list().back_to("run").open(&Entries::default(), &[], viewer))
             }
         }
     }

@@ -7,6 +7,7 @@ use super::form_fields::Context;
 use super::layout::{self, Nav, Section};
 use super::text;
 use super::viewer::{Viewer, fits};
+use crate::operations::StartedRun;
 use crate::{Problem, Scope};
 use axum::body::Bytes;
 use axum::extract::Path;
@@ -15,7 +16,6 @@ use axum::response::{IntoResponse, Redirect, Response};
 use maud::{Markup, html};
 use std::collections::HashMap;
 use std::sync::Arc;
-use tollgate::CallRequest;
 use tollgate::store::{AuditFilter, AuditKind};
 use tollgate_agent::catalog::{Catalog, HOST_ID, OwnerKind, Tool};
 use tollgate_agent::run::RunLimits;
@@ -285,23 +285,34 @@ pub(super) async fn call(viewer: Viewer, Path(name): Path<String>, body: Bytes) 
         Ok(arguments) => arguments,
         Err(errors) => return page(&viewer, &name, &entries, &errors, None).await,
     };
-    let thread = format!("{}/try-{name}", viewer.principal.name);
-    let mut request = CallRequest::new(name.as_str(), arguments.to_string()).on_thread(thread);
-    request.principal = Some(viewer.principal.name.as_str().into());
-    match viewer.shared.host.start_call(request).await {
-        Ok(handle) => {
-            let run_id = handle.run_id.to_string();
-            finish(&viewer, handle).await;
+    let (thread, arguments) = (format!("try-{name}"), arguments.to_string());
+    let (call, place) = ((name.as_str(), arguments.as_str()), (Some(thread.as_str()), None));
+    match viewer.shared.start_call(&viewer.principal, &viewer.share()?, call, place, false).await {
+        Ok(started) => {
+            let run_id = started.handle.run_id.to_string();
+            finish(&viewer, started).await;
             Ok(Redirect::to(&format!("/console/runs/{}", layout::segment(&run_id))).into_response())
         }
-        Err(why) => page(&viewer, &name, &entries, &[], Some(&why.to_string())).await,
+        Err(why) => refused_page(&viewer, &name, &entries, &why).await,
     }
 }
 
+/// Returns the page of a tool whose call was refused.
+async fn refused_page(
+    viewer: &Viewer,
+    name: &str,
+    entries: &Entries,
+    why: &Problem,
+) -> Result<Response, Failure> {
+    let mut response = page(viewer, name, entries, &[], Some(&why.detail)).await?;
+    *response.status_mut() = why.status;
+    Ok(response)
+}
+
 /// Waits a moment for the end of a call, so that its page shows the result.
-async fn finish(viewer: &Viewer, handle: tollgate::RunHandle) {
-    let run_id = handle.run_id.to_string();
-    viewer.cache.drive(handle);
+async fn finish(viewer: &Viewer, started: StartedRun) {
+    let run_id = started.handle.run_id.to_string();
+    viewer.cache.drive_started(started);
     for _ in 0..40 {
         let filter = tollgate::store::RunFilter {
             run_id_prefix: Some(run_id.clone()),

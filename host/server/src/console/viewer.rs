@@ -3,7 +3,8 @@
 use super::access::{ConsoleData, NoData};
 use super::cache::Cache;
 use super::failure::Failure;
-use crate::{Principal, Scope, Shared};
+use crate::load::ClientShare;
+use crate::{Principal, Problem, Scope, Shared};
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use std::sync::Arc;
@@ -22,6 +23,8 @@ pub(super) struct Viewer {
     pub(super) shared: Shared,
     pub(super) data: Arc<dyn ConsoleData>,
     pub(super) cache: Arc<Cache>,
+    /// The limits of the principal; `None` if the console is used without authentication.
+    share: Option<ClientShare>,
     /// The time of the request, in milliseconds since the Unix epoch.
     pub(super) now_ms: u64,
 }
@@ -38,12 +41,24 @@ impl FromRequestParts<Shared> for Viewer {
             shared: Arc::clone(shared),
             data: data.unwrap_or_else(|| Arc::new(NoData)),
             cache: extensions.get::<Arc<Cache>>().cloned().unwrap_or_default(),
+            share: extensions.get::<ClientShare>().cloned(),
             now_ms: now_ms(),
         })
     }
 }
 
 impl Viewer {
+    /// Returns the limits of the principal, within which the console starts runs and calls.
+    ///
+    /// # Errors
+    /// Too many requests of the principal are in flight.
+    pub(super) fn share(&self) -> Result<ClientShare, Failure> {
+        match &self.share {
+            Some(share) => Ok(share.clone()),
+            None => Ok(self.shared.load.admit(&self.principal.name)?),
+        }
+    }
+
     pub(super) fn store(&self) -> &Arc<dyn Store> {
         self.shared.host.store()
     }
@@ -52,9 +67,22 @@ impl Viewer {
         self.principal.has(scope)
     }
 
-    /// Returns whether the person may answer questions of runs on this thread.
+    /// Returns whether the person may answer questions of runs on this thread. For a child run, it is
+    /// the thread of its [owner](Self::owner_thread).
     pub(super) fn may_decide(&self, thread_id: &str) -> bool {
         may_decide(&self.principal, thread_id) && self.data.may_decide(&self.principal, thread_id).is_ok()
+    }
+
+    /// Checks that the person may answer questions of a run.
+    ///
+    /// # Errors
+    /// A scope is missing, or the run is the person's own and others decide.
+    pub(super) async fn require_decide(&self, run: &RunSummary) -> Result<(), Failure> {
+        let owner = self.owner_thread(run).await?;
+        if !may_decide(&self.principal, &owner) {
+            return Err(Problem::scope_missing(Scope::Decide).into());
+        }
+        Ok(self.data.may_decide(&self.principal, &owner)?)
     }
 
     /// Returns a run that the person may see.
@@ -86,7 +114,7 @@ impl Viewer {
 
     /// Returns the thread of the run that started this one, directly or through other children;
     /// that of the run itself if no other run started it.
-    async fn owner_thread(&self, run: &RunSummary) -> Result<String, Failure> {
+    pub(super) async fn owner_thread(&self, run: &RunSummary) -> Result<String, Failure> {
         let (mut run_id, mut thread_id, mut kind) =
             (run.run_id.clone(), run.thread_id.clone(), run.kind.clone());
         for _ in 0..MAX_ANCESTORS {

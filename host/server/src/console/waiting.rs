@@ -156,8 +156,11 @@ pub(super) async fn one_page(
     let run = viewer.asking_run(run_id).await?;
     let nav = Nav::of(viewer, Section::Waiting).await?;
     let found = find(viewer, &run, suspension).await?;
+    let owner = viewer.owner_thread(&run).await?;
     let content = match found {
-        Some(question) => Card::new(&run, &question, viewer.now_ms).open(entries, errors, viewer),
+        Some(question) => {
+            Card::new(&run, &question, viewer.now_ms).owned_by(&owner).open(entries, errors, viewer)
+        }
         None => match answered_card(viewer, run_id, suspension).await? {
             Some(card) => card,
             None => return Err(Failure::missing("question")),

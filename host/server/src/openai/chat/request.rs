@@ -116,6 +116,10 @@ fn read_message(at: usize, message: &Value) -> Result<ClientMessage, OpenAiError
             return Err(OpenAiError::param(place("role"), why));
         }
     };
+    if message["content"].is_null() && matches!(role, Role::System | Role::User) {
+        let why = "the content must be a string or a list of parts; only an assistant may leave it out";
+        return Err(OpenAiError::param(place("content"), why));
+    }
     let mut text = read_content(&message["content"], &place("content"))?;
     if role == Role::Assistant
         && let Some(Value::Array(calls)) = message.get("tool_calls")
@@ -208,6 +212,8 @@ mod tests {
                 json!({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}),
                 "messages[0].content[0]",
             ),
+            (json!({"messages": [{"role": "user", "content": null}]}), "messages[0].content"),
+            (json!({"messages": [{"role": "user"}]}), "messages[0].content"),
             (json!({"metadata": {"thread_id": 1}}), "metadata.thread_id"),
         ] {
             assert_eq!(read(more).unwrap_err(), param);
