@@ -465,6 +465,7 @@ mod tests {
 
     /// Texts in which each byte may begin an escape take little longer than plain ones.
     #[test]
+    #[expect(clippy::disallowed_methods, reason = "only time shows how often a text is searched")]
     fn z13_a_text_of_escapes_is_searched_about_as_fast_as_a_plain_one() {
         let blanks = Redactor::of(["s3cr3t-value-0123456789abcdef"]);
         let takes = |unit: &str| {
