@@ -154,7 +154,7 @@ impl RequestTurns {
     }
 }
 
-/// What a request's key stands for.
+/// The meaning of a request's key.
 enum Found {
     /// The request has no key.
     NoKey,

@@ -371,7 +371,7 @@ mod tests {
         let mut all = Children::default();
         let call = all.of_attempt(&Arc::new(Delegates::Granted(granted)), &reports).unwrap();
         assert_eq!(call.refuse("other"), Some(ChildError::NotGranted("other".to_owned())));
-        // What was refused has its place among the requests.
+        // A refused request keeps its place among the requests.
         for _ in 1..MAX_CHILDREN {
             assert_eq!(call.refuse("scout"), None);
             drop(call.run_child(ChildRequest::new("scout", "Look.")));

@@ -11,7 +11,7 @@ pub trait CoordinationStore: Send + Sync {
     /// Takes over the driving of a recorded run that no other living process drives, and returns
     /// its new epoch. From then on, commits of earlier epochs are
     /// [fenced](CommitError::Fenced). `known` is the number of the run's events that the caller has
-    /// read. If the run has others, nothing changes: whoever committed them keeps the run.
+    /// read. If the run has others, nothing changes: the process that committed them keeps the run.
     ///
     /// # Errors
     /// Returns [`CommitError::Advanced`] if another process drives the run or has continued it,

@@ -68,6 +68,7 @@ const ORDERS: &[Order] = &[
     Order {
         sources: "host/sandbox/src",
         modules: &[
+            "description",
             "limits",
             "budget",
             "error",
@@ -113,8 +114,15 @@ const ORDERS: &[Order] = &[
             ("instance", "watchdog", "an instance holds what its watchdog looks at"),
             ("load", "compile", "the cache stores failures and the compatibility of compiled code"),
             ("load", "plain", "the cache stores what plain components leave out"),
+            ("redact", "component", "large outcomes are moved aside as components do"),
+            ("redact", "watchdog", "an outcome is searched within the deadline of its call"),
             ("share", "admission", "a share is charged to the budget of the admission"),
             ("v0_1_0", "component", "large values are moved aside as components do"),
+            (
+                "v0_1_0",
+                "interfaces",
+                "requests for agents are charged as interfaces charge what a guest passes",
+            ),
         ],
     },
     Order {
@@ -229,6 +237,7 @@ const ORDERS: &[Order] = &[
             "connections",
             "sessions",
             "request_limit",
+            "request_ids",
             "disconnects",
             "form",
             "writer",

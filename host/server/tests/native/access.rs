@@ -1,6 +1,6 @@
 //! Keys, scopes, sessions, and the checks of names and origins.
 
-use crate::fixture::{Key, Setup, TestServer, answer};
+use crate::fixture::{Key, PATIENCE, Setup, TestServer, answer};
 use reqwest::{Method, StatusCode};
 use serde_json::json;
 use tollgate::config::ServeConfig;
@@ -235,4 +235,82 @@ async fn a_session_ends_with_the_key_that_began_it() {
     assert_eq!(status, StatusCode::UNAUTHORIZED);
     server.state.access.revoke_key(&key.id).unwrap();
     assert_eq!(me().await.unwrap().status(), StatusCode::UNAUTHORIZED);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn slow_bodies_take_no_places_from_those_who_sign_in() {
+    use tokio::io::AsyncWriteExt as _;
+    let server = TestServer::start().await;
+    let mut slow = Vec::new();
+    for _ in 0..12 {
+        let mut stream = tokio::net::TcpStream::connect(server.address).await.unwrap();
+        let head = "POST /sign-in HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
+            Content-Length: 100\r\n\r\n{";
+        stream.write_all(head.as_bytes()).await.unwrap();
+        slow.push(stream);
+    }
+    let ada = Principal::new("ada", [Scope::Use]);
+    for _ in 0..20 {
+        let code = server.state.access.add_code(&ada).unwrap();
+        assert!(sign_in(&server, &code, None).await.is_some());
+    }
+    let long = server.request(Method::POST, "/sign-in").json(&json!({"code": "x".repeat(10_000)}));
+    assert_eq!(long.send().await.unwrap().status(), StatusCode::PAYLOAD_TOO_LARGE);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wrong_code_ends_no_session() {
+    let server = TestServer::start().await;
+    let code = server.state.access.add_code(&Principal::new("ada", [Scope::Use])).unwrap();
+    let cookie = sign_in(&server, &code, None).await.unwrap();
+    assert!(sign_in(&server, "WRONG", Some(&cookie)).await.is_none());
+    let me = server.request(Method::GET, "/api/v1/me").header("cookie", &cookie).send().await.unwrap();
+    assert_eq!(me.status(), StatusCode::OK);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_key_counts_once_the_database_of_keys_is_another_file() {
+    let server = TestServer::start().await;
+    let key = server.key("ada", &[Scope::Use]);
+    assert_eq!(server.get(&key, "/api/v1/me").await.0, StatusCode::OK);
+    // As a restored backup replaces it: here the key may be revoked, which this server cannot see.
+    let file = server.state.access.directory().join("tollgate.access.db");
+    std::fs::copy(&file, file.with_extension("restored")).unwrap();
+    std::fs::rename(file.with_extension("restored"), &file).unwrap();
+    let (status, problem) = server.get(&key, "/api/v1/me").await;
+    assert_eq!((status, &problem["code"]), (StatusCode::INTERNAL_SERVER_ERROR, &json!("internal")));
+    is_not_ready(&server).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_whose_store_was_moved_is_not_ready() {
+    let server = TestServer::start().await;
+    let file = server.state.access.directory().join("tollgate.db");
+    std::fs::rename(&file, file.with_extension("moved")).unwrap();
+    is_not_ready(&server).await;
+}
+
+/// Waits until the server says that it is not ready. An answer is given again for a second.
+async fn is_not_ready(server: &TestServer) {
+    let asked = async {
+        while server.request(Method::GET, "/readyz").send().await.unwrap().status() == StatusCode::OK {
+            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, asked).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_console_starts_calls_within_the_limits_of_the_principal() {
+    let server = TestServer::with(Setup { calls: Some(1), ..Setup::default() }).await;
+    let ada = Principal::new("ada", [Scope::Use]);
+    let cookie = sign_in(&server, &server.state.access.add_code(&ada).unwrap(), None).await.unwrap();
+    let call = |tool: &str| {
+        let request = server.request(Method::POST, &format!("/console/tools/{tool}"));
+        let request = request.header("cookie", &cookie).header("origin", &server.url);
+        request.header("content-type", "application/x-www-form-urlencoded").body("json=%7B%7D").send()
+    };
+    // The page of the call appears after a moment, and the call goes on.
+    assert_eq!(call("sleep").await.unwrap().status(), StatusCode::SEE_OTHER);
+    assert_eq!(call("echo").await.unwrap().status(), StatusCode::TOO_MANY_REQUESTS);
 }

@@ -153,6 +153,8 @@ pub struct Setup {
     pub config: ServeConfig,
     /// The parts that the server leaves out.
     pub without: Vec<Part>,
+    /// How many direct calls of a principal run at a time, unless the default counts.
+    pub calls: Option<usize>,
     pub counted: Arc<AtomicUsize>,
 }
 
@@ -169,13 +171,14 @@ impl TestServer {
 
     /// Starts a server on an existing data directory.
     pub async fn on(data: &Path, setup: Setup) -> Self {
-        let Setup { config, without, counted } = setup;
+        let Setup { config, without, calls, counted } = setup;
         let store = Arc::new(SqliteStore::open(data).unwrap());
         let host = host(store, &counted);
         let server = Server::bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
         let address = server.address().unwrap();
         let access = AccessDatabase::open(data).unwrap();
-        let options = ServerOptions { address, ..ServerOptions::default() };
+        let defaults = ServerOptions::default();
+        let options = ServerOptions { address, calls: calls.unwrap_or(defaults.calls), ..defaults };
         let state = ServerState::new(host, access, config, options);
         let routes = router(Arc::clone(&state), &Parts::all().without(without));
         let shared = Arc::clone(&state);

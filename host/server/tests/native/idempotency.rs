@@ -1,6 +1,6 @@
 //! Requests that are sent again.
 
-use crate::fixture::{Setup, TestServer, answer};
+use crate::fixture::{PATIENCE, Setup, TestServer, answer};
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -167,4 +167,36 @@ async fn a_response_reserves_its_key_once() {
     );
     assert_eq!(watched()[2..], ["reserved", "released"]);
     assert_eq!(send("free", &next["id"]).await.0, StatusCode::OK);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_decisions_that_race_in_two_processes_one_counts_and_the_others_are_conflicts() {
+    let one = TestServer::start().await;
+    let counted = Arc::clone(&one.counted);
+    let two = TestServer::on(one.state.access.directory(), Setup { counted, ..Setup::default() }).await;
+    let key = one.key("ada", &[Use, Decide]);
+    for round in 0..15 {
+        let run = one.run(&key, "call ask").await;
+        let path = run["questions"][0]["answer_path"].as_str().unwrap();
+        let decide = async |server: &TestServer| {
+            let body = json!({"answer": {"resume": true}});
+            let request = server.request(Method::POST, path).bearer_auth(&key.secret).json(&body);
+            answer(request.send().await.unwrap()).await
+        };
+        let decided = futures::future::join_all((0..6).map(|n| decide([&one, &two][n % 2]))).await;
+        let count = |wanted: StatusCode| decided.iter().filter(|(status, _)| *status == wanted).count();
+        assert_eq!(
+            (count(StatusCode::ACCEPTED), count(StatusCode::CONFLICT)),
+            (1, 5),
+            "round {round}: {decided:?}"
+        );
+        // The process that decided keeps the run until it ends.
+        let id = run["run_id"].as_str().unwrap();
+        let ended = async {
+            while one.get(&key, &format!("/api/v1/runs/{id}")).await.1["status"] != "completed" {
+                tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, ended).await.unwrap();
+    }
 }

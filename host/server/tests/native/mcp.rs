@@ -521,3 +521,16 @@ async fn open_streams_of_a_principal_are_bounded_and_end_with_the_server() {
         (&json!("direct"), &json!("cancelled"))
     );
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_stream_of_a_session_ends_with_its_key() {
+    let server = TestServer::start().await;
+    let key = server.key("ada", &[Use]);
+    let session = begin(&server, &key).await;
+    let mut stream =
+        to_mcp(&server, Method::GET, Some(&session)).bearer_auth(&key.secret).send().await.unwrap();
+    assert_eq!(stream.status(), StatusCode::OK);
+    assert!(server.state.access.revoke_key(&key.id).unwrap());
+    let ended = async { while let Ok(Some(_)) = stream.chunk().await {} };
+    tokio::time::timeout(PATIENCE, ended).await.unwrap();
+}

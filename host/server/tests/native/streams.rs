@@ -2,9 +2,12 @@
 
 use crate::fixture::{Key, PATIENCE, Setup, TestServer, answer};
 use futures::StreamExt as _;
-use reqwest::{Method, StatusCode};
+use reqwest::{Method, RequestBuilder, StatusCode};
 use serde_json::{Value, json};
+use std::time::Duration;
 use tollgate_server::Scope::{Decide, Use};
+use tollgate_server::auth::KeyRequest;
+use tollgate_server::{AccessDatabase, Principal};
 
 /// An event of a stream.
 #[derive(Debug, Clone)]
@@ -180,4 +183,46 @@ async fn streams_of_a_principal_are_bounded() {
         }
     };
     tokio::time::timeout(PATIENCE, freed).await.unwrap();
+}
+
+/// Opens a stream and reads its first bytes. Returns the rest of it.
+async fn opened(request: RequestBuilder) -> impl Future<Output = String> {
+    let mut response = request.send().await.unwrap();
+    assert_eq!(response.status(), StatusCode::OK);
+    // Otherwise its request might be refused instead.
+    let first = tokio::time::timeout(PATIENCE, response.chunk()).await.unwrap().unwrap();
+    assert!(first.is_some());
+    async move { tokio::time::timeout(PATIENCE, response.text()).await.unwrap().unwrap_or_default() }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn streams_end_with_their_key() {
+    let server = TestServer::start().await;
+    let other = AccessDatabase::open(server.state.access.directory()).unwrap();
+    let owner = server.key("ada", &[Use]);
+    let run = server.run(&owner, "call ask").await;
+    let events = format!("/api/v1/runs/{}/events", run["run_id"].as_str().unwrap());
+    let principal = Principal::new("ada", [Use]);
+    // The tool of the chat sleeps for longer than a test waits for an answer.
+    let chat =
+        json!({"model": "default", "stream": true, "messages": [{"role": "user", "content": "call sleep"}]});
+    for expires in [false, true] {
+        let soon = tollgate::store::now_ms() + 8_000;
+        let request = KeyRequest { principal: principal.clone(), expires_at_ms: expires.then_some(soon) };
+        let (id, secret) = server.state.access.add_key(&request).unwrap();
+        let events = server.request(Method::GET, &events).bearer_auth(&secret);
+        let chat = server.request(Method::POST, "/v1/chat/completions").bearer_auth(&secret).json(&chat);
+        let events = opened(events.header("accept", "text/event-stream")).await;
+        let chat = opened(chat).await;
+        if !expires {
+            assert!(other.revoke_key(&id).unwrap(), "another process revokes it");
+        }
+        let (events, chat) = tokio::join!(events, chat);
+        assert!(events.contains("\"why\":\"unauthorized\""), "{events}");
+        assert!(chat.contains("\"unauthorized\"") && !chat.contains("slept"), "{chat}");
+    }
+    // A stream of another key of the principal continues.
+    let request = server.request(Method::GET, &events).bearer_auth(&owner.secret);
+    let open = opened(request.header("accept", "text/event-stream")).await;
+    assert!(tokio::time::timeout(Duration::from_secs(3), open).await.is_err());
 }
