@@ -73,7 +73,7 @@ fn an_unknown_key_or_table_names_what_is_known_there() {
 fn what_stands_under_tools_is_the_directory_or_a_tool() {
     assert_eq!(
         refusal("[tools]\ndri = \"t\"").lines().next().unwrap(),
-        "tollgate.toml:2:7: invalid type: string \"t\", expected the table of a tool, as in [tools.NAME.limits]; or `dir`, `gates`, `locked`"
+        "tollgate.toml:2:7: unknown key `dri`; did you mean `dir`? known: dir, gates, locked, and a table for each tool"
     );
     assert_eq!(
         refusal("[tools.x]\nlimit = {}").lines().next().unwrap(),

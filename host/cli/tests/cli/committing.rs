@@ -60,7 +60,7 @@ fn a_grant_that_cannot_be_written_approves_and_records_nothing() {
     // The store stays within this limit; the configuration exceeds it.
     let said = type_in_with_files_up_to(&place, 1 << 20, &["grant", "echo", "--asked", "--env", "LANG"])
         .ends_with(2);
-    said.says("nothing was changed: tollgate.toml cannot be written: File too large");
+    said.says("nothing was changed: tollgate.toml cannot be written: file too large");
     assert_eq!(all(&place), before);
     place.type_in(&["grant", "echo", "--env", "LANG"]).ends_with(0);
     assert_ne!(all(&place), before);

@@ -174,9 +174,8 @@ fn d6_x1_an_interrupt_cancels_the_child_that_waits_for_a_person() {
 fn d8_a_question_of_the_child_is_answered_at_the_parent_in_another_process() {
     let place = place(ASK);
     let said = place.type_in(&["run", "--thread", "t", "Find out."]).ends_with(3);
-    let said =
-        said.says("request_approval of the agent researcher, below research").says("read the archive?");
-    drop(said);
+    let asks = "The tool `request_approval` of the agent `researcher`, below `research`, asks";
+    drop(said.says(asks).says("read the archive?"));
     let (parent, child) = (run_of(&place, "prompt"), run_of(&place, "child"));
     place.type_in(&["decide", &child, "call-1-1", "--resume", "{\"approved\": true}"]).ends_with(2);
     place.write("researcher.toml", RECORD.replace("expect = \"Who decides?\"\n", ""));
