@@ -179,7 +179,7 @@ fn a_component_is_removed_with_its_entry_and_its_evidence() {
     let Some((registry, place)) = prepared() else { return };
     place.type_in(&["add", &registry.echo("1"), "--key", "acme.pub", "--yes"]).ends_with(0);
     // A removal that was completed before the signal is not there to be repeated.
-    let steps = kill_at_each_step(&place, &["remove", "echo"], &[0, 1]);
+    let steps = kill_at_each_step(&place, &["remove", "echo"], &[0, 2]);
     assert!(steps >= 5, "{steps} steps are too few to mean anything");
     let removed = copied(&place);
     removed.type_in(&["remove", "echo"]).ends_with(0);
