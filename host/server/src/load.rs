@@ -9,7 +9,7 @@ use axum::response::{IntoResponse as _, Response};
 use http_body::{Frame, SizeHint};
 use std::collections::HashMap;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -39,7 +39,7 @@ const MANY: usize = 256;
 #[derive(Debug)]
 pub(crate) struct Load {
     all: Arc<RequestLimiter>,
-    clients: Mutex<HashMap<String, Weak<ClientLimits>>>,
+    clients: Mutex<HashMap<String, Arc<ClientLimits>>>,
     calls: usize,
     streams: usize,
     connections: usize,
@@ -68,6 +68,15 @@ struct ClientLimits {
     connections: Arc<Semaphore>,
     /// Units of answers that are not written yet.
     answers: Arc<Semaphore>,
+}
+
+impl ClientLimits {
+    /// Returns whether a request, or something that goes on after its request, has a place.
+    fn is_in_use(self: &Arc<Self>) -> bool {
+        // A place keeps its semaphore.
+        let places = [&self.calls, &self.runs, &self.streams, &self.connections, &self.answers];
+        Arc::strong_count(self) > 1 || places.into_iter().any(|places| Arc::strong_count(places) > 1)
+    }
 }
 
 /// The memory of an answer that is not written yet.
@@ -112,26 +121,26 @@ impl Load {
         Arc::clone(&self.whole_records).acquire_owned().await.ok()
     }
 
+    /// Returns the limits of a principal that uses nothing.
+    fn of_one(&self) -> Arc<ClientLimits> {
+        Arc::new(ClientLimits {
+            requests: Arc::new(RequestLimiter::of_one()),
+            calls: Arc::new(Semaphore::new(self.calls)),
+            runs: Arc::new(Semaphore::new(MAX_RUNS)),
+            streams: Arc::new(Semaphore::new(self.streams)),
+            connections: Arc::new(Semaphore::new(self.connections)),
+            answers: Arc::new(Semaphore::new(answer_units(self.budget.total_bytes() / 4))),
+        })
+    }
+
     /// Admits a request of a principal.
     pub(crate) fn admit(&self, name: &str) -> Result<ClientShare, Problem> {
         let limits = {
             let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
             if clients.len() > MANY {
-                clients.retain(|_, limits| limits.strong_count() > 0);
+                clients.retain(|_, limits| limits.is_in_use());
             }
-            let known = clients.get(name).and_then(Weak::upgrade);
-            known.unwrap_or_else(|| {
-                let limits = Arc::new(ClientLimits {
-                    requests: Arc::new(RequestLimiter::of_one()),
-                    calls: Arc::new(Semaphore::new(self.calls)),
-                    runs: Arc::new(Semaphore::new(MAX_RUNS)),
-                    streams: Arc::new(Semaphore::new(self.streams)),
-                    connections: Arc::new(Semaphore::new(self.connections)),
-                    answers: Arc::new(Semaphore::new(answer_units(self.budget.total_bytes() / 4))),
-                });
-                clients.insert(name.to_owned(), Arc::downgrade(&limits));
-                limits
-            })
+            Arc::clone(clients.entry(name.to_owned()).or_insert_with(|| self.of_one()))
         };
         let request = RequestLimiter::claim_both(&limits.requests, &self.all, 0);
         let request = request.ok_or_else(|| Problem::too_many("requests of this principal are in flight"))?;
@@ -313,6 +322,20 @@ impl<T: Send + Sync + 'static> HttpBody for HoldingBody<T> {
 mod tests {
     #![allow(clippy::unwrap_used, clippy::panic)]
     use super::*;
+
+    /// A call may go on after its request.
+    #[test]
+    fn a_place_counts_as_long_as_it_is_held() {
+        let load = Load::new(ShareSizes { calls: 1, streams: 1, connections: 1 }, MemoryBudget::new(1 << 20));
+        let held = load.admit("ada").unwrap().call().unwrap();
+        for n in 0..2 * MANY {
+            load.admit(&n.to_string()).unwrap();
+        }
+        assert_eq!(load.admit("ada").unwrap().call().unwrap_err().status, StatusCode::TOO_MANY_REQUESTS);
+        drop(held);
+        assert!(load.admit("ada").unwrap().call().is_ok());
+        assert!(load.clients.lock().unwrap().len() <= MANY + 1);
+    }
 
     #[test]
     fn z3_a_body_is_parsed_within_the_memory_of_the_host_and_a_number_of_values() {
