@@ -1,5 +1,6 @@
 //! The listener of the server.
 
+use crate::auth::look_for_changes;
 use crate::state::Shared;
 use axum::Router;
 use std::io;
@@ -54,6 +55,7 @@ impl Server {
             served = served => served,
             () = grace => Ok(()),
             () = store_uses(&state) => Ok(()),
+            () = look_for_changes(&state) => Ok(()),
         };
         state.mcp.ended().await;
         if let Err(e) = state.access.store_uses() {

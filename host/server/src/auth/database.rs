@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use tokio::sync::watch;
 use tollgate::store::{Place, now_ms};
 
 /// The file within the data directory.
@@ -69,6 +70,8 @@ pub struct AccessDatabase {
     place: Place,
     writer: Mutex<Connection>,
     reader: Mutex<CachedReader>,
+    /// The version that was seen last; `None` if the database could not be read.
+    changes: watch::Sender<Option<i64>>,
 }
 
 /// A connection for lookups. Its cached rows are valid until any other connection commits.
@@ -133,7 +136,8 @@ impl AccessDatabase {
         let reader = connect(&file).map_err(|e| failed(&e))?;
         let reader = Mutex::new(CachedReader { connection: reader, version: -1, known: HashMap::new() });
         let place = Place::of(&file).map_err(|e| failed(&e))?;
-        Ok(Self { file, place, writer: Mutex::new(writer), reader })
+        let changes = watch::Sender::new(None);
+        Ok(Self { file, place, writer: Mutex::new(writer), reader, changes })
     }
 
     /// Checks that the database is still where it was opened.
@@ -308,12 +312,31 @@ impl AccessDatabase {
         Ok(self.find(digest)?.filter(|credential| credential.used(now)))
     }
 
-    /// Returns whether a key or session with this digest is valid. It does not count as used.
+    /// Returns for how long a key or session with this digest is valid, unless it changes; `None`
+    /// if it is not valid. It does not count as used.
     ///
     /// # Errors
     /// The database cannot be read.
-    pub fn is_valid(&self, digest: &SecretDigest) -> Result<bool, AccessError> {
-        Ok(self.find(digest)?.is_some_and(|credential| credential.is_valid(now_ms())))
+    pub(super) fn valid_for(&self, digest: &SecretDigest) -> Result<Option<Duration>, AccessError> {
+        let now = now_ms();
+        let valid = self.find(digest)?.filter(|credential| credential.is_valid(now));
+        Ok(valid.map(|credential| Duration::from_millis(credential.ends_at_ms - now)))
+    }
+
+    /// Looks whether any process has changed the database, and tells the receivers of
+    /// [`changes`](Self::changes).
+    pub(crate) fn look(&self) {
+        let version = self
+            .check()
+            .ok()
+            .and_then(|()| self.reader.lock().unwrap_or_else(PoisonError::into_inner).current_version().ok());
+        self.changes.send_if_modified(|known| std::mem::replace(known, version) != version);
+    }
+
+    /// Returns a receiver of changes that [`look`](Self::look) finds. A value is a version of the
+    /// database; `None` if it cannot be read.
+    pub(super) fn changes(&self) -> watch::Receiver<Option<i64>> {
+        self.changes.subscribe()
     }
 
     fn find(&self, digest: &SecretDigest) -> Result<Option<Arc<Credential>>, AccessError> {
@@ -399,9 +422,12 @@ impl AccessDatabase {
 }
 
 impl CachedReader {
+    fn current_version(&self) -> rusqlite::Result<i64> {
+        self.connection.prepare_cached("PRAGMA data_version")?.query_row([], |row| row.get(0))
+    }
+
     fn find(&mut self, digest: &SecretDigest) -> rusqlite::Result<Option<Arc<Credential>>> {
-        let version: i64 =
-            self.connection.prepare_cached("PRAGMA data_version")?.query_row([], |row| row.get(0))?;
+        let version = self.current_version()?;
         if version != self.version || self.known.len() > MAX_CACHED {
             self.known.clear();
             self.version = version;

@@ -13,3 +13,4 @@ pub use middleware::{COOKIE_PATHS, authenticate};
 pub use principal::{Principal, Scope, check_name};
 pub use records::{AccessError, Credential, KeyRequest, KeySummary, SessionSummary};
 pub use secret::{SecretDigest, digest};
+pub(crate) use watch::look_for_changes;
