@@ -14,7 +14,7 @@ use tollgate_agent::state::StateChange;
 use tollgate_store::{
     AuditFilter, AuditRecord, AuditStore, Claimed, Commit, CommitError, Committed, ComponentStore,
     CoordinationStore, EventPage, Hints, PageLimit, QueueTurn, Record, RunCommand, RunFilter, RunStore,
-    RunSummary, SentCommand, StateStore, StoreError, ToolHealth,
+    RunSummary, SentCommand, StateStore, StoreError, ToolHealth, Verified,
 };
 
 /// A reader of a store. It writes nothing, not even beside the store.
@@ -46,6 +46,14 @@ impl ReadOnlyStore {
             Readers::read_only(file, Arc::new(Process::observer(directory)), log == 0 && !is_shared);
         readers.query(|reader| reader.check_version())?;
         Ok(Self { readers: Arc::new(readers) })
+    }
+
+    /// Checks the file and the checksums of every run.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn verify(&self) -> Result<Verified, StoreError> {
+        self.readers.ask(|reader| reader.verify()).await
     }
 
     /// Returns whether the store in this directory exists and is not writable.

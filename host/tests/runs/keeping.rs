@@ -297,6 +297,8 @@ async fn s9_a_store_is_read_without_writing_anything() {
     assert_eq!(reader.runs(RunFilter::default()).await.unwrap().len(), 1);
     assert_eq!(reader.thread("t").await.unwrap().state.get("k.n"), Some(&json!(10)));
     assert!(reader.audit(AuditFilter::default()).await.unwrap().is_empty());
+    let verified = reader.verify().await.unwrap();
+    assert!(verified.is_sound() && verified.events == 2, "{verified:?}");
     let refused = reader.commit(commit("s", 0, vec![started("s")])).await.unwrap_err().to_string();
     assert!(refused.contains("can only be read"), "{refused}");
     drop(reader);

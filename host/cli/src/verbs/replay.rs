@@ -1,7 +1,7 @@
 //! `tollgate replay`: repeats a run's calls from the record.
 
 use crate::globals::Globals;
-use crate::session::data::{find_run, open_store};
+use crate::session::data::{find_run, open_store_to_read};
 use crate::session::{Opened, host_with};
 use crate::terminal::output::{BAD, BOLD, GOOD, WAITS, shown_line};
 use crate::terminal::{Exit, Failure, Output};
@@ -34,7 +34,7 @@ const LINE_CHARS: usize = 100;
 
 impl ReplayVerb {
     pub(crate) async fn run(self, globals: &Globals, output: &Output) -> Result<Exit, Failure> {
-        let store = open_store(globals)?;
+        let store = open_store_to_read(globals)?;
         let run = find_run(&*store, &self.run).await?;
         let opened = Opened::open(globals, output).await?;
         let kept = ArchivedTools::new(opened.sandbox.clone(), opened.config.clone());

@@ -13,7 +13,7 @@ use tokio_util::sync::DropGuard;
 #[cfg(feature = "mcp")]
 use tollgate::config::Config;
 use tollgate::config::read_period;
-use tollgate::store::{HoldsBack, Pruned, Pruning, SqliteStore, Verified};
+use tollgate::store::{HoldsBack, Pruned, Pruning, ReadOnlyStore, SqliteStore, Verified};
 
 /// Remove old completed runs, their events and audit records, and free their disk space
 #[derive(Debug, Args)]
@@ -163,28 +163,37 @@ fn held_back(open: &HoldsBack) -> String {
 
 impl StoreVerb {
     pub(crate) async fn run(self, globals: &Globals, output: &Output) -> Result<Exit, Failure> {
-        #[cfg(feature = "postgres")]
-        if !matches!(self.way, StoreSubcommand::Verify) {
-            return database::run(&self.way, globals, output).await;
-        }
-        let StoreSubcommand::Verify = self.way else { return Ok(Exit::Failed) };
-        let verified = match crate::session::database::named_database(globals)? {
-            None => SqliteStore::open(&data_dir(globals)?)?.verify().await?,
+        match self.way {
+            StoreSubcommand::Verify => verify(globals, output).await,
             #[cfg(feature = "postgres")]
-            Some(database) => {
-                let limits = tollgate::store::StoreLimits::default();
-                crate::session::database::connect(&database, limits, None).await?.verify().await?
-            }
-            #[cfg(not(feature = "postgres"))]
-            Some(_) => return Err(Failure::usage("this program was built without PostgreSQL")),
-        };
-        if output.is_json() {
-            output.json(&verified);
-        } else {
-            tell(&verified, output);
+            way => database::run(&way, globals, output).await,
         }
-        Ok(if verified.is_sound() { Exit::Done } else { Exit::Failed })
     }
+}
+
+async fn verify(globals: &Globals, output: &Output) -> Result<Exit, Failure> {
+    let verified = match crate::session::database::named_database(globals)? {
+        None => {
+            let directory = data_dir(globals)?;
+            match ReadOnlyStore::is_needed(&directory) {
+                true => ReadOnlyStore::open(&directory)?.verify().await?,
+                false => SqliteStore::open(&directory)?.verify().await?,
+            }
+        }
+        #[cfg(feature = "postgres")]
+        Some(database) => {
+            let limits = tollgate::store::StoreLimits::default();
+            crate::session::database::connect(&database, limits, None).await?.verify().await?
+        }
+        #[cfg(not(feature = "postgres"))]
+        Some(_) => return Err(Failure::usage("this program was built without PostgreSQL")),
+    };
+    if output.is_json() {
+        output.json(&verified);
+    } else {
+        tell(&verified, output);
+    }
+    Ok(if verified.is_sound() { Exit::Done } else { Exit::Failed })
 }
 
 fn tell(verified: &Verified, output: &Output) {

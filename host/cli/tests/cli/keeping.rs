@@ -166,6 +166,8 @@ fn a_directory_that_may_not_be_written_is_told() {
     let id = listed[0]["run_id"].as_str().unwrap().to_owned();
     as_nobody(&["show", &id]).ends_with(0);
     as_nobody(&["audit"]).ends_with(0);
+    as_nobody(&["store", "verify"]).ends_with(0);
+    as_nobody(&["replay", &id]).ends_with(0);
     set(0o755, 0o644);
     let said = said.ends_with(1).says("data").says("--data");
     assert!(said.stderr.contains("check"), "{}", said.stderr);
