@@ -93,7 +93,6 @@ pub(crate) struct ClientShare {
     all: Arc<RequestLimiter>,
     budget: MemoryBudget,
     ended: CancellationToken,
-    _request: RequestPermit,
 }
 
 impl Load {
@@ -133,8 +132,9 @@ impl Load {
         })
     }
 
-    /// Admits a request of a principal.
-    pub(crate) fn admit(&self, name: &str) -> Result<ClientShare, Problem> {
+    /// Returns the share of a request of this principal. A connection has one request at a time, so
+    /// the places for connections bound the requests too.
+    pub(crate) fn share(&self, name: &str) -> ClientShare {
         let limits = {
             let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
             if clients.len() > MANY {
@@ -142,10 +142,8 @@ impl Load {
             }
             Arc::clone(clients.entry(name.to_owned()).or_insert_with(|| self.of_one()))
         };
-        let request = RequestLimiter::claim_both(&limits.requests, &self.all, 0);
-        let request = request.ok_or_else(|| Problem::too_many("requests of this principal are in flight"))?;
         let (all, budget) = (Arc::clone(&self.all), self.budget.clone());
-        Ok(ClientShare { limits, all, budget, ended: CancellationToken::new(), _request: request })
+        ClientShare { limits, all, budget, ended: CancellationToken::new() }
     }
 }
 
@@ -257,14 +255,14 @@ fn answer_units(bytes: u64) -> usize {
 }
 
 /// Returns a response whose memory is reserved until it is written, or a problem in its place, and
-/// holds something else for as long.
+/// holds the share and something else for as long.
 pub(crate) fn answered<T: Send + Sync + 'static>(
-    share: &ClientShare,
+    share: ClientShare,
     response: Response,
     held: T,
 ) -> Response {
     match share.weigh_answer(&response) {
-        Ok(memory) => held_by(response, (memory, held)),
+        Ok(memory) => held_by(response, (memory, share, held)),
         Err(problem) => problem.into_response(),
     }
 }
@@ -327,13 +325,13 @@ mod tests {
     #[test]
     fn a_place_counts_as_long_as_it_is_held() {
         let load = Load::new(ShareSizes { calls: 1, streams: 1, connections: 1 }, MemoryBudget::new(1 << 20));
-        let held = load.admit("ada").unwrap().call().unwrap();
+        let held = load.share("ada").call().unwrap();
         for n in 0..2 * MANY {
-            load.admit(&n.to_string()).unwrap();
+            load.share(&n.to_string());
         }
-        assert_eq!(load.admit("ada").unwrap().call().unwrap_err().status, StatusCode::TOO_MANY_REQUESTS);
+        assert_eq!(load.share("ada").call().unwrap_err().status, StatusCode::TOO_MANY_REQUESTS);
         drop(held);
-        assert!(load.admit("ada").unwrap().call().is_ok());
+        assert!(load.share("ada").call().is_ok());
         assert!(load.clients.lock().unwrap().len() <= MANY + 1);
     }
 
@@ -341,7 +339,7 @@ mod tests {
     fn z3_a_body_is_parsed_within_the_memory_of_the_host_and_a_number_of_values() {
         let budget = MemoryBudget::new(16 << 20);
         let load = Load::new(ShareSizes { calls: 1, streams: 1, connections: 1 }, budget.clone());
-        let share = load.admit("ada").unwrap();
+        let share = load.share("ada");
         let body = |values: usize| format!("{{\"input\": [{}0]}}", "0,".repeat(values)).into_bytes();
         let code = |body: &[u8]| share.weigh(body).unwrap_err().code;
         assert_eq!(code(&body(500_000)), "too_large");
@@ -357,14 +355,14 @@ mod tests {
     fn h2_a_large_answer_is_reserved_until_its_last_byte_is_written() {
         let budget = MemoryBudget::new(16 << 20);
         let load = Load::new(ShareSizes { calls: 1, streams: 1, connections: 1 }, budget.clone());
-        let (ada, bob) = (load.admit("ada").unwrap(), load.admit("bob").unwrap());
+        let (ada, bob) = (load.share("ada"), load.share("bob"));
         let answer = |bytes: usize| Response::new(Body::from(vec![b'x'; bytes]));
         assert!(ada.weigh_answer(&answer(1 << 10)).unwrap().is_none());
-        let response = answered(&ada, answer(3 << 20), ());
+        let response = answered(ada.clone(), answer(3 << 20), ());
         assert_eq!(response.body().size_hint().exact(), Some(3 << 20));
-        assert_eq!(answered(&ada, answer(2 << 20), ()).status(), StatusCode::TOO_MANY_REQUESTS);
+        assert_eq!(answered(ada.clone(), answer(2 << 20), ()).status(), StatusCode::TOO_MANY_REQUESTS);
         let other = budget.try_reserve(12 << 20).unwrap();
-        assert_eq!(answered(&bob, answer(2 << 20), ()).status(), StatusCode::SERVICE_UNAVAILABLE);
+        assert_eq!(answered(bob.clone(), answer(2 << 20), ()).status(), StatusCode::SERVICE_UNAVAILABLE);
         drop(other);
         let mut body = response.into_body();
         let mut context = Context::from_waker(std::task::Waker::noop());

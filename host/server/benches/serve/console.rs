@@ -11,7 +11,7 @@ use tollgate::{Agent, FnTool, Host, RunLimits, RunRequest, ScriptedModel, Script
 
 const EVENTS: usize = 10_000;
 /// The events of one turn with one call.
-const PER_CALL: usize = 5;
+const PER_CALL: usize = 8;
 
 pub(crate) fn table() {
     let data = tempfile::tempdir().unwrap();

@@ -8,7 +8,7 @@ use crate::server::serve;
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use tollgate::{Agent, FnTool, Host, ScriptedModel, ScriptedTurn};
+use tollgate::{Agent, FnTool, Host, RunLimits, ScriptedModel, ScriptedTurn};
 
 const SUBSCRIBERS: usize = 100;
 const CALLS: usize = 100;
@@ -28,7 +28,9 @@ pub(crate) fn table() {
     let turn = |number: usize| ScriptedTurn::calls([("tick", json!({"number": number}))]);
     let mut turns: Vec<_> = (0..CALLS).map(turn).collect();
     turns.push(ScriptedTurn::text("Done."));
-    let agent = Agent::new("ticker", ScriptedModel::new(turns)).with_tools(["*"]);
+    let mut agent = Agent::new("ticker", ScriptedModel::new(turns)).with_tools(["*"]);
+    let most = 2 * CALLS as u32;
+    agent.limits = RunLimits { model_turns: most, tool_calls: most, ..RunLimits::default() };
     let served = serve(async { Host::builder().tool(tool).agent(agent).build().unwrap() });
     let body = json!({"agent": "ticker", "input": "Tick.", "detached": true}).to_string();
     let sent = request(

@@ -46,10 +46,7 @@ async fn admit(state: &Shared, found: FoundCredential, request: Request, next: N
     if let Some(ConnectInfo(connection)) = &connection {
         connection.authenticated(Some(credential.principal.name.as_str()));
     }
-    let share = match state.load.admit(&credential.principal.name) {
-        Ok(share) => share,
-        Err(problem) => return problem.into_response(),
-    };
+    let share = state.load.share(&credential.principal.name);
     let place = match share.connection().await {
         Ok(place) => place,
         Err(problem) => return closing(problem),
@@ -69,7 +66,7 @@ async fn admit(state: &Shared, found: FoundCredential, request: Request, next: N
     extensions.insert(CredentialInUse(credential));
     extensions.insert(share.clone());
     let response = watched(next.run(request).await, (state, digest), share.ended());
-    load::answered(&share.clone(), response, (share, place, serving))
+    load::answered(share, response, (place, serving))
 }
 
 /// The credential of a request, for routes that list or end sessions.

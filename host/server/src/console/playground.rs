@@ -177,7 +177,7 @@ pub(super) async fn send(viewer: Viewer, body: Bytes) -> Result<Response, Failur
         detached: true,
         ..RunStart::default()
     };
-    match viewer.shared.start_run(&viewer.principal, &viewer.share()?, start).await {
+    match viewer.shared.start_run(&viewer.principal, &viewer.share(), start).await {
         Ok(started) => viewer.cache.drive_started(started),
         Err(Problem { status, detail, .. }) => {
             let page = show(&viewer, agent, thread, &message, Some(&detail)).await?;

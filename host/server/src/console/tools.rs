@@ -287,7 +287,7 @@ pub(super) async fn call(viewer: Viewer, Path(name): Path<String>, body: Bytes) 
     };
     let (thread, arguments) = (format!("try-{name}"), arguments.to_string());
     let (call, place) = ((name.as_str(), arguments.as_str()), (Some(thread.as_str()), None));
-    match viewer.shared.start_call(&viewer.principal, &viewer.share()?, call, place, false).await {
+    match viewer.shared.start_call(&viewer.principal, &viewer.share(), call, place, false).await {
         Ok(started) => {
             let run_id = started.handle.run_id.to_string();
             finish(&viewer, started).await;

@@ -49,13 +49,10 @@ impl FromRequestParts<Shared> for Viewer {
 
 impl Viewer {
     /// Returns the limits of the principal, within which the console starts runs and calls.
-    ///
-    /// # Errors
-    /// Too many requests of the principal are in flight.
-    pub(super) fn share(&self) -> Result<ClientShare, Failure> {
+    pub(super) fn share(&self) -> ClientShare {
         match &self.share {
-            Some(share) => Ok(share.clone()),
-            None => Ok(self.shared.load.admit(&self.principal.name)?),
+            Some(share) => share.clone(),
+            None => self.shared.load.share(&self.principal.name),
         }
     }
 
