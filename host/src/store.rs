@@ -32,8 +32,8 @@
 //! use std::sync::Arc;
 //! use std::sync::atomic::{AtomicUsize, Ordering};
 //! use tollgate::store::{AuditFilter, AuditRecord, AuditStore, Claimed, Commit, CommitError, Committed};
-//! use tollgate::store::{ComponentStore, CoordinationStore, Hints, QueueTurn, Record, RunCommand};
-//! use tollgate::store::{RunFilter, RunStore, RunSummary, SentCommand, StateStore, StoreError, ToolHealth};
+//! use tollgate::store::{ComponentStore, CoordinationStore, EventPage, Hints, PageLimit, QueueTurn, Record};
+//! use tollgate::store::{RunCommand, RunFilter, RunStore, RunSummary, SentCommand, StateStore, StoreError, ToolHealth};
 //! use tollgate::tollgate_agent::run::{RunSpec, StoredEvent, Thread};
 //! use tollgate::tollgate_agent::state::StateChange;
 //! use tollgate::{Agent, Host, MemoryStore, ScriptedModel, RunRequest, ScriptedTurn, async_trait};
@@ -59,6 +59,9 @@
 //!     }
 //!
 //!     // The other functions, and those of the other four traits, hand on in the same way.
+//! #   async fn events_page(&self, run_id: &str, after: u64, limit: PageLimit) -> Result<EventPage, StoreError> {
+//! #       self.store.events_page(run_id, after, limit).await
+//! #   }
 //! #   async fn run_spec(&self, run_id: &str) -> Result<Option<Arc<RunSpec>>, StoreError> {
 //! #       self.store.run_spec(run_id).await
 //! #   }

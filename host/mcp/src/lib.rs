@@ -31,7 +31,7 @@ mod weight;
 mod writer;
 
 pub use client::{
-    MAX_BYTES_PER_SECOND, MAX_LISTED, MAX_LISTED_BYTES, MAX_LISTED_NODES, MAX_UNANSWERED, Servers,
+    MAX_BYTES_PER_SECOND, MAX_LISTED, MAX_LISTED_BYTES, MAX_LISTED_NODES, MAX_UNANSWERED, Servers, is_program,
 };
 pub use connections::{ClientConnection, LimitedListener, Serving, connections_within};
 pub use http::{HTTP_PATH, HttpOptions, HttpServer, METRICS_PATH, MountedServer, new_token};

@@ -9,7 +9,7 @@ use super::mounted_client::MountedClient;
 use super::notifications::Notices;
 use super::suspended_calls::PendingCalls;
 use super::tool_calls::ToolCallSession;
-use super::tool_list::{Listing, Offered, PAGE_TOOLS, ToolList, is_hosts_own};
+use super::tool_list::{Listing, OfferedNames, PAGE_TOOLS, ToolList, is_hosts_own};
 use super::writer::Backpressure;
 use axum::http::request::Parts;
 use rmcp::model::{
@@ -176,7 +176,7 @@ impl Server {
     }
 
     /// Returns the tools and agents that are offered now.
-    fn offered(&self) -> Arc<Offered> {
+    fn offered(&self) -> Arc<OfferedNames> {
         self.inner.shared.listing.of(&self.inner.host, &self.inner.offer)
     }
 
@@ -358,7 +358,7 @@ impl ServerHandler for Server {
 }
 
 /// Returns whether the key of a mounted server's client is valid for a tool or an agent.
-fn may_use(offered: &Offered, client: Option<&MountedClient>, name: &str) -> bool {
+fn may_use(offered: &OfferedNames, client: Option<&MountedClient>, name: &str) -> bool {
     client.is_none_or(|client| match offered.has_agent(name) {
         true => client.access.may_run(name),
         false => client.access.may_call(name),
@@ -366,7 +366,7 @@ fn may_use(offered: &Offered, client: Option<&MountedClient>, name: &str) -> boo
 }
 
 /// Returns the tools that a client may use.
-fn tools_of(offered: &Offered, client: Option<&MountedClient>) -> Arc<Vec<Listed>> {
+fn tools_of(offered: &OfferedNames, client: Option<&MountedClient>) -> Arc<Vec<Listed>> {
     let may_use = |tool: &&Listed| may_use(offered, client, &tool.name);
     if offered.listed.iter().all(|tool| may_use(&tool)) {
         return Arc::clone(&offered.listed);
@@ -375,7 +375,7 @@ fn tools_of(offered: &Offered, client: Option<&MountedClient>) -> Arc<Vec<Listed
 }
 
 /// Returns the error for an unknown tool. It is a protocol error, because nothing was called.
-fn unknown(offered: &Offered, client: Option<&MountedClient>, tool_name: &str) -> ErrorData {
+fn unknown(offered: &OfferedNames, client: Option<&MountedClient>, tool_name: &str) -> ErrorData {
     let tools = tools_of(offered, client);
     let near = name::nearest(tool_name, tools.iter().map(|tool| tool.name.as_ref()));
     let hint = if near.is_empty() { String::new() } else { format!("; the nearest: {}", near.join(", ")) };

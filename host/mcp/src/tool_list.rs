@@ -107,11 +107,11 @@ impl<'t> ToolNames<'t> {
 /// server share it.
 #[derive(Default)]
 pub(super) struct Listing {
-    known: Mutex<Option<Arc<Offered>>>,
+    known: Mutex<Option<Arc<OfferedNames>>>,
 }
 
 /// The tools and agents that are offered with one toolbox.
-pub(super) struct Offered {
+pub(super) struct OfferedNames {
     pub(super) toolbox: Arc<Toolbox>,
     /// Sorted by name; agents come last. No two have the same name.
     pub(super) listed: Arc<Vec<Listed>>,
@@ -119,7 +119,7 @@ pub(super) struct Offered {
     agents: BTreeSet<String>,
 }
 
-impl Offered {
+impl OfferedNames {
     /// Returns whether the name is that of an offered agent.
     pub(super) fn has_agent(&self, name: &str) -> bool {
         self.agents.contains(name)
@@ -128,7 +128,7 @@ impl Offered {
 
 impl Listing {
     /// Returns the tools and agents that are offered now.
-    pub(super) fn of(&self, host: &Host, offer: &ToolList) -> Arc<Offered> {
+    pub(super) fn of(&self, host: &Host, offer: &ToolList) -> Arc<OfferedNames> {
         let toolbox = host.toolbox();
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(offered) = known.as_ref()
@@ -155,7 +155,7 @@ impl Listing {
                 Some(_) => {}
             }
         }
-        let offered = Arc::new(Offered { toolbox, listed: Arc::new(all), agents });
+        let offered = Arc::new(OfferedNames { toolbox, listed: Arc::new(all), agents });
         *known = Some(Arc::clone(&offered));
         offered
     }

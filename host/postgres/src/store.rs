@@ -237,7 +237,8 @@ impl RunStore for PostgresStore {
     }
 
     async fn run_spec(&self, run_id: &str) -> Result<Option<Arc<RunSpec>>, StoreError> {
-        Ok(spec_of(&self.events(run_id, 0).await?))
+        let first = PageLimit { events: 1, bytes: u64::MAX };
+        Ok(spec_of(&self.events_page(run_id, 0, first).await?.events))
     }
 
     async fn record(&self, run_id: &str) -> Result<Record, StoreError> {

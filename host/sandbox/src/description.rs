@@ -1,5 +1,6 @@
 //! The memory of a component's description, added up before anything is parsed.
 
+use serde_json::Value;
 use tollgate_agent::descriptor::MAX_PARSED_BYTES;
 use tollgate_agent::json;
 
@@ -9,11 +10,11 @@ const HELD_TIMES: u64 = 3;
 
 /// The size of the parts of one description.
 #[derive(Debug, Default)]
-pub(crate) struct Size {
+pub(crate) struct DescriptionSize {
     bytes: u64,
 }
 
-impl Size {
+impl DescriptionSize {
     /// Adds a text that stays text.
     pub(crate) fn add_text(&mut self, text: &str) {
         self.bytes += text.len() as u64;
@@ -22,6 +23,11 @@ impl Size {
     /// Adds a JSON text that will be parsed.
     pub(crate) fn add_json(&mut self, text: &str) {
         self.bytes += json::measure(text.as_bytes()).parsed_bytes;
+    }
+
+    /// Adds a value.
+    pub(crate) fn add_value(&mut self, value: &Value) {
+        self.bytes += json::Measure::of(value).parsed_bytes;
     }
 
     /// Returns the bytes that all parts take once parsed.
@@ -55,7 +61,7 @@ mod tests {
     #[test]
     fn z3_all_parts_of_a_description_are_bounded_together() {
         let value = format!("[{}0]", "{\"\":0},".repeat(4_000));
-        let mut size = Size::default();
+        let mut size = DescriptionSize::default();
         size.add_json(&value);
         size.add_text("a.b");
         let one = size.checked().unwrap();

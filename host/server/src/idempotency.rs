@@ -259,7 +259,7 @@ impl AccessDatabase {
 
     /// Returns the id that is reserved for a key.
     fn reserved(&self, digest: &[u8; 32]) -> Result<Option<String>, AccessError> {
-        self.write(|connection| {
+        self.read(|connection| {
             connection
                 .prepare_cached("SELECT run_id FROM request_keys WHERE digest = ?1")?
                 .query_row([digest], |row| row.get(0))

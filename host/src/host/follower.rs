@@ -38,12 +38,13 @@ pub struct RunFollower {
     until: FollowUntil,
     /// The number of the last stored event that was returned.
     last: u64,
+    /// Its updates, once all stored events were read. Until then it is not read, and only attends
+    /// the run.
     stream: Option<EventStream>,
     /// Stored events that were read and not returned yet.
     replayed: VecDeque<Arc<StoredEvent>>,
-    /// Whether there may be more stored events than are held at once. Until they are returned, the
-    /// follower attends the run through a stream that it does not read.
-    behind: Option<Option<EventStream>>,
+    /// Whether there may be more stored events than are held at once.
+    has_more: bool,
     /// The state in which nothing drives the run; `None` if a process drives it, as far as is known.
     rests: Option<Rest>,
     news: Arc<Notify>,
@@ -70,16 +71,14 @@ impl Host {
     ) -> Result<RunFollower, HostError> {
         let run_id = Arc::<str>::from(run_id);
         let news = self.inner.followers.register(self, &run_id);
-        let host = self.clone();
-        let (replayed, behind) = (VecDeque::new(), None);
         let mut follower = RunFollower {
-            host,
+            host: self.clone(),
             run_id,
             until,
             last: after,
             stream: None,
-            replayed,
-            behind,
+            replayed: VecDeque::new(),
+            has_more: false,
             rests: None,
             news,
         };
@@ -120,7 +119,7 @@ impl RunFollower {
                 self.see(&update);
                 return Ok(Some(update));
             }
-            if self.behind.is_some() {
+            if self.has_more {
                 self.catch_up().await?;
                 continue;
             }
@@ -155,14 +154,15 @@ impl RunFollower {
 
     /// Reads the next stored events. If they are the last ones, follows the run from there.
     async fn catch_up(&mut self) -> Result<(), HostError> {
-        if self.behind.is_none() {
-            self.behind = Some(self.host.live(&self.run_id).map(|hub| hub.listen_bounded()));
+        if !self.has_more {
+            self.stream = self.host.live(&self.run_id).map(|hub| hub.listen_bounded());
+            self.has_more = true;
         }
         let page = self.host.record_page(&self.run_id, self.last, REPLAYED).await?;
         if !page.has_more {
             let last = page.events.last().map_or(self.last, |event| event.number);
             self.stream = Some(self.host.follow_bounded(&self.run_id, last).await?);
-            self.behind = None;
+            self.has_more = false;
         }
         self.replayed = page.events.into();
         Ok(())

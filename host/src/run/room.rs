@@ -2,10 +2,12 @@
 
 use super::driver::Driver;
 use std::sync::Arc;
+use tokio::time::error::Elapsed;
 use tollgate_agent::code::Code;
 use tollgate_agent::json;
 use tollgate_agent::outcome::Fault;
 use tollgate_agent::run::{Input, Task};
+use tollgate_sandbox::Reservation;
 
 /// Arguments up to this size are parsed without estimating their size in memory.
 const SMALL_BYTES: usize = 4 * 1024;
@@ -55,18 +57,10 @@ impl Driver {
                 if bytes > budget.total_bytes() / REPLY_PART {
                     return Input::ModelFailed { ask, error: too_large(bytes, budget.total_bytes()) };
                 }
-                let deadline = self.deadline;
-                let reserved = async {
-                    match deadline {
-                        Some(at) => tokio::time::timeout_at(at, budget.reserve(bytes)).await.ok(),
-                        None => Some(budget.reserve(bytes).await),
-                    }
-                };
-                // A cancellation of the run ends the wait.
-                match self.parts.cancel.run_until_cancelled(reserved).await {
-                    Some(None) => Input::WallTimeUp,
-                    reserved => {
-                        self.arguments = reserved.flatten();
+                match self.reserved(bytes).await {
+                    Err(_) => Input::WallTimeUp,
+                    Ok(memory) => {
+                        self.arguments = memory;
                         Input::Replied { ask, reply, hooked }
                     }
                 }
@@ -74,9 +68,22 @@ impl Driver {
             other => other,
         }
     }
-}
 
-impl Driver {
+    /// Waits for memory; `None` if the run is cancelled meanwhile.
+    ///
+    /// # Errors
+    /// The time of the run is up.
+    async fn reserved(&mut self, bytes: u64) -> Result<Option<Reservation>, Elapsed> {
+        let budget = self.parts.host.memory_budget();
+        let reserved = async {
+            match self.deadline {
+                Some(at) => tokio::time::timeout_at(at, budget.reserve(bytes)).await,
+                None => Ok(budget.reserve(bytes).await),
+            }
+        };
+        self.parts.cancel.run_until_cancelled(reserved).await.transpose()
+    }
+
     /// Reserves memory for a large state once, until the run rests. A direct call is refused if
     /// there is none; others wait, and end if they are cancelled or their time is up.
     async fn with_room_for_state(&mut self, input: Input) -> Input {
@@ -96,15 +103,8 @@ impl Driver {
             let fault = overloaded("the state of its thread", tool_name, budget.total_bytes());
             return Input::StartRefused(Arc::clone(spec), fault);
         }
-        let reserved = budget.reserve(bytes);
-        let reserved = async {
-            match self.deadline {
-                Some(at) => tokio::time::timeout_at(at, reserved).await.ok(),
-                None => Some(reserved.await),
-            }
-        };
         // Without the memory, the run ends by itself: its next step sees the cancellation or the time.
-        self.state_memory = self.parts.cancel.run_until_cancelled(reserved).await.flatten();
+        self.state_memory = self.reserved(bytes).await.unwrap_or_default();
         input
     }
 }

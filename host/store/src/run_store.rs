@@ -7,6 +7,7 @@ use super::{
 };
 use async_trait::async_trait;
 use std::sync::Arc;
+use tollgate_agent::json::written_bytes;
 use tollgate_agent::run::{Event, RunSpec, StoredEvent};
 
 /// The maximum size of a part of a record that is read at once.
@@ -43,7 +44,7 @@ impl EventPage {
     pub fn of(events: impl IntoIterator<Item = Arc<StoredEvent>>, limit: PageLimit) -> Self {
         let (mut page, mut bytes) = (Self::default(), 0);
         for event in events {
-            let next = serde_json::to_string(&event.event).map_or(0, |text| text.len() as u64);
+            let next = written_bytes(&event.event) as u64;
             if !limit.has_room(page.events.len(), bytes, next) {
                 page.has_more = true;
                 break;
@@ -77,14 +78,11 @@ pub trait RunStore: Send + Sync {
     /// The store cannot be read.
     async fn events(&self, run_id: &str, after: u64) -> Result<Vec<Arc<StoredEvent>>, StoreError>;
 
-    /// Returns the first events of a run after this number, within a limit. Unless a store
-    /// overrides this, it reads all of them.
+    /// Returns the first events of a run after this number, within a limit.
     ///
     /// # Errors
     /// The store cannot be read.
-    async fn events_page(&self, run_id: &str, after: u64, limit: PageLimit) -> Result<EventPage, StoreError> {
-        Ok(EventPage::of(self.events(run_id, after).await?, limit))
-    }
+    async fn events_page(&self, run_id: &str, after: u64, limit: PageLimit) -> Result<EventPage, StoreError>;
 
     /// Returns how a run began; `None` if it is not known.
     ///

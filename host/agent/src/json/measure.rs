@@ -18,6 +18,9 @@ const OBJECT_BYTES: u64 = 4 * (size_of::<Value>() + size_of::<String>() + 8) as 
 /// Bytes that a string takes in addition to its characters.
 const TEXT_BYTES: u64 = 16;
 
+/// Bytes of the quotes around a string.
+const QUOTES_BYTES: usize = 2;
+
 /// The size of a parsed JSON text. For text that is not JSON, at least the size of what a reader
 /// has built when it fails.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -59,8 +62,8 @@ pub fn measure(bytes: &[u8]) -> Measure {
 }
 
 impl Measure {
-    /// Measures a parsed value. Values that were read by this crate nest at most
-    /// [`MAX_DEPTH`](super::MAX_DEPTH) levels deep.
+    /// Measures a parsed value as [`measure`] does its text without escapes. Values that were read
+    /// by this crate nest at most [`MAX_DEPTH`](super::MAX_DEPTH) levels deep.
     #[must_use]
     pub fn of(value: &Value) -> Self {
         let mut measure = Self::default();
@@ -71,7 +74,7 @@ impl Measure {
     fn add(&mut self, value: &Value) {
         match value {
             Value::Null | Value::Bool(_) | Value::Number(_) => self.value(0),
-            Value::String(text) => self.add_text(text.len()),
+            Value::String(text) => self.add_text(text.len() + QUOTES_BYTES),
             Value::Array(items) => {
                 self.add_list();
                 items.iter().for_each(|item| self.add(item));
@@ -79,7 +82,7 @@ impl Measure {
             Value::Object(members) => {
                 self.add_object();
                 for (key, part) in members {
-                    self.add_key(key.len());
+                    self.add_key(key.len() + QUOTES_BYTES);
                     self.add(part);
                 }
             }

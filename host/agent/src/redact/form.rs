@@ -17,7 +17,7 @@ pub(super) struct Form {
 /// The patterns of a form that agree with the text so far: `patterns[from..to]` have the same first
 /// `read` characters.
 #[derive(Clone, Copy, PartialEq)]
-pub(super) struct Progress {
+pub(super) struct FormProgress {
     from: usize,
     to: usize,
     read: usize,
@@ -56,27 +56,27 @@ impl Form {
     }
 
     /// Returns the progress before the first character.
-    pub(super) fn start(&self) -> Progress {
-        Progress { from: 0, to: self.patterns.len(), read: 0 }
+    pub(super) fn start(&self) -> FormProgress {
+        FormProgress { from: 0, to: self.patterns.len(), read: 0 }
     }
 
     /// Returns the progress after one more character, or `None` if no pattern continues with it.
-    pub(super) fn step(&self, progress: Progress, character: char) -> Option<Progress> {
-        let Progress { from, to, read } = progress;
+    pub(super) fn step(&self, progress: FormProgress, character: char) -> Option<FormProgress> {
+        let FormProgress { from, to, read } = progress;
         let wanted = Some(self.fold(character));
         let next = |pattern: &Vec<char>| pattern.get(read).copied();
         let patterns = &self.patterns[from..to];
         if let [only] = patterns {
-            return (next(only) == wanted).then_some(Progress { from, to, read: read + 1 });
+            return (next(only) == wanted).then_some(FormProgress { from, to, read: read + 1 });
         }
         let start = patterns.partition_point(|pattern| next(pattern) < wanted);
         let count = patterns[start..].partition_point(|pattern| next(pattern) == wanted);
-        (count > 0).then_some(Progress { from: from + start, to: from + start + count, read: read + 1 })
+        (count > 0).then_some(FormProgress { from: from + start, to: from + start + count, read: read + 1 })
     }
 
     /// Reads on while the text has literal characters and a single pattern has all but its last
     /// one. This is the usual case, and it needs no list of readings.
-    pub(super) fn read_literals(&self, progress: &mut Progress, end: &mut usize, text: &[u8]) {
+    pub(super) fn read_literals(&self, progress: &mut FormProgress, end: &mut usize, text: &[u8]) {
         if progress.to - progress.from != 1 {
             return;
         }
@@ -90,18 +90,18 @@ impl Form {
     }
 
     /// Returns whether a whole pattern was read.
-    pub(super) fn is_whole(&self, progress: Progress) -> bool {
+    pub(super) fn is_whole(&self, progress: FormProgress) -> bool {
         // In the order, a pattern comes before its continuations.
         self.patterns[progress.from].len() == progress.read
     }
 
     /// Returns whether a pattern continues.
-    pub(super) fn continues(&self, progress: Progress) -> bool {
+    pub(super) fn continues(&self, progress: FormProgress) -> bool {
         self.patterns[progress.to - 1].len() > progress.read
     }
 
     /// Returns how many bytes of the text separate two characters. A line break has at most two.
-    pub(super) fn separators(&self, progress: Progress, text: &[u8]) -> usize {
+    pub(super) fn separators(&self, progress: FormProgress, text: &[u8]) -> usize {
         match progress.read {
             0 => 0,
             _ => text.iter().take(2).take_while(|byte| self.between.contains(byte)).count(),

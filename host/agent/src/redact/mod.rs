@@ -9,7 +9,7 @@
 mod form;
 mod spelling;
 
-use form::{Beginnings, Form, Progress};
+use form::{Beginnings, Form, FormProgress};
 use serde_json::Value;
 use spelling::read_character;
 use std::ops::Range;
@@ -113,25 +113,25 @@ impl Redactor {
     /// Returns a redactor of a stream that arrives in pieces.
     #[must_use]
     pub fn stream(&self) -> BlankStream {
-        BlankStream { blanks: self.clone(), held: Vec::new(), search: Search::default() }
+        BlankStream { blanks: self.clone(), held: Vec::new(), search: SecretSearch::default() }
     }
 
     fn occurs_in(&self, text: &str) -> bool {
         self.secrets.as_ref().is_some_and(|secrets| {
-            matches!(Search::default().next(secrets, text.as_bytes(), 0, true), Found::Secret(_))
+            matches!(SecretSearch::default().next(secrets, text.as_bytes(), 0, true), Found::Secret(_))
         })
     }
 
     fn blank(&self, bytes: &mut [u8]) {
         if let Some(secrets) = &self.secrets {
-            Search::default().blank(secrets, bytes, true);
+            SecretSearch::default().blank(secrets, bytes, true);
         }
     }
 }
 
 /// A search for secrets. Its memory is reused from one position to the next.
 #[derive(Default)]
-struct Search {
+struct SecretSearch {
     /// Partial matches at one position of the text, which further bytes may complete.
     open: Vec<Reading>,
     /// The length of the longest complete secret at that position.
@@ -146,7 +146,7 @@ struct Search {
 #[derive(Clone, Copy, PartialEq)]
 struct Reading {
     form: usize,
-    progress: Progress,
+    progress: FormProgress,
     end: usize,
 }
 
@@ -159,7 +159,7 @@ enum Found {
     Nothing,
 }
 
-impl Search {
+impl SecretSearch {
     /// Replaces the secrets in the text. Returns the position from which on later bytes decide.
     fn blank(&mut self, secrets: &Secrets, text: &mut [u8], is_last: bool) -> usize {
         let mut at = 0;
@@ -274,7 +274,7 @@ pub struct BlankStream {
     blanks: Redactor,
     held: Vec<u8>,
     /// Its open readings start at the beginning of `held`.
-    search: Search,
+    search: SecretSearch,
 }
 
 impl BlankStream {

@@ -14,7 +14,9 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use tollgate::config::{Config, DEFAULT_TOOLS_DIR, SecretSource, ServerPlace};
+#[cfg(feature = "mcp")]
+use tollgate::config::ServerPlace;
+use tollgate::config::{Config, DEFAULT_TOOLS_DIR, SecretSource};
 
 /// Check compilers, directories, configuration, tools and what the system lacks for confinement
 #[derive(Debug, Args)]
@@ -78,6 +80,7 @@ impl DoctorVerb {
                 };
                 found.add(CONFIGURATION, "tollgate.toml", State::Ok, words);
                 models(&config, &mut found);
+                #[cfg(feature = "mcp")]
                 servers(&config, &mut found);
                 secrets(&config, &mut found);
                 tools(config, output, &mut found).await;
@@ -230,10 +233,11 @@ fn models(config: &Config, found: &mut Findings) {
 }
 
 /// Checks that the programs and variables of MCP servers exist. Does not connect to them.
+#[cfg(feature = "mcp")]
 fn servers(config: &Config, found: &mut Findings) {
     for (name, server) in &config.servers {
         let problem = match &server.place {
-            ServerPlace::Process { command, .. } => (!is_program(command, &config.base_dir))
+            ServerPlace::Process { command, .. } => (!tollgate_mcp::is_program(command, &config.base_dir))
                 .then(|| format!("its program {command} is not found; correct `command` in [mcp.{name}]")),
             ServerPlace::Http { token_env, .. } => {
                 let unset = token_env.as_ref().filter(|variable| std::env::var_os(variable).is_none());
@@ -247,15 +251,6 @@ fn servers(config: &Config, found: &mut Findings) {
             None => (State::Ok, "configured; it is not contacted".to_owned()),
         };
         found.add(CONFIGURATION, &format!("mcp {name}"), state, words);
-    }
-}
-
-/// Returns whether the program exists, in the directory or on the path.
-fn is_program(command: &str, base_dir: &Path) -> bool {
-    match command.contains('/') {
-        true => base_dir.join(command).is_file(),
-        false => std::env::var_os("PATH")
-            .is_some_and(|path| std::env::split_paths(&path).any(|dir| dir.join(command).is_file())),
     }
 }
 

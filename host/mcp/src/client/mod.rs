@@ -25,6 +25,7 @@ mod weight;
 
 pub use connection::{MAX_LISTED, MAX_LISTED_BYTES, MAX_LISTED_NODES};
 pub use meter::MAX_BYTES_PER_SECOND;
+pub use process::is_program;
 pub use transport::MAX_UNANSWERED;
 
 use backoff::Pauses;

@@ -156,15 +156,22 @@ fn keep_group(group: Pid, keeper: &[OsString]) -> Option<Child> {
     start.process_group(group).kill_on_drop(true).spawn().ok()
 }
 
-/// Checks that the program exists, in the directory or on the path.
-fn find(command: &str, base_dir: &Path) -> io::Result<()> {
-    let is_there = |path: &Path| path.metadata().is_ok_and(|found| found.is_file());
-    let found = match command.contains('/') {
-        true => is_there(&base_dir.join(command)),
+/// Returns whether the program of a server exists: below the directory if its name has a slash, else
+/// on the path.
+#[must_use]
+pub fn is_program(command: &str, base_dir: &Path) -> bool {
+    match command.contains('/') {
+        true => base_dir.join(command).is_file(),
         false => std::env::var_os("PATH")
-            .is_some_and(|path| std::env::split_paths(&path).any(|dir| is_there(&dir.join(command)))),
-    };
-    if found { Ok(()) } else { Err(io::Error::from_raw_os_error(rustix::io::Errno::NOENT.raw_os_error())) }
+            .is_some_and(|path| std::env::split_paths(&path).any(|dir| dir.join(command).is_file())),
+    }
+}
+
+fn find(command: &str, base_dir: &Path) -> io::Result<()> {
+    match is_program(command, base_dir) {
+        true => Ok(()),
+        false => Err(io::Error::from_raw_os_error(rustix::io::Errno::NOENT.raw_os_error())),
+    }
 }
 
 type Job = Box<dyn FnOnce() + Send>;

@@ -43,12 +43,12 @@ pub(crate) fn text(store: &mut Store<'_>, text: &WasmStr, most_bytes: usize) -> 
 
 /// The size of a value with several texts that still lie in the guest's memory. Each is charged
 /// before the next is looked at, since all of them may be the same bytes.
-pub(crate) struct Size {
+pub(crate) struct PassedSize {
     bytes: usize,
     each_bytes: usize,
 }
 
-impl Size {
+impl PassedSize {
     /// Creates the size of an empty value, in which each text takes this much memory beside its own
     /// bytes.
     pub(crate) fn new(each_bytes: usize) -> Self {

@@ -1,7 +1,7 @@
 //! `tollgate:tool/http-client`: requests without handles. Each is judged and sent by
 //! [`egress`](crate::egress), as those of `wasi:http` are.
 
-use super::charge::{Size, charge, leave};
+use super::charge::{PassedSize, charge, leave};
 use crate::admission::Slot;
 use crate::egress::{Exchange, HttpAnswer, frames, is_forbidden};
 use crate::instance::Instance;
@@ -53,7 +53,7 @@ pub(crate) struct GuestHeader {
 
 impl GuestRequest {
     /// Charges the request, and adds its size, before any of it is copied.
-    fn measure(&self, store: &mut Store<'_>, size: &mut Size) -> wasmtime::Result<()> {
+    fn measure(&self, store: &mut Store<'_>, size: &mut PassedSize) -> wasmtime::Result<()> {
         size.add(store, &self.method)?;
         if self.has_too_many_headers() {
             return Ok(());
@@ -112,7 +112,7 @@ async fn send(mut store: Store<'_>, given: WasmList<GuestRequest>) -> wasmtime::
     let surplus = given.len().saturating_sub(store.data().http_requests() as usize);
     let judged = given.len() - surplus;
     leave(&mut store, given.len() * EACH_BYTES)?;
-    let mut size = Size::new(EACH_BYTES / 2);
+    let mut size = PassedSize::new(EACH_BYTES / 2);
     for at in 0..judged {
         if let Some(request) = given.get(&mut store, at).transpose()? {
             request.measure(&mut store, &mut size)?;

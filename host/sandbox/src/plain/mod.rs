@@ -23,7 +23,7 @@ pub use surface::LeftOut;
 pub(crate) use surface::id_of;
 
 use crate::admission::Slot;
-use crate::description::Size;
+use crate::description::DescriptionSize;
 use crate::error::Refusal;
 use crate::instance::Instance;
 use crate::meter::Boundary;
@@ -90,11 +90,11 @@ impl Plain {
     /// # Errors
     /// It takes too much memory.
     pub(crate) fn descriptor(&self, id: String, docs: &Docs) -> Result<(ComponentDescriptor, u64), String> {
-        let (docs, mut size) = (docs.parse(), Size::default());
+        let (docs, mut size) = (docs.parse(), DescriptionSize::default());
         let mut tools = Vec::with_capacity(self.functions.len());
         for (name, function) in &self.functions {
             let parameters = function.parameters();
-            size.add_json(&parameters.to_string());
+            size.add_value(&parameters);
             size.checked()?;
             let tool = ToolDescriptor::new(name.to_ascii_lowercase(), name, function.description(&docs));
             tools.push(tool.with_parameters(parameters));

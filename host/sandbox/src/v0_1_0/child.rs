@@ -2,7 +2,7 @@
 
 use super::agents as wit;
 use crate::instance::Instance;
-use crate::interfaces::charge::{Size, text};
+use crate::interfaces::charge::{PassedSize, text};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use tollgate_agent::child::{
@@ -64,7 +64,7 @@ impl ChildRun {
         if let Err(refused) = self.check_counts() {
             return Ok(Err(refused));
         }
-        let (mut size, mut parsed_bytes, mut nodes) = (Size::new(EACH_BYTES), 0, NodesLeft::all());
+        let (mut size, mut parsed_bytes, mut nodes) = (PassedSize::new(EACH_BYTES), 0, NodesLeft::all());
         for at in 0..self.messages.len() {
             if let Some(message) = element(store, &self.messages, at)? {
                 size.add(store, &message.text)?;

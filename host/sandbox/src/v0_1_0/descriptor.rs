@@ -4,7 +4,7 @@
 use super::types;
 use crate::admission::Slot;
 use crate::component::aside;
-use crate::description::Size;
+use crate::description::DescriptionSize;
 use crate::meter::Stop;
 use std::sync::Arc;
 use tollgate_agent::descriptor::{
@@ -54,7 +54,7 @@ fn check(given: &types::ComponentDescriptor) -> Result<u64, String> {
             given.state.len()
         ));
     }
-    let mut size = Size::default();
+    let mut size = DescriptionSize::default();
     size.add_text(&given.id);
     for tool in &given.tools {
         let bytes = tool.parameters.len();

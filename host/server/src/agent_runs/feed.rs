@@ -35,6 +35,9 @@ pub(crate) enum FeedEnd {
     Unauthorized,
 }
 
+/// The message of a stream whose key or session is no longer valid.
+pub(crate) const NOT_VALID: &str = "the key was revoked or has expired; send another one";
+
 impl FeedEnd {
     /// Returns the code and the message of a feed that ended before the run came to rest; `None` if
     /// the run came to rest.
@@ -42,9 +45,7 @@ impl FeedEnd {
         match self {
             Self::Finished | Self::Waiting => None,
             Self::Lost => Some(("interrupted", "the run does not continue: its process stopped")),
-            Self::Unauthorized => {
-                Some(("unauthorized", "the key was revoked or has expired; send another one"))
-            }
+            Self::Unauthorized => Some(("unauthorized", NOT_VALID)),
         }
     }
 }

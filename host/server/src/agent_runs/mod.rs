@@ -16,7 +16,7 @@ mod reply;
 pub(crate) mod sse;
 
 pub(crate) use approval::{approval, repeatable};
-pub(crate) use feed::{Encode, Feed, FeedEnd, Until, encoded};
+pub(crate) use feed::{Encode, Feed, FeedEnd, NOT_VALID, Until, encoded};
 pub(crate) use once::{StartedOnce, mark_replay, start_once};
 pub(crate) use questions::{Calls, KnownCall};
 pub(crate) use reply::{Piece, ReplyText, Rest};

@@ -13,15 +13,15 @@ const A2A_JSON: &str = "application/a2a+json";
 const EVENTS: &str = "text/event-stream";
 const TEXT: &str = "text/plain";
 
-/// The credential that a route needs.
+/// The key that a route needs.
 #[derive(Debug, Clone, Copy)]
-enum Credential {
+enum RequiredKey {
     /// None: the route is public.
-    Public,
+    None,
     /// Any valid key.
-    AnyKey,
+    Any,
     /// A key with this scope.
-    Key(Scope),
+    Scope(Scope),
 }
 
 /// A group of routes with the same tag.
@@ -38,7 +38,7 @@ struct Group {
 struct Route {
     method: &'static str,
     path: &'static str,
-    credential: Credential,
+    key: RequiredKey,
     summary: &'static str,
     answers: &'static [Answers],
     has_body: bool,
@@ -55,15 +55,15 @@ impl Route {
         summary: &'static str,
         answers: &'static [Answers],
     ) -> Self {
-        Self { method, path, credential: Credential::Key(Scope::Use), summary, answers, has_body: false }
+        Self { method, path, key: RequiredKey::Scope(Scope::Use), summary, answers, has_body: false }
     }
 
     const fn with_body(self) -> Self {
         Self { has_body: true, ..self }
     }
 
-    const fn for_credential(self, credential: Credential) -> Self {
-        Self { credential, ..self }
+    const fn for_key(self, key: RequiredKey) -> Self {
+        Self { key, ..self }
     }
 }
 
@@ -101,10 +101,10 @@ const GROUPS: [Group; 6] = [
         part: None,
         specification: None,
         routes: &[
-            get("/openapi.json", "Show this document", IS_JSON).for_credential(Credential::AnyKey),
-            get("/healthz", "Check whether the process is alive", IS_TEXT).for_credential(Credential::Public),
+            get("/openapi.json", "Show this document", IS_JSON).for_key(RequiredKey::Any),
+            get("/healthz", "Check whether the process is alive", IS_TEXT).for_key(RequiredKey::None),
             get("/readyz", "Check whether the store can be used", &[(200, &[TEXT]), (503, &[TEXT])])
-                .for_credential(Credential::Public),
+                .for_key(RequiredKey::None),
         ],
     },
     Group {
@@ -144,7 +144,7 @@ const GROUPS: [Group; 6] = [
         specification: Some(("A2A 1.0", "https://a2a-protocol.org/latest/specification/")),
         routes: &[
             get("/.well-known/agent-card.json", "Show the card of the server", IS_CARD)
-                .for_credential(Credential::Public),
+                .for_key(RequiredKey::None),
             get("/a2a/{agent}/.well-known/agent-card.json", "Show the card of an agent", IS_CARD),
             send("/a2a/{agent}", "Call a method by JSON-RPC; its errors have status 200", IS_JSON_OR_STREAM),
             send("/a2a/{agent}/message:send", "Send a message", IS_A2A),
@@ -184,7 +184,7 @@ pub(super) fn describe(paths: &mut Map<String, Value>, parts: &Parts) {
 }
 
 fn operation(group: &Group, route: &Route) -> Value {
-    let Route { method, path, credential, summary, answers, has_body } = *route;
+    let Route { method, path, key, summary, answers, has_body } = *route;
     let tag = group.part.map_or("server", Part::as_str);
     let words: Vec<&str> =
         path.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty()).collect();
@@ -192,10 +192,10 @@ fn operation(group: &Group, route: &Route) -> Value {
         "tags": [tag],
         "summary": summary,
         "operationId": format!("{tag}_{method}_{}", words.join("_")),
-        "security": match credential {
-            Credential::Public => json!([{}]),
-            Credential::AnyKey => json!([{KEY: []}]),
-            Credential::Key(scope) => json!([{KEY: [scope.as_str()]}]),
+        "security": match key {
+            RequiredKey::None => json!([{}]),
+            RequiredKey::Any => json!([{KEY: []}]),
+            RequiredKey::Scope(scope) => json!([{KEY: [scope.as_str()]}]),
         },
         "parameters": path.split('{').skip(1).filter_map(|rest| rest.split_once('}')).map(parameter).collect::<Value>(),
         "responses": answers.iter().map(|(status, kinds)| (status.to_string(), response(kinds))).collect::<Map<_, _>>(),

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use tollgate::store::{PageLimit, ThreadFilter, ThreadSummary, list_threads};
 use tollgate_agent::context::client_thread_id;
+use tollgate_agent::json::written_bytes;
 use utoipa::{IntoParams, ToSchema};
 
 /// A thread.
@@ -214,7 +215,7 @@ pub(super) async fn messages(
     let limit = PageLimit { events: limit, bytes: MAX_PAGE_BYTES };
     let (mut items, mut bytes) = (Vec::new(), 0);
     for (at, message) in thread.messages.iter().enumerate().skip(after) {
-        let written = serde_json::to_string(message).map_or(0, |text| text.len() as u64);
+        let written = written_bytes(message) as u64;
         if !limit.has_room(items.len(), bytes, written) {
             break;
         }

@@ -326,10 +326,7 @@ impl AccessDatabase {
     /// Looks whether any process has changed the database, and tells the receivers of
     /// [`changes`](Self::changes).
     pub(crate) fn look(&self) {
-        let version = self
-            .check()
-            .ok()
-            .and_then(|()| self.reader.lock().unwrap_or_else(PoisonError::into_inner).current_version().ok());
+        let version = self.check().ok().and_then(|()| self.reader().current_version().ok());
         self.changes.send_if_modified(|known| std::mem::replace(known, version) != version);
     }
 
@@ -341,8 +338,11 @@ impl AccessDatabase {
 
     fn find(&self, digest: &SecretDigest) -> Result<Option<Arc<Credential>>, AccessError> {
         self.check()?;
-        let mut reader = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
-        reader.find(digest).map_err(|e| self.failed("read", &e))
+        self.reader().find(digest).map_err(|e| self.failed("read", &e))
+    }
+
+    fn reader(&self) -> MutexGuard<'_, CachedReader> {
+        self.reader.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Stores when keys and sessions were last used.
@@ -350,10 +350,7 @@ impl AccessDatabase {
     /// # Errors
     /// The database cannot be written.
     pub fn store_uses(&self) -> Result<(), AccessError> {
-        let known: Vec<Arc<Credential>> = {
-            let reader = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
-            reader.known.values().map(Arc::clone).collect()
-        };
+        let known: Vec<Arc<Credential>> = self.reader().known.values().map(Arc::clone).collect();
         let stale = known.iter().filter(|one| {
             let used = one.used_at_ms.load(Ordering::Relaxed);
             used > one.stored_at_ms.load(Ordering::Relaxed).saturating_add(USE_LAG_MS)
@@ -410,7 +407,11 @@ impl AccessDatabase {
         write(&mut connection).map_err(|e| self.failed("write", &e))
     }
 
-    fn read<T>(&self, read: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, AccessError> {
+    /// Reads on the connection for writing.
+    pub(crate) fn read<T>(
+        &self,
+        read: impl FnOnce(&Connection) -> rusqlite::Result<T>,
+    ) -> Result<T, AccessError> {
         self.check()?;
         let connection = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
         read(&connection).map_err(|e| self.failed("read", &e))

@@ -1,5 +1,6 @@
 //! Errors as OpenAI's clients expect them.
 
+use crate::agent_runs::NOT_VALID;
 use crate::problem::Problem;
 use axum::Json;
 use axum::http::{HeaderName, HeaderValue, StatusCode};
@@ -75,7 +76,7 @@ impl OpenAiError {
     pub(crate) fn unauthorized() -> Self {
         Self {
             status: StatusCode::UNAUTHORIZED,
-            message: "the key was revoked or has expired; send another one".to_owned(),
+            message: NOT_VALID.to_owned(),
             param: None,
             code: "unauthorized".to_owned(),
             is_final: true,

@@ -172,10 +172,7 @@ fn s10_a_value_counts_by_its_memory() {
     assert!(fault.message.contains(&MAX_VALUE_BYTES.to_string()), "{}", fault.message);
     let parsed = json::Measure::of(state.get("t.items").unwrap()).parsed_bytes;
     assert!(parsed <= 4 * MAX_VALUE_BYTES as u64 + 30_000_000, "{parsed}");
-    let (value, text) = (json::Measure::of(&fat), json::measure(fat.to_string().as_bytes()));
-    // The text's keys are counted with their quotes.
-    assert_eq!((value.nodes, value.members), (text.nodes, text.members));
-    assert_eq!(value.parsed_bytes + 2 * 30_000, text.parsed_bytes);
+    assert_eq!(json::Measure::of(&fat), json::measure(fat.to_string().as_bytes()));
 }
 
 #[test]

@@ -301,17 +301,14 @@ impl Encode for ResponseEncoder {
     }
 
     fn ended(&mut self, end: FeedEnd, out: &mut Vec<ResponseEvent>) {
-        match end {
-            FeedEnd::Finished => {}
-            FeedEnd::Waiting => {
-                if let Some(wait) = self.wait.take() {
-                    self.stored(&wait, out);
-                }
-            }
-            FeedEnd::Lost | FeedEnd::Unauthorized => {
-                let message = end.failure().map(|(_, message)| message.to_owned()).unwrap_or_default();
-                self.output.status = ResponseStatus::Failed { code: "server_error", message };
-            }
+        if end == FeedEnd::Waiting
+            && let Some(wait) = self.wait.take()
+        {
+            self.stored(&wait, out);
+        }
+        if let Some((_, message)) = end.failure() {
+            let message = message.to_owned();
+            self.output.status = ResponseStatus::Failed { code: "server_error", message };
         }
         self.close("incomplete", out);
         let name = match self.output.status {
