@@ -92,11 +92,15 @@ async fn already_answered(viewer: &Viewer, run: &RunSummary, suspension: &str) -
 
 /// Returns the answer that the entries make, if it fits the question.
 fn answer(asked: &Suspended, entries: &Entries) -> Result<DecisionAnswer, Vec<EntryError>> {
-    if entries.word("do") == "no" {
-        return Ok(DecisionAnswer::Cancel);
+    let refused = |problem: String| vec![EntryError { pointer: String::new(), problem }];
+    // Without its button, a form does not say whether it means yes: many answers have no entries.
+    match entries.word("do") {
+        "no" => return Ok(DecisionAnswer::Cancel),
+        "answer" => {}
+        _ if !entries.word("permit").is_empty() => {}
+        _ => return Err(refused("the form arrived without its button; press it again".to_owned())),
     }
     let value = Form::of(asked).value(entries)?;
-    let refused = |problem: String| vec![EntryError { pointer: String::new(), problem }];
     let schema = asked.answer_schema().map_err(|why| refused(why.to_string()))?;
     let violations = schema.map(|schema| schema.violations(&value)).unwrap_or_default();
     if violations.is_empty() {

@@ -56,13 +56,13 @@ async fn a_suspended_call_is_answered_with_the_form_and_its_run_ends() {
 
     // An answer that does not fit is shown again at its field, with its entries.
     let long = "x".repeat(30);
-    let wrong = entries(&[("s", &s), ("f.0", "true"), ("f.1", &long)]);
+    let wrong = entries(&[("s", &s), ("do", "answer"), ("f.0", "true"), ("f.1", &long)]);
     let answer = server.post(&decide, &wrong).await;
     assert_eq!(answer.status, 422, "{}", answer.body);
     assert!(answer.body.contains(&long) && answer.body.contains("aria-invalid=\"true\""), "{}", answer.body);
     server.becomes(&run_id, "waiting").await;
 
-    let right = entries(&[("s", &s), ("f.0", "true"), ("f.1", "fine")]);
+    let right = entries(&[("s", &s), ("do", "answer"), ("f.0", "true"), ("f.1", "fine")]);
     let answer = server.post(&decide, &right).await;
     assert_eq!((answer.status, answer.path.as_str()), (200, "/console/waiting"), "{}", answer.body);
     assert!(answer.body.contains("A person answered"), "{}", answer.body);
@@ -74,6 +74,28 @@ async fn a_suspended_call_is_answered_with_the_form_and_its_run_ends() {
     let late = server.post(&decide, &entries(&[("s", &s), ("do", "no")])).await;
     assert_eq!(late.status, 409);
     assert!(late.body.contains("A person answered"), "{}", late.body);
+}
+
+/// A browser that resends a form without its button must not turn a "No" into an answer without
+/// entries.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_form_without_its_button_decides_nothing() {
+    for schema in [json!({"const": true}), json!({"type": "object"}), json!({})] {
+        let server = asking_server(schema).await;
+        let run_id = server.run("Please ask.", "ada/case").await;
+        let s = suspension(&server.get("/console/waiting").await.body);
+        let decide = format!("/console/runs/{run_id}/decide");
+        let answer = server.post(&decide, &entries(&[("s", &s), ("reason", "no, never")])).await;
+        assert_eq!(answer.status, 422, "{}", answer.body);
+        assert!(
+            answer.body.contains("press it again") && answer.body.contains("no, never"),
+            "{}",
+            answer.body
+        );
+        server.becomes(&run_id, "waiting").await;
+        server.post(&decide, &entries(&[("s", &s), ("do", "answer")])).await;
+        server.becomes(&run_id, "completed").await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

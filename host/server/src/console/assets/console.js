@@ -72,6 +72,12 @@ document.addEventListener("visibilitychange", () => (document.hidden ? close() :
 addEventListener("pagehide", close);
 addEventListener("pageshow", open);
 
+/** Shows a page that says why a form was not carried out. */
+function show(page) {
+  document.querySelector("main").replaceWith(document.adoptNode(page.querySelector("main")));
+  document.querySelector("main").focus();
+}
+
 /** Sends a form of a card, and puts the card of the answer in its place. */
 async function send(form, button) {
   const body = new URLSearchParams(new FormData(form, button));
@@ -80,7 +86,8 @@ async function send(form, button) {
   const id = form.dataset.swap;
   const fresh = page.getElementById(id);
   const old = byId(id);
-  if (!fresh || !old) return location.assign(answer.url);
+  if (answer.redirected && !(fresh && old)) return location.assign(answer.url);
+  if (!fresh || !old) return show(page);
   const next = old.nextElementSibling ?? old.previousElementSibling;
   old.replaceWith(document.adoptNode(fresh));
   const invalid = fresh.querySelector("[aria-invalid]");
@@ -98,7 +105,9 @@ document.addEventListener("submit", (event) => {
   event.preventDefault();
   form.setAttribute("aria-busy", "true");
   const button = event.submitter;
-  send(form, button).catch(() => form.submit()).finally(() => form.removeAttribute("aria-busy"));
+  // Without the script's help, the form is sent with the same button.
+  const unaided = () => { delete form.dataset.swap; form.requestSubmit(button); };
+  send(form, button).catch(unaided).finally(() => form.removeAttribute("aria-busy"));
 });
 
 // The link to sign in carries the code in its fragment, which no server and no log receives.
