@@ -10,8 +10,8 @@ pub use tollgate_sandbox::{GateComponent, GateLimits};
 
 use crate::error::HostError;
 use async_trait::async_trait;
-use std::sync::Arc;
-use tollgate_agent::gate::permissions::Permissions;
+use std::sync::{Arc, PoisonError, RwLock};
+use tollgate_agent::gate::permissions::{Permissions, RuleError, RuleSpec};
 use tollgate_agent::gate::{PERMISSIONS_ID, ToolList};
 use tollgate_agent::name;
 use tollgate_sandbox::Reservation;
@@ -86,6 +86,37 @@ impl Gate for Permissions {
 
     async fn judge(&self, call: &ProposedCall<'_>) -> Verdict {
         Permissions::judge(self, call)
+    }
+}
+
+/// Permission rules that get permanent answers while they are in use. Clones are the same gate.
+#[derive(Debug, Clone)]
+pub struct LivePermissions(Arc<RwLock<Permissions>>);
+
+impl LivePermissions {
+    /// Creates the gate with these rules.
+    #[must_use]
+    pub fn new(rules: Permissions) -> Self {
+        Self(Arc::new(RwLock::new(rules)))
+    }
+
+    /// Adds a permanent answer, which counts from the next call on.
+    ///
+    /// # Errors
+    /// The rule is invalid, or there are too many.
+    pub fn remember(&self, rule: RuleSpec) -> Result<(), RuleError> {
+        self.0.write().unwrap_or_else(PoisonError::into_inner).remember(rule)
+    }
+}
+
+#[async_trait]
+impl Gate for LivePermissions {
+    fn id(&self) -> &str {
+        PERMISSIONS_ID
+    }
+
+    async fn judge(&self, call: &ProposedCall<'_>) -> Verdict {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).judge(call)
     }
 }
 

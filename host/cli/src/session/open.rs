@@ -2,14 +2,15 @@
 
 use crate::globals::Globals;
 use crate::session::data::OpeningStore;
+use crate::terminal::output::{shown_line, shown_marked};
 use crate::terminal::progress::Progress;
 use crate::terminal::{Failure, Output};
 use crate::verbs::run::configured_model;
 use std::sync::Arc;
 use tollgate::config::{AgentConfig, Config};
-use tollgate::gates::{self, LoadedGates};
+use tollgate::gates::{self, LivePermissions, LoadedGates};
 use tollgate::models::Model;
-use tollgate::tools::{Loaded, directory};
+use tollgate::tools::{Loaded, RefusedFile, directory};
 use tollgate::{Agent, Host, HostBuilder};
 use tollgate_agent::child::Delegates;
 use tollgate_sandbox::Sandbox;
@@ -20,6 +21,8 @@ pub(crate) struct Opened {
     pub(crate) loaded: Loaded,
     pub(crate) sandbox: Sandbox,
     pub(crate) gates: LoadedGates,
+    /// The gate of the configuration's permission rules.
+    pub(crate) permissions: Option<LivePermissions>,
 }
 
 impl Opened {
@@ -59,7 +62,8 @@ impl Opened {
         let gates = gates::directory::load(&sandbox, &config).await;
         drop(progress);
         sandbox.take_notices().iter().for_each(|notice| output.warn(notice));
-        Ok(Self { config, loaded, sandbox, gates })
+        let permissions = config.permissions.clone().map(LivePermissions::new);
+        Ok(Self { config, loaded, sandbox, gates, permissions })
     }
 
     /// Warns about components that any agent or client may call now, for commands that serve all.
@@ -77,6 +81,11 @@ impl Opened {
                 || words.any(|word| word == tool || component.is_some_and(|component| component == word))
         };
         self.loaded.notices.iter().filter(is_about).for_each(|notice| output.warn(notice));
+        let named = self.loaded.components.iter().find(|served| component.is_none() && served.id == tool);
+        if let Some(named) = named {
+            let tools = named.limits.keys().cloned().collect::<Vec<_>>().join(", ");
+            output.warn(&format!("{tool} is a component; call one of its tools: {tools}"));
+        }
     }
 
     /// Warns about everything that is wrong with the tools and their configuration.
@@ -87,14 +96,14 @@ impl Opened {
 
     /// Warns which files are not served, and why.
     pub(crate) fn warn_of_refused(&self, output: &Output) {
-        for refused in self.loaded.toolbox.refused() {
-            let name = crate::terminal::output::shown_line(&refused.file.display().to_string(), 200);
-            output.warn(&format!(
-                "{name} is not served: {}",
-                crate::terminal::output::shown_marked(&refused.reason)
-            ));
-        }
+        self.loaded.toolbox.refused().iter().for_each(|refused| output.warn(&not_served(refused)));
     }
+}
+
+/// Says that a file is not served, and why.
+pub(crate) fn not_served(refused: &RefusedFile) -> String {
+    let name = shown_line(&refused.file.display().to_string(), 200);
+    format!("{name} is not served: {}", shown_marked(&refused.reason))
 }
 
 /// The MCP servers of a host.
@@ -149,7 +158,7 @@ pub(crate) fn host_with(
     builder = builder.visible_keys(&opened.config.visible_keys);
     builder = builder.memory_budget(opened.sandbox.memory_budget().clone());
     builder = builder.thread_state_bytes(opened.config.store.thread_state_bytes);
-    if let Some(permissions) = opened.config.permissions.clone() {
+    if let Some(permissions) = opened.permissions {
         builder = builder.gate(permissions);
     }
     for gate in opened.gates.all()? {

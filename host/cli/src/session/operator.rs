@@ -12,6 +12,7 @@ use tollgate::async_trait;
 #[cfg(feature = "postgres")]
 use tollgate::config::DatabaseConfig;
 use tollgate::config::{ComponentGrants, Details, Granted, remember_always};
+use tollgate::gates::LivePermissions;
 use tollgate::registry::Origin;
 #[cfg(feature = "postgres")]
 use tollgate::store::StoreLimits;
@@ -34,6 +35,8 @@ pub(crate) struct Operator {
     pub(crate) locked: LockMode,
     /// The configuration that keeps permanent answers.
     pub(crate) config_file: PathBuf,
+    /// The rules in force, which follow a permanent answer at once.
+    pub(crate) permissions: Option<LivePermissions>,
     /// The database that several hosts may share.
     #[cfg(feature = "postgres")]
     pub(crate) shared: Option<SharedStore>,
@@ -86,7 +89,11 @@ impl OperatorData for Operator {
     }
 
     fn keep_rule(&self, rule: &RuleSpec) -> Result<(), String> {
-        remember_always(&self.config_file, rule).map_err(|why| why.to_string())
+        remember_always(&self.config_file, rule).map_err(|why| why.to_string())?;
+        match &self.permissions {
+            Some(permissions) => permissions.remember(rule.clone()).map_err(|why| why.to_string()),
+            None => Ok(()),
+        }
     }
 }
 

@@ -173,6 +173,12 @@ impl GrantVerb {
         approve::settle(&*store, about, noted, changes).await?;
         show(&id, &config, subject.as_ref().filter(|_| self.asked), output);
         warn_of_unusable(&id, &config, &opened.loaded, output);
+        if !self.asked && opened.loaded.held.iter().any(|held| held.id == id) {
+            output.warn(&format!(
+                "{id} is not served yet: its version asks for more than was approved; approve it: {} grant {id} --asked",
+                program()
+            ));
+        }
         Ok(Exit::Done)
     }
 }

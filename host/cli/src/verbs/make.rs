@@ -3,6 +3,7 @@
 use crate::globals::Globals;
 use crate::project::{self, BuildError, Dirs, Installed, NewProject, Template, Watched};
 use crate::render::example;
+use crate::session::open::not_served;
 use crate::session::project_data::data_root;
 use crate::terminal::output::{BOLD, DIM, GOOD, shown_line};
 use crate::terminal::{Exit, Failure, Output, program, quantity};
@@ -10,6 +11,7 @@ use clap::Args;
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use tollgate::config::Config;
+use tollgate::tools::{RefusedFile, directory};
 use tollgate_sandbox::Sandbox;
 
 /// Start a tool: create a project with a test, ready to be built
@@ -119,15 +121,37 @@ impl BuildVerb {
             }
             installed.push(tool);
         }
+        let refused = match in_project(&config, &self.dir) {
+            // The directory above may have a configuration of its own.
+            true => Vec::new(),
+            false => refused(&sandbox, &config, &installed).await?,
+        };
+        refused.iter().for_each(|refused| output.warn(&not_served(refused)));
         if output.is_json() {
-            output.json(&installed.iter().map(as_json).collect::<Vec<_>>());
-        } else if let Some(tool) = installed.iter().flat_map(|built| &built.tools).next() {
+            output.json(&installed.iter().map(|built| as_json(built, &refused)).collect::<Vec<_>>());
+        } else if let Some(tool) = installed.iter().flat_map(|built| &built.tools).next()
+            && refused.is_empty()
+        {
             let arguments = example::word(&tool.parameters);
             let place = if in_project(&config, &self.dir) { "cd .. && " } else { "" };
             output.hint(&format!("{DIM}next: {place}{} call {} {arguments}{DIM:#}", program(), tool.name));
         }
         Ok(Exit::Done)
     }
+}
+
+/// Loads the tools directory as it is now, and returns those of the installed files that are not
+/// served: their approval, their owner or their place in the lock file may be missing.
+async fn refused(
+    sandbox: &Sandbox,
+    config: &Config,
+    installed: &[Installed],
+) -> Result<Vec<RefusedFile>, Failure> {
+    let loaded = directory::load(sandbox, config, &|_, _, _| ()).await?;
+    let is_installed = |refused: &&RefusedFile| {
+        installed.iter().any(|built| built.file.file_name() == refused.file.file_name())
+    };
+    Ok(loaded.toolbox.refused().iter().filter(is_installed).cloned().collect())
 }
 
 /// Returns the directory for the component. If the working directory is the project, the tools
@@ -162,8 +186,10 @@ fn show(built: &Installed, fresh: bool, output: &Output) {
     ));
 }
 
-fn as_json(built: &Installed) -> serde_json::Value {
+fn as_json(built: &Installed, refused: &[RefusedFile]) -> serde_json::Value {
+    let refused = refused.iter().find(|refused| refused.file.file_name() == built.file.file_name());
     json!({
+        "not_served": refused.map(|refused| &refused.reason),
         "id": built.id,
         "file": built.file,
         "bytes": built.bytes,

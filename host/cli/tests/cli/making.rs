@@ -75,6 +75,25 @@ fn the_text_format_is_a_language_without_a_compiler() {
 }
 
 #[test]
+fn a_version_that_is_not_served_is_not_called_ready() {
+    let place = Place::new();
+    place.type_in(&["new", "greet", "--lang", "wat"]).ends_with(0);
+    place.write("greet/greet.toml", "[asks]\nhttp = [\"https://a.test/\"]\n");
+    place.type_in(&["build", "greet"]).ends_with(0).says("next: ");
+    place.type_in(&["grant", "greet", "--asked"]).ends_with(0);
+    place.write("greet/greet.toml", "[asks]\nhttp = [\"https://a.test/\", \"https://b.test/\"]\n");
+    let built = place.type_in(&["build", "greet"]).ends_with(0);
+    let built = built.says("greet.wasm is not served: ").says("tollgate grant greet --asked");
+    assert!(!built.stderr.contains("next: "), "{}", built.stderr);
+    let built = place.type_in(&["build", "greet", "--json"]).ends_with(0).json();
+    assert!(built[0]["not_served"].as_str().unwrap().contains("asks for more"), "{built}");
+    let granted = place.type_in(&["grant", "greet", "--http", "https://b.test/"]).ends_with(0);
+    granted.says("greet is not served yet").says("tollgate grant greet --asked");
+    place.type_in(&["grant", "greet", "--asked"]).ends_with(0);
+    place.type_in(&["call", "greet", r#"{"name": "Ada"}"#]).ends_with(0);
+}
+
+#[test]
 fn a_project_in_the_checkout_names_the_sdk_by_a_relative_path() {
     let place = Place::new();
     place.write("guest-sdk/Cargo.toml", "[package]\nname = \"tollgate-sdk\"\n");

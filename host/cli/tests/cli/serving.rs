@@ -223,6 +223,36 @@ async fn followers_and_repeated_requests_survive_a_killed_server() {
     assert!(numbers.iter().all(|seen| *seen == expected), "{expected:?} {numbers:?}");
 }
 
+/// The console's "Always" counts for the next call, without a restart, and is in the configuration.
+#[tokio::test]
+async fn a_permanent_answer_of_the_console_counts_at_once() {
+    let place = Place::new().with_tools(&[good::ECHO]).with_config("[permissions]\notherwise = \"ask\"\n");
+    let scopes = ["keys", "add", "ada", "--scope", "use,decide,operate", "--json"];
+    let made = place.type_in(&scopes).ends_with(0).json();
+    let (serving, client) = (Serving::start(&place), client());
+    let post =
+        |path: &str| client.post(format!("{}{path}", serving.url)).bearer_auth(made["key"].as_str().unwrap());
+    let call = async || -> Value {
+        let sent = post("/api/v1/tools/echo/calls").json(&json!({"arguments": {}})).send();
+        sent.await.unwrap().json().await.unwrap()
+    };
+    let run = call().await;
+    assert_eq!(run["status"], "waiting", "{run}");
+    let suspension = run["questions"][0]["suspension_id"].as_str().unwrap().replace('/', "%2F");
+    let decide = post(&format!("/console/runs/{}/decide", run["run_id"].as_str().unwrap()))
+        .header("content-type", "application/x-www-form-urlencoded")
+        .body(format!("s={suspension}&permit=always"));
+    assert_eq!(decide.send().await.unwrap().status(), StatusCode::SEE_OTHER);
+    let next = call().await;
+    assert_eq!(next["status"], "completed", "{next}");
+    assert!(
+        std::fs::read_to_string(place.path().join("tollgate.toml"))
+            .unwrap()
+            .contains("remembered = [{ tool = \"echo\"")
+    );
+    assert_eq!(serving.end(), 0);
+}
+
 /// The tour in the console: runs, a question that is decided in the browser, and usage.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_demo_serves_its_tour_with_a_question_to_decide() {

@@ -88,16 +88,29 @@ impl Permissions {
     /// # Errors
     /// The rule is invalid, or there are more than [`MAX_REMEMBERED`].
     pub fn remembered(mut self, rule: RuleSpec) -> Result<Self, RuleError> {
+        self.remember(rule)?;
+        Ok(self)
+    }
+
+    /// Like [`remembered`](Self::remembered), for a gate in use. An answer that it has is not
+    /// added again.
+    ///
+    /// # Errors
+    /// The same as those of [`remembered`](Self::remembered).
+    pub fn remember(&mut self, rule: RuleSpec) -> Result<(), RuleError> {
         let rule = Rule::new(rule)?;
         if !rule.spec().is_bound() {
             self.unbound += 1;
-            return Ok(self);
+            return Ok(());
+        }
+        if self.remembered.iter().any(|known| known.spec() == rule.spec()) {
+            return Ok(());
         }
         if self.remembered.len() >= MAX_REMEMBERED {
             return Err(RuleError(format!("at most {MAX_REMEMBERED} answers are remembered; remove some")));
         }
         self.remembered.push(rule);
-        Ok(self)
+        Ok(())
     }
 
     /// Returns the number of remembered answers without an owner or digest, whose question
