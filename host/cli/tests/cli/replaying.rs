@@ -91,6 +91,15 @@ fn what_no_record_holds_is_never_passed_silently() {
 }
 
 #[test]
+fn a_power_that_was_granted_and_not_used_does_not_prevent_a_replay() {
+    let place = Place::new()
+        .with_tools(&[good::COULD_READ_SETTINGS])
+        .with_config("[grants.could-read-settings.settings]\nunits = \"metric\"\n");
+    place.type_in(&["call", "could-read-settings"]).ends_with(0);
+    assert_eq!(replay(&place, 0)[0]["finding"], "same");
+}
+
+#[test]
 fn a_run_that_is_not_there_is_said_so() {
     Place::new().type_in(&["replay", "nothing"]).ends_with(2).says("there is no run nothing");
 }

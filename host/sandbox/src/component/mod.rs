@@ -14,7 +14,7 @@ use crate::attempt::{Attempt, CallContext};
 use crate::component_places::ComponentPlaces;
 use crate::error::Refusal;
 use crate::granted_imports::Import;
-use crate::grants::{Grants, Power};
+use crate::grants::Grants;
 use crate::instance::Instance;
 use crate::limits::Limits;
 use crate::load::{self, DescriptionShare, Identity, LoadedCode};
@@ -190,8 +190,7 @@ impl Component {
         let store = host.store(Instance::serving(&call, &limits, grants, &term, &turn), &limits);
         let (mut attempt, lifted, (content, content_bytes)) = match store {
             Ok(mut store) => {
-                let returned =
-                    term.attend(pin!(self.linked.execute(code, &mut store, &call, grants, timeout))).await;
+                let returned = term.attend(pin!(self.linked.execute(code, &mut store, &call, timeout))).await;
                 let reading = Reading::of(&call, &limits, grants, &store, &turn);
                 let attempt = attempt(&store, &limits);
                 let attached = store.data_mut().serves.as_mut().map(|serves| serves.attachments.take());
@@ -365,12 +364,8 @@ impl Linked {
         code: &Linkage,
         store: &mut Store<Instance>,
         call: &CallContext<'_>,
-        grants: &Grants,
         timeout: Duration,
     ) -> wasmtime::Result<Returned> {
-        for power in self.unrecorded(call, grants) {
-            store.data_mut().world().used(power);
-        }
         match &code.entry {
             Entry::Contract(tool) => tool.execute(store, call, timeout).await.map(Returned::Contract),
             Entry::Plain(plain) => {
@@ -378,19 +373,6 @@ impl Linked {
                 plain.call(store, &tool.descriptor.name, arguments.value()).await.map(Returned::Plain)
             }
         }
-    }
-
-    /// Returns the powers of the call whose results are not recorded. Files note their own use.
-    fn unrecorded<'a>(
-        &'a self,
-        call: &'a CallContext<'_>,
-        grants: &'a Grants,
-    ) -> impl Iterator<Item = Power> + 'a {
-        self.imports.iter().filter_map(|import| import.power).filter(|power| match power {
-            Power::Files => false,
-            Power::Delegates => !call.agent.delegates.is_empty(),
-            Power::Http | Power::Sockets | Power::Settings => grants.has(*power),
-        })
     }
 
     /// Runs one function of the component sealed.
