@@ -5,6 +5,10 @@ use std::fmt;
 /// The maximum length of a key.
 pub(super) const MAX_KEY_BYTES: usize = 4_096;
 
+/// A shorter key is a placeholder for a server that needs none. Removing it would garble the words
+/// of errors.
+const MIN_REDACTED_BYTES: usize = 4;
+
 /// An API key. It is displayed as a placeholder, and removed from every text that a provider
 /// sends back.
 #[derive(Clone, PartialEq, Eq)]
@@ -29,6 +33,9 @@ impl ApiKey {
     /// Returns the text without the key.
     #[must_use]
     pub fn redact(&self, text: &str) -> String {
+        if self.0.len() < MIN_REDACTED_BYTES {
+            return text.to_owned();
+        }
         text.replace(&self.0, "[api key]")
     }
 }
@@ -51,6 +58,7 @@ mod tests {
         assert_eq!(key.expose(), "sk-123");
         assert_eq!(format!("{key:?}"), "[api key]");
         assert_eq!(key.redact("Incorrect key sk-123."), "Incorrect key [api key].");
+        assert_eq!(ApiKey::new("k").unwrap().redact("failed to look up"), "failed to look up");
         assert_eq!(ApiKey::new("  "), None);
         assert_eq!(ApiKey::new("a\nb"), None);
     }

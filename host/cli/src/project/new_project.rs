@@ -37,11 +37,18 @@ impl NewProject {
             )));
         }
         let sdk = if self.template == Template::Wat { String::new() } else { self.sdk_path()? };
+        self.write_files(&names, &sdk).inspect_err(|_| {
+            // Half a project would be in the way of the next attempt.
+            let _ = fs::remove_dir_all(&self.dir);
+        })
+    }
+
+    fn write_files(&self, names: &Names, sdk: &str) -> Result<(), BuildError> {
         for (file, template) in self.template.files() {
-            self.write_file(file, &self.fill(template, &names, &sdk))?;
+            self.write_file(file, &self.fill(template, names, sdk))?;
         }
         if self.workflow {
-            self.write_file(workflow::FILE, &self.fill(&workflow::text(self.template), &names, &sdk))?;
+            self.write_file(workflow::FILE, &self.fill(&workflow::text(self.template), names, sdk))?;
         }
         Ok(())
     }

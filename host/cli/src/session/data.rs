@@ -168,6 +168,16 @@ pub(crate) async fn find_thread(
     }
 }
 
+/// Returns the agent that last ran on this thread; `None` if none did.
+pub(crate) async fn agent_of_thread(
+    store: &dyn RunStore,
+    thread_id: &str,
+) -> Result<Option<String>, Failure> {
+    let (thread_id, kind) = (Some(thread_id.to_owned()), Some("prompt".to_owned()));
+    let newest = RunFilter { thread_id, kind, limit: 1, ..RunFilter::default() };
+    Ok(store.runs(newest).await?.pop().map(|run| run.agent_id))
+}
+
 /// Returns the thread that `typed` names: that of the newest run for `last`, the one whose generated id
 /// it begins, else `typed` itself.
 pub(crate) async fn thread_named(store: &dyn RunStore, typed: String) -> Result<String, Failure> {

@@ -7,8 +7,9 @@ use crate::session::{Opened, host_with, line_reader, shutdown, with_servers};
 use crate::terminal::output::{BOLD, DIM, NAME, shown, shown_line};
 use crate::terminal::{Exit, Failure, Output, program, quantity};
 use crate::verbs::resume::follow_and_ask;
-use crate::verbs::run::{chosen_agent, chosen_model};
+use crate::verbs::run::{agent_to_run, chosen_model};
 use clap::Args;
+use std::io::IsTerminal as _;
 use std::sync::Arc;
 use tollgate::{Busy, Host, HostError, RunRequest};
 use tollgate_agent::message::Message;
@@ -18,7 +19,7 @@ use uuid::Uuid;
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ChatVerb {
-    /// Talk with this agent of [agents.ID] [default: `default`, or the only one]
+    /// Talk with this agent of [agents.ID] [default: the conversation's, `default`, or the only one]
     #[arg(long, value_name = "ID")]
     agent: Option<String>,
     /// Continue this conversation; `last` is the newest one [default: a new one]
@@ -52,7 +53,7 @@ impl ChatVerb {
             ));
         }
         let config = globals.read_config()?;
-        let agent_id = chosen_agent(self.agent, &config)?;
+        let agent_id = agent_to_run(self.agent, self.thread.as_deref(), globals, &config).await?;
         let made_of_others = config.agents.get(&agent_id).is_some_and(|agent| agent.made_of.is_some());
         let model = match made_of_others {
             true => None,
@@ -96,7 +97,9 @@ impl Chat<'_> {
             shown_line(&self.agent_id, 64)
         ));
         loop {
-            self.output.prompt(&format!("{BOLD}>{BOLD:#} "));
+            if std::io::stdin().is_terminal() {
+                self.output.prompt(&format!("{BOLD}>{BOLD:#} "));
+            }
             let line = tokio::select! {
                 line = line_reader::line() => line?,
                 () = shutdown::asked() => None,

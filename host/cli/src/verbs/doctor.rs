@@ -183,12 +183,18 @@ fn directory(part: &'static str, name: &str, dir: &Path, what: &str, found: &mut
     };
     let writable = tempfile::Builder::new().prefix("tollgate.part-").tempfile_in(existing);
     if let Err(e) = writable {
-        return found.add(
-            part,
-            name,
-            State::Broken,
-            format!("{} cannot be written to: {e}", existing.display()),
-        );
+        let why = e.kind();
+        let words = match existing == dir {
+            true => format!("{} cannot be written to: {why}", dir.display()),
+            false => {
+                format!(
+                    "{} cannot be created: {} cannot be written to: {why}",
+                    dir.display(),
+                    existing.display()
+                )
+            }
+        };
+        return found.add(part, name, State::Broken, words);
     }
     let size = if dir.is_dir() { quantity::bytes(size_of(dir)) } else { "not created yet".to_owned() };
     let free = rustix::fs::statvfs(existing).ok().map(|disk| disk.f_bavail.saturating_mul(disk.f_frsize));

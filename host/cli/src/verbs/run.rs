@@ -3,7 +3,7 @@
 use crate::globals::Globals;
 use crate::render::narrate::{Narrator, outcome};
 use crate::session::ask::say_how_to_decide;
-use crate::session::data::{OpeningStore, find_thread};
+use crate::session::data::{OpeningStore, agent_of_thread, find_thread, open_store_to_read, thread_named};
 use crate::session::{Opened, host_with, shutdown, with_servers};
 use crate::terminal::{Exit, Failure, Output};
 use crate::verbs::call::{MAX_INPUT_BYTES, read_stdin};
@@ -24,7 +24,7 @@ use tollgate_agent::name;
 pub(crate) struct RunVerb {
     /// The prompt; `-` reads it from standard input
     prompt: Option<String>,
-    /// Run this agent of [agents.ID] [default: `default`, or the only one]
+    /// Run this agent of [agents.ID] [default: the conversation's, `default`, or the only one]
     #[arg(long, value_name = "ID")]
     agent: Option<String>,
     /// Continue this conversation; `last` is the newest one
@@ -71,7 +71,7 @@ impl RunVerb {
     pub(crate) async fn run(self, globals: &Globals, output: &Output) -> Result<Exit, Failure> {
         let prompt = read_prompt(self.prompt)?;
         let config = globals.read_config()?;
-        let agent_id = chosen_agent(self.agent, &config)?;
+        let agent_id = agent_to_run(self.agent, self.thread.as_deref(), globals, &config).await?;
         if self.submit {
             return submit(agent_id, prompt, self.thread, globals, output).await;
         }
@@ -175,6 +175,25 @@ fn read_prompt(typed: Option<String>) -> Result<String, Failure> {
         "" => Err(Failure::usage("missing prompt; pass it as an argument, or `-` to read standard input")),
         prompt => Ok(prompt.to_owned()),
     }
+}
+
+/// Returns the agent that `--agent` names; else the one that last ran on this thread; else the one of
+/// [`chosen_agent`].
+pub(crate) async fn agent_to_run(
+    named: Option<String>,
+    thread: Option<&str>,
+    globals: &Globals,
+    config: &Config,
+) -> Result<String, Failure> {
+    let last = match (&named, thread) {
+        (None, Some(thread)) => {
+            let store = open_store_to_read(globals)?;
+            let thread_id = thread_named(&*store, thread.to_owned()).await?;
+            agent_of_thread(&*store, &thread_id).await?
+        }
+        _ => None,
+    };
+    chosen_agent(named.or(last), config)
 }
 
 /// Returns the agent that the option names; else `default`; else the only configured one.

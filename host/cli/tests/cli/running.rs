@@ -83,3 +83,17 @@ fn an_unknown_agent_is_answered_with_the_nearest() {
     place.type_in(&["run", "--agent", "reviewr", "hello"]).ends_with(2).says("Did you mean `reviewer`?");
     place.type_in(&["run", "hello"]).ends_with(0);
 }
+
+#[test]
+fn a_conversation_goes_on_with_its_agent() {
+    let place = place()
+        .with_config(&format!("{CONFIG}[agents.one]\ntools = [\"*\"]\n[agents.two]\ntools = [\"*\"]\n"));
+    place.type_in(&["run", "What does it say?"]).ends_with(2).says("--agent one or --agent two");
+    place.type_in(&["run", "--agent", "two", "--thread", "t", "What does it say?"]).ends_with(0);
+    place.write("turns.toml", "[[turn]]\ntext = \"Nothing more.\"\n");
+    for thread in ["t", "last"] {
+        place.type_in(&["run", "--thread", thread, "And now?"]).ends_with(0).answers("Nothing more.");
+    }
+    let runs = place.type_in(&["runs", "--json"]).ends_with(0).json();
+    assert!(runs.as_array().unwrap().iter().all(|run| run["agent_id"] == "two"), "{runs}");
+}

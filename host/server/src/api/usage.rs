@@ -6,6 +6,7 @@ use crate::problem::Problem;
 use crate::state::{ServerState, Shared};
 use axum::Json;
 use axum::extract::State;
+use futures::{StreamExt as _, TryStreamExt as _};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use tollgate::store::{RunFilter, RunSummary, now_ms};
@@ -17,8 +18,10 @@ const HOUR_MS: u64 = 3_600_000;
 const DAY_MS: u64 = 24 * HOUR_MS;
 /// The maximum number of runs that are summed.
 const MAX_RUNS: usize = 5_000;
-/// The number of runs that are read at once.
+/// The number of runs that are listed at once.
 const AT_ONCE: usize = 500;
+/// The number of records that are read at once: a database answers several in the time of one.
+const READS: usize = 8;
 
 /// The usage to sum.
 #[derive(Debug, Clone, Default, Deserialize, IntoParams)]
@@ -122,11 +125,16 @@ pub(super) async fn usage(
         let is_last = page.len() < AT_ONCE;
         filter.before = page.last().map(|last| last.run_id.clone());
         read += page.len();
-        for run in &page {
-            // A child's usage is part of its parent's.
-            if run.kind != "child" {
-                add(&state, &query, run, &mut rows).await?;
-            }
+        // A child's usage is part of its parent's.
+        let runs = page.into_iter().filter(|run| run.kind != "child");
+        let (state, query) = (&*state, &query);
+        let found = runs.map(|run| async move {
+            let (usage, subject) = (used(state, &run).await?, subject(state, query, &run).await?);
+            Ok::<_, Problem>((run, usage, subject))
+        });
+        let mut found = futures::stream::iter(found).buffer_unordered(READS);
+        while let Some((run, usage, subject)) = found.try_next().await? {
+            add(state, query, &run, (usage, subject), &mut rows);
         }
         if is_last {
             break;
@@ -139,16 +147,16 @@ pub(super) async fn usage(
     Ok(Json(UsageTable { items: rows.into_values().collect(), truncated }))
 }
 
-async fn add(
-    state: &ServerState,
-    query: &UsageQuery,
-    run: &RunSummary,
-    rows: &mut BTreeMap<(u64, String), UsageRow>,
-) -> Result<(), Problem> {
-    let model = state.models.get(&run.agent_id).filter(|_| run.kind == "prompt");
-    let subject = match query.by {
+/// Returns the model of a run of an agent.
+fn model_of<'a>(state: &'a ServerState, run: &RunSummary) -> Option<&'a String> {
+    state.models.get(&run.agent_id).filter(|_| run.kind == "prompt")
+}
+
+/// Returns the subject of the row that a run belongs to.
+async fn subject(state: &ServerState, query: &UsageQuery, run: &RunSummary) -> Result<String, Problem> {
+    Ok(match query.by {
         UsageBy::Agent => run.agent_id.clone(),
-        UsageBy::Model => model.cloned().unwrap_or_default(),
+        UsageBy::Model => model_of(state, run).cloned().unwrap_or_default(),
         UsageBy::Tool if run.kind == "call" => run.title.clone(),
         UsageBy::Tool => String::new(),
         UsageBy::Principal => {
@@ -156,10 +164,19 @@ async fn add(
             spec.and_then(|spec| spec.identity.principal.as_ref().map(ToString::to_string))
                 .unwrap_or_default()
         }
-    };
+    })
+}
+
+/// Adds a run to its row.
+fn add(
+    state: &ServerState,
+    query: &UsageQuery,
+    run: &RunSummary,
+    (usage, subject): (RunUsage, String),
+    rows: &mut BTreeMap<(u64, String), UsageRow>,
+) {
     let length = if query.bucket == Bucket::Hour { HOUR_MS } else { DAY_MS };
     let from = run.started_at_ms - run.started_at_ms % length;
-    let usage = used(state, run).await?;
     let row = rows.entry((from, subject.clone())).or_insert_with(|| UsageRow {
         from,
         subject,
@@ -173,13 +190,12 @@ async fn add(
     row.output_tokens += tokens.output_tokens;
     row.fuel = row.fuel.saturating_add(usage.tools.fuel);
     row.wall_us = row.wall_us.saturating_add(usage.tools.wall_us);
-    if let Some(price) = model.and_then(|model| state.config.prices.get(model)) {
+    if let Some(price) = model_of(state, run).and_then(|model| state.config.prices.get(model)) {
         let millions = |tokens: u64| tokens as f64 / 1_000_000.0;
         let cost =
             millions(tokens.input_tokens) * price.input + millions(tokens.output_tokens) * price.output;
         row.cost = Some(row.cost.unwrap_or_default() + cost);
     }
-    Ok(())
 }
 
 /// Returns the usage of a run that has ended; nothing of one that has not.
