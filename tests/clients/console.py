@@ -134,6 +134,13 @@ def decides(browser: Browser) -> None:
     form.get_by_label("Street and number").fill("Quay 4")
     form.locator("button[value=answer]").click()
     check("A person answered" in plain.locator(".answered").inner_text(), "it is answered without JavaScript")
+
+    # A request that breaks is sent again with the same button: "No" stays "No".
+    card = question(mine, "ask_customer")
+    mine.route("**/decide", lambda route: route.abort(), times=1)
+    mine.locator(f"#{card} .no button").click()
+    mine.wait_for_selector(f"#{card}.answered")
+    check("said no" in mine.locator(f"#{card}").inner_text(), "a refusal that is sent again stays one")
     for page in (mine, other, plain):
         page.context.close()
 

@@ -7,7 +7,7 @@ use harness::{Bench, anything, returned, sandbox};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tollgate_agent::recorded_inputs::{MAX_READINGS, Reading, RecordedInputs};
-use tollgate_artifacts::good;
+use tollgate_artifacts::{good, hostile};
 use tollgate_sandbox::{FileAccess, FileGrant, Grants};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -29,6 +29,20 @@ async fn what_was_taken_from_the_world_is_played_back() {
     }
     assert!(began.elapsed() < Duration::from_millis(20 * 20), "a replay waits for nothing");
     assert_ne!(returned(first), returned(other));
+}
+
+/// An approval is for what a component says of itself, so it says the same on every machine and day.
+#[tokio::test(flavor = "multi_thread")]
+async fn d1_a_component_describes_itself_the_same_each_time() {
+    let describe = async || {
+        let bench = Bench::load(&sandbox(), &hostile::DESCRIBE_BY_THE_CLOCK).await.unwrap();
+        bench.component.descriptor().tools[0].description.clone()
+    };
+    let first = describe().await;
+    for _ in 0..20 {
+        assert_eq!(describe().await, first);
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

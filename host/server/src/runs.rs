@@ -6,8 +6,8 @@ use crate::problem::Problem;
 use crate::state::{ServerState, Shared};
 use serde::Serialize;
 use serde_json::{Value, json};
+use std::collections::HashMap;
 use std::sync::Arc;
-use tokio::sync::OwnedSemaphorePermit;
 use tollgate::run::RunEnd;
 use tollgate::store::RunSummary;
 use tollgate_agent::context::client_thread_id;
@@ -205,21 +205,35 @@ pub struct QuestionDocument {
 pub(crate) struct FoldedRun {
     pub(crate) run: Run,
     pub(crate) end: RunEnd,
-    record: Vec<Arc<StoredEvent>>,
-    /// The place among the whole records in memory; `None` if it was in memory anyway.
-    _place: Option<OwnedSemaphorePermit>,
+    found: Found,
+}
+
+/// The parts of a record that a run does not keep.
+#[derive(Default)]
+struct Found {
+    /// The children that the run started.
+    children: Vec<String>,
+    /// When each question was asked, by its id.
+    asked_at_ms: HashMap<String, u64>,
+}
+
+impl Found {
+    fn visit(&mut self, stored: &StoredEvent) {
+        match &stored.event {
+            Event::ChildStarted { child_run_id, .. } => self.children.push(child_run_id.clone()),
+            Event::CallSuspended(asked) => {
+                self.asked_at_ms.insert(asked.suspension_id.clone(), stored.at_ms);
+            }
+            _ => {}
+        }
+    }
 }
 
 /// Reads a run's record.
 pub(crate) async fn folded(state: &ServerState, run_id: &str) -> Result<FoldedRun, Problem> {
-    let place = state.load.whole_record().await;
-    let record = state.store().events(run_id, 0).await?;
-    let end = state.host.run_end(run_id).await?;
-    let mut run = Run::new(Thread::default());
-    for stored in &record {
-        run.apply(&stored.event).map_err(|e| Problem::internal(&e))?;
-    }
-    Ok(FoldedRun { run, end, record, _place: place })
+    let mut found = Found::default();
+    let (run, end) = state.host.run_and_end(run_id, |stored| found.visit(stored)).await?;
+    Ok(FoldedRun { run, end, found })
 }
 
 /// Returns a run as the principal sees it.
@@ -250,9 +264,10 @@ pub(crate) fn ended_call(
     if !is_whole {
         return None;
     }
-    let mut run = Run::new(Thread::default());
+    let (mut run, mut found) = (Run::new(Thread::default()), Found::default());
     for stored in &record {
         run.apply(&stored.event).ok()?;
+        found.visit(stored);
     }
     let Phase::Finished(status) = run.phase() else { return None };
     let summary = RunSummary {
@@ -269,7 +284,7 @@ pub(crate) fn ended_call(
         queued: false,
     };
     let visible = VisibleRun { run_id: summary.run_id.clone(), spec: Arc::clone(spec), is_own: true };
-    Some(described(state, principal, &visible, summary, &FoldedRun { run, end, record, _place: None }))
+    Some(described(state, principal, &visible, summary, &FoldedRun { run, end, found }))
 }
 
 fn described(
@@ -283,10 +298,6 @@ fn described(
         Phase::Finished(status) => ended(status),
         _ => (shown_status(&summary).to_owned(), None),
     };
-    let children = folded.record.iter().filter_map(|stored| match &stored.event {
-        Event::ChildStarted { child_run_id, .. } => Some(child_run_id.clone()),
-        _ => None,
-    });
     let identity = &run.spec.identity;
     RunDocument {
         thread_id: identity.client_thread_id().to_owned(),
@@ -297,7 +308,7 @@ fn described(
         text: folded.end.text.clone(),
         outcome: (summary.kind == "call").then(|| outcome(&folded.end)).flatten(),
         questions: questions(state, principal, run, folded),
-        children: children.collect(),
+        children: folded.found.children.clone(),
         parent_run_id: identity.parent_run_id.as_ref().map(ToString::to_string),
         usage: folded.run.usage().into(),
         run_id: summary.run_id,
@@ -336,14 +347,9 @@ pub(crate) fn questions(
 ) -> Vec<QuestionDocument> {
     let may_decide = run.spec.identity.parent_run_id.is_none() && state.may_decide(principal, run).is_ok();
     let asked = folded.run.open_questions();
-    asked.map(|asked| question(run, asked, since(folded, asked), may_decide)).collect()
-}
-
-fn since(folded: &FoldedRun, asked: &Suspended) -> u64 {
-    let stored = folded.record.iter().rev().find(|stored| {
-        matches!(&stored.event, Event::CallSuspended(found) if found.suspension_id == asked.suspension_id)
-    });
-    stored.map_or(0, |stored| stored.at_ms)
+    let since_ms =
+        |asked: &Suspended| folded.found.asked_at_ms.get(&asked.suspension_id).copied().unwrap_or_default();
+    asked.map(|asked| question(run, asked, since_ms(asked), may_decide)).collect()
 }
 
 fn question(run: &VisibleRun, asked: &Suspended, since_ms: u64, may_decide: bool) -> QuestionDocument {

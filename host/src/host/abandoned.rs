@@ -4,7 +4,7 @@
 use super::{Busy, Host, HostError};
 use crate::store::{RunFilter, RunSummary};
 use futures::stream::{self, StreamExt};
-use tollgate_agent::run::{Event, Input};
+use tollgate_agent::run::Input;
 
 /// The maximum number of runs of each kind that are examined; the next start examines more.
 const MAX_RUNS: usize = 1_000;
@@ -56,10 +56,7 @@ impl Host {
 
     /// Ends a child unless its parent may still go on.
     async fn end_orphan(&self, run_id: &str) -> Result<(), HostError> {
-        let record = self.store().events(run_id, 0).await?;
-        let Some(Event::RunStarted { spec }) = record.first().map(|first| &first.event) else {
-            return Ok(());
-        };
+        let Some(spec) = self.store().run_spec(run_id).await? else { return Ok(()) };
         let Some(parent) = &spec.identity.parent_run_id else { return Ok(()) };
         let parent = self.summary(parent).await?;
         if parent.is_none_or(|parent| !matches!(parent.status.as_str(), "running" | "waiting")) {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 use tollgate_agent::child::ChildStatus;
 use tollgate_agent::context::RunIdentity;
-use tollgate_agent::run::{ChildEnd, Event, Input, Phase, Run, Thread};
+use tollgate_agent::run::{ChildEnd, Input, Phase, Run, Thread};
 
 impl Host {
     /// Starts a child, or resumes it from its record: a child that ended returns its outcome,
@@ -85,14 +85,11 @@ impl Host {
 
     /// Reconstructs a run from its record and its thread; `None` if there is no record.
     pub(super) async fn recorded(&self, run_id: &str) -> Result<Option<Run>, HostError> {
-        let record = self.store().events(run_id, 0).await?;
-        let Some(Event::RunStarted { spec }) = record.first().map(|first| &first.event) else {
-            return Ok(None);
-        };
+        let Some(spec) = self.store().run_spec(run_id).await? else { return Ok(None) };
         let mut thread = self.store().thread(&spec.identity.thread_id).await?;
         let state = std::mem::take(&mut thread.state);
         // The messages of a run that has ended are already in its thread.
-        let mut run = self.fold(thread, &spec.identity.thread_id, &record).await?;
+        let mut run = self.fold(thread, &spec.identity.thread_id, run_id).await?;
         run.adopt(&state);
         Ok(Some(run))
     }

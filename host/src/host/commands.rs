@@ -175,12 +175,8 @@ impl Host {
     ) -> Result<Option<RunHandle>, HostError> {
         let store = &self.inner.store;
         let mut hints = store.watch();
-        let record = store.events(run_id, 0).await?;
-        let Some(Event::RunStarted { spec }) = record.first().map(|first| &first.event) else {
-            return Err(HostError::no_run(run_id));
-        };
-        let thread_id = Arc::<str>::from(spec.identity.thread_id.as_str());
-        let after = record.last().map_or(0, |event| event.number);
+        let found = self.summary(run_id).await?.ok_or_else(|| HostError::no_run(run_id))?;
+        let (thread_id, after) = (Arc::<str>::from(found.thread_id), found.events);
         let ids: Vec<Arc<str>> = decisions.iter().map(|decision| Arc::from(decision.id.as_str())).collect();
         for (id, decision) in ids.iter().zip(decisions) {
             if !store.send(run_id, id, RunCommand::Decide(decision.clone())).await? {

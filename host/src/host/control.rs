@@ -3,11 +3,11 @@
 
 use super::{Busy, Host, HostError, new_id};
 use crate::run::{Hub, RunEnd, RunError, RunHandle};
-use crate::store::{RunFilter, RunSummary, now_ms};
+use crate::store::{RecordPages, RunFilter, RunSummary, now_ms};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
-use tollgate_agent::run::{Decision, Event, Input, RefusalKind, Refused, Run, Thread};
+use tollgate_agent::run::{Decision, Event, Input, RefusalKind, Refused, Run, StoredEvent, Thread};
 use tollgate_agent::text::clean;
 
 /// How long a decision waits for another decision about the same run to take effect.
@@ -129,22 +129,37 @@ impl Host {
     /// # Errors
     /// The run is not known, or its record cannot be read.
     pub async fn run_end(&self, run_id: &str) -> Result<RunEnd, HostError> {
-        let record = self.store().events(run_id, 0).await?;
-        let Some(Event::RunStarted { spec }) = record.first().map(|first| &first.event) else {
-            return Err(HostError::no_run(run_id));
-        };
+        Ok(self.run_and_end(run_id, |_| {}).await?.1)
+    }
+
+    /// Returns a run without its thread, and the state in which it ended or rests. Each event of its
+    /// record is passed to `visit`.
+    ///
+    /// # Errors
+    /// The run is not known, or its record cannot be read.
+    pub async fn run_and_end(
+        &self,
+        run_id: &str,
+        mut visit: impl FnMut(&StoredEvent),
+    ) -> Result<(Run, RunEnd), HostError> {
+        let spec = self.store().run_spec(run_id).await?.ok_or_else(|| HostError::no_run(run_id))?;
         let ids = (Arc::from(run_id), Arc::from(spec.identity.thread_id.as_str()));
         let mut run = Run::new(Thread::default());
         let (mut last_call, mut text) = (None, String::new());
-        for stored in &record {
-            run.apply(&stored.event).map_err(|e| RunError::new(e.to_string()))?;
-            match &stored.event {
-                Event::CallFinished(finished) => last_call = Some(Arc::clone(finished)),
-                Event::RunFinished { text: answered, .. } => text.clone_from(answered),
-                _ => {}
+        let mut record = RecordPages::new(&**self.store(), run_id);
+        while let Some(page) = record.next().await? {
+            for stored in &page {
+                run.apply(&stored.event).map_err(|e| RunError::new(e.to_string()))?;
+                match &stored.event {
+                    Event::CallFinished(finished) => last_call = Some(Arc::clone(finished)),
+                    Event::RunFinished { text: answered, .. } => text.clone_from(answered),
+                    _ => {}
+                }
+                visit(stored);
             }
         }
-        Ok(RunEnd::of(&run, ids, last_call, text))
+        let end = RunEnd::of(&run, ids, last_call, text);
+        Ok((run, end))
     }
 
     /// Returns a run in the form of lists; `None` if it is not known.
@@ -180,10 +195,7 @@ impl Host {
         decisions: &[Decision],
     ) -> Result<Option<RunHandle>, HostError> {
         let Some(hub) = self.live(run_id).filter(|hub| !hub.is_closed()) else { return Ok(None) };
-        let record = self.store().events(run_id, 0).await?;
-        let Some(Event::RunStarted { spec }) = record.first().map(|first| &first.event) else {
-            return Ok(None);
-        };
+        let Some(spec) = self.store().run_spec(run_id).await? else { return Ok(None) };
         let input = Input::Decided(decisions.to_vec());
         self.check_own(&spec.identity, &input).await?;
         let events = hub.listen();

@@ -39,7 +39,7 @@ use tokio::sync::{OwnedMutexGuard, watch};
 use tokio_util::sync::CancellationToken;
 use tollgate_agent::SmolStr;
 use tollgate_agent::context::RunIdentity;
-use tollgate_agent::run::{Event, Input, Run, RunSpec, Seed, Task, handed_to};
+use tollgate_agent::run::{Input, Run, RunSpec, Seed, Task, handed_to};
 use tollgate_sandbox::MemoryBudget;
 use uuid::Uuid;
 
@@ -258,10 +258,7 @@ impl Host {
     }
 
     async fn carry_on(&self, run_id: &str, input: Input, busy: Busy) -> Result<RunHandle, HostError> {
-        let record = self.inner.store.events(run_id, 0).await?;
-        let Some(Event::RunStarted { spec }) = record.first().map(|first| &first.event) else {
-            return Err(HostError::no_run(run_id));
-        };
+        let spec = self.inner.store.run_spec(run_id).await?.ok_or_else(|| HostError::no_run(run_id))?;
         let detached = spec.detached;
         let (run_id, thread_id) =
             (Arc::<str>::from(run_id), Arc::<str>::from(spec.identity.thread_id.as_str()));
@@ -269,16 +266,15 @@ impl Host {
         let turn = self.lock_thread(&thread_id, busy).await?;
         let mut thread = self.thread(&thread_id).await?;
         let (known_messages, mut state) = (thread.messages.len(), std::mem::take(&mut thread.state));
-        // Read again under the lock: no other process appends to it from here on.
-        let record = self.inner.store.events(&run_id, 0).await?;
-        let mut run = self.fold(thread, &thread_id, &record).await?;
+        // Read under the lock: no other process appends to it from here on.
+        let mut run = self.fold(thread, &thread_id, &run_id).await?;
         threads::start_anew(self.toolbox().catalog().keys(), &run, &mut state);
         run.adopt(&state);
         let toolbox = self.toolbox();
         let takes_long = run.takes_long(toolbox.catalog(), &input);
         let decided = aside_if(takes_long, || run.decide(toolbox.catalog(), 0, &input));
         decided?;
-        let epoch = self.acquire(&run_id, record.len() as u64).await?;
+        let epoch = self.acquire(&run_id, run.events()).await?;
         let cancel = CancellationToken::new();
         let (hub, teller, events) = self.listened(&run_id, &cancel);
         let mut parts = self.parts(Arc::clone(&run_id), Arc::clone(&thread_id), cancel.clone(), teller);

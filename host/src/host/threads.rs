@@ -3,13 +3,13 @@
 use super::{Busy, Host, HostError, RunRequest};
 use crate::blocking::aside_if;
 use crate::run::{RunError, RunHandle};
-use crate::store::{CommitError, RunFilter, RunSummary};
+use crate::store::{CommitError, RecordPages, RunFilter, RunSummary};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 use tokio::sync::OwnedMutexGuard;
 use tokio::time::Instant;
-use tollgate_agent::run::{Input, Run, StoredEvent, Thread};
+use tollgate_agent::run::{Input, Run, Thread};
 use tollgate_agent::state::set_aside::{misfits, set_aside, takes_long};
 use tollgate_agent::state::{KeyScope, KeySet, State};
 use tollgate_agent::text::clean;
@@ -153,25 +153,26 @@ impl Host {
     /// Reconstructs a run from its record. If it has unfinished calls, the thread's changes by
     /// others are applied in their original order: a call that runs again sees the same state
     /// as before, and its result conflicts with changes that it did not see.
-    pub(super) async fn fold(
-        &self,
-        thread: Thread,
-        thread_id: &str,
-        record: &[Arc<StoredEvent>],
-    ) -> Result<Run, HostError> {
+    pub(super) async fn fold(&self, thread: Thread, thread_id: &str, run_id: &str) -> Result<Run, HostError> {
         let mut run = Run::new(thread.clone());
-        for event in record {
-            run.apply(&event.event).map_err(|e| RunError::new(e.to_string()))?;
+        let mut record = RecordPages::new(&*self.inner.store, run_id);
+        while let Some(page) = record.next().await? {
+            for event in &page {
+                run.apply(&event.event).map_err(|e| RunError::new(e.to_string()))?;
+            }
         }
         if !run.is_in_batch() {
             return Ok(run);
         }
         let mut run = Run::new(thread);
-        for event in record {
-            if let Some(until) = run.behind(&event.event) {
-                self.catch_up(&mut run, thread_id, until).await?;
+        let mut record = RecordPages::new(&*self.inner.store, run_id);
+        while let Some(page) = record.next().await? {
+            for event in &page {
+                if let Some(until) = run.behind(&event.event) {
+                    self.catch_up(&mut run, thread_id, until).await?;
+                }
+                run.apply(&event.event).map_err(|e| RunError::new(e.to_string()))?;
             }
-            run.apply(&event.event).map_err(|e| RunError::new(e.to_string()))?;
         }
         self.catch_up(&mut run, thread_id, u64::MAX).await?;
         Ok(run)

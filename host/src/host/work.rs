@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
-use tollgate_agent::run::{Event, Input, Phase, Run, Task, handed_to};
+use tollgate_agent::run::{Input, Phase, Run, Task, handed_to};
 
 /// How often a host looks for work when no hint arrives.
 const LOOK: Duration = Duration::from_secs(1);
@@ -173,10 +173,8 @@ impl Host {
     async fn carry_acquired(&self, claimed: &Claimed) -> Result<(), HostError> {
         let Claimed { run_id, epoch } = claimed;
         let store = &self.inner.store;
-        let record = store.events(run_id, 0).await?;
-        let Some(Event::RunStarted { spec }) = record.first().map(|first| &first.event) else {
-            return Err(HostError::Refused("it has no record".to_owned()));
-        };
+        let no_record = || HostError::Refused("it has no record".to_owned());
+        let spec = store.run_spec(run_id).await?.ok_or_else(no_record)?;
         let thread_id = Arc::<str>::from(spec.identity.thread_id.as_str());
         if matches!(spec.task, Task::Prompt(_)) {
             self.agent(&spec.identity.agent_id)?;
@@ -184,7 +182,7 @@ impl Host {
         let turn = self.lock_thread(&thread_id, Busy::Queue).await?;
         let mut thread = self.thread(&thread_id).await?;
         let (known_messages, mut state) = (thread.messages.len(), std::mem::take(&mut thread.state));
-        let mut run = self.fold(thread, &thread_id, &record).await?;
+        let mut run = self.fold(thread, &thread_id, run_id).await?;
         threads::start_anew(self.toolbox().catalog().keys(), &run, &mut state);
         run.adopt(&state);
         let (input, command) = match self.next_input(&run, run_id).await? {

@@ -56,6 +56,40 @@ impl EventPage {
     }
 }
 
+/// A record page by page, for readers that need each event once: a whole record may take a GiB.
+pub struct RecordPages<'a> {
+    store: &'a dyn RunStore,
+    run_id: &'a str,
+    after: u64,
+    is_over: bool,
+}
+
+impl<'a> RecordPages<'a> {
+    /// The most of a record that is read at once. A single event may be larger.
+    const LIMIT: PageLimit = PageLimit { events: 1_000, bytes: 1 << 20 };
+
+    /// Returns the pages from the first event on. A run that is not known has none.
+    #[must_use]
+    pub fn new(store: &'a dyn RunStore, run_id: &'a str) -> Self {
+        Self { store, run_id, after: 0, is_over: false }
+    }
+
+    /// Returns the events of the next page; `None` after the last one.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn next(&mut self) -> Result<Option<Vec<Arc<StoredEvent>>>, StoreError> {
+        if self.is_over {
+            return Ok(None);
+        }
+        let EventPage { events, has_more } =
+            self.store.events_page(self.run_id, self.after, Self::LIMIT).await?;
+        self.is_over = !has_more;
+        self.after = events.last().map_or(self.after, |last| last.number);
+        Ok((!events.is_empty()).then_some(events))
+    }
+}
+
 /// The event log of each run.
 #[async_trait]
 pub trait RunStore: Send + Sync {

@@ -1,5 +1,6 @@
 ;; Could read its settings, and does not.
 ;;
+;; world: include tollgate:tool/full-tool-component@0.1.0;
 ;; returns: {"ok": {"result": {"data": "null"}}}
 ;; expects: succeeds
 

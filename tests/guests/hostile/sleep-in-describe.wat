@@ -1,8 +1,8 @@
-;; Sleeps for an hour in `describe`.
+;; Sleeps for an hour in `describe`, whose waits end at once, and then traps.
 ;;
 ;; imports: wasi:clocks/monotonic-clock wasi:io/poll
 ;; limit: describe
-;; expects: refused "time"
+;; expects: refused "trap"
 
 (import "wasi:clocks/monotonic-clock@0.2.12" "subscribe-duration"
   (func $subscribe (param i64) (result i32)))

@@ -11,6 +11,9 @@ use std::ops::Deref;
 /// The size from which a list or object is charged as text only: it is seldom accessed.
 const REWRITTEN_BYTES: usize = 64 * 1024;
 
+/// A recorded list or object with more values within it is kept as text.
+const SMALL_VALUES: usize = 64;
+
 /// A JSON value, or its text.
 ///
 /// A received object or list is kept as the text that this host writes for it, until its value is
@@ -110,6 +113,17 @@ impl LazyJson {
     }
 }
 
+/// Returns whether a value and those within it are at most this many, and counts them.
+fn is_small(value: &Value, left: &mut usize) -> bool {
+    let Some(fewer) = left.checked_sub(1) else { return false };
+    *left = fewer;
+    match value {
+        Value::Array(items) => items.iter().all(|item| is_small(item, left)),
+        Value::Object(members) => members.values().all(|member| is_small(member, left)),
+        _ => true,
+    }
+}
+
 /// Returns whether a text can only be a list or an object, if it is JSON at all.
 fn begins_container(text: &str) -> bool {
     text.trim_start().starts_with(['[', '{'])
@@ -183,7 +197,11 @@ impl Serialize for LazyJson {
 
 impl<'de> Deserialize<'de> for LazyJson {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Value::deserialize(deserializer).map(Self::from)
+        let value = Value::deserialize(deserializer)?;
+        Ok(match is_small(&value, &mut { SMALL_VALUES }) {
+            true => Self::from(value),
+            false => Self(Representation::Text(Written::new(value.to_string()))),
+        })
     }
 }
 
@@ -244,6 +262,18 @@ mod tests {
         assert_eq!(read(r#"{"a":1,"b":2}"#), read(r#"{"b":2,"a":1}"#));
         assert_ne!(text, LazyJson::default());
         assert_eq!(serde_json::from_str::<LazyJson>(&serde_json::to_string(&text).unwrap()).unwrap(), value);
+    }
+
+    /// A record of many large results would take many times its size.
+    #[test]
+    fn a_large_recorded_value_stays_text() {
+        let large = json!((0..100).map(|n| json!([n])).collect::<Vec<_>>());
+        let back: LazyJson = serde_json::from_value(large.clone()).unwrap();
+        assert!(is_text(&back));
+        assert_eq!(back.text(), large.to_string());
+        assert_eq!(back, large);
+        let small: LazyJson = serde_json::from_str(r#"{"a":[1,2]}"#).unwrap();
+        assert!(!is_text(&small));
     }
 
     #[test]

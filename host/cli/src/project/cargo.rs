@@ -1,13 +1,15 @@
 //! Compiling with cargo, which prints its own progress to standard error.
 
+use super::shared_target::{self, Turn};
 use super::{BuildError, WASM_TARGET, statements};
 use serde::Deserialize;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 
 /// A component that cargo built.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub(crate) struct Artifact {
     /// The `.wasm` file.
     pub(crate) file: PathBuf,
@@ -18,6 +20,8 @@ pub(crate) struct Artifact {
     /// Custom sections to append to the component: its licence, its source, and the packages that it
     /// was built from. Empty for other languages than Rust.
     pub(crate) statements: Vec<u8>,
+    /// Keeps other projects from replacing the file.
+    pub(crate) turn: Option<Arc<Turn>>,
 }
 
 /// Compiles the project, or every tool of the workspace, in `dir`.
@@ -29,16 +33,16 @@ pub(crate) fn compile(
     target_dir: Option<&Path>,
     say: &dyn Fn(&str),
 ) -> Result<Vec<Artifact>, BuildError> {
+    let turn = take_turn(dir, target_dir, say)?.map(Arc::new);
     let mut cargo = cargo(target_dir)
         .args(["build", "--release", "--target", WASM_TARGET, "--message-format", "json-render-diagnostics"])
         .current_dir(dir)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .spawn()
-        .map_err(|e| {
-            BuildError::Failed(format!("cargo cannot be run: {e}. Install it from https://rustup.rs"))
-        })?;
+        .map_err(|e| BuildError::no_cargo(&e))?;
     let mut artifacts = artifacts(&mut cargo);
+    artifacts.iter_mut().for_each(|artifact| artifact.turn = turn.clone());
     let ended = cargo.wait().map_err(|e| BuildError::Failed(format!("cargo failed: {e}")))?;
     if !ended.success() {
         return Err(BuildError::Failed(format!(
@@ -64,6 +68,18 @@ pub(crate) fn compile(
         Err(why) => say(&format!("the component will not list its packages: {why}")),
     }
     Ok(artifacts)
+}
+
+/// Waits for the target directory that the project shares with others, if it does.
+pub(super) fn take_turn(
+    dir: &Path,
+    target_dir: Option<&Path>,
+    say: &dyn Fn(&str),
+) -> Result<Option<Turn>, BuildError> {
+    // Cargo runs in the project, and a relative path is one from there.
+    let of_person = std::env::var_os("CARGO_TARGET_DIR").map(|named| dir.join(named));
+    let target = of_person.as_deref().or(target_dir);
+    target.map(|target| shared_target::take_turn(dir, target, say)).transpose()
 }
 
 /// Returns cargo as it is run for a tool's project.
@@ -103,5 +119,5 @@ fn artifact(message: Message) -> Option<Artifact> {
     let project = message.manifest_path.as_deref().and_then(Path::parent).map(Path::to_owned);
     let file =
         message.filenames.into_iter().find(|file| file.extension().is_some_and(|end| end == "wasm"))?;
-    Some(Artifact { file, fresh, project, statements: Vec::new() })
+    Some(Artifact { file, fresh, project, statements: Vec::new(), turn: None })
 }

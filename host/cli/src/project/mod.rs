@@ -8,6 +8,7 @@ mod names;
 mod new_project;
 mod recipe;
 mod sdk;
+mod shared_target;
 mod sources;
 mod statements;
 mod templates;
@@ -86,6 +87,11 @@ pub(crate) enum BuildError {
 }
 
 impl BuildError {
+    /// Cargo is missing, or cannot be started.
+    fn no_cargo(why: &io::Error) -> Self {
+        Self::Failed(format!("cargo cannot be run: {why}. Install it from https://rustup.rs"))
+    }
+
     fn file(path: &Path, what: &'static str) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_owned();
         move |source| Self::File { path, what, source }

@@ -15,7 +15,9 @@ use std::process::{Command, Stdio};
 /// There is no project, it has no tests, or a program is missing.
 pub(crate) fn test(dir: &Path, say: &dyn Fn(&str)) -> Result<bool, BuildError> {
     if dir.join("Cargo.toml").is_file() {
-        let mut cargo = cargo::cargo(target_dir(dir).as_deref());
+        let target_dir = target_dir(dir);
+        let _turn = cargo::take_turn(dir, target_dir.as_deref(), say)?;
+        let mut cargo = cargo::cargo(target_dir.as_deref());
         cargo.arg("test").current_dir(dir);
         return passes(cargo, "cargo test", say);
     }

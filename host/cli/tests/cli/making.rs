@@ -28,6 +28,27 @@ fn a_new_tool_is_built_and_answers_at_once() {
     assert_eq!(answer["error"]["code"], "tool_error");
 }
 
+/// Cargo takes packages of one name for one package, wherever they are.
+#[test]
+fn projects_of_one_name_that_share_a_target_directory_do_not_get_each_others_tool() {
+    let (one, other) = (Place::new(), Place::new());
+    for place in [&one, &other] {
+        place.type_in(&["new", "hello", "--sdk", &sdk()]).ends_with(0);
+    }
+    // Older than the first build, so that cargo sees no change.
+    let source = other.path().join("hello/src/lib.rs");
+    let text = std::fs::read_to_string(&source).unwrap().replace("Hello, ", "Servus, ");
+    std::fs::write(&source, text).unwrap();
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("new-tool");
+    for _ in 0..2 {
+        for (place, greeting) in [(&one, "Hello, Ada!\n"), (&other, "Servus, Ada!\n")] {
+            let mut build = place.tollgate(&["build", "hello"]);
+            crate::place::Said::of(&build.env("CARGO_TARGET_DIR", &target).assert()).ends_with(0);
+            assert_eq!(place.type_in(&["call", "hello", r#"{"name": "Ada"}"#]).ends_with(0).stdout, greeting);
+        }
+    }
+}
+
 /// The tool's name is a keyword of the language. Cargo tests the project exactly as a person finds
 /// it.
 #[test]

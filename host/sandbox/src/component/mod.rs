@@ -279,6 +279,7 @@ impl Linked {
     /// says why it is refused.
     async fn own_descriptor(&self) -> Result<Result<(ComponentDescriptor, u64), String>, Refusal> {
         let ask = async |store: &mut Store<Instance>, tool: &ToolPre<Instance>| {
+            store.data_mut().fix_inputs();
             let tool = tool.instantiate_async(&mut *store).await?;
             tool.tollgate_tool_tool().call_describe(store).await
         };

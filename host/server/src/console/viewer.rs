@@ -11,7 +11,6 @@ use std::sync::Arc;
 use tollgate::Store;
 use tollgate::store::{RunFilter, RunSummary, now_ms};
 use tollgate_agent::context::RunIdentity;
-use tollgate_agent::run::Event;
 
 /// The maximum number of ancestors that are read to find the owner of a child run.
 const MAX_ANCESTORS: usize = 16;
@@ -129,11 +128,7 @@ impl Viewer {
     }
 
     async fn identity(&self, run_id: &str) -> Result<Option<RunIdentity>, Failure> {
-        let events = self.store().record(run_id).await?.events;
-        Ok(events.first().and_then(|first| match &first.event {
-            Event::RunStarted { spec } => Some(spec.identity.clone()),
-            _ => None,
-        }))
+        Ok(self.store().run_spec(run_id).await?.map(|spec| spec.identity.clone()))
     }
 }
 

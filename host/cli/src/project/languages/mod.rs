@@ -141,7 +141,13 @@ pub(crate) fn compile(dir: &Path, say: &dyn Fn(&str)) -> Result<Artifact, BuildE
     let file = out.join(name).with_extension("wasm");
     let stamp = Stamp::of(&recipe, &compilers(recipe.language));
     if stamp.stands(&file) {
-        return Ok(Artifact { file, fresh: true, project: Some(recipe.dir), statements: Vec::new() });
+        return Ok(Artifact {
+            file,
+            fresh: true,
+            project: Some(recipe.dir),
+            statements: Vec::new(),
+            turn: None,
+        });
     }
     check_compilers(&recipe)?;
     let work = Workplace::new()?;
@@ -157,7 +163,7 @@ pub(crate) fn compile(dir: &Path, say: &dyn Fn(&str)) -> Result<Artifact, BuildE
     stamp::remove(&file)?;
     install::put(&bytes, &file, &out)?;
     stamp.keep(&file, &out, &work.read_beyond(&recipe))?;
-    Ok(Artifact { file, fresh: false, project: Some(recipe.dir), statements: Vec::new() })
+    Ok(Artifact { file, fresh: false, project: Some(recipe.dir), statements: Vec::new(), turn: None })
 }
 
 /// The directory for compilers' temporary files, which is removed on drop.

@@ -8,8 +8,9 @@ use std::task::{Context, Poll};
 use tokio::sync::Semaphore;
 use tokio::task::{JoinError, JoinHandle};
 
-/// The number of concurrent operations of one call; further ones wait.
-const AT_ONCE: usize = 8;
+/// The number of concurrent operations of one call; further ones wait. With more, a call would use
+/// more processor time than its time limit.
+const AT_ONCE: usize = 1;
 
 /// The threads that one call may occupy with file operations.
 #[derive(Clone)]
@@ -29,11 +30,9 @@ impl Background {
         let places = Arc::clone(&self.0);
         Job(tokio::spawn(async move {
             let place = places.acquire_owned().await.map_err(io::Error::other)?;
-            run(move || {
-                let _place = place;
-                work()
-            })
-            .await
+            // The place comes back with the result, once the thread is free for the next operation.
+            let (done, _place) = run(move || Ok((work(), place))).await?;
+            done
         }))
     }
 }
