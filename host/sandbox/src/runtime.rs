@@ -1,9 +1,14 @@
 //! The configuration of the runtime on which calls run. Fairness depends on it: a guest that
 //! computes gives up its thread every millisecond, and the runtime polls timers and sockets each
-//! time.
+//! time. One instruction that fills or copies memory is not interrupted, so there are more threads
+//! than cores, and the system divides the cores among them.
 
 use std::io;
+use std::thread::available_parallelism;
 use tokio::runtime::{Builder, Runtime};
+
+/// The number of threads for each core.
+const THREADS_PER_CORE: usize = 4;
 
 /// Creates a multi-threaded runtime that stays responsive while guests compute.
 ///
@@ -14,7 +19,9 @@ use tokio::runtime::{Builder, Runtime};
 /// # Errors
 /// Fails if the system cannot create threads.
 pub fn runtime() -> io::Result<Runtime> {
+    let cores = available_parallelism().map_or(1, Into::into);
     Builder::new_multi_thread()
+        .worker_threads(THREADS_PER_CORE * cores)
         .event_interval(1)
         .global_queue_interval(1)
         .thread_name("tollgate")

@@ -3,7 +3,7 @@
 ;; imports: wasi:random/random wasi:clocks/wall-clock
 ;; limit: describe
 ;; expects: succeeds
-;; descriptor: {"tools": [{"name": "notes", "id": "notes", "description": "Reads notes 0"}]}
+;; descriptor: {"tools": [{"name": "describe-by-the-clock", "id": "describe-by-the-clock", "description": "Reads notes 0"}]}
 
 (import "wasi:random/random@0.2.12" "get-random-u64" (func $random (result i64)))
 (import "wasi:clocks/wall-clock@0.2.12" "now" (func $now (param i32)))

@@ -35,6 +35,10 @@ const SEPARATOR: &str = "\n\n";
 const FLAGS_ARE_DEARER: u64 = 16;
 /// The same for the names of fields and cases in lists, of which there is one per element or more.
 const NAMES_ARE_DEARER: u64 = 2;
+/// The same for tuples of one value: the engine makes room for four, and counts one.
+const SINGLES_ARE_DEARER: u64 = 8;
+/// The same for tuples of two or three values.
+const SHORT_TUPLES_ARE_DEARER: u64 = 4;
 
 /// A function that is a tool.
 pub(super) struct Function {
@@ -200,6 +204,8 @@ impl fmt::Display for Function {
 fn dearness(result: &Shape) -> u64 {
     match result {
         _ if result.lists(Shape::is_flags) => FLAGS_ARE_DEARER,
+        _ if result.lists(Shape::is_single) => SINGLES_ARE_DEARER,
+        _ if result.lists(Shape::is_short_tuple) => SHORT_TUPLES_ARE_DEARER,
         _ if result.lists(Shape::is_named) => NAMES_ARE_DEARER,
         _ => 1,
     }

@@ -140,6 +140,16 @@ impl Shape {
         matches!(self, Shape::Record(_) | Shape::Variant(_) | Shape::Enum(_))
     }
 
+    /// Returns whether it is a tuple of one value.
+    pub(super) fn is_single(&self) -> bool {
+        matches!(self, Shape::Tuple(parts) if parts.len() == 1)
+    }
+
+    /// Returns whether it is a tuple of two or three values.
+    pub(super) fn is_short_tuple(&self) -> bool {
+        matches!(self, Shape::Tuple(parts) if (2..4).contains(&parts.len()))
+    }
+
     fn has(&self, is: fn(&Shape) -> bool) -> bool {
         is(self) || self.parts().any(|part| part.has(is))
     }
