@@ -111,6 +111,19 @@ async fn a_commit_whose_answer_is_lost_is_stored_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_commit_whose_transaction_the_server_ended_is_sent_again() {
+    let database = cluster().database().await;
+    let proxy = Proxy::start(cluster().socket()).await;
+    let config = PostgresConfig::new(&proxy.url(&database.name)).unwrap().with_lease(LEASE).unwrap();
+    let store = PostgresStore::connect(config).await.unwrap();
+    store.commit(commit("r", 1, 0, vec![started("r", prompt())])).await.unwrap();
+    // As if the process had been stopped in the middle of the commit.
+    proxy.set(Mode::StallCommit);
+    store.commit(commit("r", 1, 1, vec![step(1)])).await.unwrap();
+    assert_eq!(store.events("r", 0).await.unwrap().len(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_connection_that_breaks_or_stands_still_delays_a_commit_and_loses_nothing() {
     let database = cluster().database().await;
     let proxy = Proxy::start(cluster().socket()).await;
