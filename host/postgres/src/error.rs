@@ -38,6 +38,8 @@ pub(crate) fn failure(error: &tokio_postgres::Error) -> Failure {
         SqlState::CANNOT_CONNECT_NOW,
         // The server became a standby, or was replaced by its standby.
         SqlState::READ_ONLY_SQL_TRANSACTION,
+        // This host stalled in the middle of a transaction.
+        SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT,
         SqlState::LOCK_NOT_AVAILABLE,
         SqlState::TOO_MANY_CONNECTIONS,
         SqlState::PROTOCOL_VIOLATION,

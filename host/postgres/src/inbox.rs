@@ -47,11 +47,14 @@ pub(crate) async fn take_back(client: &Client, run_id: &str, id: &str) -> Result
     run(client, sql, params![(run_id.to_owned(), TEXT), (id.to_owned(), TEXT)]).await.map(drop)
 }
 
-/// The condition that a run is the oldest open one of its thread.
-macro_rules! oldest {
+/// The condition that a run may be driven: it is the oldest open prompt of its thread, and no host
+/// drives a newer one, which a host may have begun whose clock is ahead.
+macro_rules! next_of_thread {
     () => {
-        "NOT EXISTS (SELECT FROM runs o WHERE o.thread = r.thread AND o.id < r.id AND o.kind = 'prompt'
-            AND r.kind = 'prompt' AND o.status IN ('running', 'waiting'))"
+        "(r.kind <> 'prompt' OR NOT EXISTS (SELECT FROM runs o WHERE o.thread = r.thread AND o.id < r.id
+                AND o.kind = 'prompt' AND o.status IN ('running', 'waiting'))
+            AND NOT EXISTS (SELECT FROM runs o WHERE o.thread = r.thread
+                AND o.kind = 'prompt' AND o.status = 'running' AND o.owner IS NOT NULL))"
     };
 }
 
@@ -59,7 +62,7 @@ macro_rules! oldest {
 const CLAIM_UNOWNED: &str = concat!(
     "WITH one AS (SELECT r.id FROM runs r WHERE r.status = 'running' AND r.owner IS NULL
             AND (r.kind = 'call' OR r.kind = 'prompt' AND r.agent = ANY($2)) AND ",
-    oldest!(),
+    next_of_thread!(),
     " ORDER BY r.id LIMIT 1 FOR UPDATE SKIP LOCKED)
     UPDATE runs SET owner = $1, epoch = epoch + 1 FROM one WHERE runs.id = one.id AND runs.owner IS NULL
     RETURNING runs.id, runs.epoch"
@@ -69,7 +72,7 @@ const CLAIM_UNOWNED: &str = concat!(
 const CLAIM_COMMANDED: &str = concat!(
     "WITH one AS (SELECT r.id FROM inbox i JOIN runs r ON r.id = i.run WHERE r.status = 'waiting' AND r.owner IS NULL
             AND (r.kind = 'call' OR r.kind = 'prompt' AND r.agent = ANY($2)) AND ",
-    oldest!(),
+    next_of_thread!(),
     " ORDER BY i.number LIMIT 1 FOR UPDATE OF r SKIP LOCKED)
     UPDATE runs SET owner = $1, epoch = epoch + 1 FROM one WHERE runs.id = one.id AND runs.owner IS NULL
     RETURNING runs.id, runs.epoch"

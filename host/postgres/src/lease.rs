@@ -40,16 +40,30 @@ impl Seen {
 }
 
 /// One host's view of the others.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Watcher {
+    /// The longest time between two looks that counts. If this host could not read for longer, the
+    /// others may not have been able to renew.
+    longest: Duration,
+    /// When the rows were last read.
+    looked: Duration,
     /// The renewals last seen of each host, and when they were first seen, by this host's clock.
     known: HashMap<String, (i64, Duration)>,
 }
 
 impl Watcher {
+    /// Creates the view of a host that looks four times within its own lease.
+    pub(crate) fn new(own: Duration) -> Self {
+        Self { longest: interval(own) * 3 / 2, looked: Duration::ZERO, known: HashMap::new() }
+    }
+
     /// Takes in the rows that were read at `now`, by this host's monotonic clock, and returns the
     /// hosts whose runs may be taken over.
     pub(crate) fn see(&mut self, now: Duration, rows: &[Seen]) -> Vec<Seen> {
+        if now.saturating_sub(self.looked) > self.longest {
+            self.known.clear();
+        }
+        self.looked = now;
         self.known.retain(|id, _| rows.iter().any(|row| row.id == *id));
         let mut silent = Vec::new();
         for row in rows {
@@ -115,27 +129,41 @@ mod tests {
 
     #[test]
     fn a_host_is_silent_once_its_lease_is_over_and_its_row_stood_still() {
-        let mut watcher = Watcher::default();
+        let mut watcher = Watcher::new(LEASE);
         assert!(watcher.see(at(0), &[row(1, 5_000)]).is_empty());
+        assert!(watcher.see(at(3), &[row(1, 2_001)]).is_empty());
         assert!(watcher.see(at(5), &[row(1, 1)]).is_empty(), "its lease is valid");
         assert_eq!(watcher.see(at(6), &[row(1, 0)]).len(), 1);
         assert!(watcher.see(at(7), &[row(2, -3_600_000)]).is_empty(), "it has just renewed");
+        assert!(watcher.see(at(9), &[row(2, -3_600_000)]).is_empty());
         assert!(watcher.see(at(11), &[row(2, -3_600_000)]).is_empty());
         assert_eq!(watcher.see(at(12), &[row(2, -3_600_000)]).len(), 1);
     }
 
     #[test]
     fn a_new_watcher_waits_before_it_judges() {
-        let mut watcher = Watcher::default();
+        let mut watcher = Watcher::new(LEASE);
         assert!(watcher.see(at(100), &[row(1, -1)]).is_empty());
+        assert!(watcher.see(at(103), &[row(1, -1)]).is_empty());
         assert_eq!(watcher.see(at(105), &[row(1, -1)]).len(), 1);
     }
 
     #[test]
+    fn time_in_which_the_watcher_could_not_read_does_not_count() {
+        let mut watcher = Watcher::new(LEASE);
+        assert!(watcher.see(at(100), &[row(1, 9_000)]).is_empty());
+        // The database was away.
+        assert!(watcher.see(at(120), &[row(1, -11_000)]).is_empty());
+        assert!(watcher.see(at(123), &[row(1, -14_000)]).is_empty());
+        assert_eq!(watcher.see(at(126), &[row(1, -17_000)]).len(), 1);
+    }
+
+    #[test]
     fn a_clock_that_steps_back_keeps_a_dead_host_for_no_more_than_the_step_hides() {
-        let mut watcher = Watcher::default();
+        let mut watcher = Watcher::new(LEASE);
         assert!(watcher.see(at(0), &[row(1, 10_000)]).is_empty());
         // The database's clock stepped back by an hour.
+        assert!(watcher.see(at(3), &[row(1, 3_607_000)]).is_empty());
         assert_eq!(watcher.see(at(6), &[row(1, 3_604_000)]).len(), 1);
     }
 
@@ -151,17 +179,19 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever steps the database's clock makes, a host that renews in time is never taken
-        /// for dead, and a dead one is within 1.35 leases, or 2 if the clock steps back.
+        /// Whatever steps the database's clock makes, and however long the database is away, a host
+        /// that renews whenever it can is never taken for dead. A dead one is within 1.35 leases, or
+        /// 2 if the clock steps back.
         #[test]
         fn hosts_that_renew_are_never_silent_and_dead_ones_soon_are(
             steps in prop::collection::vec((0u64..200, -3_600i64..3_600), 0..4),
             offset in 0u64..2_500,
             dies_at in 100u64..150,
+            outages in prop::collection::vec((0u64..100, 1u64..40), 0..3),
         ) {
             let interval_ms = u64::try_from(interval(LEASE).as_millis()).unwrap_or_default();
             let lease_ms = 10_000i64;
-            let mut watcher = Watcher::default();
+            let mut watcher = Watcher::new(LEASE);
             let (mut skew, mut until, mut renewals) = (0i64, 0i64, 0i64);
             let (mut taken, mut stepped_back) = (None, false);
             // Ticks of 100 ms.
@@ -175,6 +205,9 @@ mod tests {
                 }
                 let database = now.cast_signed() + skew;
                 let alive = tick < dies_at * 10;
+                if outages.iter().any(|(from, length)| (from * 10..(from + length) * 10).contains(&tick)) {
+                    continue;
+                }
                 if alive && now % interval_ms == 0 {
                     renewals += 1;
                     until = database + lease_ms;
@@ -191,7 +224,7 @@ mod tests {
             let died = dies_at * 1_000;
             let late = taken.map_or(u64::MAX, |taken| taken - died);
             let steps_later = steps.iter().any(|(when, _)| when * 1_000 >= died.saturating_sub(10_000));
-            if !steps_later || !stepped_back {
+            if outages.is_empty() && (!steps_later || !stepped_back) {
                 prop_assert!(late <= 13_500, "taken over after {late} ms");
             }
         }

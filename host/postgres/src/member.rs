@@ -99,10 +99,10 @@ impl Member {
             agents: Mutex::default(),
         });
         let keeper = Keeper {
+            watcher: Watcher::new(config.lease),
             config,
             shared: Arc::clone(&shared),
             client: Some(client),
-            watcher: Watcher::default(),
             unknown: HashSet::new(),
             on_freed: Box::new(on_freed),
         };

@@ -254,6 +254,7 @@ impl Run {
     fn call_suspended(&mut self, suspended: &Suspended) -> Result<(), InvalidTransition> {
         self.used(&suspended.call_id, suspended.usage)?;
         self.call_mut(&suspended.call_id)?.suspend(suspended)?;
+        self.asked.extend([suspended.call_id.to_string(), suspended.suspension_id.clone()]);
         self.leave_batch(&suspended.call_id)?;
         self.changed(suspended.change.as_ref());
         Ok(())

@@ -70,26 +70,18 @@ impl Run {
         let named = |call: &&Call| {
             call.id == target || call.last_question().is_some_and(|asked| asked.suspension_id == target)
         };
-        let call = self.calls().iter().find(named).ok_or_else(|| {
-            let message = format!("no call or suspension {target} of this run waits for a decision");
-            match self.was_asked(target) {
-                true => Refused::of(RefusalKind::AlreadyDecided, message),
-                false => Refused::of(RefusalKind::UnknownTarget, message),
-            }
-        })?;
-        match (call.question(), call.last_question()) {
-            (Some(asked), _) => Ok((call, asked)),
-            (None, Some(_)) => {
-                let message = format!("the call {} does not wait: it was decided already", call.id);
-                Err(Refused::of(RefusalKind::AlreadyDecided, message))
-            }
-            (None, None) => Err(Refused::new(format!("the call {} does not wait for a decision", call.id))),
+        let call = self.calls().iter().find(named);
+        if let Some((call, asked)) = call.and_then(|call| Some((call, call.question()?))) {
+            return Ok((call, asked));
         }
-    }
-
-    /// Returns whether a decision about this call or suspension was taken before.
-    fn was_asked(&self, target: &str) -> bool {
-        self.decisions.values().any(|decision| decision.target == target)
+        Err(match call {
+            _ if self.asked.contains(target) => Refused::already_decided(target),
+            Some(call) => Refused::new(format!("the call {} does not wait for a decision", call.id)),
+            None => {
+                let message = format!("no call or suspension {target} of this run waits for a decision");
+                Refused::of(RefusalKind::UnknownTarget, message)
+            }
+        })
     }
 
     /// Continues the call with an answer that fits the question.

@@ -138,7 +138,7 @@ pub struct Refused {
 pub enum RefusalKind {
     /// A decision names nothing that ever asked.
     UnknownTarget,
-    /// The question was decided already.
+    /// The question was decided already, or ended without a decision.
     AlreadyDecided,
     /// The answer does not fit the question's schema.
     DoesNotFit(Vec<Violation>),
@@ -149,6 +149,14 @@ pub enum RefusalKind {
 impl Refused {
     pub(super) fn new(message: impl Into<String>) -> Self {
         Self::of(RefusalKind::Other, message)
+    }
+
+    /// Returns the refusal of a decision that came too late for the question with this id.
+    #[must_use]
+    pub fn already_decided(target: &str) -> Self {
+        let target = crate::text::clean(target, 100);
+        let message = format!("the question {target} no longer waits: it was decided or cancelled already");
+        Self::of(RefusalKind::AlreadyDecided, message)
     }
 
     pub(super) fn of(kind: RefusalKind, message: impl Into<String>) -> Self {

@@ -98,6 +98,8 @@ pub struct Run {
     call_ids: BTreeSet<SmolStr>,
     let_through: CallCounts,
     decisions: BTreeMap<String, Decision>,
+    /// The ids of all suspensions and of their calls.
+    asked: BTreeSet<String>,
     /// The last turn's calls, and how many consecutive turns requested the same calls.
     repeated: (Option<Arc<ModelReply>>, u32),
     usage: RunUsage,
@@ -150,6 +152,7 @@ impl Run {
             call_ids: BTreeSet::new(),
             let_through: CallCounts::default(),
             decisions: BTreeMap::new(),
+            asked: BTreeSet::new(),
             repeated: (None, 0),
             usage: RunUsage::default(),
             children: BTreeMap::new(),

@@ -12,7 +12,6 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use tollgate_postgres::{PostgresConfig, PostgresStore};
 
@@ -214,9 +213,7 @@ impl Cluster {
     }
 
     async fn copy_of(&self, template: &str) -> Database {
-        static NUMBER: AtomicU64 = AtomicU64::new(0);
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let name = format!("t{}_{number}", std::process::id());
+        let name = format!("t{}", uuid::Uuid::now_v7().simple());
         let create = format!("CREATE DATABASE {name} TEMPLATE {template}");
         let until = Instant::now() + Duration::from_secs(60);
         loop {

@@ -4,7 +4,7 @@ use crate::cluster::cluster;
 use crate::proxy::{Mode, Proxy};
 use crate::{commit, prompt, started, step, until};
 use std::time::Duration;
-use tollgate::store::{CommitError, CoordinationStore, RunFilter, RunStore, StateStore};
+use tollgate::store::{Commit, CommitError, CoordinationStore, RunCommand, RunFilter, RunStore, StateStore};
 use tollgate_agent::run::Event;
 use tollgate_postgres::{PostgresConfig, PostgresStore};
 
@@ -111,6 +111,19 @@ async fn a_commit_whose_answer_is_lost_is_stored_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_commit_whose_transaction_the_server_ended_is_sent_again() {
+    let database = cluster().database().await;
+    let proxy = Proxy::start(cluster().socket()).await;
+    let config = PostgresConfig::new(&proxy.url(&database.name)).unwrap().with_lease(LEASE).unwrap();
+    let store = PostgresStore::connect(config).await.unwrap();
+    store.commit(commit("r", 1, 0, vec![started("r", prompt())])).await.unwrap();
+    // As if the process had been stopped in the middle of the commit.
+    proxy.set(Mode::StallCommit);
+    store.commit(commit("r", 1, 1, vec![step(1)])).await.unwrap();
+    assert_eq!(store.events("r", 0).await.unwrap().len(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_connection_that_breaks_or_stands_still_delays_a_commit_and_loses_nothing() {
     let database = cluster().database().await;
     let proxy = Proxy::start(cluster().socket()).await;
@@ -183,4 +196,33 @@ async fn one_thread_has_one_driven_run_of_a_prompt() {
     };
     let (a, b) = tokio::join!(begin(&store, "x"), begin(&other, "y"));
     assert!(a != b, "{a} {b}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_thread_on_which_a_newer_run_is_driven_does_not_hold_up_others() {
+    let database = cluster().database().await;
+    let (store, other) = (
+        PostgresStore::connect(database.config()).await.unwrap(),
+        PostgresStore::connect(database.config()).await.unwrap(),
+    );
+    let on = |thread: &str, run: &str, rest: &[Event]| {
+        let events = [&[started(run, prompt())], rest].concat();
+        Commit::new(run.into(), thread.into(), 0, 7, events)
+    };
+    let cancel = || RunCommand::Cancel("no longer needed".to_owned());
+    for (thread, run) in [("t", "r1"), ("v", "r4")] {
+        store.commit(on(thread, run, &[Event::RunWaiting])).await.unwrap();
+        store.send(run, "c", cancel()).await.unwrap();
+    }
+    for (thread, run) in [("w", "r2"), ("u", "r3")] {
+        let mut queued = on(thread, run, &[]);
+        (queued.queued, queued.epoch) = (true, 0);
+        store.commit(queued).await.unwrap();
+    }
+    // The clock of this host is ahead, so its runs have newer ids than those that wait.
+    store.commit(on("t", "r8", &[])).await.unwrap();
+    store.commit(on("w", "r9", &[])).await.unwrap();
+    let claimed = other.claim(&["a".to_owned()], 9).await.unwrap();
+    let claimed: Vec<&str> = claimed.iter().map(|run| &*run.run_id).collect();
+    assert_eq!(claimed, ["r4", "r3"], "the threads t and w are busy");
 }

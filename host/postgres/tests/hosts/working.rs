@@ -174,8 +174,12 @@ async fn a_run_is_cancelled_from_another_host_whether_it_is_queued_at_work_or_wa
     assert_eq!(hosts.effects(), 0);
     let waiting = one.submit(RunRequest::new(AGENT, "Please ask.").on_thread("w")).await.unwrap();
     until_status(&one, &waiting, "waiting").await;
+    let target = question(&one, &waiting).await;
     one.send(&waiting, cancel()).await.unwrap();
     until_status(&one, &waiting, "cancelled").await;
+    let RunCommand::Decide(late) = yes("late", &target) else { unreachable!() };
+    let late = one.decide(&waiting, late).await.map(drop);
+    assert!(matches!(late, Err(HostError::AlreadyDecided(_))), "it was seen, so it is not unknown: {late:?}");
     let at_work = one.submit(RunRequest::new(AGENT, "Go.").on_thread("a")).await.unwrap();
     until("work", async || run_of(&one, &at_work).await.at_work.then_some(())).await;
     // It may have ended by itself meanwhile.

@@ -20,6 +20,9 @@ pub(crate) enum Mode {
     Hold = 2,
     /// Loses the answer to the next commit: closes its connection after the server has committed.
     LoseCommit = 3,
+    /// Delays the next commit for longer than the server keeps a transaction of a host open whose
+    /// lease is a second.
+    StallCommit = 4,
 }
 
 pub(crate) struct Proxy {
@@ -105,6 +108,13 @@ async fn pass(
                 state.lost.fetch_add(1, Ordering::SeqCst);
                 return;
             }
+        }
+        let stall = Mode::StallCommit as u8;
+        if !of_server
+            && committed
+            && state.mode.compare_exchange(stall, 0, Ordering::SeqCst, Ordering::SeqCst).is_ok()
+        {
+            tokio::time::sleep(Duration::from_secs(1)).await;
         }
         if to.write_all(&buffer[..length]).await.is_err() {
             return;
