@@ -32,7 +32,9 @@ fn z21_what_a_call_used_that_was_cut_is_marked_as_at_least_that() {
     let place = Place::new().with_tools(&[hostile::SPIN_FOR_EVER]).with_config(limits);
     let answer = place.type_in(&["call", "spin-for-ever", "--json"]).ends_with(1).json();
     assert_eq!((&answer["error"]["code"], &answer["usage"]["at_least"]), (&json!("timed_out"), &json!(true)));
-    place.type_in(&["call", "spin-for-ever"]).ends_with(1).says("at least");
+    let words = "its limit is timeout_ms = 200. An operator can raise it in tollgate.toml, under [limits] or \
+                 [tools.spin-for-ever.limits].";
+    place.type_in(&["call", "spin-for-ever"]).ends_with(1).says("at least").says(words);
     let audit = place.type_in(&["audit", "--json"]).ends_with(0).json();
     let is_call = |record: &&serde_json::Value| record["kind"] == "call";
     let record = audit.as_array().unwrap().iter().find(is_call).unwrap();
