@@ -97,7 +97,8 @@ fn what_a_tool_was_refused_is_said_and_audited() {
     place
         .type_in(&["call", "send-a-request"])
         .ends_with(0)
-        .says("not granted: http GET https://localhost:1/");
+        .says("not granted: http GET https://localhost:1/")
+        .says("tollgate grant send-a-request --http 'GET https://localhost:1/'");
     place.type_in(&["call", "open-a-socket"]).ends_with(0).says("not granted: sockets: a UDP socket");
     let audit = place.type_in(&["audit", "--json"]).ends_with(0);
     for noted in ["http GET https://localhost:1/", "sockets: a TCP socket", "sockets: a UDP socket"] {
