@@ -1,6 +1,7 @@
 //! `tollgate call`: makes one call without a model.
 
 use crate::globals::Globals;
+use crate::render::attachments::{self, attachments};
 use crate::render::narrate::Narrator;
 use crate::session::ask::say_how_to_decide;
 use crate::session::data::find_thread;
@@ -11,10 +12,13 @@ use crate::verbs::resume::follow_and_ask;
 use clap::Args;
 use serde_json::{Value, json};
 use std::io::Read;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tollgate::run::{RunEnd, RunHandle};
+use tollgate::store::short_id;
 use tollgate::{CallRequest, Host};
 use tollgate_agent::code::Code;
+use tollgate_agent::content::ContentPart;
 use tollgate_agent::outcome::Usage;
 use tollgate_agent::proposal::Arguments;
 use tollgate_agent::run::CallEnd;
@@ -33,6 +37,9 @@ pub(crate) struct CallVerb {
     /// Use the state of this conversation; `last` is the newest one
     #[arg(long, value_name = "ID")]
     thread: Option<String>,
+    /// Save the images and files that the tool attaches in this directory
+    #[arg(long, value_name = "DIR")]
+    save: Option<PathBuf>,
 }
 
 const EXAMPLES: &str = "\
@@ -40,9 +47,11 @@ Examples:
   tollgate call word_count '{\"text\": \"one two three\"}'
   tollgate call json_query - < arguments.json
   tollgate call word_count '{\"path\": \"/docs/README.md\"}' --json | jq .data.words
+  tollgate call draw_chart '{\"values\": [1, 2, 3]}' --save charts
 
 With --json, one object is printed:
-  {\"tool\", \"call_id\", \"status\", \"data\", \"message\", \"suspension\", \"error\", \"mutations\", \"usage\"}
+  {\"tool\", \"call_id\", \"status\", \"data\", \"message\", \"content\", \"suspension\", \"error\",
+   \"mutations\", \"usage\"}
 where status is success, pending or error. The exit code is 0, 3 or 1; it is 2 if the
 arguments are not JSON.";
 
@@ -67,7 +76,8 @@ impl CallVerb {
             let handle = host.start_call(request).await?;
             let mut narrator = Narrator::new(output).reports_only();
             let end = follow_and_ask(&host, handle, &mut narrator, globals, output).await?;
-            answer(&valued(&host, end, output).await, output)
+            let shown = ShownEnd { save: self.save.as_deref() };
+            answer(&valued(&host, end, output).await, shown, output)
         };
         shutdown::finish(&host, servers, work).await
     }
@@ -162,7 +172,15 @@ fn kind_of(value: &Value) -> &'static str {
     }
 }
 
-pub(crate) fn answer(end: &RunEnd, output: &Output) -> Result<Exit, Failure> {
+/// What is shown of a call's end in addition to its answer.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct ShownEnd<'a> {
+    /// The directory to save attachments in.
+    save: Option<&'a Path>,
+}
+
+/// Shows how a call ended.
+pub(crate) fn answer(end: &RunEnd, shown: ShownEnd<'_>, output: &Output) -> Result<Exit, Failure> {
     if let Some(waiting) = end.waiting.first() {
         pending(end, waiting, output);
         return Ok(Exit::Waiting);
@@ -174,6 +192,15 @@ pub(crate) fn answer(end: &RunEnd, output: &Output) -> Result<Exit, Failure> {
         output.json(&finished_json(finished));
     } else {
         show(finished, output);
+    }
+    let attached = attachments(&finished.end);
+    match shown.save {
+        Some(dir) => attachments::save(attached, dir, output)?,
+        None if attached.iter().any(|part| !matches!(part, ContentPart::Link { .. })) => {
+            let run = short_id(&end.run_id);
+            output.hint(&format!("{DIM}to save: {} show {run} --save DIR{DIM:#}", program()));
+        }
+        None => {}
     }
     Ok(if finished.end.code().is_none() { Exit::Done } else { Exit::Failed })
 }
@@ -215,6 +242,7 @@ fn show(finished: &Finished, output: &Output) {
             }
         }
     }
+    attachments::lines(attachments(&finished.end)).for_each(|line| output.line(&line));
     for update in finished.change.iter().flat_map(|change| change.updates.iter()) {
         output.hint(&format!("{DIM}state {} changed{DIM:#}", shown_line(&update.key, 140)));
     }
@@ -245,6 +273,7 @@ pub(crate) fn used(usage: &Usage) -> String {
 }
 
 fn finished_json(finished: &Finished) -> Value {
+    let content = attachments(&finished.end);
     let (status, data, message, error) = match &finished.end {
         CallEnd::Result(result) => {
             let code = finished.end.code();
@@ -263,6 +292,7 @@ fn finished_json(finished: &Finished) -> Value {
         "status": status,
         "data": data,
         "message": message,
+        "content": content,
         "suspension": null,
         "error": error,
         "mutations": mutations(finished.change.as_ref()),
@@ -281,6 +311,7 @@ fn pending(end: &RunEnd, waiting: &Suspended, output: &Output) {
         "status": "pending",
         "data": null,
         "message": waiting.ticket.message,
+        "content": [],
         "suspension": {"id": waiting.suspension_id, "gate": waiting.gate, "ticket": waiting.ticket},
         "error": null,
         "mutations": mutations(waiting.change.as_ref()),

@@ -19,7 +19,18 @@ fn with_json_one_object_is_printed() {
     keys.sort_unstable();
     assert_eq!(
         keys,
-        ["call_id", "data", "error", "message", "mutations", "status", "suspension", "tool", "usage"]
+        [
+            "call_id",
+            "content",
+            "data",
+            "error",
+            "message",
+            "mutations",
+            "status",
+            "suspension",
+            "tool",
+            "usage"
+        ]
     );
     assert_eq!((&answer["tool"], &answer["status"]), (&json!("echo"), &json!("success")));
     assert!(answer["usage"]["fuel"].as_u64().unwrap() > 0);
