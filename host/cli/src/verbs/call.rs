@@ -23,7 +23,7 @@ use tollgate_agent::outcome::Usage;
 use tollgate_agent::proposal::Arguments;
 use tollgate_agent::run::CallEnd;
 use tollgate_agent::run::event::{Finished, Suspended};
-use tollgate_agent::state::StateChange;
+use tollgate_agent::state::{KeyScope, StateChange};
 
 /// Call one tool: arguments, gate, sandbox and commit as in a run, but no model
 #[derive(Debug, Args)]
@@ -64,6 +64,7 @@ impl CallVerb {
         }
         opened.warn_of_tool(&self.tool, output);
         let store = store.opened().await?;
+        let names_thread = self.thread.is_none();
         let thread_id = find_thread(&*store, self.thread).await?;
         let loaded = opened.loaded.to_audit();
         let config = opened.config.clone();
@@ -76,7 +77,7 @@ impl CallVerb {
             let handle = host.start_call(request).await?;
             let mut narrator = Narrator::new(output).reports_only();
             let end = follow_and_ask(&host, handle, &mut narrator, globals, output).await?;
-            let shown = ShownEnd { save: self.save.as_deref() };
+            let shown = ShownEnd { save: self.save.as_deref(), names_thread };
             answer(&valued(&host, end, output).await, shown, output)
         };
         shutdown::finish(&host, servers, work).await
@@ -177,6 +178,8 @@ fn kind_of(value: &Value) -> &'static str {
 pub(crate) struct ShownEnd<'a> {
     /// The directory to save attachments in.
     save: Option<&'a Path>,
+    /// Whether the conversation whose state changed is named: the call began it.
+    names_thread: bool,
 }
 
 /// Shows how a call ended.
@@ -192,6 +195,11 @@ pub(crate) fn answer(end: &RunEnd, shown: ShownEnd<'_>, output: &Output) -> Resu
         output.json(&finished_json(finished));
     } else {
         show(finished, output);
+        if shown.names_thread && keeps_state(finished) {
+            let thread = &end.thread_id;
+            output
+                .hint(&format!("{DIM}kept in a new conversation; continue it with --thread {thread}{DIM:#}"));
+        }
     }
     let attached = attachments(&finished.end);
     match shown.save {
@@ -247,6 +255,12 @@ fn show(finished: &Finished, output: &Output) {
         output.hint(&format!("{DIM}state {} changed{DIM:#}", shown_line(&update.key, 140)));
     }
     output.hint(&format!("{DIM}{}{DIM:#}", used(&finished.usage)));
+}
+
+/// Returns whether a call changed state that outlives it.
+fn keeps_state(finished: &Finished) -> bool {
+    let updates = finished.change.iter().flat_map(|change| change.updates.iter());
+    updates.into_iter().any(|update| update.scope == KeyScope::Thread && update.persistent)
 }
 
 /// Returns a fault's message without the advice that only a model can follow.

@@ -64,6 +64,16 @@ fn t1_a_direct_call_has_the_wall_time_of_the_agent_direct() {
 }
 
 #[test]
+fn the_state_of_a_new_conversation_is_found_again_by_the_name_that_is_shown() {
+    let place = Place::new().with_tools(&[good::ADDER]);
+    let hint = "kept in a new conversation; continue it with --thread ";
+    let said = place.type_in(&["call", "adder"]).ends_with(0).answers("0");
+    let thread = said.stderr.split_once(hint).unwrap().1.lines().next().unwrap();
+    let said = place.type_in(&["call", "adder", "--thread", thread]).ends_with(0).answers("1");
+    assert!(!said.stderr.contains(hint), "{said:?}");
+}
+
+#[test]
 fn z3_arguments_of_too_many_values_are_refused() {
     let place = Place::new().with_tools(&[good::ECHO]);
     let arguments = format!("{{\"a\":[{}0]}}", "[],".repeat(500_000));
