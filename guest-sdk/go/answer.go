@@ -1,5 +1,7 @@
 package tool
 
+import "errors"
+
 // An Answer is the result of a tool; the tool's changes commit with it.
 type Answer struct {
 	status  status
@@ -78,6 +80,17 @@ type Refusal struct {
 }
 
 func (r Refusal) Error() string { return r.Message }
+
+// refusalOf returns the refusal that an error stands for, such as a request that was not
+// granted; any other error is a bug of the tool.
+func refusalOf(err error) Refusal {
+	refusal := Refusal{internal, err.Error()}
+	var failure *HTTPError
+	if !errors.As(err, &refusal) && errors.As(err, &failure) && failure.Code == "denied" {
+		refusal = Refusal{denied, failure.Message}
+	}
+	return refusal
+}
 
 // The kinds, in the order of the contract.
 const (

@@ -3,6 +3,7 @@ package tool
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"reflect"
 	"testing"
 )
@@ -33,6 +34,23 @@ func TestOwnWritesAreVisible(t *testing.T) {
 		var read json.RawMessage
 		if known, err := call.Read(one.name, &read); !known || err != nil || string(read) != one.after {
 			t.Errorf("%s: %s, %v", one.name, read, err)
+		}
+	}
+}
+
+// A request that was not granted ends the call as denied, unless the tool handles it.
+func TestRequestsThatWereNotGrantedAreRefusals(t *testing.T) {
+	for _, one := range []struct {
+		err  error
+		kind uint8
+	}{
+		{fmt.Errorf("list: %w", &HTTPError{"denied", "Not granted."}), denied},
+		{&HTTPError{"unreachable", "No."}, internal},
+		{NotFound("No."), notFound},
+		{errors.New("a bug"), internal},
+	} {
+		if refusal := refusalOf(one.err); refusal.kind != one.kind {
+			t.Errorf("%v: %v", one.err, refusal)
 		}
 	}
 }

@@ -1,9 +1,6 @@
 package tool
 
-import (
-	"errors"
-	"unsafe"
-)
+import "unsafe"
 
 // The functions of tollgate:tool/tool@0.1.0 that the host calls.
 
@@ -147,8 +144,7 @@ func writeAnswer(out *writer, answer Answer, texts written) {
 }
 
 func writeRefusal(out *writer, err error) {
-	refusal := Refusal{internal, err.Error()}
-	errors.As(err, &refusal)
+	refusal := refusalOf(err)
 	out.align(4)
 	out.byte(refusal.kind)
 	out.text(refusal.Message)

@@ -75,8 +75,12 @@ function argumentsOf(json, fill) {
   return given;
 }
 
-/** Passes a refusal on to the host; any other exception is a bug of the tool. */
+/**
+ * Passes a refusal on to the host, such as a request that was not granted; any other exception is
+ * a bug of the tool.
+ */
 function refuse(error) {
+  if (error?.name === "HttpError" && error.code === "denied") throw { tag: "denied", val: error.message };
   if (error instanceof Refusal) throw { tag: error.kind, val: error.message };
   throw { tag: "internal", val: `${error?.stack ? `${error}\n${error.stack}` : error}` };
 }

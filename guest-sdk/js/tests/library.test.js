@@ -157,6 +157,10 @@ test("what is thrown on purpose keeps its kind, in validate too", () => {
     assert.deepEqual(refusal(() => call(throws)), { tag: tags[at], val: "No." });
     assert.deepEqual(refusal(() => call(() => 1, {}, { validate: throws })), { tag: tags[at], val: "No." });
   }
+  const unsent = () => {
+    throw Object.assign(new TypeError("Not granted."), { name: "HttpError", code: "denied" });
+  };
+  assert.deepEqual(refusal(() => call(unsent)), { tag: "denied", val: "Not granted." });
   const { tag, val } = refusal(() => call(() => null.x));
   assert.equal(tag, "internal");
   assert.match(val, /^TypeError: /);

@@ -21,6 +21,7 @@ from typing import Any, Mapping, Optional
 from urllib.parse import urlencode, urljoin, urlsplit
 
 from . import host
+from .answer import Refusal
 
 MAX_REDIRECTS = 20
 REDIRECTS = (301, 302, 303, 307, 308)
@@ -51,6 +52,12 @@ class HTTPError(OSError):
 
 class Timeout(HTTPError, TimeoutError):
     """The server did not answer in time."""
+
+
+class Denied(HTTPError, Refusal):
+    """The request was not granted. A tool that does not handle this ends as `tool_denied`."""
+
+    kind = "denied"
 
 
 class Headers(dict):
@@ -204,7 +211,7 @@ def request(method: str, url: str, *, allow_redirects: bool = True, **options: A
 def result_of(answer: Any, sent: Request) -> Response:
     """Turns a host's answer into a response, or raises its error."""
     if isinstance(answer, host.HttpFailure):
-        error = Timeout if answer.code == "timed_out" else HTTPError
+        error = {"denied": Denied, "timed_out": Timeout}.get(answer.code, HTTPError)
         raise error(answer.code, answer.message)
     if answer.truncated:
         raise HTTPError("too_large", f"The answer is longer than {len(answer.body)} bytes.")

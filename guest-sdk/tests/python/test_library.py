@@ -20,6 +20,7 @@ from tollgate import (
     Context,
     Refusal,
     StateKey,
+    host,
     invalid_arguments,
     schema,
     sockets,
@@ -412,6 +413,11 @@ class Requests(unittest.TestCase):
         with self.assertRaises(web.HTTPError) as raised:
             web.get("ftp://a.test/")
         self.assertEqual(raised.exception.code, "bad_request")
+        # One that was not granted is a refusal, too, so that the call ends as refused.
+        with self.assertRaises(Refusal) as raised:
+            web.result_of(host.HttpFailure("denied", "Not granted."), web.prepared("GET", "https://a.test/"))
+        self.assertEqual((raised.exception.kind, raised.exception.message), ("denied", "Not granted."))
+        self.assertEqual((raised.exception.code, str(raised.exception)), ("denied", "Not granted."))
 
     def test_http_client_goes_through_the_host(self):
         spec = importlib.util.find_spec("http.client")

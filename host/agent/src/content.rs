@@ -148,13 +148,22 @@ impl ContentPart {
     /// Returns the text that a model reads in place of the part, or beside it.
     #[must_use]
     pub fn words(&self) -> String {
+        match self {
+            Self::TextFile { text, .. } => format!("{}\n{text}", self.label()),
+            _ => self.label(),
+        }
+    }
+
+    /// Returns one line that describes the part: its kind, media type and size.
+    #[must_use]
+    pub fn label(&self) -> String {
         let typed =
             |mime_type: &Option<String>| mime_type.as_ref().map_or(String::new(), |of| format!(", {of}"));
         match self {
             Self::Image { mime_type, data } => format!("[an image, {mime_type}, {}]", decoded(data)),
             Self::Audio { mime_type, data } => format!("[a sound, {mime_type}, {}]", decoded(data)),
             Self::TextFile { uri, mime_type, text } => {
-                format!("[the file {uri}{}]\n{text}", typed(mime_type))
+                format!("[the file {uri}{}, {} bytes]", typed(mime_type), text.len())
             }
             Self::BinaryFile { uri, mime_type, data } => {
                 format!("[the file {uri}{}, {}]", typed(mime_type), decoded(data))

@@ -1,6 +1,6 @@
 //! The requests in a component's manifest, parsed from untrusted text into the types of grants.
 
-use crate::config::{ComponentGrants, GrantKind};
+use crate::config::{ComponentGrants, GrantKind, Granted};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use tollgate_agent::child::Delegates;
@@ -119,6 +119,21 @@ impl RequestedGrants {
             }
         }
         given
+    }
+
+    /// Returns the names of grants that have no effect because they are not requested. A granted HTTP
+    /// pattern is only one of them if no HTTP request is requested at all.
+    #[must_use]
+    pub fn not_requested(&self, granted: &ComponentGrants) -> Vec<String> {
+        let mut given = self.narrow(granted);
+        if self.http.is_empty() {
+            given.http.clear();
+        }
+        let given = given.each();
+        let has_effect = |grant: &Granted<'_>| {
+            given.iter().any(|given| given.kind == grant.kind && given.name == grant.name)
+        };
+        granted.each().into_iter().filter(|grant| !has_effect(grant)).map(|grant| grant.name).collect()
     }
 
     /// Describes the requests that exceed those of another version.

@@ -13,12 +13,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 use tollgate_agent::SmolStr;
+use tollgate_agent::catalog::{OwnerKind, Tool};
 use tollgate_agent::code::Code;
 use tollgate_agent::hook::ModelHooked;
 use tollgate_agent::message::{Message, ModelRequest};
-use tollgate_agent::outcome::{Fault, Usage};
+use tollgate_agent::outcome::{Fault, Outcome, Usage};
 use tollgate_agent::proposal::Proposal;
 use tollgate_agent::run::{Execution, Input, RunSpec, Task};
+use tollgate_agent::text::seconds;
 use tollgate_sandbox::{ChildRunner, Console, Report, ReportSink, Reservation};
 use tracing::Instrument as _;
 
@@ -143,6 +145,10 @@ impl AttemptTask {
             Some(children) if children.broke() => another_child(name).into(),
             _ => ended.outcome,
         };
+        let outcome = match outcome {
+            Outcome::Faulted(Fault { code: Code::TimedOut, .. }) => self.late().into(),
+            outcome => outcome,
+        };
         spans::attempted(&outcome, &usage);
         let (call_id, outcome) = (permit.call_id().to_owned(), Arc::new(outcome));
         Input::Attempted { call_id, attempt: *attempt, outcome, usage, taken: ended.taken }
@@ -159,7 +165,21 @@ impl AttemptTask {
         let left = Duration::from_millis(until_ms.saturating_sub(now_ms())) + LATE;
         match tokio::time::timeout(left, attempt).await {
             Ok(ended) => ended,
-            Err(_) => lost(overdue(&self.execution)),
+            Err(_) => lost(self.late()),
+        }
+    }
+
+    /// Returns the fault of an attempt that took too long. The limit of the whole call includes
+    /// waiting for its turn.
+    fn late(&self) -> Fault {
+        let Execution { permit, timeout_ms, until_ms, .. } = &self.execution;
+        let is_over = *until_ms > 0 && self.lent.children.is_none() && now_ms() >= *until_ms;
+        match is_over {
+            true => {
+                let ceiling_ms = self.spec.limits.timeout_ceiling_ms;
+                past_limit(&permit.tool().descriptor.name, "timeout_ceiling_ms", ceiling_ms, "[limits]")
+            }
+            false => timed_out(permit.tool(), *timeout_ms),
         }
     }
 
@@ -302,12 +322,25 @@ fn lost(fault: Fault) -> Attempt {
     Attempt { usage: Usage::of_a_lost_attempt(), ..Attempt::unstarted(fault) }
 }
 
-fn overdue(execution: &Execution) -> Fault {
-    let name = &execution.permit.tool().descriptor.name;
-    let seconds = f64::from(execution.timeout_ms) / 1_000.0;
-    Fault::new(Code::TimedOut, format!("Tool '{name}' timed out after {seconds:.1}s")).with_detail(
-        "the whole call reached timeout_ceiling_ms, which includes waiting for its turn; an operator can raise it \
-         in tollgate.toml, under [limits]",
+/// Returns the fault of an attempt that took longer than its timeout.
+pub(super) fn timed_out(tool: &Tool, timeout_ms: u32) -> Fault {
+    let (name, owner) = (&tool.descriptor.name, &tool.owner);
+    let place = match owner.kind {
+        OwnerKind::Component => format!("[limits] or [tools.{name}.limits]"),
+        OwnerKind::Mcp => format!("[mcp.{}]", owner.id),
+        OwnerKind::Native | OwnerKind::Agent => "[limits]".to_owned(),
+    };
+    past_limit(name, "timeout_ms", timeout_ms, &place)
+}
+
+fn past_limit(tool_name: &str, key: &str, limit_ms: u32, place: &str) -> Fault {
+    let after = seconds(Duration::from_millis(limit_ms.into()));
+    Fault::new(
+        Code::TimedOut,
+        format!(
+            "Tool '{tool_name}' timed out after {after}: its limit is {key} = {limit_ms}. An operator can raise it \
+             in tollgate.toml, under {place}."
+        ),
     )
 }
 

@@ -1,12 +1,11 @@
 //! Decisions of a run that take long. They run on another thread, within the time of the attempt
 //! whose result is checked.
 
-use super::RunError;
 use super::driver::Driver;
+use super::{RunError, attempt};
 use std::sync::Arc;
 use std::time::Duration;
-use tollgate_agent::code::Code;
-use tollgate_agent::outcome::{Fault, Outcome};
+use tollgate_agent::outcome::Outcome;
 use tollgate_agent::run::event::Event;
 use tollgate_agent::run::{Input, Refused};
 
@@ -65,15 +64,12 @@ impl Driver {
         let tool = self.parts.toolbox.catalog().tool(&call.tool_name)?;
         let timeout_ms = self.run.spec().limits.attempt_timeout_ms(&tool.descriptor.execution);
         let timeout = Duration::from_millis(u64::from(timeout_ms));
-        let message = format!(
-            "Tool '{}' timed out after {}: checking what it returned took too long",
-            call.tool_name,
-            tollgate_agent::text::seconds(timeout)
-        );
+        let fault =
+            attempt::timed_out(tool, timeout_ms).with_detail("checking what it returned took too long");
         let late = Input::Attempted {
             call_id: call_id.clone(),
             attempt: *attempt,
-            outcome: Arc::new(Fault::new(Code::TimedOut, message).into()),
+            outcome: Arc::new(fault.into()),
             usage: *usage,
             taken: taken.clone(),
         };

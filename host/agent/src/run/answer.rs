@@ -133,7 +133,7 @@ mod tests {
         let result = ToolResult::success("Drawn.").with_content(image.clone()).with_content(file);
         let end = CallEnd::Result(Arc::new(result));
         let answered = answer("c1", "draw", &end);
-        let expected = "Drawn.\n[an image, image/png, 3 bytes]\n[the file file:///a.txt]\nHello";
+        let expected = "Drawn.\n[an image, image/png, 3 bytes]\n[the file file:///a.txt, 5 bytes]\nHello";
         assert_eq!(&*answered.content, expected);
         assert_eq!(answered.images, std::slice::from_ref(&image));
         assert_eq!(&*own_text(&end).0, "Drawn.");

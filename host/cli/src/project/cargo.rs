@@ -31,11 +31,13 @@ pub(crate) struct Artifact {
 pub(crate) fn compile(
     dir: &Path,
     target_dir: Option<&Path>,
+    quiet: bool,
     say: &dyn Fn(&str),
 ) -> Result<Vec<Artifact>, BuildError> {
     let turn = take_turn(dir, target_dir, say)?.map(Arc::new);
     let mut cargo = cargo(target_dir)
         .args(["build", "--release", "--target", WASM_TARGET, "--message-format", "json-render-diagnostics"])
+        .args(quiet.then_some("--quiet"))
         .current_dir(dir)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())

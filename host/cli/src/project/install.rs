@@ -65,7 +65,7 @@ pub(crate) async fn install(
     let loaded = match timeout(LONG, &mut load).await {
         Ok(loaded) => loaded,
         Err(_) => {
-            say("loading it once; the first time, that compiles it to machine code");
+            say("checking the component, which compiles it to machine code once");
             load.await
         }
     };

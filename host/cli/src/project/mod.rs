@@ -36,14 +36,14 @@ use std::path::{Path, PathBuf};
 pub(crate) const WASM_TARGET: &str = "wasm32-wasip2";
 
 /// Compiles the project in `dir`: with cargo if it has a `Cargo.toml`, as `tool.toml` states if it
-/// has one.
+/// has one. `quiet` leaves out cargo's progress; errors and warnings of compilers are always shown.
 ///
 /// # Errors
 /// There is no project, a compiler is missing, or the code does not compile.
-pub(crate) fn compile(dir: &Path, say: &dyn Fn(&str)) -> Result<Vec<Artifact>, BuildError> {
+pub(crate) fn compile(dir: &Path, quiet: bool, say: &dyn Fn(&str)) -> Result<Vec<Artifact>, BuildError> {
     if dir.join("Cargo.toml").is_file() {
         toolchain::add_wasm_target(dir, say)?;
-        return cargo::compile(dir, target_dir(dir).as_deref(), say);
+        return cargo::compile(dir, target_dir(dir).as_deref(), quiet, say);
     }
     if dir.join(RECIPE).is_file() {
         return Ok(vec![languages::compile(dir, say)?]);

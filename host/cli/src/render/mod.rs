@@ -1,5 +1,6 @@
 //! Runs, calls, gates, grants and limits as text for a person.
 
+pub(crate) mod attachments;
 pub(crate) mod example;
 pub(crate) mod gates;
 pub(crate) mod limits;

@@ -3,6 +3,7 @@
 //! The answer goes to standard output, everything else to standard error. If standard output is for
 //! a program, every event goes there as a line of JSON.
 
+use crate::render::powers::command_to_grant;
 use crate::terminal::output::{BAD, BOLD, DIM, GOOD, NAME, WAITS, shown, shown_line, shown_marked};
 use crate::terminal::{Exit, Output, quantity};
 use crate::verbs::call::used;
@@ -23,6 +24,8 @@ pub(crate) struct Narrator<'a> {
     output: &'a Output,
     reports_only: bool,
     tools: HashMap<String, String>,
+    /// The components of the calls, by call id.
+    components: HashMap<String, String>,
     last_report: String,
     /// Text of the current turn that has already been shown.
     streamed: String,
@@ -44,6 +47,7 @@ impl<'a> Narrator<'a> {
             output,
             reports_only: false,
             tools: HashMap::new(),
+            components: HashMap::new(),
             last_report: String::new(),
             streamed: String::new(),
             conversation: None,
@@ -70,8 +74,16 @@ impl<'a> Narrator<'a> {
             told if self.output.is_json() => self.output.json_line(told),
             RunUpdate::Live(transient) => self.piece(&transient.piece),
             RunUpdate::Child(told) => self.child(told),
-            RunUpdate::Stored(_) if self.reports_only => {}
-            RunUpdate::Stored(numbered) => self.event(&numbered.event),
+            RunUpdate::Stored(numbered) => {
+                if let Event::CallProposed(proposed) = &numbered.event
+                    && let Some(owner) = &proposed.owner
+                {
+                    self.components.insert(proposed.call_id.to_string(), owner.id.to_string());
+                }
+                if !self.reports_only {
+                    self.event(&numbered.event);
+                }
+            }
         }
     }
 
@@ -181,6 +193,10 @@ impl<'a> Narrator<'a> {
                         call_id,
                         &format!("{WAITS}not granted:{WAITS:#} {}", shown_line(what, LINE_CHARS)),
                     );
+                    let component = self.components.get(&**call_id);
+                    if let Some(command) = component.and_then(|id| command_to_grant(id, what)) {
+                        self.say_of(call_id, &format!("{DIM}to grant it: {command}{DIM:#}"));
+                    }
                 }
             }
             LiveContent::ReasoningDelta { text, .. } => self.reasoning(text),

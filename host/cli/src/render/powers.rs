@@ -1,10 +1,14 @@
 //! Grants in words for people and as JSON for programs.
 
 use crate::terminal::output::shown_line;
+use crate::terminal::program;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use tollgate::config::{ComponentGrants, Details, Granted};
 use tollgate::grants::{MissingGrant, RequestedGrants};
+use tollgate_agent::egress::HttpPattern;
+use tollgate_agent::name;
+use tollgate_agent::text::quoted;
 use tollgate_sandbox::{DEFAULT_QUOTA_BYTES, FileAccess, Import, Power};
 
 /// Returns the grants in words, one phrase each.
@@ -45,7 +49,21 @@ pub(crate) fn as_json(grants: &ComponentGrants) -> Value {
     })
 }
 
-/// Returns the powers that are imported and not granted. Toolchains import what tools never use, so
+/// Returns the command that grants a component what a call of it was refused, as the record of
+/// refusals describes it. `None` if no option of `tollgate grant` names it.
+pub(crate) fn command_to_grant(component_id: &str, refused: &str) -> Option<String> {
+    let option = if let Some(request) = refused.strip_prefix("http ") {
+        // A request that was refused for another reason is followed by that reason.
+        let pattern = request.parse::<HttpPattern>().ok()?;
+        format!("--http {}", quoted(&pattern.to_string()))
+    } else {
+        let agent = refused.strip_prefix("delegates: ").filter(|agent| name::is_id(agent))?;
+        format!("--delegate {agent}")
+    };
+    Some(format!("{} grant {component_id} {option}", program()))
+}
+
+/// Returns the powers that are imported and can be granted, but were not. Toolchains import what tools never use, so
 /// a manifest's requests take precedence if there is one.
 pub(crate) fn lacking(imports: &[Import], grants: &ComponentGrants) -> Vec<&'static str> {
     let powers: BTreeSet<Power> = imports.iter().filter_map(|import| import.power).collect();
@@ -66,6 +84,38 @@ fn has(power: Power, grants: &ComponentGrants) -> bool {
         Power::Http => !grants.http.is_empty(),
         Power::Settings => !grants.settings.is_empty(),
         Power::Delegates => grants.delegates().next().is_some(),
-        Power::Sockets => false,
+        // Nobody can grant sockets.
+        Power::Sockets => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_is_granted_by_a_command_that_can_be_typed() {
+        let command = |refused| command_to_grant("desk", refused);
+        for (refused, option) in [
+            ("http GET https://localhost:1/", "--http 'GET https://localhost:1/'"),
+            ("http POST https://a.test/v1/b", "--http 'POST https://a.test/v1/b'"),
+            ("delegates: helper", "--delegate helper"),
+        ] {
+            let shown = command(refused);
+            assert!(
+                shown.as_ref().is_some_and(|line| line.ends_with(&format!(" grant desk {option}"))),
+                "{shown:?}"
+            );
+        }
+        for refused in [
+            "http GET https://a.test/: the limit is http_requests = 3",
+            "http GET https://a.test/a [cut]",
+            "http GET https://a.test/\u{27}; rm",
+            "delegates: notes.items",
+            "sockets: a TCP socket",
+            "files: open /docs",
+        ] {
+            assert_eq!(command(refused), None, "{refused}");
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! The timeline of a past run: each line with the time since the run began, calls under their turn
 //! with their outcome.
 
+use crate::render::attachments::{self, attachments};
 use crate::render::narrate::spent;
 use crate::terminal::output::{BAD, BOLD, DIM, GOOD, NAME, WAITS, shown, shown_line};
 use crate::terminal::quantity;
@@ -161,6 +162,7 @@ impl Timeline {
             let own = own.code().map_or("success", |code| code.as_str());
             self.line(&format!("  {WAITS}changed by hooks;{WAITS:#} the call itself ended as {own}"));
         }
+        attachments::lines(attachments(&finished.end)).for_each(|line| self.line(&format!("  {line}")));
         self.changed(finished.change.as_ref());
         for note in &finished.notes {
             self.line(&format!("  {DIM}note for the model:{DIM:#} {}", shown_line(note, LINE_CHARS)));

@@ -5,6 +5,7 @@ use crate::render::timeline::timeline;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use tollgate_agent::code::Code;
+use tollgate_agent::content::ContentPart;
 use tollgate_agent::gate::{GateVerdict, Verdict};
 use tollgate_agent::hook::{CustomEvent, HookAnswer, HookPoint, ModelHooked};
 use tollgate_agent::message::{AssistantMessage, ModelReply, TokenUsage};
@@ -111,6 +112,8 @@ fn decided(call_id: &str, answer: DecisionAnswer) -> Event {
 fn first_turn() -> Vec<(u64, Event)> {
     let allow = || vec![("careful", Verdict::Allow), ("tool-list", Verdict::Allow)];
     let late = Fault::new(Code::TimedOut, "Tool 'fetch' timed out after 5.0s");
+    let fetched = ToolResult::success("text")
+        .with_content(ContentPart::Image { mime_type: "image/png".to_owned(), data: "iVBORw==".into() });
     vec![
         (0, Event::MessageAdded { text: "Add up what is left,\nand tell the others.".to_owned() }),
         (0, Event::StepStarted { step: 1 }),
@@ -127,7 +130,7 @@ fn first_turn() -> Vec<(u64, Event)> {
         (1, finished("call-1-2", "count", done(ToolResult::error("There are no bags.")), &[])),
         (4_990, Event::CallRetried { call_id: "call-1-3".into(), attempt: 1, fault: late, usage: used(1) }),
         (0, started("call-1-3", 2)),
-        (511, finished("call-1-3", "fetch", done(ToolResult::success("text")), &[])),
+        (511, finished("call-1-3", "fetch", done(fetched), &[])),
         (0, Event::StepFinished { step: 1 }),
     ]
 }

@@ -41,6 +41,11 @@ impl Output {
         self.json
     }
 
+    /// Returns whether progress and hints are left out.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.quiet
+    }
+
     /// Returns whether a person sees standard output as it is written.
     pub(crate) fn is_live(&self) -> bool {
         !self.json && io::stdout().is_terminal()

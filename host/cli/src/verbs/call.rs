@@ -1,6 +1,7 @@
 //! `tollgate call`: makes one call without a model.
 
 use crate::globals::Globals;
+use crate::render::attachments::{self, attachments};
 use crate::render::narrate::Narrator;
 use crate::session::ask::say_how_to_decide;
 use crate::session::data::find_thread;
@@ -11,15 +12,18 @@ use crate::verbs::resume::follow_and_ask;
 use clap::Args;
 use serde_json::{Value, json};
 use std::io::Read;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tollgate::run::{RunEnd, RunHandle};
+use tollgate::store::short_id;
 use tollgate::{CallRequest, Host};
 use tollgate_agent::code::Code;
+use tollgate_agent::content::ContentPart;
 use tollgate_agent::outcome::Usage;
 use tollgate_agent::proposal::Arguments;
 use tollgate_agent::run::CallEnd;
 use tollgate_agent::run::event::{Finished, Suspended};
-use tollgate_agent::state::StateChange;
+use tollgate_agent::state::{KeyScope, StateChange};
 
 /// Call one tool: arguments, gate, sandbox and commit as in a run, but no model
 #[derive(Debug, Args)]
@@ -33,6 +37,9 @@ pub(crate) struct CallVerb {
     /// Use the state of this conversation; `last` is the newest one
     #[arg(long, value_name = "ID")]
     thread: Option<String>,
+    /// Save the images and files that the tool attaches in this directory
+    #[arg(long, value_name = "DIR")]
+    save: Option<PathBuf>,
 }
 
 const EXAMPLES: &str = "\
@@ -40,9 +47,11 @@ Examples:
   tollgate call word_count '{\"text\": \"one two three\"}'
   tollgate call json_query - < arguments.json
   tollgate call word_count '{\"path\": \"/docs/README.md\"}' --json | jq .data.words
+  tollgate call draw_chart '{\"values\": [1, 2, 3]}' --save charts
 
 With --json, one object is printed:
-  {\"tool\", \"call_id\", \"status\", \"data\", \"message\", \"suspension\", \"error\", \"mutations\", \"usage\"}
+  {\"tool\", \"call_id\", \"status\", \"data\", \"message\", \"content\", \"suspension\", \"error\",
+   \"mutations\", \"usage\"}
 where status is success, pending or error. The exit code is 0, 3 or 1; it is 2 if the
 arguments are not JSON.";
 
@@ -55,6 +64,7 @@ impl CallVerb {
         }
         opened.warn_of_tool(&self.tool, output);
         let store = store.opened().await?;
+        let names_thread = self.thread.is_none();
         let thread_id = find_thread(&*store, self.thread).await?;
         let loaded = opened.loaded.to_audit();
         let config = opened.config.clone();
@@ -67,7 +77,8 @@ impl CallVerb {
             let handle = host.start_call(request).await?;
             let mut narrator = Narrator::new(output).reports_only();
             let end = follow_and_ask(&host, handle, &mut narrator, globals, output).await?;
-            answer(&valued(&host, end, output).await, output)
+            let shown = ShownEnd { save: self.save.as_deref(), names_thread };
+            answer(&valued(&host, end, output).await, shown, output)
         };
         shutdown::finish(&host, servers, work).await
     }
@@ -162,7 +173,17 @@ fn kind_of(value: &Value) -> &'static str {
     }
 }
 
-pub(crate) fn answer(end: &RunEnd, output: &Output) -> Result<Exit, Failure> {
+/// What is shown of a call's end in addition to its answer.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct ShownEnd<'a> {
+    /// The directory to save attachments in.
+    save: Option<&'a Path>,
+    /// Whether the conversation whose state changed is named: the call began it.
+    names_thread: bool,
+}
+
+/// Shows how a call ended.
+pub(crate) fn answer(end: &RunEnd, shown: ShownEnd<'_>, output: &Output) -> Result<Exit, Failure> {
     if let Some(waiting) = end.waiting.first() {
         pending(end, waiting, output);
         return Ok(Exit::Waiting);
@@ -174,6 +195,20 @@ pub(crate) fn answer(end: &RunEnd, output: &Output) -> Result<Exit, Failure> {
         output.json(&finished_json(finished));
     } else {
         show(finished, output);
+        if shown.names_thread && keeps_state(finished) {
+            let thread = &end.thread_id;
+            output
+                .hint(&format!("{DIM}kept in a new conversation; continue it with --thread {thread}{DIM:#}"));
+        }
+    }
+    let attached = attachments(&finished.end);
+    match shown.save {
+        Some(dir) => attachments::save(attached, dir, output)?,
+        None if attached.iter().any(|part| !matches!(part, ContentPart::Link { .. })) => {
+            let run = short_id(&end.run_id);
+            output.hint(&format!("{DIM}to save: {} show {run} --save DIR{DIM:#}", program()));
+        }
+        None => {}
     }
     Ok(if finished.end.code().is_none() { Exit::Done } else { Exit::Failed })
 }
@@ -215,10 +250,17 @@ fn show(finished: &Finished, output: &Output) {
             }
         }
     }
+    attachments::lines(attachments(&finished.end)).for_each(|line| output.line(&line));
     for update in finished.change.iter().flat_map(|change| change.updates.iter()) {
         output.hint(&format!("{DIM}state {} changed{DIM:#}", shown_line(&update.key, 140)));
     }
     output.hint(&format!("{DIM}{}{DIM:#}", used(&finished.usage)));
+}
+
+/// Returns whether a call changed state that outlives it.
+fn keeps_state(finished: &Finished) -> bool {
+    let updates = finished.change.iter().flat_map(|change| change.updates.iter());
+    updates.into_iter().any(|update| update.scope == KeyScope::Thread && update.persistent)
 }
 
 /// Returns a fault's message without the advice that only a model can follow.
@@ -245,6 +287,7 @@ pub(crate) fn used(usage: &Usage) -> String {
 }
 
 fn finished_json(finished: &Finished) -> Value {
+    let content = attachments(&finished.end);
     let (status, data, message, error) = match &finished.end {
         CallEnd::Result(result) => {
             let code = finished.end.code();
@@ -263,6 +306,7 @@ fn finished_json(finished: &Finished) -> Value {
         "status": status,
         "data": data,
         "message": message,
+        "content": content,
         "suspension": null,
         "error": error,
         "mutations": mutations(finished.change.as_ref()),
@@ -281,6 +325,7 @@ fn pending(end: &RunEnd, waiting: &Suspended, output: &Output) {
         "status": "pending",
         "data": null,
         "message": waiting.ticket.message,
+        "content": [],
         "suspension": {"id": waiting.suspension_id, "gate": waiting.gate, "ticket": waiting.ticket},
         "error": null,
         "mutations": mutations(waiting.change.as_ref()),

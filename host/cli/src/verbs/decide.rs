@@ -11,7 +11,7 @@ use crate::session::data::{find_run, open_limited_store, recovered};
 use crate::session::{Opened, host_with, shutdown, with_servers};
 use crate::terminal::output::shown_line;
 use crate::terminal::{Exit, Failure, Output, program};
-use crate::verbs::call::{answer, follow, valued};
+use crate::verbs::call::{ShownEnd, answer, follow, valued};
 use crate::verbs::resume::ask_open;
 use crate::verbs::run::configured_model;
 use crate::verbs::runs::status;
@@ -153,7 +153,7 @@ impl DecideVerb {
             }
         };
         if run.kind == "call" {
-            return answer(&valued(host, end, output).await, output);
+            return answer(&valued(host, end, output).await, ShownEnd::default(), output);
         }
         narrator.finish(&end);
         if !output.is_json() {

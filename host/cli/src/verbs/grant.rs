@@ -18,7 +18,7 @@ use tollgate::config::{
 };
 use tollgate::grants::{Decision, check_files};
 use tollgate::tools::Loaded;
-use tollgate::tools::directory::cannot_use;
+use tollgate::tools::directory::without_effect;
 use tollgate_agent::name;
 use tollgate_agent::text::quoted;
 use tollgate_sandbox::{FileAccess, FileGrant};
@@ -172,7 +172,7 @@ impl GrantVerb {
         noted.extend(about.granted(&before, &config.grants_of(&id)));
         approve::settle(&*store, about, noted, changes).await?;
         show(&id, &config, subject.as_ref().filter(|_| self.asked), output);
-        warn_of_unusable(&id, &config, &opened.loaded, output);
+        warn_without_effect(&id, &config, &opened.loaded, output);
         if !self.asked && opened.loaded.held.iter().any(|held| held.id == id) {
             output.warn(&format!(
                 "{id} is not served yet: its version asks for more than was approved; approve it: {} grant {id} --asked",
@@ -288,13 +288,10 @@ fn show(id: &str, config: &Config, subject: Option<&Subject>, output: &Output) {
         .hint(&format!("{DIM}written to {}; a running host picks it up automatically{DIM:#}", config.name()));
 }
 
-/// Warns of grants that the component, as it is now, can never use.
-fn warn_of_unusable(id: &str, config: &Config, loaded: &Loaded, output: &Output) {
+/// Warns of grants that have no effect on the component as it is now.
+fn warn_without_effect(id: &str, config: &Config, loaded: &Loaded, output: &Output) {
     let Some(component) = loaded.components.iter().find(|component| component.id == id) else { return };
-    let kinds = config.grants_of(id).unusable(&component.imports).join(", ");
-    if !kinds.is_empty() {
-        output.warn(&cannot_use(id, &kinds));
-    }
+    without_effect(component, &config.grants_of(id)).iter().for_each(|notice| output.warn(notice));
 }
 
 fn checked_id(typed: &str) -> Result<String, Failure> {

@@ -17,7 +17,7 @@ use tollgate::registry;
 use tollgate_agent::catalog::{Catalog, Owner, OwnerKind};
 use tollgate_agent::descriptor::{ComponentDescriptor, StateAccess, ToolDescriptor};
 use tollgate_registry::{Metadata, Source, Wanted, fetch};
-use tollgate_sandbox::{Component, Guest, Sandbox};
+use tollgate_sandbox::{Component, Guest, Power, Sandbox};
 
 /// Show what a component is and asks for, without running its tools
 #[derive(Debug, Args)]
@@ -194,7 +194,10 @@ impl<'a> ComponentReport<'a> {
         for import in self.component.imports() {
             let power = import
                 .power
-                .map(|power| format!("  needs the grant `{}`", power.as_str()))
+                .map(|power| match power {
+                    Power::Sockets => "  never granted".to_owned(),
+                    power => format!("  needs the grant `{}`", power.as_str()),
+                })
                 .unwrap_or_default();
             output.line(&format!("  {}{power}", shown_line(&import.interface, 120)));
         }

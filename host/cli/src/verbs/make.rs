@@ -109,9 +109,9 @@ impl BuildVerb {
             (place(&config, &self.dir, &config.tools_dir), place(&config, &self.dir, &config.gates_dir.path));
         let dirs = Dirs { tools: &tools, gates: &gates };
         let dir = self.dir.clone();
-        let say = |words: &str| output.say(words);
+        let say = |words: &str| output.hint(words);
         tollgate::grants::check_sources(&project::sources(&dir), &config).map_err(Failure::usage)?;
-        let artifacts = project::compile(&dir, &say)?;
+        let artifacts = project::compile(&dir, output.is_quiet(), &say)?;
         let sandbox = Sandbox::new(config.limits.sandbox.clone())?;
         let mut installed = Vec::with_capacity(artifacts.len());
         for artifact in &artifacts {

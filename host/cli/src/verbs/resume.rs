@@ -6,7 +6,7 @@ use crate::session::ask::{Asked, ask, say_how_to_decide, somebody_is_there};
 use crate::session::data::{find_run, open_limited_store};
 use crate::session::{Opened, always, host_with, shutdown, with_servers};
 use crate::terminal::{Exit, Failure, Output};
-use crate::verbs::call::{answer, follow};
+use crate::verbs::call::{ShownEnd, answer, follow};
 use crate::verbs::run::configured_model;
 use crate::verbs::runs::status;
 use clap::Args;
@@ -75,7 +75,7 @@ async fn resume(host: &Host, run: &RunSummary, globals: &Globals, output: &Outpu
     if run.kind == "call" {
         let mut narrator = Narrator::new(output).reports_only();
         let end = follow_and_ask(host, handle, &mut narrator, globals, output).await?;
-        return answer(&end, output);
+        return answer(&end, ShownEnd::default(), output);
     }
     let mut narrator = Narrator::new(output);
     let end = follow_and_ask(host, handle, &mut narrator, globals, output).await?;

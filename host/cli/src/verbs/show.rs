@@ -1,6 +1,7 @@
 //! `tollgate show`: shows what happened in a run, as a timeline.
 
 use crate::globals::Globals;
+use crate::render::attachments::{self, attachments};
 use crate::render::timeline::timeline;
 use crate::session::ask::{how_to_decide, question_or_way};
 use crate::session::codes::Codes;
@@ -10,8 +11,10 @@ use crate::terminal::{Exit, Failure, Output, program, quantity};
 use crate::verbs::runs::{started, status, status_with_code};
 use clap::Args;
 use std::io::IsTerminal;
+use std::path::PathBuf;
 use std::sync::Arc;
 use tollgate::store::{Record, RunSummary, short_id};
+use tollgate_agent::content::ContentPart;
 use tollgate_agent::run::event::Suspended;
 use tollgate_agent::run::{Event, Run, StoredEvent, Thread};
 
@@ -21,11 +24,15 @@ use tollgate_agent::run::{Event, Run, StoredEvent, Thread};
 pub(crate) struct ShowVerb {
     /// The run's id, its beginning, or `last`
     run: String,
+    /// Save the images and files that its calls attached in this directory
+    #[arg(long, value_name = "DIR")]
+    save: Option<PathBuf>,
 }
 
 const EXAMPLES: &str = "\
 Examples:
   tollgate show 9f3c2a71
+  tollgate show last --save pictures
   tollgate show 9f3c2a71 --json | jq '.type'
 
 With --json every stored event is one line of JSON.";
@@ -41,6 +48,9 @@ impl ShowVerb {
                 program()
             ));
         }
+        if let Some(dir) = &self.save {
+            attachments::save(events.iter().flat_map(|event| attached(&event.event)), dir, output)?;
+        }
         let exit = if damage.is_some() { Exit::Failed } else { Exit::Done };
         if output.is_json() {
             events.iter().for_each(|event| output.json_line(event));
@@ -52,6 +62,14 @@ impl ShowVerb {
         let codes = std::io::stdout().is_terminal().then(|| Codes::open(globals).ok()).flatten();
         say_what_is_open(&run, &events, codes.as_ref(), output);
         Ok(exit)
+    }
+}
+
+/// Returns the attachments of the call that this event ends.
+fn attached(event: &Event) -> &[ContentPart] {
+    match event {
+        Event::CallFinished(finished) => attachments(&finished.end),
+        _ => &[],
     }
 }
 

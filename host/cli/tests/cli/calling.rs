@@ -19,7 +19,18 @@ fn with_json_one_object_is_printed() {
     keys.sort_unstable();
     assert_eq!(
         keys,
-        ["call_id", "data", "error", "message", "mutations", "status", "suspension", "tool", "usage"]
+        [
+            "call_id",
+            "content",
+            "data",
+            "error",
+            "message",
+            "mutations",
+            "status",
+            "suspension",
+            "tool",
+            "usage"
+        ]
     );
     assert_eq!((&answer["tool"], &answer["status"]), (&json!("echo"), &json!("success")));
     assert!(answer["usage"]["fuel"].as_u64().unwrap() > 0);
@@ -32,7 +43,9 @@ fn z21_what_a_call_used_that_was_cut_is_marked_as_at_least_that() {
     let place = Place::new().with_tools(&[hostile::SPIN_FOR_EVER]).with_config(limits);
     let answer = place.type_in(&["call", "spin-for-ever", "--json"]).ends_with(1).json();
     assert_eq!((&answer["error"]["code"], &answer["usage"]["at_least"]), (&json!("timed_out"), &json!(true)));
-    place.type_in(&["call", "spin-for-ever"]).ends_with(1).says("at least");
+    let words = "its limit is timeout_ms = 200. An operator can raise it in tollgate.toml, under [limits] or \
+                 [tools.spin-for-ever.limits].";
+    place.type_in(&["call", "spin-for-ever"]).ends_with(1).says("at least").says(words);
     let audit = place.type_in(&["audit", "--json"]).ends_with(0).json();
     let is_call = |record: &&serde_json::Value| record["kind"] == "call";
     let record = audit.as_array().unwrap().iter().find(is_call).unwrap();
@@ -48,6 +61,16 @@ fn t1_a_direct_call_has_the_wall_time_of_the_agent_direct() {
     assert_eq!(answer["error"]["code"], "timed_out", "{answer}");
     assert!(answer["error"]["message"].as_str().unwrap().contains("wall_ms = 300"), "{answer}");
     assert_eq!((&answer["usage"]["attempts"], &answer["usage"]["at_least"]), (&json!(1), &json!(true)));
+}
+
+#[test]
+fn the_state_of_a_new_conversation_is_found_again_by_the_name_that_is_shown() {
+    let place = Place::new().with_tools(&[good::ADDER]);
+    let hint = "kept in a new conversation; continue it with --thread ";
+    let said = place.type_in(&["call", "adder"]).ends_with(0).answers("0");
+    let thread = said.stderr.split_once(hint).unwrap().1.lines().next().unwrap();
+    let said = place.type_in(&["call", "adder", "--thread", thread]).ends_with(0).answers("1");
+    assert!(!said.stderr.contains(hint), "{said:?}");
 }
 
 #[test]
@@ -95,7 +118,8 @@ fn what_a_tool_was_refused_is_said_and_audited() {
     place
         .type_in(&["call", "send-a-request"])
         .ends_with(0)
-        .says("not granted: http GET https://localhost:1/");
+        .says("not granted: http GET https://localhost:1/")
+        .says("tollgate grant send-a-request --http 'GET https://localhost:1/'");
     place.type_in(&["call", "open-a-socket"]).ends_with(0).says("not granted: sockets: a UDP socket");
     let audit = place.type_in(&["audit", "--json"]).ends_with(0);
     for noted in ["http GET https://localhost:1/", "sockets: a TCP socket", "sockets: a UDP socket"] {

@@ -36,13 +36,27 @@ fn what_is_granted_is_written_shown_and_revoked() {
 #[test]
 fn k14_a_grant_that_a_component_can_never_use_is_a_warning() {
     let place = place();
-    let words = "echo is granted what it can never use (http, settings): it imports nothing that uses them";
+    let words = "echo has grants without effect (http, settings): it imports nothing that uses them";
     let typed = ["grant", "echo", "--http", "https://a.test/", "--setting", "units=metric"];
     place.type_in(&typed).ends_with(0).says(words);
     place.type_in(&["tools"]).ends_with(0).says(words);
     place.type_in(&["revoke", "echo", "--all"]).ends_with(0);
     let tools = place.type_in(&["tools"]).ends_with(0);
-    assert!(!tools.stderr.contains("never use"), "{}", tools.stderr);
+    assert!(!tools.stderr.contains("without effect"), "{}", tools.stderr);
+}
+
+#[test]
+fn a_grant_that_no_manifest_asks_for_is_a_warning() {
+    let place = place();
+    place.write("tools/echo.toml", "[asks]\nsettings = [\"units\"]\n");
+    let typed =
+        ["grant", "echo", "--http", "https://a.test/", "--setting", "units=metric", "--setting", "x=y"];
+    let words = "echo has grants without effect (https://a.test/, x): its manifest does not ask for them";
+    place.type_in(&typed).ends_with(0).says(words);
+    place.type_in(&["tools"]).ends_with(0).says(words);
+    place.type_in(&["revoke", "echo", "--http", "https://a.test/", "--setting", "x"]).ends_with(0);
+    let tools = place.type_in(&["tools"]).ends_with(0);
+    assert!(!tools.stderr.contains("its manifest"), "{}", tools.stderr);
 }
 
 #[test]

@@ -45,6 +45,16 @@ fn r1_of_two_that_collide_the_later_by_file_name_loses() {
 }
 
 #[test]
+fn no_grant_is_named_for_sockets() {
+    let place = Place::new();
+    place.write("sockets.wasm", hostile::OPEN_A_SOCKET.bytes());
+    let said = place.type_in(&["inspect", "sockets.wasm"]).ends_with(0).answers("never granted");
+    assert!(!said.stdout.contains("grant `sockets`"), "{said:?}");
+    let shown = place.type_in(&["inspect", "sockets.wasm", "--json"]).ends_with(0).json();
+    assert_eq!(shown["lacking"], serde_json::json!([]));
+}
+
+#[test]
 fn inspect_shows_what_a_component_is() {
     let place = Place::new();
     place.write("echo.wasm", good::ECHO.bytes());

@@ -14,13 +14,15 @@ fn a_new_tool_is_built_and_answers_at_once() {
     let place = Place::new();
     place.type_in(&["new", "hello", "--lang", "rust", "--sdk", &sdk()]).ends_with(0).says("build hello");
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("new-tool");
-    let build = || {
-        let mut command = place.tollgate(&["build", "hello"]);
+    let build_with = |options: &[&str]| {
+        let mut command = place.tollgate(&[&["build", "hello"], options].concat());
         crate::place::Said::of(&command.env("CARGO_TARGET_DIR", &target).assert()).ends_with(0)
     };
+    let build = || build_with(&[]);
     build().answers("built hello").says("Compiling hello").says("call hello '{\"name\":\"...\"}'");
     assert!(place.path().join("tools/hello.wasm").is_file());
     build().answers("unchanged hello");
+    assert_eq!(build_with(&["--quiet"]).answers("unchanged hello").stderr, "");
     let said = place.type_in(&["call", "hello", r#"{"name": "Ada", "times": 2}"#]).ends_with(0);
     assert_eq!(said.stdout, "Hello, Ada! Hello, Ada!\n");
     let answer =

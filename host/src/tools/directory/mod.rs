@@ -29,7 +29,7 @@ use crate::store::AuditRecord;
 use claims::Claims;
 use files::{component_files, digest_of, file_name};
 use futures::StreamExt;
-pub use notices::{UnknownTool, cannot_use};
+pub use notices::{UnknownTool, without_effect};
 use notices::{unanswered, unknown_tools, without_object};
 use stamp::Stamp;
 use std::collections::BTreeMap;

@@ -1,10 +1,11 @@
 //! Notices about the configuration at startup.
 
-use super::Loaded;
-use crate::config::Config;
+use super::{Loaded, LoadedComponent};
+use crate::config::{ComponentGrants, Config};
 use std::path::Path;
 use tollgate_agent::gate::permissions::Permissions;
 use tollgate_agent::name::{is_reserved_name, nearest, server_prefix};
+use tollgate_agent::text::clean;
 
 /// Returns the grants and limits of the configuration for something that does not exist.
 pub(super) fn without_object(config: &Config, loaded: &Loaded) -> Vec<String> {
@@ -17,8 +18,8 @@ pub(super) fn without_object(config: &Config, loaded: &Loaded) -> Vec<String> {
         .filter(|id| !is_refused(loaded, id))
         .map(|id| format!("{name} has [grants.{id}], and no component of that id is served"));
     let unusable = loaded.components.iter().filter_map(|component| {
-        let kinds = config.grants.get(&component.id)?.unusable(&component.imports).join(", ");
-        (!kinds.is_empty()).then(|| format!("{name}: {}", cannot_use(&component.id, &kinds)))
+        let notices = without_effect(component, config.grants.get(&component.id)?);
+        Some(notices.into_iter().map(|notice| format!("{name}: {notice}")))
     });
     let limits = config
         .limits
@@ -26,7 +27,7 @@ pub(super) fn without_object(config: &Config, loaded: &Loaded) -> Vec<String> {
         .keys()
         .filter(|tool| loaded.toolbox.catalog().tool(tool).is_none())
         .map(|tool| format!("{name} has [tools.{tool}.limits], and no tool of that name is served"));
-    grants.chain(unusable).chain(limits).collect()
+    grants.chain(unusable.flatten()).chain(limits).collect()
 }
 
 fn is_refused(loaded: &Loaded, id: &str) -> bool {
@@ -107,10 +108,25 @@ pub(super) fn unanswered(config: &Config, loaded: &Loaded) -> Vec<String> {
     unbound.chain(by_name).collect()
 }
 
-/// Describes grants of these kinds that a component does not import.
-pub fn cannot_use(id: &str, kinds: &str) -> String {
-    format!(
-        "{id} is granted what it can never use ({kinds}): it imports nothing that uses them. Revoke the grant, or \
-         install a version of the component that uses it"
-    )
+/// Describes the grants that have no effect on a component: it imports no interface that uses them, or
+/// its manifest does not ask for them.
+#[must_use]
+pub fn without_effect(component: &LoadedComponent, grants: &ComponentGrants) -> Vec<String> {
+    let asks = component.asks.as_ref();
+    let unasked = asks.map(|asks| asks.not_requested(grants).join(", ")).unwrap_or_default();
+    [
+        (grants.unusable(&component.imports).join(", "), "it imports nothing that uses them", "uses"),
+        (unasked, "its manifest does not ask for them", "asks for"),
+    ]
+    .into_iter()
+    .filter(|(names, ..)| !names.is_empty())
+    .map(|(names, why, does)| {
+        format!(
+            "{} has grants without effect ({}): {why}. Revoke them, or install a version of the component that \
+             {does} them",
+            component.id,
+            clean(&names, 300)
+        )
+    })
+    .collect()
 }

@@ -31,8 +31,13 @@ impl Offer {
             let words = shown_line(&tool.description, 240);
             output.say(&format!("  tool      {mark}{}: \"{words}\"", shown_line(&tool.name, 64)));
         }
+        let condition = if self.asks.is_some() {
+            "where it asks for that and it is granted"
+        } else {
+            "where that is granted"
+        };
         for need in self.surface.needs().each() {
-            output.say(&format!("  can use   {}, where that is granted", shown_line(&need, 300)));
+            output.say(&format!("  can use   {}, {condition}", shown_line(&need, 300)));
         }
         self.show_requests(unsigned, output);
         if let Some(differences) =
