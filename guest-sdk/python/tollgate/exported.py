@@ -41,8 +41,18 @@ def refusing(work):
     except Refusal as refusal:
         kind = "ToolError_" + "".join(part.capitalize() for part in refusal.kind.split("_"))
         raise Err(getattr(types, kind)(refusal.message)) from None
-    except Exception:
-        raise Err(types.ToolError_Internal(traceback.format_exc())) from None
+    except (Exception, SystemExit) as error:
+        raise Err(types.ToolError_Internal(trace_of(error))) from None
+
+
+def trace_of(error: BaseException) -> str:
+    """Returns the traceback of an error, from the first frame of the tool's own code on."""
+    if isinstance(error, ModuleNotFoundError):
+        error.add_note("A call has no files to import from: import the module at the top of the file.")
+    trace = error.__traceback__
+    while trace is not None and trace.tb_frame.f_globals.get("__package__") == __package__:
+        trace = trace.tb_next
+    return "".join(traceback.format_exception(type(error), error, trace or error.__traceback__))
 
 
 def descriptor(entry: Any):

@@ -5,6 +5,7 @@ import enum
 import http.server
 import importlib.util
 import json
+import sys
 import threading
 import time
 import unittest
@@ -20,6 +21,7 @@ from tollgate import (
     Context,
     Refusal,
     StateKey,
+    exported,
     host,
     invalid_arguments,
     schema,
@@ -429,6 +431,38 @@ class Requests(unittest.TestCase):
         response = connection.getresponse()
         self.assertEqual((response.status, json.loads(response.read())), (200, ["POST", "/b", "2", "one two"]))
         self.assertEqual(client.HTTPSConnection.default_port, 443)
+
+
+class Errors(unittest.TestCase):
+    def test_a_trace_begins_with_the_tools_own_code(self):
+        component = Component("wrong")
+
+        @component.tool()
+        def late():
+            import no_such_module  # noqa: F401
+
+        @component.tool()
+        def leaves():
+            sys.exit(3)
+
+        @component.tool()
+        def unfit():
+            return object()
+
+        hint = "A call has no files to import from: import the module at the top of the file."
+        for tool_name, first, last in [
+            ("late", "in late", hint),
+            ("leaves", "in leaves", "SystemExit: 3"),
+            ("unfit", "in call", "TypeError: the answer of unfit cannot be written as JSON: "),
+        ]:
+            try:
+                component.call(tool_name, {})
+            except (Exception, SystemExit) as error:
+                # The frame of this test comes before those of the library.
+                error.__traceback__ = error.__traceback__.tb_next
+                lines = exported.trace_of(error).splitlines()
+            self.assertIn(first, lines[1])
+            self.assertTrue(lines[-1].startswith(last), lines)
 
 
 if __name__ == "__main__":
