@@ -29,6 +29,11 @@ pub(super) fn of(error: Error) -> ModelFault {
     }
 }
 
+/// Returns the fault of a request that was answered with an error whose body is too long to read.
+pub(super) fn endless(status: StatusCode) -> ModelFault {
+    of_response(status, &HeaderMap::new(), "its explanation is too long to be read")
+}
+
 /// Returns the fault of a stream that ended before the reply did.
 pub(super) fn cut_off(frames: usize) -> ModelFault {
     match frames {

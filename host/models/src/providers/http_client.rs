@@ -1,34 +1,53 @@
 //! The HTTP client for models.
 
 use super::Options;
-use reqwest::redirect;
+use super::reader::note_status;
+use reqwest::{redirect, retry};
 use std::sync::Arc;
 use std::time::Duration;
+
+/// The number of bytes of an answer over HTTP/2 that may arrive before they are read.
+const STREAM_WINDOW_BYTES: u32 = 64 * 1024;
 
 /// Creates a client with one TLS provider and one set of root certificates, both compiled in.
 ///
 /// It follows no redirects, because a key in a provider-specific header would be sent to the
-/// redirect's target. Requests to this machine never go through a proxy.
+/// redirect's target. Requests to this machine never go through a proxy. The status of each answer
+/// is passed to the reader, which bounds the answer of a failed request.
 pub(super) fn client(options: &Options) -> Result<reqwest::Client, String> {
-    http_client(&options.base_url, options.limits.connect)
+    let builder = builder(&options.base_url, options.limits.connect)?
+        .http2_initial_stream_window_size(STREAM_WINDOW_BYTES)
+        .retry(retry::never().classify_fn(|answer| {
+            answer.status().into_iter().for_each(note_status);
+            answer.success()
+        }));
+    built(builder)
 }
 
 /// Returns an HTTP client for the service at an address, with the TLS and the certificate
-/// authorities that the model clients use. It follows no redirects, and requests to this machine
-/// never go through a proxy.
+/// authorities that the model clients use. It follows no redirects, requests to this machine never
+/// go through a proxy, and it accepts no compressed answers, which could expand a thousandfold.
 ///
 /// # Errors
 /// The reason why TLS or the client cannot be set up.
 pub fn http_client(url: &reqwest::Url, connect_timeout: Duration) -> Result<reqwest::Client, String> {
+    built(builder(url, connect_timeout)?)
+}
+
+fn builder(url: &reqwest::Url, connect_timeout: Duration) -> Result<reqwest::ClientBuilder, String> {
     let builder = reqwest::Client::builder()
         .tls_backend_preconfigured(tls().map_err(|e| format!("TLS cannot be set up: {e}."))?)
         .connect_timeout(connect_timeout)
         .redirect(redirect::Policy::none())
+        .no_gzip()
         .user_agent(concat!("tollgate/", env!("CARGO_PKG_VERSION")));
-    let builder = match is_loopback(url) {
+    Ok(match is_loopback(url) {
         true => builder.no_proxy(),
         false => builder,
-    };
+    })
+}
+
+fn built(builder: reqwest::ClientBuilder) -> Result<reqwest::Client, String> {
     builder.build().map_err(|e| format!("the HTTP client cannot be set up: {e}."))
 }
 

@@ -5,9 +5,15 @@
 //! continues for as long as more is available. If the same thread received data meanwhile, this
 //! might never end and no timeout would be checked. Here, no more data arrives until the library
 //! yields, and a line that takes too long is abandoned.
+//!
+//! The library reads the whole body of an error. For the same reason, it gets one piece at a time,
+//! and the number of pieces is limited.
 
+use super::errors;
 use super::frames::MAX_EVENT_BYTES;
 use crate::ModelFault;
+use reqwest::StatusCode;
+use std::cell::Cell;
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::OnceLock;
@@ -18,6 +24,20 @@ use tokio::runtime::{Builder, Handle};
 /// unknown until it ends. A line of [`MAX_EVENT_BYTES`] takes about half of this if it arrives in
 /// small pieces on a slow processor.
 const MAX_LINE_WORK: Duration = Duration::from_secs(8);
+
+/// The maximum number of pieces in which the body of an error is read. A piece is what has arrived:
+/// at most the read buffer of a connection (about 400 KiB), and usually a packet or more.
+const MAX_ERROR_PIECES: usize = 128;
+
+thread_local! {
+    /// The status that the request being polled was answered with, if it just was.
+    static STATUS: Cell<Option<StatusCode>> = const { Cell::new(None) };
+}
+
+/// Notes the status of the answer to the request that this thread polls.
+pub(super) fn note_status(status: StatusCode) {
+    STATUS.set(Some(status));
+}
 
 static READER: OnceLock<Result<Handle, String>> = OnceLock::new();
 
@@ -38,14 +58,24 @@ fn begin() -> std::io::Result<Handle> {
     Ok(handle)
 }
 
-/// Waits for the next line of a reply; fails if it takes too much work.
+/// Waits for the next line of a reply; fails if it takes too much work, or is an error that is too
+/// long.
 pub(super) async fn next_line<T>(line: impl Future<Output = T>) -> Result<T, ModelFault> {
     let mut line = pin!(line);
     let mut worked = Duration::ZERO;
+    let (mut failed, mut pieces) = (None, 0);
     poll_fn(|context| {
+        STATUS.set(None);
         let began = processor_time();
         let polled = line.as_mut().poll(context);
         worked += processor_time().saturating_sub(began);
+        failed = STATUS.take().filter(|status| !status.is_success()).or(failed);
+        if let (Some(status), true) = (failed, polled.is_pending()) {
+            pieces += 1;
+            if pieces > MAX_ERROR_PIECES {
+                return std::task::Poll::Ready(Err(errors::endless(status)));
+            }
+        }
         if polled.is_pending() && worked > MAX_LINE_WORK {
             let words = format!(
                 "A line of the reply has no end, or is far longer than the limit of {MAX_EVENT_BYTES} bytes for one \

@@ -155,6 +155,25 @@ async fn a_line_without_an_end_is_given_up() {
 }
 
 #[tokio::test]
+async fn an_error_without_an_end_is_given_up() {
+    let piece = axum::body::Bytes::from(vec![b'x'; 256 * 1024]);
+    let endless = (0..4_000).fold(Reply::status(400), |reply, _| reply.bytes(piece.clone()));
+    let fault = ends_with(endless).await;
+    assert_eq!(
+        fault.message(),
+        "The provider answered 400 Bad Request: its explanation is too long to be read"
+    );
+}
+
+/// A few bytes can expand to gigabytes.
+#[tokio::test]
+async fn no_compressed_answer_is_asked_for() {
+    let server = Server::new(vec![saying("fine")]).await;
+    ask(&*model("openai", &server, ""), hello()).await.0.unwrap();
+    assert_eq!(server.seen()[0].headers.get("accept-encoding"), None);
+}
+
+#[tokio::test]
 async fn a6_an_empty_body_is_a_broken_stream() {
     let reason = recovers_from(Reply::ok(), "").await;
     assert!(reason.contains("without a single event") && reason.contains("base_url"), "{reason}");
