@@ -56,16 +56,16 @@ async fn a_suspended_call_is_answered_with_the_form_and_its_run_ends() {
 
     // An answer that does not fit is shown again at its field, with its entries.
     let long = "x".repeat(30);
-    let wrong = entries(&[("s", &s), ("f.0", "true"), ("f.1", &long)]);
+    let wrong = entries(&[("s", &s), ("do", "answer"), ("f.0", "true"), ("f.1", &long)]);
     let answer = server.post(&decide, &wrong).await;
     assert_eq!(answer.status, 422, "{}", answer.body);
     assert!(answer.body.contains(&long) && answer.body.contains("aria-invalid=\"true\""), "{}", answer.body);
     server.becomes(&run_id, "waiting").await;
 
-    let right = entries(&[("s", &s), ("f.0", "true"), ("f.1", "fine")]);
+    let right = entries(&[("s", &s), ("do", "answer"), ("f.0", "true"), ("f.1", "fine")]);
     let answer = server.post(&decide, &right).await;
     assert_eq!((answer.status, answer.path.as_str()), (200, "/console/waiting"), "{}", answer.body);
-    assert!(answer.body.contains("A person answered"), "{}", answer.body);
+    assert!(answer.body.contains("ada answered"), "{}", answer.body);
     server.becomes(&run_id, "completed").await;
     let record = result_of(&server, &run_id).await;
     assert!(record.contains(r#"{"approved":true,"comment":"fine"}"#), "{record}");
@@ -73,7 +73,21 @@ async fn a_suspended_call_is_answered_with_the_form_and_its_run_ends() {
     // The same question again: it was answered.
     let late = server.post(&decide, &entries(&[("s", &s), ("do", "no")])).await;
     assert_eq!(late.status, 409);
-    assert!(late.body.contains("A person answered"), "{}", late.body);
+    assert!(late.body.contains("ada answered"), "{}", late.body);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_form_without_its_button_decides_nothing() {
+    for schema in [json!({"const": true}), json!({"type": "object"})] {
+        let server = asking_server(schema.clone()).await;
+        let run_id = server.run("Please ask.", "ada/case").await;
+        let s = suspension(&server.get("/console/waiting").await.body);
+        let decide = format!("/console/runs/{run_id}/decide");
+        // The entries of a "no" as a script sends them that submits the form without its button.
+        let answer = server.post(&decide, &entries(&[("s", &s), ("back", "run"), ("reason", "")])).await;
+        assert_eq!(answer.status, 422, "{schema}: {}", answer.body);
+        server.becomes(&run_id, "waiting").await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -84,7 +98,7 @@ async fn no_with_a_reason_reaches_the_record() {
     let no = entries(&[("s", &s), ("do", "no"), ("reason", "not on a Friday")]);
     let answer = server.post(&format!("/console/runs/{run_id}/decide"), &no).await;
     assert!(
-        answer.body.contains("A person said no") && answer.body.contains("not on a Friday"),
+        answer.body.contains("ada said no") && answer.body.contains("not on a Friday"),
         "{}",
         answer.body
     );
@@ -99,7 +113,12 @@ async fn permission_buttons_are_remembered_as_long_as_they_say() {
     let page = server.get("/console/waiting").await.body;
     assert!(!page.contains("value=\"always\""), "nothing keeps permanent answers here");
     let thread = entries(&[("s", &suspension(&page)), ("permit", "thread"), ("for", "tool")]);
-    server.post(&format!("/console/runs/{first}/decide"), &thread).await;
+    let answer = server.post(&format!("/console/runs/{first}/decide"), &thread).await;
+    assert!(
+        answer.body.contains("ada said yes, for this thread, for every call of the tool"),
+        "{}",
+        answer.body
+    );
     server.becomes(&first, "completed").await;
     let second = server.run("Pay again.", "ada/case").await;
     server.becomes(&second, "completed").await;
