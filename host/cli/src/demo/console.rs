@@ -74,6 +74,7 @@ pub(super) async fn serve(
             served: watch.served(),
             locked: config.locked,
             config_file: place.join("tollgate.toml"),
+            permissions: config.permissions.clone(),
             #[cfg(feature = "postgres")]
             shared: None,
         };

@@ -16,7 +16,7 @@ use tollgate::registry::Origin;
 #[cfg(feature = "postgres")]
 use tollgate::store::StoreLimits;
 use tollgate::tools::directory::{LoadedComponent, ServedComponents};
-use tollgate_agent::gate::permissions::RuleSpec;
+use tollgate_agent::gate::permissions::{Permissions, RuleSpec};
 #[cfg(feature = "postgres")]
 use tollgate_postgres::PostgresStore;
 use tollgate_registry::LockMode;
@@ -34,6 +34,8 @@ pub(crate) struct Operator {
     pub(crate) locked: LockMode,
     /// The configuration that keeps permanent answers.
     pub(crate) config_file: PathBuf,
+    /// The gate that applies them; `None` if the configuration had no rules when it was read.
+    pub(crate) permissions: Option<Permissions>,
     /// The database that several hosts may share.
     #[cfg(feature = "postgres")]
     pub(crate) shared: Option<SharedStore>,
@@ -86,7 +88,11 @@ impl OperatorData for Operator {
     }
 
     fn keep_rule(&self, rule: &RuleSpec) -> Result<(), String> {
-        remember_always(&self.config_file, rule).map_err(|why| why.to_string())
+        remember_always(&self.config_file, rule).map_err(|why| why.to_string())?;
+        match &self.permissions {
+            Some(permissions) => permissions.remember(rule.clone()).map_err(|why| why.to_string()),
+            None => Ok(()),
+        }
     }
 }
 

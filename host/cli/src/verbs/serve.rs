@@ -97,6 +97,7 @@ impl ServeVerb {
                 served: watch.served(),
                 locked: config.locked,
                 config_file: file_of(&config),
+                permissions: config.permissions.clone(),
                 #[cfg(feature = "postgres")]
                 shared: database(globals, &config).map(SharedStore::new),
             })),
