@@ -59,7 +59,7 @@ assert.equal(texts(ask).at(-1), "It is done.");
 assert.equal(ask.pendingInterrupts.length, 0);
 assert.equal(ask.messages.filter((message) => message.role === "tool").length, 2);
 
-// One decided elsewhere: the thread waits no longer.
+// Decided elsewhere: the client's own answer comes too late, and the stream has what followed.
 const guarded = agent(thread("guarded"));
 say(guarded, "guarded");
 let run;
@@ -67,7 +67,12 @@ await guarded.runAgent({}, {
   onRunFinishedEvent: ({ event }) => void (run = event.metadata?.tollgate?.runId ?? run),
   onRunStartedEvent: ({ event }) => void (run = event.metadata?.tollgate?.runId ?? run),
 });
-if (run) await decide(run, guarded.pendingInterrupts[0].id, true);
+if (run) {
+  const { id } = guarded.pendingInterrupts[0];
+  await decide(run, id, true);
+  await guarded.runAgent({ resume: buildResumeArray(guarded.pendingInterrupts, { [id]: { status: "cancelled" } }) });
+  assert.equal(texts(guarded).at(-1), "It is done.");
+}
 
 // Two questions in parallel, of which one is decided elsewhere: the client answers the other one.
 const split = agent(thread("split"));

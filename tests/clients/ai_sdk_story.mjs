@@ -65,9 +65,16 @@ Object.assign(tools(refused)[0], {
 const denied = await read(await send("refused", [guarded, refused]), refused);
 assert.equal(tools(denied)[0].state, "output-denied");
 
-// One decided elsewhere.
+// Decided elsewhere: the client's own answer comes too late, and the message continues.
 const elsewhere = await read(await send("elsewhere", [guarded]));
 await decide(elsewhere.metadata.runId, tools(elsewhere)[0].approval.id, true);
+Object.assign(tools(elsewhere)[0], {
+  state: "approval-responded",
+  approval: { ...tools(elsewhere)[0].approval, approved: false },
+});
+const late = await read(await send("elsewhere", [guarded, elsewhere]), elsewhere);
+assert.equal(tools(late)[0].state, "output-available");
+assert.equal(text(late).at(-1), "It is done.");
 
 // Two questions in parallel, of which one is decided elsewhere: the client answers the other one.
 const split = await read(await send("split", [question]));

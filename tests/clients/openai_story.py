@@ -81,15 +81,23 @@ answers = [
 done = client.responses.create(model="assistant", previous_response_id=asked.id, input=answers)
 assert done.output_text == "It is done.", done
 assert [item.status for item in done.output if item.type == "mcp_call"] == ["completed"] * 2, done
+again = client.responses.create(model="assistant", previous_response_id=asked.id, input=answers)
+assert again.id == done.id, again
 try:
-    client.responses.create(model="assistant", previous_response_id=asked.id, input=answers)
-    raise AssertionError("it was decided")
+    client.responses.create(model="assistant", previous_response_id=asked.id, input="hello")
+    raise AssertionError("another response follows")
 except openai.BadRequestError as error:
-    assert error.code == "previous_response_not_last", error
+    assert error.code == "previous_response_not_last" and done.id in error.message, error
 
-# One decided here, one elsewhere.
+# Decided elsewhere: the client gets the response that followed, and goes on.
 asked = client.responses.create(model="assistant", input="guarded")
+late = {"type": "mcp_approval_response", "approval_request_id": asked.output[-2].id, "approve": False}
 decide(asked.model_extra["tollgate"]["run_id"], asked.output[-2].id, True)
+done = client.responses.create(model="assistant", previous_response_id=asked.id, input=[late])
+assert done.output_text == "It is done.", done
+assert client.responses.retrieve(asked.id).model_extra["tollgate"]["next_response_id"] == done.id
+hello = client.responses.create(model="assistant", previous_response_id=asked.id, input="hello")
+assert hello.output_text == "Hello there, my friend.", hello
 
 # Reconnect in the middle: a response in the background is retrieved until it has ended.
 background = client.responses.create(model="assistant", input="report", background=True)

@@ -69,7 +69,8 @@ pub(crate) fn check(state: &ServerState, request: &Request) -> Result<RequestOri
         return Ok(RequestOrigin { cross_origin: HeaderValue::from_str(origin).ok(), same_origin: false });
     }
     let detail = format!(
-        "pages of `{}` may not use this server; add it to `origins` in [serve] if they should",
+        "pages of `{}` may not use this server; add it to `origins` in [serve] if they should; if it is the \
+         address of this server, let the proxy pass on the Host header with its port",
         tollgate_agent::text::clean(origin, 100)
     );
     Err(Problem::new(StatusCode::FORBIDDEN, "wrong_origin", detail))
@@ -87,7 +88,8 @@ pub(crate) async fn guard_public(State(state): State<Shared>, mut request: Reque
 }
 
 /// Answers preflight requests of allowed origins, before authentication: browsers send them
-/// without the key.
+/// without the key. Their pages may send any header, such as those that SDKs add to each request:
+/// no header but `Authorization` gives access.
 pub(crate) async fn preflight(State(state): State<Shared>, request: Request, next: Next) -> Response {
     let asks = request.method() == Method::OPTIONS
         && request.headers().contains_key(header::ACCESS_CONTROL_REQUEST_METHOD);
@@ -102,15 +104,16 @@ pub(crate) async fn preflight(State(state): State<Shared>, request: Request, nex
             let headers = response.headers_mut();
             for (name, value) in [
                 (header::ACCESS_CONTROL_ALLOW_METHODS, "GET, POST, DELETE"),
-                (
-                    header::ACCESS_CONTROL_ALLOW_HEADERS,
-                    "authorization, content-type, accept, idempotency-key, last-event-id, prefer, mcp-session-id, \
-                     mcp-protocol-version, mcp-method, mcp-name",
-                ),
                 (header::ACCESS_CONTROL_MAX_AGE, PREFLIGHT_SECONDS),
             ] {
                 headers.insert(name, HeaderValue::from_static(value));
             }
+            let sends = request.headers().get(header::ACCESS_CONTROL_REQUEST_HEADERS).cloned();
+            if let Some(sends) = sends.filter(|_| origin.cross_origin.is_some()) {
+                headers.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, sends);
+            }
+            let varies = HeaderValue::from_static("access-control-request-headers");
+            headers.append(header::VARY, varies);
             response
         }
         Err(problem) => problem.into_response(),
@@ -124,7 +127,10 @@ pub(crate) fn finish(mut response: Response, origin: &RequestOrigin) -> Response
         headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());
         headers.insert(
             header::ACCESS_CONTROL_EXPOSE_HEADERS,
-            HeaderValue::from_static("location, link, retry-after, idempotency-replayed, mcp-session-id"),
+            HeaderValue::from_static(
+                "location, link, etag, retry-after, x-should-retry, idempotency-replayed, tollgate-ignored, \
+                 mcp-session-id",
+            ),
         );
     }
     headers.append(header::VARY, HeaderValue::from_static("origin"));

@@ -72,7 +72,10 @@ pub const CODES: &[(&str, &str)] = &[
     ("store_damaged", "A record that the request needs is damaged. The server's log has the reason."),
     ("store_failed", "The store cannot be read or written now. Try again after the time in Retry-After."),
     ("store_full", "There is no room for more records. An operator has to free some, or raise a limit."),
-    ("thread_busy", "Another run of the thread is at work. Wait for it, or send `\"on_busy\": \"queue\"`."),
+    (
+        "thread_busy",
+        "Another run of the thread is at work. Wait for its end; the native API also takes `\"on_busy\": \"queue\"`.",
+    ),
     ("too_large", "The body is longer than the server reads."),
     (
         "too_many_requests",
@@ -231,8 +234,7 @@ impl From<HostError> for Problem {
             }
             HostError::Refused(_) | HostError::Setup(_) => Self::unprocessable(shown),
             HostError::Busy(_) => {
-                let detail =
-                    "another run of the thread is at work; wait for it, or send `\"on_busy\": \"queue\"`";
+                let detail = "another run of the thread is at work; send the message again after its end";
                 Self::new(StatusCode::CONFLICT, "thread_busy", detail)
             }
             HostError::Waiting(run_id) => {

@@ -12,6 +12,8 @@ use crate::{a2a, ag_ui, ai_sdk, api, mcp, openai};
 use axum::Router;
 use axum::http::StatusCode;
 use axum::middleware::from_fn_with_state;
+use axum::response::Redirect;
+use axum::routing::get;
 use std::sync::Arc;
 
 /// Returns the routes of the server.
@@ -20,8 +22,13 @@ pub fn router(state: Shared, parts: &Parts) -> Router {
     if parts.has(Part::A2a) {
         public = public.merge(a2a::public_router());
     }
+    if parts.has(Part::Console) {
+        let to_console = || get(async || Redirect::to("/console"));
+        public = public.route("/", to_console()).route("/console/", to_console());
+    }
     let public = public.layer(from_fn_with_state(state.clone(), guard_public));
-    let mut own = api::router(protocols(&state, parts), parts).merge(sign_in::sign_out_router());
+    let mut own =
+        api::router(protocols(&state, parts), parts, &state.cookie_name()).merge(sign_in::sign_out_router());
     if parts.has(Part::Console) {
         own = own.nest("/console", console::router());
     }

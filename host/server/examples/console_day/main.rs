@@ -58,7 +58,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         ServerOptions::default(),
     );
     let sign_in_page = || async {
-        console::protect(axum::response::IntoResponse::into_response(console::sign_in_page(None))).await
+        console::protect(axum::response::IntoResponse::into_response(console::sign_in_page("", None))).await
     };
     let app = axum::Router::new()
         .nest("/console", console::router())

@@ -27,8 +27,10 @@ pub(super) struct A2aError {
     status: StatusCode,
     /// The name of the gRPC status.
     grpc: &'static str,
-    /// The reason, in upper snake case.
-    reason: String,
+    /// The reason that the protocol defines, in upper snake case.
+    reason: &'static str,
+    /// The code of this server; `None` if the reason says all.
+    code: Option<&'static str>,
     /// The code in JSON-RPC.
     rpc_code: i32,
     message: String,
@@ -55,7 +57,7 @@ impl A2aError {
             Kind::Parse => (400, "INVALID_ARGUMENT", "PARSE_ERROR", -32700),
         };
         let status = StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_REQUEST);
-        Self { status, grpc, reason: reason.to_owned(), rpc_code, message: message.into() }
+        Self { status, grpc, reason, code: None, rpc_code, message: message.into() }
     }
 
     pub(super) fn task_not_found() -> Self {
@@ -63,11 +65,15 @@ impl A2aError {
     }
 
     fn details(&self) -> Value {
-        json!([{
+        let mut info = json!({
             "@type": "type.googleapis.com/google.rpc.ErrorInfo",
             "reason": self.reason,
             "domain": "a2a-protocol.org",
-        }])
+        });
+        if let Some(code) = self.code {
+            info["metadata"] = json!({"code": code});
+        }
+        json!([info])
     }
 
     /// Returns the error as the answer to a JSON-RPC request.
@@ -91,17 +97,18 @@ impl A2aError {
 
 impl From<Problem> for A2aError {
     fn from(problem: Problem) -> Self {
-        let (grpc, rpc_code) = match problem.status.as_u16() {
-            400 | 422 => ("INVALID_ARGUMENT", -32602),
-            401 => ("UNAUTHENTICATED", -32600),
-            403 => ("PERMISSION_DENIED", -32600),
-            404 => ("NOT_FOUND", -32602),
-            409 => ("FAILED_PRECONDITION", -32004),
-            413 | 429 | 503 | 507 => ("RESOURCE_EXHAUSTED", -32603),
-            _ => ("INTERNAL", -32603),
+        // SDKs show the message only of reasons that they know.
+        let (grpc, reason, rpc_code) = match problem.status.as_u16() {
+            400 | 422 => ("INVALID_ARGUMENT", "INVALID_PARAMS", -32602),
+            401 => ("UNAUTHENTICATED", "INVALID_REQUEST", -32600),
+            403 => ("PERMISSION_DENIED", "INVALID_REQUEST", -32600),
+            404 => ("NOT_FOUND", "INVALID_PARAMS", -32602),
+            409 => ("FAILED_PRECONDITION", "UNSUPPORTED_OPERATION", -32004),
+            413 | 429 | 503 | 507 => ("RESOURCE_EXHAUSTED", "INTERNAL_ERROR", -32603),
+            _ => ("INTERNAL", "INTERNAL_ERROR", -32603),
         };
-        let reason = problem.code.to_ascii_uppercase();
-        Self { status: problem.status, grpc, reason, rpc_code, message: problem.detail }
+        let code = Some(problem.code);
+        Self { status: problem.status, grpc, reason, code, rpc_code, message: problem.detail }
     }
 }
 

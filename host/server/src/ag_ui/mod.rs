@@ -12,8 +12,7 @@ mod tests;
 use crate::Shared;
 use crate::agent_runs::history::{Role, split};
 use crate::agent_runs::{
-    AgentRuns, Caller, Feed, OwnRun, ReplyText, Start, Until, approval, decide_url, encoded, fits,
-    repeatable, sse,
+    AgentRuns, Answers, Caller, Feed, ReplyText, Start, Until, approval, decide_url, encoded, fits, sse,
 };
 use crate::body::SentBody;
 use crate::parameters::PathParameters;
@@ -29,7 +28,7 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use tollgate_agent::message::Message;
 use tollgate_agent::run::event::Suspended;
-use tollgate_agent::run::{Decision, Event, StoredEvent};
+use tollgate_agent::run::{Decision, StoredEvent};
 
 /// Returns the route below `/ag-ui`.
 pub fn router() -> axum::Router<Shared> {
@@ -59,7 +58,8 @@ struct RequestedEvents {
     feed: Feed,
     run_id: String,
     earlier: Vec<Arc<StoredEvent>>,
-    reply: ReplyText,
+    /// The answers to interrupts that were not applied, because they came too late.
+    late: Vec<String>,
 }
 
 /// Runs an agent, or continues a run with answers to its interrupts.
@@ -78,7 +78,7 @@ async fn run(
         true => start(&runs, agent, &input).await,
         false => resume(&runs, &input).await,
     };
-    let RequestedEvents { feed, run_id, earlier, reply } = match found {
+    let RequestedEvents { feed, run_id, earlier, late } = match found {
         Ok(found) => found,
         Err(refusal) => return Ok(refused(&input, &refusal)),
     };
@@ -90,9 +90,9 @@ async fn run(
         decide_url: decide_url(&headers),
         messages: input.sent,
         state: input.state,
-        ignored: input.ignored,
+        ignored: [input.ignored, late].concat(),
     };
-    let events = encoded(feed, AgUiEncoder::after(about, &earlier, reply));
+    let events = encoded(feed, AgUiEncoder::after(about, &earlier, ReplyText::default()));
     Ok(sse::answer(events.map(|event| sse::data(&event))))
 }
 
@@ -109,7 +109,7 @@ async fn start(runs: &AgentRuns<'_>, agent_id: String, input: &RunInput) -> Resu
     let run_id = runs.request_id(&["ag-ui", &agent_id, &input.thread, &input.run]);
     if runs.run(&run_id).await.is_ok() {
         let feed = runs.resume(&run_id, Until::Waiting, 0, 1)?;
-        return Ok(RequestedEvents { feed, run_id, earlier: Vec::new(), reply: ReplyText::default() });
+        return Ok(RequestedEvents { feed, run_id, earlier: Vec::new(), late: Vec::new() });
     }
     if latest.as_ref().is_some_and(|latest| latest.status == "waiting") {
         let why = "the thread waits for answers to its interrupts; send them with `resume`";
@@ -130,70 +130,49 @@ async fn start(runs: &AgentRuns<'_>, agent_id: String, input: &RunInput) -> Resu
     let started = runs.start(start).await?;
     let run_id = started.run_id.to_string();
     let feed = runs.follow(&started, Until::Waiting)?;
-    Ok(RequestedEvents { feed, run_id, earlier: Vec::new(), reply: ReplyText::default() })
+    Ok(RequestedEvents { feed, run_id, earlier: Vec::new(), late: Vec::new() })
 }
 
-/// Answers all open interrupts of the thread, or replays what followed if this request did so
-/// before.
+/// Answers all open interrupts of the thread. Answers to interrupts that were decided before, by
+/// this request or elsewhere, change nothing: the stream has what followed.
 async fn resume(runs: &AgentRuns<'_>, input: &RunInput) -> Result<RequestedEvents, Refusal> {
     let latest = runs.latest(&input.thread).await?;
     let nothing = || Refusal::new("no_such_interrupt", "the thread has no open interrupts");
     let run = runs.run(&latest.ok_or_else(nothing)?.run_id).await?;
-    let mut decisions = Vec::with_capacity(input.resume.len());
-    for answer in &input.resume {
-        let asked = asked(&run, &answer.interrupt).ok_or_else(nothing)?;
-        decisions.push(decision(asked, answer, &run.run_id)?);
+    if input.resume.iter().any(|answer| run.asked(&answer.interrupt).is_none()) {
+        return Err(nothing());
     }
-    let decided = |decision: &Decision| {
-        run.events.iter().find(|event| match &event.event {
-            Event::CallDecided { decision: taken, .. } => taken.id == decision.id,
-            _ => false,
-        })
-    };
-    let taken: Vec<u64> = decisions.iter().filter_map(|d| decided(d).map(|event| event.number)).collect();
-    let count = decisions.len();
-    let (after, reply) = if taken.len() == count {
-        (taken.into_iter().min().unwrap_or(1) - 1, ReplyText::default())
-    } else {
+    let answers = Answers::of(&run, &input.resume, |answer| answer.interrupt.as_str(), decision)?;
+    let Answers { decisions, count, after, late } = answers;
+    if !decisions.is_empty() {
         let open: Vec<&str> = run.calls.waiting().map(|(_, asked)| asked.suspension_id.as_str()).collect();
         let is_answered = |id: &&str| input.resume.iter().any(|answer| answer.interrupt == **id);
-        if !open.iter().all(is_answered) || open.len() != count {
-            let why = format!(
-                "`resume` must answer all open interrupts and no others; open: {}",
-                if open.is_empty() { "none".to_owned() } else { open.join(", ") }
-            );
+        if !open.iter().all(is_answered) {
+            let open = open.join(", ");
+            let why = format!("`resume` must answer all open interrupts; open: {open}");
             return Err(Refusal::new("wrong_resume", why));
         }
         runs.decide(&run, decisions).await?;
-        (run.stored(), ReplyText::default())
-    };
+    }
     let feed = runs.resume(&run.run_id, Until::Waiting, after, after + 1)?.after_decisions(count);
     let earlier = run.events.into_iter().take_while(|event| event.number <= after).collect();
-    Ok(RequestedEvents { feed, run_id: run.run_id, earlier, reply })
-}
-
-/// Returns a question of the run, open or not.
-fn asked<'a>(run: &'a OwnRun, suspension_id: &str) -> Option<&'a Suspended> {
-    run.events.iter().find_map(|event| match &event.event {
-        Event::CallSuspended(asked) if asked.suspension_id == suspension_id => Some(asked.as_ref()),
-        _ => None,
-    })
+    let late = late.iter().map(|id| format!("resume {id}")).collect();
+    Ok(RequestedEvents { feed, run_id: run.run_id, earlier, late })
 }
 
 /// Returns the decision that an answer stands for. A payload that means no, and that the schema
 /// does not accept, cancels the call.
-fn decision(asked: &Suspended, answer: &Resume, run_id: &str) -> Result<Decision, Refusal> {
-    let decision = match (answer.is_resolved, &answer.payload) {
-        (false, _) => Decision::cancel(&asked.suspension_id),
-        (true, None | Some(Value::Null)) => approval(asked, true, None)?,
+fn decision(asked: &Suspended, answer: &Resume) -> Result<Decision, Refusal> {
+    match (answer.is_resolved, &answer.payload) {
+        (false, _) => Ok(Decision::cancel(&asked.suspension_id)),
+        (true, None | Some(Value::Null)) => Ok(approval(asked, true, None)?),
         (true, Some(payload)) => {
             let means_no = *payload == Value::Bool(false) || payload["approved"] == Value::Bool(false);
             match fits(asked, payload) {
-                Ok(()) => Decision::resume(&asked.suspension_id, payload.clone()),
-                Err(_) if means_no => Decision::cancel(&asked.suspension_id),
-                Err(why) => return Err(why.into()),
+                Ok(()) => Ok(Decision::resume(&asked.suspension_id, payload.clone())),
+                Err(_) if means_no => Ok(Decision::cancel(&asked.suspension_id)),
+                Err(why) => Err(why.into()),
             }
         }
-    };
-    Ok(repeatable(decision, run_id))
+    }
 }

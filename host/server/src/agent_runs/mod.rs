@@ -3,6 +3,7 @@
 //! A protocol sees only the runs of its principal: threads are stored as `<principal>/<id>`, and
 //! everything else does not exist.
 
+mod answers;
 mod approval;
 #[cfg(test)]
 pub(crate) mod costs;
@@ -15,6 +16,7 @@ mod questions;
 mod reply;
 pub(crate) mod sse;
 
+pub(crate) use answers::Answers;
 pub(crate) use approval::{approval, repeatable};
 pub(crate) use feed::{Encode, Feed, FeedEnd, NOT_VALID, Until, encoded};
 pub(crate) use once::{StartedOnce, mark_replay, start_once};
@@ -258,13 +260,19 @@ impl OwnRun {
         waiting.find(|(_, asked)| asked.suspension_id == suspension_id).map(|(_, asked)| asked.as_ref())
     }
 
+    /// Returns a question of the run, open or not, with the number of its event.
+    pub(crate) fn asked(&self, suspension_id: &str) -> Option<(u64, &Suspended)> {
+        self.events.iter().find_map(|event| match &event.event {
+            Event::CallSuspended(asked) if asked.suspension_id == suspension_id => {
+                Some((event.number, asked.as_ref()))
+            }
+            _ => None,
+        })
+    }
+
     /// Returns the error for a question that is not open: decided before, or unknown.
     pub(crate) fn no_such_question(&self, suspension_id: &str) -> Problem {
-        let was_asked = self.events.iter().any(|event| match &event.event {
-            Event::CallSuspended(asked) => asked.suspension_id == suspension_id,
-            _ => false,
-        });
-        if !was_asked {
+        if self.asked(suspension_id).is_none() {
             return Problem::not_found("question");
         }
         let detail = format!("the question {} does not wait any longer", clean(suspension_id, 300));

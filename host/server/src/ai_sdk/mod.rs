@@ -9,8 +9,8 @@ mod tests;
 
 use crate::Shared;
 use crate::agent_runs::{
-    AgentRuns, Caller, Calls, Feed, OwnRun, ReplyText, Start, Until, approval, decide_url, encoded,
-    name_ignored, repeatable, sse,
+    AgentRuns, Answers, Caller, Calls, Feed, OwnRun, ReplyText, Start, Until, approval, decide_url, encoded,
+    name_ignored, sse,
 };
 use crate::body::SentBody;
 use crate::parameters::{PathParameters, QueryParameters};
@@ -63,7 +63,7 @@ async fn send(
     body: Result<SentBody, Problem>,
 ) -> Result<Response, Problem> {
     let SentBody(body) = body?;
-    let request = ChatRequest::read(&body)?;
+    let mut request = ChatRequest::read(&body)?;
     let runs = AgentRuns::new(&state, &principal);
     runs.agent(&agent)?;
     let (version, url) = (query.version()?, decide_url(&headers));
@@ -92,21 +92,25 @@ async fn send(
             stream(runs.follow(&started, Until::Waiting)?, encoder)
         }
         Action::Decide { message_id, approvals } => {
-            decide(&runs, &request.chat, &message_id, &approvals, (version, url)).await?
+            let (response, late) =
+                decide(&runs, &request.chat, &message_id, &approvals, (version, url)).await?;
+            request.ignored.extend(late.iter().map(|id| format!("approval {id}")));
+            response
         }
     };
     name_ignored(&mut response, &request.ignored);
     Ok(response)
 }
 
-/// Decides the questions of a message, and continues that message.
+/// Decides the questions of a message, and continues that message. Also returns the questions that
+/// had been decided in the meantime: the message then continues with what followed.
 async fn decide(
     runs: &AgentRuns<'_>,
     chat: &str,
     message_id: &str,
     approvals: &[Approval],
     (version, decide_url): (Version, String),
-) -> Result<Response, Problem> {
+) -> Result<(Response, Vec<String>), Problem> {
     let latest = runs.latest(chat).await?.ok_or_else(|| Problem::not_found("chat"))?;
     let run = runs.run(&latest.run_id).await?;
     let message = Message::last(&run);
@@ -114,18 +118,20 @@ async fn decide(
         let why = "only questions of the chat's last message can be decided";
         return Err(Problem::new(StatusCode::CONFLICT, "already_decided", why));
     }
-    let mut decisions = Vec::with_capacity(approvals.len());
-    for answer in approvals {
-        let asked = run.question(&answer.question).ok_or_else(|| run.no_such_question(&answer.question))?;
-        decisions.push(repeatable(approval(asked, answer.approves, answer.reason.clone())?, &run.run_id));
+    let yes_or_no = |asked: &_, answer: &Approval| approval(asked, answer.approves, answer.reason.clone());
+    let answers = Answers::of(&run, approvals, |answer| answer.question.as_str(), yes_or_no)?;
+    let Answers { decisions, count, after, late } = answers;
+    if !decisions.is_empty() {
+        runs.decide(&run, decisions).await?;
     }
-    let (count, stored) = (decisions.len(), run.stored());
-    runs.decide(&run, decisions).await?;
-    let feed = runs.resume(&run.run_id, Until::Waiting, stored, stored)?.after_decisions(count);
+    let feed = runs.resume(&run.run_id, Until::Waiting, after, after + 1)?.after_decisions(count);
+    let mut calls = Calls::default();
+    let earlier = run.events.iter().take_while(|event| event.number <= after);
+    earlier.for_each(|event| calls.apply(&event.event));
     let about =
         AboutMessage { run_id: run.run_id, thread: run.thread, message_id: message.id, version, decide_url };
-    let encoder = AiSdkEncoder::new(about, Begin::Earlier, run.calls, ReplyText::default());
-    Ok(stream(feed, encoder))
+    let encoder = AiSdkEncoder::new(about, Begin::Earlier, calls, ReplyText::default());
+    Ok((stream(feed, encoder), late))
 }
 
 /// Replays the message that is being written, and continues it. Answers 204 if nothing runs.

@@ -51,6 +51,11 @@ impl ChatRequest {
         let messages = body["messages"].as_array().map(Vec::as_slice).unwrap_or_default();
         let Some(last) = messages.last() else { return Err(wrong("`messages` is missing or empty")) };
         let action = match last["role"].as_str() {
+            // `useChat` names a message of the user only to replace it and those that follow.
+            Some("user") if body["messageId"].is_string() => {
+                let why = "a recorded message cannot be edited; send a new message, or start a new chat";
+                return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "unsupported", why));
+            }
             Some("user") => Action::Prompt(text_of(last)?),
             Some("assistant") => decisions_of(last)?,
             _ => return Err(wrong("the last message must be the user's, or the assistant's with decisions")),
@@ -150,5 +155,8 @@ mod tests {
         assert_eq!(read(json!({"role": "user", "parts": [{"type": "file"}]})), Err("unsupported"));
         let again = json!({"id": "c", "trigger": "regenerate-message", "messages": []});
         assert!(ChatRequest::read(again.to_string().as_bytes()).is_err());
+        let prompt = json!({"id": "m", "role": "user", "parts": [{"type": "text", "text": "a"}]});
+        let edit = json!({"id": "c", "trigger": "submit-message", "messageId": "m", "messages": [prompt]});
+        assert_eq!(ChatRequest::read(edit.to_string().as_bytes()).unwrap_err().code, "unsupported");
     }
 }

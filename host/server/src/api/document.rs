@@ -37,8 +37,6 @@ pub(super) fn base() -> Document {
         .description(Some("A key that `tollgate keys add` printed."))
         .build();
     components.add_security_scheme(KEY, SecurityScheme::Http(key));
-    let cookie = ApiKeyValue::with_description("tollgate-7300", "The cookie of a session, in browsers.");
-    components.add_security_scheme("session", SecurityScheme::ApiKey(ApiKey::Cookie(cookie)));
     document
 }
 
@@ -112,10 +110,14 @@ fn refers_to(content: &RefOr<Content>, name: &str) -> bool {
     }
 }
 
-/// Returns the document of a server that offers these parts.
+/// Returns the document of a server that offers these parts and whose sessions have this cookie.
 #[must_use]
-pub fn document(parts: &Parts) -> Value {
-    let native = complete(super::described().into_openapi());
+pub fn document(parts: &Parts, cookie: &str) -> Value {
+    let mut native = super::described().into_openapi();
+    let cookie = ApiKeyValue::with_description(cookie, "The cookie of a session, in browsers.");
+    let session = SecurityScheme::ApiKey(ApiKey::Cookie(cookie));
+    native.components.get_or_insert_default().add_security_scheme("session", session);
+    let native = complete(native);
     let mut document = serde_json::to_value(native).unwrap_or_default();
     if let Some(paths) = document["paths"].as_object_mut() {
         protocols::describe(paths, parts);

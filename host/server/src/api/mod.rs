@@ -65,8 +65,9 @@ fn described() -> OpenApiRouter<Shared> {
 }
 
 /// Returns the routes of the native API and those of the protocols, and enforces their scopes.
-pub fn router(protocols: Router<Shared>, parts: &Parts) -> Router<Shared> {
-    let document = document(parts);
+/// `cookie` is the name of the cookie of sessions.
+pub fn router(protocols: Router<Shared>, parts: &Parts, cookie: &str) -> Router<Shared> {
+    let document = document(parts, cookie);
     let scopes = Arc::new(RouteScopes::of(&document));
     let text: Arc<str> = document.to_string().into();
     let show = async move || ([(header::CONTENT_TYPE, "application/json")], text.to_string());

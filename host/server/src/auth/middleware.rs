@@ -2,16 +2,17 @@
 
 use super::records::Credential;
 use super::secret::{self, SecretDigest};
+use super::sign_in::signed_out;
 use super::watch::watched;
 use crate::body;
-use crate::console::ConsoleData;
+use crate::console::{ConsoleData, SIGN_OUT_PATH};
 use crate::console_data::ServerData;
 use crate::http_guard::{self, RequestOrigin};
 use crate::load;
 use crate::problem::Problem;
 use crate::state::{ServerState, Shared};
 use axum::extract::{ConnectInfo, Request, State};
-use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, Method, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use std::sync::Arc;
@@ -32,7 +33,7 @@ pub async fn authenticate(State(state): State<Shared>, request: Request, next: N
     let sends_key = bearer(request.headers()).is_some();
     let response = match find(&state, &request, &origin) {
         Ok(Some(found)) => admit(&state, found, request, next).await,
-        Ok(None) if wants_page(&request) => to_sign_in(),
+        Ok(None) if wants_page(&request) => signed_out(request.into_parts().0).await,
         Ok(None) => refused(sends_key),
         Err(problem) => problem.into_response(),
     };
@@ -129,17 +130,12 @@ pub(super) fn cookie(headers: &HeaderMap, name: &str) -> Option<String> {
     (is_only && found.value().len() <= MAX_CREDENTIAL_BYTES).then(|| found.value().to_owned())
 }
 
-/// Returns whether a person's browser asks for a page of the console.
+/// Returns whether a person's browser asks for a page of the console, or sends one of its forms.
 fn wants_page(request: &Request) -> bool {
     let accepts = request.headers().get(header::ACCEPT).and_then(|accept| accept.to_str().ok());
-    request.method() == Method::GET
-        && is_within(request.uri().path(), "/console")
+    let path = request.uri().path();
+    (is_within(path, "/console") || path == SIGN_OUT_PATH)
         && accepts.is_some_and(|accept| accept.contains("text/html"))
-}
-
-fn to_sign_in() -> Response {
-    (StatusCode::SEE_OTHER, [(header::LOCATION, "/sign-in"), (header::CACHE_CONTROL, "no-store")])
-        .into_response()
 }
 
 /// Refuses a request without a valid credential.

@@ -5,13 +5,14 @@ use super::middleware::{CredentialInUse, cookie};
 use super::records::AccessError;
 use super::secret;
 use crate::body;
-use crate::console::{SIGN_IN_PATH, SIGN_OUT_PATH, protect, sign_in_page};
+use crate::console::{SIGN_IN_PATH, SIGN_OUT_PATH, protect, session_ended_page, sign_in_page};
 use crate::http_guard::RequestOrigin;
 use crate::problem::Problem;
 use crate::state::{ServerState, Shared};
 use axum::extract::{Extension, Request, State};
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
-use axum::response::{Html, IntoResponse, Response};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
+use axum::response::{Html, IntoResponse, Redirect, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use cookie::{Cookie, SameSite};
@@ -26,9 +27,11 @@ const ATTEMPTS: usize = 8;
 /// The maximum length of a typed code or key, in bytes.
 const MAX_CODE_BYTES: usize = 200;
 /// The maximum length of a body, in bytes.
-const MAX_BODY_BYTES: usize = 2_048;
-/// The page after signing in.
+const MAX_BODY_BYTES: usize = 4_096;
+/// The page after signing in, unless the person asked for another page of the console.
 const HOME: &str = "/console";
+/// The maximum length of the address of the page after signing in, in bytes.
+const MAX_NEXT_BYTES: usize = 1_000;
 
 static PLACES: Semaphore = Semaphore::const_new(ATTEMPTS);
 
@@ -42,19 +45,52 @@ pub(crate) fn sign_out_router() -> Router<Shared> {
     Router::new().route(SIGN_OUT_PATH, post(sign_out))
 }
 
-async fn page() -> Response {
-    shown(StatusCode::OK, None).await
+async fn page(uri: Uri) -> Response {
+    let next = entry(uri.query().unwrap_or_default().as_bytes(), "next");
+    shown(StatusCode::OK, known_page(&next).unwrap_or_default(), None).await
 }
 
-async fn shown(status: StatusCode, problem: Option<&str>) -> Response {
-    let page = Html(sign_in_page(problem).into_string());
+async fn shown(status: StatusCode, next: &str, problem: Option<&str>) -> Response {
+    let page = Html(sign_in_page(next, problem).into_string());
     protect((status, page).into_response()).await
+}
+
+/// Answers the request of a person without a session: leads to the page to sign in on, and from
+/// there back to the requested page. A form is not lost: the answer's page can be sent again.
+pub(super) async fn signed_out(request: Parts) -> Response {
+    let address = |next: Option<&str>| match next.filter(|next| *next != HOME) {
+        Some(next) => {
+            let next: String = url::form_urlencoded::byte_serialize(next.as_bytes()).collect();
+            format!("{SIGN_IN_PATH}?next={next}")
+        }
+        None => SIGN_IN_PATH.to_owned(),
+    };
+    if matches!(request.method, Method::GET | Method::HEAD) || request.uri.path() == SIGN_OUT_PATH {
+        let wanted = request.uri.path_and_query().map_or(HOME, |wanted| wanted.as_str());
+        return Redirect::to(&address(known_page(wanted))).into_response();
+    }
+    let referer = request.headers.get(header::REFERER).and_then(|referer| referer.to_str().ok());
+    let referer = referer.and_then(|referer| url::Url::parse(referer).ok());
+    let form = referer.map(|form| form[url::Position::BeforePath..url::Position::AfterQuery].to_owned());
+    let form = form.as_deref().and_then(known_page);
+    let page = Html(session_ended_page(&address(form), form.unwrap_or(HOME)).into_string());
+    protect((StatusCode::UNAUTHORIZED, page).into_response()).await
+}
+
+/// Returns the path and query of a page if it is one of the console.
+fn known_page(next: &str) -> Option<&str> {
+    let rest = next.strip_prefix(HOME)?;
+    let is_plain = next.len() <= MAX_NEXT_BYTES && next.bytes().all(|byte| byte.is_ascii_graphic());
+    (is_plain && (rest.is_empty() || rest.starts_with(['/', '?']))).then_some(next)
 }
 
 /// A form or a JSON body: `{"code": "..."}`.
 #[derive(serde::Deserialize)]
 struct SignIn {
     code: String,
+    /// The page to show afterwards.
+    #[serde(default)]
+    next: String,
 }
 
 async fn sign_in(
@@ -63,40 +99,47 @@ async fn sign_in(
     request: Request,
 ) -> Response {
     let is_form = is_form(request.headers());
-    let answer = try_sign_in(&state, &origin, is_form, request).await;
+    let before = cookie(request.headers(), &state.cookie_name());
+    // Read first: a body that arrives slowly takes no place from others.
+    let read = read(&origin, is_form, request).await;
+    let next = read.as_ref().ok().and_then(|read| known_page(&read.next)).map(str::to_owned);
+    let answer = match read {
+        Ok(read) => begin_session(&state, before, read.code).await,
+        Err(problem) => Err(problem),
+    };
     match answer {
-        Ok(cookie) if is_form => {
-            let headers = [(header::SET_COOKIE, cookie), (header::LOCATION, HeaderValue::from_static(HOME))];
-            (StatusCode::SEE_OTHER, headers).into_response()
-        }
         Ok(cookie) => {
-            ([(header::SET_COOKIE, cookie)], Json(serde_json::json!({"next": HOME}))).into_response()
+            let next = next.as_deref().unwrap_or(HOME);
+            let cookie = [(header::SET_COOKIE, cookie)];
+            match is_form {
+                true => (cookie, Redirect::to(next)).into_response(),
+                false => (cookie, Json(serde_json::json!({"next": next}))).into_response(),
+            }
         }
-        Err(problem) if is_form => shown(problem.status, Some(&problem.detail)).await,
+        Err(problem) if is_form => {
+            shown(problem.status, next.as_deref().unwrap_or_default(), Some(&problem.detail)).await
+        }
         Err(problem) => problem.into_response(),
     }
 }
 
-async fn try_sign_in(
-    state: &Shared,
-    origin: &RequestOrigin,
-    is_form: bool,
-    request: Request,
-) -> Result<HeaderValue, Problem> {
+async fn read(origin: &RequestOrigin, is_form: bool, request: Request) -> Result<SignIn, Problem> {
     // A foreign page must not sign a browser in as another principal.
     if request.headers().contains_key(header::ORIGIN) || request.headers().contains_key("sec-fetch-site") {
         origin.require_same_origin()?;
     }
-    let before = cookie(request.headers(), &state.cookie_name());
-    // Read first: a body that arrives slowly takes no place from others.
     let sent = body::read_short(request, MAX_BODY_BYTES).await?;
     let read = match is_form {
-        true => code_of_form(&sent),
+        true => Some(read_form(&sent)),
         false => serde_json::from_slice(&sent).ok(),
     };
-    let Some(SignIn { code }) = read.filter(|read: &SignIn| read.code.len() <= MAX_CODE_BYTES) else {
-        return Err(Problem::bad_request("the body has no `code` of at most 200 bytes; send one"));
-    };
+    let read = read.filter(|read| !read.code.is_empty() && read.code.len() <= MAX_CODE_BYTES);
+    read.ok_or_else(|| Problem::bad_request("the body has no `code` of at most 200 bytes; send one"))
+}
+
+/// Exchanges a code or key for a session. Returns the cookie of the session, and ends the session
+/// of the cookie `before`.
+async fn begin_session(state: &Shared, before: Option<String>, code: String) -> Result<HeaderValue, Problem> {
     let Ok(_place) = PLACES.try_acquire() else {
         return Err(Problem::too_many("attempts to sign in are in progress"));
     };
@@ -122,12 +165,15 @@ async fn try_sign_in(
     session_cookie(state, secret, ends_at_ms.saturating_sub(now_ms()) / 1_000)
 }
 
-/// Returns the code of a form's body.
-fn code_of_form(sent: &[u8]) -> Option<SignIn> {
-    let text = std::str::from_utf8(sent).ok()?;
-    let code = text.split('&').find_map(|pair| pair.strip_prefix("code="))?;
-    // A code or key has no character that a browser would encode, except for typed spaces.
-    Some(SignIn { code: code.replace(['+', ' '], "").replace("%20", "") })
+/// Reads the body of a form. Spaces in a typed code do not count.
+fn read_form(sent: &[u8]) -> SignIn {
+    SignIn { code: entry(sent, "code").replace(' ', ""), next: entry(sent, "next") }
+}
+
+/// Returns the first entry of this name in a form or a query; an empty text if there is none.
+fn entry(entries: &[u8], name: &str) -> String {
+    let mut entries = url::form_urlencoded::parse(entries);
+    entries.find(|(entry, _)| entry == name).map(|(_, value)| value.into_owned()).unwrap_or_default()
 }
 
 fn is_form(headers: &HeaderMap) -> bool {

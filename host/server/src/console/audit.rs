@@ -1,13 +1,12 @@
 //! The audit, newest first, with filters in the address.
 
 use super::failure::Failure;
+use super::filters::Filters;
 use super::layout::{self, Nav, Section};
 use super::text;
 use super::viewer::Viewer;
 use crate::Scope;
-use axum::extract::Query;
 use maud::{Markup, html};
-use std::collections::HashMap;
 use tollgate::store::{AuditFilter, AuditKind, AuditRecord};
 
 /// The number of records on one page.
@@ -19,17 +18,21 @@ const MAX_PAGE: usize = 100;
 const PERIODS: [(&str, u64); 4] =
     [("1h", 3_600_000), ("24h", 86_400_000), ("7d", 604_800_000), ("30d", 2_592_000_000)];
 
-pub(super) async fn page(
-    viewer: Viewer,
-    Query(query): Query<HashMap<String, String>>,
-) -> Result<Markup, Failure> {
+/// The filters of the list.
+const FILTERS: [&str; 7] = ["kind", "tool", "component", "run", "decision", "power", "since"];
+
+pub(super) async fn page(viewer: Viewer, filters: Filters) -> Result<Markup, Failure> {
     viewer.principal.require(Scope::Read)?;
-    let word = |name: &str| query.get(name).map(|word| word.trim()).unwrap_or_default();
+    let filters = filters.only(&[&FILTERS[..], &["page"]].concat())?;
+    let kinds: Vec<&str> = AuditKind::ALL.iter().map(|kind| kind.as_str()).collect();
+    let periods: Vec<&str> = PERIODS.iter().map(|(name, _)| *name).collect();
+    let (kind, since) = (filters.choice("kind", &kinds)?, filters.choice("since", &periods)?);
+    let word = |name: &str| filters.word(name);
     let some = |name: &str| Some(word(name)).filter(|word| !word.is_empty()).map(str::to_owned);
-    let page: usize = word("page").parse().unwrap_or(1).clamp(1, MAX_PAGE);
-    let period = PERIODS.iter().find(|(name, _)| *name == word("since"));
+    let page = filters.page(MAX_PAGE)?;
+    let period = PERIODS.iter().find(|(name, _)| *name == since);
     let filter = AuditFilter {
-        kind: AuditKind::ALL.iter().copied().find(|kind| kind.as_str() == word("kind")),
+        kind: AuditKind::ALL.iter().copied().find(|known| known.as_str() == kind),
         component_id: some("component"),
         tool_name: some("tool"),
         run_id_prefix: some("run"),
@@ -43,17 +46,14 @@ pub(super) async fn page(
     let mut records = viewer.store().audit(filter).await?;
     let has_more = records.len() > page * PAGE_RECORDS && page < MAX_PAGE;
     records = records.into_iter().skip((page - 1) * PAGE_RECORDS).take(PAGE_RECORDS).collect();
-    let names = ["kind", "tool", "component", "run", "decision", "power", "since"];
-    let kept: Vec<(&str, &str)> = names.iter().map(|name| (*name, word(name))).collect();
-    let kinds: Vec<&str> = AuditKind::ALL.iter().map(|kind| kind.as_str()).collect();
-    let periods: Vec<&str> = PERIODS.iter().map(|(name, _)| *name).collect();
+    let kept: Vec<(&str, &str)> = FILTERS.iter().map(|name| (*name, word(name))).collect();
     let input = |name: &str, label: &str| {
         html! { label { span { (label) } input name=(name) type="text" value=(word(name)) size="11"; } }
     };
     let content = html! {
         form.filters method="get" action="/console/audit" role="search" aria-label="Filter records" {
-            (layout::filter_select("kind", "Kind", &kinds, word("kind")))
-            (layout::filter_select("since", "Last", &periods, word("since")))
+            (layout::filter_select("kind", "Kind", &kinds, kind))
+            (layout::filter_select("since", "Last", &periods, since))
             (input("tool", "Tool")) (input("component", "Component")) (input("decision", "Decision"))
             (input("power", "Power")) (input("run", "Run"))
             button type="submit" { "Filter" }
@@ -72,7 +72,7 @@ pub(super) async fn page(
 pub(super) fn table(records: &[AuditRecord], now_ms: u64, heading: &str) -> Markup {
     let has_fuel = records.iter().any(|record| record.usage.is_some_and(|usage| usage.fuel > 0));
     html! {
-        div.scroll tabindex="0" role="group" aria-labelledby=(heading) { table.audit {
+        div.scroll tabindex="0" role="group" aria-labelledby=(heading) { table.audit.list {
             thead { tr {
                 th scope="col" { "When" } th scope="col" { "Kind" } th scope="col" { "By" } th scope="col" { "Decision" }
                 th scope="col" { "About" } th scope="col" { "Detail" } @if has_fuel { th.num scope="col" { "Fuel" } } th scope="col" { "Run" }
@@ -89,14 +89,14 @@ fn row(record: &AuditRecord, now_ms: u64, has_fuel: bool) -> Markup {
     let about = about.rsplit('/').next().unwrap_or_default();
     html! {
         tr {
-            td.when { (text::moment(record.at_ms, now_ms)) }
+            td.when data-label="When" { (text::moment(record.at_ms, now_ms)) }
             td { span.tag { (record.kind.as_str()) } }
-            td.whole-word { (text::line(&record.who, 40)) }
+            td.whole-word data-label="By" { (text::line(&record.who, 40)) }
             td { @if record.decision == "success" { (layout::badge("success")) } @else { (decision(record)) } }
-            td { code { (text::line(about, 60)) } @if let Some(power) = &record.power { " " (text::line(power, 80)) } }
+            td.about data-label="About" { @if !about.is_empty() { code { (text::line(about, 60)) } } @if let Some(power) = &record.power { " " (text::line(power, 80)) } }
             td.detail { @if let Some(detail) = &record.detail { (text::line(detail, 160)) } }
-            @if has_fuel { td.num { @if let Some(usage) = record.usage.filter(|usage| usage.fuel > 0) { (text::amount(usage.fuel)) } } }
-            td.whole-word { @if let Some(run_id) = &record.run_id { (layout::run_link(run_id, html! { code { (text::short_id(run_id)) } })) } }
+            @if has_fuel { td.num data-label="Fuel" { @if let Some(usage) = record.usage.filter(|usage| usage.fuel > 0) { (text::amount(usage.fuel)) } } }
+            td.whole-word data-label="Run" { @if let Some(run_id) = &record.run_id { (layout::run_link(run_id, html! { code { (text::short_id(run_id)) } })) } }
         }
     }
 }

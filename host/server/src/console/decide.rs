@@ -93,12 +93,13 @@ async fn already_answered(viewer: &Viewer, run: &RunSummary, suspension: &str) -
 /// Returns the answer that the entries make, if it fits the question.
 fn answer(asked: &Suspended, entries: &Entries) -> Result<DecisionAnswer, Vec<EntryError>> {
     let refused = |problem: String| vec![EntryError { pointer: String::new(), problem }];
-    // Without its button, a form does not say whether it means yes: many answers have no entries.
+    let permits = permissions::asks_to_permit(asked) && entries.get("permit").is_some();
     match entries.word("do") {
         "no" => return Ok(DecisionAnswer::Cancel),
         "answer" => {}
-        _ if !entries.word("permit").is_empty() => {}
-        _ => return Err(refused("the form arrived without its button; press it again".to_owned())),
+        _ if permits => {}
+        // Without the button, the entries may be those of a "no": an empty form can be a valid yes.
+        _ => return Err(refused("The form came without its button. Press the button again.".to_owned())),
     }
     let value = Form::of(asked).value(entries)?;
     let schema = asked.answer_schema().map_err(|why| refused(why.to_string()))?;

@@ -2,6 +2,7 @@
 //! the functions that render the page.
 
 use super::failure::Failure;
+use super::filters::Filters;
 use super::text;
 use super::viewer::Viewer;
 use super::{layout, overview, playground, question, run, runs, waiting};
@@ -311,7 +312,9 @@ impl Live {
                 let (cards, _) = waiting::cards(viewer, &open);
                 Ok(cards)
             }
-            "runs" => Ok(runs::rows(viewer, &runs::RunListQuery::read(&self.query)).await?.rows),
+            "runs" => {
+                Ok(runs::rows(viewer, &runs::RunListQuery::read(&Filters::of(&self.query))?).await?.rows)
+            }
             "run" => run::fragments(viewer, word("run"), word("from")).await,
             "playground" => playground::fragments(viewer, word("run"), word("thread")).await,
             _ => overview::fragments(viewer).await,

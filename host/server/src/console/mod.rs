@@ -13,6 +13,7 @@ mod codes;
 mod conversation;
 mod decide;
 mod failure;
+mod filters;
 mod form;
 mod form_fields;
 mod layout;
@@ -36,7 +37,7 @@ pub use access::{
     CallLimits, ComponentFacts, ConsoleData, HostFacts, KeyRow, Price, SIGN_IN_PATH, SIGN_OUT_PATH,
     SessionRow,
 };
-pub use sign_in::sign_in_page;
+pub use sign_in::{session_ended_page, sign_in_page};
 
 use crate::Shared;
 use axum::extract::DefaultBodyLimit;

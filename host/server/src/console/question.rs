@@ -307,16 +307,37 @@ fn verdict(decision: &Decision) -> Markup {
     }
 }
 
-/// Returns a decision in words.
+/// Returns a decision in words, with the name of the person.
 pub(super) fn answer_words(decision: &Decision) -> Markup {
+    let by = decision.by.as_deref().unwrap_or("A person");
     html! {
+        (text::line(by, 64))
         @match &decision.answer {
-            DecisionAnswer::Cancel => "A person said no",
-            DecisionAnswer::Resume(Value::Bool(true)) => "A person said yes",
-            DecisionAnswer::Resume(value) => { "A person answered " code { (text::short_json(value, 400)) } },
+            DecisionAnswer::Cancel => " said no",
+            DecisionAnswer::Resume(Value::Bool(true)) => " said yes",
+            DecisionAnswer::Resume(value) => { @match remembered(value) {
+                Some(words) => { " said yes, " (words) },
+                None => { " answered " code { (text::short_json(value, 400)) } },
+            } },
         }
         @if let Some(reason) = &decision.reason { ": “" (text::line(reason, 400)) "”" }
     }
+}
+
+/// Returns the words for a yes to the permission rules that covers later calls; `None` for any other
+/// answer.
+fn remembered(value: &Value) -> Option<String> {
+    let scope = match value["remember"].as_str()? {
+        "run" => "for this run",
+        "thread" => "for this thread",
+        "always" => "always",
+        _ => return None,
+    };
+    let about = match value["for"].as_str() {
+        Some("tool") => "for every call of the tool",
+        _ => "for these arguments",
+    };
+    Some(format!("{scope}, {about}"))
 }
 
 /// Names the speaker of a question's words.

@@ -1,13 +1,12 @@
 //! The list of runs and direct calls, with filters in the address.
 
 use super::failure::Failure;
+use super::filters::Filters;
 use super::layout::{self, Nav, Section};
 use super::live::{self, Fragment};
 use super::text;
 use super::viewer::{Viewer, fits, may_see, owner_and_id};
-use axum::extract::Query;
 use maud::{Markup, PreEscaped, html};
-use std::collections::HashMap;
 use tollgate::store::{RunFilter, RunSummary};
 use tollgate_agent::run::RunUsage;
 
@@ -22,6 +21,8 @@ const MAX_PAGE: usize = 100;
 const STATUSES: [&str; 8] =
     ["waiting", "running", "completed", "failed", "stopped", "blocked", "cancelled", "interrupted"];
 
+const KINDS: [&str; 3] = ["prompt", "call", "child"];
+
 /// The filters and the page of a list of runs.
 #[derive(Debug, Default, Clone)]
 pub(super) struct RunListQuery {
@@ -35,17 +36,21 @@ pub(super) struct RunListQuery {
 }
 
 impl RunListQuery {
-    pub(super) fn read(query: &HashMap<String, String>) -> Self {
-        let word = |name: &str| query.get(name).map(|word| word.trim().to_owned()).unwrap_or_default();
-        Self {
-            status: word("status"),
+    /// Reads the query of the page.
+    ///
+    /// # Errors
+    /// A filter has a value that it cannot have.
+    pub(super) fn read(filters: &Filters) -> Result<Self, Failure> {
+        let word = |name: &str| filters.word(name).to_owned();
+        Ok(Self {
+            status: filters.choice("status", &STATUSES)?.to_owned(),
             agent: word("agent"),
-            kind: word("kind"),
+            kind: filters.choice("kind", &KINDS)?.to_owned(),
             person: word("person"),
             text: word("text"),
             thread: word("thread"),
-            page: word("page").parse().unwrap_or(1).clamp(1, MAX_PAGE),
-        }
+            page: filters.page(MAX_PAGE)?,
+        })
     }
 
     /// Creates the filter for the runs of a thread.
@@ -182,11 +187,9 @@ pub(super) fn table(rows: &[Fragment], label: &str) -> Markup {
     }
 }
 
-pub(super) async fn list(
-    viewer: Viewer,
-    Query(query): Query<HashMap<String, String>>,
-) -> Result<Markup, Failure> {
-    let wanted = RunListQuery::read(&query);
+pub(super) async fn list(viewer: Viewer, filters: Filters) -> Result<Markup, Failure> {
+    let known = ["status", "agent", "kind", "person", "text", "thread", "page"];
+    let wanted = RunListQuery::read(&filters.only(&known)?)?;
     let nav = Nav::of(&viewer, Section::Runs).await?;
     let Rows { rows, has_more } = rows(&viewer, &wanted).await?;
     let agents: Vec<&str> = viewer
@@ -203,7 +206,7 @@ pub(super) async fn list(
         form.filters method="get" action="/console/runs" role="search" aria-label="Filter runs" {
             (layout::filter_select("status", "Status", &STATUSES, &wanted.status))
             (layout::filter_select("agent", "Agent", &agents, &wanted.agent))
-            (layout::filter_select("kind", "Kind", &["prompt", "call", "child"], &wanted.kind))
+            (layout::filter_select("kind", "Kind", &KINDS, &wanted.kind))
             @if viewer.has(crate::Scope::Read) {
                 label { span { "Person" } input name="person" type="text" value=(wanted.person) size="10"; }
             }

@@ -2,6 +2,7 @@
 
 use super::conversation;
 use super::failure::Failure;
+use super::filters::Filters;
 use super::layout::{self, Nav, Section};
 use super::runs::{self, RunListQuery, SEARCHED_RUNS};
 use super::text;
@@ -20,6 +21,9 @@ const MAX_VALUE_BYTES: usize = 600;
 /// The maximum number of state keys on the page of a thread.
 const MAX_KEYS: usize = 20;
 
+/// The last page that is shown.
+const MAX_PAGE: usize = 100;
+
 /// A thread in the list.
 struct ThreadRow<'a> {
     last: &'a RunSummary,
@@ -27,12 +31,9 @@ struct ThreadRow<'a> {
     first_ms: u64,
 }
 
-pub(super) async fn list(
-    viewer: Viewer,
-    Query(query): Query<HashMap<String, String>>,
-) -> Result<Markup, Failure> {
+pub(super) async fn list(viewer: Viewer, filters: Filters) -> Result<Markup, Failure> {
     let nav = Nav::of(&viewer, Section::Threads).await?;
-    let page: usize = query.get("page").and_then(|page| page.parse().ok()).unwrap_or(1).clamp(1, 100);
+    let page = filters.only(&["page"])?.page(MAX_PAGE)?;
     let found = viewer.store().runs(RunFilter { limit: SEARCHED_RUNS, ..RunFilter::default() }).await?;
     let mut places: HashMap<&str, usize> = HashMap::new();
     let mut threads: Vec<ThreadRow<'_>> = Vec::new();

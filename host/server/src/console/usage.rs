@@ -3,13 +3,13 @@
 
 use super::chart::{self, Bar, Parts};
 use super::failure::Failure;
+use super::filters::Filters;
 use super::layout::{self, Nav, Section};
 use super::runs::SEARCHED_RUNS;
 use super::text;
 use super::viewer::{Viewer, may_see, owner_and_id};
-use axum::extract::Query;
 use maud::{Markup, html};
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 use tollgate::store::{AuditFilter, AuditKind, AuditRecord, RunFilter, RunSummary};
 use tollgate_agent::message::TokenUsage;
 use tollgate_agent::run::RunUsage;
@@ -208,14 +208,13 @@ pub(super) fn call_chart(bars: &[Bar], title: &'static str) -> Markup {
     chart::bars(bars, &Parts { title, names: [("good", "succeeded"), ("bad", "failed")] }, "From")
 }
 
-pub(super) async fn page(
-    viewer: Viewer,
-    Query(query): Query<HashMap<String, String>>,
-) -> Result<Markup, Failure> {
-    let word = |name: &str| query.get(name).map(String::as_str).unwrap_or_default();
+pub(super) async fn page(viewer: Viewer, filters: Filters) -> Result<Markup, Failure> {
+    let filters = filters.only(&["range", "by"])?;
+    let range = filters.choice("range", &RANGES.map(|(name, ..)| name))?;
+    let by = filters.choice("by", &GROUPS.map(|(name, _)| name))?;
     let (range, label, length_ms, bar_ms) =
-        RANGES.into_iter().find(|(name, ..)| *name == word("range")).unwrap_or(RANGES[0]);
-    let (by, by_label) = GROUPS.into_iter().find(|(name, _)| *name == word("by")).unwrap_or(GROUPS[0]);
+        RANGES.into_iter().find(|(name, ..)| *name == range).unwrap_or(RANGES[0]);
+    let (by, by_label) = GROUPS.into_iter().find(|(name, _)| *name == by).unwrap_or(GROUPS[0]);
     let nav = Nav::of(&viewer, Section::Usage).await?;
     let report = report(&viewer, length_ms, bar_ms, by).await?;
     let all = &report.all;

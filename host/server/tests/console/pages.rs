@@ -218,3 +218,28 @@ async fn assets_are_cached_by_their_digest() {
         assert!(!page.contains("https://"), "no page needs another server");
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_filter_that_a_list_cannot_apply_is_an_error() {
+    let server =
+        Server::with_script(Script { calls: Vec::new(), answer: "Hello.".to_owned() }, |builder| builder)
+            .await;
+    server.run("Hello.", "ada/case").await;
+    for path in [
+        "/console/runs?status=failed&status=completed",
+        "/console/runs?status=lost",
+        "/console/runs?after=zz",
+        "/console/runs?page=0",
+        "/console/runs?page=zz",
+        "/console/audit?kind=lost",
+        "/console/audit?x=1",
+        "/console/threads?status=failed",
+        "/console/usage?range=1y",
+    ] {
+        assert_eq!(server.get(path).await.status, 400, "{path}");
+    }
+    for path in ["/console/runs?status=&page=1", "/console/runs?status=completed", "/console/audit?since=1h"]
+    {
+        assert_eq!(server.get(path).await.status, 200, "{path}");
+    }
+}

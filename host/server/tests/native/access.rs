@@ -140,11 +140,79 @@ async fn names_and_origins_are_checked() {
         .request(Method::OPTIONS, "/api/v1/runs")
         .header("origin", "https://app.example")
         .header("access-control-request-method", "POST")
+        .header("access-control-request-headers", "authorization,a2a-version,x-stainless-os,x-chat-id")
         .send()
         .await
         .unwrap();
     assert_eq!(preflight.status(), StatusCode::NO_CONTENT);
     assert_eq!(preflight.headers()["access-control-allow-origin"], "https://app.example");
+    assert_eq!(
+        preflight.headers()["access-control-allow-headers"],
+        "authorization,a2a-version,x-stainless-os,x-chat-id"
+    );
+    let answer = ask("localhost", Some("https://app.example")).send().await.unwrap();
+    let readable = answer.headers()["access-control-expose-headers"].to_str().unwrap();
+    for name in ["tollgate-ignored", "x-should-retry", "retry-after", "mcp-session-id"] {
+        assert!(readable.split(", ").any(|readable| readable == name), "{name}: {readable}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_person_without_a_session_signs_in_and_comes_back() {
+    let server = TestServer::start().await;
+    let browser = |method: Method, path: &str| {
+        server.request(method, path).header("accept", "text/html").header("origin", &server.url)
+    };
+    let location = |response: &reqwest::Response| response.headers()["location"].to_str().unwrap().to_owned();
+    for path in ["/", "/console/"] {
+        let response = browser(Method::GET, path).send().await.unwrap();
+        assert_eq!((response.status(), location(&response).as_str()), (StatusCode::SEE_OTHER, "/console"));
+    }
+    let response = browser(Method::GET, "/console/runs?status=failed").send().await.unwrap();
+    let sign_in = location(&response);
+    assert_eq!(sign_in, "/sign-in?next=%2Fconsole%2Fruns%3Fstatus%3Dfailed");
+    let page = browser(Method::GET, &sign_in).send().await.unwrap().text().await.unwrap();
+    assert!(page.contains("name=\"next\" value=\"/console/runs?status=failed\""), "{page}");
+
+    // A form of an ended session is not sent, and its page leads back.
+    let form = browser(Method::POST, "/console/playground")
+        .header("referer", format!("{}/console/playground?agent=a", server.url));
+    let response = form.body("message=Hello").send().await.unwrap();
+    assert_eq!(response.status(), StatusCode::UNAUTHORIZED);
+    let page = response.text().await.unwrap();
+    assert!(
+        page.contains("Your session has ended")
+            && page.contains("/sign-in?next=%2Fconsole%2Fplayground%3Fagent%3Da"),
+        "{page}"
+    );
+    let response = browser(Method::POST, "/sign-out").send().await.unwrap();
+    assert_eq!((response.status(), location(&response).as_str()), (StatusCode::SEE_OTHER, "/sign-in"));
+
+    let sign_in = |code: &str, next: &str| {
+        let mut form = url::form_urlencoded::Serializer::new(String::new());
+        let form = form.append_pair("code", code).append_pair("next", next).finish();
+        browser(Method::POST, "/sign-in")
+            .header("content-type", "application/x-www-form-urlencoded")
+            .body(form)
+    };
+    for (next, leads_to) in [
+        ("/console/runs?status=failed", "/console/runs?status=failed"),
+        ("", "/console"),
+        ("//evil.example", "/console"),
+        ("https://evil.example", "/console"),
+        ("/consoles", "/console"),
+        ("/console\r\nSet-Cookie: a=b", "/console"),
+    ] {
+        let code = server.state.access.add_code(&Principal::new("ada", [Scope::Use])).unwrap();
+        let again = sign_in("WRONG", next).send().await.unwrap().text().await.unwrap();
+        assert_eq!(
+            again.contains("value=\"/console/runs?status=failed\""),
+            next.contains("failed"),
+            "{again}"
+        );
+        let response = sign_in(&code, next).send().await.unwrap();
+        assert_eq!((response.status(), location(&response).as_str()), (StatusCode::SEE_OTHER, leads_to));
+    }
 }
 
 /// Signs in and returns the cookie.

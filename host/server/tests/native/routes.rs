@@ -44,6 +44,8 @@ async fn every_route_is_described_and_has_a_scope() {
     let key = server.key("ada", &Scope::ALL);
     let (_, document) = server.get(&key, "/openapi.json").await;
     assert!(document["openapi"].as_str().unwrap().starts_with("3.1"), "{}", document["openapi"]);
+    let cookie = &document["components"]["securitySchemes"]["session"]["name"];
+    assert_eq!(*cookie, json!(server.state.cookie_name()));
     let found = operations(&document);
     assert!(found.len() >= 25, "{}", found.len());
     for (method, path, operation) in &found {

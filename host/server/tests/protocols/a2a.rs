@@ -119,7 +119,8 @@ async fn a_tools_question_is_answered_by_a_message_if_the_key_may() {
     let mut answer = message("ignored");
     answer["message"]["taskId"] = task["id"].clone();
     let plain = agent.post("/message:send", &answer).await;
-    assert_eq!(reason(&plain.1), "DOES_NOT_FIT", "the question needs more than a text");
+    assert_eq!(reason(&plain.1), "INVALID_PARAMS", "the question needs more than a text");
+    assert_eq!(plain.1["error"]["details"][0]["metadata"]["code"], "does_not_fit");
     let data = json!({"suspension_id": question["suspension_id"], "answer": {"approved": true}});
     answer["message"]["parts"] = json!([{"data": data}]);
     let mut wrong = answer.clone();

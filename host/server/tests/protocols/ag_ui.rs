@@ -81,6 +81,36 @@ async fn every_interrupt_is_answered_together() {
 }
 
 #[tokio::test]
+async fn interrupts_may_be_decided_elsewhere() {
+    let client = Client::start().await;
+    let events = client.stream("/ag-ui/assistant", &input("t", "r1", "ask")).await.rest().await;
+    let run = events[0]["metadata"]["tollgate"]["runId"].as_str().unwrap().to_owned();
+    let open = interrupts(&events);
+    let (approval, gate) = (&open[0]["id"], &open[1]["id"]);
+    let id = |id: &Value| id.as_str().unwrap().to_owned();
+    let accepted = client.decide(&run, &id(gate), &json!({"resume": true})).await;
+    assert_eq!(accepted, StatusCode::ACCEPTED);
+
+    // One was decided: its answer is not applied, and the other one is.
+    let both = resume("t", "r2", &[(gate, json!(false)), (approval, json!({"approved": true}))]);
+    let events = client.stream("/ag-ui/assistant", &both).await.rest().await;
+    let results = events.iter().filter(|event| event["type"] == "TOOL_CALL_RESULT").count();
+    assert_eq!((results, text_of(&events).as_str()), (2, "It is done."), "{events:#?}");
+    let note = events.iter().find(|event| event["name"] == "tollgate.not_applied").unwrap();
+    assert_eq!(note["value"]["members"], json!([format!("resume {}", id(gate))]));
+
+    // All were decided: the stream has what followed.
+    let events = client.stream("/ag-ui/assistant", &input("u", "r1", "guarded")).await.rest().await;
+    let run = events[0]["metadata"]["tollgate"]["runId"].as_str().unwrap().to_owned();
+    let open = interrupts(&events);
+    assert_eq!(client.decide(&run, &id(&open[0]["id"]), &json!("cancel")).await, StatusCode::ACCEPTED);
+    let answer = resume("u", "r2", &[(&open[0]["id"], json!(true))]);
+    let events = client.stream("/ag-ui/assistant", &answer).await.rest().await;
+    assert_eq!((&events[0]["runId"], text_of(&events).as_str()), (&json!("r2"), "It is done."));
+    assert_eq!(events.last().unwrap()["outcome"]["type"], "success");
+}
+
+#[tokio::test]
 async fn a_no_cancels_the_call() {
     let client = Client::start().await;
     let events = client.stream("/ag-ui/assistant", &input("t", "r1", "guarded")).await.rest().await;

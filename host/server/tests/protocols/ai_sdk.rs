@@ -61,8 +61,31 @@ async fn approvals_of_one_request_continue_the_message() {
     assert_eq!(&chunks[0]["messageId"], message);
     assert_eq!(of_type(&chunks, "tool-output-available").len(), 2);
     assert_eq!(text_of(&chunks), "It is done.");
-    let (status, problem) = client.post("/ai-sdk/assistant", &both).await;
-    assert_eq!((status, &problem["code"]), (StatusCode::CONFLICT, &json!("already_decided")));
+    let again = client.stream("/ai-sdk/assistant", &both).await.rest().await;
+    assert_eq!(text_of(&again), "It is done.", "the same answers continue the message in the same way");
+}
+
+#[tokio::test]
+async fn approvals_may_be_decided_elsewhere() {
+    let client = Client::start().await;
+    for (chat, elsewhere) in [("one", 1), ("both", 2)] {
+        let chunks = client.stream("/ai-sdk/assistant", &say(chat, "ask")).await.rest().await;
+        let (message, run) = (&chunks[0]["messageId"], &chunks[0]["messageMetadata"]["runId"]);
+        let asked: Vec<&Value> =
+            of_type(&chunks, "tool-approval-request").iter().map(|chunk| &chunk["approvalId"]).collect();
+        for (id, answer) in asked.iter().zip([json!({"approved": true}), json!(true)]).take(elsewhere) {
+            let (run, id, answer) = (run.as_str().unwrap(), id.as_str().unwrap(), json!({"resume": answer}));
+            while client.decide(run, id, &answer).await == StatusCode::CONFLICT {}
+        }
+        let body = answer(chat, message, &[(asked[0], false), (asked[1], true)]);
+        let response = client.send("/ai-sdk/assistant", &body).await;
+        let ignored = response.headers()["tollgate-ignored"].to_str().unwrap().to_owned();
+        assert!(ignored.contains(&format!("approval {}", asked[0].as_str().unwrap())), "{ignored}");
+        let chunks = Events::of(response).rest().await;
+        assert_eq!(&chunks[0]["messageId"], message);
+        assert_eq!(of_type(&chunks, "tool-output-available").len(), 2, "{chunks:#?}");
+        assert_eq!(text_of(&chunks), "It is done.");
+    }
 }
 
 #[tokio::test]

@@ -12,8 +12,8 @@ const ROUTES: [(&str, &str, &str); 6] = [
     ("/v1/responses", "/error/message", "/error/code"),
     ("/ag-ui/assistant", "/message", "/code"),
     ("/ai-sdk/assistant", "/detail", "/code"),
-    ("/a2a/assistant/message:send", "/error/message", "/error/details/0/reason"),
-    ("/a2a/assistant", "/error/message", "/error/data/0/reason"),
+    ("/a2a/assistant/message:send", "/error/message", "/error/details/0/metadata/code"),
+    ("/a2a/assistant", "/error/message", "/error/data/0/metadata/code"),
 ];
 
 async fn checked(response: Response, (_, words, code): (&str, &str, &str)) -> (u16, String) {
@@ -82,7 +82,7 @@ async fn refused_requests_get_their_protocols_error() {
     for route in [
         ("/v1/nothing", "/error/message", "/error/code"),
         ("/ag-ui/a/b", "/message", "/code"),
-        ("/a2a/a/b/c/d", "/error/message", "/error/details/0/reason"),
+        ("/a2a/a/b/c/d", "/error/message", "/error/details/0/metadata/code"),
         ("/api/v1/nothing", "/detail", "/code"),
     ] {
         let response = client.request(Method::GET, route.0).send().await.unwrap();

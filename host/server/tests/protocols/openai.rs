@@ -107,6 +107,11 @@ async fn a_question_ends_an_answer_without_a_stream() {
     assert_eq!(status, StatusCode::OK);
     assert_eq!(completion["choices"][0]["finish_reason"], "stop");
     assert_eq!(completion["tollgate"]["waiting"].as_array().unwrap().len(), 2);
+    let content = completion["choices"][0]["message"]["content"].as_str().unwrap();
+    assert!(
+        content.starts_with("One moment.\n\n[waiting] ") && content.contains("/console/waiting"),
+        "{content}"
+    );
 }
 
 #[tokio::test]
@@ -117,6 +122,11 @@ async fn errors_have_openais_format() {
         (json!({"model": "assistant", "messages": []}), 400, "invalid_request"),
         (
             json!({"model": "assistant", "messages": [{"role": "user", "content": "a"}], "n": 2}),
+            400,
+            "unsupported",
+        ),
+        (
+            json!({"model": "assistant", "messages": [{"role": "user", "content": "a"}], "store": false}),
             400,
             "unsupported",
         ),

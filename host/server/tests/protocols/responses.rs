@@ -50,8 +50,15 @@ async fn a_stream_ends_with_the_response() {
     assert_eq!(events[0]["type"], "response.created");
     let completed = &events[events.len() - 2];
     assert_eq!(completed["type"], "response.completed");
-    let deltas: String = events.iter().filter_map(|event| event["delta"].as_str()).collect();
-    assert_eq!(deltas, "One moment.It is done.");
+    let pieces = |kind: &str| -> String {
+        let of_kind = events.iter().filter(|event| event["type"] == kind);
+        of_kind.filter_map(|event| event["delta"].as_str()).collect()
+    };
+    assert_eq!(pieces("response.output_text.delta"), "One moment.It is done.");
+    let added = events.iter().find(|event| event["item"]["type"] == "mcp_call").unwrap();
+    let arguments = added["item"]["arguments"].as_str().unwrap().to_owned();
+    let sent = arguments + &pieces("response.mcp_call_arguments.delta");
+    assert!(serde_json::from_str::<Value>(&sent).unwrap()["parts"].is_number(), "{sent}");
     let path = format!("/v1/responses/{}", completed["response"]["id"].as_str().unwrap());
     assert_eq!(client.get(&path).await.1["output"], completed["response"]["output"]);
 }
@@ -80,8 +87,74 @@ async fn requests_for_approval_are_answered_together_and_once() {
     assert!(
         calls.iter().all(|call| call["status"] == "completed" && call["approval_request_id"].is_string())
     );
-    let (status, error) = client.post("/v1/responses", &approve(&asked, &requests, true)).await;
-    assert_eq!(status, StatusCode::BAD_REQUEST, "{error}");
+    let (status, again) = client.post("/v1/responses", &approve(&asked, &requests, true)).await;
+    assert_eq!(
+        (status, &again["id"]),
+        (StatusCode::OK, &done["id"]),
+        "the same answers give the same response"
+    );
+    let mut branch = create(json!("hello"));
+    branch["previous_response_id"] = asked["id"].clone();
+    let (status, error) = client.post("/v1/responses", &branch).await;
+    assert_eq!(
+        (status, &error["error"]["code"]),
+        (StatusCode::BAD_REQUEST, &json!("previous_response_not_last"))
+    );
+    assert!(error["error"]["message"].as_str().unwrap().contains(done["id"].as_str().unwrap()), "{error}");
+}
+
+/// Decides a request for approval as a person does in the console.
+async fn decide_elsewhere(client: &Client, asked: &Value, request: &Value) {
+    let run = asked["tollgate"]["run_id"].as_str().unwrap();
+    let accepted = match request["name"].as_str() {
+        Some("echo") => json!({"resume": true}),
+        _ => json!({"resume": {"approved": true}}),
+    };
+    assert_eq!(client.decide(run, request["id"].as_str().unwrap(), &accepted).await, StatusCode::ACCEPTED);
+}
+
+#[tokio::test]
+async fn a_client_learns_what_became_of_a_request_that_was_decided_elsewhere() {
+    let client = Client::start().await;
+    let (_, asked) = client.post("/v1/responses", &create(json!("guarded"))).await;
+    let requests = of_type(&asked, "mcp_approval_request");
+    decide_elsewhere(&client, &asked, requests[0]).await;
+
+    // Its own answer comes too late: it gets the response that followed.
+    let response = client.send("/v1/responses", &approve(&asked, &requests, false)).await;
+    let ignored = response.headers()["tollgate-ignored"].to_str().unwrap().to_owned();
+    assert_eq!(ignored, format!("mcp_approval_response {}", requests[0]["id"].as_str().unwrap()));
+    let next: Value = response.json().await.unwrap();
+    assert_eq!(of_type(&next, "mcp_call")[0]["status"], "completed");
+    assert_eq!(of_type(&next, "message")[0]["content"][0]["text"], "It is done.");
+    let (_, known) = client.get(&format!("/v1/responses/{}", asked["id"].as_str().unwrap())).await;
+    assert_eq!(known["tollgate"]["next_response_id"], next["id"]);
+    assert_eq!(
+        client.get(&format!("/v1/responses/{}", next["id"].as_str().unwrap())).await.1["output"],
+        next["output"]
+    );
+    let mut body = approve(&asked, &requests, true);
+    body["stream"] = json!(true);
+    let events = client.stream("/v1/responses", &body).await.rest().await;
+    assert_eq!(events[events.len() - 2]["response"]["output"], next["output"]);
+
+    // A message continues the thread after the response that the client knows.
+    let mut message = create(json!("history"));
+    message["previous_response_id"] = asked["id"].clone();
+    let (status, second) = client.post("/v1/responses", &message).await;
+    assert_eq!(status, StatusCode::OK, "{second}");
+    assert_eq!(of_type(&second, "message")[0]["content"][0]["text"], "There are 5 messages.");
+}
+
+#[tokio::test]
+async fn one_of_two_requests_may_be_decided_elsewhere() {
+    let client = Client::start().await;
+    let (_, asked) = client.post("/v1/responses", &create(json!("ask"))).await;
+    let requests = of_type(&asked, "mcp_approval_request");
+    decide_elsewhere(&client, &asked, requests[0]).await;
+    let (status, done) = client.post("/v1/responses", &approve(&asked, &requests, true)).await;
+    assert_eq!((status, &done["status"]), (StatusCode::OK, &json!("completed")), "{done}");
+    assert_eq!(of_type(&done, "message")[0]["content"][0]["text"], "It is done.");
 }
 
 #[tokio::test]

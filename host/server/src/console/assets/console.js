@@ -72,22 +72,25 @@ document.addEventListener("visibilitychange", () => (document.hidden ? close() :
 addEventListener("pagehide", close);
 addEventListener("pageshow", open);
 
-/** Shows a page that says why a form was not carried out. */
+/** Shows a page that answers a form, such as the reason why a decision failed. */
 function show(page) {
-  document.querySelector("main").replaceWith(document.adoptNode(page.querySelector("main")));
-  document.querySelector("main").focus();
+  close();
+  document.title = page.title;
+  document.body.replaceWith(document.adoptNode(page.body));
+  byId("main")?.focus();
 }
 
 /** Sends a form of a card, and puts the card of the answer in its place. */
 async function send(form, button) {
   const body = new URLSearchParams(new FormData(form, button));
   const answer = await fetch(form.action, { method: "POST", body, headers: { accept: "text/html" } });
+  // The browser then shows the page to sign in on, whose reload sends the form again.
+  if (answer.status === 401) throw new Error("signed out");
   const page = new DOMParser().parseFromString(await answer.text(), "text/html");
   const id = form.dataset.swap;
   const fresh = page.getElementById(id);
   const old = byId(id);
-  if (answer.redirected && !(fresh && old)) return location.assign(answer.url);
-  if (!fresh || !old) return show(page);
+  if (!fresh || !old) return answer.redirected ? location.assign(answer.url) : show(page);
   const next = old.nextElementSibling ?? old.previousElementSibling;
   old.replaceWith(document.adoptNode(fresh));
   const invalid = fresh.querySelector("[aria-invalid]");
@@ -105,9 +108,12 @@ document.addEventListener("submit", (event) => {
   event.preventDefault();
   form.setAttribute("aria-busy", "true");
   const button = event.submitter;
-  // Without the script's help, the form is sent with the same button.
-  const unaided = () => { delete form.dataset.swap; form.requestSubmit(button); };
-  send(form, button).catch(unaided).finally(() => form.removeAttribute("aria-busy"));
+  const sendPlainly = () => {
+    // The browser then sends the form by itself, with the button that decides what it means.
+    delete form.dataset.swap;
+    form.requestSubmit(button);
+  };
+  send(form, button).catch(sendPlainly).finally(() => form.removeAttribute("aria-busy"));
 });
 
 // The link to sign in carries the code in its fragment, which no server and no log receives.

@@ -43,7 +43,7 @@ pub(super) struct ChatSettings {
     pub(super) include_usage: bool,
     /// Whether lines about calls are sent as reasoning content.
     pub(super) progress: bool,
-    /// Whether the text names open questions, because the stream stays open.
+    /// Whether the stream stays open while questions wait.
     pub(super) holds: bool,
     /// The address of the page where people decide.
     pub(super) decide_url: String,
@@ -134,7 +134,13 @@ impl ChatEncoder {
         if lines.is_empty() {
             return;
         }
-        let text = format!("\n\n{}\nDecide at {}\n\n", lines.join("\n"), self.settings.decide_url);
+        let mut text = format!("{}\nDecide at {}", lines.join("\n"), self.settings.decide_url);
+        if self.text_step.is_some() {
+            text.insert_str(0, "\n\n");
+        }
+        if self.settings.holds {
+            text.push_str("\n\n");
+        }
         self.delta(json!({"content": text}), Some(json!({"waiting": waiting})), out);
         // The next text follows an empty line already.
         self.text_step = None;
@@ -293,6 +299,7 @@ impl Encode for ChatEncoder {
             FeedEnd::Lost => out.push(ChatEvent::Failed(OpenAiError::lost())),
             FeedEnd::Unauthorized => out.push(ChatEvent::Failed(OpenAiError::unauthorized())),
             FeedEnd::Waiting => {
+                self.questions(out);
                 let mut more = Map::new();
                 more.insert("waiting".to_owned(), Value::Array(self.waiting()));
                 self.finish_with("stop", more, out);

@@ -5,7 +5,7 @@ mod request;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use request::read_content;
+pub(crate) use request::{FORMAT_IS_SET, read_content};
 
 use super::OpenAiError;
 use super::models::unknown_model;

@@ -10,6 +10,10 @@ const MAX_IGNORED: usize = 50;
 /// The maximum length of a parameter's name in that list, in bytes.
 const MAX_NAME_BYTES: usize = 100;
 
+/// The reason why a request cannot set the format of the answer.
+pub(crate) const FORMAT_IS_SET: &str = "the operator sets the format of the answer, with `output` of the agent; leave it \
+    out, and read the answer as text or as the agent's JSON";
+
 /// A request for a chat completion.
 #[derive(Debug, PartialEq)]
 pub(super) struct ChatRequest {
@@ -59,6 +63,9 @@ fn refuse_unsupported(body: &Map<String, Value>) -> Result<(), OpenAiError> {
     if body.get("n").and_then(Value::as_u64).is_some_and(|n| n > 1) {
         return refuse("n", "an agent gives one answer; leave out `n`");
     }
+    if body.get("store") == Some(&Value::Bool(false)) {
+        return refuse("store", "every run is recorded; leave out `store`");
+    }
     if is_used("logprobs") || is_used("top_logprobs") {
         return refuse("logprobs", "log probabilities are not available");
     }
@@ -80,7 +87,7 @@ fn refuse_unsupported(body: &Map<String, Value>) -> Result<(), OpenAiError> {
     }
     match body.get("response_format").and_then(|format| format["type"].as_str()) {
         None | Some("text") => Ok(()),
-        Some(_) => refuse("response_format", "the format of the answer is set with the agent"),
+        Some(_) => refuse("response_format", FORMAT_IS_SET),
     }
 }
 

@@ -78,11 +78,14 @@ impl ResponseEncoder {
                 ItemChange::CallAdded(at) => {
                     let index = self.take_index();
                     self.calls.push((at, index));
-                    let item = self.output.items[at].clone();
+                    let mut item = self.output.items[at].clone();
                     let id = item["id"].clone();
-                    let arguments = item["arguments"].clone();
+                    // The arguments follow: clients append them to those of the item.
+                    let arguments = std::mem::replace(&mut item["arguments"], json!(""));
                     self.item("response.output_item.added", index, item, out);
                     self.call("response.mcp_call.in_progress", index, &id, json!({}), out);
+                    let delta = json!({"delta": arguments});
+                    self.call("response.mcp_call_arguments.delta", index, &id, delta, out);
                     let arguments = json!({"arguments": arguments});
                     self.call("response.mcp_call_arguments.done", index, &id, arguments, out);
                 }

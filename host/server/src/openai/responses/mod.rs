@@ -12,8 +12,8 @@ use super::models::unknown_model;
 use crate::Shared;
 use crate::agent_runs::history::{ClientMessage, Role, split};
 use crate::agent_runs::{
-    AgentRuns, Caller, Feed, OwnRun, Start, Started, Until, approval, decide_url, encoded, mark_replay,
-    name_ignored, repeatable, sse, start_once,
+    AgentRuns, Answers, Caller, Feed, OwnRun, Start, Started, Until, approval, decide_url, encoded,
+    mark_replay, name_ignored, repeatable, sse, start_once,
 };
 use crate::body::SentBody;
 use crate::parameters::{PathParameters, QueryParameters};
@@ -26,12 +26,13 @@ use axum::response::{IntoResponse, Response};
 use encode::{ResponseEncoder, ResponseEvent};
 use futures::StreamExt;
 use output::Output;
-use request::ResponseRequest;
+use request::{Approval, ResponseRequest};
 use segment::{About, ResponseId, input_items, response, starts, stored};
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tollgate::config::SystemMessages;
+use tollgate_agent::run::Event;
 
 /// The name of the route for keys of requests.
 const ROUTE: &str = "POST /v1/responses";
@@ -74,7 +75,9 @@ pub(super) async fn create(
             let why = "an answer to a request for approval needs `previous_response_id`";
             return Err(OpenAiError::param("previous_response_id", why));
         };
-        decide(&runs, last_response(&runs, id).await?, &request, &url).await?
+        let (begun, late) = decide(&runs, id, &request, &url).await?;
+        request.ignored.extend(late.iter().map(|id| format!("mcp_approval_response {id}")));
+        begun
     };
     let mut answer = match (request.stream, request.background) {
         (true, _) => {
@@ -103,17 +106,41 @@ pub(super) async fn create(
     Ok(answer)
 }
 
-/// Returns the run of a response, which must be the last one of its thread.
+/// Returns the run of a response, which must be the last one of its thread that the client can
+/// know.
 async fn last_response(runs: &AgentRuns<'_>, id: &str) -> Result<OwnRun, OpenAiError> {
     let (response, run) = find(runs, id).await?;
-    let latest = runs.latest(&run.thread).await?;
-    let is_last = latest.is_some_and(|latest| latest.run_id == run.run_id)
-        && starts(&run.events).last() == Some(&response.first);
-    if is_last {
-        return Ok(run);
+    let Some(latest) = runs.latest(&run.thread).await? else { return Ok(run) };
+    if latest.run_id != run.run_id {
+        return Err(not_last(&runs.run(&latest.run_id).await?));
     }
-    let why = "only the last response of a thread can be continued";
-    Err(OpenAiError::param("previous_response_id", why).with_code("previous_response_not_last"))
+    if !decided_elsewhere(&run, response.first) {
+        return Err(not_last(&run));
+    }
+    Ok(run)
+}
+
+/// Returns the error for a response that is followed by others in its thread, whose latest run this
+/// is.
+fn not_last(latest: &OwnRun) -> OpenAiError {
+    let first = starts(&latest.events).last().copied().unwrap_or(1);
+    let last = ResponseId { run_id: latest.run_id.clone(), first };
+    let why = format!("only the last response of a thread can be continued: {last}");
+    OpenAiError::param("previous_response_id", why).with_code("previous_response_not_last")
+}
+
+/// Returns whether all responses that follow the one with this first event began with decisions that
+/// no client of a protocol made, but a person in the console or on the command line. The client has
+/// not received these responses.
+fn decided_elsewhere(run: &OwnRun, first: u64) -> bool {
+    let later = starts(&run.events).into_iter().filter(|start| *start > first);
+    let mut begins = later.map(|start| run.events.iter().find(|event| event.number == start));
+    begins.all(|begin| match begin.map(|begin| &begin.event) {
+        Some(Event::CallDecided { decision, .. }) => {
+            repeatable((**decision).clone(), &run.run_id).id != decision.id
+        }
+        _ => false,
+    })
 }
 
 /// Returns the run of a response.
@@ -132,31 +159,45 @@ async fn find(runs: &AgentRuns<'_>, id: &str) -> Result<(ResponseId, OwnRun), Op
 
 type Begun = (Feed, About, Output);
 
-/// Answers requests for approval, and continues their run.
+/// Answers requests for approval of a response, and continues its run. Also returns the requests
+/// that had been decided in the meantime. If no request is open, the answer is the response that
+/// followed.
 async fn decide(
     runs: &AgentRuns<'_>,
-    run: OwnRun,
+    id: &str,
     request: &ResponseRequest,
     url: &str,
-) -> Result<Begun, OpenAiError> {
+) -> Result<(Begun, Vec<String>), OpenAiError> {
     if request.messages.iter().any(|message| message.role == Role::User) {
         let why = "send either a message or answers to requests for approval";
         return Err(OpenAiError::param("input", why));
     }
-    let mut decisions = Vec::with_capacity(request.approvals.len());
-    for answer in &request.approvals {
-        let asked = run.question(&answer.question);
-        let asked = asked.ok_or_else(|| run.no_such_question(&answer.question))?;
-        let decision = approval(asked, answer.approves, answer.reason.clone())?;
-        decisions.push(repeatable(decision, &run.run_id));
+    let (response, run) = find(runs, id).await?;
+    let next = starts(&run.events).into_iter().find(|start| *start > response.first);
+    let asked_later = |answer: &Approval| {
+        run.asked(&answer.question).zip(next).is_some_and(|((number, _), next)| number >= next)
+    };
+    if request.approvals.iter().any(asked_later) {
+        return Err(not_last(&run));
     }
+    let yes_or_no = |asked: &_, answer: &Approval| approval(asked, answer.approves, answer.reason.clone());
+    let answers = Answers::of(&run, &request.approvals, |answer| answer.question.as_str(), yes_or_no)?;
+    let Answers { decisions, late, .. } = answers;
+    let first = match (next, request.approvals.first()) {
+        _ if !decisions.is_empty() => run.stored() + 1,
+        (Some(next), _) => next,
+        (None, Some(answer)) => return Err(run.no_such_question(&answer.question).into()),
+        (None, None) => run.stored() + 1,
+    };
+    let earlier = run.events.iter().take_while(|event| event.number < first);
+    let output = Output::after(&run.run_id, url, earlier);
+    let about = about(&run.run_id, first, &run.thread, request);
     let count = decisions.len();
-    let output = Output::after(&run.run_id, url, &run.events);
-    let stored = run.stored();
-    let about = about(&run.run_id, stored + 1, &run.thread, request);
-    runs.decide(&run, decisions).await?;
-    let feed = runs.resume(&run.run_id, Until::Waiting, stored, stored)?;
-    Ok((feed.after_decisions(count), about, output))
+    if count > 0 {
+        runs.decide(&run, decisions).await?;
+    }
+    let feed = runs.resume(&run.run_id, Until::Waiting, first - 1, first)?;
+    Ok(((feed.after_decisions(count), about, output), late))
 }
 
 /// Returns the run that a request asks for. A message to a waiting run continues it.
@@ -218,6 +259,7 @@ fn about(run_id: &str, first: u64, thread: &str, request: &ResponseRequest) -> A
         model: request.model.clone(),
         thread: thread.to_owned(),
         previous: request.previous.clone(),
+        next: None,
         background: request.background,
     }
 }
@@ -245,8 +287,10 @@ fn recorded(id: ResponseId, run: &OwnRun, url: &str) -> Value {
     let starts = starts(&run.events);
     let before = starts.iter().rev().find(|start| **start < id.first);
     let previous = before.map(|first| ResponseId { run_id: run.run_id.clone(), first: *first }.to_string());
+    let next = starts.iter().find(|start| **start > id.first);
+    let next = next.map(|first| ResponseId { run_id: run.run_id.clone(), first: *first }.to_string());
     let (model, thread) = (run.agent_id.clone(), run.thread.clone());
-    let about = About { id, model, thread, previous, background: false };
+    let about = About { id, model, thread, previous, next, background: false };
     stored(run, &about, url)
         .unwrap_or_else(|| response(&about, &Output::after(&run.run_id, url, &run.events)))
 }
@@ -303,7 +347,7 @@ pub(super) async fn inputs(
     let (response, run) = find(&runs, &id).await?;
     let events = segment::segment(&run.events, response.first).unwrap_or_default().to_vec();
     let (model, thread) = (run.agent_id, run.thread);
-    let about = About { id: response, model, thread, previous: None, background: false };
+    let about = About { id: response, model, thread, previous: None, next: None, background: false };
     let items = input_items(&about, &events);
     let id = |item: Option<&Value>| item.map_or(Value::Null, |item| item["id"].clone());
     Ok(Json(json!({

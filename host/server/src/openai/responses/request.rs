@@ -2,7 +2,7 @@
 
 use crate::agent_runs::history::{ClientMessage, Role};
 use crate::openai::OpenAiError;
-use crate::openai::chat::read_content;
+use crate::openai::chat::{FORMAT_IS_SET, read_content};
 use serde_json::{Map, Value};
 use tollgate_agent::text::one_line;
 
@@ -59,6 +59,15 @@ impl ResponseRequest {
     }
 }
 
+/// Returns whether a tool only declares the label of a component, by which some clients find the
+/// calls and questions of the agent's own tools.
+fn is_declaration(tool: &Value) -> bool {
+    let brings_a_server = |name: &str| tool.get(name).is_some_and(|value| !value.is_null());
+    tool["type"] == "mcp"
+        && tool["server_label"].is_string()
+        && !["server_url", "connector_id", "authorization", "headers"].into_iter().any(brings_a_server)
+}
+
 /// Refuses parameters whose absence would change the meaning or the shape of the answer.
 fn refuse_unsupported(body: &Map<String, Value>) -> Result<(), OpenAiError> {
     let refuse = |param: &str, why: &str| Err(OpenAiError::param(param, why).with_code("unsupported"));
@@ -66,8 +75,11 @@ fn refuse_unsupported(body: &Map<String, Value>) -> Result<(), OpenAiError> {
     if body.get("store") == Some(&Value::Bool(false)) {
         return refuse("store", "every run is recorded; leave out `store`");
     }
-    if body.get("tools").and_then(Value::as_array).is_some_and(|tools| !tools.is_empty()) {
-        return refuse("tools", "the agent's tools run on this server; a request cannot bring its own");
+    let tools = body.get("tools").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    if !tools.iter().all(is_declaration) {
+        let why = "the agent's tools run on this server; a request cannot bring its own, and a tool of the type \
+                   `mcp` has a `server_label` alone";
+        return refuse("tools", why);
     }
     for name in ["conversation", "prompt"] {
         if is_used(name) {
@@ -77,7 +89,7 @@ fn refuse_unsupported(body: &Map<String, Value>) -> Result<(), OpenAiError> {
     let format = body.get("text").and_then(|text| text.get("format"));
     match format.and_then(|format| format["type"].as_str()) {
         None | Some("text") => Ok(()),
-        Some(_) => refuse("text.format", "the format of the answer is set with the agent"),
+        Some(_) => refuse("text.format", FORMAT_IS_SET),
     }
 }
 
@@ -184,6 +196,8 @@ mod tests {
         let request = read(json!({"temperature": 1, "store": true, "include": [], "metadata": {}})).unwrap();
         assert_eq!(request.messages, [ClientMessage { role: Role::User, text: "Hi".to_owned() }]);
         assert_eq!(request.ignored, ["temperature"]);
+        let declared = read(json!({"tools": [{"type": "mcp", "server_label": "echo"}]})).unwrap();
+        assert_eq!(declared.ignored, ["tools"]);
         let items = json!([
             {"role": "developer", "content": "Be brief."},
             {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Hi"}]},
@@ -204,6 +218,7 @@ mod tests {
         for (more, param) in [
             (json!({"store": false}), "store"),
             (json!({"tools": [{"type": "function"}]}), "tools"),
+            (json!({"tools": [{"type": "mcp", "server_label": "a", "server_url": "https://a"}]}), "tools"),
             (json!({"conversation": "c"}), "conversation"),
             (json!({"text": {"format": {"type": "json_object"}}}), "text.format"),
             (json!({"input": null}), "input"),

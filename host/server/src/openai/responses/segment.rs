@@ -56,6 +56,8 @@ pub(super) struct About {
     /// The client's name of the thread.
     pub(super) thread: String,
     pub(super) previous: Option<String>,
+    /// The response that continued this one after a decision, if it is read from the record.
+    pub(super) next: Option<String>,
     pub(super) background: bool,
 }
 
@@ -117,7 +119,11 @@ pub(super) fn response(about: &About, output: &Output) -> Value {
             "total_tokens": tokens.total(),
         },
         "user": null,
-        "tollgate": {"run_id": about.id.run_id, "thread_id": about.thread},
+        "tollgate": {
+            "run_id": about.id.run_id,
+            "thread_id": about.thread,
+            "next_response_id": about.next,
+        },
     })
 }
 

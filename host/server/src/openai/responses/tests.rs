@@ -28,6 +28,7 @@ fn encoder(recording: &Recording, segment: usize) -> ResponseEncoder {
         model: "clerk".to_owned(),
         thread: "t".to_owned(),
         previous: None,
+        next: None,
         background: false,
     };
     ResponseEncoder::new(about, output)
