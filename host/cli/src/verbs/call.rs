@@ -173,7 +173,7 @@ fn kind_of(value: &Value) -> &'static str {
     }
 }
 
-/// What is shown of a call's end in addition to its answer.
+/// The parts of a call's end that are shown beside its answer.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct ShownEnd<'a> {
     /// The directory to save attachments in.

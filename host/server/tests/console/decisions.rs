@@ -80,7 +80,7 @@ async fn a_suspended_call_is_answered_with_the_form_and_its_run_ends() {
 /// entries.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_form_without_its_button_decides_nothing() {
-    for schema in [json!({"const": true}), json!({"type": "object"}), json!({})] {
+    for schema in [json!({"const": true}), json!({"type": "object"})] {
         let server = asking_server(schema).await;
         let run_id = server.run("Please ask.", "ada/case").await;
         let s = suspension(&server.get("/console/waiting").await.body);
