@@ -9,12 +9,13 @@ use crate::config::PostgresConfig;
 use crate::connect::{params, query, run, single};
 use crate::error::explain;
 use crate::prepared::serialize;
+use crate::settings::{COPY, setting};
 use crate::store::PostgresStore;
 use crate::{audit, schema, write};
 use serde::Serialize;
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use tokio_postgres::{Client, Error};
+use tokio_postgres::Error;
 use tollgate_agent::run::{Event, StoredEvent};
 use tollgate_agent::text::clean;
 use tollgate_store::rules::{EventRow, checksum, label};
@@ -32,8 +33,6 @@ const INSERT_RUN: &str =
 const INSERT_EVENTS: &str = "INSERT INTO events (run, number, at_ms, body, checksum)
     SELECT $1, x.number, x.at_ms, x.body, x.sum FROM unnest($2, $3, $4, $5)
     AS x(number, at_ms, body, sum)";
-/// The setting that names the source of an unfinished copy.
-const COPY: &str = "copy";
 /// Advances the number of audit records that an unfinished copy has written.
 const COUNT_AUDIT: &str = "UPDATE settings SET value = $1 WHERE name = 'copied_audit' AND value = $2";
 /// The number of changes of a thread that are read at once.
@@ -77,7 +76,7 @@ impl PostgresStore {
     pub async fn decisions_key(config: &PostgresConfig) -> Result<String, StoreError> {
         let client = single(config, &config.server, |_| {}).await?;
         schema::check(&client, config).await?;
-        let key = schema::setting(&client, "decisions_key").await;
+        let key = setting(&client, "decisions_key").await;
         let key = key.map_err(|e| explain("read", &config.address(), &e))?;
         key.ok_or_else(|| {
             StoreError::damaged("the store has no key of decisions; restore the database from a backup")
@@ -142,7 +141,7 @@ impl PostgresStore {
         // The lock waits for hosts that are registering, and later ones see the marker.
         let begin = "BEGIN; LOCK TABLE hosts IN SHARE ROW EXCLUSIVE MODE";
         client.batch_execute(begin).await.map_err(failed)?;
-        match schema::setting(&client, COPY).await.map_err(failed)? {
+        match setting(&client, COPY).await.map_err(failed)? {
             Some(source) if source == place => {}
             Some(source) => {
                 return refused(format!(
@@ -293,7 +292,7 @@ impl PostgresStore {
         let count = records.len() as u64;
         let client = self.client().await?;
         let failed = |e: Error| self.uncopied(&e);
-        let copied = schema::setting(&client, "copied_audit").await.map_err(failed)?;
+        let copied = setting(&client, "copied_audit").await.map_err(failed)?;
         // Records are copied in their order, so an interrupted copy has the first ones.
         let mut copied: usize = copied.and_then(|number| number.parse().ok()).unwrap_or(0);
         for chunk in records.get(copied..).unwrap_or_default().chunks(1_000) {
@@ -401,22 +400,6 @@ async fn runs_of<S: RunStore + ?Sized>(store: &S) -> Result<Vec<RunSummary>, Sto
     let mut runs = store.runs(RunFilter { limit: usize::MAX, ..RunFilter::default() }).await?;
     runs.reverse();
     Ok(runs)
-}
-
-/// Checks that no copy into the database is unfinished.
-pub(crate) async fn check_copied(client: &Client, address: &str) -> Result<(), StoreError> {
-    match schema::setting(client, COPY).await {
-        Ok(None) => Ok(()),
-        Ok(Some(_)) => Err(unfinished_copy(address)),
-        Err(why) => Err(explain("read", address, &why)),
-    }
-}
-
-/// Returns the error for a database that an unfinished copy has filled in part.
-pub(crate) fn unfinished_copy(address: &str) -> StoreError {
-    StoreError::unusable(format!(
-        "cannot use the store at {address}: a copy into this database has not finished; run `tollgate store copy` again"
-    ))
 }
 
 /// Returns the rows of a run's events, with checksums from the first one on.

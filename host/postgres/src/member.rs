@@ -3,9 +3,9 @@
 
 use crate::config::PostgresConfig;
 use crate::connect::{no_answer, params, query, run, single};
-use crate::copy::unfinished_copy;
 use crate::error::explain;
 use crate::lease::{OwnLease, Seen, Watcher, interval};
+use crate::settings::unfinished_copy;
 use serde::Serialize;
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -96,13 +96,6 @@ pub(crate) async fn missing_privileges(client: &Client) -> Result<Vec<String>, t
     Ok(missing)
 }
 
-/// Returns a value that all hosts share.
-pub(crate) async fn setting(client: &Client, name: &str) -> Result<Option<String>, tokio_postgres::Error> {
-    let sql = "SELECT value FROM settings WHERE name = $1";
-    let rows = query(client, sql, params![(name.to_owned(), TEXT)]).await?;
-    Ok(rows.first().map(|row| row.get(0)))
-}
-
 /// Returns the SQL of all migrations, in order.
 pub(crate) fn sql() -> String {
     let runner = migrations::migrations::runner();

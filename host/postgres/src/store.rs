@@ -4,13 +4,13 @@
 use crate::commit::rests;
 use crate::config::PostgresConfig;
 use crate::connect::{Busy, check_lease, params, pool, query, run, single};
-use crate::copy::check_copied;
 use crate::database::{Database, PAUSE, READ_PATIENCE};
 use crate::error::{Failure, explain, failure};
 use crate::hints::HintExchange;
 use crate::member::{self, HostRow, Member};
 use crate::prepared::{Prepared, serialize};
 use crate::schema::{self, Migrated, SchemaState};
+use crate::settings::check_copied;
 use crate::turns::{self, Turn};
 use crate::{audit, inbox, read};
 use async_trait::async_trait;
