@@ -16,6 +16,7 @@ pub(crate) struct Globals {
     pub(crate) data: Option<PathBuf>,
     /// Keep runs and state in this PostgreSQL database [default: `url` in [store], if it is set]
     #[arg(long, global = true, value_name = "URL", env = "TOLLGATE_STORE", help_heading = HEADING)]
+    #[arg(hide_env_values = true)]
     pub(crate) store: Option<String>,
     /// Keep compiled tools in this directory [default: the user's cache directory]
     #[arg(long, global = true, value_name = "DIR", env = "TOLLGATE_CACHE", help_heading = HEADING)]

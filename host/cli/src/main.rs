@@ -106,8 +106,9 @@ fn logged(
 
 /// Returns the log layer: warnings, or the filter in `TOLLGATE_LOG`. The MCP client logs nothing by
 /// default, because its server could make it log without bound. The span exporter logs only errors.
+/// The pool of database connections names neither address nor cause; the store logs both.
 fn log<S: Subscriber + for<'a> LookupSpan<'a>>() -> impl Layer<S> {
-    let usual = || EnvFilter::new("warn,rmcp=off,opentelemetry=error");
+    let usual = || EnvFilter::new("warn,rmcp=off,deadpool=off,opentelemetry=error");
     let filter = EnvFilter::try_from_env("TOLLGATE_LOG").unwrap_or_else(|_| usual());
     tracing_subscriber::fmt::layer()
         .with_writer(crate::terminal::output::LogLine::default)

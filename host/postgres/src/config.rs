@@ -115,10 +115,15 @@ impl PostgresConfig {
         Ok(self)
     }
 
-    /// Trusts only the certificates in this PEM file.
+    /// Trusts only the certificates in this PEM file, also those of servers on this machine.
     #[must_use]
     pub fn with_ca(mut self, file: impl Into<PathBuf>) -> Self {
         self.ca = Some(file.into());
+        for server in std::iter::once(&mut self.server).chain(&mut self.listen) {
+            if server.get_ssl_mode() == SslMode::Disable {
+                server.ssl_mode(SslMode::Prefer);
+            }
+        }
         self
     }
 
@@ -202,7 +207,12 @@ fn read_url(url: &str) -> Result<tokio_postgres::Config, ConfigError> {
             name == "localhost" || name.parse().is_ok_and(|ip: std::net::IpAddr| ip.is_loopback())
         }
     };
-    let ssl = if server.get_hosts().iter().all(is_local) { server.get_ssl_mode() } else { SslMode::Require };
+    // The certificate of a server on this machine is seldom one that can be verified.
+    let ssl = match server.get_hosts().iter().all(is_local) {
+        true if url.contains("sslmode=") => server.get_ssl_mode(),
+        true => SslMode::Disable,
+        false => SslMode::Require,
+    };
     server
         .ssl_mode(ssl)
         .application_name("tollgate")
@@ -247,9 +257,12 @@ mod tests {
         assert_eq!(mode("postgres://u@db.example/x"), SslMode::Require);
         assert_eq!(mode("postgres://u@db.example/x?sslmode=disable"), SslMode::Require);
         assert_eq!(mode("postgres://u@localhost,db.example/x"), SslMode::Require);
-        assert_eq!(mode("postgres://u@localhost/x"), SslMode::Prefer);
+        assert_eq!(mode("postgres://u@localhost/x"), SslMode::Disable);
+        assert_eq!(mode("postgres://u@localhost/x?sslmode=require"), SslMode::Require);
         assert_eq!(mode("postgres://u@127.0.0.1/x?sslmode=disable"), SslMode::Disable);
-        assert_eq!(mode("postgres://u@%2Frun%2Fpostgresql/x"), SslMode::Prefer);
+        assert_eq!(mode("postgres://u@%2Frun%2Fpostgresql/x"), SslMode::Disable);
+        let trusting = PostgresConfig::new("postgres://u@localhost/x").unwrap().with_ca("ca.pem");
+        assert_eq!(trusting.server.get_ssl_mode(), SslMode::Prefer);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use crate::error::explain;
 use crate::tls;
 use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, PoolError, RecyclingMethod, Runtime};
 use futures::future::BoxFuture;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{AsyncMessage, Client};
 use tollgate_store::StoreError;
@@ -62,6 +62,26 @@ pub(crate) async fn single(
         }
     });
     Ok(client)
+}
+
+/// Refuses a lease that would run out during a few exchanges with the server.
+pub(crate) async fn check_lease(client: &Client, config: &PostgresConfig) -> Result<(), StoreError> {
+    let mut shortest = Duration::MAX;
+    for _ in 0..3 {
+        let began = Instant::now();
+        let asked = query(client, "SELECT 1", Vec::new()).await;
+        asked.map_err(|e| explain("read", &config.address(), &e))?;
+        shortest = shortest.min(began.elapsed());
+    }
+    if config.lease >= shortest * 3 {
+        return Ok(());
+    }
+    Err(StoreError::unusable(format!(
+        "cannot use the store at {}: an exchange with it takes {} ms, which is too long for lease_ms = {}; raise lease_ms",
+        config.address(),
+        shortest.as_millis(),
+        config.lease.as_millis()
+    )))
 }
 
 pub(crate) fn no_answer(address: &str) -> StoreError {

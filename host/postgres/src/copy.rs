@@ -2,18 +2,22 @@
 //!
 //! Each run is copied in a transaction of its own, with the rows that depend on it, so a run that the
 //! database has is complete. A copy that was interrupted continues with the runs that are missing. At
-//! the end, everything is read back and compared.
+//! the end, everything is read back and compared. From the first row until then, a marker in
+//! `settings` keeps hosts from working on what is incomplete.
 
-use crate::connect::{params, query, run};
+use crate::config::PostgresConfig;
+use crate::connect::{params, query, run, single};
 use crate::error::explain;
 use crate::prepared::serialize;
+use crate::settings::{COPY, setting};
 use crate::store::PostgresStore;
-use crate::{audit, write};
+use crate::{audit, schema, write};
 use serde::Serialize;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use tokio_postgres::Error;
 use tollgate_agent::run::{Event, StoredEvent};
+use tollgate_agent::text::clean;
 use tollgate_store::rules::{EventRow, checksum, label};
 use tollgate_store::{
     AuditFilter, AuditStore, ComponentStore, CopySource, RunFilter, RunStore, RunSummary, StateStore,
@@ -29,6 +33,8 @@ const INSERT_RUN: &str =
 const INSERT_EVENTS: &str = "INSERT INTO events (run, number, at_ms, body, checksum)
     SELECT $1, x.number, x.at_ms, x.body, x.sum FROM unnest($2, $3, $4, $5)
     AS x(number, at_ms, body, sum)";
+/// Advances the number of audit records that an unfinished copy has written.
+const COUNT_AUDIT: &str = "UPDATE settings SET value = $1 WHERE name = 'copied_audit' AND value = $2";
 /// The number of changes of a thread that are read at once.
 const CHANGES_AT_ONCE: usize = 500;
 
@@ -51,26 +57,47 @@ pub struct Copied {
 
 impl PostgresStore {
     /// Copies all runs, threads, audit records and components of a data directory that no process
-    /// uses. The database must be empty, or contain an interrupted copy of the same directory.
+    /// uses. The database must be empty, or contain an interrupted copy of the same directory. No
+    /// host may use the database, and none can until the copy has finished.
     ///
     /// # Errors
-    /// A store cannot be read or written, the database contains runs that the directory does not
-    /// contain, or the copy differs from the directory.
-    pub async fn copy_from(&self, from: &dyn CopySource) -> Result<Copied, StoreError> {
-        let mut runs = from.runs(RunFilter { limit: usize::MAX, ..RunFilter::default() }).await?;
-        runs.reverse();
-        let copied_before = self.runs(RunFilter { limit: usize::MAX, ..RunFilter::default() }).await?;
+    /// A store cannot be read or written, a host uses the database, the database is not empty, the
+    /// copy differs from the directory, or the directory changed meanwhile.
+    pub async fn copy(config: PostgresConfig, from: &dyn CopySource) -> Result<Copied, StoreError> {
+        let client = single(&config, &config.server, |_| {}).await?;
+        schema::check(&client, &config).await?;
+        Self::on(client, config).await?.copy_from(from).await
+    }
+
+    /// Returns the key from which the codes of open questions are made. It is the same for all hosts.
+    ///
+    /// # Errors
+    /// The database cannot be reached or used.
+    pub async fn decisions_key(config: &PostgresConfig) -> Result<String, StoreError> {
+        let client = single(config, &config.server, |_| {}).await?;
+        schema::check(&client, config).await?;
+        let key = setting(&client, "decisions_key").await;
+        let key = key.map_err(|e| explain("read", &config.address(), &e))?;
+        key.ok_or_else(|| {
+            StoreError::damaged("the store has no key of decisions; restore the database from a backup")
+        })
+    }
+
+    async fn copy_from(&self, from: &dyn CopySource) -> Result<Copied, StoreError> {
+        let runs = runs_of(from).await?;
+        if let Some(busy) = runs.iter().find(|run| run.at_work) {
+            return Err(StoreError::unavailable(format!(
+                "a process drives the run {}; stop every tollgate that uses the data directory first",
+                busy.run_id
+            )));
+        }
+        self.begin(&from.place()).await?;
+        let copied_before = runs_of(self).await?;
         let known: BTreeSet<&str> = copied_before.iter().map(|run| run.run_id.as_str()).collect();
         let wanted: BTreeSet<&str> = runs.iter().map(|run| run.run_id.as_str()).collect();
         if let Some(foreign) = known.iter().find(|run_id| !wanted.contains(*run_id)) {
             return Err(StoreError::unusable(format!(
                 "the database contains the run {foreign}, which the data directory does not; copy into an empty database"
-            )));
-        }
-        if let Some(busy) = runs.iter().find(|run| run.at_work) {
-            return Err(StoreError::unavailable(format!(
-                "a process drives the run {}; stop every tollgate that uses the data directory first",
-                busy.run_id
             )));
         }
         let mut copied = Copied { known: known.len() as u64, ..Copied::default() };
@@ -89,7 +116,59 @@ impl PostgresStore {
         copied.audit = self.copy_audit(from).await?;
         copied.components = self.copy_components(from).await?;
         self.compare(from, &runs, &threads).await?;
+        if runs_of(from).await? != runs || from.thread_ids().await? != threads {
+            return Err(StoreError::unavailable(format!(
+                "{} changed during the copy; stop every tollgate that uses it, then run `tollgate store copy` again",
+                from.place()
+            )));
+        }
+        let client = self.client().await?;
+        run(&client, "DELETE FROM settings WHERE name IN ('copy', 'copied_audit')", Vec::new())
+            .await
+            .map_err(|e| self.uncopied(&e))?;
+        client.finish();
         Ok(copied)
+    }
+
+    /// Sets the marker of an unfinished copy, unless an interrupted copy of the same source has set
+    /// it. No host can register from then on.
+    async fn begin(&self, place: &str) -> Result<(), StoreError> {
+        let client = self.client().await?;
+        let failed = |e: Error| self.uncopied(&e);
+        let refused = |why: String| {
+            Err(StoreError::unusable(format!("cannot copy into the store at {}: {why}", self.address())))
+        };
+        // The lock waits for hosts that are registering, and later ones see the marker.
+        let begin = "BEGIN; LOCK TABLE hosts IN SHARE ROW EXCLUSIVE MODE";
+        client.batch_execute(begin).await.map_err(failed)?;
+        match setting(&client, COPY).await.map_err(failed)? {
+            Some(source) if source == place => {}
+            Some(source) => {
+                return refused(format!(
+                    "a copy of {source} has not finished; continue that, or use another database"
+                ));
+            }
+            None => {
+                let sql = "SELECT coalesce(string_agg(name || ' (' || id || ')', ', '), '') FROM hosts
+                    WHERE state = 'up' AND lease_until > clock_timestamp()";
+                let hosts: String = client.query_typed_one(sql, &[]).await.map_err(failed)?.get(0);
+                if !hosts.is_empty() {
+                    return refused(format!("hosts use it: {}; stop them first", clean(&hosts, 1_000)));
+                }
+                let sql = "SELECT EXISTS (SELECT FROM runs) OR EXISTS (SELECT FROM threads) OR EXISTS (SELECT FROM audit)";
+                if client.query_typed_one(sql, &[]).await.map_err(failed)?.get(0) {
+                    let why = "it has runs, threads or audit records; copy into a new database";
+                    return refused(why.to_owned());
+                }
+                let sql = "INSERT INTO settings (name, value) VALUES ($1, $2), ('copied_audit', '0')";
+                run(&client, sql, params![(COPY, TEXT), (place.to_owned(), TEXT)]).await.map_err(failed)?;
+                // A host that was stopped for longer than its lease has to register again.
+                run(&client, "UPDATE hosts SET state = 'dead'", Vec::new()).await.map_err(failed)?;
+            }
+        }
+        client.batch_execute("COMMIT").await.map_err(failed)?;
+        client.finish();
+        Ok(())
     }
 
     /// Copies a run, its events and its changes in one transaction.
@@ -112,7 +191,7 @@ impl PostgresStore {
             Some((event.event.change()?.revision.cast_signed(), event.number.cast_signed()))
         };
         let (revisions, numbers): (Vec<i64>, Vec<i64>) = record.events.iter().filter_map(changed).unzip();
-        let client = self.copying().await?;
+        let client = self.client().await?;
         let run_id = summary.run_id.clone();
         let thread = summary.thread_id.clone();
         let sums: Vec<Option<Vec<u8>>> = rows.iter().map(|row| row.checksum.clone()).collect();
@@ -171,7 +250,7 @@ impl PostgresStore {
         let bodies: Vec<String> = thread.messages.iter().map(serialize).collect::<Result<_, _>>()?;
         let values: Vec<(String, String)> =
             thread.state.iter().map(|(key, value)| (key.to_owned(), value.to_string())).collect();
-        let client = self.copying().await?;
+        let client = self.client().await?;
         let failed = |e: Error| self.uncopied(&e);
         let sql = "INSERT INTO messages (thread, position, body)
             SELECT $1, x.n - 1, x.body FROM unnest($2) WITH ORDINALITY AS x(body, n) ON CONFLICT DO NOTHING";
@@ -211,13 +290,21 @@ impl PostgresStore {
         let mut records = from.audit(all.clone()).await?;
         records.reverse();
         let count = records.len() as u64;
-        let client = self.copying().await?;
-        let rows = query(&client, "SELECT count(*) FROM audit", Vec::new()).await;
-        let copied: i64 = rows.map_err(|e| self.uncopied(&e))?.first().map_or(0, |row| row.get(0));
+        let client = self.client().await?;
+        let failed = |e: Error| self.uncopied(&e);
+        let copied = setting(&client, "copied_audit").await.map_err(failed)?;
         // Records are copied in their order, so an interrupted copy has the first ones.
-        let left = records.get(usize::try_from(copied).unwrap_or(0)..).unwrap_or_default();
-        for chunk in left.chunks(1_000) {
-            run(&client, audit::INSERT, audit::rows(chunk)).await.map_err(|e| self.uncopied(&e))?;
+        let mut copied: usize = copied.and_then(|number| number.parse().ok()).unwrap_or(0);
+        for chunk in records.get(copied..).unwrap_or_default().chunks(1_000) {
+            let counts = params![((copied + chunk.len()).to_string(), TEXT), (copied.to_string(), TEXT)];
+            client.batch_execute("BEGIN").await.map_err(failed)?;
+            if run(&client, COUNT_AUDIT, counts).await.map_err(failed)? == 0 {
+                let why = "another copy into this database is in progress; wait until it has ended";
+                return Err(StoreError::unavailable(why));
+            }
+            run(&client, audit::INSERT, audit::rows(chunk)).await.map_err(failed)?;
+            client.batch_execute("COMMIT").await.map_err(failed)?;
+            copied += chunk.len();
         }
         for health in from.tool_health().await? {
             let (tool, health) = (health.tool_name.to_string(), Some(health));
@@ -231,11 +318,11 @@ impl PostgresStore {
         Ok(count)
     }
 
-    /// Copies the components that runs called, and returns how many the database did not have.
+    /// Copies the components that runs called, and returns their number.
     async fn copy_components(&self, from: &dyn CopySource) -> Result<u64, StoreError> {
-        let mut number = 0;
+        let mut digests = BTreeSet::new();
         for (run_id, digest) in from.run_components().await? {
-            let client = self.copying().await?;
+            let client = self.client().await?;
             let known =
                 query(&client, "SELECT 1 FROM components WHERE digest = $1", params![(digest.clone(), TEXT)])
                     .await
@@ -247,15 +334,15 @@ impl PostgresStore {
                 run(&client, sql, params![(digest.clone(), TEXT), (bytes, BYTEA)])
                     .await
                     .map_err(|e| self.uncopied(&e))?;
-                number += 1;
             }
+            digests.insert(digest.clone());
             let sql = "INSERT INTO run_components (run, digest) VALUES ($1, $2) ON CONFLICT DO NOTHING";
             run(&client, sql, params![(run_id, TEXT), (digest, TEXT)])
                 .await
                 .map_err(|e| self.uncopied(&e))?;
             client.finish();
         }
-        Ok(number)
+        Ok(digests.len() as u64)
     }
 
     /// Reads everything back and compares it with the source.
@@ -273,10 +360,13 @@ impl PostgresStore {
                 "the copy of {what} {id} differs from the data directory; drop the database and copy again"
             )))
         };
+        let listed = runs_of(self).await?;
+        let listed: BTreeSet<_> = listed.iter().map(|run| (&run.run_id, &run.status, run.events)).collect();
         for run in runs {
             // Reading also checks the checksums.
             let (source, copied) = (from.events(&run.run_id, 0).await?, self.events(&run.run_id, 0).await?);
-            if serialize(&source)? != serialize(&copied)? {
+            let is_listed = listed.contains(&(&run.run_id, &run.status, run.events));
+            if !is_listed || serialize(&source)? != serialize(&copied)? {
                 return differs("the run", &run.run_id);
             }
         }
@@ -288,7 +378,7 @@ impl PostgresStore {
         }
         let all = AuditFilter { limit: usize::MAX, ..AuditFilter::default() };
         if from.audit(all.clone()).await? != self.audit(all).await? {
-            return differs("the audit", "");
+            return differs("the", "audit");
         }
         for (_, digest) in from.run_components().await? {
             let (source, copied) = (from.component(&digest).await?, self.component(&digest).await?);
@@ -303,6 +393,13 @@ impl PostgresStore {
     fn uncopied(&self, error: &Error) -> StoreError {
         explain("write to", self.address(), error)
     }
+}
+
+/// Returns all runs, oldest first.
+async fn runs_of<S: RunStore + ?Sized>(store: &S) -> Result<Vec<RunSummary>, StoreError> {
+    let mut runs = store.runs(RunFilter { limit: usize::MAX, ..RunFilter::default() }).await?;
+    runs.reverse();
+    Ok(runs)
 }
 
 /// Returns the rows of a run's events, with checksums from the first one on.

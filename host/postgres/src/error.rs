@@ -3,6 +3,10 @@
 use tokio_postgres::error::SqlState;
 use tollgate_store::{StoreError, StoreErrorKind};
 
+/// The words for a server that allows no writes.
+pub(crate) const READ_ONLY: &str = "none of its servers accepts writes: each is a standby or read-only; name the \
+    primary, or all servers separated by commas, in [store] url";
+
 /// The consequence of a failed statement for a retry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Failure {
@@ -59,16 +63,19 @@ fn why(error: &tokio_postgres::Error) -> (StoreErrorKind, String) {
     use std::error::Error as _;
     let Some(db) = error.as_db_error() else {
         let cause = error.source().map_or_else(|| error.to_string(), ToString::to_string);
+        // The text of tokio-postgres, which has no kind for it.
+        let is_read_only = cause.contains("does not allow writes");
         let words = match cause.as_str() {
             _ if error.is_closed() => "the connection was lost; check the server and the network".to_owned(),
-            cause if cause.contains("read-write") => {
-                "none of its servers accepts writes; name the primary in [store] url".to_owned()
-            }
+            _ if is_read_only => READ_ONLY.to_owned(),
+            cause if cause.contains("certificate") => format!(
+                "TLS failed: {cause}; name the certificate to trust as ca in [store], and the server as its certificate does"
+            ),
             cause => format!("{cause}; check that the server runs and that [store] url names it"),
         };
         // Anything else, such as a failed TLS handshake or a value that does not convert, stays wrong.
         let is_io = error.source().is_some_and(|cause| cause.is::<std::io::Error>());
-        let is_passing = error.is_closed() || is_io || cause.contains("read-write");
+        let is_passing = error.is_closed() || is_io;
         return (if is_passing { Unavailable } else { Other }, words);
     };
     let (kind, words) = match db.code().code() {
@@ -77,14 +84,26 @@ fn why(error: &tokio_postgres::Error) -> (StoreErrorKind, String) {
             "the server refused the user or the password; check password_file or password_env in [store]",
         ),
         "3D000" => (Unusable, "the database does not exist; create it with `createdb`"),
-        "42501" => (Unusable, "the role lacks a privilege; `tollgate store init --print` shows the grants"),
-        "42P01" => (Unusable, "the schema is missing; run `tollgate store init`"),
+        "42501" => {
+            let words = format!(
+                "the role lacks a privilege ({}); grant it as `tollgate store init --print` shows",
+                clean(db.message())
+            );
+            return (Unusable, words);
+        }
+        "42P01" => {
+            let words = format!(
+                "the schema is damaged ({}); restore the database from a backup",
+                clean(db.message())
+            );
+            return (Unusable, words);
+        }
         "53100" => (Full, "the server's disk is full; free some room there"),
         "53300" => (
             Unavailable,
             "the server has no free connection; raise max_connections, or lower connections in [store]",
         ),
-        "25006" => (Unavailable, "the server is a standby; name the primary in [store] url"),
+        "25006" => (Unavailable, READ_ONLY),
         "22021" => (Other, "an id contains a NUL character; use another id"),
         code => {
             let kind = match failure(error) {

@@ -20,6 +20,7 @@ mod member;
 mod prepared;
 mod read;
 mod schema;
+mod settings;
 mod store;
 mod tls;
 mod turns;

@@ -5,6 +5,7 @@ use crate::config::PostgresConfig;
 use crate::connect::{no_answer, params, query, run, single};
 use crate::error::explain;
 use crate::lease::{OwnLease, Seen, Watcher, interval};
+use crate::settings::unfinished_copy;
 use serde::Serialize;
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -267,11 +268,14 @@ impl Keeper {
         }
         let Some(client) = &self.client else { return Err(no_answer(&address)) };
         let sql = "INSERT INTO hosts (id, name, version, state, agents, lease_ms, lease_until)
-            VALUES ($1, $2, $3, 'up', $4, $5, clock_timestamp() + $5 * interval '1 ms')";
+            SELECT $1, $2, $3, 'up', $4, $5, clock_timestamp() + $5 * interval '1 ms'
+            WHERE NOT EXISTS (SELECT FROM settings WHERE name = 'copy')";
         let version = env!("CARGO_PKG_VERSION");
         let row =
             params![(id.clone(), TEXT), (name, TEXT), (version, TEXT), (agents, TEXT_ARRAY), (lease, INT8)];
-        run(client, sql, row).await.map_err(|e| explain("register in", &address, &e))?;
+        if run(client, sql, row).await.map_err(|e| explain("register in", &address, &e))? == 0 {
+            return Err(unfinished_copy(&address));
+        }
         *locked(&self.shared.id) = Arc::from(id.as_str());
         locked(&self.shared.lease).renewed(sent);
         Ok(())

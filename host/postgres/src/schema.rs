@@ -1,8 +1,8 @@
 //! The schema: creating it, migrating it, and checking that it fits this program.
 
 use crate::config::PostgresConfig;
-use crate::connect::single;
-use crate::error::explain;
+use crate::connect::{params, query, single};
+use crate::error::{READ_ONLY, explain};
 use tokio_postgres::Client;
 use tollgate_store::{StoreError, now_ms};
 
@@ -11,9 +11,9 @@ mod migrations {
 }
 
 /// The newest schema version that this program knows.
-pub(crate) const NEWEST: i32 = 1;
+pub(crate) const NEWEST: i32 = 2;
 /// The version that this program requires of `meta.min_host` at most.
-const THIS_HOST: i32 = 1;
+const THIS_HOST: i32 = 2;
 /// The oldest PostgreSQL version, as the server reports it.
 const OLDEST_SERVER: i32 = 140_000;
 /// The largest difference between the clocks of a host and the server without a warning.
@@ -69,6 +69,33 @@ pub(crate) async fn migrate(config: &PostgresConfig) -> Result<Migrated, StoreEr
     Ok(Migrated { from, to: NEWEST })
 }
 
+/// The privileges that the role of the hosts needs, and the tables.
+const GRANTS: [(&str, &str); 4] = [
+    ("SELECT, INSERT", "events, messages, changes, audit, components, run_components"),
+    ("SELECT, INSERT, UPDATE", "threads, runs, state, component_sizes"),
+    ("SELECT, INSERT, UPDATE, DELETE", "hosts, settings, tool_health, turns, inbox"),
+    ("SELECT", "meta, refinery_schema_history"),
+];
+
+/// Returns the statements that grant a role what hosts need.
+pub(crate) fn grants(role: &str) -> String {
+    let role = format!("\"{}\"", role.replace('"', "\"\""));
+    GRANTS.map(|(privileges, tables)| format!("GRANT {privileges} ON {tables} TO {role};\n")).concat()
+}
+
+/// Returns the privileges on tables that the role lacks, such as `INSERT on audit`. It lacks all on
+/// a table that does not exist.
+pub(crate) async fn missing_privileges(client: &Client) -> Result<Vec<String>, tokio_postgres::Error> {
+    let sql = "SELECT p || ' on ' || t FROM unnest(string_to_array($1, ', ')) t, unnest(string_to_array($2, ', ')) p
+        WHERE NOT coalesce(has_table_privilege(to_regclass(t), p), false)";
+    let mut missing = Vec::new();
+    for (privileges, tables) in GRANTS {
+        let row = params![(tables, TEXT), (privileges, TEXT)];
+        missing.extend(query(client, sql, row).await?.iter().map(|row| row.get::<_, String>(0)));
+    }
+    Ok(missing)
+}
+
 /// Returns the SQL of all migrations, in order.
 pub(crate) fn sql() -> String {
     let runner = migrations::migrations::runner();
@@ -92,7 +119,7 @@ pub(crate) async fn state(client: &Client, config: &PostgresConfig) -> Result<Sc
         return Err(refused(format!("it is PostgreSQL {}; use version 14 or later", version / 10_000)));
     }
     if standby {
-        return Err(refused("the server is a standby; name the primary in [store] url".to_owned()));
+        return Err(refused(READ_ONLY.to_owned()));
     }
     if encoding != "UTF8" {
         return Err(refused(format!(
@@ -120,7 +147,7 @@ pub(crate) async fn state(client: &Client, config: &PostgresConfig) -> Result<Sc
     let min_host: i32 = client.query_typed_one(sql, &[]).await.map_err(failed)?.get(0);
     if min_host > THIS_HOST {
         return Err(refused(format!(
-            "its schema has version {has}, which this program is too old for; use the newer tollgate"
+            "its schema is used by hosts of a newer version, at least {min_host} (this one has {THIS_HOST}); use the newer tollgate"
         )));
     }
     Ok(SchemaState::Current)

@@ -3,20 +3,21 @@
 
 use crate::commit::rests;
 use crate::config::PostgresConfig;
-use crate::connect::{Busy, params, pool, query, run, single};
+use crate::connect::{Busy, check_lease, params, pool, query, run, single};
 use crate::database::{Database, PAUSE, READ_PATIENCE};
 use crate::error::{Failure, explain, failure};
 use crate::hints::HintExchange;
 use crate::member::{self, HostRow, Member};
 use crate::prepared::{Prepared, serialize};
 use crate::schema::{self, Migrated, SchemaState};
+use crate::settings::check_copied;
 use crate::turns::{self, Turn};
 use crate::{audit, inbox, read};
 use async_trait::async_trait;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
-use tokio_postgres::Error;
+use std::time::Instant;
+use tokio_postgres::{Client, Error};
 use tollgate_agent::run::{RunSpec, StoredEvent, Thread};
 use tollgate_agent::state::{KeyScope, KeyUpdate, StateChange};
 use tollgate_store::rules::spec_of;
@@ -40,10 +41,17 @@ impl PostgresStore {
     /// drives a run.
     ///
     /// # Errors
-    /// The database cannot be reached or used: the message names the cause and the remedy.
+    /// The database cannot be reached or used, or a copy into it has not finished: the message names
+    /// the cause and the remedy.
     pub async fn connect(config: PostgresConfig) -> Result<Self, StoreError> {
         let client = single(&config, &config.server, |_| {}).await?;
         schema::check(&client, &config).await?;
+        check_copied(&client, &config.address()).await?;
+        Self::on(client, config).await
+    }
+
+    /// Creates the store on a database whose schema was checked.
+    pub(crate) async fn on(client: Client, config: PostgresConfig) -> Result<Self, StoreError> {
         check_lease(&client, &config).await?;
         let database = Arc::new(Database {
             pool: pool(&config)?,
@@ -77,6 +85,12 @@ impl PostgresStore {
         schema::sql()
     }
 
+    /// Returns the SQL that grants a role the privileges that hosts need.
+    #[must_use]
+    pub fn grants_sql(role: &str) -> String {
+        schema::grants(role)
+    }
+
     /// Checks the server and its schema without registering a host.
     ///
     /// # Errors
@@ -84,6 +98,21 @@ impl PostgresStore {
     pub async fn check(config: &PostgresConfig) -> Result<SchemaState, StoreError> {
         let client = single(config, &config.server, |_| {}).await?;
         schema::state(&client, config).await
+    }
+
+    /// Returns the privileges that the role lacks and hosts need, such as `INSERT on audit`. It lacks
+    /// all on a table that does not exist.
+    ///
+    /// # Errors
+    /// The database cannot be read.
+    pub async fn missing_privileges(&self) -> Result<Vec<String>, StoreError> {
+        self.database
+            .read(|client| async move {
+                let missing = schema::missing_privileges(&client).await?;
+                client.finish();
+                Ok(missing)
+            })
+            .await
     }
 
     /// Returns the properties of the server and its role under which less is guaranteed, one
@@ -176,30 +205,10 @@ impl PostgresStore {
         &self.database.address
     }
 
-    /// Returns a connection for copying.
-    pub(crate) async fn copying(&self) -> Result<Busy, StoreError> {
+    /// Returns a pooled connection.
+    pub(crate) async fn client(&self) -> Result<Busy, StoreError> {
         self.database.client().await
     }
-}
-
-/// Refuses a lease that would run out during a few exchanges with the server.
-async fn check_lease(client: &tokio_postgres::Client, config: &PostgresConfig) -> Result<(), StoreError> {
-    let mut shortest = Duration::MAX;
-    for _ in 0..3 {
-        let began = Instant::now();
-        let asked = query(client, "SELECT 1", Vec::new()).await;
-        asked.map_err(|e| crate::error::explain("read", &config.address(), &e))?;
-        shortest = shortest.min(began.elapsed());
-    }
-    if config.lease >= shortest * 3 {
-        return Ok(());
-    }
-    Err(StoreError::unusable(format!(
-        "cannot use the store at {}: an exchange with it takes {} ms, which is too long for lease_ms = {}; raise lease_ms",
-        config.address(),
-        shortest.as_millis(),
-        config.lease.as_millis()
-    )))
 }
 
 #[async_trait]
@@ -333,6 +342,7 @@ impl AuditStore for PostgresStore {
             return Ok(());
         }
         let client = self.database.client().await?;
+        check_copied(&client, &self.database.address).await?;
         let write_error = |e: Error| explain("write to", &self.database.address, &e);
         let mut new = Vec::with_capacity(records.len());
         for record in records {

@@ -109,6 +109,12 @@ impl SqliteStore {
         })
     }
 
+    /// Returns whether there is a store in this directory.
+    #[must_use]
+    pub fn exists(directory: &Path) -> bool {
+        open::file_in(directory).is_file()
+    }
+
     /// Sets the store's limits.
     #[must_use]
     pub fn with_limits(mut self, limits: StoreLimits) -> Self {
@@ -347,6 +353,10 @@ impl CoordinationStore for SqliteStore {
 
 #[async_trait]
 impl CopySource for SqliteStore {
+    fn place(&self) -> String {
+        self.directory.display().to_string()
+    }
+
     async fn thread_ids(&self) -> Result<Vec<String>, StoreError> {
         self.writer.catch_up().await?;
         self.readers.ask(|reader| reader.thread_ids()).await

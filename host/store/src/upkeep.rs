@@ -39,6 +39,9 @@ pub struct DamagedRun {
 /// A store whose whole content can be listed, so that another store can copy it.
 #[async_trait]
 pub trait CopySource: RunStore + StateStore + AuditStore + ComponentStore {
+    /// Returns the store's place, by which an interrupted copy recognizes its source.
+    fn place(&self) -> String;
+
     /// Returns the ids of all threads.
     ///
     /// # Errors

@@ -207,8 +207,8 @@ const ORDERS: &[Order] = &[
     Order {
         sources: "host/postgres/src",
         modules: &[
-            "config", "tls", "error", "connect", "audit", "prepared", "write", "read", "commit", "turns",
-            "hints", "inbox", "lease", "member", "schema", "database", "store", "copy",
+            "config", "tls", "error", "connect", "settings", "audit", "prepared", "write", "read", "commit",
+            "turns", "hints", "inbox", "lease", "member", "schema", "database", "store", "copy",
         ],
         except: &[],
     },

@@ -5,15 +5,16 @@
 
 use crate::globals::Globals;
 use crate::session::data::data_dir;
-use crate::terminal::Failure;
+use crate::session::database::{decisions_key, named_database};
+use crate::terminal::{Failure, Output};
 use sha2::{Digest, Sha256};
 use std::fs;
-use std::io::{ErrorKind, Read, Write};
+use std::io::{ErrorKind, IsTerminal as _, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::time::Duration;
 
-/// The file with the key, in the data directory. No grant can contain it.
+/// The file with the key of a data directory. No grant can contain it.
 const KEY_FILE: &str = "tollgate.decisions.key";
 /// The size of the key in bytes.
 const KEY_BYTES: usize = 32;
@@ -24,26 +25,40 @@ const CODE_CHARS: usize = 6;
 /// The pause after a wrong code. It slows guessing by one process; a code has 30 bits.
 const AFTER_A_WRONG_CODE: Duration = Duration::from_secs(1);
 
-/// The key of a data directory, from which all its codes follow.
+/// The key of a store, from which all its codes follow.
 pub(crate) struct Codes {
-    key: [u8; KEY_BYTES],
+    key: Vec<u8>,
 }
 
 impl Codes {
-    /// Reads the key of the data directory, and creates it if there is none.
-    pub(crate) fn open(globals: &Globals) -> Result<Self, Failure> {
+    /// Reads the key of the database that several hosts share, or that of the data directory, which
+    /// is created if there is none.
+    pub(crate) async fn open(globals: &Globals) -> Result<Self, Failure> {
+        if let Some(database) = named_database(globals)? {
+            return Ok(Self { key: decisions_key(&database).await?.into_bytes() });
+        }
         let file = data_dir(globals)?.join(KEY_FILE);
         let key = read_or_create(&file).map_err(|e| {
             Failure::failed(format!("cannot read the key of decisions, {}: {e}", file.display()))
         })?;
-        Ok(Self { key })
+        Ok(Self { key: key.to_vec() })
+    }
+
+    /// Returns the codes if standard output is a terminal. The reader of a pipe may be a model, which
+    /// must not see them.
+    pub(crate) async fn shown(globals: &Globals, output: &Output) -> Option<Self> {
+        if !std::io::stdout().is_terminal() {
+            return None;
+        }
+        let opened = Self::open(globals).await;
+        opened.inspect_err(|why| output.warn(&format!("codes of questions are not shown: {why}"))).ok()
     }
 
     /// Returns the code of one question.
     pub(crate) fn of(&self, run_id: &str, suspension_id: &str) -> String {
         let mut hash = Sha256::new();
         hash.update(b"tollgate decision\0");
-        hash.update(self.key);
+        hash.update(&self.key);
         for part in [run_id, suspension_id] {
             hash.update((part.len() as u64).to_be_bytes());
             hash.update(part);
@@ -113,12 +128,12 @@ mod tests {
     #[test]
     fn z11_a_code_belongs_to_one_question_of_one_store() {
         let dir = tempfile::tempdir().unwrap();
-        let [one, other] =
-            ["one", "other"].map(|name| Codes { key: read_or_create(&dir.path().join(name)).unwrap() });
+        let [one, other] = ["one", "other"]
+            .map(|name| Codes { key: read_or_create(&dir.path().join(name)).unwrap().to_vec() });
         let code = one.of("run", "call-1/1");
         assert_eq!(code.len(), CODE_CHARS);
         assert_eq!(
-            Codes { key: read_or_create(&dir.path().join("one")).unwrap() }.of("run", "call-1/1"),
+            Codes { key: read_or_create(&dir.path().join("one")).unwrap().to_vec() }.of("run", "call-1/1"),
             code
         );
         for different in [one.of("run", "call-1/2"), one.of("runc", "all-1/1"), other.of("run", "call-1/1")] {

@@ -61,6 +61,38 @@ pub(crate) async fn show_warnings(store: &PostgresStore, output: &Output) -> Res
     Ok(())
 }
 
+/// Checks that the role has what hosts need.
+#[cfg(feature = "postgres")]
+pub(crate) async fn check_privileges(store: &PostgresStore) -> Result<(), Failure> {
+    let missing = store.missing_privileges().await?;
+    if missing.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::failed(format!(
+        "the role lacks {}; grant it as `{} store init --print` shows; if a table is missing, restore the database \
+         from a backup",
+        missing.join(", "),
+        crate::terminal::program()
+    )))
+}
+
+/// Returns the key from which the codes of questions are made.
+#[cfg(feature = "postgres")]
+pub(crate) async fn decisions_key(database: &DatabaseConfig) -> Result<String, Failure> {
+    Ok(PostgresStore::decisions_key(&settings(database, None)?).await?)
+}
+
+#[cfg(not(feature = "postgres"))]
+pub(crate) async fn decisions_key(_database: &DatabaseConfig) -> Result<String, Failure> {
+    Err(without_postgres())
+}
+
+/// Explains that this program cannot connect to a database.
+#[cfg(not(feature = "postgres"))]
+fn without_postgres() -> Failure {
+    Failure::usage("this program was built without PostgreSQL; build it with --features postgres")
+}
+
 /// Connects to the database.
 #[cfg(feature = "postgres")]
 pub(crate) async fn connect_as_store(
@@ -70,13 +102,12 @@ pub(crate) async fn connect_as_store(
     Ok(connect(database, limits, None).await?)
 }
 
-/// Explains that this program cannot connect to a database.
 #[cfg(not(feature = "postgres"))]
 pub(crate) async fn connect_as_store(
     _database: &DatabaseConfig,
     _limits: StoreLimits,
 ) -> Result<Arc<dyn Store>, Failure> {
-    Err(Failure::usage("this program was built without PostgreSQL; build it with --features postgres"))
+    Err(without_postgres())
 }
 
 /// Returns how the database is reached, with its password.

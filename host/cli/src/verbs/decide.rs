@@ -17,11 +17,11 @@ use crate::verbs::run::configured_model;
 use crate::verbs::runs::status;
 use clap::Args;
 use std::sync::Arc;
-use tollgate::Host;
 use tollgate::run::RunEnd;
 use tollgate::store::{RunFilter, RunStore, RunSummary, short_id};
+use tollgate::{Host, HostError};
 use tollgate_agent::run::event::Suspended;
-use tollgate_agent::run::{Decision, DecisionAnswer};
+use tollgate_agent::run::{Decision, DecisionAnswer, Refused};
 
 /// Answer a suspended call and resume its run
 #[derive(Debug, Args)]
@@ -126,17 +126,18 @@ impl DecideVerb {
         };
         match &asked {
             _ if self.id.is_some() => {}
-            _ if now.waiting.is_empty() => return Err(not_waiting(run)),
             Some(asked) if !is_open(asked) => {
-                let call = shown_line(&asked.call_id, 64);
-                return Err(Failure::usage(format!("the call {call} is already decided")));
+                let target = target.as_deref().unwrap_or(&asked.call_id);
+                return Err(HostError::from(Refused::already_decided(target)).into());
             }
+            _ if now.waiting.is_empty() => return Err(not_waiting(run)),
             _ => {}
         }
         if !is_at_a_terminal()
             && let Some(asked) = &asked
         {
-            Codes::open(globals)?.check(self.code.as_deref(), &run.run_id, &asked.suspension_id).await?;
+            let codes = Codes::open(globals).await?;
+            codes.check(self.code.as_deref(), &run.run_id, &asked.suspension_id).await?;
         }
         let mut narrator = Narrator::new(output);
         if run.kind == "call" {

@@ -18,7 +18,7 @@ use std::process::{Command, Stdio};
 use tollgate::config::ServerPlace;
 use tollgate::config::{Config, DEFAULT_TOOLS_DIR, SecretSource};
 
-/// Check compilers, directories, configuration, tools and what the system lacks for confinement
+/// Check compilers, directories, configuration, store, tools and what the system lacks for confinement
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct DoctorVerb {}
@@ -83,6 +83,8 @@ impl DoctorVerb {
                 #[cfg(feature = "mcp")]
                 servers(&config, &mut found);
                 secrets(&config, &mut found);
+                #[cfg(feature = "postgres")]
+                database(globals, &config, &mut found).await;
                 tools(config, output, &mut found).await;
             }
             Err(why) => found.add(CONFIGURATION, "tollgate.toml", State::Broken, why.to_string()),
@@ -276,6 +278,27 @@ fn secrets(config: &Config, found: &mut Findings) {
             None => (State::Ok, "its value is there".to_owned()),
         };
         found.add(CONFIGURATION, &format!("secret {id}"), state, words);
+    }
+}
+
+/// Checks the database that several hosts share, if the store is one.
+#[cfg(feature = "postgres")]
+async fn database(globals: &Globals, config: &Config, found: &mut Findings) {
+    use crate::session::database::{check_privileges, connect, database, settings};
+    const PART: &str = "store";
+    let Some(database) = database(globals, config) else { return };
+    let check = async {
+        let address = settings(&database, None)?.address();
+        let store = connect(&database, config.store.limits, None).await?;
+        check_privileges(&store).await?;
+        Ok::<_, Failure>((address, store.warnings().await?))
+    };
+    match check.await {
+        Ok((address, warnings)) => {
+            found.add(PART, "database", State::Ok, format!("{address} answers; its schema is current"));
+            warnings.into_iter().for_each(|warning| found.add(PART, "database", State::Note, warning));
+        }
+        Err(why) => found.add(PART, "database", State::Broken, why.to_string()),
     }
 }
 

@@ -22,7 +22,10 @@ pub(crate) struct HostsVerb {
 const EXAMPLES: &str = "\
 Examples:
   tollgate hosts
-  tollgate hosts --all --json | jq '.[] | select(.state == \"dead\")'";
+  tollgate hosts --all --json | jq '.[] | select(.state == \"dead\")'
+
+A run uses the tools of the host that claims it, and tools are not compared: run `tollgate sync --locked`
+on each machine.";
 
 impl HostsVerb {
     pub(crate) async fn run(self, globals: &Globals, output: &Output) -> Result<Exit, Failure> {

@@ -8,7 +8,6 @@ use crate::terminal::table::{Column, Table, cell};
 use crate::terminal::{Exit, Failure, Output, program};
 use clap::Args;
 use serde_json::{Value, json};
-use std::io::IsTerminal;
 use std::sync::Arc;
 use tollgate::run::RunEnd;
 use tollgate::store::{RunFilter, RunStore, RunSummary, short_id};
@@ -62,7 +61,8 @@ impl RunsVerb {
         } else if listed.is_empty() {
             output.say("no runs");
         } else {
-            let codes = std::io::stdout().is_terminal().then(|| Codes::open(globals).ok()).flatten();
+            let waits = listed.iter().any(|listed| listed.waiting.is_some());
+            let codes = if waits { Codes::shown(globals, output).await } else { None };
             output.line(&listing(&listed, codes.as_ref()));
             if has_more {
                 output.hint(&format!(
@@ -70,7 +70,7 @@ impl RunsVerb {
                     10 * self.limit.max(1)
                 ));
             }
-            if listed.iter().any(|listed| listed.waiting.is_some()) {
+            if waits {
                 output.hint(&format!("{DIM}answer what waits: {} decide RUN{DIM:#}", program()));
             }
         }
@@ -127,7 +127,6 @@ fn code_of(record: &[Arc<StoredEvent>]) -> Option<Code> {
 }
 
 fn listing(runs: &[RunEntry], codes: Option<&Codes>) -> String {
-    let codes = codes.filter(|_| runs.iter().any(|listed| listed.waiting.is_some()));
     let mut columns = vec![Column::whole("RUN", 0), Column::whole("STATUS", 0)];
     columns.extend(codes.map(|_| Column::whole("CODE", 1)));
     columns.extend([

@@ -10,7 +10,6 @@ use crate::terminal::output::{BOLD, DIM, shown_line};
 use crate::terminal::{Exit, Failure, Output, program, quantity};
 use crate::verbs::runs::{started, status, status_with_code};
 use clap::Args;
-use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::sync::Arc;
 use tollgate::store::{Record, RunSummary, short_id};
@@ -58,9 +57,7 @@ impl ShowVerb {
         }
         output.line(&heading(&run, &events));
         output.write(&timeline(&events));
-        // The reader of a pipe may be a model, which must not see the codes.
-        let codes = std::io::stdout().is_terminal().then(|| Codes::open(globals).ok()).flatten();
-        say_what_is_open(&run, &events, codes.as_ref(), output);
+        say_what_is_open(&run, &events, globals, output).await;
         Ok(exit)
     }
 }
@@ -102,12 +99,14 @@ fn heading(run: &RunSummary, events: &[Arc<StoredEvent>]) -> String {
 
 /// Prints the open questions with the commands that answer them, and how to resume an interrupted
 /// run.
-fn say_what_is_open(run: &RunSummary, events: &[Arc<StoredEvent>], codes: Option<&Codes>, output: &Output) {
+async fn say_what_is_open(run: &RunSummary, events: &[Arc<StoredEvent>], globals: &Globals, output: &Output) {
     if ["waiting", "interrupted"].contains(&status(run)) {
-        for suspended in waiting(events) {
+        let questions = waiting(events);
+        let codes = if questions.is_empty() { None } else { Codes::shown(globals, output).await };
+        for suspended in questions {
             output.line(&format!("\n{}", question_or_way(&run.run_id, &suspended)));
             output.line(&how_to_decide(&run.run_id, &suspended));
-            if let Some(codes) = codes {
+            if let Some(codes) = &codes {
                 let code = codes.of(&run.run_id, &suspended.suspension_id);
                 output.line(&format!("its code: {BOLD}{code}{BOLD:#}"));
             }

@@ -229,7 +229,7 @@ mod database {
     use super::StoreSubcommand;
     use crate::globals::Globals;
     use crate::session::data::data_dir;
-    use crate::session::database::{connect, required_database, settings, show_warnings};
+    use crate::session::database::{check_privileges, connect, required_database, settings, show_warnings};
     use crate::terminal::{Exit, Failure, Output, program, quantity};
     use serde_json::json;
     use tollgate::store::{SqliteStore, StoreLimits};
@@ -242,6 +242,8 @@ mod database {
     ) -> Result<Exit, Failure> {
         if let StoreSubcommand::Init { print: true } = way {
             output.line(&PostgresStore::schema_sql());
+            output.line("-- The privileges of the role that hosts connect as, here `tollgate`.");
+            output.line(&PostgresStore::grants_sql("tollgate"));
             return Ok(Exit::Done);
         }
         // `--data` names the source of a copy.
@@ -280,15 +282,21 @@ mod database {
                 if fits {
                     let store = connect(&database, StoreLimits::default(), None).await?;
                     show_warnings(&store, output).await?;
+                    check_privileges(&store).await?;
                 } else {
                     let verb = if state == SchemaState::Empty { "init" } else { "migrate" };
                     return Err(Failure::failed(format!("run `{} store {verb}`", program())));
                 }
             }
             StoreSubcommand::Copy => {
-                let from = SqliteStore::open(&data_dir(globals)?)?;
-                let to = connect(&database, StoreLimits::default(), None).await?;
-                let copied = to.copy_from(&from).await?;
+                let directory = data_dir(globals)?;
+                if !SqliteStore::exists(&directory) {
+                    return Err(Failure::usage(format!(
+                        "there is no store in {}; name the data directory to copy with --data DIR",
+                        directory.display()
+                    )));
+                }
+                let copied = PostgresStore::copy(config, &SqliteStore::open(&directory)?).await?;
                 match output.is_json() {
                     true => output.json(&copied),
                     false => output.say(&format!(

@@ -14,6 +14,7 @@ use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
+use tollgate_artifacts::good;
 
 /// A directory with a configuration, as one machine has it.
 struct Machine {
@@ -62,6 +63,23 @@ impl Machine {
         serde_json::from_slice(&output.stdout).unwrap()
     }
 
+    /// Returns what a person sees who types this on a terminal.
+    fn on_a_terminal(&self, words: &str) -> String {
+        let program = self.program(&[]);
+        let mut command = Command::new("script");
+        let typed = format!("{} {words}", env!("CARGO_BIN_EXE_tollgate"));
+        command.args(["--quiet", "--return", "--echo", "never", "--command", &typed, "/dev/null"]);
+        command.current_dir(self.path()).stdin(Stdio::null()).env("COLUMNS", "120");
+        for (name, value) in program.get_envs() {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
+        let output = command.output().expect("`script`, of util-linux, gives programs a terminal");
+        anstream::adapter::strip_str(&String::from_utf8_lossy(&output.stdout)).to_string()
+    }
+
     fn work(&self) -> Working {
         Working(self.program(&["work"]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
     }
@@ -82,6 +100,12 @@ fn until(what: &str, check: impl Fn() -> bool) {
         assert!(began.elapsed() < Duration::from_secs(60), "{what} does not happen");
         std::thread::sleep(Duration::from_millis(100));
     }
+}
+
+/// Runs statements behind the program's back.
+fn sql(database: &Database, statements: &str) {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    runtime.block_on(async { database.client().await.batch_execute(statements).await.unwrap() });
 }
 
 fn words(output: &Output) -> String {
@@ -108,8 +132,16 @@ fn a_database_is_initialized_checked_and_used() {
     assert_eq!(refused.status.code(), Some(1));
     assert!(words(&refused).contains("run `tollgate store init`"), "{}", words(&refused));
     assert_eq!(machine.type_in(&["store", "check"]).status.code(), Some(1));
+    let store_of = |found: Value| {
+        let findings = found.as_array().unwrap().iter().find(|finding| finding["part"] == "store").cloned();
+        findings.unwrap()["state"].as_str().unwrap().to_owned()
+    };
+    let found = machine.type_in(&["doctor", "--json"]);
+    assert_eq!(store_of(serde_json::from_slice(&found.stdout).unwrap()), "broken");
     assert_eq!(machine.json(&["store", "init", "--json"])["from"], 0);
     assert_eq!(machine.json(&["store", "check", "--json"])["schema"], "current");
+    let found = machine.type_in(&["doctor", "--json"]);
+    assert_eq!(store_of(serde_json::from_slice(&found.stdout).unwrap()), "ok");
     let said = machine.type_in(&["run", "--agent", "greeter", "Hello."]);
     assert_eq!(String::from_utf8_lossy(&said.stdout).trim(), "Good day.", "{}", words(&said));
     let other = Machine::new(&database);
@@ -156,6 +188,52 @@ fn a_data_directory_is_copied_into_a_database() {
     assert_eq!(machine.json(&["runs", "--json"]), serde_json::json!([]));
     assert_eq!(machine.json(&["store", "copy", "--json", "--data", data.to_str().unwrap()])["runs"], 1);
     assert_eq!(machine.json(&["runs", "--json"])[0]["status"], "completed");
+    let mistyped = machine.path().join("mistyped");
+    let refused = machine.type_in(&["store", "copy", "--data", mistyped.to_str().unwrap()]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(words(&refused).contains("there is no store in") && !mistyped.exists(), "{}", words(&refused));
+}
+
+#[test]
+fn a_database_that_is_copied_or_granted_in_part_is_refused_by_name() {
+    let database = database(false);
+    let machine = Machine::new(&database);
+    sql(&database, "INSERT INTO settings VALUES ('copy', '/somewhere')");
+    for verb in [&["run", "--agent", "greeter", "Hello."][..], &["work"], &["store", "check"]] {
+        let refused = machine.type_in(verb);
+        assert_eq!(refused.status.code(), Some(1), "{verb:?}");
+        let says = "a copy into this database has not finished; run `tollgate store copy` again";
+        assert!(words(&refused).contains(says), "{verb:?}: {}", words(&refused));
+    }
+    sql(&database, "DELETE FROM settings WHERE name = 'copy'; DROP TABLE turns");
+    let refused = machine.type_in(&["store", "check"]);
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(words(&refused).contains("the role lacks SELECT on turns"), "{}", words(&refused));
+    let printed = machine.type_in(&["store", "init", "--print"]);
+    assert!(String::from_utf8_lossy(&printed.stdout).contains("GRANT SELECT, INSERT ON events"));
+}
+
+#[test]
+fn the_code_of_a_question_is_the_same_on_every_machine_and_needs_no_data_directory() {
+    let database = database(false);
+    let (one, two) = (Machine::new(&database), Machine::new(&database));
+    for machine in [&one, &two] {
+        std::fs::create_dir(machine.path().join("tools")).unwrap();
+        std::fs::write(machine.path().join("tools/suspends.wasm"), good::SUSPENDS.bytes()).unwrap();
+    }
+    let called = one.type_in(&["call", "suspends", "--json"]);
+    assert_eq!(called.status.code(), Some(3), "{}", words(&called));
+    let run = serde_json::from_slice::<Value>(&called.stdout).unwrap()["run_id"].as_str().unwrap().to_owned();
+    let decide =
+        |code: &str| two.type_in(&["decide", &run, "--resume", "{\"approved\": true}", "--code", code]);
+    let wrong = decide("000000");
+    assert!(words(&wrong).contains("this is not the question's code"), "{}", words(&wrong));
+    let shown = one.on_a_terminal(&format!("show {run}"));
+    let code = shown.split("its code: ").nth(1).expect(&shown).split_whitespace().next().unwrap();
+    assert!(one.on_a_terminal("runs").contains(code));
+    let decided = decide(code);
+    assert!(decided.status.success(), "{}", words(&decided));
+    assert!(!two.path().join("data").exists(), "no data directory is needed");
 }
 
 #[test]
@@ -172,6 +250,9 @@ fn what_is_wrong_with_a_url_is_told_and_its_password_is_not() {
         assert!(words(&refused).contains(says), "{url}: {}", words(&refused));
         assert!(!words(&refused).contains("hunter2"));
     }
+    let help =
+        machine.program(&["runs", "--help"]).env("TOLLGATE_STORE", "postgres://u:hunter2@db/x").output();
+    assert!(!String::from_utf8_lossy(&help.unwrap().stdout).contains("hunter2"));
 }
 
 /// Sends a GET, and returns the status and the answer.
@@ -196,7 +277,7 @@ fn a_server_whose_database_is_away_is_alive_and_not_ready() {
     let mut lines = BufReader::new(serving.0.stderr.take().unwrap()).lines();
     let address = lines.find_map(|line| Some(line.unwrap().strip_prefix("serving at http://")?.to_owned()));
     let address = address.unwrap();
-    std::thread::spawn(move || lines.for_each(drop));
+    let log = std::thread::spawn(move || lines.map_while(Result::ok).collect::<Vec<_>>().join("\n"));
     let ready = || get(&address, "/readyz", key).0;
     assert_eq!(ready(), 200);
     assert_eq!(get(&address, "/api/v1/runs", key).0, 200);
@@ -209,4 +290,7 @@ fn a_server_whose_database_is_away_is_alive_and_not_ready() {
     server.start();
     until("that it is ready again", || ready() == 200);
     assert_eq!(get(&address, "/api/v1/runs", key).0, 200);
+    drop(serving);
+    let log = log.join().unwrap();
+    assert!(!log.contains("Connection error") && !log.contains("could not be recycled"), "{log}");
 }

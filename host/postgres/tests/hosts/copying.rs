@@ -1,17 +1,19 @@
 //! From a data directory to a database.
 
-use crate::cluster::cluster;
-use crate::{commit, prompt, started, step};
+use crate::cluster::{Database, cluster};
+use crate::{commit, prompt, started, step, until};
 use serde_json::json;
 use std::sync::Arc;
+use tokio::task::JoinHandle;
+use tokio_postgres::Client;
 use tollgate::store::{
-    AuditFilter, AuditKind, AuditRecord, AuditStore, CoordinationStore, RunFilter, RunStore, SqliteStore,
-    StateStore, Store, restore_state,
+    AuditFilter, AuditKind, AuditRecord, AuditStore, CoordinationStore, CopySource, RunFilter, RunStore,
+    SqliteStore, StateStore, StoreError, restore_state,
 };
 use tollgate_agent::message::Message;
 use tollgate_agent::run::Event;
 use tollgate_agent::state::State;
-use tollgate_postgres::PostgresStore;
+use tollgate_postgres::{Copied, PostgresStore};
 
 async fn filled(directory: &std::path::Path) -> SqliteStore {
     let store = SqliteStore::open(directory).unwrap();
@@ -35,7 +37,7 @@ async fn a_copy_has_all_that_the_directory_has_and_goes_on_after_an_interruption
     let from = filled(data.path()).await;
     let database = cluster().database().await;
     let to = PostgresStore::connect(database.config()).await.unwrap();
-    let copied = to.copy_from(&from).await.unwrap();
+    let copied = PostgresStore::copy(database.config(), &from).await.unwrap();
     assert_eq!((copied.runs, copied.events, copied.threads, copied.audit, copied.known), (5, 15, 2, 5, 0));
     for run in from.runs(RunFilter::default()).await.unwrap() {
         let copy = serde_json::to_string(&to.events(&run.run_id, 0).await.unwrap()).unwrap();
@@ -51,12 +53,14 @@ async fn a_copy_has_all_that_the_directory_has_and_goes_on_after_an_interruption
     // As an interruption leaves it: the last runs and records are missing.
     let behind = database.client().await;
     behind
-        .batch_execute(
-            "DELETE FROM runs WHERE id >= 'r3'; DELETE FROM events WHERE run >= 'r3'; DELETE FROM audit WHERE id > 2",
-        )
+        .batch_execute(&format!(
+            "DELETE FROM runs WHERE id >= 'r3'; DELETE FROM events WHERE run >= 'r3'; DELETE FROM audit WHERE id > 2;
+             INSERT INTO settings VALUES ('copy', '{}'), ('copied_audit', '2')",
+            from.place()
+        ))
         .await
         .unwrap();
-    let copied = to.copy_from(&from).await.unwrap();
+    let copied = PostgresStore::copy(database.config(), &from).await.unwrap();
     assert_eq!((copied.runs, copied.known, copied.audit), (5, 3, 5));
     // The copied runs go on.
     let epoch = to.acquire("r4", 3).await.unwrap();
@@ -68,23 +72,102 @@ async fn a_copy_that_differs_or_mixes_two_stores_is_refused() {
     let data = tempfile::tempdir().unwrap();
     let from = filled(data.path()).await;
     let database = cluster().database().await;
-    let to = PostgresStore::connect(database.config()).await.unwrap();
-    to.copy_from(&from).await.unwrap();
+    PostgresStore::copy(database.config(), &from).await.unwrap();
+    let refused = copy_refused(&database, &from).await;
+    assert!(refused.contains("it has runs, threads or audit records"), "{refused}");
     let behind = database.client().await;
+    let marker = format!("INSERT INTO settings VALUES ('copy', '{}'), ('copied_audit', '5')", from.place());
+    behind.batch_execute(&marker).await.unwrap();
+    behind.batch_execute("UPDATE runs SET events = 2 WHERE id = 'r2'").await.unwrap();
+    let refused = copy_refused(&database, &from).await;
+    assert!(refused.contains("the copy of the run r2 differs"), "{refused}");
     behind
-        .batch_execute("UPDATE messages SET body = '{\"user\":\"forged\"}' WHERE position = 0")
+        .batch_execute(
+            "UPDATE runs SET events = 3 WHERE id = 'r2';
+             UPDATE messages SET body = '{\"user\":\"forged\"}' WHERE position = 0",
+        )
         .await
         .unwrap();
-    assert!(to.copy_from(&from).await.is_err());
-    to.commit(commit("foreign", 1, 0, vec![started("foreign", prompt())])).await.unwrap();
-    let refused = to.copy_from(&from).await.unwrap_err().to_string();
+    let refused = copy_refused(&database, &from).await;
+    assert!(refused.contains("the copy of the thread t differs"), "{refused}");
+    behind.batch_execute("UPDATE runs SET id = 'foreign' WHERE id = 'r1'").await.unwrap();
+    let refused = copy_refused(&database, &from).await;
     assert!(refused.contains("the database contains the run foreign"), "{refused}");
     // A run that a process drives would go on after the copy.
     let busy = tempfile::tempdir().unwrap();
     let from = SqliteStore::open(busy.path()).unwrap();
     from.commit(commit("r", 1, 0, vec![started("r", prompt())])).await.unwrap();
-    let empty = PostgresStore::connect(cluster().database().await.config()).await.unwrap();
-    let refused = empty.copy_from(&from).await.unwrap_err().to_string();
+    let refused = copy_refused(&cluster().database().await, &from).await;
     assert!(refused.contains("drives the run r"), "{refused}");
-    let _: Arc<dyn Store> = Arc::new(empty);
+}
+
+async fn copy_refused(database: &Database, from: &SqliteStore) -> String {
+    PostgresStore::copy(database.config(), from).await.unwrap_err().to_string()
+}
+
+/// Begins a copy, and returns once it waits to write to the audit, which the returned client
+/// prevents until it rolls back.
+async fn halted(database: &Database, from: &Arc<SqliteStore>) -> (JoinHandle<Copying>, Client) {
+    let behind = database.client().await;
+    behind.batch_execute("BEGIN; LOCK TABLE audit IN SHARE MODE").await.unwrap();
+    let (config, from) = (database.config(), Arc::clone(from));
+    let copy = tokio::spawn(async move { PostgresStore::copy(config, &*from).await });
+    let sql = "SELECT count(*) FROM pg_stat_activity
+        WHERE datname = current_database() AND wait_event_type = 'Lock'";
+    // A transaction sees one state of the activity.
+    let watches = database.client().await;
+    let waits = || async { watches.query_one(sql, &[]).await.unwrap().get::<_, i64>(0) > 0 };
+    until("the copy of the audit", async || waits().await.then_some(())).await;
+    (copy, behind)
+}
+
+type Copying = Result<Copied, StoreError>;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_host_works_until_a_copy_has_finished() {
+    let data = tempfile::tempdir().unwrap();
+    let from = Arc::new(filled(data.path()).await);
+    let database = cluster().database().await;
+    let host = PostgresStore::connect(database.config().with_name("here")).await.unwrap();
+    host.admit(None, None).await.unwrap();
+    let refused = copy_refused(&database, &from).await;
+    assert!(refused.contains("hosts use it: here (") && refused.contains("stop them first"), "{refused}");
+    host.close().await.unwrap();
+    let idle = PostgresStore::connect(database.config()).await.unwrap();
+    let (copy, behind) = halted(&database, &from).await;
+    copy.abort();
+    behind.batch_execute("ROLLBACK").await.unwrap();
+    let says = "a copy into this database has not finished; run `tollgate store copy` again";
+    let refused = PostgresStore::connect(database.config()).await.err().unwrap().to_string();
+    assert!(refused.contains(says), "{refused}");
+    let refused = idle.claim(&["a".to_owned()], 1).await.unwrap_err().to_string();
+    assert!(refused.contains(says), "{refused}");
+    let record = AuditRecord::at(9, AuditKind::Grant, "person", "granted");
+    let refused = idle.note(vec![record.clone()]).await.unwrap_err().to_string();
+    assert!(refused.contains(says), "{refused}");
+    let other = tempfile::tempdir().unwrap();
+    let refused = copy_refused(&database, &SqliteStore::open(other.path()).unwrap()).await;
+    assert!(refused.contains(&format!("a copy of {} has not finished", from.place())), "{refused}");
+    let copied = PostgresStore::copy(database.config(), &*from).await.unwrap();
+    assert_eq!((copied.runs, copied.known, copied.audit), (5, 5, 5));
+    idle.note(vec![record]).await.unwrap();
+    idle.admit(None, None).await.unwrap();
+    PostgresStore::connect(database.config()).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_directory_that_changes_during_the_copy_is_not_taken_for_copied() {
+    let data = tempfile::tempdir().unwrap();
+    let from = Arc::new(filled(data.path()).await);
+    let database = cluster().database().await;
+    let (copy, behind) = halted(&database, &from).await;
+    let other = SqliteStore::open(data.path()).unwrap();
+    let mut late = commit("late", 1, 0, vec![started("late", prompt()), Event::RunWaiting]);
+    late.thread_id = "late".into();
+    other.commit(late).await.unwrap();
+    behind.batch_execute("ROLLBACK").await.unwrap();
+    let refused = copy.await.unwrap().unwrap_err().to_string();
+    assert!(refused.contains("changed during the copy; stop every tollgate"), "{refused}");
+    let copied = PostgresStore::copy(database.config(), &*from).await.unwrap();
+    assert_eq!((copied.runs, copied.known, copied.threads), (6, 5, 3));
 }

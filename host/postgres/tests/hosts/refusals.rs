@@ -1,7 +1,9 @@
 //! Databases that a host refuses at its start, and the messages.
 
 use crate::cluster::cluster;
-use tollgate::store::RunStore as _;
+use tollgate::store::{
+    AuditKind, AuditRecord, AuditStore as _, CoordinationStore as _, RunStore as _, StoreErrorKind,
+};
 use tollgate_postgres::{PostgresConfig, PostgresStore, SchemaState};
 
 async fn refused(config: PostgresConfig) -> String {
@@ -23,6 +25,27 @@ async fn a_database_without_a_schema_is_initialized_by_name_and_once() {
     assert_eq!(one.to, two.to);
     assert!((one.from == 0) != (two.from == 0), "one of them does it: {one:?} {two:?}");
     PostgresStore::connect(database.config()).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_schema_of_the_first_version_is_migrated_by_name() {
+    let database = cluster().database().await;
+    let behind = database.client().await;
+    behind
+        .batch_execute(
+            "DROP TABLE settings; UPDATE meta SET min_host = 1;
+             DELETE FROM refinery_schema_history WHERE version = 2",
+        )
+        .await
+        .unwrap();
+    let words = refused(database.config()).await;
+    assert!(words.contains("run `tollgate store migrate`"), "{words}");
+    let migrated = PostgresStore::migrate(&database.config()).await.unwrap();
+    assert_eq!((migrated.from, migrated.to), (1, 2));
+    PostgresStore::connect(database.config()).await.unwrap();
+    let key = PostgresStore::decisions_key(&database.config()).await.unwrap();
+    assert!(key.len() == 64 && key.bytes().all(|digit| digit.is_ascii_hexdigit()));
+    assert_eq!(PostgresStore::decisions_key(&database.config()).await.unwrap(), key);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -66,16 +89,14 @@ async fn what_weakens_the_guarantees_is_told() {
     assert!(!words.contains("clock") && !words.contains("synchronous_commit"), "{words}");
     // A role with the documented grants may not.
     let role = format!("host_{}", database.name);
-    let page = include_str!("../../../../docs/postgresql.md");
-    let grants: String = page.lines().filter(|line| line.starts_with("GRANT ")).collect();
-    assert_eq!(grants.matches("GRANT ").count(), 4, "{grants}");
-    let grants = grants.replace("TO tollgate;", &format!("TO {role};"));
+    let grants = PostgresStore::grants_sql(&role);
     let client = database.client().await;
     client.batch_execute(&format!("CREATE ROLE {role} LOGIN; {grants}")).await.unwrap();
     let url = cluster().url(&database.name).replace("tollgate@", &format!("{role}@"));
     let store = PostgresStore::connect(PostgresConfig::new(&url).unwrap()).await.unwrap();
     let words = store.warnings().await.unwrap().join("\n");
     assert!(!words.contains("may alter"), "{words}");
+    assert!(store.missing_privileges().await.unwrap().is_empty());
     client.batch_execute(&format!("ALTER ROLE {role} SET synchronous_commit = off")).await.unwrap();
     let store = PostgresStore::connect(PostgresConfig::new(&url).unwrap()).await.unwrap();
     let words = store.warnings().await.unwrap().join("\n");
@@ -92,6 +113,30 @@ async fn a_role_without_privileges_is_told_what_it_lacks() {
     database.client().await.batch_execute(&format!("CREATE ROLE {role} LOGIN")).await.unwrap();
     let config =
         PostgresConfig::new(&cluster().url(&database.name).replace("tollgate@", &format!("{role}@")));
-    let words = refused(config.unwrap()).await;
-    assert!(words.contains("lacks a privilege"), "{words}");
+    let config = config.unwrap();
+    let words = refused(config.clone()).await;
+    assert!(words.contains("permission denied for table refinery_schema_history"), "{words}");
+    assert!(words.contains("grant it as `tollgate store init --print` shows"), "{words}");
+    let behind = database.client().await;
+    behind.batch_execute(&PostgresStore::grants_sql(&role)).await.unwrap();
+    let store = PostgresStore::connect(config).await.unwrap();
+    behind.batch_execute(&format!("REVOKE INSERT ON audit FROM {role}; DROP TABLE turns")).await.unwrap();
+    let missing = store.missing_privileges().await.unwrap();
+    assert_eq!(missing[..2], ["INSERT on audit", "SELECT on turns"]);
+    let record = AuditRecord::at(9, AuditKind::Grant, "person", "granted");
+    let words = store.note(vec![record]).await.unwrap_err().to_string();
+    assert!(words.contains("permission denied for table audit"), "{words}");
+    let words = store.queue("t").await.err().unwrap().to_string();
+    assert!(words.contains("relation \"turns\" does not exist"), "{words}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_allows_no_writes_is_refused_with_the_remedy() {
+    let database = cluster().database().await;
+    let name = &database.name;
+    let read_only = format!("ALTER DATABASE {name} SET default_transaction_read_only = on");
+    database.client().await.batch_execute(&read_only).await.unwrap();
+    let why = PostgresStore::connect(database.config()).await.err().unwrap();
+    assert_eq!(why.kind(), StoreErrorKind::Unavailable);
+    assert!(why.to_string().contains("none of its servers accepts writes"), "{why}");
 }
