@@ -197,24 +197,34 @@ fn z15_a_list_that_keeps_changing_is_read_ever_less_often() {
     assert!(last > Duration::from_millis(1_500), "{last:?}");
 }
 
-/// A server that asks without end, and never reads the answers.
+/// Servers that ask without end and never read the answers: each time with another id, or always with
+/// the same one.
 #[test]
 fn z15_a_server_that_asks_without_reading_makes_nothing_grow() {
-    let asks = r#"seq -f '{"jsonrpc":"2.0","id":%.0f,"method":"ping"}' 1 1000000000"#;
-    let place = scripted(&server(TOOL, asks)).with_config(
-        "[mcp.other]\ncommand = \"sh\"\nargs = [\"server.sh\"]\nstart_timeout_ms = 20_000\ntimeout_ms = 8_000\n",
-    );
-    let mut raw = Raw::begin(&place, "2025-11-25", json!({}));
+    for asks in [
+        r#"seq -f '{"jsonrpc":"2.0","id":%.0f,"method":"ping"}' 1 1000000000"#,
+        r#"yes '{"jsonrpc":"2.0","id":1,"method":"ping"}'"#,
+    ] {
+        let place = scripted(&server(TOOL, asks)).with_config(
+            "[mcp.other]\ncommand = \"sh\"\nargs = [\"server.sh\"]\nstart_timeout_ms = 20_000\ntimeout_ms = 8_000\n",
+        );
+        let grown = grown_during(&place, &json!({"name": "other__t", "arguments": {}}));
+        assert!(grown <= 64, "{grown} MiB for unread answers to {asks}");
+    }
+}
+
+/// Returns how many MiB of memory a call takes at most.
+fn grown_during(place: &Place, call: &Value) -> u64 {
+    let mut raw = Raw::begin(place, "2025-11-25", json!({}));
     let before = raw.resident_kib();
-    raw.begin_asking("asks", "tools/call", json!({"name": "other__t", "arguments": {}}));
+    raw.begin_asking("asks", "tools/call", call.clone());
     let mut most = 0;
     while !raw.has_answered(&json!("asks")) {
         most = most.max(raw.resident_kib());
         raw.ask("ping", json!({}));
         std::thread::sleep(Duration::from_millis(20));
     }
-    let grown = most.saturating_sub(before) >> 10;
-    assert!(grown <= 64, "{grown} MiB for unread answers");
+    most.saturating_sub(before) >> 10
 }
 
 /// Links, images and resources are described in one clean text, within the limit on answers.
