@@ -113,7 +113,8 @@ impl Lock {
             let why = format!(
                 "it has version {version}, and this program reads version {VERSION}; update tollgate"
             );
-            return Err(invalid(1, &why));
+            let line = text.lines().position(|line| line.trim_start().starts_with("version"));
+            return Err(invalid(line.map_or(1, |at| at + 1), &why));
         }
         let raw = read.map_err(failed)?;
         let mut lock = Self::default();
