@@ -146,7 +146,22 @@ fn l5_a_server_that_dies_fails_its_own_calls_by_its_name() {
 #[test]
 fn l5_a_server_that_never_begins_is_named_and_the_rest_works() {
     let place = scripted("exit 0\n").with_tools(&[good::ECHO]);
-    place.type_in(&["call", "echo"]).ends_with(0).says("the server other failed to start");
+    place.type_in(&["tools"]).ends_with(0).says("the server other failed to start");
+    place.type_in(&["call", "other__t"]).ends_with(1).says("the server other failed to start");
+    place.type_in(&["call", "echo"]).ends_with(0);
+}
+
+/// A server that never begins would be waited for.
+#[test]
+fn l5_a_call_connects_only_the_servers_that_it_may_need() {
+    let place = scripted("touch started; sleep 600\n").with_tools(&[good::ECHO]);
+    place.write("honest.sh", server(TOOL, &answers(r#"{"content":[{"type":"text","text":"fine"}]}"#)));
+    let config = std::fs::read_to_string(place.path().join("tollgate.toml")).unwrap();
+    let honest = "[mcp.honest]\ncommand = \"sh\"\nargs = [\"honest.sh\"]\n";
+    let place = place.with_config(&format!("{config}{honest}"));
+    place.type_in(&["call", "echo"]).ends_with(0);
+    assert_eq!(place.type_in(&["call", "honest__t", "--json"]).ends_with(0).json()["data"], "fine");
+    assert!(!place.path().join("started").exists(), "the other server was started");
 }
 
 #[test]
