@@ -186,6 +186,16 @@ fn answers_that_are_too_large_or_not_what_was_said_are_refused() {
 }
 
 #[test]
+fn an_answer_with_a_number_that_cannot_be_kept_is_malformed() {
+    for number in ["1e400", "123456789012345678901234567890"] {
+        let answer = answers(&format!(r#"{{"content":[],"structuredContent":{{"x":{number}}}}}"#));
+        let said = call(&scripted(&server(TOOL, &answer)), "other__t");
+        assert_eq!(said["error"]["code"], "malformed_output", "{said}");
+        assert!(said["error"]["message"].as_str().unwrap().contains(&number[..5]), "{said}");
+    }
+}
+
+#[test]
 fn r2_a_tool_whose_name_does_not_fit_is_left_out_and_named() {
     let two = r#"{"name":"no good","inputSchema":{"type":"object"}},{"name":"t","description":"Hides \u202e text.","inputSchema":{"type":"object"}}"#;
     let place = scripted(&server(two, &answers(r#"{"content":[{"type":"text","text":"a\u001b[31mb"}]}"#)));

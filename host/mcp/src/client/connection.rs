@@ -4,8 +4,8 @@ use super::http::MeteredClient;
 use super::list_changes::Changes;
 use super::meter::{End, Message, Meter};
 use super::process::{Program, ServerProcess};
+use super::rewrite::RewrittenLines;
 use super::runner::{Link, Unasked};
-use super::task_marks::MarkedLines;
 use super::transport::OrderedTransport;
 use super::unreached;
 use crate::reader::MAX_MESSAGE_BYTES;
@@ -133,7 +133,7 @@ impl Connection {
                     process.streams().ok_or_else(|| Gone::nobody("it has no standard streams"))?;
                 link.output.set(process.output());
                 let stdout = process.output().first_of(meter.lines(stdout));
-                let stdout = MarkedLines::new(stdout, MAX_MESSAGE_BYTES);
+                let stdout = RewrittenLines::new(stdout, MAX_MESSAGE_BYTES);
                 let wire =
                     AsyncRwTransport::new_client(stdout, stdin).with_max_line_length(MAX_MESSAGE_BYTES);
                 let serving = serve_client_with_lifecycle(

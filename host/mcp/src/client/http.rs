@@ -2,7 +2,7 @@
 //! and event streams.
 
 use super::meter::{End, Meter};
-use super::task_marks::marked;
+use super::rewrite::rewritten;
 use futures::StreamExt as _;
 use futures::stream::BoxStream;
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER};
@@ -43,7 +43,7 @@ impl MeteredClient {
     fn events(&self, response: Response) -> BoxStream<'static, Result<Sse, SseError>> {
         let bytes = self.meter.body(response.bytes_stream().boxed(), End::EmptyLine);
         let events = SseStream::from_bytes_stream(bytes);
-        events.map(|event| event.map(with_marks)).boxed()
+        events.map(|event| event.map(rewritten_event)).boxed()
     }
 
     /// Reads at most `max_bytes` of a body, which the meter limits as well.
@@ -104,12 +104,11 @@ impl MeteredClient {
     }
 }
 
-/// Marks the tools in an event's message that require a task.
-fn with_marks(mut event: Sse) -> Sse {
+fn rewritten_event(mut event: Sse) -> Sse {
     if let Some(data) = &event.data
-        && let Cow::Owned(marked) = marked(data.as_bytes())
+        && let Cow::Owned(data) = rewritten(data.as_bytes())
     {
-        event.data = String::from_utf8(marked).ok().or(event.data);
+        event.data = String::from_utf8(data).ok().or(event.data);
     }
     event
 }
@@ -181,7 +180,7 @@ impl StreamableHttpClient for MeteredClient {
             return Err(unexpected_type(&response));
         }
         let body = self.body(response, usize::MAX).await?;
-        match serde_json::from_slice(&marked(&body)) {
+        match serde_json::from_slice(&rewritten(&body)) {
             Ok(answer) => Ok(StreamableHttpPostResponse::Json(answer, session)),
             // Other messages expect no answer.
             Err(_) if !is_request => Ok(StreamableHttpPostResponse::Accepted),

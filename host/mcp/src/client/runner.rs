@@ -1,11 +1,12 @@
 //! Calls of a server's tools: the fourth kind of runner, besides components, native tools and
 //! agents.
 
-use super::call_result::outcome;
+use super::call_result::{malformed, outcome};
 use super::connection::MAX_WHY_BYTES;
 use super::output::LatestOutput;
 use super::questions::{self, Asked, Decided, Next, OTHER};
 use super::resources;
+use super::rewrite::is_malformed;
 use super::tools::{RemoteCall, RemoteTool};
 use super::weight::TooHeavy;
 use async_trait::async_trait;
@@ -297,6 +298,7 @@ impl Link {
     async fn failure(&self, error: &ServiceError) -> Fault {
         match error {
             ServiceError::McpError(error) => self.refused(error),
+            ServiceError::McpError(error) if is_malformed(error) => malformed(&self.server, &error.message),
             ServiceError::TransportClosed | ServiceError::TransportSend(_) => {
                 for _ in 0..END_LOOKS {
                     if let Err(fault) = self.peer() {

@@ -1,7 +1,7 @@
 //! A server's tools, prepared for the catalog under unique names. Each is checked separately, so
 //! that an invalid tool does not affect the others.
 
-use super::task_marks::requires_task;
+use super::rewrite::requires_task;
 use rmcp::model::Tool as Listed;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
