@@ -204,6 +204,16 @@ fn r2_a_tool_whose_name_does_not_fit_is_left_out_and_named() {
 }
 
 #[test]
+fn r2_tools_whose_names_look_alike_are_left_out() {
+    let tools = ["t", "T", "u"].map(|name| TOOL.replace("\"t\"", &format!("\"{name}\"")));
+    let place = scripted(&server(&tools.join(","), &answers(r#"{"content":[]}"#)));
+    let said = place.type_in(&["call", "other__u", "--json"]).ends_with(0);
+    let said = said.says("the tool \"t\" of the server other is left out");
+    said.says("the tool \"T\" of the server other is left out");
+    assert_eq!(call(&place, "other__t")["error"]["code"], "not_found");
+}
+
+#[test]
 fn z3_a_server_s_message_of_too_many_values_is_not_read() {
     let on_call = r#"printf '{"jsonrpc":"2.0","id":%s,"result":{"content":[],"structuredContent":{"a":[' "$id"
 yes '[],' | head -n 600000 | tr -d '\n'
