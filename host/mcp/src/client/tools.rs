@@ -82,6 +82,10 @@ pub(super) fn taken(server: &str, offered: &Offered<'_>, timeout_ms: Option<u32>
             Ok(One { descriptor, .. }) if taken.names.contains_key(&descriptor.name) => {
                 Err("the name is used twice".to_owned())
             }
+            Ok(_) if let Some(other) = other => Err(format!(
+                "its name is easily confused with \"{}\", another tool of the server",
+                one_line(other, 80)
+            )),
             _ if requires_task(tool) => {
                 Err("the server only runs it as a task, which is not supported".to_owned())
             }
