@@ -339,7 +339,7 @@ mod tests {
             format!("{fields}[component.signed]{signed}")
         };
         for (text, what) in [
-            (text.replace("version = 1", "version = 2"), "update tollgate"),
+            (text.replace("version = 1", "version = 2"), "line 3: it has version 2"),
             (text.replace("id = ", "colour = \"red\"\nid = "), "colour"),
             (text.replace("by = \"key\"", "by = \"king\""), "king"),
             (text.replace("by = \"key\"", "by = \"key\"\nlevel = 1"), "level"),
