@@ -1,7 +1,7 @@
 //! Failures, each with a code of its own.
 
 use std::fmt;
-use tollgate_agent::text::clean;
+use tollgate_agent::text::one_line;
 
 /// The longest message, in bytes.
 const MAX_MESSAGE_BYTES: usize = 2_000;
@@ -139,9 +139,9 @@ pub struct Error {
 }
 
 impl Error {
-    /// Makes a failure with this message, which is cleaned and shortened.
+    /// Makes a failure with this message, which becomes one clean line of bounded length.
     pub fn new(code: Code, message: impl fmt::Display) -> Self {
-        Self { code, message: clean(&message.to_string(), MAX_MESSAGE_BYTES) }
+        Self { code, message: one_line(&message.to_string(), MAX_MESSAGE_BYTES) }
     }
 
     /// Returns a function that turns I/O errors into failures; `what` is the attempted action.

@@ -113,7 +113,8 @@ impl Lock {
             let why = format!(
                 "it has version {version}, and this program reads version {VERSION}; update tollgate"
             );
-            return Err(invalid(1, &why));
+            let line = text.lines().position(|line| line.trim_start().starts_with("version"));
+            return Err(invalid(line.map_or(1, |at| at + 1), &why));
         }
         let raw = read.map_err(failed)?;
         let mut lock = Self::default();
@@ -338,7 +339,7 @@ mod tests {
             format!("{fields}[component.signed]{signed}")
         };
         for (text, what) in [
-            (text.replace("version = 1", "version = 2"), "update tollgate"),
+            (text.replace("version = 1", "version = 2"), "line 3: it has version 2"),
             (text.replace("id = ", "colour = \"red\"\nid = "), "colour"),
             (text.replace("by = \"key\"", "by = \"king\""), "king"),
             (text.replace("by = \"key\"", "by = \"key\"\nlevel = 1"), "level"),

@@ -8,10 +8,13 @@ use crate::models::causes;
 use reqwest::header::{ACCEPT, CONTENT_TYPE};
 use reqwest::{RequestBuilder, Response, StatusCode};
 use serde_json::{Value, json};
+use std::ops::Deref;
 use std::sync::PoisonError;
 use std::time::Duration;
+use tollgate_agent::json::measure;
 use tollgate_agent::remote::{RemoteMessage, RemoteTask};
 use tollgate_agent::text::one_line;
+use tollgate_sandbox::Reservation;
 
 /// The version of the protocol.
 const VERSION: &str = "1.0";
@@ -21,6 +24,8 @@ const JSON: &str = "application/json, application/a2a+json";
 const MAX_CARD_BYTES: usize = 256 * 1024;
 /// The most bytes of an answer.
 const MAX_BODY_BYTES: usize = 4 * 1024 * 1024;
+/// The most JSON values of an answer, of a card, or of an event.
+const MAX_ANSWER_NODES: usize = 100_000;
 /// The most bytes that are shown of the server's words.
 const MAX_SHOWN_BYTES: usize = 500;
 /// The most bytes that are shown of an error's reason.
@@ -57,6 +62,31 @@ impl RemoteError {
     }
 }
 
+/// The JSON of an answer, and its part of the host's memory until it is dropped.
+#[derive(Debug)]
+pub(super) struct Answer {
+    value: Value,
+    _memory: Option<Reservation>,
+}
+
+impl Answer {
+    /// Returns what the function makes of the JSON.
+    pub(super) fn then(
+        self,
+        read: impl FnOnce(Value) -> Result<Value, RemoteError>,
+    ) -> Result<Self, RemoteError> {
+        Ok(Self { value: read(self.value)?, ..self })
+    }
+}
+
+impl Deref for Answer {
+    type Target = Value;
+
+    fn deref(&self) -> &Value {
+        &self.value
+    }
+}
+
 /// The remote server's answer to a message.
 #[derive(Debug)]
 pub(super) enum Sent {
@@ -78,8 +108,7 @@ impl RemoteAgent {
             body(response, MAX_CARD_BYTES).await
         };
         let card = within(LOOK_TIMEOUT, read).await?;
-        let card: Value = serde_json::from_slice(&card)
-            .map_err(|why| RemoteError::malformed(format!("its card is not JSON: {why}")))?;
+        let card = self.parse("its card", &card)?;
         let endpoint = Endpoint::of(&card, &self.url)?;
         *self.endpoint.lock().unwrap_or_else(PoisonError::into_inner) = Some(endpoint.clone());
         Ok(endpoint)
@@ -91,6 +120,25 @@ impl RemoteAgent {
             Some(endpoint) => Ok(endpoint),
             None => self.read_card().await,
         }
+    }
+
+    /// Parses JSON of the server, within its limits and the host's memory.
+    fn parse(&self, what: &str, text: &[u8]) -> Result<Answer, RemoteError> {
+        let size = measure(text);
+        if size.nodes > MAX_ANSWER_NODES {
+            return Err(RemoteError::malformed(format!(
+                "{what} has more than {MAX_ANSWER_NODES} JSON values"
+            )));
+        }
+        let bytes = size.parsed_bytes.saturating_add(text.len() as u64);
+        let memory = self.budget.get().map(|budget| {
+            let full = || RemoteError::Failed(format!("there is no memory to read {what}; try again later"));
+            budget.try_reserve(bytes).ok_or_else(full)
+        });
+        let memory = memory.transpose()?;
+        let value = serde_json::from_slice(text)
+            .map_err(|why| RemoteError::malformed(format!("{what} is not JSON: {why}")))?;
+        Ok(Answer { value, _memory: memory })
     }
 
     fn authorized(&self, request: RequestBuilder) -> RequestBuilder {
@@ -108,7 +156,7 @@ impl RemoteAgent {
             return Ok(response);
         }
         let words = body(response, MAX_BODY_BYTES).await.unwrap_or_default();
-        let error = serde_json::from_slice(&words).ok().and_then(|words| self.refused(&words, status));
+        let error = self.parse("its error", &words).ok().and_then(|words| self.refused(&words, status));
         if let Some(error) = error {
             return Err(error);
         }
@@ -167,22 +215,20 @@ impl RemoteAgent {
         self.token.as_ref().map_or_else(|| words.to_owned(), |token| token.redact(words))
     }
 
-    fn result(&self, endpoint: &Endpoint, answer: Value) -> Result<Value, RemoteError> {
+    fn result(&self, endpoint: &Endpoint, answer: Answer) -> Result<Answer, RemoteError> {
         match self.refused(&answer, StatusCode::OK) {
             Some(error) => Err(error),
-            None => endpoint.result(answer),
+            None => answer.then(|answer| endpoint.result(answer)),
         }
     }
 
     /// Calls a method and returns its result.
-    pub(super) async fn call(&self, method: Method<'_>) -> Result<Value, RemoteError> {
+    pub(super) async fn call(&self, method: Method<'_>) -> Result<Answer, RemoteError> {
         let endpoint = self.endpoint().await?;
         let request = self.authorized(endpoint.request(&self.http, method)?).header(ACCEPT, JSON);
         let response = self.accepted(request.send().await.map_err(RemoteError::broken)?).await?;
-        let answer = serde_json::from_slice(&body(response, MAX_BODY_BYTES).await?);
-        let answer =
-            answer.map_err(|why| RemoteError::malformed(format!("its answer is not JSON: {why}")))?;
-        self.result(&endpoint, answer)
+        let answer = body(response, MAX_BODY_BYTES).await?;
+        self.result(&endpoint, self.parse("its answer", &answer)?)
     }
 
     /// Starts a stream of updates, which [`streamed`](Self::streamed) reads.
@@ -205,7 +251,7 @@ impl RemoteAgent {
         }
         // JSON-RPC answers an error without a stream.
         let answer = within(LOOK_TIMEOUT, body(response, MAX_BODY_BYTES)).await?;
-        self.result(endpoint, serde_json::from_slice(&answer).unwrap_or_default())?;
+        self.result(endpoint, self.parse("its answer", &answer)?)?;
         Err(RemoteError::malformed("its answer is not a stream"))
     }
 
@@ -214,8 +260,9 @@ impl RemoteAgent {
         &self,
         endpoint: &Endpoint,
         events: &mut Events,
-    ) -> Result<Option<Value>, RemoteError> {
-        events.next().await?.map(|event| self.result(endpoint, event)).transpose()
+    ) -> Result<Option<Answer>, RemoteError> {
+        let Some(event) = events.next().await? else { return Ok(None) };
+        self.result(endpoint, self.parse("an event", &event)?).map(Some)
     }
 
     /// Sends a message that starts a task. The card is read anew.
@@ -257,9 +304,10 @@ impl RemoteAgent {
         })
     }
 
-    /// Returns a task as it is now.
-    pub(super) async fn look(&self, task: &RemoteTask) -> Result<Value, RemoteError> {
-        within(LOOK_TIMEOUT, self.call(Method::GetTask(&task.task_id))).await
+    /// Returns a task as it is now, like an update.
+    pub(super) async fn look(&self, task: &RemoteTask) -> Result<Answer, RemoteError> {
+        let task = within(LOOK_TIMEOUT, self.call(Method::GetTask(&task.task_id))).await?;
+        task.then(|task| Ok(Value::Object([("task".to_owned(), task)].into_iter().collect())))
     }
 
     /// Cancels a task. A task that has ended, or a server that is gone, needs no cancellation.

@@ -2,14 +2,13 @@
 
 use super::client::RemoteError;
 use reqwest::Response;
-use serde_json::Value;
 
 /// The most bytes of one event.
 pub(super) const MAX_EVENT_BYTES: usize = 1024 * 1024;
 /// The most bytes of one stream.
 const MAX_STREAM_BYTES: usize = 64 * 1024 * 1024;
 
-/// The JSON of the events of a response, one at a time.
+/// The events of a response, one at a time.
 pub(super) struct Events {
     response: Response,
     lines: Lines,
@@ -21,14 +20,11 @@ impl Events {
         Self { response, lines: Lines::default(), read: 0 }
     }
 
-    /// Returns the next event; `None` at the end of the stream.
-    pub(super) async fn next(&mut self) -> Result<Option<Value>, RemoteError> {
+    /// Returns the data of the next event; `None` at the end of the stream.
+    pub(super) async fn next(&mut self) -> Result<Option<Vec<u8>>, RemoteError> {
         loop {
             if let Some(data) = self.lines.event()? {
-                let event = serde_json::from_slice(&data);
-                return event
-                    .map(Some)
-                    .map_err(|why| RemoteError::malformed(format!("an event is not JSON: {why}")));
+                return Ok(Some(data));
             }
             let Some(chunk) = self.response.chunk().await.map_err(RemoteError::broken)? else {
                 return Ok(None);

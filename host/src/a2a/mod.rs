@@ -17,9 +17,10 @@ use crate::config::{RemoteConfig, agent_url};
 use crate::models::ApiKey;
 use binding::Endpoint;
 use reqwest::Url;
-use std::sync::Mutex;
+use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 use tollgate_agent::text::one_line;
+use tollgate_sandbox::MemoryBudget;
 
 /// How long a connection to a remote server may take to begin.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -45,6 +46,8 @@ pub struct RemoteAgent {
     http: reqwest::Client,
     /// The endpoint that the card named last.
     endpoint: Mutex<Option<Endpoint>>,
+    /// The host's budget, from which the memory of answers is reserved.
+    budget: OnceLock<MemoryBudget>,
 }
 
 /// The reason why a remote agent cannot be used: a clause without a period.
@@ -60,7 +63,14 @@ impl RemoteAgent {
     pub fn new(url: &str) -> Result<Self, RemoteAgentError> {
         let url = agent_url(url).map_err(RemoteAgentError)?;
         let http = crate::models::http_client(&url, CONNECT_TIMEOUT).map_err(RemoteAgentError)?;
-        Ok(Self { url, token: None, transcript: false, http, endpoint: Mutex::default() })
+        Ok(Self {
+            url,
+            token: None,
+            transcript: false,
+            http,
+            endpoint: Mutex::default(),
+            budget: OnceLock::new(),
+        })
     }
 
     /// Sets the bearer token that is sent with every request.
@@ -79,6 +89,11 @@ impl RemoteAgent {
     pub fn with_transcript(mut self) -> Self {
         self.transcript = true;
         self
+    }
+
+    /// Reserves the memory of answers from this budget from now on. The first budget stays.
+    pub(crate) fn use_budget(&self, budget: &MemoryBudget) {
+        self.budget.get_or_init(|| budget.clone());
     }
 
     /// Returns whether earlier messages are sent.

@@ -215,8 +215,7 @@ impl Following<'_> {
 
     async fn look(&self, state: &mut RemoteState) -> Result<(), RemoteError> {
         let task = self.remote.look(self.task).await?;
-        self.apply(state, &json!({"task": task}));
-        Ok(())
+        self.apply(state, &task)
     }
 
     /// Follows the task by a stream, if the server has them.
@@ -228,7 +227,7 @@ impl Following<'_> {
         let method = Method::SubscribeToTask(&self.task.task_id);
         let mut events = self.remote.stream(&endpoint, method).await?;
         while let Some(update) = self.remote.streamed(&endpoint, &mut events).await? {
-            self.apply(state, &update);
+            self.apply(state, &update)?;
             if state.rests() {
                 break;
             }
@@ -250,13 +249,12 @@ impl Following<'_> {
         if !endpoint.streams {
             let settled = self.remote.call(Method::SendMessage(&params)).await?;
             state.state = TaskState::Working;
-            self.apply(state, &settled);
-            return Ok(());
+            return self.apply(state, &settled);
         }
         let mut events = self.remote.stream(&endpoint, Method::SendStreamingMessage(&params)).await?;
         state.state = TaskState::Working;
         while let Some(update) = self.remote.streamed(&endpoint, &mut events).await? {
-            self.apply(state, &update);
+            self.apply(state, &update)?;
             if update.get("task").is_some() {
                 state.state = TaskState::Working;
             }
@@ -267,7 +265,16 @@ impl Following<'_> {
         Ok(())
     }
 
-    fn apply(&self, state: &mut RemoteState, update: &Value) {
+    /// Applies an update, and reports what is new.
+    ///
+    /// # Errors
+    /// It is about another task.
+    fn apply(&self, state: &mut RemoteState, update: &Value) -> Result<(), RemoteError> {
+        let ids =
+            [&update["task"]["id"], &update["statusUpdate"]["taskId"], &update["artifactUpdate"]["taskId"]];
+        if let Some(id) = ids.into_iter().filter_map(Value::as_str).find(|id| *id != self.task.task_id) {
+            return Err(RemoteError::malformed(format!("its answer is about another task: {id}")));
+        }
         match state.apply(update) {
             Some(Piece::Text(text)) => {
                 self.call.report(Report::Output(text));
@@ -278,5 +285,6 @@ impl Following<'_> {
             }
             None => {}
         }
+        Ok(())
     }
 }

@@ -384,6 +384,9 @@ impl HostBuilder {
         }
         builtin::equip(&mut self.toolbox, &self.agents)?;
         self.toolbox.set_thread_state_bytes(self.thread_state_bytes);
+        let memory_budget = self.memory_budget.unwrap_or_else(default_budget);
+        let remote = self.agents.values().filter_map(|agent| agent.remote.as_ref());
+        remote.for_each(|remote| remote.use_budget(&memory_budget));
         Ok(Host {
             inner: Arc::new(Inner {
                 toolbox: RwLock::new(Arc::new(self.toolbox)),
@@ -397,7 +400,7 @@ impl HostBuilder {
                 threads: Mutex::default(),
                 conflicts: Mutex::default(),
                 bus: Arc::new(self.bus),
-                memory_budget: self.memory_budget.unwrap_or_else(default_budget),
+                memory_budget,
                 live: Mutex::default(),
                 followers: Followers::default(),
                 driven: DrivenRuns::default(),

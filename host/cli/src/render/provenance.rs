@@ -46,7 +46,7 @@ pub(crate) fn show(opened: &Opened, id: &str, output: &Output) {
     let Origin { from, tag, signer, licence, lock } = origin(opened, id);
     let words = match from {
         Some(from) => {
-            let tag = tag.map(|tag| format!(":{tag}")).unwrap_or_default();
+            let tag = tag.map(|tag| format!(":{}", shown_line(&tag, 128))).unwrap_or_default();
             let signer = match signer {
                 Some(signer) => format!("signed by {}", shown_line(&signer, 200)),
                 None => "not signed, accepted by a person".to_owned(),

@@ -143,16 +143,17 @@ pub(crate) async fn end_servers(servers: Servers) {
 #[cfg(not(feature = "mcp"))]
 pub(crate) async fn end_servers(_: Servers) {}
 
-/// Builds a host with the tools and agents of the configuration. The agent to run must have a
-/// model. The agents that it may run use their own, and a missing one is reported only on use.
-/// `more` adds what the configuration cannot express. Fails while a gate is not in force.
+/// Builds a host with the tools and agents of the configuration. `running` is the agent to run with
+/// its model; `None` if it is made of others. The agents that it may run use their own models, and a
+/// missing one is reported only on use. `more` adds what the configuration cannot express. Fails while
+/// a gate is not in force.
 pub(crate) fn host_with(
     opened: Opened,
     running: Option<(&str, Arc<dyn Model>)>,
     more: impl FnOnce(HostBuilder) -> HostBuilder,
 ) -> Result<Host, Failure> {
     let calls_agents = running.is_some()
-        || opened.config.agents.values().any(|agent| agent.offered_as.is_some())
+        || opened.config.agents.values().any(|agent| agent.offered_as.is_some() || agent.made_of.is_some())
         || opened.config.grants.values().any(|grants| grants.catalog.delegates != Delegates::None);
     let mut builder = Host::builder().toolbox(opened.loaded.toolbox);
     builder = builder.visible_keys(&opened.config.visible_keys);

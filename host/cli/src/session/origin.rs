@@ -75,7 +75,9 @@ impl From<Error> for Failure {
                 | Code::InvalidToken
                 | Code::Io
         );
-        if is_of_the_world { Self::failed(error.to_string()) } else { Self::usage(error.to_string()) }
+        let words = error.to_string();
+        let failure = if is_of_the_world { Self::failed(words) } else { Self::usage(words) };
+        failure.with_code(error.code.as_str())
     }
 }
 

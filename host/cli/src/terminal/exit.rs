@@ -31,32 +31,43 @@ impl Exit {
     }
 }
 
-/// The reason why a command failed: a sentence, and the exit code.
+/// The reason why a command failed: a sentence, the exit code, and a code for programs if there is
+/// one.
 #[derive(Debug, thiserror::Error)]
 #[error("{words}")]
 pub(crate) struct Failure {
     exit: Exit,
     words: String,
+    code: Option<&'static str>,
 }
 
 impl Failure {
     /// Creates a usage failure: the command line or the configuration is invalid.
     pub(crate) fn usage(words: impl Into<String>) -> Self {
-        Self { exit: Exit::Usage, words: words.into() }
+        Self { exit: Exit::Usage, words: words.into(), code: None }
     }
 
     /// Creates a failure of something that was tried and did not work.
     pub(crate) fn failed(words: impl Into<String>) -> Self {
-        Self { exit: Exit::Failed, words: words.into() }
+        Self { exit: Exit::Failed, words: words.into(), code: None }
     }
 
     /// Creates a failure because a person has to decide and there is no terminal.
     pub(crate) fn undecided(words: impl Into<String>) -> Self {
-        Self { exit: Exit::Waiting, words: words.into() }
+        Self { exit: Exit::Waiting, words: words.into(), code: None }
+    }
+
+    /// Adds a code for programs.
+    pub(crate) fn with_code(self, code: &'static str) -> Self {
+        Self { code: Some(code), ..self }
     }
 
     pub(crate) fn exit(&self) -> Exit {
         self.exit
+    }
+
+    pub(crate) fn code(&self) -> Option<&'static str> {
+        self.code
     }
 }
 

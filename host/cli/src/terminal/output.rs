@@ -108,8 +108,14 @@ impl Output {
         self.say(&format!("{WAITS}warning:{WAITS:#} {}", indented(text)));
     }
 
-    /// Prints why the program failed. It may quote a stranger, whose lines are indented.
+    /// Prints why the program failed. It may quote a stranger, whose lines are indented. A failure with
+    /// a code for programs is printed to them, too.
     pub(crate) fn error(&self, failure: &Failure) {
+        if let Some(code) = failure.code()
+            && self.is_json()
+        {
+            self.json(&serde_json::json!({"error": {"code": code, "message": failure.to_string()}}));
+        }
         self.say(&format!("{BAD}error:{BAD:#} {}", indented(&failure.to_string())));
     }
 

@@ -14,11 +14,15 @@ use serde_json::{Value, json};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use tollgate::config::Config;
 use tollgate::run::{RunEnd, RunHandle};
 use tollgate::store::short_id;
+use tollgate::tools::Loaded;
 use tollgate::{CallRequest, Host};
+use tollgate_agent::child::Delegates;
 use tollgate_agent::code::Code;
 use tollgate_agent::content::ContentPart;
+use tollgate_agent::name::server_prefix;
 use tollgate_agent::outcome::Usage;
 use tollgate_agent::proposal::Arguments;
 use tollgate_agent::run::CallEnd;
@@ -67,7 +71,8 @@ impl CallVerb {
         let names_thread = self.thread.is_none();
         let thread_id = find_thread(&*store, self.thread).await?;
         let loaded = opened.loaded.to_audit();
-        let config = opened.config.clone();
+        let mut config = opened.config.clone();
+        keep_needed_servers(&mut config, &opened.loaded, &self.tool);
         let host = host_with(opened, None, |builder| builder.store(store))?;
         host.record_loaded(loaded).await?;
         let servers = with_servers(&host, &config, output).await?;
@@ -81,6 +86,19 @@ impl CallVerb {
             answer(&valued(&host, end, output).await, shown, output)
         };
         shutdown::finish(&host, servers, work).await
+    }
+}
+
+/// Leaves the MCP servers that a call of this tool may need, so that it does not wait for others: none
+/// for a component's tool, unless the component may run agents, and one for that server's tool.
+fn keep_needed_servers(config: &mut Config, loaded: &Loaded, tool: &str) {
+    let provides = |server: &String| tool.starts_with(&server_prefix(server));
+    match loaded.component_of(tool) {
+        Some(component) if config.grants_of(&component.id).catalog.delegates == Delegates::None => {
+            config.servers.clear();
+        }
+        None if config.servers.keys().any(provides) => config.servers.retain(|server, _| provides(server)),
+        _ => {}
     }
 }
 

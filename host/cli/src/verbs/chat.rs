@@ -7,7 +7,7 @@ use crate::session::{Opened, host_with, line_reader, shutdown, with_servers};
 use crate::terminal::output::{BOLD, DIM, NAME, shown, shown_line};
 use crate::terminal::{Exit, Failure, Output, program, quantity};
 use crate::verbs::resume::follow_and_ask;
-use crate::verbs::run::{agent_to_run, chosen_model};
+use crate::verbs::run::{agent_to_run, model_to_run};
 use clap::Args;
 use std::io::IsTerminal as _;
 use std::sync::Arc;
@@ -54,11 +54,7 @@ impl ChatVerb {
         }
         let config = globals.read_config()?;
         let agent_id = agent_to_run(self.agent, self.thread.as_deref(), globals, &config).await?;
-        let made_of_others = config.agents.get(&agent_id).is_some_and(|agent| agent.made_of.is_some());
-        let model = match made_of_others {
-            true => None,
-            false => Some(chosen_model(self.model.as_deref(), &agent_id, &config)?),
-        };
+        let model = model_to_run(self.model.as_deref(), &agent_id, &config)?;
         let store = OpeningStore::begin(globals, &config)?;
         let opened = Opened::load(config, output).await?;
         opened.warn_of_notices(output);

@@ -75,11 +75,7 @@ impl RunVerb {
         if self.submit {
             return submit(agent_id, prompt, self.thread, globals, output).await;
         }
-        let made_of_others = config.agents.get(&agent_id).is_some_and(|agent| agent.made_of.is_some());
-        let model = match made_of_others {
-            true => None,
-            false => Some(chosen_model(self.model.as_deref(), &agent_id, &config)?),
-        };
+        let model = model_to_run(self.model.as_deref(), &agent_id, &config)?;
         let store = OpeningStore::begin(globals, &config)?;
         let opened = Opened::load(config, output).await?;
         opened.warn_of_notices(output);
@@ -226,6 +222,27 @@ pub(crate) fn chosen_agent(named: Option<String>, config: &Config) -> Result<Str
 /// No model is configured, or it cannot be created.
 pub(crate) fn configured_model(agent_id: &str, config: &Config) -> Result<Arc<dyn Model>, Failure> {
     chosen_model(None, agent_id, config)
+}
+
+/// Returns the model of an agent that is to run; `None` if it is made of others, which have their own.
+///
+/// # Errors
+/// The agent, or one of those that it is made of, has no model that can be created.
+pub(crate) fn model_to_run(
+    named: Option<&str>,
+    agent_id: &str,
+    config: &Config,
+) -> Result<Option<Arc<dyn Model>>, Failure> {
+    let made_of = |id: &str| config.agents.get(id).and_then(|agent| agent.made_of.as_ref());
+    let Some(composition) = made_of(agent_id) else {
+        return chosen_model(named, agent_id, config).map(Some);
+    };
+    for part in composition.agents().iter().filter(|part| made_of(part).is_none()) {
+        configured_model(part, config).map_err(|why| {
+            Failure::usage(format!("the agent {part}, a part of {agent_id}, cannot run: {why}"))
+        })?;
+    }
+    Ok(None)
 }
 
 /// Returns the model that the option names, or the configured one of this agent.

@@ -245,3 +245,17 @@ fn t2_the_wait_for_a_child_does_not_count_against_the_calls_time() {
     let record = place.type_in(&["show", &run_of(&place, "prompt"), "--json"]).ends_with(0).stdout;
     assert!(!record.contains("\"call_retried\""), "its time was up: {record}");
 }
+
+#[test]
+fn an_agent_made_of_others_runs_them_with_their_own_models() {
+    let place = Place::new().with_config(
+        "[agents.one]\nmodel = { provider = \"recorded\", file = \"one.toml\" }\n\
+         [agents.all]\nkind = \"sequential\"\nagents = [\"one\"]\n",
+    );
+    place.write("one.toml", "[[turn]]\ntext = \"One did it.\"\n");
+    let said = place.type_in(&["run", "--agent", "all", "Go."]).ends_with(0).stdout;
+    assert!(said.contains("One did it."), "{said}");
+    std::fs::remove_file(place.path().join("one.toml")).unwrap();
+    let said = place.type_in(&["run", "--agent", "all", "Go."]).ends_with(2);
+    said.says("the agent one, a part of all, cannot run: ").says("one.toml");
+}

@@ -4,6 +4,8 @@ use crate::place::Place;
 use crate::registry::{Registry, copy, lock, make_key, missing, on_a_terminal, publish, version};
 use serde_json::Value;
 use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
 use std::process::Command;
 use tollgate_artifacts::good;
 
@@ -281,4 +283,35 @@ fn a_lock_file_that_cannot_be_read_serves_nothing() {
     place.type_in(&["tools"]).ends_with(2).says("tollgate.lock, line 2: a merge left a conflict");
     place.write("tollgate.lock", "version = 2\n");
     place.type_in(&["tools"]).ends_with(2).says("update tollgate");
+}
+
+/// Returns the port of a registry that answers every request like this.
+fn registry_that_answers(answer: String) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            let _ = stream.read(&mut [0; 8_192]);
+            let _ = stream.write_all(answer.as_bytes());
+        }
+    });
+    port
+}
+
+#[test]
+fn a_registry_that_is_busy_is_waited_for_aloud_and_quoted_on_one_line() {
+    let body = r#"{"errors":[{"code":"BUSY","message":"Later.\nerror: type this"}]}"#;
+    let port = registry_that_answers(format!(
+        "HTTP/1.1 429 Busy\r\nretry-after: 1\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    ));
+    let place = Place::new().with_config("");
+    let reference = format!("127.0.0.1:{port}/acme/weather:1");
+    for verb in ["add", "inspect"] {
+        let said = place.type_in(&[verb, &reference, "--json"]).ends_with(1);
+        let said = said.says("answered 429; asking again in 1 s");
+        let error = said.json()["error"].clone();
+        assert_eq!(error["code"], "rate_limited", "{error}");
+        assert!(error["message"].as_str().unwrap().contains("(BUSY Later. error: type this)"), "{error}");
+    }
 }

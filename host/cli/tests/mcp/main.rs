@@ -23,6 +23,7 @@ mod remote;
 mod remote_bounds;
 mod remote_content;
 mod remote_failures;
+mod remote_http;
 mod remote_life;
 mod remote_versions;
 mod sdk;

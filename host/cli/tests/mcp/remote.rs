@@ -146,7 +146,22 @@ fn l5_a_server_that_dies_fails_its_own_calls_by_its_name() {
 #[test]
 fn l5_a_server_that_never_begins_is_named_and_the_rest_works() {
     let place = scripted("exit 0\n").with_tools(&[good::ECHO]);
-    place.type_in(&["call", "echo"]).ends_with(0).says("the server other failed to start");
+    place.type_in(&["tools"]).ends_with(0).says("the server other failed to start");
+    place.type_in(&["call", "other__t"]).ends_with(1).says("the server other failed to start");
+    place.type_in(&["call", "echo"]).ends_with(0);
+}
+
+/// A server that never begins would be waited for.
+#[test]
+fn l5_a_call_connects_only_the_servers_that_it_may_need() {
+    let place = scripted("touch started; sleep 600\n").with_tools(&[good::ECHO]);
+    place.write("honest.sh", server(TOOL, &answers(r#"{"content":[{"type":"text","text":"fine"}]}"#)));
+    let config = std::fs::read_to_string(place.path().join("tollgate.toml")).unwrap();
+    let honest = "[mcp.honest]\ncommand = \"sh\"\nargs = [\"honest.sh\"]\n";
+    let place = place.with_config(&format!("{config}{honest}"));
+    place.type_in(&["call", "echo"]).ends_with(0);
+    assert_eq!(place.type_in(&["call", "honest__t", "--json"]).ends_with(0).json()["data"], "fine");
+    assert!(!place.path().join("started").exists(), "the other server was started");
 }
 
 #[test]
@@ -171,11 +186,31 @@ fn answers_that_are_too_large_or_not_what_was_said_are_refused() {
 }
 
 #[test]
+fn an_answer_with_a_number_that_cannot_be_kept_is_malformed() {
+    for number in ["1e400", "123456789012345678901234567890"] {
+        let answer = answers(&format!(r#"{{"content":[],"structuredContent":{{"x":{number}}}}}"#));
+        let said = call(&scripted(&server(TOOL, &answer)), "other__t");
+        assert_eq!(said["error"]["code"], "malformed_output", "{said}");
+        assert!(said["error"]["message"].as_str().unwrap().contains(&number[..5]), "{said}");
+    }
+}
+
+#[test]
 fn r2_a_tool_whose_name_does_not_fit_is_left_out_and_named() {
     let two = r#"{"name":"no good","inputSchema":{"type":"object"}},{"name":"t","description":"Hides \u202e text.","inputSchema":{"type":"object"}}"#;
     let place = scripted(&server(two, &answers(r#"{"content":[{"type":"text","text":"a\u001b[31mb"}]}"#)));
     let said = place.type_in(&["call", "other__t", "--json"]).ends_with(0).says("no good");
     assert_eq!(said.json()["data"], "a[31mb", "what it says is cleaned");
+}
+
+#[test]
+fn r2_tools_whose_names_look_alike_are_left_out() {
+    let tools = ["t", "T", "u"].map(|name| TOOL.replace("\"t\"", &format!("\"{name}\"")));
+    let place = scripted(&server(&tools.join(","), &answers(r#"{"content":[]}"#)));
+    let said = place.type_in(&["call", "other__u", "--json"]).ends_with(0);
+    let said = said.says("the tool \"t\" of the server other is left out");
+    said.says("the tool \"T\" of the server other is left out");
+    assert_eq!(call(&place, "other__t")["error"]["code"], "not_found");
 }
 
 #[test]

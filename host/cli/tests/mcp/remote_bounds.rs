@@ -3,10 +3,8 @@
 use crate::place::Place;
 use crate::raw::Raw;
 use crate::remote::{TOOL, scripted, server};
+use crate::remote_http::{HttpServer, Reply, place_of};
 use serde_json::{Value, json};
-use std::io::{BufRead as _, BufReader, Read as _, Write};
-use std::net::{TcpListener, TcpStream};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -42,85 +40,21 @@ fn z15_a_message_of_too_many_nodes_is_not_parsed() {
     assert_eq!(said["error"]["code"], "malformed_output", "{said}");
 }
 
-/// Answers requests over HTTP like a server with one tool, and calls with a flood. After a flood it
-/// is gone.
-struct Flooding {
-    address: String,
-}
-
-impl Flooding {
-    fn start(flood: &'static [u8]) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = listener.local_addr().unwrap().to_string();
-        let flooded = Arc::new(AtomicBool::new(false));
-        std::thread::spawn(move || {
-            for stream in listener.incoming().flatten() {
-                let flooded = Arc::clone(&flooded);
-                std::thread::spawn(move || while serve(&stream, flood, &flooded).is_some() {});
-            }
-        });
-        Self { address }
-    }
-}
-
-/// Answers one request; `None` if the connection is over.
-fn serve(stream: &TcpStream, flood: &[u8], flooded: &AtomicBool) -> Option<()> {
-    let mut read = BufReader::new(stream);
-    let (mut first, mut length) = (String::new(), 0);
-    read.read_line(&mut first).ok().filter(|bytes| *bytes > 0)?;
-    loop {
-        let mut line = String::new();
-        read.read_line(&mut line).ok().filter(|bytes| *bytes > 0)?;
-        let line = line.to_ascii_lowercase();
-        match line.strip_prefix("content-length:") {
-            Some(given) => length = given.trim().parse().ok()?,
-            None if line.trim().is_empty() => break,
-            None => {}
-        }
-    }
-    let mut body = vec![0; length];
-    read.read_exact(&mut body).ok()?;
-    let asked: Value = serde_json::from_slice(&body).unwrap_or_default();
-    let result = match asked["method"].as_str() {
-        _ if flooded.load(Ordering::Relaxed) => return answer(stream, "503 Gone", ""),
-        Some("initialize") => json!({
-            "protocolVersion": "2025-06-18",
-            "capabilities": {"tools": {}},
-            "serverInfo": {"name": "s", "version": "1"},
-        }),
-        Some("tools/list") => json!({"tools": [{"name": "t", "inputSchema": {"type": "object"}}]}),
-        Some("tools/call") => {
-            flooded.store(true, Ordering::Relaxed);
-            let mut stream = stream;
-            let head = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n";
-            stream.write_all(head).ok()?;
-            while stream.write_all(flood).is_ok() {}
-            return None;
-        }
-        Some("server/discover") | None => return answer(stream, "405 Not Allowed", ""),
-        Some(_) => return answer(stream, "202 Accepted", ""),
-    };
-    answer(stream, "200 OK", &json!({"jsonrpc": "2.0", "id": asked["id"], "result": result}).to_string())
-}
-
-fn answer(mut stream: &TcpStream, status: &str, body: &str) -> Option<()> {
-    let head = format!(
-        "HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
-        body.len()
-    );
-    stream.write_all(head.as_bytes()).ok()
-}
-
 #[test]
 fn z15_a_server_that_floods_over_http_is_cut_off_and_not_served() {
     let event =
         format!("data: {{\"jsonrpc\":\"2.0\",\"method\":\"x\",\"p\":\"{}\"}}\n\n", "x".repeat(1 << 20));
     let comment = ": a comment, which is no message of anything\n".repeat(1_000);
     for flood in [event, comment] {
-        let server = Flooding::start(Box::leak(flood.into_bytes().into_boxed_slice()));
-        let url =
-            format!("[mcp.other]\nurl = \"http://{}/mcp\"\nstart_timeout_ms = 20_000\n", server.address);
-        let place = Place::new().with_config(&format!("{url}timeout_ms = 60_000\n"));
+        let flooded = AtomicBool::new(false);
+        let place = place_of(HttpServer::start(move |asked| match asked.method.as_str() {
+            _ if flooded.load(Ordering::Relaxed) => Reply::answer("503 Gone", ""),
+            "tools/call" => {
+                flooded.store(true, Ordering::Relaxed);
+                Reply::Stream(flood.clone(), usize::MAX)
+            }
+            _ => Reply::Usual,
+        }));
         let mut raw = Raw::begin(&place, "2025-11-25", json!({}));
         let failed = raw.call("other__t", json!({}));
         assert!(failed.to_string().contains("it flooded its connection"), "{failed}");
@@ -130,6 +64,20 @@ fn z15_a_server_that_floods_over_http_is_cut_off_and_not_served() {
             std::thread::sleep(Duration::from_millis(20));
         }
     }
+}
+
+#[test]
+fn z15_a_server_over_http_that_asks_without_reading_makes_nothing_grow() {
+    let pings = "data: {\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n\n".repeat(1_000);
+    let place = place_of(HttpServer::start(move |asked| match asked.method.as_str() {
+        "GET" => Reply::Stream(pings.clone(), usize::MAX),
+        "tools/call" | "answer" => Reply::Silence,
+        _ => Reply::Usual,
+    }));
+    let config = std::fs::read_to_string(place.path().join("tollgate.toml")).unwrap();
+    let place = place.with_config(&config.replace("\ntimeout_ms = 60_000", "\ntimeout_ms = 8_000"));
+    let grown = grown_during(&place, &json!({"name": "other__t", "arguments": {}}));
+    assert!(grown <= 64, "{grown} MiB for unread answers");
 }
 
 /// Returns a script that answers with this member, byte by byte, because `echo` would interpret its
@@ -197,24 +145,34 @@ fn z15_a_list_that_keeps_changing_is_read_ever_less_often() {
     assert!(last > Duration::from_millis(1_500), "{last:?}");
 }
 
-/// A server that asks without end, and never reads the answers.
+/// Servers that ask without end and never read the answers: each time with another id, or always with
+/// the same one.
 #[test]
 fn z15_a_server_that_asks_without_reading_makes_nothing_grow() {
-    let asks = r#"seq -f '{"jsonrpc":"2.0","id":%.0f,"method":"ping"}' 1 1000000000"#;
-    let place = scripted(&server(TOOL, asks)).with_config(
-        "[mcp.other]\ncommand = \"sh\"\nargs = [\"server.sh\"]\nstart_timeout_ms = 20_000\ntimeout_ms = 8_000\n",
-    );
-    let mut raw = Raw::begin(&place, "2025-11-25", json!({}));
+    for asks in [
+        r#"seq -f '{"jsonrpc":"2.0","id":%.0f,"method":"ping"}' 1 1000000000"#,
+        r#"yes '{"jsonrpc":"2.0","id":1,"method":"ping"}'"#,
+    ] {
+        let place = scripted(&server(TOOL, asks)).with_config(
+            "[mcp.other]\ncommand = \"sh\"\nargs = [\"server.sh\"]\nstart_timeout_ms = 20_000\ntimeout_ms = 8_000\n",
+        );
+        let grown = grown_during(&place, &json!({"name": "other__t", "arguments": {}}));
+        assert!(grown <= 64, "{grown} MiB for unread answers to {asks}");
+    }
+}
+
+/// Returns how many MiB of memory a call takes at most.
+fn grown_during(place: &Place, call: &Value) -> u64 {
+    let mut raw = Raw::begin(place, "2025-11-25", json!({}));
     let before = raw.resident_kib();
-    raw.begin_asking("asks", "tools/call", json!({"name": "other__t", "arguments": {}}));
+    raw.begin_asking("asks", "tools/call", call.clone());
     let mut most = 0;
     while !raw.has_answered(&json!("asks")) {
         most = most.max(raw.resident_kib());
         raw.ask("ping", json!({}));
         std::thread::sleep(Duration::from_millis(20));
     }
-    let grown = most.saturating_sub(before) >> 10;
-    assert!(grown <= 64, "{grown} MiB for unread answers");
+    most.saturating_sub(before) >> 10
 }
 
 /// Links, images and resources are described in one clean text, within the limit on answers.

@@ -132,7 +132,8 @@ fn text_bytes(part: &ContentPart) -> usize {
     }
 }
 
-fn malformed(server: &str, why: &str) -> Fault {
+/// Returns the fault of a call whose answer cannot be used.
+pub(super) fn malformed(server: &str, why: &str) -> Fault {
     let message = format!("The server '{server}' sent an invalid answer: {}", clean(why, 1_000));
     Fault::new(Code::MalformedOutput, message)
 }

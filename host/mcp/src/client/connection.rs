@@ -4,8 +4,8 @@ use super::http::MeteredClient;
 use super::list_changes::Changes;
 use super::meter::{End, Message, Meter};
 use super::process::{Program, ServerProcess};
+use super::rewrite::RewrittenLines;
 use super::runner::{Link, Unasked};
-use super::task_marks::MarkedLines;
 use super::transport::OrderedTransport;
 use super::unreached;
 use crate::reader::MAX_MESSAGE_BYTES;
@@ -133,7 +133,7 @@ impl Connection {
                     process.streams().ok_or_else(|| Gone::nobody("it has no standard streams"))?;
                 link.output.set(process.output());
                 let stdout = process.output().first_of(meter.lines(stdout));
-                let stdout = MarkedLines::new(stdout, MAX_MESSAGE_BYTES);
+                let stdout = RewrittenLines::new(stdout, MAX_MESSAGE_BYTES);
                 let wire =
                     AsyncRwTransport::new_client(stdout, stdin).with_max_line_length(MAX_MESSAGE_BYTES);
                 let serving = serve_client_with_lifecycle(
@@ -152,18 +152,21 @@ impl Connection {
                 let client = http_client(&at, connect_timeout).map_err(Gone::nobody)?;
                 let mut config = StreamableHttpClientTransportConfig::with_uri(url.as_str())
                     .max_sse_event_size(MAX_MESSAGE_BYTES);
-                if let Some(name) = token_env {
-                    let token = std::env::var(name).map_err(|_| {
+                let token = token_env.as_ref().map(|name| {
+                    std::env::var(name).map_err(|_| {
                         let server = link.server();
                         Gone::is_final(format!(
                             "the environment variable {name} is not set; set it to the token, or correct \
                              `token_env` in [mcp.{server}]"
                         ))
-                    })?;
+                    })
+                });
+                let token = token.transpose()?;
+                let client = MeteredClient::new(client, meter, token.as_deref());
+                if let Some(token) = token {
                     config = config.auth_header(token);
                 }
-                let wire =
-                    StreamableHttpClientTransport::with_client(MeteredClient::new(client, meter), config);
+                let wire = StreamableHttpClientTransport::with_client(client, config);
                 let wire = OrderedTransport::new(wire, Arc::clone(link));
                 let serving = serve_client_with_lifecycle(listener, wire, way.lifecycle()).await;
                 (serving.map_err(|why| unreached::url(&why, &at, link.server()))?, None)

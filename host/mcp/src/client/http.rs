@@ -1,20 +1,23 @@
 //! HTTP connections to a server. Its output is metered before it is parsed, both single bodies
 //! and event streams.
 
+use super::backoff::Pauses;
 use super::meter::{End, Meter};
-use super::task_marks::marked;
+use super::rewrite::rewritten;
 use futures::StreamExt as _;
 use futures::stream::BoxStream;
-use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER};
+use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderName, HeaderValue};
 use reqwest::{RequestBuilder, Response, StatusCode};
 use rmcp::model::{ClientJsonRpcMessage, ClientRequest, ErrorData, ServerJsonRpcMessage};
 use rmcp::transport::streamable_http_client::{
-    HttpStatusError, SseError, StreamableHttpClient, StreamableHttpError, StreamableHttpPostResponse,
+    SseError, StreamableHttpClient, StreamableHttpError, StreamableHttpPostResponse,
 };
 use sse_stream::{Sse, SseStream};
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use tollgate_agent::redact::MIN_SECRET_BYTES;
 use tollgate_agent::text::one_line;
 
 const SESSION: &str = "mcp-session-id";
@@ -33,20 +36,63 @@ type Headers = HashMap<HeaderName, HeaderValue>;
 pub(super) struct MeteredClient {
     client: reqwest::Client,
     meter: Meter,
+    /// The token, which is removed from all that the server sends.
+    token: Option<Arc<str>>,
+    streams: Arc<Mutex<Streams>>,
+}
+
+/// The streams that the server opens again and again, one after another.
+struct Streams {
+    pauses: Pauses,
+    /// When the last one was to be opened; `None` if there was none.
+    last: Option<Instant>,
+}
+
+impl Streams {
+    /// Returns how long to wait before the next one. The first is opened at once.
+    fn pause(&mut self) -> Duration {
+        let pause = self.last.map_or(Duration::ZERO, |last| self.pauses.after(last.elapsed()));
+        self.last = Some(Instant::now() + pause);
+        pause
+    }
 }
 
 impl MeteredClient {
-    pub(super) fn new(client: reqwest::Client, meter: Meter) -> Self {
-        Self { client, meter }
+    /// Creates a client, which sends this token, if any, with each request.
+    pub(super) fn new(client: reqwest::Client, meter: Meter, token: Option<&str>) -> Self {
+        let token = token.filter(|token| token.len() >= MIN_SECRET_BYTES).map(Arc::from);
+        let streams = Streams { pauses: Pauses::new(), last: None };
+        Self { client, meter, token, streams: Arc::new(Mutex::new(streams)) }
     }
 
     fn events(&self, response: Response) -> BoxStream<'static, Result<Sse, SseError>> {
         let bytes = self.meter.body(response.bytes_stream().boxed(), End::EmptyLine);
-        let events = SseStream::from_bytes_stream(bytes);
-        events.map(|event| event.map(with_marks)).boxed()
+        let client = self.clone();
+        let read = move |mut event: Sse| {
+            event.data = event.data.map(|data| client.redacted(data));
+            rewritten_event(event)
+        };
+        SseStream::from_bytes_stream(bytes).map(move |event| event.map(&read)).boxed()
     }
 
-    /// Reads at most `max_bytes` of a body, which the meter limits as well.
+    /// Replaces the token by asterisks, so that the lengths stay the same.
+    fn redact(&self, bytes: &mut [u8]) {
+        let Some(token) = self.token.as_deref() else { return };
+        let mut from = 0;
+        while let Some(at) = memchr::memmem::find(&bytes[from..], token.as_bytes()) {
+            bytes[from + at..][..token.len()].fill(b'*');
+            from += at + token.len();
+        }
+    }
+
+    fn redacted(&self, text: String) -> String {
+        let mut bytes = text.into_bytes();
+        self.redact(&mut bytes);
+        // Only whole characters are replaced.
+        String::from_utf8(bytes).unwrap_or_default()
+    }
+
+    /// Reads at most `max_bytes` of a body, which the meter limits as well, and removes the token.
     async fn body(&self, response: Response, max_bytes: usize) -> Result<Vec<u8>, HttpError> {
         let mut stream = self.meter.body(response.bytes_stream().boxed(), End::Stream);
         let mut body = Vec::new();
@@ -58,7 +104,14 @@ impl MeteredClient {
                 break;
             }
         }
+        self.redact(&mut body);
         Ok(body)
+    }
+
+    fn unexpected_type(&self, response: &Response) -> HttpError {
+        let given = response.headers().get(CONTENT_TYPE).map(HeaderValue::as_bytes);
+        let shown = given.map(|given| self.redacted(String::from_utf8_lossy(given).into_owned()));
+        HttpError::UnexpectedContentType(shown.map(|shown| one_line(&shown, MAX_SHOWN_BYTES)))
     }
 
     /// Returns the error for an unsuccessful response.
@@ -71,10 +124,6 @@ impl MeteredClient {
         let status = response.status();
         let is_json = is(&response, JSON);
         let session = session_of(&response);
-        let retry_after = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok());
-        let is_passing = status == StatusCode::TOO_MANY_REQUESTS || status.is_server_error();
-        let passing =
-            is_passing.then(|| HttpStatusError::new(status.as_u16(), retry_after.map(str::to_owned)));
         let refused = status == StatusCode::UNAUTHORIZED || status == StatusCode::FORBIDDEN;
         let body = self.body(response, MAX_ERROR_BYTES).await.unwrap_or_default();
         let parsed = serde_json::from_slice::<ServerJsonRpcMessage>(&body).ok();
@@ -96,20 +145,16 @@ impl MeteredClient {
         }
         match error {
             Some(error) if is_json && !refused => Ok(StreamableHttpPostResponse::Json(error, session)),
-            _ => {
-                Err(passing
-                    .map_or_else(|| HttpError::UnexpectedServerResponse(words.into()), HttpError::from))
-            }
+            _ => Err(HttpError::UnexpectedServerResponse(words.into())),
         }
     }
 }
 
-/// Marks the tools in an event's message that require a task.
-fn with_marks(mut event: Sse) -> Sse {
+fn rewritten_event(mut event: Sse) -> Sse {
     if let Some(data) = &event.data
-        && let Cow::Owned(marked) = marked(data.as_bytes())
+        && let Cow::Owned(data) = rewritten(data.as_bytes())
     {
-        event.data = String::from_utf8(marked).ok().or(event.data);
+        event.data = String::from_utf8(data).ok().or(event.data);
     }
     event
 }
@@ -122,12 +167,6 @@ fn is(response: &Response, kind: &str) -> bool {
 
 fn session_of(response: &Response) -> Option<String> {
     response.headers().get(SESSION)?.to_str().ok().map(str::to_owned)
-}
-
-fn unexpected_type(response: &Response) -> HttpError {
-    let given = response.headers().get(CONTENT_TYPE);
-    let shown = given.map(|given| one_line(&String::from_utf8_lossy(given.as_bytes()), MAX_SHOWN_BYTES));
-    HttpError::UnexpectedContentType(shown)
 }
 
 fn with(
@@ -178,10 +217,10 @@ impl StreamableHttpClient for MeteredClient {
             return Ok(StreamableHttpPostResponse::Sse(self.events(response), session));
         }
         if !is(&response, JSON) {
-            return Err(unexpected_type(&response));
+            return Err(self.unexpected_type(&response));
         }
         let body = self.body(response, usize::MAX).await?;
-        match serde_json::from_slice(&marked(&body)) {
+        match serde_json::from_slice(&rewritten(&body)) {
             Ok(answer) => Ok(StreamableHttpPostResponse::Json(answer, session)),
             // Other messages expect no answer.
             Err(_) if !is_request => Ok(StreamableHttpPostResponse::Accepted),
@@ -223,6 +262,9 @@ impl StreamableHttpClient for MeteredClient {
         if let Some(last) = last_event_id {
             request = request.header("last-event-id", last);
         }
+        // The library asks again at once after an error, or as soon as the server wants.
+        let pause = self.streams.lock().unwrap_or_else(PoisonError::into_inner).pause();
+        tokio::time::sleep(pause).await;
         let response = request.send().await?;
         if response.status() == StatusCode::METHOD_NOT_ALLOWED {
             return Err(HttpError::ServerDoesNotSupportSse);
@@ -230,7 +272,7 @@ impl StreamableHttpClient for MeteredClient {
         let response = response.error_for_status()?;
         match is(&response, EVENTS) || is(&response, JSON) {
             true => Ok(self.events(response)),
-            false => Err(unexpected_type(&response)),
+            false => Err(self.unexpected_type(&response)),
         }
     }
 }

@@ -1,12 +1,14 @@
 //! Calls of a server's tools: the fourth kind of runner, besides components, native tools and
 //! agents.
 
-use super::call_result::outcome;
+use super::call_result::{malformed, outcome};
 use super::connection::MAX_WHY_BYTES;
 use super::output::LatestOutput;
 use super::questions::{self, Asked, Decided, Next, OTHER};
 use super::resources;
+use super::rewrite::is_malformed;
 use super::tools::{RemoteCall, RemoteTool};
+use super::unreached;
 use super::weight::TooHeavy;
 use async_trait::async_trait;
 use rmcp::RoleClient;
@@ -296,7 +298,9 @@ impl Link {
     /// which is known soon after.
     async fn failure(&self, error: &ServiceError) -> Fault {
         match error {
+            ServiceError::McpError(error) if is_malformed(error) => malformed(&self.server, &error.message),
             ServiceError::McpError(error) => self.refused(error),
+            ServiceError::TransportSend(why) if let Some(why) = unreached::request(why) => self.failed(&why),
             ServiceError::TransportClosed | ServiceError::TransportSend(_) => {
                 for _ in 0..END_LOOKS {
                     if let Err(fault) = self.peer() {
@@ -304,7 +308,7 @@ impl Link {
                     }
                     tokio::time::sleep(END_LOOK).await;
                 }
-                self.gone(&error.to_string())
+                self.gone("the connection ended")
             }
             error => self.gone(&error.to_string()),
         }

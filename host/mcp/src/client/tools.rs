@@ -1,7 +1,7 @@
 //! A server's tools, prepared for the catalog under unique names. Each is checked separately, so
 //! that an invalid tool does not affect the others.
 
-use super::task_marks::requires_task;
+use super::rewrite::requires_task;
 use rmcp::model::Tool as Listed;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,7 +10,7 @@ use tollgate::tools::DeclaredTool;
 use tollgate_agent::SmolStr;
 use tollgate_agent::catalog::{Catalog, CatalogGrants, Owner, OwnerKind, Prepared};
 use tollgate_agent::descriptor::{ComponentDescriptor, ExecutionPolicy, MAX_TOOLS, ToolDescriptor};
-use tollgate_agent::name::server_prefix;
+use tollgate_agent::name::{fold, server_prefix};
 use tollgate_agent::schema::{MAX_PATTERNS_BYTES, Schema, make_readable};
 use tollgate_agent::text::{clean, one_line};
 
@@ -68,7 +68,13 @@ pub(super) fn taken(server: &str, offered: &Offered<'_>, timeout_ms: Option<u32>
         Taken { prepared: None, names: BTreeMap::new(), version: version(offered), notices: Vec::new() };
     let mut tools = Vec::new();
     let mut pattern_bytes = MAX_PATTERNS_BYTES;
+    let mut alike: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
     for tool in offered.tools {
+        alike.entry(fold(&tool.name)).or_default().insert(&tool.name);
+    }
+    for tool in offered.tools {
+        let other =
+            alike.get(&fold(&tool.name)).and_then(|names| names.iter().find(|name| **name != tool.name));
         let left_out = match take_one(server, tool, tools.len(), timeout_ms, pattern_bytes) {
             _ if tools.len() >= MAX_TOOLS => {
                 Err(format!("at most {MAX_TOOLS} tools are accepted from one server"))
@@ -76,6 +82,10 @@ pub(super) fn taken(server: &str, offered: &Offered<'_>, timeout_ms: Option<u32>
             Ok(One { descriptor, .. }) if taken.names.contains_key(&descriptor.name) => {
                 Err("the name is used twice".to_owned())
             }
+            Ok(_) if let Some(other) = other => Err(format!(
+                "its name is easily confused with \"{}\", another tool of the server",
+                one_line(other, 80)
+            )),
             _ if requires_task(tool) => {
                 Err("the server only runs it as a task, which is not supported".to_owned())
             }

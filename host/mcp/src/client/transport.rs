@@ -9,7 +9,6 @@ use rmcp::RoleClient;
 use rmcp::model::{ClientRequest, JsonRpcMessage, JsonRpcNotification, RequestId, ServerNotification};
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
-use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 
@@ -20,30 +19,70 @@ pub const MAX_UNANSWERED: usize = 64;
 /// The requests of a server that are not answered yet.
 #[derive(Default)]
 struct Unanswered {
-    ids: Mutex<HashSet<RequestId>>,
+    requests: Mutex<Requests>,
     fewer: Notify,
 }
 
+/// Requests are counted one by one, because a server may use the same id for many.
+#[derive(Default)]
+struct Requests {
+    /// The ids of those whose answer is not ready.
+    open: Vec<RequestId>,
+    /// The number of answers that are being sent.
+    sending: usize,
+}
+
 impl Unanswered {
-    fn ids(&self) -> MutexGuard<'_, HashSet<RequestId>> {
-        self.ids.lock().unwrap_or_else(PoisonError::into_inner)
+    fn requests(&self) -> MutexGuard<'_, Requests> {
+        self.requests.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn add(&self, id: RequestId) {
-        self.ids().insert(id);
+        self.requests().open.push(id);
     }
 
-    fn remove(&self, id: &RequestId) {
-        if self.ids().remove(id) {
+    /// Removes a request that gets no answer, because it was withdrawn before the answer was ready.
+    fn withdraw(&self, id: &RequestId) {
+        if self.requests().take(id) {
             self.fewer.notify_one();
         }
     }
 
+    /// Counts a request as answered once the result is dropped.
+    fn answer(self: &Arc<Self>, id: &RequestId) -> Sending {
+        let mut requests = self.requests();
+        requests.take(id);
+        requests.sending += 1;
+        Sending(Arc::clone(self))
+    }
+
     /// Waits until one more request may be read.
     async fn room(&self) {
-        while self.ids().len() >= MAX_UNANSWERED {
+        while self.requests().count() >= MAX_UNANSWERED {
             self.fewer.notified().await;
         }
+    }
+}
+
+impl Requests {
+    fn count(&self) -> usize {
+        self.open.len() + self.sending
+    }
+
+    /// Removes one request with this id; returns whether there is one.
+    fn take(&mut self, id: &RequestId) -> bool {
+        let at = self.open.iter().position(|open| open == id);
+        at.map(|at| self.open.swap_remove(at)).is_some()
+    }
+}
+
+/// An answer that is being sent.
+struct Sending(Arc<Unanswered>);
+
+impl Drop for Sending {
+    fn drop(&mut self) {
+        self.0.requests().sending -= 1;
+        self.0.fewer.notify_one();
     }
 }
 
@@ -96,17 +135,15 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for OrderedTransport<T> {
             }
         }
         let answered = match &item {
-            JsonRpcMessage::Response(response) => Some(response.id.clone()),
-            JsonRpcMessage::Error(error) => error.id.clone(),
+            JsonRpcMessage::Response(response) => Some(&response.id),
+            JsonRpcMessage::Error(error) => error.id.as_ref(),
             _ => None,
         };
-        let (sent, unanswered) = (self.wire.send(item), Arc::clone(&self.unanswered));
+        let sending = answered.map(|id| self.unanswered.answer(id));
+        let sent = self.wire.send(item);
         async move {
-            let sent = sent.await;
-            if let Some(id) = answered {
-                unanswered.remove(&id);
-            }
-            sent
+            let _sending = sending;
+            sent.await
         }
     }
 
@@ -122,7 +159,7 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for OrderedTransport<T> {
                     notification: ServerNotification::CancelledNotification(cancelled),
                     ..
                 }) => {
-                    cancelled.params.request_id.iter().for_each(|id| self.unanswered.remove(id));
+                    cancelled.params.request_id.iter().for_each(|id| self.unanswered.withdraw(id));
                 }
                 _ => {}
             }

@@ -58,15 +58,12 @@ pub(super) fn url(error: &ClientInitializeError, url: &reqwest::Url, server: &st
                     "{shown} refused the request: {words}; correct `token_env` in [mcp.{server}], and the \
                      variable that it names"
                 )),
+                false if words.starts_with("HTTP ") => other(format!("{shown} answered {words}")),
                 false => other(format!("{shown} did not answer like an MCP server: {words}")),
             }
         }
         Some(StreamableHttpError::UnexpectedContentType(kind)) => {
-            let kind = kind.as_deref().unwrap_or("no");
-            other(format!("{shown} answered with {kind} content, which is not MCP"))
-        }
-        Some(StreamableHttpError::HttpStatus(status)) => {
-            other(format!("{shown} answered HTTP {}", status.status))
+            other(format!("{shown} {}", unexpected(kind.as_deref())))
         }
         _ => other(format!("the connection to {shown} failed: {}", innermost(transport.error.as_ref()))),
     }
@@ -87,6 +84,20 @@ pub(super) fn listing(error: &ServiceError) -> Gone {
         }
         other => format!("it did not list its tools: {other}"),
     })
+}
+
+/// Returns why a request over HTTP failed; `None` for other connections, which end when that
+/// happens.
+pub(super) fn request(error: &DynamicTransportError) -> Option<String> {
+    Some(match error.error.downcast_ref::<HttpError>()? {
+        StreamableHttpError::UnexpectedServerResponse(words) => words.to_string(),
+        StreamableHttpError::UnexpectedContentType(kind) => format!("it {}", unexpected(kind.as_deref())),
+        error => innermost(error),
+    })
+}
+
+fn unexpected(kind: Option<&str>) -> String {
+    format!("answered with {} content, which is not MCP", kind.unwrap_or("no"))
 }
 
 /// Describes how a process ended.

@@ -189,11 +189,16 @@ impl Session {
                 return Ok(reply);
             }
             let asked = reply.text_header("retry-after").and_then(|text| text.trim().parse().ok());
-            let wait = match asked.map(Duration::from_secs) {
+            let asked = asked.map(Duration::from_secs);
+            let wait = match asked {
                 Some(wait) if wait > MAX_RETRY_AFTER => return Ok(reply),
                 Some(wait) => wait,
                 None => jittered(FIRST_WAIT * 2_u32.pow(retries)),
             };
+            if asked.is_some_and(|asked| !asked.is_zero()) {
+                let (host, status) = (&self.reference.host, reply.status.as_u16());
+                tracing::warn!("{host} answered {status}; asking again in {} s, as it wants", wait.as_secs());
+            }
             tokio::time::sleep(wait).await;
             retries += 1;
         }

@@ -7,6 +7,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tollgate::a2a::RemoteAgent;
 use tollgate::models::ApiKey;
+use tollgate::tools::MemoryBudget;
 use tollgate::{Agent, Host, RunLimits, RunRequest, RunStatus};
 
 by_both_bindings![
@@ -14,6 +15,9 @@ by_both_bindings![
     a_redirect_of_a_method_is_not_followed,
     cards_and_answers_are_bounded_and_checked,
     answers_of_the_wrong_types_are_refused,
+    answers_about_another_task_are_refused,
+    answers_of_too_many_values_are_refused,
+    answers_for_which_there_is_no_memory_are_not_read,
     errors_are_cut_cleaned_and_named,
     streams_are_bounded_and_checked,
     a_stream_without_an_end_is_bounded,
@@ -348,6 +352,46 @@ async fn answers_of_the_wrong_types_are_refused(binding: &'static str) {
         ],
     )
     .await;
+}
+
+async fn answers_about_another_task_are_refused(binding: &'static str) {
+    let looked: Answers = |method, request| match method {
+        "GetTask" => request.result(&COMPLETED.replace(r#""id":"t""#, r#""id":"other""#)),
+        _ => request.begun(method).unwrap(),
+    };
+    let streamed: Answers = |method, request| {
+        let update = r#"{"statusUpdate":{"taskId":"other","status":{"state":"TASK_STATE_COMPLETED"}}}"#;
+        let event = || stream(&format!("data: {}\n\n", request.written(update)));
+        request.begun(method).unwrap_or_else(event)
+    };
+    let why = "its answer is about another task: other";
+    refused(binding, &[(looked, why), (streamed, why)]).await;
+}
+
+async fn answers_of_too_many_values_are_refused(binding: &'static str) {
+    const LIST: &str = "0,0,0,0,0,0,0,0,0,0,";
+    let sent: Answers = |method, request| match method {
+        "card" => request.card(&request.base),
+        _ => request.result(&format!(r#"{{"task":{WORKING},"x":[{}0]}}"#, LIST.repeat(10_000))),
+    };
+    let streamed: Answers = |method, request| {
+        let update = format!(r#"{{"statusUpdate":{{}},"x":[{}0]}}"#, LIST.repeat(10_000));
+        let event = || stream(&format!("data: {}\n\n", request.written(&update)));
+        request.begun(method).unwrap_or_else(event)
+    };
+    let why = "more than 100000 JSON values";
+    refused(binding, &[(sent, why), (streamed, why)]).await;
+}
+
+async fn answers_for_which_there_is_no_memory_are_not_read(binding: &'static str) {
+    let liar = Liar::start(binding, |method, request| match method {
+        "card" => request.card(&request.base),
+        _ => request.result(&format!(r#"{{"task":{WORKING},"x":[{}0]}}"#, r#"{"":0},"#.repeat(40_000))),
+    });
+    let liar = liar.await;
+    let host = Host::builder().agent(liar.agent()).memory_budget(MemoryBudget::new(8 << 20)).build().unwrap();
+    let error = liar.run(&host).await.unwrap_err();
+    assert!(error.contains("there is no memory to read its answer"), "{error}");
 }
 
 async fn errors_are_cut_cleaned_and_named(binding: &'static str) {

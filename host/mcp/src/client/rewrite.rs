@@ -1,18 +1,28 @@
-//! Marks tools that only run as tasks. The protocol's library drops the field that says so, so the
-//! list is read before the library reads it.
+//! Messages that are rewritten before the protocol's library reads them, because it drops what
+//! matters here. Tools that only run as tasks are marked. An answer with a number that cannot be kept
+//! becomes an error; the library would ignore the message, or round the number.
 
-use rmcp::model::Tool as Listed;
-use serde_json::{Map, Value};
+use rmcp::model::{ErrorData, Tool as Listed};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
 use std::borrow::Cow;
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, ReadBuf};
+use tollgate_agent::json::check_numbers;
 
 /// The field of a tool that tells how it relates to tasks.
 const FIELD: &[u8] = b"\"taskSupport\"";
 /// The key of the mark in a tool's metadata.
 const MARK: &str = "tollgate/requires-task";
+/// The field that makes a message an answer.
+const RESULT: &[u8] = b"\"result\"";
+/// The field of an answer that is data.
+const DATA: &[u8] = b"\"structuredContent\"";
+/// The key of the mark in the data of an error that replaces an answer.
+const MALFORMED: &str = "tollgate/malformed";
 /// The number of bytes read at once.
 const READ_BYTES: usize = 16 * 1024;
 
@@ -21,12 +31,39 @@ pub(super) fn requires_task(tool: &Listed) -> bool {
     tool.meta.as_ref().is_some_and(|meta| meta.contains_key(MARK))
 }
 
-/// Returns the message with marks, or as it is if no tool in it requires a task.
-pub(super) fn marked(message: &[u8]) -> Cow<'_, [u8]> {
-    match has_field(message).then(|| mark(message)).flatten() {
-        Some(marked) => Cow::Owned(marked),
+/// Returns whether the error replaces an answer that cannot be kept.
+pub(super) fn is_malformed(error: &ErrorData) -> bool {
+    error.data.as_ref().is_some_and(|data| data.get(MALFORMED).is_some())
+}
+
+/// Returns the message as it is to be read: mostly as it is.
+pub(super) fn rewritten(message: &[u8]) -> Cow<'_, [u8]> {
+    match malformed(message).or_else(|| has_field(message).then(|| mark(message)).flatten()) {
+        Some(rewritten) => Cow::Owned(rewritten),
         None => Cow::Borrowed(message),
     }
+}
+
+/// Returns the error that replaces an answer with a number that cannot be kept. A number is rounded
+/// only where no data is passed on, such as in a schema.
+fn malformed(message: &[u8]) -> Option<Vec<u8>> {
+    /// An answer of which only the id is read.
+    #[derive(Deserialize)]
+    struct Answer<'a> {
+        #[serde(borrow)]
+        id: &'a RawValue,
+        #[serde(borrow, rename = "result")]
+        _result: &'a RawValue,
+    }
+    memchr::memmem::find(message, RESULT)?;
+    let why = check_numbers(std::str::from_utf8(message).ok()?).err()?;
+    let answer: Answer<'_> = serde_json::from_slice(message).ok()?;
+    let is_data = memchr::memmem::find(message, DATA).is_some();
+    if !is_data && serde_json::from_slice::<Value>(message).is_ok() {
+        return None;
+    }
+    let error = json!({"code": -32603, "message": why.to_string(), "data": {MALFORMED: true}});
+    Some(format!("{{\"jsonrpc\":\"2.0\",\"id\":{},\"error\":{error}}}\n", answer.id).into_bytes())
 }
 
 fn has_field(message: &[u8]) -> bool {
@@ -48,8 +85,8 @@ fn mark(message: &[u8]) -> Option<Vec<u8>> {
     Some(marked)
 }
 
-/// A stream of lines with marks.
-pub(super) struct MarkedLines<R> {
+/// A stream of rewritten lines.
+pub(super) struct RewrittenLines<R> {
     inner: R,
     max_bytes: usize,
     /// The beginning of a line.
@@ -60,7 +97,7 @@ pub(super) struct MarkedLines<R> {
     passed: usize,
 }
 
-impl<R> MarkedLines<R> {
+impl<R> RewrittenLines<R> {
     /// Wraps a stream. Lines longer than `max_bytes` are not read.
     pub(super) fn new(inner: R, max_bytes: usize) -> Self {
         Self { inner, max_bytes, line: Vec::new(), is_long: false, ready: Vec::new(), passed: 0 }
@@ -76,7 +113,7 @@ impl<R> MarkedLines<R> {
             }
             self.line.extend_from_slice(part);
             if ends {
-                self.ready.extend_from_slice(&marked(&self.line));
+                self.ready.extend_from_slice(&rewritten(&self.line));
                 self.line.clear();
             } else if self.line.len() > self.max_bytes {
                 self.ready.append(&mut self.line);
@@ -86,7 +123,7 @@ impl<R> MarkedLines<R> {
     }
 }
 
-impl<R: AsyncRead + Unpin> AsyncRead for MarkedLines<R> {
+impl<R: AsyncRead + Unpin> AsyncRead for RewrittenLines<R> {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
         while this.passed == this.ready.len() {
@@ -125,11 +162,32 @@ mod tests {
         let other = r#"{"id":2,"result":{"content":[{"type":"text","text":"\"taskSupport\""}]}}"#;
         let text = format!("{other}\n{LIST}\n{long}\nlast");
         let mut read = String::new();
-        MarkedLines::new(text.as_bytes(), 200).read_to_string(&mut read).await.unwrap();
+        RewrittenLines::new(text.as_bytes(), 200).read_to_string(&mut read).await.unwrap();
         let lines: Vec<&str> = read.lines().collect();
         assert_eq!((lines[0], lines[2], lines[3]), (other, &*long, "last"));
         let listed: Value = serde_json::from_str(lines[1]).unwrap();
         assert_eq!(listed["result"]["tools"][0]["_meta"][MARK], true);
         assert_eq!(listed["result"]["tools"][1]["_meta"], serde_json::json!({"x": 1}));
+    }
+
+    #[test]
+    fn an_answer_with_a_number_that_cannot_be_kept_becomes_an_error() {
+        let answer = |member: &str| format!(r#"{{"jsonrpc":"2.0","id":"7","result":{{{member}}}}}"#);
+        for member in [
+            r#""content":[],"structuredContent":{"x":1e400}"#,
+            r#""content":[],"structuredContent":{"x":123456789012345678901234567890}"#,
+            r#""content":[],"_meta":{"x":-1e999}"#,
+        ] {
+            let error: Value = serde_json::from_slice(&rewritten(answer(member).as_bytes())).unwrap();
+            assert_eq!(error["id"], "7");
+            assert!(is_malformed(&serde_json::from_value(error["error"].clone()).unwrap()), "{member}");
+        }
+        for member in [
+            r#""content":[],"structuredContent":{"x":[0.1,18446744073709551615,"1e400"]}"#,
+            r#""tools":[{"inputSchema":{"maximum":123456789012345678901234567890}}]"#,
+        ] {
+            let answer = answer(member);
+            assert!(matches!(rewritten(answer.as_bytes()), Cow::Borrowed(_)), "{member}");
+        }
     }
 }
