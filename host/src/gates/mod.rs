@@ -3,8 +3,10 @@
 
 mod component;
 pub mod directory;
+mod permissions;
 
 pub use directory::{GatesRefused, LoadedGate, LoadedGates, RefusedGate};
+pub use permissions::SharedPermissions;
 pub use tollgate_agent::gate::{CallsBefore, GateVerdict, ProposedCall, Verdict};
 pub use tollgate_sandbox::{GateComponent, GateLimits};
 

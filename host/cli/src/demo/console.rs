@@ -47,6 +47,7 @@ pub(super) async fn serve(
     opened.warn_of_refused(output);
     let (config, sandbox, loaded) =
         (Arc::new(opened.config.clone()), opened.sandbox.clone(), opened.loaded.clone());
+    let permissions = opened.permissions.clone();
     let store: Arc<dyn Store> = Arc::new(SqliteStore::open(&data)?);
     let metrics = Metrics::new(sandbox.clone());
     let store = metrics.observing(store);
@@ -74,7 +75,7 @@ pub(super) async fn serve(
             served: watch.served(),
             locked: config.locked,
             config_file: place.join("tollgate.toml"),
-            permissions: config.permissions.clone(),
+            permissions,
             #[cfg(feature = "postgres")]
             shared: None,
         };

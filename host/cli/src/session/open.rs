@@ -7,7 +7,7 @@ use crate::terminal::{Failure, Output};
 use crate::verbs::run::configured_model;
 use std::sync::Arc;
 use tollgate::config::{AgentConfig, Config};
-use tollgate::gates::{self, LoadedGates};
+use tollgate::gates::{self, LoadedGates, SharedPermissions};
 use tollgate::models::Model;
 use tollgate::tools::{Loaded, directory};
 use tollgate::{Agent, Host, HostBuilder};
@@ -20,6 +20,8 @@ pub(crate) struct Opened {
     pub(crate) loaded: Loaded,
     pub(crate) sandbox: Sandbox,
     pub(crate) gates: LoadedGates,
+    /// The gate of the permission rules; `None` if the configuration has none.
+    pub(crate) permissions: Option<SharedPermissions>,
 }
 
 impl Opened {
@@ -59,7 +61,8 @@ impl Opened {
         let gates = gates::directory::load(&sandbox, &config).await;
         drop(progress);
         sandbox.take_notices().iter().for_each(|notice| output.warn(notice));
-        Ok(Self { config, loaded, sandbox, gates })
+        let permissions = config.permissions.clone().map(SharedPermissions::new);
+        Ok(Self { config, loaded, sandbox, gates, permissions })
     }
 
     /// Warns about components that any agent or client may call now, for commands that serve all.
@@ -149,7 +152,7 @@ pub(crate) fn host_with(
     builder = builder.visible_keys(&opened.config.visible_keys);
     builder = builder.memory_budget(opened.sandbox.memory_budget().clone());
     builder = builder.thread_state_bytes(opened.config.store.thread_state_bytes);
-    if let Some(permissions) = opened.config.permissions.clone() {
+    if let Some(permissions) = opened.permissions {
         builder = builder.gate(permissions);
     }
     for gate in opened.gates.all()? {

@@ -12,11 +12,12 @@ use tollgate::async_trait;
 #[cfg(feature = "postgres")]
 use tollgate::config::DatabaseConfig;
 use tollgate::config::{ComponentGrants, Details, Granted, remember_always};
+use tollgate::gates::SharedPermissions;
 use tollgate::registry::Origin;
 #[cfg(feature = "postgres")]
 use tollgate::store::StoreLimits;
 use tollgate::tools::directory::{LoadedComponent, ServedComponents};
-use tollgate_agent::gate::permissions::{Permissions, RuleSpec};
+use tollgate_agent::gate::permissions::RuleSpec;
 #[cfg(feature = "postgres")]
 use tollgate_postgres::PostgresStore;
 use tollgate_registry::LockMode;
@@ -35,7 +36,7 @@ pub(crate) struct Operator {
     /// The configuration that keeps permanent answers.
     pub(crate) config_file: PathBuf,
     /// The gate that applies them; `None` if the configuration had no rules when it was read.
-    pub(crate) permissions: Option<Permissions>,
+    pub(crate) permissions: Option<SharedPermissions>,
     /// The database that several hosts may share.
     #[cfg(feature = "postgres")]
     pub(crate) shared: Option<SharedStore>,

@@ -69,7 +69,7 @@ impl ServeVerb {
                  name it with --behind-proxy IP, or listen on 127.0.0.1"
             )));
         }
-        let loaded = opened.loaded.clone();
+        let (loaded, permissions) = (opened.loaded.clone(), opened.permissions.clone());
         let metrics = Metrics::new(sandbox.clone());
         let store = metrics.observing(store.opened().await?);
         let (agents, models) = agents_with_models(&config, output);
@@ -97,7 +97,7 @@ impl ServeVerb {
                 served: watch.served(),
                 locked: config.locked,
                 config_file: file_of(&config),
-                permissions: config.permissions.clone(),
+                permissions,
                 #[cfg(feature = "postgres")]
                 shared: database(globals, &config).map(SharedStore::new),
             })),

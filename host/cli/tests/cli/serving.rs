@@ -125,6 +125,33 @@ async fn parts_are_left_out_by_name() {
     assert_eq!(serving.end(), 0);
 }
 
+#[tokio::test]
+async fn a_permanent_answer_of_the_console_holds_at_once_and_is_kept() {
+    let place = Place::new().with_tools(&[good::ECHO]).with_config("[permissions]\notherwise = \"ask\"\n");
+    let scopes = ["keys", "add", "ada", "--scope", "use,decide,operate", "--json"];
+    let made = place.type_in(&scopes).ends_with(0).json();
+    let key = made["key"].as_str().unwrap();
+    let serving = Serving::start(&place);
+    let client = client();
+    let call = async || -> Value {
+        let call = client.post(format!("{}/api/v1/tools/echo/calls", serving.url)).bearer_auth(key);
+        call.json(&json!({"arguments": {}})).send().await.unwrap().json().await.unwrap()
+    };
+    let asked = call().await;
+    assert_eq!(asked["status"], "waiting", "{asked}");
+    let suspension = asked["questions"][0]["suspension_id"].as_str().unwrap().replace('/', "%2F");
+    let run = asked["run_id"].as_str().unwrap();
+    let decide = client.post(format!("{}/console/runs/{run}/decide", serving.url)).bearer_auth(key);
+    let decide = decide.header("content-type", "application/x-www-form-urlencoded");
+    let decided = decide.body(format!("s={suspension}&permit=always&for=tool")).send().await.unwrap();
+    assert_eq!(decided.status(), StatusCode::SEE_OTHER);
+    let again = call().await;
+    assert_eq!(again["status"], "completed", "in a thread of its own: {again}");
+    let config = std::fs::read_to_string(place.path().join("tollgate.toml")).unwrap();
+    assert!(config.contains("remembered = "), "{config}");
+    assert_eq!(serving.end(), 0);
+}
+
 /// Follows a run until its end, across restarts of the server, and returns the numbers of the events.
 async fn follow(client: Client, url: String, key: String) -> Vec<u64> {
     let mut seen: Vec<u64> = Vec::new();

@@ -22,7 +22,6 @@ use crate::outcome::{ResumeMode, Ticket};
 use pattern::Rule;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use std::sync::{Arc, PoisonError, RwLock};
 
 /// The treatment of calls that no rule matches.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -37,13 +36,13 @@ pub enum Otherwise {
     Deny,
 }
 
-/// The gate that applies the rules. Clones share the permanent answers.
+/// The gate that applies the rules.
 #[derive(Debug, Clone, Default)]
 pub struct Permissions {
     allow: Vec<Rule>,
     ask: Vec<Rule>,
     deny: Vec<Rule>,
-    remembered: Arc<RwLock<Vec<Rule>>>,
+    remembered: Vec<Rule>,
     /// The number of remembered answers without a version, whose question is asked again.
     unbound: usize,
     otherwise: Otherwise,
@@ -89,37 +88,16 @@ impl Permissions {
     /// # Errors
     /// The rule is invalid, or there are more than [`MAX_REMEMBERED`].
     pub fn remembered(mut self, rule: RuleSpec) -> Result<Self, RuleError> {
-        match rule.is_bound() {
-            true => self.remember(rule)?,
-            false => {
-                Rule::new(rule)?;
-                self.unbound += 1;
-            }
-        }
-        Ok(self)
-    }
-
-    /// Adds a permanent answer while hosts use this gate or clones of it. The next question about
-    /// a matching call is answered with it.
-    ///
-    /// # Errors
-    /// The rule is invalid, names no owner or no digest, or there are more than [`MAX_REMEMBERED`].
-    pub fn remember(&self, rule: RuleSpec) -> Result<(), RuleError> {
         let rule = Rule::new(rule)?;
         if !rule.spec().is_bound() {
-            return Err(RuleError(
-                "a remembered answer names the owner and the digest of its tool".to_owned(),
-            ));
+            self.unbound += 1;
+            return Ok(self);
         }
-        let mut remembered = self.remembered.write().unwrap_or_else(PoisonError::into_inner);
-        if remembered.iter().any(|known| known.spec() == rule.spec()) {
-            return Ok(());
-        }
-        if remembered.len() >= MAX_REMEMBERED {
+        if self.remembered.len() >= MAX_REMEMBERED {
             return Err(RuleError(format!("at most {MAX_REMEMBERED} answers are remembered; remove some")));
         }
-        remembered.push(rule);
-        Ok(())
+        self.remembered.push(rule);
+        Ok(self)
     }
 
     /// Returns the number of remembered answers without an owner or digest, whose question
@@ -144,8 +122,7 @@ impl Permissions {
     }
 
     fn is_remembered(&self, call: &ProposedCall<'_>) -> bool {
-        let remembered = self.remembered.read().unwrap_or_else(PoisonError::into_inner);
-        remembered.iter().any(|rule| rule.matches_all(call)) || remembered::in_state(call)
+        self.remembered.iter().any(|rule| rule.matches_all(call)) || remembered::in_state(call)
     }
 
     /// Decides whether this call may run.

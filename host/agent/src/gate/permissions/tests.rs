@@ -344,19 +344,3 @@ fn z11_at_most_256_answers_are_remembered() {
     }
     assert_eq!(state.get(REMEMBERED_IN_THREAD).unwrap().as_array().unwrap().len(), MAX_REMEMBERED);
 }
-
-#[test]
-fn z11_an_answer_is_remembered_while_the_gate_is_in_use() {
-    let gate = Permissions::default();
-    let (in_use, state) = (gate.clone(), State::default());
-    assert!(matches!(judged_in(&state, &in_use, "delete", json!({})), Verdict::Suspend(_)));
-    assert!(gate.remember(RuleSpec::of_tool("delete")).is_err(), "it names no version");
-    let bound = RuleSpec {
-        owner: Some("kit".to_owned()),
-        digest: Some("1".to_owned()),
-        ..RuleSpec::of_tool("delete")
-    };
-    gate.remember(bound.clone()).unwrap();
-    gate.remember(bound).unwrap();
-    assert_eq!(judged_in(&state, &in_use, "delete", json!({})), Verdict::Allow);
-}
