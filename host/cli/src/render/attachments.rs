@@ -28,8 +28,8 @@ pub(crate) fn lines(parts: &[ContentPart]) -> impl Iterator<Item = String> {
     parts.iter().map(|part| format!("{DIM}attached{DIM:#} {}", shown_line(&part.label(), 200)))
 }
 
-/// Saves attachments into a directory, which is created if it is missing. A link has nothing to
-/// save. No existing file is changed.
+/// Saves attachments into a directory, which is created if it is missing. Links are not saved. No
+/// existing file is changed.
 ///
 /// # Errors
 /// The directory or a file cannot be written.
@@ -44,12 +44,17 @@ pub(crate) fn save<'a>(
             dir.display()
         ))
     };
-    fs::create_dir_all(dir).map_err(failed)?;
+    let mut is_empty = true;
     for part in parts {
-        if let Some(bytes) = bytes(part) {
-            let saved = create(dir, &file_name(part), &bytes.map_err(io::Error::other).map_err(failed)?);
-            output.hint(&format!("{DIM}saved {}{DIM:#}", saved.map_err(failed)?.display()));
-        }
+        let Some(bytes) = bytes(part) else { continue };
+        let saved = fs::create_dir_all(dir)
+            .and_then(|()| create(dir, &file_name(part), &bytes.map_err(io::Error::other)?))
+            .map_err(failed)?;
+        output.hint(&format!("{DIM}saved {}{DIM:#}", saved.display()));
+        is_empty = false;
+    }
+    if is_empty {
+        output.hint(&format!("{DIM}nothing to save: no image or file is attached{DIM:#}"));
     }
     Ok(())
 }

@@ -84,7 +84,7 @@ fn has(power: Power, grants: &ComponentGrants) -> bool {
         Power::Http => !grants.http.is_empty(),
         Power::Settings => !grants.settings.is_empty(),
         Power::Delegates => grants.delegates().next().is_some(),
-        // Sockets cannot be granted.
+        // There is no grant for sockets.
         Power::Sockets => true,
     }
 }

@@ -191,7 +191,7 @@ fn kind_of(value: &Value) -> &'static str {
     }
 }
 
-/// The parts of a call's end that are shown beside its answer.
+/// Additions to the answer of a call that has ended.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct ShownEnd<'a> {
     /// The directory to save attachments in.
@@ -222,7 +222,9 @@ pub(crate) fn answer(end: &RunEnd, shown: ShownEnd<'_>, output: &Output) -> Resu
     let attached = attachments(&finished.end);
     match shown.save {
         Some(dir) => attachments::save(attached, dir, output)?,
-        None if attached.iter().any(|part| !matches!(part, ContentPart::Link { .. })) => {
+        None if !output.is_json()
+            && attached.iter().any(|part| !matches!(part, ContentPart::Link { .. })) =>
+        {
             let run = short_id(&end.run_id);
             output.hint(&format!("{DIM}to save: {} show {run} --save DIR{DIM:#}", program()));
         }
@@ -268,7 +270,7 @@ fn show(finished: &Finished, output: &Output) {
             }
         }
     }
-    attachments::lines(attachments(&finished.end)).for_each(|line| output.line(&line));
+    attachments::lines(attachments(&finished.end)).for_each(|line| output.say(&line));
     for update in finished.change.iter().flat_map(|change| change.updates.iter()) {
         output.hint(&format!("{DIM}state {} changed{DIM:#}", shown_line(&update.key, 140)));
     }
