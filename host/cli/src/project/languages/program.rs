@@ -34,6 +34,8 @@ impl Program {
         let mut command = Command::new(path);
         // Compilers look for each other on the path.
         command.env("PATH", Self::search_path());
+        // A compiler in Rust would add a backtrace of its own to each error of the code.
+        command.env_remove("RUST_BACKTRACE");
         command.current_dir(dir).stdin(Stdio::null()).stdout(Stdio::from(std::io::stderr()));
         Ok(command)
     }
