@@ -169,6 +169,37 @@ fn a_type_that_lies_elsewhere_is_part_of_what_is_built() {
 }
 
 #[test]
+#[ignore = "needs the toolchains: scripts/test languages"]
+fn packages_of_npm_are_bundled_and_missing_ones_are_explained() {
+    let written = tempfile::tempdir().unwrap();
+    let source = written.path().join("tool.ts");
+    let write = |imported: &str| {
+        let tool = "import { component } from \"tollgate\";\nexport const tool = component({ id: \"pack\", tools: [{\n\
+            name: \"pack\", description: \"Packs.\", execute: () => packed(\"it\") }] });\n";
+        fs::write(&source, format!("// @ts-ignore\nimport packed from \"{imported}\";\n{tool}")).unwrap();
+    };
+    // The oldest form of a package: one CommonJS file, which `main` names.
+    write("packed");
+    let place = project(&source);
+    let package = place.path().join("project/node_modules/packed");
+    fs::create_dir_all(&package).unwrap();
+    fs::write(package.join("package.json"), r#"{"name": "packed", "main": "all.js"}"#).unwrap();
+    fs::write(package.join("all.js"), "module.exports = (what) => `packed ${what}`;\n").unwrap();
+    let (success, _, words) = built(place.path());
+    assert!(success, "{words}");
+    assert_eq!(tollgate(place.path(), &["call", "pack", "{}"]), "packed it\n");
+
+    for (imported, advice) in [
+        ("node:fs", "A tool has no modules of Node: use fetch for HTTP"),
+        ("@scope/none/sub", "type in the tool's directory: npm install @scope/none\n"),
+    ] {
+        write(imported);
+        let (success, _, words) = built(project(&source).path());
+        assert!(!success && words.contains(advice) && !words.contains("mark the path"), "{words}");
+    }
+}
+
+#[test]
 fn a_compiler_without_a_module_is_told_with_what_to_type() {
     let place = project(&library_tests().join("described/tool.ts"));
     let programs = place.path().join("programs");
