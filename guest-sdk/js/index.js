@@ -25,6 +25,7 @@ import { Context } from "./context.js";
 import { current } from "./current.js";
 import { fillerOf } from "./defaults.js";
 import { json } from "./json.js";
+import { withStack } from "./lines.js";
 
 export * from "./agents.js";
 export * from "./answer.js";
@@ -78,7 +79,7 @@ function argumentsOf(json, fill) {
 /** Passes a refusal on to the host; any other exception is a bug of the tool. */
 function refuse(error) {
   if (error instanceof Refusal) throw { tag: error.kind, val: error.message };
-  throw { tag: "internal", val: `${error?.stack ? `${error}\n${error.stack}` : error}` };
+  throw { tag: "internal", val: withStack(error) };
 }
 
 function toolDescriptor(tool) {

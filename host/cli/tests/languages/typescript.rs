@@ -3,7 +3,7 @@
 //! types, and types that cannot be described are reported.
 
 use crate::built::{cache, output_of_build};
-use crate::projects::tollgate;
+use crate::projects::{command, tollgate};
 use serde_json::{Map, Value, json};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -197,6 +197,23 @@ fn packages_of_npm_are_bundled_and_missing_ones_are_explained() {
         let (success, _, words) = built(project(&source).path());
         assert!(!success && words.contains(advice) && !words.contains("mark the path"), "{words}");
     }
+}
+
+#[test]
+#[ignore = "needs the toolchains: scripts/test languages"]
+fn the_stack_of_an_error_has_the_lines_of_the_source() {
+    let written = tempfile::tempdir().unwrap();
+    let source = written.path().join("tool.ts");
+    let tool = "import { component } from \"tollgate\";\n\ninterface Nothing {\n}\n\n\
+        /** Fails. */\nfunction fails(_: Nothing): string {\n  throw new Error(\"no\");\n}\n\n\
+        export const tool = component({ id: \"fails\", tools: [{ name: \"fails\", execute: fails }] });\n";
+    fs::write(&source, tool).unwrap();
+    let place = project(&source);
+    let (success, _, words) = built(place.path());
+    assert!(success, "{words}");
+    let called = command(place.path(), &["call", "fails", "{}"]).output().unwrap();
+    let words = String::from_utf8(called.stderr).unwrap();
+    assert!(words.contains("at fails (tool.ts:8)"), "{words}");
 }
 
 #[test]

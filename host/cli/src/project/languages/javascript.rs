@@ -4,10 +4,11 @@
 
 use super::super::BuildError;
 use super::program::{Program, run, run_explained};
-use super::{Recipe, Workplace};
+use super::{Recipe, Workplace, lines};
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
 use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 pub(super) const ESBUILD: Program = Program { names: &["esbuild"], install: "npm install --global esbuild" };
@@ -52,12 +53,17 @@ pub(super) fn compile(recipe: &Recipe, work: &Workplace, say: &dyn Fn(&str)) -> 
         .arg(format!("--alias:#derived={}", derived.display()))
         .arg(format!("--outfile={}", module.display()));
     let bundled = work.path().join("bundled.json");
-    esbuild.arg(format!("--metafile={}", bundled.display()));
+    esbuild.arg("--sourcemap=external").arg(format!("--metafile={}", bundled.display()));
     run_explained(esbuild, &recipe.source, explained)?;
     let bundled = said(&bundled)?;
     for file in bundled["inputs"].as_object().into_iter().flat_map(Map::keys) {
         work.reads(&recipe.dir.join(file));
     }
+    let map = said(&module.with_extension("js.map"))?;
+    let lines = lines::table(&map, work.path(), &[&recipe.dir, library.parent().unwrap_or(library)]);
+    let bundle = fs::OpenOptions::new().append(true).open(&module);
+    let written = bundle.and_then(|mut bundle| bundle.write_all(lines.as_bytes()));
+    written.map_err(BuildError::file(&module, "written"))?;
     let world = work.world(&imports(&bundled), &library.join("wit/wasi.wit"))?;
     let component = work.path().join("tool.wasm");
     componentize

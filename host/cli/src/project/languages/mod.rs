@@ -4,6 +4,7 @@ mod c;
 mod component;
 mod go;
 mod javascript;
+mod lines;
 mod program;
 mod python;
 mod sources;
@@ -123,7 +124,9 @@ fn recipe_text(language: Language) -> &'static str {
     match language {
         Language::C => concat!(include_str!("c.rs"), include_str!("component.rs")),
         Language::Go => concat!(include_str!("go.rs"), include_str!("component.rs")),
-        Language::JavaScript | Language::TypeScript => include_str!("javascript.rs"),
+        Language::JavaScript | Language::TypeScript => {
+            concat!(include_str!("javascript.rs"), include_str!("lines.rs"))
+        }
         Language::Python => concat!(include_str!("python.rs"), include_str!("entry.py")),
         Language::Wat => include_str!("component.rs"),
     }
