@@ -25,6 +25,7 @@ import { Context } from "./context.js";
 import { current } from "./current.js";
 import { fillerOf } from "./defaults.js";
 import { json } from "./json.js";
+import { withStack } from "./lines.js";
 
 export * from "./agents.js";
 export * from "./answer.js";
@@ -82,7 +83,7 @@ function argumentsOf(json, fill) {
 function refuse(error) {
   if (error?.name === "HttpError" && error.code === "denied") throw { tag: "denied", val: error.message };
   if (error instanceof Refusal) throw { tag: error.kind, val: error.message };
-  throw { tag: "internal", val: `${error?.stack ? `${error}\n${error.stack}` : error}` };
+  throw { tag: "internal", val: withStack(error) };
 }
 
 function toolDescriptor(tool) {

@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
 import * as library from "../index.js";
+import { withStack } from "../lines.js";
 import * as testing from "../testing.js";
 
 const { component, object, optional, string, integer, array } = library;
@@ -30,6 +31,17 @@ test("what the types declare is what the modules export", () => {
     const exported = Object.keys(module).filter((name) => !["default", "attempt"].includes(name));
     assert.deepEqual(exported.sort(), [...new Set(declared)].sort());
   }
+});
+
+test("a stack has the lines of the sources", () => {
+  globalThis.tollgateLines = { sources: ["src/tool.ts", "../lib.js"], runs: [[10, 0, 3], [20, 1, 1]] };
+  const error = Object.assign(new Error("no"), {
+    stack: "    at f (/tool.js:12:7)\n    at g (tool.js:20)\n    at h (tool.js:2:1)\n    at i (other_tool.js:12)\n",
+  });
+  const lines = withStack(error).split("\n");
+  delete globalThis.tollgateLines;
+  assert.deepEqual(lines.slice(0, 4), ["Error: no", "    at f (src/tool.ts:5)", "    at g (../lib.js:1)", "    at h (tool.js:2:1)"]);
+  assert.equal(withStack("thrown"), "thrown");
 });
 
 test("defaults are filled wherever they are", () => {

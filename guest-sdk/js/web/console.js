@@ -1,6 +1,7 @@
 // `console` writes log lines for the operator. What is written before a call begins is lost.
 import call from "#host";
 import { current } from "../current.js";
+import { withStack } from "../lines.js";
 
 const write = (level) => (...values) => {
   if (current.isCalled) call.log(level, values.map(shown).join(" "));
@@ -8,7 +9,7 @@ const write = (level) => (...values) => {
 
 function shown(value) {
   if (typeof value === "string") return value;
-  if (value instanceof Error) return value.stack ? `${value}\n${value.stack}` : `${value}`;
+  if (value instanceof Error) return withStack(value);
   try {
     return JSON.stringify(value) ?? String(value);
   } catch {

@@ -1,13 +1,14 @@
-"""Makes `http.client` send its requests through the host, and with it `urllib.request` and
-libraries that build on it. A component has no sockets."""
+"""Makes `http.client` and `urllib3` send their requests through the host, and with them
+`urllib.request`, `requests` and other libraries that build on them. A component has no sockets."""
 
-import importlib.abc
-import importlib.util
+import inspect
 import io
 import sys
+from importlib.abc import MetaPathFinder
+from importlib.machinery import PathFinder
 from typing import Any
 
-from . import host
+from . import host, http
 
 UNSENT = ("host", "connection", "content-length", "transfer-encoding", "accept-encoding")
 UNREAD = ("connection", "content-length", "transfer-encoding")
@@ -18,7 +19,7 @@ class Socket:
 
     def __init__(self, scheme: str, host_name: str, port: int, timeout: Any):
         self._origin = f"{scheme}://{f'[{host_name}]' if ':' in host_name else host_name}:{port}"
-        self._timeout = timeout if isinstance(timeout, (int, float)) else None
+        self.settimeout(timeout)
         self._sent = bytearray()
 
     def sendall(self, data: bytes) -> None:
@@ -28,7 +29,8 @@ class Socket:
         return io.BytesIO(self._exchange())
 
     def settimeout(self, timeout: Any) -> None:
-        self._timeout = timeout
+        # Both libraries have objects of their own that stand for the default.
+        self._timeout = timeout if isinstance(timeout, (int, float)) else None
 
     def setsockopt(self, *_: Any) -> None:
         pass
@@ -40,8 +42,6 @@ class Socket:
         pass
 
     def _exchange(self) -> bytes:
-        from . import http
-
         head, _, body = bytes(self._sent).partition(b"\r\n\r\n")
         self._sent.clear()
         first, *lines = head.decode("iso-8859-1").split("\r\n")
@@ -68,67 +68,76 @@ def unchunked(body: bytes) -> bytes:
     return b"".join(parts)
 
 
-def adapt(client: Any) -> None:
-    """Changes the module `http.client`."""
+def adapt_connections(module: Any) -> None:
+    """Changes `http.client` or `urllib3.connection`, whose classes have the same names."""
+    accepted = inspect.signature(module.HTTPConnection).parameters
 
-    def connect(self: Any) -> None:
-        scheme = "https" if isinstance(self, client.HTTPSConnection) else "http"
-        self.sock = Socket(scheme, self.host, self.port, self.timeout)
-
-    class HTTPSConnection(client.HTTPConnection):
+    class HTTPSConnection(module.HTTPConnection):
         default_port = 443
 
-        def __init__(self, *args: Any, context: Any = None, check_hostname: Any = None, **options: Any):
-            super().__init__(*args, **options)
-            self._context = context
+        def __init__(self, *args: Any, **options: Any):
+            # The host handles TLS, so options for it have no effect.
+            super().__init__(*args, **{name: value for name, value in options.items() if name in accepted})
 
-    client.HTTPConnection.connect = connect
-    client.HTTPSConnection = HTTPSConnection
+    def connect(self: Any) -> None:
+        scheme = "https" if isinstance(self, HTTPSConnection) else "http"
+        self.sock = Socket(scheme, self.host, self.port, self.timeout)
+        self.is_verified = True  # Otherwise urllib3 warns of an unverified certificate.
+
+    module.HTTPConnection.connect = connect
+    module.HTTPSConnection = HTTPSConnection
+
+
+def adapt_client(client: Any) -> None:
+    adapt_connections(client)
     client._create_https_context = lambda http_version: None
     if "HTTPSConnection" not in client.__all__:
         client.__all__.append("HTTPSConnection")
-    request = sys.modules.get("urllib.request")
-    if request is not None and not hasattr(request, "HTTPSHandler"):
-        add_https_handler(request)
 
 
-def add_https_handler(request: Any) -> None:
-    """Adds the handler that `urllib.request` lacks if it was imported before this library."""
-
-    class HTTPSHandler(request.AbstractHTTPHandler):
-        def __init__(self, debuglevel: Any = None, context: Any = None, check_hostname: Any = None):
-            super().__init__(debuglevel)
-
-        def https_open(self, asked: Any) -> Any:
-            return self.do_open(sys.modules["http.client"].HTTPSConnection, asked)
-
-        https_request = request.AbstractHTTPHandler.do_request_
-
-    request.HTTPSHandler = HTTPSHandler
+def adapt_requests(adapters: Any) -> None:
+    """Removes the check that certificates of authorities are in a file: the host has its own."""
+    adapters.HTTPAdapter.cert_verify = lambda *_: None
 
 
-class Adapter(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Changes `http.client` once something imports it."""
+def refuse_sockets(module: Any) -> None:
+    """Makes sockets an error that a tool can handle. A socket that is opened while the component is
+    built would otherwise remain in it as a handle that no call has."""
+
+    def refuse(*_: Any, **__: Any) -> None:
+        raise OSError("a component has no sockets; use tollgate.http, urllib.request or requests")
+
+    module.socket.__init__ = refuse
+    for name in ("getaddrinfo", "getnameinfo", "gethostbyaddr", "gethostbyname", "gethostbyname_ex"):
+        setattr(module, name, refuse)
+
+
+ADAPTED = {
+    "http.client": adapt_client,
+    "requests.adapters": adapt_requests,
+    "socket": refuse_sockets,
+    "urllib3.connection": adapt_connections,
+}
+
+
+class Finder(MetaPathFinder):
+    """Changes these modules when something imports them."""
 
     def find_spec(self, name: str, path: Any, target: Any = None) -> Any:
-        if name != "http.client":
+        adapt = ADAPTED.get(name)
+        spec = adapt and PathFinder.find_spec(name, path, target)
+        if not spec:
             return None
-        sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(name)
-        self._loader = spec.loader
-        spec.loader = self
+        execute = spec.loader.exec_module
+
+        def exec_module(module: Any) -> None:
+            execute(module)
+            adapt(module)
+
+        spec.loader.exec_module = exec_module
         return spec
-
-    def create_module(self, spec: Any) -> Any:
-        return self._loader.create_module(spec)
-
-    def exec_module(self, module: Any) -> None:
-        self._loader.exec_module(module)
-        adapt(module)
 
 
 def install() -> None:
-    if "http.client" in sys.modules:
-        adapt(sys.modules["http.client"])
-    else:
-        sys.meta_path.insert(0, Adapter())
+    """Has to run before a tool imports any of the modules: `tollgate build` imports this library first."""
+    sys.meta_path.insert(0, Finder())

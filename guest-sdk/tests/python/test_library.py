@@ -425,7 +425,7 @@ class Requests(unittest.TestCase):
         spec = importlib.util.find_spec("http.client")
         client = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(client)
-        sockets.adapt(client)
+        sockets.adapt_client(client)
         connection = client.HTTPConnection(self.origin.removeprefix("http://"))
         connection.request("POST", "/b", iter([b"one ", b"two"]), {"x-own": "2"}, encode_chunked=True)
         response = connection.getresponse()

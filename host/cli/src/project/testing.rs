@@ -1,7 +1,7 @@
 //! Runs a project's own tests with the tools of its language. The tests call the tool as a plain
 //! function, outside the sandbox.
 
-use super::languages::{self, GO, NODE, NPM, PYTHON, Program, ZIG};
+use super::languages::{self, GO, NODE, NPM, PACKAGES, PYTHON, Program, ZIG};
 use super::recipe::{Language, RECIPE, Recipe};
 use super::{BuildError, cargo, target_dir};
 use std::fs;
@@ -46,7 +46,9 @@ pub(crate) fn test(dir: &Path, say: &dyn Fn(&str)) -> Result<bool, BuildError> {
         Language::JavaScript | Language::TypeScript => javascript(&recipe, say),
         Language::Python => {
             let mut python = PYTHON.command(&recipe.dir)?;
-            python.args(["-m", "unittest"]).env("PYTHONPATH", recipe.sdk()?);
+            let path = [recipe.sdk()?.to_owned(), recipe.dir.join(PACKAGES)];
+            let path = std::env::join_paths(path).map_err(|e| BuildError::Usage(e.to_string()))?;
+            python.args(["-m", "unittest"]).env("PYTHONPATH", path);
             passes(python, "python3 -m unittest", say)
         }
         Language::Wat => Err(BuildError::Usage(

@@ -169,6 +169,27 @@ fn is_built_once(place: &Path, project: &Project) {
 }
 
 #[test]
+#[ignore = "needs the toolchains: scripts/test languages"]
+fn the_functions_in_which_a_tool_in_c_traps_have_names() {
+    let sdk = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../guest-sdk").canonicalize().unwrap();
+    let place = tempfile::tempdir().unwrap();
+    tollgate(place.path(), &["new", "broken", "--lang", "c", "--sdk", sdk.to_str().unwrap()]);
+    let source = place.path().join("broken/tool.c");
+    let code = fs::read_to_string(&source).unwrap();
+    let (before, call) = ("static void greet(", "  json_writer greeting = {0}");
+    assert!(code.contains(before) && code.contains(call), "{code}");
+    let code = code
+        .replace(before, "#include <stdlib.h>\n\n__attribute__((noinline)) void explode(void) { abort(); }\n\nstatic void greet(")
+        .replace(call, "  if (times == 10) explode();\n  json_writer greeting = {0}");
+    fs::write(&source, code).unwrap();
+    let built = output_of_build(&mut command(place.path(), &["build", "broken"]));
+    assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+    let arguments = r#"{"name": "Ada", "times": 10}"#;
+    let (success, answer, words) = said(&mut command(place.path(), &["call", "broken", arguments]));
+    assert!(!success && words.contains("it aborted") && words.contains("explode"), "{answer}{words}");
+}
+
+#[test]
 fn the_text_format_needs_no_compiler() {
     let project = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../example-tools/text-format");
     let place = tempfile::tempdir().unwrap();

@@ -1,18 +1,21 @@
-//! Python's own means within a component: `async def`, `urllib.request`, `http.client`, models, and
-//! parameters that are stated.
+//! Python's own means within a component: `async def`, `urllib.request`, `http.client`, packages,
+//! models, and parameters that are stated. A build explains what it cannot use.
 
 use crate::built::output_of_build;
 use crate::projects::{command, said};
 use crate::weather::Server;
 use std::fs;
-use std::path::Path;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
 const TOOL: &str = r#"
 import asyncio
-import http.client
-import urllib.request
 
 from tollgate import Component, Context, http as web
+
+import http.client
+import urllib.request
 
 component = Component("means-py")
 
@@ -75,17 +78,12 @@ Tool = component.export()
 async fn k11_k12_k13_python_asks_by_its_own_means() {
     let server = Server::start().await;
     let place = tempfile::tempdir().unwrap();
-    let project = place.path().join("means");
-    fs::create_dir(&project).unwrap();
-    let sdk = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../guest-sdk/python").canonicalize().unwrap();
-    let recipe = format!("language = \"python\"\nsource = \"tool.py\"\nsdk = \"{}\"\n", sdk.display());
-    fs::write(project.join("tool.toml"), recipe).unwrap();
-    fs::write(project.join("tool.py"), TOOL).unwrap();
+    python_project(place.path(), TOOL);
     let origin = &server.origin;
     let config =
         format!("[grants.means-py]\nhttp = [\"{origin}/v1/\"]\nsettings = {{ api = \"{origin}\" }}\n");
     fs::write(place.path().join("tollgate.toml"), config).unwrap();
-    let built = output_of_build(&mut command(place.path(), &["build", "means"]));
+    let built = output_of_build(&mut command(place.path(), &["build", "tool"]));
     assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
 
     let call =
@@ -109,6 +107,136 @@ async fn k11_k12_k13_python_asks_by_its_own_means() {
     assert!(success && answer.contains('4'), "{answer}{words}");
     let (_, answer, _) = call("stated_py", r#"{"n": "x"}"#);
     assert!(answer.contains("invalid_arguments"), "{answer}");
+}
+
+const FETCH: &str = r#"
+import socket
+import urllib.request
+
+import requests
+
+from tollgate import Component
+
+component = Component("fetch-py")
+
+
+def error_of(work) -> str:
+    try:
+        work()
+    except OSError as error:
+        return str(error)
+
+
+@component.tool(name="fetch_py")
+def fetch(api: str) -> dict:
+    """Fetches by libraries that use sockets elsewhere."""
+    url = f"{api}/v1/x?latitude=1"
+    with requests.Session() as session:
+        statuses = [session.get(url, timeout=5).status_code for _ in range(2)]
+    with urllib.request.urlopen(url) as response:
+        statuses.append(response.status)
+    return {
+        "statuses": statuses,
+        "posted": error_of(lambda: requests.post(url, json={"a": 1})),
+        "https": error_of(lambda: requests.get("https://localhost:1/")),
+        "socket": error_of(lambda: socket.create_connection(("127.0.0.1", 1))),
+    }
+
+
+@component.tool(name="leave_py")
+def leave() -> None:
+    """Ends the interpreter."""
+    raise SystemExit(3)
+
+
+Tool = component.export()
+"#;
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the toolchains: scripts/test languages"]
+async fn python_packages_send_requests_through_the_host() {
+    let server = Server::start().await;
+    let place = tempfile::tempdir().unwrap();
+    let project = python_project(place.path(), FETCH);
+    let install =
+        "python3 -m venv ../venv && ../venv/bin/pip install --quiet --target packages requests==2.34.2";
+    let installed = Command::new("sh").args(["-c", install]).current_dir(&project).output().unwrap();
+    assert!(installed.status.success(), "{}", String::from_utf8_lossy(&installed.stderr));
+    let origin = &server.origin;
+    let config = format!("[grants.fetch-py]\nhttp = [\"{origin}/v1/\"]\n");
+    fs::write(place.path().join("tollgate.toml"), config).unwrap();
+    let built = output_of_build(&mut command(place.path(), &["build", "tool"]));
+    assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+
+    let arguments = serde_json::json!({"api": origin}).to_string();
+    let (success, answer, words) =
+        said(&mut command(place.path(), &["call", "fetch_py", &arguments, "--json"]));
+    assert!(success, "{answer}{words}");
+    let answer = &serde_json::from_str::<serde_json::Value>(&answer).unwrap()["data"];
+    assert_eq!(answer["statuses"], serde_json::json!([200, 200, 200]));
+    for (way, part) in [
+        ("posted", "does not allow this request"),
+        ("https", "does not allow this request to https://localhost:1"),
+        ("socket", "a component has no sockets; use tollgate.http"),
+    ] {
+        assert!(answer[way].as_str().unwrap().contains(part), "{way}: {answer}");
+    }
+    let (_, answer, words) = said(&mut command(place.path(), &["call", "leave_py", "{}"]));
+    assert!(words.contains("SystemExit: 3"), "{answer}{words}");
+}
+
+#[test]
+#[ignore = "needs the toolchains: scripts/test languages"]
+fn a_python_build_explains_a_missing_package_and_needs_no_packages_of_the_machine() {
+    let place = tempfile::tempdir().unwrap();
+    // The first `python3` on the path has this package.
+    let site = place.path().join("site");
+    fs::create_dir_all(&site).unwrap();
+    fs::write(site.join("on_the_path.py"), "").unwrap();
+    let python = place.path().join("bin/python3");
+    fs::create_dir_all(python.parent().unwrap()).unwrap();
+    fs::write(&python, format!("#!/bin/sh\necho {}\n", site.display())).unwrap();
+    fs::set_permissions(&python, fs::Permissions::from_mode(0o755)).unwrap();
+    let path = std::env::var_os("PATH").unwrap();
+    let path =
+        std::env::join_paths([place.path().join("bin")].into_iter().chain(std::env::split_paths(&path)));
+    let path = path.unwrap();
+    let words = |tool: &str| {
+        python_project(place.path(), tool);
+        let built = output_of_build(command(place.path(), &["build", "tool"]).env("PATH", &path));
+        assert!(!built.status.success());
+        String::from_utf8(built.stderr).unwrap()
+    };
+    let said = words("import on_the_path\n");
+    for part in
+        ["No module named 'on_the_path'", "not compiled ones", "pip install --target packages on_the_path"]
+    {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    let said = words("import tollgate\n");
+    assert!(said.contains("End tool.py with: Tool = component.export()"), "{said}");
+}
+
+#[test]
+#[ignore = "needs the toolchains: scripts/test languages"]
+fn a_python_syntax_error_is_found_before_the_build() {
+    let place = tempfile::tempdir().unwrap();
+    python_project(place.path(), "def tool(:\n");
+    let built = output_of_build(&mut command(place.path(), &["build", "tool"]));
+    let said = String::from_utf8(built.stderr).unwrap();
+    let first = said.split("compiling with componentize-py").next().unwrap();
+    assert!(!built.status.success() && first.contains("SyntaxError: invalid syntax"), "{said}");
+}
+
+/// Writes the project `tool`.
+fn python_project(place: &Path, tool: &str) -> PathBuf {
+    let project = place.join("tool");
+    fs::create_dir_all(&project).unwrap();
+    let sdk = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../guest-sdk/python").canonicalize().unwrap();
+    let recipe = format!("language = \"python\"\nsource = \"tool.py\"\nsdk = \"{}\"\n", sdk.display());
+    fs::write(project.join("tool.toml"), recipe).unwrap();
+    fs::write(project.join("tool.py"), tool).unwrap();
+    project
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -3,7 +3,7 @@
 //! types, and types that cannot be described are reported.
 
 use crate::built::{cache, output_of_build};
-use crate::projects::tollgate;
+use crate::projects::{command, tollgate};
 use serde_json::{Map, Value, json};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -166,6 +166,54 @@ fn a_type_that_lies_elsewhere_is_part_of_what_is_built() {
     answered("unchanged far");
     kinds("export interface Arguments { text: string; more?: number }\n");
     answered("built far");
+}
+
+#[test]
+#[ignore = "needs the toolchains: scripts/test languages"]
+fn packages_of_npm_are_bundled_and_missing_ones_are_explained() {
+    let written = tempfile::tempdir().unwrap();
+    let source = written.path().join("tool.ts");
+    let write = |imported: &str| {
+        let tool = "import { component } from \"tollgate\";\nexport const tool = component({ id: \"pack\", tools: [{\n\
+            name: \"pack\", description: \"Packs.\", execute: () => packed(\"it\") }] });\n";
+        fs::write(&source, format!("// @ts-ignore\nimport packed from \"{imported}\";\n{tool}")).unwrap();
+    };
+    // The oldest form of a package: one CommonJS file, which `main` names.
+    write("packed");
+    let place = project(&source);
+    let package = place.path().join("project/node_modules/packed");
+    fs::create_dir_all(&package).unwrap();
+    fs::write(package.join("package.json"), r#"{"name": "packed", "main": "all.js"}"#).unwrap();
+    fs::write(package.join("all.js"), "module.exports = (what) => `packed ${what}`;\n").unwrap();
+    let (success, _, words) = built(place.path());
+    assert!(success, "{words}");
+    assert_eq!(tollgate(place.path(), &["call", "pack", "{}"]), "packed it\n");
+
+    for (imported, advice) in [
+        ("node:fs", "A tool has no modules of Node: use fetch for HTTP"),
+        ("@scope/none/sub", "type in the tool's directory: npm install @scope/none\n"),
+    ] {
+        write(imported);
+        let (success, _, words) = built(project(&source).path());
+        assert!(!success && words.contains(advice) && !words.contains("mark the path"), "{words}");
+    }
+}
+
+#[test]
+#[ignore = "needs the toolchains: scripts/test languages"]
+fn the_stack_of_an_error_has_the_lines_of_the_source() {
+    let written = tempfile::tempdir().unwrap();
+    let source = written.path().join("tool.ts");
+    let tool = "import { component } from \"tollgate\";\n\ninterface Nothing {\n}\n\n\
+        /** Fails. */\nfunction fails(_: Nothing): string {\n  throw new Error(\"no\");\n}\n\n\
+        export const tool = component({ id: \"fails\", tools: [{ name: \"fails\", execute: fails }] });\n";
+    fs::write(&source, tool).unwrap();
+    let place = project(&source);
+    let (success, _, words) = built(place.path());
+    assert!(success, "{words}");
+    let called = command(place.path(), &["call", "fails", "{}"]).output().unwrap();
+    let words = String::from_utf8(called.stderr).unwrap();
+    assert!(words.contains("at fails (tool.ts:8)"), "{words}");
 }
 
 #[test]

@@ -124,6 +124,9 @@ impl Termination {
         match trap {
             Trap::OutOfFuel => Termination::Fuel,
             Trap::StackOverflow => Termination::Stack,
+            Trap::UnreachableCodeReached => {
+                Termination::Trapped(Trapped::new("it aborted (wasm `unreachable` instruction)", error))
+            }
             _ => {
                 Termination::Trapped(Trapped::new(trap.to_string().trim_start_matches("wasm trap: "), error))
             }

@@ -66,7 +66,9 @@ fn what_wasmtime_has_types_for_is_known_by_type() {
     assert_eq!(Termination::of(&Trap::StackOverflow.into()), Termination::Stack);
     assert_eq!(Termination::of(&I32Exit(3).into()), Termination::Exited(3));
     assert_eq!(Termination::of(&ResourceTableError::Full.into()), Termination::Handles);
-    assert_eq!(Termination::of(&Trap::UnreachableCodeReached.into()).code(), Code::Trapped);
+    let aborted = Termination::of(&Trap::UnreachableCodeReached.into());
+    assert_eq!(aborted.code(), Code::Trapped);
+    assert!(fault(aborted).message.contains("trapped: it aborted"));
 }
 
 #[test]

@@ -25,7 +25,8 @@ pub(super) fn compile(recipe: &Recipe, work: &Workplace, say: &dyn Fn(&str)) -> 
     let mut zig = ZIG.command(&recipe.dir)?;
     say("compiling with zig cc");
     zig.args(["cc", "--target=wasm32-wasi", "-mexec-model=reactor", "-Os", "-std=c17", "-Wall", "-Wextra"])
-        .args(["-Wl,--strip-all", "-Wl,-z,stack-size=65536"])
+        // Without debug information zig removes the names of functions, which the frames of traps show.
+        .args(["-g", "-Wl,-z,stack-size=65536"])
         .arg("-I")
         .arg(sdk)
         .arg(&recipe.source)

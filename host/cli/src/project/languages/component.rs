@@ -8,6 +8,7 @@ use std::path::Path;
 use wasi_preview1_component_adapter_provider::{
     WASI_SNAPSHOT_PREVIEW1_ADAPTER_NAME, WASI_SNAPSHOT_PREVIEW1_REACTOR_ADAPTER,
 };
+use wasmparser::{Parser, Payload};
 use wit_component::{ComponentEncoder, StringEncoding, embed_component_metadata};
 use wit_parser::{Resolve, SourceMap};
 
@@ -16,8 +17,10 @@ use wit_parser::{Resolve, SourceMap};
 /// # Errors
 /// The module lacks an export that the world requires, or imports something that does not exist.
 pub(super) fn of_module(module: &Path) -> Result<Vec<u8>, BuildError> {
-    let mut bytes = fs::read(module).map_err(BuildError::file(module, "read"))?;
-    encode(&mut bytes).map_err(|e| failed(module, &format!("{e:#}")))
+    let bytes = fs::read(module).map_err(BuildError::file(module, "read"))?;
+    without_debug_information(&bytes)
+        .and_then(|mut bytes| encode(&mut bytes))
+        .map_err(|e| failed(module, &format!("{e:#}")))
 }
 
 /// Makes a component of a file in the text format, which holds a component or a module of the
@@ -36,6 +39,26 @@ pub(super) fn of_text(source: &Path) -> Result<Vec<u8>, BuildError> {
 /// Returns whether the header's layer field marks a component.
 fn is_component(bytes: &[u8]) -> bool {
     bytes.get(4..8) == Some(&[0x0d, 0x00, 0x01, 0x00])
+}
+
+/// Removes the debug information, which may be 20 times as large as the rest. The names of functions
+/// remain.
+fn without_debug_information(module: &[u8]) -> anyhow::Result<Vec<u8>> {
+    let (mut kept, mut start) = (Vec::new(), 0);
+    for payload in Parser::new(0).parse_all(module) {
+        let payload = payload?;
+        let range = match &payload {
+            Payload::Version { range, .. } => Some(range.clone()),
+            _ => payload.as_section().map(|(_, range)| range),
+        };
+        let Some(range) = range else { continue };
+        let end = usize::try_from(range.end)?;
+        if !matches!(&payload, Payload::CustomSection(section) if section.name().starts_with(".debug_")) {
+            kept.extend_from_slice(&module[start..end]);
+        }
+        start = end;
+    }
+    Ok(kept)
 }
 
 fn encode(module: &mut Vec<u8>) -> anyhow::Result<Vec<u8>> {

@@ -3,11 +3,12 @@
 //! and an engine.
 
 use super::super::BuildError;
-use super::program::{Program, run};
-use super::{Recipe, Workplace};
+use super::program::{Program, run, run_explained};
+use super::{Recipe, Workplace, lines};
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
 use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 pub(super) const ESBUILD: Program = Program { names: &["esbuild"], install: "npm install --global esbuild" };
@@ -39,6 +40,7 @@ pub(super) fn compile(recipe: &Recipe, work: &Workplace, say: &dyn Fn(&str)) -> 
     esbuild
         .arg(&recipe.source)
         .args(["--bundle", "--format=esm", "--platform=neutral", "--target=es2023", "--log-level=warning"])
+        .arg("--main-fields=browser,module,main")
         // The engine runs no callbacks of its own promises during a call: see web/promise.js.
         .args(
             ["async-await", "async-generator", "for-await", "top-level-await"]
@@ -51,12 +53,17 @@ pub(super) fn compile(recipe: &Recipe, work: &Workplace, say: &dyn Fn(&str)) -> 
         .arg(format!("--alias:#derived={}", derived.display()))
         .arg(format!("--outfile={}", module.display()));
     let bundled = work.path().join("bundled.json");
-    esbuild.arg(format!("--metafile={}", bundled.display()));
-    run(esbuild, &recipe.source, say)?;
+    esbuild.arg("--sourcemap=external").arg(format!("--metafile={}", bundled.display()));
+    run_explained(esbuild, &recipe.source, explained)?;
     let bundled = said(&bundled)?;
     for file in bundled["inputs"].as_object().into_iter().flat_map(Map::keys) {
         work.reads(&recipe.dir.join(file));
     }
+    let map = said(&module.with_extension("js.map"))?;
+    let lines = lines::table(&map, work.path(), &[&recipe.dir, library.parent().unwrap_or(library)]);
+    let bundle = fs::OpenOptions::new().append(true).open(&module);
+    let written = bundle.and_then(|mut bundle| bundle.write_all(lines.as_bytes()));
+    written.map_err(BuildError::file(&module, "written"))?;
     let world = work.world(&imports(&bundled), &library.join("wit/wasi.wit"))?;
     let component = work.path().join("tool.wasm");
     componentize
@@ -75,6 +82,30 @@ fn imports(bundled: &Value) -> Vec<String> {
     let imports = outputs.filter_map(|output| output["imports"].as_array()).flatten();
     let names: BTreeSet<&str> = imports.filter_map(|import| import["path"].as_str()).collect();
     names.into_iter().map(str::to_owned).collect()
+}
+
+/// Replaces the options that esbuild recommends if it does not find a module, because none of them
+/// helps here.
+fn explained(said: &str) -> String {
+    let mut module = "";
+    let mut text = String::new();
+    for line in said.lines() {
+        if let Some((_, name)) = line.split_once("Could not resolve \"") {
+            module = name.trim_end_matches('"');
+        }
+        if line.contains("\"--platform=node\"") {
+            text.push_str("  A tool has no modules of Node: use fetch for HTTP; files, processes and sockets are not available.");
+        } else if line.contains("as external to exclude it from the bundle") {
+            let parts = if module.starts_with('@') { 2 } else { 1 };
+            let package = module.split('/').take(parts).collect::<Vec<_>>().join("/");
+            text.push_str("  To add the package, type in the tool's directory: npm install ");
+            text.push_str(&package);
+        } else {
+            text.push_str(line);
+        }
+        text.push('\n');
+    }
+    text
 }
 
 /// Reads a program's report on its work, with paths relative to where it ran.
@@ -105,6 +136,20 @@ pub(super) fn compiler(project: &Path) -> Result<PathBuf, BuildError> {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+
+    #[test]
+    fn esbuild_recommends_what_helps_a_tool() {
+        let said = "✘ [ERROR] Could not resolve \"@scope/pkg/sub\"\n\n    tool.js:1:15:\n\n  You can mark the \
+            path \"@scope/pkg/sub\" as external to exclude it from the bundle, which will remove this error.\n\
+            ✘ [ERROR] Could not resolve \"fs\"\n\n  Are you trying to bundle for node? You can use \
+            \"--platform=node\" to do that.\n";
+        assert_eq!(
+            explained(said),
+            "✘ [ERROR] Could not resolve \"@scope/pkg/sub\"\n\n    tool.js:1:15:\n\n  To add the package, type in \
+            the tool's directory: npm install @scope/pkg\n✘ [ERROR] Could not resolve \"fs\"\n\n  A tool has no \
+            modules of Node: use fetch for HTTP; files, processes and sockets are not available.\n"
+        );
+    }
 
     #[test]
     fn a_projects_own_compiler_comes_first_if_it_has_a_module() {

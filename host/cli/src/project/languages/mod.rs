@@ -4,6 +4,7 @@ mod c;
 mod component;
 mod go;
 mod javascript;
+mod lines;
 mod program;
 mod python;
 mod sources;
@@ -19,7 +20,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
-pub(super) use {c::ZIG, go::GO, javascript::NODE};
+pub(super) use {c::ZIG, go::GO, javascript::NODE, python::PACKAGES};
 
 /// The contract that a guest is compiled against, as files of a WIT package.
 const CONTRACT: [(&str, &str); 8] = [
@@ -123,8 +124,10 @@ fn recipe_text(language: Language) -> &'static str {
     match language {
         Language::C => concat!(include_str!("c.rs"), include_str!("component.rs")),
         Language::Go => concat!(include_str!("go.rs"), include_str!("component.rs")),
-        Language::JavaScript | Language::TypeScript => include_str!("javascript.rs"),
-        Language::Python => include_str!("python.rs"),
+        Language::JavaScript | Language::TypeScript => {
+            concat!(include_str!("javascript.rs"), include_str!("lines.rs"))
+        }
+        Language::Python => concat!(include_str!("python.rs"), include_str!("entry.py")),
         Language::Wat => include_str!("component.rs"),
     }
 }

@@ -34,6 +34,8 @@ impl Program {
         let mut command = Command::new(path);
         // Compilers look for each other on the path.
         command.env("PATH", Self::search_path());
+        // A compiler in Rust would add a backtrace of its own to each error of the code.
+        command.env_remove("RUST_BACKTRACE");
         command.current_dir(dir).stdin(Stdio::null()).stdout(Stdio::from(std::io::stderr()));
         Ok(command)
     }
@@ -75,9 +77,29 @@ pub(super) fn run(mut command: Command, source: &Path, say: &dyn Fn(&str)) -> Re
     let name = Path::new(&path).file_name().unwrap_or_default().to_string_lossy();
     let status = command.spawn().and_then(|child| wait(child, &name, say));
     let status = status.map_err(|e| BuildError::Failed(format!("{path} cannot be run: {e}")))?;
+    compiled(status, source, &path)
+}
+
+/// Runs a compiler whose output on standard error is changed by this function.
+///
+/// # Errors
+/// It cannot be run or fails; its own output is on standard error.
+pub(super) fn run_explained(
+    mut command: Command,
+    source: &Path,
+    explain: impl Fn(&str) -> String,
+) -> Result<(), BuildError> {
+    let path = command.get_program().to_string_lossy().into_owned();
+    let said = command.stderr(Stdio::piped()).output();
+    let said = said.map_err(|e| BuildError::Failed(format!("{path} cannot be run: {e}")))?;
+    eprint!("{}", explain(&String::from_utf8_lossy(&said.stderr)));
+    compiled(said.status, source, &path)
+}
+
+fn compiled(status: ExitStatus, source: &Path, compiler: &str) -> Result<(), BuildError> {
     if !status.success() {
         return Err(BuildError::Failed(format!(
-            "{} does not compile ({status}); see the output of {path} above",
+            "{} does not compile ({status}); see the output of {compiler} above",
             source.display()
         )));
     }
