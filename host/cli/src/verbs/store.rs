@@ -232,8 +232,9 @@ mod database {
     use crate::session::database::{check_privileges, connect, required_database, settings, show_warnings};
     use crate::terminal::{Exit, Failure, Output, program, quantity};
     use serde_json::json;
+    use tollgate::config::DatabaseConfig;
     use tollgate::store::{SqliteStore, StoreLimits};
-    use tollgate_postgres::{PostgresStore, SchemaState};
+    use tollgate_postgres::{PostgresConfig, PostgresStore, SchemaState};
 
     pub(super) async fn run(
         way: &StoreSubcommand,
@@ -250,67 +251,78 @@ mod database {
         let database = required_database(&Globals { data: None, ..globals.clone() })?;
         let config = settings(&database, None)?;
         match way {
-            StoreSubcommand::Init { .. } | StoreSubcommand::Migrate => {
-                if matches!(way, StoreSubcommand::Migrate)
-                    && PostgresStore::check(&config).await? == SchemaState::Empty
-                {
+            StoreSubcommand::Init { .. } => migrate(&config, output).await?,
+            StoreSubcommand::Migrate => {
+                if PostgresStore::check(&config).await? == SchemaState::Empty {
                     return Err(Failure::failed("the database has no schema; run `tollgate store init`"));
                 }
-                let migrated = PostgresStore::migrate(&config).await?;
-                match output.is_json() {
-                    true => output.json(&json!({"from": migrated.from, "to": migrated.to})),
-                    false if migrated.from == migrated.to => {
-                        output.say(&format!("the schema has version {} already", migrated.to));
-                    }
-                    false => output.say(&format!("the schema has version {} now", migrated.to)),
-                }
+                migrate(&config, output).await?;
             }
-            StoreSubcommand::Check => {
-                let state = PostgresStore::check(&config).await?;
-                let (version, fits) = match state {
-                    SchemaState::Current => ("current", true),
-                    SchemaState::Empty => ("missing", false),
-                    SchemaState::Older(_) => ("of an earlier version", false),
-                };
-                match output.is_json() {
-                    true => output.json(&json!({"address": config.address(), "schema": version})),
-                    false => output.say(&format!(
-                        "the database at {} answers; its schema is {version}",
-                        config.address()
-                    )),
-                }
-                if fits {
-                    let store = connect(&database, StoreLimits::default(), None).await?;
-                    show_warnings(&store, output).await?;
-                    check_privileges(&store).await?;
-                } else {
-                    let verb = if state == SchemaState::Empty { "init" } else { "migrate" };
-                    return Err(Failure::failed(format!("run `{} store {verb}`", program())));
-                }
-            }
-            StoreSubcommand::Copy => {
-                let directory = data_dir(globals)?;
-                if !SqliteStore::exists(&directory) {
-                    return Err(Failure::usage(format!(
-                        "there is no store in {}; name the data directory to copy with --data DIR",
-                        directory.display()
-                    )));
-                }
-                let copied = PostgresStore::copy(config, &SqliteStore::open(&directory)?).await?;
-                match output.is_json() {
-                    true => output.json(&copied),
-                    false => output.say(&format!(
-                        "copied {} with {}, {}, {} and {}; all of them were compared",
-                        quantity::count(copied.runs, "run"),
-                        quantity::count(copied.events, "event"),
-                        quantity::count(copied.threads, "thread"),
-                        quantity::count(copied.audit, "audit record"),
-                        quantity::count(copied.components, "component")
-                    )),
-                }
-            }
+            StoreSubcommand::Check => check(&database, &config, output).await?,
+            StoreSubcommand::Copy => copy(config, globals, output).await?,
             StoreSubcommand::Verify => {}
         }
         Ok(Exit::Done)
+    }
+
+    async fn migrate(config: &PostgresConfig, output: &Output) -> Result<(), Failure> {
+        let migrated = PostgresStore::migrate(config).await?;
+        match output.is_json() {
+            true => output.json(&json!({"from": migrated.from, "to": migrated.to})),
+            false if migrated.from == migrated.to => {
+                output.say(&format!("the schema has version {} already", migrated.to));
+            }
+            false => output.say(&format!("the schema has version {} now", migrated.to)),
+        }
+        Ok(())
+    }
+
+    async fn check(
+        database: &DatabaseConfig,
+        config: &PostgresConfig,
+        output: &Output,
+    ) -> Result<(), Failure> {
+        let state = PostgresStore::check(config).await?;
+        let (version, fits) = match state {
+            SchemaState::Current => ("current", true),
+            SchemaState::Empty => ("missing", false),
+            SchemaState::Older(_) => ("of an earlier version", false),
+        };
+        match output.is_json() {
+            true => output.json(&json!({"address": config.address(), "schema": version})),
+            false => {
+                output.say(&format!("the database at {} answers; its schema is {version}", config.address()))
+            }
+        }
+        if !fits {
+            let verb = if state == SchemaState::Empty { "init" } else { "migrate" };
+            return Err(Failure::failed(format!("run `{} store {verb}`", program())));
+        }
+        let store = connect(database, StoreLimits::default(), None).await?;
+        show_warnings(&store, output).await?;
+        check_privileges(&store).await
+    }
+
+    async fn copy(config: PostgresConfig, globals: &Globals, output: &Output) -> Result<(), Failure> {
+        let directory = data_dir(globals)?;
+        if !SqliteStore::exists(&directory) {
+            return Err(Failure::usage(format!(
+                "there is no store in {}; name the data directory to copy with --data DIR",
+                directory.display()
+            )));
+        }
+        let copied = PostgresStore::copy(config, &SqliteStore::open(&directory)?).await?;
+        match output.is_json() {
+            true => output.json(&copied),
+            false => output.say(&format!(
+                "copied {} with {}, {}, {} and {}; all of them were compared",
+                quantity::count(copied.runs, "run"),
+                quantity::count(copied.events, "event"),
+                quantity::count(copied.threads, "thread"),
+                quantity::count(copied.audit, "audit record"),
+                quantity::count(copied.components, "component")
+            )),
+        }
+        Ok(())
     }
 }

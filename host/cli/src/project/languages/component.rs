@@ -52,7 +52,7 @@ fn without_debug_information(module: &[u8]) -> anyhow::Result<Vec<u8>> {
             _ => payload.as_section().map(|(_, range)| range),
         };
         let Some(range) = range else { continue };
-        let end = usize::try_from(range.end)?;
+        let end = range.end;
         if !matches!(&payload, Payload::CustomSection(section) if section.name().starts_with(".debug_")) {
             kept.extend_from_slice(&module[start..end]);
         }
