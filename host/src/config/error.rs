@@ -123,9 +123,21 @@ impl Source<'_> {
         Place {
             line: before.matches('\n').count() + 1,
             column: self.text[line_start..start].chars().count() + 1,
-            shown: clean(shown, 200),
+            shown: clean(without_secret(shown), 200),
             marked: marked.clamp(1, 200),
         }
+    }
+}
+
+/// Returns a line without its value, if its key says that the value is a secret. Errors are shown to
+/// others; a configuration should only name the environment variables of secrets.
+fn without_secret(line: &str) -> &str {
+    const SECRETS: [&str; 5] = ["password", "passwd", "secret", "token", "api_key"];
+    let Some((key, _)) = line.split_once('=') else { return line };
+    let name = key.trim().trim_matches(['"', '\'']).to_ascii_lowercase();
+    match SECRETS.iter().any(|secret| name.ends_with(secret)) {
+        true => &line[..=key.len()],
+        false => line,
     }
 }
 

@@ -70,6 +70,13 @@ fn an_unknown_key_or_table_names_what_is_known_there() {
 }
 
 #[test]
+fn an_error_does_not_repeat_a_password() {
+    let refused = refusal("[store]\nurl = \"postgresql://db/t\"\npassword = \"hunter2\"");
+    assert!(refused.contains("unknown key `password`") && refused.contains(" 3 | password ="), "{refused}");
+    assert!(!refused.contains("hunter2"), "{refused}");
+}
+
+#[test]
 fn what_stands_under_tools_is_the_directory_or_a_tool() {
     assert_eq!(
         refusal("[tools]\ndri = \"t\"").lines().next().unwrap(),
