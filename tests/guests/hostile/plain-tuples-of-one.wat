@@ -4,8 +4,8 @@
 ;; world: export take: interface {
 ;;   plain-tuples-of-one: func() -> list<tuple<tuple<tuple<tuple<tuple<tuple<tuple<tuple<tuple<tuple<tuple<tuple<tuple<tuple<tuple<tuple<tuple<tuple<tuple<tuple<u8>>>>>>>>>>>>>>>>>>>>>;
 ;;   }
-;; limit: host memory
-;; expects: out_of_memory
+;; limit: bytes across the boundary
+;; expects: too_large
 
 (module
   (memory (export "memory") 1020)

@@ -56,7 +56,7 @@ fn l5_a_program_that_speaks_another_protocol_is_shown_with_what_it_said() {
     said(&stays)
         .says("it did not start within 2000 ms")
         .says("its output begins with \"SSH-2.0-OpenSSH_9.6\", which is not an MCP message");
-    let ends = scripted("echo 'usage: server [OPTIONS]'; exit 0\n");
+    let ends = scripted("read -r line; echo 'usage: server [OPTIONS]'; exit 0\n");
     said(&ends).says("(exit code 0)").says("its output begins with \"usage: server [OPTIONS]\"");
     let other =
         r#"read -r line; echo '{"jsonrpc":"2.0","id":0,"result":{"capabilities":"none"}}'; exec sleep 600"#;

@@ -88,7 +88,7 @@ async fn a_form_without_its_button_decides_nothing() {
         let answer = server.post(&decide, &entries(&[("s", &s), ("reason", "no, never")])).await;
         assert_eq!(answer.status, 422, "{}", answer.body);
         server.becomes(&run_id, "waiting").await;
-        server.post(&decide, &entries(&[("s", &s), ("do", "answer")])).await;
+        server.post(&decide, &entries(&[("s", &s), ("do", "no")])).await;
         server.becomes(&run_id, "completed").await;
     }
 }
