@@ -137,7 +137,8 @@ def decides(browser: Browser) -> None:
     check(" answered " in plain.locator(".answered").inner_text(), "it is answered without JavaScript")
 
     # A request that breaks is sent again with the same button: "No" stays "No".
-    card = question(mine, "ask_customer")
+    mine.goto(f"{URL}/console/waiting")
+    card = question(mine, "")
     mine.route("**/decide", lambda route: route.abort(), times=1)
     mine.locator(f"#{card} .no button").click()
     mine.wait_for_selector(f"#{card}.answered")
