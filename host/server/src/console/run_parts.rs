@@ -9,6 +9,7 @@ use maud::{Markup, html};
 use serde_json::Value;
 use tollgate_agent::child::ChildStatus;
 use tollgate_agent::gate::Verdict;
+use tollgate_agent::json::LazyJson;
 use tollgate_agent::run::{CallEnd, RunStatus, StoredEvent};
 use tollgate_agent::state::KeyUpdate;
 
@@ -180,7 +181,7 @@ fn result(end: &CallEnd, run_id: &str) -> Markup {
             CallEnd::Result(result) => {
                 h3 { "Result" }
                 @if let Some(message) = &result.message { p.text { (text::lines(message, MAX_DETAIL_BYTES)) } }
-                @if !result.data.is_null() { (shown_value(&result.data, run_id)) }
+                @if !result.data.is_null() { (shown_data(&result.data, run_id)) }
             },
             CallEnd::Fault(fault) => {
                 h3 { "Fault " (layout::code(fault.code.as_str())) }
@@ -191,15 +192,28 @@ fn result(end: &CallEnd, run_id: &str) -> Markup {
     }
 }
 
+/// Renders the data of a result. Data that is too long to be shown is not parsed, which takes many
+/// times its memory.
+fn shown_data(data: &LazyJson, run_id: &str) -> Markup {
+    let text = data.text();
+    match text.len() <= MAX_DETAIL_BYTES {
+        true => shown_value(data, run_id),
+        false => cut_value(&text[..text.floor_char_boundary(MAX_DETAIL_BYTES)], run_id),
+    }
+}
+
 /// Renders a value, whole if it is short.
 fn shown_value(value: &Value, run_id: &str) -> Markup {
     let text = text::json(value);
     if text.len() <= MAX_DETAIL_BYTES {
         return value_list(value);
     }
-    let (shown, _) = within(text, MAX_DETAIL_BYTES);
+    cut_value(&within(text, MAX_DETAIL_BYTES).0, run_id)
+}
+
+fn cut_value(shown: &str, run_id: &str) -> Markup {
     html! {
-        pre { (text::body(&shown)) }
+        pre { (text::body(shown)) }
         p.muted { "Cut; the " a href={ "/console/runs/" (layout::segment(run_id)) "?view=events" } { "events" } " have all of it." }
     }
 }
