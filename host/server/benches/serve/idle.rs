@@ -13,7 +13,8 @@ use tollgate::{Agent, FnTool, Host, ScriptedModel, ScriptedTurn};
 
 /// The word that makes this program a process of clients.
 pub(crate) const CLIENTS: &str = "clients-of-idle-streams";
-/// The number of streams, if each process may open that many descriptors.
+/// The number of streams, if the process may open enough descriptors: a server serves a quarter as
+/// many connections, and one principal gets half of them.
 const STREAMS: usize = 10_000;
 /// How long the streams are watched. A stream sends a sign of life every 15 s.
 const WATCHED: Duration = Duration::from_secs(45);
@@ -27,7 +28,7 @@ pub(crate) fn table() {
     let served =
         serve(async { Host::builder().tool(sleeps).agent(agent.with_tools(["*"])).build().unwrap() });
     let allowed = usize::try_from(descriptor_limit()).unwrap_or(usize::MAX);
-    let streams = STREAMS.min(allowed.saturating_sub(500));
+    let streams = STREAMS.min((allowed / 8).saturating_sub(200));
     let path = runtime().block_on(async {
         let body = json!({"agent": "sleeper", "input": "Sleep.", "detached": true}).to_string();
         let accept = "application/json\r\nPrefer: respond-async";
