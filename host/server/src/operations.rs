@@ -13,7 +13,7 @@ use std::sync::Arc;
 use tokio::sync::OwnedSemaphorePermit;
 use tollgate::config::Decides;
 use tollgate::run::{RunEnd, RunError};
-use tollgate::store::RecordPages;
+use tollgate::store::RecordReader;
 use tollgate::{
     Busy, CallRequest, DIRECT_AGENT, Decision, Event, FollowUntil, HostError, RunFollower, RunHandle,
     RunRequest, RunUpdate,
@@ -296,13 +296,14 @@ impl ServerState {
     /// Adds to the problem who answered the question, and when.
     async fn already_decided(&self, run_id: &str, targets: &[String], why: HostError) -> Problem {
         let problem = Problem::from(why);
-        let (mut record, mut made) = (RecordPages::new(&**self.store(), run_id), None);
-        while let Ok(Some(page)) = record.next().await {
-            let last = page.iter().rev().find_map(|stored| match &stored.event {
-                Event::CallDecided { decision, .. } if targets.contains(&decision.target) => Some(decision),
-                _ => None,
-            });
-            made = last.cloned().or(made);
+        let (mut record, mut made) = (RecordReader::new(&**self.store(), run_id), None);
+        while let Ok(Some(stored)) = record.next().await {
+            match &stored.event {
+                Event::CallDecided { decision, .. } if targets.contains(&decision.target) => {
+                    made = Some(decision.clone());
+                }
+                _ => {}
+            }
         }
         let Some(made) = made else { return problem };
         let problem = problem.with("at_ms", made.at_ms);

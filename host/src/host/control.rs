@@ -3,7 +3,7 @@
 
 use super::{Busy, Host, HostError, new_id};
 use crate::run::{Hub, RunEnd, RunError, RunHandle};
-use crate::store::{RecordPages, RunFilter, RunSummary, now_ms};
+use crate::store::{RecordReader, RunFilter, RunSummary, now_ms};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -146,17 +146,15 @@ impl Host {
         let ids = (Arc::from(run_id), Arc::from(spec.identity.thread_id.as_str()));
         let mut run = Run::new(Thread::default());
         let (mut last_call, mut text) = (None, String::new());
-        let mut record = RecordPages::new(&**self.store(), run_id);
-        while let Some(page) = record.next().await? {
-            for stored in &page {
-                run.apply(&stored.event).map_err(|e| RunError::new(e.to_string()))?;
-                match &stored.event {
-                    Event::CallFinished(finished) => last_call = Some(Arc::clone(finished)),
-                    Event::RunFinished { text: answered, .. } => text.clone_from(answered),
-                    _ => {}
-                }
-                visit(stored);
+        let mut record = RecordReader::new(&**self.store(), run_id);
+        while let Some(stored) = record.next().await? {
+            run.apply(&stored.event).map_err(|e| RunError::new(e.to_string()))?;
+            match &stored.event {
+                Event::CallFinished(finished) => last_call = Some(Arc::clone(finished)),
+                Event::RunFinished { text: answered, .. } => text.clone_from(answered),
+                _ => {}
             }
+            visit(&stored);
         }
         let end = RunEnd::of(&run, ids, last_call, text);
         Ok((run, end))

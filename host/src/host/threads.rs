@@ -3,7 +3,7 @@
 use super::{Busy, Host, HostError, RunRequest};
 use crate::blocking::aside_if;
 use crate::run::{RunError, RunHandle};
-use crate::store::{CommitError, RecordPages, RunFilter, RunSummary};
+use crate::store::{CommitError, RecordReader, RunFilter, RunSummary};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
@@ -155,24 +155,20 @@ impl Host {
     /// as before, and its result conflicts with changes that it did not see.
     pub(super) async fn fold(&self, thread: Thread, thread_id: &str, run_id: &str) -> Result<Run, HostError> {
         let mut run = Run::new(thread.clone());
-        let mut record = RecordPages::new(&*self.inner.store, run_id);
-        while let Some(page) = record.next().await? {
-            for event in &page {
-                run.apply(&event.event).map_err(|e| RunError::new(e.to_string()))?;
-            }
+        let mut record = RecordReader::new(&*self.inner.store, run_id);
+        while let Some(event) = record.next().await? {
+            run.apply(&event.event).map_err(|e| RunError::new(e.to_string()))?;
         }
         if !run.is_in_batch() {
             return Ok(run);
         }
         let mut run = Run::new(thread);
-        let mut record = RecordPages::new(&*self.inner.store, run_id);
-        while let Some(page) = record.next().await? {
-            for event in &page {
-                if let Some(until) = run.behind(&event.event) {
-                    self.catch_up(&mut run, thread_id, until).await?;
-                }
-                run.apply(&event.event).map_err(|e| RunError::new(e.to_string()))?;
+        let mut record = RecordReader::new(&*self.inner.store, run_id);
+        while let Some(event) = record.next().await? {
+            if let Some(until) = run.behind(&event.event) {
+                self.catch_up(&mut run, thread_id, until).await?;
             }
+            run.apply(&event.event).map_err(|e| RunError::new(e.to_string()))?;
         }
         self.catch_up(&mut run, thread_id, u64::MAX).await?;
         Ok(run)

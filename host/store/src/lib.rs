@@ -48,7 +48,7 @@ pub use coordination_store::{CoordinationStore, QueueTurn};
 pub use error::{CommitError, StoreError, StoreErrorKind};
 pub use limits::StoreLimits;
 pub use memory::MemoryStore;
-pub use run_store::{EventPage, PageLimit, RecordPages, RunStore, list_threads};
+pub use run_store::{EventPage, PageLimit, RecordReader, RunStore, list_threads};
 pub use runs::{
     MAX_THREAD_RUNS, Record, RunFilter, RunSummary, SHORT_ID_CHARS, ThreadFilter, ThreadSummary, short_id,
 };

@@ -56,37 +56,39 @@ impl EventPage {
     }
 }
 
-/// A record page by page, for readers that need each event once: a whole record may take a GiB.
-pub struct RecordPages<'a> {
+/// Reads a record event by event, for readers that need each event once: a whole record may take a
+/// GiB. About 1 MiB of it is in memory.
+pub struct RecordReader<'a> {
     store: &'a dyn RunStore,
     run_id: &'a str,
+    /// The rest of the page that was read last.
+    page: std::vec::IntoIter<Arc<StoredEvent>>,
     after: u64,
-    is_over: bool,
+    has_more: bool,
 }
 
-impl<'a> RecordPages<'a> {
+impl<'a> RecordReader<'a> {
     /// The most of a record that is read at once. A single event may be larger.
     const LIMIT: PageLimit = PageLimit { events: 1_000, bytes: 1 << 20 };
 
-    /// Returns the pages from the first event on. A run that is not known has none.
+    /// Starts with the first event. A run that is not known has none.
     #[must_use]
     pub fn new(store: &'a dyn RunStore, run_id: &'a str) -> Self {
-        Self { store, run_id, after: 0, is_over: false }
+        Self { store, run_id, page: Vec::new().into_iter(), after: 0, has_more: true }
     }
 
-    /// Returns the events of the next page; `None` after the last one.
+    /// Returns the next event; `None` after the last one.
     ///
     /// # Errors
     /// The store cannot be read.
-    pub async fn next(&mut self) -> Result<Option<Vec<Arc<StoredEvent>>>, StoreError> {
-        if self.is_over {
-            return Ok(None);
+    pub async fn next(&mut self) -> Result<Option<Arc<StoredEvent>>, StoreError> {
+        if self.page.len() == 0 && self.has_more {
+            let page = self.store.events_page(self.run_id, self.after, Self::LIMIT).await?;
+            self.after = page.events.last().map_or(self.after, |last| last.number);
+            self.has_more = page.has_more;
+            self.page = page.events.into_iter();
         }
-        let EventPage { events, has_more } =
-            self.store.events_page(self.run_id, self.after, Self::LIMIT).await?;
-        self.is_over = !has_more;
-        self.after = events.last().map_or(self.after, |last| last.number);
-        Ok((!events.is_empty()).then_some(events))
+        Ok(self.page.next())
     }
 }
 

@@ -11,7 +11,7 @@ use std::ops::Deref;
 /// The size from which a list or object is charged as text only: it is seldom accessed.
 const REWRITTEN_BYTES: usize = 64 * 1024;
 
-/// A recorded list or object with more values within it is kept as text.
+/// A recorded value with more values than this, itself included, is kept as text.
 const SMALL_VALUES: usize = 64;
 
 /// A JSON value, or its text.
@@ -113,17 +113,6 @@ impl LazyJson {
     }
 }
 
-/// Returns whether a value and those within it are at most this many, and counts them.
-fn is_small(value: &Value, left: &mut usize) -> bool {
-    let Some(fewer) = left.checked_sub(1) else { return false };
-    *left = fewer;
-    match value {
-        Value::Array(items) => items.iter().all(|item| is_small(item, left)),
-        Value::Object(members) => members.values().all(|member| is_small(member, left)),
-        _ => true,
-    }
-}
-
 /// Returns whether a text can only be a list or an object, if it is JSON at all.
 fn begins_container(text: &str) -> bool {
     text.trim_start().starts_with(['[', '{'])
@@ -198,7 +187,7 @@ impl Serialize for LazyJson {
 impl<'de> Deserialize<'de> for LazyJson {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let value = Value::deserialize(deserializer)?;
-        Ok(match is_small(&value, &mut { SMALL_VALUES }) {
+        Ok(match Measure::of(&value).nodes <= SMALL_VALUES {
             true => Self::from(value),
             false => Self(Representation::Text(Written::new(value.to_string()))),
         })

@@ -5,10 +5,10 @@
 //! time uses the directory, and a package that was last built from elsewhere is compiled again.
 
 use super::BuildError;
+use super::cargo::metadata;
 use serde::Deserialize;
 use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
 /// The directory inside a target directory that names the last project of each package.
 const OWNERS: &str = ".tollgate-owners";
@@ -19,7 +19,7 @@ const HASH_CHARS: usize = 16;
 #[derive(Debug)]
 pub(crate) struct Turn(#[expect(dead_code, reason = "the lock ends with the file")] File);
 
-/// The fields used here of `cargo metadata`.
+/// The packages of a project, or of its workspace.
 #[derive(Deserialize)]
 struct Metadata {
     packages: Vec<Package>,
@@ -44,7 +44,7 @@ pub(super) fn take_turn(project: &Path, target: &Path, say: &dyn Fn(&str)) -> Re
         say("waiting for another build");
         lock.lock().map_err(BuildError::file(&owners, "locked"))?;
     }
-    for Package { name, manifest_path } in packages(project)? {
+    for Package { name, manifest_path } in metadata::<Metadata>(project, &["--no-deps"])?.packages {
         let (owner, manifest) = (owners.join(&name), manifest_path.to_string_lossy());
         if fs::read(&owner).is_ok_and(|known| known == manifest.as_bytes()) {
             continue;
@@ -55,22 +55,6 @@ pub(super) fn take_turn(project: &Path, target: &Path, say: &dyn Fn(&str)) -> Re
         fs::write(&owner, manifest.as_bytes()).map_err(BuildError::file(&owner, "written"))?;
     }
     Ok(Turn(lock))
-}
-
-/// Returns the packages of the project, or of its workspace.
-fn packages(project: &Path) -> Result<Vec<Package>, BuildError> {
-    let output = Command::new("cargo")
-        .args(["metadata", "--format-version", "1", "--no-deps"])
-        .current_dir(project)
-        .stdin(Stdio::null())
-        .output()
-        .map_err(|e| BuildError::no_cargo(&e))?;
-    if !output.status.success() {
-        let why = String::from_utf8_lossy(&output.stderr);
-        return Err(BuildError::Failed(format!("cargo cannot read the project: {}", why.trim())));
-    }
-    let metadata = serde_json::from_slice::<Metadata>(&output.stdout);
-    Ok(metadata.map_err(|e| BuildError::Failed(format!("cargo metadata cannot be read: {e}")))?.packages)
 }
 
 /// Returns the directories by which cargo knows that a package of this name is built.

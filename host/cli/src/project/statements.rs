@@ -1,11 +1,11 @@
 //! Statements of a Rust component about itself, which `build` writes into it: the licence and the
 //! source of its package, and all packages that it was built from.
 
+use super::cargo::metadata;
 use super::{BuildError, WASM_TARGET};
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use tollgate_registry::{Metadata, Package};
 
 /// The fields used here of `cargo metadata`.
@@ -60,18 +60,8 @@ struct DependencyKind {
 /// # Errors
 /// Cargo cannot be run, or its answer cannot be read.
 pub(super) fn of(dir: &Path) -> Result<BTreeMap<PathBuf, Vec<u8>>, BuildError> {
-    let failed = |why: String| BuildError::Failed(format!("cargo metadata failed: {why}"));
     // The build has resolved and downloaded everything already.
-    let output = Command::new("cargo")
-        .args(["metadata", "--format-version", "1", "--offline", "--filter-platform", WASM_TARGET])
-        .current_dir(dir)
-        .stdin(Stdio::null())
-        .output()
-        .map_err(|e| failed(e.to_string()))?;
-    if !output.status.success() {
-        return Err(failed(String::from_utf8_lossy(&output.stderr).trim().to_owned()));
-    }
-    let cargo: Cargo = serde_json::from_slice(&output.stdout).map_err(|e| failed(e.to_string()))?;
+    let cargo: Cargo = metadata(dir, &["--offline", "--filter-platform", WASM_TARGET])?;
     let members = cargo.packages.iter().filter(|package| cargo.workspace_members.contains(&package.id));
     let mut found = BTreeMap::new();
     for member in members {

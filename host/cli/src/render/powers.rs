@@ -63,8 +63,8 @@ pub(crate) fn command_to_grant(component_id: &str, refused: &str) -> Option<Stri
     Some(format!("{} grant {component_id} {option}", program()))
 }
 
-/// Returns the powers that are imported and can be granted, but were not. Toolchains import what tools never use, so
-/// a manifest's requests take precedence if there is one.
+/// Returns the powers that are imported and can be granted, but were not. Toolchains import what
+/// tools never use, so a manifest's requests take precedence if there is one.
 pub(crate) fn lacking(imports: &[Import], grants: &ComponentGrants) -> Vec<&'static str> {
     let powers: BTreeSet<Power> = imports.iter().filter_map(|import| import.power).collect();
     powers.into_iter().filter(|power| !has(*power, grants)).map(Power::as_str).collect()

@@ -89,7 +89,7 @@ pub(crate) async fn decisions_key(_database: &DatabaseConfig) -> Result<String, 
 
 /// Explains that this program cannot connect to a database.
 #[cfg(not(feature = "postgres"))]
-fn without_postgres() -> Failure {
+pub(crate) fn without_postgres() -> Failure {
     Failure::usage("this program was built without PostgreSQL; build it with --features postgres")
 }
 

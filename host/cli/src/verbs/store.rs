@@ -186,7 +186,7 @@ async fn verify(globals: &Globals, output: &Output) -> Result<Exit, Failure> {
             crate::session::database::connect(&database, limits, None).await?.verify().await?
         }
         #[cfg(not(feature = "postgres"))]
-        Some(_) => return Err(Failure::usage("this program was built without PostgreSQL")),
+        Some(_) => return Err(crate::session::database::without_postgres()),
     };
     if output.is_json() {
         output.json(&verified);
