@@ -148,10 +148,13 @@ async fn refused(
     installed: &[Installed],
 ) -> Result<Vec<RefusedFile>, Failure> {
     let loaded = directory::load(sandbox, config, &|_, _, _| ()).await?;
-    let is_installed = |refused: &&RefusedFile| {
-        installed.iter().any(|built| built.file.file_name() == refused.file.file_name())
-    };
-    Ok(loaded.toolbox.refused().iter().filter(is_installed).cloned().collect())
+    let all = loaded.toolbox.refused();
+    Ok(installed.iter().filter_map(|built| refusal(built, all)).cloned().collect())
+}
+
+/// Returns the refusal of this file, which the tools directory may name by another path.
+fn refusal<'a>(built: &Installed, refused: &'a [RefusedFile]) -> Option<&'a RefusedFile> {
+    refused.iter().find(|refused| refused.file.file_name() == built.file.file_name())
 }
 
 /// Returns the directory for the component. If the working directory is the project, the tools
@@ -187,9 +190,8 @@ fn show(built: &Installed, fresh: bool, output: &Output) {
 }
 
 fn as_json(built: &Installed, refused: &[RefusedFile]) -> serde_json::Value {
-    let refused = refused.iter().find(|refused| refused.file.file_name() == built.file.file_name());
     json!({
-        "not_served": refused.map(|refused| &refused.reason),
+        "not_served": refusal(built, refused).map(|refused| &refused.reason),
         "id": built.id,
         "file": built.file,
         "bytes": built.bytes,

@@ -5,7 +5,7 @@ use super::middleware::{CredentialInUse, cookie};
 use super::records::AccessError;
 use super::secret;
 use crate::body;
-use crate::console::{SIGN_IN_PATH, SIGN_OUT_PATH, protect, session_ended_page, sign_in_page};
+use crate::console::{Entries, SIGN_IN_PATH, SIGN_OUT_PATH, href, protect, session_ended_page, sign_in_page};
 use crate::http_guard::RequestOrigin;
 use crate::problem::Problem;
 use crate::state::{ServerState, Shared};
@@ -46,8 +46,8 @@ pub(crate) fn sign_out_router() -> Router<Shared> {
 }
 
 async fn page(uri: Uri) -> Response {
-    let next = entry(uri.query().unwrap_or_default().as_bytes(), "next");
-    shown(StatusCode::OK, known_page(&next).unwrap_or_default(), None).await
+    let query = Entries::read(uri.query().unwrap_or_default().as_bytes());
+    shown(StatusCode::OK, query.get("next").and_then(known_page).unwrap_or_default(), None).await
 }
 
 async fn shown(status: StatusCode, next: &str, problem: Option<&str>) -> Response {
@@ -58,12 +58,8 @@ async fn shown(status: StatusCode, next: &str, problem: Option<&str>) -> Respons
 /// Answers the request of a person without a session: leads to the page to sign in on, and from
 /// there back to the requested page. A form is not lost: the answer's page can be sent again.
 pub(super) async fn signed_out(request: Parts) -> Response {
-    let address = |next: Option<&str>| match next.filter(|next| *next != HOME) {
-        Some(next) => {
-            let next: String = url::form_urlencoded::byte_serialize(next.as_bytes()).collect();
-            format!("{SIGN_IN_PATH}?next={next}")
-        }
-        None => SIGN_IN_PATH.to_owned(),
+    let address = |next: Option<&str>| {
+        href(SIGN_IN_PATH, &[("next", next.filter(|next| *next != HOME).unwrap_or_default())])
     };
     if matches!(request.method, Method::GET | Method::HEAD) || request.uri.path() == SIGN_OUT_PATH {
         let wanted = request.uri.path_and_query().map_or(HOME, |wanted| wanted.as_str());
@@ -167,13 +163,9 @@ async fn begin_session(state: &Shared, before: Option<String>, code: String) -> 
 
 /// Reads the body of a form. Spaces in a typed code do not count.
 fn read_form(sent: &[u8]) -> SignIn {
-    SignIn { code: entry(sent, "code").replace(' ', ""), next: entry(sent, "next") }
-}
-
-/// Returns the first entry of this name in a form or a query; an empty text if there is none.
-fn entry(entries: &[u8], name: &str) -> String {
-    let mut entries = url::form_urlencoded::parse(entries);
-    entries.find(|(entry, _)| entry == name).map(|(_, value)| value.into_owned()).unwrap_or_default()
+    let form = Entries::read(sent);
+    let entry = |name: &str| form.get(name).unwrap_or_default();
+    SignIn { code: entry("code").replace(' ', ""), next: entry("next").to_owned() }
 }
 
 fn is_form(headers: &HeaderMap) -> bool {

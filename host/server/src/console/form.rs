@@ -75,16 +75,16 @@ pub(super) struct EntryError {
 
 /// The entries of a form as the browser sends them.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Entries(Vec<(String, String)>);
+pub(crate) struct Entries(Vec<(String, String)>);
 
 impl Entries {
-    /// Reads a body of the type `application/x-www-form-urlencoded`.
-    pub(super) fn read(body: &[u8]) -> Self {
+    /// Reads a body of the type `application/x-www-form-urlencoded`, or the query of an address.
+    pub(crate) fn read(body: &[u8]) -> Self {
         Self(url::form_urlencoded::parse(body).into_owned().collect())
     }
 
     /// Returns the first entry of this name.
-    pub(super) fn get(&self, name: &str) -> Option<&str> {
+    pub(crate) fn get(&self, name: &str) -> Option<&str> {
         self.0.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 

@@ -37,7 +37,9 @@ pub use access::{
     CallLimits, ComponentFacts, ConsoleData, HostFacts, KeyRow, Price, SIGN_IN_PATH, SIGN_OUT_PATH,
     SessionRow,
 };
+pub(crate) use form::Entries;
 pub use sign_in::{session_ended_page, sign_in_page};
+pub(crate) use text::href;
 
 use crate::Shared;
 use axum::extract::DefaultBodyLimit;

@@ -160,7 +160,7 @@ pub(super) fn zone() -> String {
 }
 
 /// Returns a link target with an encoded query; empty values are left out.
-pub(super) fn href(path: &str, query: &[(&str, &str)]) -> String {
+pub(crate) fn href(path: &str, query: &[(&str, &str)]) -> String {
     let mut encoded = url::form_urlencoded::Serializer::new(String::new());
     encoded.extend_pairs(query.iter().filter(|(_, value)| !value.is_empty()));
     match encoded.finish() {
