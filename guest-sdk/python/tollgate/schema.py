@@ -8,7 +8,9 @@ import typing
 from dataclasses import dataclass
 from typing import Annotated, Any, Callable, Literal, NotRequired, Optional, Required, Union
 
-from .values import is_model, is_optional, is_record, members, plain, required_members
+from . import models
+from .models import is_model
+from .values import is_optional, is_record, members, plain, required_members
 from .words import parameter_words
 
 
@@ -126,7 +128,7 @@ class Schemas:
 
     def _model(self, kind: type, place: str) -> dict:
         """The schema of a Pydantic model, as the model states it."""
-        schema = kind.model_json_schema()
+        schema = models.schema(kind)
         for name, definition in schema.pop("$defs", {}).items():
             if self._definitions.setdefault(name, definition) != definition:
                 raise TypeError(f"{place}: two different types are called {name}; rename one")

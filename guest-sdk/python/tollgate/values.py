@@ -7,7 +7,8 @@ import types
 import typing
 from typing import Annotated, Any, Literal, NotRequired, Required, Union
 
-from .answer import invalid_arguments
+from . import models
+from .models import is_model
 
 SCALARS = {str: (str,), int: (int,), float: (int, float), bool: (bool,), type(None): (type(None),)}
 
@@ -56,18 +57,6 @@ def is_record(hint: Any) -> bool:
     return isinstance(hint, type) and (dataclasses.is_dataclass(hint) or typing.is_typeddict(hint))
 
 
-def is_model(hint: Any) -> bool:
-    """Whether a hint is a Pydantic model (v2)."""
-    return isinstance(hint, type) and hasattr(hint, "model_json_schema") and hasattr(hint, "model_validate")
-
-
-def model(kind: type, value: Any) -> Any:
-    try:
-        return kind.model_validate(value)
-    except ValueError as error:
-        raise invalid_arguments(str(error)) from None
-
-
 def typed(hint: Any, value: Any) -> Any:
     """Converts JSON to the type of the hint: an enum's member, a dataclass, a tuple."""
     kinds = alternatives(hint)
@@ -88,7 +77,7 @@ def typed(hint: Any, value: Any) -> Any:
     if isinstance(hint, type) and issubclass(hint, enum.Enum):
         return hint(value)
     if is_model(hint):
-        return model(hint, value)
+        return models.instance(hint, value)
     if is_record(hint):
         return record(hint, value)
     return float(value) if hint is float and type(value) is int else value
@@ -129,7 +118,7 @@ def fits(hint: Any, value: Any) -> bool:
         return any(value == member.value for member in hint)
     if is_model(hint):
         try:
-            hint.model_validate(value)
+            models.validated(hint, value)
         except ValueError:
             return False
         return True
@@ -150,7 +139,7 @@ def plain(value: Any) -> Any:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
     if is_model(type(value)):
-        return plain(value.model_dump(mode="json"))
+        return plain(models.members(value))
     if isinstance(value, (list, tuple)):
         return [plain(item) for item in value]
     if isinstance(value, dict):

@@ -357,6 +357,47 @@ class Powers(unittest.TestCase):
             component.call("visit", {"place": {}, "others": []})
 
 
+    def test_a_model_of_pydantic_1_is_a_parameter(self):
+        class Pair:
+            """The methods of a model that the library uses."""
+
+            __fields__ = {"items": None}
+
+            def __init__(self, items: list):
+                self.items = items
+
+            @classmethod
+            def schema(cls, ref_template: str) -> dict:
+                items = [{"$ref": ref_template.format(model="Name")}, {"type": "integer"}]
+                properties = {"items": {"type": "array", "items": items}}
+                return {"properties": properties, "definitions": {"Name": {"type": "string"}}}
+
+            @classmethod
+            def parse_obj(cls, value: dict) -> "Pair":
+                if len(value["items"]) != 2:
+                    raise ValueError("a pair has two items")
+                return cls(**value)
+
+            def json(self) -> str:
+                return json.dumps({"items": self.items})
+
+        component = self.component()
+
+        def swap(pair):
+            return Pair(pair.items[::-1])
+
+        swap.__annotations__ = {"pair": Pair}
+        component.tool()(swap)
+        parameters = component.tools["swap"].parameters
+        self.assertEqual(parameters["$defs"], {"Name": {"type": "string"}})
+        items = [{"$ref": "#/$defs/Name"}, {"type": "integer"}]
+        self.assertEqual(parameters["properties"]["pair"]["properties"]["items"], {"type": "array", "prefixItems": items})
+        answer, _ = component.call("swap", {"pair": {"items": ["a", 1]}})
+        self.assertEqual(values.plain(answer.data), {"items": [1, "a"]})
+        with self.assertRaisesRegex(Refusal, "a pair has two items"):
+            component.call("swap", {"pair": {"items": []}})
+
+
 class Handler(http.server.BaseHTTPRequestHandler):
     """Answers with what was asked; `/moved` redirects, `/slow` is late."""
 

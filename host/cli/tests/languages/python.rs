@@ -114,10 +114,22 @@ import socket
 import urllib.request
 
 import requests
+from pydantic import BaseModel, Field
 
 from tollgate import Component
 
 component = Component("fetch-py")
+
+
+class Item(BaseModel):
+    name: str
+    count: int = Field(1, ge=1, le=10)
+    size: tuple[int, int] = (1, 1)
+
+
+class Order(BaseModel):
+    customer: str
+    items: list[Item]
 
 
 def error_of(work) -> str:
@@ -143,6 +155,12 @@ def fetch(api: str) -> dict:
     }
 
 
+@component.tool(name="order_py")
+def order(order: Order) -> Item:
+    """Returns the first item."""
+    return order.items[0]
+
+
 @component.tool(name="leave_py")
 def leave() -> None:
     """Ends the interpreter."""
@@ -154,12 +172,12 @@ Tool = component.export()
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs the toolchains: scripts/test languages"]
-async fn python_packages_send_requests_through_the_host() {
+async fn k12_python_packages_bring_models_and_send_requests_through_the_host() {
     let server = Server::start().await;
     let place = tempfile::tempdir().unwrap();
     let project = python_project(place.path(), FETCH);
-    let install =
-        "python3 -m venv ../venv && ../venv/bin/pip install --quiet --target packages requests==2.34.2";
+    let install = "python3 -m venv ../venv && ../venv/bin/pip install --quiet --target packages \
+        --only-binary :all: --platform any requests==2.34.2 'pydantic<2'";
     let installed = Command::new("sh").args(["-c", install]).current_dir(&project).output().unwrap();
     assert!(installed.status.success(), "{}", String::from_utf8_lossy(&installed.stderr));
     let origin = &server.origin;
@@ -181,6 +199,17 @@ async fn python_packages_send_requests_through_the_host() {
     ] {
         assert!(answer[way].as_str().unwrap().contains(part), "{way}: {answer}");
     }
+    let order = |items: &str| {
+        let arguments = format!(r#"{{"order": {{"customer": "Ada", "items": {items}}}}}"#);
+        let (_, answer, words) =
+            said(&mut command(place.path(), &["call", "order_py", &arguments, "--json"]));
+        serde_json::from_str::<serde_json::Value>(&answer).unwrap_or_else(|_| panic!("{answer}{words}"))
+    };
+    let first = order(r#"[{"name": "ink", "size": [2, 3]}]"#);
+    assert_eq!(first["data"], serde_json::json!({"name": "ink", "count": 1, "size": [2, 3]}));
+    // The host refuses what the model's schema does.
+    let refused = order(r#"[{"name": "ink", "count": 11}]"#).to_string();
+    assert!(refused.contains("invalid_arguments"), "{refused}");
     let (_, answer, words) = said(&mut command(place.path(), &["call", "leave_py", "{}"]));
     assert!(words.contains("SystemExit: 3"), "{answer}{words}");
 }
