@@ -67,6 +67,14 @@ impl Origin {
     }
 }
 
+/// Returns the file in which `docker login` stores credentials.
+#[must_use]
+pub fn docker_config() -> Option<PathBuf> {
+    let named = std::env::var_os("DOCKER_CONFIG").map(PathBuf::from);
+    let directory = named.or_else(|| Some(std::env::home_dir()?.join(".docker")));
+    directory.map(|directory| directory.join("config.json"))
+}
+
 /// Creates a client of the registries of a configuration. `docker_config` is the file in which
 /// `docker login` stores credentials. `timeout` limits all requests about one artifact together;
 /// `None` means 5 minutes.

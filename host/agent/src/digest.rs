@@ -2,11 +2,30 @@
 
 use sha2::{Digest, Sha256};
 use std::fmt::Write as _;
+use std::io;
 
 /// Returns the hexadecimal SHA-256 of bytes, such as those of a component.
 #[must_use]
 pub fn digest(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().fold(String::with_capacity(64), |mut text, byte| {
+    hexadecimal(&Sha256::digest(bytes))
+}
+
+/// Returns the hexadecimal SHA-256 of what is read, in pieces.
+///
+/// # Errors
+/// Reading fails.
+pub fn digest_of(mut source: impl io::Read) -> io::Result<String> {
+    let (mut digest, mut piece) = (Sha256::new(), [0; 16 * 1024]);
+    loop {
+        match source.read(&mut piece)? {
+            0 => return Ok(hexadecimal(&digest.finalize())),
+            length => digest.update(&piece[..length]),
+        }
+    }
+}
+
+fn hexadecimal(digest: &[u8]) -> String {
+    digest.iter().fold(String::with_capacity(64), |mut text, byte| {
         // Writing to a string does not fail.
         let _ = write!(text, "{byte:02x}");
         text

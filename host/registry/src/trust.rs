@@ -87,6 +87,7 @@ pub struct Trust {
     /// `None` for the embedded one, which is read when it is needed.
     root: Option<TrustedRoot>,
     signers: Vec<(Vec<String>, Expected)>,
+    files: Vec<PathBuf>,
 }
 
 /// The signatures of a component.
@@ -137,7 +138,16 @@ impl Trust {
             let from = signer.from.iter().map(|pattern| checked_pattern(pattern)).collect::<Result<_>>()?;
             Ok((from, expected(signer, base_dir)?))
         });
-        Ok(Self { otherwise: raw.otherwise, root, signers: signers.collect::<Result<_>>()? })
+        let signers = signers.collect::<Result<_>>()?;
+        let named = raw.signers.iter().filter_map(|signer| signer.key.as_ref()).chain(&raw.root);
+        let files = named.map(|file| base_dir.join(file)).collect();
+        Ok(Self { otherwise: raw.otherwise, root, signers, files })
+    }
+
+    /// Returns the files with the keys and the root that the policy names.
+    #[must_use]
+    pub fn files(&self) -> &[PathBuf] {
+        &self.files
     }
 
     /// The authorities and logs that are trusted.

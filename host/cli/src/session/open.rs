@@ -94,6 +94,16 @@ impl Opened {
         self.loaded.without_object.iter().for_each(|notice| output.warn(notice));
     }
 
+    /// Warns, once it is known, if this system cannot fully confine the compiler process.
+    pub(crate) fn warn_of_gaps(&self) {
+        let sandbox = self.sandbox.clone();
+        tokio::spawn(async move {
+            if let Some(gaps) = sandbox.compiler_gaps().await {
+                tracing::warn!("{gaps}");
+            }
+        });
+    }
+
     /// Warns which files are not served, and why.
     pub(crate) fn warn_of_refused(&self, output: &Output) {
         self.loaded.toolbox.refused().iter().for_each(|refused| output.warn(&not_served(refused)));

@@ -20,7 +20,7 @@ pub(crate) struct Origins {
 impl Origins {
     pub(crate) fn open(globals: &Globals) -> Result<Self, Failure> {
         let config = globals.read_config()?;
-        let client = registry::client(&config, docker_config(), None)?;
+        let client = registry::client(&config, registry::docker_config(), None)?;
         Ok(Self { files: registry::files(&config), client, config })
     }
 }
@@ -39,13 +39,6 @@ impl Origins {
         }
         is_current(&self.client, source, entry).await
     }
-}
-
-/// Returns the file in which `docker login` stores credentials.
-pub(crate) fn docker_config() -> Option<PathBuf> {
-    let named = std::env::var_os("DOCKER_CONFIG").map(PathBuf::from);
-    let directory = named.or_else(|| Some(etcetera::choose_base_strategy().ok()?.home_dir().join(".docker")));
-    directory.map(|directory| directory.join("config.json"))
 }
 
 /// Records that a component was refused, if there is a store.

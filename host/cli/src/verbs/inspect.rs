@@ -5,7 +5,6 @@ use crate::globals::Globals;
 use crate::render::powers::{asked_and_lacking, lacking};
 use crate::render::provenance;
 use crate::session::approve;
-use crate::session::origin::docker_config;
 use crate::terminal::output::{BAD, BOLD, DIM, GOOD, shown, shown_line, shown_marked};
 use crate::terminal::{Exit, Failure, Output};
 use clap::Args;
@@ -75,7 +74,7 @@ impl InspectVerb {
 
 /// Shows a component from a registry or URL, and who signed it.
 async fn inspect_remote(source: &Source, config: &Config, output: &Output) -> Result<Exit, Failure> {
-    let client = registry::client(config, docker_config(), None)?;
+    let client = registry::client(config, registry::docker_config(), None)?;
     let keys = config.trust.keys_of(&source.origin());
     let wanted = Wanted { keys, ..Wanted::default() };
     let fetched = fetch(&client, source, wanted, &config.trust.root()?).await?;

@@ -1,7 +1,7 @@
 //! `tollgate publish`: publishes a component to a registry, with its signature.
 
 use crate::globals::Globals;
-use crate::session::origin::{check_exists, docker_config};
+use crate::session::origin::check_exists;
 use crate::terminal::output::{GOOD, shown_line};
 use crate::terminal::{Exit, Failure, Output};
 use clap::{ArgGroup, Args};
@@ -50,7 +50,7 @@ Examples:
 impl PublishVerb {
     pub(crate) async fn run(self, globals: &Globals, output: &Output) -> Result<Exit, Failure> {
         let config = globals.read_config()?;
-        let client = registry::client(&config, docker_config(), None)?;
+        let client = registry::client(&config, registry::docker_config(), None)?;
         let source = Source::File(self.file.clone());
         check_exists(&source)?;
         let trust = &config.trust;

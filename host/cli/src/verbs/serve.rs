@@ -61,6 +61,8 @@ impl ServeVerb {
     pub(crate) async fn run(self, globals: &Globals, output: &Output) -> Result<Exit, Failure> {
         let (opened, store) = Opened::open_with_store(globals, output).await?;
         opened.warn_of_refused(output);
+        opened.warn_of_notices(output);
+        opened.warn_of_gaps();
         let (config, sandbox) = (Arc::new(opened.config.clone()), opened.sandbox.clone());
         let address = self.listen.unwrap_or(config.serve.listen);
         if !address.ip().is_loopback() && self.behind_proxy.is_none() {

@@ -71,6 +71,8 @@ impl WorkVerb {
         let store: Arc<dyn Store> = store;
         let opened = Opened::load(config, output).await?;
         opened.warn_of_refused(output);
+        opened.warn_of_notices(output);
+        opened.warn_of_gaps();
         let (loaded, config) = (opened.loaded.clone(), Arc::new(opened.config.clone()));
         let sandbox = opened.sandbox.clone();
         let host = host_with(opened, None, |builder| {

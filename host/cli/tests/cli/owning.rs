@@ -8,6 +8,12 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use tollgate_artifacts::good;
 
+/// A public key that nobody uses.
+const A_KEY: &str = "-----BEGIN PUBLIC KEY-----\n\
+    MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAEv2M4vzgnQHqIrCLr1nxJLyarUTJ5\n\
+    lNeLcQhGTpTORFMzsxO3HnhZkVi2EU48ltABkU/EEu0rt12edPhKYVEWkw==\n\
+    -----END PUBLIC KEY-----\n";
+
 fn place() -> Place {
     Place::new().with_tools(&[good::ECHO])
 }
@@ -68,7 +74,12 @@ fn z19_what_is_the_hosts_own_is_refused_when_it_is_granted_and_when_it_is_loaded
     place.write("scripts/run.sh", "#!/bin/sh\n");
     place.write("bin/helper", "");
     symlink("../scripts", place.path().join("links/scripts")).unwrap();
-    let base = "[secrets.key]\nfile = \"keys/key\"\nto = \"https://a.test\"\nheader = \"x-key\"\n\
+    place.write("password/of-store", "12345678");
+    place.write("trusted/authority.pem", "");
+    place.write("signers/a.pub", A_KEY);
+    let base = "[registries.\"registry.test\"]\nca = \"trusted/authority.pem\"\n\
+                [[trust.signers]]\nfrom = [\"oci://registry.test/*\"]\nkey = \"signers/a.pub\"\n\
+                [secrets.key]\nfile = \"keys/key\"\nto = \"https://a.test\"\nheader = \"x-key\"\n\
                 [mcp.one]\ncommand = \"sh\"\nargs = [\"links/scripts/run.sh\"]\n\
                 [mcp.two]\ncommand = \"bin/helper\"\nargs = [\"yet/to/come.js\", \"docs\"]\n";
     fs::create_dir_all(place.path().join("yet/to")).unwrap();
@@ -79,6 +90,8 @@ fn z19_what_is_the_hosts_own_is_refused_when_it_is_granted_and_when_it_is_loaded
         ("data", "--read", "the data directory"),
         (".", "--read", "which no tool may see"),
         ("keys", "--read", "a secret"),
+        ("trusted", "--write", "a certificate authority, which no tool may change"),
+        ("signers", "--write", "a file of [trust], which no tool may change"),
         ("scripts", "--write", "a program of [mcp.one], which no tool may change"),
         ("links", "--write", "a program of [mcp.one], which no tool may change"),
         ("bin", "--write", "a program of [mcp.two], which no tool may change"),
@@ -96,6 +109,13 @@ fn z19_what_is_the_hosts_own_is_refused_when_it_is_granted_and_when_it_is_loaded
         let reason = refusal(&place);
         assert!(reason.contains(words), "{directory}: {reason}");
     }
+    let store =
+        "[store]\nurl = \"postgresql://nobody@localhost/none\"\npassword_file = \"password/of-store\"\n";
+    place.write("tollgate.toml", store);
+    place
+        .type_in(&["grant", "echo", "--read", "password=/d"])
+        .ends_with(2)
+        .says("a secret, which no tool may see");
     place.write("tollgate.toml", base);
     place.type_in(&["grant", "echo", "--read", "scripts=/s", "--write", "docs=/d"]).ends_with(0);
     assert_eq!(refusal(&place), "");

@@ -1,5 +1,5 @@
-//! Protects the host's own files, which no grant may contain or be within, and the programs
-//! that it starts, which no grant may change.
+//! Protects the host's own files, which no grant may contain or be within, and those that no grant
+//! may change: the programs that it starts, and the keys and certificates that it trusts.
 
 mod places;
 mod programs;
@@ -25,7 +25,7 @@ impl ProtectedPath {
 }
 
 /// Checks that none of a component's directories contains a file of the host, and that none that the
-/// component may change contains a program that the host starts.
+/// component may change contains a program that the host starts or a key that it trusts.
 ///
 /// # Errors
 /// A directory does. The message names both, and the entry to correct.
@@ -34,12 +34,13 @@ pub fn check_files(granted: &ComponentGrants, component_id: &str, config: &Confi
         return Ok(());
     }
     let places = Places::now();
-    let (files, programs) = (files(config), programs::of(config));
+    let (files, mut decisive) = (files(config), decisive_files(config));
+    decisive.extend(programs::of(config));
     for file in &granted.files {
         let held = first_held(&files, file, &places).map(|own| (own, "see"));
         let held = held.or_else(|| {
             let changed = file.access == FileAccess::ReadWrite;
-            Some((first_held(&programs, file, &places).filter(|_| changed)?, "change"))
+            Some((first_held(&decisive, file, &places).filter(|_| changed)?, "change"))
         });
         if let Some((own, does)) = held {
             return Err(format!(
@@ -104,16 +105,31 @@ fn files(config: &Config) -> Vec<ProtectedPath> {
         (id_file(config), "the project's id"),
         (Some(crate::registry::files(config).lock), "the lock file"),
         (Some(crate::registry::files(config).bundles), "the kept signatures"),
+        (crate::registry::docker_config(), "the credentials of registries"),
         // `/proc` exposes the variables and the memory of every process.
         (Some(PathBuf::from("/proc")), "the processes of this machine, including the host"),
     ];
     let directories =
         directories.into_iter().filter_map(|(path, what)| Some(ProtectedPath::new(path?, what)));
-    let secrets = config.secrets.values().filter_map(|secret| match &secret.source {
+    let of_store = config.store.database.as_ref().and_then(|database| database.password.as_ref());
+    let sources = config.secrets.values().map(|secret| &secret.source).chain(of_store);
+    let secrets = sources.filter_map(|source| match source {
         SecretSource::File(file) => Some(ProtectedPath::new(file, "a secret")),
         SecretSource::Environment(_) => None,
     });
     directories.chain(secrets).collect()
+}
+
+/// Returns the files that decide whom the host trusts, and what a recorded model says.
+fn decisive_files(config: &Config) -> Vec<ProtectedPath> {
+    let of_trust = config.trust.files().iter().map(|file| (file, "a file of [trust]"));
+    let of_registries = config.registries.values().filter_map(|settings| settings.ca.as_ref());
+    let of_store = config.store.database.iter().filter_map(|database| database.ca.as_ref());
+    let authorities = of_registries.chain(of_store).map(|file| (file, "a certificate authority"));
+    let models = config.agents.values().filter_map(|agent| agent.model.as_ref()).chain(&config.model);
+    let recorded = models.filter_map(|model| model.file.as_ref()).map(|file| config.base_dir.join(file));
+    let recorded = recorded.map(|file| ProtectedPath::new(file, "the replies of a recorded model"));
+    of_trust.chain(authorities).map(|(file, what)| ProtectedPath::new(file, what)).chain(recorded).collect()
 }
 
 /// Returns the file with which a project that was moved finds its data directory again. A

@@ -46,9 +46,7 @@ pub(super) async fn digest_of(file: &Path) -> Option<String> {
         if file.metadata().ok()?.len() > MAX_COMPONENT_BYTES {
             return None;
         }
-        let mut bytes = Vec::new();
-        file.take(MAX_COMPONENT_BYTES).read_to_end(&mut bytes).ok()?;
-        Some(tollgate_agent::digest::digest(&bytes))
+        tollgate_agent::digest::digest_of(file.take(MAX_COMPONENT_BYTES)).ok()
     });
     read.await.ok()?
 }

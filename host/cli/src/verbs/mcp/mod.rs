@@ -73,7 +73,7 @@ impl McpVerb {
         opened.warn_of_refused(output);
         opened.warn_of_all(output);
         let (config, sandbox) = (Arc::new(opened.config.clone()), opened.sandbox.clone());
-        tokio::spawn(warn_of_gaps(sandbox.clone()));
+        opened.warn_of_gaps();
         // Keep one client from taking all call slots.
         let session_calls = (config.limits.sandbox.concurrent_calls / 2) as usize;
         let (loaded, decide) = (opened.loaded.clone(), decide_command(globals, &config)?);
@@ -174,13 +174,6 @@ impl McpVerb {
             command.extend(["--agent".to_owned(), agent.clone()]);
         }
         Ok(command)
-    }
-}
-
-/// Warns once if this system cannot fully confine the compiler process.
-async fn warn_of_gaps(sandbox: tollgate_sandbox::Sandbox) {
-    if let Some(gaps) = sandbox.compiler_gaps().await {
-        tracing::warn!("{gaps}");
     }
 }
 
