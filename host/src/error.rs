@@ -44,6 +44,9 @@ pub enum HostError {
     /// There is no room for more records: a limit of the store, or the disk.
     #[error("the store is full: {0}")]
     StoreFull(String),
+    /// There is no memory for the request now. It may be sent again later.
+    #[error("{0}")]
+    Overloaded(String),
     /// The store failed.
     #[error(transparent)]
     Store(StoreError),

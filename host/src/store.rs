@@ -32,8 +32,9 @@
 //! use std::sync::Arc;
 //! use std::sync::atomic::{AtomicUsize, Ordering};
 //! use tollgate::store::{AuditFilter, AuditRecord, AuditStore, Claimed, Commit, CommitError, Committed};
-//! use tollgate::store::{ComponentStore, CoordinationStore, EventPage, Hints, PageLimit, QueueTurn, Record};
-//! use tollgate::store::{RunCommand, RunFilter, RunStore, RunSummary, SentCommand, StateStore, StoreError, ToolHealth};
+//! use tollgate::store::{ComponentStore, CoordinationStore, EventPage, Hints, KeyFilter, PageLimit, QueueTurn};
+//! use tollgate::store::{Record, RunCommand, RunFilter, RunStore, RunSummary, SentCommand, StateRead, StateStore};
+//! use tollgate::store::{StoreError, ThreadSize, ToolHealth};
 //! use tollgate::tollgate_agent::run::{RunSpec, StoredEvent, Thread};
 //! use tollgate::tollgate_agent::state::StateChange;
 //! use tollgate::{Agent, Host, MemoryStore, ScriptedModel, RunRequest, ScriptedTurn, async_trait};
@@ -82,6 +83,12 @@
 //! # impl StateStore for Counted {
 //! #   async fn thread(&self, thread_id: &str) -> Result<Thread, StoreError> {
 //! #       self.store.thread(thread_id).await
+//! #   }
+//! #   async fn thread_size(&self, thread_id: &str) -> Result<ThreadSize, StoreError> {
+//! #       self.store.thread_size(thread_id).await
+//! #   }
+//! #   async fn state(&self, thread_id: &str, wanted: &KeyFilter, max_bytes: u64) -> Result<StateRead, StoreError> {
+//! #       self.store.state(thread_id, wanted, max_bytes).await
 //! #   }
 //! #   async fn changes(&self, thread_id: &str, after: u64, limit: usize) -> Result<Vec<StateChange>, StoreError> {
 //! #       self.store.changes(thread_id, after, limit).await

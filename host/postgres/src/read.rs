@@ -3,6 +3,7 @@
 use crate::audit::after_prefix;
 use crate::connect::{Busy, Params, params, query};
 use serde::de::DeserializeOwned;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Error, Row};
@@ -11,7 +12,9 @@ use tollgate_agent::message::Message;
 use tollgate_agent::run::{Event, StoredEvent, Thread};
 use tollgate_agent::state::{State, StateChange};
 use tollgate_store::rules::{EventRow, first_damage};
-use tollgate_store::{EventPage, PageLimit, Record, RunFilter, RunSummary, StoreError};
+use tollgate_store::{
+    EventPage, KeyFilter, PageLimit, Record, RunFilter, RunSummary, StateRead, StoreError, ThreadSize,
+};
 
 /// Reads a record from its text.
 pub(crate) fn parse<T: DeserializeOwned>(what: &str, body: &str) -> Result<T, StoreError> {
@@ -46,6 +49,60 @@ pub(crate) async fn thread(client: Busy, thread_id: &str) -> Result<Result<Threa
             .collect::<Result<_, StoreError>>()?;
         let revision = row.get::<_, i64>(0).cast_unsigned();
         Ok(Thread { messages: Arc::new(messages), state: State::restored(revision, values) })
+    };
+    Ok(read())
+}
+
+/// Returns how much text [`thread`] reads.
+pub(crate) async fn thread_size(client: Busy, thread_id: &str) -> Result<ThreadSize, Error> {
+    let sql = "SELECT
+        (SELECT coalesce(sum(octet_length(value)), 0) FROM state WHERE thread = $1)::int8,
+        (SELECT coalesce(sum(octet_length(body)), 0) FROM messages WHERE thread = $1)::int8";
+    let rows = query(&client, sql, params![(thread_id.to_owned(), TEXT)]).await?;
+    client.finish();
+    let bytes = |at| rows.first().map_or(0, |row| row.get::<_, i64>(at).cast_unsigned());
+    Ok(ThreadSize { state_bytes: bytes(0), message_bytes: bytes(1) })
+}
+
+/// Returns the wanted keys of a thread's state, unless their text is longer than this.
+pub(crate) async fn state(
+    client: Busy,
+    thread_id: &str,
+    wanted: &KeyFilter,
+    max_bytes: u64,
+) -> Result<Result<StateRead, StoreError>, Error> {
+    // One statement, so that the values are those whose size was summed.
+    let sql = "WITH wanted AS MATERIALIZED (SELECT key, octet_length(value) AS bytes FROM state
+            WHERE thread = $1 AND ($2 OR key = ANY($3) OR split_part(key, '.', 1) = ANY($4))),
+        total AS (SELECT coalesce(sum(bytes), 0)::int8 AS bytes FROM wanted)
+        SELECT t.bytes, h.revision, s.key, s.value FROM total t LEFT JOIN threads h ON h.id = $1
+        LEFT JOIN wanted w ON t.bytes <= $5 LEFT JOIN state s ON s.thread = $1 AND s.key = w.key ORDER BY s.key";
+    let none = BTreeSet::new();
+    let (all, keys, owners) = match wanted {
+        KeyFilter::All => (true, &none, &none),
+        KeyFilter::Of { owner_ids, keys } => (false, keys, owner_ids),
+    };
+    let list = |names: &BTreeSet<String>| names.iter().cloned().collect::<Vec<_>>();
+    let max = i64::try_from(max_bytes).unwrap_or(i64::MAX);
+    let given = params![
+        (thread_id.to_owned(), TEXT),
+        (all, BOOL),
+        (list(keys), TEXT_ARRAY),
+        (list(owners), TEXT_ARRAY),
+        (max, INT8)
+    ];
+    let rows = query(&client, sql, given).await?;
+    client.finish();
+    let read = || -> Result<StateRead, StoreError> {
+        let Some(first) = rows.first() else { return Ok(StateRead::State(State::default())) };
+        let bytes = first.get::<_, i64>(0).cast_unsigned();
+        if bytes > max_bytes {
+            return Ok(StateRead::Larger(bytes));
+        }
+        let revision = first.get::<_, Option<i64>>(1).unwrap_or_default().cast_unsigned();
+        let rows = rows.iter().filter_map(|row| Some((row.get::<_, Option<String>>(2)?, row)));
+        let values = rows.map(|(key, row)| Ok((key, parse("value", row.get(3))?)));
+        Ok(StateRead::State(State::restored(revision, values.collect::<Result<Vec<_>, StoreError>>()?)))
     };
     Ok(read())
 }

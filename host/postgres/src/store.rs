@@ -19,12 +19,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 use tokio_postgres::{Client, Error};
 use tollgate_agent::run::{RunSpec, StoredEvent, Thread};
-use tollgate_agent::state::{KeyScope, KeyUpdate, StateChange};
+use tollgate_agent::state::{KeyScope, KeyUpdate, State, StateChange};
 use tollgate_store::rules::spec_of;
 use tollgate_store::{
     AuditFilter, AuditRecord, AuditStore, Claimed, Commit, CommitError, Committed, ComponentStore,
-    CoordinationStore, DamagedRun, EventPage, Hint, Hints, PageLimit, QueueTurn, Record, RunCommand,
-    RunFilter, RunStore, RunSummary, SentCommand, StateStore, StoreError, ToolHealth, Verified,
+    CoordinationStore, DamagedRun, EventPage, Hint, Hints, KeyFilter, PageLimit, QueueTurn, Record,
+    RunCommand, RunFilter, RunStore, RunSummary, SentCommand, StateRead, StateStore, StoreError, ThreadSize,
+    ToolHealth, Verified,
 };
 use uuid::Uuid;
 
@@ -183,8 +184,17 @@ impl PostgresStore {
             .await
     }
 
+    /// Adds the wanted values that do not persist.
+    fn recall(&self, thread_id: &str, wanted: &KeyFilter, state: &mut State) {
+        let volatile = self.database.volatile.lock().unwrap_or_else(PoisonError::into_inner);
+        for (key, value) in volatile.get(thread_id).into_iter().flatten() {
+            if wanted.wants(key) {
+                state.set(key, Arc::clone(value));
+            }
+        }
+    }
+
     /// Keeps in memory the values of keys that do not persist, which no record contains.
-    /// [`thread`](Store::thread) adds them to what it reads.
     fn remember<'a>(&self, thread_id: &Arc<str>, changes: impl Iterator<Item = &'a StateChange>) {
         let is_volatile = |update: &&KeyUpdate| !update.persistent && update.scope == KeyScope::Thread;
         let mut updates = changes.flat_map(|change| change.updates.iter()).filter(is_volatile).peekable();
@@ -303,11 +313,26 @@ impl RunStore for PostgresStore {
 impl StateStore for PostgresStore {
     async fn thread(&self, thread_id: &str) -> Result<Thread, StoreError> {
         let mut thread = self.database.read(|client| read::thread(client, thread_id)).await??;
-        let volatile = self.database.volatile.lock().unwrap_or_else(PoisonError::into_inner);
-        for (key, value) in volatile.get(thread_id).into_iter().flatten() {
-            thread.state.set(key, (**value).clone());
-        }
+        self.recall(thread_id, &KeyFilter::All, &mut thread.state);
         Ok(thread)
+    }
+
+    async fn thread_size(&self, thread_id: &str) -> Result<ThreadSize, StoreError> {
+        self.database.read(|client| read::thread_size(client, thread_id)).await
+    }
+
+    async fn state(
+        &self,
+        thread_id: &str,
+        wanted: &KeyFilter,
+        max_bytes: u64,
+    ) -> Result<StateRead, StoreError> {
+        let mut found =
+            self.database.read(|client| read::state(client, thread_id, wanted, max_bytes)).await??;
+        if let StateRead::State(state) = &mut found {
+            self.recall(thread_id, wanted, state);
+        }
+        Ok(found)
     }
 
     async fn changes(

@@ -240,6 +240,7 @@ impl From<HostError> for Problem {
             HostError::Waiting(run_id) => {
                 Self::new(StatusCode::CONFLICT, "run_waiting", shown).with("run_id", run_id)
             }
+            HostError::Overloaded(_) => Self::new(StatusCode::SERVICE_UNAVAILABLE, "overloaded", shown),
             HostError::StoreFull(_) => Self::new(StatusCode::INSUFFICIENT_STORAGE, "store_full", shown),
             HostError::Store(why) => Self::of_store(&why),
             HostError::Run(why) => Self::of_run(&why),

@@ -38,19 +38,19 @@ pub use read_only::ReadOnlyStore;
 use async_trait::async_trait;
 use foreign::ForeignCommits;
 use process::Process;
-use read::Readers;
+use read::{FoundState, Readers};
 use sizes::{Sizes, Subject};
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use thread_cache::ThreadCache;
 use tollgate_agent::run::{RunSpec, StoredEvent, Thread};
-use tollgate_agent::state::{KeyScope, KeyUpdate, StateChange};
+use tollgate_agent::state::{KeyScope, KeyUpdate, State, StateChange};
 use tollgate_store::{
     AuditFilter, AuditRecord, AuditStore, Claimed, Commit, CommitError, Committed, ComponentStore,
-    CoordinationStore, CopySource, EventPage, Hint, HintSender, Hints, PageLimit, QueueTurn, Record,
-    RunCommand, RunFilter, RunStore, RunSummary, SentCommand, StateStore, StoreError, StoreLimits,
-    ToolHealth, Verified,
+    CoordinationStore, CopySource, EventPage, Hint, HintSender, Hints, KeyFilter, PageLimit, QueueTurn,
+    Record, RunCommand, RunFilter, RunStore, RunSummary, SentCommand, StateRead, StateStore, StoreError,
+    StoreLimits, ThreadSize, ToolHealth, Verified,
 };
 use waiting::Waiting;
 use writer::Writer;
@@ -148,6 +148,16 @@ impl SqliteStore {
         self.process.id()
     }
 
+    /// Adds the wanted values that do not persist.
+    fn recall(&self, thread_id: &str, wanted: &KeyFilter, state: &mut State) {
+        let volatile = self.volatile.lock().unwrap_or_else(PoisonError::into_inner);
+        for (key, value) in volatile.get(thread_id).into_iter().flatten() {
+            if wanted.wants(key) {
+                state.set(key, Arc::clone(value));
+            }
+        }
+    }
+
     /// Keeps the values that the record leaves out, and adds them to returned events.
     fn remember<'a>(&self, thread_id: &Arc<str>, changes: impl Iterator<Item = &'a StateChange>) {
         let fleeting = |update: &&KeyUpdate| !update.persistent && update.scope == KeyScope::Thread;
@@ -235,11 +245,40 @@ impl StateStore for SqliteStore {
                 thread
             }
         };
-        let volatile = self.volatile.lock().unwrap_or_else(PoisonError::into_inner);
-        for (key, value) in volatile.get(thread_id).into_iter().flatten() {
-            thread.state.set(key, (**value).clone());
-        }
+        self.recall(thread_id, &KeyFilter::All, &mut thread.state);
         Ok(thread)
+    }
+
+    async fn thread_size(&self, thread_id: &str) -> Result<ThreadSize, StoreError> {
+        if self.known.get(thread_id).is_ok() {
+            return Ok(ThreadSize::default());
+        }
+        let id = thread_id.to_owned();
+        self.readers.ask(move |reader| reader.thread_size(&id)).await
+    }
+
+    async fn state(
+        &self,
+        thread_id: &str,
+        wanted: &KeyFilter,
+        max_bytes: u64,
+    ) -> Result<StateRead, StoreError> {
+        let mut state = match self.known.get(thread_id) {
+            Ok(thread) => thread.state,
+            Err(before) => {
+                let (id, filter) = (thread_id.to_owned(), wanted.clone());
+                match self.readers.ask(move |reader| reader.state(&id, &filter, max_bytes)).await? {
+                    FoundState::Part(state) => state,
+                    FoundState::Larger(bytes) => return Ok(StateRead::Larger(bytes)),
+                    FoundState::Whole(thread) => {
+                        self.known.learn(thread_id, &thread, &before);
+                        thread.state
+                    }
+                }
+            }
+        };
+        self.recall(thread_id, wanted, &mut state);
+        Ok(StateRead::State(state))
     }
 
     async fn changes(

@@ -16,8 +16,8 @@ use tollgate_agent::run::{Event, RunSpec, StoredEvent, Thread};
 use tollgate_agent::state::{State, StateChange};
 use tollgate_store::rules::{EventRow, first_damage};
 use tollgate_store::{
-    AuditFilter, AuditRecord, EventPage, PageLimit, Record, RunFilter, RunSummary, SentCommand, StoreError,
-    ToolHealth,
+    AuditFilter, AuditRecord, EventPage, KeyFilter, PageLimit, Record, RunFilter, RunSummary, SentCommand,
+    StoreError, ThreadSize, ToolHealth,
 };
 
 /// A pool of connections for reading. A connection that was opened is kept: SQLite could not close
@@ -120,6 +120,19 @@ struct FoundRows {
     damage: Option<String>,
 }
 
+/// A thread with at most this much text is read whole and cached, in bytes.
+const SMALL_THREAD_BYTES: u64 = 256 * 1024;
+
+/// The state of a thread, as it was read.
+pub(super) enum FoundState {
+    /// The whole thread, which is small.
+    Whole(Thread),
+    /// The wanted keys.
+    Part(State),
+    /// The wanted keys have more bytes than may be read.
+    Larger(u64),
+}
+
 /// One connection in use.
 pub(super) struct Reader<'a> {
     pub(super) connection: &'a Connection,
@@ -129,8 +142,51 @@ pub(super) struct Reader<'a> {
 
 impl Reader<'_> {
     pub(super) fn thread(&self, thread_id: &str) -> Result<Thread, StoreError> {
-        // In one transaction, so that state and conversation are consistent.
-        let read = || -> rusqlite::Result<Option<(i64, u64)>> {
+        self.at_once(thread_id, |found| match found {
+            None => Ok(Thread::default()),
+            Some((id, revision)) => self.whole(id, revision),
+        })
+    }
+
+    /// Returns how much text [`thread`](Self::thread) reads.
+    pub(super) fn thread_size(&self, thread_id: &str) -> Result<ThreadSize, StoreError> {
+        self.at_once(thread_id, |found| {
+            found.map_or_else(|| Ok(ThreadSize::default()), |(id, _)| self.size(id))
+        })
+    }
+
+    /// Returns the wanted part of a thread's state: the whole thread if it is small, so that it can
+    /// be cached.
+    pub(super) fn state(
+        &self,
+        thread_id: &str,
+        wanted: &KeyFilter,
+        max_bytes: u64,
+    ) -> Result<FoundState, StoreError> {
+        self.at_once(thread_id, |found| {
+            let Some((id, revision)) = found else { return Ok(FoundState::Whole(Thread::default())) };
+            let ThreadSize { state_bytes, message_bytes } = self.size(id)?;
+            if state_bytes + message_bytes <= SMALL_THREAD_BYTES.min(max_bytes) {
+                return self.whole(id, revision).map(FoundState::Whole);
+            }
+            let failed = |e: rusqlite::Error| self.explain(&e);
+            let (keys, bytes) = state::wanted_keys(self.connection, id, wanted).map_err(failed)?;
+            if bytes > max_bytes {
+                return Ok(FoundState::Larger(bytes));
+            }
+            let values = state::read_keys(self.connection, id, keys).map_err(failed)?;
+            Ok(FoundState::Part(State::restored(revision, values)))
+        })
+    }
+
+    /// Reads a thread, if it exists, by its row and its revision in one transaction, so that its
+    /// parts are consistent.
+    fn at_once<T>(
+        &self,
+        thread_id: &str,
+        read: impl FnOnce(Option<(i64, u64)>) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        let find = || -> rusqlite::Result<Option<(i64, u64)>> {
             self.connection.execute_batch("BEGIN")?;
             let find = "SELECT id, revision FROM threads WHERE thread_id = ?1";
             self.connection
@@ -138,15 +194,26 @@ impl Reader<'_> {
                 .query_row([thread_id], |row| Ok((row.get(0)?, row.get::<_, i64>(1)?.cast_unsigned())))
                 .optional()
         };
-        let thread = read().map_err(|e| self.explain(&e)).and_then(|found| match found {
-            None => Ok(Thread::default()),
-            Some((id, revision)) => Ok(Thread {
-                messages: Arc::new(self.messages(id)?),
-                state: State::restored(revision, self.state(id)?),
-            }),
-        });
+        let found = find().map_err(|e| self.explain(&e)).and_then(read);
         self.connection.execute_batch("COMMIT").map_err(|e| self.explain(&e))?;
-        thread
+        found
+    }
+
+    fn whole(&self, id: i64, revision: u64) -> Result<Thread, StoreError> {
+        let messages = Arc::new(self.messages(id)?);
+        Ok(Thread { messages, state: State::restored(revision, self.state_of(id)?) })
+    }
+
+    fn size(&self, id: i64) -> Result<ThreadSize, StoreError> {
+        let failed = |e: rusqlite::Error| self.explain(&e);
+        let (_, state_bytes) = state::wanted_keys(self.connection, id, &KeyFilter::All).map_err(failed)?;
+        let sum = "SELECT coalesce(sum(octet_length(body)), 0) FROM messages
+            WHERE id >= ?1 << 32 AND id < (?1 + 1) << 32";
+        let sum = self
+            .connection
+            .prepare_cached(sum)
+            .and_then(|mut sum| sum.query_row([id], |row| row.get::<_, i64>(0)));
+        Ok(ThreadSize { state_bytes, message_bytes: sum.map_err(failed)?.cast_unsigned() })
     }
 
     fn messages(&self, thread: i64) -> Result<Vec<Message>, StoreError> {
@@ -155,7 +222,7 @@ impl Reader<'_> {
         bodies.iter().map(|body| self.parse("message", body)).collect()
     }
 
-    fn state(&self, thread: i64) -> Result<Vec<(String, serde_json::Value)>, StoreError> {
+    fn state_of(&self, thread: i64) -> Result<Vec<(String, serde_json::Value)>, StoreError> {
         state::read(self.connection, thread).map_err(|e| self.explain(&e))
     }
 

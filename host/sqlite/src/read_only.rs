@@ -5,7 +5,7 @@ use super::explain::beside;
 use super::open;
 use super::place;
 use super::process::Process;
-use super::read::Readers;
+use super::read::{FoundState, Readers};
 use async_trait::async_trait;
 use std::path::Path;
 use std::sync::Arc;
@@ -13,8 +13,8 @@ use tollgate_agent::run::{RunSpec, StoredEvent, Thread};
 use tollgate_agent::state::StateChange;
 use tollgate_store::{
     AuditFilter, AuditRecord, AuditStore, Claimed, Commit, CommitError, Committed, ComponentStore,
-    CoordinationStore, EventPage, Hints, PageLimit, QueueTurn, Record, RunCommand, RunFilter, RunStore,
-    RunSummary, SentCommand, StateStore, StoreError, ToolHealth, Verified,
+    CoordinationStore, EventPage, Hints, KeyFilter, PageLimit, QueueTurn, Record, RunCommand, RunFilter,
+    RunStore, RunSummary, SentCommand, StateRead, StateStore, StoreError, ThreadSize, ToolHealth, Verified,
 };
 
 /// A reader of a store. It writes nothing, not even beside the store.
@@ -114,6 +114,25 @@ impl StateStore for ReadOnlyStore {
     async fn thread(&self, thread_id: &str) -> Result<Thread, StoreError> {
         let id = thread_id.to_owned();
         self.readers.ask(move |reader| reader.thread(&id)).await
+    }
+
+    async fn thread_size(&self, thread_id: &str) -> Result<ThreadSize, StoreError> {
+        let id = thread_id.to_owned();
+        self.readers.ask(move |reader| reader.thread_size(&id)).await
+    }
+
+    async fn state(
+        &self,
+        thread_id: &str,
+        wanted: &KeyFilter,
+        max_bytes: u64,
+    ) -> Result<StateRead, StoreError> {
+        let (id, wanted) = (thread_id.to_owned(), wanted.clone());
+        Ok(match self.readers.ask(move |reader| reader.state(&id, &wanted, max_bytes)).await? {
+            FoundState::Whole(thread) => StateRead::State(thread.state),
+            FoundState::Part(state) => StateRead::State(state),
+            FoundState::Larger(bytes) => StateRead::Larger(bytes),
+        })
     }
 
     async fn changes(

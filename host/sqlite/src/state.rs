@@ -13,6 +13,7 @@ use std::sync::Arc;
 use tollgate_agent::json;
 use tollgate_agent::state::key::owner_of;
 use tollgate_agent::state::{KeyScope, KeyUpdate, Reducer, StateChange};
+use tollgate_store::KeyFilter;
 
 /// A value up to this size is rewritten with each update.
 const SMALL_BYTES: i64 = 4 * 1024;
@@ -172,6 +173,35 @@ pub(super) fn read(connection: &Connection, thread: i64) -> rusqlite::Result<Vec
         }
     }
     Ok(values)
+}
+
+/// Returns the stored keys of a thread that a reader wants, and the size of their values.
+pub(super) fn wanted_keys(
+    connection: &Connection,
+    thread: i64,
+    wanted: &KeyFilter,
+) -> rusqlite::Result<(Vec<String>, u64)> {
+    let mut keys = connection.prepare_cached("SELECT key FROM state WHERE thread = ?1 ORDER BY key")?;
+    let keys = keys.query_map([thread], |row| row.get::<_, String>(0))?;
+    let mut found = (Vec::new(), 0);
+    for key in keys {
+        let key = key?;
+        if wanted.wants(&key) {
+            found.1 += Size::of(connection, thread, &key)?.map_or(0, Size::bytes) as u64;
+            found.0.push(key);
+        }
+    }
+    Ok(found)
+}
+
+/// Returns the current values of these keys of a thread.
+pub(super) fn read_keys(
+    connection: &Connection,
+    thread: i64,
+    keys: Vec<String>,
+) -> rusqlite::Result<Vec<(String, Value)>> {
+    let value = |key: String| Ok(value_of(connection, thread, &key)?.map(|value| (key, value)));
+    keys.into_iter().filter_map(|key| value(key).transpose()).collect()
 }
 
 fn fold_row(value: &mut Value, reducer: &str, body: &str) -> rusqlite::Result<()> {

@@ -7,6 +7,7 @@ use rusqlite::Connection;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
+use tollgate_agent::json::written_bytes;
 use tollgate_agent::run::Thread;
 use tollgate_agent::state::{KeyScope, StateChange};
 use tollgate_store::CommitError;
@@ -14,8 +15,9 @@ use tollgate_store::CommitError;
 /// The maximum number of cached threads, and of messages per thread.
 const MAX_THREADS: usize = 32;
 const MAX_MESSAGES: usize = 100;
-/// The maximum size of the states of all cached threads together, in bytes.
+/// The maximum size of the states and of the messages of all cached threads together, in bytes.
 const MAX_STATE_BYTES: usize = 16 * 1024 * 1024;
+const MAX_MESSAGE_BYTES: usize = 16 * 1024 * 1024;
 
 /// The threads that were read since another process committed.
 pub(super) struct ThreadCache {
@@ -34,7 +36,13 @@ struct Inner {
     /// Whether this process is writing. Others cannot write then, and their earlier commits are
     /// known.
     writing: bool,
-    threads: HashMap<String, Thread>,
+    threads: HashMap<String, CachedThread>,
+}
+
+struct CachedThread {
+    thread: Thread,
+    /// The size of its messages as JSON.
+    message_bytes: usize,
 }
 
 /// The commits before a thread was read: by others, and by this process.
@@ -55,7 +63,8 @@ impl ThreadCache {
             None if inner.writing => {}
             None => return Err(HeadBefore(None)),
         }
-        inner.threads.get(thread_id).cloned().ok_or_else(|| inner.now())
+        let cached = inner.threads.get(thread_id).map(|cached| cached.thread.clone());
+        cached.ok_or_else(|| inner.now())
     }
 
     /// Records that a write transaction has begun on this connection.
@@ -69,15 +78,20 @@ impl ThreadCache {
 
     /// Caches a thread that was read after [`get`](Self::get) missed it.
     pub(super) fn learn(&self, thread_id: &str, thread: &Thread, before: &HeadBefore) {
+        if thread.messages.len() > MAX_MESSAGES {
+            return;
+        }
+        let message_bytes = written_bytes(&*thread.messages);
         let mut inner = self.inner();
-        if *before != inner.now() || thread.messages.len() > MAX_MESSAGES {
+        if *before != inner.now() || message_bytes > MAX_MESSAGE_BYTES / 4 {
             return;
         }
         if inner.threads.len() >= MAX_THREADS {
             // Threads in use are read again; others would keep them out for good.
             inner.threads.clear();
         }
-        inner.threads.insert(thread_id.to_owned(), thread.clone());
+        let thread = thread.clone();
+        inner.threads.insert(thread_id.to_owned(), CachedThread { thread, message_bytes });
         inner.fit();
     }
 
@@ -142,10 +156,11 @@ impl Inner {
         }
     }
 
-    /// Drops all threads if their states are too large together.
+    /// Drops all threads if they are too large together.
     fn fit(&mut self) {
-        let bytes: usize = self.threads.values().map(|thread| thread.state.bytes()).sum();
-        if bytes > MAX_STATE_BYTES {
+        let states: usize = self.threads.values().map(|cached| cached.thread.state.bytes()).sum();
+        let messages: usize = self.threads.values().map(|cached| cached.message_bytes).sum();
+        if states > MAX_STATE_BYTES || messages > MAX_MESSAGE_BYTES {
             self.threads.clear();
         }
     }
@@ -155,7 +170,7 @@ impl Inner {
     }
 
     fn follow(&mut self, thread_id: &str, change: &StateChange, moved: u64) {
-        let Some(thread) = self.threads.get_mut(thread_id) else { return };
+        let Some(CachedThread { thread, .. }) = self.threads.get_mut(thread_id) else { return };
         let revision = change.revision + moved;
         if thread.state.revision() + 1 == revision {
             let change = StateChange { revision, updates: Arc::clone(&change.updates) };

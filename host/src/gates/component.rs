@@ -4,12 +4,17 @@ use super::Gate;
 use async_trait::async_trait;
 use std::sync::Arc;
 use tollgate_agent::gate::{ProposedCall, Verdict};
+use tollgate_agent::state::Access;
 use tollgate_sandbox::{GateComponent, Reservation};
 
 #[async_trait]
 impl Gate for GateComponent {
     fn id(&self) -> &str {
         &self.descriptor().id
+    }
+
+    fn reads(&self) -> Option<Access> {
+        Some(self.descriptor().access())
     }
 
     async fn judge(&self, call: &ProposedCall<'_>) -> Verdict {

@@ -14,6 +14,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use tollgate_agent::gate::permissions::{Permissions, RuleError, RuleSpec};
 use tollgate_agent::gate::{PERMISSIONS_ID, ToolList};
 use tollgate_agent::name;
+use tollgate_agent::state::Access;
 use tollgate_sandbox::Reservation;
 
 /// A gate. It inspects a call and returns a verdict, at once or after a while; it has no other
@@ -67,6 +68,12 @@ pub trait Gate: Send + Sync {
     /// Returns the gate's id: `[a-z][a-z0-9-]{0,63}`, unique among the host's gates.
     fn id(&self) -> &str;
 
+    /// Returns the keys of the state that it reads; `None` if it may read any. A direct call on a
+    /// thread with a large state reads only what its tool and the gates need.
+    fn reads(&self) -> Option<Access> {
+        None
+    }
+
     /// Judges the call. A panic denies the call.
     async fn judge(&self, call: &ProposedCall<'_>) -> Verdict;
 
@@ -82,6 +89,10 @@ pub trait Gate: Send + Sync {
 impl Gate for Permissions {
     fn id(&self) -> &str {
         PERMISSIONS_ID
+    }
+
+    fn reads(&self) -> Option<Access> {
+        Some(Access::default())
     }
 
     async fn judge(&self, call: &ProposedCall<'_>) -> Verdict {
@@ -113,6 +124,10 @@ impl LivePermissions {
 impl Gate for LivePermissions {
     fn id(&self) -> &str {
         PERMISSIONS_ID
+    }
+
+    fn reads(&self) -> Option<Access> {
+        Some(Access::default())
     }
 
     async fn judge(&self, call: &ProposedCall<'_>) -> Verdict {

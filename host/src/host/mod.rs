@@ -11,6 +11,7 @@ mod health;
 mod listening;
 mod request;
 mod room;
+mod thread_memory;
 mod threads;
 mod work;
 
@@ -26,7 +27,7 @@ use crate::error::HostError;
 use crate::gates::Gates;
 use crate::models::Model;
 use crate::plugins;
-use crate::run::{Bus, Driver, HookSet, Hub, Publisher, RunEnd, RunHandle, RunServices};
+use crate::run::{self, Bus, Driver, HookSet, Hub, Publisher, RunEnd, RunHandle, RunServices};
 use crate::store::{CommitError, Store};
 use crate::tools::{NativePlugin, Toolbox};
 use checks::check_backend;
@@ -34,6 +35,7 @@ use follower::Followers;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 use std::time::Duration;
+use thread_memory::ReadThread;
 use threads::ThreadLocks;
 use tokio::sync::{OwnedMutexGuard, watch};
 use tokio_util::sync::CancellationToken;
@@ -182,7 +184,7 @@ impl Host {
     ) -> Result<RunHandle, HostError> {
         let admitted = self.inner.store.admit(Some(thread_id), None).await;
         admitted.map_err(HostError::not_admitted)?;
-        let thread = self.thread(thread_id).await?;
+        let ReadThread { thread, memory } = self.thread_of_run(thread_id).await?;
         let there = |id: &&str| self.inner.agents.contains_key(*id);
         let handed = handed_to(&thread.state, &request.agent_id).filter(there);
         let agent = self.agent(handed.unwrap_or(&request.agent_id))?;
@@ -205,6 +207,7 @@ impl Host {
         let (hub, teller, events) = self.listened(&run_id, &cancel);
         let parts = self.parts(Arc::clone(&run_id), Arc::clone(&thread_id), cancel.clone(), teller);
         let mut driver = Driver::new(parts, Run::new(thread), known_messages);
+        driver.thread_memory = memory;
         let first = match request.history.is_empty() {
             true => Input::Start(spec),
             false => Input::StartSeeded(spec, Seed { change: None, messages: request.history.clone() }),
@@ -232,8 +235,8 @@ impl Host {
             return Ok(refused);
         }
         let teller = Publisher::unheard(Arc::clone(&self.inner.bus), Arc::clone(&run_id));
-        let (driver, spec) = self.direct(request, run_id, teller).await?;
-        Ok(driver.drive(Input::Start(spec)).await?)
+        let (driver, first) = self.direct(request, run_id, teller).await?;
+        Ok(driver.drive(first).await?)
     }
 
     /// Like [`Host::call`], but streams the tool's reports while it runs.
@@ -250,10 +253,10 @@ impl Host {
             let thread_id = Arc::clone(&end.thread_id);
             return Ok(RunHandle { run_id, thread_id, events, cancel, end: tokio::spawn(async { Ok(end) }) });
         }
-        let (driver, spec) = self.direct(request, Arc::clone(&run_id), teller).await?;
-        let thread_id = Arc::from(spec.identity.thread_id.as_str());
+        let (driver, first) = self.direct(request, Arc::clone(&run_id), teller).await?;
+        let thread_id = driver.thread_id();
         let abandoned = (!detached).then(|| cancel.clone());
-        let end = tokio::spawn(listening::attended(driver.drive(Input::Start(spec)), hub, abandoned));
+        let end = tokio::spawn(listening::attended(driver.drive(first), hub, abandoned));
         Ok(RunHandle { run_id, thread_id, events, cancel, end })
     }
 
@@ -264,7 +267,7 @@ impl Host {
             (Arc::<str>::from(run_id), Arc::<str>::from(spec.identity.thread_id.as_str()));
         self.check_own(&spec.identity, &input).await?;
         let turn = self.lock_thread(&thread_id, busy).await?;
-        let mut thread = self.thread(&thread_id).await?;
+        let ReadThread { mut thread, memory } = self.thread_of_run(&thread_id).await?;
         let (known_messages, mut state) = (thread.messages.len(), std::mem::take(&mut thread.state));
         // Read under the lock: no other process appends to it from here on.
         let mut run = self.fold(thread, &thread_id, &run_id).await?;
@@ -280,6 +283,7 @@ impl Host {
         let mut parts = self.parts(Arc::clone(&run_id), Arc::clone(&thread_id), cancel.clone(), teller);
         parts.epoch = epoch;
         let mut driver = Driver::new(parts, run, known_messages);
+        driver.thread_memory = memory;
         // The caller learns whether its input is part of the record.
         driver.begin(input).await.map_err(|why| match why {
             // Another process was faster. Nothing of the input is recorded.
@@ -303,24 +307,36 @@ impl Host {
         })
     }
 
+    /// Prepares a direct call, and its first input.
     async fn direct(
         &self,
         request: CallRequest,
         run_id: Arc<str>,
         teller: Publisher,
-    ) -> Result<(Box<Driver>, Arc<RunSpec>), HostError> {
+    ) -> Result<(Box<Driver>, Input), HostError> {
         let agent = self.agent(DIRECT_AGENT)?;
-        let thread = match request.stored_thread() {
-            Some(id) => self.thread(id).await?,
-            None => tollgate_agent::run::Thread::default(),
-        };
+        let stored = request.stored_thread().map(str::to_owned);
         let thread_id = request.thread_id.map_or_else(|| Arc::clone(&run_id), Arc::from);
+        let parts = self.parts(run_id, Arc::clone(&thread_id), request.cancel, teller);
+        let found = match stored {
+            Some(id) => self.thread_of_call(&parts.toolbox, &id, &request.tool_name).await?,
+            None => Some(ReadThread::default()),
+        };
+        let refused = found
+            .is_none()
+            .then(|| run::no_memory("the state of its thread", &request.tool_name, self.memory_budget()));
         let task = Task::Call { tool_name: request.tool_name, arguments: request.arguments };
-        let mut spec = spec(&run_id, &thread_id, agent, task);
+        let mut spec = spec(&parts.run_id, &thread_id, agent, task);
         spec.identity.principal = request.principal;
         spec.detached = request.detached;
-        let parts = self.parts(run_id, thread_id, request.cancel, teller);
-        Ok((Driver::new(parts, Run::new(thread), 0), Arc::new(spec)))
+        let first = match refused {
+            None => Input::Start(Arc::new(spec)),
+            Some(fault) => Input::StartRefused(Arc::new(spec), fault),
+        };
+        let ReadThread { thread, memory } = found.unwrap_or_default();
+        let mut driver = Driver::new(parts, Run::new(thread), 0);
+        driver.state_memory = memory;
+        Ok((driver, first))
     }
 
     fn parts(

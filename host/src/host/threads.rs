@@ -118,36 +118,46 @@ impl Host {
         Ok(open)
     }
 
-    /// Returns the current thread. Values that no longer fit their keys are first set aside
-    /// permanently, and the operator is notified.
+    /// Returns the current thread.
     pub(super) async fn thread(&self, thread_id: &str) -> Result<Thread, HostError> {
-        let mut thread = loop {
-            let mut thread = self.inner.store.thread(thread_id).await?;
-            let toolbox = self.toolbox();
-            let keys = toolbox.catalog().keys();
-            let misfits = aside_if(takes_long(keys, &thread.state), || misfits(keys, &thread.state));
-            let revision = thread.state.revision();
-            let Some(change) = set_aside(&misfits, revision) else { break thread };
+        loop {
+            let thread = self.inner.store.thread(thread_id).await?;
+            if let Some(thread) = self.fitting(thread_id, thread).await? {
+                return Ok(thread);
+            }
+        }
+    }
+
+    /// Returns a thread as it was just read, with values that fit their keys. Those that no longer
+    /// do are first set aside permanently, and the operator is notified. `None` if the thread was
+    /// changed meanwhile and must be read again.
+    pub(super) async fn fitting(
+        &self,
+        thread_id: &str,
+        mut thread: Thread,
+    ) -> Result<Option<Thread>, HostError> {
+        let toolbox = self.toolbox();
+        let keys = toolbox.catalog().keys();
+        let misfits = aside_if(takes_long(keys, &thread.state), || misfits(keys, &thread.state));
+        let revision = thread.state.revision();
+        if let Some(change) = set_aside(&misfits, revision) {
             match self.inner.store.change(thread_id, change.clone()).await {
-                Ok(()) => {
-                    for misfit in &misfits {
-                        tracing::warn!(
-                            "the value of {} in thread {} no longer fits ({}); it is kept under revision {revision}, and the key is reset; `tollgate state export` shows both",
-                            misfit.key,
-                            clean(thread_id, 200),
-                            clean(&misfit.why, 200),
-                        );
-                    }
-                    thread.state.apply(&change);
-                    break thread;
-                }
-                // The thread was changed concurrently, so its values must be checked again.
-                Err(CommitError::Conflict(_)) => {}
+                Ok(()) => {}
+                Err(CommitError::Conflict(_)) => return Ok(None),
                 Err(e) => return Err(e.into()),
             }
-        };
-        leave_to_runs(self.toolbox().catalog().keys(), &mut thread.state);
-        Ok(thread)
+            for misfit in &misfits {
+                tracing::warn!(
+                    "the value of {} in thread {} no longer fits ({}); it is kept under revision {revision}, and the key is reset; `tollgate state export` shows both",
+                    misfit.key,
+                    clean(thread_id, 200),
+                    clean(&misfit.why, 200),
+                );
+            }
+            thread.state.apply(&change);
+        }
+        leave_to_runs(keys, &mut thread.state);
+        Ok(Some(thread))
     }
 
     /// Reconstructs a run from its record. If it has unfinished calls, the thread's changes by

@@ -1,6 +1,7 @@
 //! Runs of any host: submitting them, claiming them, and commands that reach a run wherever it is.
 
 use super::checks::check_backend;
+use super::thread_memory::ReadThread;
 use super::{Busy, Host, HostError, RunRequest, listening, new_id, spec, threads};
 use crate::blocking::aside_if;
 use crate::run::{Driver, RunEnd, RunError};
@@ -54,7 +55,7 @@ impl Host {
                 return Ok(Arc::from(run.run_id));
             }
         }
-        let thread = self.thread(&thread_id).await?;
+        let ReadThread { thread, memory: _memory } = self.thread_of_run(&thread_id).await?;
         let there = |id: &&str| self.inner.agents.contains_key(*id);
         let handed = handed_to(&thread.state, &request.agent_id).filter(there);
         let agent = self.agent(handed.unwrap_or(&request.agent_id))?;
@@ -180,7 +181,7 @@ impl Host {
             self.agent(&spec.identity.agent_id)?;
         }
         let turn = self.lock_thread(&thread_id, Busy::Queue).await?;
-        let mut thread = self.thread(&thread_id).await?;
+        let ReadThread { mut thread, memory } = self.thread_of_run(&thread_id).await?;
         let (known_messages, mut state) = (thread.messages.len(), std::mem::take(&mut thread.state));
         let mut run = self.fold(thread, &thread_id, run_id).await?;
         threads::start_anew(self.toolbox().catalog().keys(), &run, &mut state);
@@ -196,7 +197,8 @@ impl Host {
         let (hub, teller, events) = self.listened(run_id, &cancel);
         let mut parts = self.parts(Arc::clone(run_id), thread_id, cancel, teller);
         (parts.epoch, parts.command) = (*epoch, command);
-        let driver = Driver::new(parts, run, known_messages);
+        let mut driver = Driver::new(parts, run, known_messages);
+        driver.thread_memory = memory;
         drop(events);
         let end: Result<RunEnd, RunError> = {
             let _turn = turn;

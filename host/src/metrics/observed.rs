@@ -3,8 +3,8 @@
 use super::Metrics;
 use crate::store::{
     AuditFilter, AuditRecord, AuditStore, Claimed, Commit, CommitError, Committed, ComponentStore,
-    CoordinationStore, EventPage, Hints, PageLimit, QueueTurn, Record, RunCommand, RunFilter, RunStore,
-    RunSummary, SentCommand, StateStore, Store, StoreError, ToolHealth,
+    CoordinationStore, EventPage, Hints, KeyFilter, PageLimit, QueueTurn, Record, RunCommand, RunFilter,
+    RunStore, RunSummary, SentCommand, StateRead, StateStore, Store, StoreError, ThreadSize, ToolHealth,
 };
 use async_trait::async_trait;
 use std::sync::Arc;
@@ -68,6 +68,19 @@ impl RunStore for Observed {
 impl StateStore for Observed {
     async fn thread(&self, thread_id: &str) -> Result<Thread, StoreError> {
         self.store.thread(thread_id).await
+    }
+
+    async fn thread_size(&self, thread_id: &str) -> Result<ThreadSize, StoreError> {
+        self.store.thread_size(thread_id).await
+    }
+
+    async fn state(
+        &self,
+        thread_id: &str,
+        wanted: &KeyFilter,
+        max_bytes: u64,
+    ) -> Result<StateRead, StoreError> {
+        self.store.state(thread_id, wanted, max_bytes).await
     }
 
     async fn changes(

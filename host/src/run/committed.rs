@@ -3,11 +3,15 @@
 
 use super::RunError;
 use super::driver::{Driver, RunServices};
-use crate::store::StoreError;
 use crate::store::rules::moved;
+use crate::store::{KeyFilter, StateRead, StoreError};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use tokio::sync::OwnedMutexGuard;
 use tollgate_agent::run::{Event, StoredEvent};
+
+/// Values up to this size together are read for clients, in bytes.
+const MAX_SHOWN_BYTES: u64 = 1024 * 1024;
 
 impl Driver {
     /// Applies what other runs committed to the thread. Runs that conflicted continue one after
@@ -50,8 +54,13 @@ impl Driver {
         events[applied..].iter().try_for_each(|new| self.apply(&new.event)).map_err(|e| failed(&e))?;
         let RunServices { host, thread_id, teller, .. } = &self.parts;
         if moved_by > 0 && is_over && teller.is_heard() {
-            // Clients receive values, and those of a run that has ended need nothing else.
-            self.run.adopt(&host.store().thread(thread_id).await?.state);
+            // Clients receive the values that were changed. Large ones are left out.
+            let changed = events.iter().filter_map(|event| event.event.change());
+            let keys = changed.flat_map(|change| change.updates.iter()).map(|update| update.key.to_string());
+            let wanted = KeyFilter::Of { owner_ids: BTreeSet::new(), keys: keys.collect() };
+            if let StateRead::State(state) = host.store().state(thread_id, &wanted, MAX_SHOWN_BYTES).await? {
+                self.run.adopt(&state);
+            }
         }
         Ok(events)
     }

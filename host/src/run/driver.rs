@@ -68,7 +68,9 @@ pub(crate) struct Driver {
     /// The memory of large arguments while their calls are in flight.
     pub(super) arguments: Option<Reservation>,
     /// The memory of a large state while the run is at work.
-    pub(super) state_memory: Option<Reservation>,
+    pub(crate) state_memory: Option<Reservation>,
+    /// The memory of a large thread as it was when the run began.
+    pub(crate) thread_memory: Option<Reservation>,
     /// The memory of large outcomes that are not committed yet.
     pub(super) outcomes: Outcomes,
     last_call: Option<Arc<Finished>>,
@@ -97,12 +99,18 @@ impl Driver {
             history: History::default(),
             arguments: None,
             state_memory: None,
+            thread_memory: None,
             outcomes: Outcomes::default(),
             last_call: None,
             end_text: String::new(),
             unrecorded: UnrecordedEffect::Unknown,
             carried: None,
         })
+    }
+
+    /// Returns the id of the run's thread.
+    pub(crate) fn thread_id(&self) -> Arc<str> {
+        Arc::clone(&self.parts.thread_id)
     }
 
     /// Takes the first input and commits what follows from it. [`drive_on`](Self::drive_on)

@@ -34,6 +34,7 @@ pub(crate) use children::{ChildRan, ChildStart, ToldOfChild};
 pub(crate) use clients::{Hub, PATIENCE};
 pub(crate) use driver::{Driver, RunServices};
 pub(crate) use hooks::HookSet;
+pub(crate) use room::no_memory;
 pub(crate) use subscribers::Bus;
 pub(crate) use update::Publisher;
 

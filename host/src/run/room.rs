@@ -7,7 +7,7 @@ use tollgate_agent::code::Code;
 use tollgate_agent::json;
 use tollgate_agent::outcome::Fault;
 use tollgate_agent::run::{Input, Task};
-use tollgate_sandbox::Reservation;
+use tollgate_sandbox::{MemoryBudget, Reservation};
 
 /// Arguments up to this size are parsed without estimating their size in memory.
 const SMALL_BYTES: usize = 4 * 1024;
@@ -43,7 +43,7 @@ impl Driver {
                         Input::Start(spec)
                     }
                     None => {
-                        let fault = overloaded("the arguments", tool_name, budget.total_bytes());
+                        let fault = no_memory("the arguments", tool_name, budget);
                         Input::StartRefused(spec, fault)
                     }
                 }
@@ -100,7 +100,7 @@ impl Driver {
         if let Input::Start(spec) = &input
             && let Task::Call { tool_name, .. } = &spec.task
         {
-            let fault = overloaded("the state of its thread", tool_name, budget.total_bytes());
+            let fault = no_memory("the state of its thread", tool_name, budget);
             return Input::StartRefused(Arc::clone(spec), fault);
         }
         // Without the memory, the run ends by itself: its next step sees the cancellation or the time.
@@ -127,8 +127,9 @@ fn too_large(bytes: u64, total_bytes: u64) -> String {
     )
 }
 
-fn overloaded(what: &str, tool_name: &str, total_bytes: u64) -> Fault {
-    let name = tollgate_agent::text::clean(tool_name, 100);
+/// Returns the fault of a direct call for which there is no memory.
+pub(crate) fn no_memory(what: &str, tool_name: &str, budget: &MemoryBudget) -> Fault {
+    let (name, total_bytes) = (tollgate_agent::text::clean(tool_name, 100), budget.total_bytes());
     let message = format!("The host has no memory to read {what} for '{name}' now. Try again later.");
     Fault::new(Code::Overloaded, message).with_detail(format!(
         "the limit is memory_budget_bytes = {total_bytes}, of all calls together; an operator can raise it in \

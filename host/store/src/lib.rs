@@ -52,7 +52,7 @@ pub use run_store::{EventPage, PageLimit, RecordReader, RunStore, list_threads};
 pub use runs::{
     MAX_THREAD_RUNS, Record, RunFilter, RunSummary, SHORT_ID_CHARS, ThreadFilter, ThreadSummary, short_id,
 };
-pub use state_store::{StateStore, restore_state};
+pub use state_store::{KeyFilter, StateRead, StateStore, ThreadSize, restore_state};
 pub use upkeep::{CopySource, DamagedRun, HoldsBack, Pruned, Pruning, Verified};
 
 /// A store of everything that a host records. Every type that implements the five traits is one.

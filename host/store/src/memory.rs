@@ -4,8 +4,9 @@ use super::rebase::{WrittenKeys, moved, sizes_fit};
 use super::runs::{label, last_call_failed, status_after};
 use super::{
     AuditFilter, AuditRecord, AuditStore, Claimed, Commit, CommitError, Committed, ComponentStore,
-    CoordinationStore, EventPage, Hint, HintSender, Hints, PageLimit, QueueTurn, Record, RunCommand,
-    RunFilter, RunStore, RunSummary, SentCommand, StateStore, StoreError, StoreLimits, ToolHealth,
+    CoordinationStore, EventPage, Hint, HintSender, Hints, KeyFilter, PageLimit, QueueTurn, Record,
+    RunCommand, RunFilter, RunStore, RunSummary, SentCommand, StateRead, StateStore, StoreError, StoreLimits,
+    ThreadSize, ToolHealth,
 };
 use async_trait::async_trait;
 use std::cmp::Ordering;
@@ -272,6 +273,20 @@ impl StateStore for MemoryStore {
             messages: row.messages.clone().unwrap_or_default(),
             state: row.state.clone(),
         }))
+    }
+
+    async fn thread_size(&self, _thread_id: &str) -> Result<ThreadSize, StoreError> {
+        Ok(ThreadSize::default())
+    }
+
+    async fn state(
+        &self,
+        thread_id: &str,
+        _wanted: &KeyFilter,
+        _max_bytes: u64,
+    ) -> Result<StateRead, StoreError> {
+        let state = self.tables().threads.get(thread_id).map(|row| row.state.clone());
+        Ok(StateRead::State(state.unwrap_or_default()))
     }
 
     async fn changes(

@@ -2,8 +2,54 @@
 
 use super::{CommitError, StoreError};
 use async_trait::async_trait;
+use std::collections::BTreeSet;
 use tollgate_agent::run::Thread;
+use tollgate_agent::state::key::owner_of;
 use tollgate_agent::state::{KeyUpdate, State, StateChange};
+
+/// The keys of a thread's state that a reader needs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum KeyFilter {
+    /// All keys.
+    All,
+    /// All keys of some owners, and others.
+    Of {
+        /// The owners.
+        owner_ids: BTreeSet<String>,
+        /// Other keys.
+        keys: BTreeSet<String>,
+    },
+}
+
+impl KeyFilter {
+    /// Returns whether the key is needed.
+    #[must_use]
+    pub fn wants(&self, key: &str) -> bool {
+        match self {
+            Self::All => true,
+            Self::Of { owner_ids, keys } => owner_ids.contains(owner_of(key)) || keys.contains(key),
+        }
+    }
+}
+
+/// The state of a thread, unless it is too large.
+#[derive(Debug, Clone, PartialEq)]
+pub enum StateRead {
+    /// The state, with at least the wanted keys.
+    State(State),
+    /// The text of the wanted keys has more bytes than the limit: this many.
+    Larger(u64),
+}
+
+/// The text that reading a thread takes from the disk or the network, in bytes; 0 for what is in
+/// memory already.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ThreadSize {
+    /// The values of its keys.
+    pub state_bytes: u64,
+    /// Its conversation.
+    pub message_bytes: u64,
+}
 
 /// The state and the conversation of threads. [Commits](super::RunStore::commit) write them too.
 #[async_trait]
@@ -13,6 +59,25 @@ pub trait StateStore: Send + Sync {
     /// # Errors
     /// The store cannot be read.
     async fn thread(&self, thread_id: &str) -> Result<Thread, StoreError>;
+
+    /// Returns how much text [`thread`](Self::thread) reads, so that its memory can be reserved.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    async fn thread_size(&self, thread_id: &str) -> Result<ThreadSize, StoreError>;
+
+    /// Returns the state of a thread without its conversation: the wanted keys, and others if that
+    /// takes no more memory. Reads nothing if the text of the wanted keys is longer than
+    /// `max_bytes`.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    async fn state(
+        &self,
+        thread_id: &str,
+        wanted: &KeyFilter,
+        max_bytes: u64,
+    ) -> Result<StateRead, StoreError>;
 
     /// Returns up to `limit` changes of a thread's state after a revision, oldest first. For keys
     /// that do not persist, they contain what the store kept.

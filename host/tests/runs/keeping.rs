@@ -2,19 +2,21 @@
 
 use crate::conformance::{appended, changed, commit, started};
 use crate::with_each_store;
-use crate::world::toolbox;
+use crate::world::{named, toolbox};
 use serde_json::json;
 use std::path::Path;
 use std::sync::Arc;
 use tollgate::models::{ScriptedModel, ScriptedTurn};
 use tollgate::store::{
     AuditFilter, AuditStore, MemoryStore, Pruned, Pruning, ReadOnlyStore, RunFilter, RunStore, SqliteStore,
-    StateStore, Store, StoreLimits,
+    StateStore, Store, StoreLimits, restore_state,
 };
+use tollgate::tools::MemoryBudget;
 use tollgate::{Agent, CallRequest, Host, HostError, RunRequest};
 use tollgate_agent::code::Code;
 use tollgate_agent::message::Message;
-use tollgate_agent::run::{Event, RunStatus};
+use tollgate_agent::run::{CallEnd, Event, RunStatus};
+use tollgate_agent::state::State;
 
 const NO_FLOOR: StoreLimits =
     StoreLimits { component_record_bytes: 1 << 30, thread_record_bytes: 1 << 30, min_free_bytes: 0 };
@@ -322,4 +324,29 @@ async fn s9_a_link_on_the_way_to_the_store_is_followed() {
     std::os::unix::fs::symlink(folder.path().join("elsewhere.db"), &file).unwrap();
     let refused = SqliteStore::open(&data).map(drop).unwrap_err().to_string();
     assert!(refused.contains("symbolic link"), "{refused}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn z3_a_call_reads_the_state_that_its_tool_may_see_if_there_is_memory_for_it() {
+    let data = tempfile::tempdir().unwrap();
+    let notes = [("basics.notes".to_owned(), json!(["x".repeat(600_000)]))];
+    let earlier = SqliteStore::open(data.path()).unwrap();
+    restore_state(&earlier, "large", &State::restored(0, notes)).await.unwrap();
+    drop(earlier);
+    let store = SqliteStore::open(data.path()).unwrap();
+    let budget = MemoryBudget::new(32 << 20);
+    let host = Host::builder().toolbox(toolbox()).tool(named("other"));
+    let host = host.store(Arc::new(store)).memory_budget(budget.clone()).build().unwrap();
+    assert_eq!(code(&host, "add", "large").await, None);
+    assert_eq!(budget.reserved_bytes(), 0);
+    let rest = budget.try_reserve(28 << 20).unwrap();
+    let refused = host.call(CallRequest::new("add", r#"{"n": 1}"#).on_thread("large")).await.unwrap();
+    let end = refused.last_call.unwrap();
+    let CallEnd::Fault(fault) = &end.end else { panic!("it ran") };
+    assert_eq!(fault.code, Code::Overloaded, "{fault:?}");
+    assert!(fault.message.contains("no memory to read the state of its thread for 'add'"), "{fault:?}");
+    assert_eq!(code(&host, "other", "large").await, None, "it has no key of the thread");
+    assert_eq!(code(&host, "add", "small").await, None);
+    drop(rest);
+    assert_eq!(code(&host, "add", "large").await, None);
 }

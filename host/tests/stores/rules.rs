@@ -3,11 +3,12 @@
 
 use crate::with_each_store;
 use serde_json::json;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 use tollgate::store::{
-    AuditFilter, AuditKind, AuditRecord, Commit, CommitError, RunCommand, RunFilter, StoreError,
-    StoreErrorKind, StoreLimits, restore_state,
+    AuditFilter, AuditKind, AuditRecord, Commit, CommitError, KeyFilter, RunCommand, RunFilter, StateRead,
+    StoreError, StoreErrorKind, StoreLimits, restore_state,
 };
 use tollgate_agent::message::Message;
 use tollgate_agent::outcome::{ToolResult, Usage};
@@ -242,6 +243,40 @@ with_each_store! {
         assert_eq!(serde_json::to_string(&read).unwrap(), serde_json::to_string(&*told).unwrap());
         assert_eq!((read[1].number, read[1].at_ms, read[1].run_id.as_ref()), (2, 7, "r"));
         assert_eq!(*store.thread("t").await.unwrap().messages, [Message::User(text)]);
+    }
+
+    async fn z3_a_part_of_the_state_is_read_without_the_rest(at: StoreAt) {
+        let long = "x".repeat(300_000);
+        let values = [("k.n", json!(5)), ("k.long", json!(long)), ("other.long", json!(long))];
+        let values = State::restored(0, values.map(|(key, value)| (key.to_owned(), value)));
+        restore_state(&*at.open(), "t", &values).await.unwrap();
+        let store = at.open();
+        let named = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<_>>();
+        let one = KeyFilter::Of { owner_ids: named(&[]), keys: named(&["k.n", "k.none"]) };
+        let StateRead::State(state) = store.state("t", &one, 100).await.unwrap() else { panic!("it is small") };
+        assert_eq!((state.revision(), state.get("k.n")), (1, Some(&json!(5))));
+        let of_owner = KeyFilter::Of { owner_ids: named(&["k"]), keys: named(&[]) };
+        if at.is_durable() {
+            assert_eq!(state.keys().collect::<Vec<_>>(), ["k.n"]);
+            let StateRead::Larger(bytes) = store.state("t", &of_owner, 300_000).await.unwrap() else {
+                panic!("it was read")
+            };
+            assert!((300_002..300_100).contains(&bytes), "{bytes}");
+            let size = at.open().thread_size("t").await.unwrap();
+            assert!((600_000..600_100).contains(&size.state_bytes) && size.message_bytes == 0, "{size:?}");
+        }
+        let StateRead::State(state) = store.state("t", &of_owner, 400_000).await.unwrap() else {
+            panic!("it was not read")
+        };
+        assert_eq!(state.get("k.long"), Some(&json!(long)));
+        let StateRead::State(whole) = store.state("t", &KeyFilter::All, 1 << 20).await.unwrap() else {
+            panic!("it was not read")
+        };
+        assert_eq!(whole, store.thread("t").await.unwrap().state);
+        let StateRead::State(unknown) = store.state("nobody", &one, 0).await.unwrap() else {
+            panic!("there is nothing to read")
+        };
+        assert_eq!(unknown, State::default());
     }
 
     async fn s4_null_is_a_value(at: StoreAt) {

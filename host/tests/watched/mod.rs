@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tollgate::store::{
     AuditFilter, AuditRecord, AuditStore, Claimed, Commit, CommitError, Committed, ComponentStore,
-    CoordinationStore, EventPage, Hints, PageLimit, QueueTurn, Record, RunCommand, RunFilter, RunStore,
-    RunSummary, SentCommand, StateStore, Store, StoreError, ToolHealth,
+    CoordinationStore, EventPage, Hints, KeyFilter, PageLimit, QueueTurn, Record, RunCommand, RunFilter,
+    RunStore, RunSummary, SentCommand, StateRead, StateStore, Store, StoreError, ThreadSize, ToolHealth,
 };
 use tollgate_agent::run::{RunSpec, StoredEvent, Thread};
 use tollgate_agent::state::StateChange;
@@ -92,6 +92,19 @@ impl<W: Watch> RunStore for Watched<W> {
 impl<W: Watch> StateStore for Watched<W> {
     async fn thread(&self, thread_id: &str) -> Result<Thread, StoreError> {
         self.store.thread(thread_id).await
+    }
+
+    async fn thread_size(&self, thread_id: &str) -> Result<ThreadSize, StoreError> {
+        self.store.thread_size(thread_id).await
+    }
+
+    async fn state(
+        &self,
+        thread_id: &str,
+        wanted: &KeyFilter,
+        max_bytes: u64,
+    ) -> Result<StateRead, StoreError> {
+        self.store.state(thread_id, wanted, max_bytes).await
     }
 
     async fn changes(

@@ -43,6 +43,11 @@ impl Catalog {
         self.hooks.get(plugin)
     }
 
+    /// Returns the plugins that have hooks.
+    pub fn hook_owners(&self) -> impl Iterator<Item = &HookOwner> {
+        self.hooks.values()
+    }
+
     /// Returns whether any plugin has hooks at this point of calls.
     #[must_use]
     pub fn has_hooks(&self, point: HookPoint) -> bool {

@@ -118,8 +118,8 @@ impl State {
     }
 
     /// Sets a key without a change, for seeds and restored values.
-    pub fn set(&mut self, key: &str, value: Value) {
-        Arc::make_mut(&mut self.values).insert(Arc::from(key), Held::new(Arc::new(value)));
+    pub fn set(&mut self, key: &str, value: impl Into<Arc<Value>>) {
+        Arc::make_mut(&mut self.values).insert(Arc::from(key), Held::new(value.into()));
     }
 
     /// Removes the keys of this scope, as at the end of a run.

@@ -114,6 +114,7 @@ impl From<HostError> for Failure {
             HostError::Busy(_)
             | HostError::OwnedElsewhere(_)
             | HostError::StoreFull(_)
+            | HostError::Overloaded(_)
             | HostError::Store(_)
             | HostError::Run(_)
             | HostError::Waiting(_) => Self::failed(error.to_string()),

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use tollgate::store::{
     AuditFilter, AuditRecord, AuditStore, Claimed, Commit, CommitError, Committed, ComponentStore,
-    CoordinationStore, EventPage, Hints, PageLimit, QueueTurn, Record, RunCommand, RunFilter, RunStore,
-    RunSummary, SentCommand, StateStore, StoreError, ToolHealth,
+    CoordinationStore, EventPage, Hints, KeyFilter, PageLimit, QueueTurn, Record, RunCommand, RunFilter,
+    RunStore, RunSummary, SentCommand, StateRead, StateStore, StoreError, ThreadSize, ToolHealth,
 };
 use tollgate::tollgate_agent::run::{Event, RunSpec, StoredEvent, Thread};
 use tollgate::tollgate_agent::state::StateChange;
@@ -109,6 +109,19 @@ impl RunStore for Shifted {
 impl StateStore for Shifted {
     async fn thread(&self, thread_id: &str) -> Result<Thread, StoreError> {
         self.store.thread(thread_id).await
+    }
+
+    async fn thread_size(&self, thread_id: &str) -> Result<ThreadSize, StoreError> {
+        self.store.thread_size(thread_id).await
+    }
+
+    async fn state(
+        &self,
+        thread_id: &str,
+        wanted: &KeyFilter,
+        max_bytes: u64,
+    ) -> Result<StateRead, StoreError> {
+        self.store.state(thread_id, wanted, max_bytes).await
     }
 
     async fn changes(

@@ -1,0 +1,115 @@
+//! Reading threads: the memory is reserved first, and a direct call reads only what it needs.
+
+use super::{Host, HostError};
+use crate::store::{KeyFilter, StateRead, ThreadSize};
+use crate::tools::Toolbox;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+use tollgate_agent::run::Thread;
+use tollgate_agent::state::Access;
+use tollgate_agent::state::key::owner_of;
+use tollgate_sandbox::Reservation;
+
+/// Text up to this size is read without a reservation, in bytes.
+const SMALL_BYTES: u64 = 256 * 1024;
+/// Memory per byte of a state's text. Small objects take that much; most values take less.
+const MEMORY_OF_STATE: u64 = 16;
+/// Memory per byte of a conversation's text, which is read before it is parsed.
+const MEMORY_OF_MESSAGES: u64 = 4;
+/// One thread may use up to one part in this many of the memory budget.
+const THREAD_PART: u64 = 4;
+/// How long a run waits for memory to read its thread.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A thread, and the memory that is reserved for it if it is large.
+#[derive(Default)]
+pub(super) struct ReadThread {
+    pub(super) thread: Thread,
+    pub(super) memory: Option<Reservation>,
+}
+
+impl Host {
+    /// Reads a thread for a run, which continues its conversation.
+    ///
+    /// # Errors
+    /// The store cannot be read, or there is no memory for the thread.
+    pub(super) async fn thread_of_run(&self, thread_id: &str) -> Result<ReadThread, HostError> {
+        let ThreadSize { state_bytes, message_bytes } = self.inner.store.thread_size(thread_id).await?;
+        let memory = if state_bytes + message_bytes <= SMALL_BYTES {
+            None
+        } else {
+            let bytes = state_bytes * MEMORY_OF_STATE + message_bytes * MEMORY_OF_MESSAGES;
+            let reserved = self.memory_budget().reserve(self.part_of_budget(bytes));
+            let reserved = tokio::time::timeout(PATIENCE, reserved).await;
+            Some(reserved.map_err(|_| HostError::Overloaded(self.no_memory()))?)
+        };
+        Ok(ReadThread { thread: self.thread(thread_id).await?, memory })
+    }
+
+    /// Reads the part of a thread that a direct call needs: the state that its tool, the gates and
+    /// the hooks may see. `None` if there is no memory for it.
+    pub(super) async fn thread_of_call(
+        &self,
+        toolbox: &Toolbox,
+        thread_id: &str,
+        tool_name: &str,
+    ) -> Result<Option<ReadThread>, HostError> {
+        let (wanted, store) = (self.keys_of_call(toolbox, tool_name), &self.inner.store);
+        let (mut max_bytes, mut memory) = (SMALL_BYTES, None);
+        loop {
+            match store.state(thread_id, &wanted, max_bytes).await? {
+                StateRead::State(state) => {
+                    let thread = Thread { messages: Arc::default(), state };
+                    if let Some(thread) = self.fitting(thread_id, thread).await? {
+                        return Ok(Some(ReadThread { thread, memory }));
+                    }
+                }
+                StateRead::Larger(bytes) => {
+                    drop(memory.take());
+                    let needed = self.part_of_budget(bytes * MEMORY_OF_STATE);
+                    match self.memory_budget().try_reserve(needed) {
+                        Some(reserved) => (max_bytes, memory) = (bytes, Some(reserved)),
+                        None => return Ok(None),
+                    }
+                }
+            }
+        }
+    }
+
+    /// Returns the keys of a thread's state that a direct call of this tool may use.
+    fn keys_of_call(&self, toolbox: &Toolbox, tool_name: &str) -> KeyFilter {
+        let catalog = toolbox.catalog();
+        let (mut owner_ids, mut keys) = (BTreeSet::new(), BTreeSet::new());
+        let mut add = |access: &Access| {
+            keys.extend(access.reads().map(str::to_owned));
+            // The size of all keys of their owner is limited.
+            owner_ids.extend(access.writes().map(|key| owner_of(key).to_owned()));
+        };
+        for gate in self.inner.gates.others.iter() {
+            match gate.reads() {
+                Some(access) => add(&access),
+                None => return KeyFilter::All,
+            }
+        }
+        catalog.hook_owners().for_each(|owner| add(&owner.access));
+        if let Some(tool) = catalog.tool(tool_name) {
+            add(&tool.access);
+            // A new version of the tool that is loaded meanwhile may have more keys.
+            owner_ids.insert(tool.owner.id.to_string());
+        }
+        KeyFilter::Of { owner_ids, keys }
+    }
+
+    fn part_of_budget(&self, bytes: u64) -> u64 {
+        bytes.min(self.memory_budget().total_bytes() / THREAD_PART)
+    }
+
+    fn no_memory(&self) -> String {
+        format!(
+            "the host has no memory to read the thread now; try again later. The limit is memory_budget_bytes = {}, \
+             in [limits] of tollgate.toml",
+            self.memory_budget().total_bytes()
+        )
+    }
+}
