@@ -3,8 +3,6 @@
 use crate::globals::Globals;
 use crate::session::data::open_store;
 use crate::terminal::{Exit, Failure};
-use etcetera::BaseStrategy;
-use std::path::PathBuf;
 use tollgate::config::Config;
 use tollgate::registry;
 use tollgate::store::{AuditKind, AuditRecord};
