@@ -4,7 +4,7 @@
 //! commits. Between them, this module decides whether the commit is accepted, which no statement
 //! could express: whether changes are moved behind others depends on their reducers.
 
-use crate::connect::{Busy, params, query, run};
+use crate::connect::{Busy, int8, params, query, run};
 use crate::prepared::Prepared;
 use crate::read::{changes_since, parse};
 use crate::write::{self, Written};
@@ -183,7 +183,7 @@ async fn lock(client: &Busy, prepared: &Prepared, begin: &str) -> Result<Before,
     }));
     let checksum = OptionFuture::from((commit.after() > 0).then(|| {
         let sql = "SELECT checksum FROM events WHERE run = $1 AND number = $2";
-        query(client, sql, params![(run_id.clone(), TEXT), (commit.after().cast_signed(), INT8)])
+        query(client, sql, params![(run_id.clone(), TEXT), (int8(commit.after()), INT8)])
     }));
     let tools = crate::audit::tools_of(&commit.audit);
     let health = OptionFuture::from((!tools.is_empty()).then(|| {

@@ -28,6 +28,11 @@ macro_rules! params {
 }
 pub(crate) use params;
 
+/// Returns a number as PostgreSQL has it. One that is too large, which no record has, becomes the largest.
+pub(crate) fn int8(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
 /// Creates the pool. No connection is made yet.
 pub(crate) fn pool(config: &PostgresConfig) -> Result<Pool, StoreError> {
     // A connection is checked when it is used; a lost one is replaced and the statement repeated.

@@ -19,7 +19,22 @@ pub(crate) struct Prepared {
 }
 
 impl Prepared {
+    /// # Errors
+    /// A number is larger than the database can keep, or a record cannot be written.
     pub(crate) fn new(commit: Commit) -> Result<Self, StoreError> {
+        let revisions = commit.events().iter().filter_map(|numbered| numbered.event.change());
+        let numbers = commit.events().iter().map(|numbered| numbered.number);
+        let mut all = revisions.map(|change| change.revision).chain(numbers);
+        let is_too_large = |number: u64| i64::try_from(number).is_err();
+        if all.any(is_too_large)
+            || [commit.after(), commit.at_ms(), commit.epoch].into_iter().any(is_too_large)
+        {
+            return Err(StoreError::other(format!(
+                "a commit of the run {} has a number above {}, which the store cannot keep",
+                tollgate_agent::text::clean(commit.run_id(), 100),
+                i64::MAX
+            )));
+        }
         let bodies = commit.events().iter().map(|numbered| serialize(&numbered.event));
         let bodies = bodies.collect::<Result<_, _>>()?;
         let messages = commit.messages.iter().map(serialize).collect::<Result<_, _>>()?;

@@ -43,7 +43,7 @@ pub fn first_damage(
     before: Option<&[u8]>,
 ) -> Option<(u64, &'static str)> {
     let mut before = before;
-    for (expected, row) in (after + 1..).zip(rows) {
+    for (row, expected) in rows.iter().zip(after.saturating_add(1)..) {
         if row.number != expected {
             return Some((expected, "it is missing"));
         }
@@ -58,7 +58,7 @@ pub fn first_damage(
         }
         before = row.checksum.as_deref();
     }
-    let next = after + rows.len() as u64 + 1;
+    let next = after.saturating_add(rows.len() as u64 + 1);
     (next <= until).then_some((next, "it is missing"))
 }
 
