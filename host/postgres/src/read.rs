@@ -1,7 +1,7 @@
 //! Reading threads, events and lists of runs.
 
 use crate::audit::after_prefix;
-use crate::connect::{Busy, Params, params, query};
+use crate::connect::{Busy, Params, int8, params, query};
 use serde::de::DeserializeOwned;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,7 +13,8 @@ use tollgate_agent::run::{Event, StoredEvent, Thread};
 use tollgate_agent::state::{State, StateChange};
 use tollgate_store::rules::{EventRow, first_damage};
 use tollgate_store::{
-    EventPage, KeyFilter, PageLimit, Record, RunFilter, RunSummary, StateRead, StoreError, ThreadSize,
+    EventPage, KeyFilter, PageLimit, Record, RunFilter, RunOwner, RunSummary, StateRead, StoreError,
+    ThreadSize,
 };
 
 /// Reads a record from its text.
@@ -119,9 +120,9 @@ async fn rows(
     // first requested one has the checksum to continue from.
     let sql = "SELECT r.events, e.number, e.at_ms, e.body, e.checksum FROM runs r
         LEFT JOIN events e ON e.run = r.id AND e.number BETWEEN $2 AND $3 WHERE r.id = $1 ORDER BY e.number";
-    let until = i64::try_from(most).ok().and_then(|most| after.cast_signed().checked_add(most));
+    let until = i64::try_from(most).ok().and_then(|most| int8(after).checked_add(most));
     let until = until.unwrap_or(i64::MAX);
-    let params = params![(run_id.to_owned(), TEXT), (after.cast_signed(), INT8), (until, INT8)];
+    let params = params![(run_id.to_owned(), TEXT), (int8(after), INT8), (until, INT8)];
     let found = query(client, sql, params).await?;
     let Some(first) = found.first() else { return Ok((Vec::new(), None, 0)) };
     let last = first.get::<_, i64>(0).cast_unsigned();
@@ -217,7 +218,7 @@ pub(crate) async fn changes_since(
         LEFT JOIN events e ON e.run = c.run AND e.number = c.number
         WHERE c.thread = $1 AND c.revision > $2 ORDER BY c.revision LIMIT $3";
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-    let params = params![(thread_id.to_owned(), TEXT), (after.cast_signed(), INT8), (limit, INT8)];
+    let params = params![(thread_id.to_owned(), TEXT), (int8(after), INT8), (limit, INT8)];
     let rows = query(client, sql, params).await?;
     let read = || -> Result<Vec<StateChange>, StoreError> {
         let mut changes = Vec::with_capacity(rows.len());
@@ -263,7 +264,7 @@ pub(crate) fn listing(filter: &RunFilter) -> (String, Params) {
     if let Some(prefix) = &filter.short_id_prefix {
         // Only the ids that the host chose, which have 36 characters, have a short form.
         let (from, to) = (add(prefix), add(&after_prefix(prefix)));
-        let short = "CASE length(r.id) WHEN 36 THEN substr(r.id, 29) ELSE r.id END COLLATE \"C\"";
+        let short = "(CASE length(r.id) WHEN 36 THEN substr(r.id, 29) ELSE r.id END) COLLATE \"C\"";
         conditions.push(format!("{short} >= ${from} AND {short} < ${to}"));
     }
     if let Some(prefix) = &filter.thread_prefix {
@@ -281,7 +282,7 @@ pub(crate) fn listing(filter: &RunFilter) -> (String, Params) {
     }
     for (comparison, time) in [(">=", filter.from_ms), ("<", filter.to_ms)] {
         if let Some(time) = time {
-            values.extend(params![(time.min(i64::MAX.cast_unsigned()).cast_signed(), INT8)]);
+            values.extend(params![(int8(time), INT8)]);
             conditions.push(format!("r.started_at_ms {comparison} ${}", values.len()));
         }
     }
@@ -291,7 +292,8 @@ pub(crate) fn listing(filter: &RunFilter) -> (String, Params) {
     let limit = values.len();
     let sql = format!(
         "SELECT r.id, r.thread, r.agent, r.kind, r.title, r.status, r.events, r.started_at_ms, r.updated_at_ms,
-            r.status = 'running' AND coalesce(h.state = 'up', false), r.epoch = 0
+            r.status = 'running' AND coalesce(h.state = 'up' AND h.lease_until > clock_timestamp(), false),
+            r.epoch = 0, h.id, h.name
          FROM runs r LEFT JOIN hosts h ON h.id = r.owner {wanted} ORDER BY r.id DESC LIMIT ${limit}"
     );
     (sql, values)
@@ -310,5 +312,6 @@ pub(crate) fn summary(row: &Row) -> RunSummary {
         updated_at_ms: row.get::<_, i64>(8).cast_unsigned(),
         at_work: row.get(9),
         queued: row.get(10),
+        owner: row.get::<_, Option<String>>(11).map(|id| RunOwner { id, name: row.get(12) }),
     }
 }

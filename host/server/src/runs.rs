@@ -33,6 +33,9 @@ pub struct RunListing {
     pub title: String,
     /// running, interrupted, waiting, completed, blocked, stopped, cancelled or failed.
     pub status: String,
+    /// The name of the host that drives it, if several hosts share the store.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
     /// The number of stored events.
     pub events: u64,
     /// When it began, in milliseconds since the Unix epoch.
@@ -59,6 +62,9 @@ pub struct RunDocument {
     pub title: String,
     /// running, interrupted, waiting, completed, blocked, stopped, cancelled or failed.
     pub status: String,
+    /// The name of the host that drives it, if several hosts share the store.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
     /// Why it ended so: the gate's reason, the limit, the failure.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
@@ -282,6 +288,7 @@ pub(crate) fn ended_call(
         updated_at_ms: last.at_ms,
         at_work: false,
         queued: false,
+        owner: None,
     };
     let visible = VisibleRun { run_id: summary.run_id.clone(), spec: Arc::clone(spec), is_own: true };
     Some(described(state, principal, &visible, summary, &FoldedRun { run, end, found }))
@@ -311,6 +318,7 @@ fn described(
         children: folded.found.children.clone(),
         parent_run_id: identity.parent_run_id.as_ref().map(ToString::to_string),
         usage: folded.run.usage().into(),
+        host: summary.owner.map(|owner| owner.name),
         run_id: summary.run_id,
         kind: summary.kind,
         title: summary.title,
@@ -327,6 +335,7 @@ pub(crate) async fn run_listing(state: &ServerState, run: RunSummary) -> Result<
     Ok(RunListing {
         status: shown_status(&run).to_owned(),
         thread_id: client_thread_id(&run.thread_id, principal.as_deref()).to_owned(),
+        host: run.owner.map(|owner| owner.name),
         run_id: run.run_id,
         principal,
         agent: run.agent_id,

@@ -528,6 +528,7 @@ fn summary(row: &Row<'_>) -> rusqlite::Result<(RunSummary, String, i64)> {
         updated_at_ms: row.get::<_, i64>(8)?.cast_unsigned(),
         at_work: false,
         queued: false,
+        owner: None,
     };
     Ok((summary, row.get(9)?, row.get(10)?))
 }

@@ -50,7 +50,8 @@ pub use limits::StoreLimits;
 pub use memory::MemoryStore;
 pub use run_store::{EventPage, PageLimit, RecordReader, RunStore, list_threads};
 pub use runs::{
-    MAX_THREAD_RUNS, Record, RunFilter, RunSummary, SHORT_ID_CHARS, ThreadFilter, ThreadSummary, short_id,
+    MAX_THREAD_RUNS, Record, RunFilter, RunOwner, RunSummary, SHORT_ID_CHARS, ThreadFilter, ThreadSummary,
+    short_id,
 };
 pub use state_store::{KeyFilter, StateRead, StateStore, ThreadSize, restore_state};
 pub use upkeep::{CopySource, DamagedRun, HoldsBack, Pruned, Pruning, Verified};

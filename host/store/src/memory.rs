@@ -475,5 +475,6 @@ fn summarize(log: &RunRow, left: &HashSet<Arc<str>>) -> Option<RunSummary> {
         updated_at_ms: last.at_ms,
         at_work: status == "running" && !left.contains(&first.run_id),
         queued: log.epoch == 0,
+        owner: None,
     })
 }

@@ -103,6 +103,18 @@ pub struct RunSummary {
     pub at_work: bool,
     /// Whether it waits for a host to claim it for the first time.
     pub queued: bool,
+    /// The host that drives it, in a store whose hosts have names.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub owner: Option<RunOwner>,
+}
+
+/// The host that drives a run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct RunOwner {
+    /// The id of the host, which is new at every start.
+    pub id: String,
+    /// The host's name.
+    pub name: String,
 }
 
 /// The record of a run, as far as it can be read.

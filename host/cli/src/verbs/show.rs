@@ -82,13 +82,15 @@ fn heading(run: &RunSummary, events: &[Arc<StoredEvent>]) -> String {
         "call" => format!("a direct call of agent {agent}"),
         _ => format!("a run of agent {agent}"),
     };
+    let on =
+        run.owner.as_ref().map(|owner| format!(", on {}", shown_line(&owner.name, 64))).unwrap_or_default();
     // The times of a fast call are equal.
     let took = match run.updated_at_ms.saturating_sub(run.started_at_ms) {
         0 => String::new(),
         ms => format!(", {} from first to last event", quantity::millis(ms)),
     };
     format!(
-        "{BOLD}{}{BOLD:#}  {}\n{DIM}{what}, thread {}{asked}, {}{took}\nrun {}{DIM:#}",
+        "{BOLD}{}{BOLD:#}  {}\n{DIM}{what}, thread {}{asked}{on}, {}{took}\nrun {}{DIM:#}",
         short_id(&run.run_id),
         status_with_code(run, events),
         shown_line(&run.thread_id, 64),

@@ -210,6 +210,9 @@ fn head(opened: &OpenedRun, viewer: &Viewer) -> Markup {
                 @if let Some(parent) = &identity.parent_run_id {
                     dt { "Started by" } dd { (layout::run_link(parent, html! { "run " code { (text::short_id(parent)) } })) }
                 }
+                @if let Some(owner) = &run.owner {
+                    dt { "Host" } dd { (text::line(&owner.name, 64)) " " code.digest { (text::line(&owner.id, 64)) } }
+                }
                 dt { "Began" } dd { (text::moment(run.started_at_ms, viewer.now_ms)) }
                 @if opened.timeline.is_waiting() { dt { "Waits since" } dd { (text::moment(opened.timeline.last_ms, viewer.now_ms)) } }
                 @else if !opened.is_at_work { dt { "Took" } dd { (text::span(opened.timeline.last_ms.saturating_sub(opened.timeline.began_ms))) } }
