@@ -1,6 +1,6 @@
 //! The audit in PostgreSQL, and the tools that trap.
 
-use crate::connect::{Params, params};
+use crate::connect::{Params, int8, params};
 use std::collections::HashMap;
 use std::sync::Arc;
 use tokio_postgres::Row;
@@ -18,6 +18,13 @@ pub(crate) const INSERT: &str = "INSERT INTO audit (at_ms, kind, who, decision, 
     SELECT a, b, c, d, e, f, g, h, i, j, k, l, m FROM unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13) \
     WITH ORDINALITY AS x(a, b, c, d, e, f, g, h, i, j, k, l, m, n) ORDER BY n";
 
+/// Returns the statement that adds records in their order, unless records with this id exist: it has the
+/// parameters of [`INSERT`], and the id.
+pub(crate) fn insert_once() -> String {
+    let insert = INSERT.replacen("usage) SELECT", "usage, note) SELECT", 1);
+    insert.replacen(", m FROM", ", m, $14 || '/' || n FROM", 1) + " ON CONFLICT DO NOTHING"
+}
+
 /// Returns the parameters of [`INSERT`].
 pub(crate) fn rows(records: &[AuditRecord]) -> Params {
     fn column<'a>(
@@ -26,7 +33,7 @@ pub(crate) fn rows(records: &[AuditRecord]) -> Params {
     ) -> Vec<Option<String>> {
         records.iter().map(|record| of(record).map(str::to_owned)).collect()
     }
-    let at: Vec<i64> = records.iter().map(|record| record.at_ms.cast_signed()).collect();
+    let at: Vec<i64> = records.iter().map(|record| int8(record.at_ms)).collect();
     let usage: Vec<Option<String>> = records
         .iter()
         .map(|record| record.usage.and_then(|usage| serde_json::to_string(&usage).ok()))
@@ -116,7 +123,7 @@ pub(crate) fn read_health(row: &Row) -> ToolHealth {
 /// Returns the query for a filter.
 pub(crate) fn listing(filter: &AuditFilter) -> (String, Params) {
     let mut conditions = vec!["at_ms >= $1".to_owned()];
-    let mut values = params![(filter.since_ms.cast_signed(), INT8)];
+    let mut values = params![(int8(filter.since_ms), INT8)];
     let kind = filter.kind.map(|kind| kind.as_str().to_owned());
     for (column, wanted) in [
         ("kind", &kind),
@@ -135,7 +142,7 @@ pub(crate) fn listing(filter: &AuditFilter) -> (String, Params) {
         let to = values.len();
         conditions.push(format!("run_id >= ${} AND run_id < ${to}", to - 1));
     }
-    values.extend(params![(filter.until_ms.min(i64::MAX.cast_unsigned()).cast_signed(), INT8)]);
+    values.extend(params![(int8(filter.until_ms), INT8)]);
     conditions.push(format!("at_ms < ${}", values.len()));
     let count = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
     values.extend(params![(count(filter.limit), INT8), (count(filter.skip), INT8)]);

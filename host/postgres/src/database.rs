@@ -1,7 +1,7 @@
 //! The pooled connections, and the rules by which statements are sent again.
 
 use crate::commit::{Sender, Unstored, commit, folded_changes};
-use crate::connect::{Busy, EXCHANGE, explain_pool, no_answer, params, query, run};
+use crate::connect::{Busy, EXCHANGE, explain_pool, int8, no_answer, params, query, run};
 use crate::error::{Failure, explain, failure};
 use crate::prepared::{Prepared, serialize};
 use crate::{read, write};
@@ -186,6 +186,36 @@ impl Database {
         }
     }
 
+    /// Acquires a run without an owner, or of this host, if it has this many events. Returns its new
+    /// epoch, and its events with whether its owner's lease has run out; `None` if there is no such run.
+    pub(crate) async fn acquire(
+        &self,
+        run_id: &str,
+        host: &str,
+        known: u64,
+    ) -> Result<(Option<u64>, Option<(u64, bool)>), StoreError> {
+        let sql = "UPDATE runs SET owner = $2, epoch = epoch + 1
+            WHERE id = $1 AND (owner IS NULL OR owner = $2) AND events = $3 RETURNING epoch";
+        let found = "SELECT events, owner IS NOT NULL AND NOT EXISTS (SELECT FROM hosts h
+                WHERE h.id = owner AND h.state = 'up' AND h.lease_until > clock_timestamp())
+            FROM runs WHERE id = $1";
+        self.read(|client| {
+            let row = params![(run_id.to_owned(), TEXT), (host.to_owned(), TEXT), (int8(known), INT8)];
+            async move {
+                let acquired = match query(&client, sql, row).await {
+                    // Another run of the thread is driven.
+                    Err(why) if failure(&why) == Failure::Taken => Vec::new(),
+                    rows => rows?,
+                };
+                let found = query(&client, found, params![(run_id.to_owned(), TEXT)]).await?;
+                client.finish();
+                let epoch = acquired.first().map(|row| row.get::<_, i64>(0).cast_unsigned());
+                Ok((epoch, found.first().map(|row| (row.get::<_, i64>(0).cast_unsigned(), row.get(1)))))
+            }
+        })
+        .await
+    }
+
     /// Returns the number of bytes that a query finds for an id; 0 if there is no row.
     pub(crate) async fn bytes(&self, sql: &'static str, id: &str) -> Result<u64, StoreError> {
         self.read(|client| {
@@ -209,7 +239,7 @@ async fn change_once(
     (body, id): (&str, &str),
 ) -> Result<(), Unstored> {
     let thread = || params![(thread_id.to_owned(), TEXT)];
-    let revision = change.revision.cast_signed();
+    let revision = int8(change.revision);
     let keys: Vec<String> = change.updates.iter().map(|update| update.key.to_string()).collect();
     let (begun, inserted, row, known, values) = futures::join!(
         client.batch_execute(begin),

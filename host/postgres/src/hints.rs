@@ -59,6 +59,12 @@ impl HintExchange {
         self.here.watch()
     }
 
+    /// Returns a function that tells this process that its lease has lapsed.
+    pub(crate) fn lapse(&self) -> impl Fn() + Send + Sync + 'static {
+        let here = self.here.clone();
+        move || here.give(Hint::Lapsed)
+    }
+
     /// Returns a function that gives the hint that a run may be waiting for a host.
     pub(crate) fn work(&self) -> impl Fn() + Send + Sync + 'static {
         let (here, to_others) = (self.here.clone(), self.to_others.clone());
@@ -75,7 +81,8 @@ fn text_of(hint: &Hint) -> String {
         Hint::Events(run_id) => format!("e{run_id}"),
         Hint::Commands(run_id) => format!("c{run_id}"),
         Hint::Work => "w".to_owned(),
-        Hint::Any => "*".to_owned(),
+        // A lapse concerns this process alone, and is never sent.
+        Hint::Any | Hint::Lapsed => "*".to_owned(),
     }
 }
 

@@ -58,41 +58,33 @@ macro_rules! next_of_thread {
     };
 }
 
-/// Claims the oldest run that was queued or interrupted.
-const CLAIM_UNOWNED: &str = concat!(
-    "WITH one AS (SELECT r.id FROM runs r WHERE r.status = 'running' AND r.owner IS NULL
+/// Claims the waiting run with the oldest command; if there is none, the oldest run that was queued or
+/// interrupted. The second list is read only if the first one is empty.
+const CLAIM: &str = concat!(
+    "WITH commanded AS (SELECT r.id FROM inbox i JOIN runs r ON r.id = i.run
+            WHERE r.status = 'waiting' AND r.owner IS NULL
             AND (r.kind = 'call' OR r.kind = 'prompt' AND r.agent = ANY($2)) AND ",
     next_of_thread!(),
-    " ORDER BY r.id LIMIT 1 FOR UPDATE SKIP LOCKED)
-    UPDATE runs SET owner = $1, epoch = epoch + 1 FROM one WHERE runs.id = one.id AND runs.owner IS NULL
-    RETURNING runs.id, runs.epoch"
-);
-
-/// Claims the waiting run with the oldest command.
-const CLAIM_COMMANDED: &str = concat!(
-    "WITH one AS (SELECT r.id FROM inbox i JOIN runs r ON r.id = i.run WHERE r.status = 'waiting' AND r.owner IS NULL
+    " ORDER BY i.number LIMIT 1 FOR UPDATE OF r SKIP LOCKED),
+        unowned AS (SELECT r.id FROM runs r WHERE r.status = 'running' AND r.owner IS NULL
             AND (r.kind = 'call' OR r.kind = 'prompt' AND r.agent = ANY($2)) AND ",
     next_of_thread!(),
-    " ORDER BY i.number LIMIT 1 FOR UPDATE OF r SKIP LOCKED)
+    " ORDER BY r.id LIMIT 1 FOR UPDATE SKIP LOCKED),
+        one AS (SELECT id FROM commanded UNION ALL SELECT id FROM unowned LIMIT 1)
     UPDATE runs SET owner = $1, epoch = epoch + 1 FROM one WHERE runs.id = one.id AND runs.owner IS NULL
     RETURNING runs.id, runs.epoch"
 );
 
 /// Claims one run for this host.
 pub(crate) async fn claim(client: &Client, host: &str, agents: &[String]) -> Result<Option<Claimed>, Error> {
-    for sql in [CLAIM_COMMANDED, CLAIM_UNOWNED] {
-        let row = params![(host.to_owned(), TEXT), (agents.to_vec(), TEXT_ARRAY)];
-        match query(client, sql, row).await {
-            Ok(rows) => {
-                if let Some(row) = rows.first() {
-                    let epoch = row.get::<_, i64>(1).cast_unsigned();
-                    return Ok(Some(Claimed { run_id: Arc::from(row.get::<_, &str>(0)), epoch }));
-                }
-            }
-            // Another run of the thread was begun at this moment.
-            Err(why) if failure(&why) == Failure::Taken => {}
-            Err(why) => return Err(why),
-        }
+    let row = params![(host.to_owned(), TEXT), (agents.to_vec(), TEXT_ARRAY)];
+    match query(client, CLAIM, row).await {
+        Ok(rows) => Ok(rows.first().map(|row| Claimed {
+            run_id: Arc::from(row.get::<_, &str>(0)),
+            epoch: row.get::<_, i64>(1).cast_unsigned(),
+        })),
+        // Another run of the thread was begun at this moment.
+        Err(why) if failure(&why) == Failure::Taken => Ok(None),
+        Err(why) => Err(why),
     }
-    Ok(None)
 }

@@ -110,6 +110,11 @@ impl OwnLease {
     pub(crate) fn may_start(&self, now: Duration) -> bool {
         self.sent.is_some_and(|sent| now.saturating_sub(sent) < self.lease - self.lease / 5)
     }
+
+    /// Returns whether the lease has run out: other hosts may have taken over the runs.
+    pub(crate) fn is_over(&self, now: Duration) -> bool {
+        self.sent.is_some_and(|sent| now.saturating_sub(sent) >= self.lease)
+    }
 }
 
 #[cfg(test)]
@@ -174,6 +179,8 @@ mod tests {
         own.renewed(at(100));
         assert!(own.may_start(at(107)));
         assert!(!own.may_start(at(108)));
+        assert!(!own.is_over(at(109)), "it tries to renew until others may take over");
+        assert!(own.is_over(at(110)));
         own.lost();
         assert!(!own.may_start(at(101)));
     }

@@ -17,6 +17,7 @@ mod hints;
 mod inbox;
 mod lease;
 mod member;
+mod note;
 mod prepared;
 mod read;
 mod schema;
@@ -28,6 +29,6 @@ mod write;
 
 pub use config::{ConfigError, PostgresConfig};
 pub use copy::Copied;
-pub use member::HostRow;
+pub use member::{HostRow, Served};
 pub use schema::{Migrated, SchemaState};
 pub use store::PostgresStore;

@@ -2,22 +2,20 @@
 //! hosts that are gone.
 
 use crate::config::PostgresConfig;
-use crate::connect::{no_answer, params, query, run, single};
+use crate::connect::{Params, no_answer, params, query, run, single};
 use crate::error::explain;
 use crate::lease::{OwnLease, Seen, Watcher, interval};
+use crate::schema::check_privileges;
 use crate::settings::unfinished_copy;
 use serde::Serialize;
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::{OnceCell, mpsc, oneshot};
-use tokio_postgres::Client;
+use tokio_postgres::{Client, Row};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tollgate_store::StoreError;
 use uuid::Uuid;
-
-/// How long rows of dead hosts are kept for `tollgate hosts`, as an interval of PostgreSQL.
-const KEPT: &str = "1 day";
 
 /// A host that uses the database.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -28,10 +26,16 @@ pub struct HostRow {
     pub name: String,
     /// The version of its program.
     pub version: String,
-    /// `up` or `dead`.
+    /// `up`, `late` if its lease has run out and others are about to take over its runs, or `dead`.
     pub state: String,
     /// The agents whose queued runs it claims.
     pub agents: Vec<String>,
+    /// The agents that it does not serve, and why, one sentence each.
+    pub unserved: Vec<String>,
+    /// The tools that it serves, each as `NAME DIGEST`.
+    pub tools: Vec<String>,
+    /// A digest of the configuration of its agents; empty if it has not named any.
+    pub config: String,
     /// The number of runs that it drives.
     pub runs: u64,
     /// When it registered, in milliseconds since the Unix epoch, by the database's clock.
@@ -40,6 +44,17 @@ pub struct HostRow {
     pub lease_left_ms: i64,
     /// Whether it is the host that asked.
     pub is_this: bool,
+}
+
+/// What a host tells others about itself.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Served {
+    /// The agents that it does not serve, and why, one sentence each.
+    pub unserved: Vec<String>,
+    /// The tools that it serves, each as `NAME DIGEST`.
+    pub tools: Vec<String>,
+    /// A digest of the configuration of its agents.
+    pub config: String,
 }
 
 /// A note for the task that renews the lease.
@@ -73,6 +88,7 @@ struct Shared {
     driven: Mutex<HashSet<String>>,
     /// The agents that this host serves.
     agents: Mutex<Vec<String>>,
+    served: Mutex<Served>,
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -92,13 +108,16 @@ impl Member {
         config: PostgresConfig,
         client: Client,
         on_freed: impl Fn() + Send + Sync + 'static,
+        on_lapse: impl Fn() + Send + Sync + 'static,
     ) -> Self {
         let shared = Arc::new(Shared {
             id: Mutex::new(Arc::from("")),
             lease: Mutex::new(OwnLease::new(config.lease)),
             driven: Mutex::default(),
             agents: Mutex::default(),
+            served: Mutex::default(),
         });
+        let on_lapse: Arc<dyn Fn() + Send + Sync> = Arc::new(on_lapse);
         let keeper = Keeper {
             watcher: Watcher::new(config.lease),
             config,
@@ -106,9 +125,15 @@ impl Member {
             client: Some(client),
             unknown: HashSet::new(),
             on_freed: Box::new(on_freed),
+            on_lapse: Arc::clone(&on_lapse),
         };
         let (notes, noted) = mpsc::unbounded_channel();
         let stop = CancellationToken::new();
+        let (watched, every) = (Arc::clone(&shared), interval(keeper.config.lease) / 2);
+        let watching = stop.clone();
+        tokio::spawn(
+            async move { watching.run_until_cancelled(watch_lease(watched, every, on_lapse)).await },
+        );
         tokio::spawn(keeper.keep(noted, stop.clone()));
         Self { shared, notes, joined: OnceCell::new(), stop: stop.clone(), _stopped: stop.drop_guard() }
     }
@@ -148,6 +173,11 @@ impl Member {
         *locked(&self.shared.agents) = agents.to_vec();
     }
 
+    /// Sets what other hosts are told, from the next renewal on.
+    pub(crate) fn describe(&self, served: Served) {
+        *locked(&self.shared.served) = served;
+    }
+
     /// Records that this process drives a run.
     pub(crate) fn drives(&self, run_id: &str) {
         locked(&self.shared.driven).insert(run_id.to_owned());
@@ -182,6 +212,21 @@ impl Member {
     }
 }
 
+/// Reports each time that the lease runs out. A task of its own, because the one that renews may be
+/// waiting for the database.
+async fn watch_lease(shared: Arc<Shared>, every: Duration, on_lapse: Arc<dyn Fn() + Send + Sync>) {
+    let mut was_over = false;
+    loop {
+        tokio::time::sleep(every).await;
+        let is_over = locked(&shared.lease).is_over(now());
+        if is_over && !was_over {
+            tracing::warn!("the lease has run out; this host stops its runs, which continue on any host");
+            on_lapse();
+        }
+        was_over = is_over;
+    }
+}
+
 /// The task that renews the lease.
 struct Keeper {
     config: PostgresConfig,
@@ -193,6 +238,8 @@ struct Keeper {
     unknown: HashSet<String>,
     /// Called when runs or turns were released.
     on_freed: Box<dyn Fn() + Send + Sync>,
+    /// Called when this host was declared dead.
+    on_lapse: Arc<dyn Fn() + Send + Sync>,
 }
 
 impl Keeper {
@@ -258,8 +305,7 @@ impl Keeper {
     /// Registers this host under a new id.
     async fn register(&mut self) -> Result<(), StoreError> {
         let id = Uuid::now_v7().to_string();
-        let (name, lease, agents) =
-            (self.config.name.clone(), self.lease_ms(), locked(&self.shared.agents).clone());
+        let (name, lease) = (self.config.name.clone(), self.lease_ms());
         // The lease counts from before the statement is sent, so this host never believes it longer
         // than the others do.
         let (sent, address) = (now(), self.config.address());
@@ -267,12 +313,12 @@ impl Keeper {
             self.client = Some(single(&self.config, &self.config.server, |_| {}).await?);
         }
         let Some(client) = &self.client else { return Err(no_answer(&address)) };
-        let sql = "INSERT INTO hosts (id, name, version, state, agents, lease_ms, lease_until)
-            SELECT $1, $2, $3, 'up', $4, $5, clock_timestamp() + $5 * interval '1 ms'
+        check_privileges(client, &address).await?;
+        let sql = "INSERT INTO hosts (id, lease_ms, agents, unserved, tools, config, name, version, state, lease_until)
+            SELECT $1, $2, $3, $4, $5, $6, $7, $8, 'up', clock_timestamp() + $2 * interval '1 ms'
             WHERE NOT EXISTS (SELECT FROM settings WHERE name = 'copy')";
-        let version = env!("CARGO_PKG_VERSION");
-        let row =
-            params![(id.clone(), TEXT), (name, TEXT), (version, TEXT), (agents, TEXT_ARRAY), (lease, INT8)];
+        let mut row = self.row(&id, lease);
+        row.extend(params![(name, TEXT), (env!("CARGO_PKG_VERSION"), TEXT)]);
         if run(client, sql, row).await.map_err(|e| explain("register in", &address, &e))? == 0 {
             return Err(unfinished_copy(&address));
         }
@@ -285,51 +331,49 @@ impl Keeper {
         i64::try_from(self.config.lease.as_millis()).unwrap_or(i64::MAX)
     }
 
+    /// Returns the parameters of a statement that writes this host's row, from `$1` to `$6`.
+    fn row(&self, id: &str, lease: i64) -> Params {
+        let Served { unserved, tools, config } = locked(&self.shared.served).clone();
+        let agents = locked(&self.shared.agents).clone();
+        params![
+            (id.to_owned(), TEXT),
+            (lease, INT8),
+            (agents, TEXT_ARRAY),
+            (unserved, TEXT_ARRAY),
+            (tools, TEXT_ARRAY),
+            (config, TEXT)
+        ]
+    }
+
     /// Renews the lease, and takes care of hosts that are gone and of runs that no one drives.
     async fn renew(&mut self) -> Result<(), tokio_postgres::Error> {
         let (id, lease) = (Arc::clone(&locked(&self.shared.id)), self.lease_ms());
-        let agents = locked(&self.shared.agents).clone();
+        let row = self.row(&id, lease);
         let sent = now();
         let Some(client) = self.connected().await else { return Ok(()) };
-        let sql = "UPDATE hosts SET renewals = renewals + 1, agents = $3,
-                lease_until = clock_timestamp() + $2 * interval '1 ms'
-            WHERE id = $1 AND state = 'up'";
-        let row = params![(id.to_string(), TEXT), (lease, INT8), (agents, TEXT_ARRAY)];
-        if run(client, sql, row).await? == 0 {
+        let looked = Looked::read(&query(client, RENEW, row).await?);
+        if looked.is_renewed {
+            locked(&self.shared.lease).renewed(sent);
+        } else {
             tracing::warn!(
                 "other hosts considered this one dead; its runs were taken over, and it joins them again"
             );
             locked(&self.shared.lease).lost();
             locked(&self.shared.driven).clear();
+            (self.on_lapse)();
             if let Err(why) = self.register().await {
                 tracing::warn!("{why}");
                 self.client = None;
                 return Ok(());
             }
-        } else {
-            locked(&self.shared.lease).renewed(sent);
         }
-        self.look_after_others().await?;
-        self.reconcile().await
+        self.look_after_others(&looked.others).await?;
+        self.reconcile(looked.owned).await
     }
 
     /// Declares silent hosts dead, and releases the runs of dead ones.
-    async fn look_after_others(&mut self) -> Result<(), tokio_postgres::Error> {
-        let me = Arc::clone(&locked(&self.shared.id));
-        let Some(client) = self.connected().await else { return Ok(()) };
-        let sql = "SELECT id, renewals, lease_ms, (extract(epoch FROM lease_until - clock_timestamp()) * 1000)::int8
-            FROM hosts WHERE state = 'up' AND id <> $1";
-        let rows = query(client, sql, params![(me.to_string(), TEXT)]).await?;
-        let seen: Vec<Seen> = rows
-            .iter()
-            .map(|row| Seen {
-                id: row.get(0),
-                renewals: row.get(1),
-                lease: Duration::from_millis(row.get::<_, i64>(2).unsigned_abs()),
-                left_ms: row.get(3),
-            })
-            .collect();
-        for silent in self.watcher.see(now(), &seen) {
+    async fn look_after_others(&mut self, others: &[Seen]) -> Result<(), tokio_postgres::Error> {
+        for silent in self.watcher.see(now(), others) {
             let Some(client) = self.connected().await else { return Ok(()) };
             // Nothing happens if it has renewed, or another host was faster.
             let sql = "UPDATE hosts SET state = 'dead' WHERE id = $1 AND renewals = $2 AND state = 'up'";
@@ -340,21 +384,8 @@ impl Keeper {
             }
         }
         let Some(client) = self.connected().await else { return Ok(()) };
-        // Also finds runs that a host began after it was declared dead. A locked row is found at
-        // the next look.
-        let sql = "WITH left_behind AS (
-                SELECT r.id FROM runs r WHERE r.owner IS NOT NULL
-                    AND NOT EXISTS (SELECT FROM hosts h WHERE h.id = r.owner AND h.state = 'up')
-                ORDER BY r.id FOR UPDATE SKIP LOCKED)
-            UPDATE runs SET owner = NULL, epoch = epoch + 1 FROM left_behind WHERE runs.id = left_behind.id";
-        let freed = run(client, sql, Vec::new()).await?;
-        let sql = "DELETE FROM turns t WHERE NOT EXISTS (SELECT FROM hosts h WHERE h.id = t.host AND h.state = 'up')";
-        run(client, sql, Vec::new()).await?;
-        let sql = format!(
-            "DELETE FROM hosts WHERE state = 'dead' AND lease_until < clock_timestamp() - interval '{KEPT}'"
-        );
-        run(client, &sql, Vec::new()).await?;
-        if freed > 0 {
+        let freed = query(client, RELEASE_DEAD, Vec::new()).await?;
+        if freed.first().is_some_and(|row| row.get::<_, i64>(0) > 0) {
             (self.on_freed)();
         }
         Ok(())
@@ -362,18 +393,14 @@ impl Keeper {
 
     /// Releases runs that this host owns without driving them. One look is not enough: a run may
     /// just be starting.
-    async fn reconcile(&mut self) -> Result<(), tokio_postgres::Error> {
+    async fn reconcile(&mut self, owned: Vec<(String, i64)>) -> Result<(), tokio_postgres::Error> {
         let me = Arc::clone(&locked(&self.shared.id));
-        let Some(client) = self.connected().await else { return Ok(()) };
-        let sql = "SELECT id, epoch FROM runs WHERE owner = $1";
-        let rows = query(client, sql, params![(me.to_string(), TEXT)]).await?;
-        let owned = rows.iter().map(|row| (row.get::<_, String>(0), row.get::<_, i64>(1)));
         let driven = locked(&self.shared.driven).clone();
-        let unknown: Vec<(String, i64)> = owned.filter(|(run_id, _)| !driven.contains(run_id)).collect();
-        let still_unknown = unknown.iter().filter(|(run_id, _)| self.unknown.contains(run_id)).cloned();
-        let still_unknown: Vec<(String, i64)> = still_unknown.collect();
-        self.unknown = unknown.into_iter().map(|(run_id, _)| run_id).collect();
-        for (run_id, epoch) in still_unknown {
+        let unknown: Vec<_> = owned.into_iter().filter(|(run_id, _)| !driven.contains(run_id)).collect();
+        let (still, new): (Vec<_>, Vec<_>) =
+            unknown.into_iter().partition(|(run_id, _)| self.unknown.contains(run_id));
+        self.unknown = new.into_iter().map(|(run_id, _)| run_id).collect();
+        for (run_id, epoch) in still {
             let Some(client) = self.connected().await else { return Ok(()) };
             release(client, &run_id, epoch, &me).await?;
             (self.on_freed)();
@@ -390,8 +417,13 @@ impl Keeper {
             }
             if let Note::Join(_) = note {
                 let joined = self.register().await;
+                let has_joined = joined.is_ok();
                 if let Note::Join(reply) = pending.remove(0) {
                     let _ = reply.send(joined);
+                }
+                if has_joined {
+                    // The sooner the others are seen, the sooner a silent one is known to be gone.
+                    self.renew().await?;
                 }
                 continue;
             }
@@ -414,6 +446,63 @@ impl Keeper {
     }
 }
 
+/// Renews the row of this host, and reads the others and the runs that this one owns.
+const RENEW: &str =
+    "WITH renewed AS (UPDATE hosts SET renewals = renewals + 1, agents = $3, unserved = $4, tools = $5,
+            config = $6, lease_until = clock_timestamp() + $2 * interval '1 ms'
+        WHERE id = $1 AND state = 'up' RETURNING id)
+    SELECT 'me', id, 0::int8, 0::int8, 0::int8 FROM renewed
+    UNION ALL SELECT 'host', id, renewals, lease_ms,
+            (extract(epoch FROM lease_until - clock_timestamp()) * 1000)::int8
+        FROM hosts WHERE state = 'up' AND id <> $1
+    UNION ALL SELECT 'run', id, epoch, 0, 0 FROM runs WHERE owner = $1";
+
+/// Releases the runs of dead hosts, with their places in queues, and forgets hosts that have been gone
+/// for long. Also finds runs that a host began after it was declared dead. A locked row is found at the
+/// next look.
+const RELEASE_DEAD: &str = "WITH left_behind AS (
+            SELECT r.id FROM runs r WHERE r.owner IS NOT NULL
+                AND NOT EXISTS (SELECT FROM hosts h WHERE h.id = r.owner AND h.state = 'up')
+            ORDER BY r.id FOR UPDATE SKIP LOCKED),
+        freed AS (UPDATE runs SET owner = NULL, epoch = epoch + 1 FROM left_behind
+            WHERE runs.id = left_behind.id RETURNING 1),
+        queued AS (DELETE FROM turns t
+            WHERE NOT EXISTS (SELECT FROM hosts h WHERE h.id = t.host AND h.state = 'up')),
+        forgotten AS (DELETE FROM hosts
+            WHERE state = 'dead' AND lease_until < clock_timestamp() - interval '1 day')
+    SELECT count(*) FROM freed";
+
+/// What a host sees with each renewal.
+#[derive(Default)]
+struct Looked {
+    /// `false` if it was declared dead.
+    is_renewed: bool,
+    others: Vec<Seen>,
+    /// The runs that it owns, with their epochs.
+    owned: Vec<(String, i64)>,
+}
+
+impl Looked {
+    /// Reads the rows of [`RENEW`].
+    fn read(rows: &[Row]) -> Self {
+        let mut looked = Self::default();
+        for row in rows {
+            let (id, number): (String, i64) = (row.get(1), row.get(2));
+            match row.get(0) {
+                "me" => looked.is_renewed = true,
+                "run" => looked.owned.push((id, number)),
+                _ => looked.others.push(Seen {
+                    id,
+                    renewals: number,
+                    lease: Duration::from_millis(row.get::<_, i64>(3).unsigned_abs()),
+                    left_ms: row.get(4),
+                }),
+            }
+        }
+        looked
+    }
+}
+
 /// Releases a run unless its driver has changed.
 async fn release(client: &Client, run_id: &str, epoch: i64, host: &str) -> Result<(), tokio_postgres::Error> {
     let sql = "UPDATE runs SET owner = NULL WHERE id = $1 AND epoch = $2 AND owner = $3";
@@ -432,13 +521,14 @@ pub(crate) async fn leave(client: &Client, host: &str) -> Result<(), tokio_postg
 
 /// Returns all hosts, the newest first.
 pub(crate) async fn hosts(client: &Client, me: &str) -> Result<Vec<HostRow>, tokio_postgres::Error> {
-    let sql = "SELECT h.id, h.name, h.version, h.state, h.agents,
+    let sql = "SELECT h.id, h.name, h.version,
+            CASE WHEN h.state = 'up' AND h.lease_until <= clock_timestamp() THEN 'late' ELSE h.state END, h.agents,
             (SELECT count(*) FROM runs r WHERE r.owner = h.id),
             (extract(epoch FROM h.started_at) * 1000)::int8,
-            (extract(epoch FROM h.lease_until - clock_timestamp()) * 1000)::int8
+            (extract(epoch FROM h.lease_until - clock_timestamp()) * 1000)::int8, h.unserved, h.tools, h.config
         FROM hosts h ORDER BY h.id DESC";
     let rows = query(client, sql, Vec::new()).await?;
-    let read = |row: &tokio_postgres::Row| {
+    let read = |row: &Row| {
         let id: String = row.get(0);
         HostRow {
             is_this: id == me,
@@ -450,6 +540,9 @@ pub(crate) async fn hosts(client: &Client, me: &str) -> Result<Vec<HostRow>, tok
             runs: row.get::<_, i64>(5).cast_unsigned(),
             started_at_ms: row.get::<_, i64>(6).cast_unsigned(),
             lease_left_ms: row.get(7),
+            unserved: row.get(8),
+            tools: row.get(9),
+            config: row.get(10),
         }
     };
     Ok(rows.iter().map(read).collect())

@@ -11,9 +11,9 @@ mod migrations {
 }
 
 /// The newest schema version that this program knows.
-pub(crate) const NEWEST: i32 = 2;
+pub(crate) const NEWEST: i32 = 3;
 /// The version that this program requires of `meta.min_host` at most.
-const THIS_HOST: i32 = 2;
+const THIS_HOST: i32 = 3;
 /// The oldest PostgreSQL version, as the server reports it.
 const OLDEST_SERVER: i32 = 140_000;
 /// The largest difference between the clocks of a host and the server without a warning.
@@ -86,14 +86,26 @@ pub(crate) fn grants(role: &str) -> String {
 /// Returns the privileges on tables that the role lacks, such as `INSERT on audit`. It lacks all on
 /// a table that does not exist.
 pub(crate) async fn missing_privileges(client: &Client) -> Result<Vec<String>, tokio_postgres::Error> {
-    let sql = "SELECT p || ' on ' || t FROM unnest(string_to_array($1, ', ')) t, unnest(string_to_array($2, ', ')) p
-        WHERE NOT coalesce(has_table_privilege(to_regclass(t), p), false)";
-    let mut missing = Vec::new();
-    for (privileges, tables) in GRANTS {
-        let row = params![(tables, TEXT), (privileges, TEXT)];
-        missing.extend(query(client, sql, row).await?.iter().map(|row| row.get::<_, String>(0)));
+    let sql = "SELECT p || ' on ' || t FROM unnest($1, $2) WITH ORDINALITY AS x(tables, privileges, n),
+            unnest(string_to_array(tables, ', ')) WITH ORDINALITY AS y(t, tn),
+            unnest(string_to_array(privileges, ', ')) WITH ORDINALITY AS z(p, pn)
+        WHERE NOT coalesce(has_table_privilege(to_regclass(t), p), false) ORDER BY n, tn, pn";
+    let column = |of: fn((&'static str, &'static str)) -> &'static str| GRANTS.map(of).to_vec();
+    let row = params![(column(|(_, tables)| tables), TEXT_ARRAY), (column(|(of, _)| of), TEXT_ARRAY)];
+    Ok(query(client, sql, row).await?.iter().map(|row| row.get(0)).collect())
+}
+
+/// Refuses a role that lacks privileges that hosts need.
+pub(crate) async fn check_privileges(client: &Client, address: &str) -> Result<(), StoreError> {
+    let missing = missing_privileges(client).await.map_err(|e| explain("read", address, &e))?;
+    match missing.is_empty() {
+        true => Ok(()),
+        false => Err(StoreError::unusable(format!(
+            "cannot use the store at {address}: the role lacks {}; grant it as `tollgate store init --print` shows; \
+             if a table is missing, restore the database from a backup",
+            missing.join(", ")
+        ))),
     }
-    Ok(missing)
 }
 
 /// Returns the SQL of all migrations, in order.
@@ -111,7 +123,9 @@ pub(crate) async fn state(client: &Client, config: &PostgresConfig) -> Result<Sc
         |why: String| StoreError::unusable(format!("cannot use the store at {}: {why}", config.address()));
     let sql = "SELECT current_setting('server_version_num')::int4, pg_is_in_recovery(),
         pg_encoding_to_char(encoding), to_regclass('refinery_schema_history') IS NOT NULL,
-        (SELECT count(*) FROM pg_class c WHERE c.relnamespace = current_schema()::regnamespace)
+        (SELECT count(*) FROM pg_class c WHERE c.relnamespace = current_schema()::regnamespace
+            AND c.relkind IN ('r', 'p', 'v', 'm', 'f', 'S') AND NOT EXISTS (SELECT FROM pg_depend d
+                WHERE d.classid = 'pg_class'::regclass AND d.objid = c.oid AND d.deptype = 'e'))
         FROM pg_database WHERE datname = current_database()";
     let row = client.query_typed_one(sql, &[]).await.map_err(failed)?;
     let (version, standby, encoding): (i32, bool, &str) = (row.get(0), row.get(1), row.get(2));

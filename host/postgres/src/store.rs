@@ -3,21 +3,21 @@
 
 use crate::commit::rests;
 use crate::config::PostgresConfig;
-use crate::connect::{Busy, check_lease, params, pool, query, run, single};
+use crate::connect::{Busy, check_lease, params, pool, query, single};
 use crate::database::{Database, PAUSE, READ_PATIENCE};
-use crate::error::{Failure, explain, failure};
 use crate::hints::HintExchange;
-use crate::member::{self, HostRow, Member};
+use crate::member::{self, HostRow, Member, Served};
 use crate::prepared::{Prepared, serialize};
 use crate::schema::{self, Migrated, SchemaState};
 use crate::settings::check_copied;
 use crate::turns::{self, Turn};
 use crate::{audit, inbox, read};
 use async_trait::async_trait;
-use std::collections::HashMap;
+use futures::stream::{self, StreamExt as _};
+use std::cmp::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
-use tokio_postgres::{Client, Error};
+use tokio_postgres::Client;
 use tollgate_agent::run::{RunSpec, StoredEvent, Thread};
 use tollgate_agent::state::{KeyScope, KeyUpdate, State, StateChange};
 use tollgate_store::rules::spec_of;
@@ -28,6 +28,9 @@ use tollgate_store::{
     ToolHealth, Verified,
 };
 use uuid::Uuid;
+
+/// The number of records that are read at once to check them.
+const READ_AT_ONCE: usize = 8;
 
 /// A store in a PostgreSQL database. Everything that a client received survives the process, and
 /// other hosts continue its runs.
@@ -67,7 +70,7 @@ impl PostgresStore {
             volatile: Mutex::default(),
         });
         let hints = HintExchange::start(&config);
-        let member = Member::new(config, client, hints.work());
+        let member = Member::new(config, client, hints.work(), hints.lapse());
         Ok(Self { database, member, hints })
     }
 
@@ -101,19 +104,21 @@ impl PostgresStore {
         schema::state(&client, config).await
     }
 
-    /// Returns the privileges that the role lacks and hosts need, such as `INSERT on audit`. It lacks
-    /// all on a table that does not exist.
+    /// Checks that the role has the privileges that hosts need. A host also checks them when it
+    /// registers.
     ///
     /// # Errors
-    /// The database cannot be read.
-    pub async fn missing_privileges(&self) -> Result<Vec<String>, StoreError> {
-        self.database
-            .read(|client| async move {
-                let missing = schema::missing_privileges(&client).await?;
-                client.finish();
-                Ok(missing)
-            })
-            .await
+    /// The role lacks one, or the database cannot be read.
+    pub async fn check_privileges(&self) -> Result<(), StoreError> {
+        let client = self.database.client().await?;
+        schema::check_privileges(&client, &self.database.address).await?;
+        client.finish();
+        Ok(())
+    }
+
+    /// Sets what other hosts are told about this one.
+    pub fn describe(&self, served: Served) {
+        self.member.describe(served);
     }
 
     /// Returns the properties of the server and its role under which less is guaranteed, one
@@ -149,12 +154,22 @@ impl PostgresStore {
             let runs = runs.await?;
             let Some(newest) = runs.last() else { return Ok(verified) };
             last.clone_from(newest);
-            for run_id in runs {
+            let reading = stream::iter(runs).map(|run_id| async move {
                 let record = self.record(&run_id).await?;
+                Ok::<_, StoreError>((
+                    run_id,
+                    record.events.len() as u64,
+                    record.without_checksum,
+                    record.damage,
+                ))
+            });
+            let mut read = reading.buffered(READ_AT_ONCE);
+            while let Some(run) = read.next().await {
+                let (run_id, events, without_checksum, damage) = run?;
                 verified.runs += 1;
-                verified.events += record.events.len() as u64;
-                verified.without_checksum += record.without_checksum;
-                verified.damaged.extend(record.damage.map(|problem| DamagedRun { run_id, problem }));
+                verified.events += events;
+                verified.without_checksum += without_checksum;
+                verified.damaged.extend(damage.map(|problem| DamagedRun { run_id, problem }));
             }
         }
     }
@@ -366,48 +381,9 @@ impl AuditStore for PostgresStore {
         if records.is_empty() {
             return Ok(());
         }
-        let client = self.database.client().await?;
-        check_copied(&client, &self.database.address).await?;
-        let write_error = |e: Error| explain("write to", &self.database.address, &e);
-        let mut new = Vec::with_capacity(records.len());
-        for record in records {
-            let last = match &record.file {
-                // A record that precedes this one in the same list counts too.
-                Some(file) => {
-                    match new.iter().rev().find(|new: &&AuditRecord| new.file.as_ref() == Some(file)) {
-                        Some(last) => Some(last.clone()),
-                        None => {
-                            let sql = audit::last_of_file();
-                            let rows = query(&client, &sql, params![(file.clone(), TEXT)])
-                                .await
-                                .map_err(write_error)?;
-                            rows.first().map(audit::read_row).transpose()?
-                        }
-                    }
-                }
-                None => None,
-            };
-            if record.file.is_none() || record.is_news_after(last.as_ref()) {
-                new.push(record);
-            }
-        }
-        let health = audit::tools_of(&new);
-        let before = match health.is_empty() {
-            true => HashMap::new(),
-            false => {
-                let sql = "SELECT tool_name, component_id, digest, traps FROM tool_health WHERE tool_name = ANY($1)";
-                let rows = query(&client, sql, params![(health, TEXT_ARRAY)]).await.map_err(write_error)?;
-                rows.iter().map(|row| (row.get(0), audit::read_health(row))).collect()
-            }
-        };
-        run(&client, audit::INSERT, audit::rows(&new)).await.map_err(write_error)?;
-        for (tool, health) in audit::health_after(&new, before) {
-            run(&client, audit::set_health(&health), audit::health_row(&tool, &health))
-                .await
-                .map_err(write_error)?;
-        }
-        client.finish();
-        Ok(())
+        let database = Arc::clone(&self.database);
+        let noting = tokio::spawn(async move { database.note(&records).await });
+        noting.await.map_err(|e| StoreError::other(format!("an audit record failed: {e}")))?
     }
 
     async fn audit(&self, filter: AuditFilter) -> Result<Vec<AuditRecord>, StoreError> {
@@ -457,32 +433,22 @@ impl ComponentStore for PostgresStore {
 impl CoordinationStore for PostgresStore {
     async fn acquire(&self, run_id: &str, known: u64) -> Result<u64, CommitError> {
         let me = self.member.joined().await?;
-        let sql = "UPDATE runs SET owner = $2, epoch = epoch + 1
-            WHERE id = $1 AND (owner IS NULL OR owner = $2) AND events = $3 RETURNING epoch";
-        let known = known.cast_signed();
-        let acquired = self.database.read(|client| {
-            let row = params![(run_id.to_owned(), TEXT), (me.to_string(), TEXT), (known, INT8)];
-            async move {
-                let rows = match query(&client, sql, row).await {
-                    Err(why) if failure(&why) == Failure::Taken => return Ok(Err(())),
-                    rows => rows?,
-                };
-                let sql = "SELECT events FROM runs WHERE id = $1";
-                let found = query(&client, sql, params![(run_id.to_owned(), TEXT)]).await?;
-                let events = found.first().map(|row| row.get::<_, i64>(0));
-                client.finish();
-                Ok(Ok((rows.first().map(|row| row.get::<_, i64>(0).cast_unsigned()), events)))
-            }
-        });
-        match acquired.await? {
-            Ok((Some(epoch), _)) => {
+        let until = Instant::now() + self.database.patience;
+        loop {
+            let (acquired, found) = self.database.acquire(run_id, &me, known).await?;
+            let (events, owner_is_gone) = found.ok_or_else(|| StoreError::unknown_run(run_id))?;
+            if let Some(epoch) = acquired {
                 self.member.drives(run_id);
-                Ok(epoch)
+                return Ok(epoch);
             }
-            Ok((None, Some(events))) if events < known => Err(CommitError::Behind),
-            Ok((None, Some(_))) => Err(CommitError::Advanced),
-            Ok((None, None)) => Err(StoreError::unknown_run(run_id).into()),
-            Err(()) => Err(CommitError::Advanced),
+            match events.cmp(&known) {
+                Ordering::Less => return Err(CommitError::Behind),
+                // This host is about to release the runs of one whose lease has run out.
+                Ordering::Equal if owner_is_gone && Instant::now() < until => {
+                    tokio::time::sleep(PAUSE).await;
+                }
+                _ => return Err(CommitError::Advanced),
+            }
         }
     }
 

@@ -96,6 +96,11 @@ impl Source<'_> {
         }
     }
 
+    /// Returns the line of these bytes, starting at 1.
+    pub(super) fn line(&self, span: Range<usize>) -> usize {
+        self.place(span).line
+    }
+
     /// Returns an error for an unknown key at these bytes, with the keys that are known there.
     pub(super) fn unknown(&self, span: Range<usize>, key: &str, known: &[&str]) -> ConfigError {
         self.wrong(span, unknown_key(key, known))

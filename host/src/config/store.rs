@@ -27,6 +27,8 @@ pub struct StoreConfig {
 /// A PostgreSQL database as the store. Its parts are checked when it is connected to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DatabaseConfig {
+    /// Where the URL is named, for messages.
+    pub place: String,
     /// The URL, without a password.
     pub url: String,
     /// The location of the password, if there is one.
@@ -42,10 +44,11 @@ pub struct DatabaseConfig {
 }
 
 impl DatabaseConfig {
-    /// Describes the database at this URL, with the defaults for everything else.
+    /// Describes the database at this URL, which was named here, with the defaults for everything else.
     #[must_use]
-    pub fn new(url: impl Into<String>) -> Self {
-        Self { url: url.into(), password: None, listen_url: None, ca: None, connections: None, lease: None }
+    pub fn new(url: impl Into<String>, place: impl Into<String>) -> Self {
+        let (url, place) = (url.into(), place.into());
+        Self { place, url, password: None, listen_url: None, ca: None, connections: None, lease: None }
     }
 }
 
@@ -136,6 +139,7 @@ fn database(
         given.as_ref().map(number).transpose()
     };
     Ok(Some(DatabaseConfig {
+        place: format!("{}:{}, [store]", source.path.display(), source.line(url.span())),
         url: url.get_ref().clone(),
         password,
         listen_url: raw.listen_url.as_ref().map(|url| url.get_ref().clone()),

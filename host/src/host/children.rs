@@ -3,7 +3,7 @@
 use super::listening::attended;
 use super::{Host, HostError};
 use crate::blocking::aside_if;
-use crate::run::{ChildRan, ChildStart, Driver, Publisher, RunError, ToldOfChild};
+use crate::run::{ChildRan, ChildStart, Driver, Publisher, RunClock, RunError, ToldOfChild};
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 use tollgate_agent::child::ChildStatus;
@@ -20,12 +20,15 @@ impl Host {
         told: ToldOfChild,
     ) -> Result<ChildRan, HostError> {
         let ChildStart { run_id, plan, decision, exports, cancel } = start;
-        let (run, input) = match self.recorded(&run_id).await? {
+        let (run, clock, input) = match self.recorded_with_time(&run_id).await? {
             None => match plan {
-                Ok(plan) => (Run::new(Thread::default()), Some(Input::StartSeeded(plan.spec, plan.seed))),
+                Ok(plan) => {
+                    let start = Input::StartSeeded(plan.spec, plan.seed);
+                    (Run::new(Thread::default()), RunClock::default(), Some(start))
+                }
                 Err(error) => return Ok(ChildRan::refused(error)),
             },
-            Some(run) => {
+            Some((run, clock)) => {
                 let input = match run.phase() {
                     Phase::Finished(_) => None,
                     Phase::Waiting => decision
@@ -36,11 +39,11 @@ impl Host {
                     }),
                     _ => Some(Input::Restarted),
                 };
-                (run, input)
+                (run, clock, input)
             }
         };
         let run = match input {
-            Some(input) => self.drive_child(run_id, run, input, cancel, &told).await?,
+            Some(input) => self.drive_child((run_id, run, clock), input, cancel, &told).await?,
             None => run,
         };
         let ran = self.ran(&run, &exports);
@@ -85,19 +88,23 @@ impl Host {
 
     /// Reconstructs a run from its record and its thread; `None` if there is no record.
     pub(super) async fn recorded(&self, run_id: &str) -> Result<Option<Run>, HostError> {
+        Ok(self.recorded_with_time(run_id).await?.map(|(run, _)| run))
+    }
+
+    /// Like [`recorded`](Self::recorded), with the time of the record.
+    async fn recorded_with_time(&self, run_id: &str) -> Result<Option<(Run, RunClock)>, HostError> {
         let Some(spec) = self.store().run_spec(run_id).await? else { return Ok(None) };
         let mut thread = self.store().thread(&spec.identity.thread_id).await?;
         let state = std::mem::take(&mut thread.state);
         // The messages of a run that has ended are already in its thread.
-        let mut run = self.fold(thread, &spec.identity.thread_id, run_id).await?;
+        let (mut run, clock) = self.fold(thread, &spec.identity.thread_id, run_id).await?;
         run.adopt(&state);
-        Ok(Some(run))
+        Ok(Some((run, clock)))
     }
 
     async fn drive_child(
         &self,
-        run_id: Arc<str>,
-        run: Run,
+        (run_id, run, clock): (Arc<str>, Run, RunClock),
         input: Input,
         cancel: CancellationToken,
         told: &ToldOfChild,
@@ -106,7 +113,7 @@ impl Host {
         let (hub, teller, mut events) = self.listened(&run_id, &cancel);
         let mut parts = self.parts(Arc::clone(&run_id), run_id, cancel, teller);
         parts.epoch = epoch;
-        let driver = Driver::new(parts, run, 0);
+        let driver = Driver::new(parts, run, 0).at(clock);
         let telling = async {
             while let Some(event) = events.next().await {
                 told.tell(event);

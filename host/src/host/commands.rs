@@ -2,7 +2,7 @@
 //! to runs that another drives.
 
 use super::{FollowUntil, Host, HostError, Inner, new_id};
-use crate::run::{RunError, RunHandle};
+use crate::run::{RunError, RunHandle, RunStops};
 use crate::store::{Hint, Hints, RunCommand, SentCommand};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -14,7 +14,8 @@ use tollgate_agent::run::{Decision, Event};
 
 /// How often commands are looked for when no hint arrives.
 const LOOK: Duration = Duration::from_secs(1);
-/// How long a caller waits for another host to take its command.
+/// How long a caller waits for another host to take its command. After that, the command stays stored for
+/// the host that drives the run then.
 const TAKEN_WITHIN: Duration = Duration::from_secs(5);
 
 /// The runs that a host drives.
@@ -35,8 +36,7 @@ struct Driven {
 #[derive(Debug)]
 struct DrivenRun {
     epoch: u64,
-    /// Ends the run early.
-    cancel: CancellationToken,
+    stops: RunStops,
     /// Whether commands to it are being carried out.
     is_busy: bool,
 }
@@ -66,9 +66,9 @@ impl DrivenRuns {
 
 impl Host {
     /// Records that this host drives a run in this epoch.
-    pub(crate) fn drives(&self, run_id: &Arc<str>, epoch: u64, cancel: &CancellationToken) {
+    pub(crate) fn drives(&self, run_id: &Arc<str>, epoch: u64, stops: RunStops) {
         let mut driven = self.inner.driven.lock();
-        let run = DrivenRun { epoch, cancel: cancel.clone(), is_busy: false };
+        let run = DrivenRun { epoch, stops, is_busy: false };
         driven.runs.insert(Arc::clone(run_id), run);
         if !std::mem::replace(&mut driven.is_attended, true) {
             tokio::spawn(attend(Arc::downgrade(&self.inner), self.inner.store.watch()));
@@ -151,8 +151,13 @@ impl Host {
 
     fn end_driven(&self, run_id: &str) {
         if let Some(run) = self.inner.driven.lock().runs.get(run_id) {
-            run.cancel.cancel();
+            run.stops.cancel.cancel();
         }
+    }
+
+    /// Stops driving all runs, because other hosts may have taken them over.
+    fn lapse(&self) {
+        self.inner.driven.lock().runs.values().for_each(|run| run.stops.lapse.cancel());
     }
 
     /// Ends a run that another host drives. Returns `false` if it came to rest first.
@@ -166,8 +171,9 @@ impl Host {
         Ok(!matches!(fate, Fate::TakenBack))
     }
 
-    /// Sends decisions to the host that drives the run, one by one. Returns `None` if one of them was
-    /// not taken: the run came to rest first, or its host refused it.
+    /// Sends decisions to the host that drives the run, one by one. If that host does not answer, they
+    /// stay stored for the host that takes over the run, and the result follows it. Returns `None` if one of
+    /// them was not taken: the run came to rest first, or its host refused it.
     pub(super) async fn decide_elsewhere(
         &self,
         run_id: &str,
@@ -183,11 +189,7 @@ impl Host {
                 return Ok(None);
             }
         }
-        if matches!(self.fate_of(run_id, &ids, &mut hints).await?, Fate::Pending) {
-            for id in &ids {
-                store.take_back(run_id, id).await?;
-            }
-        }
+        let fate = self.fate_of(run_id, &ids, &mut hints).await?;
         let news = store.events(run_id, after).await?;
         let is_recorded = |wanted: &Decision| {
             let mut made = news.iter().filter_map(|stored| match &stored.event {
@@ -196,7 +198,7 @@ impl Host {
             });
             made.any(|decision| decision.id == wanted.id)
         };
-        match decisions.iter().all(is_recorded) {
+        match matches!(fate, Fate::Pending) || decisions.iter().all(is_recorded) {
             true => Ok(Some(self.joined_elsewhere(Arc::from(run_id), thread_id, after).await?)),
             false => Ok(None),
         }
@@ -280,6 +282,7 @@ async fn attend(host: Weak<Inner>, mut hints: Hints) {
         match hint {
             Hint::Events(_) | Hint::Work => {}
             Hint::Commands(run_id) => host.carry_out(&run_id),
+            Hint::Lapsed => host.lapse(),
             Hint::Any => host.look_for_commands().await,
         }
     }

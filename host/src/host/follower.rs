@@ -3,7 +3,7 @@
 
 use super::{Host, HostError};
 use crate::run::{EventStream, RunUpdate};
-use crate::store::{Hint, Hints, PageLimit};
+use crate::store::{CommitError, Hint, Hints, PageLimit};
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
@@ -111,7 +111,7 @@ impl RunFollower {
     /// It may be dropped and called again without losing an update.
     ///
     /// # Errors
-    /// The store cannot be read.
+    /// The store cannot be read, or has lost events that were followed.
     pub async fn next(&mut self) -> Result<Option<RunUpdate>, HostError> {
         loop {
             if let Some(event) = self.replayed.pop_front() {
@@ -196,6 +196,9 @@ impl RunFollower {
             "waiting" => Some(Rest::Waiting),
             _ => Some(Rest::Ended),
         };
+        if found.events < self.last && self.rests != Some(Rest::Ended) {
+            return Err(CommitError::Behind.into());
+        }
         Ok(false)
     }
 }
@@ -261,7 +264,7 @@ async fn read_hints(host: Weak<super::Inner>, mut hints: Hints) {
         match hint {
             Some(Hint::Events(run_id)) => host.followers.wake(&run_id),
             Some(Hint::Any) => host.followers.wake_all(),
-            Some(Hint::Commands(_) | Hint::Work) => {}
+            Some(Hint::Commands(_) | Hint::Work | Hint::Lapsed) => {}
             None => {
                 let mut registry = host.followers.lock();
                 if registry.news.values().all(|notify| notify.strong_count() == 0) {

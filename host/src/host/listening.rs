@@ -2,7 +2,7 @@
 
 use super::{Host, HostBuilder, HostError};
 use crate::run::{EventStream, Hub, PATIENCE, Publisher, RunError};
-use crate::store::{EventPage, PageLimit, RunFilter};
+use crate::store::{CommitError, EventPage, PageLimit};
 use std::convert::Infallible;
 use std::sync::{Arc, PoisonError, Weak};
 use std::time::{Duration, Instant};
@@ -101,9 +101,7 @@ impl Host {
 
     /// Returns whether another host drives the run, or may claim it soon.
     async fn is_open_elsewhere(&self, run_id: &str) -> Result<bool, HostError> {
-        let filter = RunFilter { run_id_prefix: Some(run_id.to_owned()), limit: 1, ..RunFilter::default() };
-        let run = self.inner.store.runs(filter).await?.pop();
-        Ok(run.is_some_and(|run| run.run_id == run_id && (run.at_work || run.queued)))
+        Ok(self.summary(run_id).await?.is_some_and(|run| run.at_work || run.queued))
     }
 
     /// Returns these events and those that are stored later, until the run rests or no client is
@@ -118,7 +116,12 @@ impl Host {
             let mut alone_since = None;
             while hub.has_clients() {
                 // If the store cannot be read now, the next look reads it.
-                let open = host.is_open_elsewhere(&run_id).await.unwrap_or(true);
+                let found = host.summary(&run_id).await.ok().flatten();
+                if found.as_ref().is_some_and(|run| run.events < last) {
+                    tracing::warn!("{}: the run {run_id}", CommitError::Behind);
+                    break;
+                }
+                let open = found.is_none_or(|run| run.at_work || run.queued);
                 let events = host.inner.store.events(&run_id, last).await.unwrap_or_default();
                 let visible: Vec<_> =
                     events.into_iter().map(|event| host.inner.bus.visible().of(event)).collect();

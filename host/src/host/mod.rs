@@ -270,7 +270,7 @@ impl Host {
         let ReadThread { mut thread, memory } = self.thread_of_run(&thread_id).await?;
         let (known_messages, mut state) = (thread.messages.len(), std::mem::take(&mut thread.state));
         // Read under the lock: no other process appends to it from here on.
-        let mut run = self.fold(thread, &thread_id, &run_id).await?;
+        let (mut run, clock) = self.fold(thread, &thread_id, &run_id).await?;
         threads::start_anew(self.toolbox().catalog().keys(), &run, &mut state);
         run.adopt(&state);
         let toolbox = self.toolbox();
@@ -282,7 +282,7 @@ impl Host {
         let (hub, teller, events) = self.listened(&run_id, &cancel);
         let mut parts = self.parts(Arc::clone(&run_id), Arc::clone(&thread_id), cancel.clone(), teller);
         parts.epoch = epoch;
-        let mut driver = Driver::new(parts, run, known_messages);
+        let mut driver = Driver::new(parts, run, known_messages).at(clock);
         driver.thread_memory = memory;
         // The caller learns whether its input is part of the record.
         driver.begin(input).await.map_err(|why| match why {

@@ -2,7 +2,7 @@
 
 use super::{Busy, Host, HostError, RunRequest};
 use crate::blocking::aside_if;
-use crate::run::{RunError, RunHandle};
+use crate::run::{RunClock, RunError, RunHandle};
 use crate::store::{CommitError, RecordReader, RunFilter, RunSummary};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -162,15 +162,22 @@ impl Host {
 
     /// Reconstructs a run from its record. If it has unfinished calls, the thread's changes by
     /// others are applied in their original order: a call that runs again sees the same state
-    /// as before, and its result conflicts with changes that it did not see.
-    pub(super) async fn fold(&self, thread: Thread, thread_id: &str, run_id: &str) -> Result<Run, HostError> {
-        let mut run = Run::new(thread.clone());
+    /// as before, and its result conflicts with changes that it did not see. Also returns the time of its
+    /// record.
+    pub(super) async fn fold(
+        &self,
+        thread: Thread,
+        thread_id: &str,
+        run_id: &str,
+    ) -> Result<(Run, RunClock), HostError> {
+        let (mut run, mut clock) = (Run::new(thread.clone()), RunClock::default());
         let mut record = RecordReader::new(&*self.inner.store, run_id);
         while let Some(event) = record.next().await? {
             run.apply(&event.event).map_err(|e| RunError::new(e.to_string()))?;
+            clock.see(&event);
         }
         if !run.is_in_batch() {
-            return Ok(run);
+            return Ok((run, clock));
         }
         let mut run = Run::new(thread);
         let mut record = RecordReader::new(&*self.inner.store, run_id);
@@ -181,7 +188,7 @@ impl Host {
             run.apply(&event.event).map_err(|e| RunError::new(e.to_string()))?;
         }
         self.catch_up(&mut run, thread_id, u64::MAX).await?;
-        Ok(run)
+        Ok((run, clock))
     }
 
     /// Applies the changes of the thread up to this revision that the run lacks.

@@ -140,7 +140,7 @@ impl Host {
             let changed = async {
                 loop {
                     match hints.next().await {
-                        Hint::Events(_) => {}
+                        Hint::Events(_) | Hint::Lapsed => {}
                         Hint::Work | Hint::Commands(_) | Hint::Any => return,
                     }
                 }
@@ -183,7 +183,7 @@ impl Host {
         let turn = self.lock_thread(&thread_id, Busy::Queue).await?;
         let ReadThread { mut thread, memory } = self.thread_of_run(&thread_id).await?;
         let (known_messages, mut state) = (thread.messages.len(), std::mem::take(&mut thread.state));
-        let mut run = self.fold(thread, &thread_id, run_id).await?;
+        let (mut run, clock) = self.fold(thread, &thread_id, run_id).await?;
         threads::start_anew(self.toolbox().catalog().keys(), &run, &mut state);
         run.adopt(&state);
         let (input, command) = match self.next_input(&run, run_id).await? {
@@ -197,7 +197,7 @@ impl Host {
         let (hub, teller, events) = self.listened(run_id, &cancel);
         let mut parts = self.parts(Arc::clone(run_id), thread_id, cancel, teller);
         (parts.epoch, parts.command) = (*epoch, command);
-        let mut driver = Driver::new(parts, run, known_messages);
+        let mut driver = Driver::new(parts, run, known_messages).at(clock);
         driver.thread_memory = memory;
         drop(events);
         let end: Result<RunEnd, RunError> = {

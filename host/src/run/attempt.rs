@@ -2,10 +2,11 @@
 
 use super::audit_records::note_refusals;
 use super::children::CallChildren;
+use super::clock::RunClock;
 use super::hooks::HookContext;
 use super::{LiveContent, Publisher, spans};
 use crate::models::{Delta, Model};
-use crate::store::{Store, StoreError, StoreErrorKind, now_ms};
+use crate::store::{Store, StoreError, StoreErrorKind};
 use crate::tools::{Attempt, AttemptRequest, CallContext, Runner, Toolbox};
 use futures::FutureExt;
 use std::panic::AssertUnwindSafe;
@@ -109,6 +110,7 @@ pub(super) struct AttemptTask {
     pub(super) execution: Execution,
     pub(super) lent: AttemptResources,
     pub(super) cancel: CancellationToken,
+    pub(super) clock: RunClock,
 }
 
 impl AttemptTask {
@@ -117,7 +119,7 @@ impl AttemptTask {
         let Execution { permit, attempt, not_before_ms, .. } = &self.execution;
         if *not_before_ms > 0 {
             // Boxed to keep the future small: most attempts begin at once and never pause.
-            Box::pin(pause(*not_before_ms, &self.cancel)).await;
+            Box::pin(pause(not_before_ms.saturating_sub(self.clock.now_ms()), &self.cancel)).await;
         }
         let name = &permit.tool().descriptor.name;
         let ended = match self.toolbox.runner(name) {
@@ -162,7 +164,7 @@ impl AttemptTask {
         if until_ms == 0 || self.lent.children.is_some() {
             return attempt.await;
         }
-        let left = Duration::from_millis(until_ms.saturating_sub(now_ms())) + LATE;
+        let left = Duration::from_millis(until_ms.saturating_sub(self.clock.now_ms())) + LATE;
         match tokio::time::timeout(left, attempt).await {
             Ok(ended) => ended,
             Err(_) => lost(self.late()),
@@ -173,7 +175,7 @@ impl AttemptTask {
     /// waiting for its turn.
     fn late(&self) -> Fault {
         let Execution { permit, timeout_ms, until_ms, .. } = &self.execution;
-        let is_over = *until_ms > 0 && self.lent.children.is_none() && now_ms() >= *until_ms;
+        let is_over = *until_ms > 0 && self.lent.children.is_none() && self.clock.now_ms() >= *until_ms;
         match is_over {
             true => {
                 let ceiling_ms = self.spec.limits.timeout_ceiling_ms;
@@ -190,7 +192,7 @@ impl AttemptTask {
         let left = match until_ms {
             0 => own,
             // At least 1 ms, so that the attempt ends as a timeout.
-            until_ms => until_ms.saturating_sub(now_ms()).max(1),
+            until_ms => until_ms.saturating_sub(self.clock.now_ms()).max(1),
         };
         Duration::from_millis(own.min(left))
     }
@@ -234,10 +236,9 @@ const LATE: Duration = Duration::from_millis(250);
 const CANCELLED: &str = "The call was cancelled.";
 
 /// Waits until an attempt may begin or is cancelled.
-async fn pause(not_before_ms: u64, cancel: &CancellationToken) {
-    let wait = Duration::from_millis(not_before_ms.saturating_sub(now_ms()));
+async fn pause(pause_ms: u64, cancel: &CancellationToken) {
     // A cancellation ends the pause early.
-    let _ = cancel.run_until_cancelled(tokio::time::sleep(wait)).await;
+    let _ = cancel.run_until_cancelled(tokio::time::sleep(Duration::from_millis(pause_ms))).await;
 }
 
 /// The host memory held by outcomes that are not committed yet.

@@ -7,11 +7,29 @@ use crate::store::rules::moved;
 use crate::store::{KeyFilter, StateRead, StoreError};
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::OwnedMutexGuard;
 use tollgate_agent::run::{Event, StoredEvent};
 
 /// Values up to this size together are read for clients, in bytes.
 const MAX_SHOWN_BYTES: u64 = 1024 * 1024;
+
+/// The number of conflicts after which a run pauses before it decides again.
+const CONFLICTS_AT_ONCE: u32 = 3;
+/// The longest of these pauses, in milliseconds.
+const MAX_PAUSE_MS: u64 = 200;
+
+/// Pauses after conflicts with other processes. The pauses grow, and are random, so that several
+/// processes do not meet again and again.
+pub(super) async fn pause_after(conflicts: u32) {
+    if conflicts <= CONFLICTS_AT_ONCE {
+        return;
+    }
+    let longest_ms = (u64::from(conflicts) * 10).min(MAX_PAUSE_MS);
+    let random = uuid::Uuid::now_v7().as_u128() % u128::from(longest_ms);
+    let pause_ms = u64::try_from(random).unwrap_or(longest_ms);
+    tokio::time::sleep(Duration::from_millis(pause_ms)).await;
+}
 
 impl Driver {
     /// Applies what other runs committed to the thread. Runs that conflicted continue one after

@@ -3,19 +3,21 @@
 use super::attempt::{AttemptTask, Outcomes, validate};
 use super::audit_records::records_of;
 use super::children::Children;
+use super::clock::RunClock;
 use super::commit::{Unrecorded, durability, may_wait, started};
+use super::committed::pause_after;
 use super::components::components_of;
 use super::gate_round::{GateRound, ask_own_gate};
 use super::hooks::HookContext;
 use super::inbox::Inbox;
-use super::lease::RunLease;
+use super::lease::{RunLease, RunStops};
 use super::waiting::Waited;
 use super::work::{Work, on_its_own};
 use super::{Publisher, RunEnd, RunError, UnrecordedEffect, spans};
 use crate::boxed::boxed;
 use crate::host::Host;
 use crate::store::rules::{begins_direct, charges};
-use crate::store::{Commit, CommitError, StoreError, now_ms};
+use crate::store::{Commit, CommitError, StoreError};
 use crate::tools::Toolbox;
 use futures::future::BoxFuture;
 use std::pin::{Pin, pin};
@@ -65,6 +67,9 @@ pub(crate) struct Driver {
     pub(super) history: History,
     pub(super) children: Children,
     pub(super) deadline: Option<Instant>,
+    pub(super) clock: RunClock,
+    /// Cancelled if this process may no longer drive its runs.
+    pub(super) lapse: CancellationToken,
     /// The memory of large arguments while their calls are in flight.
     pub(super) arguments: Option<Reservation>,
     /// The memory of a large state while the run is at work.
@@ -89,6 +94,8 @@ impl Driver {
         boxed(|| Self {
             children: Children::default(),
             deadline: None,
+            clock: RunClock::default(),
+            lapse: CancellationToken::new(),
             inbox: parts.teller.take_inbox(),
             parts,
             run,
@@ -111,6 +118,13 @@ impl Driver {
     /// Returns the id of the run's thread.
     pub(crate) fn thread_id(&self) -> Arc<str> {
         Arc::clone(&self.parts.thread_id)
+    }
+
+    /// Continues the time of the run's record.
+    #[must_use]
+    pub(crate) fn at(mut self: Box<Self>, clock: RunClock) -> Box<Self> {
+        self.clock = clock;
+        self
     }
 
     /// Takes the first input and commits what follows from it. [`drive_on`](Self::drive_on)
@@ -175,6 +189,7 @@ impl Driver {
                     let reason = Some(self.parts.teller.cancel_reason());
                     Input::CutShort { reason, stopped: self.stop_work().await? }
                 }
+                Waited::Lapsed => return Err(lapsed(&self.parts.run_id)),
                 Waited::TimeUp => {
                     self.parts.cancel.cancel();
                     Input::CutShort { reason: None, stopped: self.stop_work().await? }
@@ -199,7 +214,8 @@ impl Driver {
         let RunServices { host, run_id, epoch, cancel, .. } = &self.parts;
         // A direct call is stored at its end.
         let is_known = !self.is_direct() || *epoch > 1;
-        RunLease::new(host.clone(), Arc::clone(run_id), *epoch, is_known.then_some(cancel))
+        let stops = || RunStops { cancel: cancel.clone(), lapse: self.lapse.clone() };
+        RunLease::new(host.clone(), Arc::clone(run_id), *epoch, is_known.then(stops))
     }
 
     /// Returns whether the run has ended or can only continue with outside input. A run with
@@ -227,8 +243,9 @@ impl Driver {
         let mut unrecorded = Unrecorded::default();
         let mut input = self.with_room(input).await;
         let mut turn = None;
-        for _ in 0..MAX_CONFLICTS {
-            let now_ms = now_ms();
+        for conflicts in 0..MAX_CONFLICTS {
+            pause_after(conflicts).await;
+            let now_ms = self.clock.now_ms();
             let events = self.decided(&mut input, now_ms).await.map_err(|e| failed(e.to_string()))?;
             if events.is_empty() {
                 return Ok(());
@@ -312,6 +329,7 @@ impl Driver {
             }
         };
         self.parts.command = None;
+        self.clock.committed(now_ms);
         let followed = self.follow(&events, applied, committed.moved).await;
         let events = followed.map_err(CommitError::Recorded)?;
         self.parts.teller.stored(&events, &self.run);
@@ -381,6 +399,7 @@ impl Driver {
                         store: Arc::clone(host.store()),
                         spec: Arc::clone(self.run.spec()),
                         cancel: cancel.clone(),
+                        clock: self.clock,
                         lent: self.lent(&execution),
                         execution,
                     };
@@ -408,4 +427,12 @@ impl Driver {
         let ids = (Arc::clone(&self.parts.run_id), Arc::clone(&self.parts.thread_id));
         RunEnd::of(&self.run, ids, self.last_call.take(), std::mem::take(&mut self.end_text))
     }
+}
+
+/// Returns the error of a run that this process may no longer drive.
+fn lapsed(run_id: &str) -> RunError {
+    let words = format!(
+        "the host could not renew its lease in time and stopped the run {run_id}, which continues on any host"
+    );
+    RunError::not_stored(&StoreError::unavailable(words), UnrecordedEffect::Unknown)
 }

@@ -4,6 +4,15 @@ use crate::host::Host;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
+/// The ways to stop a run from outside.
+#[derive(Debug, Clone)]
+pub(crate) struct RunStops {
+    /// Ends the run early, which is recorded.
+    pub(crate) cancel: CancellationToken,
+    /// Stops driving the run without recording anything: another process may drive it.
+    pub(crate) lapse: CancellationToken,
+}
+
 /// The lease on a run that this process drives. If it is dropped before the run rests, the store
 /// is notified that the run is free. Otherwise, the run would seem active for as long as this
 /// process lives.
@@ -15,10 +24,10 @@ pub(super) struct RunLease {
 }
 
 impl RunLease {
-    /// Begins a lease. Other hosts reach the run by `cancel`; `None` if they cannot know it yet.
-    pub(super) fn new(host: Host, run_id: Arc<str>, epoch: u64, cancel: Option<&CancellationToken>) -> Self {
-        if let Some(cancel) = cancel {
-            host.drives(&run_id, epoch, cancel);
+    /// Begins a lease. Other hosts reach the run by `stops`; `None` if they cannot know it yet.
+    pub(super) fn new(host: Host, run_id: Arc<str>, epoch: u64, stops: Option<RunStops>) -> Self {
+        if let Some(stops) = stops {
+            host.drives(&run_id, epoch, stops);
         }
         Self { host, run_id, epoch, rests: false }
     }

@@ -4,11 +4,26 @@
 use super::attempt::{ask, ask_with_hooks};
 use super::driver::Driver;
 use super::hooks::HookContext;
+use crate::store::{Store, StoreErrorKind};
 use futures::future::BoxFuture;
 use std::sync::Arc;
+use std::time::Duration;
 use tollgate_agent::message::ModelRequest;
 use tollgate_agent::prompt;
 use tollgate_agent::run::Input;
+
+/// The pause before a store that cannot be used is asked again.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Waits while the store cannot be used: a turn whose reply could not be recorded is paid for in vain. If
+/// another process may drive the run meanwhile, this one [stops](super::RunStops) it.
+async fn until_admitted(store: &dyn Store) {
+    while let Err(why) = store.admit(None, None).await
+        && why.kind() == StoreErrorKind::Unavailable
+    {
+        tokio::time::sleep(PAUSE).await;
+    }
+}
 
 impl Driver {
     /// Switches to the newest toolbox when a turn of the model begins. No call is in flight then,
@@ -23,13 +38,24 @@ impl Driver {
 
     pub(super) fn ask_model(&mut self, number: u32) -> BoxFuture<'static, Input> {
         let request = self.request();
+        let store = Arc::clone(self.parts.host.store());
         match self.parts.host.model_of(&self.run.spec().identity.agent_id) {
             Some(model) if self.parts.host.hooks().hears_models() => {
                 let scene =
                     HookContext::new(self.parts.host.hooks(), self.parts.toolbox.catalog(), &self.run);
-                Box::pin(ask_with_hooks(scene, model, request, number, self.parts.teller.clone()))
+                let teller = self.parts.teller.clone();
+                Box::pin(async move {
+                    until_admitted(&*store).await;
+                    ask_with_hooks(scene, model, request, number, teller).await
+                })
             }
-            Some(model) => Box::pin(ask(model, request, number, self.parts.teller.clone())),
+            Some(model) => {
+                let teller = self.parts.teller.clone();
+                Box::pin(async move {
+                    until_admitted(&*store).await;
+                    ask(model, request, number, teller).await
+                })
+            }
             None => {
                 let error = "the agent has no model; add [model] to tollgate.toml".to_owned();
                 Box::pin(std::future::ready(Input::ModelFailed { ask: number, error }))

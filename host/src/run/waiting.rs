@@ -22,17 +22,24 @@ pub(super) enum Waited {
     Delivery(Delivery),
     Cancelled,
     TimeUp,
+    /// This process may no longer drive the run.
+    Lapsed,
 }
 
 impl Driver {
-    /// Returns when the wall time of the run or direct call is used up.
+    /// Returns when the wall time of the run or direct call is used up, including the time that other
+    /// processes drove it.
     pub(super) fn deadline(&self) -> Option<Instant> {
-        Instant::now().checked_add(Duration::from_millis(self.run.spec().limits.wall_ms))
+        let left_ms = self.run.spec().limits.wall_ms.saturating_sub(self.clock.used_ms());
+        Instant::now().checked_add(Duration::from_millis(left_ms))
     }
 
     /// Returns the reason if the run must end now. Once it is ending, only hooks are waited for,
     /// which have their own time limits.
     pub(super) fn over(&self) -> Option<Waited> {
+        if self.lapse.is_cancelled() {
+            return Some(Waited::Lapsed);
+        }
         if self.run.is_cut_short() {
             return None;
         }
@@ -59,6 +66,7 @@ impl Driver {
         tokio::select! {
             // Most work is done at the first poll, before anything else had to be waited for.
             biased;
+            () = self.lapse.cancelled() => Waited::Lapsed,
             Some(input) = self.work.next() => match self.parts.cancel.is_cancelled() && !ends {
                 true => Waited::Cancelled,
                 false => Waited::Input(input),

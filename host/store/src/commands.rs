@@ -49,6 +49,9 @@ pub enum Hint {
     Commands(Arc<str>),
     /// A run may be free to be claimed.
     Work,
+    /// This process could not show in time that it is alive: others may take over the runs that it
+    /// drives, so it stops them without recording anything.
+    Lapsed,
     /// Hints were lost: anything may have changed.
     Any,
 }
@@ -59,7 +62,7 @@ impl Hint {
     pub fn is_about(&self, run_id: &str) -> bool {
         match self {
             Self::Events(of) | Self::Commands(of) => **of == *run_id,
-            Self::Work => false,
+            Self::Work | Self::Lapsed => false,
             Self::Any => true,
         }
     }

@@ -1,7 +1,7 @@
 //! The data directory, which holds runs, threads and state.
 
 use crate::globals::Globals;
-use crate::session::database::{connect_as_store, database, named_database};
+use crate::session::database::{SharedStore, connect_as_store, database, named_database};
 use crate::session::project_data::ProjectData;
 use crate::terminal::{Failure, Output};
 use std::path::PathBuf;
@@ -26,7 +26,8 @@ pub(crate) fn open_store(globals: &Globals) -> Result<Arc<dyn Store>, Failure> {
 /// Connects to a database, and blocks this thread meanwhile.
 fn connected(database: &DatabaseConfig, limits: StoreLimits) -> Result<Arc<dyn Store>, Failure> {
     let connecting = connect_as_store(database, limits);
-    tokio::task::block_in_place(|| tokio::runtime::Handle::current().block_on(connecting))
+    let connected = tokio::task::block_in_place(|| tokio::runtime::Handle::current().block_on(connecting));
+    Ok(connected?.0)
 }
 
 /// Opens the same store with the limits of the configuration.
@@ -50,7 +51,7 @@ pub(crate) fn open_store_to_read(globals: &Globals) -> Result<Arc<dyn Store>, Fa
 }
 
 /// A store that another thread opens while tools are loaded.
-pub(crate) struct OpeningStore(JoinHandle<Result<Arc<dyn Store>, Failure>>);
+pub(crate) struct OpeningStore(JoinHandle<Result<(Arc<dyn Store>, SharedStore), Failure>>);
 
 impl OpeningStore {
     /// Starts to open the store that [`open_store`] opens.
@@ -60,14 +61,19 @@ impl OpeningStore {
             return Ok(Self(tokio::spawn(async move { connect_as_store(&database, limits).await })));
         }
         let directory = used_data_dir(globals)?;
-        let open = move || -> Result<Arc<dyn Store>, Failure> {
-            Ok(Arc::new(SqliteStore::open(&directory)?.with_limits(limits)))
+        let open = move || -> Result<(Arc<dyn Store>, SharedStore), Failure> {
+            Ok((Arc::new(SqliteStore::open(&directory)?.with_limits(limits)), None))
         };
         Ok(Self(tokio::task::spawn_blocking(open)))
     }
 
     /// Returns the store, once it is open.
     pub(crate) async fn opened(self) -> Result<Arc<dyn Store>, Failure> {
+        Ok(self.opened_shared().await?.0)
+    }
+
+    /// Like [`opened`](Self::opened), with the store that other hosts may share.
+    pub(crate) async fn opened_shared(self) -> Result<(Arc<dyn Store>, SharedStore), Failure> {
         self.0.await.map_err(|e| Failure::failed(format!("opening the store failed: {e}")))?
     }
 }

@@ -10,6 +10,15 @@ use tollgate::store::{Store, StoreLimits};
 #[cfg(feature = "postgres")]
 use tollgate_postgres::{PostgresConfig, PostgresStore};
 
+/// The option that names a database, or the variable in its place.
+const OPTION: &str = "--store or TOLLGATE_STORE";
+
+/// The store that other hosts may share; `None` for a store in a data directory.
+#[cfg(feature = "postgres")]
+pub(crate) type SharedStore = Option<Arc<PostgresStore>>;
+#[cfg(not(feature = "postgres"))]
+pub(crate) type SharedStore = Option<std::convert::Infallible>;
+
 /// Returns the database that `--store` or the configuration names. `--data` names a directory in
 /// its place.
 pub(crate) fn database(globals: &Globals, config: &Config) -> Option<DatabaseConfig> {
@@ -18,8 +27,10 @@ pub(crate) fn database(globals: &Globals, config: &Config) -> Option<DatabaseCon
     }
     let configured = config.store.database.clone();
     match (&globals.store, configured) {
-        (Some(url), Some(configured)) => Some(DatabaseConfig { url: url.clone(), ..configured }),
-        (Some(url), None) => Some(DatabaseConfig::new(url)),
+        (Some(url), Some(configured)) => {
+            Some(DatabaseConfig { place: OPTION.to_owned(), url: url.clone(), ..configured })
+        }
+        (Some(url), None) => Some(DatabaseConfig::new(url, OPTION)),
         (None, configured) => configured,
     }
 }
@@ -61,21 +72,6 @@ pub(crate) async fn show_warnings(store: &PostgresStore, output: &Output) -> Res
     Ok(())
 }
 
-/// Checks that the role has what hosts need.
-#[cfg(feature = "postgres")]
-pub(crate) async fn check_privileges(store: &PostgresStore) -> Result<(), Failure> {
-    let missing = store.missing_privileges().await?;
-    if missing.is_empty() {
-        return Ok(());
-    }
-    Err(Failure::failed(format!(
-        "the role lacks {}; grant it as `{} store init --print` shows; if a table is missing, restore the database \
-         from a backup",
-        missing.join(", "),
-        crate::terminal::program()
-    )))
-}
-
 /// Returns the key from which the codes of questions are made.
 #[cfg(feature = "postgres")]
 pub(crate) async fn decisions_key(database: &DatabaseConfig) -> Result<String, Failure> {
@@ -98,15 +94,16 @@ pub(crate) fn without_postgres() -> Failure {
 pub(crate) async fn connect_as_store(
     database: &DatabaseConfig,
     limits: StoreLimits,
-) -> Result<Arc<dyn Store>, Failure> {
-    Ok(connect(database, limits, None).await?)
+) -> Result<(Arc<dyn Store>, SharedStore), Failure> {
+    let store = connect(database, limits, None).await?;
+    Ok((Arc::clone(&store) as Arc<dyn Store>, Some(store)))
 }
 
 #[cfg(not(feature = "postgres"))]
 pub(crate) async fn connect_as_store(
     _database: &DatabaseConfig,
     _limits: StoreLimits,
-) -> Result<Arc<dyn Store>, Failure> {
+) -> Result<(Arc<dyn Store>, SharedStore), Failure> {
     Err(without_postgres())
 }
 
@@ -114,7 +111,7 @@ pub(crate) async fn connect_as_store(
 #[cfg(feature = "postgres")]
 pub(crate) fn settings(database: &DatabaseConfig, name: Option<&str>) -> Result<PostgresConfig, Failure> {
     use tollgate::config::SecretSource;
-    let wrong = |why: tollgate_postgres::ConfigError| Failure::usage(why.to_string());
+    let wrong = |why: tollgate_postgres::ConfigError| Failure::usage(format!("{}: {why}", database.place));
     let mut config = PostgresConfig::new(&database.url).map_err(wrong)?;
     match &database.password {
         Some(SecretSource::Environment(variable)) => {

@@ -16,6 +16,8 @@ pub(crate) mod origin;
 pub(crate) mod place;
 pub(crate) mod project_data;
 mod prompt;
+#[cfg(feature = "postgres")]
+pub(crate) mod served;
 pub(crate) mod shutdown;
 
 pub(crate) use open::{Opened, Servers, host_with, with_servers};

@@ -4,18 +4,12 @@
 use crate::render::powers;
 use crate::render::provenance::lock_in_words;
 #[cfg(feature = "postgres")]
-use crate::session::database::connect;
+use crate::session::database::SharedStore;
 use std::path::PathBuf;
-#[cfg(feature = "postgres")]
-use std::sync::Arc;
 use tollgate::async_trait;
-#[cfg(feature = "postgres")]
-use tollgate::config::DatabaseConfig;
 use tollgate::config::{ComponentGrants, Details, Granted, remember_always};
 use tollgate::gates::LivePermissions;
 use tollgate::registry::Origin;
-#[cfg(feature = "postgres")]
-use tollgate::store::StoreLimits;
 use tollgate::tools::directory::{LoadedComponent, ServedComponents};
 use tollgate_agent::gate::permissions::RuleSpec;
 #[cfg(feature = "postgres")]
@@ -37,40 +31,26 @@ pub(crate) struct Operator {
     pub(crate) config_file: PathBuf,
     /// The rules in force, which follow a permanent answer at once.
     pub(crate) permissions: Option<LivePermissions>,
-    /// The database that several hosts may share.
+    /// The store that several hosts may share.
     #[cfg(feature = "postgres")]
-    pub(crate) shared: Option<SharedStore>,
+    pub(crate) shared: SharedStore,
 }
 
-/// The database of several hosts. It is connected when the console first asks for them.
+/// Returns the hosts of a database as the console shows them.
 #[cfg(feature = "postgres")]
-pub(crate) struct SharedStore {
-    database: DatabaseConfig,
-    store: tokio::sync::OnceCell<Arc<PostgresStore>>,
-}
-
-#[cfg(feature = "postgres")]
-impl SharedStore {
-    pub(crate) fn new(database: DatabaseConfig) -> Self {
-        Self { database, store: tokio::sync::OnceCell::new() }
-    }
-
-    async fn hosts(&self) -> Result<Vec<HostFacts>, String> {
-        let connect = || connect(&self.database, StoreLimits::default(), None);
-        let store = self.store.get_or_try_init(connect).await.map_err(|e| e.to_string())?;
-        let rows = store.hosts().await.map_err(|e| e.to_string())?;
-        let facts = rows.into_iter().map(|row| HostFacts {
-            id: row.id,
-            name: row.name,
-            version: row.version,
-            is_up: row.state == "up",
-            agents: row.agents,
-            runs: row.runs,
-            started_at_ms: row.started_at_ms,
-            lease_left_ms: u64::try_from(row.lease_left_ms).unwrap_or_default(),
-        });
-        Ok(facts.collect())
-    }
+async fn hosts_of(store: &PostgresStore) -> Result<Vec<HostFacts>, String> {
+    let rows = store.hosts().await.map_err(|e| e.to_string())?;
+    let facts = rows.into_iter().map(|row| HostFacts {
+        id: row.id,
+        name: row.name,
+        version: row.version,
+        is_up: row.state == "up",
+        agents: row.agents,
+        runs: row.runs,
+        started_at_ms: row.started_at_ms,
+        lease_left_ms: u64::try_from(row.lease_left_ms).unwrap_or_default(),
+    });
+    Ok(facts.collect())
 }
 
 #[async_trait]
@@ -78,7 +58,7 @@ impl OperatorData for Operator {
     #[cfg(feature = "postgres")]
     async fn hosts(&self) -> Result<Vec<HostFacts>, String> {
         match &self.shared {
-            Some(shared) => shared.hosts().await,
+            Some(shared) => hosts_of(shared).await,
             None => Ok(Vec::new()),
         }
     }

@@ -284,13 +284,13 @@ fn secrets(config: &Config, found: &mut Findings) {
 /// Checks the database that several hosts share, if the store is one.
 #[cfg(feature = "postgres")]
 async fn database(globals: &Globals, config: &Config, found: &mut Findings) {
-    use crate::session::database::{check_privileges, connect, database, settings};
+    use crate::session::database::{connect, database, settings};
     const PART: &str = "store";
     let Some(database) = database(globals, config) else { return };
     let check = async {
         let address = settings(&database, None)?.address();
         let store = connect(&database, config.store.limits, None).await?;
-        check_privileges(&store).await?;
+        store.check_privileges().await?;
         Ok::<_, Failure>((address, store.warnings().await?))
     };
     match check.await {

@@ -2,12 +2,10 @@
 
 use crate::globals::Globals;
 use crate::session::data::data_dir;
-#[cfg(feature = "postgres")]
-use crate::session::database::database;
 use crate::session::open::agent_of;
 use crate::session::operator::Operator;
 #[cfg(feature = "postgres")]
-use crate::session::operator::SharedStore;
+use crate::session::served::ServedAgents;
 use crate::session::{Opened, host_with, shutdown, with_servers};
 use crate::terminal::{Exit, Failure, Output, program};
 use crate::verbs::grant::file_of;
@@ -18,6 +16,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::IsTerminal as _;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
+#[cfg(feature = "postgres")]
+use tokio_util::sync::{CancellationToken, DropGuard};
 use tollgate::config::Config;
 use tollgate::metrics::Metrics;
 use tollgate::{DIRECT_AGENT, Host};
@@ -73,16 +73,26 @@ impl ServeVerb {
         }
         let (loaded, permissions) = (opened.loaded.clone(), opened.permissions.clone());
         let metrics = Metrics::new(sandbox.clone());
-        let store = metrics.observing(store.opened().await?);
+        let (store, shared) = store.opened_shared().await?;
+        let store = metrics.observing(store);
+        #[cfg(feature = "postgres")]
+        let served = ServedAgents::find(&config, &loaded);
         let (agents, models) = agents_with_models(&config, output);
         let host = host_with(opened, None, |builder| {
             agents.into_iter().fold(builder.store(store), |builder, agent| builder.agent(agent))
         })?;
-        host.record_loaded(loaded.to_audit()).await?;
-        host.end_abandoned().await?;
+        host.note_loaded(loaded.to_audit()).await?;
+        if shared.is_none() {
+            host.end_abandoned().await?;
+        }
         let pruning = keep_pruned(globals, &config)?;
         let servers = with_servers(&host, &config, output).await?;
         let stop = shutdown::take_signals();
+        #[cfg(feature = "postgres")]
+        let working = shared.clone().map(|shared| {
+            let told = served.tell(&host, shared);
+            tokio::spawn(work(host.clone(), served.ids, stop.clone(), told))
+        });
         // Load tools that are added or replaced without a restart.
         let (watch, unwatched) = host.watch(sandbox, Arc::clone(&config), &loaded);
         if let Some(why) = unwatched {
@@ -101,7 +111,7 @@ impl ServeVerb {
                 config_file: file_of(&config),
                 permissions,
                 #[cfg(feature = "postgres")]
-                shared: database(globals, &config).map(SharedStore::new),
+                shared,
             })),
             clients_may_remember: config.clients_may_remember,
             stop,
@@ -111,6 +121,11 @@ impl ServeVerb {
             serve(&host, globals, &config, options, &parts, output).await?;
             // Stop pruning before the pending records are written.
             drop(pruning);
+            #[cfg(feature = "postgres")]
+            if let Some(working) = working {
+                // It ends with the signal that ended the server.
+                let _ = working.await;
+            }
             Ok::<_, Failure>(Exit::Done)
         };
         shutdown::finish(&host, servers, work).await
@@ -142,6 +157,24 @@ async fn serve(
     let state = ServerState::new(host.clone(), access, config.serve.clone(), options);
     let routes = router(Arc::clone(&state), parts);
     server.serve(state, routes).await.map_err(|e| Failure::failed(format!("the server failed: {e}")))
+}
+
+/// How long claimed runs may go on after the server was asked to stop.
+#[cfg(feature = "postgres")]
+const GRACE: std::time::Duration = std::time::Duration::from_secs(5);
+/// The maximum number of claimed runs at a time.
+#[cfg(feature = "postgres")]
+const CLAIMED_AT_ONCE: usize = 16;
+
+/// Drives queued and interrupted runs of a shared database, as `tollgate work` does: the runs of a host
+/// that is gone continue on any other.
+#[cfg(feature = "postgres")]
+async fn work(host: Host, agents: Vec<String>, stop: CancellationToken, _told: DropGuard) {
+    let options = tollgate::WorkOptions { agents, concurrency: CLAIMED_AT_ONCE, grace: GRACE };
+    let (ended, ()) = tokio::join!(host.end_abandoned(), host.work(&options, &stop));
+    if let Err(why) = ended {
+        tracing::warn!("abandoned calls cannot be ended: {why}");
+    }
 }
 
 /// Returns the person at the terminal, who may do everything except reading metrics.

@@ -229,8 +229,9 @@ mod database {
     use super::StoreSubcommand;
     use crate::globals::Globals;
     use crate::session::data::data_dir;
-    use crate::session::database::{check_privileges, connect, required_database, settings, show_warnings};
+    use crate::session::database::{connect, required_database, settings, show_warnings};
     use crate::terminal::{Exit, Failure, Output, program, quantity};
+    use crate::verbs::hosts::differences;
     use serde_json::json;
     use tollgate::config::DatabaseConfig;
     use tollgate::store::{SqliteStore, StoreLimits};
@@ -300,7 +301,8 @@ mod database {
         }
         let store = connect(database, StoreLimits::default(), None).await?;
         show_warnings(&store, output).await?;
-        check_privileges(&store).await
+        differences(&store.hosts().await?).iter().for_each(|difference| output.warn(difference));
+        Ok(store.check_privileges().await?)
     }
 
     async fn copy(config: PostgresConfig, globals: &Globals, output: &Output) -> Result<(), Failure> {

@@ -3,14 +3,14 @@
 use crate::globals::Globals;
 use crate::session::database::{connect, required_database, show_warnings};
 use crate::session::open::agent_of;
+use crate::session::served::ServedAgents;
 use crate::session::{Opened, host_with, shutdown, with_servers};
 use crate::terminal::{Exit, Failure, Output, quantity};
 use crate::verbs::run::configured_model;
 use clap::Args;
 use std::sync::Arc;
 use std::time::Duration;
-use tollgate::store::Store;
-use tollgate::{DIRECT_AGENT, WorkOptions};
+use tollgate::WorkOptions;
 
 /// Drive queued and interrupted runs of a database that several hosts share
 #[derive(Debug, Args)]
@@ -19,7 +19,7 @@ pub(crate) struct WorkVerb {
     /// Show this name in `tollgate hosts` [default: the machine's name]
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
-    /// Drive only runs of these agents [default: all that have a model]
+    /// Drive only runs of these agents [default: all that have a model and their tools]
     #[arg(long, value_name = "ID", value_delimiter = ',')]
     agents: Vec<String>,
     /// Drive at most N runs at a time
@@ -48,50 +48,54 @@ impl WorkVerb {
             let name = crate::terminal::output::shown_line(unknown, 80);
             return Err(Failure::usage(format!("there is no agent `{name}` in {}", config.name())));
         }
-        let mut agents = Vec::new();
-        for (id, agent) in config.agents.iter().filter(|(id, _)| *id != DIRECT_AGENT) {
-            let named = self.agents.contains(id);
-            if !self.agents.is_empty() && !named {
-                continue;
-            }
-            let model = match configured_model(id, &config) {
-                Ok(model) => Some(model),
-                Err(_) if agent.made_of.is_some() => None,
-                Err(why) if named => return Err(why),
-                Err(_) => {
-                    output.warn(&format!("the agent {id} has no model; its runs are left to other hosts"));
-                    continue;
-                }
-            };
-            agents.push(agent_of(id, agent.clone(), model));
-        }
-        let served: Vec<String> = agents.iter().map(|agent| agent.spec.view.id.clone()).collect();
         let store = connect(&database, config.store.limits, self.name.as_deref()).await?;
         show_warnings(&store, output).await?;
-        let store: Arc<dyn Store> = store;
+        store.check_privileges().await?;
         let opened = Opened::load(config, output).await?;
         opened.warn_of_refused(output);
         opened.warn_of_notices(output);
         opened.warn_of_gaps();
+        let mut served = ServedAgents::find(&opened.config, &opened.loaded);
+        for unserved in &served.unserved {
+            let is_named = |id: &String| unserved.starts_with(&format!("{id}: "));
+            match self.agents.iter().find(|id| is_named(id)) {
+                Some(_) => return Err(Failure::usage(format!("cannot work for {unserved}"))),
+                None if self.agents.is_empty() => {
+                    output.warn(&format!("runs of an agent are left to other hosts: {unserved}"));
+                }
+                None => {}
+            }
+        }
+        served.ids.retain(|id| self.agents.is_empty() || self.agents.contains(id));
+        let agents: Vec<_> = served
+            .ids
+            .iter()
+            .filter_map(|id| {
+                let model = configured_model(id, &opened.config).ok();
+                Some(agent_of(id, opened.config.agents.get(id)?.clone(), model))
+            })
+            .collect();
         let (loaded, config) = (opened.loaded.clone(), Arc::new(opened.config.clone()));
         let sandbox = opened.sandbox.clone();
+        let shared = Arc::clone(&store);
         let host = host_with(opened, None, |builder| {
             agents.into_iter().fold(builder.store(store), |builder, agent| builder.agent(agent))
         })?;
-        host.record_loaded(loaded.to_audit()).await?;
+        let _told = served.tell(&host, shared);
+        host.note_loaded(loaded.to_audit()).await?;
         let servers = with_servers(&host, &config, output).await?;
         let (_watch, unwatched) = host.watch(sandbox, config, &loaded);
         unwatched.iter().for_each(|why| tracing::debug!("{why}"));
         let options = WorkOptions {
             concurrency: self.concurrency as usize,
             grace: Duration::from_secs(self.grace),
-            agents: served,
+            agents: served.ids,
         };
         let stop = shutdown::take_signals();
         output.say(&format!("working for {}", quantity::count(options.agents.len() as u64, "agent")));
         let work = async {
-            host.end_abandoned().await?;
-            host.work(&options, &stop).await;
+            let (ended, ()) = tokio::join!(host.end_abandoned(), host.work(&options, &stop));
+            ended?;
             Ok::<_, Failure>(Exit::Done)
         };
         shutdown::finish(&host, servers, work).await

@@ -4,7 +4,10 @@ use crate::cluster::cluster;
 use crate::proxy::{Mode, Proxy};
 use crate::{commit, prompt, started, step, until};
 use std::time::Duration;
-use tollgate::store::{Commit, CommitError, CoordinationStore, RunCommand, RunFilter, RunStore, StateStore};
+use tollgate::store::{
+    AuditFilter, AuditKind, AuditRecord, AuditStore, Commit, CommitError, CoordinationStore, RunCommand,
+    RunFilter, RunStore, StateStore,
+};
 use tollgate_agent::run::Event;
 use tollgate_postgres::{PostgresConfig, PostgresStore};
 
@@ -61,6 +64,99 @@ async fn a_living_host_that_was_taken_for_dead_is_fenced_and_starts_anew() {
     store.commit(commit("r", epoch, 1, vec![step(1)])).await.unwrap();
 }
 
+/// Adds a host that renewed its lease for the last time so many milliseconds ago, with a run.
+async fn ghost(behind: &tokio_postgres::Client, left_ms: i64) {
+    let sql = format!(
+        "INSERT INTO hosts (id, name, version, state, lease_ms, lease_until)
+            VALUES ('ghost', 'db-1', '1', 'up', greatest(1000, {left_ms}), clock_timestamp() + {left_ms} * interval '1 ms');
+         INSERT INTO runs VALUES ('r', 't', 'a', 'prompt', '', 'running', 'ghost', 1, 1, '', 0, 0, 0)"
+    );
+    behind.batch_execute(&sql).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_that_has_just_begun_takes_over_the_run_of_a_silent_host() {
+    let database = cluster().database().await;
+    ghost(&database.client().await, -1).await;
+    let store = PostgresStore::connect(database.config().with_lease(LEASE).unwrap()).await.unwrap();
+    let run = store.runs(RunFilter::default()).await.unwrap().pop().unwrap();
+    assert!(!run.at_work, "its lease is over");
+    assert_eq!(run.owner.map(|owner| (owner.id, owner.name)), Some(("ghost".to_owned(), "db-1".to_owned())));
+    assert_eq!(store.hosts().await.unwrap()[0].state, "late");
+    // It waits until the host is known to be gone, and fails at once while a lease is valid.
+    assert_eq!(store.acquire("r", 1).await.unwrap(), 3);
+    let database = cluster().database().await;
+    ghost(&database.client().await, 600_000).await;
+    let store = PostgresStore::connect(database.config().with_lease(LEASE).unwrap()).await.unwrap();
+    assert!(store.runs(RunFilter::default()).await.unwrap()[0].at_work);
+    assert!(matches!(store.acquire("r", 1).await, Err(CommitError::Advanced)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_that_a_host_owns_without_driving_it_is_released() {
+    let database = cluster().database().await;
+    let store = PostgresStore::connect(database.config().with_lease(LEASE).unwrap()).await.unwrap();
+    store.admit(None, None).await.unwrap();
+    store.commit(commit("driven", 1, 0, vec![started("driven", prompt())])).await.unwrap();
+    let behind = database.client().await;
+    // As if the answer to its claim had been lost.
+    let sql = format!(
+        "INSERT INTO runs VALUES ('r', 'u', 'a', 'prompt', '', 'running', '{}', 1, 1, '', 0, 0, 0)",
+        store.host_id()
+    );
+    behind.batch_execute(&sql).await.unwrap();
+    until("the release", async || {
+        let sql = "SELECT owner IS NULL FROM runs WHERE id = 'r'";
+        behind.query_one(sql, &[]).await.unwrap().get::<_, bool>(0).then_some(())
+    })
+    .await;
+    let driven = store.runs(RunFilter { run_id_prefix: Some("driven".into()), ..RunFilter::default() }).await;
+    assert!(driven.unwrap()[0].at_work, "that one is driven");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn numbers_that_the_database_cannot_keep_are_refused_and_asked_for_in_vain() {
+    let database = cluster().database().await;
+    let store = PostgresStore::connect(database.config()).await.unwrap();
+    store.commit(commit("r", 1, 0, vec![started("r", prompt())])).await.unwrap();
+    let late = Commit::new("r".into(), "t".into(), 1, u64::MAX, vec![step(1)]);
+    let refused = store.commit(late).await.unwrap_err().to_string();
+    assert!(refused.contains("a commit of the run r has a number above 9223372036854775807"), "{refused}");
+    assert!(store.events("r", u64::MAX).await.unwrap().is_empty());
+    assert!(matches!(store.acquire("r", u64::MAX).await, Err(CommitError::Behind)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lists_by_short_id_agent_and_kind_use_their_indexes() {
+    let database = cluster().database().await;
+    let behind = database.client().await;
+    behind
+        .batch_execute(
+            "INSERT INTO runs SELECT '01900000-0000-7000-8000-0000' || lpad(n::text, 8, '0'), 't' || n, 'a' || n % 1000,
+                CASE n % 1000 WHEN 1 THEN 'child' ELSE 'prompt' END, '', 'completed', NULL, 1, 1, '', 0, n, n
+                FROM generate_series(1, 20000) n;
+             ANALYZE runs",
+        )
+        .await
+        .unwrap();
+    let store = PostgresStore::connect(database.config()).await.unwrap();
+    let filters = [
+        RunFilter { short_id_prefix: Some("00001234".into()), ..RunFilter::default() },
+        RunFilter { agent_id: Some("a7".into()), ..RunFilter::default() },
+        RunFilter { kind: Some("child".into()), ..RunFilter::default() },
+    ];
+    for (filter, found) in filters.into_iter().zip([1, 20, 20]) {
+        assert_eq!(store.runs(filter).await.unwrap().len(), found);
+    }
+    drop(store);
+    until("the counts", async || {
+        let sql = "SELECT count(*) FROM pg_stat_user_indexes WHERE idx_scan > 0
+            AND indexrelname IN ('runs_by_short_id', 'runs_by_agent', 'runs_by_kind')";
+        (behind.query_one(sql, &[]).await.unwrap().get::<_, i64>(0) == 3).then_some(())
+    })
+    .await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_that_is_begun_under_a_dead_id_does_not_stay_without_a_driver() {
     let database = cluster().database().await;
@@ -107,7 +203,11 @@ async fn a_commit_whose_answer_is_lost_is_stored_once() {
     let change = tollgate_agent::state::StateChange { revision: 1, updates: [].into() };
     store.change("u", change).await.unwrap();
     assert_eq!(store.thread("u").await.unwrap().state.revision(), 1);
-    assert_eq!(proxy.lost(), 7);
+    // A record of the audit.
+    proxy.set(Mode::LoseCommit);
+    store.note(vec![AuditRecord::at(9, AuditKind::Grant, "person", "granted")]).await.unwrap();
+    assert_eq!(store.audit(AuditFilter::default()).await.unwrap().len(), 1);
+    assert_eq!(proxy.lost(), 8);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -34,14 +34,16 @@ async fn a_schema_of_the_first_version_is_migrated_by_name() {
     behind
         .batch_execute(
             "DROP TABLE settings; UPDATE meta SET min_host = 1;
-             DELETE FROM refinery_schema_history WHERE version = 2",
+             ALTER TABLE hosts DROP COLUMN tools, DROP COLUMN config, DROP COLUMN unserved;
+             DROP INDEX runs_by_short_id, runs_by_agent, runs_by_kind; ALTER TABLE audit DROP COLUMN note;
+             DELETE FROM refinery_schema_history WHERE version > 1",
         )
         .await
         .unwrap();
     let words = refused(database.config()).await;
     assert!(words.contains("run `tollgate store migrate`"), "{words}");
     let migrated = PostgresStore::migrate(&database.config()).await.unwrap();
-    assert_eq!((migrated.from, migrated.to), (1, 2));
+    assert_eq!((migrated.from, migrated.to), (1, 3));
     PostgresStore::connect(database.config()).await.unwrap();
     let key = PostgresStore::decisions_key(&database.config()).await.unwrap();
     assert!(key.len() == 64 && key.bytes().all(|digit| digit.is_ascii_hexdigit()));
@@ -54,6 +56,17 @@ async fn another_programs_tables_and_newer_schemas_are_left_alone() {
     database.client().await.batch_execute("CREATE TABLE invoices (id int)").await.unwrap();
     let words = PostgresStore::migrate(&database.config()).await.unwrap_err().to_string();
     assert!(words.contains("tables that are not Tollgate's"), "{words}");
+    // The tables of an extension are no one's.
+    let database = cluster().empty_database().await;
+    database.client().await.batch_execute("CREATE EXTENSION pg_stat_statements").await.unwrap();
+    assert_eq!(PostgresStore::migrate(&database.config()).await.unwrap().from, 0);
+    let other = format!("{}_ascii", database.name);
+    let create = format!(
+        "CREATE DATABASE {other} TEMPLATE template0 ENCODING 'SQL_ASCII' LC_COLLATE 'C' LC_CTYPE 'C'"
+    );
+    database.client().await.batch_execute(&create).await.unwrap();
+    let words = refused(cluster().config(&other)).await;
+    assert!(words.contains("encoded as SQL_ASCII; create one with `createdb -E UTF8`"), "{words}");
     let database = cluster().database().await;
     database.client().await.batch_execute("UPDATE meta SET min_host = 99").await.unwrap();
     let words = refused(database.config()).await;
@@ -96,7 +109,7 @@ async fn what_weakens_the_guarantees_is_told() {
     let store = PostgresStore::connect(PostgresConfig::new(&url).unwrap()).await.unwrap();
     let words = store.warnings().await.unwrap().join("\n");
     assert!(!words.contains("may alter"), "{words}");
-    assert!(store.missing_privileges().await.unwrap().is_empty());
+    store.check_privileges().await.unwrap();
     client.batch_execute(&format!("ALTER ROLE {role} SET synchronous_commit = off")).await.unwrap();
     let store = PostgresStore::connect(PostgresConfig::new(&url).unwrap()).await.unwrap();
     let words = store.warnings().await.unwrap().join("\n");
@@ -121,13 +134,16 @@ async fn a_role_without_privileges_is_told_what_it_lacks() {
     behind.batch_execute(&PostgresStore::grants_sql(&role)).await.unwrap();
     let store = PostgresStore::connect(config).await.unwrap();
     behind.batch_execute(&format!("REVOKE INSERT ON audit FROM {role}; DROP TABLE turns")).await.unwrap();
-    let missing = store.missing_privileges().await.unwrap();
-    assert_eq!(missing[..2], ["INSERT on audit", "SELECT on turns"]);
+    let words = store.check_privileges().await.unwrap_err().to_string();
+    assert!(words.contains("the role lacks INSERT on audit, SELECT on turns,"), "{words}");
+    assert!(words.contains("grant it as `tollgate store init --print` shows"), "{words}");
     let record = AuditRecord::at(9, AuditKind::Grant, "person", "granted");
     let words = store.note(vec![record]).await.unwrap_err().to_string();
     assert!(words.contains("permission denied for table audit"), "{words}");
+    // It does not join the others, whose runs it could not take over.
     let words = store.queue("t").await.err().unwrap().to_string();
-    assert!(words.contains("relation \"turns\" does not exist"), "{words}");
+    assert!(words.contains("the role lacks INSERT on audit"), "{words}");
+    assert!(store.hosts().await.unwrap().is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread")]

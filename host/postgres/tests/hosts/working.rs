@@ -8,9 +8,9 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 use tollgate::run::RunUpdate;
 use tollgate::store::{CoordinationStore, RunCommand, RunFilter, RunSummary, Store};
-use tollgate::{Host, HostError, RunRequest, RunStatus, WorkOptions};
+use tollgate::{FollowUntil, Host, HostError, RunRequest, RunStatus, WorkOptions};
 use tollgate_agent::run::{Decision, DecisionAnswer, Event};
-use tollgate_postgres::PostgresStore;
+use tollgate_postgres::{PostgresConfig, PostgresStore};
 
 #[path = "../story/mod.rs"]
 mod story;
@@ -60,15 +60,12 @@ async fn until_status(host: &Host, run_id: &str, status: &str) {
 }
 
 fn yes(id: &str, target: &str) -> RunCommand {
+    RunCommand::Decide(decision(id, target))
+}
+
+fn decision(id: &str, target: &str) -> Decision {
     let answer = DecisionAnswer::Resume(json!(true));
-    RunCommand::Decide(Decision {
-        id: id.to_owned(),
-        target: target.to_owned(),
-        answer,
-        reason: None,
-        at_ms: 1,
-        by: None,
-    })
+    Decision { id: id.to_owned(), target: target.to_owned(), answer, reason: None, at_ms: 1, by: None }
 }
 
 /// Returns the id of the question that waits.
@@ -194,7 +191,7 @@ async fn a_run_is_cancelled_from_another_host_whether_it_is_queued_at_work_or_wa
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_that_another_host_drives_is_decided_and_cancelled_without_workers() {
     let hosts = Hosts::new().await;
-    let (drives, _) = hosts.host().await;
+    let (drives, drives_store) = hosts.host().await;
     let (other, _) = hosts.host().await;
     let request = RunRequest::new(AGENT, "Please linger.").on_thread("t").detached();
     let run_id = drives.run(request).await.unwrap().run_id.clone();
@@ -207,11 +204,8 @@ async fn a_run_that_another_host_drives_is_decided_and_cancelled_without_workers
         record.iter().find_map(|stored| asked(&stored.event))
     })
     .await;
-    assert!(run_of(&other, &run_id).await.at_work);
-    let decision = |id: &str, target: &str| match yes(id, target) {
-        RunCommand::Decide(decision) => decision,
-        _ => unreachable!(),
-    };
+    let run = run_of(&other, &run_id).await;
+    assert!(run.at_work && run.owner.is_some_and(|owner| owner.id == *drives_store.host_id()));
     let wrong = other.decide(&run_id, decision("x", "no-such-call")).await.map(drop);
     assert!(matches!(wrong, Err(HostError::NotFound(_))), "{wrong:?}");
     let mut joined = other.decide(&run_id, decision("a", &asked)).await.unwrap();
@@ -232,6 +226,121 @@ async fn a_run_that_another_host_drives_is_decided_and_cancelled_without_workers
     assert_eq!(end.status, Some(cancelled));
     let over = other.cancel(&run_id, None).await;
     assert!(matches!(over, Err(HostError::AlreadyEnded(_))), "{over:?}");
+}
+
+/// Starts a run that asks a person beside a call that lingers. Returns its id and the question's.
+async fn lingering(host: &Host) -> (tollgate::run::RunHandle, String) {
+    let request = RunRequest::new(AGENT, "Please linger.").on_thread("t").detached();
+    let handle = host.run(request).await.unwrap();
+    let run_id = Arc::clone(&handle.run_id);
+    let asked = until("the question", async || {
+        let record = host.store().events(&run_id, 0).await.unwrap();
+        record.iter().find_map(|stored| match &stored.event {
+            Event::CallSuspended(asked) => Some(asked.suspension_id.to_string()),
+            _ => None,
+        })
+    });
+    let asked = asked.await;
+    (handle, asked)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_decision_reaches_a_run_whose_host_died_before_anyone_knows_it() {
+    let hosts = Hosts::new().await;
+    let (drives, _) = hosts.host().await;
+    let (other, _) = hosts.host().await;
+    let (handle, asked) = lingering(&drives).await;
+    let behind = hosts.database.client().await;
+    // A host that has just died drives it: its lease is still valid.
+    behind
+        .batch_execute(
+            "INSERT INTO hosts (id, name, version, state, lease_ms, lease_until)
+                VALUES ('ghost', '', '1', 'up', 4000000, clock_timestamp() + interval '1 hour');
+             UPDATE runs SET owner = 'ghost', epoch = epoch + 1",
+        )
+        .await
+        .unwrap();
+    let run_id = Arc::clone(&handle.run_id);
+    other.decide(&run_id, decision("a", &asked)).await.unwrap();
+    assert_eq!(other.store().commands(&run_id).await.unwrap().len(), 1, "it is stored");
+    behind.batch_execute("UPDATE hosts SET state = 'dead' WHERE id = 'ghost'").await.unwrap();
+    let (_works, _stop) = hosts.working().await;
+    until("the decision", async || {
+        let record = other.store().events(&run_id, 0).await.unwrap();
+        let is_taken =
+            |event: &Event| matches!(event, Event::CallDecided { decision, .. } if decision.id == "a");
+        record.iter().any(|stored| is_taken(&stored.event)).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_host_that_cannot_renew_its_lease_stops_its_runs_and_records_no_end() {
+    let hosts = Hosts::new().await;
+    let (drives, _) = hosts.host().await;
+    let (handle, _) = lingering(&drives).await;
+    let run_id = Arc::clone(&handle.run_id);
+    let behind = hosts.database.client().await;
+    // The database answers everything except the renewals.
+    behind.batch_execute("BEGIN; SELECT FROM hosts FOR UPDATE").await.unwrap();
+    let before = drives.store().events(&run_id, 0).await.unwrap().len();
+    let stopped = tokio::time::timeout(PATIENCE, handle.wait()).await.expect("it stops");
+    let words = stopped.unwrap_err().to_string();
+    assert!(words.contains("could not renew its lease in time"), "{words}");
+    assert_eq!(drives.store().events(&run_id, 0).await.unwrap().len(), before, "nothing is recorded");
+    behind.batch_execute("COMMIT").await.unwrap();
+    let (_works, _stop) = hosts.working().await;
+    until("that it goes on", async || run_of(&drives, &run_id).await.at_work.then_some(())).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_host_that_was_taken_for_dead_stops_its_runs() {
+    let hosts = Hosts::new().await;
+    let (drives, store) = hosts.host().await;
+    let (handle, _) = lingering(&drives).await;
+    let behind = hosts.database.client().await;
+    behind.execute("UPDATE hosts SET state = 'dead' WHERE id = $1", &[&&*store.host_id()]).await.unwrap();
+    let stopped = tokio::time::timeout(PATIENCE, handle.wait()).await.expect("it stops");
+    assert!(stopped.unwrap_err().to_string().contains("could not renew its lease in time"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_follower_that_knows_events_which_the_database_has_lost_says_so() {
+    let hosts = Hosts::new().await;
+    let (drives, _) = hosts.host().await;
+    let (other, _) = hosts.host().await;
+    let (handle, _) = lingering(&drives).await;
+    let mut follower = other.follow_until(&handle.run_id, 0, FollowUntil::Rest).await.unwrap();
+    let events = run_of(&other, &handle.run_id).await.events;
+    let mut seen = 0;
+    while seen < events {
+        if let Some(RunUpdate::Stored(event)) = follower.next().await.unwrap() {
+            seen = event.number;
+        }
+    }
+    let behind = hosts.database.client().await;
+    // As after a failover without synchronous replication.
+    behind.batch_execute("DELETE FROM events WHERE number > 2; UPDATE runs SET events = 2").await.unwrap();
+    let told = tokio::time::timeout(PATIENCE, follower.next()).await.expect("it does not wait");
+    assert!(told.unwrap_err().to_string().contains("has lost events of the run that were reported"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn behind_a_pooler_without_notifications_hosts_find_work_and_commands_by_looking() {
+    let hosts = Hosts::new().await;
+    let Some(url) = cluster().pooled_url(&hosts.database.name) else { return };
+    let pooled = async || {
+        let config = PostgresConfig::new(&url).unwrap().with_lease(Duration::from_secs(2)).unwrap();
+        let store = PostgresStore::connect(config.with_connections(2).unwrap()).await.unwrap();
+        story::host(Arc::new(store) as Arc<dyn Store>, hosts.directory.path())
+    };
+    let (submits, works, stop) = (pooled().await, pooled().await, CancellationToken::new());
+    let _stopped = stop.clone().drop_guard();
+    tokio::spawn(async move { works.work(&options(), &stop).await });
+    let run_id = submits.submit(RunRequest::new(AGENT, "Please linger.").on_thread("t")).await.unwrap();
+    until("work", async || run_of(&submits, &run_id).await.at_work.then_some(())).await;
+    submits.send(&run_id, RunCommand::Cancel("enough".to_owned())).await.unwrap();
+    until_status(&submits, &run_id, "cancelled").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
