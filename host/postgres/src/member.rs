@@ -46,7 +46,7 @@ pub struct HostRow {
     pub is_this: bool,
 }
 
-/// What a host tells others about itself.
+/// A host's description of itself for the other hosts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Served {
     /// The agents that it does not serve, and why, one sentence each.
@@ -173,7 +173,7 @@ impl Member {
         *locked(&self.shared.agents) = agents.to_vec();
     }
 
-    /// Sets what other hosts are told, from the next renewal on.
+    /// Sets this host's description for the others, from the next renewal on.
     pub(crate) fn describe(&self, served: Served) {
         *locked(&self.shared.served) = served;
     }
@@ -472,7 +472,7 @@ const RELEASE_DEAD: &str = "WITH left_behind AS (
             WHERE state = 'dead' AND lease_until < clock_timestamp() - interval '1 day')
     SELECT count(*) FROM freed";
 
-/// What a host sees with each renewal.
+/// The rows that a host reads with each renewal.
 #[derive(Default)]
 struct Looked {
     /// `false` if it was declared dead.

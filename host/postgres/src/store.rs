@@ -116,7 +116,7 @@ impl PostgresStore {
         Ok(())
     }
 
-    /// Sets what other hosts are told about this one.
+    /// Sets this host's description for the others.
     pub fn describe(&self, served: Served) {
         self.member.describe(served);
     }

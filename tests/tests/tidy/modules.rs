@@ -208,7 +208,7 @@ const ORDERS: &[Order] = &[
         sources: "host/postgres/src",
         modules: &[
             "config", "tls", "error", "connect", "settings", "audit", "prepared", "write", "read", "commit",
-            "turns", "hints", "inbox", "lease", "member", "schema", "database", "store", "copy",
+            "turns", "hints", "inbox", "lease", "schema", "member", "database", "note", "store", "copy",
         ],
         except: &[],
     },

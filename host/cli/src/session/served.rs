@@ -1,4 +1,4 @@
-//! The agents and tools that this host serves, as it tells the other hosts of a database.
+//! The agents and tools that this host serves, which it publishes to the other hosts of a database.
 
 use crate::verbs::run::model_to_run;
 use sha2::{Digest as _, Sha256};
@@ -10,7 +10,7 @@ use tollgate::tools::Loaded;
 use tollgate::{DIRECT_AGENT, Host};
 use tollgate_postgres::{PostgresStore, Served};
 
-/// How often the other hosts are told of tools that were added, replaced or removed.
+/// How often tools that were added, replaced or removed are published.
 const TOLD_EVERY: Duration = Duration::from_secs(5);
 /// The number of characters of a digest that tell versions apart.
 const DIGEST_CHARS: usize = 12;
@@ -38,7 +38,7 @@ impl ServedAgents {
         Self { ids, unserved, config: digest(config) }
     }
 
-    /// Tells the other hosts what this one serves, for as long as the result lives.
+    /// Publishes what this host serves, for as long as the result lives.
     pub(crate) fn tell(&self, host: &Host, store: Arc<PostgresStore>) -> DropGuard {
         let (host, stop) = (host.clone(), CancellationToken::new());
         let (unserved, config) = (self.unserved.clone(), self.config.clone());
@@ -81,7 +81,7 @@ fn tools(host: &Host) -> Vec<String> {
     tools
 }
 
-/// Returns a digest of what an agent does: not of places and secrets, which may differ between hosts.
+/// Returns a digest of the agents: without places and secrets, which may differ between hosts.
 fn digest(config: &Config) -> String {
     let mut hash = Sha256::new();
     for (id, agent) in &config.agents {

@@ -1,4 +1,4 @@
--- What each host serves, so that hosts that differ can be named.
+-- The agents and tools of each host, so that hosts that differ can be named.
 ALTER TABLE hosts
     -- the tools that it serves, each as `NAME DIGEST`
     ADD COLUMN tools text[] NOT NULL DEFAULT '{}',
