@@ -118,8 +118,8 @@ struct tollgate_call {
   uint32_t attempt;
   // The remaining time of this attempt in milliseconds.
   uint32_t deadline_ms;
-  // Set if this call resumes after a suspension, NULL otherwise. The person's answer
-  // is also in `decision`, whose length is 0 otherwise.
+  // Set if a person answered this tool's own question, NULL otherwise. The answer is
+  // also in `decision`, whose length is 0 otherwise.
   const tollgate_resumption *resume;
   json_value decision;
   // The location of the answer.

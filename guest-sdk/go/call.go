@@ -23,7 +23,7 @@ type Call struct {
 	DeadlineMS uint32
 	// Attempt is the number of this attempt, counted from 1.
 	Attempt uint32
-	// Resume is set if this call resumes after a suspension.
+	// Resume is a person's answer to this tool's own question, nil if it asked none.
 	Resume *Resumption
 	// Snapshot holds the readable keys: full names and JSON text.
 	Snapshot map[string]string

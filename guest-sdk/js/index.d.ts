@@ -134,7 +134,7 @@ export interface Context {
   readonly deadlineMs: number;
   /** The number of this attempt, counted from 1. */
   readonly attempt: number;
-  /** Set if this call resumes after a suspension. */
+  /** A person's answer to this tool's own question, if the call asked one. */
   readonly resume: Resumption | null;
   /**
    * Returns the value of a key when the call began, with this call's own updates. For those to

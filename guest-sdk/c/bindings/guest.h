@@ -262,7 +262,7 @@ typedef struct tollgate_tool_types_snapshot_t {
   tollgate_tool_types_list_entry_t   values;
 } tollgate_tool_types_snapshot_t;
 
-// A person decided that the call goes on. (A call that a person cancels
+// A person answered the tool's own question. (A call that a person cancels
 // ends without running.)
 typedef struct tollgate_tool_types_resumption_t {
   guest_string_t   suspension_id;
@@ -292,7 +292,8 @@ typedef struct tollgate_tool_types_tool_call_context_t {
   uint32_t   deadline_ms;
   // 1 for the first attempt.
   uint32_t   attempt;
-  // Set where a suspended call is being resumed.
+  // The answer to the question that this tool asked last. A gate's
+  // question about the call is not the tool's, nor is its answer.
   tollgate_tool_types_option_resumption_t   resume;
 } tollgate_tool_types_tool_call_context_t;
 

@@ -40,7 +40,7 @@ class Context:
         self.attempt: int = facts.attempt
         """The number of this attempt, counted from 1."""
         self.resume = resumption(facts.resume)
-        """Set if this call resumes after a suspension."""
+        """A person's answer to this tool's own question, if the call asked one."""
         self.mutations: list[tuple[str, str]] = []
         self.actions: list[tuple[str, Optional[str]]] = []
 

@@ -87,7 +87,7 @@ impl Context {
         Duration::from_millis(u64::from(self.facts.deadline_ms))
     }
 
-    /// Returns the decision of a person, if this call resumes after a suspension.
+    /// Returns a person's answer to this tool's own question, if the call asked one.
     pub fn resume(&self) -> Option<&Resumption> {
         self.facts.resume.as_ref()
     }

@@ -79,7 +79,7 @@ pub struct AgentView {
     pub delegates: Vec<String>,
 }
 
-/// A person's decision, as the continued call sees it.
+/// A person's decision, as the gates see it, and the tool if the question was its own.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Resumption {
     /// The suspension that was answered.

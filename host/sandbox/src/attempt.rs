@@ -30,7 +30,7 @@ pub struct CallContext<'a> {
     pub keys: &'a KeySet,
     /// 1 for the first attempt.
     pub attempt: u32,
-    /// A person's decision, if the call resumes after a suspension.
+    /// A person's answer to the tool's own question, if the call asked one.
     pub resume: Option<&'a Resumption>,
     /// The maximum duration, measured from when the attempt starts to run. (It waits for a slot
     /// for at most the same time.)

@@ -77,7 +77,8 @@ impl ToolContext {
         self.attempt
     }
 
-    /// Returns the decision that resumes a call that had asked a person.
+    /// Returns a person's answer to this tool's own question, if the call asked one. Answers to
+    /// gates are not included.
     #[must_use]
     pub fn resumption(&self) -> Option<&Resumption> {
         self.resumption.as_deref()

@@ -115,10 +115,8 @@ pub(super) struct HooksBefore {
 #[derive(Debug, Clone, Default)]
 struct CallDecisions {
     latest: Option<Arc<Resumption>>,
-    /// The latest answer to a question of the tool itself.
+    /// The latest answer to a question of the tool itself about these arguments.
     to_tool: Option<Arc<Resumption>>,
-    /// The latest answer to a gate's question.
-    to_gate: Option<Arc<Resumption>>,
     /// The gates whose questions about these arguments were answered.
     approved_gates: Vec<SmolStr>,
     /// The latest decision about the question of a child: the child's run, and the decision to pass
@@ -196,10 +194,10 @@ impl Call {
         self.question().or(self.past_question.as_ref())
     }
 
-    /// Returns the decision that the tool sees: the answer to its own question, or to a gate's if
-    /// it asked none.
-    pub(super) fn shown_decision(&self) -> Option<&Arc<Resumption>> {
-        self.decisions.to_tool.as_ref().or(self.decisions.to_gate.as_ref())
+    /// Returns the decision that the tool sees: the latest answer to its own question. An answer to
+    /// a gate's question only permits the call.
+    pub(super) fn decision_for_tool(&self) -> Option<&Arc<Resumption>> {
+        self.decisions.to_tool.as_ref()
     }
 
     /// Returns whether the gates are to be asked about the call.
@@ -331,8 +329,9 @@ impl Call {
         if asked.ticket.resume_mode == ResumeMode::PassDecisionToTool {
             self.arguments = Some(Arguments::from_value(value.clone()));
             self.is_validated = false;
-            // The approval was for other arguments.
+            // The approvals were for other arguments.
             self.decisions.approved_gates.clear();
+            self.decisions.to_tool = None;
         }
         let decisions = &mut self.decisions;
         match (&asked.child, &asked.gate) {
@@ -340,10 +339,7 @@ impl Call {
                 let target = child.suspension_id.clone();
                 decisions.to_child = Some((child.run_id.clone(), Decision { target, ..decision.clone() }));
             }
-            (None, Some(gate)) => {
-                decisions.approved_gates.push(gate.clone());
-                decisions.to_gate = Some(Arc::clone(&resumption));
-            }
+            (None, Some(gate)) => decisions.approved_gates.push(gate.clone()),
             (None, None) => decisions.to_tool = Some(Arc::clone(&resumption)),
         }
         decisions.latest = Some(resumption);

@@ -43,7 +43,7 @@ impl Run {
                 until_ms: call.until_ms,
                 timeout_ms: self.spec.limits.attempt_timeout_ms(&permit.tool().descriptor.execution),
                 snapshot: batch.snapshot.clone(),
-                resume: call.shown_decision().cloned(),
+                resume: call.decision_for_tool().cloned(),
                 permit,
             }))
         });

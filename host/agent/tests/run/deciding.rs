@@ -4,6 +4,7 @@ use crate::tools;
 use crate::world::{World, allow, done, pends, suspend, writes};
 use serde_json::json;
 use tollgate_agent::code::Code;
+use tollgate_agent::gate::{GateVerdict, Verdict};
 use tollgate_agent::outcome::{ResumeMode, Ticket, ToolResult};
 use tollgate_agent::run::{CallEnd, CallStatus, DecisionAnswer, Event, Input, RunLimits, RunStatus};
 
@@ -221,6 +222,22 @@ fn w8_a_decision_approves_that_call_with_those_arguments_and_nothing_else() {
     world.resume("1", "b", json!(1));
     assert_eq!(world.running(), ["b"]);
     assert_eq!(world.execution("b").permit.arguments().text(), r#"{"of":"b"}"#);
+}
+
+#[test]
+fn w8_a_tool_sees_no_answer_that_was_for_other_arguments() {
+    let asks_anew = || Ticket { response_schema: None, ..ticket(ResumeMode::PassDecisionToTool) };
+    // The gate asks about the call once the tool's own question is answered.
+    let mut world = World::asked(RunLimits::default()).with_gates(move |q, _| match &q.resumption {
+        None => vec![allow("x")],
+        Some(_) => vec![GateVerdict::new("x", Verdict::Suspend(Box::new(asks_anew())))],
+    });
+    world.reply(&[("a", "act", "{}")]);
+    world.end("a", pends(Ticket::confirm("Overwrite?")));
+    world.resume("1", "a", json!(true));
+    world.resume("2", "a", json!({"other": 1}));
+    let execution = world.execution("a");
+    assert_eq!((execution.permit.arguments().text(), &execution.resume), (r#"{"other":1}"#, &None));
 }
 
 #[test]

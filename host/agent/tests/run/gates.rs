@@ -165,6 +165,7 @@ fn g8_the_questions_of_two_gates_are_each_asked_once() {
 fn g8_a_gates_question_is_not_repeated_after_the_tools_own() {
     let mut world = three(|q, _| if id(q) == "a" { vec![suspend("x")] } else { vec![deny("x")] });
     world.resume("1", "a", json!("by the gate"));
+    assert_eq!(world.execution("a").resume, None, "the tool has asked nothing yet");
     world.end("a", pends(Ticket::confirm("Overwrite?")));
     assert!(world.is_waiting());
     world.resume("2", "a", json!("by the tool"));
