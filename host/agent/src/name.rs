@@ -80,12 +80,13 @@ pub fn fold(name: &str) -> String {
 #[must_use]
 pub fn nearest<'a>(wanted: &str, known: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     let folded = fold(&wanted.chars().take(64).collect::<String>());
-    let mut scored: Vec<(usize, &str)> = known
-        .map(|name| (distance(&folded, &fold(name)), name))
-        .filter(|(distance, name)| *distance <= 2.max(name.len() / 3))
+    let mut scored: Vec<(usize, usize, &str)> = known
+        .map(|name| (distance(&folded, &fold(name)), name.len().abs_diff(wanted.len()), name))
+        .filter(|(distance, _, name)| *distance <= 2.max(name.len() / 3))
         .collect();
+    // Of names that contain the wanted one, the shortest is the nearest.
     scored.sort_unstable();
-    scored.into_iter().take(3).map(|(_, name)| name).collect()
+    scored.into_iter().take(3).map(|(_, _, name)| name).collect()
 }
 
 /// Returns the Levenshtein distance; a name that contains the other counts as near.
@@ -156,6 +157,8 @@ mod tests {
         let known = ["word_count", "json_query", "notes_add"];
         assert_eq!(nearest("wordcount", known.into_iter()), ["word_count"]);
         assert_eq!(nearest("notes", known.into_iter()), ["notes_add"]);
+        let limits = ["timeout_ceiling_ms", "timeout_ms"];
+        assert_eq!(nearest("timeout", limits.into_iter()), ["timeout_ms", "timeout_ceiling_ms"]);
         assert!(nearest("send_mail", known.into_iter()).is_empty());
     }
 }

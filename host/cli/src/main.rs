@@ -14,6 +14,7 @@ mod verbs;
 use crate::terminal::{Exit, Failure, Output};
 use crate::verbs::Cli;
 use clap::Parser;
+use clap::error::{ContextKind, ContextValue};
 use std::process::ExitCode;
 use std::time::Duration;
 #[cfg(feature = "otel")]
@@ -36,7 +37,7 @@ fn main() -> ExitCode {
     }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        Err(words) => return usage(&words),
+        Err(words) => return usage(words),
     };
     let output = Output::new(cli.globals.json, cli.globals.quiet);
     tollgate_sandbox::return_freed_memory();
@@ -68,8 +69,19 @@ async fn work(cli: Cli, output: &Output) -> Result<Exit, Failure> {
     crate::verbs::run(cli, output).await
 }
 
+/// Puts the nearest of the similar commands first.
+fn sort_suggestions(words: &mut clap::Error) {
+    let Some(ContextValue::String(typed)) = words.get(ContextKind::InvalidSubcommand) else { return };
+    let Some(ContextValue::Strings(similar)) = words.get(ContextKind::SuggestedSubcommand) else { return };
+    let near = tollgate_agent::name::nearest(typed, similar.iter().map(String::as_str));
+    let mut sorted: Vec<String> = near.into_iter().map(str::to_owned).collect();
+    sorted.extend(similar.iter().filter(|name| !sorted.contains(name)).cloned().collect::<Vec<_>>());
+    words.insert(ContextKind::SuggestedSubcommand, ContextValue::Strings(sorted));
+}
+
 /// Prints clap's message: help and versions are answers, everything else is a usage error.
-fn usage(words: &clap::Error) -> ExitCode {
+fn usage(mut words: clap::Error) -> ExitCode {
+    sort_suggestions(&mut words);
     // There is no place to report that the stream is closed.
     let _ = words.print();
     let exit = if words.use_stderr() { Exit::Usage } else { Exit::Done };

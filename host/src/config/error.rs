@@ -4,7 +4,7 @@
 use std::fmt;
 use std::io;
 use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use tollgate_agent::name;
 use tollgate_agent::text::clean;
 
@@ -52,9 +52,12 @@ impl ConfigError {
     /// Returns the error for a file that cannot be read.
     pub(super) fn unreadable(path: &Path, error: &io::Error) -> Self {
         let advice = match error.kind() {
-            io::ErrorKind::NotFound => "; name one that exists with --config FILE",
-            io::ErrorKind::InvalidData => "; save it as UTF-8",
-            _ => "",
+            io::ErrorKind::NotFound => match nearest_file(path) {
+                Some(near) => format!("; did you mean {}?", clean(&near.display().to_string(), 200)),
+                None => "; name one that exists with --config FILE".to_owned(),
+            },
+            io::ErrorKind::InvalidData => "; save it as UTF-8".to_owned(),
+            _ => String::new(),
         };
         Self {
             file: path.display().to_string(),
@@ -62,6 +65,21 @@ impl ConfigError {
             problem: format!("the configuration cannot be read: {error}{advice}"),
         }
     }
+}
+
+/// The maximum number of files among which one with a similar name is looked for.
+const MAX_SIMILAR_FILES: usize = 1_000;
+
+/// Returns the file in the same directory whose name is nearest to that of one that does not exist.
+#[must_use]
+pub fn nearest_file(path: &Path) -> Option<PathBuf> {
+    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty());
+    let wanted = path.file_name()?.to_str()?;
+    let entries = std::fs::read_dir(dir.unwrap_or(Path::new("."))).ok()?.flatten().take(MAX_SIMILAR_FILES);
+    let files = entries.filter(|entry| entry.file_type().is_ok_and(|kind| !kind.is_dir()));
+    let names: Vec<String> = files.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    let near = *name::nearest(wanted, names.iter().map(String::as_str)).first()?;
+    Some(dir.map_or_else(|| PathBuf::from(near), |dir| dir.join(near)))
 }
 
 impl fmt::Display for ConfigError {
@@ -182,9 +200,13 @@ fn reworded(message: &str) -> String {
     if let Some(rest) = message.strip_prefix("unknown variant ") {
         let words = quoted(rest);
         if let Some((value, known)) = words.split_first() {
+            let near = name::nearest(value, known.iter().map(String::as_str));
+            let hint = near.first().map(|near| format!("; did you mean \"{near}\"?")).unwrap_or_default();
             return format!(
-                "\"{}\" is not known here; known: \"{}\"",
+                "\"{}\" is not known here{}{} known: \"{}\"",
                 clean(value, 100),
+                hint,
+                if hint.is_empty() { ";" } else { "" },
                 known.join("\", \"")
             );
         }

@@ -27,7 +27,7 @@ pub use agents::{AgentConfig, DEFAULT_AGENT, DIRECT_AGENT, RemoteConfig};
 pub(crate) use change::change;
 pub use change::{Changes, NotChanged};
 pub use edit::{Edit, granted_path};
-pub use error::ConfigError;
+pub use error::{ConfigError, nearest_file};
 pub use gates::{GateConfig, GatesDir};
 pub use grants::{ComponentGrants, FileGrantConfig};
 pub(crate) use held::holds;

@@ -65,7 +65,7 @@ fn an_unknown_key_or_table_names_what_is_known_there() {
             .lines()
             .next()
             .unwrap(),
-        "tollgate.toml:2:47: \"write\" is not known here; known: \"read\", \"read-write\""
+        "tollgate.toml:2:47: \"write\" is not known here; did you mean \"read-write\"? known: \"read\", \"read-write\""
     );
 }
 

@@ -70,8 +70,12 @@ impl Host {
         let toolbox = self.toolbox();
         let Some(tool) = toolbox.catalog().tool(tool_name) else {
             let shown = tollgate_agent::text::clean(tool_name, 100);
+            let known = toolbox.catalog().tools().map(|tool| tool.descriptor.name.as_str());
+            let near = tollgate_agent::name::nearest(tool_name, known);
+            let hint = near.first().map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
             return Err(HostError::NotFound(format!(
-                "there is no tool \"{shown}\"; `tollgate tools` lists them"
+                "there is no tool \"{shown}\"{hint}{} `tollgate tools` lists them",
+                if hint.is_empty() { ";" } else { "" }
             )));
         };
         let record = AuditRecord::new(AuditKind::Enabling, "person", "enabled")

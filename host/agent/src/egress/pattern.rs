@@ -136,9 +136,11 @@ impl FromStr for HttpPattern {
             None => (Methods::These(["GET", "HEAD"].map(str::to_owned).into()), text.trim()),
         };
         let Some((scheme, rest)) = url.split_once("://") else {
+            let (scheme, rest) = misspelled_scheme(url).unwrap_or((Scheme::Https, url));
             return Err(Unfit(format!(
-                "\"{shown}\" has no scheme; write \"https://{}\"",
-                clean(url.trim_start_matches('/'), 100)
+                "\"{shown}\" has no scheme; write \"{}://{}\"",
+                scheme.as_str(),
+                clean(rest.trim_start_matches('/'), 100)
             )));
         };
         let scheme = Scheme::parse(scheme).ok_or_else(|| {
@@ -155,6 +157,15 @@ impl FromStr for HttpPattern {
         let (host, port) = read_host(authority, scheme, &shown)?;
         Ok(Self { methods, scheme, host, port, path: read_path(path, &shown)? })
     }
+}
+
+/// Splits `https//host` and `http:/host`, whose `://` is incomplete.
+fn misspelled_scheme(url: &str) -> Option<(Scheme, &str)> {
+    let of = |scheme: Scheme| {
+        let rest = url.strip_prefix(scheme.as_str()).filter(|rest| rest.starts_with([':', '/']))?;
+        Some((scheme, rest.trim_start_matches([':', '/'])))
+    };
+    of(Scheme::Https).or_else(|| of(Scheme::Http))
 }
 
 fn read_methods(text: &str) -> Result<Methods, Unfit> {
@@ -288,6 +299,19 @@ mod tests {
             ("https://a.example:8443", "reading requests to a.example, at port 8443"),
         ] {
             assert_eq!(pattern.parse::<HttpPattern>().unwrap().in_words(), words);
+        }
+    }
+
+    #[test]
+    fn a_scheme_that_is_misspelled_is_not_repeated() {
+        for (typed, meant) in [
+            ("https//a.example", "write \"https://a.example\""),
+            ("http:/a.example/x", "write \"http://a.example/x\""),
+            ("https.example", "write \"https://https.example\""),
+            ("//a.example", "write \"https://a.example\""),
+        ] {
+            let why = typed.parse::<HttpPattern>().unwrap_err().to_string();
+            assert!(why.ends_with(meant), "{why}");
         }
     }
 

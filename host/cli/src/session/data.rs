@@ -126,10 +126,14 @@ pub(crate) async fn find_run(store: &dyn RunStore, typed: &str) -> Result<RunSum
     match (whole, found.len()) {
         (Some(at), _) => Ok(found.swap_remove(at)),
         (None, 1) => Ok(found.remove(0)),
-        (None, 0) => Err(Failure::usage(format!(
-            "there is no run {shown}; `{} runs` lists them",
-            crate::terminal::program()
-        ))),
+        (None, 0) => {
+            let near = crate::terminal::output::nearest_hint(typed, std::iter::once(LAST));
+            Err(Failure::usage(format!(
+                "there is no run {shown}{near}{} `{} runs` lists them",
+                if near.is_empty() { ";" } else { "" },
+                crate::terminal::program()
+            )))
+        }
         (None, _) => Err(ambiguous(
             "runs",
             &shown,

@@ -10,7 +10,7 @@ use crate::terminal::{Exit, Failure, Output};
 use clap::Args;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
-use tollgate::config::Config;
+use tollgate::config::{Config, nearest_file};
 use tollgate::grants::{RequestedGrants, parse_manifest, read_manifest};
 use tollgate::registry;
 use tollgate_agent::catalog::{Catalog, Owner, OwnerKind};
@@ -42,7 +42,10 @@ impl InspectVerb {
             if let Some(source @ (Source::Registry(_) | Source::Url(_))) = self.source() {
                 return inspect_remote(&source, &config, output).await;
             }
-            return Err(Failure::usage(format!("{} cannot be read: {e}", self.file.display())));
+            let near = nearest_file(&self.file)
+                .map(|near| format!("; did you mean {}?", shown_line(&near.display().to_string(), 200)));
+            let (file, near) = (self.file.display(), near.unwrap_or_default());
+            return Err(Failure::usage(format!("{file} cannot be read: {e}{near}")));
         }
         let sandbox = Sandbox::new(config.limits.sandbox.clone())?;
         let bytes = sandbox.read(&self.file).await?;
