@@ -116,7 +116,7 @@ impl World {
             .build()
             .unwrap();
         let servers = Servers::connect(&host, &config).await;
-        assert!(servers.notices.is_empty(), "{:?}", servers.notices);
+        assert!(servers.failed.is_empty() && servers.notices.is_empty(), "{servers:?}");
         (Self { dir, sandbox, host }, servers)
     }
 

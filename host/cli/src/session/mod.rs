@@ -20,5 +20,5 @@ mod prompt;
 pub(crate) mod served;
 pub(crate) mod shutdown;
 
-pub(crate) use open::{Opened, Servers, host_with, with_servers};
+pub(crate) use open::{Opened, Servers, host_with, warn_of_left_out, with_servers};
 pub(crate) use place::as_child;

@@ -130,9 +130,18 @@ pub(crate) async fn with_servers(host: &Host, config: &Config, output: &Output) 
     crate::session::shutdown::take_signals();
     let connect = async { Ok::<_, Failure>(Servers::connect(host, config).await) };
     let servers = crate::session::shutdown::unless_asked(connect).await?;
-    servers.notices.iter().for_each(|notice| output.warn(notice));
+    servers.failed.iter().for_each(|why| output.warn(why));
     Ok(servers)
 }
+
+/// Warns about the servers' tools that are left out, for commands that serve or check all tools.
+#[cfg(feature = "mcp")]
+pub(crate) fn warn_of_left_out(servers: &Servers, output: &Output) {
+    servers.notices.iter().for_each(|notice| output.warn(notice));
+}
+
+#[cfg(not(feature = "mcp"))]
+pub(crate) fn warn_of_left_out(_servers: &Servers, _output: &Output) {}
 
 #[cfg(not(feature = "mcp"))]
 pub(crate) async fn with_servers(

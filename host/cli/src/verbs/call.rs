@@ -5,7 +5,7 @@ use crate::render::attachments::{self, attachments};
 use crate::render::narrate::Narrator;
 use crate::session::ask::say_how_to_decide;
 use crate::session::data::find_thread;
-use crate::session::{Opened, host_with, shutdown, with_servers};
+use crate::session::{Opened, host_with, shutdown, warn_of_left_out, with_servers};
 use crate::terminal::output::{BAD, BOLD, DIM, shown, shown_line, shown_marked};
 use crate::terminal::{Exit, Failure, Output, program, quantity};
 use crate::verbs::resume::follow_and_ask;
@@ -76,6 +76,9 @@ impl CallVerb {
         let host = host_with(opened, None, |builder| builder.store(store))?;
         host.record_loaded(loaded).await?;
         let servers = with_servers(&host, &config, output).await?;
+        if host.toolbox().catalog().tool(&self.tool).is_none() {
+            warn_of_left_out(&servers, output);
+        }
         let mut request = CallRequest::new(self.tool, arguments);
         request.thread_id = thread_id;
         let work = async {

@@ -6,7 +6,8 @@ use crate::session::open::agent_of;
 use crate::session::operator::Operator;
 #[cfg(feature = "postgres")]
 use crate::session::served::ServedAgents;
-use crate::session::{Opened, host_with, shutdown, with_servers};
+use crate::session::operator::SharedStore;
+use crate::session::{Opened, host_with, shutdown, warn_of_left_out, with_servers};
 use crate::terminal::{Exit, Failure, Output, program};
 use crate::verbs::grant::file_of;
 use crate::verbs::run::configured_model;
@@ -87,6 +88,7 @@ impl ServeVerb {
         }
         let pruning = keep_pruned(globals, &config)?;
         let servers = with_servers(&host, &config, output).await?;
+        warn_of_left_out(&servers, output);
         let stop = shutdown::take_signals();
         #[cfg(feature = "postgres")]
         let working = shared.clone().map(|shared| {

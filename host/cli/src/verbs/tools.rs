@@ -5,7 +5,7 @@ use crate::globals::Globals;
 use crate::render::{limits, powers, provenance};
 use crate::session::data::open_store;
 use crate::session::open::end_servers;
-use crate::session::{Opened, approve, with_servers};
+use crate::session::{Opened, approve, warn_of_left_out, with_servers};
 use crate::terminal::output::{BAD, BOLD, DIM, nearest_hint, shown, shown_line, shown_marked};
 use crate::terminal::table::{Column, Table};
 use crate::terminal::{Exit, Failure, Output, program, quantity};
@@ -43,6 +43,7 @@ impl ToolsVerb {
         let host = builder.build()?;
         host.refresh_health().await?;
         let servers = with_servers(&host, &opened.config, output).await?;
+        warn_of_left_out(&servers, output);
         opened.loaded.toolbox = Toolbox::clone(&host.toolbox());
         let shown = match &self.name {
             Some(name) => show_one(&opened, name, output),
@@ -245,6 +246,7 @@ fn next_line(opened: &Opened, output: &Output) {
     let dir = shown_line(&opened.config.tools_dir.display().to_string(), 200);
     let mut served = opened.loaded.toolbox.catalog().tools();
     let words = match served.find(|tool| opened.loaded.component_of(&tool.descriptor.name).is_some()) {
+        None if remote(opened).next().is_some() => return,
         None if !opened.loaded.toolbox.refused().is_empty() => {
             format!("no tool is served from {dir}; the reasons are above")
         }

@@ -4,7 +4,7 @@ use crate::globals::Globals;
 use crate::session::database::{connect, required_database, show_warnings};
 use crate::session::open::agent_of;
 use crate::session::served::ServedAgents;
-use crate::session::{Opened, host_with, shutdown, with_servers};
+use crate::session::{Opened, host_with, shutdown, warn_of_left_out, with_servers};
 use crate::terminal::{Exit, Failure, Output, quantity};
 use crate::verbs::run::configured_model;
 use clap::Args;
@@ -84,6 +84,7 @@ impl WorkVerb {
         let _told = served.tell(&host, shared);
         host.note_loaded(loaded.to_audit()).await?;
         let servers = with_servers(&host, &config, output).await?;
+        warn_of_left_out(&servers, output);
         let (_watch, unwatched) = host.watch(sandbox, config, &loaded);
         unwatched.iter().for_each(|why| tracing::debug!("{why}"));
         let options = WorkOptions {

@@ -199,7 +199,9 @@ fn an_answer_with_a_number_that_cannot_be_kept_is_malformed() {
 fn r2_a_tool_whose_name_does_not_fit_is_left_out_and_named() {
     let two = r#"{"name":"no good","inputSchema":{"type":"object"}},{"name":"t","description":"Hides \u202e text.","inputSchema":{"type":"object"}}"#;
     let place = scripted(&server(two, &answers(r#"{"content":[{"type":"text","text":"a\u001b[31mb"}]}"#)));
-    let said = place.type_in(&["call", "other__t", "--json"]).ends_with(0).says("no good");
+    place.type_in(&["tools"]).ends_with(0).says("no good");
+    let said = place.type_in(&["call", "other__t", "--json"]).ends_with(0);
+    assert!(!said.stderr.contains("no good"), "a call of another tool: {said:?}");
     assert_eq!(said.json()["data"], "a[31mb", "what it says is cleaned");
 }
 
@@ -207,9 +209,13 @@ fn r2_a_tool_whose_name_does_not_fit_is_left_out_and_named() {
 fn r2_tools_whose_names_look_alike_are_left_out() {
     let tools = ["t", "T", "u"].map(|name| TOOL.replace("\"t\"", &format!("\"{name}\"")));
     let place = scripted(&server(&tools.join(","), &answers(r#"{"content":[]}"#)));
-    let said = place.type_in(&["call", "other__u", "--json"]).ends_with(0);
+    let said = place.type_in(&["tools"]).ends_with(0);
     let said = said.says("the tool \"t\" of the server other is left out");
-    said.says("the tool \"T\" of the server other is left out");
+    let said = said.says("the tool \"T\" of the server other is left out");
+    assert!(!said.stderr.contains("no tool is served"), "other__u is: {said:?}");
+    let said = place.type_in(&["call", "other__u", "--json"]).ends_with(0);
+    assert!(!said.stderr.contains("left out"), "{said:?}");
+    place.type_in(&["call", "other__t"]).ends_with(1).says("the tool \"t\" of the server other is left out");
     assert_eq!(call(&place, "other__t")["error"]["code"], "not_found");
 }
 

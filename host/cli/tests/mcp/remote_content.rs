@@ -92,7 +92,9 @@ fn a_tool_that_is_refused_as_an_ordinary_one_is_no_longer_offered() {
 #[test]
 fn l5_a_call_on_a_server_that_dies_reports_its_exit_code_and_its_last_words() {
     let place = scripted(&server(TOOL, "echo 'out of paper' >&2; exit 3"));
-    let said = place.type_in(&["call", "other__t", "--json"]).ends_with(1).json();
+    let typed = place.type_in(&["call", "other__t", "--json"]).ends_with(1);
+    assert_eq!(typed.stderr, "", "it is reported once");
+    let said = typed.json();
     let message = said["error"]["message"].as_str().unwrap();
     assert!(message.contains("exit code 3"), "{message}");
     assert_eq!(message.matches("out of paper").count(), 1, "{message}");

@@ -60,7 +60,9 @@ const END_WAIT: Duration = Duration::from_secs(4);
 pub struct Servers {
     kept: Vec<tokio::task::JoinHandle<()>>,
     stop: CancellationToken,
-    /// Problems with servers and their tools, for the operator.
+    /// The servers that did not start, each with the reason, for the operator.
+    pub failed: Vec<String>,
+    /// The tools that are left out, each with the reason, for the operator.
     pub notices: Vec<String>,
 }
 
@@ -95,8 +97,10 @@ impl Servers {
                 told.ok().and_then(|told| told.clone()).unwrap_or_default()
             });
         }
-        let notices = futures::future::join_all(firsts).await.concat();
-        Self { kept, stop, notices }
+        let firsts = futures::future::join_all(firsts).await;
+        let failed = firsts.iter().filter_map(|first| first.failed.clone()).collect();
+        let notices = firsts.into_iter().flat_map(|first| first.notices).collect();
+        Self { kept, stop, failed, notices }
     }
 
     /// Ends the connections and shuts down the processes. Each has its input closed, is then
@@ -125,7 +129,16 @@ struct ManagedServer {
     stop: CancellationToken,
     link: Arc<Link>,
     /// The result of the first attempt.
-    tell: watch::Sender<Option<Vec<String>>>,
+    tell: watch::Sender<Option<First>>,
+}
+
+/// The result of the first attempt to connect a server.
+#[derive(Debug, Clone, Default)]
+struct First {
+    /// Why the server did not start.
+    failed: Option<String>,
+    /// Problems with its tools.
+    notices: Vec<String>,
 }
 
 impl ManagedServer {
@@ -156,14 +169,19 @@ impl ManagedServer {
                 stayed = Duration::ZERO;
                 self.withdraw();
             }
-            self.link.lost(&why);
+            let is_reported = self.link.lost(&why);
             let is_notice = self.tell.send_if_modified(|told| {
                 let first = told.is_none();
-                told.get_or_insert_with(|| vec![format!("the server {} failed to start: {why}", self.name)]);
+                told.get_or_insert_with(|| First {
+                    failed: Some(format!("the server {} failed to start: {why}", self.name)),
+                    notices: Vec::new(),
+                });
                 first
             });
-            // Notices are shown elsewhere and need not be logged.
-            if !is_notice {
+            // Notices are shown elsewhere, and a call in progress ends with the reason.
+            if !is_notice && is_reported {
+                tracing::info!("the server {} is gone: {why}", self.name);
+            } else if !is_notice {
                 tracing::warn!("the server {} is gone: {why}", self.name);
             }
             if gone.is_final {
@@ -258,7 +276,7 @@ impl ManagedServer {
                         notices.iter().for_each(|notice| tracing::warn!("{notice}"));
                     }
                     self.link.found(connection.peer());
-                    self.tell.send_replace(Some(notices));
+                    self.tell.send_replace(Some(First { failed: None, notices }));
                 }
                 Ok(Err(gone)) => return gone,
                 Err(_) => return Gone::because("it did not list its tools in time"),

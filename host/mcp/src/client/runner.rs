@@ -20,7 +20,7 @@ use rmcp::model::{
 use rmcp::service::{Peer, PeerRequestOptions, RequestHandle, ServiceError};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::RwLock;
@@ -59,6 +59,8 @@ pub(super) struct Link {
     refused: Mutex<RefusedTools>,
     /// The output of the most recently started process.
     pub(super) output: LatestOutput,
+    /// The number of calls of its tools, each of which reports the end of the connection.
+    running: AtomicUsize,
     /// Calls share the server until it asks a question; after that, each has it exclusively.
     alone: RwLock<()>,
 }
@@ -159,7 +161,8 @@ impl Link {
         let (calls, heavy, alone) = (Mutex::default(), Mutex::default(), RwLock::new(()));
         let output = LatestOutput::default();
         let refused = Mutex::default();
-        Self { server, answer_bytes, peer, calls, asks, flooded, heavy, refused, output, alone }
+        let running = AtomicUsize::new(0);
+        Self { server, answer_bytes, peer, calls, asks, flooded, heavy, refused, output, running, alone }
     }
 
     /// Returns the server's name.
@@ -173,8 +176,10 @@ impl Link {
         *self.peer.lock().unwrap_or_else(PoisonError::into_inner) = Ok(peer);
     }
 
-    pub(super) fn lost(&self, why: &str) {
+    /// Records why the connection ended. Returns whether a call is in progress, which reports that.
+    pub(super) fn lost(&self, why: &str) -> bool {
         *self.peer.lock().unwrap_or_else(PoisonError::into_inner) = Err(one_line(why, MAX_WHY_BYTES));
+        self.running.load(Ordering::Relaxed) > 0
     }
 
     fn peer(&self) -> Result<Peer<RoleClient>, Fault> {
@@ -333,6 +338,7 @@ impl RemoteRunner {
 
     async fn call(&self, attempt: &CallContext<'_>) -> Result<Outcome, Fault> {
         let link = &self.link;
+        let _running = Running::begin(link);
         let name = &attempt.permit.tool().descriptor.name;
         let tool = self.tools.get(name).ok_or_else(|| link.gone("it no longer has this tool"))?;
         let RemoteCall::Tool(remote_name) = &tool.call else {
@@ -430,6 +436,22 @@ impl RemoteRunner {
             }
             Err(e) => Err(link.failure(&e).await),
         }
+    }
+}
+
+/// Counts a call of the link while it lives.
+struct Running<'a>(&'a Link);
+
+impl<'a> Running<'a> {
+    fn begin(link: &'a Link) -> Self {
+        link.running.fetch_add(1, Ordering::Relaxed);
+        Self(link)
+    }
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        self.0.running.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
