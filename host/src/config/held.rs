@@ -2,6 +2,7 @@
 
 use super::{Config, SecretConfig, SecretSource, ServerPlace};
 use crate::models::{ModelConfig, Provider};
+use std::collections::BTreeSet;
 
 const PROVIDERS: [Provider; 4] = [Provider::Openai, Provider::Anthropic, Provider::Gemini, Provider::Ollama];
 /// Words in the names of variables that hold a secret.
@@ -25,6 +26,9 @@ impl Config {
         if customary || self.model_variables().any(|held| held == variable) {
             return Some("a model's API key".to_owned());
         }
+        if let Some((id, _)) = self.agent_tokens().find(|(_, name)| *name == variable) {
+            return Some(format!("the token of [agents.{id}]"));
+        }
         for (name, server) in &self.servers {
             let (holds, what) = match &server.place {
                 ServerPlace::Http { token_env, .. } => (token_env.as_deref() == Some(variable), "token"),
@@ -43,17 +47,8 @@ impl Config {
     /// Like `held`, but for a value, which may be in a variable of another name. `lookup` reads
     /// the host's environment.
     pub(crate) fn held_in(&self, value: &str, lookup: impl Fn(&str) -> Option<String>) -> Option<String> {
-        let of_secrets = self.secrets.values().filter_map(|secret| match &secret.source {
-            SecretSource::Environment(name) => Some(name.as_str()),
-            SecretSource::File(_) => None,
-        });
-        let tokens = self.servers.values().filter_map(|server| match &server.place {
-            ServerPlace::Http { token_env, .. } => token_env.as_deref(),
-            ServerPlace::Process { .. } => None,
-        });
         let customary = PROVIDERS.iter().filter_map(|provider| provider.key_variable());
-        let more = self.held_variables.keys().map(String::as_str);
-        let mut held = of_secrets.chain(tokens).chain(self.model_variables()).chain(customary).chain(more);
+        let mut held = self.named_variables().chain(self.model_variables()).chain(customary);
         let named = held.find(|name| lookup(name).is_some_and(|secret| holds(value, &secret)));
         if let Some(name) = named {
             return Some(format!("the value of {name}, which is {}", self.held_by(name)?));
@@ -66,6 +61,38 @@ impl Config {
             ServerPlace::Http { .. } => None,
         };
         self.servers.iter().find_map(in_server)
+    }
+
+    /// Returns the names of the environment variables that the configuration reads: keys of models,
+    /// tokens of servers and agents, secrets, the database's password, and variables that
+    /// components are granted.
+    #[must_use]
+    pub fn variables(&self) -> BTreeSet<&str> {
+        let granted = self.grants.values().flat_map(|grants| &grants.environment).map(String::as_str);
+        self.named_variables().chain(self.model_variables()).chain(granted).collect()
+    }
+
+    /// Returns the variables that `tollgate.toml` names for secrets, tokens and passwords.
+    fn named_variables(&self) -> impl Iterator<Item = &str> {
+        let of_secrets = self.secrets.values().filter_map(|secret| match &secret.source {
+            SecretSource::Environment(name) => Some(name.as_str()),
+            SecretSource::File(_) => None,
+        });
+        let of_servers = self.servers.values().filter_map(|server| match &server.place {
+            ServerPlace::Http { token_env, .. } => token_env.as_deref(),
+            ServerPlace::Process { .. } => None,
+        });
+        let held = self.held_variables.keys().map(String::as_str);
+        of_secrets.chain(of_servers).chain(self.agent_tokens().map(|(_, name)| name)).chain(held)
+    }
+
+    /// Returns the ids of agents on other servers, each with the variable that holds its token.
+    fn agent_tokens(&self) -> impl Iterator<Item = (&str, &str)> {
+        let tokens = self
+            .agents
+            .iter()
+            .filter_map(|(id, agent)| Some((id.as_str(), agent.remote.as_ref()?.token_env.as_deref()?)));
+        tokens
     }
 
     fn model_variables(&self) -> impl Iterator<Item = &str> {

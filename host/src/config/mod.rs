@@ -205,11 +205,6 @@ impl Config {
         {
             config.held_variables.insert(variable, "the password of [store]".to_owned());
         }
-        for (name, agent) in &config.agents {
-            if let Some(variable) = agent.remote.as_ref().and_then(|remote| remote.token_env.clone()) {
-                config.held_variables.insert(variable, format!("the token of [agents.{name}]"));
-            }
-        }
         config.grants = grants::check(&source, raw.grants, &config)?;
         Ok(config)
     }

@@ -136,8 +136,8 @@ mod tests {
     fn z19_no_variable_with_a_key_or_token_is_given_whatever_it_is_called() {
         let text = "[secrets.key]\nenv = \"HELD\"\nto = \"https://a.test\"\nheader = \"x-key\"\n\
                     [mcp.web]\nurl = \"https://b.test\"\ntoken_env = \"WEB\"\n\
-                    [agents.far]\nkind = \"a2a\"\nurl = \"https://c.test\"\ntoken_env = \"FAR\"\n\
-                    [mcp.local]\ncommand = \"run\"\nenv = { API_KEY = \"key-of-a-server\", LANG = \"C.UTF-8-long\" }\n";
+                    [mcp.local]\ncommand = \"run\"\nenv = { API_KEY = \"key-of-a-server\", LANG = \"C.UTF-8-long\" }\n\
+                    [agents.far]\nkind = \"a2a\"\nurl = \"https://c.test\"\ntoken_env = \"FAR\"\n";
         let mut config = Config::parse(Path::new("tollgate.toml"), text).unwrap();
         config.held_variables.insert("DOOR".to_owned(), "the token of `mcp --token-env`".to_owned());
         let lookup = |name: &str| {
@@ -145,8 +145,8 @@ mod tests {
                 ("HELD", "secret-of-a-request"),
                 ("WEB", "token-of-the-web"),
                 ("DOOR", "token-of-the-door"),
-                ("FAR", "token-of-an-agent"),
-                ("SAME_AS_FAR", "token-of-an-agent"),
+                ("FAR", "token-of-the-far-agent"),
+                ("FAR_AGAIN", "token-of-the-far-agent"),
                 ("OPENAI_API_KEY", "key-of-a-model"),
                 ("SAME_SECRET", "secret-of-a-request"),
                 ("WITHIN", "Bearer token-of-the-door\n"),
@@ -167,7 +167,7 @@ mod tests {
             "WEB",
             "DOOR",
             "FAR",
-            "SAME_AS_FAR",
+            "FAR_AGAIN",
             "API_KEY",
             "OPENAI_API_KEY",
             "ANTHROPIC_API_KEY",

@@ -6,7 +6,6 @@ use crate::session::open::agent_of;
 use crate::session::operator::Operator;
 #[cfg(feature = "postgres")]
 use crate::session::served::ServedAgents;
-use crate::session::operator::SharedStore;
 use crate::session::{Opened, host_with, shutdown, warn_of_left_out, with_servers};
 use crate::terminal::{Exit, Failure, Output, program};
 use crate::verbs::grant::file_of;

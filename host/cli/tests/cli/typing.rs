@@ -20,6 +20,8 @@ fn what_cannot_be_meant_ends_with_2_and_says_what_can() {
     let place = Place::new();
     place.type_in(&[]).ends_with(2).says("Usage: tollgate");
     place.type_in(&["tolls"]).ends_with(2).says("unrecognized subcommand 'tolls'").says("'tools'");
+    let said = place.type_in(&["demoo"]).ends_with(2).stderr;
+    assert!(said.contains("exist: 'demo'") || said.contains("exists: 'demo'"), "{said}");
     place.type_in(&["call"]).ends_with(2).says("<TOOL>");
     place.type_in(&["tools", "--jsn"]).ends_with(2).says("--json");
     place.type_in(&["new", "x", "--lang", "cobol"]).ends_with(2).says("possible values: rust");
@@ -29,6 +31,8 @@ fn what_cannot_be_meant_ends_with_2_and_says_what_can() {
 #[test]
 fn names_of_nothing_end_with_2_and_say_so() {
     let place = Place::new().with_tools(&[good::ECHO]).with_config("[agents.assistant]\n");
+    place.write("limits.toml", "[limits]\ntimeout = 1\n");
+    place.write("model.toml", "[model]\nprovider = \"opnai\"\nmodel = \"m\"\n");
     for (arguments, words) in [
         (&["add", "./x.wasm"] as &[&str], "./x.wasm does not exist"),
         (&["publish", "localhost:1/x:1", "x.wasm", "--unsigned"], "x.wasm does not exist"),
@@ -43,6 +47,13 @@ fn names_of_nothing_end_with_2_and_say_so() {
             &["grant", "echo", "--http", "example.com"],
             "nothing was granted to echo: \"example.com\" has no scheme",
         ),
+        (&["grant", "echo", "--http", "https//x.test"], "write \"https://x.test\""),
+        (&["enable", "ech"], "there is no tool \"ech\"; did you mean `echo`?"),
+        (&["show", "lst"], "there is no run lst; did you mean `last`?"),
+        (&["inspect", "tools/ecko.wasm"], "did you mean tools/echo.wasm?"),
+        (&["tools", "--config", "tolgate.toml"], "did you mean tollgate.toml?"),
+        (&["tools", "--config", "limits.toml"], "unknown key `timeout`; did you mean `timeout_ms`?"),
+        (&["tools", "--config", "model.toml"], "did you mean \"openai\"?"),
         (&["grant", "ecko", "--read", ".=/x"], "no component `ecko` is in tools; did you mean `echo`?"),
     ] {
         place.type_in(arguments).ends_with(2).says(words);
@@ -62,6 +73,34 @@ fn names_of_nothing_end_with_2_and_say_so() {
         .says("older runs are not shown; list more: --limit 10");
     let all = place.type_in(&["runs", "--limit", "2"]).ends_with(0);
     assert!(!all.stderr.contains("older runs"), "{all:?}");
+}
+
+/// A client's configuration names the variables that the server reads, and holds no value.
+#[test]
+fn a_clients_configuration_names_variables_and_not_their_values() {
+    let config = "[model]\nprovider = \"openai\"\nmodel = \"m\"\napi_key_env = \"MY_KEY\"\n\
+                  [mcp.web]\nurl = \"https://b.test\"\ntoken_env = \"WEB\"\n\
+                  [secrets.key]\nenv = \"HELD\"\nto = \"https://a.test\"\nheader = \"x-key\"\n";
+    let place = Place::new().with_config(config);
+    let print = |client: &str, more: &[&str]| {
+        let arguments = [&["mcp", "--print-config", client], more].concat();
+        let mut command = place.tollgate(&arguments);
+        command.env("MY_KEY", "sesame").env("TOLLGATE_STORE", "postgres://u:sesame@h/d");
+        let said = crate::place::Said::of(&command.assert());
+        assert!(!said.stdout.contains("sesame") && !said.stderr.contains("sesame"), "{said:?}");
+        said
+    };
+    let server = &print("cursor", &[]).ends_with(0).json()["mcpServers"]["tollgate"];
+    for name in ["MY_KEY", "WEB", "HELD", "TOLLGATE_STORE"] {
+        assert_eq!(server["env"][name], format!("${{env:{name}}}"), "{server}");
+    }
+    assert!(server["args"].to_string().contains("--cache"), "TOLLGATE_CACHE: {server}");
+    let at = ["--http", "0.0.0.0:7300", "--token-env", "T"];
+    let said = print("claude-code", &at).ends_with(0).says("--http 0.0.0.0:7300 --token-env T");
+    let server = &said.json()["mcpServers"]["tollgate"];
+    assert_eq!(server["url"], "http://127.0.0.1:7300/mcp");
+    assert_eq!(server["headers"]["Authorization"], "Bearer ${T}");
+    print("zed", &["--http", "127.0.0.1:0"]).ends_with(2).says("name one, such as");
 }
 
 #[test]

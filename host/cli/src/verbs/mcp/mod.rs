@@ -5,13 +5,14 @@ mod clients;
 use crate::globals::Globals;
 use crate::session::data::OpeningStore;
 use crate::session::open::agent_of;
-use crate::session::{Opened, host_with, shutdown, with_servers};
+use crate::session::{Opened, host_with, shutdown, warn_of_left_out, with_servers};
 use crate::terminal::{Exit, Failure, Output};
 use crate::verbs::run::{chosen_agent, configured_model};
 use crate::verbs::store::keep_pruned;
 use clap::Args;
-use clients::Client;
-use std::net::SocketAddr;
+use clients::{Client, Connection};
+use std::collections::BTreeSet;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
@@ -46,14 +47,18 @@ pub(crate) struct McpVerb {
     /// Use the state of this conversation [default: one conversation per session]
     #[arg(long, value_name = "ID")]
     thread: Option<String>,
-    /// Print the configuration for this client, and exit
-    #[arg(long, value_name = "CLIENT", conflicts_with = "http")]
+    /// Print the configuration for this client, and exit. With --http: for a server at that address
+    #[arg(long, value_name = "CLIENT")]
     print_config: Option<Client>,
 }
+
+/// The variable with the token in printed configurations if no option names one.
+const TOKEN_VARIABLE: &str = "TOLLGATE_TOKEN";
 
 const EXAMPLES: &str = "\
 Examples:
   tollgate mcp --print-config claude-desktop         what to write into a client's configuration
+  tollgate mcp --print-config cursor --http 127.0.0.1:7300 --token-env TOLLGATE_TOKEN
   tollgate mcp                                       one client, over standard input and output
   tollgate mcp --thread work --agent reviewer        state that is kept; an agent as a tool
   tollgate mcp --http 127.0.0.1:7300 --token-env TOLLGATE_TOKEN
@@ -64,8 +69,7 @@ SIGHUP, the program ends and cancels the calls in progress.";
 impl McpVerb {
     pub(crate) async fn run(self, globals: &Globals, output: &Output) -> Result<Exit, Failure> {
         if let Some(client) = self.print_config {
-            clients::print(client, &self.served_with(globals)?, output);
-            return Ok(Exit::Done);
+            return self.print_config(client, globals, output);
         }
         let token = self.token()?;
         let globals = &Globals { token_variable: self.token_env.clone(), ..globals.clone() };
@@ -83,6 +87,7 @@ impl McpVerb {
         host.record_loaded(loaded.to_audit()).await?;
         let pruning = keep_pruned(globals, &config)?;
         let servers = with_servers(&host, &config, output).await?;
+        warn_of_left_out(&servers, output);
         let stop = shutdown::take_signals();
         // Load tools that are added or replaced without a restart.
         let (_watch, unwatched) = host.watch(sandbox, config, &loaded);
@@ -118,6 +123,33 @@ impl McpVerb {
         shutdown::finish(&host, servers, work).await
     }
 
+    fn print_config(&self, client: Client, globals: &Globals, output: &Output) -> Result<Exit, Failure> {
+        let config = globals.read_config()?;
+        let command = self.served_with(&config, globals)?;
+        let Some(mut address) = self.http else {
+            clients::print(
+                client,
+                &Connection::Stdio { command, variables: variables(&config, globals) },
+                output,
+            );
+            return Ok(Exit::Done);
+        };
+        if address.port() == 0 {
+            let why = "port 0 means another port at each start; name one, such as --http 127.0.0.1:7300";
+            return Err(Failure::usage(why));
+        }
+        let token_variable = self.token_env.clone().unwrap_or_else(|| TOKEN_VARIABLE.to_owned());
+        let served_at = address;
+        if address.ip().is_unspecified() {
+            address.set_ip(Ipv4Addr::LOCALHOST.into());
+        }
+        let start = command.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ");
+        let url = format!("http://{address}{HTTP_PATH}");
+        clients::print(client, &Connection::Http { url, token_variable: token_variable.clone() }, output);
+        output.say(&format!("start the server: {start} --http {served_at} --token-env {token_variable}"));
+        Ok(Exit::Done)
+    }
+
     fn token(&self) -> Result<String, Failure> {
         let Some(name) = &self.token_env else { return Ok(new_token()) };
         match std::env::var(name) {
@@ -151,9 +183,8 @@ impl McpVerb {
     }
 
     /// Returns the command line with which a client starts the server from any directory.
-    fn served_with(&self, globals: &Globals) -> Result<Vec<String>, Failure> {
-        let config = globals.read_config()?;
-        self.agent.iter().try_for_each(|id| chosen_agent(Some(id.clone()), &config).map(drop))?;
+    fn served_with(&self, config: &Config, globals: &Globals) -> Result<Vec<String>, Failure> {
+        self.agent.iter().try_for_each(|id| chosen_agent(Some(id.clone()), config).map(drop))?;
         let Some(file) = &config.file else {
             return Err(Failure::usage(
                 "there is no tollgate.toml here. A client starts the server in another directory, so it needs a \
@@ -167,6 +198,9 @@ impl McpVerb {
         if let Some(data) = &globals.data {
             command.extend(["--data".to_owned(), absolute(data)?]);
         }
+        if let Some(cache) = &globals.cache {
+            command.extend(["--cache".to_owned(), absolute(cache)?]);
+        }
         if let Some(thread) = &self.thread {
             command.extend(["--thread".to_owned(), thread.clone()]);
         }
@@ -175,6 +209,16 @@ impl McpVerb {
         }
         Ok(command)
     }
+}
+
+/// Returns the environment variables that the server reads: those that the configuration names, and
+/// the program's own that are set now and are not options of the command.
+fn variables(config: &Config, globals: &Globals) -> Vec<String> {
+    let mut names: BTreeSet<&str> = config.variables();
+    // A database's URL may contain a password, which is not written into a file.
+    names.extend(globals.store.as_ref().map(|_| "TOLLGATE_STORE"));
+    names.extend(std::env::var_os("TOLLGATE_LOG").map(|_| "TOLLGATE_LOG"));
+    names.into_iter().map(str::to_owned).collect()
 }
 
 async fn serve_over_http(
