@@ -7,6 +7,7 @@
 
 use crate::terminal::output::{BOLD, DIM, shown_line};
 use serde_json::{Map, Value, json};
+use std::borrow::Cow;
 use tollgate_agent::gate::permissions::asks_to_permit;
 use tollgate_agent::question::{MARK, continued, marked};
 use tollgate_agent::run::DecisionAnswer;
@@ -56,6 +57,8 @@ struct Field {
     name: String,
     description: Option<String>,
     is_required: bool,
+    /// Whether `null` is a value. If the field is required, it stands for no entry.
+    is_nullable: bool,
     input: Input,
 }
 
@@ -152,6 +155,7 @@ impl Form {
         }
         if let Some(field) = fields.get(self.at) {
             match (line, field.is_required) {
+                ("", true) if field.is_nullable => drop(self.entered.insert(field.name.clone(), Value::Null)),
                 ("", true) => return Step::Open,
                 ("", false) => {}
                 (line, _) => match read(&field.input, line) {
@@ -196,7 +200,7 @@ impl Form {
 
 impl Field {
     fn prompt(&self, number: usize, of: usize) -> String {
-        let need = if self.is_required {
+        let need = if self.is_required && !self.is_nullable {
             "required; `?` explains, `cancel` ends the call, Enter alone leaves it open"
         } else {
             "optional; Enter alone skips it"
@@ -255,11 +259,16 @@ fn fields(schema: &Value) -> Option<Vec<Field>> {
     if required.iter().any(|name| !properties.contains_key(*name)) {
         return None;
     }
-    let field = |(name, schema): (&String, &Value)| Field {
-        name: name.clone(),
-        description: schema.get("description").and_then(Value::as_str).map(str::to_owned),
-        is_required: required.contains(&name.as_str()),
-        input: input(schema),
+    let field = |(name, schema): (&String, &Value)| {
+        let described = |schema: &Value| schema.get("description").and_then(Value::as_str).map(str::to_owned);
+        let (inner, is_nullable) = without_null(schema);
+        Field {
+            name: name.clone(),
+            description: described(schema).or_else(|| described(&inner)),
+            is_required: required.contains(&name.as_str()),
+            is_nullable,
+            input: input_of(&inner),
+        }
     };
     let (mut first, others): (Vec<_>, Vec<_>) =
         properties.iter().map(field).partition(|field| field.is_required);
@@ -268,6 +277,39 @@ fn fields(schema: &Value) -> Option<Vec<Field>> {
 }
 
 fn input(schema: &Value) -> Input {
+    input_of(&without_null(schema).0)
+}
+
+/// Returns the schema without `null`, and whether `null` is one of its values: `["string", "null"]`,
+/// an alternative of `anyOf` or `oneOf`, or a value of `enum`.
+fn without_null(schema: &Value) -> (Cow<'_, Value>, bool) {
+    let alternatives = ["anyOf", "oneOf"].iter().find_map(|key| schema.get(key)?.as_array());
+    if let Some([one, other]) = alternatives.map(Vec::as_slice) {
+        let is_null = |schema: &Value| schema.get("type").and_then(Value::as_str) == Some("null");
+        return match (is_null(one), is_null(other)) {
+            (false, true) => (Cow::Borrowed(one), true),
+            (true, false) => (Cow::Borrowed(other), true),
+            _ => (Cow::Borrowed(schema), false),
+        };
+    }
+    let mut inner = Cow::Borrowed(schema);
+    let types = schema.get("type").and_then(Value::as_array).map(Vec::as_slice);
+    if let Some([one, other]) = types
+        && (one == "null") != (other == "null")
+    {
+        inner.to_mut()["type"] = if one == "null" { other.clone() } else { one.clone() };
+    }
+    if let Some(values) = inner.get("enum").and_then(Value::as_array)
+        && values.iter().any(Value::is_null)
+    {
+        let others: Vec<Value> = values.iter().filter(|value| !value.is_null()).cloned().collect();
+        inner.to_mut()["enum"] = Value::Array(others);
+    }
+    let is_nullable = matches!(inner, Cow::Owned(_));
+    (inner, is_nullable)
+}
+
+fn input_of(schema: &Value) -> Input {
     let values = schema.get("enum").and_then(Value::as_array);
     if let Some(values) = values.filter(|values| !values.is_empty() && values.len() <= MAX_CHOICES) {
         return Input::Choice(values.clone());

@@ -87,6 +87,30 @@ fn w3_an_object_takes_a_field_at_a_time_and_shows_its_schema() {
 }
 
 #[test]
+fn w3_a_value_that_may_be_null_is_typed_like_the_value() {
+    let schema = json!({
+        "type": "object",
+        "properties": {
+            "sure": {"type": "boolean"},
+            "comment": {"type": ["string", "null"]},
+            "times": {"anyOf": [{"type": "integer", "description": "How often"}, {"type": "null"}]},
+            "colour": {"type": ["null", "string"], "enum": ["red", "green", null]},
+            "by": {"type": ["string", "null"]},
+        },
+        "required": ["sure", "by"],
+    });
+    let (step, shown) = typed(schema.clone(), &["y", "", "fine", "2", "2"]);
+    assert_eq!(
+        step,
+        answer(json!({"sure": true, "by": null, "comment": "fine", "times": 2, "colour": "green"}))
+    );
+    assert!(shown.iter().all(|words| !words.contains("JSON")), "{shown:?}");
+    assert!(shown.iter().any(|words| words.contains("\"times\": How often")), "{shown:?}");
+    assert_eq!(typed(schema, &["n", "Ada", "", "", ""]).0, answer(json!({"sure": false, "by": "Ada"})));
+    assert_eq!(typed(json!({"type": ["boolean", "null"]}), &["y"]).0, answer(json!(true)));
+}
+
+#[test]
 fn w3_any_other_schema_takes_json() {
     let (step, shown) = typed(json!({"type": "array"}), &["one", "[1]"]);
     assert_eq!(step, answer(json!([1])));
