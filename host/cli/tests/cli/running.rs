@@ -2,7 +2,7 @@
 
 use crate::place::{Place, Said};
 use serde_json::Value;
-use tollgate_artifacts::good;
+use tollgate_artifacts::{good, hostile};
 
 const CONFIG: &str = "[model]\nprovider = \"recorded\"\nfile = \"turns.toml\"\n";
 const TURNS: &str = "\
@@ -48,6 +48,36 @@ fn the_prompt_comes_from_standard_input() {
 fn a2_a_run_that_meets_a_limit_ends_with_1_and_names_it() {
     let place = place().with_config(&format!("{CONFIG}[limits]\nmodel_turns = 1\n"));
     place.type_in(&["run", "What does it say?"]).ends_with(1).says("model_turns");
+}
+
+#[test]
+fn a12_options_limit_this_run_within_the_agents_limits() {
+    let place = Place::new().with_tools(&[good::ECHO, hostile::SPIN_FOR_EVER]).with_config(CONFIG);
+    let turn = |tool: &str| {
+        format!(
+            "[[turn]]\ncalls = [{{ name = \"{tool}\" }}]\nusage = {{ input_tokens = 7, output_tokens = 3 }}\n"
+        )
+    };
+    let end = "[[turn]]\ntext = \"Done.\"\n";
+    place.write("turns.toml", format!("{}{}{end}", turn("echo"), turn("echo")));
+    place.type_in(&["run", "Go."]).ends_with(0);
+    for (option, limit) in [
+        (["--max-turns", "1"], "model_turns"),
+        (["--max-calls", "1"], "tool_calls"),
+        (["--max-tokens", "5"], "tokens"),
+        (["--max-seconds", "0"], "wall_ms"),
+    ] {
+        let [name, value] = option;
+        place.type_in(&["run", "Go.", name, value]).ends_with(1).says(limit);
+    }
+    place.write("turns.toml", format!("{}{end}", turn("spin-for-ever")));
+    place.type_in(&["run", "Go.", "--timeout", "1"]).ends_with(0).says("timed_out");
+    // The operator's ceiling is below the option.
+    place
+        .with_config(&format!("{CONFIG}[limits]\ntimeout_ceiling_ms = 100\n"))
+        .type_in(&["run", "Go.", "--timeout", "600"])
+        .ends_with(0)
+        .says("timed_out");
 }
 
 #[test]
