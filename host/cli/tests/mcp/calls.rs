@@ -99,14 +99,23 @@ fn e2_progress_and_log_lines_are_told_to_who_asked() {
 #[test]
 fn e7_phases_and_changes_of_an_activity_reach_clients_and_the_terminal() {
     let place = Place::new().with_tools(&[good::REPORTS_CHANGES]);
+    let mut last = 0.0;
     let mut raw = Raw::begin(&place, "2025-11-25", json!({}));
     raw.ask("logging/setLevel", json!({"level": "info"}));
     let params = json!({"name": "reports-changes", "arguments": {}, "_meta": {"progressToken": "p"}});
     raw.begin_asking(9, "tools/call", params);
-    for words in ["pending: files", "files: [{", "done: files"] {
+    for words in ["pending: files", "files: [{", "done: files", "more"] {
         let progress = raw.told("notifications/progress");
         assert!(progress["params"]["message"].as_str().unwrap().starts_with(words), "{progress}");
+        let numbers = &progress["params"];
+        let done = numbers["progress"].as_f64().unwrap();
+        // Reports after the whole still increase, and have no total to exceed.
+        let total = numbers["total"].as_f64().unwrap_or(f64::INFINITY);
+        assert!(last < done && done <= total, "{progress} after {last}");
+        assert_eq!(numbers.get("total").is_some(), done <= 1.0, "{progress}");
+        last = done;
     }
+    assert!(last > 1.0, "a report came after the whole");
     let change = raw.told("notifications/message");
     assert_eq!(change["params"]["logger"], "reports-changes/activity");
     let patch = json!([{"op": "add", "path": "/read", "value": 3}]);
