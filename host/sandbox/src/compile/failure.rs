@@ -2,6 +2,7 @@
 
 use super::parent::Failed;
 use super::{COMPILED_BYTES_PER_BYTE, Compiling};
+use crate::load::census::ASYNC;
 
 /// The reason why a component could not be compiled.
 #[derive(Debug)]
@@ -29,25 +30,22 @@ impl CompileFailure {
 }
 
 /// Features that toolchains enable by default and this host does not support, with the command
-/// that disables them.
+/// that disables them. The words continue a sentence that begins with the component's name.
 const HINTS: &[(&str, &str)] = &[
-    (
-        "component model async",
-        "it uses component-model async, which this host does not support; with jco componentize add --backend-qjs-disable-async",
-    ),
-    ("threads", "it uses threads, which this host does not support; build it for one thread"),
-    ("shared", "it uses shared memory, which this host does not support; build it for one thread"),
+    ("component model async", ASYNC),
+    ("threads", "uses threads, which this host does not support; build it for one thread"),
+    ("shared", "uses shared memory, which this host does not support; build it for one thread"),
     (
         "gc ",
-        "it uses garbage-collected types, which this host does not support; build it for a target without them",
+        "uses garbage-collected types, which this host does not support; build it for a target without them",
     ),
-    ("memory64", "it uses 64-bit memory, which this host does not support; build it for wasm32"),
+    ("memory64", "uses 64-bit memory, which this host does not support; build it for wasm32"),
 ];
 
 /// Returns the failure for a component that the compiler rejected with this message.
 pub(super) fn refused(why: &str) -> CompileFailure {
     let why = match HINTS.iter().find(|(sign, _)| why.contains(sign)) {
-        Some((_, hint)) => format!("cannot be compiled: {hint} ({why})"),
+        Some((_, hint)) => format!("{hint} ({why})"),
         None => format!("cannot be compiled: {why}"),
     };
     CompileFailure::new(why, Lasts::Always)

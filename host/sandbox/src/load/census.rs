@@ -278,9 +278,10 @@ impl Census {
 /// Why a component that uses the component model's asynchronous functions is refused. Continues a
 /// sentence that begins with its name. The toolchains build for WASI 0.2 with the settings that
 /// `docs/plain-components.md` lists.
-const ASYNC: &str = "uses asynchronous functions of the component model (WASI 0.3), which this host does not run, \
-     because its limits do not cover them; build it for WASI 0.2: in Rust for wasm32-wasip2, with \
-     componentize-qjs --sync, with componentize-py for a world of WASI 0.2, with wit-bindgen without `async`";
+pub(crate) const ASYNC: &str = "uses asynchronous functions of the component model (WASI 0.3), which this host does not \
+     run, because its limits do not cover them; build it for WASI 0.2: in Rust for wasm32-wasip2, with \
+     componentize-qjs --sync, with jco componentize --backend-qjs-disable-async, with componentize-py for a world of \
+     WASI 0.2, with wit-bindgen for C, Go and others without `async`";
 
 /// Returns whether a function belongs to the component model's asynchronous functions or threads.
 fn is_asynchronous(function: &CanonicalFunction) -> bool {

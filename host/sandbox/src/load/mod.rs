@@ -8,7 +8,7 @@
 //! uses the bytes that were read; the file is never opened again.
 
 mod cache;
-mod census;
+pub(crate) mod census;
 mod file;
 mod identity;
 mod images;

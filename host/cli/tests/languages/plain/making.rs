@@ -19,10 +19,15 @@ pub(super) struct World {
 }
 
 pub(super) fn javascript(world: &World, source: &Path) -> Vec<u8> {
+    javascript_with(world, source, &["--sync"])
+}
+
+/// Builds a JavaScript component with these options of its toolchain.
+pub(super) fn javascript_with(world: &World, source: &Path, options: &[&str]) -> Vec<u8> {
     let place = tempfile::tempdir().unwrap();
     let component = place.path().join("component.wasm");
     let mut componentize = Command::new("componentize-qjs");
-    componentize.arg("--wit").arg(&world.wit).args(["--world", world.name, "--sync", "--js"]);
+    componentize.arg("--wit").arg(&world.wit).args(["--world", world.name]).args(options).arg("--js");
     componentize.arg(source.file_name().unwrap()).arg("--output").arg(&component);
     run(componentize.current_dir(source.parent().unwrap()));
     fs::read(component).unwrap()

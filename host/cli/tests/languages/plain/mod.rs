@@ -11,7 +11,7 @@ mod sources;
 
 use crate::built::serve;
 use crate::projects::tollgate;
-use making::{World, c, go, javascript, python};
+use making::{World, c, go, javascript, javascript_with, python};
 use serde_json::{Value, json};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -86,6 +86,18 @@ async fn components_of_any_language_are_the_same_tools() {
             assert_eq!(answer(&host, tool, &arguments).await, answered, "{language}: {tool} {arguments}");
         }
     }
+}
+
+/// A component that its toolchain builds with asynchronous functions, as it does unless told otherwise.
+#[test]
+#[ignore = "needs the toolchains: scripts/test languages"]
+fn an_asynchronous_component_is_refused_with_its_toolchains_setting() {
+    let world = World { wit: desk("desk.wit"), name: "parcel-desk", encoding: StringEncoding::UTF8 };
+    let place = place(&[("desk", &javascript_with(&world, &desk("desk.js"), &[]))]);
+    let listed: Value = serde_json::from_str(&tollgate(place.path(), &["tools", "--json"])).unwrap();
+    let why = listed["refused"][0]["reason"].as_str().unwrap();
+    assert!(why.contains("WASI 0.3") && why.contains("componentize-qjs --sync"), "{why}");
+    assert_eq!(listed["tools"], json!([]));
 }
 
 const TOOLS: [&str; 8] = [
