@@ -38,6 +38,22 @@ fn w3_a_permission_question_takes_one_letter_and_runs_the_call() {
     place.type_in(&call).ends_with(0);
 }
 
+/// The answer to the rules' question only permits the call. The tool's own question is asked then.
+#[test]
+fn w8_a_permission_is_not_the_answer_to_the_tools_own_question() {
+    let place = Place::new().with_config("[permissions]\notherwise = \"ask\"\n");
+    place.write("tools/approve.wasm", tollgate_artifacts::rust_guest_bytes("approve"));
+    let call = ["call", "request_approval", "{\"question\": \"Publish 1 notes?\"}"];
+    type_on_a_terminal(&place, &call, "o\ny\nLooks good.\n")
+        .ends_with(0)
+        .shows("The gate `permissions` asks")
+        .shows("Publish 1 notes?")
+        .shows("\"comment\": \"Looks good.\"");
+    let replayed = place.type_in(&["replay", "last", "--json"]).ends_with(0).json();
+    let findings: Vec<_> = replayed["attempts"].as_array().unwrap().iter().map(|it| &it["finding"]).collect();
+    assert_eq!(findings, ["same", "same"], "{replayed}");
+}
+
 #[test]
 fn w2_nothing_typed_leaves_the_question_open_and_decide_asks_it_again() {
     let place = suspending();
