@@ -6,7 +6,6 @@ use crate::problem::Problem;
 use crate::state::Shared;
 use axum::http::StatusCode;
 use tollgate::async_trait;
-use tollgate::config::Decides;
 use tollgate_agent::gate::permissions::RuleSpec;
 
 /// The facts that only the operator's process has: it loads the components and owns the
@@ -31,7 +30,7 @@ pub trait OperatorData: Send + Sync {
     fn keep_rule(&self, rule: &RuleSpec) -> Result<(), String>;
 }
 
-/// The sessions, keys and prices of a server, and its rule about decisions.
+/// The sessions, keys and prices of a server.
 pub(crate) struct ServerData {
     state: Shared,
     /// The id of the session that sent the request; `None` for a key.
@@ -113,20 +112,6 @@ impl ConsoleData for ServerData {
     fn price(&self, model: &str) -> Option<Price> {
         let price = self.state.config.prices.get(model)?;
         Some(Price { input: price.input, output: price.output })
-    }
-
-    fn may_decide(&self, viewer: &Principal, thread_id: &str) -> Result<(), Problem> {
-        let is_own = thread_id.strip_prefix(&viewer.name).is_some_and(|rest| rest.starts_with('/'));
-        if is_own && self.state.config.decides == Decides::Others {
-            Err(Problem::own_question())
-        } else {
-            Ok(())
-        }
-    }
-
-    async fn cancel(&self, viewer: &Principal, run_id: &str, reason: &str) -> Result<(), Problem> {
-        let reason = (!reason.is_empty()).then(|| reason.to_owned());
-        self.state.cancel(viewer, run_id, reason).await
     }
 }
 

@@ -94,11 +94,6 @@ impl StartedRun {
         ended.map(|end| (end, record)).map_err(|e| Problem::of_run(&e))
     }
 
-    /// Returns the run and its place, which is to be held until the run rests.
-    pub(crate) fn into_parts(self) -> (RunHandle, OwnedSemaphorePermit) {
-        (self.handle, self.place)
-    }
-
     /// Keeps the place until the run rests, and leaves the run to its followers. A run that is not
     /// detached is cancelled 10 s after the last of them left.
     pub fn leave(self) {
@@ -251,18 +246,19 @@ impl ServerState {
         Err(Problem::not_found("tool").with("nearest", nearest))
     }
 
-    /// Returns whether the principal may answer questions of a run; the problem says why not.
+    /// Checks that the principal may answer questions of a run with this owner.
     ///
     /// # Errors
     /// A scope is missing, or the run is the principal's own and others decide.
-    pub fn may_decide(&self, principal: &Principal, run: &VisibleRun) -> Result<(), Problem> {
-        if run.is_own && self.config.decides == Decides::Others {
+    pub fn may_decide(&self, principal: &Principal, owner: Option<&str>) -> Result<(), Problem> {
+        let is_own = owner == Some(principal.name.as_str());
+        if is_own && self.config.decides == Decides::Others {
             return Err(Problem::own_question());
         }
         if principal.has(Scope::DecideAny) {
             return Ok(());
         }
-        if run.is_own { principal.require(Scope::Decide) } else { principal.require(Scope::DecideAny) }
+        if is_own { principal.require(Scope::Decide) } else { principal.require(Scope::DecideAny) }
     }
 
     /// Answers questions of a run, all or none, and lets the run continue without clients.
@@ -276,7 +272,7 @@ impl ServerState {
         mut decisions: Vec<Decision>,
     ) -> Result<RunHandle, Problem> {
         let run = self.visible_run(principal, run_id, &[Scope::DecideAny]).await?;
-        self.may_decide(principal, &run)?;
+        self.may_decide(principal, run.owner())?;
         for decision in &mut decisions {
             decision.by = Some(principal.name.clone());
         }

@@ -354,7 +354,8 @@ pub(crate) fn questions(
     run: &VisibleRun,
     folded: &FoldedRun,
 ) -> Vec<QuestionDocument> {
-    let may_decide = run.spec.identity.parent_run_id.is_none() && state.may_decide(principal, run).is_ok();
+    let may_decide =
+        run.spec.identity.parent_run_id.is_none() && state.may_decide(principal, run.owner()).is_ok();
     let asked = folded.run.open_questions();
     let since_ms =
         |asked: &Suspended| folded.found.asked_at_ms.get(&asked.suspension_id).copied().unwrap_or_default();

@@ -55,11 +55,13 @@ pub(crate) async fn record(host: &Host, store: &Arc<Shifted>, runs: usize) -> Re
             let tool = ["check_inventory", "find_order", "search_docs"][number / 6 % 3];
             let arguments =
                 format!(r#"{{"sku": "BK-{number}", "order": "N-{number}", "query": "ink {number}"}}"#);
-            host.call(CallRequest::new(tool, arguments).on_thread(thread)).await?;
+            let mut call = CallRequest::new(tool, arguments).on_thread(thread);
+            call.principal = Some(person.into());
+            host.call(call).await?;
             continue;
         }
         let (agent, prompt) = request(number);
-        let handle = host.run(RunRequest::new(agent, prompt).on_thread(&thread).detached()).await?;
+        let handle = host.run(request_of(person, agent, &prompt, &thread).detached()).await?;
         let (host, store) = (host.clone(), Arc::clone(store));
         in_progress.push_back(tokio::spawn(async move {
             let _turn = turn;
@@ -76,6 +78,12 @@ pub(crate) async fn record(host: &Host, store: &Arc<Shifted>, runs: usize) -> Re
         finished(rest).await?;
     }
     leave_open(host, store).await
+}
+
+fn request_of(person: &str, agent: &str, prompt: &str, thread: &str) -> RunRequest {
+    let mut request = RunRequest::new(agent, prompt).on_thread(thread);
+    request.principal = Some(person.into());
+    request
 }
 
 async fn finished(run: tokio::task::JoinHandle<Result<(), Failed>>) -> Result<(), Box<dyn Error>> {
@@ -141,9 +149,9 @@ async fn leave_open(host: &Host, store: &Shifted) -> Result<(), Box<dyn Error>> 
     ] {
         let thread = format!("{person}/case-{}", 4_000 + minutes);
         store.set(&thread, minutes * MINUTE_MS);
-        let mut end = host.run(RunRequest::new(agent, prompt).on_thread(&thread)).await?.wait().await?;
+        let mut end = host.run(request_of(person, agent, prompt, &thread)).await?.wait().await?;
         while agent == "release" && end.waiting.is_empty() {
-            end = host.run(RunRequest::new(agent, prompt).on_thread(&thread)).await?.wait().await?;
+            end = host.run(request_of(person, agent, prompt, &thread)).await?.wait().await?;
         }
     }
     Ok(())

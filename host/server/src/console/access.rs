@@ -63,16 +63,6 @@ pub trait ConsoleData: Send + Sync {
         None
     }
 
-    /// Checks rules beyond scopes, such as four eyes: whether this principal may answer questions
-    /// of runs on this thread.
-    ///
-    /// # Errors
-    /// The principal may not.
-    fn may_decide(&self, viewer: &Principal, thread_id: &str) -> Result<(), Problem> {
-        let _ = (viewer, thread_id);
-        Ok(())
-    }
-
     /// Returns whether permanent answers to the permission rules can be kept. If not, the console
     /// does not offer them.
     fn keeps_rules(&self) -> bool {
@@ -86,16 +76,6 @@ pub trait ConsoleData: Send + Sync {
     fn keep_rule(&self, rule: &RuleSpec) -> Result<(), Problem> {
         let _ = rule;
         Err(Problem::new(StatusCode::NOT_IMPLEMENTED, "not_kept", "permanent answers are not kept here"))
-    }
-
-    /// Cancels a run that the console does not drive itself.
-    ///
-    /// # Errors
-    /// The run cannot be cancelled from here.
-    async fn cancel(&self, viewer: &Principal, run_id: &str, reason: &str) -> Result<(), Problem> {
-        let _ = (viewer, run_id, reason);
-        let detail = "another process drives this run; cancel it there";
-        Err(Problem::new(StatusCode::CONFLICT, "owned_elsewhere", detail))
     }
 }
 

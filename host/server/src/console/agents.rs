@@ -3,7 +3,7 @@
 use super::failure::Failure;
 use super::layout::{self, Nav, Section};
 use super::text;
-use super::viewer::{Viewer, fits};
+use super::viewer::Viewer;
 use maud::{Markup, html};
 use tollgate::{Agent, Composition, DIRECT_AGENT};
 
@@ -17,7 +17,7 @@ pub(super) async fn list(viewer: Viewer) -> Result<Markup, Failure> {
         .host
         .agents()
         .filter(|agent| {
-            agent.spec.view.id != DIRECT_AGENT && fits(&viewer.principal.agents, &agent.spec.view.id)
+            agent.spec.view.id != DIRECT_AGENT && viewer.principal.may_use_agent(&agent.spec.view.id)
         })
         .collect();
     let content = html! {

@@ -1,29 +1,43 @@
 //! Facts about runs that lists need and the store does not list. The facts of a run change only
-//! with its number of events, so they are read once.
+//! with its number of events, so each event is read once.
 
 use super::viewer::Viewer;
 use crate::console::live::Watcher;
-use crate::operations::StartedRun;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
-use tokio::sync::OwnedSemaphorePermit;
-use tokio_util::sync::CancellationToken;
-use tollgate::Store;
-use tollgate::run::RunHandle;
-use tollgate::store::{RunSummary, StoreError};
+use tollgate::Host;
+use tollgate::store::{PageLimit, RunSummary, StoreError};
+use tollgate_agent::SmolStr;
 use tollgate_agent::run::event::Suspended;
 use tollgate_agent::run::{Event, Run, RunUsage, StoredEvent, Thread};
 
 /// The maximum number of runs whose facts are kept.
 const MAX_RUNS: usize = 20_000;
+/// The maximum number of runs whose questions are kept whole.
+const MAX_WHOLE: usize = 200;
+/// The maximum size of a question that is kept whole, in bytes of its texts.
+const MAX_WHOLE_BYTES: usize = 16 * 1024;
+/// The most of a record that is read at once.
+const AT_ONCE: PageLimit = PageLimit { events: 1_000, bytes: 1 << 20 };
 
-/// Facts about a run that follow from its record.
+/// The open questions of a run, without their texts.
 #[derive(Debug, Clone, Default)]
-pub(super) struct RunFacts {
-    /// Total usage; `None` if the run has not ended.
-    pub(super) usage: Option<RunUsage>,
-    /// The questions that wait for a person.
-    pub(super) questions: Vec<Question>,
+pub(super) struct Asking {
+    /// The number of the last event that was read.
+    last: u64,
+    /// The principal of the run.
+    pub(super) owner: Option<SmolStr>,
+    /// The questions that wait for a person, in the order in which they were asked.
+    pub(super) open: Vec<OpenQuestion>,
+}
+
+/// The id of a question that waits for a person.
+#[derive(Debug, Clone)]
+pub(super) struct OpenQuestion {
+    call_id: SmolStr,
+    pub(super) suspension_id: String,
+    /// When it was asked, in milliseconds since the Unix epoch.
+    pub(super) at_ms: u64,
 }
 
 /// A question that waits for a person.
@@ -35,103 +49,130 @@ pub(super) struct Question {
     pub(super) at_ms: u64,
 }
 
-/// The memory of the console, shared by all requests.
+impl Asking {
+    /// Takes in the next event of the run.
+    fn visit(&mut self, stored: &StoredEvent) {
+        self.last = stored.number;
+        match &stored.event {
+            Event::RunStarted { spec } => self.owner.clone_from(&spec.identity.principal),
+            Event::CallSuspended(asked) => {
+                self.close(&asked.call_id);
+                self.open.push(OpenQuestion {
+                    call_id: asked.call_id.clone(),
+                    suspension_id: asked.suspension_id.clone(),
+                    at_ms: stored.at_ms,
+                });
+            }
+            Event::CallDecided { call_id, .. } => self.close(call_id),
+            Event::CallFinished(finished) => self.close(&finished.call_id),
+            Event::RunFinished { .. } => self.open.clear(),
+            _ => {}
+        }
+    }
+
+    fn close(&mut self, call_id: &str) {
+        self.open.retain(|open| open.call_id != call_id);
+    }
+}
+
+/// The memory of the console, shared by all requests. Each fact is kept with the number of the
+/// run's events from which it follows.
 #[derive(Default)]
 pub(super) struct Cache {
-    runs: Mutex<HashMap<String, (u64, Arc<RunFacts>)>>,
-    /// The runs that continue because of a request to the console.
-    driven: Mutex<HashMap<String, CancellationToken>>,
+    usage: Mutex<HashMap<String, (u64, Option<RunUsage>)>>,
+    asking: Mutex<HashMap<String, Arc<Asking>>>,
+    whole: Mutex<HashMap<String, (u64, Arc<[Question]>)>>,
     pub(super) watcher: Watcher,
 }
 
-impl Cache {
-    /// Returns the facts about a run, from memory or from its record.
-    ///
-    /// # Errors
-    /// The store cannot be read.
-    pub(super) async fn facts(
-        &self,
-        store: &Arc<dyn Store>,
-        run: &RunSummary,
-    ) -> Result<Arc<RunFacts>, StoreError> {
-        if run.status == "running" {
-            return Ok(Arc::default());
-        }
-        if let Some((events, facts)) =
-            self.runs.lock().unwrap_or_else(PoisonError::into_inner).get(&run.run_id)
-            && *events == run.events
-        {
-            return Ok(Arc::clone(facts));
-        }
-        let is_waiting = run.status == "waiting";
-        let after = if is_waiting { 0 } else { run.events.saturating_sub(1) };
-        // A damaged record has no facts; the page of the run shows the damage.
-        let events = store.events(&run.run_id, after).await.unwrap_or_default();
-        let facts = Arc::new(if is_waiting { waiting_facts(&events) } else { ended_facts(&events) });
-        let mut runs = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
-        if runs.len() >= MAX_RUNS {
-            runs.clear();
-        }
-        runs.insert(run.run_id.clone(), (run.events, Arc::clone(&facts)));
-        Ok(facts)
-    }
+/// Returns a fact that is kept.
+fn kept<T: Clone>(facts: &Mutex<HashMap<String, T>>, run_id: &str) -> Option<T> {
+    facts.lock().unwrap_or_else(PoisonError::into_inner).get(run_id).cloned()
+}
 
-    /// Like [`drive`](Self::drive), for a run that was just started: it keeps its place among the
-    /// principal's runs until it rests.
-    pub(super) fn drive_started(self: &Arc<Self>, started: StartedRun) {
-        let (handle, place) = started.into_parts();
-        self.drive_with(handle, Some(place));
+/// Keeps a fact. If there are too many, all others are forgotten.
+fn keep<T>(facts: &Mutex<HashMap<String, T>>, most: usize, run_id: &str, fact: T) {
+    let mut facts = facts.lock().unwrap_or_else(PoisonError::into_inner);
+    if facts.len() >= most {
+        facts.clear();
     }
-
-    /// Follows a run until it ends or waits, so that it is not cancelled for lack of clients.
-    pub(super) fn drive(self: &Arc<Self>, handle: RunHandle) {
-        self.drive_with(handle, None);
-    }
-
-    fn drive_with(self: &Arc<Self>, mut handle: RunHandle, place: Option<OwnedSemaphorePermit>) {
-        let run_id = handle.run_id.to_string();
-        let token = handle.cancellation();
-        self.driven.lock().unwrap_or_else(PoisonError::into_inner).insert(run_id.clone(), token);
-        let cache = Arc::clone(self);
-        tokio::spawn(async move {
-            let _place = place;
-            while handle.events.next().await.is_some() {}
-            if let Err(why) = handle.wait().await {
-                tracing::error!("a run that the console started could not continue: {why}");
-            }
-            cache.driven.lock().unwrap_or_else(PoisonError::into_inner).remove(&run_id);
-        });
-    }
-
-    /// Cancels a run that continues because of a request to the console. Returns whether there is
-    /// one with this id.
-    pub(super) fn cancel(&self, run_id: &str) -> bool {
-        let driven = self.driven.lock().unwrap_or_else(PoisonError::into_inner);
-        driven.get(run_id).inspect(|token| token.cancel()).is_some()
-    }
+    facts.insert(run_id.to_owned(), fact);
 }
 
 impl Viewer {
-    /// Returns the facts about a run.
+    /// Returns the total usage of a run; `None` while it is at work.
     ///
     /// # Errors
     /// The store cannot be read.
-    pub(super) async fn facts(&self, run: &RunSummary) -> Result<Arc<RunFacts>, StoreError> {
-        self.cache.facts(self.store(), run).await
+    pub(super) async fn usage(&self, run: &RunSummary) -> Result<Option<RunUsage>, StoreError> {
+        if run.status == "running" {
+            return Ok(None);
+        }
+        if let Some((events, usage)) = kept(&self.cache.usage, &run.run_id)
+            && events == run.events
+        {
+            return Ok(usage);
+        }
+        // A damaged record has no usage; the page of the run shows the damage.
+        let usage = if run.status == "waiting" {
+            self.shared.host.run_and_end(&run.run_id, |_| {}).await.ok().map(|(run, _)| *run.usage())
+        } else {
+            let last = self.store().events(&run.run_id, run.events.saturating_sub(1)).await;
+            match last.unwrap_or_default().last().map(|last| &last.event) {
+                Some(Event::RunFinished { usage, .. }) => Some(**usage),
+                _ => None,
+            }
+        };
+        keep(&self.cache.usage, MAX_RUNS, &run.run_id, (run.events, usage));
+        Ok(usage)
+    }
+
+    /// Returns the open questions of a run that has not ended, without their texts.
+    pub(super) async fn asking(&self, run: &RunSummary) -> Arc<Asking> {
+        let before = kept(&self.cache.asking, &run.run_id).filter(|asking| asking.last <= run.events);
+        let before = before.unwrap_or_default();
+        if before.last == run.events {
+            return before;
+        }
+        let mut asking = Asking::clone(&before);
+        // A damaged record has the questions before the damage.
+        while let Ok(page) = self.store().events_page(&run.run_id, asking.last, AT_ONCE).await {
+            page.events.iter().for_each(|stored| asking.visit(stored));
+            if !page.has_more {
+                break;
+            }
+        }
+        let asking = Arc::new(asking);
+        keep(&self.cache.asking, MAX_RUNS, &run.run_id, Arc::clone(&asking));
+        asking
+    }
+
+    /// Returns the open questions of a run that has not ended.
+    pub(super) async fn questions(&self, run: &RunSummary) -> Arc<[Question]> {
+        if let Some((events, questions)) = kept(&self.cache.whole, &run.run_id)
+            && events == run.events
+        {
+            return questions;
+        }
+        let questions = read_questions(&self.shared.host, &run.run_id).await;
+        if questions.iter().all(|question| super::question::size(&question.asked) <= MAX_WHOLE_BYTES) {
+            keep(&self.cache.whole, MAX_WHOLE, &run.run_id, (run.events, Arc::clone(&questions)));
+        }
+        questions
     }
 }
 
-fn ended_facts(events: &[Arc<StoredEvent>]) -> RunFacts {
-    let usage = events.last().and_then(|last| match &last.event {
-        Event::RunFinished { usage, .. } => Some(**usage),
-        _ => None,
+/// Reads the open questions of a run; none if its record is damaged.
+async fn read_questions(host: &Host, run_id: &str) -> Arc<[Question]> {
+    let mut asked_at: HashMap<String, u64> = HashMap::new();
+    let read = host.run_and_end(run_id, |stored| {
+        if let Event::CallSuspended(asked) = &stored.event {
+            asked_at.insert(asked.suspension_id.clone(), stored.at_ms);
+        }
     });
-    RunFacts { usage, questions: Vec::new() }
-}
-
-fn waiting_facts(events: &[Arc<StoredEvent>]) -> RunFacts {
-    let run = fold(events);
-    RunFacts { usage: Some(*run.usage()), questions: open_questions(&run, events) }
+    let Ok((run, _)) = read.await else { return Arc::default() };
+    let at_ms = |asked: &Suspended| asked_at.get(&asked.suspension_id).copied().unwrap_or_default();
+    run.open_questions().map(|asked| Question { at_ms: at_ms(asked), asked: Arc::clone(asked) }).collect()
 }
 
 /// Folds a record. A record that cannot be folded gives as much as it can.
@@ -141,12 +182,12 @@ pub(super) fn fold(events: &[Arc<StoredEvent>]) -> Run {
     run
 }
 
-/// Returns the unanswered questions of a run with their times.
+/// Returns the unanswered questions of a run with their times; none if it has ended.
 pub(super) fn open_questions(run: &Run, events: &[Arc<StoredEvent>]) -> Vec<Question> {
     let asked_at = |asked: &Suspended| {
         let is_it = |event: &&Arc<StoredEvent>| matches!(&event.event, Event::CallSuspended(other) if other.suspension_id == asked.suspension_id);
         events.iter().rev().find(is_it).map_or(0, |event| event.at_ms)
     };
-    let asked = run.open_questions().cloned();
+    let asked = run.open_questions().filter(|_| !run.is_finished()).cloned();
     asked.map(|asked| Question { at_ms: asked_at(&asked), asked }).collect()
 }

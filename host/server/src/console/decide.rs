@@ -3,9 +3,10 @@
 use super::failure::Failure;
 use super::form::{Entries, EntryError, Form};
 use super::text;
-use super::viewer::Viewer;
+use super::viewer::{SeenRun, Viewer};
 use super::waiting;
 use crate::Scope;
+use crate::operations::keep_running;
 use axum::body::Bytes;
 use axum::extract::Path;
 use axum::http::StatusCode;
@@ -29,10 +30,10 @@ pub(super) async fn decide(
     body: Bytes,
 ) -> Result<Response, Failure> {
     let entries = Entries::read(&body);
-    let run = viewer.asking_run(&run_id).await?;
-    viewer.require_decide(&run).await?;
+    let SeenRun { summary: run, visible } = viewer.asking_run(&run_id).await?;
+    viewer.shared.may_decide(&viewer.principal, visible.owner())?;
     let suspension = entries.word("s").to_owned();
-    let Some(question) = waiting::find(&viewer, &run, &suspension).await? else {
+    let Some(question) = waiting::find(&viewer, &run, &suspension).await else {
         return already_answered(&viewer, &run, &suspension).await;
     };
     let answer = match answer(&question.asked, &entries) {
@@ -49,23 +50,22 @@ pub(super) async fn decide(
         )));
     }
     let decision = decision(&viewer, &run, &suspension, answer, reason);
-    let host = &viewer.shared.host;
     let rule = match &decision.answer {
         DecisionAnswer::Resume(value) => {
-            permissions::answered(host.toolbox().catalog(), &question.asked, value)
+            permissions::answered(viewer.shared.host.toolbox().catalog(), &question.asked, value)
         }
         DecisionAnswer::Cancel => None,
     };
-    match host.decide(&run.run_id, decision).await {
+    match viewer.shared.decide(&viewer.principal, &run.run_id, vec![decision]).await {
         Ok(mut handle) => {
             // The next page shows the answer, so it has to be in the record by then.
             let _ = tokio::time::timeout(RECORDED_WITHIN, handle.events.next()).await;
-            viewer.cache.drive(handle);
+            keep_running(handle);
         }
         Err(why) => {
             // Another person may have answered meanwhile.
-            let run = viewer.asking_run(&run_id).await?;
-            if waiting::find(&viewer, &run, &suspension).await?.is_none() {
+            let run = viewer.asking_run(&run_id).await?.summary;
+            if waiting::find(&viewer, &run, &suspension).await.is_none() {
                 return already_answered(&viewer, &run, &suspension).await;
             }
             return Err(why.into());
@@ -129,8 +129,7 @@ fn decision(
         DecisionAnswer::Resume(value) => Decision::resume(suspension, value),
         DecisionAnswer::Cancel => Decision::cancel(suspension),
     };
-    let mut decision = decision.with_id(id);
-    decision.by = Some(viewer.principal.name.clone());
+    let decision = decision.with_id(id);
     if reason.is_empty() { decision } else { decision.because(reason) }
 }
 
@@ -152,13 +151,8 @@ pub(super) async fn cancel(
     Path(run_id): Path<String>,
     body: Bytes,
 ) -> Result<Redirect, Failure> {
-    let run = viewer.run(&run_id).await?;
-    let is_own = super::viewer::is_own(&viewer.principal, &run.thread_id);
-    viewer.principal.require(if is_own { Scope::Use } else { Scope::Operate })?;
-    let entries = Entries::read(&body);
-    let reason = text::one_line(entries.word("reason"), MAX_REASON_BYTES);
-    if !viewer.cache.cancel(&run.run_id) {
-        viewer.data.cancel(&viewer.principal, &run.run_id, &reason).await?;
-    }
-    Ok(Redirect::to(&format!("/console/runs/{}", super::layout::segment(&run.run_id))))
+    let reason = text::one_line(Entries::read(&body).word("reason"), MAX_REASON_BYTES);
+    let reason = (!reason.is_empty()).then_some(reason);
+    viewer.shared.cancel(&viewer.principal, &run_id, reason).await?;
+    Ok(Redirect::to(&format!("/console/runs/{}", super::layout::segment(&run_id))))
 }

@@ -4,7 +4,7 @@
 use super::failure::Failure;
 use super::filters::Filters;
 use super::text;
-use super::viewer::Viewer;
+use super::viewer::{SeenRun, Viewer};
 use super::{layout, overview, playground, question, run, runs, waiting};
 use crate::load::ClientShare;
 use axum::Extension;
@@ -30,8 +30,10 @@ const COLLECT: Duration = Duration::from_millis(120);
 const COLLECT_DAY: Duration = Duration::from_secs(2);
 /// The maximum duration of a stream. The browser then opens another, which is authenticated anew.
 const MAX_DURATION: Duration = Duration::from_secs(600);
-/// The number of the newest runs whose changes are noticed; all waiting runs are noticed, too.
+/// The number of the newest runs whose changes are noticed.
 const WATCHED_RUNS: usize = 100;
+/// The same for runs that wait, and for running ones, which may also have questions.
+const WATCHED_OPEN_RUNS: usize = 500;
 /// The maximum number of elements that wait for a slow reader.
 const MAX_QUEUED: usize = 64;
 /// The id of the element that shows the text of a reply in progress.
@@ -155,9 +157,13 @@ async fn look(cache: Arc<super::cache::Cache>, store: Arc<dyn Store>) {
 
 async fn look_once(store: &Arc<dyn Store>) -> Option<u64> {
     let newest = RunFilter { limit: WATCHED_RUNS, ..RunFilter::default() };
-    let waiting = RunFilter { status: Some("waiting".to_owned()), limit: 500, ..RunFilter::default() };
+    let of = |status: &str| RunFilter {
+        status: Some(status.to_owned()),
+        limit: WATCHED_OPEN_RUNS,
+        ..RunFilter::default()
+    };
     let mut hasher = DefaultHasher::new();
-    for filter in [newest, waiting] {
+    for filter in [newest, of("waiting"), of("running")] {
         for run in store.runs(filter).await.ok()? {
             (run.run_id, run.events, run.status, run.at_work).hash(&mut hasher);
         }
@@ -198,7 +204,7 @@ pub(super) async fn stream(
     let (sender, receiver) = mpsc::channel(MAX_QUEUED);
     let follow = match followed(&query) {
         Some(run_id) => {
-            let run = viewer.run(run_id).await?;
+            let run = viewer.run(run_id).await?.summary;
             Some(viewer.shared.host.follow(&run.run_id, run.events).await?)
         }
         None => None,
@@ -259,7 +265,7 @@ impl Live {
     async fn follow_again(&self, follow: &mut Option<EventStream>) {
         if follow.is_none()
             && let Some(run_id) = followed(&self.query)
-            && let Ok(run) = self.viewer.run(run_id).await
+            && let Ok(SeenRun { summary: run, .. }) = self.viewer.run(run_id).await
             && run.status == "running"
         {
             *follow = self.viewer.shared.host.follow(run_id, run.events).await.ok();
@@ -309,8 +315,7 @@ impl Live {
         match word("view") {
             "waiting" => {
                 let open = waiting::open_questions(viewer).await?;
-                let (cards, _) = waiting::cards(viewer, &open);
-                Ok(cards)
+                Ok(waiting::cards(viewer, &open).await)
             }
             "runs" => {
                 Ok(runs::rows(viewer, &runs::RunListQuery::read(&Filters::of(&self.query))?).await?.rows)
@@ -342,10 +347,8 @@ impl Live {
     /// Returns the cards of questions that the browser shows as open, and that are answered now.
     async fn answered(&mut self) -> Vec<Fragment> {
         let open = waiting::open_questions(&self.viewer).await.unwrap_or_default();
-        let now: Vec<(String, String)> = open
-            .iter()
-            .map(|open| (open.run.run_id.clone(), open.question.asked.suspension_id.clone()))
-            .collect();
+        let now: Vec<(String, String)> =
+            open.iter().map(|open| (open.run.run_id.clone(), open.suspension_id.clone())).collect();
         let before = std::mem::replace(&mut self.questions, now);
         let mut answered = Vec::new();
         for (run_id, suspension) in before {

@@ -8,7 +8,7 @@ use super::layout::{self, Nav, Section};
 use super::live::{self, Fragment};
 use super::text;
 use super::usage::{self, Sums};
-use super::viewer::{Viewer, fits, may_see};
+use super::viewer::Viewer;
 use super::{runs, waiting};
 use crate::Scope;
 use maud::{Markup, PreEscaped, html};
@@ -56,9 +56,10 @@ pub(super) async fn fragments(viewer: &Viewer) -> Result<Vec<Fragment>, Failure>
     let chart =
         html! { section.card #day { (usage::call_chart(&report.calls, "Calls of the last 24 hours")) } };
     let mut elements = vec![Fragment::new("tiles", tiles), Fragment::new("day", chart)];
-    let filter = RunFilter { limit: 10 * LISTED_RUNS, ..RunFilter::default() };
+    let filter =
+        RunFilter { thread_prefix: viewer.listed_threads(), limit: 10 * LISTED_RUNS, ..RunFilter::default() };
     let newest = viewer.store().runs(filter).await?;
-    let is_shown = |run: &&RunSummary| run.kind != "child" && may_see(&viewer.principal, &run.thread_id);
+    let is_shown = |run: &&RunSummary| run.kind != "child";
     // New rows join at the start, so that the oldest comes first.
     for run in newest.iter().filter(is_shown).take(LISTED_RUNS) {
         elements.push(runs::row(viewer, run).await?);
@@ -68,16 +69,20 @@ pub(super) async fn fragments(viewer: &Viewer) -> Result<Vec<Fragment>, Failure>
 }
 
 async fn tiles(viewer: &Viewer, day: &Sums) -> Result<Markup, Failure> {
-    let running = RunFilter { status: Some("running".to_owned()), limit: 500, ..RunFilter::default() };
+    let running = RunFilter {
+        status: Some("running".to_owned()),
+        thread_prefix: viewer.listed_threads(),
+        limit: 500,
+        ..RunFilter::default()
+    };
     let running = viewer.store().runs(running).await?;
-    let running = running.iter().filter(|run| may_see(&viewer.principal, &run.thread_id));
-    let (at_work, interrupted): (Vec<_>, Vec<_>) = running.partition(|run| run.at_work);
+    let (at_work, interrupted): (Vec<_>, Vec<_>) = running.iter().partition(|run| run.at_work);
     let questions = waiting::open_questions(viewer).await?;
-    let oldest = questions.first().map(|open| open.question.at_ms);
+    let oldest = questions.first().map(|open| open.at_ms);
     let toolbox = viewer.shared.host.toolbox();
     let catalog = toolbox.catalog();
     let disabled = catalog.tools().filter(|tool| catalog.disabled(&tool.descriptor.name).is_some());
-    let disabled = disabled.filter(|tool| fits(&viewer.principal.tools, &tool.descriptor.name)).count();
+    let disabled = disabled.filter(|tool| viewer.principal.may_use_tool(&tool.descriptor.name)).count();
     let refused = toolbox.refused().len();
     Ok(html! {
         ul.tiles.plain #tiles {

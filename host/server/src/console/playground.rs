@@ -10,7 +10,7 @@ use super::question::Card;
 use super::run::OpenedRun;
 use super::text;
 use super::timeline::Row;
-use super::viewer::{Viewer, fits, is_own};
+use super::viewer::{Viewer, is_own};
 use crate::operations::RunStart;
 use crate::{Problem, Scope};
 use axum::body::Bytes;
@@ -50,7 +50,7 @@ async fn show(
         .host
         .agents()
         .map(|agent| agent.spec.view.id.clone())
-        .filter(|id| id != DIRECT_AGENT && fits(&viewer.principal.agents, id))
+        .filter(|id| id != DIRECT_AGENT && viewer.principal.may_use_agent(id))
         .collect();
     let run_id = newest_run(viewer, thread).await?;
     let elements = match &run_id {
@@ -138,8 +138,8 @@ pub(super) async fn fragments(viewer: &Viewer, run_id: &str, thread: &str) -> Re
 /// Renders what the run does now: calls that have not ended, questions, and how it ended.
 fn activity(opened: &OpenedRun, viewer: &Viewer) -> Markup {
     let run = &opened.summary;
-    let questions =
-        if run.status == "waiting" { open_questions(&opened.run, &opened.events) } else { Vec::new() };
+    let questions = open_questions(&opened.run, &opened.events);
+    let may_decide = viewer.may_decide(&opened.visible);
     let open_calls: Vec<_> = opened
         .timeline
         .rows
@@ -151,7 +151,7 @@ fn activity(opened: &OpenedRun, viewer: &Viewer) -> Markup {
         div.activity #activity {
             @for call in open_calls { p.working { span.tool { (text::line(&call.tool_name, 64)) } " " (call.is_at().unwrap_or("running")) } }
             div.questions { @for question in &questions {
-                (Card::new(run, question, viewer.now_ms).in_list().back_to("playground").open(&Entries::default(), &[], viewer))
+                (Card::new(run, question, viewer.now_ms).answerable(may_decide).in_list().back_to("playground").open(&Entries::default(), &[], viewer))
             } }
             p.muted.status { (layout::badge(layout::status(run))) " " (layout::run_link(&run.run_id, html! { "Run " code { (text::short_id(&run.run_id)) } }))
                 @if opened.is_at_work { noscript { " " a href=(text::href("/console/playground", &[("agent", &run.agent_id), ("thread", super::viewer::owner_and_id(&run.thread_id).1)])) { "Refresh" } } }
@@ -178,7 +178,7 @@ pub(super) async fn send(viewer: Viewer, body: Bytes) -> Result<Response, Failur
         ..RunStart::default()
     };
     match viewer.shared.start_run(&viewer.principal, &viewer.share(), start).await {
-        Ok(started) => viewer.cache.drive_started(started),
+        Ok(started) => started.leave(),
         Err(Problem { status, detail, .. }) => {
             let page = show(&viewer, agent, thread, &message, Some(&detail)).await?;
             return Ok((status, page).into_response());
@@ -190,7 +190,7 @@ pub(super) async fn send(viewer: Viewer, body: Bytes) -> Result<Response, Failur
 
 fn problem_with(viewer: &Viewer, agent: &str, thread: &str, message: &str) -> Option<String> {
     let is_agent = |id: &str| viewer.shared.host.agents().any(|agent| agent.spec.view.id == id);
-    if agent == DIRECT_AGENT || !is_agent(agent) || !fits(&viewer.principal.agents, agent) {
+    if agent == DIRECT_AGENT || !is_agent(agent) || !viewer.principal.may_use_agent(agent) {
         return Some("there is no such agent; choose one from the list".to_owned());
     }
     let is_plain =

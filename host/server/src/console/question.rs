@@ -32,8 +32,8 @@ pub(super) struct Card<'a> {
     /// The id of the element, unique on the page.
     pub(super) id: String,
     run: &'a RunSummary,
-    /// The thread of the run's owner, which is another one for a child run.
-    owner_thread: &'a str,
+    /// Whether the person may answer it.
+    is_answerable: bool,
     asked: &'a Suspended,
     at_ms: u64,
     now_ms: u64,
@@ -47,7 +47,7 @@ impl<'a> Card<'a> {
         Self {
             id: element_id(&run.run_id, &question.asked.suspension_id),
             run,
-            owner_thread: &run.thread_id,
+            is_answerable: false,
             asked: &question.asked,
             at_ms: question.at_ms,
             now_ms,
@@ -56,9 +56,9 @@ impl<'a> Card<'a> {
         }
     }
 
-    /// Names the thread of the run's owner.
-    pub(super) fn owned_by(mut self, thread_id: &'a str) -> Self {
-        self.owner_thread = thread_id;
+    /// Shows the forms that answer it, if the person may.
+    pub(super) fn answerable(mut self, is_answerable: bool) -> Self {
+        self.is_answerable = is_answerable;
         self
     }
 
@@ -83,7 +83,7 @@ impl<'a> Card<'a> {
                 @if is_shown {
                     (self.host_view())
                     (self.words())
-                    @if viewer.may_decide(self.owner_thread) { (self.forms(entries, errors, viewer)) }
+                    @if self.is_answerable { (self.forms(entries, errors, viewer)) }
                     @else { p.muted { "You may read this question, but not answer it." } }
                 } @else { (self.too_long()) }
             }
@@ -263,23 +263,26 @@ pub(super) fn answered(
 ) -> Option<Markup> {
     let mut found: Option<Question> = None;
     let mut decided: Option<(&Decision, u64)> = None;
+    let mut is_over = false;
+    let is_about = |found: &Option<Question>, call_id: &str| {
+        found.as_ref().is_some_and(|it| it.asked.call_id == call_id)
+    };
     for event in events {
         match &event.event {
             Event::CallSuspended(asked) if asked.suspension_id == suspension => {
                 found = Some(Question { asked: Arc::new((**asked).clone()), at_ms: event.at_ms });
             }
-            Event::CallDecided { call_id, decision, .. } => {
-                let is_it = found.as_ref().is_some_and(|question| question.asked.call_id == *call_id);
-                if is_it && decided.is_none() {
-                    decided = Some((decision.as_ref(), event.at_ms));
-                }
+            Event::CallDecided { call_id, decision, .. } if !is_over && is_about(&found, call_id) => {
+                decided = Some((decision.as_ref(), event.at_ms));
+                is_over = true;
             }
+            Event::CallFinished(finished) => is_over |= is_about(&found, &finished.call_id),
+            Event::RunFinished { .. } => is_over = true,
             _ => {}
         }
     }
     let question = found?;
     let card = Card::new(run, &question, now_ms);
-    let is_over = decided.is_some() || run.status != "waiting";
     is_over.then(|| html! {
         article.card.question.answered id=(card.id) tabindex="-1" aria-labelledby={ (card.id) "-title" } {
             (card.head(html! {
@@ -371,7 +374,7 @@ pub(super) fn value_list(value: &Value) -> Markup {
 }
 
 /// Returns the size of a question's texts in bytes.
-fn size(asked: &Suspended) -> usize {
+pub(super) fn size(asked: &Suspended) -> usize {
     let ticket = &asked.ticket;
     let arguments = match &asked.child {
         Some(child) => child.arguments.as_ref(),

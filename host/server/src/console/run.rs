@@ -11,8 +11,9 @@ use super::question::Card;
 use super::run_parts::{self, meter};
 use super::text;
 use super::timeline::{Scale, Timeline, rounded_up};
-use super::viewer::{Viewer, is_own};
+use super::viewer::{SeenRun, Viewer};
 use crate::Scope;
+use crate::operations::VisibleRun;
 use axum::extract::{Path, Query};
 use maud::{Markup, PreEscaped, html};
 use std::collections::HashMap;
@@ -22,7 +23,7 @@ use tollgate::store::RunSummary;
 use tollgate_agent::run::{Run, StoredEvent};
 
 /// The maximum number of bytes of rows on one page.
-const MAX_ROWS_BYTES: usize = 46 * 1024;
+const MAX_ROWS_BYTES: usize = 43 * 1024;
 /// The maximum number of bytes of an event on a page of events; each has a page of its own.
 const MAX_EVENT_BYTES: usize = 300;
 
@@ -41,8 +42,8 @@ pub(super) struct OpenedRun {
     pub(super) is_at_work: bool,
     /// The place among the whole records in memory.
     _place: Option<OwnedSemaphorePermit>,
-    /// The thread of the run's owner, which is another one for a child run.
-    owner_thread: String,
+    /// The owner of the run.
+    pub(super) visible: VisibleRun,
 }
 
 impl OpenedRun {
@@ -51,8 +52,7 @@ impl OpenedRun {
     /// # Errors
     /// The person may not see the run, or the store cannot be read.
     pub(super) async fn open(viewer: &Viewer, run_id: &str) -> Result<Self, Failure> {
-        let summary = viewer.run(run_id).await?;
-        let owner_thread = viewer.owner_thread(&summary).await?;
+        let SeenRun { summary, visible } = viewer.run(run_id).await?;
         let place = viewer.shared.load.whole_record().await;
         let record = viewer.store().record(&summary.run_id).await?;
         let host = &viewer.shared.host;
@@ -66,7 +66,7 @@ impl OpenedRun {
             run,
             timeline,
             is_at_work,
-            owner_thread,
+            visible,
             _place: place,
         };
         Ok(run)
@@ -241,11 +241,7 @@ fn head(opened: &OpenedRun, viewer: &Viewer) -> Markup {
 fn cancel_form(opened: &OpenedRun, viewer: &Viewer) -> Markup {
     let run = &opened.summary;
     let is_open = ["running", "waiting"].contains(&run.status.as_str()) && run.kind != "child";
-    let may = if is_own(&viewer.principal, &run.thread_id) {
-        viewer.has(Scope::Use)
-    } else {
-        viewer.has(Scope::Operate)
-    };
+    let may = (opened.visible.is_own && viewer.has(Scope::Use)) || viewer.has(Scope::Operate);
     html! {
         @if is_open && may {
             form.cancel method="post" action={ "/console/runs/" (layout::segment(&run.run_id)) "/cancel" } {
@@ -260,15 +256,12 @@ fn cancel_form(opened: &OpenedRun, viewer: &Viewer) -> Markup {
 }
 
 fn questions(opened: &OpenedRun, viewer: &Viewer) -> Markup {
-    let open = if opened.summary.status == "waiting" {
-        open_questions(&opened.run, &opened.events)
-    } else {
-        Vec::new()
-    };
+    let open = open_questions(&opened.run, &opened.events);
+    let may_decide = viewer.may_decide(&opened.visible);
     html! {
         div.questions #run-open {
             @for question in &open {
-                (Card::new(&opened.summary, question, viewer.now_ms).owned_by(&opened.owner_thread).in_list().back_to("run").open(&Entries::default(), &[], viewer))
+                (Card::new(&opened.summary, question, viewer.now_ms).answerable(may_decide).in_list().back_to("run").open(&Entries::default(), &[], viewer))
             }
         }
     }

@@ -5,7 +5,7 @@ use super::filters::Filters;
 use super::layout::{self, Nav, Section};
 use super::live::{self, Fragment};
 use super::text;
-use super::viewer::{Viewer, fits, may_see, owner_and_id};
+use super::viewer::{Viewer, owner_and_id};
 use maud::{Markup, PreEscaped, html};
 use tollgate::store::{RunFilter, RunSummary};
 use tollgate_agent::run::RunUsage;
@@ -69,27 +69,28 @@ impl RunListQuery {
         ]
     }
 
-    fn fits(&self, run: &RunSummary, viewer: &Viewer) -> bool {
+    fn fits(&self, run: &RunSummary) -> bool {
         let is = |wanted: &str, has: &str| wanted.is_empty() || wanted == has;
         let words = self.text.to_lowercase();
         let kind = if self.kind.is_empty() { run.kind != "child" } else { run.kind == self.kind };
         kind && is(&self.status, layout::status(run))
-            && is(&self.agent, &run.agent_id)
             && is(&self.person, owner_and_id(&run.thread_id).0.unwrap_or_default())
             && (words.is_empty()
                 || run.title.to_lowercase().contains(&words)
                 || run.run_id.starts_with(&words))
-            && may_see(&viewer.principal, &run.thread_id)
     }
 
     /// Returns the part of the filters that the store knows; [`fits`](Self::fits) checks the rest.
-    fn filter(&self, limit: usize) -> RunFilter {
+    /// `own` is the prefix of the threads to which the list is limited.
+    fn filter(&self, own: Option<String>, limit: usize) -> RunFilter {
         let some = |word: &str| (!word.is_empty()).then(|| word.to_owned());
         let status = if self.status == "interrupted" { "running" } else { self.status.as_str() };
         RunFilter {
             thread_id: some(&self.thread),
             status: some(status),
             kind: some(&self.kind),
+            agent_id: some(&self.agent),
+            thread_prefix: own.or_else(|| some(&self.person).map(|name| name + "/")),
             limit,
             ..RunFilter::default()
         }
@@ -112,10 +113,9 @@ pub(super) async fn rows(viewer: &Viewer, wanted: &RunListQuery) -> Result<Rows,
     let mut runs = Vec::new();
     // Most pages are full after a few more runs than they show, so the whole search is rare.
     for limit in [needed * 2, SEARCHED_RUNS.max(needed * 2)] {
-        let found = viewer.store().runs(wanted.filter(limit)).await?;
+        let found = viewer.store().runs(wanted.filter(viewer.listed_threads(), limit)).await?;
         let is_all = found.len() < limit;
-        runs =
-            found.into_iter().filter(|run| wanted.fits(run, viewer)).skip(skip).take(PAGE_RUNS + 1).collect();
+        runs = found.into_iter().filter(|run| wanted.fits(run)).skip(skip).take(PAGE_RUNS + 1).collect();
         if is_all || runs.len() > PAGE_RUNS {
             break;
         }
@@ -134,9 +134,9 @@ pub(super) async fn rows(viewer: &Viewer, wanted: &RunListQuery) -> Result<Rows,
 /// # Errors
 /// The store cannot be read.
 pub(super) async fn row(viewer: &Viewer, run: &RunSummary) -> Result<Fragment, Failure> {
-    let facts = viewer.facts(run).await?;
+    let usage = viewer.usage(run).await?;
     let id = format!("run-{}", layout::segment(&run.run_id));
-    let tokens = facts.usage.map(|usage| usage.all_tokens());
+    let tokens = usage.map(|usage| usage.all_tokens());
     let cost = tokens.and_then(|tokens| viewer.cost(&run.agent_id, tokens));
     let is_call = run.kind == "call";
     let markup = html! {
@@ -150,11 +150,14 @@ pub(super) async fn row(viewer: &Viewer, run: &RunSummary) -> Result<Fragment, F
             td data-label="Agent" { (text::line(&run.agent_id, 40)) }
             td data-label="Thread" { (layout::thread_link(&run.thread_id)) }
             td.num data-label="Began" { (text::moment(run.started_at_ms, viewer.now_ms)) }
-            td.num data-label="Took" { (took(run, facts.usage.as_ref())) }
-            td.num data-label="Calls" { @if let Some(usage) = &facts.usage { (usage.calls.max(u32::from(is_call))) } }
+            td.num data-label="Took" { (took(run, usage.as_ref())) }
+            td.num data-label="Calls" { @if let Some(usage) = &usage { (usage.calls.max(u32::from(is_call))) } }
             td.num data-label="Tokens" {
                 @if let Some(tokens) = tokens.filter(|tokens| tokens.total() > 0) { (text::amount(tokens.total())) }
                 @if let Some(cost) = cost { span.cost { (super::usage::money(cost)) } }
+            }
+            td.num data-label="Fuel" {
+                @if let Some(usage) = usage.filter(|usage| usage.tools.fuel > 0) { (text::amount(usage.tools.fuel)) }
             }
         }
     };
@@ -180,7 +183,7 @@ pub(super) fn table(rows: &[Fragment], label: &str) -> Markup {
             thead { tr {
                 th scope="col" { "Status" } th scope="col" { "Run" } th scope="col" { "Agent" } th scope="col" { "Thread" }
                 th.num scope="col" { "Began" } th.num scope="col" { "Took" } th.num scope="col" { "Calls" }
-                th.num scope="col" { "Tokens" }
+                th.num scope="col" { "Tokens" } th.num scope="col" { "Fuel" }
             } }
             tbody #runs { @for row in rows { (PreEscaped(&row.html)) } }
         }
@@ -197,7 +200,7 @@ pub(super) async fn list(viewer: Viewer, filters: Filters) -> Result<Markup, Fai
         .host
         .agents()
         .map(|agent| agent.spec.view.id.as_str())
-        .filter(|id| fits(&viewer.principal.agents, id))
+        .filter(|id| viewer.principal.may_use_agent(id))
         .collect();
     let mut live_query = wanted.query().to_vec();
     let page = wanted.page.to_string();
@@ -222,4 +225,24 @@ pub(super) async fn list(viewer: Viewer, filters: Filters) -> Result<Markup, Fai
         (layout::pager("/console/runs", &wanted.query(), wanted.page, has_more))
     };
     Ok(layout::page(&nav, "Runs", content))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Runs of others take no place among those that are searched.
+    #[test]
+    fn the_store_filters_by_person_and_agent() {
+        let wanted =
+            RunListQuery { person: "lin".to_owned(), agent: "clerk".to_owned(), ..RunListQuery::default() };
+        let filter = wanted.filter(None, 10);
+        assert_eq!(
+            (filter.thread_prefix.as_deref(), filter.agent_id.as_deref()),
+            (Some("lin/"), Some("clerk"))
+        );
+        let filter = wanted.filter(Some("ada/".to_owned()), 10);
+        assert_eq!(filter.thread_prefix.as_deref(), Some("ada/"));
+        assert_eq!(RunListQuery::default().filter(None, 10).thread_prefix, None);
+    }
 }

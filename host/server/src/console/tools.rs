@@ -6,7 +6,7 @@ use super::form::{Entries, Form};
 use super::form_fields::Context;
 use super::layout::{self, Nav, Section};
 use super::text;
-use super::viewer::{Viewer, fits};
+use super::viewer::Viewer;
 use crate::operations::StartedRun;
 use crate::{Problem, Scope};
 use axum::body::Bytes;
@@ -66,7 +66,7 @@ pub(super) async fn list(viewer: Viewer) -> Result<Markup, Failure> {
 }
 
 fn is_shown(viewer: &Viewer, tool: &Tool) -> bool {
-    tool.owner.id != HOST_ID && fits(&viewer.principal.tools, &tool.descriptor.name)
+    tool.owner.id != HOST_ID && viewer.principal.may_use_tool(&tool.descriptor.name)
 }
 
 fn tool_row(tool: &Tool, catalog: &Catalog, viewer: &Viewer, calls: Option<&Calls>) -> Markup {
@@ -312,7 +312,7 @@ async fn refused_page(
 /// Waits a moment for the end of a call, so that its page shows the result.
 async fn finish(viewer: &Viewer, started: StartedRun) {
     let run_id = started.handle.run_id.to_string();
-    viewer.cache.drive_started(started);
+    drop(started.detach());
     for _ in 0..40 {
         let filter = tollgate::store::RunFilter {
             run_id_prefix: Some(run_id.clone()),

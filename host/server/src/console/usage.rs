@@ -7,7 +7,7 @@ use super::filters::Filters;
 use super::layout::{self, Nav, Section};
 use super::runs::SEARCHED_RUNS;
 use super::text;
-use super::viewer::{Viewer, may_see, owner_and_id};
+use super::viewer::{Viewer, owner_and_id};
 use maud::{Markup, html};
 use std::collections::{BTreeMap, HashSet};
 use tollgate::store::{AuditFilter, AuditKind, AuditRecord, RunFilter, RunSummary};
@@ -86,13 +86,14 @@ pub(super) async fn report(
     by: &str,
 ) -> Result<Report, Failure> {
     let since_ms = viewer.now_ms.saturating_sub(length_ms);
-    let found = viewer.store().runs(RunFilter { limit: SEARCHED_RUNS, ..RunFilter::default() }).await?;
-    let is_cut =
-        found.len() == SEARCHED_RUNS && found.last().is_some_and(|run| run.started_at_ms >= since_ms);
-    let runs: Vec<RunSummary> = found
-        .into_iter()
-        .filter(|run| run.started_at_ms >= since_ms && may_see(&viewer.principal, &run.thread_id))
-        .collect();
+    let filter = RunFilter {
+        thread_prefix: viewer.listed_threads(),
+        from_ms: Some(since_ms),
+        limit: SEARCHED_RUNS,
+        ..RunFilter::default()
+    };
+    let runs = viewer.store().runs(filter).await?;
+    let is_cut = runs.len() == SEARCHED_RUNS;
     let filter =
         AuditFilter { kind: Some(AuditKind::Call), since_ms, limit: MAX_CALLS, ..AuditFilter::default() };
     let mut calls = viewer.store().audit(filter).await?;
@@ -116,7 +117,7 @@ pub(super) async fn report(
     let bar =
         |at_ms: u64| usize::try_from(at_ms.saturating_sub(first_ms) / bar_ms).unwrap_or(0).min(count - 1);
     for run in &runs {
-        let usage = viewer.facts(run).await?.usage.unwrap_or_default();
+        let usage = viewer.usage(run).await?.unwrap_or_default();
         report.add_run(viewer, run, &usage, by, bar(run.started_at_ms));
     }
     for call in &calls {
@@ -173,7 +174,7 @@ impl Report {
         let failed = call.decision != "success";
         self.calls[bar].parts[usize::from(failed)] += 1;
         let key = match by {
-            "agent" => call.who.strip_prefix("agent ").map(str::to_owned),
+            "agent" => agent_of(&call.who).map(str::to_owned),
             "tool" => call.tool_name.as_ref().map(ToString::to_string),
             "day" => Some(day(call.at_ms)),
             _ => None,
@@ -187,6 +188,12 @@ impl Report {
             sums.wall_us += usage.wall_us;
         }
     }
+}
+
+/// Returns the agent of the audit's actor `agent NAME` or `agent NAME for PRINCIPAL`.
+fn agent_of(who: &str) -> Option<&str> {
+    let agent = who.strip_prefix("agent ")?;
+    Some(agent.split_once(" for ").map_or(agent, |(agent, _)| agent))
 }
 
 fn label(at_ms: u64, bar_ms: u64) -> String {

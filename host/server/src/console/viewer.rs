@@ -4,16 +4,13 @@ use super::access::{ConsoleData, NoData};
 use super::cache::Cache;
 use super::failure::Failure;
 use crate::load::ClientShare;
-use crate::{Principal, Problem, Scope, Shared};
+use crate::operations::VisibleRun;
+use crate::{Principal, Scope, Shared};
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use std::sync::Arc;
 use tollgate::Store;
-use tollgate::store::{RunFilter, RunSummary, now_ms};
-use tollgate_agent::context::RunIdentity;
-
-/// The maximum number of ancestors that are read to find the owner of a child run.
-const MAX_ANCESTORS: usize = 16;
+use tollgate::store::{RunSummary, now_ms};
 
 /// A request of a signed-in person.
 #[derive(Clone)]
@@ -63,84 +60,52 @@ impl Viewer {
         self.principal.has(scope)
     }
 
-    /// Returns whether the person may answer questions of runs on this thread. For a child run, it is
-    /// the thread of its [owner](Self::owner_thread).
-    pub(super) fn may_decide(&self, thread_id: &str) -> bool {
-        may_decide(&self.principal, thread_id) && self.data.may_decide(&self.principal, thread_id).is_ok()
+    /// Returns the prefix of the threads whose runs the person may list; `None` for all.
+    pub(super) fn listed_threads(&self) -> Option<String> {
+        (!self.has(Scope::Read)).then(|| self.own_threads())
     }
 
-    /// Checks that the person may answer questions of a run.
-    ///
-    /// # Errors
-    /// A scope is missing, or the run is the person's own and others decide.
-    pub(super) async fn require_decide(&self, run: &RunSummary) -> Result<(), Failure> {
-        let owner = self.owner_thread(run).await?;
-        if !may_decide(&self.principal, &owner) {
-            return Err(Problem::scope_missing(Scope::Decide).into());
-        }
-        Ok(self.data.may_decide(&self.principal, &owner)?)
+    /// Returns the prefix of the person's own threads.
+    pub(super) fn own_threads(&self) -> String {
+        format!("{}/", self.principal.name)
+    }
+
+    /// Returns whether the person may answer the questions of a run. Those of a child are answered
+    /// at the run that started it.
+    pub(super) fn may_decide(&self, run: &VisibleRun) -> bool {
+        run.spec.identity.parent_run_id.is_none()
+            && self.shared.may_decide(&self.principal, run.owner()).is_ok()
     }
 
     /// Returns a run that the person may see.
     ///
     /// # Errors
     /// There is no such run, or it belongs to another principal: the same 404 for both.
-    pub(super) async fn run(&self, run_id: &str) -> Result<RunSummary, Failure> {
-        let run = self.find(run_id).await?.ok_or(Failure::missing("run"))?;
-        let owner = self.owner_thread(&run).await?;
-        if may_see(&self.principal, &owner) { Ok(run) } else { Err(Failure::missing("run")) }
+    pub(super) async fn run(&self, run_id: &str) -> Result<SeenRun, Failure> {
+        self.seen(run_id, &[]).await
     }
 
     /// Returns a run whose questions the person may see.
     ///
     /// # Errors
     /// Same as [`run`](Self::run).
-    pub(super) async fn asking_run(&self, run_id: &str) -> Result<RunSummary, Failure> {
-        let run = self.find(run_id).await?.ok_or(Failure::missing("run"))?;
-        let owner = self.owner_thread(&run).await?;
-        let may = may_see(&self.principal, &owner) || self.has(Scope::DecideAny);
-        if may { Ok(run) } else { Err(Failure::missing("run")) }
+    pub(super) async fn asking_run(&self, run_id: &str) -> Result<SeenRun, Failure> {
+        self.seen(run_id, &[Scope::DecideAny]).await
     }
 
-    async fn find(&self, run_id: &str) -> Result<Option<RunSummary>, Failure> {
-        let filter = RunFilter { run_id_prefix: Some(run_id.to_owned()), limit: 1, ..RunFilter::default() };
-        let runs = self.store().runs(filter).await?;
-        Ok(runs.into_iter().find(|run| run.run_id == run_id))
-    }
-
-    /// Returns the thread of the run that started this one, directly or through other children;
-    /// that of the run itself if no other run started it.
-    pub(super) async fn owner_thread(&self, run: &RunSummary) -> Result<String, Failure> {
-        let (mut run_id, mut thread_id, mut kind) =
-            (run.run_id.clone(), run.thread_id.clone(), run.kind.clone());
-        for _ in 0..MAX_ANCESTORS {
-            if kind != "child" {
-                break;
-            }
-            let Some(parent_id) = self.identity(&run_id).await?.and_then(|identity| identity.parent_run_id)
-            else {
-                break;
-            };
-            let Some(parent) = self.find(&parent_id).await? else { break };
-            (run_id, thread_id, kind) = (parent.run_id, parent.thread_id, parent.kind);
-        }
-        Ok(thread_id)
-    }
-
-    async fn identity(&self, run_id: &str) -> Result<Option<RunIdentity>, Failure> {
-        Ok(self.store().run_spec(run_id).await?.map(|spec| spec.identity.clone()))
+    async fn seen(&self, run_id: &str, others: &[Scope]) -> Result<SeenRun, Failure> {
+        let visible = self.shared.visible_run(&self.principal, run_id, others).await?;
+        let summary = self.shared.host.summary(run_id).await?.ok_or(Failure::missing("run"))?;
+        Ok(SeenRun { summary, visible })
     }
 }
 
-/// Returns whether a principal may see the runs of a thread: it has the scope `read`, or the
-/// thread is its own.
-pub(super) fn may_see(principal: &Principal, thread_id: &str) -> bool {
-    principal.has(Scope::Read) || is_own(principal, thread_id)
-}
-
-/// Returns whether a principal may answer questions of runs on a thread.
-pub(super) fn may_decide(principal: &Principal, thread_id: &str) -> bool {
-    principal.has(Scope::DecideAny) || (principal.has(Scope::Decide) && is_own(principal, thread_id))
+/// A run that a person may see.
+pub(super) struct SeenRun {
+    /// The run as lists show it.
+    pub(super) summary: RunSummary,
+    /// Its owner and how it began.
+    pub(super) visible: VisibleRun,
 }
 
 /// Returns whether a thread belongs to a principal. Threads are stored as `PRINCIPAL/ID`.
@@ -156,50 +121,16 @@ pub(super) fn owner_and_id(thread_id: &str) -> (Option<&str>, &str) {
     }
 }
 
-/// Returns whether a name fits one of these patterns with `*`; every name fits an empty list.
-pub(super) fn fits(patterns: &[String], name: &str) -> bool {
-    patterns.is_empty() || patterns.iter().any(|pattern| matches(pattern, name))
-}
-
-fn matches(pattern: &str, name: &str) -> bool {
-    let Some((start, rest)) = pattern.split_once('*') else { return pattern == name };
-    let Some(mut left) = name.strip_prefix(start) else { return false };
-    let mut parts: Vec<&str> = rest.split('*').collect();
-    let Some(end) = parts.pop() else { return true };
-    for part in parts {
-        match left.find(part) {
-            Some(at) => left = &left[at + part.len()..],
-            None => return false,
-        }
-    }
-    left.ends_with(end)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn principal(scopes: &[Scope]) -> Principal {
-        let scopes = scopes.iter().copied().collect();
-        Principal { name: "ada".to_owned(), scopes, agents: Vec::new(), tools: Vec::new() }
-    }
-
     #[test]
-    fn a_principal_sees_its_own_threads_and_others_with_the_scope() {
-        let own = principal(&[Scope::Use, Scope::Decide]);
-        assert!(may_see(&own, "ada/notes") && may_decide(&own, "ada/notes"));
+    fn a_thread_belongs_to_the_principal_of_its_prefix() {
+        let ada = Principal::new("ada", [Scope::Use]);
+        assert!(is_own(&ada, "ada/notes"));
         for other in ["bob/notes", "ada", "adam/notes", "ada2/x"] {
-            assert!(!may_see(&own, other) && !may_decide(&own, other), "{other}");
+            assert!(!is_own(&ada, other), "{other}");
         }
-        assert!(may_see(&principal(&[Scope::Read]), "bob/notes"));
-        assert!(!may_decide(&principal(&[Scope::Read]), "bob/notes"));
-        assert!(may_decide(&principal(&[Scope::DecideAny]), "bob/notes"));
-    }
-
-    #[test]
-    fn patterns_have_stars() {
-        let fit = |pattern: &str, name: &str| fits(&[pattern.to_owned()], name);
-        assert!(fit("find_*", "find_file") && fit("*", "x") && fit("a*c*e", "abcde") && fits(&[], "x"));
-        assert!(!fit("find_*", "delete_file") && !fit("a", "ab") && !fit("a*b*c", "acb"));
     }
 }

@@ -7,25 +7,30 @@ use super::layout::{self, Nav, Section};
 use super::live::{self, Fragment};
 use super::question::{self, Card};
 use super::text;
-use super::viewer::{Viewer, may_see};
+use super::viewer::{SeenRun, Viewer};
 use crate::Scope;
 use axum::extract::{Path, Query};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use maud::{Markup, PreEscaped, html};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use tollgate::store::RunSummary;
+use tollgate::store::{RunFilter, RunSummary};
 
-/// The maximum number of waiting runs that are looked at.
-const MAX_RUNS: usize = 200;
+/// The statuses of runs that may have questions. A run whose other calls go on is running; one that
+/// comes to rest meanwhile is found twice, not missed.
+const ASKING: [&str; 2] = ["running", "waiting"];
+/// The number of runs that are listed at once.
+const RUNS_AT_ONCE: usize = 200;
 /// The maximum number of bytes of questions on one page.
 const MAX_PAGE_BYTES: usize = 44 * 1024;
 
 /// A question with its run.
 pub(super) struct Open {
-    pub(super) run: RunSummary,
-    pub(super) question: Question,
+    pub(super) run: Arc<RunSummary>,
+    pub(super) suspension_id: String,
+    /// When it was asked, in milliseconds since the Unix epoch.
+    pub(super) at_ms: u64,
 }
 
 /// Returns the open questions that the person may answer, oldest first.
@@ -34,13 +39,19 @@ pub(super) struct Open {
 /// The store cannot be read.
 pub(super) async fn open_questions(viewer: &Viewer) -> Result<Vec<Open>, Failure> {
     let mut open = Vec::new();
-    for run in waiting_runs(viewer).await? {
-        let facts = viewer.facts(&run).await?;
-        open.extend(
-            facts.questions.iter().map(|question| Open { run: run.clone(), question: question.clone() }),
-        );
+    for run in asking_runs(viewer).await? {
+        let asking = viewer.asking(&run).await;
+        if viewer.shared.may_decide(&viewer.principal, asking.owner.as_deref()).is_err() {
+            continue;
+        }
+        let run = Arc::new(run);
+        open.extend(asking.open.iter().map(|question| Open {
+            run: Arc::clone(&run),
+            suspension_id: question.suspension_id.clone(),
+            at_ms: question.at_ms,
+        }));
     }
-    open.sort_by(|a, b| (a.question.at_ms, &a.run.run_id).cmp(&(b.question.at_ms, &b.run.run_id)));
+    open.sort_by(|a, b| (a.at_ms, &a.run.run_id).cmp(&(b.at_ms, &b.run.run_id)));
     Ok(open)
 }
 
@@ -49,24 +60,38 @@ pub(super) async fn open_questions(viewer: &Viewer) -> Result<Vec<Open>, Failure
 /// # Errors
 /// The store cannot be read.
 pub(super) async fn count(viewer: &Viewer) -> Result<usize, Failure> {
-    let mut count = 0;
-    for run in waiting_runs(viewer).await? {
-        count += viewer.facts(&run).await?.questions.len();
-    }
-    Ok(count)
+    Ok(open_questions(viewer).await?.len())
 }
 
-/// Returns the runs that wait for the person. The question of a child is asked by its parent too,
-/// which passes on the answer.
-async fn waiting_runs(viewer: &Viewer) -> Result<Vec<RunSummary>, Failure> {
-    let filter = tollgate::store::RunFilter {
-        status: Some("waiting".to_owned()),
-        limit: MAX_RUNS,
-        ..Default::default()
-    };
-    let mut runs = viewer.store().runs(filter).await?;
-    runs.retain(|run| run.kind != "child" && viewer.may_decide(&run.thread_id));
-    Ok(runs)
+/// Returns the runs that may have a question for the person. The question of a child is asked by
+/// its parent too, which passes on the answer.
+async fn asking_runs(viewer: &Viewer) -> Result<Vec<RunSummary>, Failure> {
+    let decides_any = viewer.has(Scope::DecideAny);
+    if !decides_any && !viewer.has(Scope::Decide) {
+        return Ok(Vec::new());
+    }
+    let (mut asking, mut known) = (Vec::new(), HashSet::new());
+    for status in ASKING {
+        let mut filter = RunFilter {
+            status: Some(status.to_owned()),
+            thread_prefix: (!decides_any).then(|| viewer.own_threads()),
+            limit: RUNS_AT_ONCE,
+            ..RunFilter::default()
+        };
+        loop {
+            let page = viewer.store().runs(filter.clone()).await?;
+            let is_last = page.len() < RUNS_AT_ONCE;
+            filter.before = page.last().map(|run| run.run_id.clone());
+            // A direct call has nothing else to do while it asks.
+            let may_ask =
+                |run: &RunSummary| run.kind == "prompt" || (run.kind == "call" && status == "waiting");
+            asking.extend(page.into_iter().filter(|run| may_ask(run) && known.insert(run.run_id.clone())));
+            if is_last {
+                break;
+            }
+        }
+    }
+    Ok(asking)
 }
 
 pub(super) async fn list(
@@ -84,7 +109,8 @@ pub(super) async fn list(
 pub(super) async fn page(viewer: &Viewer, answered: Option<Markup>) -> Result<Markup, Failure> {
     let nav = Nav::of(viewer, Section::Waiting).await?;
     let open = open_questions(viewer).await?;
-    let (cards, shown) = cards(viewer, &open);
+    let cards = cards(viewer, &open).await;
+    let shown = cards.len();
     let is_clear = open.is_empty();
     let heading = html! {
         h1 { "Waiting" }
@@ -105,11 +131,13 @@ pub(super) async fn page(viewer: &Viewer, answered: Option<Markup>) -> Result<Ma
     Ok(layout::page_with(&nav, "Waiting", heading, content))
 }
 
-/// Returns the cards of the oldest questions, and their number.
-pub(super) fn cards(viewer: &Viewer, open: &[Open]) -> (Vec<Fragment>, usize) {
+/// Returns the cards of the oldest questions.
+pub(super) async fn cards(viewer: &Viewer, open: &[Open]) -> Vec<Fragment> {
     let (mut cards, mut bytes) = (Vec::new(), 0);
-    for open in open {
-        let card = Card::new(&open.run, &open.question, viewer.now_ms).in_list();
+    for Open { run, suspension_id, .. } in open {
+        // It may have been answered meanwhile.
+        let Some(question) = find(viewer, run, suspension_id).await else { continue };
+        let card = Card::new(run, &question, viewer.now_ms).answerable(true).in_list();
         let fragment =
             Fragment::new(&card.id, card.open(&Entries::default(), &[], viewer)).at_end("questions");
         bytes += fragment.html.len();
@@ -118,8 +146,7 @@ pub(super) fn cards(viewer: &Viewer, open: &[Open]) -> (Vec<Fragment>, usize) {
         }
         cards.push(fragment);
     }
-    let shown = cards.len();
-    (cards, shown)
+    cards
 }
 
 /// Returns the card of a question that was answered; `None` if it is still open, or does not
@@ -129,7 +156,7 @@ pub(super) async fn answered_card(
     run_id: &str,
     suspension: &str,
 ) -> Result<Option<Markup>, Failure> {
-    let run = viewer.asking_run(run_id).await?;
+    let run = viewer.asking_run(run_id).await?.summary;
     let events = viewer.store().record(&run.run_id).await?.events;
     Ok(question::answered(&run, &events, suspension, viewer.now_ms))
 }
@@ -153,20 +180,19 @@ pub(super) async fn one_page(
     errors: &[EntryError],
     status: StatusCode,
 ) -> Result<Response, Failure> {
-    let run = viewer.asking_run(run_id).await?;
+    let SeenRun { summary: run, visible } = viewer.asking_run(run_id).await?;
     let nav = Nav::of(viewer, Section::Waiting).await?;
-    let found = find(viewer, &run, suspension).await?;
-    let owner = viewer.owner_thread(&run).await?;
-    let content = match found {
+    let content = match find(viewer, &run, suspension).await {
         Some(question) => {
-            Card::new(&run, &question, viewer.now_ms).owned_by(&owner).open(entries, errors, viewer)
+            let card = Card::new(&run, &question, viewer.now_ms);
+            card.answerable(viewer.may_decide(&visible)).open(entries, errors, viewer)
         }
         None => match answered_card(viewer, run_id, suspension).await? {
             Some(card) => card,
             None => return Err(Failure::missing("question")),
         },
     };
-    let sees_run = may_see(&viewer.principal, &run.thread_id) || viewer.has(Scope::Read);
+    let sees_run = visible.is_own || viewer.has(Scope::Read);
     let heading = html! {
         p.crumbs { a href="/console/waiting" { "Waiting" } }
         h1 { "Question" }
@@ -177,11 +203,10 @@ pub(super) async fn one_page(
 }
 
 /// Returns an open question of a run.
-pub(super) async fn find(
-    viewer: &Viewer,
-    run: &RunSummary,
-    suspension: &str,
-) -> Result<Option<Question>, Failure> {
-    let facts: Arc<_> = viewer.facts(run).await?;
-    Ok(facts.questions.iter().find(|question| question.asked.suspension_id == suspension).cloned())
+pub(super) async fn find(viewer: &Viewer, run: &RunSummary, suspension: &str) -> Option<Question> {
+    if !ASKING.contains(&run.status.as_str()) {
+        return None;
+    }
+    let questions = viewer.questions(run).await;
+    questions.iter().find(|question| question.asked.suspension_id == suspension).cloned()
 }

@@ -4,8 +4,9 @@ use crate::server::{ALL, Script, Server, attribute, principal};
 use serde_json::json;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use tollgate::config::{Decides, ServeConfig};
 use tollgate::tollgate_agent::gate::permissions::{Otherwise, Permissions, RuleSpec};
-use tollgate::{FnTool, ToolContext, ToolResult, async_trait};
+use tollgate::{Agent, FnTool, HostBuilder, ToolContext, ToolResult, async_trait};
 use tollgate_server::console::{ComponentFacts, ConsoleData, KeyRow, SessionRow};
 use tollgate_server::{Principal, Problem, Scope};
 
@@ -14,8 +15,6 @@ use tollgate_server::{Principal, Problem, Scope};
 struct Facts {
     ended: Arc<Mutex<Vec<String>>>,
     rules: Arc<Mutex<Vec<RuleSpec>>>,
-    /// Whether a principal may not answer questions of its own runs.
-    four_eyes: bool,
 }
 
 #[async_trait]
@@ -63,11 +62,6 @@ impl ConsoleData for Facts {
         })
     }
 
-    fn may_decide(&self, viewer: &Principal, thread_id: &str) -> Result<(), Problem> {
-        let is_own = thread_id.starts_with(&format!("{}/", viewer.name));
-        if self.four_eyes && is_own { Err(Problem::scope_missing(Scope::DecideAny)) } else { Ok(()) }
-    }
-
     fn keeps_rules(&self) -> bool {
         true
     }
@@ -79,13 +73,19 @@ impl ConsoleData for Facts {
 }
 
 async fn paying_server(otherwise: Otherwise, ms: u64) -> Server {
+    paying_server_with(otherwise, ms, ServeConfig::default()).await
+}
+
+async fn paying_server_with(otherwise: Otherwise, ms: u64, config: ServeConfig) -> Server {
     let pay =
         FnTool::new("pay", "pay", "Pays.", move |arguments: serde_json::Value, _: ToolContext| async move {
             tokio::time::sleep(Duration::from_millis(ms)).await;
             ToolResult::success(arguments)
         });
     let script = Script { calls: vec![("pay", json!({"cents": 5}))], answer: "Paid.".to_owned() };
-    Server::with_script(script, |builder| builder.tool(pay).gate(Permissions::new(otherwise))).await
+    let agent = Agent::new("clerk", script).with_tools(["*"]);
+    let parts = |builder: HostBuilder| builder.tool(pay).gate(Permissions::new(otherwise)).agent(agent);
+    Server::configured(parts, config).await
 }
 
 fn entry(name: &str, value: &str) -> (String, String) {
@@ -119,12 +119,14 @@ async fn sessions_are_ended_and_keys_are_for_operators() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn four_eyes_holds_for_forms_and_for_lists() {
-    let server = paying_server(Otherwise::Ask, 0).await;
+    let config = ServeConfig { decides: Decides::Others, ..ServeConfig::default() };
+    let server = paying_server_with(Otherwise::Ask, 0, config).await;
     let run_id = server.run("Pay.", "ada/case").await;
+    server.sign_in(Some(principal("bob", &ALL)));
     let s =
         attribute(&server.get("/console/waiting").await.body, "<input type=\"hidden\" name=\"s\"", "value")
             .unwrap();
-    server.knows(Facts { four_eyes: true, ..Facts::default() });
+    server.sign_in(Some(principal("ada", &ALL)));
     assert!(server.get("/console/waiting").await.body.contains("No question waits for you."));
     let page = server.get(&format!("/console/runs/{run_id}")).await.body;
     assert!(

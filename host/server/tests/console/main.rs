@@ -4,5 +4,6 @@
 
 mod access;
 mod decisions;
+mod inbox;
 mod pages;
 mod server;

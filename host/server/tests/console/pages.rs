@@ -196,6 +196,16 @@ async fn another_principals_things_do_not_exist() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_agent_is_one_row_of_usage_whoever_uses_it() {
+    let server = hostile_server().await;
+    for thread in ["ada/case", "bob/case", "case"] {
+        server.run("Hello.", thread).await;
+    }
+    let page = server.get("/console/usage?by=agent").await.body;
+    assert_eq!(page.matches("<th scope=\"row\">clerk").count(), 1, "{page}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn assets_are_cached_by_their_digest() {
     let server = hostile_server().await;
     let page = server.get("/console").await.body;

@@ -92,6 +92,14 @@ pub(crate) fn asking(id: &'static str, ticket: tollgate::Ticket) -> impl tollgat
 impl Server {
     /// Starts a server over a host with these parts.
     pub(crate) async fn start(parts: impl FnOnce(HostBuilder) -> HostBuilder) -> Self {
+        Self::configured(parts, ServeConfig::default()).await
+    }
+
+    /// Starts a server with this configuration, over a host with these parts.
+    pub(crate) async fn configured(
+        parts: impl FnOnce(HostBuilder) -> HostBuilder,
+        config: ServeConfig,
+    ) -> Self {
         let data = tempfile::tempdir().unwrap();
         let store = Arc::new(SqliteStore::open(data.path()).unwrap());
         let host = parts(Host::builder()).store(store).build().unwrap();
@@ -114,7 +122,7 @@ impl Server {
             .with_state(ServerState::new(
                 host.clone(),
                 AccessDatabase::open(data.path()).unwrap(),
-                ServeConfig::default(),
+                config,
                 ServerOptions::default(),
             ));
         let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
@@ -162,7 +170,8 @@ impl Server {
 
     /// Runs the agent on a thread until it ends or waits, and returns the run's id.
     pub(crate) async fn run(&self, prompt: &str, thread: &str) -> String {
-        let request = tollgate::RunRequest::new("clerk", prompt).on_thread(thread);
+        let mut request = tollgate::RunRequest::new("clerk", prompt).on_thread(thread);
+        request.principal = thread.split_once('/').map(|(owner, _)| owner.into());
         self.host.run(request).await.unwrap().wait().await.unwrap().run_id.to_string()
     }
 
