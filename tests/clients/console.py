@@ -6,6 +6,7 @@
 import re
 import sys
 from pathlib import Path
+from urllib.parse import quote
 
 from playwright.sync_api import Browser, Page, sync_playwright
 
@@ -28,8 +29,13 @@ def new_page(browser: Browser, theme: str = "light", width: int = 1280, scripts:
     )
     page = context.new_page()
     page.set_default_timeout(30_000)
+    # A violation of the policy becomes an error of the console, which is a failure.
+    page.add_init_script(
+        "addEventListener('securitypolicyviolation', event => console.error('policy', event.blockedURI, event.sample))"
+    )
+    page.on("dialog", lambda dialog: (failures.append(f"a script ran: {dialog.message}"), dialog.dismiss()))
     # A browser logs the status of a missing thing, of a form that is shown again, and a lost connection.
-    expected = re.compile("status of (404|422)|net::ERR_FAILED")
+    expected = re.compile("status of (400|404|422)|net::ERR_FAILED")
     is_failure = lambda message: message.type == "error" and not expected.search(message.text)
     page.on("console", lambda message: failures.append(f"console: {message.text}") if is_failure(message) else None)
     page.on("pageerror", lambda error: failures.append(f"error: {error}"))
@@ -40,39 +46,60 @@ def new_page(browser: Browser, theme: str = "light", width: int = 1280, scripts:
     return page
 
 
+def first(page: Page, path: str, selector: str = "tbody .title a") -> str:
+    """Returns the address of the first link on a page."""
+    page.goto(URL + path)
+    return page.locator(selector).first.get_attribute("href")
+
+
+def question_page(page: Page, words: str) -> str:
+    """Returns the address of the page of an open question."""
+    page.goto(f"{URL}/console/waiting")
+    form = page.locator(f".question:has-text('{words}') form.no").first
+    path = form.get_attribute("action").replace("/console/runs/", "/console/waiting/").removesuffix("/decide")
+    return f"{path}?s={quote(form.locator('input[name=s]').get_attribute('value'), safe='')}"
+
+
 def all_pages(page: Page) -> list[tuple[str, str]]:
     """Returns the name and address of every kind of page."""
     pages = [(path.strip("/") or "overview", f"/console{path}") for path in LISTS]
-    page.goto(f"{URL}/console/runs?status=waiting")
-    pages.append(("run-waiting", page.locator("tbody .title a").first.get_attribute("href")))
-    page.goto(f"{URL}/console/runs?agent=support&status=completed&text=money+back")
-    run = page.locator("tbody .title a").first.get_attribute("href")
+    for status in ("waiting", "failed", "cancelled"):
+        pages.append((f"run-{status}", first(page, f"/console/runs?status={status}")))
+    pages.append(("run-child", first(page, "/console/runs?kind=child")))
+    run = first(page, "/console/runs?agent=support&status=completed&text=money+back")
     pages += [("run", run)] + [(f"run-{view}", f"{run}?view={view}") for view in ("conversation", "events", "state")]
-    page.goto(f"{URL}/console/threads")
-    pages.append(("thread", page.locator("tbody th a").first.get_attribute("href")))
+    pages += [("event", f"{run}/events/2"), ("question", question_page(page, "refund_payment"))]
+    pages.append(("thread", first(page, "/console/threads", "tbody th a")))
+    pages += [("runs-none", "/console/runs?text=no-such-run"), ("audit-none", "/console/audit?tool=none")]
+    pages += [("wrong-filter", "/console/runs?status=lost"), ("wrong-code", "/wrong-code")]
+    pages.append(("session-ended", "/session-ended"))
     pages += [("tool", "/console/tools/send_email"), ("code", "/console/codes/denied"), ("missing", "/console/none")]
     pages += [("usage-tools", "/console/usage?by=tool"), ("sign-in", "/sign-in")]
     return pages
 
 
+def accessible(page: Page, name: str, theme: str = "light") -> None:
+    """Adds the violations that axe finds on a page to the failures."""
+    page.evaluate(Path(AXE).read_text())
+    # Only colors differ between the themes.
+    only = "" if theme == "light" else ", runOnly: ['color-contrast']"
+    found = page.evaluate(f"axe.run(document, {{resultTypes: ['violations']{only}}})")
+    for violation in found["violations"]:
+        nodes = [node["html"][:160] for node in violation["nodes"][:3]]
+        failures.append(f"{name} {theme}: {violation['id']} ({violation['help']}): {nodes}")
+
+
 def looks(browser: Browser) -> None:
     pages = all_pages(new_page(browser))
-    axe = Path(AXE).read_text()
     for theme in THEMES:
         page = new_page(browser, theme)
         for name, path in pages:
-            expected = 404 if name == "missing" else 200
+            expected = {"missing": 404, "wrong-filter": 400}.get(name, 200)
             answer = page.goto(URL + path)
             before = len(failures)
             if answer.status != expected:
                 check(False, f"{path} answers {answer.status}")
-            page.evaluate(axe)
-            # Only colors differ between the themes.
-            only = "" if theme == "light" else ", runOnly: ['color-contrast']"
-            found = page.evaluate(f"axe.run(document, {{resultTypes: ['violations']{only}}})")
-            for violation in found["violations"]:
-                nodes = [node["html"][:160] for node in violation["nodes"][:3]]
-                failures.append(f"{name} {theme}: {violation['id']} ({violation['help']}): {nodes}")
+            accessible(page, name, theme)
             check(len(failures) == before, f"{name} has no violation ({theme})")
             for failure in failures[before:]:
                 print("     ", failure)
@@ -87,6 +114,11 @@ def looks(browser: Browser) -> None:
         check(width <= 320, f"{name} fits 320 px (has {width})")
         if SCREENSHOTS:
             narrow.screenshot(path=SCREENSHOTS / f"{name}-narrow.png", full_page=True)
+        # A window of 1280 px at 200 %.
+        narrow.set_viewport_size({"width": 640, "height": 450})
+        width = narrow.evaluate("document.documentElement.scrollWidth")
+        check(width <= 640, f"{name} fits 640 px (has {width})")
+        narrow.set_viewport_size({"width": 320, "height": 900})
     narrow.context.close()
 
 
@@ -123,6 +155,22 @@ def decides(browser: Browser) -> None:
     check(other.evaluate("document.activeElement !== document.body"), "the focus stays on the page")
     hidden_tab(other)
 
+    # A form that is shown again with an error is announced and accessible.
+    card = question(mine, "ask_customer")
+    form = mine.locator(f"#{card} .yes")
+    form.get_by_label("City").fill("Bergen")
+    form.locator("button[value=answer]").click()
+    mine.wait_for_selector(f"#{card} [aria-invalid=true]")
+    before = len(failures)
+    accessible(mine, "a form with errors")
+    mine.goto(f"{URL}/console/tools/deploy")
+    tried = mine.locator("section:has(#try-title) form")
+    tried.evaluate("form => form.noValidate = true")
+    tried.locator("button.primary").click()
+    mine.wait_for_selector(".error")
+    accessible(mine, "a tool's form with errors")
+    check(len(failures) == before, "forms with errors have no violation")
+
     # Without JavaScript: a form with a field error, and then an answer.
     plain = new_page(browser, scripts=False)
     plain.goto(f"{URL}/console/waiting")
@@ -152,6 +200,106 @@ def hidden_tab(page: Page) -> None:
             "document.dispatchEvent(new Event('visibilitychange'))"
         )
     check(True, "a hidden tab has no stream")
+
+
+def reach(page: Page, selector: str) -> None:
+    """Moves the focus with the keyboard to the first element that fits."""
+    for _ in range(300):
+        page.keyboard.press("Tab")
+        if page.evaluate("selector => document.activeElement.matches(selector)", selector):
+            return
+    raise AssertionError(f"{selector} is not reached by keyboard on {page.url}")
+
+
+def keys(browser: Browser) -> None:
+    """Filters, tabs, a yes, a cancellation and a message with the keyboard only. A run's page is live."""
+    page = new_page(browser)
+    page.goto(f"{URL}/console/runs")
+    reach(page, "select[name=status]")
+    with page.expect_navigation():
+        page.keyboard.press("f")
+    badges = page.locator("tbody .badge").all_inner_texts()
+    check("status=failed" in page.url and all("failed" in badge for badge in badges), "runs are filtered by keyboard")
+    reach(page, "tbody .title a")
+    with page.expect_navigation():
+        page.keyboard.press("Enter")
+    reach(page, ".tabs a[href*='view=events']")
+    with page.expect_navigation():
+        page.keyboard.press("Enter")
+    check(page.locator("table.events tbody tr").count() > 1, "a tab is opened by keyboard")
+
+    page.goto(f"{URL}/console/playground?agent=support")
+    reach(page, "#message")
+    page.keyboard.type("Please refund order N-9003, it was sent twice.")
+    reach(page, ".compose button")
+    with page.expect_navigation():
+        page.keyboard.press("Enter")
+    page.goto(URL + page.locator("#activity .status a").first.get_attribute("href"))
+    page.evaluate("window.isKept = true")
+    page.wait_for_selector("#run-open .question")
+    reach(page, "#run-open button[value=once]")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#rows .call:has-text('send_email')")
+    page.wait_for_selector("#run-head .badge:has-text('completed')")
+    check(page.evaluate("window.isKept === true"), "a run is answered by keyboard and watched without a reload")
+
+    say(page, "Please refund order N-9004, it was sent twice.")
+    page.wait_for_selector(".chat .question")
+    page.goto(URL + page.locator("#activity .status a").first.get_attribute("href"))
+    reach(page, "#cancel-reason")
+    page.keyboard.type("The wrong order.")
+    reach(page, ".cancel button")
+    with page.expect_navigation():
+        page.keyboard.press("Enter")
+    page.wait_for_selector("#run-head .badge:has-text('cancelled')")
+    check("The wrong order." in page.locator("main").inner_text(), "a run is cancelled by keyboard")
+    page.context.close()
+
+
+def stays_text(browser: Browser) -> None:
+    """Text of a model, a tool and a component makes no element, and loads nothing."""
+    page = new_page(browser)
+    run = first(page, "/console/runs?agent=stranger&status=completed")
+    paths = ["", "/waiting", "/runs", "/threads", "/tools", "/agents", "/audit", "/tools/leaflet"]
+    pages = [f"/console{path}" for path in paths] + [run, f"{run}/events/1", f"{run}/events/4"]
+    pages += [f"{run}?view={view}" for view in ("conversation", "events", "state")]
+    pages += ["/console/thread?id=ada%2Fhostile", "/console/playground?agent=stranger&thread=hostile-open"]
+    pages.append(question_page(page, "leaflet"))
+
+    def holds(name: str) -> None:
+        made = page.locator("img, iframe, svg[onload], a[href^='javascript:'], body style, body script")
+        links = page.locator("a[href]").evaluate_all("links => links.map(link => link.href)")
+        elsewhere = [link for link in links if not link.startswith(URL)]
+        shown = page.locator("body").inner_text()
+        hidden = [hex(ord(c)) for c in "\x1b\x07\u202e\u2066\u200b\U000e0041" if c in shown]
+        check(made.count() == 0 and not elsewhere and not hidden, f"{name} shows text only {elsewhere}{hidden}")
+
+    for path in pages:
+        page.goto(URL + path)
+        for details in page.locator("details").all():
+            details.evaluate("details => details.open = true")
+        holds(path.split("?s=")[0])
+    page.goto(URL + run)
+    check("<script>alert(1)</script>" in page.locator("main").inner_text(), "the text itself is shown")
+
+    # The same text in the pieces of a reply and in the elements of a live page.
+    page.goto(f"{URL}/console/playground?agent=stranger")
+    page.get_by_label("Message").fill("<img src=https://evil.test/r.png>")
+    page.get_by_role("button", name="Send").click()
+    page.wait_for_selector(".chat .question")
+    holds("a live conversation")
+    page.locator(".chat .question button[value=no]").click()
+    page.wait_for_selector("#activity .badge:has-text('completed')")
+    holds("a live conversation that has ended")
+
+    # The check notices what the policy blocks.
+    before = len(failures)
+    page.evaluate("document.body.append(Object.assign(document.createElement('script'), {text: 'alert(6)'}))")
+    page.wait_for_timeout(200)
+    reported = failures[before:]
+    del failures[before:]
+    check(any("policy" in failure for failure in reported), "a violation of the policy is noticed")
+    page.context.close()
 
 
 def say(page: Page, words: str) -> None:
@@ -203,6 +351,8 @@ with sync_playwright() as playwright:
     decides(browser)
     plays(browser)
     keeps_a_no(browser)
+    keys(browser)
+    stays_text(browser)
     browser.close()
 if failures:
     print(f"{len(failures)} failures:", *failures, sep="\n  ")

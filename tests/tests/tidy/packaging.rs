@@ -127,7 +127,8 @@ fn the_unit_is_read_by_systemd() {
         Command::new("systemd-analyze").arg("verify").arg(&file).output().ok()
     };
     let Some(read) = verify(&unit) else {
-        let missing = "the unit is not checked: systemd-analyze is missing; on Debian: apt-get install systemd";
+        let missing =
+            "the unit is not checked: systemd-analyze is missing; on Debian: apt-get install systemd";
         eprintln!("SKIPPED: {missing}");
         assert!(std::env::var_os("CI").is_none(), "{missing}");
         return;

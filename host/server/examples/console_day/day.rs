@@ -154,6 +154,11 @@ async fn leave_open(host: &Host, store: &Shifted) -> Result<(), Box<dyn Error>> 
             end = host.run(request_of(person, agent, prompt, &thread)).await?.wait().await?;
         }
     }
+    let thread = "lin/case-4200";
+    store.set(thread, 50 * MINUTE_MS);
+    let prompt = "A customer wants the money back for order N-3017. The cover is bent.";
+    let run = host.run(request_of("lin", "support", prompt, thread)).await?.wait().await?;
+    host.cancel(&run.run_id, Some("it was cancelled by lin: sent to the wrong desk".to_owned())).await?;
     Ok(())
 }
 

@@ -1,16 +1,20 @@
 //! The console over a long day of real runs: `cargo run -p tollgate-server --example console_day`
 //!
 //! Options: `--port N` (default 7310), `--runs N` (default 360), `--as NAME` with `--scopes a,b`, and
-//! `--data DIR` (default: a temporary directory). Everybody who connects is signed in: it is for
+//! `--data DIR` (default: a temporary directory). With `--hostile`, an agent and a tool write HTML, links and escapes.
+//! Everybody who connects is signed in: it is for
 //! looking at the console, on this machine only.
 
 mod cast;
 mod clock;
 mod day;
+mod hostile;
 mod tools;
 
 use axum::extract::Request;
 use axum::middleware::{self, Next};
+use axum::response::IntoResponse as _;
+use axum::routing::get;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -34,8 +38,13 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         .gate(tools::permissions()?)
         .plugin(tools::Ledger)
         .visible_keys(["ledger.*"]);
+    let is_hostile = std::env::args().any(|word| word == "--hostile");
+    let builder = if is_hostile { hostile::with_agent(builder) } else { builder };
     let host = cast::agents().into_iter().fold(builder, tollgate::HostBuilder::agent).build()?;
     day::record(&host, &store, runs).await?;
+    if is_hostile {
+        hostile::record(&host).await?;
+    }
     cast::PACE_US.store(60_000, Ordering::Relaxed);
 
     let names = option("--scopes");
@@ -57,13 +66,13 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         ServeConfig::default(),
         ServerOptions::default(),
     );
-    let sign_in_page = || async {
-        console::protect(axum::response::IntoResponse::into_response(console::sign_in_page("", None))).await
-    };
+    let alone = |page: maud::Markup| async { console::protect(page.into_response()).await };
     let app = axum::Router::new()
         .nest("/console", console::router())
         .merge(console::assets_router())
-        .route(console::SIGN_IN_PATH, axum::routing::get(sign_in_page))
+        .route(console::SIGN_IN_PATH, get(move || alone(console::sign_in_page("", None))))
+        .route("/wrong-code", get(move || alone(console::sign_in_page("", Some("this code is not valid")))))
+        .route("/session-ended", get(move || alone(console::session_ended_page("/sign-in", "/console"))))
         .layer(middleware::from_fn(sign_in))
         .with_state(state);
     let listener = tokio::net::TcpListener::bind(("127.0.0.1", port)).await?;
@@ -119,6 +128,9 @@ impl ConsoleData for Facts {
     }
 
     fn component(&self, id: &str) -> Option<ComponentFacts> {
+        if id == "leaflet" {
+            return Some(hostile::facts());
+        }
         (id == "send-email").then(|| ComponentFacts {
             version: "1.4.0".to_owned(),
             file: "send-email.wasm".to_owned(),

@@ -90,14 +90,23 @@ async function send(form, button) {
   const id = form.dataset.swap;
   const fresh = page.getElementById(id);
   const old = byId(id);
-  if (!fresh || !old) return answer.redirected ? location.assign(answer.url) : show(page);
-  const next = old.nextElementSibling ?? old.previousElementSibling;
-  old.replaceWith(document.adoptNode(fresh));
-  const invalid = fresh.querySelector("[aria-invalid]");
-  const target = invalid ?? (fresh.matches(".answered") && next?.matches(".question") ? next : fresh);
-  target.focus();
-  const words = fresh.querySelector(".outcome, [role=alert]")?.textContent;
-  if (words) announce(words);
+  // The page of a run does not list its answered questions. Its stream shows what follows.
+  const isHere = answer.redirected && new URL(answer.url).pathname === location.pathname;
+  if (old && !fresh && isHere && stream) {
+    old.remove();
+    byId("main").focus({ preventScroll: true });
+    announce("Answered");
+  } else if (!fresh || !old) {
+    return answer.redirected ? location.assign(answer.url) : show(page);
+  } else {
+    const next = old.nextElementSibling ?? old.previousElementSibling;
+    old.replaceWith(document.adoptNode(fresh));
+    const invalid = fresh.querySelector("[aria-invalid]");
+    const target = invalid ?? (fresh.matches(".answered") && next?.matches(".question") ? next : fresh);
+    target.focus();
+    const words = fresh.querySelector(".outcome, [role=alert]")?.textContent;
+    if (words) announce(words);
+  }
   const link = page.getElementById("nav-waiting");
   if (link) byId("nav-waiting")?.replaceWith(document.adoptNode(link));
 }
