@@ -50,7 +50,7 @@ impl ServerData {
             started_at_ms: session.created_at_ms,
             used_at_ms: session.used_at_ms,
             ends_at_ms: session.ends_at_ms,
-            browser: None,
+            browser: session.user_agent,
         }
     }
 

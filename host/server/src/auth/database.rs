@@ -26,6 +26,8 @@ const VERSION: i64 = 1;
 const MAX_CACHED: usize = 10_000;
 /// The maximum number of keys, of sessions and of open sign-in codes.
 const MAX_ROWS: i64 = 10_000;
+/// The maximum length of a browser's description of itself, in bytes.
+const MAX_USER_AGENT_BYTES: usize = 200;
 /// How much a stored last use may lag behind, in milliseconds.
 const USE_LAG_MS: u64 = 30_000;
 
@@ -91,6 +93,9 @@ struct StoredPrincipal {
     agents: Vec<String>,
     #[serde(default)]
     tools: Vec<String>,
+    /// The browser of a session, as it describes itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    user_agent: Option<String>,
 }
 
 impl StoredPrincipal {
@@ -100,8 +105,16 @@ impl StoredPrincipal {
             scopes: scope_names(principal),
             agents: principal.agents.clone(),
             tools: principal.tools.clone(),
+            user_agent: None,
         };
         serde_json::to_string(&stored).unwrap_or_default()
+    }
+
+    /// Returns the text of a principal with the browser of its session.
+    fn with_browser(text: &str, user_agent: &str) -> rusqlite::Result<String> {
+        let user_agent = tollgate_agent::text::clean(user_agent, MAX_USER_AGENT_BYTES);
+        let stored = Self { user_agent: Some(user_agent), ..Self::read(text)? };
+        Ok(serde_json::to_string(&stored).unwrap_or_default())
     }
 
     fn read(text: &str) -> rusqlite::Result<Self> {
@@ -229,12 +242,16 @@ impl AccessDatabase {
         Ok(code)
     }
 
-    /// Begins a session with a sign-in code or a key. Returns the session's cookie and when it
+    /// Begins a session with a sign-in code or a key, in a browser that describes itself so. Returns the session's cookie and when it
     /// ends at the latest; `None` if the code or key is not valid. A code is used up.
     ///
     /// # Errors
     /// The database cannot be written, or there are too many sessions.
-    pub fn sign_in(&self, typed: &str) -> Result<Option<(String, u64)>, AccessError> {
+    pub fn sign_in(
+        &self,
+        typed: &str,
+        user_agent: Option<&str>,
+    ) -> Result<Option<(String, u64)>, AccessError> {
         let now = now_ms();
         let typed = typed.trim();
         let (principal, key_id, limit) = if secret::is_key(typed) {
@@ -256,6 +273,11 @@ impl AccessDatabase {
                 Some((principal, expires)) if expires.cast_unsigned() > now => (principal, None, u64::MAX),
                 _ => return Ok(None),
             }
+        };
+        let principal = match user_agent {
+            Some(user_agent) => StoredPrincipal::with_browser(&principal, user_agent)
+                .map_err(|e| self.failed("make a session for", &e))?,
+            None => principal,
         };
         self.end_stale_sessions(now)?;
         self.has_room("sessions")?;
@@ -482,7 +504,8 @@ fn credential(row: &Row<'_>, is_session: bool) -> rusqlite::Result<Credential> {
 }
 
 fn key_summary(row: &Row<'_>) -> rusqlite::Result<KeySummary> {
-    let StoredPrincipal { name, scopes, agents, tools } = StoredPrincipal::read(&row.get::<_, String>(1)?)?;
+    let StoredPrincipal { name, scopes, agents, tools, .. } =
+        StoredPrincipal::read(&row.get::<_, String>(1)?)?;
     let time = |at: usize| row.get::<_, Option<i64>>(at).map(|time| time.map(i64::cast_unsigned));
     Ok(KeySummary {
         id: row.get(0)?,
@@ -498,11 +521,12 @@ fn key_summary(row: &Row<'_>) -> rusqlite::Result<KeySummary> {
 }
 
 fn session_summary(row: &Row<'_>) -> rusqlite::Result<SessionSummary> {
-    let StoredPrincipal { name, scopes, .. } = StoredPrincipal::read(&row.get::<_, String>(1)?)?;
+    let StoredPrincipal { name, scopes, user_agent, .. } = StoredPrincipal::read(&row.get::<_, String>(1)?)?;
     Ok(SessionSummary {
         id: row.get(0)?,
         name,
         scopes,
+        user_agent,
         created_at_ms: row.get::<_, i64>(2)?.cast_unsigned(),
         used_at_ms: row.get::<_, i64>(3)?.cast_unsigned(),
         ends_at_ms: row.get::<_, i64>(4)?.cast_unsigned(),

@@ -56,6 +56,9 @@ pub struct SessionSummary {
     pub name: String,
     /// The names of its scopes.
     pub scopes: Vec<String>,
+    /// The browser, as it described itself at sign-in, cut to 200 bytes; absent if it did not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub user_agent: Option<String>,
     /// When it began, in milliseconds since the Unix epoch.
     pub created_at_ms: u64,
     /// When it was last used, to within a minute.

@@ -96,11 +96,13 @@ async fn sign_in(
 ) -> Response {
     let is_form = is_form(request.headers());
     let before = cookie(request.headers(), &state.cookie_name());
+    let user_agent = request.headers().get(header::USER_AGENT).and_then(|agent| agent.to_str().ok());
+    let user_agent = user_agent.map(str::to_owned);
     // Read first: a body that arrives slowly takes no place from others.
     let read = read(&origin, is_form, request).await;
     let next = read.as_ref().ok().and_then(|read| known_page(&read.next)).map(str::to_owned);
     let answer = match read {
-        Ok(read) => begin_session(&state, before, read.code).await,
+        Ok(read) => begin_session(&state, before, read.code, user_agent).await,
         Err(problem) => Err(problem),
     };
     match answer {
@@ -135,13 +137,18 @@ async fn read(origin: &RequestOrigin, is_form: bool, request: Request) -> Result
 
 /// Exchanges a code or key for a session. Returns the cookie of the session, and ends the session
 /// of the cookie `before`.
-async fn begin_session(state: &Shared, before: Option<String>, code: String) -> Result<HeaderValue, Problem> {
+async fn begin_session(
+    state: &Shared,
+    before: Option<String>,
+    code: String,
+    user_agent: Option<String>,
+) -> Result<HeaderValue, Problem> {
     let Ok(_place) = PLACES.try_acquire() else {
         return Err(Problem::too_many("attempts to sign in are in progress"));
     };
     let shared = Shared::clone(state);
     let began = tokio::task::spawn_blocking(move || {
-        let Some(began) = shared.access.sign_in(&code)? else { return Ok(None) };
+        let Some(began) = shared.access.sign_in(&code, user_agent.as_deref())? else { return Ok(None) };
         // The presented session ends, so a planted one does not live on.
         if let Some(before) = before
             && let Ok(Some(session)) = shared.access.credential(&secret::digest(&before))

@@ -97,7 +97,7 @@ pub struct SessionRow {
     pub used_at_ms: u64,
     /// When it ends at the latest, in milliseconds since the Unix epoch.
     pub ends_at_ms: u64,
-    /// The browser, as it describes itself; `None` if unknown.
+    /// The browser's own description of itself; `None` if unknown.
     pub browser: Option<String>,
     /// Whether it is the session of the request.
     pub is_current: bool,
@@ -250,7 +250,7 @@ fn session_list(sessions: &[SessionRow], viewer: &Viewer) -> Markup {
                     } }
                     tbody { @for session in sessions { tr {
                         th scope="row" { (text::line(&session.principal, 64)) }
-                        td { (text::line(session.browser.as_deref().unwrap_or("unknown"), 80)) }
+                        td { (text::line(&session.browser.as_deref().map_or("unknown".to_owned(), browser_name), 80)) }
                         td { (text::moment(session.started_at_ms, viewer.now_ms)) }
                         td { (text::ago(session.used_at_ms, viewer.now_ms)) }
                         td { (text::moment(session.ends_at_ms, viewer.now_ms)) }
@@ -265,6 +265,40 @@ fn session_list(sessions: &[SessionRow], viewer: &Viewer) -> Markup {
                 } }
             }
         }
+    }
+}
+
+/// The words of a browser's description of itself that name it. Many browsers also name others, so the
+/// first that is found counts.
+const BROWSERS: [(&str, &str); 6] = [
+    ("Edg/", "Edge"),
+    ("OPR/", "Opera"),
+    ("Firefox/", "Firefox"),
+    ("Chrome/", "Chrome"),
+    ("Version/", "Safari"),
+    ("curl/", "curl"),
+];
+/// The same for the system.
+const SYSTEMS: [(&str, &str); 7] = [
+    ("iPhone", "iPhone"),
+    ("iPad", "iPad"),
+    ("Android", "Android"),
+    ("Windows", "Windows"),
+    ("Mac OS X", "macOS"),
+    ("CrOS", "ChromeOS"),
+    ("Linux", "Linux"),
+];
+
+/// Returns a short name of a browser, such as `Firefox 145 on Linux`; its own words if it is unknown.
+fn browser_name(user_agent: &str) -> String {
+    let named = |(word, name): &(&str, &str)| {
+        let version = user_agent.split_once(word)?.1;
+        Some(format!("{name} {}", version.split(['.', ' ']).next().unwrap_or_default()))
+    };
+    let Some(browser) = BROWSERS.iter().find_map(named) else { return user_agent.to_owned() };
+    match SYSTEMS.iter().find(|(word, _)| user_agent.contains(word)) {
+        Some((_, system)) => format!("{browser} on {system}"),
+        None => browser,
     }
 }
 
@@ -298,4 +332,32 @@ fn key_list(keys: &[KeyRow], now_ms: u64) -> Markup {
 pub(super) async fn end_session(viewer: Viewer, Path(id): Path<String>) -> Result<Redirect, Failure> {
     viewer.data.end_session(&viewer.principal, &id).await?;
     Ok(Redirect::to("/console/access"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_browser_has_a_short_name() {
+        for (user_agent, name) in [
+            (
+                "Mozilla/5.0 (X11; Linux x86_64; rv:145.0) Gecko/20100101 Firefox/145.0",
+                "Firefox 145 on Linux",
+            ),
+            (
+                "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/142.0.0.0 \
+                 Safari/537.36 Edg/142.0.0.0",
+                "Edge 142 on Windows",
+            ),
+            (
+                "Mozilla/5.0 (iPhone; CPU iPhone OS 19_0 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) \
+                 Version/19.0 Mobile/15E148 Safari/604.1",
+                "Safari 19 on iPhone",
+            ),
+            ("<b>Browser</b>", "<b>Browser</b>"),
+        ] {
+            assert_eq!(browser_name(user_agent), name);
+        }
+    }
 }

@@ -217,7 +217,9 @@ async fn a_person_without_a_session_signs_in_and_comes_back() {
 
 /// Signs in and returns the cookie.
 async fn sign_in(server: &TestServer, code: &str, before: Option<&str>) -> Option<String> {
-    let request = server.request(Method::POST, "/sign-in").json(&json!({"code": code}));
+    let agent = "Mozilla/5.0 (X11; Linux x86_64; rv:145.0) Gecko/20100101 Firefox/145.0";
+    let request =
+        server.request(Method::POST, "/sign-in").json(&json!({"code": code})).header("user-agent", agent);
     let request = match before {
         Some(cookie) => request.header("cookie", cookie),
         None => request,
@@ -238,6 +240,9 @@ async fn a_code_works_once_and_a_cookie_needs_a_page_of_this_server() {
     assert!(sign_in(&server, &code, None).await.is_none(), "a code works once");
     let get = server.request(Method::GET, "/api/v1/me").header("cookie", &cookie);
     assert_eq!(answer(get.send().await.unwrap()).await.1["principal"], "ada");
+    let page = server.request(Method::GET, "/console/access").header("cookie", &cookie);
+    let page = page.send().await.unwrap().text().await.unwrap();
+    assert!(page.contains("Firefox 145 on Linux") && !page.contains("Mozilla"), "{page}");
     // A cookie counts for the console and the native API only.
     let metrics = server.request(Method::GET, "/metrics").header("cookie", &cookie);
     assert_eq!(metrics.send().await.unwrap().status(), StatusCode::UNAUTHORIZED);
