@@ -26,6 +26,10 @@ pub struct RunIdentity {
     /// on the command line. Guests do not see it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub principal: Option<SmolStr>,
+    /// Whether another agent asked for the run, on behalf of the principal. The principal then does
+    /// not answer the questions of gates. Guests do not see it.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub asked_by_agent: bool,
     /// The number of ancestors of this run.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub depth: u32,

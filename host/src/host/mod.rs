@@ -201,6 +201,7 @@ impl Host {
         let agent = Agent { limits, ..agent.clone() };
         let mut spec = spec(&run_id, &thread_id, &agent, Task::Prompt(request.prompt.clone()));
         spec.identity.principal.clone_from(&request.principal);
+        spec.identity.asked_by_agent = request.asked_by_agent;
         spec.detached = request.detached;
         let spec = Arc::new(spec);
         let cancel = CancellationToken::new();

@@ -63,6 +63,7 @@ impl Host {
         let run_id = new_id();
         let mut spec = spec(&run_id, &thread_id, agent, Task::Prompt(request.prompt));
         spec.identity.principal = request.principal;
+        spec.identity.asked_by_agent = request.asked_by_agent;
         spec.detached = request.detached;
         let start = Input::Start(Arc::new(spec));
         let now = now_ms();

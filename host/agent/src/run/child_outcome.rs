@@ -78,6 +78,7 @@ impl Run {
                 agent_id: self.spec.identity.agent_id.to_string(),
                 call_id: asked.call_id.clone(),
                 suspension_id: asked.suspension_id.clone(),
+                gate: asked.asking_gate().cloned(),
                 tool_name: asked.tool_name.clone(),
                 arguments: asked.arguments.clone(),
                 ticket: asked.ticket.clone(),

@@ -171,6 +171,7 @@ impl Run {
                 parent_thread_id: Some(parent.thread_id.clone()),
                 parent_call_id: Some(ask.call_id.into()),
                 principal: parent.principal.clone(),
+                asked_by_agent: parent.asked_by_agent,
                 depth,
                 in_loop: self.spec.agent.is_loop || self.hands_on_its_loop(),
             },

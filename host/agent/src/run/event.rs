@@ -346,6 +346,14 @@ pub struct Suspended {
     pub answer: AnswerSchema,
 }
 
+impl Suspended {
+    /// Returns the gate that asks, in this run or in a run below it; `None` if a tool asks.
+    #[must_use]
+    pub fn asking_gate(&self) -> Option<&SmolStr> {
+        self.gate.as_ref().or_else(|| self.child.as_ref()?.gate.as_ref())
+    }
+}
+
 /// A question that a child run asks a person.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ChildQuestion {
@@ -357,6 +365,9 @@ pub struct ChildQuestion {
     pub call_id: SmolStr,
     /// The id of the suspension in the child's run.
     pub suspension_id: String,
+    /// The gate that asks in the child, or below it; `None` if a tool asks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gate: Option<SmolStr>,
     /// The name of the waiting tool, stamped by the host.
     pub tool_name: SmolStr,
     /// The arguments of that tool.

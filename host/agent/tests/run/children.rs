@@ -94,6 +94,7 @@ fn waits(suspension: &str) -> ChildEnd {
         agent_id: "scout".to_owned(),
         call_id: "call-1-1".into(),
         suspension_id: suspension.to_owned(),
+        gate: None,
         tool_name: "send".into(),
         arguments: None,
         ticket: Ticket {

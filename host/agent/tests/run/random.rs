@@ -229,6 +229,7 @@ fn asks(execution: &Execution, choice: &mut Choice) -> Input {
                 agent_id: "scout".to_owned(),
                 call_id: "call-1-1".into(),
                 suspension_id: "call-1-1/1".to_owned(),
+                gate: None,
                 tool_name: "look".into(),
                 arguments: None,
                 ticket: Ticket::confirm("Sure?"),
