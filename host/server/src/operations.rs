@@ -20,6 +20,7 @@ use tollgate::{
 };
 use tollgate_agent::SmolStr;
 use tollgate_agent::message::Message;
+use tollgate_agent::run::event::Suspended;
 use tollgate_agent::run::{RunSpec, StoredEvent};
 use uuid::Uuid;
 
@@ -133,6 +134,8 @@ pub struct RunStart {
     pub queue: bool,
     /// Whether the run continues without clients.
     pub detached: bool,
+    /// Whether another agent asks for the run.
+    pub by_agent: bool,
     /// The id of the new run; `None` generates one.
     pub run_id: Option<String>,
 }
@@ -193,6 +196,7 @@ impl ServerState {
         let mut request = RunRequest::new(start.agent, start.input).on_thread(thread_id);
         request.busy = if start.queue { Busy::Queue } else { Busy::Refuse };
         request.detached = start.detached;
+        request.asked_by_agent = start.by_agent;
         request.history = start.history;
         request.principal = Some(SmolStr::new(&principal.name));
         request.run_id = start.run_id;
@@ -261,6 +265,48 @@ impl ServerState {
         if is_own { principal.require(Scope::Decide) } else { principal.require(Scope::DecideAny) }
     }
 
+    /// Returns whether the principal may answer this question of a run: a gate's question of a run
+    /// that an agent asked for is answered by another principal, whatever `decides` says.
+    ///
+    /// # Errors
+    /// As for [`may_decide`](Self::may_decide).
+    pub(crate) fn may_answer(
+        &self,
+        principal: &Principal,
+        run: &VisibleRun,
+        asked: &Suspended,
+    ) -> Result<(), Problem> {
+        self.may_decide(principal, run.owner())?;
+        match run.is_own && run.spec.identity.asked_by_agent && asked.asking_gate().is_some() {
+            true => Err(Problem::agents_question()),
+            false => Ok(()),
+        }
+    }
+
+    /// Checks that a principal does not answer the gates' questions of a run that it asked for as
+    /// an agent.
+    async fn refuse_own_gates(
+        &self,
+        principal: &Principal,
+        run: &VisibleRun,
+        decisions: &[Decision],
+    ) -> Result<(), Problem> {
+        if !run.is_own || !run.spec.identity.asked_by_agent {
+            return Ok(());
+        }
+        let mut record = RecordReader::new(&**self.store(), &run.run_id);
+        while let Some(stored) = record.next().await? {
+            let Event::CallSuspended(asked) = &stored.event else { continue };
+            let is_target = |decision: &Decision| {
+                decision.target == asked.suspension_id || decision.target == *asked.call_id
+            };
+            if decisions.iter().any(is_target) {
+                self.may_answer(principal, run, asked)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Answers questions of a run, all or none, and lets the run continue without clients.
     ///
     /// # Errors
@@ -273,6 +319,7 @@ impl ServerState {
     ) -> Result<RunHandle, Problem> {
         let run = self.visible_run(principal, run_id, &[Scope::DecideAny]).await?;
         self.may_decide(principal, run.owner())?;
+        self.refuse_own_gates(principal, &run, &decisions).await?;
         for decision in &mut decisions {
             decision.by = Some(principal.name.clone());
         }

@@ -59,7 +59,10 @@ pub const CODES: &[(&str, &str)] = &[
     ("not_from_proxy", "The server accepts connections of its proxy only."),
     ("not_found", "Nothing of this name exists for this key."),
     ("overloaded", "The server has no room for more work now. Try again after the time in Retry-After."),
-    ("own_question", "Questions of own runs are answered by others: [serve] has `decides = \"others\"`."),
+    (
+        "own_question",
+        "Questions of own runs are answered by others: [serve] has `decides = \"others\"`, or the run was asked for by A2A.",
+    ),
     ("owned_elsewhere", "Another process carries the run. Send the request to that process."),
     (
         "record_lost",
@@ -101,6 +104,15 @@ impl Problem {
     #[must_use]
     pub fn own_question() -> Self {
         let detail = "another principal answers the questions of your runs (`decides = \"others\"`)";
+        Self::new(StatusCode::FORBIDDEN, "own_question", detail)
+    }
+
+    /// Creates the problem of a principal that answers a gate's question of a run that it asked for as
+    /// an agent.
+    #[must_use]
+    pub fn agents_question() -> Self {
+        let detail = "an agent never approves itself: another principal answers the gates' questions of runs that \
+                      were asked for by A2A";
         Self::new(StatusCode::FORBIDDEN, "own_question", detail)
     }
 

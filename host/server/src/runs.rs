@@ -354,12 +354,12 @@ pub(crate) fn questions(
     run: &VisibleRun,
     folded: &FoldedRun,
 ) -> Vec<QuestionDocument> {
-    let may_decide =
-        run.spec.identity.parent_run_id.is_none() && state.may_decide(principal, run.owner()).is_ok();
+    let is_root = run.spec.identity.parent_run_id.is_none();
     let asked = folded.run.open_questions();
     let since_ms =
         |asked: &Suspended| folded.found.asked_at_ms.get(&asked.suspension_id).copied().unwrap_or_default();
-    asked.map(|asked| question(run, asked, since_ms(asked), may_decide)).collect()
+    let may_decide = |asked: &Suspended| is_root && state.may_answer(principal, run, asked).is_ok();
+    asked.map(|asked| question(run, asked, since_ms(asked), may_decide(asked))).collect()
 }
 
 fn question(run: &VisibleRun, asked: &Suspended, since_ms: u64, may_decide: bool) -> QuestionDocument {

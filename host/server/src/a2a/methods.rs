@@ -4,7 +4,11 @@ use super::encode::TaskEncoder;
 use super::error::{A2aError, ErrorKind};
 use super::request::{Answer, List, Send, TaskRef};
 use super::task::TaskView;
-use crate::agent_runs::{AgentRuns, Feed, OwnRun, ReplyText, Start, Until, encoded, repeatable};
+use crate::Shared;
+use crate::agent_runs::{
+    AgentRuns, Feed, OwnRun, ReplyText, Start, StartedOnce, Until, encoded, repeatable, start_once,
+};
+use axum::http::HeaderMap;
 use futures::Stream;
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -21,7 +25,9 @@ const MAX_LISTED: usize = 1_000;
 /// The tasks of one principal with one agent.
 #[derive(Clone, Copy)]
 pub(super) struct Tasks<'a> {
+    pub(super) state: &'a Shared,
     pub(super) runs: AgentRuns<'a>,
+    pub(super) headers: &'a HeaderMap,
     pub(super) agent: &'a str,
     pub(super) decide_url: &'a str,
 }
@@ -31,6 +37,8 @@ pub(super) struct Going {
     feed: Feed,
     encoder: TaskEncoder,
     task_id: String,
+    /// Whether an earlier request with the same key started the task.
+    pub(super) is_replay: bool,
 }
 
 impl Going {
@@ -55,26 +63,30 @@ impl Tasks<'_> {
             let why = "an answer to a question needs the `taskId` of the task that asked";
             return Err(A2aError::new(ErrorKind::InvalidParams, why));
         }
-        if let Some(context) = &send.context
-            && self.runs.latest(context).await?.is_none()
-        {
-            let why = "there is no such context; leave out `contextId` to begin one";
-            return Err(A2aError::new(ErrorKind::InvalidParams, why));
-        }
-        let start = Start {
-            agent_id: self.agent.to_owned(),
-            prompt: send.text.clone(),
-            thread: send.context.clone(),
-            history: Vec::new(),
-            detached: true,
-            run_id: None,
+        let prepare = || async {
+            if let Some(context) = &send.context
+                && self.runs.latest(context).await?.is_none()
+            {
+                let why = "there is no such context; leave out `contextId` to begin one";
+                return Err(A2aError::new(ErrorKind::InvalidParams, why));
+            }
+            Ok(Start {
+                agent_id: self.agent.to_owned(),
+                prompt: send.text.clone(),
+                thread: send.context.clone(),
+                detached: true,
+                by_agent: true,
+                ..Start::default()
+            })
         };
-        let started = self.runs.start(start).await?;
+        let (route, body) = (format!("A2A {}", self.agent), send.message.as_bytes());
+        let once = start_once((self.state, &self.runs), &route, self.headers, body, prepare).await?;
+        let StartedOnce { started, is_replay } = once;
         let task_id = started.run_id.to_string();
         let view = TaskView::new(&task_id, &started.thread, self.decide_url);
         let encoder = TaskEncoder::new(view, ReplyText::default(), send.history_length);
         let feed = self.runs.follow(&started, until(holds))?;
-        Ok(Going { feed, encoder, task_id })
+        Ok(Going { feed, encoder, task_id, is_replay })
     }
 
     /// Answers questions of a task.
@@ -97,7 +109,8 @@ impl Tasks<'_> {
         let view = TaskView::of(&run, self.decide_url);
         let encoder = TaskEncoder::new(view, ReplyText::default(), send.history_length);
         let feed = self.runs.resume(&run.run_id, until(holds), stored, stored)?;
-        Ok(Going { feed: feed.after_decisions(count), encoder, task_id: run.run_id })
+        let feed = feed.after_decisions(count);
+        Ok(Going { feed, encoder, task_id: run.run_id, is_replay: false })
     }
 
     /// Waits until the task has ended or asks, and returns it.
@@ -122,7 +135,7 @@ impl Tasks<'_> {
         let view = TaskView::of(&run, self.decide_url);
         let encoder = TaskEncoder::new(view, ReplyText::default(), task.history_length);
         let feed = self.runs.resume(&run.run_id, until(true), stored, stored)?;
-        Ok(Going { feed, encoder, task_id: run.run_id })
+        Ok(Going { feed, encoder, task_id: run.run_id, is_replay: false })
     }
 
     /// Returns a task.
@@ -220,7 +233,7 @@ fn decisions(run: &OwnRun, send: &Send) -> Result<Vec<Decision>, A2aError> {
     let answers = match send.answers.is_empty() {
         false => send.answers.clone(),
         true => {
-            let mut tools = open.iter().filter(|asked| asked.gate.is_none());
+            let mut tools = open.iter().filter(|asked| asked.asking_gate().is_none());
             let Some(asked) = tools.next() else { return Err(gate()) };
             if tools.next().is_some() {
                 let why = "the task asks several questions; answer with data {\"suspension_id\", \"answer\"}";
@@ -233,7 +246,7 @@ fn decisions(run: &OwnRun, send: &Send) -> Result<Vec<Decision>, A2aError> {
     let decide = |answer: Answer| {
         let asked =
             run.question(&answer.suspension).ok_or_else(|| run.no_such_question(&answer.suspension))?;
-        if asked.gate.is_some() {
+        if asked.asking_gate().is_some() {
             return Err(gate());
         }
         let decision = match answer.value {

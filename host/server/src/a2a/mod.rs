@@ -13,7 +13,7 @@ mod task;
 mod tests;
 
 use crate::Shared;
-use crate::agent_runs::{AgentRuns, Caller, decide_url, sse};
+use crate::agent_runs::{AgentRuns, Caller, decide_url, mark_replay, sse};
 use crate::body::SentBody;
 use crate::parameters::{PathParameters, QueryParameters};
 use crate::problem::Problem;
@@ -55,7 +55,7 @@ fn tasks<'a>(
     state: &'a Shared,
     principal: &'a Caller,
     agent: &'a str,
-    headers: &HeaderMap,
+    headers: &'a HeaderMap,
     decide_url: &'a str,
 ) -> Result<Tasks<'a>, A2aError> {
     let version = headers.get(VERSION).and_then(|version| version.to_str().ok()).unwrap_or_default();
@@ -66,7 +66,7 @@ fn tasks<'a>(
     }
     let runs = AgentRuns::new(state, principal);
     runs.agent(agent)?;
-    Ok(Tasks { runs, agent, decide_url })
+    Ok(Tasks { state, runs, headers, agent, decide_url })
 }
 
 fn read(body: Result<SentBody, Problem>) -> Result<Value, A2aError> {
@@ -95,17 +95,22 @@ async fn send(
 ) -> Result<Response, A2aError> {
     let (principal, url) = (principal?, decide_url(&headers));
     let tasks = tasks(&state, &principal, &agent, &headers, &url)?;
-    Ok(answer(&sent(&tasks, &Send::read(&read(body)?)?).await?))
+    let (task, is_replay) = sent(&tasks, &Send::read(&read(body)?)?).await?;
+    let mut response = answer(&task);
+    mark_replay(&mut response, is_replay);
+    Ok(response)
 }
 
-/// Sends a message and returns the task, as `SendMessage` does.
-async fn sent(tasks: &Tasks<'_>, send: &Send) -> Result<Value, A2aError> {
+/// Sends a message and returns the task, as `SendMessage` does, and whether an earlier request with the
+/// same key started it.
+async fn sent(tasks: &Tasks<'_>, send: &Send) -> Result<(Value, bool), A2aError> {
     let going = tasks.send(send, false).await?;
+    let is_replay = going.is_replay;
     let task = match send.return_immediately {
         true => tasks.begun(going, send.history_length).await?,
         false => tasks.settled(going, send.history_length).await?,
     };
-    Ok(json!({"task": task}))
+    Ok((json!({"task": task}), is_replay))
 }
 
 async fn stream(
@@ -117,8 +122,7 @@ async fn stream(
 ) -> Result<Response, A2aError> {
     let (principal, url) = (principal?, decide_url(&headers));
     let tasks = tasks(&state, &principal, &agent, &headers, &url)?;
-    let going = tasks.send(&Send::read(&read(body)?)?, true).await?;
-    Ok(sse::answer(going.stream().map(|response| sse::data(&response))))
+    Ok(streamed(tasks.send(&Send::read(&read(body)?)?, true).await?, |event| event))
 }
 
 async fn list(
@@ -146,7 +150,7 @@ async fn task(
     match task.strip_suffix(":subscribe") {
         Some(id) => {
             params["id"] = json!(id);
-            Ok(subscribed(tasks.subscribe(&TaskRef::read(&params)?).await?))
+            Ok(streamed(tasks.subscribe(&TaskRef::read(&params)?).await?, |event| event))
         }
         None => {
             params["id"] = json!(task);
@@ -166,7 +170,7 @@ async fn task_action(
     let task_ref = |id: &str| TaskRef { id: id.to_owned(), history_length: None };
     match task.rsplit_once(':') {
         Some((id, "cancel")) => Ok(answer(&tasks.cancel(&task_ref(id)).await?)),
-        Some((id, "subscribe")) => Ok(subscribed(tasks.subscribe(&task_ref(id)).await?)),
+        Some((id, "subscribe")) => Ok(streamed(tasks.subscribe(&task_ref(id)).await?, |event| event)),
         _ => {
             let why = "a task can be cancelled with `:cancel` and followed with `:subscribe`";
             Err(A2aError::new(ErrorKind::MethodNotFound, why))
@@ -174,8 +178,12 @@ async fn task_action(
     }
 }
 
-fn subscribed(going: Going) -> Response {
-    sse::answer(going.stream().map(|response| sse::data(&response)))
+/// Answers with the stream of a task, each event in the envelope of its binding.
+fn streamed(going: Going, envelope: impl Fn(Value) -> Value + std::marker::Send + 'static) -> Response {
+    let is_replay = going.is_replay;
+    let mut response = sse::answer(going.stream().map(move |event| sse::data(&envelope(event))));
+    mark_replay(&mut response, is_replay);
+    response
 }
 
 /// Returns the parameters of a query as JSON.
@@ -216,12 +224,14 @@ async fn rpc(
         Err(error) => Err(error),
     };
     match called {
-        Ok(Called::Result(result)) => rpc_answer(&json!({"jsonrpc": "2.0", "id": id, "result": result})),
-        Ok(Called::Stream(going)) => sse::answer(
-            going
-                .stream()
-                .map(move |response| sse::data(&json!({"jsonrpc": "2.0", "id": id, "result": response}))),
-        ),
+        Ok(Called::Result(result, is_replay)) => {
+            let mut response = rpc_answer(&json!({"jsonrpc": "2.0", "id": id, "result": result}));
+            mark_replay(&mut response, is_replay);
+            response
+        }
+        Ok(Called::Stream(going)) => {
+            streamed(*going, move |event| json!({"jsonrpc": "2.0", "id": id, "result": event}))
+        }
         Err(error) => rpc_answer(&error.rpc(&id)),
     }
 }
@@ -232,7 +242,8 @@ fn rpc_answer(value: &Value) -> Response {
 
 /// The outcome of a JSON-RPC call.
 enum Called {
-    Result(Value),
+    /// The result, and whether an earlier request with the same key started the task.
+    Result(Value, bool),
     Stream(Box<Going>),
 }
 
@@ -244,7 +255,10 @@ async fn call(tasks: &Tasks<'_>, request: &Value) -> Result<Called, A2aError> {
     };
     let params = &request["params"];
     let result = match method {
-        "SendMessage" => sent(tasks, &Send::read(params)?).await?,
+        "SendMessage" => {
+            let (task, is_replay) = sent(tasks, &Send::read(params)?).await?;
+            return Ok(Called::Result(task, is_replay));
+        }
         "SendStreamingMessage" => {
             return Ok(Called::Stream(Box::new(tasks.send(&Send::read(params)?, true).await?)));
         }
@@ -261,5 +275,5 @@ async fn call(tasks: &Tasks<'_>, request: &Value) -> Result<Called, A2aError> {
             return Err(A2aError::new(ErrorKind::MethodNotFound, why));
         }
     };
-    Ok(Called::Result(result))
+    Ok(Called::Result(result, false))
 }

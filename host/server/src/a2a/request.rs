@@ -15,6 +15,8 @@ pub(super) struct Send {
     pub(super) context: Option<String>,
     pub(super) task: Option<String>,
     pub(super) text: String,
+    /// The message as it was sent, which a repeated request has too.
+    pub(super) message: String,
     pub(super) answers: Vec<Answer>,
     pub(super) history_length: Option<usize>,
     pub(super) return_immediately: bool,
@@ -89,6 +91,7 @@ impl Send {
             context: text(message, "contextId"),
             task: text(message, "taskId"),
             text: texts.join("\n"),
+            message: message.to_string(),
             answers,
             history_length: number(configuration, "historyLength")?,
             return_immediately: configuration["returnImmediately"].as_bool().unwrap_or_default(),

@@ -83,7 +83,7 @@ impl TaskView {
 
     /// Returns whether a gate's question is open. Only a person elsewhere can decide it.
     pub(super) fn waits_for_gate(&self) -> bool {
-        self.calls.waiting().any(|(_, asked)| asked.gate.is_some())
+        self.calls.waiting().any(|(_, asked)| asked.asking_gate().is_some())
     }
 
     /// Returns the name of the task's state.
@@ -131,12 +131,19 @@ impl TaskView {
         for (call, asked) in self.calls.waiting() {
             let asks = tollgate_agent::question::asks(asked);
             lines.push(one_line(&format!("{asks}: {}", asked.ticket.message), MAX_MESSAGE_BYTES));
+            // The call that waits is the child's, if a child asks.
+            let (tool, arguments) = match &asked.child {
+                Some(child) => (&child.tool_name, &child.arguments),
+                None => (&call.tool_name, &call.arguments),
+            };
             questions.push(json!({
                 "suspension_id": asked.suspension_id,
-                "tool": call.tool_name,
-                "gate": asked.gate,
+                "tool": tool,
+                "gate": asked.asking_gate(),
                 "action": asked.ticket.action,
                 "message": asked.ticket.message,
+                "arguments": arguments.as_ref().map(|arguments| arguments.value()),
+                "parameters": asked.ticket.parameters,
                 "response_schema": asked.ticket.response_schema,
                 "decide_url": self.decide_url,
             }));

@@ -1,8 +1,9 @@
 //! The event stream of AG-UI, from the updates of a run.
 
-use super::scope::Scope;
+use super::scope::{Scope, id_in};
+use super::state::SharedState;
 use crate::agent_runs::{Encode, FeedEnd, KnownCall, ReplyText};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use tollgate::RunUpdate;
@@ -41,8 +42,7 @@ pub(super) struct AboutStream {
     pub(super) decide_url: String,
     /// The messages that the client has.
     pub(super) messages: Vec<Value>,
-    /// The state that the client has.
-    pub(super) state: Map<String, Value>,
+    pub(super) state: SharedState,
     /// The members of the request that are not applied.
     pub(super) ignored: Vec<String>,
 }
@@ -57,6 +57,8 @@ struct Child {
     /// The child that asked for this one; `None` if the run itself did.
     parent: Option<String>,
     call_id: SmolStr,
+    /// The run's own call below which it works.
+    root_call: SmolStr,
 }
 
 /// Translates the updates of a run into events.
@@ -90,6 +92,9 @@ impl AgUiEncoder {
         };
         for stored in earlier {
             encoder.root.skip(&stored.event);
+            if let Some(change) = stored.event.change() {
+                encoder.about.state.apply(change);
+            }
             encoder.know_child(None, &stored.event);
         }
         encoder
@@ -109,6 +114,9 @@ impl AgUiEncoder {
             started["metadata"] = json!({"tollgate": {"runId": self.about.run_id}});
         }
         out.push(started);
+        if self.about.state.is_outdated() {
+            out.push(self.state_snapshot());
+        }
         if !self.about.ignored.is_empty() {
             let value = json!({"members": self.about.ignored});
             out.push(json!({"type": "CUSTOM", "name": "tollgate.not_applied", "value": value}));
@@ -146,13 +154,7 @@ impl AgUiEncoder {
 
     /// Reports values of visible keys. Other values are not part of the event.
     fn changed(&mut self, change: &StateChange, out: &mut Vec<Value>) {
-        let mut patch = Vec::new();
-        for update in change.updates.iter() {
-            let Some(value) = &update.value else { continue };
-            let path = format!("/{}", update.key.replace('~', "~0").replace('/', "~1"));
-            patch.push(json!({"op": "add", "path": path, "value": value}));
-            self.about.state.insert(update.key.to_string(), Value::clone(value));
-        }
+        let patch = self.about.state.apply(change);
         if !patch.is_empty() {
             out.push(json!({"type": "STATE_DELTA", "delta": patch}));
         }
@@ -161,11 +163,13 @@ impl AgUiEncoder {
     fn know_child(&mut self, parent: Option<&str>, event: &Event) {
         let Event::ChildStarted { call_id, ordinal, child_run_id, agent_id, .. } = event else { return };
         let asker = parent.unwrap_or(&self.about.run_id).to_owned();
+        let above = parent.and_then(|run_id| self.children.values().find(|child| child.run_id == run_id));
         let child = Child {
             run_id: child_run_id.clone(),
             agent_id: agent_id.clone(),
             parent: parent.map(str::to_owned),
             call_id: call_id.clone(),
+            root_call: above.map_or(call_id, |above| &above.root_call).clone(),
         };
         self.children.insert((asker, call_id.clone(), *ordinal), child);
     }
@@ -192,21 +196,16 @@ impl AgUiEncoder {
             return self.root.activity(id, "tollgate.child", content, out);
         }
         self.announce(&child, out);
+        // A child that waits is suspended once the run waits: its call has no interrupt before.
+        let Event::ChildFinished { status, .. } = event else { return };
         let mut end = json!({"type": "SUBAGENT_FINISHED", "subagentRunId": child.run_id});
-        match event {
-            Event::ChildWaiting { question, .. } => {
-                let ids = json!([question.suspension_id]);
-                end["outcome"] = json!({"type": "suspended", "interruptIds": ids});
+        match status.words() {
+            None => end["outcome"] = json!({"type": "success"}),
+            Some(words) => {
+                end["type"] = json!("SUBAGENT_ERROR");
+                end["message"] = json!(one_line(&words, MAX_ERROR_BYTES));
+                end["code"] = json!(child_code(status));
             }
-            Event::ChildFinished { status, .. } => match status.words() {
-                None => end["outcome"] = json!({"type": "success"}),
-                Some(words) => {
-                    end["type"] = json!("SUBAGENT_ERROR");
-                    end["message"] = json!(one_line(&words, MAX_ERROR_BYTES));
-                    end["code"] = json!(child_code(status));
-                }
-            },
-            _ => return,
         }
         self.end_child(&child.run_id, end, out);
     }
@@ -221,7 +220,7 @@ impl AgUiEncoder {
             "type": "SUBAGENT_STARTED",
             "subagentRunId": child.run_id,
             "name": child.agent_id,
-            "parentToolCallId": child.call_id,
+            "parentToolCallId": id_in(child.parent.as_ref().unwrap_or(&self.about.run_id), &child.call_id),
         });
         if let Some(parent) = &child.parent {
             started["parentSubagentRunId"] = json!(parent);
@@ -246,9 +245,21 @@ impl AgUiEncoder {
             if let Some(scope) = self.scopes.get_mut(&run_id) {
                 scope.close(out);
             }
-            let outcome = json!({"type": "suspended"});
+            let mut outcome = json!({"type": "suspended"});
+            let interrupts = self.interrupts_of(&run_id);
+            if !interrupts.is_empty() {
+                outcome["interruptIds"] = json!(interrupts);
+            }
             out.push(json!({"type": "SUBAGENT_FINISHED", "subagentRunId": run_id, "outcome": outcome}));
         }
+    }
+
+    /// Returns the interrupts that continue a child: the questions of the run's call above it.
+    fn interrupts_of(&self, run_id: &str) -> Vec<String> {
+        let child = self.children.values().find(|child| child.run_id == run_id);
+        let waiting = self.root.calls.waiting();
+        let waiting = waiting.filter(|(call, _)| child.is_some_and(|child| child.root_call == call.id));
+        waiting.map(|(_, asked)| id_in(&self.about.run_id, &asked.suspension_id)).collect()
     }
 
     /// Translates an update of a child. `parent` is the child that asked for it, if any.
@@ -278,6 +289,10 @@ impl AgUiEncoder {
         }
     }
 
+    fn state_snapshot(&self) -> Value {
+        json!({"type": "STATE_SNAPSHOT", "snapshot": self.about.state.snapshot()})
+    }
+
     fn messages_snapshot(&self) -> Value {
         let messages: Vec<&Value> = self.about.messages.iter().chain(&self.root.messages).collect();
         json!({"type": "MESSAGES_SNAPSHOT", "messages": messages})
@@ -287,7 +302,7 @@ impl AgUiEncoder {
         self.root.close(out);
         self.end_children(out);
         self.finish_step(out);
-        out.push(json!({"type": "STATE_SNAPSHOT", "snapshot": self.about.state}));
+        out.push(self.state_snapshot());
         out.push(self.messages_snapshot());
         let waiting = self.root.calls.waiting();
         let interrupts: Vec<Value> = waiting.map(|(call, asked)| self.interrupt(call, asked)).collect();
@@ -298,11 +313,13 @@ impl AgUiEncoder {
     fn interrupt(&self, call: &KnownCall, asked: &Suspended) -> Value {
         let is_gate = asked.gate.is_some();
         let mut interrupt = json!({
-            "id": asked.suspension_id,
+            "id": id_in(&self.about.run_id, &asked.suspension_id),
             "reason": if is_gate { "tool_call" } else { "input_required" },
             "message": asked.ticket.message,
-            "toolCallId": call.id,
+            "toolCallId": self.root.call_id(&call.id),
             "metadata": {"tollgate": {
+                "runId": self.about.run_id,
+                "suspensionId": asked.suspension_id,
                 "tool": call.tool_name,
                 "gate": asked.gate,
                 "action": asked.ticket.action,

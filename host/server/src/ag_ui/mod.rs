@@ -6,6 +6,7 @@
 mod encode;
 mod request;
 mod scope;
+mod state;
 #[cfg(test)]
 mod tests;
 
@@ -24,7 +25,9 @@ use axum::routing::post;
 use encode::{AboutStream, AgUiEncoder, error};
 use futures::StreamExt;
 use request::{Resume, RunInput};
+use scope::id_in;
 use serde_json::{Value, json};
+use state::SharedState;
 use std::sync::Arc;
 use tollgate_agent::message::Message;
 use tollgate_agent::run::event::Suspended;
@@ -74,14 +77,11 @@ async fn run(
     let input = RunInput::read(&body)?;
     let runs = AgentRuns::new(&state, &principal);
     runs.agent(&agent)?;
-    let found = match input.resume.is_empty() {
-        true => start(&runs, agent, &input).await,
-        false => resume(&runs, &input).await,
-    };
-    let RequestedEvents { feed, run_id, earlier, late } = match found {
+    let (shared, found) = match requested(&state, &runs, agent, &input).await {
         Ok(found) => found,
         Err(refusal) => return Ok(refused(&input, &refusal)),
     };
+    let RequestedEvents { feed, run_id, earlier, late } = found;
     let about = AboutStream {
         thread: input.thread,
         client_run: input.run,
@@ -89,11 +89,33 @@ async fn run(
         version: input.version,
         decide_url: decide_url(&headers),
         messages: input.sent,
-        state: input.state,
+        state: shared,
         ignored: [input.ignored, late].concat(),
     };
+    let earlier: Vec<_> = earlier.into_iter().map(|event| state.host.visible(event)).collect();
     let events = encoded(feed, AgUiEncoder::after(about, &earlier, ReplyText::default()));
     Ok(sse::answer(events.map(|event| sse::data(&event))))
+}
+
+/// Returns the state that the request begins with, and the events that it asks for.
+async fn requested(
+    state: &Shared,
+    runs: &AgentRuns<'_>,
+    agent: String,
+    input: &RunInput,
+) -> Result<(SharedState, RequestedEvents), Refusal> {
+    let thread_id = runs.stored_thread(&input.thread)?;
+    // The state is read before the run can change it.
+    let shared = {
+        let _place = state.load.whole_record().await;
+        let thread = state.store().thread(&thread_id).await.map_err(Problem::from)?;
+        SharedState::new(&input.state, &thread.state, |key| state.host.shows_key(key))
+    };
+    let events = match input.resume.is_empty() {
+        true => start(runs, agent, input).await?,
+        false => resume(runs, input).await?,
+    };
+    Ok((shared, events))
 }
 
 /// Answers with a run that ends at once, as clients expect of errors.
@@ -107,7 +129,13 @@ fn refused(input: &RunInput, refusal: &Refusal) -> Response {
 async fn start(runs: &AgentRuns<'_>, agent_id: String, input: &RunInput) -> Result<RequestedEvents, Refusal> {
     let latest = runs.latest(&input.thread).await?;
     let run_id = runs.request_id(&["ag-ui", &agent_id, &input.thread, &input.run]);
-    if runs.run(&run_id).await.is_ok() {
+    let messages = input.messages().map_err(|why| Refusal::new("unsupported", why))?;
+    if let Ok(run) = runs.run(&run_id).await {
+        let last = messages.iter().rfind(|message| message.role == Role::User);
+        if last.map(|last| last.text.as_str()) != run.prompt() {
+            let why = "this `runId` was sent with another message; use a new one for a new run";
+            return Err(Refusal::new("key_reused", why));
+        }
         let feed = runs.resume(&run_id, Until::Waiting, 0, 1)?;
         return Ok(RequestedEvents { feed, run_id, earlier: Vec::new(), late: Vec::new() });
     }
@@ -115,7 +143,6 @@ async fn start(runs: &AgentRuns<'_>, agent_id: String, input: &RunInput) -> Resu
         let why = "the thread waits for answers to its interrupts; send them with `resume`";
         return Err(Refusal::new("pending_interrupts", why));
     }
-    let messages = input.messages().map_err(|why| Refusal::new("unsupported", why))?;
     let no_prompt = || Refusal::new("bad_request", "the last message must be the user's");
     let (history, prompt): (Vec<Message>, String) = match latest {
         None => split(messages).ok_or_else(no_prompt)?,
@@ -126,28 +153,31 @@ async fn start(runs: &AgentRuns<'_>, agent_id: String, input: &RunInput) -> Resu
         }
     };
     let thread = Some(input.thread.clone());
-    let start = Start { agent_id, prompt, thread, history, detached: false, run_id: Some(run_id) };
+    let start = Start { agent_id, prompt, thread, history, run_id: Some(run_id), ..Start::default() };
     let started = runs.start(start).await?;
     let run_id = started.run_id.to_string();
     let feed = runs.follow(&started, Until::Waiting)?;
     Ok(RequestedEvents { feed, run_id, earlier: Vec::new(), late: Vec::new() })
 }
 
-/// Answers all open interrupts of the thread. Answers to interrupts that were decided before, by
-/// this request or elsewhere, change nothing: the stream has what followed.
+/// Answers all open interrupts of a run of the thread. Answers to interrupts that were decided
+/// before, by this request or elsewhere, change nothing: the stream has what followed.
 async fn resume(runs: &AgentRuns<'_>, input: &RunInput) -> Result<RequestedEvents, Refusal> {
-    let latest = runs.latest(&input.thread).await?;
-    let nothing = || Refusal::new("no_such_interrupt", "the thread has no open interrupts");
-    let run = runs.run(&latest.ok_or_else(nothing)?.run_id).await?;
-    if input.resume.iter().any(|answer| run.asked(&answer.interrupt).is_none()) {
+    let nothing = || Refusal::new("no_such_interrupt", "the thread has no such interrupts");
+    // An interrupt names its run, because another run may have asked under the same suspension id.
+    let run_id = input.resume.first().map(|answer| answer.run_id.as_str()).unwrap_or_default();
+    let run = runs.run(run_id).await.map_err(|_| nothing())?;
+    let is_of_run = |answer: &Resume| answer.run_id == run_id && run.asked(&answer.suspension).is_some();
+    if run.thread != input.thread || !input.resume.iter().all(is_of_run) {
         return Err(nothing());
     }
-    let answers = Answers::of(&run, &input.resume, |answer| answer.interrupt.as_str(), decision)?;
+    let answers = Answers::of(&run, &input.resume, |answer| answer.suspension.as_str(), decision)?;
     let Answers { decisions, count, after, late } = answers;
     if !decisions.is_empty() {
         let open: Vec<&str> = run.calls.waiting().map(|(_, asked)| asked.suspension_id.as_str()).collect();
-        let is_answered = |id: &&str| input.resume.iter().any(|answer| answer.interrupt == **id);
+        let is_answered = |id: &&str| input.resume.iter().any(|answer| answer.suspension == **id);
         if !open.iter().all(is_answered) {
+            let open: Vec<String> = open.into_iter().map(|id| id_in(&run.run_id, id)).collect();
             let open = open.join(", ");
             let why = format!("`resume` must answer all open interrupts; open: {open}");
             return Err(Refusal::new("wrong_resume", why));
@@ -156,7 +186,7 @@ async fn resume(runs: &AgentRuns<'_>, input: &RunInput) -> Result<RequestedEvent
     }
     let feed = runs.resume(&run.run_id, Until::Waiting, after, after + 1)?.after_decisions(count);
     let earlier = run.events.into_iter().take_while(|event| event.number <= after).collect();
-    let late = late.iter().map(|id| format!("resume {id}")).collect();
+    let late = late.iter().map(|id| format!("resume {}", id_in(&run.run_id, id))).collect();
     Ok(RequestedEvents { feed, run_id: run.run_id, earlier, late })
 }
 

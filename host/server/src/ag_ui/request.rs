@@ -26,8 +26,9 @@ pub(super) struct RunInput {
 /// An answer to an interrupt.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Resume {
-    /// The suspension id.
-    pub(super) interrupt: String,
+    /// The run and the suspension that the interrupt's id names.
+    pub(super) run_id: String,
+    pub(super) suspension: String,
     pub(super) is_resolved: bool,
     pub(super) payload: Option<Value>,
 }
@@ -102,8 +103,10 @@ fn read_resume(entry: &Value) -> Option<Resume> {
         "cancelled" => false,
         _ => return None,
     };
-    let interrupt = entry["interruptId"].as_str()?.to_owned();
-    Some(Resume { interrupt, is_resolved, payload: entry.get("payload").cloned() })
+    // An id without a run is that of no interrupt.
+    let (run_id, suspension) = entry["interruptId"].as_str()?.split_once('/').unwrap_or_default();
+    let (run_id, suspension) = (run_id.to_owned(), suspension.to_owned());
+    Some(Resume { run_id, suspension, is_resolved, payload: entry.get("payload").cloned() })
 }
 
 fn read_content(content: &Value) -> Result<String, String> {
@@ -143,14 +146,15 @@ mod tests {
                 {"id": "3", "role": "user", "content": [{"type": "text", "text": "Hi"}]},
             ],
             "tools": [], "context": [{"description": "d", "value": "v"}], "state": {"a": 1}, "forwardedProps": {},
-            "resume": [{"interruptId": "c/1", "status": "resolved", "payload": true}],
+            "resume": [{"interruptId": "run/c/1", "status": "resolved", "payload": true}],
         });
         let input = RunInput::read(body.to_string().as_bytes()).unwrap();
         assert_eq!(input.ignored, ["context", "state"]);
         assert_eq!(input.version, Version::V1);
         let texts: Vec<String> = input.messages().unwrap().into_iter().map(|m| m.text).collect();
         assert_eq!(texts, ["Be brief.", "Hi"]);
-        let resume = Resume { interrupt: "c/1".to_owned(), is_resolved: true, payload: Some(json!(true)) };
+        let (run_id, suspension) = ("run".to_owned(), "c/1".to_owned());
+        let resume = Resume { run_id, suspension, is_resolved: true, payload: Some(json!(true)) };
         assert_eq!(input.resume, [resume]);
     }
 

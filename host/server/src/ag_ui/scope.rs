@@ -190,10 +190,11 @@ impl Scope {
         self.close(out);
         let id = self.message_id(self.replies);
         for call in reply.message.calls.iter() {
+            let call_id = self.call_id(&call.id);
             self.emit(
                 json!({
                     "type": "TOOL_CALL_START",
-                    "toolCallId": call.id,
+                    "toolCallId": call_id,
                     "toolCallName": call.name,
                     "parentMessageId": id,
                 }),
@@ -201,9 +202,9 @@ impl Scope {
             );
             if !call.arguments.is_empty() {
                 let delta = &call.arguments;
-                self.emit(json!({"type": "TOOL_CALL_ARGS", "toolCallId": call.id, "delta": delta}), out);
+                self.emit(json!({"type": "TOOL_CALL_ARGS", "toolCallId": call_id, "delta": delta}), out);
             }
-            self.emit(json!({"type": "TOOL_CALL_END", "toolCallId": call.id}), out);
+            self.emit(json!({"type": "TOOL_CALL_END", "toolCallId": call_id}), out);
         }
         self.remember(&id, reply);
         (self.replies, self.restarts, self.has_text) = (self.replies + 1, 0, false);
@@ -222,7 +223,7 @@ impl Scope {
         if !message.calls.is_empty() {
             let calls = message.calls.iter().map(|call| {
                 json!({
-                    "id": call.id,
+                    "id": self.call_id(&call.id),
                     "type": "function",
                     "function": {"name": call.name, "arguments": call.arguments},
                 })
@@ -235,7 +236,7 @@ impl Scope {
     fn call_finished(&mut self, finished: &Finished, out: &mut Vec<Value>) {
         let answer = answer::answer(&finished.call_id, &finished.tool_name, &finished.end);
         let id = self.place(&finished.call_id, "result");
-        let (call_id, content) = (&finished.call_id, &answer.content);
+        let (call_id, content) = (self.call_id(&finished.call_id), &answer.content);
         let message = json!({"id": id, "role": "tool", "toolCallId": call_id, "content": content});
         self.messages.push(message);
         self.emit(
@@ -253,7 +254,7 @@ impl Scope {
     fn call_started(&mut self, call_id: &str, attempt: u32, out: &mut Vec<Value>) {
         let Some(call) = self.calls.get(call_id) else { return };
         let content = json!({
-            "toolCallId": call_id,
+            "toolCallId": self.call_id(call_id),
             "tool": call.tool_name,
             "attempt": attempt,
             "progress": null,
@@ -316,10 +317,15 @@ impl Scope {
         self.activities.insert(id);
     }
 
-    /// Returns the id of something that belongs to a call. Calls of other runs of the thread may
-    /// have the same id.
+    /// Returns the id under which the client knows a call. The ids of a run are its own: calls of
+    /// children and of other runs of the thread may have the same.
+    pub(super) fn call_id(&self, call_id: &str) -> String {
+        id_in(&self.run_id, call_id)
+    }
+
+    /// Returns the id of something that belongs to a call.
     pub(super) fn place(&self, call_id: &str, what: &str) -> String {
-        format!("{}/{call_id}/{what}", self.run_id)
+        format!("{}/{what}", self.call_id(call_id))
     }
 
     /// Sends an event, as that of a sub-agent if this is a child.
@@ -329,6 +335,11 @@ impl Scope {
         }
         out.push(event);
     }
+}
+
+/// Returns the id under which the client knows a call or a question of a run.
+pub(super) fn id_in(run_id: &str, id: &str) -> String {
+    format!("{run_id}/{id}")
 }
 
 fn delta(id: &str, kind: &str, patch: Value) -> Value {

@@ -2,10 +2,11 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use super::encode::{AboutStream, AgUiEncoder, Version};
+use super::state::SharedState;
 use crate::agent_runs::ReplyText;
 use crate::agent_runs::costs;
 use crate::agent_runs::fixture::{self, Recording, encode, golden, joined_at, without};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use tollgate::RunUpdate;
@@ -27,7 +28,7 @@ fn encoder(recording: &Recording, segment: usize, version: Version) -> AgUiEncod
         version,
         decide_url: "http://localhost:7300/console/waiting".to_owned(),
         messages: vec![json!({"id": "m1", "role": "user", "content": "Go."})],
-        state: Map::new(),
+        state: SharedState::default(),
         ignored: vec!["context".to_owned()],
     };
     AgUiEncoder::after(about, &earlier, ReplyText::default())

@@ -24,12 +24,17 @@ pub(crate) struct ClientMessage {
 
 /// Splits a conversation into its history and its prompt, which is the last message and must be
 /// the user's; `None` if it is not.
+pub(crate) fn split(mut messages: Vec<ClientMessage>) -> Option<(Vec<Message>, String)> {
+    let prompt = messages.pop().filter(|last| last.role == Role::User)?;
+    Some((history(messages), prompt.text))
+}
+
+/// Returns a client's messages as the history of a thread.
 ///
 /// A client's instructions never become the system prompt: the model reads them as a note that
 /// names their origin. The calls and answers of tools become text, because they are not calls of
 /// this host.
-pub(crate) fn split(mut messages: Vec<ClientMessage>) -> Option<(Vec<Message>, String)> {
-    let prompt = messages.pop().filter(|last| last.role == Role::User)?;
+pub(crate) fn history(messages: Vec<ClientMessage>) -> Vec<Message> {
     let history = messages.into_iter().filter(|message| !message.text.trim().is_empty());
     let history = history.map(|ClientMessage { role, text }| match role {
         Role::System => Message::Note(client_instructions(&text)),
@@ -37,7 +42,7 @@ pub(crate) fn split(mut messages: Vec<ClientMessage>) -> Option<(Vec<Message>, S
         Role::Assistant => Message::Assistant(AssistantMessage { text, ..AssistantMessage::default() }),
         Role::Tool => Message::Note(format!("The client reports the answer of a tool that it ran:\n{text}")),
     });
-    Some((history.collect(), prompt.text))
+    history.collect()
 }
 
 /// Returns the note as which the model reads a client's instructions.

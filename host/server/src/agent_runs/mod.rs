@@ -38,7 +38,7 @@ use tollgate::store::{RunFilter, RunSummary};
 use tollgate::tollgate_agent::message::Message;
 use tollgate::{Agent, DIRECT_AGENT};
 use tollgate_agent::run::event::Suspended;
-use tollgate_agent::run::{Decision, Event, RunStatus, StoredEvent};
+use tollgate_agent::run::{Decision, Event, RunStatus, StoredEvent, Task};
 use tollgate_agent::text::clean;
 
 /// The client of a request: its principal, and its share of the server.
@@ -76,6 +76,7 @@ pub(crate) struct AgentRuns<'a> {
 }
 
 /// A request for a run.
+#[derive(Default)]
 pub(crate) struct Start {
     pub(crate) agent_id: String,
     pub(crate) prompt: String,
@@ -83,6 +84,8 @@ pub(crate) struct Start {
     pub(crate) thread: Option<String>,
     pub(crate) history: Vec<Message>,
     pub(crate) detached: bool,
+    /// Whether another agent asks for the run.
+    pub(crate) by_agent: bool,
     /// The id of the new run, so that a repeated request finds it; `None` generates one.
     pub(crate) run_id: Option<String>,
 }
@@ -147,6 +150,7 @@ impl<'a> AgentRuns<'a> {
             history: start.history,
             queue: false,
             detached: start.detached,
+            by_agent: start.by_agent,
             run_id: start.run_id,
         };
         let started = self.state.start_run(&self.caller.principal, &self.caller.share, request).await?;
@@ -247,6 +251,17 @@ impl OwnRun {
         let is_waiting = matches!(last, Some(Event::RunWaiting));
         let (run_id, agent_id) = (identity.run_id.to_string(), identity.agent_id.to_string());
         Some(Self { run_id, thread, agent_id, events, calls, end, is_waiting })
+    }
+
+    /// Returns the message with which the run began.
+    pub(crate) fn prompt(&self) -> Option<&str> {
+        match self.events.first().map(|first| &first.event) {
+            Some(Event::RunStarted { spec }) => match &spec.task {
+                Task::Prompt(prompt) => Some(prompt),
+                Task::Call { .. } => None,
+            },
+            _ => None,
+        }
     }
 
     /// Returns the number of stored events.

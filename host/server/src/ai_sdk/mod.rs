@@ -8,9 +8,10 @@ mod request;
 mod tests;
 
 use crate::Shared;
+use crate::agent_runs::history::history;
 use crate::agent_runs::{
-    AgentRuns, Answers, Caller, Calls, Feed, OwnRun, ReplyText, Start, Until, approval, decide_url, encoded,
-    name_ignored, sse,
+    AgentRuns, Answers, Caller, Calls, Feed, OwnRun, ReplyText, Start, StartedOnce, Until, approval,
+    decide_url, encoded, mark_replay, name_ignored, sse, start_once,
 };
 use crate::body::SentBody;
 use crate::parameters::{PathParameters, QueryParameters};
@@ -67,33 +68,52 @@ async fn send(
     let runs = AgentRuns::new(&state, &principal);
     runs.agent(&agent)?;
     let (version, url) = (query.version()?, decide_url(&headers));
-    let mut response = match request.action {
+    let mut response = match &request.action {
         Action::Prompt(prompt) => {
-            let waiting = match runs.latest(&request.chat).await? {
-                Some(latest) if latest.status == "waiting" => Some(runs.run(&latest.run_id).await?),
-                _ => None,
+            let (mut waiting, route) = (None, format!("POST /ai-sdk/{agent}"));
+            let once = {
+                let (runs, request, waiting) = (&runs, &request, &mut waiting);
+                let prepare = || async move {
+                    let latest = runs.latest(&request.chat).await?;
+                    // The server has the earlier messages of a chat that it knows.
+                    let history = match &latest {
+                        None => history(request.earlier()?),
+                        Some(_) => Vec::new(),
+                    };
+                    if let Some(latest) = latest.filter(|latest| latest.status == "waiting") {
+                        *waiting = Some(runs.run(&latest.run_id).await?);
+                    }
+                    let (prompt, thread) = (prompt.clone(), Some(request.chat.clone()));
+                    let start = Start { agent_id: agent, prompt, thread, history, ..Start::default() };
+                    Ok::<_, Problem>(Start { detached: true, ..start })
+                };
+                start_once((&state, runs), &route, &headers, &body, prepare).await?
             };
-            let thread = Some(request.chat);
-            let start =
-                Start { agent_id: agent, prompt, thread, history: Vec::new(), detached: true, run_id: None };
-            let started = runs.start(start).await?;
-            let run_id = started.run_id.to_string();
-            let about = AboutMessage {
-                message_id: run_id.clone(),
-                run_id,
-                thread: started.thread.clone(),
-                version,
-                decide_url: url,
+            let StartedOnce { started, is_replay } = once;
+            let mut response = match is_replay {
+                true => replayed(&runs, &started.run_id, version, url).await?,
+                false => {
+                    let run_id = started.run_id.to_string();
+                    let about = AboutMessage {
+                        message_id: run_id.clone(),
+                        run_id,
+                        thread: started.thread.clone(),
+                        version,
+                        decide_url: url,
+                    };
+                    let continued = waiting.filter(|run| run.run_id == about.run_id);
+                    let (begin, calls) = continued
+                        .map_or((Begin::Run, Calls::default()), |run| (Begin::NextPrompt, run.calls));
+                    let encoder = AiSdkEncoder::new(about, begin, calls, ReplyText::default());
+                    stream(runs.follow(&started, Until::Waiting)?, encoder)
+                }
             };
-            let continued = waiting.filter(|run| run.run_id == about.run_id);
-            let (begin, calls) =
-                continued.map_or((Begin::Run, Calls::default()), |run| (Begin::NextPrompt, run.calls));
-            let encoder = AiSdkEncoder::new(about, begin, calls, ReplyText::default());
-            stream(runs.follow(&started, Until::Waiting)?, encoder)
+            mark_replay(&mut response, is_replay);
+            response
         }
         Action::Decide { message_id, approvals } => {
             let (response, late) =
-                decide(&runs, &request.chat, &message_id, &approvals, (version, url)).await?;
+                decide(&runs, &request.chat, message_id, approvals, (version, url)).await?;
             request.ignored.extend(late.iter().map(|id| format!("approval {id}")));
             response
         }
@@ -146,17 +166,24 @@ async fn resume(
     runs.agent(&agent)?;
     let version = query.version()?;
     let latest = runs.latest(&chat).await?.filter(|latest| latest.status == "running");
-    let Some(latest) = latest else { return Ok(StatusCode::NO_CONTENT.into_response()) };
-    let run = runs.run(&latest.run_id).await?;
+    match latest {
+        None => Ok(StatusCode::NO_CONTENT.into_response()),
+        Some(latest) => replayed(&runs, &latest.run_id, version, decide_url(&headers)).await,
+    }
+}
+
+/// Replays the last message of a run from its start, and continues it.
+async fn replayed(
+    runs: &AgentRuns<'_>,
+    run_id: &str,
+    version: Version,
+    decide_url: String,
+) -> Result<Response, Problem> {
+    let run = runs.run(run_id).await?;
     let message = Message::last(&run);
     let feed = runs.resume(&run.run_id, Until::Waiting, message.after, run.stored())?;
-    let about = AboutMessage {
-        run_id: run.run_id,
-        thread: run.thread,
-        message_id: message.id,
-        version,
-        decide_url: decide_url(&headers),
-    };
+    let about =
+        AboutMessage { run_id: run.run_id, thread: run.thread, message_id: message.id, version, decide_url };
     let encoder = AiSdkEncoder::new(about, Begin::Run, Calls::default(), ReplyText::default());
     Ok(stream(feed, encoder))
 }

@@ -1,5 +1,6 @@
 //! Reading a request of a chat of the AI SDK.
 
+use crate::agent_runs::history::{ClientMessage, Role};
 use crate::problem::Problem;
 use axum::http::StatusCode;
 use serde_json::Value;
@@ -14,6 +15,8 @@ pub(super) struct ChatRequest {
     /// The chat's id, which names the thread.
     pub(super) chat: String,
     pub(super) action: Action,
+    /// The messages before the last one, as they were sent.
+    earlier: Vec<Value>,
     /// The members of the request that are not applied.
     pub(super) ignored: Vec<String>,
 }
@@ -49,7 +52,9 @@ impl ChatRequest {
             return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "unsupported", why));
         }
         let messages = body["messages"].as_array().map(Vec::as_slice).unwrap_or_default();
-        let Some(last) = messages.last() else { return Err(wrong("`messages` is missing or empty")) };
+        let Some((last, earlier)) = messages.split_last() else {
+            return Err(wrong("`messages` is missing or empty"));
+        };
         let action = match last["role"].as_str() {
             // `useChat` names a message of the user only to replace it and those that follow.
             Some("user") if body["messageId"].is_string() => {
@@ -64,8 +69,54 @@ impl ChatRequest {
         let names = body.as_object().into_iter().flat_map(serde_json::Map::keys);
         let names = names.filter(|name| !known.contains(&name.as_str()));
         let ignored = names.map(|name| one_line(name, 100)).take(MAX_IGNORED).collect();
-        Ok(Self { chat: chat.to_owned(), action, ignored })
+        Ok(Self { chat: chat.to_owned(), action, earlier: earlier.to_vec(), ignored })
     }
+
+    /// Returns the conversation before the last message, as text, for a chat that the server does not
+    /// have.
+    ///
+    /// # Errors
+    /// A message has content that no agent reads.
+    pub(super) fn earlier(&self) -> Result<Vec<ClientMessage>, Problem> {
+        let mut messages = Vec::with_capacity(self.earlier.len());
+        for message in &self.earlier {
+            let role = match message["role"].as_str() {
+                Some("system") => Role::System,
+                Some("user") => Role::User,
+                Some("assistant") => Role::Assistant,
+                _ => return Err(wrong("the role of a message must be system, user or assistant")),
+            };
+            read_parts(role, parts_of(message), &mut messages)?;
+        }
+        Ok(messages)
+    }
+}
+
+/// Reads the parts of an earlier message: its text, and the answers of its calls.
+fn read_parts(role: Role, parts: &[Value], messages: &mut Vec<ClientMessage>) -> Result<(), Problem> {
+    for part in parts {
+        let kind = part["type"].as_str().unwrap_or_default();
+        if let ("text", Some(text)) = (kind, part["text"].as_str()) {
+            messages.push(ClientMessage { role, text: text.to_owned() });
+        } else if kind == "dynamic-tool" || kind.starts_with("tool-") {
+            let name = part["toolName"].as_str().unwrap_or(kind.trim_start_matches("tool-"));
+            let answer = [&part["output"], &part["errorText"]].into_iter().find(|answer| !answer.is_null());
+            let answer = answer.map_or("no answer".to_owned(), Value::to_string);
+            messages.push(ClientMessage {
+                role: Role::Tool,
+                text: format!("{name} with {}:\n{answer}", part["input"]),
+            });
+        } else if kind == "file" {
+            return Err(not_text(kind));
+        }
+        // Other parts, such as reasoning, sources and data, are not part of what was said.
+    }
+    Ok(())
+}
+
+fn not_text(kind: &str) -> Problem {
+    let why = format!("an agent reads text only; leave out parts of the type `{}`", one_line(kind, 60));
+    Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "unsupported", why)
 }
 
 fn wrong(why: impl Into<String>) -> Problem {
@@ -84,11 +135,7 @@ fn text_of(message: &Value) -> Result<String, Problem> {
             ("text", Some(text)) => texts.push(text),
             // Data of the page is not part of what the user wrote.
             _ if kind.starts_with("data-") => {}
-            _ => {
-                let why =
-                    format!("an agent reads text only; leave out parts of the type `{}`", one_line(kind, 60));
-                return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "unsupported", why));
-            }
+            _ => return Err(not_text(kind)),
         }
     }
     match texts.is_empty() {
@@ -144,6 +191,22 @@ mod tests {
             Approval { question: "c/1".to_owned(), approves: false, reason: Some("no".to_owned()) };
         let decide = Action::Decide { message_id: "r".to_owned(), approvals: vec![approval] };
         assert_eq!(request.unwrap().action, decide);
+        let chat = json!({"id": "c", "messages": [
+            {"role": "user", "parts": [{"type": "text", "text": "Hi"}]},
+            {"role": "assistant", "parts": [
+                {"type": "step-start"}, {"type": "reasoning", "text": "Hm."}, {"type": "text", "text": "One."},
+                {"type": "tool-add", "state": "output-available", "input": {"a": 1}, "output": 3},
+            ]},
+            {"role": "user", "parts": [{"type": "text", "text": "So?"}]},
+        ]});
+        let chat = ChatRequest::read(chat.to_string().as_bytes()).unwrap();
+        let texts: Vec<String> = chat.earlier().unwrap().into_iter().map(|message| message.text).collect();
+        assert_eq!(texts, ["Hi", "One.", "add with {\"a\":1}:\n3"]);
+        let file = json!({"id": "c", "messages": [
+            {"role": "user", "parts": [{"type": "file"}]}, {"role": "user", "parts": [{"type": "text", "text": "a"}]},
+        ]});
+        let file = ChatRequest::read(file.to_string().as_bytes()).unwrap();
+        assert_eq!(file.earlier().unwrap_err().code, "unsupported");
         for wrong in [
             json!({"role": "user", "parts": []}),
             json!({"role": "assistant", "parts": [{"type": "text", "text": "a"}]}),

@@ -150,7 +150,10 @@ async fn an_agent_does_not_approve_itself_and_a_person_elsewhere_does() {
     assert_eq!(reason(&agent.post("/message:send", &answer).await.1), "UNSUPPORTED_OPERATION");
     answer["message"]["parts"] = json!([{"data": {"suspension_id": suspension, "answer": true}}]);
     assert_eq!(reason(&agent.post("/message:send", &answer).await.1), "UNSUPPORTED_OPERATION");
-    assert_eq!(agent.0.decide(task, suspension, &json!({"resume": true})).await, StatusCode::ACCEPTED);
+    let yes = json!({"resume": true});
+    assert_eq!(agent.0.decide(task, suspension, &yes).await, StatusCode::FORBIDDEN, "an agent never does");
+    let operator = agent.0.with_key("operator");
+    assert_eq!(operator.decide(task, suspension, &yes).await, StatusCode::ACCEPTED);
     assert_eq!(states(&stream.rest().await).last(), Some(&"TASK_STATE_COMPLETED"));
 }
 
@@ -221,4 +224,52 @@ async fn errors_have_the_protocols_format() {
     assert_eq!((status, reason(&error)), (StatusCode::BAD_REQUEST, &json!("INVALID_PARAMS")));
     let (status, _) = agent.get("/tasks/guessed").await;
     assert_eq!(status, StatusCode::NOT_FOUND);
+}
+
+#[tokio::test]
+async fn a_childs_gate_is_answered_by_a_person_too() {
+    let agent = Agent::start().await;
+    let (_, sent) = agent.post("/message:send", &message("consult")).await;
+    let (task, status) = (sent["task"]["id"].as_str().unwrap(), &sent["task"]["status"]);
+    assert_eq!(status["state"], "TASK_STATE_AUTH_REQUIRED");
+    let asked = &status["message"]["parts"][1]["data"]["questions"][0];
+    assert_eq!((&asked["tool"], &asked["gate"]), (&json!("echo"), &json!("guard")));
+    assert_eq!(
+        (&asked["arguments"], &asked["parameters"]),
+        (&json!({"text": "guarded"}), &asked["arguments"])
+    );
+    let suspension = asked["suspension_id"].as_str().unwrap();
+    let mut answer = message("yes");
+    answer["message"]["taskId"] = json!(task);
+    answer["message"]["parts"] = json!([{"data": {"suspension_id": suspension, "answer": true}}]);
+    assert_eq!(reason(&agent.post("/message:send", &answer).await.1), "UNSUPPORTED_OPERATION");
+    let yes = json!({"resume": true});
+    assert_eq!(agent.0.decide(task, suspension, &yes).await, StatusCode::FORBIDDEN);
+    let open = agent.0.get("/api/v1/questions").await.1;
+    assert_eq!(open["items"][0]["may_decide"], false);
+    assert_eq!(agent.0.with_key("operator").decide(task, suspension, &yes).await, StatusCode::ACCEPTED);
+}
+
+#[tokio::test]
+async fn a_message_with_a_key_starts_one_task() {
+    let agent = Agent::start().await;
+    let send = async |path: &str, body: &Value| {
+        let request = agent.0.request(Method::POST, &format!("/a2a/assistant{path}"));
+        let request = request.header("A2A-Version", "1.0").header("Idempotency-Key", "k").json(body);
+        let response = request.send().await.unwrap();
+        let is_replay = response.headers().contains_key("idempotency-replayed");
+        (is_replay, response.json::<Value>().await.unwrap())
+    };
+    let body = message("report");
+    let (_, first) = send("/message:send", &body).await;
+    let (is_replay, again) = send("/message:send", &body).await;
+    assert!(is_replay);
+    assert_eq!(again["task"]["id"], first["task"]["id"]);
+    // The other binding has the same tasks, and ids of requests of its own.
+    let rpc = json!({"jsonrpc": "2.0", "id": 9, "method": "SendMessage", "params": body});
+    let (is_replay, by_rpc) = send("", &rpc).await;
+    assert!(is_replay);
+    assert_eq!(by_rpc["result"]["task"]["id"], first["task"]["id"]);
+    let (_, refused) = send("/message:send", &message("hello")).await;
+    assert_eq!(refused["error"]["details"][0]["metadata"]["code"], "key_reused", "{refused}");
 }

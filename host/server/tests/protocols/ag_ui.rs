@@ -3,6 +3,7 @@
 use crate::client::Client;
 use reqwest::StatusCode;
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 
 fn input(thread: &str, run: &str, prompt: &str) -> Value {
     json!({
@@ -43,6 +44,8 @@ async fn a_run_is_streamed_and_the_same_request_replays_it() {
     let again = client.stream("/ag-ui/assistant", &body).await.rest().await;
     assert_eq!(again[0]["metadata"], events[0]["metadata"], "it is the same run");
     assert_eq!(text_of(&again), text_of(&events));
+    let other = client.stream("/ag-ui/assistant", &input("t", "r1", "hello")).await.rest().await;
+    assert_eq!(other.last().unwrap()["code"], "key_reused", "another message needs another `runId`");
     let other = client.with_key("eve").stream("/ag-ui/assistant", &body).await.rest().await;
     assert_ne!(other[0]["metadata"], events[0]["metadata"]);
 }
@@ -88,7 +91,8 @@ async fn interrupts_may_be_decided_elsewhere() {
     let open = interrupts(&events);
     let (approval, gate) = (&open[0]["id"], &open[1]["id"]);
     let id = |id: &Value| id.as_str().unwrap().to_owned();
-    let accepted = client.decide(&run, &id(gate), &json!({"resume": true})).await;
+    let suspension = |interrupt: &Value| id(&interrupt["metadata"]["tollgate"]["suspensionId"]);
+    let accepted = client.decide(&run, &suspension(&open[1]), &json!({"resume": true})).await;
     assert_eq!(accepted, StatusCode::ACCEPTED);
 
     // One was decided: its answer is not applied, and the other one is.
@@ -103,11 +107,59 @@ async fn interrupts_may_be_decided_elsewhere() {
     let events = client.stream("/ag-ui/assistant", &input("u", "r1", "guarded")).await.rest().await;
     let run = events[0]["metadata"]["tollgate"]["runId"].as_str().unwrap().to_owned();
     let open = interrupts(&events);
-    assert_eq!(client.decide(&run, &id(&open[0]["id"]), &json!("cancel")).await, StatusCode::ACCEPTED);
+    assert_eq!(client.decide(&run, &suspension(&open[0]), &json!("cancel")).await, StatusCode::ACCEPTED);
     let answer = resume("u", "r2", &[(&open[0]["id"], json!(true))]);
     let events = client.stream("/ag-ui/assistant", &answer).await.rest().await;
     assert_eq!((&events[0]["runId"], text_of(&events).as_str()), (&json!("r2"), "It is done."));
     assert_eq!(events.last().unwrap()["outcome"]["type"], "success");
+}
+
+#[tokio::test]
+async fn an_answer_that_is_sent_again_never_answers_a_later_run() {
+    let client = Client::start().await;
+    let events = client.stream("/ag-ui/assistant", &input("t", "r1", "guarded")).await.rest().await;
+    let yes = resume("t", "r2", &[(&interrupts(&events)[0]["id"], json!(true))]);
+    let first = client.stream("/ag-ui/assistant", &yes).await.rest().await;
+    let second = client.stream("/ag-ui/assistant", &input("t", "r3", "guarded")).await.rest().await;
+    let asked = interrupts(&second);
+    assert_ne!(asked[0]["id"], interrupts(&events)[0]["id"]);
+    let again = client.stream("/ag-ui/assistant", &yes).await.rest().await;
+    assert_eq!(again[0]["metadata"], first[0]["metadata"], "it is the answer to the first run");
+    let waiting = client.get("/api/v1/questions").await.1;
+    assert_eq!(waiting["items"].as_array().unwrap().len(), 1, "the second run waits: {waiting}");
+    // An interrupt of a run on another thread is not one of this thread.
+    let elsewhere = resume("u", "r4", &[(&asked[0]["id"], json!(true))]);
+    let elsewhere = client.stream("/ag-ui/assistant", &elsewhere).await.rest().await;
+    assert_eq!(elsewhere.last().unwrap()["code"], "no_such_interrupt");
+}
+
+#[tokio::test]
+async fn calls_of_children_and_of_other_runs_have_ids_of_their_own() {
+    let client = Client::start().await;
+    let mut ids = BTreeSet::new();
+    for run in ["r1", "r2"] {
+        let events = client.stream("/ag-ui/assistant", &input("t", run, "delegate")).await.rest().await;
+        assert_eq!(events.last().unwrap()["outcome"]["type"], "success", "{events:#?}");
+        let starts: Vec<&Value> = events.iter().filter(|event| event["type"] == "TOOL_CALL_START").collect();
+        assert_eq!(starts.len(), 2);
+        for start in starts {
+            let id = start["toolCallId"].as_str().unwrap();
+            assert!(ids.insert(id.to_owned()), "{id} is used twice");
+            let of = |event: &&Value| event["toolCallId"] == id && event["type"] == "TOOL_CALL_RESULT";
+            let result = events.iter().find(of).unwrap();
+            assert_eq!(result.get("subagentRunId"), start.get("subagentRunId"));
+        }
+        let child = events.iter().find(|event| event["type"] == "SUBAGENT_STARTED").unwrap();
+        assert!(ids.contains(child["parentToolCallId"].as_str().unwrap()));
+    }
+    // A question of a child is an interrupt of the call above it.
+    let events = client.stream("/ag-ui/assistant", &input("u", "r1", "consult")).await.rest().await;
+    let asked = interrupts(&events);
+    let suspended = events.iter().find(|event| event["type"] == "SUBAGENT_FINISHED").unwrap();
+    assert_eq!(suspended["outcome"]["interruptIds"], json!([asked[0]["id"]]));
+    let yes = resume("u", "r2", &[(&asked[0]["id"], json!(true))]);
+    let events = client.stream("/ag-ui/assistant", &yes).await.rest().await;
+    assert_eq!(events.last().unwrap()["outcome"]["type"], "success", "{events:#?}");
 }
 
 #[tokio::test]

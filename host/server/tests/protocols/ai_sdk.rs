@@ -135,3 +135,33 @@ async fn wrong_requests_are_refused() {
         assert_eq!(client.post(path, &body).await.0.as_u16(), status, "{path} {body}");
     }
 }
+
+#[tokio::test]
+async fn a_new_chat_has_its_earlier_messages() {
+    let client = Client::start().await;
+    let mut body = say("c", "history");
+    let earlier =
+        |role: &str, text: &str| json!({"id": text, "role": role, "parts": [{"type": "text", "text": text}]});
+    let last = body["messages"][0].clone();
+    body["messages"] = json!([earlier("user", "Hi"), earlier("assistant", "Hi!"), last]);
+    let chunks = client.stream("/ai-sdk/assistant", &body).await.rest().await;
+    assert_eq!(text_of(&chunks), "There are 3 messages.");
+    // The server has the messages of a chat that it knows.
+    let chunks = client.stream("/ai-sdk/assistant", &body).await.rest().await;
+    assert_eq!(text_of(&chunks), "There are 5 messages.");
+}
+
+#[tokio::test]
+async fn a_message_with_a_key_is_answered_once() {
+    let client = Client::start().await;
+    let send = async |body: &Value| {
+        let request = client.request(Method::POST, "/ai-sdk/assistant").header("Idempotency-Key", "k");
+        request.json(body).send().await.unwrap()
+    };
+    let first = Events::of(send(&say("c", "report")).await).rest().await;
+    let again = send(&say("c", "report")).await;
+    assert_eq!(again.headers()["idempotency-replayed"], "true");
+    let again = Events::of(again).rest().await;
+    assert_eq!((&again[0], text_of(&again)), (&first[0], text_of(&first)));
+    assert_eq!(send(&say("c", "hello")).await.status(), StatusCode::UNPROCESSABLE_ENTITY);
+}

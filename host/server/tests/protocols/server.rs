@@ -33,6 +33,9 @@ impl StoryModel {
             "approve" => vec![approval],
             "guarded" => vec![guarded],
             "ask" => vec![approval, guarded],
+            // Another agent works, whose calls have the same ids as those of this one.
+            "delegate" => vec![("ask_other", json!({"request": "report"}))],
+            "consult" => vec![("ask_other", json!({"request": "guarded"}))],
             _ => Vec::new(),
         }
     }
@@ -109,7 +112,8 @@ impl Gate for Guard {
 pub fn with_story(builder: HostBuilder) -> HostBuilder {
     let assistant =
         Agent::new("assistant", StoryModel).with_description("Answers questions.").with_tools(["*"]);
-    builder.gate(Guard).agent(assistant).agent(Agent::new("other", StoryModel))
+    let other = Agent::new("other", StoryModel).offered_as("ask_other").with_tools(["slow_report", "echo"]);
+    builder.gate(Guard).agent(assistant).agent(other)
 }
 
 /// A server under test, and the secrets of its keys.

@@ -102,7 +102,7 @@ fn start(
             (Vec::new(), last.ok_or_else(not_a_prompt)?.text)
         }
     };
-    Ok(Start { agent_id: request.model.clone(), prompt, thread, history, detached: false, run_id: None })
+    Ok(Start { agent_id: request.model.clone(), prompt, thread, history, ..Start::default() })
 }
 
 /// Answers with a stream. A run that ends without an answer before its first chunk is answered

@@ -221,7 +221,7 @@ fn start(
     };
     let thread = previous.map(|run| run.thread.clone());
     let agent_id = request.model.clone();
-    Ok(Start { agent_id, prompt, thread, history, detached: request.background, run_id: None })
+    Ok(Start { agent_id, prompt, thread, history, detached: request.background, ..Start::default() })
 }
 
 /// Returns the events of a run that has started, or continued its previous response.
@@ -242,8 +242,14 @@ fn begun(
 /// Returns the prompt that continues a thread: the messages of the user. The server has the
 /// earlier ones.
 fn continuation(messages: Vec<ClientMessage>, ignored: &mut Vec<String>) -> Result<String, OpenAiError> {
-    if messages.iter().any(|message| message.role == Role::System) {
-        ignored.push("instructions".to_owned());
+    for (role, name) in [
+        (Role::System, "instructions"),
+        (Role::Assistant, "input (messages of the assistant)"),
+        (Role::Tool, "input (calls)"),
+    ] {
+        if messages.iter().any(|message| message.role == role) {
+            ignored.push(name.to_owned());
+        }
     }
     let texts: Vec<String> =
         messages.into_iter().filter(|message| message.role == Role::User).map(|m| m.text).collect();
