@@ -5,7 +5,7 @@ import sys
 import time
 import urllib.request
 
-from elsewhere import BASE, KEY, decide
+from elsewhere import BASE, KEY, approve
 
 agent, remote = sys.argv[1:]
 
@@ -75,7 +75,7 @@ run = start("ask", "ask")
 asked = rested(run, "waiting", "completed", "failed")
 question = asked["questions"][0]
 assert question["message"].endswith("asks: Which city?"), question
-decide(run, question["suspension_id"], "Lisbon")
+approve(run, question["suspension_id"], "Lisbon")
 done = rested(run, "completed", "failed")
 assert done["text"] == "Lisbon it is.", done
 assert len(set(ids(run))) == 1, ids(run)

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { Role, TaskState } from "@a2a-js/sdk";
 import { ClientFactory, ClientFactoryOptions, DefaultAgentCardResolver, JsonRpcTransportFactory, RestTransportFactory } from "@a2a-js/sdk/client";
-import { BASE, HEADERS, decide } from "./elsewhere.mjs";
+import { BASE, HEADERS, approve } from "./elsewhere.mjs";
 
 const { TASK_STATE_AUTH_REQUIRED: AUTH, TASK_STATE_INPUT_REQUIRED: INPUT, TASK_STATE_COMPLETED: DONE } = TaskState;
 const fetchImpl = (url, init = {}) => fetch(url, { ...init, headers: { ...Object.fromEntries(new Headers(init.headers)), ...HEADERS } });
@@ -71,7 +71,7 @@ async function play(name) {
     const theirs = questions.find(({ gate }) => gate !== null);
     const answer = { suspension_id: mine.suspension_id, answer: { approved: true } };
     await told(send(client, answer, task.id), ({ states }) => states.at(-1) === AUTH);
-    await decide(task.id, theirs.suspension_id, true);
+    await approve(task.id, theirs.suspension_id);
     return false;
   });
   assert.deepEqual([ask.states.at(-1), ask.text], [DONE, "One moment.\n\nIt is done."]);

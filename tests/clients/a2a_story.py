@@ -17,7 +17,7 @@ from a2a.types import (
     TaskState,
 )
 from a2a.utils.errors import TaskNotCancelableError, TaskNotFoundError, UnsupportedOperationError
-from elsewhere import BASE, KEY, decide
+from elsewhere import BASE, KEY, approve
 from google.protobuf.json_format import MessageToDict
 from google.protobuf.struct_pb2 import Value
 
@@ -75,7 +75,7 @@ async def elsewhere(story):
     """Decides a gate's question as a person does, once."""
     if story.states[-1] == TaskState.TASK_STATE_AUTH_REQUIRED and story.question:
         asked, story.question = story.question[0], None
-        await asyncio.to_thread(decide, story.task.id, asked["suspension_id"], True)
+        await asyncio.to_thread(approve, story.task.id, asked["suspension_id"])
 
 
 async def play(http, card, binding):
@@ -123,7 +123,7 @@ async def play(http, card, binding):
                 await told(client.send_message(request), until_asked)
             else:
                 gate = question["suspension_id"]
-        await asyncio.to_thread(decide, story.task.id, gate, True)
+        await asyncio.to_thread(approve, story.task.id, gate)
 
     ask = await told(client.send_message(say("ask")), both)
     assert ask.states[-1] == TaskState.TASK_STATE_COMPLETED and ask.text.endswith("It is done."), ask.states

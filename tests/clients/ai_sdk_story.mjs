@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { DefaultChatTransport, lastAssistantMessageIsCompleteWithApprovalResponses, readUIMessageStream } from "ai";
-import { BASE, HEADERS, decide } from "./elsewhere.mjs";
+import { BASE, HEADERS, approve, cancelled } from "./elsewhere.mjs";
 
 const version = process.argv[2];
 const query = version.startsWith("6") ? "?v=6" : "";
@@ -37,7 +37,17 @@ const hello = await read(await send("hello", [user("1", "hello")]));
 assert.deepEqual(text(hello), ["Hello there, my friend."]);
 assert.equal(hello.metadata.usage.totalTokens, 15);
 
-const report = await read(await send("report", [user("1", "report")]));
+// Progress is transient: it is in the stream, and not in the message.
+const progress = [];
+const watched = new TransformStream({
+  transform(chunk, controller) {
+    if (chunk.type === "data-progress") progress.push(chunk.data);
+    controller.enqueue(chunk);
+  },
+});
+const report = await read((await send("report", [user("1", "report")])).pipeThrough(watched));
+assert.ok(progress.length > 0);
+assert.ok(progress.every(({ toolCallId }) => toolCallId === tools(report)[0].toolCallId), progress);
 assert.deepEqual(text(report), ["One moment.", "It is done."]);
 assert.equal(tools(report)[0].state, "output-available");
 
@@ -67,7 +77,7 @@ assert.equal(tools(denied)[0].state, "output-denied");
 
 // Decided elsewhere: the client's own answer comes too late, and the message continues.
 const elsewhere = await read(await send("elsewhere", [guarded]));
-await decide(elsewhere.metadata.runId, tools(elsewhere)[0].approval.id, true);
+await approve(elsewhere.metadata.runId, tools(elsewhere)[0].approval.id);
 Object.assign(tools(elsewhere)[0], {
   state: "approval-responded",
   approval: { ...tools(elsewhere)[0].approval, approved: false },
@@ -81,7 +91,7 @@ const split = await read(await send("split", [question]));
 const [one, other] = tools(split);
 const theirs = one.toolName === "echo" ? one : other;
 const mine = theirs === one ? other : one;
-await decide(split.metadata.runId, theirs.approval.id, true);
+await approve(split.metadata.runId, theirs.approval.id);
 Object.assign(mine, { state: "approval-responded", approval: { ...mine.approval, approved: true } });
 const rest = await read(await send("split", [question, split]), split);
 assert.equal(text(rest).at(-1), "It is done.");
@@ -99,6 +109,7 @@ const resumed = await read(await transport.reconnectToStream({ chatId: "slow" })
 });
 assert.equal(resumed.id, begun.value.messageId);
 assert.equal(await transport.reconnectToStream({ chatId: "slow" }), null);
+await cancelled("slow");
 
 await assert.rejects(read(await send("fail", [user("1", "fail")])), /quota/);
 console.log(`ai ${version}: the story is done`);

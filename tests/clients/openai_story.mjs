@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import OpenAI from "openai";
 import { VERSION } from "openai/version";
-import { BASE, KEY, decide } from "./elsewhere.mjs";
+import { BASE, KEY, approve } from "./elsewhere.mjs";
 
 const client = new OpenAI({ baseURL: `${BASE}/v1`, apiKey: KEY, timeout: 60_000 });
 const chat = (prompt, more = {}) =>
@@ -20,7 +20,7 @@ async function streamed(prompt) {
       read.finish = finish_reason ?? read.finish;
     }
     for (const asked of chunk.tollgate?.waiting ?? []) {
-      await decide(asked.run_id, asked.suspension_id, asked.gate === null ? { approved: true } : true);
+      await approve(asked.run_id, asked.suspension_id);
     }
   }
   return read;
@@ -56,6 +56,32 @@ const done = await client.responses.create({
   input: requests.map(answer),
 });
 assert.equal(done.output_text, "It is done.");
+
+// Two questions in parallel, of which one is decided elsewhere: the client answers the other one.
+const split = await client.responses.create({ model: "assistant", input: "ask" });
+const [mine, theirs] = split.output.filter((item) => item.type === "mcp_approval_request");
+await approve(split.tollgate.run_id, theirs.id);
+const rest = await client.responses.create({
+  model: "assistant", previous_response_id: split.id, input: [answer(mine)],
+});
+assert.equal(rest.output_text, "It is done.");
+
+// Decided elsewhere: the client's own answer comes too late, and it gets the response that followed.
+const guarded = await client.responses.create({ model: "assistant", input: "guarded" });
+const request = guarded.output.find((item) => item.type === "mcp_approval_request");
+await approve(guarded.tollgate.run_id, request.id);
+const late = await client.responses.create({
+  model: "assistant", previous_response_id: guarded.id, input: [{ ...answer(request), approve: false }],
+});
+assert.equal(late.output_text, "It is done.");
+
+// Reconnect in the middle: a response in the background is retrieved until it has ended.
+let current = await client.responses.create({ model: "assistant", input: "report", background: true });
+while (current.status === "in_progress") {
+  await new Promise((resolve) => setTimeout(resolve, 50));
+  current = await client.responses.retrieve(current.id);
+}
+assert.deepEqual([current.status, current.output_text], ["completed", "One moment.It is done."]);
 
 const slow = await client.responses.create({ model: "assistant", input: "slow", background: true });
 assert.equal((await client.responses.cancel(slow.id)).status, "cancelled");

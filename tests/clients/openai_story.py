@@ -3,7 +3,7 @@
 import time
 
 import openai
-from elsewhere import BASE, KEY, decide
+from elsewhere import BASE, KEY, approve
 
 client = openai.OpenAI(base_url=f"{BASE}/v1", api_key=KEY, timeout=60)
 
@@ -24,8 +24,7 @@ def streamed(prompt):
             reasoning += (choice.delta.model_extra or {}).get("reasoning_content") or ""
             finish = choice.finish_reason or finish
         for asked in ((chunk.model_extra or {}).get("tollgate") or {}).get("waiting") or []:
-            answer = {"approved": True} if asked["gate"] is None else True
-            decide(asked["run_id"], asked["suspension_id"], answer)
+            approve(asked["run_id"], asked["suspension_id"])
     return text, reasoning, usage, finish
 
 
@@ -92,12 +91,20 @@ except openai.BadRequestError as error:
 # Decided elsewhere: the client gets the response that followed, and goes on.
 asked = client.responses.create(model="assistant", input="guarded")
 late = {"type": "mcp_approval_response", "approval_request_id": asked.output[-2].id, "approve": False}
-decide(asked.model_extra["tollgate"]["run_id"], asked.output[-2].id, True)
+approve(asked.model_extra["tollgate"]["run_id"], asked.output[-2].id)
 done = client.responses.create(model="assistant", previous_response_id=asked.id, input=[late])
 assert done.output_text == "It is done.", done
 assert client.responses.retrieve(asked.id).model_extra["tollgate"]["next_response_id"] == done.id
 hello = client.responses.create(model="assistant", previous_response_id=asked.id, input="hello")
 assert hello.output_text == "Hello there, my friend.", hello
+
+# Two questions in parallel, of which one is decided elsewhere: the client answers the other one.
+asked = client.responses.create(model="assistant", input="ask")
+mine, theirs = [item for item in asked.output if item.type == "mcp_approval_request"]
+approve(asked.model_extra["tollgate"]["run_id"], theirs.id)
+answer = {"type": "mcp_approval_response", "approval_request_id": mine.id, "approve": True}
+done = client.responses.create(model="assistant", previous_response_id=asked.id, input=[answer])
+assert done.output_text == "It is done.", done
 
 # Reconnect in the middle: a response in the background is retrieved until it has ended.
 background = client.responses.create(model="assistant", input="report", background=True)
