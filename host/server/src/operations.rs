@@ -19,6 +19,7 @@ use tollgate::{
     RunRequest, RunUpdate,
 };
 use tollgate_agent::SmolStr;
+use tollgate_agent::context::RunIdentity;
 use tollgate_agent::message::Message;
 use tollgate_agent::run::event::Suspended;
 use tollgate_agent::run::{RunSpec, StoredEvent};
@@ -154,6 +155,22 @@ pub fn stored_thread_id(principal: &str, client_id: Option<&str>) -> Result<Stri
     Ok(format!("{principal}/{id}"))
 }
 
+/// Checks that a principal does not answer a gate's question of a run that it asked for as an agent.
+///
+/// # Errors
+/// It does: 403 `own_question`.
+pub(crate) fn refuse_own_gate(
+    principal: &Principal,
+    identity: &RunIdentity,
+    asked: &Suspended,
+) -> Result<(), Problem> {
+    let is_own = identity.principal.as_deref() == Some(principal.name.as_str());
+    match is_own && identity.asked_by_agent && asked.asking_gate().is_some() {
+        true => Err(Problem::agents_question()),
+        false => Ok(()),
+    }
+}
+
 impl ServerState {
     /// Returns a run that the principal may see: its own, or any with the scope `read` or one of
     /// `others`.
@@ -277,10 +294,7 @@ impl ServerState {
         asked: &Suspended,
     ) -> Result<(), Problem> {
         self.may_decide(principal, run.owner())?;
-        match run.is_own && run.spec.identity.asked_by_agent && asked.asking_gate().is_some() {
-            true => Err(Problem::agents_question()),
-            false => Ok(()),
-        }
+        refuse_own_gate(principal, &run.spec.identity, asked)
     }
 
     /// Checks that a principal does not answer the gates' questions of a run that it asked for as

@@ -36,6 +36,7 @@ pub(super) async fn decide(
     let Some(question) = waiting::find(&viewer, &run, &suspension).await else {
         return already_answered(&viewer, &run, &suspension).await;
     };
+    viewer.shared.may_answer(&viewer.principal, &visible, &question.asked)?;
     let answer = match answer(&question.asked, &entries) {
         Ok(answer) => answer,
         Err(errors) => {

@@ -245,9 +245,10 @@ async fn a_childs_gate_is_answered_by_a_person_too() {
     assert_eq!(reason(&agent.post("/message:send", &answer).await.1), "UNSUPPORTED_OPERATION");
     let yes = json!({"resume": true});
     assert_eq!(agent.0.decide(task, suspension, &yes).await, StatusCode::FORBIDDEN);
+    assert_eq!(agent.0.approve_in_console(task, suspension).await, StatusCode::FORBIDDEN);
     let open = agent.0.get("/api/v1/questions").await.1;
     assert_eq!(open["items"][0]["may_decide"], false);
-    assert_eq!(agent.0.with_key("operator").decide(task, suspension, &yes).await, StatusCode::ACCEPTED);
+    assert_eq!(agent.0.with_key("operator").approve_in_console(task, suspension).await, StatusCode::OK);
 }
 
 #[tokio::test]

@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use tempfile::TempDir;
+use tollgate::config::{OpenAiConfig, ServeConfig};
 use tollgate::tollgate_agent::outcome::ResumeMode;
 use tollgate::tollgate_sandbox::ProgressStatus;
 use tollgate::tools::Report;
@@ -91,17 +92,23 @@ impl Client {
     /// Starts a server whose agent cards offer only this binding of A2A.
     pub(crate) async fn offering(binding: &'static str) -> Self {
         let only = move |request: Request, next: Next| only(binding, request, next);
-        Self::serving_with(story(), |routes| routes.layer(from_fn(only))).await
+        Self::serving_with(story(), ServeConfig::default(), |routes| routes.layer(from_fn(only))).await
+    }
+
+    /// Starts a server with this treatment of OpenAI's clients.
+    pub(crate) async fn with_openai(openai: OpenAiConfig) -> Self {
+        let config = ServeConfig { openai, ..ServeConfig::default() };
+        Self::serving_with(story(), config, |routes| routes).await
     }
 
     /// Starts a server with this host and returns a client with the key `ada`.
     pub(crate) async fn serving(host: Host) -> Self {
-        Self::serving_with(host, |routes| routes).await
+        Self::serving_with(host, ServeConfig::default(), |routes| routes).await
     }
 
-    async fn serving_with(host: Host, change: impl FnOnce(Router) -> Router) -> Self {
+    async fn serving_with(host: Host, config: ServeConfig, change: impl FnOnce(Router) -> Router) -> Self {
         let data = tempfile::tempdir().unwrap();
-        let server = server::serve_with(host, data.path(), change).await.unwrap();
+        let server = server::serve_with(host, data.path(), config, change).await.unwrap();
         // Another test of this process may have installed it.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let http = reqwest::Client::builder().no_proxy().timeout(BACKSTOP).build().unwrap();
@@ -152,7 +159,19 @@ impl Client {
         Events::of(self.send(path, body).await)
     }
 
-    /// Answers a question as another person does in the console.
+    /// Says yes with the form of the console, in a session of this key's principal.
+    pub(crate) async fn approve_in_console(&self, run: &str, suspension: &str) -> StatusCode {
+        let code = json!({"code": self.key});
+        let signed = self.http.post(format!("{}/sign-in", self.base)).json(&code).send().await.unwrap();
+        let cookie = signed.headers()["set-cookie"].to_str().unwrap().split(';').next().unwrap().to_owned();
+        let form = format!("s={}&do=answer&f=true", suspension.replace('/', "%2F"));
+        let request = self.http.post(format!("{}/console/runs/{run}/decide", self.base));
+        let request = request.header("cookie", cookie);
+        let request = request.header("content-type", "application/x-www-form-urlencoded").body(form);
+        request.send().await.unwrap().status()
+    }
+
+    /// Answers a question by the native API.
     pub(crate) async fn decide(&self, run: &str, suspension: &str, answer: &Value) -> StatusCode {
         let path = format!("/api/v1/runs/{run}/questions/{}", suspension.replace('/', "%2F"));
         self.send(&path, &json!({"answer": answer})).await.status()

@@ -71,10 +71,9 @@ async fn all_rest(client: &Client) {
 async fn a_client_that_never_reads_delays_no_one() {
     let client = Client::start().await;
     let mut unread = Vec::new();
-    for round in 0..2 {
-        for (path, body) in streams("report", &round.to_string()) {
-            unread.push(send(&client, path, &body).await);
-        }
+    // No buffer between the two ends has room for these answers.
+    for (path, body) in streams("huge", "unread") {
+        unread.push(send(&client, path, &body).await);
     }
     others_are_served(&client, "others").await;
     all_rest(&client).await;
@@ -85,13 +84,25 @@ async fn a_client_that_never_reads_delays_no_one() {
 #[tokio::test]
 async fn a_client_may_leave_at_any_point() {
     let client = Client::start().await;
-    for (at, bytes) in [0, 1, 16, 100, 200, 300, 450, 700, 1_000, 1_500].into_iter().enumerate() {
-        for (path, body) in streams("report", &at.to_string()) {
-            let mut stream = send(&client, path, &body).await;
-            let mut taken = vec![0; bytes];
-            // A shorter answer is read to its end.
-            let _ = tokio::time::timeout(Duration::from_secs(1), stream.read_exact(&mut taken)).await;
-        }
+    for events in 0..24 {
+        let leaving = streams("report", &events.to_string()).map(|(path, body)| {
+            let client = client.clone();
+            async move {
+                let mut stream = send(&client, path, &body).await;
+                // A shorter answer is read to its end.
+                let (mut taken, mut piece) = (Vec::new(), vec![0; 4096]);
+                while events > 0 && taken.windows(2).filter(|two| two == b"\n\n").count() < events {
+                    match tokio::time::timeout(BACKSTOP, stream.read(&mut piece)).await.unwrap() {
+                        Ok(0) | Err(_) => break,
+                        Ok(read) => taken.extend_from_slice(&piece[..read]),
+                    }
+                    if taken.ends_with(b"0\r\n\r\n") {
+                        break;
+                    }
+                }
+            }
+        });
+        futures::future::join_all(leaving).await;
     }
     others_are_served(&client, "others").await;
     // Each run has ended with its work done, or because its last client left.
@@ -153,6 +164,28 @@ async fn a_decision_that_is_sent_twice_at_once_is_taken_once() {
     }
     let run = events.iter().find_map(|event| event["metadata"]["tollgate"]["runId"].as_str()).unwrap();
     assert_eq!(decided(&client, run).await, 1);
+
+    // The AI SDK.
+    let [.., (path, body), _, _] = streams("guarded", "double");
+    let (_, text) = post(path, &body).await;
+    let chunks: Vec<Value> = text
+        .lines()
+        .filter_map(|line| line.strip_prefix("data: {"))
+        .map(|rest| parsed(&format!("{{{rest}")))
+        .collect();
+    let asked = chunks.iter().find(|chunk| chunk["type"] == "tool-approval-request").unwrap();
+    let mut answer = body.clone();
+    answer["messages"] = json!([{"id": chunks[0]["messageId"], "role": "assistant", "parts": [
+        {"type": "dynamic-tool", "state": "approval-responded", "approval": {"id": asked["approvalId"], "approved": true}},
+    ]}]);
+    let (one, other) = tokio::join!(post(path, &answer), post(path, &answer));
+    let ran =
+        |text: &str| text.contains("tool-output-available") && text.contains("\"finishReason\":\"stop\"");
+    assert!(ran(&one.1) || ran(&other.1), "{one:?} {other:?}");
+    for (status, text) in [one, other] {
+        assert!(status.is_success() || parsed(&text)["code"].is_string(), "{text}");
+    }
+    assert_eq!(decided(&client, chunks[0]["messageMetadata"]["runId"].as_str().unwrap()).await, 1);
 
     // A2A.
     let message = |parts: Value| json!({"message": {"messageId": "m", "role": "ROLE_USER", "parts": parts}});

@@ -3,7 +3,9 @@
 use crate::client::Client;
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
+use std::time::Duration;
 use tokio::io::AsyncWriteExt;
+use tollgate::config::{OpenAiConfig, SystemMessages};
 
 fn chat(prompt: &str) -> Value {
     json!({"model": "assistant", "messages": [{"role": "user", "content": prompt}]})
@@ -174,4 +176,41 @@ async fn nothing_is_answered_without_a_key() {
     }
     let card = client.request(Method::GET, "/.well-known/agent-card.json").send().await.unwrap();
     assert_eq!(card.status(), StatusCode::OK);
+}
+
+#[tokio::test]
+async fn the_operator_sets_how_chats_are_treated() {
+    let set = OpenAiConfig {
+        system: SystemMessages::Refuse,
+        progress: false,
+        holds: false,
+        thread_header: Some("x-chat".to_owned()),
+        ..OpenAiConfig::default()
+    };
+    let client = Client::with_openai(set).await;
+    let mut system = chat("hello");
+    system["messages"] =
+        json!([{"role": "system", "content": "Be brief."}, {"role": "user", "content": "hello"}]);
+    let (status, refused) = client.post("/v1/chat/completions", &system).await;
+    assert_eq!((status, &refused["error"]["param"]), (StatusCode::BAD_REQUEST, &json!("messages[0]")));
+    // Without progress, nothing is said about calls.
+    let chunks = client.stream("/v1/chat/completions", &streamed("report")).await.rest().await;
+    let all = json!(chunks).to_string();
+    assert!(!all.contains("reasoning_content") && !all.contains("slow_report"), "{all}");
+    // A stream ends with its question.
+    let chunks = client.stream("/v1/chat/completions", &streamed("guarded")).await.rest().await;
+    assert!(json!(chunks).to_string().contains("\"waiting\":[{"), "{chunks:#?}");
+    // The header names the thread, whose messages the server has.
+    for (prompt, text) in [("hello", "Hello there, my friend."), ("history", "There are 3 messages.")] {
+        let request = client.request(Method::POST, "/v1/chat/completions").header("X-Chat", "c1");
+        let answer: Value = request.json(&chat(prompt)).send().await.unwrap().json().await.unwrap();
+        assert_eq!(answer["choices"][0]["message"]["content"], text);
+        assert_eq!(answer["tollgate"]["thread_id"], "c1");
+    }
+    // A stream is held open as long as the operator says.
+    let brief = OpenAiConfig { hold: Duration::from_millis(50), ..OpenAiConfig::default() };
+    let client = Client::with_openai(brief).await;
+    let chunks = client.stream("/v1/chat/completions", &streamed("guarded")).await.rest().await;
+    assert_eq!(chunks.last().unwrap(), "[DONE]");
+    assert!(json!(chunks).to_string().contains("\"finish_reason\":\"stop\""), "{chunks:#?}");
 }

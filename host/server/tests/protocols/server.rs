@@ -18,6 +18,10 @@ use tollgate::{Agent, Gate, Host, HostBuilder, Model, ProposedCall, Ticket, Verd
 use tollgate_server::auth::KeyRequest;
 use tollgate_server::{AccessDatabase, Parts, Principal, Scope, Server, ServerOptions, ServerState, router};
 
+/// A reply of these is several megabytes long.
+const HUGE_WORD: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcde ";
+const HUGE_WORDS: usize = 60_000;
+
 /// A model whose replies depend on the last message of the user alone, so that any number of
 /// clients can talk to it.
 pub struct StoryModel;
@@ -29,6 +33,7 @@ impl StoryModel {
         let guarded = ("echo", json!({"text": "guarded"}));
         match prompt {
             "report" => vec![("slow_report", report(3, 20))],
+            "steady" => vec![("slow_report", report(3, 300))],
             "slow" => vec![("slow_report", report(3, 10_000))],
             "approve" => vec![approval],
             "guarded" => vec![guarded],
@@ -63,13 +68,14 @@ impl Model for StoryModel {
             ("fail", ..) => return Err(ModelFault::permanent("The quota is used up.")),
             (_, true, _) => "It is done.".to_owned(),
             (_, false, false) => "One moment.".to_owned(),
+            ("huge", ..) => HUGE_WORD.repeat(HUGE_WORDS),
             ("hello", ..) => "Hello there, my friend.".to_owned(),
             ("history", ..) => format!("There are {} messages.", request.messages.len()),
             (prompt, ..) => format!("You said: {prompt}"),
         };
-        for word in text.split_inclusive(' ') {
+        for words in text.split_inclusive(' ').collect::<Vec<_>>().chunks(1.max(text.len() / 4_000)) {
             tokio::time::sleep(Duration::from_millis(2)).await;
-            deltas(Delta::Text(word.to_owned()));
+            deltas(Delta::Text(words.concat()));
         }
         let call = |(name, arguments): (&str, Value)| ModelCall {
             id: String::new(),
@@ -127,20 +133,21 @@ pub struct StoryServer {
 
 /// Starts a server with this host and keys at a free port of loopback.
 pub async fn serve(host: Host, data: &Path) -> Result<StoryServer, Box<dyn std::error::Error>> {
-    serve_with(host, data, |routes| routes).await
+    serve_with(host, data, ServeConfig::default(), |routes| routes).await
 }
 
-/// Starts a server as [`serve`] does, with its routes changed.
+/// Starts a server as [`serve`] does, with this configuration and its routes changed.
 pub async fn serve_with(
     host: Host,
     data: &Path,
+    config: ServeConfig,
     change: impl FnOnce(Router) -> Router,
 ) -> Result<StoryServer, Box<dyn std::error::Error>> {
     let server = Server::bind("127.0.0.1:0".parse()?).await?;
     let address = server.address()?;
     let access = AccessDatabase::open(data)?;
     let options = ServerOptions { address, ..ServerOptions::default() };
-    let state = ServerState::new(host, access, ServeConfig::default(), options);
+    let state = ServerState::new(host, access, config, options);
     let mut keys = BTreeMap::new();
     let whole = [Scope::Use, Scope::Decide];
     for (name, scopes, agents) in [
