@@ -55,6 +55,21 @@ async fn a_gates_question_needs_a_person_and_a_tools_question_input() {
 }
 
 #[tokio::test]
+async fn every_end_is_shown() {
+    let mut shown = String::new();
+    for (name, recording) in fixture::ends().await {
+        let events = encode(&mut encoder(&recording), &recording.segments[0]);
+        let last = recorded(&recording, &recording.all()).status();
+        assert_eq!(last["state"], *last_state(&events), "{name}");
+        shown += &format!("# {name}\n{}", golden(&recording, events.last()));
+    }
+    let restart = fixture::restart().await;
+    let events = encode(&mut encoder(&restart), &restart.segments[0]);
+    shown += &format!("# restart\n{}", golden(&restart, &events));
+    insta::assert_snapshot!("ends", shown);
+}
+
+#[tokio::test]
 async fn every_end_has_its_state() {
     for (recording, state) in [
         (fixture::blocked().await, "TASK_STATE_REJECTED"),
@@ -93,5 +108,5 @@ async fn a_stream_that_is_cut_anywhere_leads_to_the_same_artifact() {
 #[ignore = "a measurement"]
 async fn encoding_costs() {
     let recording = costs::long().await;
-    costs::report("A2A", &recording.segments[0], || encoder(&recording), |event| event.to_string().len());
+    costs::report("A2A", &recording.segments[0], || encoder(&recording), |event| event.to_string());
 }

@@ -109,6 +109,7 @@ async fn children_are_sub_agents_or_activities() {
     let is_child = |event: &&Value| event["activityType"] == "tollgate.child";
     assert_eq!(events.iter().filter(is_child).count(), 2);
     let text = golden(&recording, &events);
+    insta::assert_snapshot!("child_v0", text);
     assert!(!text.contains("SUBAGENT") && !text.contains("subagentRunId") && !text.contains("usage"));
 }
 
@@ -118,6 +119,31 @@ async fn a_restarted_reply_is_taken_back() {
     let events = encode(&mut encoder(&recording, 0, Version::V1), &recording.segments[0]);
     let texts: Vec<String> = checked(&events).into_iter().map(|(_, text)| text).collect();
     assert_eq!(texts, ["The answer is 42."]);
+    insta::assert_snapshot!("restart", golden(&recording, &events));
+}
+
+#[tokio::test]
+async fn state_activities_of_tools_and_events_of_hooks_are_shown() {
+    let recording = fixture::state().await;
+    let streams = (0..recording.segments.len()).map(|at| {
+        let events = encode(&mut encoder(&recording, at, Version::V1), &recording.segments[at]);
+        checked(&events);
+        golden(&recording, &events)
+    });
+    insta::assert_snapshot!("state", streams.collect::<Vec<_>>().join("\n"));
+}
+
+#[tokio::test]
+async fn every_end_is_shown_to_both_versions() {
+    let mut shown = String::new();
+    for (name, recording) in fixture::ends().await {
+        for version in [Version::V0, Version::V1] {
+            let events = encode(&mut encoder(&recording, 0, version), &recording.segments[0]);
+            checked(&events);
+            shown += &format!("# {name}, {version:?}\n{}", golden(&recording, events.last()));
+        }
+    }
+    insta::assert_snapshot!("ends", shown);
 }
 
 #[tokio::test]
@@ -135,20 +161,39 @@ async fn runs_without_an_answer_are_errors() {
 async fn a_stream_that_is_cut_anywhere_leads_to_the_same_messages() {
     let mut recordings = fixture::drawn(true).await;
     recordings.extend([fixture::calls().await, fixture::questions().await, fixture::restart().await]);
+    recordings.extend([fixture::child().await, fixture::state().await]);
     for recording in recordings {
-        for (at, updates) in recording.segments.iter().enumerate() {
-            let said =
-                |events: &[Value]| checked(events).into_iter().map(|(_, text)| text).collect::<Vec<_>>();
-            let whole = said(&encode(&mut encoder(&recording, at, Version::V1), updates));
+        for (version, (at, updates)) in [Version::V0, Version::V1]
+            .into_iter()
+            .flat_map(|v| recording.segments.iter().enumerate().map(move |s| (v, s)))
+        {
+            let new = || encoder(&recording, at, version);
+            let whole = folded(&encode(&mut new(), updates));
             for cut in 0..=updates.len() {
-                let mut joined = encoder(&recording, at, Version::V1);
-                assert_eq!(said(&joined_at(&mut joined, updates, cut)), whole, "joined at {cut}");
+                assert_eq!(folded(&joined_at(&mut new(), updates, cut)), whole, "joined at {cut}");
                 let slow = without(updates, cut..updates.len());
-                let events = encode(&mut encoder(&recording, at, Version::V1), &slow);
-                assert_eq!(said(&events), whole, "lost from {cut}");
+                assert_eq!(folded(&encode(&mut new(), &slow)), whole, "lost from {cut}");
             }
         }
     }
+}
+
+/// Returns the conversation, the state and the end as a client folds them from a stream. A reply that
+/// started anew has another id.
+fn folded(events: &[Value]) -> Value {
+    let texts: Vec<String> = checked(events).into_iter().map(|(_, text)| text).collect();
+    let of = |event: &&Value| {
+        let kind = event["type"].as_str().unwrap_or_default();
+        (kind.starts_with("TOOL_CALL") || kind.starts_with("STATE") || kind.starts_with("SUBAGENT"))
+            || (kind == "CUSTOM" && event["name"] != "tollgate.reply_restarted")
+            || kind == "RUN_FINISHED"
+            || kind == "RUN_ERROR"
+    };
+    let mut rest: Vec<Value> = events.iter().filter(of).cloned().collect();
+    for event in &mut rest {
+        event.as_object_mut().unwrap().remove("parentMessageId");
+    }
+    json!([texts, rest])
 }
 
 #[tokio::test]
@@ -159,6 +204,6 @@ async fn encoding_costs() {
         "AG-UI",
         &recording.segments[0],
         || encoder(&recording, 0, Version::V1),
-        |event| event.to_string().len(),
+        |event| event.to_string(),
     );
 }

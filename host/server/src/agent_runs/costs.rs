@@ -23,12 +23,12 @@ pub(crate) async fn long() -> Recording {
 }
 
 /// Prints the median times of one update, natively and in a protocol whose events `write` turns into
-/// bytes. The two take turns, so that both have the same neighbours on the machine.
+/// their data, which is framed as a server-sent event. The two take turns, so that both have the same neighbours on the machine.
 pub(crate) fn report<E: Encode>(
     name: &str,
     updates: &[RunUpdate],
     mut encoder: impl FnMut() -> E,
-    write: impl Fn(&E::Wire) -> usize,
+    write: impl Fn(&E::Wire) -> String,
 ) {
     let (mut native, mut ours, mut bytes) = (Vec::new(), Vec::new(), 0);
     for _ in 0..ROUNDS {
@@ -38,7 +38,8 @@ pub(crate) fn report<E: Encode>(
         }
         native.push(began.elapsed());
         let began = Instant::now();
-        bytes += encode(&mut encoder(), updates).iter().map(&write).sum::<usize>();
+        let framed = |wire: &E::Wire| format!("data: {}\n\n", write(wire)).len();
+        bytes += encode(&mut encoder(), updates).iter().map(framed).sum::<usize>();
         ours.push(began.elapsed());
     }
     let each = |times: &mut Vec<Duration>| {

@@ -6,15 +6,18 @@ use super::{Encode, FeedEnd};
 use serde_json::{Value, json};
 use std::time::Duration;
 use tollgate::models::{ModelFault, RetryPolicy, Retrying};
+use tollgate::plugins::{Effects, HookError, HookedCall, Hooks, Parts, Plugin, StateKey};
 use tollgate::run::LiveUpdate;
 use tollgate::tollgate_sandbox::{ProgressStatus, Report};
 use tollgate::{
-    Agent, Decision, FnTool, Gate, Host, LiveContent, ProposedCall, RunEnd, RunRequest, RunUpdate,
-    ScriptedModel, ScriptedTurn, Ticket, ToolContext, ToolResult, Verdict, async_trait,
+    Agent, Decision, FnTool, FollowUntil, Gate, Host, HostBuilder, LiveContent, ProposedCall, RunEnd,
+    RunRequest, RunUpdate, ScriptedModel, ScriptedTurn, Ticket, ToolContext, ToolResult, Verdict,
+    async_trait,
 };
-use tollgate_agent::message::TokenUsage;
+use tollgate_agent::message::{Finish, TokenUsage};
 use tollgate_agent::outcome::ResumeMode;
-use tollgate_agent::run::Event;
+use tollgate_agent::run::{Event, RunLimits};
+use tollgate_agent::state::KeyScope;
 
 /// A run with everything that its client received.
 pub(crate) struct Recording {
@@ -61,6 +64,53 @@ impl Gate for Guard {
     }
 }
 
+/// A list in the thread's state, and a hook that reports each call of `count` as an event.
+struct Tally;
+
+struct Texts;
+
+impl StateKey for Texts {
+    const NAME: &'static str = "tally.texts";
+    const COMMUTES: bool = true;
+    const SCOPE: KeyScope = KeyScope::Thread;
+    type Value = Vec<String>;
+    type Update = String;
+
+    fn apply(texts: &mut Vec<String>, text: String) {
+        texts.push(text);
+    }
+}
+
+impl Plugin for Tally {
+    fn name(&self) -> &str {
+        "tally"
+    }
+
+    fn bring(self: Box<Self>, parts: &mut Parts) {
+        parts.state::<Texts>().hooks(Tally);
+    }
+}
+
+#[async_trait]
+impl Hooks for Tally {
+    async fn after_call(&self, call: &HookedCall<'_>) -> Result<Effects, HookError> {
+        if call.tool_name != "note" {
+            return Ok(Effects::none());
+        }
+        Ok(Effects::none().update::<Texts>("noted".to_owned()).event("noted", json!({"by": "tally"})))
+    }
+}
+
+async fn note(_: Value, call: ToolContext) -> Value {
+    let content = json!({"lines": []}).to_string();
+    call.report(Report::Activity { kind: "page".to_owned(), content });
+    let patch = json!([{"op": "add", "path": "/lines/-", "value": "one"}]);
+    call.report(Report::ActivityDelta { kind: "page".to_owned(), patch });
+    // The reports are sent before the call ends.
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    json!("noted")
+}
+
 async fn count(arguments: Value, call: ToolContext) -> Value {
     call.report(Report::Progress {
         status: ProgressStatus::Running,
@@ -88,24 +138,35 @@ async fn ask(arguments: Value, call: ToolContext) -> ToolResult {
 
 /// Returns a host with the agent `clerk`, which plays these turns, and its helper `scout`.
 pub(crate) fn host(turns: Vec<ScriptedTurn>) -> Host {
+    builder(turns, RunLimits::default()).build().unwrap()
+}
+
+fn builder(turns: Vec<ScriptedTurn>, limits: RunLimits) -> HostBuilder {
     let policy = RetryPolicy { first_pause_ms: 1, ..RetryPolicy::default() };
-    let scout = ScriptedModel::new(vec![ScriptedTurn::text("Found it.")]);
+    // A drawn run asks it several times.
+    let scout = ScriptedModel::new(vec![ScriptedTurn::text("Found it."); 20]);
     Host::builder()
         .tool(FnTool::new("count", "count", "Counts words.", count))
+        .tool(FnTool::new("note", "note", "Notes.", note))
         .tool(FnTool::new("ask", "ask", "Asks a person.", ask))
         .tool(FnTool::new("delete", "delete", "Deletes.", |_: Value, _| async { "deleted" }))
         .tool(FnTool::new("forbidden", "forbidden", "Never runs.", |_: Value, _| async { "no" }))
         .tool(FnTool::new("fails", "fails", "Fails.", |_: Value, _| async { Err::<String, _>("it broke") }))
         .gate(Guard)
         .agent(Agent::new("scout", scout).offered_as("scout"))
-        .agent(Agent::new("clerk", Retrying::new(ScriptedModel::new(turns), policy)).with_tools(["*"]))
-        .build()
-        .unwrap()
+        .agent(
+            Agent::new("clerk", Retrying::new(ScriptedModel::new(turns), policy))
+                .with_tools(["*"])
+                .with_limits(limits),
+        )
 }
 
 /// Records a run of these turns. Whenever it waits, `decide` answers its questions.
 pub(crate) async fn record(turns: Vec<ScriptedTurn>, decide: impl Fn(&RunEnd) -> Decision) -> Recording {
-    let host = host(turns);
+    record_with(host(turns), decide).await
+}
+
+async fn record_with(host: Host, decide: impl Fn(&RunEnd) -> Decision) -> Recording {
     let mut handle = host.run(RunRequest::new("clerk", "Go.").on_thread("ada/t")).await.unwrap();
     let run_id = handle.run_id.to_string();
     let mut segments = Vec::new();
@@ -181,6 +242,18 @@ pub(crate) async fn child() -> Recording {
     record(turns, |_| panic!("nothing waits")).await
 }
 
+/// Calls that change the visible state, show an activity and raise an event, then a question.
+pub(crate) async fn state() -> Recording {
+    let turns = vec![
+        ScriptedTurn::calls([("note", json!({}))]),
+        ScriptedTurn::calls([("note", json!({})), ("delete", json!({}))]),
+        ScriptedTurn::text("Noted."),
+    ];
+    let builder = builder(turns, RunLimits::default()).plugin(Tally).visible_keys(["tally.*"]);
+    let yes = |end: &RunEnd| Decision::resume(&end.waiting[0].suspension_id, true);
+    record_with(builder.build().unwrap(), yes).await
+}
+
 /// A run that a gate ends.
 pub(crate) async fn blocked() -> Recording {
     record(vec![ScriptedTurn::calls([("forbidden", json!({}))])], |_| panic!("nothing waits")).await
@@ -192,10 +265,44 @@ pub(crate) async fn failed() -> Recording {
     record(turns, |_| panic!("nothing waits")).await
 }
 
+/// Records how a run of each end ends: its name, with what its client received.
+pub(crate) async fn ends() -> Vec<(&'static str, Recording)> {
+    let none = |_: &RunEnd| panic!("nothing waits");
+    let cut = |finish| vec![ScriptedTurn::text("Half of").with_finish(finish); 8];
+    // One turn, whose calls leave no room for an answer.
+    let limits = RunLimits { model_turns: 1, ..RunLimits::default() };
+    let stopped = vec![ScriptedTurn::calls([("count", json!({"text": "a"}))]).with_text("Let me see.")];
+    vec![
+        ("completed", record(vec![ScriptedTurn::text("Fine.")], none).await),
+        ("length", record(cut(Finish::Length), none).await),
+        ("filtered", record(cut(Finish::Filtered), none).await),
+        ("stopped", record_with(builder(stopped, limits).build().unwrap(), none).await),
+        ("cancelled", cancelled().await),
+        ("blocked", blocked().await),
+        ("failed", failed().await),
+    ]
+}
+
+/// A run that its client cancels while it waits.
+async fn cancelled() -> Recording {
+    let host = host(vec![ScriptedTurn::calls([("delete", json!({}))]).with_text("One moment.")]);
+    let mut handle = host.run(RunRequest::new("clerk", "Go.").on_thread("ada/t")).await.unwrap();
+    let run_id = handle.run_id.to_string();
+    while handle.events.next().await.is_some() {}
+    handle.wait().await.unwrap();
+    host.cancel(&run_id, Some("the user left".to_owned())).await.unwrap();
+    let mut follower = host.follow_until(&run_id, 0, FollowUntil::End).await.unwrap();
+    let mut updates = Vec::new();
+    while let Some(update) = follower.next().await.unwrap() {
+        updates.push(update);
+    }
+    Recording { run_id, segments: vec![updates] }
+}
+
 /// The number of runs that a property is tried with.
 const DRAWN: u64 = 12;
 
-/// Records runs of drawn shapes: turns with text of several scripts, reasoning and calls, and
+/// Records runs of drawn shapes: turns with text of several scripts, reasoning, calls and children, and
 /// replies that start anew if `restarts`. The numbers are pseudo-random and the same in each test
 /// run.
 pub(crate) async fn drawn(restarts: bool) -> Vec<Recording> {
@@ -232,9 +339,13 @@ fn drawn_turns(seed: u64, restarts: bool) -> Vec<ScriptedTurn> {
         }
         if turn < count {
             for call in 0..=draw(2) {
-                let name = if draw(3) == 0 { "fails" } else { "count" };
-                next =
-                    next.with_call(format!("c{turn}-{call}"), name, json!({"text": format!("turn {turn}")}));
+                // A child is a call, too.
+                let name = ["fails", "count", "count", "scout"][usize::try_from(draw(4)).unwrap_or_default()];
+                next = next.with_call(
+                    format!("c{turn}-{call}"),
+                    name,
+                    json!({"text": format!("turn {turn}"), "request": "Look."}),
+                );
             }
         }
         turns.push(next);

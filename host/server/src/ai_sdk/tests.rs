@@ -132,9 +132,25 @@ async fn a_restarted_reply_is_taken_back_where_the_client_can() {
     };
     assert_eq!(texts(Version::V7), ["The answer is 42."]);
     assert_eq!(texts(Version::V6), ["The answer is 41", "The answer is 42."]);
+    let chunks = encode(&mut encoder(&recording, 0, Version::V7), &recording.segments[0]);
+    let restart = golden(&recording, &chunks);
     let chunks = encode(&mut encoder(&recording, 0, Version::V6), &recording.segments[0]);
+    insta::assert_snapshot!("restart", format!("# 7\n{restart}# 6\n{}", golden(&recording, &chunks)));
     let is_new = |chunk: &&Value| chunk["type"] == "reset-step" || chunk["type"] == "tool-approval-response";
     assert_eq!(chunks.iter().filter(is_new).count(), 0, "version 6 rejects them");
+}
+
+#[tokio::test]
+async fn every_end_is_shown() {
+    let mut shown = String::new();
+    for (name, recording) in fixture::ends().await {
+        let chunks = encode(&mut encoder(&recording, 0, Version::V7), &recording.segments[0]);
+        let from = chunks.iter().rposition(|chunk| chunk["type"] == "finish-step").map_or(0, |at| at + 1);
+        shown += &format!("# {name}\n{}", golden(&recording, &chunks[from..]));
+        let earlier = encode(&mut encoder(&recording, 0, Version::V6), &recording.segments[0]);
+        assert_eq!(earlier, chunks, "{name}: version 6 has the same ends");
+    }
+    insta::assert_snapshot!("ends", shown);
 }
 
 #[tokio::test]
@@ -170,6 +186,6 @@ async fn encoding_costs() {
         "AI SDK",
         &recording.segments[0],
         || encoder(&recording, 0, Version::V7),
-        |chunk| chunk.to_string().len(),
+        |chunk| chunk.to_string(),
     );
 }

@@ -82,7 +82,7 @@ impl ChatEncoder {
     fn stored(&mut self, stored: &StoredEvent, out: &mut Vec<ChatEvent>) {
         self.calls.apply(&stored.event);
         match &stored.event {
-            Event::StepStarted { step } => self.step = *step,
+            Event::StepStarted { step } => (self.step, self.finish) = (*step, Finish::Stop),
             Event::ModelReplied { reply, .. } => {
                 self.finish = reply.finish;
                 self.tokens = self.tokens.plus(reply.usage);
@@ -153,20 +153,24 @@ impl ChatEncoder {
     }
 
     fn end(&mut self, status: &RunStatus, out: &mut Vec<ChatEvent>) {
+        let cut = match self.finish {
+            Finish::Length => Some("length"),
+            Finish::Filtered => Some("content_filter"),
+            Finish::Stop => None,
+        };
+        // The client has what the model wrote until it was cut off.
+        if let (RunStatus::Failed { error }, Some(reason)) = (status, cut) {
+            let failed = json!({"message": one_line(error, MAX_LINE_BYTES)});
+            return self.finish_with(reason, Map::from_iter([("failed".to_owned(), failed)]), out);
+        }
         if let Some(error) = OpenAiError::of_end(status) {
             return out.push(ChatEvent::Failed(error));
         }
         let mut more = Map::new();
-        let reason = match (status, self.finish) {
-            (RunStatus::Stopped { limit }, _) => {
-                more.insert("stopped".to_owned(), json!({"limit": limit}));
-                "stop"
-            }
-            (_, Finish::Length) => "length",
-            (_, Finish::Filtered) => "content_filter",
-            (_, Finish::Stop) => "stop",
-        };
-        self.finish_with(reason, more, out);
+        if let RunStatus::Stopped { limit } = status {
+            more.insert("stopped".to_owned(), json!({"limit": limit}));
+        }
+        self.finish_with("stop", more, out);
     }
 
     /// Sends the last chunk, with `more` in its extension object, and ends the stream.

@@ -81,6 +81,22 @@ async fn runs_without_an_answer_are_errors() {
 }
 
 #[tokio::test]
+async fn every_end_is_shown() {
+    let mut ends = String::new();
+    for (name, recording) in fixture::ends().await {
+        let events = held(&recording);
+        let is_last = |event: &ChatEvent| match event {
+            ChatEvent::Chunk(chunk) => chunk["choices"][0]["finish_reason"].is_string(),
+            ChatEvent::Failed(_) => true,
+            ChatEvent::Done => false,
+        };
+        let last: Vec<ChatEvent> = events.into_iter().filter(is_last).collect();
+        ends += &format!("# {name}\n{}", shown(&recording, &last));
+    }
+    insta::assert_snapshot!("ends", ends);
+}
+
+#[tokio::test]
 async fn tools_never_appear_as_tool_calls() {
     for recording in [fixture::calls().await, fixture::questions().await, fixture::child().await] {
         assert!(!shown(&recording, &held(&recording)).contains("tool_calls"));
@@ -132,8 +148,8 @@ async fn encoding_costs() {
         &recording.segments[0],
         || encoder(&recording, true),
         |event| match event {
-            ChatEvent::Chunk(chunk) => chunk.to_string().len(),
-            ChatEvent::Failed(_) | ChatEvent::Done => 0,
+            ChatEvent::Chunk(chunk) => chunk.to_string(),
+            ChatEvent::Failed(_) | ChatEvent::Done => String::new(),
         },
     );
 }

@@ -6,7 +6,7 @@ use super::output::Output;
 use super::segment::{About, ResponseId};
 use crate::agent_runs::costs;
 use crate::agent_runs::fixture::{self, Recording, encode, golden, joined_at, without};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::sync::Arc;
 use tollgate::RunUpdate;
 use tollgate_agent::run::StoredEvent;
@@ -74,6 +74,21 @@ async fn runs_without_an_answer_fail() {
 }
 
 #[tokio::test]
+async fn every_end_is_shown() {
+    let mut ends = String::new();
+    for (name, recording) in fixture::ends().await {
+        let mut encoder = encoder(&recording, 0);
+        let response = last(&encode(&mut encoder, &recording.segments[0]));
+        let response = json!({
+            "status": response["status"], "error": response["error"], "output": response["output"],
+            "incomplete_details": response["incomplete_details"],
+        });
+        ends += &format!("# {name}\n{}", golden(&recording, [&response]));
+    }
+    insta::assert_snapshot!("ends", ends);
+}
+
+#[tokio::test]
 async fn tools_never_appear_as_function_calls() {
     for recording in [fixture::calls().await, fixture::questions().await, fixture::child().await] {
         let events = encode(&mut encoder(&recording, 0), &recording.segments[0]);
@@ -131,6 +146,6 @@ async fn encoding_costs() {
         "OpenAI, responses",
         &recording.segments[0],
         || encoder(&recording, 0),
-        |event| event.data.to_string().len(),
+        |event| event.data.to_string(),
     );
 }
