@@ -166,7 +166,7 @@ impl Client {
         let cookie = signed.headers()["set-cookie"].to_str().unwrap().split(';').next().unwrap().to_owned();
         let form = format!("s={}&do=answer&f=true", suspension.replace('/', "%2F"));
         let request = self.http.post(format!("{}/console/runs/{run}/decide", self.base));
-        let request = request.header("cookie", cookie);
+        let request = request.header("cookie", cookie).header("origin", &self.base);
         let request = request.header("content-type", "application/x-www-form-urlencoded").body(form);
         request.send().await.unwrap().status()
     }
