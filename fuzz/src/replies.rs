@@ -37,7 +37,13 @@ pub(crate) fn run(bytes: &[u8]) {
 
 fn read_as_text(text: &str) {
     let message = AssistantMessage { text: text.to_owned(), ..AssistantMessage::default() };
-    let reply = ModelReply { message, finish: Finish::Stop, usage: TokenUsage::default(), correction: None };
+    let reply = ModelReply {
+        message,
+        finish: Finish::Stop,
+        usage: TokenUsage::default(),
+        model: None,
+        correction: None,
+    };
     let read = text_calls::read(reply);
     assert!(size(&read) <= 4 * (text.len() + 256), "{} bytes of {}", size(&read), text.len());
     if read.message.calls.is_empty() && read.correction.is_none() {

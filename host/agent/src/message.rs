@@ -105,6 +105,10 @@ pub struct ModelReply {
     /// The tokens that it used.
     #[serde(default)]
     pub usage: TokenUsage,
+    /// The model that replied, as the provider names it, or as it is configured. `None` if no model
+    /// replied, and in records of versions that did not store it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<SmolStr>,
     /// The error of a call that has no id by which it could be answered. The model reads
     /// it with its next request. Only [`text_calls`](crate::text_calls) sets it.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -1,6 +1,6 @@
 //! The facts that the server gives to the console.
 
-use crate::auth::{KeySummary, Principal, Scope, SessionSummary};
+use crate::auth::{KeySummary, Principal, Scope, SessionSummary, end_session};
 use crate::console::{ComponentFacts, ConsoleData, HostFacts, KeyRow, Price, SessionRow};
 use crate::problem::Problem;
 use crate::state::Shared;
@@ -69,11 +69,13 @@ impl ConsoleData for ServerData {
     }
 
     async fn end_session(&self, viewer: &Principal, id: &str) -> Result<(), Problem> {
-        let is_visible = self.visible_sessions(viewer)?.iter().any(|session| session.id == id);
-        if is_visible && self.state.access.end_session(id).map_err(|e| Problem::internal(&e))? {
-            return Ok(());
+        let visible = self.visible_sessions(viewer)?;
+        let found = visible.iter().find(|session| session.id == id);
+        let session = found.ok_or_else(|| Problem::not_found("session"))?;
+        match end_session(&self.state, &viewer.name, &session.id, &session.name).await? {
+            true => Ok(()),
+            false => Err(Problem::not_found("session")),
         }
-        Err(Problem::not_found("session"))
     }
 
     async fn keys(&self) -> Result<Vec<KeyRow>, Problem> {

@@ -172,12 +172,12 @@ async fn reserve(state: &Shared, request: KeyedRequest<'_>) -> Result<Found, Pro
     let body: [u8; 32] = Sha256::digest(body).into();
     let turn = state.requests.turn(digest).await;
     loop {
-        let row = with_access(state, move |access| access.reserve(&digest, &body)).await?;
+        let row =
+            with_access(state, move |access| access.reserve(&digest, &body, Uuid::now_v7().to_string()))
+                .await?;
         let RequestKeyRow { run_id, body: sent, inserted_at_ms } = row;
         if sent != body {
-            let detail =
-                "this Idempotency-Key was sent with another request; use a new key for a new request";
-            return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "key_reused", detail));
+            return Err(key_reused());
         }
         if inserted_at_ms.is_none() {
             if state.store().run_spec(&run_id).await?.is_some() {
@@ -190,6 +190,49 @@ async fn reserve(state: &Shared, request: KeyedRequest<'_>) -> Result<Found, Pro
             }
         }
         return Ok(Found::Reserved(Reservation { digest, run_id, inserted_at_ms, _turn: turn }));
+    }
+}
+
+fn key_reused() -> Problem {
+    let detail = "this Idempotency-Key was sent with another request; use a new key for a new request";
+    Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "key_reused", detail)
+}
+
+/// The key of a request that decides about a run.
+pub(crate) struct DecisionKey(Reservation);
+
+impl DecisionKey {
+    /// Remembers the key with the body of the request; `None` if the request has none.
+    ///
+    /// # Errors
+    /// The key is not acceptable, or was sent before with another body (422 `key_reused`).
+    pub(crate) async fn take(
+        state: &Shared,
+        request: KeyedRequest<'_>,
+        run_id: &str,
+    ) -> Result<Option<Self>, Problem> {
+        let KeyedRequest { principal, route, headers, body } = request;
+        let Some(key) = key_of(headers)? else { return Ok(None) };
+        let digest = digest(&format!("{}\n{route}\n{key}", principal.name));
+        let body: [u8; 32] = Sha256::digest(body).into();
+        let turn = state.requests.turn(digest).await;
+        let run_id = run_id.to_owned();
+        let row = with_access(state, move |access| access.reserve(&digest, &body, run_id)).await?;
+        if row.body != body {
+            return Err(key_reused());
+        }
+        let RequestKeyRow { run_id, inserted_at_ms, .. } = row;
+        Ok(Some(Self(Reservation { digest, run_id, inserted_at_ms, _turn: turn })))
+    }
+
+    /// Returns whether the same request was sent before, and decided.
+    pub(crate) fn is_repeated(&self) -> bool {
+        self.0.inserted_at_ms.is_none()
+    }
+
+    /// Forgets the key of a request that decided nothing, so that it can be sent with another body.
+    pub(crate) async fn release(&self, state: &Shared) {
+        self.0.release(state).await;
     }
 }
 
@@ -226,9 +269,14 @@ struct RequestKeyRow {
 }
 
 impl AccessDatabase {
-    /// Returns the row of a key, or inserts one with the id of a new run.
-    fn reserve(&self, digest: &[u8; 32], body: &[u8; 32]) -> Result<RequestKeyRow, AccessError> {
-        let (run_id, now) = (Uuid::now_v7().to_string(), now_ms());
+    /// Returns the row of a key, or inserts one with this id of a run.
+    fn reserve(
+        &self,
+        digest: &[u8; 32],
+        body: &[u8; 32],
+        run_id: String,
+    ) -> Result<RequestKeyRow, AccessError> {
+        let now = now_ms();
         self.write(|connection| {
             let transaction =
                 connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
@@ -303,15 +351,16 @@ mod tests {
         let data = tempfile::tempdir().unwrap();
         let [one, two] = [(); 2].map(|()| AccessDatabase::open(data.path()).unwrap());
         let (digest, body) = ([1; 32], [2; 32]);
-        let first = one.reserve(&digest, &body).unwrap();
+        let id = || Uuid::now_v7().to_string();
+        let first = one.reserve(&digest, &body, id()).unwrap();
         let at_ms = first.inserted_at_ms.unwrap();
-        let found = two.reserve(&digest, &body).unwrap();
+        let found = two.reserve(&digest, &body, id()).unwrap();
         assert_eq!((&found.run_id, found.inserted_at_ms), (&first.run_id, None));
         assert!(two.share(&digest, &found.run_id).unwrap());
         one.release(&digest, &first.run_id, at_ms).unwrap();
         assert_eq!(two.reserved(&digest).unwrap(), Some(first.run_id), "the other process may start it");
         // Without the other process, the key is free again.
-        let alone = one.reserve(&[3; 32], &body).unwrap();
+        let alone = one.reserve(&[3; 32], &body, id()).unwrap();
         one.release(&[3; 32], &alone.run_id, alone.inserted_at_ms.unwrap()).unwrap();
         assert_eq!(two.reserved(&[3; 32]).unwrap(), None);
         assert!(!two.share(&[3; 32], &alone.run_id).unwrap());

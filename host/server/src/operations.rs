@@ -13,7 +13,7 @@ use std::sync::Arc;
 use tokio::sync::OwnedSemaphorePermit;
 use tollgate::config::Decides;
 use tollgate::run::{RunEnd, RunError};
-use tollgate::store::RecordReader;
+use tollgate::store::{RecordReader, RunFilter};
 use tollgate::{
     Busy, CallRequest, DIRECT_AGENT, Decision, Event, FollowUntil, HostError, RunFollower, RunHandle,
     RunRequest, RunUpdate,
@@ -205,9 +205,7 @@ impl ServerState {
         start: RunStart,
     ) -> Result<StartedRun, Problem> {
         principal.require(Scope::Use)?;
-        if start.agent == DIRECT_AGENT || !principal.may_use_agent(&start.agent) {
-            return Err(Problem::not_found("agent"));
-        }
+        self.check_agent(principal, &start.agent)?;
         let place = share.run()?;
         let thread_id = stored_thread_id(&principal.name, start.thread_id.as_deref())?;
         let mut request = RunRequest::new(start.agent, start.input).on_thread(thread_id);
@@ -217,8 +215,12 @@ impl ServerState {
         request.history = start.history;
         request.principal = Some(SmolStr::new(&principal.name));
         request.run_id = start.run_id;
-        let handle = self.host.run(request).await?;
-        Ok(StartedRun { handle, place })
+        let thread_id = request.thread_id.clone();
+        match self.host.run(request).await {
+            Ok(handle) => Ok(StartedRun { handle, place }),
+            Err(why @ HostError::Busy(_)) => Err(self.thread_busy(why, thread_id).await),
+            Err(why) => Err(why.into()),
+        }
     }
 
     /// Starts a direct call of a tool.
@@ -248,6 +250,34 @@ impl ServerState {
         request.run_id = run_id;
         let handle = self.host.start_call(request).await?;
         Ok(StartedRun { handle, place })
+    }
+
+    /// Adds to the problem which run of the thread is at work.
+    async fn thread_busy(&self, why: HostError, thread_id: Option<String>) -> Problem {
+        let problem = Problem::from(why);
+        let status = Some("running".to_owned());
+        let filter = RunFilter { thread_id, status, limit: 1, ..RunFilter::default() };
+        // The run may have ended meanwhile, and the store may fail; the problem is the same.
+        match self.store().runs(filter).await.unwrap_or_default().first() {
+            Some(run) => problem.with("run_id", run.run_id.as_str()),
+            None => problem,
+        }
+    }
+
+    /// Checks that the principal may use an agent, and that the agent exists. The problem names no
+    /// agent that the principal may not use.
+    ///
+    /// # Errors
+    /// There is no such agent for this principal: 404 with the nearest names.
+    fn check_agent(&self, principal: &Principal, agent: &str) -> Result<(), Problem> {
+        let ids = self.host.agents().map(|agent| agent.spec.view.id.as_str());
+        let seen: Vec<&str> = ids.filter(|id| *id != DIRECT_AGENT && principal.may_use_agent(id)).collect();
+        if seen.contains(&agent) {
+            return Ok(());
+        }
+        let nearest: Vec<String> =
+            tollgate_agent::name::nearest(agent, seen.into_iter()).into_iter().map(str::to_owned).collect();
+        Err(Problem::not_found("agent").with("nearest", nearest))
     }
 
     /// Checks that the principal may call a tool, and that the tool exists.

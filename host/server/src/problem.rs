@@ -49,15 +49,32 @@ pub const CODES: &[(&str, &str)] = &[
     ("busy", "Another part of the run or thread is at work. Try again in a moment."),
     ("cross_site", "A page of another site sent the request with the cookie of a session."),
     ("does_not_fit", "The answer does not fit the question's schema. The member `errors` lists the places."),
+    (
+        "host_failed",
+        "The host could not do what the page of the console asked for. The detail says why, and what to do.",
+    ),
     ("internal", "The server failed. Its log has the reason."),
+    ("invalid_form", "An entry of a form is missing or does not fit. The detail names it."),
     (
         "key_reused",
         "The Idempotency-Key was sent before with another request. Use a new key for a new request.",
     ),
     ("method_not_allowed", "The path exists, but not with this method."),
-    ("missing_scope", "The key or session lacks a scope, which the member `scope` names."),
+    (
+        "missing_scope",
+        "The key or session lacks a scope, which the member `scope` names. `tollgate keys add NAME --scope SCOPE` \
+         makes a key with it.",
+    ),
+    (
+        "not_found",
+        "Nothing of this name exists for this key: it does not exist, or it belongs to another principal. List \
+         what there is, such as GET /api/v1/runs or /api/v1/tools; the scope `read` shows what belongs to others.",
+    ),
     ("not_from_proxy", "The server accepts connections of its proxy only."),
-    ("not_found", "Nothing of this name exists for this key."),
+    (
+        "not_kept",
+        "An answer for always counts for its thread only, because the configuration file cannot be changed.",
+    ),
     ("overloaded", "The server has no room for more work now. Try again after the time in Retry-After."),
     (
         "own_question",
@@ -67,6 +84,11 @@ pub const CODES: &[(&str, &str)] = &[
     (
         "record_lost",
         "A tool has run, but the store could not record it. Check what it did, and do not repeat the call.",
+    ),
+    ("refused", "The host refused what the page of the console asked for. The detail says why."),
+    (
+        "response_not_found",
+        "`previous_response_id` names no response of this key. Continue one of its own, or begin without it.",
     ),
     (
         "run_waiting",
@@ -87,7 +109,13 @@ pub const CODES: &[(&str, &str)] = &[
     ("too_slow", "The body did not arrive in time."),
     ("unauthenticated", "The request has no valid key or session."),
     ("unprocessable", "The request is well-formed, but its content cannot be accepted."),
+    (
+        "unsupported",
+        "The request asks for a feature that this endpoint does not have. The detail names it; send the request \
+         without it.",
+    ),
     ("unsupported_media_type", "The body is not JSON. Send Content-Type: application/json."),
+    ("waiting", "The run waits for an answer. Answer its question first; GET /api/v1/questions lists them."),
     ("wrong_code", "The sign-in code or key is not valid. A code works once, for five minutes."),
     ("wrong_host", "The Host header names a host that is not configured."),
     ("wrong_origin", "A page of this origin may not use the server."),
@@ -141,7 +169,10 @@ impl Problem {
     /// Creates the problem of a credential that lacks a scope.
     #[must_use]
     pub fn scope_missing(scope: Scope) -> Self {
-        let detail = format!("this key lacks the scope `{}`", scope.as_str());
+        let name = scope.as_str();
+        let detail = format!(
+            "this key lacks the scope `{name}`; `tollgate keys add NAME --scope {name}` makes a key with it"
+        );
         Self::new(StatusCode::FORBIDDEN, "missing_scope", detail).with("scope", scope.as_str())
     }
 
@@ -149,7 +180,16 @@ impl Problem {
     /// to another principal.
     #[must_use]
     pub fn not_found(what: &str) -> Self {
-        Self::new(StatusCode::NOT_FOUND, "not_found", format!("there is no such {what}"))
+        let list = match what {
+            "agent" => "; GET /api/v1/agents lists them",
+            "question" => "; GET /api/v1/questions lists the open ones",
+            "run" => "; GET /api/v1/runs lists them",
+            "session" => "; GET /api/v1/sessions lists them",
+            "thread" => "; GET /api/v1/threads lists them",
+            "tool" => "; GET /api/v1/tools lists them",
+            _ => "",
+        };
+        Self::new(StatusCode::NOT_FOUND, "not_found", format!("there is no such {what}{list}"))
     }
 
     /// The request does not have the expected form.
@@ -296,6 +336,40 @@ impl IntoResponse for Problem {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Adds the codes of problems in a directory of source files.
+    fn collect_codes(directory: &std::path::Path, codes: &mut std::collections::BTreeSet<String>) {
+        for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
+            let path = entry.path();
+            if path.is_dir() {
+                collect_codes(&path, codes);
+                continue;
+            }
+            let text = std::fs::read_to_string(&path).unwrap_or_default();
+            for name in ["Problem::new(", "Self::new(StatusCode::"] {
+                for after in text.split(name).skip(1) {
+                    // The code is the first text that follows, as the second argument.
+                    let Some(code) = after.split('"').nth(1) else { continue };
+                    let is_near = after.find('"').is_some_and(|at| at < 120);
+                    let is_code = code.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
+                    if is_near && is_code && !code.is_empty() {
+                        codes.insert(code.to_owned());
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn every_code_is_explained() {
+        let mut codes = std::collections::BTreeSet::new();
+        collect_codes(&std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), &mut codes);
+        assert!(codes.len() > 25 && codes.contains("not_kept") && codes.contains("busy"), "{codes:?}");
+        let unknown: Vec<_> =
+            codes.iter().filter(|code| !CODES.iter().any(|(known, _)| known == code)).collect();
+        assert!(unknown.is_empty(), "/problems/CODE does not explain {unknown:?}");
+        assert!(CODES.is_sorted_by_key(|(code, _)| *code), "the list is in order");
+    }
 
     #[test]
     fn the_kind_of_a_store_error_decides_the_answer() {

@@ -36,6 +36,9 @@ pub struct RunListing {
     /// The name of the host that drives it, if several hosts share the store.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
+    /// The resources used; absent until the run has ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub usage: Option<UsageDocument>,
     /// The number of stored events.
     pub events: u64,
     /// When it began, in milliseconds since the Unix epoch.
@@ -331,6 +334,7 @@ fn described(
 /// Returns a run in a list.
 pub(crate) async fn run_listing(state: &ServerState, run: RunSummary) -> Result<RunListing, Problem> {
     let spec = state.store().run_spec(&run.run_id).await?;
+    let usage = ended_usage(state, &run).await?;
     let principal = spec.and_then(|spec| spec.identity.principal.as_ref().map(ToString::to_string));
     Ok(RunListing {
         status: shown_status(&run).to_owned(),
@@ -341,9 +345,25 @@ pub(crate) async fn run_listing(state: &ServerState, run: RunSummary) -> Result<
         agent: run.agent_id,
         kind: run.kind,
         title: run.title,
+        usage: usage.as_ref().map(Into::into),
         events: run.events,
         started_at_ms: run.started_at_ms,
         updated_at_ms: run.updated_at_ms,
+    })
+}
+
+/// Returns the usage of a run that has ended; `None` for one that has not.
+///
+/// # Errors
+/// The store cannot be read.
+pub(crate) async fn ended_usage(state: &ServerState, run: &RunSummary) -> Result<Option<RunUsage>, Problem> {
+    if matches!(run.status.as_str(), "running" | "waiting") {
+        return Ok(None);
+    }
+    let last = state.store().events(&run.run_id, run.events.saturating_sub(1)).await?;
+    Ok(match last.last().map(|last| &last.event) {
+        Some(Event::RunFinished { usage, .. }) => Some((**usage).clone()),
+        _ => None,
     })
 }
 

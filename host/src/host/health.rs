@@ -3,7 +3,7 @@
 
 use super::{Host, HostError};
 use crate::store::{AuditKind, AuditRecord, StoreError};
-use tollgate_agent::health;
+use tollgate_agent::{SmolStr, health};
 
 impl Host {
     /// Records the loaded tools, disables those that trapped too often, and
@@ -67,6 +67,18 @@ impl Host {
     /// # Errors
     /// No tool of this name is served, or the store cannot be written.
     pub async fn enable(&self, tool_name: &str) -> Result<(), HostError> {
+        self.enabled(tool_name, "person".into()).await
+    }
+
+    /// Like [`enable`](Self::enable), by this principal.
+    ///
+    /// # Errors
+    /// No tool of this name is served, or the store cannot be written.
+    pub async fn enable_by(&self, tool_name: &str, principal: &str) -> Result<(), HostError> {
+        self.enabled(tool_name, SmolStr::from_iter(["person ", principal])).await
+    }
+
+    async fn enabled(&self, tool_name: &str, who: SmolStr) -> Result<(), HostError> {
         let toolbox = self.toolbox();
         let Some(tool) = toolbox.catalog().tool(tool_name) else {
             let shown = tollgate_agent::text::clean(tool_name, 100);
@@ -78,7 +90,7 @@ impl Host {
                 if hint.is_empty() { ";" } else { "" }
             )));
         };
-        let record = AuditRecord::new(AuditKind::Enabling, "person", "enabled")
+        let record = AuditRecord::new(AuditKind::Enabling, who, "enabled")
             .of_component(tool.owner.id.clone(), Some(tool.owner.version.clone()))
             .of_tool(tool_name);
         self.inner.store.note(vec![record]).await?;

@@ -7,12 +7,15 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Registry, Unit};
 use std::collections::BTreeSet;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
+use tollgate_agent::message::{ModelReply, TokenUsage};
 use tollgate_agent::outcome::Usage;
+use tollgate_agent::run::{Event, RunSpec, StoredEvent};
 
-/// The maximum number of distinct tools; the others are counted together.
-const MAX_TOOLS: usize = 200;
-/// The label of all other tools.
+/// The maximum number of distinct tools, of principals and of models; the others are counted
+/// together.
+const MAX_NAMES: usize = 200;
+/// The label of all others.
 const OTHERS: &str = "(others)";
 /// The powers that a call may be denied for lack of a grant.
 const POWERS: [&str; 4] = ["http", "files", "sockets", "delegates"];
@@ -26,7 +29,70 @@ pub(super) struct Instruments {
     memory: Histogram,
     denials: Family<Denial, Counter>,
     loads: Family<Load, Counter>,
-    tools: Mutex<BTreeSet<String>>,
+    decisions: Family<Decided, Counter>,
+    runs: Family<Begun, Counter>,
+    replies: Family<Replied, Counter>,
+    tokens: Family<Tokens, Counter>,
+    tools: Names,
+    principals: Names,
+    models: Names,
+}
+
+/// The names that one label has had so far.
+#[derive(Default)]
+struct Names(Mutex<BTreeSet<String>>);
+
+impl Names {
+    /// Returns the name, or the label of all others beyond the limit on distinct names.
+    fn label(&self, name: &str) -> String {
+        let mut names = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if !names.contains(name) {
+            if names.len() >= MAX_NAMES {
+                return OTHERS.to_owned();
+            }
+            names.insert(name.to_owned());
+        }
+        name.to_owned()
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Decided {
+    by: String,
+    answer: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Begun {
+    principal: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Replied {
+    model: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Tokens {
+    model: String,
+    direction: &'static str,
+}
+
+/// The facts of a commit that no audit record has: by whom a run was begun, and which models
+/// replied.
+pub(super) enum Fact {
+    Begun(Arc<RunSpec>),
+    Replied(Arc<ModelReply>),
+}
+
+impl Fact {
+    pub(super) fn of(stored: &StoredEvent) -> Option<Self> {
+        match &stored.event {
+            Event::RunStarted { spec } => Some(Self::Begun(Arc::clone(spec))),
+            Event::ModelReplied { reply, .. } => Some(Self::Replied(Arc::clone(reply))),
+            _ => None,
+        }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -60,7 +126,13 @@ impl Instruments {
             memory: Histogram::new(exponential_buckets(65_536.0, 4.0, 8)),
             denials: Family::default(),
             loads: Family::default(),
-            tools: Mutex::default(),
+            decisions: Family::default(),
+            runs: Family::default(),
+            replies: Family::default(),
+            tokens: Family::default(),
+            tools: Names::default(),
+            principals: Names::default(),
+            models: Names::default(),
         };
         registry.register("calls", "Ended calls, by tool and outcome", recorded.calls.clone());
         let help = "Wall time of calls, all attempts together";
@@ -74,6 +146,13 @@ impl Instruments {
         registry.register("refused_powers", help, recorded.denials.clone());
         let help = "Components that were loaded, refused and removed";
         registry.register("loads", help, recorded.loads.clone());
+        let help = "Answers to questions, by who answered";
+        registry.register("decisions", help, recorded.decisions.clone());
+        let help = "Runs and direct calls that began, by who asked";
+        registry.register("runs", help, recorded.runs.clone());
+        registry.register("model_replies", "Replies, by model", recorded.replies.clone());
+        let help = "Tokens that models read and wrote";
+        registry.register("model_tokens", help, recorded.tokens.clone());
         recorded
     }
 
@@ -88,8 +167,42 @@ impl Instruments {
                 self.denials.get_or_create(&Denial { power }).inc();
             }
             AuditKind::Call | AuditKind::Denial => self.count_call(record),
-            AuditKind::Grant | AuditKind::Revocation | AuditKind::Enabling | AuditKind::Decision => {}
+            AuditKind::Decision => self.count_decision(record),
+            AuditKind::Grant
+            | AuditKind::Revocation
+            | AuditKind::Enabling
+            | AuditKind::SignIn
+            | AuditKind::Key => {}
         }
+    }
+
+    pub(super) fn count_fact(&self, fact: &Fact) {
+        match fact {
+            // A child runs for the principal of its parent.
+            Fact::Begun(spec) if spec.identity.parent_run_id.is_none() => {
+                let principal = spec.identity.principal.as_deref().unwrap_or_default();
+                let principal = self.principals.label(principal);
+                self.runs.get_or_create(&Begun { principal }).inc();
+            }
+            Fact::Begun(_) => {}
+            Fact::Replied(reply) => {
+                let Some(model) = &reply.model else { return };
+                let model = self.models.label(model);
+                let TokenUsage { input_tokens, output_tokens } = reply.usage;
+                for (direction, tokens) in [("read", input_tokens), ("written", output_tokens)] {
+                    let label = Tokens { model: model.clone(), direction };
+                    self.tokens.get_or_create(&label).inc_by(tokens);
+                }
+                self.replies.get_or_create(&Replied { model }).inc();
+            }
+        }
+    }
+
+    fn count_decision(&self, record: &AuditRecord) {
+        // Answers on the command line have no principal.
+        let by = record.who.strip_prefix("person ").unwrap_or_default();
+        let label = Decided { by: self.principals.label(by), answer: record.decision.to_string() };
+        self.decisions.get_or_create(&label).inc();
     }
 
     fn count_load(&self, outcome: &'static str) {
@@ -117,14 +230,7 @@ impl Instruments {
         let (Some(name), Some(_)) = (&record.tool_name, &record.component_id) else {
             return OTHERS.to_owned();
         };
-        let mut tools = self.tools.lock().unwrap_or_else(PoisonError::into_inner);
-        if !tools.contains(name.as_str()) {
-            if tools.len() >= MAX_TOOLS {
-                return OTHERS.to_owned();
-            }
-            tools.insert(name.to_string());
-        }
-        name.to_string()
+        self.tools.label(name)
     }
 }
 
@@ -141,9 +247,17 @@ mod tests {
 
     /// Returns the metrics of these records.
     fn lines(records: impl IntoIterator<Item = AuditRecord>) -> Vec<String> {
+        lines_of(records, [])
+    }
+
+    fn lines_of(
+        records: impl IntoIterator<Item = AuditRecord>,
+        facts: impl IntoIterator<Item = Fact>,
+    ) -> Vec<String> {
         let mut registry = Registry::default();
         let recorded = Instruments::registered(&mut registry);
         records.into_iter().for_each(|record| recorded.count(&record));
+        facts.into_iter().for_each(|fact| recorded.count_fact(&fact));
         let mut text = String::new();
         assert!(encode(&mut text, &registry).is_ok());
         text.lines().filter(|line| !line.starts_with('#')).map(str::to_owned).collect()
@@ -160,10 +274,36 @@ mod tests {
         let once_more = call("tool_0").of_component("x", None);
         let lines = lines(served.chain(unknown).chain([once_more]));
         let of_calls = lines.iter().filter(|line| line.starts_with("calls_total{"));
-        assert_eq!(of_calls.count(), MAX_TOOLS + 1);
+        assert_eq!(of_calls.count(), MAX_NAMES + 1);
         assert!(lines.contains(&"calls_total{tool=\"tool_0\",code=\"success\"} 2".to_owned()), "{lines:#?}");
-        let others = format!("calls_total{{tool=\"(others)\",code=\"success\"}} {}", 10_000 - MAX_TOOLS);
+        let others = format!("calls_total{{tool=\"(others)\",code=\"success\"}} {}", 10_000 - MAX_NAMES);
         assert!(lines.contains(&others), "{lines:#?}");
+    }
+
+    #[test]
+    fn decisions_runs_and_models_are_counted_by_name_up_to_a_bound() {
+        let decided = (0..MAX_NAMES + 5)
+            .map(|number| AuditRecord::new(AuditKind::Decision, format!("person p{number}"), "resumed"));
+        let unnamed = AuditRecord::new(AuditKind::Decision, "person", "cancelled");
+        let usage = TokenUsage { input_tokens: 7, output_tokens: 3 };
+        let replied = (0..MAX_NAMES + 5).map(|number| {
+            let model = Some(format!("m{number}").into());
+            Fact::Replied(Arc::new(ModelReply { model, usage, ..ModelReply::default() }))
+        });
+        let lines = lines_of([unnamed].into_iter().chain(decided), replied);
+        let of_decisions = lines.iter().filter(|line| line.starts_with("decisions_total{"));
+        assert_eq!(of_decisions.count(), MAX_NAMES + 1);
+        for line in [
+            "decisions_total{by=\"\",answer=\"cancelled\"} 1",
+            "decisions_total{by=\"p0\",answer=\"resumed\"} 1",
+            "decisions_total{by=\"(others)\",answer=\"resumed\"} 6",
+            "model_replies_total{model=\"m0\"} 1",
+            "model_replies_total{model=\"(others)\"} 5",
+            "model_tokens_total{model=\"m0\",direction=\"read\"} 7",
+            "model_tokens_total{model=\"(others)\",direction=\"written\"} 15",
+        ] {
+            assert!(lines.contains(&line.to_owned()), "{line}: {lines:#?}");
+        }
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! Prometheus metrics of a server since its start.
 //!
 //! The counters follow the audit records as they are stored: [`Metrics::observing`] wraps a store
-//! and counts. The load of the sandbox and the served tools are looked up for each scrape. Tool
-//! names come from guests, so the number of distinct names is limited. All other labels are words
-//! of the host.
+//! and counts. The load of the sandbox and the served tools are looked up for each scrape. Names
+//! of tools come from guests, those of models from providers, and those of principals from the
+//! operator, so the number of distinct names is limited. All other labels are words of the host.
 
 mod instruments;
 mod observed;

@@ -1,6 +1,7 @@
 //! A store wrapper that counts the records of its audit.
 
 use super::Metrics;
+use super::instruments::Fact;
 use crate::store::{
     AuditFilter, AuditRecord, AuditStore, Claimed, Commit, CommitError, Committed, ComponentStore,
     CoordinationStore, EventPage, Hints, KeyFilter, PageLimit, QueueTurn, Record, RunCommand, RunFilter,
@@ -30,8 +31,10 @@ impl Observed {
 impl RunStore for Observed {
     async fn commit(&self, commit: Commit) -> Result<Committed, CommitError> {
         let records = commit.audit.clone();
+        let facts: Vec<Fact> = commit.events().iter().filter_map(Fact::of).collect();
         let committed = self.store.commit(commit).await?;
         self.count(&records);
+        facts.iter().for_each(|fact| self.metrics.inner.recorded.count_fact(fact));
         Ok(committed)
     }
 

@@ -43,7 +43,8 @@ async fn reply(model: Arc<dyn Model>, request: ModelRequest, ask: u32, teller: P
         });
     };
     match AssertUnwindSafe(model.reply(request, &mut tell)).catch_unwind().await {
-        Ok(Ok(reply)) => {
+        Ok(Ok(mut reply)) => {
+            reply.model.get_or_insert_with(|| model.name().into());
             spans::replied(&reply);
             Input::Replied { ask, reply, hooked: None }
         }

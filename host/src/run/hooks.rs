@@ -177,7 +177,9 @@ impl HookContext {
         for installed in self.panel.at(|points| points.after_model) {
             let turn = self.turn(installed, &nothing, ask);
             match self.panel.within(installed.hooks.after_model(&turn, &reply)).await {
-                Ok(Some(changed)) if changed != reply => {
+                Ok(Some(mut changed)) if changed != reply => {
+                    // A hook changes the words. The model that was asked stays the same.
+                    changed.model.clone_from(&reply.model);
                     let first = std::mem::replace(&mut reply, changed);
                     hooked.first_reply.get_or_insert_with(|| Arc::new(first));
                     hooked.reply_changed_by.push(installed.plugin.to_string());

@@ -156,7 +156,7 @@ impl RunEnd {
                 _ => None,
             },
             text,
-            usage: *run.usage(),
+            usage: run.usage().clone(),
             waiting: run.open_questions().cloned().collect(),
             last_call,
         }

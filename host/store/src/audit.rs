@@ -55,6 +55,10 @@ kinds! {
     Enabling = "enabling",
     /// A principal answered a question.
     Decision = "decision",
+    /// A link to sign in was made, a session began, or a session was ended.
+    SignIn = "sign_in",
+    /// A key was made or revoked.
+    Key = "key",
 }
 
 /// An audit record.

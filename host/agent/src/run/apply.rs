@@ -153,7 +153,7 @@ impl Run {
     }
 
     fn replied(&mut self, reply: &Arc<ModelReply>) {
-        self.usage.tokens = self.usage.tokens.plus(reply.usage);
+        self.usage.add_reply(reply);
         let said = self.said(reply);
         if !said.is_empty() {
             self.last_text.clone_from(&said);

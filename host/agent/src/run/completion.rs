@@ -175,10 +175,10 @@ impl Transition<'_> {
 
     /// Returns the usage of the run including this draft.
     pub(super) fn usage(&self) -> RunUsage {
-        let mut usage = self.run.usage;
+        let mut usage = self.run.usage.clone();
         for event in &self.events {
             match event {
-                Event::ModelReplied { reply, .. } => usage.tokens = usage.tokens.plus(reply.usage),
+                Event::ModelReplied { reply, .. } => usage.add_reply(reply),
                 Event::CallProposed(_) => usage.calls += 1,
                 Event::CallFinished(finished) => usage.tools = usage.tools.plus(finished.last_attempt()),
                 Event::CallConflicted { usage: used, .. } => usage.tools = usage.tools.plus(*used),

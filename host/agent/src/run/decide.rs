@@ -12,9 +12,13 @@ use crate::hook::ModelHooked;
 use crate::message::{Finish, ModelReply};
 use crate::outcome::Fault;
 use crate::proposal::{Arguments, Proposal};
+use crate::text::one_line;
 use smol_str::SmolStr;
 use std::collections::BTreeSet;
 use std::sync::Arc;
+
+/// The maximum length of the name of a model, in bytes.
+const MAX_MODEL_BYTES: usize = 100;
 
 impl Run {
     /// Returns the events that follow from one input at this time. Nothing changes before they are
@@ -114,6 +118,7 @@ impl Run {
 
     fn hear(&self, draft: &mut Transition<'_>, mut reply: ModelReply, hooked: Option<Box<ModelHooked>>) {
         self.give_ids(&mut reply);
+        self.name_model(&mut reply);
         let reply = Arc::new(reply);
         let hidden = hooked.as_ref().map(|hooked| hooked.hidden.clone()).unwrap_or_default();
         // A hook and a composition may answer with nothing; a model may not.
@@ -176,6 +181,14 @@ impl Run {
             Finish::Stop => return RunStatus::Completed,
         };
         RunStatus::Failed { error: error.to_owned() }
+    }
+
+    /// Bounds and cleans the name of the model, which comes from the provider. A composition of
+    /// agents has no model.
+    fn name_model(&self, reply: &mut ModelReply) {
+        let named = reply.model.take().filter(|_| !self.spec.agent.is_made_of_agents());
+        let named = named.map(|model| SmolStr::from(one_line(&model, MAX_MODEL_BYTES)));
+        reply.model = named.filter(|model| !model.is_empty());
     }
 
     /// Gives each call a unique id: the provider's, unless it is missing or was already used in

@@ -4,7 +4,7 @@
 //! restores everything that the run knows, in this process or another.
 
 pub use super::answer_schema::AnswerSchema;
-pub use super::usage::{ChildUsage, RunUsage};
+pub use super::usage::{ChildUsage, ModelUsage, RunUsage};
 
 use super::call::CallEnd;
 use super::completion::{AfterTurn, CallCompletion};

@@ -47,7 +47,7 @@ pub use call_stage::CallStatus;
 pub use child_plan::{Child, ChildAsk, ChildEnd, ChildPlan, ChildRefusal, Seed};
 pub use completion::{AfterTurn, CallCompletion, Ended};
 pub use effect::{Effect, EffectKey, Execution, Question};
-pub use event::{Event, RunStatus, RunUsage};
+pub use event::{Event, ModelUsage, RunStatus, RunUsage};
 pub use expensive::SHORT_STEPS;
 pub use input::{Input, RefusalKind, Refused};
 pub use spec::{AgentSpec, Decision, DecisionAnswer, KnownAgent, RunLimits, RunSpec, Task, Thread};

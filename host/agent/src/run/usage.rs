@@ -1,12 +1,13 @@
 //! Total resource usage of a run.
 
 use super::event::Finished;
-use crate::message::TokenUsage;
+use crate::message::{ModelReply, TokenUsage};
 use crate::outcome::Usage;
 use serde::{Deserialize, Serialize};
+use smol_str::SmolStr;
 
 /// Total resource usage of a run.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunUsage {
     /// Model turns.
     pub steps: u32,
@@ -19,9 +20,49 @@ pub struct RunUsage {
     /// Usage of its children.
     #[serde(default)]
     pub children: ChildUsage,
+    /// The part of each model that replied, without children, in the order of their first replies.
+    /// At most 16 are told apart; the others are counted as `(others)`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub models: Vec<ModelUsage>,
 }
 
+/// The part of one model in the usage of a run.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ModelUsage {
+    /// The model, as its replies name it.
+    pub model: SmolStr,
+    /// The number of replies.
+    pub replies: u32,
+    /// Tokens, as the provider counts them.
+    pub tokens: TokenUsage,
+}
+
+/// The maximum number of models that a run tells apart.
+const MAX_MODELS: usize = 16;
+/// The name of all further models together.
+const OTHER_MODELS: &str = "(others)";
+
 impl RunUsage {
+    /// Adds a model's reply.
+    pub(super) fn add_reply(&mut self, reply: &ModelReply) {
+        self.tokens = self.tokens.plus(reply.usage);
+        let Some(model) = &reply.model else { return };
+        let known = |models: &[ModelUsage], name: &str| models.iter().position(|one| one.model == name);
+        let at = known(&self.models, model).or_else(|| {
+            (self.models.len() >= MAX_MODELS).then(|| known(&self.models, OTHER_MODELS)).flatten()
+        });
+        let at = at.unwrap_or_else(|| {
+            let is_full = self.models.len() >= MAX_MODELS;
+            let model = if is_full { SmolStr::new_static(OTHER_MODELS) } else { model.clone() };
+            self.models.push(ModelUsage { model, ..ModelUsage::default() });
+            self.models.len() - 1
+        });
+        if let Some(one) = self.models.get_mut(at) {
+            one.replies = one.replies.saturating_add(1);
+            one.tokens = one.tokens.plus(reply.usage);
+        }
+    }
+
     /// Returns the number of model turns, including those of children.
     #[must_use]
     pub fn all_steps(&self) -> u32 {

@@ -102,8 +102,11 @@ impl Timeline {
             self.lines("", "", text);
         }
         let tokens = reply.usage;
-        if tokens.total() > 0 {
-            self.line(&format!("{DIM}{}{DIM:#}", quantity::count(tokens.total(), "token")));
+        let spent = (tokens.total() > 0).then(|| quantity::count(tokens.total(), "token"));
+        let model = reply.model.as_ref().map(|model| format!("model {}", shown_line(model, 100)));
+        let facts: Vec<String> = spent.into_iter().chain(model).collect();
+        if !facts.is_empty() {
+            self.line(&format!("{DIM}{}{DIM:#}", facts.join(", ")));
         }
         text.clone_into(&mut self.said);
     }

@@ -35,7 +35,11 @@ fn used(attempts: u32) -> Usage {
 fn replied(text: &str, tokens: u64) -> Event {
     let message = AssistantMessage { text: text.to_owned(), ..AssistantMessage::default() };
     let usage = TokenUsage { input_tokens: tokens, output_tokens: 12 };
-    Event::ModelReplied { step: 1, reply: Arc::new(ModelReply { message, usage, ..ModelReply::default() }) }
+    let model = Some("gpt-5-mini".into());
+    Event::ModelReplied {
+        step: 1,
+        reply: Arc::new(ModelReply { message, usage, model, ..ModelReply::default() }),
+    }
 }
 
 fn proposed(call_id: &str, tool: &str, arguments: Value) -> Event {

@@ -1,7 +1,7 @@
 //! `tollgate keys`: the keys of the HTTP server.
 
 use crate::globals::Globals;
-use crate::session::data::data_dir;
+use crate::session::data::{data_dir, open_store};
 use crate::terminal::output::shown_line;
 use crate::terminal::table::{Column, Table};
 use crate::terminal::{Exit, Failure, Output, program};
@@ -10,7 +10,8 @@ use crate::verbs::runs::started;
 use clap::{Args, Subcommand};
 use std::time::Duration;
 use tollgate::config::read_period;
-use tollgate_server::auth::{KeyRequest, KeySummary, check_name};
+use tollgate::store::AuditRecord;
+use tollgate_server::auth::{KeyRequest, KeySummary, audit, check_name};
 use tollgate_server::{AccessDatabase, Principal, Scope};
 
 /// Make, list and revoke the keys of `tollgate serve`
@@ -72,11 +73,19 @@ struct AddKey {
 }
 
 impl KeysVerb {
-    pub(crate) fn run(self, globals: &Globals, output: &Output) -> Result<Exit, Failure> {
+    pub(crate) async fn run(self, globals: &Globals, output: &Output) -> Result<Exit, Failure> {
         let access = open(globals)?;
         match self.verb {
-            Some(KeysSubcommand::Add(add)) => add.run(&access, output),
-            Some(KeysSubcommand::Revoke { id }) => revoke(&access, &id, output),
+            Some(KeysSubcommand::Add(add)) => {
+                let made = add.run(&access, output)?;
+                note(globals, audit::key_made(&made), output).await;
+                Ok(Exit::Done)
+            }
+            Some(KeysSubcommand::Revoke { id }) => {
+                let exit = revoke(&access, &id, output)?;
+                note(globals, audit::key_revoked(&id), output).await;
+                Ok(exit)
+            }
             None | Some(KeysSubcommand::List) => list(&access, output),
         }
     }
@@ -87,8 +96,24 @@ pub(crate) fn open(globals: &Globals) -> Result<AccessDatabase, Failure> {
     AccessDatabase::open(&data_dir(globals)?).map_err(|e| Failure::failed(e.to_string()))
 }
 
+/// Adds a record to the audit. Access is changed even if the store cannot be written, since a key
+/// that leaked has to be revoked.
+pub(crate) async fn note(globals: &Globals, record: AuditRecord, output: &Output) {
+    let noted = match open_store(globals) {
+        Ok(store) => match store.note(vec![record]).await {
+            Ok(()) => store.close().await.map_err(Failure::from),
+            Err(why) => Err(why.into()),
+        },
+        Err(why) => Err(why),
+    };
+    if let Err(why) = noted {
+        output.warn(&format!("the audit does not show this change: {why}"));
+    }
+}
+
 impl AddKey {
-    fn run(self, access: &AccessDatabase, output: &Output) -> Result<Exit, Failure> {
+    /// Makes the key and prints it. Returns it without its secret.
+    fn run(self, access: &AccessDatabase, output: &Output) -> Result<KeySummary, Failure> {
         check_name(&self.name).map_err(Failure::usage)?;
         let now = since_ms(Duration::ZERO);
         let millis = |period: Duration| u64::try_from(period.as_millis()).unwrap_or(u64::MAX);
@@ -111,7 +136,9 @@ impl AddKey {
                 program()
             ));
         }
-        Ok(Exit::Done)
+        let keys = access.keys().map_err(|e| Failure::failed(e.to_string()))?;
+        let made = keys.into_iter().find(|key| key.id == id);
+        made.ok_or_else(|| Failure::failed(format!("the key {id} is gone; make another")))
     }
 }
 

@@ -161,9 +161,9 @@ pub(crate) async fn run(cli: Cli, output: &Output) -> Result<Exit, Failure> {
         #[cfg(feature = "mcp")]
         Verb::Serve(verb) => verb.run(&globals, output).await,
         #[cfg(feature = "mcp")]
-        Verb::Keys(verb) => verb.run(&globals, output),
+        Verb::Keys(verb) => verb.run(&globals, output).await,
         #[cfg(feature = "mcp")]
-        Verb::SignIn(verb) => verb.run(&globals, output),
+        Verb::SignIn(verb) => verb.run(&globals, output).await,
         #[cfg(feature = "postgres")]
         Verb::Work(verb) => verb.run(&globals, output).await,
         #[cfg(feature = "postgres")]

@@ -21,6 +21,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use tollgate::config::Config;
 use tollgate::metrics::Metrics;
 use tollgate::{DIRECT_AGENT, Host};
+use tollgate_server::auth::audit;
 use tollgate_server::{
     AccessDatabase, Part, Parts, Principal, Scope, Server, ServerOptions, ServerState, router,
 };
@@ -150,6 +151,7 @@ async fn serve(
     output.say(&format!("serving at http://{}", options.address));
     if std::io::stderr().is_terminal() && parts.has(Part::Console) {
         let code = access.add_code(&operator()).map_err(|e| Failure::failed(e.to_string()))?;
+        host.store().note(vec![audit::link_made(OPERATOR)]).await?;
         output.say(&format!("sign in within 5 minutes: http://{}/sign-in#{code}", options.address));
     }
     if access.keys().is_ok_and(|keys| keys.is_empty()) {

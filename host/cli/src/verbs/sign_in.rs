@@ -2,10 +2,10 @@
 
 use crate::globals::Globals;
 use crate::terminal::{Exit, Failure, Output};
-use crate::verbs::keys::open;
+use crate::verbs::keys::{note, open};
 use crate::verbs::serve::operator;
 use clap::Args;
-use tollgate_server::auth::check_name;
+use tollgate_server::auth::{audit, check_name};
 use tollgate_server::{Principal, Scope};
 
 /// Print a link that signs a person in to the console of `tollgate serve`
@@ -32,7 +32,7 @@ Examples:
 The link works once, for 5 minutes. The session ends after 12 hours without use, or 30 days.";
 
 impl SignInVerb {
-    pub(crate) fn run(self, globals: &Globals, output: &Output) -> Result<Exit, Failure> {
+    pub(crate) async fn run(self, globals: &Globals, output: &Output) -> Result<Exit, Failure> {
         let config = globals.read_config()?;
         let mut principal = operator();
         if let Some(name) = self.name {
@@ -51,6 +51,7 @@ impl SignInVerb {
             output.line(&link);
             output.say("the link works once, for 5 minutes; or type its code at /sign-in");
         }
+        note(globals, audit::link_made(&principal.name), output).await;
         Ok(Exit::Done)
     }
 }

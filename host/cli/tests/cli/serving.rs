@@ -95,6 +95,22 @@ async fn a_key_of_the_command_line_is_used_over_http_and_revoked() {
     assert!(link.stdout.starts_with("http://127.0.0.1:7300/sign-in#"), "{}", link.stdout);
     place.type_in(&["keys", "revoke", id]).ends_with(0);
     place.type_in(&["keys", "revoke", id]).ends_with(2);
+    let audit = place.type_in(&["audit", "--json"]).ends_with(0).json();
+    let audit: Vec<String> = audit
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|record| ["key", "sign_in"].contains(&record["kind"].as_str().unwrap()))
+        .map(|record| {
+            format!("{} {}", record["decision"].as_str().unwrap(), record["detail"].as_str().unwrap())
+        })
+        .collect();
+    let expected = [
+        format!("revoked the key {id}"),
+        "link_made a link for bob".to_owned(),
+        format!("made the key {id} of ada with the scopes use,read"),
+    ];
+    assert_eq!(audit, expected, "no secret is in the audit");
     let answer = call().json(&json!({"arguments": {}})).send().await.unwrap();
     assert_eq!(answer.status(), StatusCode::UNAUTHORIZED, "in the process that serves, at once");
     assert_eq!(serving.end(), 0);

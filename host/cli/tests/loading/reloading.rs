@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tollgate::models::{DeltaSink, Model, ModelFault, ScriptedModel, ScriptedTurn};
+use tollgate::store::{AuditFilter, AuditKind};
 use tollgate::tools::directory::{Change, DirectoryState};
 use tollgate::{Agent, CallRequest, Host, RunRequest};
 use tollgate_agent::message::{ModelReply, ModelRequest};
@@ -304,7 +305,10 @@ async fn a_tool_that_traps_is_out_of_use_until_a_person_or_a_new_version() {
     }
     assert_eq!(asked(&host).await, "disabled");
     assert_eq!(host.toolbox().catalog().disabled("version"), Some("it trapped 5 times in a row"));
-    host.enable("version").await.unwrap();
+    host.enable_by("version", "ada").await.unwrap();
+    let enabled = AuditFilter { kind: Some(AuditKind::Enabling), ..AuditFilter::default() };
+    let enabled = host.store().audit(enabled).await.unwrap();
+    assert_eq!((enabled.len(), enabled[0].who.as_str()), (1, "person ada"));
     for _ in 0..5 {
         assert_eq!(asked(&host).await, "trapped");
     }

@@ -179,10 +179,15 @@ impl Model for HttpModel {
             reading.await
         };
         match tokio::time::timeout(limit, whole).await {
-            Ok(Ok(reply)) => reply.map_err(|fault| {
-                // The address is checked for the key like the provider's own words.
-                self.redacted(self.located(self.redacted(fault)))
-            }),
+            Ok(Ok(Ok(mut reply))) => {
+                // A provider may repeat the key in any of its words.
+                if let (Some(model), Some(key)) = (&mut reply.model, &self.options.api_key) {
+                    *model = key.redact(model).into();
+                }
+                Ok(reply)
+            }
+            // The address is checked for the key like the provider's own words.
+            Ok(Ok(Err(fault))) => Err(self.redacted(self.located(self.redacted(fault)))),
             Ok(Err(_)) => Err(ModelFault::transient("The reply could not be read.", None)),
             Err(_) => Err(ModelFault::transient(
                 &format!(
@@ -314,6 +319,7 @@ impl Heard {
         }
         let mut calls: Vec<ModelCall> = frames.calls.into_iter().map(|call| called(provider, call)).collect();
         prompt::keep(provider, &mut calls, &parts);
+        let model = frames.model.filter(|model| !model.trim().is_empty()).map(Into::into);
         ModelReply {
             message: AssistantMessage {
                 text: self.text,
@@ -322,6 +328,7 @@ impl Heard {
             },
             finish: finish(frames.finish.unwrap_or_default()),
             usage,
+            model,
             correction: None,
         }
     }

@@ -271,6 +271,7 @@ impl ScriptedTurn {
             },
             finish: self.finish,
             usage: self.usage,
+            model: None,
             correction: None,
         })
     }

@@ -37,7 +37,7 @@ async fn a_reply_is_told_while_it_is_written_and_whole_at_its_end() {
         .event(said("day"))
         .event(finish("stop"))
         .event(
-            json!({"choices": [], "usage": {"prompt_tokens": 7, "completion_tokens": 3, "total_tokens": 10}}),
+            json!({"model": "gpt-5-mini-2026-01-01", "choices": [], "usage": {"prompt_tokens": 7, "completion_tokens": 3, "total_tokens": 10}}),
         )
         .event("[DONE]");
     let server = Server::new(vec![reply]).await;
@@ -47,6 +47,7 @@ async fn a_reply_is_told_while_it_is_written_and_whole_at_its_end() {
     assert_eq!(reply.message.reasoning.as_deref(), Some("Greet."));
     assert_eq!(reply.finish, Finish::Stop);
     assert_eq!(reply.usage, TokenUsage { input_tokens: 7, output_tokens: 3 });
+    assert_eq!(reply.model.as_deref(), Some("gpt-5-mini-2026-01-01"));
     assert_eq!(
         deltas,
         [Delta::Reasoning("Greet.".into()), Delta::Text("Good ".into()), Delta::Text("day".into())]

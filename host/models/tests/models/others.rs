@@ -23,7 +23,7 @@ fn anthropic(events: &[Value]) -> Reply {
 
 fn anthropic_call() -> Reply {
     anthropic(&[
-        json!({"type": "message_start", "message": {"usage": {"input_tokens": 11, "output_tokens": 1}}}),
+        json!({"type": "message_start", "message": {"model": "claude-4-20260101", "usage": {"input_tokens": 11, "output_tokens": 1}}}),
         json!({"type": "content_block_start", "index": 0, "content_block": {"type": "thinking", "thinking": "", "signature": ""}}),
         json!({"type": "content_block_delta", "index": 0, "delta": {"type": "thinking_delta", "thinking": "I should count."}}),
         json!({"type": "content_block_delta", "index": 0, "delta": {"type": "signature_delta", "signature": "SIG"}}),
@@ -52,6 +52,7 @@ async fn anthropic_calls_come_with_their_thinking_and_take_it_back() {
     assert_eq!(reply.message.text, "Counting.");
     assert_eq!(reply.message.reasoning.as_deref(), Some("I should count."));
     assert_eq!(reply.usage, TokenUsage { input_tokens: 11, output_tokens: 9 });
+    assert_eq!(reply.model.as_deref(), Some("claude-4-20260101"));
     let call = &reply.message.calls[0];
     assert_eq!((call.id.as_str(), call.name.as_str()), ("tu_1", "count"));
     assert_eq!(call.arguments, "{\"n\": 1.10}");
@@ -173,7 +174,7 @@ async fn gemini_withholding_an_answer_is_a_reply_that_says_so() {
 async fn ollama_calls_arrive_and_are_answered() {
     let reply = || {
         Reply::ok()
-            .line(json!({"message": {"role": "assistant", "content": "", "thinking": "Count."}, "done": false}))
+            .line(json!({"model": "qwen3:8b", "message": {"role": "assistant", "content": "", "thinking": "Count."}, "done": false}))
             .line(json!({"message": {"role": "assistant", "content": "Counting."}, "done": false}))
             .line(json!({"message": {"role": "assistant", "content": "", "tool_calls": [
                 {"function": {"name": "count", "arguments": {"path": "a"}}},
@@ -187,7 +188,7 @@ async fn ollama_calls_arrive_and_are_answered() {
     let first = first.unwrap();
     assert_eq!(deltas[0], Delta::Reasoning("Count.".into()));
     assert_eq!(first.message.text, "Counting.");
-    assert_eq!(first.usage.total(), 10);
+    assert_eq!((first.usage.total(), first.model.as_deref()), (10, Some("qwen3:8b")));
     let calls: Vec<_> =
         first.message.calls.iter().map(|call| (call.id.as_str(), call.arguments.as_str())).collect();
     assert_eq!(calls, [("", "{\"path\":\"a\"}"), ("", "{\"path\":\"b\"}")]);

@@ -5,7 +5,7 @@ use crate::parameters::QueryParameters;
 use crate::problem::Problem;
 use crate::state::Shared;
 use axum::extract::State;
-use axum::http::Uri;
+use axum::http::{HeaderMap, Uri, header};
 use axum::response::Response;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -19,7 +19,7 @@ use utoipa::{IntoParams, ToSchema};
 #[into_params(parameter_in = Query)]
 pub(super) struct AuditQuery {
     /// Only records of this kind: load, refusal, removal, call, denial, grant, revocation, enabling,
-    /// decision.
+    /// decision, sign_in, key.
     #[param(schema_with = kinds)]
     kind: Option<String>,
     /// Only records of this component.
@@ -111,12 +111,20 @@ impl From<AuditRecord> for AuditDocument {
     }
 }
 
+/// The content type of one JSON text per line.
+const LINES: &str = "application/x-ndjson";
+
 /// List audit records, newest first
+///
+/// With `Accept: application/x-ndjson` the answer has one record per line. The header `Link` leads to
+/// the next page, as it does for JSON.
 #[utoipa::path(get, path = "/api/v1/audit", tag = "audit", security(("key" = ["read"])), params(AuditQuery),
-    responses((status = 200, description = "A page of records", body = Page<AuditDocument>)))]
+    responses((status = 200, description = "A page of records", content(
+        (Page<AuditDocument> = "application/json"), (String = "application/x-ndjson")))))]
 pub(super) async fn audit(
     State(state): State<Shared>,
     uri: Uri,
+    headers: HeaderMap,
     QueryParameters(query): QueryParameters<AuditQuery>,
 ) -> Result<Response, Problem> {
     let kind = match &query.kind {
@@ -150,5 +158,8 @@ pub(super) async fn audit(
     records.truncate(limit);
     let next = has_more.then(|| cursor(&filter, &(until_ms, skip.saturating_add(limit))));
     let items: Vec<AuditDocument> = records.into_iter().map(Into::into).collect();
-    Ok(Page { items, next }.answer(&uri))
+    let accept = headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok());
+    let wants_lines = accept.is_some_and(|accept| accept.contains(LINES));
+    let page = Page { items, next };
+    Ok(if wants_lines { page.lines(&uri, LINES) } else { page.answer(&uri) })
 }

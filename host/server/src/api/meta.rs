@@ -2,10 +2,11 @@
 
 use crate::auth::Principal;
 use crate::parameters::PathParameters;
+use crate::parts::{Part, Parts};
 use crate::problem::{CODES, Problem};
 use crate::state::Shared;
 use axum::Json;
-use axum::extract::State;
+use axum::extract::{Extension, State};
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
@@ -25,10 +26,13 @@ pub(super) struct Me {
     agents: Vec<String>,
     /// The tools that it may call, as patterns with `*`; all if empty.
     tools: Vec<String>,
+    /// The parts that the server offers beside this API: `console`, and protocols such as `openai`.
+    protocols: Vec<&'static str>,
 }
 
-fn answer(principal: Principal) -> Json<Me> {
+fn answer(principal: Principal, parts: &Parts) -> Json<Me> {
     Json(Me {
+        protocols: Part::ALL.into_iter().filter(|part| parts.has(*part)).map(Part::as_str).collect(),
         version: env!("CARGO_PKG_VERSION"),
         scopes: principal.scopes.iter().map(ToString::to_string).collect(),
         principal: principal.name,
@@ -40,15 +44,15 @@ fn answer(principal: Principal) -> Json<Me> {
 /// Show the server and the credential
 #[utoipa::path(get, path = "/api/v1", tag = "server", security(("key" = [])),
     responses((status = 200, description = "The server's version and the credential", body = Me)))]
-pub(super) async fn root(principal: Principal) -> Json<Me> {
-    answer(principal)
+pub(super) async fn root(principal: Principal, Extension(parts): Extension<Parts>) -> Json<Me> {
+    answer(principal, &parts)
 }
 
 /// Show the credential's principal and scopes
 #[utoipa::path(get, path = "/api/v1/me", tag = "server", security(("key" = [])),
     responses((status = 200, description = "The principal and what it may do", body = Me)))]
-pub(super) async fn me(principal: Principal) -> Json<Me> {
-    answer(principal)
+pub(super) async fn me(principal: Principal, Extension(parts): Extension<Parts>) -> Json<Me> {
+    answer(principal, &parts)
 }
 
 /// Show the metrics of the process in the OpenMetrics format

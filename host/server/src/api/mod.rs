@@ -23,7 +23,7 @@ pub use document::document;
 use crate::parts::Parts;
 use crate::state::Shared;
 use axum::Router;
-use axum::extract::State;
+use axum::extract::{Extension, State};
 use axum::http::{StatusCode, header};
 use axum::middleware::from_fn_with_state;
 use axum::routing::get;
@@ -56,6 +56,7 @@ fn described() -> OpenApiRouter<Shared> {
         .routes(routes!(threads::list))
         .routes(routes!(threads::one))
         .routes(routes!(threads::messages))
+        .routes(routes!(threads::runs))
         .routes(routes!(threads::state))
         .routes(routes!(audit::audit))
         .routes(routes!(usage::usage))
@@ -73,7 +74,7 @@ pub fn router(protocols: Router<Shared>, parts: &Parts, cookie: &str) -> Router<
     let show = async move || ([(header::CONTENT_TYPE, "application/json")], text.to_string());
     let (routes, _) = described().split_for_parts();
     let routes = routes.route("/openapi.json", get(show)).merge(protocols);
-    routes.layer(from_fn_with_state(scopes, require_scopes))
+    routes.layer(Extension(parts.clone())).layer(from_fn_with_state(scopes, require_scopes))
 }
 
 /// Returns the public routes of health checks: `/healthz` answers while the process is alive, and

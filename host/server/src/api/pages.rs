@@ -32,19 +32,33 @@ pub(super) struct Page<T: ToSchema> {
 impl<T: Serialize + ToSchema> Page<T> {
     /// Returns the page with a link to the next one.
     pub(super) fn answer(self, uri: &Uri) -> Response {
-        let link = self.next.as_deref().and_then(|next| {
+        let link = self.link(uri);
+        linked(Json(self).into_response(), link)
+    }
+
+    /// Returns the entries as one JSON text per line, with a link to the next page.
+    pub(super) fn lines(self, uri: &Uri, content_type: &'static str) -> Response {
+        let line = |item: &T| serde_json::to_string(item).map(|line| line + "\n").unwrap_or_default();
+        let lines: String = self.items.iter().map(line).collect();
+        linked(([(header::CONTENT_TYPE, content_type)], lines).into_response(), self.link(uri))
+    }
+
+    fn link(&self, uri: &Uri) -> Option<HeaderValue> {
+        self.next.as_deref().and_then(|next| {
             let query = uri.query().unwrap_or_default();
             let kept = query.split('&').filter(|pair| !pair.is_empty() && !pair.starts_with("after="));
             let query: Vec<&str> = kept.collect();
             let query = if query.is_empty() { String::new() } else { format!("{}&", query.join("&")) };
             HeaderValue::from_str(&format!("<{}?{query}after={next}>; rel=\"next\"", uri.path())).ok()
-        });
-        let mut response = Json(self).into_response();
-        if let Some(link) = link {
-            response.headers_mut().insert(header::LINK, link);
-        }
-        response
+        })
     }
+}
+
+fn linked(mut response: Response, link: Option<HeaderValue>) -> Response {
+    if let Some(link) = link {
+        response.headers_mut().insert(header::LINK, link);
+    }
+    response
 }
 
 /// Checks the length of a page.

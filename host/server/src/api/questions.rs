@@ -3,7 +3,7 @@
 use super::pages::{Page, cursor, limit, place};
 use crate::auth::{Principal, Scope};
 use crate::body::JsonBody;
-use crate::idempotency::decision_id;
+use crate::idempotency::{DecisionKey, KeyedRequest, REPLAYED, decision_id};
 use crate::operations::{VisibleRun, keep_running};
 use crate::parameters::{PathParameters, QueryParameters};
 use crate::problem::Problem;
@@ -11,7 +11,7 @@ use crate::runs::{QuestionDocument, folded, questions};
 use crate::state::Shared;
 use axum::Json;
 use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode, Uri};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -19,8 +19,6 @@ use tollgate::Decision;
 use tollgate::store::RunFilter;
 use utoipa::{IntoParams, ToSchema};
 
-/// The statuses of runs that may have questions.
-const ASKING: [&str; 2] = ["waiting", "running"];
 /// The maximum number of runs that are read for one page.
 const RUNS_PER_PAGE: usize = 200;
 /// The maximum number of answers in one request.
@@ -33,6 +31,9 @@ const MAX_REASON_CHARS: usize = 2_000;
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct QuestionQuery {
+    /// Only questions of runs of this status: a run that is at work may have open questions, too.
+    #[param(inline)]
+    status: Option<AskingStatus>,
     /// Only questions of this agent's runs.
     agent: Option<String>,
     /// Only questions about calls of this tool.
@@ -43,6 +44,28 @@ pub(super) struct QuestionQuery {
     /// The maximum number of runs whose questions are returned, from 1 to 200 [default: 50].
     #[param(minimum = 1, maximum = 200)]
     limit: Option<usize>,
+}
+
+/// The status of a run with open questions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum AskingStatus {
+    /// It waits for the answers.
+    Waiting,
+    /// It executes other calls meanwhile.
+    Running,
+}
+
+impl AskingStatus {
+    /// Every status, in the order of the list.
+    const ALL: [Self; 2] = [Self::Waiting, Self::Running];
+
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Waiting => "waiting",
+            Self::Running => "running",
+        }
+    }
 }
 
 /// A place in the list: the status that is being listed, and the last run.
@@ -64,13 +87,17 @@ pub(super) async fn list(
         thread_prefix: (!sees_all).then(|| format!("{}/", principal.name)),
         ..RunFilter::default()
     };
-    let digested = (&filter, &query.tool);
+    let digested = (&filter, &query.tool, query.status);
     let limit = limit(query.limit)?;
     let (mut at, mut before): Place = place(&digested, query.after.as_deref())?.unwrap_or_default();
     let (mut items, mut asking, mut read) = (Vec::new(), 0, 0);
-    while let Some(status) = ASKING.get(at) {
+    while let Some(status) = AskingStatus::ALL.get(at) {
+        if query.status.is_some_and(|wanted| wanted != *status) {
+            (at, before) = (at + 1, None);
+            continue;
+        }
         let asked = RunFilter {
-            status: Some((*status).to_owned()),
+            status: Some(status.as_str().to_owned()),
             before: before.clone(),
             limit: limit.min(RUNS_PER_PAGE),
             ..filter.clone()
@@ -187,8 +214,10 @@ pub(super) async fn decide(
     body: JsonBody<AnswerBody>,
 ) -> Result<Response, Problem> {
     let AnswerBody { answer, reason } = body.value;
+    let route = format!("POST /runs/{id}/questions/{suspension}");
     let answers = vec![NamedAnswer { suspension_id: suspension, answer, reason }];
-    decided(&state, &principal, &id, &headers, answers).await
+    let request = KeyedRequest { principal: &principal, route: &route, headers: &headers, body: &body.sent };
+    decided(&state, request, &id, answers).await
 }
 
 /// Answer several questions of a run, all or none
@@ -210,14 +239,15 @@ pub(super) async fn decide_all(
     if answers.is_empty() || answers.len() > MAX_ANSWERS {
         return Err(Problem::unprocessable(format!("`answers` has from 1 to {MAX_ANSWERS} entries")));
     }
-    decided(&state, &principal, &id, &headers, answers).await
+    let route = format!("POST /runs/{id}/questions");
+    let request = KeyedRequest { principal: &principal, route: &route, headers: &headers, body: &body.sent };
+    decided(&state, request, &id, answers).await
 }
 
 async fn decided(
     state: &Shared,
-    principal: &Principal,
+    request: KeyedRequest<'_>,
     run_id: &str,
-    headers: &HeaderMap,
     answers: Vec<NamedAnswer>,
 ) -> Result<Response, Problem> {
     let mut decisions = Vec::with_capacity(answers.len());
@@ -232,14 +262,25 @@ async fn decided(
             Answer::Resume(value) => Decision::resume(suspension_id, value),
             Answer::Cancel => Decision::cancel(suspension_id),
         };
-        decision.id = decision_id(headers, principal, &place)?;
+        decision.id = decision_id(request.headers, request.principal, &place)?;
         decision.reason = reason;
         decisions.push(decision);
     }
-    let handle = state.decide(principal, run_id, decisions).await?;
-    keep_running(handle);
+    let key = DecisionKey::take(state, request, run_id).await?;
+    match (state.decide(request.principal, run_id, decisions).await, &key) {
+        (Ok(handle), _) => keep_running(handle),
+        (Err(problem), Some(key)) => {
+            key.release(state).await;
+            return Err(problem);
+        }
+        (Err(problem), None) => return Err(problem),
+    }
     let summary = state.host.summary(run_id).await?.ok_or_else(|| Problem::not_found("run"))?;
     let answer =
         DecisionDocument { status: crate::runs::shown_status(&summary).to_owned(), run_id: summary.run_id };
-    Ok((StatusCode::ACCEPTED, Json(answer)).into_response())
+    let mut response = (StatusCode::ACCEPTED, Json(answer)).into_response();
+    if key.is_some_and(|key| key.is_repeated()) {
+        response.headers_mut().insert(REPLAYED, HeaderValue::from_static("true"));
+    }
+    Ok(response)
 }

@@ -20,6 +20,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use tollgate::FollowUntil;
 use tollgate::store::RunFilter;
+use tollgate_agent::message::{AssistantMessage, Message};
+use utoipa::openapi::schema::{Object, ObjectBuilder, Type};
 use utoipa::{IntoParams, ToSchema};
 
 /// The maximum time of `Prefer: wait=N`, in seconds.
@@ -37,6 +39,9 @@ pub(super) struct StartBody {
     #[serde(default)]
     #[schema(pattern = r"^[^\x00-\x1f\x7f-\x9f]{1,200}$")]
     thread_id: Option<String>,
+    /// The conversation that precedes the message, oldest first. Only a new thread accepts one.
+    #[serde(default)]
+    history: Vec<HistoryMessage>,
     /// The behavior if another run of the thread is at work.
     #[serde(default)]
     on_busy: OnBusy,
@@ -44,6 +49,36 @@ pub(super) struct StartBody {
     /// last client left.
     #[serde(default)]
     detached: bool,
+}
+
+/// A message of a conversation that the client kept.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct HistoryMessage {
+    /// The author.
+    #[schema(inline)]
+    role: Author,
+    /// The text.
+    text: String,
+}
+
+/// The author of a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Author {
+    /// The user.
+    User,
+    /// The agent.
+    Assistant,
+}
+
+impl From<HistoryMessage> for Message {
+    fn from(HistoryMessage { role, text }: HistoryMessage) -> Self {
+        match role {
+            Author::User => Self::User(text),
+            Author::Assistant => Self::Assistant(AssistantMessage { text, ..AssistantMessage::default() }),
+        }
+    }
 }
 
 /// The behavior if another run of the thread is at work.
@@ -108,11 +143,12 @@ pub(super) async fn start(
     body: JsonBody<StartBody>,
 ) -> Result<Response, Problem> {
     let wait = Wait::of(&headers);
-    let StartBody { agent, input, thread_id, on_busy, detached } = body.value;
+    let StartBody { agent, input, thread_id, history, on_busy, detached } = body.value;
+    let history: Vec<Message> = history.into_iter().map(Into::into).collect();
     let queue = on_busy == OnBusy::Queue;
     let detached = detached || wait == Wait::No;
     let begin = async |run_id| {
-        let start = RunStart { agent, input, thread_id, queue, detached, run_id, ..RunStart::default() };
+        let start = RunStart { agent, input, thread_id, history, queue, detached, run_id, ..RunStart::default() };
         let started = state.start_run(&principal, &share, start).await?;
         Ok::<_, Problem>((Arc::clone(&started.handle.run_id), started))
     };
@@ -221,16 +257,41 @@ fn shown(document: RunDocument) -> Response {
     response
 }
 
+/// The statuses by which runs are listed.
+const STATUSES: [&str; 7] = ["running", "waiting", "completed", "blocked", "stopped", "cancelled", "failed"];
+/// The kinds of runs.
+const KINDS: [&str; 3] = ["prompt", "call", "child"];
+
+/// Checks the word of a filter.
+fn known(name: &str, word: Option<&String>, all: &[&str]) -> Result<Option<String>, Problem> {
+    match word {
+        Some(word) if !all.contains(&word.as_str()) => {
+            Err(Problem::bad_request(format!("there is no such `{name}`; known: {}", all.join(", "))))
+        }
+        word => Ok(word.cloned()),
+    }
+}
+
+fn statuses() -> Object {
+    ObjectBuilder::new().schema_type(Type::String).enum_values(Some(STATUSES)).build()
+}
+
+fn kinds() -> Object {
+    ObjectBuilder::new().schema_type(Type::String).enum_values(Some(KINDS)).build()
+}
+
 /// The runs to list.
 #[derive(Debug, Clone, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct RunQuery {
     /// Only runs of this status: running, waiting, completed, blocked, stopped, cancelled, failed.
+    #[param(schema_with = statuses)]
     status: Option<String>,
     /// Only runs of this agent.
     agent: Option<String>,
     /// Only runs of this kind: prompt, call, child.
+    #[param(schema_with = kinds)]
     kind: Option<String>,
     /// Only runs of this thread of the principal.
     thread: Option<String>,
@@ -259,13 +320,14 @@ impl RunQuery {
             Some(name) => format!("{name}/{id}"),
             None => id.clone(),
         });
+        let kind = known("kind", self.kind.as_ref(), &KINDS)?;
         let (kind, title) = match &self.tool {
             Some(tool) => (Some("call".to_owned()), Some(tool.clone())),
-            None => (self.kind.clone(), None),
+            None => (kind, None),
         };
         Ok(RunFilter {
             thread_id,
-            status: self.status.clone(),
+            status: known("status", self.status.as_ref(), &STATUSES)?,
             kind,
             title,
             agent_id: self.agent.clone(),
@@ -298,9 +360,19 @@ pub(super) async fn list(
     uri: Uri,
     QueryParameters(query): QueryParameters<RunQuery>,
 ) -> Result<Response, Problem> {
-    let filter = query.filter(&principal)?;
-    let limit = limit(query.limit)?;
-    let before: Option<String> = place(&filter, query.after.as_deref())?;
+    page(&state, &uri, query.filter(&principal)?, query.limit, query.after.as_deref()).await
+}
+
+/// Answers with a page of the runs that fit the filter.
+pub(super) async fn page(
+    state: &Shared,
+    uri: &Uri,
+    filter: RunFilter,
+    asked: Option<usize>,
+    after: Option<&str>,
+) -> Result<Response, Problem> {
+    let limit = limit(asked)?;
+    let before: Option<String> = place(&filter, after)?;
     let asked = RunFilter { before, limit: limit + 1, ..filter.clone() };
     let mut runs = state.store().runs(asked).await?;
     let has_more = runs.len() > limit;
@@ -308,9 +380,9 @@ pub(super) async fn list(
     let next = runs.last().filter(|_| has_more).map(|last| cursor(&filter, &last.run_id));
     let mut items = Vec::with_capacity(runs.len());
     for run in runs {
-        items.push(run_listing(&state, run).await?);
+        items.push(run_listing(state, run).await?);
     }
-    Ok(Page { items, next }.answer(&uri))
+    Ok(Page { items, next }.answer(uri))
 }
 
 /// Show a run

@@ -1,6 +1,6 @@
 //! Sessions and keys, without their secrets.
 
-use crate::auth::{KeySummary, Principal, Scope, SessionSummary};
+use crate::auth::{KeySummary, Principal, Scope, SessionSummary, end_session};
 use crate::parameters::PathParameters;
 use crate::problem::Problem;
 use crate::state::Shared;
@@ -52,13 +52,10 @@ pub(super) async fn end(
     principal: Principal,
     PathParameters(id): PathParameters<String>,
 ) -> Result<StatusCode, Problem> {
-    let known = sessions(&state, &principal).await?.iter().any(|session| session.id == id);
-    if !known {
-        return Err(Problem::not_found("session"));
-    }
-    let shared = Shared::clone(&state);
-    let ended = tokio::task::spawn_blocking(move || shared.access.end_session(&id)).await;
-    ended.map_err(|e| Problem::internal(&e))?.map_err(|e| Problem::internal(&e))?;
+    let visible = sessions(&state, &principal).await?;
+    let found = visible.iter().find(|session| session.id == id);
+    let session = found.ok_or_else(|| Problem::not_found("session"))?;
+    end_session(&state, &principal.name, &session.id, &session.name).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

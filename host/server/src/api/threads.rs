@@ -5,6 +5,7 @@ use super::runs::owner_of;
 use crate::auth::Principal;
 use crate::parameters::{PathParameters, QueryParameters};
 use crate::problem::Problem;
+use crate::runs::RunListing;
 use crate::state::Shared;
 use axum::Json;
 use axum::extract::State;
@@ -12,7 +13,7 @@ use axum::http::Uri;
 use axum::response::Response;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
-use tollgate::store::{PageLimit, ThreadFilter, ThreadSummary, list_threads};
+use tollgate::store::{PageLimit, RunFilter, ThreadFilter, ThreadSummary, list_threads};
 use tollgate_agent::context::client_thread_id;
 use tollgate_agent::json::written_bytes;
 use utoipa::{IntoParams, ToSchema};
@@ -89,6 +90,21 @@ pub(super) struct MessageQuery {
     limit: Option<usize>,
 }
 
+/// The runs of a thread to list.
+#[derive(Debug, Clone, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct ThreadRunQuery {
+    /// The principal to whom the thread belongs, with the scope `read` [default: one's own].
+    principal: Option<String>,
+    /// The cursor of the page before.
+    #[param(pattern = "^[0-9a-f]+$", max_length = 2008)]
+    after: Option<String>,
+    /// The maximum number of entries, from 1 to 200 [default: 50].
+    #[param(minimum = 1, maximum = 200)]
+    limit: Option<usize>,
+}
+
 /// A message of a conversation.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct MessageDocument {
@@ -131,11 +147,7 @@ pub(super) async fn list(
 
 /// Returns whether the thread has a newer run, with which an earlier page showed it.
 async fn was_used_after(state: &Shared, thread: &ThreadSummary) -> Result<bool, Problem> {
-    let filter = tollgate::store::RunFilter {
-        thread_id: Some(thread.thread_id.clone()),
-        limit: 1,
-        ..tollgate::store::RunFilter::default()
-    };
+    let filter = RunFilter { thread_id: Some(thread.thread_id.clone()), limit: 1, ..RunFilter::default() };
     let newest = state.store().runs(filter).await?;
     Ok(newest.first().is_some_and(|newest| newest.run_id != thread.last_run_id))
 }
@@ -164,11 +176,7 @@ async fn existing(
     let missing = || Problem::not_found("thread");
     let owner = owner.filter(|owner| *owner != "*");
     let owner = owner_of(owner, principal)?.ok_or_else(missing)?;
-    let filter = tollgate::store::RunFilter {
-        thread_id: Some(format!("{owner}/{id}")),
-        limit: 1,
-        ..tollgate::store::RunFilter::default()
-    };
+    let filter = RunFilter { thread_id: Some(format!("{owner}/{id}")), limit: 1, ..RunFilter::default() };
     let newest = state.store().runs(filter).await?;
     let run = newest.into_iter().next().ok_or_else(missing)?;
     Ok(ThreadSummary {
@@ -225,6 +233,22 @@ pub(super) async fn messages(
     let end = after.saturating_add(items.len());
     let next = (end < thread.messages.len()).then(|| cursor(&found.thread_id, &end));
     Ok(Page { items, next }.answer(&uri))
+}
+
+/// List a thread's runs and direct calls, newest first
+#[utoipa::path(get, path = "/api/v1/threads/{id}/runs", tag = "threads", security(("key" = ["use"]), ("key" = ["read"])),
+    params(("id" = String, Path, description = "The thread, as its principal names it"), ThreadRunQuery),
+    responses((status = 200, description = "A page of runs", body = Page<RunListing>)))]
+pub(super) async fn runs(
+    State(state): State<Shared>,
+    principal: Principal,
+    uri: Uri,
+    PathParameters(id): PathParameters<String>,
+    QueryParameters(query): QueryParameters<ThreadRunQuery>,
+) -> Result<Response, Problem> {
+    let found = existing(&state, &principal, query.principal.as_deref(), &id).await?;
+    let filter = RunFilter { thread_id: Some(found.thread_id), ..RunFilter::default() };
+    super::runs::page(&state, &uri, filter, query.limit, query.after.as_deref()).await
 }
 
 /// Read the visible state of a thread

@@ -1,6 +1,7 @@
 //! Listing, showing and enabling tools.
 
 use crate::auth::Principal;
+use crate::console::ComponentFacts;
 use crate::parameters::{PathParameters, QueryParameters};
 use crate::problem::Problem;
 use crate::state::Shared;
@@ -10,6 +11,7 @@ use axum::http::StatusCode;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tollgate_agent::catalog::{Catalog, Tool};
+use tollgate_agent::run::RunLimits;
 use utoipa::{IntoParams, ToSchema};
 
 /// A tool.
@@ -41,6 +43,56 @@ pub(super) struct ToolDocument {
     reason: Option<String>,
     /// Whether the credential may call it.
     may_call: bool,
+    /// The limits of an attempt. Only for a single tool.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    limits: Option<ToolLimits>,
+    /// Its component; absent in lists, and for tools that are not components.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    provider: Option<ComponentDocument>,
+}
+
+/// The limits of an attempt of a tool.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct ToolLimits {
+    /// The maximum wall time in milliseconds, unless the agent's limits are lower.
+    timeout_ms: u32,
+    /// The maximum fuel, by the configuration; absent for tools that are not components.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fuel: Option<u64>,
+    /// The maximum memory in bytes, by the configuration; absent for tools that are not components.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    memory_bytes: Option<u64>,
+}
+
+/// The component of a tool: its origin and its powers, in words.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct ComponentDocument {
+    /// The version that it declares.
+    version: String,
+    /// The name of its file.
+    file: String,
+    /// Its origin in a registry; absent if unknown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    origin: Option<String>,
+    /// Its signer; absent if it is unsigned or unknown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    signer: Option<String>,
+    /// The powers that it asks for; absent if it has no manifest.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    asks: Option<Vec<String>>,
+    /// The powers that it was granted.
+    granted: Vec<String>,
+    /// The powers that it asks for and was not granted.
+    missing: Vec<MissingPower>,
+}
+
+/// A power that a component asks for and was not granted.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct MissingPower {
+    /// The power.
+    power: String,
+    /// The command that grants it.
+    command: String,
 }
 
 /// A file that is not served.
@@ -100,7 +152,40 @@ fn described(tool: &Tool, catalog: &Catalog, principal: &Principal) -> ToolDocum
         state: if disabled.is_some() { "disabled" } else { "served" },
         reason: disabled.map(str::to_owned),
         may_call: principal.may_use_tool(&descriptor.name),
+        limits: None,
+        provider: None,
     }
+}
+
+/// Adds what only the description of a single tool contains.
+fn with_details(mut document: ToolDocument, tool: &Tool, state: &Shared) -> ToolDocument {
+    let facts = state.operator.as_ref().and_then(|operator| operator.component(&tool.owner.id));
+    let of_tool = |facts: &ComponentFacts| {
+        facts.limits.iter().find(|(name, _)| *name == tool.descriptor.name).map(|(_, limits)| *limits)
+    };
+    let limits = facts.as_ref().and_then(of_tool);
+    document.limits = Some(ToolLimits {
+        timeout_ms: RunLimits::default().attempt_timeout_ms(&tool.descriptor.execution),
+        fuel: limits.map(|limits| limits.fuel),
+        memory_bytes: limits.map(|limits| limits.memory_bytes),
+    });
+    document.provider = facts.map(|facts| ComponentDocument {
+        version: facts.version,
+        file: facts.file,
+        origin: facts.origin,
+        signer: facts.signer,
+        asks: facts.asks,
+        granted: facts.granted,
+        missing: facts
+            .missing
+            .into_iter()
+            .map(|(power, arguments)| MissingPower {
+                command: format!("tollgate grant {} {arguments}", tool.owner.id),
+                power,
+            })
+            .collect(),
+    });
+    document
 }
 
 /// List the tools that the credential may call, or all with the scope `read`
@@ -144,7 +229,7 @@ pub(super) async fn one(
     }
     let toolbox = state.host.toolbox();
     let tool = toolbox.catalog().tool(&name).ok_or_else(|| Problem::not_found("tool"))?;
-    Ok(Json(described(tool, toolbox.catalog(), &principal)))
+    Ok(Json(with_details(described(tool, toolbox.catalog(), &principal), tool, &state)))
 }
 
 /// Put a tool back into use that was disabled because it trapped too often
@@ -153,8 +238,9 @@ pub(super) async fn one(
     responses((status = 204, description = "The tool is enabled")))]
 pub(super) async fn enable(
     State(state): State<Shared>,
+    principal: Principal,
     PathParameters(name): PathParameters<String>,
 ) -> Result<StatusCode, Problem> {
-    state.host.enable(&name).await?;
+    state.host.enable_by(&name, &principal.name).await?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -3,14 +3,18 @@
 use super::pages::time;
 use crate::parameters::QueryParameters;
 use crate::problem::Problem;
+use crate::runs::ended_usage;
 use crate::state::{ServerState, Shared};
 use axum::Json;
 use axum::extract::State;
 use futures::{StreamExt as _, TryStreamExt as _};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use tollgate::store::{RunFilter, RunSummary, now_ms};
-use tollgate_agent::run::{Event, RunUsage};
+use tollgate::DIRECT_AGENT;
+use tollgate::config::ModelPrice;
+use tollgate::store::{AuditFilter, AuditKind, RunFilter, RunSummary, now_ms};
+use tollgate_agent::message::TokenUsage;
+use tollgate_agent::run::RunUsage;
 use utoipa::{IntoParams, ToSchema};
 
 /// An hour and a day in milliseconds.
@@ -18,6 +22,8 @@ const HOUR_MS: u64 = 3_600_000;
 const DAY_MS: u64 = 24 * HOUR_MS;
 /// The maximum number of runs that are summed.
 const MAX_RUNS: usize = 5_000;
+/// The maximum number of calls that are summed by tool.
+const MAX_CALLS: usize = 50_000;
 /// The number of runs that are listed at once.
 const AT_ONCE: usize = 500;
 /// The number of records that are read at once: a database answers several in the time of one.
@@ -62,9 +68,10 @@ pub(super) enum UsageBy {
     /// The agent.
     #[default]
     Agent,
-    /// The configured model of the agent.
+    /// The model that replied. The turns and tokens of child runs are in the rows of their own
+    /// models. If a run had several models, its calls are in the row of the first.
     Model,
-    /// The tool of a direct call; agents' calls are in the rows of agents.
+    /// The tool, whoever called it: `runs` counts direct calls, and `calls` all of them.
     Tool,
     /// The principal.
     Principal,
@@ -79,7 +86,7 @@ pub(super) struct UsageRow {
     subject: String,
     /// Runs and direct calls that began in it.
     runs: u64,
-    /// Calls that models requested.
+    /// Calls that models requested; of a tool, all its calls.
     calls: u64,
     /// Model turns.
     turns: u64,
@@ -101,13 +108,17 @@ pub(super) struct UsageRow {
 pub(super) struct UsageTable {
     /// The rows.
     items: Vec<UsageRow>,
-    /// Whether there were more runs than are summed: the oldest of the time are missing.
+    /// Whether there were more runs or calls than are summed: the oldest of the time are missing.
     truncated: bool,
+    /// The time from which on nothing is missing; absent if nothing is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    complete_from: Option<u64>,
 }
 
 /// Sum up the resources that runs used
 ///
-/// At most 5,000 runs are summed; ask for a shorter time if the answer is truncated.
+/// At most 5,000 runs are summed, and by tool at most 50,000 calls. If the answer is `truncated`, it
+/// lacks what is older than `complete_from`: ask for that time in another request.
 #[utoipa::path(get, path = "/api/v1/usage", tag = "usage", security(("key" = ["read"])), params(UsageQuery),
     responses((status = 200, description = "The usage", body = UsageTable)))]
 pub(super) async fn usage(
@@ -116,49 +127,82 @@ pub(super) async fn usage(
 ) -> Result<Json<UsageTable>, Problem> {
     let to = time(query.to)?.unwrap_or_else(now_ms);
     let from = time(query.from)?.unwrap_or_else(|| to.saturating_sub(DAY_MS));
-    let mut rows: BTreeMap<(u64, String), UsageRow> = BTreeMap::new();
+    if query.by == UsageBy::Tool {
+        return Ok(Json(by_tool(&state, query.bucket, from, to).await?));
+    }
+    let mut rows = Rows { bucket: query.bucket, rows: BTreeMap::new() };
     let mut filter =
         RunFilter { from_ms: Some(from), to_ms: Some(to), limit: AT_ONCE, ..RunFilter::default() };
-    let (mut read, mut truncated) = (0, false);
+    let (mut read, mut complete_from) = (0, None);
     loop {
         let page = state.store().runs(filter.clone()).await?;
         let is_last = page.len() < AT_ONCE;
         filter.before = page.last().map(|last| last.run_id.clone());
+        let oldest = page.last().map(|last| last.started_at_ms);
         read += page.len();
-        // A child's usage is part of its parent's.
-        let runs = page.into_iter().filter(|run| run.kind != "child");
-        let (state, query) = (&*state, &query);
+        // A child's usage is part of its parent's, but each model is counted by itself.
+        let runs = page.into_iter().filter(|run| run.kind != "child" || query.by == UsageBy::Model);
+        let (state, by) = (&*state, query.by);
         let found = runs.map(|run| async move {
-            let (usage, subject) = (used(state, &run).await?, subject(state, query, &run).await?);
+            let usage = ended_usage(state, &run).await?.unwrap_or_default();
+            let subject = subject(state, by, &run).await?;
             Ok::<_, Problem>((run, usage, subject))
         });
         let mut found = futures::stream::iter(found).buffer_unordered(READS);
         while let Some((run, usage, subject)) = found.try_next().await? {
-            add(state, query, &run, (usage, subject), &mut rows);
+            match by {
+                UsageBy::Model => rows.add_models(state, &run, &usage, subject),
+                _ => rows.add(state, &run, &usage, subject),
+            }
         }
         if is_last {
             break;
         }
         if read >= MAX_RUNS {
-            truncated = true;
+            complete_from = oldest;
             break;
         }
     }
-    Ok(Json(UsageTable { items: rows.into_values().collect(), truncated }))
+    Ok(Json(rows.table(complete_from)))
 }
 
-/// Returns the model of a run of an agent.
+/// Sums up calls by tool, from the audit: it has the calls of agents as well as direct calls.
+async fn by_tool(state: &ServerState, bucket: Bucket, from: u64, to: u64) -> Result<UsageTable, Problem> {
+    let filter = AuditFilter {
+        kind: Some(AuditKind::Call),
+        since_ms: from,
+        until_ms: to,
+        limit: MAX_CALLS,
+        ..AuditFilter::default()
+    };
+    let calls = state.store().audit(filter).await?;
+    let complete_from = calls.last().filter(|_| calls.len() == MAX_CALLS).map(|last| last.at_ms);
+    let mut rows = Rows { bucket, rows: BTreeMap::new() };
+    for call in calls {
+        let (tool, used) = (call.tool_name.unwrap_or_default(), call.usage.unwrap_or_default());
+        let who = call.who.strip_prefix("agent ").unwrap_or_default();
+        let agent = who.split_once(" for ").map_or(who, |(agent, _)| agent);
+        let row = rows.row(call.at_ms, tool.to_string());
+        row.runs += u64::from(agent == DIRECT_AGENT);
+        row.calls += 1;
+        row.fuel = row.fuel.saturating_add(used.fuel);
+        row.wall_us = row.wall_us.saturating_add(used.wall_us);
+    }
+    Ok(rows.table(complete_from))
+}
+
+/// Returns the configured model of a run's agent, for records that do not name the model.
 fn model_of<'a>(state: &'a ServerState, run: &RunSummary) -> Option<&'a String> {
-    state.models.get(&run.agent_id).filter(|_| run.kind == "prompt")
+    state.models.get(&run.agent_id).filter(|_| run.kind != "call")
 }
 
-/// Returns the subject of the row that a run belongs to.
-async fn subject(state: &ServerState, query: &UsageQuery, run: &RunSummary) -> Result<String, Problem> {
-    Ok(match query.by {
+/// Returns the subject of the row that a run belongs to; of a model, that of replies whose record
+/// does not name it.
+async fn subject(state: &ServerState, by: UsageBy, run: &RunSummary) -> Result<String, Problem> {
+    Ok(match by {
         UsageBy::Agent => run.agent_id.clone(),
         UsageBy::Model => model_of(state, run).cloned().unwrap_or_default(),
-        UsageBy::Tool if run.kind == "call" => run.title.clone(),
-        UsageBy::Tool => String::new(),
+        UsageBy::Tool => run.title.clone(),
         UsageBy::Principal => {
             let spec = state.store().run_spec(&run.run_id).await?;
             spec.and_then(|spec| spec.identity.principal.as_ref().map(ToString::to_string))
@@ -167,45 +211,90 @@ async fn subject(state: &ServerState, query: &UsageQuery, run: &RunSummary) -> R
     })
 }
 
-/// Adds a run to its row.
-fn add(
-    state: &ServerState,
-    query: &UsageQuery,
-    run: &RunSummary,
-    (usage, subject): (RunUsage, String),
-    rows: &mut BTreeMap<(u64, String), UsageRow>,
-) {
-    let length = if query.bucket == Bucket::Hour { HOUR_MS } else { DAY_MS };
-    let from = run.started_at_ms - run.started_at_ms % length;
-    let row = rows.entry((from, subject.clone())).or_insert_with(|| UsageRow {
-        from,
-        subject,
-        ..UsageRow::default()
-    });
-    let tokens = usage.all_tokens();
-    row.runs += 1;
-    row.calls += u64::from(usage.calls);
-    row.turns += u64::from(usage.all_steps());
-    row.input_tokens += tokens.input_tokens;
-    row.output_tokens += tokens.output_tokens;
-    row.fuel = row.fuel.saturating_add(usage.tools.fuel);
-    row.wall_us = row.wall_us.saturating_add(usage.tools.wall_us);
-    if let Some(price) = model_of(state, run).and_then(|model| state.config.prices.get(model)) {
-        let millions = |tokens: u64| tokens as f64 / 1_000_000.0;
-        let cost =
-            millions(tokens.input_tokens) * price.input + millions(tokens.output_tokens) * price.output;
-        row.cost = Some(row.cost.unwrap_or_default() + cost);
+/// The rows by their beginning and subject.
+struct Rows {
+    bucket: Bucket,
+    rows: BTreeMap<(u64, String), UsageRow>,
+}
+
+impl Rows {
+    fn row(&mut self, at_ms: u64, subject: String) -> &mut UsageRow {
+        let length = if self.bucket == Bucket::Hour { HOUR_MS } else { DAY_MS };
+        let from = at_ms - at_ms % length;
+        let new = || UsageRow { from, subject: subject.clone(), ..UsageRow::default() };
+        self.rows.entry((from, subject.clone())).or_insert_with(new)
+    }
+
+    fn table(self, complete_from: Option<u64>) -> UsageTable {
+        let items = self.rows.into_values().collect();
+        UsageTable { items, truncated: complete_from.is_some(), complete_from }
+    }
+
+    /// Adds a run with its children to the row of its subject.
+    fn add(&mut self, state: &ServerState, run: &RunSummary, usage: &RunUsage, subject: String) {
+        let (tokens, configured) = (usage.all_tokens(), model_of(state, run));
+        let named = usage.models.iter().fold(TokenUsage::default(), |sum, one| sum.plus(one.tokens));
+        let row = self.row(run.started_at_ms, subject);
+        row.runs += 1;
+        row.turns += u64::from(usage.all_steps());
+        row.add_calls(usage);
+        for one in &usage.models {
+            row.add_tokens(one.tokens, price(state, &one.model, configured));
+        }
+        // Children, and records that do not name the model.
+        let rest = TokenUsage {
+            input_tokens: tokens.input_tokens.saturating_sub(named.input_tokens),
+            output_tokens: tokens.output_tokens.saturating_sub(named.output_tokens),
+        };
+        row.add_tokens(rest, configured.and_then(|model| state.config.prices.get(model)));
+    }
+
+    /// Adds a run without its children to the rows of its models. `unnamed` is the model of replies
+    /// whose record does not name it.
+    fn add_models(&mut self, state: &ServerState, run: &RunSummary, usage: &RunUsage, unnamed: String) {
+        let configured = model_of(state, run);
+        if usage.models.is_empty() {
+            let row = self.row(run.started_at_ms, unnamed);
+            row.runs += 1;
+            row.turns += u64::from(usage.steps);
+            row.add_calls(usage);
+            row.add_tokens(usage.tokens, configured.and_then(|model| state.config.prices.get(model)));
+            return;
+        }
+        for (at, one) in usage.models.iter().enumerate() {
+            let row = self.row(run.started_at_ms, one.model.to_string());
+            row.runs += 1;
+            row.turns += u64::from(one.replies);
+            if at == 0 {
+                row.add_calls(usage);
+            }
+            row.add_tokens(one.tokens, price(state, &one.model, configured));
+        }
     }
 }
 
-/// Returns the usage of a run that has ended; nothing of one that has not.
-async fn used(state: &ServerState, run: &RunSummary) -> Result<RunUsage, Problem> {
-    if matches!(run.status.as_str(), "running" | "waiting") {
-        return Ok(RunUsage::default());
+impl UsageRow {
+    fn add_calls(&mut self, usage: &RunUsage) {
+        self.calls += u64::from(usage.calls);
+        self.fuel = self.fuel.saturating_add(usage.tools.fuel);
+        self.wall_us = self.wall_us.saturating_add(usage.tools.wall_us);
     }
-    let last = state.store().events(&run.run_id, run.events.saturating_sub(1)).await?;
-    Ok(match last.last().map(|last| &last.event) {
-        Some(Event::RunFinished { usage, .. }) => **usage,
-        _ => RunUsage::default(),
-    })
+
+    fn add_tokens(&mut self, tokens: TokenUsage, price: Option<&ModelPrice>) {
+        self.input_tokens += tokens.input_tokens;
+        self.output_tokens += tokens.output_tokens;
+        if let Some(price) = price {
+            let millions = |tokens: u64| tokens as f64 / 1_000_000.0;
+            let cost =
+                millions(tokens.input_tokens) * price.input + millions(tokens.output_tokens) * price.output;
+            self.cost = Some(self.cost.unwrap_or_default() + cost);
+        }
+    }
+}
+
+/// Returns the price of a model under the name that replied, or else under the configured name:
+/// providers name the dated version of an alias.
+fn price<'a>(state: &'a ServerState, model: &str, configured: Option<&String>) -> Option<&'a ModelPrice> {
+    let prices = &state.config.prices;
+    prices.get(model).or_else(|| prices.get(configured?))
 }

@@ -3,8 +3,8 @@
 
 use super::principal::Principal;
 use super::records::{
-    AccessError, CODE_MS, Credential, KeyRequest, KeySummary, SESSION_IDLE_MS, SESSION_MS, SessionSummary,
-    scope_names, scopes_of,
+    AccessError, BegunSession, CODE_MS, Credential, KeyRequest, KeySummary, SESSION_IDLE_MS, SESSION_MS,
+    SessionSummary, scope_names, scopes_of,
 };
 use super::secret::{self, SecretDigest};
 use rusqlite::{Connection, OpenFlags, OptionalExtension, Row, params};
@@ -72,9 +72,13 @@ pub struct AccessDatabase {
     place: Place,
     writer: Mutex<Connection>,
     reader: Mutex<CachedReader>,
+    clock: Clock,
     /// The version that was seen last; `None` if the database could not be read.
     changes: watch::Sender<Option<i64>>,
 }
+
+/// Returns the time in milliseconds since the Unix epoch.
+type Clock = fn() -> u64;
 
 /// A connection for lookups. Its cached rows are valid until any other connection commits.
 #[derive(Debug)]
@@ -150,7 +154,11 @@ impl AccessDatabase {
         let reader = Mutex::new(CachedReader { connection: reader, version: -1, known: HashMap::new() });
         let place = Place::of(&file).map_err(|e| failed(&e))?;
         let changes = watch::Sender::new(None);
-        Ok(Self { file, place, writer: Mutex::new(writer), reader, changes })
+        Ok(Self { file, place, writer: Mutex::new(writer), reader, clock: now_ms, changes })
+    }
+
+    fn now_ms(&self) -> u64 {
+        (self.clock)()
     }
 
     /// Checks that the database is still where it was opened.
@@ -182,7 +190,7 @@ impl AccessDatabase {
                     id,
                     secret::digest(&key),
                     principal,
-                    now_ms().cast_signed(),
+                    self.now_ms().cast_signed(),
                     request.expires_at_ms.map(u64::cast_signed)
                 ],
             )
@@ -213,7 +221,7 @@ impl AccessDatabase {
         let revoked = self.write(|connection| {
             connection.execute(
                 "UPDATE keys SET revoked_at_ms = ?2 WHERE id = ?1 AND revoked_at_ms IS NULL",
-                params![id, now_ms().cast_signed()],
+                params![id, self.now_ms().cast_signed()],
             )
         })?;
         self.write(|connection| connection.execute("DELETE FROM sessions WHERE key_id = ?1", [id]))?;
@@ -226,7 +234,7 @@ impl AccessDatabase {
     /// The database cannot be written, or too many codes are open.
     pub fn add_code(&self, principal: &Principal) -> Result<String, AccessError> {
         let code = secret::new_code().map_err(|e| self.failed("make a code for", &e))?;
-        let now = now_ms();
+        let now = self.now_ms();
         self.write(|connection| {
             connection.execute("DELETE FROM codes WHERE expires_at_ms <= ?1", [now.cast_signed()])
         })?;
@@ -242,8 +250,8 @@ impl AccessDatabase {
         Ok(code)
     }
 
-    /// Begins a session with a sign-in code or a key, in a browser that describes itself so. Returns the session's cookie and when it
-    /// ends at the latest; `None` if the code or key is not valid. A code is used up.
+    /// Begins a session with a sign-in code or a key, in a browser that describes itself so. Returns
+    /// `None` if the code or key is not valid. A code is used up.
     ///
     /// # Errors
     /// The database cannot be written, or there are too many sessions.
@@ -251,8 +259,8 @@ impl AccessDatabase {
         &self,
         typed: &str,
         user_agent: Option<&str>,
-    ) -> Result<Option<(String, u64)>, AccessError> {
-        let now = now_ms();
+    ) -> Result<Option<BegunSession>, AccessError> {
+        let now = self.now_ms();
         let typed = typed.trim();
         let (principal, key_id, limit) = if secret::is_key(typed) {
             let Some(credential) = self.credential(&secret::digest(typed))?.filter(|key| !key.is_session)
@@ -297,7 +305,8 @@ impl AccessDatabase {
                 ],
             )
         })?;
-        Ok(Some((cookie, ends)))
+        let name = StoredPrincipal::read(&principal).map_err(|e| self.failed("read", &e))?.name;
+        Ok(Some(BegunSession { id, name, cookie, ends_at_ms: ends }))
     }
 
     /// Returns the sessions that have not ended, oldest first.
@@ -305,7 +314,7 @@ impl AccessDatabase {
     /// # Errors
     /// The database cannot be read.
     pub fn sessions(&self) -> Result<Vec<SessionSummary>, AccessError> {
-        let now = now_ms();
+        let now = self.now_ms();
         self.end_stale_sessions(now)?;
         self.read(|connection| {
             let mut statement = connection.prepare_cached(
@@ -330,7 +339,7 @@ impl AccessDatabase {
     /// # Errors
     /// The database cannot be read.
     pub fn credential(&self, digest: &SecretDigest) -> Result<Option<Arc<Credential>>, AccessError> {
-        let now = now_ms();
+        let now = self.now_ms();
         Ok(self.find(digest)?.filter(|credential| credential.used(now)))
     }
 
@@ -340,7 +349,7 @@ impl AccessDatabase {
     /// # Errors
     /// The database cannot be read.
     pub(super) fn valid_for(&self, digest: &SecretDigest) -> Result<Option<Duration>, AccessError> {
-        let now = now_ms();
+        let now = self.now_ms();
         let valid = self.find(digest)?.filter(|credential| credential.is_valid(now));
         Ok(valid.map(|credential| Duration::from_millis(credential.ends_at_ms - now)))
     }
@@ -570,5 +579,67 @@ fn prepare(connection: &mut Connection, file: &Path) -> Result<(), String> {
             Err(format!("{} was written by a newer tollgate (version {version})", file.display()))
         }
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::super::principal::Scope;
+    use super::*;
+    use std::cell::Cell;
+
+    const MINUTE_MS: u64 = 60_000;
+    const HOUR_MS: u64 = 60 * MINUTE_MS;
+    const DAY_MS: u64 = 24 * HOUR_MS;
+
+    thread_local! {
+        static NOW_MS: Cell<u64> = const { Cell::new(1_800_000_000_000) };
+    }
+
+    fn wait(ms: u64) {
+        NOW_MS.set(NOW_MS.get() + ms);
+    }
+
+    fn opened(data: &Path) -> AccessDatabase {
+        AccessDatabase { clock: || NOW_MS.get(), ..AccessDatabase::open(data).unwrap() }
+    }
+
+    #[test]
+    fn codes_and_sessions_end_at_their_limits() {
+        let data = tempfile::tempdir().unwrap();
+        let access = opened(data.path());
+        let ada = Principal::new("ada", [Scope::Use]);
+        let signed_in = || access.sign_in(&access.add_code(&ada).unwrap()).unwrap().unwrap();
+        let is_valid =
+            |session: &BegunSession| access.credential(&secret::digest(&session.cookie)).unwrap().is_some();
+
+        let (early, late) = (access.add_code(&ada).unwrap(), access.add_code(&ada).unwrap());
+        wait(5 * MINUTE_MS - 1);
+        assert_eq!(access.sign_in(&early).unwrap().unwrap().name, "ada");
+        wait(1);
+        assert!(access.sign_in(&late).unwrap().is_none(), "a code works for five minutes");
+
+        let idle = signed_in();
+        wait(12 * HOUR_MS);
+        assert!(is_valid(&idle), "each use begins the idle time anew");
+        wait(12 * HOUR_MS);
+        assert!(is_valid(&idle));
+        wait(12 * HOUR_MS + 1);
+        assert!(!is_valid(&idle), "a session ends after 12 hours without use");
+
+        let busy = signed_in();
+        for _ in 0..59 {
+            wait(12 * HOUR_MS);
+            assert!(is_valid(&busy));
+            // Another process knows the use within a minute, and so does this one after a restart.
+            access.store_uses().unwrap();
+        }
+        assert!(is_valid(&busy) && opened(data.path()).sessions().unwrap().len() == 1);
+        wait(DAY_MS / 2 - 1);
+        assert!(is_valid(&busy));
+        wait(1);
+        assert!(!is_valid(&busy), "a session ends after 30 days, however often it is used");
+        assert!(access.sessions().unwrap().is_empty());
     }
 }

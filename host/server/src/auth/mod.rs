@@ -1,5 +1,6 @@
 //! Keys, sessions, and the principals that make requests with them.
 
+pub mod audit;
 mod database;
 mod middleware;
 mod principal;
@@ -8,9 +9,10 @@ mod secret;
 pub(crate) mod sign_in;
 mod watch;
 
+pub(crate) use audit::end_session;
 pub use database::AccessDatabase;
 pub use middleware::{COOKIE_PATHS, authenticate};
 pub use principal::{Principal, Scope, check_name};
-pub use records::{AccessError, Credential, KeyRequest, KeySummary, SessionSummary};
+pub use records::{AccessError, BegunSession, Credential, KeyRequest, KeySummary, SessionSummary};
 pub use secret::{SecretDigest, digest};
 pub(crate) use watch::look_for_changes;

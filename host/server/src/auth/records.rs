@@ -67,6 +67,19 @@ pub struct SessionSummary {
     pub ends_at_ms: u64,
 }
 
+/// A session that began.
+#[derive(Debug)]
+pub struct BegunSession {
+    /// The session's public id.
+    pub id: String,
+    /// The principal.
+    pub name: String,
+    /// The secret of its cookie, which is stored nowhere.
+    pub cookie: String,
+    /// When it ends at the latest, in milliseconds since the Unix epoch.
+    pub ends_at_ms: u64,
+}
+
 /// A valid key or session.
 #[derive(Debug)]
 pub struct Credential {

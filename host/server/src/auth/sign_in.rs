@@ -1,8 +1,9 @@
 //! Signing in and out with a browser. A sign-in code is in the fragment of a link, which reaches
 //! no log; without JavaScript, the person types it.
 
+use super::audit;
 use super::middleware::{CredentialInUse, cookie};
-use super::records::AccessError;
+use super::records::{AccessError, BegunSession};
 use super::secret;
 use crate::body;
 use crate::console::{Entries, SIGN_IN_PATH, SIGN_OUT_PATH, href, protect, session_ended_page, sign_in_page};
@@ -155,17 +156,23 @@ async fn begin_session(
             && session.is_session
         {
             shared.access.end_session(&session.id)?;
+            return Ok(Some((began, Some(session))));
         }
-        Ok(Some(began))
+        Ok(Some((began, None)))
     });
     let began: Result<_, AccessError> = began.await.map_err(|e| Problem::internal(&e))?;
     let began = began.map_err(|e| Problem::internal(&e))?;
-    let Some((secret, ends_at_ms)) = began else {
+    let Some((began, replaced)) = began else {
         tokio::time::sleep(PAUSE).await;
         let detail = "this code or key is not valid; `tollgate sign-in` prints a new link";
         return Err(Problem::new(StatusCode::FORBIDDEN, "wrong_code", detail));
     };
-    session_cookie(state, secret, ends_at_ms.saturating_sub(now_ms()) / 1_000)
+    let BegunSession { id, name, cookie, ends_at_ms } = began;
+    if let Some(replaced) = replaced {
+        audit::ended(state, &name, &replaced.id, &replaced.principal.name).await;
+    }
+    audit::signed_in(state, &name, &id).await;
+    session_cookie(state, cookie, ends_at_ms.saturating_sub(now_ms()) / 1_000)
 }
 
 /// Reads the body of a form. Spaces in a typed code do not count.
@@ -199,10 +206,8 @@ async fn sign_out(
     if !session.is_session {
         return Err(Problem::bad_request("there is no session to end; `tollgate keys revoke` ends a key"));
     }
-    let shared = Shared::clone(&state);
-    let id = session.id.clone();
-    let ended = tokio::task::spawn_blocking(move || shared.access.end_session(&id)).await;
-    ended.map_err(|e| Problem::internal(&e))?.map_err(|e| Problem::internal(&e))?;
+    let name = &session.principal.name;
+    audit::end_session(&state, name, &session.id, name).await?;
     let cookie = session_cookie(&state, String::new(), 0)?;
     let headers = [(header::SET_COOKIE, cookie), (header::LOCATION, HeaderValue::from_static("/sign-in"))];
     Ok((StatusCode::SEE_OTHER, headers).into_response())

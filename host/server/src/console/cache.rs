@@ -115,15 +115,15 @@ impl Viewer {
         }
         // A damaged record has no usage; the page of the run shows the damage.
         let usage = if run.status == "waiting" {
-            self.shared.host.run_and_end(&run.run_id, |_| {}).await.ok().map(|(run, _)| *run.usage())
+            self.shared.host.run_and_end(&run.run_id, |_| {}).await.ok().map(|(run, _)| run.usage().clone())
         } else {
             let last = self.store().events(&run.run_id, run.events.saturating_sub(1)).await;
             match last.unwrap_or_default().last().map(|last| &last.event) {
-                Some(Event::RunFinished { usage, .. }) => Some(**usage),
+                Some(Event::RunFinished { usage, .. }) => Some((**usage).clone()),
                 _ => None,
             }
         };
-        keep(&self.cache.usage, MAX_RUNS, &run.run_id, (run.events, usage));
+        keep(&self.cache.usage, MAX_RUNS, &run.run_id, (run.events, usage.clone()));
         Ok(usage)
     }
 

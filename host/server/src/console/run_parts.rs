@@ -66,8 +66,9 @@ fn turn_row(turn: &Turn, id: &str, scale: &Scale, now_ms: u64) -> Markup {
             (bar(&[("thought", turn.began_ms, to_ms)], scale, &format!("model, {}", text::span(took))))
             span.took { (text::span(took)) }
             @if !turn.text.trim().is_empty() { p.text { (text::lines(turn.text.trim(), 4_000)) } }
-            @if turn.tokens.total() > 0 || turn.has_reasoning {
+            @if turn.tokens.total() > 0 || turn.has_reasoning || turn.model.is_some() {
                 p.aside-words {
+                    @if let Some(model) = &turn.model { (text::line(model, 100)) @if turn.tokens.total() > 0 { " · " } }
                     @if turn.tokens.total() > 0 { (text::amount(turn.tokens.input_tokens)) " tokens read, " (text::amount(turn.tokens.output_tokens)) " written" }
                     @if turn.has_reasoning { " · reasoned" }
                 }

@@ -136,7 +136,7 @@ pub(super) async fn rows(viewer: &Viewer, wanted: &RunListQuery) -> Result<Rows,
 pub(super) async fn row(viewer: &Viewer, run: &RunSummary) -> Result<Fragment, Failure> {
     let usage = viewer.usage(run).await?;
     let id = format!("run-{}", layout::segment(&run.run_id));
-    let tokens = usage.map(|usage| usage.all_tokens());
+    let tokens = usage.as_ref().map(RunUsage::all_tokens);
     let cost = tokens.and_then(|tokens| viewer.cost(&run.agent_id, tokens));
     let is_call = run.kind == "call";
     let markup = html! {

@@ -57,6 +57,8 @@ pub(super) struct Turn {
     pub(super) text: String,
     pub(super) has_reasoning: bool,
     pub(super) tokens: TokenUsage,
+    /// The model that replied, if the record names it.
+    pub(super) model: Option<SmolStr>,
 }
 
 /// A call.
@@ -178,6 +180,7 @@ impl Timeline {
                     turn.text.clone_from(&reply.message.text);
                     turn.has_reasoning = reply.message.reasoning.is_some();
                     turn.tokens = turn.tokens.plus(reply.usage);
+                    turn.model.clone_from(&reply.model);
                 }
             }
             Event::CallProposed(proposed) => {

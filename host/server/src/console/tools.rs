@@ -333,7 +333,7 @@ pub(super) async fn enable(viewer: Viewer, Path(name): Path<String>) -> Result<R
     viewer
         .shared
         .host
-        .enable(&name)
+        .enable_by(&name, &viewer.principal.name)
         .await
         .map_err(|why| Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "refused", why.to_string()))?;
     Ok(Redirect::to(&format!("/console/tools/{}", layout::segment(&name))))

@@ -2,7 +2,7 @@
 
 use crate::fixture::{Key, PATIENCE, Setup, TestServer, answer};
 use reqwest::{Method, StatusCode};
-use serde_json::json;
+use serde_json::{Value, json};
 use tollgate::config::ServeConfig;
 use tollgate_server::auth::KeyRequest;
 use tollgate_server::{Principal, Scope};
@@ -101,7 +101,17 @@ async fn a_key_is_bound_to_its_agents_and_tools() {
     assert_eq!((status, &problem["code"]), (StatusCode::NOT_FOUND, &json!("not_found")));
     assert_eq!(server.post(&key, "/api/v1/tools/echo/calls", json!({})).await.0, StatusCode::OK);
     let run = json!({"agent": "default", "input": "Hello"});
-    assert_eq!(server.post(&key, "/api/v1/runs", run).await.0, StatusCode::NOT_FOUND);
+    let (status, problem) = server.post(&key, "/api/v1/runs", run).await;
+    assert_eq!(status, StatusCode::NOT_FOUND);
+    // The problem names no agent that the key may not use.
+    let (_, unknown) = server.post(&key, "/api/v1/runs", json!({"agent": "othr", "input": "Hello"})).await;
+    assert_eq!((&unknown["nearest"], &unknown["code"]), (&json!(["other"]), &json!("not_found")));
+    for problem in [problem, unknown] {
+        assert!(
+            !problem.to_string().contains("default") && !problem.to_string().contains("busy"),
+            "{problem}"
+        );
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -293,6 +303,56 @@ async fn a_planted_session_does_not_survive_signing_in() {
         server.request(Method::POST, "/sign-out").header("cookie", &cookie).header("origin", &server.url);
     assert_eq!(out.send().await.unwrap().status(), StatusCode::SEE_OTHER);
     assert_eq!(me(&cookie).await.unwrap().status(), StatusCode::UNAUTHORIZED);
+    // Each of these leaves a record, newest first.
+    let desk = server.key("desk", &[Scope::Read, Scope::Operate]);
+    let session = sign_in(&server, &server.state.access.add_code(&ada).unwrap(), None).await.unwrap();
+    let (_, sessions) = server.get(&desk, "/api/v1/sessions").await;
+    let end = format!("/api/v1/sessions/{}", sessions["items"][0]["id"].as_str().unwrap());
+    let ended = server.request(Method::DELETE, &end).bearer_auth(&desk.secret).send().await.unwrap();
+    assert_eq!(ended.status(), StatusCode::NO_CONTENT);
+    assert_eq!(me(&session).await.unwrap().status(), StatusCode::UNAUTHORIZED);
+    let (_, audit) = server.get(&desk, "/api/v1/audit?kind=sign_in").await;
+    let word = |record: &Value, member: &str| record[member].as_str().unwrap().to_owned();
+    let found = audit["items"].as_array().unwrap().iter();
+    let found: Vec<_> = found.map(|one| format!("{} {}", word(one, "who"), word(one, "decision"))).collect();
+    assert_eq!(
+        found,
+        [
+            "person desk session_ended",
+            "person ada signed_in",
+            "person ada session_ended",
+            "person ada signed_in",
+            "person ada session_ended",
+            "person eve signed_in",
+        ]
+    );
+    assert!(!audit.to_string().contains(session.split_once('=').unwrap().1), "no secret is in the audit");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn behind_a_proxy_cookies_are_secure_and_origins_use_https() {
+    let config = ServeConfig { hosts: vec!["agents.example".to_owned()], ..ServeConfig::default() };
+    let proxy = Some("10.0.0.2".parse().unwrap());
+    let server = TestServer::with(Setup { config, behind_proxy: proxy, ..Setup::default() }).await;
+    let ada = Principal::new("ada", [Scope::Use]);
+    let sign_in = async |origin: &str| {
+        let request = server.request(Method::POST, "/sign-in").header("host", "agents.example");
+        let code = server.state.access.add_code(&ada).unwrap();
+        request.header("origin", origin).json(&json!({"code": code})).send().await.unwrap()
+    };
+    for foreign in ["http://agents.example", "https://evil.example"] {
+        assert_eq!(sign_in(foreign).await.status(), StatusCode::FORBIDDEN, "{foreign}");
+    }
+    let signed_in = sign_in("https://agents.example").await;
+    assert_eq!(signed_in.status(), StatusCode::OK);
+    let header = |name: &str| signed_in.headers()[name].to_str().unwrap().to_owned();
+    let cookie = header("set-cookie");
+    assert!(cookie.starts_with("__Host-tollgate=") && cookie.contains("; Secure"), "{cookie}");
+    assert!(cookie.contains("; Path=/") && !cookie.contains("Domain"), "{cookie}");
+    assert!(header("strict-transport-security").contains("max-age="));
+    let me = server.request(Method::GET, "/api/v1/me").header("host", "agents.example");
+    let me = me.header("cookie", cookie.split(';').next().unwrap()).send().await.unwrap();
+    assert_eq!(answer(me).await.1["principal"], "ada");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -155,6 +155,8 @@ pub struct Setup {
     pub without: Vec<Part>,
     /// How many direct calls of a principal run at a time, unless the default counts.
     pub calls: Option<usize>,
+    /// The address of the proxy in front of the server.
+    pub behind_proxy: Option<std::net::IpAddr>,
     pub counted: Arc<AtomicUsize>,
 }
 
@@ -171,14 +173,15 @@ impl TestServer {
 
     /// Starts a server on an existing data directory.
     pub async fn on(data: &Path, setup: Setup) -> Self {
-        let Setup { config, without, calls, counted } = setup;
+        let Setup { config, without, calls, behind_proxy, counted } = setup;
         let store = Arc::new(SqliteStore::open(data).unwrap());
         let host = host(store, &counted);
         let server = Server::bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
         let address = server.address().unwrap();
         let access = AccessDatabase::open(data).unwrap();
         let defaults = ServerOptions::default();
-        let options = ServerOptions { address, calls: calls.unwrap_or(defaults.calls), ..defaults };
+        let calls = calls.unwrap_or(defaults.calls);
+        let options = ServerOptions { address, calls, behind_proxy, ..defaults };
         let state = ServerState::new(host, access, config, options);
         let routes = router(Arc::clone(&state), &Parts::all().without(without));
         let shared = Arc::clone(&state);

@@ -123,11 +123,17 @@ async fn a_refused_request_may_be_sent_again_and_a_decision_counts_once() {
     }
     let run = server.run(&key, "call ask").await;
     let path = run["questions"][0]["answer_path"].as_str().unwrap().to_owned();
-    for _ in 0..2 {
-        let (status, answer) =
-            answer(send(path.clone(), json!({"answer": {"resume": true}})).await.unwrap()).await;
+    // An answer that decides nothing leaves the key free.
+    let unfit = answer(send(path.clone(), json!({"answer": {"resume": "?"}})).await.unwrap()).await;
+    assert_eq!(unfit.0, StatusCode::UNPROCESSABLE_ENTITY, "{}", unfit.1);
+    for is_repeated in [false, true] {
+        let sent = send(path.clone(), json!({"answer": {"resume": true}})).await.unwrap();
+        assert_eq!(sent.headers().contains_key("idempotency-replayed"), is_repeated);
+        let (status, answer) = answer(sent).await;
         assert_eq!(status, StatusCode::ACCEPTED, "{answer}");
     }
+    let (status, other) = answer(send(path, json!({"answer": "cancel"})).await.unwrap()).await;
+    assert_eq!((status, &other["code"]), (StatusCode::UNPROCESSABLE_ENTITY, &json!("key_reused")));
 }
 
 /// Whether a request was answered before is asked once, although a response that continues another

@@ -4,6 +4,7 @@ use crate::fixture::{Setup, TestServer, answer};
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
+use tollgate_server::Scope::{Decide, Read, Use};
 use tollgate_server::{Part, Scope};
 
 /// Operations that any credential may use.
@@ -173,7 +174,7 @@ async fn parts_that_are_left_out_do_not_exist() {
 #[tokio::test(flavor = "multi_thread")]
 async fn lists_have_pages_that_neither_repeat_nor_skip() {
     let server = TestServer::start().await;
-    let key = server.key("ada", &[Scope::Use, Scope::Read]);
+    let key = server.key("ada", &[Use, Read]);
     for n in 0..7 {
         let body = json!({"arguments": {"n": n}, "thread_id": format!("t{n}")});
         assert_eq!(server.post(&key, "/api/v1/tools/echo/calls", body).await.0, StatusCode::OK);
@@ -208,6 +209,9 @@ async fn lists_have_pages_that_neither_repeat_nor_skip() {
         "/api/v1/runs?limit=201",
         "/api/v1/runs?size=3",
         "/api/v1/audit?kind=x",
+        "/api/v1/runs?status=bogus",
+        "/api/v1/runs?kind=bogus",
+        "/api/v1/questions?status=bogus",
     ] {
         let (status, problem) = server.get(&key, wrong).await;
         assert_eq!((status, &problem["code"]), (StatusCode::BAD_REQUEST, &json!("bad_request")), "{wrong}");
@@ -218,14 +222,61 @@ async fn lists_have_pages_that_neither_repeat_nor_skip() {
         (&json!("echo"), &json!(7)),
         "{usage}"
     );
+    // The calls of agents are calls of a tool, too.
+    let run = server.run(&key, "call echo echo").await;
+    let (_, usage) = server.get(&key, "/api/v1/usage?by=tool").await;
+    let row = &usage["items"][0];
+    assert_eq!((&row["runs"], &row["calls"], &usage["truncated"]), (&json!(7), &json!(9), &json!(false)));
+    let (_, listed) = server.get(&key, "/api/v1/runs?limit=1").await;
+    assert_eq!(
+        (&listed["items"][0]["run_id"], &listed["items"][0]["usage"]),
+        (&run["run_id"], &run["usage"])
+    );
+    let (_, of_thread) = server.get(&key, "/api/v1/threads/t3/runs").await;
+    let items = of_thread["items"].as_array().unwrap();
+    assert_eq!((items.len(), &items[0]["thread_id"]), (1, &json!("t3")));
+    let lines = server.request(Method::GET, "/api/v1/audit?kind=call&limit=3").bearer_auth(&key.secret);
+    let lines = lines.header("accept", "application/x-ndjson").send().await.unwrap();
+    assert_eq!(lines.headers()["content-type"], "application/x-ndjson");
+    assert!(lines.headers().contains_key("link"));
+    let lines = lines.text().await.unwrap();
+    let lines: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert!(lines.len() == 3 && lines.iter().all(|record| record["kind"] == "call"), "{lines:?}");
     let (_, usage) = server.get(&key, "/api/v1/usage?by=principal&bucket=hour").await;
     assert_eq!(usage["items"][0]["subject"], "ada");
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_new_thread_may_begin_with_a_history() {
+    let server = TestServer::start().await;
+    let key = server.key("ada", &[Use, Decide]);
+    let history = json!([{"role": "user", "text": "One"}, {"role": "assistant", "text": "Two"}]);
+    let body = json!({"agent": "default", "input": "Three", "thread_id": "t", "history": history});
+    let (status, run) = server.post(&key, "/api/v1/runs", body.clone()).await;
+    assert_eq!(status, StatusCode::OK, "{run}");
+    let (_, messages) = server.get(&key, "/api/v1/threads/t/messages").await;
+    let messages: Vec<&Value> =
+        messages["items"].as_array().unwrap().iter().map(|one| &one["message"]).collect();
+    assert_eq!(messages.len(), 4, "{messages:?}");
+    assert_eq!((&messages[0]["user"], &messages[1]["assistant"]["text"]), (&json!("One"), &json!("Two")));
+    let (status, problem) = server.post(&key, "/api/v1/runs", body).await;
+    assert_eq!((status, &problem["code"]), (StatusCode::UNPROCESSABLE_ENTITY, &json!("unprocessable")));
+    // Questions are listed by the status of their runs.
+    server.run(&key, "call ask").await;
+    for (status, count) in [("waiting", 1), ("running", 0)] {
+        let (_, questions) = server.get(&key, &format!("/api/v1/questions?status={status}")).await;
+        assert_eq!(questions["items"].as_array().unwrap().len(), count, "{status}");
+    }
+    let (_, root) = server.get(&key, "/api/v1").await;
+    assert_eq!(root["protocols"], json!(Part::ALL.map(Part::as_str)));
+    let (_, tool) = server.get(&key, "/api/v1/tools/echo").await;
+    assert!(tool["limits"]["timeout_ms"].as_u64().unwrap() > 0, "{tool}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_conversation_is_continued_and_a_run_cancelled() {
     let server = TestServer::start().await;
-    let key = server.key("ada", &[Scope::Use]);
+    let key = server.key("ada", &[Use]);
     for text in ["One", "Two"] {
         let (status, run) = server
             .post(&key, "/api/v1/runs", json!({"agent": "default", "input": text, "thread_id": "t"}))
@@ -249,6 +300,7 @@ async fn a_conversation_is_continued_and_a_run_cancelled() {
     let (status, busy) =
         server.post(&key, "/api/v1/runs", json!({"agent": "default", "input": "?", "thread_id": "t"})).await;
     assert_eq!((status, &busy["code"]), (StatusCode::CONFLICT, &json!("thread_busy")));
+    assert_eq!(busy["run_id"], run["run_id"]);
     let (status, _) =
         server.post(&key, &format!("/api/v1/runs/{id}/cancel"), json!({"reason": "enough"})).await;
     assert_eq!(status, StatusCode::ACCEPTED);

@@ -148,12 +148,16 @@ async fn who_asked_and_who_decided_is_recorded() {
         server.request(reqwest::Method::GET, &format!("/api/v1/runs/{id}/events")).bearer_auth(&ada.secret);
     let text = text.header("accept", "text/event-stream").send().await.unwrap().text().await.unwrap();
     assert!(text.contains("\"principal\":\"ada\"") && text.contains("\"by\":\"bob\""), "{text}");
+    assert!(text.contains("\"model\":\"echo-1\""), "the record names the model: {text}");
     assert!(!text.contains("Be kind."), "instructions are the operator's: {text}");
     assert!(!text.contains("ada/"), "clients see their own thread ids: {text}");
     let (_, audit) = server.get(&bob, &format!("/api/v1/audit?run={id}")).await;
     let who: Vec<&str> =
         audit["items"].as_array().unwrap().iter().map(|record| record["who"].as_str().unwrap()).collect();
     assert_eq!(who, ["agent default for ada", "person bob"]);
+    let (_, usage) = server.get(&bob, "/api/v1/usage?by=model").await;
+    let row = &usage["items"][0];
+    assert_eq!((&row["subject"], &row["turns"], &row["calls"]), (&json!("echo-1"), &json!(2), &json!(1)));
 }
 
 #[tokio::test(flavor = "multi_thread")]

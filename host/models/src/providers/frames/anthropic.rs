@@ -12,6 +12,14 @@ struct Event<'a> {
     #[serde(borrow)]
     content_block: Option<Block<'a>>,
     delta: Option<Delta>,
+    #[serde(borrow)]
+    message: Option<Message<'a>>,
+}
+
+#[derive(Deserialize)]
+struct Message<'a> {
+    #[serde(borrow)]
+    model: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize)]
@@ -34,6 +42,7 @@ struct Delta {
 
 pub(super) fn read(frames: &mut Frames, data: &str) -> serde_json::Result<()> {
     let event: Event<'_> = serde_json::from_str(data)?;
+    frames.note_model(event.message.and_then(|message| message.model));
     match (event.kind.as_str(), event.content_block, event.delta) {
         ("content_block_start", Some(block), _) if block.kind == "tool_use" => {
             // The block starts with `{}` and its input follows; some gateways send the whole

@@ -10,6 +10,8 @@ struct Response<'a> {
     #[serde(borrow)]
     candidates: Option<Vec<Candidate<'a>>>,
     prompt_feedback: Option<PromptFeedback>,
+    #[serde(borrow)]
+    model_version: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize)]
@@ -53,6 +55,7 @@ struct PromptFeedback {
 
 pub(super) fn read(frames: &mut Frames, data: &str) -> serde_json::Result<()> {
     let response: Response<'_> = serde_json::from_str(data)?;
+    frames.note_model(response.model_version);
     if response.prompt_feedback.is_some_and(|feedback| feedback.block_reason.is_some()) {
         frames.finish = Some("SAFETY".to_owned());
     }

@@ -28,6 +28,8 @@ pub(super) struct Frames {
     pub(super) calls: Vec<FramedCall>,
     /// The provider's reason for stopping. Once it is set, the reply is complete.
     pub(super) finish: Option<String>,
+    /// The model, as the provider names it.
+    pub(super) model: Option<String>,
     /// Token usage, for a provider whose frames are better read here.
     pub(super) usage: Option<TokenUsage>,
     /// Whether reasoning came in a field that the provider expects to be sent back.
@@ -89,6 +91,14 @@ impl Frames {
             self.calls.push(call);
         } else {
             self.fault.get_or_insert_with(ModelFault::too_many_calls);
+        }
+    }
+
+    /// Remembers the name of the model, which most providers repeat in each frame.
+    fn note_model(&mut self, named: Option<&RawValue>) {
+        if self.model.is_none() {
+            // Servers that send something else than a name are not to fail for it.
+            self.model = named.and_then(|raw| serde_json::from_str(raw.get()).ok());
         }
     }
 

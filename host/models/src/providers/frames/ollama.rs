@@ -12,6 +12,8 @@ struct Line<'a> {
     done: bool,
     done_reason: Option<String>,
     error: Option<String>,
+    #[serde(borrow)]
+    model: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize)]
@@ -42,6 +44,7 @@ pub(super) fn read(frames: &mut Frames, data: &str) -> serde_json::Result<()> {
         frames.break_off(&words);
         return Ok(());
     }
+    frames.note_model(line.model);
     for call in line.message.and_then(|message| message.tool_calls).unwrap_or_default() {
         if frames.fault.is_some() {
             return Ok(());

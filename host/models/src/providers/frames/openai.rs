@@ -10,6 +10,8 @@ struct Chunk<'a> {
     #[serde(borrow)]
     choices: Option<Vec<Choice<'a>>>,
     usage: Option<Usage>,
+    #[serde(borrow)]
+    model: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize)]
@@ -57,6 +59,7 @@ pub(super) fn read(frames: &mut Frames, data: &str) -> serde_json::Result<()> {
     }
     frames.last_text.clear();
     let chunk: Chunk<'_> = serde_json::from_str(data)?;
+    frames.note_model(chunk.model);
     if let Some(usage) = chunk.usage {
         frames.usage = Some(TokenUsage {
             input_tokens: usage.prompt_tokens.unwrap_or(0),
