@@ -21,7 +21,7 @@ pub struct RunUsage {
     #[serde(default)]
     pub children: ChildUsage,
     /// The part of each model that replied, without children, in the order of their first replies.
-    /// At most 16 are told apart; the others are counted as `(others)`.
+    /// At most 16 are listed; the others are counted as `(others)`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub models: Vec<ModelUsage>,
 }
@@ -37,7 +37,7 @@ pub struct ModelUsage {
     pub tokens: TokenUsage,
 }
 
-/// The maximum number of models that a run tells apart.
+/// The maximum number of models that the usage of a run lists.
 const MAX_MODELS: usize = 16;
 /// The name of all further models together.
 const OTHER_MODELS: &str = "(others)";

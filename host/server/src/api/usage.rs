@@ -71,7 +71,7 @@ pub(super) enum UsageBy {
     /// The model that replied. The turns and tokens of child runs are in the rows of their own
     /// models. If a run had several models, its calls are in the row of the first.
     Model,
-    /// The tool, whoever called it: `runs` counts direct calls, and `calls` all of them.
+    /// The tool: `runs` counts direct calls, and `calls` also those of agents.
     Tool,
     /// The principal.
     Principal,
