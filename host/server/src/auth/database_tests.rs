@@ -1,0 +1,60 @@
+//! Tests of the limits of codes and sessions, with a clock of their own.
+
+#![allow(clippy::unwrap_used)]
+use super::super::principal::Scope;
+use super::*;
+use std::cell::Cell;
+
+const MINUTE_MS: u64 = 60_000;
+const HOUR_MS: u64 = 60 * MINUTE_MS;
+const DAY_MS: u64 = 24 * HOUR_MS;
+
+thread_local! {
+    static NOW_MS: Cell<u64> = const { Cell::new(1_800_000_000_000) };
+}
+
+fn wait(ms: u64) {
+    NOW_MS.set(NOW_MS.get() + ms);
+}
+
+fn opened(data: &Path) -> AccessDatabase {
+    AccessDatabase { clock: || NOW_MS.get(), ..AccessDatabase::open(data).unwrap() }
+}
+
+#[test]
+fn codes_and_sessions_end_at_their_limits() {
+    let data = tempfile::tempdir().unwrap();
+    let access = opened(data.path());
+    let ada = Principal::new("ada", [Scope::Use]);
+    let signed_in = || access.sign_in(&access.add_code(&ada).unwrap()).unwrap().unwrap();
+    let is_valid =
+        |session: &BegunSession| access.credential(&secret::digest(&session.cookie)).unwrap().is_some();
+
+    let (early, late) = (access.add_code(&ada).unwrap(), access.add_code(&ada).unwrap());
+    wait(5 * MINUTE_MS - 1);
+    assert_eq!(access.sign_in(&early).unwrap().unwrap().name, "ada");
+    wait(1);
+    assert!(access.sign_in(&late).unwrap().is_none(), "a code works for five minutes");
+
+    let idle = signed_in();
+    wait(12 * HOUR_MS);
+    assert!(is_valid(&idle), "each use begins the idle time anew");
+    wait(12 * HOUR_MS);
+    assert!(is_valid(&idle));
+    wait(12 * HOUR_MS + 1);
+    assert!(!is_valid(&idle), "a session ends after 12 hours without use");
+
+    let busy = signed_in();
+    for _ in 0..59 {
+        wait(12 * HOUR_MS);
+        assert!(is_valid(&busy));
+        // Another process knows the use within a minute, and so does this one after a restart.
+        access.store_uses().unwrap();
+    }
+    assert!(is_valid(&busy) && opened(data.path()).sessions().unwrap().len() == 1);
+    wait(DAY_MS / 2 - 1);
+    assert!(is_valid(&busy));
+    wait(1);
+    assert!(!is_valid(&busy), "a session ends after 30 days, however often it is used");
+    assert!(access.sessions().unwrap().is_empty());
+}
