@@ -36,8 +36,8 @@ pub(crate) use clients::{Hub, PATIENCE};
 pub(crate) use clock::RunClock;
 pub(crate) use driver::{Driver, RunServices};
 pub(crate) use hooks::HookSet;
-pub(crate) use room::no_memory;
 pub(crate) use lease::RunStops;
+pub(crate) use room::no_memory;
 pub(crate) use subscribers::Bus;
 pub(crate) use update::Publisher;
 

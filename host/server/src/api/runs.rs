@@ -148,7 +148,8 @@ pub(super) async fn start(
     let queue = on_busy == OnBusy::Queue;
     let detached = detached || wait == Wait::No;
     let begin = async |run_id| {
-        let start = RunStart { agent, input, thread_id, history, queue, detached, run_id, ..RunStart::default() };
+        let start =
+            RunStart { agent, input, thread_id, history, queue, detached, run_id, ..RunStart::default() };
         let started = state.start_run(&principal, &share, start).await?;
         Ok::<_, Problem>((Arc::clone(&started.handle.run_id), started))
     };

@@ -26,15 +26,15 @@ fn codes_and_sessions_end_at_their_limits() {
     let data = tempfile::tempdir().unwrap();
     let access = opened(data.path());
     let ada = Principal::new("ada", [Scope::Use]);
-    let signed_in = || access.sign_in(&access.add_code(&ada).unwrap()).unwrap().unwrap();
+    let signed_in = || access.sign_in(&access.add_code(&ada).unwrap(), None).unwrap().unwrap();
     let is_valid =
         |session: &BegunSession| access.credential(&secret::digest(&session.cookie)).unwrap().is_some();
 
     let (early, late) = (access.add_code(&ada).unwrap(), access.add_code(&ada).unwrap());
     wait(5 * MINUTE_MS - 1);
-    assert_eq!(access.sign_in(&early).unwrap().unwrap().name, "ada");
+    assert_eq!(access.sign_in(&early, None).unwrap().unwrap().name, "ada");
     wait(1);
-    assert!(access.sign_in(&late).unwrap().is_none(), "a code works for five minutes");
+    assert!(access.sign_in(&late, None).unwrap().is_none(), "a code works for five minutes");
 
     let idle = signed_in();
     wait(12 * HOUR_MS);
