@@ -1,10 +1,10 @@
 // Signs digests with Sigstore's own library against authorities and logs of its test package, offline.
 //
-//   node sign.mjs DIRECTORY NAME DIGEST key|github|person
+//   node sign.mjs DIRECTORY NAME DIGEST key|logged|github|person
 //
-// Writes DIRECTORY/KIND.sigstore.json, and with it the key (KIND.pub) or the authorities and logs
-// that vouch for it (KIND.root.json).
-import { createHash, generateKeyPairSync, sign, X509Certificate } from "node:crypto";
+// Writes DIRECTORY/KIND.sigstore.json, and with it the key (KIND.pub) and the authorities and logs
+// that vouch for it (KIND.root.json). `logged` is a key whose signature is in a log.
+import { createHash, createPublicKey, generateKeyPairSync, sign, X509Certificate } from "node:crypto";
 import { writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { bundleToJSON } from "@sigstore/bundle";
@@ -28,18 +28,17 @@ const artifact = { data: statement, type: "application/vnd.in-toto+json" };
 const pair = () => generateKeyPairSync("ec", { namedCurve: "P-256" });
 const write = (end, content) => writeFileSync(`${directory}/${kind}.${end}`, content);
 
-async function withKey() {
+function keySigner() {
   const { privateKey, publicKey } = pair();
   const pem = publicKey.export({ format: "pem", type: "spki" });
   const hint = createHash("sha256").update(publicKey.export({ format: "der", type: "spki" })).digest("base64");
-  const signer = {
+  write("pub", pem);
+  return {
     sign: async (data) => ({
       signature: sign("sha256", data, privateKey),
       key: { $case: "publicKey", publicKey: pem, hint },
     }),
   };
-  write("pub", pem);
-  return new DSSEBundleBuilder({ signer, witnesses: [] }).create(artifact);
 }
 
 // The claims of an identity token, whose signature is not checked here.
@@ -58,8 +57,13 @@ const CLAIMS = {
   person: { iss: "https://accounts.example.com", sub: "https://example.com/ada" },
 };
 
-// A certificate with the line breaks of PEM, as the log writes it.
-const wrapped = (pem) => Buffer.from(new X509Certificate(Buffer.from(pem, "base64")).toString()).toString("base64");
+// A certificate or key with the line breaks of PEM, as the log writes it.
+const wrapped = (text) => {
+  const pem = Buffer.from(text, "base64");
+  const isKey = pem.includes("PUBLIC KEY");
+  const lines = isKey ? createPublicKey(pem).export({ format: "pem", type: "spki" }) : new X509Certificate(pem).toString();
+  return Buffer.from(lines).toString("base64");
+};
 
 // The entry that the log makes of a proposed one: hashes in place of the content.
 function logged({ apiVersion, kind, spec }) {
@@ -77,7 +81,7 @@ function logged({ apiVersion, kind, spec }) {
   };
 }
 
-async function withCertificate() {
+async function withLog() {
   const fulcioURL = "https://fulcio.example.com";
   const rekorURL = "https://rekor.example.com";
   const [caKey, ctKey, logKey] = [pair(), pair(), pair()];
@@ -96,7 +100,10 @@ async function withCertificate() {
     .reply(async (_, body) => [201, await log.log(logged(body)), { "Content-Type": "application/json" }]);
   const part = (value) => Buffer.from(JSON.stringify(value)).toString("base64url");
   const token = `${part({ alg: "none" })}.${part({ aud: "sigstore", ...CLAIMS[kind] })}.`;
-  const signer = new FulcioSigner({ fulcioBaseURL: fulcioURL, identityProvider: { getToken: async () => token } });
+  const signer =
+    kind === "logged"
+      ? keySigner()
+      : new FulcioSigner({ fulcioBaseURL: fulcioURL, identityProvider: { getToken: async () => token } });
   const witnesses = [new RekorWitness({ rekorBaseURL: rekorURL, entryType: "dsse" })];
   const bundle = await new DSSEBundleBuilder({ signer, witnesses }).create(artifact);
 
@@ -135,7 +142,8 @@ async function withCertificate() {
   return bundle;
 }
 
-const bundle = bundleToJSON(kind === "key" ? await withKey() : await withCertificate());
+const withKey = () => new DSSEBundleBuilder({ signer: keySigner(), witnesses: [] }).create(artifact);
+const bundle = bundleToJSON(kind === "key" ? await withKey() : await withLog());
 for (const { inclusionProof } of bundle.verificationMaterial.tlogEntries ?? []) {
   // Zero and the empty list are left out, and other libraries ask for them.
   inclusionProof.logIndex ??= "0";
