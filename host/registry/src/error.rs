@@ -85,6 +85,8 @@ codes! {
     UnlistedLayer = "unlisted_layer",
     /// The imports in the configuration differ from those of the component.
     ImportsMismatch = "imports_mismatch",
+    /// The component does not load, or would not be served.
+    ComponentRefused = "component_refused",
     /// The manifest of asks is too long.
     AsksTooLarge = "asks_too_large",
     /// There are more referrers than the limit.
@@ -113,6 +115,8 @@ codes! {
     Unsigned = "unsigned",
     /// The signer differs from the expected one.
     UnexpectedSigner = "unexpected_signer",
+    /// No rule of the policy names the signer, and no person accepted the component here.
+    NotAccepted = "not_accepted",
     /// A key, trusted root or rule of the policy cannot be used.
     InvalidTrust = "invalid_trust",
     /// The lock file cannot be read.
@@ -129,9 +133,71 @@ codes! {
     Io = "io",
 }
 
-/// A failure: a sentence for a person, and a code for programs.
+impl Code {
+    /// Returns what fixes such a failure; `None` if each message says that itself.
+    #[must_use]
+    pub fn fix(self) -> Option<&'static str> {
+        Some(match self {
+            Self::InvalidToken => "try again; if it persists, tell the operator of the registry",
+            Self::Unreachable => {
+                "check the host; for a private certificate authority, set `ca` in [registries.\"HOST\"]"
+            }
+            Self::TimedOut => "try again",
+            Self::UnsupportedChallenge => "use another registry",
+            Self::TooManyRedirects
+            | Self::RedirectRefused
+            | Self::UnexpectedStatus
+            | Self::EncodedResponse
+            | Self::MediaTypeConflict => "tell the operator of the registry",
+            Self::InvalidJson | Self::ForeignLayer | Self::UnlistedLayer | Self::ImportsMismatch => {
+                "ask the publisher to publish it again: tollgate publish"
+            }
+            Self::NotWasm => {
+                "name a component: `tollgate build` makes one, and `tollgate publish` publishes it"
+            }
+            Self::SeveralLayers => "ask the publisher to publish each component by itself",
+            Self::DigestMismatch => "do not use what was sent; ask the publisher for the digest",
+            Self::AsksTooLarge => "shorten NAME.toml",
+            Self::TooManyReferrers => "ask the publisher to remove old signatures",
+            Self::InvalidReferrer | Self::InvalidBundle => "ask the publisher to sign it again",
+            Self::UnsupportedBundle => {
+                "sign with `cosign sign` (cosign 3) or `actions/attest-build-provenance`"
+            }
+            Self::InvalidSignature | Self::OtherSubject => "do not use the component; tell the publisher",
+            Self::InvalidCertificate => "check `root` in [trust], or ask the publisher to sign it again",
+            Self::InvalidLogEntry | Self::InvalidTimestamp => "ask the publisher to sign it again",
+            Self::OldSignature => "ask the publisher to sign it again with cosign 3",
+            Self::UnknownKey => "name the key: --key FILE, or in [trust]",
+            Self::Unsigned => "ask the publisher to sign it",
+            Self::UnexpectedSigner => "if you trust the signer, add it to [trust]",
+            _ => return None,
+        })
+    }
+
+    /// Returns whether the failure is one of a registry, a network or a file. All others refuse an
+    /// artifact, a signature or the configuration.
+    #[must_use]
+    pub fn is_of_the_world(self) -> bool {
+        matches!(
+            self,
+            Self::NotFound
+                | Self::AccessDenied
+                | Self::CredentialsMissing
+                | Self::Unreachable
+                | Self::TimedOut
+                | Self::TooManyRedirects
+                | Self::RateLimited
+                | Self::RegistryFailed
+                | Self::UnexpectedStatus
+                | Self::InvalidToken
+                | Self::Io
+        )
+    }
+}
+
+/// A failure: a sentence for a person that ends with what fixes it, and a code for programs.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{message}")]
+#[error("{message}{}{}", code.fix().map_or("", |_| "; "), code.fix().unwrap_or_default())]
 pub struct Error {
     /// The kind of failure.
     pub code: Code,
@@ -142,6 +208,11 @@ impl Error {
     /// Makes a failure with this message, which becomes one clean line of bounded length.
     pub fn new(code: Code, message: impl fmt::Display) -> Self {
         Self { code, message: one_line(&message.to_string(), MAX_MESSAGE_BYTES) }
+    }
+
+    /// The message without what fixes the failure, to be quoted in another message.
+    pub(crate) fn message(&self) -> &str {
+        &self.message
     }
 
     /// Returns a function that turns I/O errors into failures; `what` is the attempted action.

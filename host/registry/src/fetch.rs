@@ -1,6 +1,6 @@
 //! Fetching a component from any source, with the signatures that there are for it.
 
-use crate::client::{Artifact, Client, FoundBundle, NewArtifact, Session, described_by};
+use crate::client::{Artifact, Client, FoundBundle, LICENCE, NewArtifact, Session, described_by, licence_in};
 use crate::digest::Digest;
 use crate::error::{Code, Error, Result};
 use crate::install::{Kept, read};
@@ -9,7 +9,7 @@ use crate::lock::Entry;
 use crate::metadata::Metadata;
 use crate::reference::{Reference, Source};
 use crate::signature::{MAX_BUNDLE_BYTES, PublicKey, Subjects, TrustedRoot, verify, verify_by_key};
-use crate::trust::{Evidence, Trust, Verdict};
+use crate::trust::{Evidence, Recorded, Trust, Verdict};
 use crate::{MAX_ASKS_BYTES, MAX_COMPONENT_BYTES};
 use bytes::Bytes;
 use std::path::Path;
@@ -64,7 +64,7 @@ impl Fetched {
     /// The licence in the manifest, which a signature of the component alone does not cover.
     #[must_use]
     pub fn annotated_licence(&self) -> Option<String> {
-        self.artifact.as_ref()?.annotation("licenses")
+        self.artifact.as_ref()?.annotation(LICENCE)
     }
 }
 
@@ -182,11 +182,12 @@ async fn gather(
 }
 
 /// Verifies what is recorded about a component again, from the evidence that is kept about it, and
-/// judges it by the policy. This needs no network.
+/// judges it by the policy. This needs no network. `is_accepted` is whether a person accepted this
+/// version here, which counts where the policy asks.
 ///
 /// # Errors
 /// The evidence does not say what the entry says, or the policy does not accept it.
-pub async fn recheck(entry: &Entry, kept: Option<Kept>, trust: &Trust) -> Result<()> {
+pub async fn recheck(entry: &Entry, kept: Option<Kept>, trust: &Trust, is_accepted: bool) -> Result<()> {
     let differs = |what: &str| {
         let what = format!("{what} of {} is not what tollgate.lock records; restore tollgate.lock", entry.id);
         Error::new(Code::LockMismatch, what)
@@ -210,9 +211,47 @@ pub async fn recheck(entry: &Entry, kept: Option<Kept>, trust: &Trust) -> Result
     if evidence.proofs.first().map(|proof| &proof.signed) != entry.signed.as_ref() {
         return Err(differs("the signer"));
     }
-    match trust.judge(&entry.from, &evidence, None, Some(entry.signed.as_ref()))? {
+    let recorded = Recorded { signed: entry.signed.as_ref(), is_accepted };
+    match trust.judge(&entry.from, &evidence, None, Some(recorded))? {
         Verdict::Accepted { .. } => Ok(()),
-        Verdict::Ask { why, .. } => Err(Error::new(Code::UnexpectedSigner, why)),
+        Verdict::Ask { why, .. } => {
+            let what = format!(
+                "{why}, and tollgate.approved.toml does not say that a person accepted this version; restore that \
+                 file, or look at the component and accept it: tollgate add {}",
+                entry.source()
+            );
+            Err(Error::new(Code::NotAccepted, what))
+        }
+    }
+}
+
+/// Compares what the lock file says about a component, for those who read it, with the component.
+/// `surface` is the digest of its surface. `wasm` is the component.
+///
+/// # Errors
+/// They differ.
+pub fn check_statements(entry: &Entry, kept: Option<&Kept>, wasm: &[u8], surface: &Digest) -> Result<()> {
+    let differs = |what: &str| {
+        let (id, source) = (&entry.id, entry.source());
+        let what = format!(
+            "{what} of {id} in tollgate.lock is not that of the component; restore tollgate.lock, or record it \
+             again: tollgate remove {id} && tollgate add {source}"
+        );
+        Error::new(Code::LockMismatch, what)
+    };
+    if &entry.surface != surface {
+        return Err(differs("`surface`"));
+    }
+    let annotated = match (kept.and_then(|kept| kept.manifest.as_ref()), &entry.manifest) {
+        (Some(manifest), _) => licence_in(manifest)?,
+        (None, None) => None,
+        // The manifest of a component that is not signed is not kept.
+        (None, Some(_)) => return Ok(()),
+    };
+    if entry.licence == annotated.or_else(|| Metadata::of(wasm).licence) {
+        Ok(())
+    } else {
+        Err(differs("`licence`"))
     }
 }
 

@@ -22,7 +22,9 @@ pub use client::{
 };
 pub use digest::Digest;
 pub use error::{Code, Error};
-pub use fetch::{Fetched, Wanted, check_bundle, fetch, is_current, is_signed, read_bundle, recheck};
+pub use fetch::{
+    Fetched, Wanted, check_bundle, check_statements, fetch, is_current, is_signed, read_bundle, recheck,
+};
 pub use install::{Files, Installation, Kept, Placement};
 pub use interfaces::Interfaces;
 pub use lock::{Entry, Lock, LockMode, MAX_LOCK_BYTES};
@@ -31,7 +33,7 @@ pub use reference::{Reference, Source};
 pub use signature::{
     Covers, MAX_BUNDLE_BYTES, Proof, PublicKey, Signed, SigningKey, Subjects, TrustedRoot, verify,
 };
-pub use trust::{Evidence, Expected, Github, RawTrust, Trust, Verdict, read_key};
+pub use trust::{Evidence, Expected, Github, RawTrust, Recorded, Trust, Verdict, read_key};
 
 /// The longest manifest of a component, as text, in bytes.
 pub const MAX_ASKS_BYTES: usize = 64 << 10;

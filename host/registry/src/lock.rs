@@ -64,6 +64,19 @@ pub struct Entry {
     pub signed: Option<Signed>,
 }
 
+impl Entry {
+    /// Returns the source of exactly these bytes: the origin with the tag and the digest of the manifest.
+    #[must_use]
+    pub fn source(&self) -> String {
+        let tag = self.tag.as_ref().map(|tag| format!(":{tag}")).unwrap_or_default();
+        let manifest = self.manifest.as_ref().map(|digest| format!("@{digest}")).unwrap_or_default();
+        match self.from.strip_prefix("file:") {
+            Some(name) => clean(name, 200),
+            None => format!("{}{tag}{manifest}", self.from),
+        }
+    }
+}
+
 /// The lock file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Lock {

@@ -1,6 +1,7 @@
 //! `[trust]`: whose signature is required for what, and what happens to everything else.
 
 use crate::error::{Code, Error, Result};
+use crate::reference::{Reference, Source};
 use crate::signature::MAX_KEY_BYTES;
 use crate::signature::{Proof, PublicKey, Signed, TrustedRoot};
 use serde::Deserialize;
@@ -8,7 +9,6 @@ use std::fmt;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use tollgate_agent::text::clean;
-use url::Url;
 
 /// The longest trusted root, in bytes.
 const MAX_ROOT_BYTES: u64 = 4 << 20;
@@ -120,6 +120,16 @@ pub enum Verdict {
     },
 }
 
+/// What the lock file records about the version before.
+#[derive(Debug, Clone, Copy)]
+pub struct Recorded<'a> {
+    /// The signer; `None` if it was not signed.
+    pub signed: Option<&'a Signed>,
+    /// Whether a person accepted that version here. The lock file alone does not prove that: it may
+    /// have been edited.
+    pub is_accepted: bool,
+}
+
 impl Trust {
     /// Reads the policy, with the keys and the root that it names. Relative paths begin at
     /// `base_dir`.
@@ -184,7 +194,7 @@ impl Trust {
     }
 
     /// Judges the signatures of a component. `named` is the signer that a person named for it, in
-    /// addition to the policy. `recorded` is the lock file's entry about the version before.
+    /// addition to the policy. `recorded` is what is known about the version before.
     ///
     /// # Errors
     /// The component is refused.
@@ -193,7 +203,7 @@ impl Trust {
         origin: &str,
         evidence: &Evidence,
         named: Option<&Expected>,
-        recorded: Option<Option<&Signed>>,
+        recorded: Option<Recorded<'_>>,
     ) -> Result<Verdict> {
         let required = self.signers_of(origin);
         let by_policy = find(&required, &evidence.proofs);
@@ -211,22 +221,23 @@ impl Trust {
                 Some(proof) => (Code::UnexpectedSigner, format!("it is signed by {}", proof.signed)),
                 None => (Code::Unsigned, unsigned(evidence)),
             };
-            let why = "and no rule of [trust] is about it, which refuses everything else; add a rule for its signer";
+            let why = "and [trust] refuses everything that no rule is about";
             return Err(Error::new(code, format!("{what}, {why}")));
         }
-        let proof = vouched.or_else(|| preferred(&evidence.proofs, recorded.flatten())).cloned();
-        if let Some(why) = recorded.and_then(|recorded| changed(recorded, proof.as_ref())) {
+        let signer = recorded.and_then(|recorded| recorded.signed);
+        let proof = vouched.or_else(|| preferred(&evidence.proofs, signer)).cloned();
+        if let Some(why) = changed(signer, proof.as_ref()) {
             return Ok(Verdict::Ask { proof, why, is_held: true });
         }
-        let is_same = recorded.flatten().is_some();
-        if vouched.is_some() || (is_same && proof.is_some()) {
+        if vouched.is_some() {
             return Ok(Verdict::Accepted { proof, vouched: true });
         }
-        if recorded.is_some() {
-            // It was accepted unsigned, and is unsigned or better now.
-            return Ok(Verdict::Accepted { proof, vouched: false });
+        let is_allowed = self.otherwise == Otherwise::Allow;
+        if recorded.is_some_and(|recorded| recorded.is_accepted || is_allowed) {
+            // By the signer of the version before, or unsigned as that one, or better.
+            return Ok(Verdict::Accepted { proof, vouched: signer.is_some() });
         }
-        if self.otherwise == Otherwise::Allow {
+        if is_allowed {
             return Ok(Verdict::Accepted { proof, vouched: false });
         }
         let why = match &proof {
@@ -321,21 +332,22 @@ fn missing(expected: &[Expected], evidence: &Evidence) -> Error {
     let expected = clean(&expected.join(", or "), 500);
     match (evidence.proofs.first(), evidence.faults.first()) {
         (Some(proof), _) => {
-            let what = format!("it is signed by {}, and expected was {expected}", proof.signed);
+            let what = format!("it is signed by {}, and the required signer is {expected}", proof.signed);
             Error::new(Code::UnexpectedSigner, what)
         }
         (None, Some(fault)) => {
-            Error::new(fault.code, format!("{fault}; expected was a signature by {expected}"))
+            let fault_in_words = fault.message();
+            Error::new(fault.code, format!("{fault_in_words}, and a signature by {expected} is required"))
         }
         (None, None) => {
-            Error::new(Code::Unsigned, format!("no signature was found, and expected was one by {expected}"))
+            Error::new(Code::Unsigned, format!("no signature was found, and one by {expected} is required"))
         }
     }
 }
 
 fn unsigned(evidence: &Evidence) -> String {
     match evidence.faults.first() {
-        Some(fault) => format!("it has no signature that verifies: {fault}"),
+        Some(fault) => format!("it has no signature that verifies: {}", fault.message()),
         None => "no signature was found".to_owned(),
     }
 }
@@ -365,22 +377,38 @@ fn expected(signer: &RawSigner, base_dir: &Path) -> Result<Expected> {
     }
 }
 
-/// A pattern is an origin, or one that ends in `/` or `/*` and matches everything below it.
+/// A pattern is an origin, or one that ends in `/` or `/*` and matches everything below it. The result
+/// has the form that origins have, because one in another form would match nothing.
 fn checked_pattern(pattern: &str) -> Result<String> {
+    let invalid = |why: &str| invalid(&format!("the pattern {} {why}", clean(pattern, 200)));
     let exact = pattern.strip_suffix('*').unwrap_or(pattern);
     if exact.contains('*') || (pattern.ends_with('*') && !exact.ends_with('/')) {
-        return Err(invalid(&format!("the pattern {pattern} has a `*` elsewhere than after the last `/`")));
+        return Err(invalid("has a `*` elsewhere than after the last `/`"));
     }
     if exact.starts_with("https://") || exact.starts_with("http://") {
-        let url =
-            Url::parse(exact).map_err(|e| invalid(&format!("the pattern {pattern} is not a URL: {e}")))?;
-        return Ok(url.to_string());
+        return Ok(exact.parse::<Source>().map_err(|e| invalid(&format!("matches nothing: {e}")))?.origin());
     }
-    let rest = exact.strip_prefix("oci://").or_else(|| exact.strip_prefix("file:"));
-    match rest {
-        Some(rest) if !rest.is_empty() => Ok(exact.to_owned()),
-        _ => Err(invalid(&format!("the pattern {pattern} has to begin with oci://, https:// or file:"))),
+    if let Some(name) = exact.strip_prefix("file:") {
+        return match name.is_empty() || name.contains('/') {
+            true => Err(invalid("has to name a file without its directory, such as file:weather.wasm")),
+            false => Ok(exact.to_owned()),
+        };
     }
+    let Some(rest) = exact.strip_prefix("oci://") else {
+        return Err(invalid("has to begin with oci://, https:// or file:"));
+    };
+    let Some((_, path)) = rest.split_once('/') else {
+        return Err(invalid(&format!("names no repository; for all of a registry, write {exact}/*")));
+    };
+    if path.contains([':', '@']) {
+        return Err(invalid("names a tag or a digest, and a rule is about all versions; leave it out"));
+    }
+    // Two parts, because Docker's registry puts a repository of one part elsewhere.
+    let below = if exact.ends_with('/') { "x/x" } else { "" };
+    let reference: Reference =
+        format!("{exact}{below}").parse().map_err(|e| invalid(&format!("matches nothing: {e}")))?;
+    let origin = reference.origin();
+    Ok(origin.strip_suffix(below).unwrap_or(&origin).to_owned())
 }
 
 fn matches(pattern: &str, origin: &str) -> bool {

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use tollgate_registry::Code;
+use tollgate_registry::{Code, Error};
 
 /// The rows of the page: meaning and fix by code.
 fn rows() -> BTreeMap<String, Vec<String>> {
@@ -32,4 +32,23 @@ fn every_code_is_explained_and_nothing_else_is() {
         assert!(known.contains(&code.as_str()), "`{code}` is not a code");
     }
     assert_eq!(rows.len(), Code::ALL.len());
+}
+
+#[test]
+fn a_failure_ends_with_the_fix_that_the_page_states() {
+    // The page is a sentence, and a message one part of one.
+    let plain = |text: &str| {
+        let text = text.to_lowercase().replace('`', "");
+        text.trim_end_matches('.').replace(['.', ';'], "").replace("\"host\"", "host")
+    };
+    let rows = rows();
+    for code in Code::ALL {
+        let Some(fix) = code.fix() else { continue };
+        assert_eq!(plain(fix), plain(&rows[code.as_str()][2]), "{code:?}");
+        assert_eq!(Error::new(*code, "it failed").to_string(), format!("it failed; {fix}"));
+    }
+    for (code, row) in &rows {
+        let code = Code::ALL.iter().find(|known| known.as_str() == code).unwrap();
+        assert_eq!(row[0], if code.is_of_the_world() { "1" } else { "2" }, "{code:?}");
+    }
 }

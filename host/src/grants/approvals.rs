@@ -41,6 +41,9 @@ pub struct Approved {
     /// and is not presented for approval again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub declined: Option<String>,
+    /// The SHA-256 of a version that a person accepted and whose installation has not ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub installing: Option<String>,
     /// The requests of that version; `None` if it had no manifest and asked for whatever it was
     /// granted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -78,6 +81,7 @@ impl Approved {
             at: jiff::Timestamp::now().to_string(),
             digest: digest.to_owned(),
             declined: None,
+            installing: None,
             asks,
             needs: Some(surface.needs()),
             tools: surface.tools.iter().map(words).collect(),
@@ -125,6 +129,14 @@ impl Approvals {
     #[must_use]
     pub fn knows(&self, component_id: &str, digest: &str) -> bool {
         self.of(component_id).is_some_and(|approved| approved.digest == digest)
+    }
+
+    /// Returns whether a person accepted the version with this digest, even if its installation was
+    /// interrupted.
+    #[must_use]
+    pub fn has_accepted(&self, component_id: &str, digest: &str) -> bool {
+        let is_installing = |approved: &Approved| approved.installing.as_deref() == Some(digest);
+        self.knows(component_id, digest) || self.of(component_id).is_some_and(is_installing)
     }
 
     /// Returns the requests of a component with this manifest. If the manifest is gone, returns

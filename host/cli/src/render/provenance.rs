@@ -3,8 +3,9 @@
 use crate::session::Opened;
 use crate::terminal::Output;
 use crate::terminal::output::{DIM, shown_line};
+use serde_json::{Value, json};
 use tollgate::registry::Origin;
-use tollgate_registry::{Metadata, Package};
+use tollgate_registry::{Error, Evidence, Metadata, Package};
 
 /// The most packages that are named on a line of their number.
 const MAX_NAMED: usize = 6;
@@ -21,6 +22,12 @@ pub(crate) fn lines(metadata: &Metadata) -> Vec<String> {
         (None, None) => lines.push("packages  not listed".to_owned()),
     }
     lines
+}
+
+/// Returns why signatures do not count, for programs.
+pub(crate) fn faults(evidence: &Evidence) -> Vec<Value> {
+    let one = |fault: &Error| json!({ "code": fault.code.as_str(), "message": fault.to_string() });
+    evidence.faults.iter().map(one).collect()
 }
 
 /// Returns the number of packages, and the names of the first.

@@ -2,11 +2,16 @@
 
 use crate::globals::Globals;
 use crate::session::data::open_store;
+use crate::session::offer::surface_of;
 use crate::terminal::{Exit, Failure};
 use tollgate::config::Config;
+use tollgate::grants::Approvals;
 use tollgate::registry;
 use tollgate::store::{AuditKind, AuditRecord};
-use tollgate_registry::{Client, Entry, Error, Files, Placement, Source, is_current, recheck};
+use tollgate_registry::{
+    Client, Code, Digest, Entry, Error, Files, Kept, Placement, Source, check_statements, is_current, recheck,
+};
+use tollgate_sandbox::{Guest, Sandbox};
 
 /// The files of a configuration, and its client for registries.
 pub(crate) struct Origins {
@@ -30,18 +35,83 @@ impl Origins {
     /// # Errors
     /// The registry cannot be asked.
     pub(crate) async fn is_up_to_date(&self, source: &Source, entry: &Entry) -> Result<bool, Error> {
+        Ok(self.is_sound(entry).await && is_current(&self.client, source, entry).await?)
+    }
+
+    /// Returns whether a component is installed as its entry says, with evidence that the policy accepts.
+    pub(crate) async fn is_sound(&self, entry: &Entry) -> bool {
         let is_in_place = self.files.placement(entry).is_ok_and(|found| found == Placement::InPlace);
-        let Some(kept) = self.files.kept(entry).ok().filter(|_| is_in_place) else { return Ok(false) };
-        if recheck(entry, kept, &self.config.trust).await.is_err() {
-            return Ok(false);
-        }
-        is_current(&self.client, source, entry).await
+        let Ok(approvals) = Approvals::load(&self.config) else { return false };
+        is_in_place && recheck_files(&self.files, entry, &self.config, &approvals).await.is_ok()
     }
 }
 
+/// Checks of installed components against the lock file and the policy, which need no network.
+pub(crate) struct Checks<'a> {
+    files: &'a Files,
+    config: &'a Config,
+    approvals: Approvals,
+    sandbox: Sandbox,
+}
+
+impl<'a> Checks<'a> {
+    pub(crate) fn new(files: &'a Files, config: &'a Config) -> Result<Self, Failure> {
+        let approvals = Approvals::load(config).map_err(Failure::usage)?;
+        Ok(Self { files, config, approvals, sandbox: Sandbox::new(config.limits.sandbox.clone())? })
+    }
+
+    /// Verifies the kept signature of a component, and judges it by the policy. Editing the lock file must
+    /// not bypass the policy.
+    pub(crate) async fn signature(&self, entry: &Entry) -> Result<Option<Kept>, Error> {
+        recheck_files(self.files, entry, self.config, &self.approvals).await
+    }
+
+    /// Compares what the lock file says about a component with the component that is in place.
+    pub(crate) async fn statements(&self, entry: &Entry, kept: Option<&Kept>) -> Result<(), Error> {
+        let Some((wasm, _)) = self.files.in_place(entry)? else {
+            let what = format!("{} has changed meanwhile; try again", entry.file);
+            return Err(Error::new(Code::LockMismatch, what));
+        };
+        let refused = |why: &str| Error::new(Code::ComponentRefused, format!("{}: {why}", entry.file));
+        match self.sandbox.load_either(&entry.file, wasm.clone()).await {
+            Ok(Guest::Tools(component)) => {
+                let surface = Digest::of(surface_of(&component).text().as_bytes());
+                check_statements(entry, kept, &wasm, &surface)
+            }
+            Ok(Guest::Gate(_)) => Err(refused("it is a gate, and only tools are installed")),
+            Err(why) => Err(refused(&why.to_string())),
+        }
+    }
+}
+
+async fn recheck_files(
+    files: &Files,
+    entry: &Entry,
+    config: &Config,
+    approvals: &Approvals,
+) -> Result<Option<Kept>, Error> {
+    let kept = files.kept(entry)?;
+    recheck(entry, kept.clone(), &config.trust, approvals.has_accepted(&entry.id, entry.wasm.hex())).await?;
+    Ok(kept)
+}
+
+/// A component that is refused, as far as it is known.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Refused<'a> {
+    pub(crate) origin: &'a str,
+    /// The component's id; `None` if it was refused before it was loaded.
+    pub(crate) id: Option<&'a str>,
+    /// The digest of its bytes.
+    pub(crate) digest: Option<&'a Digest>,
+}
+
 /// Records that a component was refused, if there is a store.
-pub(crate) async fn note_refusal(globals: &Globals, origin: &str, why: &Failure) {
-    let record = AuditRecord::new(AuditKind::Denial, "host", "refused").because(&format!("{origin}: {why}"));
+pub(crate) async fn note_refusal(globals: &Globals, refused: Refused<'_>, why: &str) {
+    let Refused { origin, id, digest } = refused;
+    let mut record =
+        AuditRecord::new(AuditKind::Denial, "host", "refused").because(&format!("{origin}: {why}"));
+    record.component_id = id.map(Into::into);
+    record.digest = digest.map(|digest| digest.hex().into());
     if let Ok(store) = open_store(globals)
         && let Err(e) = store.note(vec![record]).await
     {
@@ -49,25 +119,20 @@ pub(crate) async fn note_refusal(globals: &Globals, origin: &str, why: &Failure)
     }
 }
 
+/// Records that `sync` or `verify` refused an installed component. A file that is missing, and a registry
+/// that cannot be reached, are no refusals.
+pub(crate) async fn note_failed(globals: &Globals, files: &Files, entry: &Entry, why: &Error) {
+    let is_missing = || files.placement(entry).is_ok_and(|found| found == Placement::Missing);
+    if !why.code.is_of_the_world() && !(why.code == Code::LockMismatch && is_missing()) {
+        let refused = Refused { origin: &entry.from, id: Some(&entry.id), digest: Some(&entry.wasm) };
+        note_refusal(globals, refused, &why.to_string()).await;
+    }
+}
+
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
-        use tollgate_registry::Code;
-        let is_of_the_world = matches!(
-            error.code,
-            Code::NotFound
-                | Code::AccessDenied
-                | Code::CredentialsMissing
-                | Code::Unreachable
-                | Code::TimedOut
-                | Code::TooManyRedirects
-                | Code::RateLimited
-                | Code::RegistryFailed
-                | Code::UnexpectedStatus
-                | Code::InvalidToken
-                | Code::Io
-        );
         let words = error.to_string();
-        let failure = if is_of_the_world { Self::failed(words) } else { Self::usage(words) };
+        let failure = if error.code.is_of_the_world() { Self::failed(words) } else { Self::usage(words) };
         failure.with_code(error.code.as_str())
     }
 }
@@ -83,7 +148,13 @@ pub(crate) fn check_exists(source: &Source) -> Result<(), Failure> {
     }
 }
 
-/// Returns the exit code of a command about several components.
-pub(crate) fn exit_of(failed: bool) -> Exit {
-    if failed { Exit::Failed } else { Exit::Done }
+/// Returns the exit code of a command about several components, some of which failed with these codes: 2 if
+/// a signature or the policy refuses one, and 1 if one is not as it is recorded or cannot be fetched.
+pub(crate) fn exit_of(codes: impl IntoIterator<Item = Code>) -> Exit {
+    let refuses = |code: &Code| !code.is_of_the_world() && *code != Code::LockMismatch;
+    codes.into_iter().fold(Exit::Done, |exit, code| match exit {
+        Exit::Usage => Exit::Usage,
+        _ if refuses(&code) => Exit::Usage,
+        _ => Exit::Failed,
+    })
 }

@@ -2,7 +2,7 @@
 
 use crate::globals::Globals;
 use crate::session::offer::{Consent, Named, Offer};
-use crate::session::origin::{Origins, check_exists, note_refusal};
+use crate::session::origin::{Origins, Refused, check_exists, note_refusal};
 use crate::terminal::output::GOOD;
 use crate::terminal::{Exit, Failure, Output, program};
 use clap::Args;
@@ -54,16 +54,25 @@ The exit code is 3 if a person has to decide and there is no terminal.";
 
 impl AddVerb {
     pub(crate) async fn run(self, globals: &Globals, output: &Output) -> Result<Exit, Failure> {
-        let added = self.add(globals, output).await;
+        let mut fetched = None;
+        let added = self.add(globals, output, &mut fetched).await;
         if let Err(why) = &added
-            && why.exit() == Exit::Usage
+            && (why.exit() == Exit::Usage || fetched.is_some())
         {
-            note_refusal(globals, &self.source, why).await;
+            let digest = fetched.as_ref().or(self.digest.as_ref());
+            let refused = Refused { origin: &self.source, id: None, digest };
+            note_refusal(globals, refused, &why.to_string()).await;
         }
         added
     }
 
-    async fn add(&self, globals: &Globals, output: &Output) -> Result<Exit, Failure> {
+    /// `digest` becomes that of the component that is fetched.
+    async fn add(
+        &self,
+        globals: &Globals,
+        output: &Output,
+        digest: &mut Option<Digest>,
+    ) -> Result<Exit, Failure> {
         let source: Source = self.source.parse()?;
         check_exists(&source)?;
         let origins = Origins::open(globals)?;
@@ -87,6 +96,7 @@ impl AddVerb {
         let bundle = self.bundle.as_deref().map(read_bundle).transpose()?;
         let wanted = Wanted { digest: self.digest.clone(), bundle, keys };
         let fetched = fetch(&origins.client, &source, wanted, &trust.root()?).await?;
+        *digest = Some(fetched.digest.clone());
         let named = Named { signer: signer.as_ref(), file: self.name.as_deref() };
         let offer = Offer::new(fetched, &origins, &lock, named).await?;
         let consent = Consent {

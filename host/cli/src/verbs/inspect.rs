@@ -5,6 +5,7 @@ use crate::globals::Globals;
 use crate::render::powers::{asked_and_lacking, lacking};
 use crate::render::provenance;
 use crate::session::approve;
+use crate::session::offer::load;
 use crate::terminal::output::{BAD, BOLD, DIM, GOOD, shown, shown_line, shown_marked};
 use crate::terminal::{Exit, Failure, Output};
 use clap::Args;
@@ -15,7 +16,7 @@ use tollgate::grants::{RequestedGrants, parse_manifest, read_manifest};
 use tollgate::registry;
 use tollgate_agent::catalog::{Catalog, Owner, OwnerKind};
 use tollgate_agent::descriptor::{ComponentDescriptor, StateAccess, ToolDescriptor};
-use tollgate_registry::{Metadata, Source, Wanted, fetch};
+use tollgate_registry::{Metadata, PublicKey, Source, Wanted, fetch, read_key};
 use tollgate_sandbox::{Component, Guest, Power, Sandbox};
 
 /// Show what a component is and asks for, without running its tools
@@ -24,6 +25,9 @@ use tollgate_sandbox::{Component, Guest, Power, Sandbox};
 pub(crate) struct InspectVerb {
     /// The component: a `.wasm` file, or the source of one as for `add`, which stores nothing
     file: PathBuf,
+    /// Recognize a signature of a registry's component by the public key in this file (PEM)
+    #[arg(long, value_name = "FILE")]
+    key: Option<PathBuf>,
 }
 
 const EXAMPLES: &str = "\
@@ -32,6 +36,7 @@ Examples:
   tollgate inspect tools/notes.wasm --json | jq .imports
   tollgate inspect gates/budget.wasm
   tollgate inspect ghcr.io/acme/weather:1.2
+  tollgate inspect localhost:5000/weather:1 --key acme.pub
 
 The exit code is 1 if the component would not be served.";
 
@@ -40,12 +45,18 @@ impl InspectVerb {
         let config = globals.read_config()?;
         if let Err(e) = std::fs::symlink_metadata(&self.file) {
             if let Some(source @ (Source::Registry(_) | Source::Url(_))) = self.source() {
-                return inspect_remote(&source, &config, output).await;
+                let key = self.key.as_deref().map(read_key).transpose()?;
+                return inspect_remote(&source, key, &config, output).await;
             }
             let near = nearest_file(&self.file)
                 .map(|near| format!("; did you mean {}?", shown_line(&near.display().to_string(), 200)));
             let (file, near) = (self.file.display(), near.unwrap_or_default());
             return Err(Failure::usage(format!("{file} cannot be read: {e}{near}")));
+        }
+        if self.key.is_some() {
+            return Err(Failure::usage(
+                "--key belongs to the component of a registry; a file has no signatures",
+            ));
         }
         let sandbox = Sandbox::new(config.limits.sandbox.clone())?;
         let bytes = sandbox.read(&self.file).await?;
@@ -76,16 +87,20 @@ impl InspectVerb {
 }
 
 /// Shows a component from a registry or URL, and who signed it.
-async fn inspect_remote(source: &Source, config: &Config, output: &Output) -> Result<Exit, Failure> {
+async fn inspect_remote(
+    source: &Source,
+    key: Option<PublicKey>,
+    config: &Config,
+    output: &Output,
+) -> Result<Exit, Failure> {
     let client = registry::client(config, registry::docker_config(), None)?;
-    let keys = config.trust.keys_of(&source.origin());
+    let mut keys = config.trust.keys_of(&source.origin());
+    keys.extend(key);
     let wanted = Wanted { keys, ..Wanted::default() };
     let fetched = fetch(&client, source, wanted, &config.trust.root()?).await?;
     let sandbox = Sandbox::new(config.limits.sandbox.clone())?;
     let origin = shown_line(&fetched.origin, 200);
-    let Guest::Tools(component) = sandbox.load_either(&origin, fetched.wasm.clone()).await? else {
-        return Err(Failure::usage(format!("{origin} is a gate, and `add` supports only tools")));
-    };
+    let component = load(&sandbox, &fetched, None).await?;
     let manifest = fetched.asks.as_deref().map(parse_manifest).transpose();
     let metadata = fetched.metadata.clone();
     let seen = ComponentReport::of(Path::new(&origin), &component, config, manifest, metadata);
@@ -98,6 +113,7 @@ async fn inspect_remote(source: &Source, config: &Config, output: &Output) -> Re
         value["manifest_digest"] = json!(manifest_digest);
         value["signed_by"] = json!(signers);
         value["signature_faults"] = json!(faults);
+        value["faults"] = json!(provenance::faults(&fetched.evidence));
         value["licence"] = json!(fetched.licence());
         output.json(&value);
     } else {

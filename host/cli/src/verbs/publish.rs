@@ -2,7 +2,7 @@
 
 use crate::globals::Globals;
 use crate::session::origin::check_exists;
-use crate::terminal::output::{GOOD, shown_line};
+use crate::terminal::output::{GOOD, shown_line, shown_marked};
 use crate::terminal::{Exit, Failure, Output};
 use clap::{ArgGroup, Args};
 use serde_json::json;
@@ -11,7 +11,8 @@ use std::path::PathBuf;
 use tollgate::grants::parse_manifest;
 use tollgate::registry;
 use tollgate_registry::{
-    Metadata, NewArtifact, Reference, SigningKey, Source, Wanted, check_bundle, fetch, is_signed, read_bundle,
+    Code, Interfaces, Metadata, NewArtifact, Reference, SigningKey, Source, Wanted, check_bundle, fetch,
+    is_signed, read_bundle,
 };
 use tollgate_sandbox::{Guest, Sandbox};
 
@@ -57,13 +58,18 @@ impl PublishVerb {
         let fetched = fetch(&client, &source, Wanted::default(), &trust.root()?).await?;
         let sandbox = Sandbox::new(config.limits.sandbox.clone())?;
         let name = shown_line(&self.file.display().to_string(), 200);
-        let Guest::Tools(component) = sandbox.load_either(&name, fetched.wasm.clone()).await? else {
-            return Err(Failure::usage(format!(
-                "{name} is a gate, which cannot be added from a registry yet"
-            )));
+        // A file of another kind gets the code that a registry's artifact of another kind gets.
+        Interfaces::of(&fetched.wasm)?;
+        let refused = |why: String| Failure::usage(why).with_code(Code::ComponentRefused.as_str());
+        let component = match sandbox.load_either(&name, fetched.wasm.clone()).await {
+            Ok(Guest::Tools(component)) => component,
+            Ok(Guest::Gate(_)) => {
+                return Err(refused(format!("{name} is a gate, which cannot be added from a registry yet")));
+            }
+            Err(why) => return Err(refused(shown_marked(&why.to_string()))),
         };
         if let Some(Err(why)) = fetched.asks.as_deref().map(parse_manifest) {
-            return Err(Failure::usage(format!("the manifest beside {name} is refused: {why}")));
+            return Err(refused(format!("the manifest beside {name} is refused: {why}")));
         }
         let descriptor = component.descriptor();
         let annotations = annotations(&descriptor.id, &descriptor.version, &fetched.metadata);

@@ -1,12 +1,12 @@
 //! `tollgate sync`: makes the tools directory match the lock file.
 
 use crate::globals::Globals;
-use crate::session::origin::{Origins, exit_of};
+use crate::session::origin::{Checks, Origins, exit_of, note_failed};
 use crate::terminal::output::{BAD, GOOD, shown_marked};
 use crate::terminal::{Exit, Failure, Output};
 use clap::Args;
 use serde_json::json;
-use tollgate_registry::{Code, Entry, Error, LockMode, Placement, Source, Wanted, fetch, recheck};
+use tollgate_registry::{Code, Entry, Error, LockMode, Placement, Source, Wanted, fetch};
 
 /// Make the tools directory match the lock file, as on a new machine
 #[derive(Debug, Args)]
@@ -22,15 +22,20 @@ Examples:
   tollgate sync
   tollgate sync --locked        in CI
 
-The exit code is 1 if a component cannot be restored, or with --locked if one is missing or differs.";
+The exit code is 1 if a component cannot be restored, or with --locked if one is missing or differs, and 2 if a
+signature or the policy refuses one.";
 
 impl SyncVerb {
     pub(crate) async fn run(self, globals: &Globals, output: &Output) -> Result<Exit, Failure> {
         let origins = Origins::open(globals)?;
         let lock = origins.files.read_lock()?;
+        let checks = Checks::new(&origins.files, &origins.config)?;
         let mut done = Vec::new();
         for entry in lock.entries() {
-            let outcome = self.one(entry, &origins).await;
+            let outcome = self.one(entry, &origins, &checks).await;
+            if let Err(why) = &outcome {
+                note_failed(globals, &origins.files, entry, why).await;
+            }
             if !output.is_json() {
                 match &outcome {
                     Ok(what) => output.line(&format!("{GOOD}{what}{GOOD:#} {}", entry.id)),
@@ -51,7 +56,9 @@ impl SyncVerb {
             output.say(&format!("{file} is not in the lock file"));
         }
         let is_strict = self.locked && origins.config.locked == LockMode::All;
-        let failed = done.iter().any(|(_, outcome)| outcome.is_err()) || (is_strict && !unlisted.is_empty());
+        let mut codes: Vec<_> =
+            done.iter().filter_map(|(_, outcome)| Some(outcome.as_ref().err()?.code)).collect();
+        codes.extend((is_strict && !unlisted.is_empty()).then_some(Code::LockMismatch));
         if output.is_json() {
             let one = |(id, outcome): &(String, Result<&str, Error>)| match outcome {
                 Ok(what) => json!({ "id": id, "outcome": what }),
@@ -61,13 +68,22 @@ impl SyncVerb {
                 &json!({ "components": done.iter().map(one).collect::<Vec<_>>(), "unlisted": unlisted }),
             );
         }
-        Ok(exit_of(failed))
+        Ok(exit_of(codes))
     }
 
-    async fn one(&self, entry: &Entry, origins: &Origins) -> Result<&'static str, Error> {
+    async fn one(
+        &self,
+        entry: &Entry,
+        origins: &Origins,
+        checks: &Checks<'_>,
+    ) -> Result<&'static str, Error> {
+        let kept = checks.signature(entry).await?;
+        let done = self.put_in_place(entry, origins).await?;
+        checks.statements(entry, kept.as_ref()).await.map(|()| done)
+    }
+
+    async fn put_in_place(&self, entry: &Entry, origins: &Origins) -> Result<&'static str, Error> {
         let (files, trust) = (&origins.files, &origins.config.trust);
-        // Editing the lock file must not bypass the policy.
-        recheck(entry, files.kept(entry)?, trust).await?;
         let placement = files.placement(entry)?;
         if placement == Placement::InPlace {
             return Ok("in place");
@@ -102,13 +118,11 @@ impl SyncVerb {
 
 /// Returns the source of exactly the bytes of an entry.
 fn source_of(entry: &Entry) -> Result<Source, Error> {
-    let text = match &entry.manifest {
-        Some(manifest) => format!("{}@{manifest}", entry.from),
-        None => entry.from.clone(),
-    };
-    if text.starts_with("file:") {
-        let what = format!("{} came from a local file and cannot be fetched; add it again", entry.id);
+    if entry.from.starts_with("file:") {
+        let (id, file) = (&entry.id, entry.source());
+        let what =
+            format!("{id} came from a local file and cannot be fetched; add it again: tollgate add ./{file}");
         return Err(Error::new(Code::NotFound, what));
     }
-    text.parse()
+    entry.source().parse()
 }

@@ -2,12 +2,13 @@
 
 use crate::globals::Globals;
 use crate::session::offer::{Consent, Named, Offer};
-use crate::session::origin::{Origins, exit_of, note_refusal};
+use crate::session::origin::{Origins, Refused, note_refusal};
 use crate::terminal::output::{BAD, GOOD, shown_line, shown_marked};
 use crate::terminal::{Exit, Failure, Output, program};
 use clap::Args;
 use serde_json::{Value, json};
-use tollgate_registry::{Digest, Entry, Lock, Reference, Source, Wanted, fetch};
+use std::path::PathBuf;
+use tollgate_registry::{Digest, Entry, Lock, Reference, Source, Wanted, fetch, read_bundle};
 
 /// Look for newer versions of installed components, and show what they change
 #[derive(Debug, Args)]
@@ -21,6 +22,9 @@ pub(crate) struct UpdateVerb {
     /// Take this tag or digest, which may be older
     #[arg(long, value_name = "TAG|DIGEST")]
     to: Option<String>,
+    /// Use the signature in this file, in addition to those of the registry
+    #[arg(long, value_name = "FILE")]
+    bundle: Option<PathBuf>,
     /// Confirm without a question if the same signer made the version and it asks for nothing more
     #[arg(long, short)]
     yes: bool,
@@ -45,10 +49,11 @@ impl UpdateVerb {
                 program()
             )));
         }
-        if self.to.is_some() && self.ids.len() != 1 {
-            return Err(Failure::usage(
-                "--to belongs to one component; name it: tollgate update ID --to TAG",
-            ));
+        if (self.to.is_some() || self.bundle.is_some()) && self.ids.len() != 1 {
+            let option = if self.to.is_some() { "--to" } else { "--bundle" };
+            return Err(Failure::usage(format!(
+                "{option} belongs to one component; name it: tollgate update ID {option} ..."
+            )));
         }
         if !output.is_json() && lock.entries().next().is_none() {
             output.say(crate::verbs::verify::NOTHING_INSTALLED);
@@ -56,21 +61,24 @@ impl UpdateVerb {
         let wanted = |entry: &&Entry| self.ids.is_empty() || self.ids.contains(&entry.id);
         let (mut seen, mut exit, mut differs) = (Vec::new(), Exit::Done, false);
         for entry in lock.entries().filter(wanted) {
-            match self.one(entry, &lock, &origins, globals, output).await {
+            let mut fetched = None;
+            match self.one(entry, &lock, &origins, (globals, output), &mut fetched).await {
                 Ok(one) => {
                     differs |= one["changed"] == true;
                     seen.push(one);
                 }
                 Err(why) => {
-                    if why.exit() == Exit::Usage {
-                        note_refusal(globals, &entry.from, &why).await;
+                    if why.exit() == Exit::Usage || fetched.is_some() {
+                        let (id, digest) = (Some(entry.id.as_str()), fetched.as_ref());
+                        let refused = Refused { origin: &entry.from, id, digest };
+                        note_refusal(globals, refused, &why.to_string()).await;
                     }
                     output.say(&format!(
                         "{BAD}failed{BAD:#} {}: {}",
                         entry.id,
                         shown_marked(&why.to_string())
                     ));
-                    seen.push(json!({ "id": entry.id, "message": why.to_string() }));
+                    seen.push(json!({ "id": entry.id, "code": why.code(), "message": why.to_string() }));
                     exit = why.exit();
                 }
             }
@@ -78,7 +86,7 @@ impl UpdateVerb {
         if output.is_json() {
             output.json(&json!({ "components": seen }));
         }
-        Ok(if self.check && exit == Exit::Done { exit_of(differs) } else { exit })
+        Ok(if self.check && exit == Exit::Done && differs { Exit::Failed } else { exit })
     }
 
     async fn one(
@@ -86,11 +94,15 @@ impl UpdateVerb {
         entry: &Entry,
         lock: &Lock,
         origins: &Origins,
-        globals: &Globals,
-        output: &Output,
+        (globals, output): (&Globals, &Output),
+        digest: &mut Option<Digest>,
     ) -> Result<Value, Failure> {
-        let Some(source) = self.source(entry)? else {
-            return Ok(json!({ "id": entry.id, "changed": false }));
+        let source = match self.source(entry)? {
+            Ok(source) => source,
+            Err(why) => {
+                output.say(&format!("{} stays as it is: {why}", entry.id));
+                return Ok(json!({ "id": entry.id, "changed": false, "why": why }));
+            }
         };
         if origins.is_up_to_date(&source, entry).await? {
             output.say(&format!("{GOOD}up to date{GOOD:#} {}", entry.id));
@@ -99,8 +111,16 @@ impl UpdateVerb {
         let trust = &origins.config.trust;
         let mut keys = trust.keys_of(&entry.from);
         keys.extend(origins.files.kept(entry)?.and_then(|kept| kept.key));
-        let wanted = Wanted { keys, ..Wanted::default() };
+        let bundle = self.bundle.as_deref().map(read_bundle).transpose()?;
+        let wanted = Wanted { keys, bundle, digest: None };
         let mut fetched = fetch(&origins.client, &source, wanted, &trust.root()?).await?;
+        // A web server has no signatures, and the kept one is about these bytes.
+        let is_same = fetched.artifact.is_none() && fetched.digest == entry.wasm && self.bundle.is_none();
+        if is_same && origins.is_sound(entry).await {
+            output.say(&format!("{GOOD}up to date{GOOD:#} {}", entry.id));
+            return Ok(json!({ "id": entry.id, "changed": false, "entry": entry }));
+        }
+        *digest = Some(fetched.digest.clone());
         // A digest does not determine the tag to follow from now on.
         fetched.tag = fetched.tag.or_else(|| entry.tag.clone());
         let offer = Offer::new(fetched, origins, lock, Named { signer: None, file: None }).await?;
@@ -113,7 +133,7 @@ impl UpdateVerb {
                 entry.from
             )));
         }
-        if !offer.is_new() {
+        if !offer.is_new() && !offer.is_open() {
             output.say(&format!("{GOOD}up to date{GOOD:#} {}", entry.id));
             return Ok(offer.as_json());
         }
@@ -132,13 +152,14 @@ impl UpdateVerb {
         Ok(offer.as_json())
     }
 
-    /// Returns the source of a newer version; `None` for a local file.
-    fn source(&self, entry: &Entry) -> Result<Option<Source>, Failure> {
+    /// Returns the source of a newer version, or why there is none.
+    fn source(&self, entry: &Entry) -> Result<Result<Source, String>, Failure> {
         if entry.from.starts_with("file:") {
-            return Ok(None);
+            let add = format!("{} add ./{}", program(), shown_line(&entry.source(), 200));
+            return Ok(Err(format!("it came from a local file; to take a newer one: {add}")));
         }
         if entry.manifest.is_none() {
-            return Ok(Some(entry.from.parse()?));
+            return Ok(Ok(entry.from.parse()?));
         }
         let reference: Reference = entry.from.parse()?;
         let reference = match (&self.to, &entry.tag) {
@@ -148,8 +169,11 @@ impl UpdateVerb {
             (Some(to), _) => reference.tagged(to),
             (None, Some(tag)) => reference.tagged(tag),
             // It was added by its digest, and is never updated.
-            (None, None) => return Ok(None),
+            (None, None) => {
+                let update = format!("{} update {} --to TAG", program(), entry.id);
+                return Ok(Err(format!("it was added by its digest; to follow a tag: {update}")));
+            }
         };
-        Ok(Some(Source::Registry(reference)))
+        Ok(Ok(Source::Registry(reference)))
     }
 }

@@ -1,14 +1,13 @@
 //! `tollgate verify`: checks files and signatures against the lock file again, offline.
 
 use crate::globals::Globals;
-use crate::session::origin::exit_of;
+use crate::session::origin::{Checks, exit_of, note_failed};
 use crate::terminal::output::{BAD, GOOD, shown_line, shown_marked};
 use crate::terminal::{Exit, Failure, Output, program};
 use clap::Args;
 use serde_json::json;
-use tollgate::config::Config;
 use tollgate::registry;
-use tollgate_registry::{Code, Entry, Error, Files, Placement, Signed, recheck};
+use tollgate_registry::{Code, Entry, Error, Files, Placement, Signed};
 
 /// Check installed components and their signatures again, offline
 #[derive(Debug, Args)]
@@ -23,7 +22,7 @@ Examples:
   tollgate verify
   tollgate verify weather --json
 
-The exit code is 1 if something is not as it was recorded.";
+The exit code is 1 if something is not as it was recorded, and 2 if a signature or the policy refuses it.";
 
 /// The message of commands about installed components if there are none.
 pub(crate) const NOTHING_INSTALLED: &str =
@@ -45,9 +44,13 @@ impl VerifyVerb {
             output.say(NOTHING_INSTALLED);
         }
         let wanted = |entry: &&Entry| self.ids.is_empty() || self.ids.contains(&entry.id);
+        let checks = Checks::new(&files, &config)?;
         let mut checked = Vec::new();
         for entry in lock.entries().filter(wanted) {
-            let result = check(entry, &files, &config).await;
+            let result = check(entry, &files, &checks).await;
+            if let Err(why) = &result {
+                note_failed(globals, &files, entry, why).await;
+            }
             if !output.is_json() {
                 show(entry, &result, output);
             }
@@ -62,7 +65,6 @@ impl VerifyVerb {
                  or name a newer one with `root` in [trust]",
             );
         }
-        let failed = checked.iter().any(|(_, result)| result.is_err());
         if output.is_json() {
             let one = |(entry, result): &(&Entry, Result<(), Error>)| {
                 let fault = result.as_ref().err();
@@ -75,13 +77,16 @@ impl VerifyVerb {
             };
             output.json(&json!({ "components": checked.iter().map(one).collect::<Vec<_>>() }));
         }
-        Ok(exit_of(failed))
+        Ok(exit_of(checked.iter().filter_map(|(_, result)| Some(result.as_ref().err()?.code))))
     }
 }
 
-async fn check(entry: &Entry, files: &Files, config: &Config) -> Result<(), Error> {
+async fn check(entry: &Entry, files: &Files, checks: &Checks<'_>) -> Result<(), Error> {
     let what = match files.placement(entry)? {
-        Placement::InPlace => return recheck(entry, files.kept(entry)?, &config.trust).await,
+        Placement::InPlace => {
+            let kept = checks.signature(entry).await?;
+            return checks.statements(entry, kept.as_ref()).await;
+        }
         Placement::Missing => "it or its manifest is missing",
         Placement::Differs => "it or its manifest differs from the recorded one",
     };

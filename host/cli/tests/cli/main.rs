@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
+mod accepting;
 mod asking;
 mod at_work;
 mod auditing;

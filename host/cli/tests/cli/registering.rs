@@ -86,7 +86,7 @@ fn another_machine_gets_the_same_tools_from_the_lock_file() {
     place.type_in(&["add", &registry.echo("2"), "--key", "acme.pub", "--yes"]).ends_with(0);
 
     let other = Place::new();
-    for name in ["tollgate.lock", "tollgate.bundles"] {
+    for name in ["tollgate.lock", "tollgate.bundles", "tollgate.approved.toml"] {
         copy(place.path(), other.path(), name);
     }
     other.type_in(&["sync", "--locked"]).ends_with(1).answers("echo.wasm is missing");
@@ -117,7 +117,7 @@ fn the_policy_decides_who_may_sign() {
     publish(&place, &registry.echo("unsigned"), 1, None, None).ends_with(0);
     add("unsigned").ends_with(2).says("no signature was found");
     publish(&place, &registry.echo("evil"), 2, None, Some("evil")).ends_with(0);
-    add("evil").ends_with(2).says("expected was a signature by key sha256:");
+    add("evil").ends_with(2).says("and a signature by key sha256:");
     publish(&place, &registry.echo("1"), 3, None, Some("acme")).ends_with(0);
     add("1").ends_with(0);
     // The recorded signer is never replaced silently, not even with an option.

@@ -15,6 +15,8 @@ use tollgate_agent::text::clean;
 /// The annotation that holds the text of the component's manifest.
 pub(super) const ASKS: &str = "dev.tollgate.asks";
 const ACCEPT: &str = "application/vnd.oci.image.manifest.v1+json, application/vnd.oci.image.index.v1+json";
+/// The annotation that holds the licence.
+pub(crate) const LICENCE: &str = "licenses";
 /// The longest configuration, in bytes.
 const MAX_CONFIG_BYTES: u64 = 1 << 20;
 /// The longest annotation that is shown, in bytes.
@@ -43,8 +45,7 @@ impl Artifact {
     /// publisher, cleaned and cut.
     #[must_use]
     pub fn annotation(&self, name: &str) -> Option<String> {
-        let value = self.annotations.get(&format!("org.opencontainers.image.{name}"))?;
-        Some(clean(value, MAX_SHOWN_BYTES)).filter(|value| !value.is_empty())
+        annotation(&self.annotations, name)
     }
 
     /// Compares the imports of the component with those that the configuration lists.
@@ -68,12 +69,23 @@ impl Artifact {
         };
         let what = format!(
             "the configuration of the artifact lists other imports than the component has (only listed: {}; not \
-             listed: {}); ask the publisher to publish it again",
+             listed: {})",
             differ(&listed, &found),
             differ(&found, &listed)
         );
         Err(Error::new(Code::ImportsMismatch, what))
     }
+}
+
+fn annotation(annotations: &BTreeMap<String, String>, name: &str) -> Option<String> {
+    let value = annotations.get(&format!("org.opencontainers.image.{name}"))?;
+    Some(clean(value, MAX_SHOWN_BYTES)).filter(|value| !value.is_empty())
+}
+
+/// The licence that a manifest states.
+pub(crate) fn licence_in(manifest: &[u8]) -> Result<Option<String>> {
+    let manifest: Manifest = read("the manifest", manifest)?;
+    Ok(manifest.annotations.and_then(|annotations| annotation(&annotations, LICENCE)))
 }
 
 /// The component that a manifest describes, and the text of its manifest of asks.

@@ -15,6 +15,7 @@ mod referrers;
 mod transport;
 
 pub use artifact::{Artifact, described_by};
+pub(crate) use artifact::{LICENCE, licence_in};
 pub use credentials::{Credentials, Login};
 pub(crate) use manifest::MAX_MANIFEST_BYTES;
 pub use push::{NewArtifact, Published};

@@ -182,7 +182,7 @@ impl Session {
     /// themselves. Two publishers may do so at the same time, so the list is read again.
     async fn list(&mut self, subject: &Digest, entry: Descriptor) -> Result<()> {
         let tag = fallback_tag(subject);
-        for _ in 0..MAX_TRIES {
+        for attempt in 0..=MAX_TRIES {
             let index = self.fallback_index(&tag).await?;
             let mut index = index.unwrap_or(Index {
                 schema_version: 2,
@@ -191,6 +191,9 @@ impl Session {
             });
             if index.manifests.iter().any(|known| known.digest == entry.digest) {
                 return Ok(());
+            }
+            if attempt == MAX_TRIES {
+                break;
             }
             index.manifests.push(entry.clone());
             self.push_manifest(&tag, INDEX, written(&index)?.into()).await?;
@@ -203,7 +206,14 @@ impl Session {
     async fn push_blob(&mut self, content: Bytes) -> Result<bool> {
         let digest = Digest::of(&content);
         let url = self.url(&format!("blobs/{digest}"))?;
-        let head = Request { method: Method::HEAD, url, headers: HeaderMap::new(), body: None, limit: 0 };
+        let head = Request {
+            method: Method::HEAD,
+            url,
+            headers: HeaderMap::new(),
+            body: None,
+            limit: 0,
+            is_repeatable: true,
+        };
         if self.send(head).await?.status.is_success() {
             return Ok(false);
         }
@@ -213,6 +223,8 @@ impl Session {
             headers: HeaderMap::new(),
             body: Some(Bytes::new()),
             limit: MAX_REPLY_BYTES,
+            // An upload that was begun and is not used is forgotten by the registry.
+            is_repeatable: true,
         };
         let reply = self.send(begin).await?;
         if reply.status != StatusCode::ACCEPTED {
@@ -222,7 +234,15 @@ impl Session {
         url.query_pairs_mut().append_pair("digest", digest.as_str());
         let mut headers = HeaderMap::new();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));
-        let put = Request { method: Method::PUT, url, headers, body: Some(content), limit: MAX_REPLY_BYTES };
+        // The place of an upload may be gone after a failure.
+        let put = Request {
+            method: Method::PUT,
+            url,
+            headers,
+            body: Some(content),
+            limit: MAX_REPLY_BYTES,
+            is_repeatable: false,
+        };
         let reply = self.send(put).await?;
         if reply.status.is_success() { Ok(true) } else { Err(self.write_failure(&reply)) }
     }
@@ -254,7 +274,15 @@ impl Session {
         let mut headers = HeaderMap::new();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
         let url = self.url(&format!("manifests/{name}"))?;
-        let put = Request { method: Method::PUT, url, headers, body: Some(content), limit: MAX_REPLY_BYTES };
+        // The same content under the same name twice is the same as once.
+        let put = Request {
+            method: Method::PUT,
+            url,
+            headers,
+            body: Some(content),
+            limit: MAX_REPLY_BYTES,
+            is_repeatable: true,
+        };
         let reply = self.send(put).await?;
         if !reply.status.is_success() {
             return Err(self.write_failure(&reply));
@@ -267,12 +295,12 @@ impl Session {
         let host = &self.reference.host;
         match error.code {
             Code::AccessDenied | Code::CredentialsMissing => {
-                let what =
-                    format!("{error}; publishing needs permission to push to {}", self.reference.origin());
+                let (why, place) = (error.message(), self.reference.origin());
+                let what = format!("{why}; publishing needs permission to push to {place}");
                 Error::new(error.code, what)
             }
             Code::UnexpectedStatus => {
-                Error::new(error.code, format!("{host} does not accept the artifact: {error}"))
+                Error::new(error.code, format!("{host} does not accept the artifact: {}", error.message()))
             }
             _ => error,
         }

@@ -223,7 +223,5 @@ pub(super) fn fallback_tag(subject: &Digest) -> String {
 }
 
 fn old_signature() -> Error {
-    let what = "the signature has the format of cosign 2, which is not supported; ask the publisher to sign again \
-                with cosign 3";
-    Error::new(Code::OldSignature, what)
+    Error::new(Code::OldSignature, "the signature has the format of cosign 2, which is not supported")
 }

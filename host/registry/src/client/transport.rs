@@ -5,6 +5,8 @@ use super::{Client, addresses};
 use crate::error::{Code, Error, Result};
 use crate::reference::{Reference, is_loopback};
 use bytes::Bytes;
+use jiff::Timestamp;
+use jiff::fmt::rfc2822;
 use reqwest::header::{self, HeaderMap, HeaderValue};
 use reqwest::{Method, RequestBuilder, Response, StatusCode};
 use ring::rand::SecureRandom as _;
@@ -47,6 +49,8 @@ pub(super) struct Request {
     pub(super) body: Option<Bytes>,
     /// The most that is read of the response, in bytes.
     pub(super) limit: u64,
+    /// Whether it may be sent again if the server cannot answer now.
+    pub(super) is_repeatable: bool,
 }
 
 /// A response that was read.
@@ -63,7 +67,7 @@ impl Request {
     pub(super) fn get(url: Url, accept: &'static str, limit: u64) -> Self {
         let mut headers = HeaderMap::new();
         headers.insert(header::ACCEPT, HeaderValue::from_static(accept));
-        Self { method: Method::GET, url, headers, body: None, limit }
+        Self { method: Method::GET, url, headers, body: None, limit, is_repeatable: true }
     }
 
     /// A form that is sent in the body, so that no secret is in the URL.
@@ -72,7 +76,7 @@ impl Request {
         headers.insert(header::ACCEPT, HeaderValue::from_static("application/json"));
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/x-www-form-urlencoded"));
         let body = url::form_urlencoded::Serializer::new(String::new()).extend_pairs(fields).finish();
-        Self { method: Method::POST, url, headers, body: Some(body.into()), limit }
+        Self { method: Method::POST, url, headers, body: Some(body.into()), limit, is_repeatable: false }
     }
 }
 
@@ -172,32 +176,28 @@ impl Session {
     ) -> Result<Reply> {
         self.requests += 1;
         let host = self.reference.host.clone();
-        let late = |_| {
-            let what = format!("{host} took too long to answer; try again, or use another registry");
-            Error::new(Code::TimedOut, what)
-        };
+        let late = |_| Error::new(Code::TimedOut, format!("{host} took too long to answer"));
         tokio::time::timeout_at(self.deadline, self.repeat(request, authorization)).await.map_err(late)?
     }
 
     async fn repeat(&self, request: &Request, authorization: Option<Authorization>) -> Result<Reply> {
-        let is_repeatable = matches!(request.method, Method::GET | Method::HEAD);
         let mut retries = 0;
         loop {
             let reply = self.follow(request, authorization.as_ref()).await?;
             let busy = matches!(reply.status.as_u16(), 429 | 502 | 503);
-            if !busy || !is_repeatable || retries == MAX_RETRIES {
+            if !busy || !request.is_repeatable || retries == MAX_RETRIES {
                 return Ok(reply);
             }
-            let asked = reply.text_header("retry-after").and_then(|text| text.trim().parse().ok());
-            let asked = asked.map(Duration::from_secs);
-            let wait = match asked {
-                Some(wait) if wait > MAX_RETRY_AFTER => return Ok(reply),
-                Some(wait) => wait,
-                None => jittered(FIRST_WAIT * 2_u32.pow(retries)),
-            };
+            let asked = reply.text_header("retry-after").and_then(|text| retry_after(text, Timestamp::now()));
+            if asked.is_some_and(|asked| asked > MAX_RETRY_AFTER) {
+                return Ok(reply);
+            }
+            // Clients that are told the same time do not all come back at once.
+            let wait = jittered(asked.unwrap_or(FIRST_WAIT * 2_u32.pow(retries)));
             if asked.is_some_and(|asked| !asked.is_zero()) {
                 let (host, status) = (&self.reference.host, reply.status.as_u16());
-                tracing::warn!("{host} answered {status}; asking again in {} s, as it wants", wait.as_secs());
+                let seconds = asked.unwrap_or_default().as_secs();
+                tracing::warn!("{host} answered {status}; asking again in {seconds} s, as it wants");
             }
             tokio::time::sleep(wait).await;
             retries += 1;
@@ -339,7 +339,11 @@ impl Session {
         let what = &self.name;
         let has_login = self.authorization.as_ref().is_some_and(|authorization| authorization.is_login());
         match reply.status.as_u16() {
-            404 => Error::new(Code::NotFound, format!("{what} was not found{said}; check its name and tag")),
+            404 => {
+                // A web server has no tags.
+                let part = if self.reference.repository.is_empty() { "address" } else { "name and tag" };
+                Error::new(Code::NotFound, format!("{what} was not found{said}; check its {part}"))
+            }
             401 | 403 if !has_login => Error::new(
                 Code::CredentialsMissing,
                 format!(
@@ -386,6 +390,17 @@ fn address_refused(why: &str) -> Error {
     Error::new(Code::AddressRefused, what)
 }
 
+/// The wait that a server asks for: a number of seconds, or a date. A date that has passed asks for none.
+fn retry_after(text: &str, now: Timestamp) -> Option<Duration> {
+    let text = text.trim();
+    if let Ok(seconds) = text.parse() {
+        return Some(Duration::from_secs(seconds));
+    }
+    let at = rfc2822::parse(text).ok()?.timestamp();
+    Some(at.duration_since(now).try_into().unwrap_or_default())
+}
+
+/// A wait that is longer by up to a half of it.
 fn jittered(wait: Duration) -> Duration {
     let mut byte = [0_u8];
     // Without randomness the wait is only less spread.
@@ -402,4 +417,28 @@ fn causes(error: &reqwest::Error) -> String {
         cause = error.source();
     }
     if causes.is_empty() { "the request failed".to_owned() } else { clean(&causes.join(": "), 500) }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn a_server_names_its_wait_in_seconds_or_by_a_date() {
+        let now = "1994-11-06T08:49:30Z".parse().unwrap();
+        for (text, seconds) in [
+            ("7", Some(7)),
+            (" 0 ", Some(0)),
+            ("Sun, 06 Nov 1994 08:49:37 GMT", Some(7)),
+            ("Sun, 06 Nov 1994 08:49:00 GMT", Some(0)),
+            ("Sun, 06 Nov 1994 10:49:30 GMT", Some(7_200)),
+            ("soon", None),
+            ("-1", None),
+        ] {
+            assert_eq!(retry_after(text, now), seconds.map(Duration::from_secs), "{text}");
+        }
+        let wait = Duration::from_secs(2);
+        assert!((wait..wait * 2).contains(&jittered(wait)) && jittered(Duration::ZERO).is_zero());
+    }
 }

@@ -14,6 +14,7 @@ use crate::error::{Code, Error, Result};
 use crate::lock::{Entry, Lock, MAX_LOCK_BYTES, is_file_name};
 use crate::signature::{MAX_BUNDLE_BYTES, MAX_KEY_BYTES, PublicKey, Signed};
 use crate::{MAX_ASKS_BYTES, MAX_COMPONENT_BYTES};
+use bytes::Bytes;
 use disk::{check_replaceable, digest_of, directory_of, hold, make_dir, remove, sync_dir, write};
 use std::collections::BTreeSet;
 use std::fs;
@@ -111,7 +112,7 @@ impl Files {
     ///
     /// # Errors
     /// A file cannot be read.
-    pub fn in_place(&self, entry: &Entry) -> Result<Option<(Vec<u8>, Option<String>)>> {
+    pub fn in_place(&self, entry: &Entry) -> Result<Option<(Bytes, Option<String>)>> {
         let (wasm, asks) = self.paths(entry);
         let Some(wasm) = read(&wasm, MAX_COMPONENT_BYTES)? else { return Ok(None) };
         let asks = read(&asks, MAX_ASKS_BYTES as u64)?.map(String::from_utf8).transpose();
@@ -119,7 +120,7 @@ impl Files {
         let Ok(asks) = asks else { return Ok(None) };
         let is_recorded = Digest::of(&wasm) == entry.wasm
             && asks.as_ref().map(|asks| Digest::of(asks.as_bytes())) == entry.asks;
-        Ok(is_recorded.then_some((wasm, asks)))
+        Ok(is_recorded.then_some((wasm.into(), asks)))
     }
 
     /// Installs a component, or replaces its version.

@@ -96,9 +96,12 @@ pub(super) fn verify(
     root: &TrustedRoot,
 ) -> Result<Proof> {
     if matches!(bundle.content(), Content::Message) {
-        return Err(unsupported(
-            "the signature covers the bytes instead of a statement; sign with `cosign sign`",
-        ));
+        // Sigstore's library verifies it over a digest, and ring verifies only over bytes.
+        return Err(unsupported("a certificate's signature covers the bytes instead of a statement"));
+    }
+    if !bundle.has_log_entry() {
+        let what = "the bundle holds no entry of a transparency log, which a certificate needs";
+        return Err(Error::new(Code::InvalidLogEntry, what));
     }
     let result = root.verify(bundle, subjects, covers, &VerificationPolicy::any_identity())?;
     let complete = result.certificate_verified() && result.sct_verified() && result.tlog_verified();

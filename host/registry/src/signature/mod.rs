@@ -189,10 +189,7 @@ pub fn verify(bytes: &[u8], subjects: Subjects<'_>, keys: &[PublicKey], root: &T
     if !bundle.is_by_key() {
         return keyless::verify(&bundle, subjects, covers, root);
     }
-    let unknown = || {
-        let what = "the signature was made with an unknown key; name the key with --key or in [trust]";
-        Error::new(Code::UnknownKey, what)
-    };
+    let unknown = || Error::new(Code::UnknownKey, "the signature was made with an unknown key");
     let signed_by = |key: &&PublicKey| match bundle.content() {
         Content::Envelope(envelope) => key.verify(&envelope.signed_bytes(), &envelope.signature),
         Content::Message => {

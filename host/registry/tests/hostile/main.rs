@@ -4,6 +4,8 @@
 
 mod artifact;
 mod private;
+mod pulling;
+mod pushing;
 mod server;
 
 use artifact::{BUNDLE, INDEX, MANIFEST, Parts, WASM, blob_path, descriptor, manifest_path, path};
@@ -327,44 +329,6 @@ async fn a_busy_registry_is_asked_again() {
         _ => answers.get(&seen.path).cloned().unwrap_or_else(|| Answer::status(404)),
     })
     .await;
-    assert_eq!(pull(&server).await.unwrap().wasm, WASM);
-}
-
-#[tokio::test]
-async fn a_digest_in_a_header_is_not_believed() {
-    let mut parts = Parts::new();
-    let content = parts.manifest_bytes();
-    let answer = Answer::ok(MANIFEST, content.clone())
-        .with("docker-content-digest", &format!("sha256:{}", "0".repeat(64)));
-    parts.answers.insert(manifest_path(), answer);
-    let server = Server::with(parts.publish()).await;
-    assert_eq!(pull(&server).await.unwrap().artifact.digest, Digest::of(&content));
-}
-
-#[tokio::test]
-async fn a_pinned_digest_decides_and_the_tag_does_not() {
-    let mut parts = Parts::new();
-    let digest = Digest::of(&parts.manifest_bytes());
-    parts.answers.insert(manifest_path(), Answer::ok(MANIFEST, "{}"));
-    let answers = parts.publish();
-    let server = Server::with(answers.clone()).await;
-    let reference = format!("{}/acme/weather:1@{digest}", server.host);
-    assert_eq!(pull_with(Settings::default(), &reference).await.unwrap().wasm, WASM);
-    let other = path(&format!("manifests/{digest}"));
-    let answers =
-        answers.into_iter().chain([(other, Answer::ok(MANIFEST, Parts::new().manifest.to_string()))]);
-    let server = Server::with(answers.collect()).await;
-    let reference = format!("{}/acme/weather@{digest}", server.host);
-    assert_eq!(pull_with(Settings::default(), &reference).await.unwrap_err().code, Code::DigestMismatch);
-}
-
-#[tokio::test]
-async fn a_component_comes_from_a_redirect() {
-    let elsewhere =
-        Server::with(BTreeMap::from([("/there".to_owned(), Answer::ok("application/wasm", WASM))])).await;
-    let mut parts = Parts::new();
-    parts.answers.insert(blob_path(WASM), Answer::redirect(&format!("http://{}/there", elsewhere.host)));
-    let server = Server::with(parts.publish()).await;
     assert_eq!(pull(&server).await.unwrap().wasm, WASM);
 }
 

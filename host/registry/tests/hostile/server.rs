@@ -9,6 +9,7 @@ use tokio::net::TcpListener;
 /// A request that the registry saw.
 #[derive(Debug, Clone)]
 pub(crate) struct Seen {
+    pub(crate) method: String,
     pub(crate) path: String,
     /// The query, which follows the `?`; empty if there is none.
     pub(crate) query: String,
@@ -145,6 +146,7 @@ async fn serve(
         return;
     }
     let seen = Seen {
+        method: head.split(' ').next().unwrap().to_owned(),
         path: path.to_owned(),
         query: query.to_owned(),
         authorization: header("authorization"),

@@ -1,19 +1,21 @@
 //! Signatures: real bundles, tampered bundles, keys of each kind, and the policy.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
+mod evidence;
+mod policy;
+
 use serde_json::{Value, json};
 use std::path::Path;
 use std::process::Command;
 use tollgate_registry::{
-    Code, Covers, Digest, Error, Evidence, Expected, Github, Proof, PublicKey, RawTrust, Signed, SigningKey,
-    Subjects, Trust, TrustedRoot, Verdict, verify,
+    Code, Covers, Digest, Error, Proof, PublicKey, Signed, SigningKey, Subjects, TrustedRoot, verify,
 };
 
-const WORKFLOW: &str = include_str!("fixtures/github-workflow.sigstore.json");
-const PERSON: &str = include_str!("fixtures/person-rekor2.sigstore.json");
-const PACKAGE: &[u8] = include_bytes!("fixtures/signed-package.conda");
-const STAGING_ROOT: &str = include_str!("fixtures/staging-root.json");
-const OTHER_ROOT: &str = include_str!("fixtures/other-root.json");
+const WORKFLOW: &str = include_str!("../fixtures/github-workflow.sigstore.json");
+const PERSON: &str = include_str!("../fixtures/person-rekor2.sigstore.json");
+const PACKAGE: &[u8] = include_bytes!("../fixtures/signed-package.conda");
+const STAGING_ROOT: &str = include_str!("../fixtures/staging-root.json");
+const OTHER_ROOT: &str = include_str!("../fixtures/other-root.json");
 
 fn root() -> TrustedRoot {
     TrustedRoot::embedded().unwrap()
@@ -313,168 +315,5 @@ fn a_signature_of_the_manifest_covers_more_than_one_of_the_component() {
     {
         let bundle = key.sign("weather", &digest).unwrap();
         assert_eq!(verify(&bundle, subjects, &keys, &root()).unwrap().covers, covers);
-    }
-}
-
-// The policy.
-
-fn trust(text: &str) -> Result<Trust, Error> {
-    let raw: RawTrust = toml::from_str(text).unwrap();
-    Trust::new(&raw, Path::new("."))
-}
-
-const ORIGIN: &str = "oci://ghcr.io/acme/weather";
-
-fn github(repository: &str, id: &str, workflow: &str, git_ref: &str) -> Proof {
-    let signed = Signed::Github {
-        repository: repository.to_owned(),
-        repository_id: id.to_owned(),
-        workflow: workflow.to_owned(),
-        git_ref: git_ref.to_owned(),
-        commit: "ab12".to_owned(),
-        at: "2026-11-02T09:00:00Z".to_owned(),
-        bundle: Digest::of(b"bundle"),
-    };
-    Proof { signed, covers: Covers::Manifest, is_logged: true }
-}
-
-fn release() -> Proof {
-    github("acme/tools", "1", ".github/workflows/release.yml", "refs/tags/v1")
-}
-
-fn by(proofs: Vec<Proof>) -> Evidence {
-    Evidence { proofs, faults: Vec::new() }
-}
-
-const ACME: &str = "[[signers]]\nfrom = [\"oci://ghcr.io/acme/*\"]\n\
-    github = { repository = \"acme/tools\", workflow = \".github/workflows/release.yml\", refs = \"refs/tags/*\" }";
-
-#[test]
-fn a_required_signer_is_required() {
-    let trust = trust(ACME).unwrap();
-    let judge = |evidence: &Evidence| trust.judge(ORIGIN, evidence, None, None);
-    assert!(matches!(judge(&by(vec![release()])), Ok(Verdict::Accepted { vouched: true, .. })));
-    for proof in [
-        github("evil/tools", "1", ".github/workflows/release.yml", "refs/tags/v1"),
-        github("acme/tools", "1", ".github/workflows/other.yml", "refs/tags/v1"),
-        github("acme/tools", "1", ".github/workflows/release.yml", "refs/heads/main"),
-        github("acme/tools-2", "1", ".github/workflows/release.yml", "refs/tags/v1"),
-    ] {
-        let error = judge(&by(vec![proof])).unwrap_err();
-        assert_eq!(error.code, Code::UnexpectedSigner);
-        assert!(error.to_string().contains("expected was repository acme/tools"), "{error}");
-    }
-    assert_eq!(judge(&Evidence::default()).unwrap_err().code, Code::Unsigned);
-    let fault = Error::new(Code::InvalidSignature, "x");
-    let evidence = Evidence { proofs: Vec::new(), faults: vec![fault] };
-    assert_eq!(judge(&evidence).unwrap_err().code, Code::InvalidSignature, "not the same as a missing one");
-}
-
-#[test]
-fn the_longest_pattern_decides_and_its_signers_are_alternatives() {
-    let more = "[[signers]]\nfrom = [\"oci://ghcr.io/acme/weather\"]\nidentity = \"a@acme.test\"\nissuer = \"https://i\"\n\
-        [[signers]]\nfrom = [\"oci://ghcr.io/acme/weather\"]\nidentity = \"b@acme.test\"\nissuer = \"https://i\"\n";
-    let trust = trust(&format!("{ACME}\n{more}")).unwrap();
-    assert_eq!(trust.signers_of(ORIGIN).len(), 2);
-    assert!(matches!(trust.signers_of("oci://ghcr.io/acme/mail").as_slice(), [Expected::Github(_)]));
-    for other in [
-        "oci://ghcr.io/acme-evil/x",
-        "oci://ghcr.io.evil.test/acme/x",
-        "oci://ghcr.io/acme",
-        "https://ghcr.io/acme/x",
-    ] {
-        assert!(trust.signers_of(other).is_empty(), "{other}");
-    }
-    assert_eq!(
-        trust.judge(ORIGIN, &by(vec![release()]), None, None).unwrap_err().code,
-        Code::UnexpectedSigner
-    );
-}
-
-#[test]
-fn what_no_rule_names_is_asked_about_refused_or_allowed() {
-    let unsigned = Evidence::default();
-    let ask = trust("").unwrap();
-    assert!(matches!(
-        ask.judge(ORIGIN, &unsigned, None, None),
-        Ok(Verdict::Ask { is_held: false, proof: None, .. })
-    ));
-    let signed = ask.judge(ORIGIN, &by(vec![release()]), None, None);
-    assert!(matches!(signed, Ok(Verdict::Ask { is_held: false, proof: Some(_), .. })));
-    let refuse = trust("otherwise = \"refuse\"").unwrap();
-    assert_eq!(refuse.judge(ORIGIN, &unsigned, None, None).unwrap_err().code, Code::Unsigned);
-    let error = refuse.judge(ORIGIN, &by(vec![release()]), None, None).unwrap_err();
-    assert_eq!(error.code, Code::UnexpectedSigner);
-    // Neither an edited lock file nor an option bypasses the policy.
-    let Signed::Github { .. } = release().signed else { unreachable!() };
-    assert!(refuse.judge(ORIGIN, &by(vec![release()]), None, Some(Some(&release().signed))).is_err());
-    assert!(refuse.judge(ORIGIN, &unsigned, None, Some(None)).is_err());
-    let allow = trust("otherwise = \"allow\"").unwrap();
-    assert!(matches!(
-        allow.judge(ORIGIN, &unsigned, None, None),
-        Ok(Verdict::Accepted { vouched: false, .. })
-    ));
-}
-
-#[test]
-fn a_signer_that_a_person_names_is_required_too() {
-    let trust = trust("").unwrap();
-    let named = Expected::Github(Github { repository: "acme/tools".to_owned(), workflow: None, refs: None });
-    let accepted = trust.judge(ORIGIN, &by(vec![release()]), Some(&named), None);
-    assert!(matches!(accepted, Ok(Verdict::Accepted { vouched: true, .. })));
-    let other = github("evil/tools", "1", "x", "refs/tags/v1");
-    assert_eq!(
-        trust.judge(ORIGIN, &by(vec![other]), Some(&named), None).unwrap_err().code,
-        Code::UnexpectedSigner
-    );
-    assert_eq!(
-        trust.judge(ORIGIN, &Evidence::default(), Some(&named), None).unwrap_err().code,
-        Code::Unsigned
-    );
-}
-
-#[test]
-fn a_version_by_another_signer_is_held_whatever_the_policy_says() {
-    let before = release().signed;
-    let held = |text: &str, evidence: &Evidence| {
-        let verdict = trust(text).unwrap().judge(ORIGIN, evidence, None, Some(Some(&before))).unwrap();
-        matches!(verdict, Verdict::Ask { is_held: true, .. })
-    };
-    let same = github("acme/tools", "1", ".github/workflows/release.yml", "refs/tags/v2");
-    assert!(!held("", &by(vec![same.clone()])));
-    for text in ["", "otherwise = \"allow\""] {
-        assert!(held(text, &Evidence::default()), "no signature");
-        // Another owner has registered the name again.
-        assert!(held(
-            text,
-            &by(vec![github("acme/tools", "2", ".github/workflows/release.yml", "refs/tags/v2")])
-        ));
-        let key = Signed::Key { key: Digest::of(b"key"), bundle: Digest::of(b"bundle") };
-        let key = Proof { signed: key, covers: Covers::Manifest, is_logged: false };
-        assert!(held(text, &by(vec![key])), "a weaker kind");
-    }
-    assert!(held(
-        ACME,
-        &by(vec![github("acme/tools", "2", ".github/workflows/release.yml", "refs/tags/v2")])
-    ));
-    let both = by(vec![github("acme/other", "7", "x", "refs/tags/v1"), same]);
-    assert!(!held("", &both), "one of two signatures is by the recorded signer");
-}
-
-#[test]
-fn a_policy_that_cannot_be_meant_is_an_error_at_start() {
-    for text in [
-        "[[signers]]\nfrom = []\nidentity = \"a\"\nissuer = \"b\"",
-        "[[signers]]\nfrom = [\"oci://ghcr.io/*/x\"]\nidentity = \"a\"\nissuer = \"b\"",
-        "[[signers]]\nfrom = [\"oci://ghcr.io/acme*\"]\nidentity = \"a\"\nissuer = \"b\"",
-        "[[signers]]\nfrom = [\"ghcr.io/acme/*\"]\nidentity = \"a\"\nissuer = \"b\"",
-        "[[signers]]\nfrom = [\"oci://x/\"]",
-        "[[signers]]\nfrom = [\"oci://x/\"]\nidentity = \"a\"",
-        "[[signers]]\nfrom = [\"oci://x/\"]\nkey = \"there-is-none.pub\"",
-        "[[signers]]\nfrom = [\"oci://x/\"]\ngithub = { repository = \"acme\" }",
-        "[[signers]]\nfrom = [\"oci://x/\"]\ngithub = { repository = \"acme/tools\" }\nlog = true",
-        "root = \"there-is-none.json\"",
-    ] {
-        assert_eq!(trust(text).unwrap_err().code, Code::InvalidTrust, "{text}");
     }
 }

@@ -1,7 +1,7 @@
 //! Checks of a component that was fetched, before a person is asked about it.
 
 use super::installed::Version;
-use crate::terminal::output::shown_line;
+use crate::terminal::output::{shown_line, shown_marked};
 use crate::terminal::{Failure, program};
 use std::path::PathBuf;
 use tollgate::config::Config;
@@ -10,17 +10,38 @@ use tollgate_agent::catalog::{Catalog, Owner, OwnerKind};
 use tollgate_agent::descriptor::ComponentDescriptor;
 use tollgate_agent::name;
 use tollgate_agent::surface::Surface;
-use tollgate_registry::{Digest, Entry, Fetched, Verdict};
+use tollgate_registry::{Code, Digest, Entry, Fetched, Verdict};
 use tollgate_sandbox::{Component, Guest, Sandbox};
 
-pub(super) async fn load(sandbox: &Sandbox, fetched: &Fetched) -> Result<Component, Failure> {
-    match sandbox.load_either(&shown_line(&fetched.origin, 200), fetched.wasm.clone()).await? {
-        Guest::Tools(component) => Ok(component),
-        Guest::Gate(_) => Err(Failure::usage(format!(
-            "{} is a gate, and `add` supports only tools; put its file into the gates directory",
-            shown_line(&fetched.origin, 200)
-        ))),
+/// Returns the name of the file under which a component is loaded, without `.wasm`: the last part of its
+/// origin. A plain component takes its id from it.
+fn stem_of(origin: &str) -> &str {
+    let last = origin.split(['?', '#']).next().unwrap_or_default().rsplit('/').next().unwrap_or_default();
+    last.strip_prefix("file:").unwrap_or(last).trim_end_matches(".wasm")
+}
+
+/// Loads a component that was fetched under the name of its future file. `stem` is that name, if it is
+/// known already.
+pub(crate) async fn load(
+    sandbox: &Sandbox,
+    fetched: &Fetched,
+    stem: Option<&str>,
+) -> Result<Component, Failure> {
+    let file = format!("{}.wasm", stem.unwrap_or_else(|| stem_of(&fetched.origin)));
+    match sandbox.load_either(&file, fetched.wasm.clone()).await {
+        Ok(Guest::Tools(component)) => Ok(component),
+        Ok(Guest::Gate(_)) => Err(refused(
+            &fetched.origin,
+            "it is a gate, and `add` supports only tools; put its file into the gates directory",
+        )),
+        Err(why) => Err(refused(&fetched.origin, &shown_marked(&why.to_string()))),
     }
+}
+
+/// A component of this origin that does not load, or would not be served.
+pub(super) fn refused(origin: &str, why: &str) -> Failure {
+    let code = Code::ComponentRefused.as_str();
+    Failure::usage(format!("{} is refused: {why}", shown_line(origin, 200))).with_code(code)
 }
 
 /// Refuses a component that would not be served even alone.
@@ -34,14 +55,14 @@ pub(super) fn check_descriptor(component: &Component, origin: &str, config: &Con
     };
     let grants = config.grants_of(&descriptor.id);
     let added = Catalog::default().add(owner, descriptor.clone(), &grants.catalog);
-    added.map(drop).map_err(|e| Failure::usage(format!("it would not be served: {e}")))
+    added.map(drop).map_err(|e| refused(origin, &format!("it would not be served: {e}")))
 }
 
 /// Refuses a component whose id is installed from another origin.
 pub(super) fn check_origin(before: Option<&Entry>, origin: &str) -> Result<(), Failure> {
     let Some(before) = before.filter(|before| before.from != origin) else { return Ok(()) };
     let (id, from) = (&before.id, shown_line(&before.from, 300));
-    Err(Failure::usage(format!(
+    Err(name_taken(format!(
         "the component {id} is installed from {from}; to take it from {}, remove that one first: {} remove {id}",
         shown_line(origin, 300),
         program()
@@ -64,7 +85,11 @@ pub(super) async fn check_installed(
     };
     let Some((id, file)) = there.find(is_rival) else { return Ok(()) };
     let file = shown_line(&file.display().to_string(), 200);
-    Err(Failure::usage(format!("the component {id} is in {file} already; remove that file first")))
+    Err(name_taken(format!("the component {id} is in {file} already; remove that file first")))
+}
+
+fn name_taken(words: String) -> Failure {
+    Failure::usage(words).with_code(Code::NameTaken.as_str())
 }
 
 pub(super) fn entry(
@@ -106,4 +131,20 @@ pub(super) fn older(
     let (then, now) =
         (semver::Version::parse(&there?.version).ok()?, semver::Version::parse(&descriptor.version).ok()?);
     (now < then).then(|| format!("its version {now} is lower than the installed one ({then})"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_component_is_loaded_under_the_last_part_of_its_origin() {
+        for (origin, stem) in [
+            ("oci://ghcr.io/acme/my.tool", "my.tool"),
+            ("https://tools.example.com/a/weather.wasm?version=1", "weather"),
+            ("file:weather.wasm", "weather"),
+        ] {
+            assert_eq!(stem_of(origin), stem);
+        }
+    }
 }

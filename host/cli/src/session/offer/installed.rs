@@ -1,5 +1,6 @@
 //! The version of a component that is in place, which an update is compared with.
 
+use super::WHATEVER;
 use crate::session::origin::Origins;
 use tollgate::grants::{RequestedGrants, parse_manifest};
 use tollgate_agent::surface::Surface;
@@ -40,10 +41,20 @@ impl Version {
             bytes: bytes as u64,
         }
     }
+
+    /// Describes the requests and needs of another version beyond those of this one.
+    pub(super) fn beyond(&self, asks: Option<&RequestedGrants>, surface: &Surface) -> Vec<String> {
+        let asked = match (asks, &self.asks) {
+            (Some(asks), Some(known)) => asks.beyond(known),
+            (None, Some(_)) => vec![format!("{WHATEVER}: its manifest is gone")],
+            (_, None) => Vec::new(),
+        };
+        asked.into_iter().chain(surface.needs().beyond(&self.surface.needs())).collect()
+    }
 }
 
 /// Returns the tools, state and powers of a component.
-pub(super) fn surface_of(component: &Component) -> Surface {
+pub(crate) fn surface_of(component: &Component) -> Surface {
     let powers = component.imports().iter().filter_map(|import| import.power).map(Power::as_str);
     Surface::new(component.descriptor(), powers)
 }
@@ -54,7 +65,7 @@ pub(super) async fn installed(sandbox: &Sandbox, origins: &Origins, before: &Ent
     let (wasm, asks) = origins.files.in_place(before).ok()??;
     let (bytes, metadata) = (wasm.len(), Metadata::of(&wasm));
     let asks = asks.as_deref().map(parse_manifest).transpose().ok()?;
-    match sandbox.load_either(&before.file, wasm.into()).await.ok()? {
+    match sandbox.load_either(&before.file, wasm).await.ok()? {
         Guest::Tools(component) => Some(Version::new(&component, asks, metadata, bytes)),
         Guest::Gate(_) => None,
     }

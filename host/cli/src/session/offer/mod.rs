@@ -7,6 +7,9 @@ mod difference;
 mod installed;
 mod view;
 
+pub(crate) use checks::load;
+pub(crate) use installed::surface_of;
+
 use crate::globals::Globals;
 use crate::session::approve::{not_written, read_line, settle};
 use crate::session::ask::somebody_is_there;
@@ -15,16 +18,21 @@ use crate::session::grant_audit::About;
 use crate::session::origin::Origins;
 use crate::terminal::{Failure, Output};
 use crate::verbs::grant;
-use checks::{check_descriptor, check_installed, check_origin, entry, load, older};
+use checks::{check_descriptor, check_installed, check_origin, entry, older, refused};
 use difference::Differences;
-use installed::{Version, installed, surface_of};
+use installed::{Version, installed};
 use tollgate::config::Changes;
 use tollgate::grants::{Approvals, Approved, Decision, RequestedGrants, parse_manifest};
 use tollgate::store::{AuditKind, AuditRecord};
 use tollgate_agent::descriptor::ComponentDescriptor;
 use tollgate_agent::surface::Surface;
-use tollgate_registry::{Entry, Expected, Fetched, Installation, Lock, Proof, PublicKey, Signed, Verdict};
+use tollgate_registry::{
+    Entry, Expected, Fetched, Installation, Lock, Proof, PublicKey, Recorded, Signed, Verdict,
+};
 use tollgate_sandbox::Sandbox;
+
+/// The request of a component without a manifest.
+const WHATEVER: &str = "do whatever it is granted";
 
 /// A component that was fetched and examined, for a person to decide about.
 pub(crate) struct Offer {
@@ -39,6 +47,10 @@ pub(crate) struct Offer {
     pub(crate) before: Option<Entry>,
     /// Its requests and needs that were not approved.
     pub(crate) news: Vec<String>,
+    /// Whether `news` says everything that is new: there is a decision, or a version in place.
+    is_measured: bool,
+    /// The interfaces that it imports, sorted.
+    imports: Vec<String>,
     /// Its tools whose descriptions were not approved.
     reworded: Vec<String>,
     /// The reason why it may be older than the installed version.
@@ -76,18 +88,25 @@ impl Offer {
     ) -> Result<Self, Failure> {
         let config = &origins.config;
         let sandbox = Sandbox::new(config.limits.sandbox.clone())?;
-        let component = load(&sandbox, &fetched).await?;
+        let named_file = named.file.map(|name| name.trim_end_matches(".wasm"));
+        let same_origin = lock.entries().find(|entry| entry.from == fetched.origin);
+        let stem = named_file.or_else(|| Some(same_origin?.file.trim_end_matches(".wasm")));
+        let component = load(&sandbox, &fetched, stem).await?;
         let descriptor = component.descriptor().clone();
         check_descriptor(&component, &fetched.origin, config)?;
         let asks = fetched.asks.as_deref().map(parse_manifest).transpose();
-        let asks = asks.map_err(|why| Failure::usage(format!("its manifest is refused: {why}")))?;
+        let asks = asks.map_err(|why| refused(&fetched.origin, &format!("its manifest: {why}")))?;
         let surface = surface_of(&component);
         let before = lock.of(&descriptor.id).cloned();
         check_origin(before.as_ref(), &fetched.origin)?;
-        let recorded = before.as_ref().map(|before| before.signed.as_ref());
+        let approvals = Approvals::load(config).map_err(Failure::usage)?;
+        let recorded = before.as_ref().map(|before| Recorded {
+            signed: before.signed.as_ref(),
+            is_accepted: approvals.has_accepted(&before.id, before.wasm.hex()),
+        });
         let verdict = config.trust.judge(&fetched.origin, &fetched.evidence, named.signer, recorded)?;
-        let file = match (named.file, &before) {
-            (Some(name), _) => format!("{}.wasm", name.trim_end_matches(".wasm")),
+        let file = match (named_file, &before) {
+            (Some(name), _) => format!("{name}.wasm"),
             (None, Some(before)) => before.file.clone(),
             (None, None) => format!("{}.wasm", descriptor.id),
         };
@@ -96,18 +115,22 @@ impl Offer {
         if before.is_none() {
             check_installed(&sandbox, &entry, config).await?;
         }
-        let approvals = Approvals::load(config).map_err(Failure::usage)?;
         let mut news = approvals.beyond(asks.as_ref(), &surface);
-        let approved = approvals.of(&descriptor.id).and_then(|approved| approved.asks.as_ref());
-        if asks.is_none() && approved.is_some() {
+        let approved = approvals.of(&descriptor.id);
+        let is_known = approved.is_some();
+        if asks.is_none() && approved.and_then(|approved| approved.asks.as_ref()).is_some() {
             // Without a manifest, it receives all grants, including those that the old manifest did
             // not request.
-            news.push("do whatever it is granted: its manifest is gone".to_owned());
+            news.push(format!("{WHATEVER}: its manifest is gone"));
         }
         let there = match &before {
             Some(before) => installed(&sandbox, origins, before).await,
             None => None,
         };
+        if let (false, Some(there)) = (is_known, &there) {
+            // Nobody decided about the installed version here, so that its own requests are the measure.
+            news.extend(there.beyond(asks.as_ref(), &surface));
+        }
         let older = older(before.as_ref(), there.as_ref(), &entry, &descriptor);
         let offered = Version::new(&component, asks.clone(), fetched.metadata.clone(), fetched.wasm.len());
         let differences =
@@ -118,8 +141,10 @@ impl Offer {
             keys.extend(origins.files.kept(before).ok().flatten().and_then(|kept| kept.key));
         }
         Ok(Self {
+            is_measured: is_known || there.is_some(),
             news,
             reworded: approvals.reworded(&surface),
+            imports: offered.imports,
             fetched,
             descriptor,
             surface,
@@ -136,6 +161,11 @@ impl Offer {
     /// Returns whether it differs from the recorded one.
     pub(crate) fn is_new(&self) -> bool {
         self.before.as_ref() != Some(&self.entry)
+    }
+
+    /// Returns whether a person has to decide about its signer, or that it has none.
+    pub(crate) fn is_open(&self) -> bool {
+        matches!(self.verdict, Verdict::Ask { .. })
     }
 
     /// Returns whether its manifest requests anything.
@@ -177,10 +207,11 @@ impl Offer {
     }
 
     fn is_agreed(&self, consent: Consent) -> bool {
-        let asks_nothing = match &self.before {
-            Some(_) => self.news.is_empty() && self.reworded.is_empty(),
-            None => self.asks.as_ref().is_none_or(RequestedGrants::is_empty),
+        let is_modest = match &self.before {
+            Some(_) if self.is_measured => self.reworded.is_empty(),
+            _ => self.asks.as_ref().is_none_or(RequestedGrants::is_empty),
         };
+        let asks_nothing = is_modest && self.news.is_empty();
         let vouched = match &self.verdict {
             Verdict::Accepted { vouched, .. } => *vouched || consent.pinned,
             Verdict::Ask { is_held: true, .. } => false,
@@ -200,6 +231,16 @@ impl Offer {
         });
         let bundle = self.entry.signed.as_ref().and_then(|signed| self.fetched.bundle(signed.bundle()));
         let manifest = self.fetched.artifact.as_ref().map(|artifact| artifact.manifest.as_slice());
+        // The lock file alone accepts nothing, so that the decision is on disk before the entry. If the program
+        // is killed in between, `sync` completes what was accepted.
+        let mut approvals = Approvals::load(&origins.config).map_err(Failure::usage)?;
+        let digest = self.fetched.digest.hex();
+        let approved = Approved::now(Decision::Approved, digest, self.asks.clone(), &self.surface);
+        let accepted = match approvals.of(&self.entry.id) {
+            Some(before) => Approved { installing: Some(digest.to_owned()), ..before.clone() },
+            None => approved.clone(),
+        };
+        approvals.decide(&self.entry.id, accepted).map_err(|e| not_written(&e))?;
         origins.files.install(&Installation {
             entry: &self.entry,
             wasm: &self.fetched.wasm,
@@ -209,10 +250,7 @@ impl Offer {
             key,
             replaces: self.before.as_ref(),
         })?;
-        let mut approvals = Approvals::load(&origins.config).map_err(Failure::usage)?;
         let mut changes = Changes::begin(&grant::file_of(&origins.config)).map_err(|e| not_written(&e))?;
-        let digest = self.fetched.digest.hex();
-        let approved = Approved::now(Decision::Approved, digest, self.asks.clone(), &self.surface);
         approvals.prepare(&mut changes, &self.entry.id, approved).map_err(|e| not_written(&e))?;
         let signer = self.proof().map_or_else(|| "nobody".to_owned(), |proof| proof.signed.to_string());
         let record = AuditRecord::new(AuditKind::Grant, "person", "approved")

@@ -1,11 +1,15 @@
 //! An offer as shown to a person or a program. Untrusted text is cleaned and cut.
 
-use super::{Differences, Offer};
+use super::{Differences, Offer, WHATEVER};
 use crate::render::provenance;
 use crate::terminal::Output;
 use crate::terminal::output::{BOLD, DIM, GOOD, WAITS, shown_line, shown_marked};
 use serde_json::{Value, json};
+use tollgate::grants::RequestedGrants;
 use tollgate_registry::{Covers, Verdict};
+
+/// The longest list of imports that is shown, in characters.
+const MAX_IMPORTS: usize = 4_000;
 
 impl Offer {
     /// Shows the component for a person to decide about.
@@ -40,6 +44,8 @@ impl Offer {
             output.say(&format!("  can use   {}, {condition}", shown_line(&need, 300)));
         }
         self.show_requests(unsigned, output);
+        let imports = if self.imports.is_empty() { "nothing".to_owned() } else { self.imports.join(", ") };
+        output.say(&format!("  imports   {}", shown_line(&imports, MAX_IMPORTS)));
         if let Some(differences) =
             self.differences.as_ref().map(Differences::lines).filter(|lines| !lines.is_empty())
         {
@@ -80,8 +86,7 @@ impl Offer {
         match &self.asks {
             None => {
                 let mark = if self.news.is_empty() { "" } else { "new: " };
-                let words = "do whatever it is granted: it has no manifest";
-                output.say(&format!("  asks to   {mark}{words}{unsigned}"))
+                output.say(&format!("  asks to   {mark}{WHATEVER}: it has no manifest{unsigned}"))
             }
             Some(asks) if asks.is_empty() => {
                 output.say(&format!("  asks to   do nothing but compute{unsigned}"))
@@ -92,6 +97,11 @@ impl Offer {
                     output.say(&format!("  asks to   {mark}{}{unsigned}", shown_line(&what, 300)));
                 }
             }
+        }
+        // Such as the name of a tool that was approved for another component.
+        let asked = self.asks.as_ref().map(RequestedGrants::each).unwrap_or_default();
+        for what in self.news.iter().filter(|what| !asked.contains(what) && !what.starts_with(WHATEVER)) {
+            output.say(&format!("  new       {}", shown_line(what, 300)));
         }
     }
 
@@ -110,17 +120,20 @@ impl Offer {
             "before": self.before,
             "changed": self.is_new(),
             "signer": self.proof().map(|proof| proof.signed.to_string()),
+            "signature_covers": self.proof().map(|proof| match proof.covers {
+                Covers::Manifest => "manifest",
+                Covers::Component => "component",
+            }),
             "verdict": decision,
             "why": why,
             "older": self.older,
             "asks": self.asks,
             "news": self.news,
+            "imports": self.imports,
             "reworded": self.reworded,
             "differences": self.differences,
             "metadata": self.fetched.metadata,
-            "faults": self.fetched.evidence.faults.iter()
-                .map(|fault| json!({ "code": fault.code.as_str(), "message": fault.to_string() }))
-                .collect::<Vec<_>>(),
+            "faults": provenance::faults(&self.fetched.evidence),
         })
     }
 }
