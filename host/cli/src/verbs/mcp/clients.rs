@@ -27,7 +27,7 @@ pub(super) enum Client {
     Zed,
 }
 
-/// What a client needs to reach the server.
+/// The way in which a client reaches the server.
 #[derive(Debug)]
 pub(super) enum Connection {
     /// The client starts this command, with these environment variables.
