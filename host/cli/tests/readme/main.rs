@@ -179,20 +179,21 @@ impl Place {
         std::fs::write(file, text).unwrap();
     }
 
-    /// Runs commands in a shell, and returns their output.
+    /// Runs commands in a shell with an empty home, and returns their output. Nothing of this
+    /// environment applies, except where the Rust toolchain and its downloads are.
     fn run(&self, commands: &str) -> String {
+        let home = self.dir.path().join("home");
+        std::fs::create_dir_all(&home).unwrap();
         let mut shell = Command::new("bash");
-        shell.args(["-eu", "-c", commands]).current_dir(self.dir.path()).env("PATH", &self.path);
-        shell.env("TOLLGATE_DATA", self.dir.path().join("data"));
-        shell.env("TOLLGATE_CACHE", self.dir.path().join("cache"));
-        match &self.target {
-            Some(target) => shell.env("CARGO_TARGET_DIR", target),
-            None => shell.env_remove("CARGO_TARGET_DIR"),
-        };
-        // Flags for the build that runs the tests do not apply to wasm.
-        for name in ["RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS", "RUSTC_WORKSPACE_WRAPPER"] {
-            shell.env_remove(name);
+        shell.args(["-eu", "-c", commands]).current_dir(self.dir.path()).env_clear();
+        shell.env("PATH", &self.path).env("HOME", &home).env("LANG", "C.UTF-8");
+        for (variable, usual) in [("CARGO_HOME", ".cargo"), ("RUSTUP_HOME", ".rustup")] {
+            let of_home = || Some(PathBuf::from(std::env::var_os("HOME")?).join(usual));
+            let place = std::env::var_os(variable).map(PathBuf::from).or_else(of_home);
+            shell.envs(place.map(|place| (variable, place)));
         }
+        shell.envs(std::env::var_os("RUSTUP_TOOLCHAIN").map(|name| ("RUSTUP_TOOLCHAIN", name)));
+        shell.envs(self.target.as_ref().map(|target| ("CARGO_TARGET_DIR", target)));
         let output = shell.output().unwrap();
         let errors = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{}\n{commands}\n{errors}", output.status);
