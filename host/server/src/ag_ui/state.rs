@@ -6,8 +6,8 @@ use tollgate_agent::state::{KeyScope, KeyUpdate, Reducer, State, StateChange};
 /// The values of the visible keys, and the members that are the client's own.
 #[derive(Debug, Clone, Default)]
 pub(super) struct SharedState {
-    /// What the client sent, apart from visible keys. The server does not use it, and returns it
-    /// because a snapshot replaces the client's whole state.
+    /// The members that the client sent, apart from visible keys. The server does not use them, and
+    /// returns them because a snapshot replaces the client's whole state.
     own: Map<String, Value>,
     values: State,
     /// Changes up to this revision are part of the values that the thread had.

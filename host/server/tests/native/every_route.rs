@@ -72,7 +72,7 @@ impl Ids {
             "/ag-ui/{agent}" => {
                 json!({"threadId": self.thread, "runId": "r", "protocolVersion": "1.0", "tools": [], "context": [],
                     "state": {}, "forwardedProps": {}, "messages": [{"id": "m", "role": "user", "content": "Hello"}],
-                    "resume": [{"interruptId": self.suspension, "status": "resolved", "payload": true}]})
+                    "resume": [{"interruptId": format!("{}/{}", self.run, self.suspension), "status": "resolved", "payload": true}]})
             }
             "/a2a/{agent}" => {
                 json!({"jsonrpc": "2.0", "id": 1, "method": "CancelTask", "params": {"id": self.run}})
@@ -335,7 +335,8 @@ async fn nobody_decides_own_questions_on_any_route() {
     begin("/ag-ui/default", input("r1")).await;
     let (run, asked) = open(4).await;
     let mut body = input("r2");
-    body["resume"] = json!([{"interruptId": asked, "status": "resolved", "payload": true}]);
+    body["resume"] =
+        json!([{"interruptId": format!("{run}/{asked}"), "status": "resolved", "payload": true}]);
     refuse("/ag-ui/default".to_owned(), body).await;
     open(4).await;
     refused_by_a2a(&server, &ada, &run, &asked).await;
