@@ -82,6 +82,16 @@ impl Place {
         Process::start(command)
     }
 
+    /// Returns how many additions a process has reported.
+    pub(crate) fn added(&self, process: &Process) -> usize {
+        self.added_by(process.id())
+    }
+
+    /// Like [`added`](Self::added), of a process that may have ended.
+    pub(crate) fn added_by(&self, process: u32) -> usize {
+        std::fs::metadata(added(self.path(), process)).map_or(0, |file| file.len() as usize)
+    }
+
     fn program(&self) -> Command {
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.args(["program::the_program_that_is_killed", "--exact", "--ignored", "--nocapture"]);
@@ -91,11 +101,20 @@ impl Place {
     }
 }
 
+/// Returns the file in which a process reports each addition with one byte.
+pub(crate) fn added(directory: &Path, process: u32) -> PathBuf {
+    directory.join(format!("added-{process}"))
+}
+
 pub(crate) struct Process(Child);
 
 impl Process {
     fn start(mut command: Command) -> Self {
         Self(command.spawn().unwrap())
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.0.id()
     }
 
     /// Sends it a signal, such as `-STOP`.

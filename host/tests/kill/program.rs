@@ -2,7 +2,7 @@
 //! continues the story from wherever the previous process left it.
 
 use crate::moment::Moment;
-use crate::place::{ADDS, DIRECTORY, MOMENT, THREAD};
+use crate::place::{ADDS, DIRECTORY, MOMENT, THREAD, added};
 use crate::script::{Author, Careful, install};
 use crate::watched::Watched;
 use std::fs::File;
@@ -34,7 +34,7 @@ fn the_program_that_is_killed() {
         let store = Watched::new(store, moment);
         let host = host(&directory, store).await;
         match adds {
-            Some(times) => add(&host, times).await,
+            Some(times) => add(&host, &directory, times).await,
             None => match std::env::var(THREAD) {
                 Ok(thread) => tell(&host, &directory, &[&thread]).await,
                 Err(_) => tell(&host, &directory, &THREADS).await,
@@ -57,10 +57,13 @@ async fn host(directory: &Path, store: Arc<Watched<Option<Moment>>>) -> Host {
     host.agent(agent(BESIDE, Author::Entruster)).agent(agent("napper", Author::Napper)).build().unwrap()
 }
 
-async fn add(host: &Host, times: usize) {
+async fn add(host: &Host, directory: &Path, times: usize) {
+    let report = added(directory, std::process::id());
+    let mut report = File::options().create(true).append(true).open(report).unwrap();
     for _ in 0..times {
         let end = host.call(CallRequest::new("add", "{}").on_thread("agent")).await.unwrap();
         assert_eq!(end.last_call.unwrap().end.code(), None);
+        report.write_all(b"x").unwrap();
     }
 }
 

@@ -156,9 +156,7 @@ impl NativeTool for Kind {
             Kind::Entrust => ("entrust", false, None),
             Kind::Nap => ("nap", false, None),
         };
-        // More than the kills of a story, because each of them costs an attempt.
-        let max_retries = Some(10);
-        let policy = ExecutionPolicy { idempotent, timeout_ms, max_retries, ..ExecutionPolicy::default() };
+        let policy = ExecutionPolicy { idempotent, timeout_ms, ..ExecutionPolicy::default() };
         ToolDescriptor::new(name, name, "A tool of the story.").with_execution(policy)
     }
 

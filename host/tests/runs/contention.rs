@@ -168,7 +168,7 @@ async fn s5_the_work_of_many_calls_at_once_grows_with_their_number_alone() {
     let rate = |time: Duration| CALLS as f64 / time.as_secs_f64();
     let more = peak_bytes().saturating_sub(before);
     println!("4 in flight: {:.0}/s; 128: {:.0}/s, {} KiB more", rate(few), rate(many), more / 1024);
-    assert!(rate(many) * 4.0 > rate(few), "{few:?} with 4 in flight, {many:?} with 128");
+    assert!(rate(many) * 2.0 > rate(few), "{few:?} with 4 in flight, {many:?} with 128");
     // Some 30 MiB; the allocator may keep as much again for each thread. Whole values for each
     // waiting call would be gigabytes.
     assert!(more <= 192 << 20, "{more} bytes more");
