@@ -11,6 +11,8 @@ use tollgate_mcp::{ClientConnection, LimitedListener};
 
 /// How long open requests may take to finish when the server shuts down.
 const GRACE: Duration = Duration::from_secs(5);
+/// The reason in the records of runs that are cancelled then.
+const SHUTDOWN: &str = "the server shut down";
 /// How often the last uses of keys and sessions are stored.
 const STORE_USES: Duration = Duration::from_secs(30);
 
@@ -37,8 +39,8 @@ impl Server {
         self.listener.local_addr()
     }
 
-    /// Serves until [`stop`](crate::ServerState::stop) is cancelled. Streams end then, and other
-    /// requests have five seconds to finish.
+    /// Serves until [`stop`](crate::ServerState::stop) is cancelled. Streams end then, the host's runs
+    /// and calls are cancelled, and other requests have five seconds to finish.
     ///
     /// # Errors
     /// The listener failed.
@@ -49,7 +51,8 @@ impl Server {
         let served = axum::serve(listener, routes).with_graceful_shutdown(stop.clone().cancelled_owned());
         let grace = async {
             stop.cancelled().await;
-            tokio::time::sleep(GRACE).await;
+            // Requests that wait for a run are answered with its end.
+            tokio::join!(tokio::time::sleep(GRACE), state.host.cancel_all(SHUTDOWN, GRACE));
         };
         let served = tokio::select! {
             served = served => served,
@@ -57,6 +60,8 @@ impl Server {
             () = store_uses(&state) => Ok(()),
             () = look_for_changes(&state) => Ok(()),
         };
+        // Other runs have no request that waits for them.
+        state.host.cancel_all(SHUTDOWN, GRACE).await;
         state.mcp.ended().await;
         if let Err(e) = state.access.store_uses() {
             tracing::warn!("the last uses of keys are not stored: {e}");

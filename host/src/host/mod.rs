@@ -6,6 +6,7 @@ mod checks;
 mod children;
 mod commands;
 mod control;
+mod ending;
 mod follower;
 mod health;
 mod listening;

@@ -3,7 +3,7 @@
 
 use crate::children::{agent, builder};
 use crate::place::{StoreAt, sqlite};
-use crate::watched::{Watch, Watched};
+use crate::watched::{FailsFrom, Watched};
 use crate::with_each_store;
 use crate::world::{host_on, toolbox};
 use serde_json::json;
@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use tollgate::models::ScriptedTurn;
 use tollgate::run::{RunHandle, RunUpdate, UnrecordedEffect};
-use tollgate::store::{AuditFilter, RunFilter, RunSummary, Store, StoreError, StoreErrorKind};
+use tollgate::store::{AuditFilter, RunFilter, RunSummary, Store, StoreErrorKind};
 use tollgate::tools::NativePlugin;
 use tollgate::{
     Busy, CallRequest, Fault, Host, HostError, NativeTool, RunRequest, ToolCall, ToolDescriptor, ToolOutput,
@@ -20,20 +20,6 @@ use tollgate::{
 use tollgate_agent::code::Code;
 use tollgate_agent::descriptor::ExecutionPolicy;
 use tollgate_agent::run::{Event, RunStatus};
-
-/// Fails from the write with this number on; 0 means never.
-#[derive(Default)]
-struct FailsFrom(AtomicU64);
-
-impl Watch for FailsFrom {
-    fn before(&self, write: u64) -> Result<(), StoreError> {
-        match self.0.load(Ordering::Relaxed) {
-            0 => Ok(()),
-            from if write < from => Ok(()),
-            _ => Err(StoreError::full("the disk is full")),
-        }
-    }
-}
 
 /// Counts how often it ran.
 struct Acts {

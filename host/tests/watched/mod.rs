@@ -25,6 +25,20 @@ pub(crate) trait Watch: Send + Sync {
 /// A watcher that does nothing, for counting writes alone.
 impl Watch for () {}
 
+/// Fails from the write with this number on, as on a full disk; 0 means never.
+#[derive(Default)]
+pub(crate) struct FailsFrom(pub(crate) AtomicU64);
+
+impl Watch for FailsFrom {
+    fn before(&self, write: u64) -> Result<(), StoreError> {
+        match self.0.load(Ordering::Relaxed) {
+            0 => Ok(()),
+            from if write < from => Ok(()),
+            _ => Err(StoreError::full("the disk is full")),
+        }
+    }
+}
+
 /// A store that numbers all writes and reports them to a watcher.
 pub(crate) struct Watched<W> {
     store: Arc<dyn Store>,

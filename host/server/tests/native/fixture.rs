@@ -1,16 +1,18 @@
 //! A server with a scripted model, native tools, a gate that asks, and a store on disk.
 
+use crate::watched::{FailsFrom, Watched};
 use reqwest::{Client, Method, RequestBuilder, Response, StatusCode};
 use serde_json::{Value, json};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
 use tollgate::config::ServeConfig;
 use tollgate::models::{Delta, DeltaSink, ModelFault};
+use tollgate::store::Store;
 use tollgate::tollgate_agent::descriptor::ExecutionPolicy;
 use tollgate::tollgate_agent::message::{AssistantMessage, Message, ModelCall, ModelReply, ModelRequest};
 use tollgate::tollgate_agent::outcome::ResumeMode;
@@ -158,6 +160,10 @@ pub struct Setup {
     /// The address of the proxy in front of the server.
     pub behind_proxy: Option<std::net::IpAddr>,
     pub counted: Arc<AtomicUsize>,
+    /// How many calls of `sleep` have begun.
+    pub sleeping: Arc<AtomicUsize>,
+    /// The write of the store from which on all fail; 0 means never.
+    pub fails_from: u64,
 }
 
 impl TestServer {
@@ -173,9 +179,12 @@ impl TestServer {
 
     /// Starts a server on an existing data directory.
     pub async fn on(data: &Path, setup: Setup) -> Self {
-        let Setup { config, without, calls, behind_proxy, counted } = setup;
-        let store = Arc::new(SqliteStore::open(data).unwrap());
-        let host = host(store, &counted);
+        let Setup { config, without, calls, behind_proxy, counted, sleeping, fails_from } = setup;
+        let mut store: Arc<dyn Store> = Arc::new(SqliteStore::open(data).unwrap());
+        if fails_from > 0 {
+            store = Watched::new(store, FailsFrom(AtomicU64::new(fails_from)));
+        }
+        let host = host(store, &counted, &sleeping);
         let server = Server::bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
         let address = server.address().unwrap();
         let access = AccessDatabase::open(data).unwrap();
@@ -249,8 +258,8 @@ pub async fn answer(response: Response) -> (StatusCode, Value) {
     (status, value)
 }
 
-fn host(store: Arc<SqliteStore>, counted: &Arc<AtomicUsize>) -> Host {
-    let counter = Arc::clone(counted);
+fn host(store: Arc<dyn Store>, counted: &Arc<AtomicUsize>, sleeping: &Arc<AtomicUsize>) -> Host {
+    let (counter, sleeping) = (Arc::clone(counted), Arc::clone(sleeping));
     let once = ExecutionPolicy { idempotent: false, ..ExecutionPolicy::default() };
     Host::builder()
         .store(store)
@@ -273,9 +282,12 @@ fn host(store: Arc<SqliteStore>, counted: &Arc<AtomicUsize>) -> Host {
             })
             .with_execution(once),
         )
-        .tool(FnTool::new("sleep", "sleep", "Sleeps for a minute.", |_: Value, _| async {
-            tokio::time::sleep(PATIENCE).await;
-            "slept"
+        .tool(FnTool::new("sleep", "sleep", "Sleeps for a minute.", move |_: Value, _| {
+            sleeping.fetch_add(1, Ordering::SeqCst);
+            async {
+                tokio::time::sleep(PATIENCE).await;
+                "slept"
+            }
         }))
         .agent(Agent::new("default", Echo).with_instructions("Be kind.").with_tools(["*"]))
         .agent(Agent::new("other", Echo).with_tools(["*"]))

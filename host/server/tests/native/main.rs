@@ -12,3 +12,6 @@ mod mcp;
 mod routes;
 mod streams;
 mod tenancy;
+#[allow(dead_code, reason = "writes are not counted here")]
+#[path = "../../../tests/watched/mod.rs"]
+mod watched;

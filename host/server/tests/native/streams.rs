@@ -4,7 +4,11 @@ use crate::fixture::{Key, PATIENCE, Setup, TestServer, answer};
 use futures::StreamExt as _;
 use reqwest::{Method, RequestBuilder, StatusCode};
 use serde_json::{Value, json};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
+use tollgate::store::{RunFilter, RunStore as _};
+use tollgate::tollgate_agent::run::{Event, RunStatus};
 use tollgate_server::Scope::{Decide, Use};
 use tollgate_server::auth::KeyRequest;
 use tollgate_server::{AccessDatabase, Principal};
@@ -225,4 +229,46 @@ async fn streams_end_with_their_key() {
     let request = server.request(Method::GET, &events).bearer_auth(&owner.secret);
     let open = opened(request.header("accept", "text/event-stream")).await;
     assert!(tokio::time::timeout(Duration::from_secs(3), open).await.is_err());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn x1_a_server_that_shuts_down_cancels_what_works_records_it_and_answers_its_clients() {
+    let (setup, beginning) = (Setup::default(), std::time::Instant::now());
+    let sleeping = Arc::clone(&setup.sleeping);
+    let server = TestServer::with(setup).await;
+    let key = server.key("ada", &[Use]);
+    let post = |path: &str, prefer: &str, body: Value| {
+        let request = server.request(Method::POST, path).bearer_auth(&key.secret).header("prefer", prefer);
+        let sent = request.json(&body).send();
+        tokio::spawn(async move { answer(sent.await.unwrap()).await })
+    };
+    let run = json!({"agent": "default", "input": "call sleep"});
+    let detached = json!({"agent": "default", "input": "call sleep", "detached": true});
+    let waits = post("/api/v1/runs", "wait=60", run.clone());
+    let (_, streamed) = post("/api/v1/runs", "respond-async", run).await.unwrap();
+    let (_, detached) = post("/api/v1/runs", "respond-async", detached).await.unwrap();
+    let calls = post("/api/v1/tools/sleep/calls", "wait=60", json!({"arguments": {}}));
+    let ids = [&streamed, &detached].map(|run| run["run_id"].as_str().unwrap().to_owned());
+    let events = server.request(Method::GET, &format!("/api/v1/runs/{}/events", ids[0]));
+    let events = events.bearer_auth(&key.secret).header("accept", "text/event-stream").send().await.unwrap();
+    while sleeping.load(Ordering::SeqCst) < 4 {
+        assert!(beginning.elapsed() < PATIENCE, "not all of them are at work");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let data = server.stop().await;
+    for answered in [waits, calls] {
+        let (status, run) = answered.await.unwrap();
+        assert_eq!((status, &run["status"]), (StatusCode::OK, &json!("cancelled")), "{run}");
+    }
+    assert!(events.text().await.unwrap().contains("event: end"));
+    let store = tollgate::SqliteStore::open(data.path()).unwrap();
+    let runs = store.runs(RunFilter::default()).await.unwrap();
+    assert_eq!(runs.len(), 4, "{runs:?}");
+    for run in runs {
+        assert_eq!(run.status, "cancelled", "{run:?}");
+        let record = store.events(&run.run_id, 0).await.unwrap();
+        let Event::RunFinished { status, .. } = &record.last().unwrap().event else { panic!("{record:?}") };
+        let reason = RunStatus::Cancelled { reason: "the server shut down".to_owned() };
+        assert_eq!(*status, reason, "{}", run.title);
+    }
 }

@@ -1,0 +1,35 @@
+//! Ending all runs of a host that shuts down.
+
+use super::Host;
+use crate::run::Hub;
+use std::sync::{Arc, PoisonError, Weak};
+use std::time::Duration;
+
+impl Host {
+    /// Cancels the runs and calls that this host drives, including detached ones, and waits until they
+    /// have ended and are recorded, or this time has passed. The reason becomes part of the records.
+    /// Calls that [`Host::call`] began are not cancelled: they end with their own token.
+    pub async fn cancel_all(&self, reason: &str, patience: Duration) {
+        let ended = async {
+            loop {
+                // A run may begin another one while it ends.
+                let open = self.open_hubs();
+                if open.is_empty() {
+                    return;
+                }
+                open.iter().for_each(|hub| hub.cancel(Some(reason.to_owned())));
+                for hub in open {
+                    hub.over().await;
+                }
+            }
+        };
+        if tokio::time::timeout(patience, ended).await.is_err() {
+            tracing::warn!("{} runs did not end in time, and are interrupted", self.open_hubs().len());
+        }
+    }
+
+    fn open_hubs(&self) -> Vec<Arc<Hub>> {
+        let live = self.inner.live.lock().unwrap_or_else(PoisonError::into_inner);
+        live.values().filter_map(Weak::upgrade).filter(|hub| !hub.is_closed()).collect()
+    }
+}
