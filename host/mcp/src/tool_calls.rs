@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio_util::sync::CancellationToken;
-use tollgate::run::{RunEnd, RunHandle};
+use tollgate::run::{RunEnd, RunHandle, UnrecordedEffect};
 use tollgate::{CallRequest, Host, HostError, RunRequest};
 use tollgate_agent::SmolStr;
 use tollgate_agent::proposal::Arguments;
@@ -181,9 +181,24 @@ impl ToolCallSession<'_> {
         match error {
             HostError::Store(_) | HostError::Run(_) | HostError::Setup(_) if self.client.is_some() => {
                 tracing::error!("a request failed: {error}");
-                broken("the server failed; its log has the reason")
+                broken(shown_failure(&error))
             }
             error => broken(error),
+        }
+    }
+}
+
+/// Returns a failure of the host without its reason. A client learns whether it may repeat the call.
+fn shown_failure(error: &HostError) -> &'static str {
+    let effect = match error {
+        HostError::Run(why) => why.effect(),
+        _ => UnrecordedEffect::Unknown,
+    };
+    match effect {
+        UnrecordedEffect::Unknown => "the server failed; its log has the reason",
+        UnrecordedEffect::NothingRan => "nothing was run: the server failed; its log has the reason",
+        UnrecordedEffect::Ran => {
+            "the tool has run, but its record is lost; check what it did, and do not repeat the call"
         }
     }
 }

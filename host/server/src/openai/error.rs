@@ -64,7 +64,8 @@ impl OpenAiError {
     pub(crate) fn lost() -> Self {
         Self {
             status: StatusCode::BAD_GATEWAY,
-            message: "the run does not continue: its process stopped; recover it, or send the message again"
+            message: "the run does not continue: its process stopped; its calls may have taken effect, so have an operator \
+                 resume it (`tollgate resume`) before you repeat the message"
                 .to_owned(),
             param: None,
             code: "interrupted".to_owned(),
@@ -99,7 +100,9 @@ impl OpenAiError {
 impl From<Problem> for OpenAiError {
     fn from(problem: Problem) -> Self {
         let Problem { status, code, detail, .. } = problem;
-        Self { status, message: detail, param: None, code: code.to_owned(), is_final: false }
+        // The tool has run, so a repeated request would run it twice.
+        let is_final = code == "record_lost";
+        Self { status, message: detail, param: None, code: code.to_owned(), is_final }
     }
 }
 
@@ -111,5 +114,27 @@ impl IntoResponse for OpenAiError {
             response.headers_mut().insert(name, HeaderValue::from_static("false"));
         }
         response
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a9_a_request_whose_record_is_lost_is_not_repeated_by_libraries() {
+        for (code, is_final) in [("record_lost", true), ("internal", false)] {
+            let problem = Problem::new(StatusCode::INTERNAL_SERVER_ERROR, code, "No.");
+            let response = OpenAiError::from(problem).into_response();
+            let retries = response.headers().get("x-should-retry").map(HeaderValue::as_bytes);
+            assert_eq!(retries, is_final.then_some(&b"false"[..]), "{code}");
+        }
+    }
+
+    #[test]
+    fn a_run_that_stopped_is_not_simply_sent_again() {
+        let lost = OpenAiError::lost();
+        assert!(lost.message.contains("may have taken effect") && lost.is_final, "{lost:?}");
+        assert!(!lost.message.contains("send the message again"), "{lost:?}");
     }
 }

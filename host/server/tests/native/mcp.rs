@@ -534,3 +534,16 @@ async fn the_stream_of_a_session_ends_with_its_key() {
     let ended = async { while let Ok(Some(_)) = stream.chunk().await {} };
     tokio::time::timeout(PATIENCE, ended).await.unwrap();
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a9_a_client_of_mcp_is_told_not_to_repeat_a_call_whose_record_is_lost() {
+    // The first write records that the call begins, and the second one its end.
+    for (fails_from, words, counted) in [(1, "nothing was run", 0), (2, "do not repeat the call", 1)] {
+        let server = TestServer::with(Setup { fails_from, ..Setup::default() }).await;
+        let key = server.key("ada", &[Use]);
+        let client = connect(&server, &key, YesPerson::default(), newest()).await;
+        let failed = call(&client, "count", json!({})).await.unwrap_err().to_string();
+        assert!(failed.contains(words) && !failed.contains("disk"), "{failed}");
+        assert_eq!(server.counted.load(Ordering::SeqCst), counted, "{failed}");
+    }
+}
