@@ -47,7 +47,7 @@ impl HookSet {
             Ok(Ok(Ok(answer))) => Ok(answer),
             Ok(Ok(Err(why))) => Err(why.to_string()),
             Ok(Err(_)) => Err("it panicked".to_owned()),
-            Err(_) => Err(format!("it took longer than {:.1}s", self.timeout.as_secs_f64())),
+            Err(_) => Err(format!("it took longer than {:?}", self.timeout)),
         }
     }
 }

@@ -167,9 +167,9 @@ impl Transition<'_> {
     pub(super) fn out_of_wall_time(&self, tool_name: &str) -> String {
         let (wall_ms, agent) = (self.run.spec.limits.wall_ms, &self.run.spec.agent.view.id);
         format!(
-            "Tool '{tool_name}' timed out after {:.1}s: its limit is wall_ms = {wall_ms}. An operator can raise \
+            "Tool '{tool_name}' timed out after {:?}: its limit is wall_ms = {wall_ms}. An operator can raise \
              it in tollgate.toml, under [agents.{agent}.limits].",
-            Duration::from_millis(wall_ms).as_secs_f64()
+            Duration::from_millis(wall_ms)
         )
     }
 

@@ -55,11 +55,14 @@ fn z21_what_a_call_used_that_was_cut_is_marked_as_at_least_that() {
 #[test]
 fn t1_a_direct_call_has_the_wall_time_of_the_agent_direct() {
     let config = "[limits]\nfuel = 900_000_000_000\n[agents.direct]\ntools = [\"*\"]\n\
-                  limits = { wall_ms = 300 }\n";
+                  limits = { wall_ms = 250 }\n";
     let place = Place::new().with_tools(&[hostile::SPIN_FOR_EVER]).with_config(config);
     let answer = place.type_in(&["call", "spin-for-ever", "--json"]).ends_with(1).json();
     assert_eq!(answer["error"]["code"], "timed_out", "{answer}");
-    assert!(answer["error"]["message"].as_str().unwrap().contains("wall_ms = 300"), "{answer}");
+    assert!(
+        answer["error"]["message"].as_str().unwrap().contains("after 250ms: its limit is wall_ms = 250"),
+        "{answer}"
+    );
     assert_eq!((&answer["usage"]["attempts"], &answer["usage"]["at_least"]), (&json!(1), &json!(true)));
 }
 
