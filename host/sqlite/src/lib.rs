@@ -41,6 +41,7 @@ use process::Process;
 use read::{FoundState, Readers};
 use sizes::{Sizes, Subject};
 use std::collections::{BTreeMap, HashMap};
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use thread_cache::ThreadCache;
@@ -72,6 +73,23 @@ pub struct SqliteStore {
     foreign: ForeignCommits,
     /// The values of keys that do not persist, which live as long as this process.
     volatile: Mutex<HashMap<Arc<str>, Volatile>>,
+    /// The lock of the directory, taken when the store closes and released after everything else is
+    /// dropped: the last field.
+    closing: Option<File>,
+}
+
+impl Drop for SqliteStore {
+    /// Moves the log into the database if no other process uses the store, and its files are still the
+    /// ones that were opened.
+    fn drop(&mut self) {
+        self.writer.end();
+        self.closing = lock::take_last_turn(&self.directory);
+        match self.place.check() {
+            Ok(()) if self.closing.is_some() => self.known.allow_checkpoint(),
+            Ok(()) => {}
+            Err(lost) => tracing::warn!("{lost}"),
+        }
+    }
 }
 
 impl SqliteStore {
@@ -106,6 +124,7 @@ impl SqliteStore {
             hints,
             foreign,
             volatile,
+            closing: None,
         })
     }
 

@@ -6,10 +6,13 @@ use rustix::fs::OFlags;
 use std::fs::File;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
+use std::time::{Duration, Instant};
 use tollgate_store::StoreError;
 
 /// The lock file, locked while the store is opened.
 const LOCK: &str = "tollgate.lock";
+/// How long a process that ends waits for processes that are opening the store.
+const LAST_TURN_WITHIN: Duration = Duration::from_secs(2);
 
 /// Locks the data directory for opening, so that processes that start at the same time open the
 /// store one after another. The first of them creates or migrates it.
@@ -17,15 +20,34 @@ pub(super) fn take_turn(directory: &Path) -> Result<File, StoreError> {
     let path = directory.join(LOCK);
     check_kind(&path)?;
     let lock = || -> std::io::Result<File> {
-        private_dir::make_file(&path)?;
-        // Opening a pipe would block.
-        let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
-        let flags = i32::try_from(flags.bits()).unwrap_or_default();
-        let file = File::options().append(true).custom_flags(flags).open(&path)?;
+        let file = open_lock(&path)?;
         file.lock()?;
         Ok(file)
     };
     lock().map_err(|why| unwritable(&path, &why))
+}
+
+/// Like [`take_turn`], for a process that closes the store: it gives up soon.
+pub(super) fn take_last_turn(directory: &Path) -> Option<File> {
+    let path = directory.join(LOCK);
+    check_kind(&path).ok()?;
+    let file = open_lock(&path).ok()?;
+    let until = Instant::now() + LAST_TURN_WITHIN;
+    while file.try_lock().is_err() {
+        if Instant::now() >= until {
+            return None;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    Some(file)
+}
+
+fn open_lock(path: &Path) -> std::io::Result<File> {
+    private_dir::make_file(path)?;
+    // Opening a pipe would block.
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let flags = i32::try_from(flags.bits()).unwrap_or_default();
+    File::options().append(true).custom_flags(flags).open(path)
 }
 
 pub(super) fn unwritable(path: &Path, why: &std::io::Error) -> StoreError {

@@ -3,6 +3,7 @@
 
 use super::explain::{beside, explain};
 use super::lock::{check_kind, take_turn, unwritable};
+use super::place::lost;
 use super::private_dir;
 use super::process;
 use rusqlite::config::DbConfig;
@@ -38,6 +39,9 @@ pub(super) fn prepare(directory: &Path) -> Result<(PathBuf, Connection), StoreEr
     let _turn = take_turn(directory)?;
     let file = file_in(directory);
     check_regular(&file)?;
+    if file.exists() {
+        check_beside(directory, &file)?;
+    }
     // SQLite gives its other files the same mode.
     private_dir::make_file(&file).map_err(|why| unwritable(&file, &why))?;
     let mut connection = open_file(&file, OpenFlags::SQLITE_OPEN_CREATE)?;
@@ -128,10 +132,32 @@ fn open_file(file: &Path, more: OpenFlags) -> Result<Connection, StoreError> {
         // Keeps plans independent of bound values; otherwise statements are prepared again for
         // each value.
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
+        // See `allow_checkpoint`.
+        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
         connection.set_prepared_statement_cache_capacity(64);
         Ok(connection)
     };
     open().map_err(|e| explain("open", file, &e))
+}
+
+/// Lets the connection move the log into the database and remove it, if it is the last one that
+/// closes. If a file beside the database was removed or replaced meanwhile, what the connection
+/// knows of the log is outdated, and other commits would be lost. So the caller checks the
+/// [`Place`](super::place::Place) before, and holds the directory's lock until the connection is closed.
+pub(super) fn allow_checkpoint(connection: &Connection) {
+    // If it fails, the log stays, and the next start reads it.
+    let _ = connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false);
+}
+
+/// Fails if another process uses the store, and a file that it uses beside the database is gone.
+/// SQLite would create another one, and the two processes would not see each other's commits.
+fn check_beside(directory: &Path, file: &Path) -> Result<(), StoreError> {
+    let is_gone = |path: &PathBuf| !path.try_exists().unwrap_or(true);
+    let gone = ["-wal", "-shm"].map(|ending| beside(file, ending)).into_iter().find(is_gone);
+    match gone {
+        Some(gone) if process::any_lives(directory) => Err(lost(file, &gone)),
+        _ => Ok(()),
+    }
 }
 
 fn check_ours(connection: &Connection, file: &Path) -> Result<(), StoreError> {
@@ -209,9 +235,11 @@ mod tests {
         let data = tempfile::tempdir().unwrap();
         of_the_first_release(data.path());
         let earlier = Process::register(data.path()).unwrap();
+        let used = super::connect(&data.path().join(FILE)).unwrap();
+        assert!(used.query_row("SELECT count(*) FROM runs", [], |row| row.get::<_, i64>(0)).is_ok());
         let refused = prepare(data.path()).unwrap_err().to_string();
         assert!(refused.contains("uses it; end that one"), "{refused}");
-        drop(earlier);
+        drop((earlier, used));
         let (_, connection) = prepare(data.path()).unwrap();
         let orphans = "SELECT count(*) FROM events WHERE run NOT IN (SELECT id FROM runs)";
         assert_eq!(connection.query_row(orphans, [], |row| row.get::<_, i64>(0)), Ok(0));

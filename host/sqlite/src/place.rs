@@ -142,7 +142,7 @@ fn identity(file: &Path) -> Option<(u64, u64)> {
     std::fs::metadata(file).ok().map(|metadata| (metadata.dev(), metadata.ino()))
 }
 
-fn lost(store: &Path, file: &Path) -> StoreError {
+pub(super) fn lost(store: &Path, file: &Path) -> StoreError {
     let words = if store == file {
         "was moved or removed while it was in use; put it back, or restart to begin a new one".to_owned()
     } else {

@@ -1,7 +1,8 @@
 //! Removing old data: completed runs with their events, audit records, and components without
 //! runs.
 //!
-//! Threads keep their state and their conversation. A change whose run is removed keeps only its
+//! Threads keep their state and their conversation, except for generated threads of which no run
+//! and no state is left. A change whose run is removed keeps only its
 //! update. The changes before the oldest remaining run are merged into one, so that the remaining
 //! runs can still be replayed.
 
@@ -104,6 +105,8 @@ impl SqliteStore {
                 pruned.is_in_use = process::any_lives(directory);
                 if !pruned.is_in_use {
                     give_back(&connection).map_err(failed)?;
+                    open::allow_checkpoint(&connection);
+                    drop(connection);
                 }
             }
             pruned.freed_bytes = before.saturating_sub(size_of(&file));
@@ -296,19 +299,35 @@ fn join_first_changes(connection: &Connection, thread: i64) -> rusqlite::Result<
     Ok(())
 }
 
-/// Removes a thread without runs, state and conversation. Returns whether it did.
+/// Removes a thread without runs and state, unless it has a conversation and a name that someone
+/// gave it. Returns whether it did.
 fn forget_if_empty(connection: &Connection, thread: i64) -> rusqlite::Result<bool> {
-    let is_empty = "SELECT EXISTS (SELECT 1 FROM threads WHERE id = ?1 AND messages = 0
+    let empty = "SELECT thread_id, messages FROM threads WHERE id = ?1
         AND NOT EXISTS (SELECT 1 FROM runs WHERE thread = ?1)
-        AND NOT EXISTS (SELECT 1 FROM state WHERE thread = ?1))";
-    let is_empty: bool = connection.prepare_cached(is_empty)?.query_row([thread], |row| row.get(0))?;
-    if is_empty {
+        AND NOT EXISTS (SELECT 1 FROM state WHERE thread = ?1)";
+    let empty: Option<(String, i64)> = connection
+        .prepare_cached(empty)?
+        .query_row([thread], |row| Ok((row.get(0)?, row.get(1)?)))
+        .optional()?;
+    let is_forgotten = empty.is_some_and(|(thread_id, messages)| messages == 0 || is_generated(&thread_id));
+    if is_forgotten {
         // References to the thread go first: changes of keys that do not persist remain.
-        for forget in ["DELETE FROM changes WHERE thread = ?1", "DELETE FROM threads WHERE id = ?1"] {
+        for forget in [
+            "DELETE FROM changes WHERE thread = ?1",
+            "DELETE FROM messages WHERE id >= ?1 << 32 AND id < (?1 + 1) << 32",
+            "DELETE FROM threads WHERE id = ?1",
+        ] {
             connection.prepare_cached(forget)?.execute([thread])?;
         }
     }
-    Ok(is_empty)
+    Ok(is_forgotten)
+}
+
+/// Returns whether a thread's id was generated for a run that named none. The server puts the
+/// principal before it.
+fn is_generated(thread_id: &str) -> bool {
+    let id = thread_id.rsplit_once('/').map_or(thread_id, |(_, id)| id);
+    uuid::Uuid::try_parse(id).is_ok_and(|id| id.get_version_num() == 7)
 }
 
 /// Removes old audit records. The newest record of each file stays, because the next load is

@@ -2,7 +2,7 @@
 //! until another process commits to the file. Commits of this process update the cache.
 
 use super::job::{Job, Written};
-use super::open::BUSY_TIMEOUT;
+use super::open::{BUSY_TIMEOUT, allow_checkpoint};
 use rusqlite::Connection;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
@@ -52,6 +52,11 @@ pub(super) struct HeadBefore(Option<(i64, u64)>);
 impl ThreadCache {
     pub(super) fn new(connection: Arc<Mutex<Connection>>) -> Self {
         Self { connection, inner: Mutex::default() }
+    }
+
+    /// Lets the connection move the log into the database when it closes.
+    pub(super) fn allow_checkpoint(&self) {
+        allow_checkpoint(&self.connection.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
     /// Returns the current thread if it is cached; otherwise the marker for

@@ -88,6 +88,15 @@ impl Writer {
         value.ok_or_else(|| StoreError::other("the store's writer gave no answer; restart the program"))
     }
 
+    /// Ends the thread once earlier jobs are written.
+    pub(super) fn end(&mut self) {
+        self.queue.close();
+        if let Some(thread) = self.thread.take() {
+            // A panic of the thread was reported already.
+            let _ = thread.join();
+        }
+    }
+
     async fn ask<T>(&self, job: impl FnOnce(Reply<T>) -> Job) -> Result<T, StoreError> {
         let gone = || StoreError::unusable("the store's writer has stopped; restart the program");
         let (reply, answer) = oneshot::channel();
@@ -98,11 +107,7 @@ impl Writer {
 
 impl Drop for Writer {
     fn drop(&mut self) {
-        self.queue.close();
-        if let Some(thread) = self.thread.take() {
-            // Earlier jobs are written by then; a panic of the thread was reported already.
-            let _ = thread.join();
-        }
+        self.end();
     }
 }
 

@@ -174,11 +174,26 @@ async fn z8_a_thread_without_anything_that_lasts_is_pruned() {
         Arc::make_mut(&mut change.updates)[0].persistent = false;
     }
     store.commit(commit("r", 0, vec![started("r"), fleeting, finished()])).await.unwrap();
+    // The conversation of a run that named no thread, alone and for a principal, and one with a name.
+    let generated = "01890000-0000-7000-8000-000000000000";
+    let threads = [generated.to_owned(), format!("ada/{generated}"), "ada/plans".to_owned()];
+    for (n, thread_id) in threads.iter().enumerate() {
+        let run = format!("r{n}");
+        let mut said = commit(&run, 0, vec![started(&run), finished()]);
+        said.thread_id = Arc::from(thread_id.as_str());
+        said.messages = vec![Message::User("Good day.".to_owned())];
+        store.commit(said).await.unwrap();
+    }
     drop(store);
-    assert_eq!(prune(folder.path(), 1_000, false).await.runs, 1);
+    assert_eq!(prune(folder.path(), 1_000, false).await.runs, 4);
     assert_eq!(prune(folder.path(), 1_000, false).await.runs, 0);
     let store = SqliteStore::open(folder.path()).unwrap();
     assert_eq!(store.thread("t").await.unwrap().state.revision(), 0, "the thread is gone");
+    let mut left = Vec::new();
+    for thread_id in &threads {
+        left.push(store.thread(thread_id).await.unwrap().messages.len());
+    }
+    assert_eq!(left, [0, 0, 1], "a conversation with a name can be continued");
 }
 
 #[tokio::test(flavor = "multi_thread")]

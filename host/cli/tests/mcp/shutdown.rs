@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use std::path::Path;
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
-use tollgate_artifacts::hostile;
+use tollgate_artifacts::{good, hostile};
 
 /// Far longer than anything here takes.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -115,4 +115,48 @@ pub(crate) fn signalled(child: &mut Child, signal: &str) -> i32 {
         std::thread::sleep(Duration::from_millis(5));
     }
     panic!("the server does not end");
+}
+
+/// Starts an idle server of the project, and counts to two beside it.
+fn counting_beside_an_idle_server() -> (Place, Raw) {
+    let place = Place::new().with_tools(&[good::ADDER]);
+    let idle = Raw::begin(&place, "2025-11-25", json!({}));
+    for count in ["1", "2"] {
+        place.type_in(&COUNT).ends_with(0).answers(count);
+    }
+    (place, idle)
+}
+
+const COUNT: [&str; 4] = ["call", "adder", "--thread", "t"];
+
+#[test]
+fn s9_no_process_writes_beside_one_whose_files_are_gone() {
+    for gone in [&["-shm"][..], &["-wal"], &["-wal", "-shm"]] {
+        let (place, mut idle) = counting_beside_an_idle_server();
+        let file = |ending: &str| place.path().join(format!("data/tollgate.db{ending}"));
+        gone.iter().for_each(|ending| std::fs::remove_file(file(ending)).unwrap());
+        let refused = place.type_in(&COUNT).ends_with(1);
+        let refused = refused.says(&format!("lost {}", file(gone[0]).display()));
+        refused.says("end every tollgate that uses it, then start again");
+        idle.leave();
+        // Without the log, only what the database has is left.
+        let count = if gone == ["-shm"] { "3" } else { "" };
+        place.type_in(&COUNT).ends_with(0).answers(count);
+        place.type_in(&["store", "verify"]).ends_with(0);
+    }
+}
+
+#[test]
+fn s9_a_process_that_ends_does_not_take_back_commits_that_it_could_not_see() {
+    let (place, mut idle) = counting_beside_an_idle_server();
+    let file = place.path().join("data/tollgate.db");
+    std::fs::remove_file(place.path().join("data/tollgate.db-shm")).unwrap();
+    // Another program does not notice. It makes an index of the log that the server does not see.
+    let other = rusqlite::Connection::open(&file).unwrap();
+    other.execute_batch("UPDATE runs SET title = 'changed'").unwrap();
+    drop(other);
+    idle.leave();
+    let runs = place.type_in(&["runs", "--json"]).ends_with(0).json();
+    assert_eq!(runs.as_array().unwrap().len(), 2);
+    assert!(runs.as_array().unwrap().iter().all(|run| run["title"] == "changed"), "{runs}");
 }
