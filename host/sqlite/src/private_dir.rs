@@ -1,6 +1,7 @@
 //! Keeps the data directory private to this user: mode 0700, its files 0600. An existing directory
 //! that others may enter is made private if that harms no one, and refused otherwise.
 
+use super::explain::cause;
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat, chmodat, fchmod, fstat, open, openat, statat};
 use rustix::io::Errno;
 use std::io;
@@ -33,11 +34,8 @@ fn make_beside(directory: &Path, lived_in: &[PathBuf]) -> Result<(), String> {
     use std::os::unix::fs::DirBuilderExt as _;
     let shown = directory.display();
     let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(directory);
-    made.map_err(|e| format!("cannot create the data directory {shown}: {e}; name another with --data"))?;
-    let unreadable = |why: Errno| {
-        let why = io::Error::from(why);
-        format!("cannot open the data directory {shown}: {why}; name another with --data")
-    };
+    made.map_err(|e| format!("cannot create the data directory {shown}: {}", cause(&e)))?;
+    let unreadable = |why: Errno| format!("cannot open the data directory {shown}: {}", cause(&why.into()));
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let handle = open(directory, flags, Mode::empty()).map_err(unreadable)?;
     let found = fstat(&handle).map_err(unreadable)?;
@@ -103,9 +101,8 @@ fn holds_own_files_alone(directory: &OwnedFd) -> Result<bool, Errno> {
 /// The files are not opened: closing one would release the locks that SQLite holds on it
 /// elsewhere in this process.
 fn close_files(directory: &OwnedFd, path: &Path) -> Result<(), String> {
-    let unreadable = |why: Errno| {
-        format!("cannot read the data directory {}: {}; check the disk", path.display(), io::Error::from(why))
-    };
+    let unreadable =
+        |why: Errno| format!("cannot read the data directory {}: {}", path.display(), cause(&why.into()));
     for entry in Dir::read_from(directory).map_err(unreadable)? {
         let entry = entry.map_err(unreadable)?;
         let name = entry.file_name();
@@ -133,7 +130,7 @@ fn close(directory: impl AsFd, name: &std::ffi::CStr, path: &Path, kind: FileTyp
         Ok(found) => found,
         // Files of other processes come and go.
         Err(Errno::NOENT) => return Ok(false),
-        Err(why) => return Err(format!("cannot examine {}: {}", path.display(), io::Error::from(why))),
+        Err(why) => return Err(format!("cannot examine {}: {}", path.display(), cause(&why.into()))),
     };
     if FileType::from_raw_mode(found.st_mode) != kind {
         return Ok(false);

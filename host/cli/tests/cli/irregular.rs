@@ -77,3 +77,24 @@ fn a_cache_of_pipes_directories_or_links_is_not_waited_for() {
         type_in(&place, &["call", "echo"]).ends_with(0);
     }
 }
+
+#[test]
+fn a_lack_of_file_descriptors_is_said_with_its_remedy() {
+    let place = Place::new();
+    place.type_in(&["runs"]).ends_with(0);
+    let mut refused = 0;
+    // Below some limit, the program cannot even start.
+    for limit in 8..20 {
+        let mut shell = std::process::Command::new("bash");
+        let typed = format!("ulimit -n {limit}; exec {} runs", env!("CARGO_BIN_EXE_tollgate"));
+        shell.args(["-c", &typed]).current_dir(place.path()).env("TOLLGATE_DATA", place.path().join("data"));
+        let output = shell.output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        if said.contains("data directory") {
+            let remedy = "this process has too many open files; raise its limit (ulimit -n)";
+            assert!(said.contains(remedy), "{limit}: {said}");
+            refused += 1;
+        }
+    }
+    assert!(refused > 0, "no limit is met while the data directory is opened");
+}
