@@ -4,7 +4,7 @@
 use super::explain::beside;
 use super::open;
 use super::place;
-use super::process::Process;
+use super::process::{self, Process};
 use super::read::{FoundState, Readers};
 use async_trait::async_trait;
 use std::path::Path;
@@ -41,9 +41,10 @@ impl ReadOnlyStore {
                 file.display()
             )));
         }
-        // Without a log and its index there is no writer, so SQLite need not look for a log.
-        let readers =
-            Readers::read_only(file, Arc::new(Process::observer(directory)), log == 0 && !is_shared);
+        // Without a log and a writer, SQLite need not look for a log. An index that a full disk left
+        // incomplete cannot be read.
+        let is_unchanging = log == 0 && (!is_shared || !process::any_lives(directory));
+        let readers = Readers::read_only(file, Arc::new(Process::observer(directory)), is_unchanging);
         readers.query(|reader| reader.check_version())?;
         Ok(Self { readers: Arc::new(readers) })
     }

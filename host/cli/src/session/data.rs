@@ -4,7 +4,7 @@ use crate::globals::Globals;
 use crate::session::database::{SharedStore, connect_as_store, database, named_database};
 use crate::session::project_data::ProjectData;
 use crate::terminal::{Failure, Output};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio::task::JoinHandle;
 use tollgate::Host;
@@ -43,11 +43,35 @@ pub(crate) fn open_store_to_read(globals: &Globals) -> Result<Arc<dyn Store>, Fa
     if let Some(database) = named_database(globals)? {
         return connected(&database, StoreLimits::default());
     }
-    let directory = data_dir(globals)?;
-    if ReadOnlyStore::is_needed(&directory) {
-        return Ok(Arc::new(ReadOnlyStore::open(&directory)?));
+    Ok(match open_to_read(&data_dir(globals)?)? {
+        ReadableStore::Whole(store) => Arc::new(*store),
+        ReadableStore::ReadOnly(store) => Arc::new(store),
+    })
+}
+
+/// A store in a directory that is only read.
+pub(crate) enum ReadableStore {
+    Whole(Box<SqliteStore>),
+    ReadOnly(ReadOnlyStore),
+}
+
+/// Opens the store in a directory for reading. If the disk takes no more, it is read without
+/// writing, as on a read-only disk.
+pub(crate) fn open_to_read(directory: &Path) -> Result<ReadableStore, StoreError> {
+    if ReadOnlyStore::is_needed(directory) {
+        return ReadOnlyStore::open(directory).map(ReadableStore::ReadOnly);
     }
-    Ok(Arc::new(SqliteStore::open(&directory)?))
+    let why = match SqliteStore::open(directory) {
+        Ok(store) => return Ok(ReadableStore::Whole(Box::new(store))),
+        Err(why) => why,
+    };
+    // A limit on the size of files is an error of the disk for SQLite.
+    let is_disk = matches!(why.kind(), StoreErrorKind::Full | StoreErrorKind::Other);
+    if !is_disk || !SqliteStore::exists(directory) {
+        return Err(why);
+    }
+    let store = ReadOnlyStore::open(directory).map_err(|_| why)?;
+    Ok(ReadableStore::ReadOnly(store))
 }
 
 /// A store that another thread opens while tools are loaded.

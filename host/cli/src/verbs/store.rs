@@ -1,7 +1,7 @@
 //! `tollgate prune`, which removes old runs, and `tollgate store verify`, which looks for damage.
 
 use crate::globals::Globals;
-use crate::session::data::data_dir;
+use crate::session::data::{ReadableStore, data_dir, open_to_read};
 use crate::terminal::{Exit, Failure, Output, program, quantity};
 use crate::verbs::audit::since_ms;
 use clap::{Args, Subcommand};
@@ -13,7 +13,7 @@ use tokio_util::sync::DropGuard;
 #[cfg(feature = "mcp")]
 use tollgate::config::Config;
 use tollgate::config::read_period;
-use tollgate::store::{HoldsBack, Pruned, Pruning, ReadOnlyStore, SqliteStore, Verified};
+use tollgate::store::{HoldsBack, Pruned, Pruning, SqliteStore, Verified};
 
 /// Remove old completed runs, their events and audit records, and free their disk space
 #[derive(Debug, Args)]
@@ -173,13 +173,10 @@ impl StoreVerb {
 
 async fn verify(globals: &Globals, output: &Output) -> Result<Exit, Failure> {
     let verified = match crate::session::database::named_database(globals)? {
-        None => {
-            let directory = data_dir(globals)?;
-            match ReadOnlyStore::is_needed(&directory) {
-                true => ReadOnlyStore::open(&directory)?.verify().await?,
-                false => SqliteStore::open(&directory)?.verify().await?,
-            }
-        }
+        None => match open_to_read(&data_dir(globals)?)? {
+            ReadableStore::Whole(store) => store.verify().await?,
+            ReadableStore::ReadOnly(store) => store.verify().await?,
+        },
         #[cfg(feature = "postgres")]
         Some(database) => {
             let limits = tollgate::store::StoreLimits::default();

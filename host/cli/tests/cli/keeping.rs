@@ -130,6 +130,12 @@ fn a_disk_that_takes_no_more_is_told_and_nothing_is_lost() {
     let refused = limited(1).ends_with(1);
     assert!(refused.stdout.is_empty(), "nothing is answered that is not kept: {refused:?}");
     refused.says("tollgate.db").says("the disk refused the write");
+    for verb in ["runs --json", "audit", "store verify"] {
+        let mut command = Command::new("bash");
+        command.args(["-c", &format!("ulimit -f 0; exec \"$0\" {verb}"), env!("CARGO_BIN_EXE_tollgate")]);
+        command.current_dir(place.path()).env("TOLLGATE_DATA", place.path().join("data"));
+        run(command).ends_with(0);
+    }
     assert_eq!(add(&place).ends_with(0).stdout.trim(), "1", "the first was kept, the second was not");
 }
 
