@@ -7,13 +7,14 @@ use crate::render::powers::command_to_grant;
 use crate::terminal::output::{BAD, BOLD, DIM, GOOD, NAME, WAITS, shown, shown_line, shown_marked};
 use crate::terminal::{Exit, Output, quantity};
 use crate::verbs::call::used;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 use tollgate::run::{ChildTold, LiveContent, RunEnd, RunUpdate};
 use tollgate_agent::gate::{GateVerdict, Verdict};
 use tollgate_agent::outcome::Usage;
 use tollgate_agent::question::MARK;
 use tollgate_agent::run::event::{Finished, Proposed, Suspended};
-use tollgate_agent::run::{CallEnd, Event, RunStatus, RunUsage};
+use tollgate_agent::run::{CallEnd, Event, RunStatus, RunUsage, StoredEvent};
 use tollgate_sandbox::{ProgressStatus, Report};
 
 /// The maximum number of characters of arguments, results and reasons on one line.
@@ -31,6 +32,8 @@ pub(crate) struct Narrator<'a> {
     streamed: String,
     /// How much a conversation shows; `None` for a single run.
     conversation: Option<Conversation>,
+    /// The calls that ran when the process of the run ended.
+    interrupted: HashSet<String>,
 }
 
 /// The settings for narrating a conversation at the terminal.
@@ -51,7 +54,28 @@ impl<'a> Narrator<'a> {
             last_report: String::new(),
             streamed: String::new(),
             conversation: None,
+            interrupted: HashSet::new(),
         }
+    }
+
+    /// Narrates a run that goes on after its process has ended, and which of its calls run again.
+    pub(crate) fn resuming(mut self, record: &[Arc<StoredEvent>]) -> Self {
+        for stored in record {
+            match &stored.event {
+                Event::CallProposed(proposed) => {
+                    let name = shown_line(&proposed.tool_name, 64);
+                    self.tools.insert(proposed.call_id.to_string(), name);
+                }
+                Event::CallStarted { call_id, .. } => drop(self.interrupted.insert(call_id.to_string())),
+                Event::CallReturned { call_id, .. } | Event::CallRetried { call_id, .. } => {
+                    self.interrupted.remove(call_id.as_str());
+                }
+                Event::CallFinished(finished) => drop(self.interrupted.remove(finished.call_id.as_str())),
+                Event::CallSuspended(asked) => drop(self.interrupted.remove(asked.call_id.as_str())),
+                _ => {}
+            }
+        }
+        self
     }
 
     /// Narrates a conversation: no headings of turns and no usage, and the model's reasoning in full
@@ -137,6 +161,11 @@ impl<'a> Narrator<'a> {
             }
             Event::CallProposed(proposed) => self.proposed(proposed),
             Event::CallGated { call_id, verdicts } => self.gated(call_id, verdicts),
+            Event::CallStarted { call_id, attempt, .. } if self.interrupted.remove(call_id.as_str()) => {
+                let name = self.tools.get(call_id.as_str()).map_or(call_id.as_str(), String::as_str);
+                let words = format!("the process had ended; `{name}` runs again (attempt {attempt})");
+                self.say(&format!("  {WAITS}{words}{WAITS:#}"));
+            }
             Event::CallRetried { call_id, fault, attempt, .. } => {
                 let words = shown_line(&fault.message, LINE_CHARS);
                 self.say_of(call_id, &format!("{WAITS}attempt {attempt}: {words}; retrying{WAITS:#}"));

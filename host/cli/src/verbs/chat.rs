@@ -6,7 +6,7 @@ use crate::session::data::{OpeningStore, find_thread};
 use crate::session::{Opened, host_with, line_reader, shutdown, with_servers};
 use crate::terminal::output::{BOLD, DIM, NAME, shown, shown_line};
 use crate::terminal::{Exit, Failure, Output, program, quantity};
-use crate::verbs::resume::follow_and_ask;
+use crate::verbs::resume::{follow_and_ask, interrupted_on, say_finished};
 use crate::verbs::run::{agent_to_run, model_to_run};
 use clap::Args;
 use std::io::IsTerminal as _;
@@ -137,12 +137,17 @@ impl Chat<'_> {
         request.thread_id = Some(self.thread_id.clone());
         request.busy = Busy::Queue;
         let mut narrator = Narrator::new(self.output).in_a_conversation(self.shows_reasoning);
+        let interrupted = interrupted_on(self.host, Some(&self.thread_id)).await?;
         let handle = match self.host.run(request).await {
             Err(HostError::Waiting(run_id)) => {
                 self.output.warn("an earlier message was interrupted; its question comes first");
                 self.host.recover(&run_id).await?
             }
-            handle => handle?,
+            handle => {
+                let handle = handle?;
+                say_finished(self.host, interrupted, self.output).await?;
+                handle
+            }
         };
         let end = follow_and_ask(self.host, handle, &mut narrator, self.globals, self.output).await?;
         narrator.finish(&end);

@@ -12,7 +12,7 @@ use crate::verbs::runs::status;
 use clap::Args;
 use std::sync::Arc;
 use tollgate::run::{RunEnd, RunHandle};
-use tollgate::store::RunSummary;
+use tollgate::store::{RunFilter, RunSummary, short_id};
 use tollgate::{Host, HostError};
 use tollgate_agent::run::event::Suspended;
 
@@ -26,7 +26,7 @@ pub(crate) struct ResumeVerb {
 
 const EXAMPLES: &str = "\
 Examples:
-  tollgate runs --status running                     interrupted runs are among them
+  tollgate runs --status interrupted
   tollgate resume 9f3c2a71
   tollgate resume 9f3c2a71 --json
 
@@ -71,19 +71,49 @@ impl ResumeVerb {
 }
 
 async fn resume(host: &Host, run: &RunSummary, globals: &Globals, output: &Output) -> Result<Exit, Failure> {
+    let record = host.record(&run.run_id, 0).await?;
     let handle = host.recover(&run.run_id).await?;
     if run.kind == "call" {
         let mut narrator = Narrator::new(output).reports_only();
         let end = follow_and_ask(host, handle, &mut narrator, globals, output).await?;
         return answer(&end, ShownEnd::default(), output);
     }
-    let mut narrator = Narrator::new(output);
+    let mut narrator = Narrator::new(output).resuming(&record);
     let end = follow_and_ask(host, handle, &mut narrator, globals, output).await?;
     narrator.finish(&end);
     if !output.is_json() {
         say_how_to_decide(&end, output);
     }
     Ok(outcome(&end))
+}
+
+/// Returns the interrupted run of a conversation, which its next message finishes first.
+pub(crate) async fn interrupted_on(
+    host: &Host,
+    thread_id: Option<&str>,
+) -> Result<Option<RunSummary>, Failure> {
+    let Some(thread_id) = thread_id else { return Ok(None) };
+    let filter = RunFilter {
+        thread_id: Some(thread_id.to_owned()),
+        status: Some("running".to_owned()),
+        kind: Some("prompt".to_owned()),
+        ..RunFilter::default()
+    };
+    let open = host.store().runs(filter).await?;
+    Ok(open.into_iter().find(|run| status(run) == "interrupted"))
+}
+
+/// Says how an interrupted run ended before the message that followed it.
+pub(crate) async fn say_finished(
+    host: &Host,
+    interrupted: Option<RunSummary>,
+    output: &Output,
+) -> Result<(), Failure> {
+    let Some(interrupted) = interrupted else { return Ok(()) };
+    if let Some(now) = host.summary(&interrupted.run_id).await? {
+        output.say(&format!("finished the interrupted run {}: {}", short_id(&now.run_id), status(&now)));
+    }
+    Ok(())
 }
 
 /// Follows a run until it has ended. On a terminal, asks the person its questions; a question left

@@ -7,7 +7,7 @@ use crate::session::data::{OpeningStore, agent_of_thread, find_thread, open_stor
 use crate::session::{Opened, host_with, shutdown, with_servers};
 use crate::terminal::{Exit, Failure, Output};
 use crate::verbs::call::{MAX_INPUT_BYTES, read_stdin};
-use crate::verbs::resume::follow_and_ask;
+use crate::verbs::resume::{follow_and_ask, interrupted_on, say_finished};
 use clap::Args;
 use std::io::IsTerminal;
 use std::path::Path;
@@ -135,10 +135,14 @@ async fn run(
     output: &Output,
 ) -> Result<RunEnd, Failure> {
     let mut narrator = Narrator::new(output);
+    let interrupted = interrupted_on(host, request.thread_id.as_deref()).await?;
     let end = loop {
         let begun = async { Ok::<_, Failure>(host.run(request.clone()).await) };
         let recovered = match shutdown::unless_asked(begun).await? {
-            Ok(handle) => break follow_and_ask(host, handle, &mut narrator, globals, output).await?,
+            Ok(handle) => {
+                say_finished(host, interrupted, output).await?;
+                break follow_and_ask(host, handle, &mut narrator, globals, output).await?;
+            }
             Err(HostError::Waiting(run_id)) => run_id,
             Err(e) => return Err(e.into()),
         };

@@ -29,7 +29,12 @@ pub(crate) struct RunsVerb {
     limit: usize,
 }
 
-const STATUSES: [&str; 7] = ["running", "waiting", "completed", "blocked", "stopped", "cancelled", "failed"];
+const STATUSES: [&str; 8] =
+    ["running", "interrupted", "waiting", "completed", "blocked", "stopped", "cancelled", "failed"];
+/// The status of a run whose process has ended. The store lists it as running.
+const INTERRUPTED: &str = "interrupted";
+/// The number of running runs among which interrupted ones are looked for.
+const RUNNING_READ: usize = 10_000;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -43,13 +48,18 @@ terminal, CODE is what `tollgate decide` needs elsewhere.";
 impl RunsVerb {
     pub(crate) async fn run(self, globals: &Globals, output: &Output) -> Result<Exit, Failure> {
         let store = open_store_to_read(globals)?;
-        let filter = RunFilter {
+        let mut filter = RunFilter {
             thread_id: find_thread(&*store, self.thread).await?,
             status: self.status,
             limit: self.limit.saturating_add(1),
             ..RunFilter::default()
         };
+        let only_interrupted = filter.status.as_deref() == Some(INTERRUPTED);
+        if only_interrupted {
+            (filter.status, filter.limit) = (Some("running".to_owned()), RUNNING_READ);
+        }
         let mut runs = store.runs(filter).await?;
+        runs.retain(|run| !only_interrupted || status(run) == INTERRUPTED);
         let has_more = runs.len() > self.limit;
         runs.truncate(self.limit);
         let mut listed = Vec::with_capacity(runs.len());

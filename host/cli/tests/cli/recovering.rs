@@ -7,7 +7,7 @@ use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 use tollgate::store::SqliteStore;
-use tollgate_artifacts::{good, hostile};
+use tollgate_artifacts::{Expectation, Guest, good, hostile};
 
 const CONFIG: &str =
     "[model]\nprovider = \"recorded\"\nfile = \"turns.toml\"\n[limits]\ntimeout_ms = 120_000\n";
@@ -33,6 +33,62 @@ fn killed() -> (Place, String) {
     child.wait().unwrap();
     place.write("turns.toml", ENDS);
     (place, run)
+}
+
+/// A tool that may run twice, and sleeps until it is stopped.
+const SLEEPS: Guest = Guest {
+    name: "sleeps",
+    attack: "",
+    limit: "",
+    expects: Expectation::Code("timed_out"),
+    source: r#";; Sleeps, and may run twice.
+;;
+;; descriptor: {"tools": [{"execution": {"idempotent": true}}]}
+;; imports: wasi:clocks/monotonic-clock wasi:io/poll
+
+(import "wasi:clocks/monotonic-clock@0.2.12" "subscribe-duration"
+  (func $subscribe (param i64) (result i32)))
+(import "wasi:io/poll@0.2.12" "[method]pollable.block" (func $block (param i32)))
+(func $execute (param $call i32) (result i32)
+  (call $block (call $subscribe (i64.const 3600000000000)))
+  (global.get $returns))
+"#,
+};
+
+/// Returns a place, and a run on the thread `t` that was killed while its call ran. The call ends soon
+/// when it runs again.
+fn killed_while_it_sleeps() -> (Place, String) {
+    let place = Place::new().with_tools(&[SLEEPS]).with_config(CONFIG);
+    place.write("turns.toml", "[[turn]]\ncalls = [{ name = \"sleeps\" }]\n");
+    let mut command = place.program(&["run", "--json", "--thread", "t", "Go."]);
+    let mut child =
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut run = String::new();
+    for line in BufReader::new(child.stdout.take().unwrap()).lines() {
+        let Ok(event) = serde_json::from_str::<Value>(&line.unwrap()) else { break };
+        if event["type"] == "call_started" {
+            run = event["run_id"].as_str().unwrap().to_owned();
+            send("-KILL", child.id());
+        }
+    }
+    child.wait().unwrap();
+    place.write("turns.toml", ENDS);
+    (place.with_config(&CONFIG.replace("120_000", "100")), run)
+}
+
+#[test]
+fn w6_a_call_that_runs_again_is_named_when_its_run_is_resumed() {
+    let (place, run) = killed_while_it_sleeps();
+    let resumed = place.type_in(&["resume", &run]).ends_with(0).answers("It is decided.");
+    resumed.says("the process had ended; `sleeps` runs again (attempt 2)");
+}
+
+#[test]
+fn w7_a_message_says_which_interrupted_run_it_finished() {
+    let (place, run) = killed_while_it_sleeps();
+    place.write("turns.toml", format!("{ENDS}{ENDS}"));
+    let next = place.type_in(&["run", "--thread", "t", "And now?"]).ends_with(0);
+    next.says(&format!("finished the interrupted run {}: completed", &run[28..]));
 }
 
 fn status(place: &Place) -> Value {
@@ -63,6 +119,8 @@ fn w6_an_interrupted_run_is_resumed_and_decided() {
     place.type_in(&["resume", &run]).ends_with(3).says("Shall I?");
     let decide = ["decide", &run, "call-1-1", "--resume", "{\"approved\": true}"];
     place.type_in(&decide).ends_with(0).answers("It is decided.");
+    let next = place.type_in(&["run", "--thread", "t", "And now?"]).ends_with(0);
+    assert!(!next.stderr.contains("finished the interrupted run"), "{}", next.stderr);
     place.type_in(&["resume", &run]).ends_with(0).says("has ended: completed");
     place.type_in(&["resume", "0000"]).ends_with(2).says("there is no run 0000");
 }
@@ -102,8 +160,11 @@ fn a9_a_direct_call_that_is_killed_is_in_the_record_as_interrupted() {
     let place = Place::new().with_tools(&[hostile::SLEEP_FOR_EVER]).with_config(CONFIG);
     let run = killed_call(&place);
     place.type_in(&["runs"]).ends_with(0).answers("interrupted");
+    place.type_in(&["runs", "--status", "interrupted"]).ends_with(0).answers(&run[28..]);
     let ended = place.type_in(&["resume", &run, "--json"]).ends_with(1).json();
     assert_eq!(ended["error"]["code"], "interrupted", "{ended}");
+    let none = place.type_in(&["runs", "--status", "interrupted", "--json"]).ends_with(0).json();
+    assert_eq!(none, serde_json::json!([]));
     assert_eq!(status(&place), "failed");
 }
 
@@ -138,15 +199,43 @@ fn a9_the_next_start_ends_direct_calls_that_were_killed_and_no_others() {
 
 /// Runs a command with a limit on the size of files that is reached when the store writes. The
 /// signal that the kernel sends then ends a program that does not handle it.
-fn on_a_full_disk(place: &Place, command: &str) -> Said {
+fn on_a_full_disk(place: &Place, kib: u64, command: &str) -> Said {
     let program = env!("CARGO_BIN_EXE_tollgate");
-    let typed = format!("ulimit -f 36; exec env --default-signal=XFSZ {program} {command}");
+    let typed = format!("ulimit -f {kib}; exec env --default-signal=XFSZ {program} {command}");
     let mut shell = assert_cmd::Command::new("bash");
     shell.args(["-c", &typed]).current_dir(place.path());
     for (name, value) in place.program(&[]).get_envs() {
         value.map(|value| shell.env(name, value));
     }
     Said::of(&shell.assert())
+}
+
+/// Whatever room is left, the answer says whether the tool has run. `scripts/kill` tries more levels.
+#[test]
+fn a9_on_a_disk_with_any_room_the_answer_says_whether_the_tool_has_run() {
+    let levels = std::env::var("TOLLGATE_KILL_DISKS").ok().and_then(|levels| levels.parse().ok());
+    let granted =
+        "[grants.appends]\nfiles = [{ host = \"ran\", guest = \"/ran\", access = \"read-write\" }]\n";
+    let place = Place::new().with_tools(&[good::APPENDS]).with_config(granted);
+    std::fs::create_dir(place.path().join("ran")).unwrap();
+    let _held = SqliteStore::open(&place.path().join("data")).unwrap();
+    place.type_in(&["call", "appends", r#"{"p": "warm"}"#]).ends_with(0);
+    let mut kinds = std::collections::BTreeSet::new();
+    for level in 0..levels.unwrap_or(6_u64) {
+        let log = std::fs::metadata(place.path().join("data/tollgate.db-wal")).unwrap().len();
+        // From too little for anything to enough for everything.
+        let room = log.max(32 << 10).div_ceil(1024) + level * 240 / levels.unwrap_or(6).max(1);
+        let said = on_a_full_disk(&place, room, &format!(r#"call appends '{{"p": "at{level}"}}'"#));
+        let ran = std::fs::metadata(place.path().join(format!("ran/at{level}"))).map_or(0, |file| file.len());
+        let (kind, expected) = match said.code {
+            0 => ("done", 1),
+            _ if said.stderr.contains("do not repeat it") => ("lost", 1),
+            _ => ("refused", 0),
+        };
+        assert_eq!(ran, expected, "{room} KiB: {said:?}");
+        kinds.insert(kind);
+    }
+    assert!(kinds.contains("refused") && kinds.contains("done"), "{kinds:?}");
 }
 
 #[test]
@@ -163,10 +252,10 @@ fn a9_on_a_full_disk_nothing_is_called_that_cannot_be_recorded() {
     place.type_in(&["call", "looks"]).ends_with(0);
     assert_eq!(bytes("warm"), 1);
 
-    let refused = on_a_full_disk(&place, r#"call appends '{"p": "full"}'"#).ends_with(1);
+    let refused = on_a_full_disk(&place, 36, r#"call appends '{"p": "full"}'"#).ends_with(1);
     let refused = refused.says("nothing was run");
     assert!(!refused.stderr.contains("again"), "{}", refused.stderr);
     assert_eq!(bytes("full"), 0, "it was answered with an error, and has not run");
 
-    on_a_full_disk(&place, "call looks").ends_with(1).says("is not recorded").answers("1");
+    on_a_full_disk(&place, 36, "call looks").ends_with(1).says("is not recorded").answers("1");
 }
