@@ -14,7 +14,7 @@ use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
-use tollgate_artifacts::good;
+use tollgate_artifacts::{good, hostile};
 
 /// A directory with a configuration, as one machine has it.
 struct Machine {
@@ -178,6 +178,98 @@ fn hosts_work_on_what_is_submitted_and_one_goes_on_where_another_was_killed() {
     until("the takeover", || one.json(&["hosts", "--json"]).as_array().unwrap().len() == 1);
 }
 
+/// A turn that calls a tool that lasts until its process ends, and may not run twice.
+const LASTS: &str = "[[turn]]\ncalls = [{ name = \"sleep-for-ever\" }]\n";
+
+/// Returns a machine whose agent calls that tool first.
+fn lasting(database: &Database) -> Machine {
+    let machine = Machine::new(database);
+    std::fs::create_dir(machine.path().join("tools")).unwrap();
+    std::fs::write(machine.path().join("tools/sleep-for-ever.wasm"), hostile::SLEEP_FOR_EVER.bytes())
+        .unwrap();
+    let config = std::fs::read_to_string(machine.path().join("tollgate.toml")).unwrap();
+    let config = format!("{config}tools = [\"*\"]\n\n[limits]\ntimeout_ms = 120_000\n");
+    std::fs::write(machine.path().join("tollgate.toml"), config).unwrap();
+    std::fs::write(machine.path().join("turns.toml"), LASTS).unwrap();
+    machine
+}
+
+/// Waits until a process drives the one run, and returns its id.
+fn until_at_work(machine: &Machine) -> String {
+    let run = || machine.json(&["runs", "--json"])[0].clone();
+    until("that it is at work", || run()["at_work"] == true);
+    run()["run_id"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn a_server_continues_the_run_of_another_that_was_killed() {
+    let database = database(false);
+    let (one, two) = (lasting(&database), lasting(&database));
+    std::fs::write(two.path().join("turns.toml"), TURN).unwrap();
+    let serve = |machine: &Machine| {
+        let mut serve = machine.program(&["serve", "--listen", "127.0.0.1:0"]);
+        Working(serve.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
+    };
+    let first = serve(&one);
+    two.json(&["run", "--agent", "greeter", "--submit", "--json", "Hello."]);
+    until_at_work(&two);
+    let run = two.json(&["runs", "--json"])[0].clone();
+    assert!(run["owner"]["name"].is_string() && run["owner"]["id"].is_string(), "{run}");
+    let _second = serve(&two);
+    until("the second server", || two.json(&["hosts", "--json"]).as_array().unwrap().len() == 2);
+    drop(first);
+    until("the takeover", || two.json(&["runs", "--json"])[0]["status"] == "completed");
+    let record = two.type_in(&["show", run["run_id"].as_str().unwrap(), "--json"]);
+    let record = String::from_utf8(record.stdout).unwrap();
+    assert!(record.contains("interrupted"), "the call is not run twice: {record}");
+}
+
+#[test]
+fn a_run_whose_process_was_killed_is_resumed_by_another() {
+    let database = database(false);
+    let machine = lasting(&database);
+    let mut run = machine.program(&["run", "--agent", "greeter", "Hello."]);
+    let mut running = run.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let run = until_at_work(&machine);
+    let busy = machine.type_in(&["resume", &run]);
+    assert!(words(&busy).contains("another process drives the run"), "{}", words(&busy));
+    running.kill().unwrap();
+    running.wait().unwrap();
+    std::fs::write(machine.path().join("turns.toml"), TURN).unwrap();
+    until("the end of its lease", || machine.json(&["runs", "--json"])[0]["at_work"] == false);
+    let hosts = machine.json(&["hosts", "--json"]);
+    assert_eq!(hosts[0]["state"], "late", "{hosts}");
+    let resumed = machine.type_in(&["resume", &run]);
+    assert!(resumed.status.success(), "{}", words(&resumed));
+    assert_eq!(String::from_utf8_lossy(&resumed.stdout).trim(), "Good day.");
+}
+
+#[test]
+fn what_hosts_serve_is_compared_and_an_agent_without_its_tools_is_left_to_others() {
+    let database = database(false);
+    let (one, two) = (lasting(&database), Machine::new(&database));
+    let config = std::fs::read_to_string(two.path().join("tollgate.toml")).unwrap();
+    let config = format!("{config}\n[agents.reviewer]\ntools = [\"sleep-for-ever\"]\n");
+    std::fs::write(two.path().join("tollgate.toml"), config).unwrap();
+    let named = two.type_in(&["work", "--agents", "reviewer"]);
+    assert!(words(&named).contains("cannot work for reviewer"), "{}", words(&named));
+    let (_one, _two) = (one.work(), two.work());
+    until("both hosts", || one.json(&["hosts", "--json"]).as_array().unwrap().len() == 2);
+    let listed = one.type_in(&["hosts"]);
+    let says = "hosts serve different tools: sleep-for-ever; run `";
+    assert!(words(&listed).contains(says), "{}", words(&listed));
+    assert!(words(&listed).contains("give each the same tollgate.toml"), "{}", words(&listed));
+    let listed = String::from_utf8_lossy(&listed.stdout);
+    assert!(
+        listed.contains("does not serve reviewer: ") && listed.contains("which does not exist"),
+        "{listed}"
+    );
+    assert!(words(&one.type_in(&["store", "check"])).contains(says));
+    let hosts = one.json(&["hosts", "--json"]);
+    let agents = |host: &Value| host["agents"].as_array().unwrap().iter().any(|agent| agent == "reviewer");
+    assert!(!hosts.as_array().unwrap().iter().any(agents), "{hosts}");
+}
+
 #[test]
 fn a_data_directory_is_copied_into_a_database() {
     let database = database(false);
@@ -241,6 +333,7 @@ fn what_is_wrong_with_a_url_is_told_and_its_password_is_not() {
     let database = database(false);
     let machine = Machine::new(&database);
     for (url, says) in [
+        ("postgres://u:hunter2@db/x", "--store or TOLLGATE_STORE: "),
         ("postgres://u:hunter2@db/x", "it contains a password"),
         ("mysql://db/x", "it must begin with postgres://"),
         ("postgres://u@127.0.0.1:1/x", "check that the server runs"),
@@ -250,6 +343,9 @@ fn what_is_wrong_with_a_url_is_told_and_its_password_is_not() {
         assert!(words(&refused).contains(says), "{url}: {}", words(&refused));
         assert!(!words(&refused).contains("hunter2"));
     }
+    let in_file = Machine::on("postgres://u:hunter2@db/x");
+    let refused = in_file.type_in(&["runs"]);
+    assert!(words(&refused).contains("tollgate.toml:2, [store]: "), "{}", words(&refused));
     let help =
         machine.program(&["runs", "--help"]).env("TOLLGATE_STORE", "postgres://u:hunter2@db/x").output();
     assert!(!String::from_utf8_lossy(&help.unwrap().stdout).contains("hunter2"));
