@@ -23,7 +23,7 @@ use tollgate::store::RunSummary;
 use tollgate_agent::run::{Run, StoredEvent};
 
 /// The maximum number of bytes of rows on one page.
-const MAX_ROWS_BYTES: usize = 43 * 1024;
+const MAX_ROWS_BYTES: usize = 42 * 1024;
 /// The maximum number of bytes of an event on a page of events; each has a page of its own.
 const MAX_EVENT_BYTES: usize = 300;
 

@@ -23,7 +23,7 @@ const ASKING: [&str; 2] = ["running", "waiting"];
 /// The number of runs that are listed at once.
 const RUNS_AT_ONCE: usize = 200;
 /// The maximum number of bytes of questions on one page.
-const MAX_PAGE_BYTES: usize = 44 * 1024;
+const MAX_PAGE_BYTES: usize = 42 * 1024;
 
 /// A question with its run.
 pub(super) struct Open {

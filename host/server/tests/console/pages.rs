@@ -10,8 +10,23 @@ const HOSTILE: &str = "<script>alert(1)</script><img src=x onerror=alert(2)> ![p
     [click](javascript:alert(3)) https://evil.test/?q=secret \u{1b}[31mred\u{1b}]8;;https://evil.test\u{7} \
     \u{202e}gnp.exe\u{2066} \u{200b}hidden\u{e0041} \"'><svg onload=alert(4)> </textarea></pre></title>";
 
-/// The maximum size of a page in bytes.
-const MAX_PAGE_BYTES: usize = 80 * 1024;
+/// The maximum size of a page in bytes, with its stylesheet, script and icon.
+const MAX_PAGE_BYTES: usize = 80_000;
+/// The maximum size of a page whose every text is long, alone.
+const MAX_LONG_PAGE_BYTES: usize = 80 * 1024;
+
+/// Returns the size of the stylesheet, the script and the icon of a page in bytes.
+async fn assets_bytes(server: &Server) -> usize {
+    let page = server.get("/console").await.body;
+    let mut bytes = 0;
+    for (element, name) in
+        [("<link rel=\"stylesheet\"", "href"), ("<link rel=\"icon\"", "href"), ("<script", "src")]
+    {
+        let path = crate::server::attribute(&page, element, name).unwrap();
+        bytes += server.get(&path).await.body.len();
+    }
+    bytes
+}
 
 fn hostile_script() -> Script {
     Script {
@@ -120,7 +135,7 @@ async fn every_answer_has_the_policy_and_no_page_is_large() {
         assert_eq!(header("referrer-policy"), "same-origin", "{page}");
         assert_eq!(header("cross-origin-opener-policy"), "same-origin", "{page}");
         assert_eq!(header("cache-control"), "no-store", "{page}");
-        assert!(answer.body.len() <= MAX_PAGE_BYTES, "{page} has {} bytes", answer.body.len());
+        assert!(answer.body.len() <= MAX_LONG_PAGE_BYTES, "{page} has {} bytes", answer.body.len());
     }
 }
 
@@ -137,10 +152,11 @@ async fn a_run_of_thousands_of_events_is_shown_in_parts() {
     let server = Server::start(|builder| builder.tool(echo).agent(agent)).await;
     let run_id = server.run("Go on.", "ada/long").await;
     let mut path = format!("/console/runs/{run_id}");
+    let assets = assets_bytes(&server).await;
     let (mut pages, mut rows) = (0, 0);
     loop {
         let answer = server.get(&path).await;
-        assert!(answer.body.len() <= MAX_PAGE_BYTES, "{path}: {} bytes", answer.body.len());
+        assert!(answer.body.len() + assets <= MAX_PAGE_BYTES, "{path}: {} bytes", answer.body.len());
         rows += answer.body.matches("<li class=\"call\"").count();
         pages += 1;
         let Some(next) = crate::server::attribute(&answer.body, "<a rel=\"next\"", "href") else { break };
