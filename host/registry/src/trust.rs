@@ -120,7 +120,7 @@ pub enum Verdict {
     },
 }
 
-/// What the lock file records about the version before.
+/// The version before, as the lock file records it.
 #[derive(Debug, Clone, Copy)]
 pub struct Recorded<'a> {
     /// The signer; `None` if it was not signed.

@@ -68,7 +68,7 @@ fn an_edited_lock_file_does_not_say_that_a_person_accepted_something() {
     let Some(()) = make_key(&place, "acme") else { return };
     publish(&place, &registry.echo("1"), 1, None, Some("acme")).ends_with(0);
     place.type_in(&["add", &registry.echo("1"), "--key", "acme.pub", "--yes"]).ends_with(0);
-    // Somebody without the key puts another component in its place.
+    // An attacker without the key puts another component in its place.
     publish(&place, &registry.echo("evil"), 2, None, None).ends_with(0);
     let published = ["publish", &registry.echo("evil"), "echo.wasm", "--unsigned", "--json"];
     let published = place.type_in(&published).ends_with(0).json()["digest"].as_str().unwrap().to_owned();
@@ -126,7 +126,7 @@ fn what_the_lock_file_says_about_a_component_is_compared_with_it() {
 #[test]
 fn a_refusal_is_recorded_with_its_digest_and_has_a_code() {
     let place = Place::new();
-    // A component that does not load, one that nobody decides about, and a gate.
+    // A component that does not load, one that no one decides about, and a gate.
     let empty = b"\0asm\x0d\0\x01\0";
     let gate = rust_gate_bytes("budget");
     for (bytes, exit, code) in [

@@ -192,7 +192,7 @@ impl Session {
             if asked.is_some_and(|asked| asked > MAX_RETRY_AFTER) {
                 return Ok(reply);
             }
-            // Clients that are told the same time do not all come back at once.
+            // Clients that receive the same time do not all come back at once.
             let wait = jittered(asked.unwrap_or(FIRST_WAIT * 2_u32.pow(retries)));
             if asked.is_some_and(|asked| !asked.is_zero()) {
                 let (host, status) = (&self.reference.host, reply.status.as_u16());

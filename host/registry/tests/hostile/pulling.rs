@@ -1,4 +1,4 @@
-//! What is pulled: content decides, and neither headers, tags nor configurations.
+//! Pulls: content decides, and neither headers, tags nor configurations do.
 
 use crate::artifact::{CONFIG, MANIFEST, Parts, WASM, blob_path, descriptor, manifest_path, path};
 use crate::server::{Answer, Server};

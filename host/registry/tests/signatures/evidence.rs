@@ -44,7 +44,7 @@ fn a_rule_may_require_that_a_log_has_the_signature_of_a_key() {
     assert_eq!(error.code, Code::UnexpectedSigner);
     assert!(error.to_string().contains("with an entry of the transparency log"), "{error}");
 
-    // What the log says about another artifact, and what another log says, is refused.
+    // An entry about another artifact is refused, and so is an entry of another log.
     let other = changed(LOGGED, |b| b[MATERIAL]["tlogEntries"] = entries_of(LOGGED_OTHER));
     let error = verify_with(&other, PACKAGE, &keys, &log).unwrap_err();
     assert_eq!(error.code, Code::InvalidLogEntry, "{error}");

@@ -30,7 +30,7 @@ fn release() -> Proof {
     github("acme/tools", "1", ".github/workflows/release.yml", "refs/tags/v1")
 }
 
-/// What is recorded about a version that a person accepted here.
+/// A version that a person accepted here, as it is recorded.
 fn accepted(signed: Option<&Signed>) -> Option<Recorded<'_>> {
     Some(Recorded { signed, is_accepted: true })
 }

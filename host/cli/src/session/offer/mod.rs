@@ -128,7 +128,7 @@ impl Offer {
             None => None,
         };
         if let (false, Some(there)) = (is_known, &there) {
-            // Nobody decided about the installed version here, so that its own requests are the measure.
+            // There is no decision about the installed version here, so its own requests are the measure.
             news.extend(there.beyond(asks.as_ref(), &surface));
         }
         let older = older(before.as_ref(), there.as_ref(), &entry, &descriptor);
