@@ -88,11 +88,9 @@ impl Config {
 
     /// Returns the ids of agents on other servers, each with the variable that holds its token.
     fn agent_tokens(&self) -> impl Iterator<Item = (&str, &str)> {
-        let tokens = self
-            .agents
+        self.agents
             .iter()
-            .filter_map(|(id, agent)| Some((id.as_str(), agent.remote.as_ref()?.token_env.as_deref()?)));
-        tokens
+            .filter_map(|(id, agent)| Some((id.as_str(), agent.remote.as_ref()?.token_env.as_deref()?)))
     }
 
     fn model_variables(&self) -> impl Iterator<Item = &str> {

@@ -116,7 +116,7 @@ async fn a_list_of_signatures_is_written_only_where_the_registry_keeps_none() {
         assert_eq!(list.is_none(), keeps_lists);
         if let Some((_, text)) = list {
             let (referrer, _) = manifests.iter().find(|(_, text)| text.contains("\"subject\"")).unwrap();
-            assert_eq!(&listed(text), &[referrer.clone()]);
+            assert_eq!(listed(text), std::slice::from_ref(referrer));
         }
     }
 }

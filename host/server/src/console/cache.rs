@@ -75,13 +75,16 @@ impl Asking {
     }
 }
 
+/// The open questions of a run, and the number of events from which they follow.
+type KnownQuestions = (u64, Arc<[Question]>);
+
 /// The memory of the console, shared by all requests. Each fact is kept with the number of the
 /// run's events from which it follows.
 #[derive(Default)]
 pub(super) struct Cache {
     usage: Mutex<HashMap<String, (u64, Option<RunUsage>)>>,
     asking: Mutex<HashMap<String, Arc<Asking>>>,
-    whole: Mutex<HashMap<String, (u64, Arc<[Question]>)>>,
+    whole: Mutex<HashMap<String, KnownQuestions>>,
     pub(super) watcher: Watcher,
 }
 
