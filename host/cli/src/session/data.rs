@@ -74,8 +74,11 @@ pub(crate) fn open_to_read(directory: &Path) -> Result<ReadableStore, StoreError
     Ok(ReadableStore::ReadOnly(store))
 }
 
+/// A store, and the same store if other hosts may share it.
+type OpenStore = (Arc<dyn Store>, SharedStore);
+
 /// A store that another thread opens while tools are loaded.
-pub(crate) struct OpeningStore(JoinHandle<Result<(Arc<dyn Store>, SharedStore), Failure>>);
+pub(crate) struct OpeningStore(JoinHandle<Result<OpenStore, Failure>>);
 
 impl OpeningStore {
     /// Starts to open the store that [`open_store`] opens.
@@ -85,7 +88,7 @@ impl OpeningStore {
             return Ok(Self(tokio::spawn(async move { connect_as_store(&database, limits).await })));
         }
         let directory = used_data_dir(globals)?;
-        let open = move || -> Result<(Arc<dyn Store>, SharedStore), Failure> {
+        let open = move || -> Result<OpenStore, Failure> {
             Ok((Arc::new(SqliteStore::open(&directory)?.with_limits(limits)), None))
         };
         Ok(Self(tokio::task::spawn_blocking(open)))
@@ -97,7 +100,7 @@ impl OpeningStore {
     }
 
     /// Like [`opened`](Self::opened), with the store that other hosts may share.
-    pub(crate) async fn opened_shared(self) -> Result<(Arc<dyn Store>, SharedStore), Failure> {
+    pub(crate) async fn opened_shared(self) -> Result<OpenStore, Failure> {
         self.0.await.map_err(|e| Failure::failed(format!("opening the store failed: {e}")))?
     }
 }

@@ -123,10 +123,11 @@ pub(crate) async fn note_refusal(globals: &Globals, refused: Refused<'_>, why: &
 /// that cannot be reached, are no refusals.
 pub(crate) async fn note_failed(globals: &Globals, files: &Files, entry: &Entry, why: &Error) {
     let is_missing = || files.placement(entry).is_ok_and(|found| found == Placement::Missing);
-    if !why.code.is_of_the_world() && !(why.code == Code::LockMismatch && is_missing()) {
-        let refused = Refused { origin: &entry.from, id: Some(&entry.id), digest: Some(&entry.wasm) };
-        note_refusal(globals, refused, &why.to_string()).await;
+    if why.code.is_of_the_world() || why.code == Code::LockMismatch && is_missing() {
+        return;
     }
+    let refused = Refused { origin: &entry.from, id: Some(&entry.id), digest: Some(&entry.wasm) };
+    note_refusal(globals, refused, &why.to_string()).await;
 }
 
 impl From<Error> for Failure {

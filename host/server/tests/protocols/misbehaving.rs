@@ -119,16 +119,20 @@ async fn decided(client: &Client, run: &str) -> usize {
     events.to_string().matches("\"call_decided\"").count()
 }
 
+async fn posted(client: &Client, path: &str, body: &Value) -> (reqwest::StatusCode, String) {
+    let request = client.request(reqwest::Method::POST, path).header("A2A-Version", "1.0").json(body);
+    let response = request.send().await.unwrap();
+    (response.status(), response.text().await.unwrap())
+}
+
+fn parsed(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|why| panic!("{why}: {text}"))
+}
+
 #[tokio::test]
 async fn a_decision_that_is_sent_twice_at_once_is_taken_once() {
     let client = Client::start().await;
-    let post = async |path: &str, body: &Value| {
-        let request = client.request(reqwest::Method::POST, path).header("A2A-Version", "1.0").json(body);
-        let response = request.send().await.unwrap();
-        (response.status(), response.text().await.unwrap())
-    };
-    let parsed =
-        |text: &str| serde_json::from_str::<Value>(text).unwrap_or_else(|why| panic!("{why}: {text}"));
+    let post = async |path: &str, body: &Value| posted(&client, path, body).await;
 
     // OpenAI's responses.
     let asked = parsed(&post("/v1/responses", &json!({"model": "assistant", "input": "guarded"})).await.1);
@@ -186,8 +190,12 @@ async fn a_decision_that_is_sent_twice_at_once_is_taken_once() {
         assert!(status.is_success() || parsed(&text)["code"].is_string(), "{text}");
     }
     assert_eq!(decided(&client, chunks[0]["messageMetadata"]["runId"].as_str().unwrap()).await, 1);
+}
 
-    // A2A.
+#[tokio::test]
+async fn a_decision_that_an_agent_sends_twice_at_once_is_taken_once() {
+    let client = Client::start().await;
+    let post = async |path: &str, body: &Value| posted(&client, path, body).await;
     let message = |parts: Value| json!({"message": {"messageId": "m", "role": "ROLE_USER", "parts": parts}});
     let path = "/a2a/assistant/message:send";
     let task = parsed(&post(path, &message(json!([{"text": "approve"}]))).await.1)["task"].clone();
