@@ -40,7 +40,8 @@ impl Server {
     }
 
     /// Serves until [`stop`](crate::ServerState::stop) is cancelled. Streams end then, the host's runs
-    /// and calls are cancelled, and other requests have five seconds to finish.
+    /// and calls are cancelled unless other hosts continue them, and other requests have five seconds
+    /// to finish.
     ///
     /// # Errors
     /// The listener failed.
@@ -52,7 +53,7 @@ impl Server {
         let grace = async {
             stop.cancelled().await;
             // Requests that wait for a run are answered with its end.
-            tokio::join!(tokio::time::sleep(GRACE), state.host.cancel_all(SHUTDOWN, GRACE));
+            tokio::join!(tokio::time::sleep(GRACE), end_runs(&state));
         };
         let served = tokio::select! {
             served = served => served,
@@ -61,12 +62,19 @@ impl Server {
             () = look_for_changes(&state) => Ok(()),
         };
         // Other runs have no request that waits for them.
-        state.host.cancel_all(SHUTDOWN, GRACE).await;
+        end_runs(&state).await;
         state.mcp.ended().await;
         if let Err(e) = state.access.store_uses() {
             tracing::warn!("the last uses of keys are not stored: {e}");
         }
         served
+    }
+}
+
+/// Cancels the runs and calls of the host, unless other hosts continue them.
+async fn end_runs(state: &Shared) {
+    if !state.hands_over {
+        state.host.cancel_all(SHUTDOWN, GRACE).await;
     }
 }
 

@@ -34,6 +34,8 @@ pub struct ServerState {
     pub metrics: Option<Metrics>,
     /// Cancelled when the server shuts down.
     pub stop: CancellationToken,
+    /// Whether other hosts continue the runs of this server when it shuts down.
+    pub hands_over: bool,
     /// The name of each agent's model, by which its cost is computed.
     pub models: BTreeMap<String, String>,
     /// The operator's process; `None` if the server knows no more than its host.
@@ -70,6 +72,9 @@ pub struct ServerOptions {
     pub clients_may_remember: bool,
     /// Cancelled when the server shuts down.
     pub stop: CancellationToken,
+    /// Whether other hosts continue the runs of this server when it shuts down. Otherwise they are
+    /// cancelled and recorded.
+    pub hands_over: bool,
 }
 
 impl Default for ServerOptions {
@@ -83,6 +88,7 @@ impl Default for ServerOptions {
             operator: None,
             clients_may_remember: false,
             stop: CancellationToken::new(),
+            hands_over: false,
         }
     }
 }
@@ -110,7 +116,7 @@ impl ServerState {
             ..ToolList::default()
         };
         let mcp = MountedServer::new(host.clone(), offer, options.stop.clone());
-        let ServerOptions { address, behind_proxy, metrics, models, operator, stop, .. } = options;
+        let ServerOptions { address, behind_proxy, metrics, models, operator, stop, hands_over, .. } = options;
         let (requests, readiness) = (RequestTurns::default(), Readiness::default());
         Arc::new(Self {
             host,
@@ -120,6 +126,7 @@ impl ServerState {
             behind_proxy,
             metrics,
             stop,
+            hands_over,
             models,
             operator,
             load,

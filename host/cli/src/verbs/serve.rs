@@ -49,7 +49,8 @@ Examples:
   curl -H \"Authorization: Bearer $KEY\" http://127.0.0.1:7300/api/v1/me
 
 Every request needs a key or a session; /openapi.json describes the API. On SIGINT, SIGTERM or
-SIGHUP, the program ends in order: streams end, and running work is cancelled and recorded.";
+SIGHUP, the program ends in order: streams end, and running work is cancelled and recorded. With a
+shared database, other hosts continue it.";
 
 /// The name of the person to whom the link at the start belongs.
 const OPERATOR: &str = "operator";
@@ -102,6 +103,7 @@ impl ServeVerb {
         }
         let options = ServerOptions {
             address,
+            hands_over: shared.is_some(),
             behind_proxy: self.behind_proxy.map(|ip| ip.to_canonical()),
             metrics: Some(metrics),
             // Keep one principal from taking all call slots.
