@@ -116,7 +116,8 @@ impl ServerState {
             ..ToolList::default()
         };
         let mcp = MountedServer::new(host.clone(), offer, options.stop.clone());
-        let ServerOptions { address, behind_proxy, metrics, models, operator, stop, hands_over, .. } = options;
+        let ServerOptions { address, behind_proxy, metrics, models, operator, stop, hands_over, .. } =
+            options;
         let (requests, readiness) = (RequestTurns::default(), Readiness::default());
         Arc::new(Self {
             host,

@@ -42,7 +42,9 @@ impl Host {
         request: &RunRequest,
         patience: Duration,
     ) -> Result<RunHandle, HostError> {
-        let mut until = Instant::now().checked_add(patience);
+        // Other requests do not wait, so they need no time for it.
+        let latest = || Instant::now().checked_add(patience).filter(|_| request.busy == Busy::Queue);
+        let mut until = latest();
         let busy = || HostError::Busy(thread_id.to_string());
         let _place = match request.busy {
             Busy::Refuse => None,
@@ -70,7 +72,7 @@ impl Host {
                 Met::Interrupted(run_id) => {
                     let carried = before(until, self.carry_on(&run_id, Input::Restarted, request.busy));
                     let end = carried.await.ok_or_else(busy)??.wait().await?;
-                    until = Instant::now().checked_add(patience);
+                    until = latest();
                     if !end.waiting.is_empty() {
                         return Err(HostError::Waiting(run_id));
                     }

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use tollgate_artifacts::good;
 
-/// A public key that nobody uses.
+/// A public key of no one.
 const A_KEY: &str = "-----BEGIN PUBLIC KEY-----\n\
     MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAEv2M4vzgnQHqIrCLr1nxJLyarUTJ5\n\
     lNeLcQhGTpTORFMzsxO3HnhZkVi2EU48ltABkU/EEu0rt12edPhKYVEWkw==\n\
