@@ -11,12 +11,13 @@ use crate::terminal::{Exit, Failure, Output, program, quantity};
 use crate::verbs::resume::follow_and_ask;
 use clap::Args;
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tollgate::config::Config;
 use tollgate::run::{RunEnd, RunHandle};
-use tollgate::store::short_id;
+use tollgate::store::{KeyFilter, StateRead, short_id};
 use tollgate::tools::Loaded;
 use tollgate::{CallRequest, Host};
 use tollgate_agent::child::Delegates;
@@ -125,19 +126,26 @@ pub(crate) async fn follow(mut handle: RunHandle, narrator: &mut Narrator<'_>) -
     handle.wait().await.map_err(|e| Failure::failed(e.to_string()))
 }
 
+/// The maximum size of the changed values that are read to be shown, in bytes: the usual limit of a
+/// thread's state.
+const MAX_SHOWN_BYTES: u64 = 64 << 20;
+
 /// Returns the same end with the values that the call's updates produced: a record may hold the
-/// updates alone. If the thread cannot be read, only the updates are shown: the call ran.
+/// updates alone. If the values are large or cannot be read, only the updates are shown: the call ran.
 pub(crate) async fn valued(host: &Host, mut end: RunEnd, output: &Output) -> RunEnd {
-    let state = match host.store().thread(&end.thread_id).await {
-        Ok(thread) => thread.state,
-        Err(why) => {
-            output.warn(&format!("cannot read the state after the call: {why}"));
-            return end;
-        }
-    };
     let finished = end.last_call.iter_mut().filter_map(|finished| Arc::make_mut(finished).change.as_mut());
     let waiting = end.waiting.iter_mut().filter_map(|waiting| Arc::make_mut(waiting).change.as_mut());
-    finished.chain(waiting).for_each(|change| *change = change.standing(&state));
+    let mut changes: Vec<&mut StateChange> = finished.chain(waiting).collect();
+    let updates = changes.iter().flat_map(|change| change.updates.iter());
+    let keys = updates.map(|update| update.key.to_string()).collect();
+    let wanted = KeyFilter::Of { owner_ids: BTreeSet::new(), keys };
+    match host.store().state(&end.thread_id, &wanted, MAX_SHOWN_BYTES).await {
+        Ok(StateRead::State(state)) => {
+            changes.iter_mut().for_each(|change| **change = change.standing(&state));
+        }
+        Ok(StateRead::Larger(_)) => {}
+        Err(why) => output.warn(&format!("cannot read the state after the call: {why}")),
+    }
     end
 }
 
