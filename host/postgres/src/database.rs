@@ -161,23 +161,29 @@ impl Database {
         id: &str,
     ) -> Result<(), CommitError> {
         let body = serialize(change)?;
+        self.until_stored(|client| change_once(client, &self.begin, thread_id, change, (&body, id))).await
+    }
+
+    /// Sends what belongs to no run until its result is known. It has an id, by which a sending whose
+    /// answer was lost is recognized.
+    pub(crate) async fn until_stored<F>(&self, send: impl Fn(Busy) -> F) -> Result<(), CommitError>
+    where
+        F: Future<Output = Result<(), Unstored>>,
+    {
         let until = Instant::now() + self.patience;
         loop {
             let failed = match self.client().await {
                 Err(why) => why,
-                Ok(client) => {
-                    let writing = change_once(client, &self.begin, thread_id, change, (&body, id));
-                    match tokio::time::timeout(EXCHANGE, writing).await {
-                        Ok(Ok(())) => return Ok(()),
-                        Ok(Err(Unstored::Refused(why))) => return Err(why),
-                        Ok(Err(Unstored::Database(why))) => match failure(&why) {
-                            Failure::Repeat => continue,
-                            Failure::Lost => explain("write to", &self.address, &why),
-                            _ => return Err(explain("write to", &self.address, &why).into()),
-                        },
-                        Err(_) => no_answer(&self.address),
-                    }
-                }
+                Ok(client) => match tokio::time::timeout(EXCHANGE, send(client)).await {
+                    Ok(Ok(())) => return Ok(()),
+                    Ok(Err(Unstored::Refused(why))) => return Err(why),
+                    Ok(Err(Unstored::Database(why))) => match failure(&why) {
+                        Failure::Repeat => continue,
+                        Failure::Lost => explain("write to", &self.address, &why),
+                        _ => return Err(explain("write to", &self.address, &why).into()),
+                    },
+                    Err(_) => no_answer(&self.address),
+                },
             };
             if Instant::now() >= until {
                 return Err(failed.into());

@@ -1,61 +1,22 @@
 //! Audit records outside of any run.
 
 use crate::audit;
-use crate::connect::{Busy, EXCHANGE, no_answer, params, query, run};
-use crate::database::{Database, PAUSE};
-use crate::error::{Failure, explain, failure};
+use crate::commit::Unstored;
+use crate::connect::{Busy, params, query, run};
+use crate::database::Database;
 use crate::settings::check_copied;
 use std::collections::HashMap;
-use std::time::Instant;
 use tollgate_store::{AuditRecord, StoreError};
 use uuid::Uuid;
-
-/// The reason why records were not stored.
-enum NotNoted {
-    Database(tokio_postgres::Error),
-    Refused(StoreError),
-}
-
-impl From<tokio_postgres::Error> for NotNoted {
-    fn from(error: tokio_postgres::Error) -> Self {
-        Self::Database(error)
-    }
-}
-
-impl From<StoreError> for NotNoted {
-    fn from(error: StoreError) -> Self {
-        Self::Refused(error)
-    }
-}
 
 impl Database {
     /// Stores records, and sends them again with the same id until the result is known.
     pub(crate) async fn note(&self, records: &[AuditRecord]) -> Result<(), StoreError> {
-        let (id, until) = (Uuid::now_v7().to_string(), Instant::now() + self.patience);
-        loop {
-            let failed = match self.client().await {
-                Err(why) => why,
-                Ok(client) => {
-                    match tokio::time::timeout(EXCHANGE, self.note_once(client, records, &id)).await {
-                        Ok(Ok(())) => return Ok(()),
-                        Ok(Err(NotNoted::Refused(why))) => return Err(why),
-                        Ok(Err(NotNoted::Database(why))) => match failure(&why) {
-                            Failure::Repeat => continue,
-                            Failure::Lost => explain("write to", &self.address, &why),
-                            _ => return Err(explain("write to", &self.address, &why)),
-                        },
-                        Err(_) => no_answer(&self.address),
-                    }
-                }
-            };
-            if Instant::now() >= until {
-                return Err(failed);
-            }
-            tokio::time::sleep(PAUSE).await;
-        }
+        let id = Uuid::now_v7().to_string();
+        Ok(self.until_stored(|client| self.note_once(client, records, &id)).await?)
     }
 
-    async fn note_once(&self, client: Busy, records: &[AuditRecord], id: &str) -> Result<(), NotNoted> {
+    async fn note_once(&self, client: Busy, records: &[AuditRecord], id: &str) -> Result<(), Unstored> {
         check_copied(&client, &self.address).await?;
         client.batch_execute(&self.begin).await?;
         let mut new: Vec<AuditRecord> = Vec::with_capacity(records.len());

@@ -133,6 +133,11 @@ pub(super) enum FoundState {
     Larger(u64),
 }
 
+/// Returns the sum of the sizes of these keys, in bytes.
+fn total(sizes: &[(String, usize)]) -> u64 {
+    sizes.iter().map(|(_, bytes)| *bytes as u64).sum()
+}
+
 /// One connection in use.
 pub(super) struct Reader<'a> {
     pub(super) connection: &'a Connection,
@@ -151,7 +156,9 @@ impl Reader<'_> {
     /// Returns how much text [`thread`](Self::thread) reads.
     pub(super) fn thread_size(&self, thread_id: &str) -> Result<ThreadSize, StoreError> {
         self.at_once(thread_id, |found| {
-            found.map_or_else(|| Ok(ThreadSize::default()), |(id, _)| self.size(id))
+            let Some((id, _)) = found else { return Ok(ThreadSize::default()) };
+            let state_bytes = total(&self.state_sizes(id)?);
+            Ok(ThreadSize { state_bytes, message_bytes: self.message_bytes(id)? })
         })
     }
 
@@ -165,16 +172,17 @@ impl Reader<'_> {
     ) -> Result<FoundState, StoreError> {
         self.at_once(thread_id, |found| {
             let Some((id, revision)) = found else { return Ok(FoundState::Whole(Thread::default())) };
-            let ThreadSize { state_bytes, message_bytes } = self.size(id)?;
-            if state_bytes + message_bytes <= SMALL_THREAD_BYTES.min(max_bytes) {
+            let mut sizes = self.state_sizes(id)?;
+            if total(&sizes) + self.message_bytes(id)? <= SMALL_THREAD_BYTES.min(max_bytes) {
                 return self.whole(id, revision).map(FoundState::Whole);
             }
-            let failed = |e: rusqlite::Error| self.explain(&e);
-            let (keys, bytes) = state::wanted_keys(self.connection, id, wanted).map_err(failed)?;
+            sizes.retain(|(key, _)| wanted.wants(key));
+            let bytes = total(&sizes);
             if bytes > max_bytes {
                 return Ok(FoundState::Larger(bytes));
             }
-            let values = state::read_keys(self.connection, id, keys).map_err(failed)?;
+            let keys = sizes.into_iter().map(|(key, _)| key);
+            let values = state::read_keys(self.connection, id, keys).map_err(|e| self.explain(&e))?;
             Ok(FoundState::Part(State::restored(revision, values)))
         })
     }
@@ -204,16 +212,18 @@ impl Reader<'_> {
         Ok(Thread { messages, state: State::restored(revision, self.state_of(id)?) })
     }
 
-    fn size(&self, id: i64) -> Result<ThreadSize, StoreError> {
-        let failed = |e: rusqlite::Error| self.explain(&e);
-        let (_, state_bytes) = state::wanted_keys(self.connection, id, &KeyFilter::All).map_err(failed)?;
+    fn state_sizes(&self, thread: i64) -> Result<Vec<(String, usize)>, StoreError> {
+        state::all_sizes(self.connection, thread).map_err(|e| self.explain(&e))
+    }
+
+    fn message_bytes(&self, thread: i64) -> Result<u64, StoreError> {
         let sum = "SELECT coalesce(sum(octet_length(body)), 0) FROM messages
             WHERE id >= ?1 << 32 AND id < (?1 + 1) << 32";
         let sum = self
             .connection
             .prepare_cached(sum)
-            .and_then(|mut sum| sum.query_row([id], |row| row.get::<_, i64>(0)));
-        Ok(ThreadSize { state_bytes, message_bytes: sum.map_err(failed)?.cast_unsigned() })
+            .and_then(|mut sum| sum.query_row([thread], |row| row.get::<_, i64>(0)));
+        Ok(sum.map_err(|e| self.explain(&e))?.cast_unsigned())
     }
 
     fn messages(&self, thread: i64) -> Result<Vec<Message>, StoreError> {

@@ -13,7 +13,6 @@ use std::sync::Arc;
 use tollgate_agent::json;
 use tollgate_agent::state::key::owner_of;
 use tollgate_agent::state::{KeyScope, KeyUpdate, Reducer, StateChange};
-use tollgate_store::KeyFilter;
 
 /// A value up to this size is rewritten with each update.
 const SMALL_BYTES: i64 = 4 * 1024;
@@ -51,17 +50,31 @@ pub(super) fn sizes(
     thread: i64,
     owner: &str,
 ) -> rusqlite::Result<HashMap<String, usize>> {
+    // The character after the dot that ends an owner's id.
+    let found = sizes_between(connection, thread, owner, &format!("{owner}/"))?;
+    Ok(found.into_iter().filter(|(key, _)| owner_of(key) == owner).collect())
+}
+
+/// Returns the stored keys of a thread, sorted, with upper bounds of the sizes of their values.
+pub(super) fn all_sizes(connection: &Connection, thread: i64) -> rusqlite::Result<Vec<(String, usize)>> {
+    sizes_between(connection, thread, "", "\u{10FFFF}")
+}
+
+fn sizes_between(
+    connection: &Connection,
+    thread: i64,
+    from: &str,
+    before: &str,
+) -> rusqlite::Result<Vec<(String, usize)>> {
     let find = "SELECT octet_length(s.value), coalesce(z.updates, 0), coalesce(z.update_bytes, 0), s.key
         FROM state s LEFT JOIN state_sizes z ON z.thread = s.thread AND z.key = s.key
-        WHERE s.thread = ?1 AND s.key >= ?2 AND s.key < ?3";
-    // The character after the dot that ends an owner's id.
-    let after = format!("{owner}/");
+        WHERE s.thread = ?1 AND s.key >= ?2 AND s.key < ?3 ORDER BY s.key";
     let mut find = connection.prepare_cached(find)?;
-    let rows = find.query_map(params![thread, owner, after], |row| {
+    let rows = find.query_map(params![thread, from, before], |row| {
         let size = Size { value_bytes: row.get(0)?, updates: row.get(1)?, update_bytes: row.get(2)? };
-        Ok((row.get::<_, String>(3)?, size.bytes()))
+        Ok((row.get(3)?, size.bytes()))
     })?;
-    rows.filter(|row| row.as_ref().map_or(true, |(key, _)| owner_of(key) == owner)).collect()
+    rows.collect()
 }
 
 /// Writes a change's effects on the thread's persistent keys.
@@ -175,33 +188,14 @@ pub(super) fn read(connection: &Connection, thread: i64) -> rusqlite::Result<Vec
     Ok(values)
 }
 
-/// Returns the stored keys of a thread that a reader wants, and the size of their values.
-pub(super) fn wanted_keys(
-    connection: &Connection,
-    thread: i64,
-    wanted: &KeyFilter,
-) -> rusqlite::Result<(Vec<String>, u64)> {
-    let mut keys = connection.prepare_cached("SELECT key FROM state WHERE thread = ?1 ORDER BY key")?;
-    let keys = keys.query_map([thread], |row| row.get::<_, String>(0))?;
-    let mut found = (Vec::new(), 0);
-    for key in keys {
-        let key = key?;
-        if wanted.wants(&key) {
-            found.1 += Size::of(connection, thread, &key)?.map_or(0, Size::bytes) as u64;
-            found.0.push(key);
-        }
-    }
-    Ok(found)
-}
-
 /// Returns the current values of these keys of a thread.
 pub(super) fn read_keys(
     connection: &Connection,
     thread: i64,
-    keys: Vec<String>,
+    keys: impl Iterator<Item = String>,
 ) -> rusqlite::Result<Vec<(String, Value)>> {
     let value = |key: String| Ok(value_of(connection, thread, &key)?.map(|value| (key, value)));
-    keys.into_iter().filter_map(|key| value(key).transpose()).collect()
+    keys.filter_map(|key| value(key).transpose()).collect()
 }
 
 fn fold_row(value: &mut Value, reducer: &str, body: &str) -> rusqlite::Result<()> {

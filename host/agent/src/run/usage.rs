@@ -47,17 +47,13 @@ impl RunUsage {
     pub(super) fn add_reply(&mut self, reply: &ModelReply) {
         self.tokens = self.tokens.plus(reply.usage);
         let Some(model) = &reply.model else { return };
-        let known = |models: &[ModelUsage], name: &str| models.iter().position(|one| one.model == name);
-        let at = known(&self.models, model).or_else(|| {
-            (self.models.len() >= MAX_MODELS).then(|| known(&self.models, OTHER_MODELS)).flatten()
-        });
-        let at = at.unwrap_or_else(|| {
-            let is_full = self.models.len() >= MAX_MODELS;
-            let model = if is_full { SmolStr::new_static(OTHER_MODELS) } else { model.clone() };
-            self.models.push(ModelUsage { model, ..ModelUsage::default() });
-            self.models.len() - 1
-        });
-        if let Some(one) = self.models.get_mut(at) {
+        let is_listed = |name: &str| self.models.iter().any(|one| one.model == name);
+        let has_room = self.models.len() < MAX_MODELS || is_listed(model);
+        let name = if has_room { model.clone() } else { SmolStr::new_static(OTHER_MODELS) };
+        if !is_listed(&name) {
+            self.models.push(ModelUsage { model: name.clone(), ..ModelUsage::default() });
+        }
+        for one in self.models.iter_mut().filter(|one| one.model == name) {
             one.replies = one.replies.saturating_add(1);
             one.tokens = one.tokens.plus(reply.usage);
         }
