@@ -19,20 +19,27 @@ const ENDS: &str = "[[turn]]\ntext = \"It is decided.\"\n";
 fn killed() -> (Place, String) {
     let place = Place::new().with_tools(&[good::SUSPENDS, hostile::SLEEP_FOR_EVER]).with_config(CONFIG);
     place.write("turns.toml", ASKS_AND_SLEEPS);
+    let run = killed_at(&place, "call_suspended");
+    (place, run)
+}
+
+/// Starts a run on the thread `t`, kills it at the first event of this type, and returns its id. The next
+/// turn of the model ends the run.
+fn killed_at(place: &Place, event_type: &str) -> String {
     let mut command = place.program(&["run", "--json", "--thread", "t", "Go."]);
     let mut child =
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
     let mut run = String::new();
     for line in BufReader::new(child.stdout.take().unwrap()).lines() {
         let Ok(event) = serde_json::from_str::<Value>(&line.unwrap()) else { break };
-        if event["type"] == "call_suspended" {
+        if event["type"] == event_type {
             run = event["run_id"].as_str().unwrap().to_owned();
             send("-KILL", child.id());
         }
     }
     child.wait().unwrap();
     place.write("turns.toml", ENDS);
-    (place, run)
+    run
 }
 
 /// A tool that may run twice, and sleeps until it is stopped.
@@ -60,19 +67,7 @@ fn killed_while_it_sleeps() -> (Place, String) {
     // Runs keep the limits with which they began.
     let place = Place::new().with_tools(&[SLEEPS]).with_config(&CONFIG.replace("120_000", "300"));
     place.write("turns.toml", "[[turn]]\ncalls = [{ name = \"sleeps\" }]\n");
-    let mut command = place.program(&["run", "--json", "--thread", "t", "Go."]);
-    let mut child =
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
-    let mut run = String::new();
-    for line in BufReader::new(child.stdout.take().unwrap()).lines() {
-        let Ok(event) = serde_json::from_str::<Value>(&line.unwrap()) else { break };
-        if event["type"] == "call_started" {
-            run = event["run_id"].as_str().unwrap().to_owned();
-            send("-KILL", child.id());
-        }
-    }
-    child.wait().unwrap();
-    place.write("turns.toml", ENDS);
+    let run = killed_at(&place, "call_started");
     (place, run)
 }
 
