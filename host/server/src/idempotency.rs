@@ -98,6 +98,31 @@ struct Reservation {
 }
 
 impl Reservation {
+    /// Waits for the turn of a request with a key, and finds the row of the key or inserts one with this id
+    /// of a run. `None` if the request has no key.
+    ///
+    /// # Errors
+    /// The key is not acceptable, or was sent before with another body (422 `key_reused`).
+    async fn take(
+        state: &Shared,
+        request: KeyedRequest<'_>,
+        run_id: String,
+    ) -> Result<Option<Self>, Problem> {
+        let KeyedRequest { principal, route, headers, body } = request;
+        let Some(key) = key_of(headers)? else { return Ok(None) };
+        let digest = digest(&format!("{}\n{route}\n{key}", principal.name));
+        let body: [u8; 32] = Sha256::digest(body).into();
+        let turn = state.requests.turn(digest).await;
+        let row = with_access(state, move |access| access.reserve(&digest, &body, run_id)).await?;
+        let RequestKeyRow { run_id, body: sent, inserted_at_ms } = row;
+        if sent != body {
+            let detail =
+                "this Idempotency-Key was sent with another request; use a new key for a new request";
+            return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "key_reused", detail));
+        }
+        Ok(Some(Self { digest, run_id, inserted_at_ms, _turn: turn }))
+    }
+
     /// Returns the run that the key stands for by now, if it exists. Whichever of two requests comes
     /// first, in any process, starts it.
     async fn before(&self, state: &Shared) -> Result<Option<String>, Problem> {
@@ -166,36 +191,21 @@ enum Found {
 
 /// Finds the run of a request with a key, or reserves the id for a new one.
 async fn reserve(state: &Shared, request: KeyedRequest<'_>) -> Result<Found, Problem> {
-    let KeyedRequest { principal, route, headers, body } = request;
-    let Some(key) = key_of(headers)? else { return Ok(Found::NoKey) };
-    let digest = digest(&format!("{}\n{route}\n{key}", principal.name));
-    let body: [u8; 32] = Sha256::digest(body).into();
-    let turn = state.requests.turn(digest).await;
     loop {
-        let row =
-            with_access(state, move |access| access.reserve(&digest, &body, Uuid::now_v7().to_string()))
-                .await?;
-        let RequestKeyRow { run_id, body: sent, inserted_at_ms } = row;
-        if sent != body {
-            return Err(key_reused());
+        let reserved = Reservation::take(state, request, Uuid::now_v7().to_string()).await?;
+        let Some(reserved) = reserved else { return Ok(Found::NoKey) };
+        if reserved.inserted_at_ms.is_some() {
+            return Ok(Found::Reserved(reserved));
         }
-        if inserted_at_ms.is_none() {
-            if state.store().run_spec(&run_id).await?.is_some() {
-                return Ok(Found::Recorded(run_id));
-            }
-            let shared_id = run_id.clone();
-            // The process that inserted the row may have removed it meanwhile.
-            if !with_access(state, move |access| access.share(&digest, &shared_id)).await? {
-                continue;
-            }
+        if state.store().run_spec(&reserved.run_id).await?.is_some() {
+            return Ok(Found::Recorded(reserved.run_id));
         }
-        return Ok(Found::Reserved(Reservation { digest, run_id, inserted_at_ms, _turn: turn }));
+        let (digest, run_id) = (reserved.digest, reserved.run_id.clone());
+        // The process that inserted the row may have removed it meanwhile.
+        if with_access(state, move |access| access.share(&digest, &run_id)).await? {
+            return Ok(Found::Reserved(reserved));
+        }
     }
-}
-
-fn key_reused() -> Problem {
-    let detail = "this Idempotency-Key was sent with another request; use a new key for a new request";
-    Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "key_reused", detail)
 }
 
 /// The key of a request that decides about a run.
@@ -211,18 +221,7 @@ impl DecisionKey {
         request: KeyedRequest<'_>,
         run_id: &str,
     ) -> Result<Option<Self>, Problem> {
-        let KeyedRequest { principal, route, headers, body } = request;
-        let Some(key) = key_of(headers)? else { return Ok(None) };
-        let digest = digest(&format!("{}\n{route}\n{key}", principal.name));
-        let body: [u8; 32] = Sha256::digest(body).into();
-        let turn = state.requests.turn(digest).await;
-        let run_id = run_id.to_owned();
-        let row = with_access(state, move |access| access.reserve(&digest, &body, run_id)).await?;
-        if row.body != body {
-            return Err(key_reused());
-        }
-        let RequestKeyRow { run_id, inserted_at_ms, .. } = row;
-        Ok(Some(Self(Reservation { digest, run_id, inserted_at_ms, _turn: turn })))
+        Ok(Reservation::take(state, request, run_id.to_owned()).await?.map(Self))
     }
 
     /// Returns whether the same request was sent before, and decided.

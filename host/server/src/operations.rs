@@ -13,7 +13,7 @@ use std::sync::Arc;
 use tokio::sync::OwnedSemaphorePermit;
 use tollgate::config::Decides;
 use tollgate::run::{RunEnd, RunError};
-use tollgate::store::{RecordReader, RunFilter};
+use tollgate::store::{RecordReader, RunFilter, RunSummary};
 use tollgate::{
     Busy, CallRequest, DIRECT_AGENT, Decision, Event, FollowUntil, HostError, RunFollower, RunHandle,
     RunRequest, RunUpdate,
@@ -22,7 +22,7 @@ use tollgate_agent::SmolStr;
 use tollgate_agent::context::RunIdentity;
 use tollgate_agent::message::Message;
 use tollgate_agent::run::event::Suspended;
-use tollgate_agent::run::{RunSpec, StoredEvent};
+use tollgate_agent::run::{RunSpec, RunUsage, StoredEvent};
 use uuid::Uuid;
 
 /// The maximum length of a thread's id as clients give it, in characters.
@@ -191,6 +191,21 @@ impl ServerState {
             return Ok(VisibleRun { run_id: run_id.to_owned(), spec, is_own });
         }
         Err(missing())
+    }
+
+    /// Returns the usage of a run that has ended; `None` for one that has not.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub(crate) async fn ended_usage(&self, run: &RunSummary) -> Result<Option<RunUsage>, Problem> {
+        if matches!(run.status.as_str(), "running" | "waiting") {
+            return Ok(None);
+        }
+        let last = self.store().events(&run.run_id, run.events.saturating_sub(1)).await?;
+        Ok(match last.last().map(|last| &last.event) {
+            Some(Event::RunFinished { usage, .. }) => Some((**usage).clone()),
+            _ => None,
+        })
     }
 
     /// Starts a run of an agent, or continues the thread's waiting run with the message.

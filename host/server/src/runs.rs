@@ -334,7 +334,7 @@ fn described(
 /// Returns a run in a list.
 pub(crate) async fn run_listing(state: &ServerState, run: RunSummary) -> Result<RunListing, Problem> {
     let spec = state.store().run_spec(&run.run_id).await?;
-    let usage = ended_usage(state, &run).await?;
+    let usage = state.ended_usage(&run).await?;
     let principal = spec.and_then(|spec| spec.identity.principal.as_ref().map(ToString::to_string));
     Ok(RunListing {
         status: shown_status(&run).to_owned(),
@@ -349,21 +349,6 @@ pub(crate) async fn run_listing(state: &ServerState, run: RunSummary) -> Result<
         events: run.events,
         started_at_ms: run.started_at_ms,
         updated_at_ms: run.updated_at_ms,
-    })
-}
-
-/// Returns the usage of a run that has ended; `None` for one that has not.
-///
-/// # Errors
-/// The store cannot be read.
-pub(crate) async fn ended_usage(state: &ServerState, run: &RunSummary) -> Result<Option<RunUsage>, Problem> {
-    if matches!(run.status.as_str(), "running" | "waiting") {
-        return Ok(None);
-    }
-    let last = state.store().events(&run.run_id, run.events.saturating_sub(1)).await?;
-    Ok(match last.last().map(|last| &last.event) {
-        Some(Event::RunFinished { usage, .. }) => Some((**usage).clone()),
-        _ => None,
     })
 }
 

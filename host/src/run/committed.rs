@@ -5,7 +5,6 @@ use super::RunError;
 use super::driver::{Driver, RunServices};
 use crate::store::rules::moved;
 use crate::store::{KeyFilter, StateRead, StoreError};
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::OwnedMutexGuard;
@@ -73,9 +72,7 @@ impl Driver {
         let RunServices { host, thread_id, teller, .. } = &self.parts;
         if moved_by > 0 && is_over && teller.is_heard() {
             // Clients receive the values that were changed. Large ones are left out.
-            let changed = events.iter().filter_map(|event| event.event.change());
-            let keys = changed.flat_map(|change| change.updates.iter()).map(|update| update.key.to_string());
-            let wanted = KeyFilter::Of { owner_ids: BTreeSet::new(), keys: keys.collect() };
+            let wanted = KeyFilter::changed_by(events.iter().filter_map(|event| event.event.change()));
             if let StateRead::State(state) = host.store().state(thread_id, &wanted, MAX_SHOWN_BYTES).await? {
                 self.run.adopt(&state);
             }

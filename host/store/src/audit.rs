@@ -103,6 +103,13 @@ pub struct AuditRecord {
 }
 
 impl AuditRecord {
+    /// Returns the agent if an agent is the actor.
+    #[must_use]
+    pub fn agent_id(&self) -> Option<&str> {
+        let agent = self.who.strip_prefix("agent ")?;
+        Some(agent.split_once(" for ").map_or(agent, |(agent, _)| agent))
+    }
+
     /// Creates a record of something that happened now.
     #[must_use]
     pub fn new(kind: AuditKind, who: impl Into<SmolStr>, decision: impl Into<SmolStr>) -> Self {

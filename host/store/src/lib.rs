@@ -53,7 +53,7 @@ pub use runs::{
     MAX_THREAD_RUNS, Record, RunFilter, RunOwner, RunSummary, SHORT_ID_CHARS, ThreadFilter, ThreadSummary,
     short_id,
 };
-pub use state_store::{KeyFilter, StateRead, StateStore, ThreadSize, restore_state};
+pub use state_store::{KeyFilter, StateRead, StateStore, ThreadSize, restore_state, whole_state};
 pub use upkeep::{CopySource, DamagedRun, HoldsBack, Pruned, Pruning, Verified};
 
 /// A store of everything that a host records. Every type that implements the five traits is one.

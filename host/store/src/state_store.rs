@@ -22,6 +22,13 @@ pub enum KeyFilter {
 }
 
 impl KeyFilter {
+    /// Returns a filter for the keys that these changes set.
+    pub fn changed_by<'a>(changes: impl IntoIterator<Item = &'a StateChange>) -> Self {
+        let updates = changes.into_iter().flat_map(|change| change.updates.iter());
+        let keys = updates.map(|update| update.key.to_string()).collect();
+        Self::Of { owner_ids: BTreeSet::new(), keys }
+    }
+
     /// Returns whether the key is needed.
     #[must_use]
     pub fn wants(&self, key: &str) -> bool {
@@ -100,6 +107,19 @@ pub trait StateStore: Send + Sync {
     async fn change(&self, thread_id: &str, change: StateChange) -> Result<(), CommitError>;
 }
 
+/// Returns the whole state of a thread, without its conversation.
+///
+/// # Errors
+/// The store cannot be read.
+pub async fn whole_state(store: &dyn StateStore, thread_id: &str) -> Result<State, StoreError> {
+    match store.state(thread_id, &KeyFilter::All, u64::MAX).await? {
+        StateRead::State(state) => Ok(state),
+        StateRead::Larger(bytes) => {
+            Err(StoreError::other(format!("the store reads no state of {bytes} bytes")))
+        }
+    }
+}
+
 /// Sets keys of a thread to these values, as one change of its own. Returns the thread's new
 /// revision.
 ///
@@ -111,7 +131,7 @@ pub async fn restore_state(
     state: &State,
 ) -> Result<u64, StoreError> {
     loop {
-        let revision = store.thread(thread_id).await?.state.revision() + 1;
+        let revision = whole_state(store, thread_id).await?.revision() + 1;
         let updates = state.iter().map(|(key, value)| KeyUpdate::restored(key, value.clone()));
         match store.change(thread_id, StateChange { revision, updates: updates.collect() }).await {
             Ok(()) => return Ok(revision),

@@ -1,7 +1,7 @@
 //! The data directory, which holds runs, threads and state.
 
 use crate::globals::Globals;
-use crate::session::database::{SharedStore, connect_as_store, database, named_database};
+use crate::session::database::{OpenStore, connect_as_store, database, named_database};
 use crate::session::project_data::ProjectData;
 use crate::terminal::{Failure, Output};
 use std::path::{Path, PathBuf};
@@ -73,9 +73,6 @@ pub(crate) fn open_to_read(directory: &Path) -> Result<ReadableStore, StoreError
     let store = ReadOnlyStore::open(directory).map_err(|_| why)?;
     Ok(ReadableStore::ReadOnly(store))
 }
-
-/// A store, and the same store if other hosts may share it.
-type OpenStore = (Arc<dyn Store>, SharedStore);
 
 /// A store that another thread opens while tools are loaded.
 pub(crate) struct OpeningStore(JoinHandle<Result<OpenStore, Failure>>);

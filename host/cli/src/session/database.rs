@@ -89,12 +89,15 @@ pub(crate) fn without_postgres() -> Failure {
     Failure::usage("this program was built without PostgreSQL; build it with --features postgres")
 }
 
+/// A store, and the same store if other hosts may share it.
+pub(crate) type OpenStore = (Arc<dyn Store>, SharedStore);
+
 /// Connects to the database.
 #[cfg(feature = "postgres")]
 pub(crate) async fn connect_as_store(
     database: &DatabaseConfig,
     limits: StoreLimits,
-) -> Result<(Arc<dyn Store>, SharedStore), Failure> {
+) -> Result<OpenStore, Failure> {
     let store = connect(database, limits, None).await?;
     Ok((Arc::clone(&store) as Arc<dyn Store>, Some(store)))
 }
@@ -103,7 +106,7 @@ pub(crate) async fn connect_as_store(
 pub(crate) async fn connect_as_store(
     _database: &DatabaseConfig,
     _limits: StoreLimits,
-) -> Result<(Arc<dyn Store>, SharedStore), Failure> {
+) -> Result<OpenStore, Failure> {
     Err(without_postgres())
 }
 

@@ -11,7 +11,6 @@ use crate::terminal::{Exit, Failure, Output, program, quantity};
 use crate::verbs::resume::follow_and_ask;
 use clap::Args;
 use serde_json::{Value, json};
-use std::collections::BTreeSet;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -136,9 +135,7 @@ pub(crate) async fn valued(host: &Host, mut end: RunEnd, output: &Output) -> Run
     let finished = end.last_call.iter_mut().filter_map(|finished| Arc::make_mut(finished).change.as_mut());
     let waiting = end.waiting.iter_mut().filter_map(|waiting| Arc::make_mut(waiting).change.as_mut());
     let mut changes: Vec<&mut StateChange> = finished.chain(waiting).collect();
-    let updates = changes.iter().flat_map(|change| change.updates.iter());
-    let keys = updates.map(|update| update.key.to_string()).collect();
-    let wanted = KeyFilter::Of { owner_ids: BTreeSet::new(), keys };
+    let wanted = KeyFilter::changed_by(changes.iter().map(|change| &**change));
     match host.store().state(&end.thread_id, &wanted, MAX_SHOWN_BYTES).await {
         Ok(StateRead::State(state)) => {
             changes.iter_mut().for_each(|change| **change = change.standing(&state));

@@ -29,6 +29,7 @@ use scope::id_in;
 use serde_json::{Value, json};
 use state::SharedState;
 use std::sync::Arc;
+use tollgate::store::whole_state;
 use tollgate_agent::message::Message;
 use tollgate_agent::run::event::Suspended;
 use tollgate_agent::run::{Decision, StoredEvent};
@@ -108,8 +109,8 @@ async fn requested(
     // The state is read before the run can change it.
     let shared = {
         let _place = state.load.whole_record().await;
-        let thread = state.store().thread(&thread_id).await.map_err(Problem::from)?;
-        SharedState::new(&input.state, &thread.state, |key| state.host.shows_key(key))
+        let values = whole_state(&**state.store(), &thread_id).await.map_err(Problem::from)?;
+        SharedState::new(&input.state, &values, |key| state.host.shows_key(key))
     };
     let events = match input.resume.is_empty() {
         true => start(runs, agent, input).await?,

@@ -13,7 +13,7 @@ use axum::http::Uri;
 use axum::response::Response;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
-use tollgate::store::{PageLimit, RunFilter, ThreadFilter, ThreadSummary, list_threads};
+use tollgate::store::{PageLimit, RunFilter, ThreadFilter, ThreadSummary, list_threads, whole_state};
 use tollgate_agent::context::client_thread_id;
 use tollgate_agent::json::written_bytes;
 use utoipa::{IntoParams, ToSchema};
@@ -263,14 +263,14 @@ pub(super) async fn state(
 ) -> Result<Json<StateDocument>, Problem> {
     let found = existing(&state, &principal, query.principal.as_deref(), &id).await?;
     let _place = state.load.whole_record().await;
-    let thread = state.store().thread(&found.thread_id).await?;
+    let found = whole_state(&**state.store(), &found.thread_id).await?;
     let (mut values, mut hidden) = (Map::new(), Vec::new());
-    for (key, value) in thread.state.iter() {
+    for (key, value) in found.iter() {
         if state.host.shows_key(key) {
             values.insert(key.to_string(), json!(value));
         } else {
             hidden.push(key.to_string());
         }
     }
-    Ok(Json(StateDocument { revision: thread.state.revision(), values, hidden }))
+    Ok(Json(StateDocument { revision: found.revision(), values, hidden }))
 }

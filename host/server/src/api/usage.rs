@@ -3,7 +3,6 @@
 use super::pages::time;
 use crate::parameters::QueryParameters;
 use crate::problem::Problem;
-use crate::runs::ended_usage;
 use crate::state::{ServerState, Shared};
 use axum::Json;
 use axum::extract::State;
@@ -144,7 +143,7 @@ pub(super) async fn usage(
         let runs = page.into_iter().filter(|run| run.kind != "child" || query.by == UsageBy::Model);
         let (state, by) = (&*state, query.by);
         let found = runs.map(|run| async move {
-            let usage = ended_usage(state, &run).await?.unwrap_or_default();
+            let usage = state.ended_usage(&run).await?.unwrap_or_default();
             let subject = subject(state, by, &run).await?;
             Ok::<_, Problem>((run, usage, subject))
         });
@@ -179,11 +178,10 @@ async fn by_tool(state: &ServerState, bucket: Bucket, from: u64, to: u64) -> Res
     let complete_from = calls.last().filter(|_| calls.len() == MAX_CALLS).map(|last| last.at_ms);
     let mut rows = Rows { bucket, rows: BTreeMap::new() };
     for call in calls {
+        let is_direct = call.agent_id() == Some(DIRECT_AGENT);
         let (tool, used) = (call.tool_name.unwrap_or_default(), call.usage.unwrap_or_default());
-        let who = call.who.strip_prefix("agent ").unwrap_or_default();
-        let agent = who.split_once(" for ").map_or(who, |(agent, _)| agent);
         let row = rows.row(call.at_ms, tool.to_string());
-        row.runs += u64::from(agent == DIRECT_AGENT);
+        row.runs += u64::from(is_direct);
         row.calls += 1;
         row.fuel = row.fuel.saturating_add(used.fuel);
         row.wall_us = row.wall_us.saturating_add(used.wall_us);

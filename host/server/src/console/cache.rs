@@ -120,11 +120,7 @@ impl Viewer {
         let usage = if run.status == "waiting" {
             self.shared.host.run_and_end(&run.run_id, |_| {}).await.ok().map(|(run, _)| run.usage().clone())
         } else {
-            let last = self.store().events(&run.run_id, run.events.saturating_sub(1)).await;
-            match last.unwrap_or_default().last().map(|last| &last.event) {
-                Some(Event::RunFinished { usage, .. }) => Some((**usage).clone()),
-                _ => None,
-            }
+            self.shared.ended_usage(run).await.ok().flatten()
         };
         keep(&self.cache.usage, MAX_RUNS, &run.run_id, (run.events, usage.clone()));
         Ok(usage)

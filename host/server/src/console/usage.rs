@@ -174,7 +174,7 @@ impl Report {
         let failed = call.decision != "success";
         self.calls[bar].parts[usize::from(failed)] += 1;
         let key = match by {
-            "agent" => agent_of(&call.who).map(str::to_owned),
+            "agent" => call.agent_id().map(str::to_owned),
             "tool" => call.tool_name.as_ref().map(ToString::to_string),
             "day" => Some(day(call.at_ms)),
             _ => None,
@@ -188,12 +188,6 @@ impl Report {
             sums.wall_us += usage.wall_us;
         }
     }
-}
-
-/// Returns the agent of the audit's actor `agent NAME` or `agent NAME for PRINCIPAL`.
-fn agent_of(who: &str) -> Option<&str> {
-    let agent = who.strip_prefix("agent ")?;
-    Some(agent.split_once(" for ").map_or(agent, |(agent, _)| agent))
 }
 
 fn label(at_ms: u64, bar_ms: u64) -> String {
