@@ -17,6 +17,12 @@ use tollgate_agent::text::clean;
 /// The interval at which a queued run checks whether another process is done.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
+/// The longest time that a run takes to release its thread after its end is recorded.
+const RELEASE_TIME: Duration = Duration::from_secs(5);
+
+/// The interval at which a request checks whether the thread is released.
+const RELEASE_INTERVAL: Duration = Duration::from_millis(2);
+
 /// One lock for each thread.
 pub(super) type ThreadLocks = Mutex<HashMap<Arc<str>, Weak<tokio::sync::Mutex<()>>>>;
 
@@ -212,16 +218,27 @@ impl Host {
         lock_of(&self.inner.conflicts, thread_id).lock_owned().await
     }
 
-    /// Takes the thread's lock, which one of this host's runs holds at a time.
+    /// Takes the thread's lock, which one of this host's runs holds at a time. A run releases it
+    /// shortly after its end is recorded, and a caller that has read this end is not refused.
     pub(super) async fn lock_thread(
         &self,
         thread_id: &Arc<str>,
         busy: Busy,
     ) -> Result<OwnedMutexGuard<()>, HostError> {
         let lock = lock_of(&self.inner.threads, thread_id);
-        match busy {
-            Busy::Queue => Ok(lock.lock_owned().await),
-            Busy::Refuse => lock.try_lock_owned().map_err(|_| HostError::Busy(thread_id.to_string())),
+        if busy == Busy::Queue {
+            return Ok(lock.lock_owned().await);
+        }
+        let until = Instant::now() + RELEASE_TIME;
+        loop {
+            if let Ok(turn) = Arc::clone(&lock).try_lock_owned() {
+                return Ok(turn);
+            }
+            let open = self.open_runs(thread_id).await?;
+            if Instant::now() >= until || open.iter().any(|run| run.status == "running" && run.at_work) {
+                return Err(HostError::Busy(thread_id.to_string()));
+            }
+            tokio::time::sleep(RELEASE_INTERVAL).await;
         }
     }
 }
