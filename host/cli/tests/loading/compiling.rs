@@ -106,7 +106,7 @@ async fn a_child_that_fails_is_a_refusal_with_its_reason() {
     for (line, words) in [
         ("exit 7", "exit status: 7"),
         ("kill -6 $$", "signal: 6"),
-        ("echo not a compiler; exec sleep 60", "signal: 9"),
+        ("echo this is more than a header and not one; exec sleep 60", "signal: 9"),
         ("echo some reason >&2; exit 1", "some reason"),
     ] {
         let said = refusal(&sandbox(shell(line), None), &good::ECHO).await;
