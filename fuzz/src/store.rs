@@ -34,7 +34,7 @@ pub(crate) fn run(bytes: &[u8]) {
 
 async fn read_all(store: &SqliteStore) -> Result<(), StoreError> {
     let record = AuditRecord::new(AuditKind::Load, "fuzz", "served").of_tool("fuzzed");
-    let noted = store.note(vec![record]).await;
+    let noted = store.record_audit(vec![record]).await;
     for summary in store.runs(RunFilter::default()).await? {
         let Ok(events) = store.events(&summary.run_id, 0).await else { continue };
         let Ok(thread) = store.thread(&summary.thread_id).await else { continue };

@@ -99,8 +99,8 @@
 //! # }
 //! # #[async_trait]
 //! # impl AuditStore for Counted {
-//! #   async fn note(&self, records: Vec<AuditRecord>) -> Result<(), StoreError> {
-//! #       self.store.note(records).await
+//! #   async fn record_audit(&self, records: Vec<AuditRecord>) -> Result<(), StoreError> {
+//! #       self.store.record_audit(records).await
 //! #   }
 //! #   async fn audit(&self, filter: AuditFilter) -> Result<Vec<AuditRecord>, StoreError> {
 //! #       self.store.audit(filter).await

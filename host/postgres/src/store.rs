@@ -377,13 +377,13 @@ impl StateStore for PostgresStore {
 
 #[async_trait]
 impl AuditStore for PostgresStore {
-    async fn note(&self, records: Vec<AuditRecord>) -> Result<(), StoreError> {
+    async fn record_audit(&self, records: Vec<AuditRecord>) -> Result<(), StoreError> {
         if records.is_empty() {
             return Ok(());
         }
         let database = Arc::clone(&self.database);
-        let noting = tokio::spawn(async move { database.note(&records).await });
-        noting.await.map_err(|e| StoreError::other(format!("an audit record failed: {e}")))?
+        let recording = tokio::spawn(async move { database.record_audit(&records).await });
+        recording.await.map_err(|e| StoreError::other(format!("an audit record failed: {e}")))?
     }
 
     async fn audit(&self, filter: AuditFilter) -> Result<Vec<AuditRecord>, StoreError> {

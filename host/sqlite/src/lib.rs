@@ -317,8 +317,8 @@ impl StateStore for SqliteStore {
 
 #[async_trait]
 impl AuditStore for SqliteStore {
-    async fn note(&self, records: Vec<AuditRecord>) -> Result<(), StoreError> {
-        if records.is_empty() { Ok(()) } else { self.writer.note(records).await }
+    async fn record_audit(&self, records: Vec<AuditRecord>) -> Result<(), StoreError> {
+        if records.is_empty() { Ok(()) } else { self.writer.record_audit(records).await }
     }
 
     async fn audit(&self, filter: AuditFilter) -> Result<Vec<AuditRecord>, StoreError> {

@@ -153,7 +153,7 @@ impl StateStore for ReadOnlyStore {
 
 #[async_trait]
 impl AuditStore for ReadOnlyStore {
-    async fn note(&self, _records: Vec<AuditRecord>) -> Result<(), StoreError> {
+    async fn record_audit(&self, _records: Vec<AuditRecord>) -> Result<(), StoreError> {
         Err(refused())
     }
 

@@ -63,7 +63,7 @@ impl Writer {
         self.lost.take().map_or(Ok(()), Err)
     }
 
-    pub(super) async fn note(&self, records: Vec<AuditRecord>) -> Result<(), StoreError> {
+    pub(super) async fn record_audit(&self, records: Vec<AuditRecord>) -> Result<(), StoreError> {
         self.ask(|reply| Job::Note(records, reply)).await?
     }
 

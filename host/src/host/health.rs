@@ -22,7 +22,7 @@ impl Host {
     /// # Errors
     /// The store cannot be read or written.
     pub async fn note_loaded(&self, loaded: Vec<AuditRecord>) -> Result<(), HostError> {
-        self.inner.store.note(loaded).await?;
+        self.inner.store.record_audit(loaded).await?;
         Ok(self.refresh_health().await?)
     }
 
@@ -93,7 +93,7 @@ impl Host {
         let record = AuditRecord::new(AuditKind::Enabling, who, "enabled")
             .of_component(tool.owner.id.clone(), Some(tool.owner.version.clone()))
             .of_tool(tool_name);
-        self.inner.store.note(vec![record]).await?;
+        self.inner.store.record_audit(vec![record]).await?;
         Ok(self.refresh_health().await?)
     }
 }

@@ -102,8 +102,8 @@ impl StateStore for Observed {
 
 #[async_trait]
 impl AuditStore for Observed {
-    async fn note(&self, records: Vec<AuditRecord>) -> Result<(), StoreError> {
-        self.store.note(records.clone()).await?;
+    async fn record_audit(&self, records: Vec<AuditRecord>) -> Result<(), StoreError> {
+        self.store.record_audit(records.clone()).await?;
         self.count(&records);
         Ok(())
     }

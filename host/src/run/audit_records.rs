@@ -117,7 +117,7 @@ pub(super) async fn note_refusals(
         .of_power(power)
         .because(what)
     });
-    if let Err(e) = store.note(records.collect()).await {
+    if let Err(e) = store.record_audit(records.collect()).await {
         tracing::warn!("cannot record a call's refused powers in the audit: {e}");
     }
 }

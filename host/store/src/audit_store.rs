@@ -12,7 +12,7 @@ pub trait AuditStore: Send + Sync {
     ///
     /// # Errors
     /// The store cannot be written.
-    async fn note(&self, records: Vec<AuditRecord>) -> Result<(), StoreError>;
+    async fn record_audit(&self, records: Vec<AuditRecord>) -> Result<(), StoreError>;
 
     /// Returns audit records, newest first.
     ///

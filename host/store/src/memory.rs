@@ -46,7 +46,7 @@ struct Tables {
 }
 
 impl Tables {
-    fn note(&mut self, record: AuditRecord) {
+    fn record_audit(&mut self, record: AuditRecord) {
         if let Some(file) = &record.file {
             let last = self.audit.iter().rev().find(|last| last.file.as_ref() == Some(file));
             if !record.is_news_after(last) {
@@ -206,7 +206,7 @@ impl RunStore for MemoryStore {
         } else if let Some(commands) = tables.inbox.get_mut(&run) {
             commands.retain(|sent| !carries_out.contains(&sent.id));
         }
-        audit.into_iter().for_each(|record| tables.note(record));
+        audit.into_iter().for_each(|record| tables.record_audit(record));
         drop(tables);
         self.hints.give(if queued { Hint::Work } else { Hint::Events(run) });
         Ok(Committed { moved: behind })
@@ -314,9 +314,9 @@ impl StateStore for MemoryStore {
 
 #[async_trait]
 impl AuditStore for MemoryStore {
-    async fn note(&self, records: Vec<AuditRecord>) -> Result<(), StoreError> {
+    async fn record_audit(&self, records: Vec<AuditRecord>) -> Result<(), StoreError> {
         let mut tables = self.tables();
-        records.into_iter().for_each(|record| tables.note(record));
+        records.into_iter().for_each(|record| tables.record_audit(record));
         Ok(())
     }
 

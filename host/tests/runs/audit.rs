@@ -23,7 +23,7 @@ fn trapped(tool: &str, digest: &str) -> AuditRecord {
 with_each_store! {
     async fn what_is_noted_is_read_newest_first_by_what_is_asked(store: StoreAt) {
         let store = store.open();
-        store.note(vec![load("1"), load("1"), trapped("x", "1"), load("2"), load("1")]).await.unwrap();
+        store.record_audit(vec![load("1"), load("1"), trapped("x", "1"), load("2"), load("1")]).await.unwrap();
         let digests = async |filter| {
             let records = store.audit(filter).await.unwrap();
             records.into_iter().map(|record| record.digest.unwrap()).collect::<Vec<_>>()
@@ -48,13 +48,13 @@ with_each_store! {
             usage: Some(tollgate_agent::outcome::Usage { fuel: 7, attempts: 1, ..Default::default() }),
             ..trapped("x", "1").of_file(Path::new("a.wasm")).because("a \u{1b}[31mreason")
         };
-        store.open().note(vec![full.clone(), trapped("y", "1")]).await.unwrap();
+        store.open().record_audit(vec![full.clone(), trapped("y", "1")]).await.unwrap();
         let next = store.open();
         let records = next.audit(AuditFilter { run_id_prefix: Some("r".to_owned()), ..AuditFilter::default() }).await;
         assert_eq!(records.unwrap(), [full]);
         let trapping: Vec<_> = next.tool_health().await.unwrap().into_iter().map(|h| h.tool_name).collect();
         assert_eq!(trapping, ["x", "y"]);
-        next.note(vec![AuditRecord::new(AuditKind::Enabling, "person", "enabled").of_tool("x")]).await.unwrap();
+        next.record_audit(vec![AuditRecord::new(AuditKind::Enabling, "person", "enabled").of_tool("x")]).await.unwrap();
         assert_eq!(next.tool_health().await.unwrap().len(), 1);
     }
 

@@ -473,8 +473,8 @@ with_each_store! {
                 .of_file(std::path::Path::new("/tools/a.wasm"))
                 .of_component("a", Some(digest.into()))
         };
-        store.note(vec![load("1"), load("1")]).await.unwrap();
-        at.open().note(vec![load("1"), load("2")]).await.unwrap();
+        store.record_audit(vec![load("1"), load("1")]).await.unwrap();
+        at.open().record_audit(vec![load("1"), load("2")]).await.unwrap();
         let records = store.audit(AuditFilter::default()).await.unwrap();
         assert_eq!(records, [load("2"), load("1")]);
     }

@@ -137,8 +137,8 @@ impl<W: Watch> StateStore for Watched<W> {
 
 #[async_trait]
 impl<W: Watch> AuditStore for Watched<W> {
-    async fn note(&self, records: Vec<AuditRecord>) -> Result<(), StoreError> {
-        self.write(self.store.note(records)).await
+    async fn record_audit(&self, records: Vec<AuditRecord>) -> Result<(), StoreError> {
+        self.write(self.store.record_audit(records)).await
     }
 
     async fn audit(&self, filter: AuditFilter) -> Result<Vec<AuditRecord>, StoreError> {

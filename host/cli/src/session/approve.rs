@@ -237,9 +237,9 @@ pub(crate) async fn settle(
     noted: Vec<AuditRecord>,
     changes: Changes,
 ) -> Result<(), Failure> {
-    store.note(noted).await.map_err(|e| not_recorded(&e))?;
+    store.record_audit(noted).await.map_err(|e| not_recorded(&e))?;
     if let Err(why) = changes.commit() {
-        store.note(vec![about.not_written(&why)]).await?;
+        store.record_audit(vec![about.not_written(&why)]).await?;
         return Err(not_written(&why));
     }
     Ok(())

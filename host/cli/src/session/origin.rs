@@ -113,7 +113,7 @@ pub(crate) async fn note_refusal(globals: &Globals, refused: Refused<'_>, why: &
     record.component_id = id.map(Into::into);
     record.digest = digest.map(|digest| digest.hex().into());
     if let Ok(store) = open_store(globals)
-        && let Err(e) = store.note(vec![record]).await
+        && let Err(e) = store.record_audit(vec![record]).await
     {
         tracing::warn!("a refusal cannot be recorded: {e}");
     }

@@ -212,7 +212,7 @@ impl RevokeVerb {
         let subject = loaded.and_then(|loaded| approve::subject(&loaded, &id).ok().flatten());
         let config = edit.save().map_err(Failure::usage)?;
         let about = subject.as_ref().map_or(About { id: &id, digest: None }, Subject::about);
-        store.note(about.revoked(&before, &config.grants_of(&id))).await.map_err(|why| {
+        store.record_audit(about.revoked(&before, &config.grants_of(&id))).await.map_err(|why| {
             Failure::failed(format!("{id} has lost these powers, but the audit does not say so: {why}"))
         })?;
         show(&id, &config, None, output);

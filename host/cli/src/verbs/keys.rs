@@ -78,12 +78,12 @@ impl KeysVerb {
         match self.verb {
             Some(KeysSubcommand::Add(add)) => {
                 let made = add.run(&access, output)?;
-                note(globals, audit::key_made(&made), output).await;
+                record_audit(globals, audit::key_made(&made), output).await;
                 Ok(Exit::Done)
             }
             Some(KeysSubcommand::Revoke { id }) => {
                 let exit = revoke(&access, &id, output)?;
-                note(globals, audit::key_revoked(&id), output).await;
+                record_audit(globals, audit::key_revoked(&id), output).await;
                 Ok(exit)
             }
             None | Some(KeysSubcommand::List) => list(&access, output),
@@ -98,9 +98,9 @@ pub(crate) fn open(globals: &Globals) -> Result<AccessDatabase, Failure> {
 
 /// Adds a record to the audit. Access is changed even if the store cannot be written, since a key
 /// that leaked has to be revoked.
-pub(crate) async fn note(globals: &Globals, record: AuditRecord, output: &Output) {
+pub(crate) async fn record_audit(globals: &Globals, record: AuditRecord, output: &Output) {
     let noted = match open_store(globals) {
-        Ok(store) => match store.note(vec![record]).await {
+        Ok(store) => match store.record_audit(vec![record]).await {
             Ok(()) => store.close().await.map_err(Failure::from),
             Err(why) => Err(why.into()),
         },

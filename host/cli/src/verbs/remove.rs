@@ -39,7 +39,7 @@ impl RemoveVerb {
         let record = AuditRecord::new(AuditKind::Revocation, "person", "removed")
             .of_component(entry.id.as_str(), Some(entry.wasm.hex().into()))
             .because(&format!("it came from {}", entry.from));
-        store.note(vec![record]).await?;
+        store.record_audit(vec![record]).await?;
         let granted = powers::in_words(&origins.config.grants_of(&entry.id));
         if output.is_json() {
             output.json(&json!({ "removed": entry, "grants": granted }));

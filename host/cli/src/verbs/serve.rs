@@ -153,7 +153,7 @@ async fn serve(
     output.say(&format!("serving at http://{}", options.address));
     if std::io::stderr().is_terminal() && parts.has(Part::Console) {
         let code = access.add_code(&operator()).map_err(|e| Failure::failed(e.to_string()))?;
-        host.store().note(vec![audit::link_made(OPERATOR)]).await?;
+        host.store().record_audit(vec![audit::link_made(OPERATOR)]).await?;
         output.say(&format!("sign in within 5 minutes: http://{}/sign-in#{code}", options.address));
     }
     if access.keys().is_ok_and(|keys| keys.is_empty()) {

@@ -2,7 +2,7 @@
 
 use crate::globals::Globals;
 use crate::terminal::{Exit, Failure, Output};
-use crate::verbs::keys::{note, open};
+use crate::verbs::keys::{open, record_audit};
 use crate::verbs::serve::operator;
 use clap::Args;
 use tollgate_server::auth::{audit, check_name};
@@ -51,7 +51,7 @@ impl SignInVerb {
             output.line(&link);
             output.say("the link works once, for 5 minutes; or type its code at /sign-in");
         }
-        note(globals, audit::link_made(&principal.name), output).await;
+        record_audit(globals, audit::link_made(&principal.name), output).await;
         Ok(Exit::Done)
     }
 }

@@ -143,14 +143,14 @@ async fn no_host_works_until_a_copy_has_finished() {
     let refused = idle.claim(&["a".to_owned()], 1).await.unwrap_err().to_string();
     assert!(refused.contains(says), "{refused}");
     let record = AuditRecord::at(9, AuditKind::Grant, "person", "granted");
-    let refused = idle.note(vec![record.clone()]).await.unwrap_err().to_string();
+    let refused = idle.record_audit(vec![record.clone()]).await.unwrap_err().to_string();
     assert!(refused.contains(says), "{refused}");
     let other = tempfile::tempdir().unwrap();
     let refused = copy_refused(&database, &SqliteStore::open(other.path()).unwrap()).await;
     assert!(refused.contains(&format!("a copy of {} has not finished", from.place())), "{refused}");
     let copied = PostgresStore::copy(database.config(), &*from).await.unwrap();
     assert_eq!((copied.runs, copied.known, copied.audit), (5, 5, 5));
-    idle.note(vec![record]).await.unwrap();
+    idle.record_audit(vec![record]).await.unwrap();
     idle.admit(None, None).await.unwrap();
     PostgresStore::connect(database.config()).await.unwrap();
 }

@@ -205,7 +205,7 @@ async fn a_commit_whose_answer_is_lost_is_stored_once() {
     assert_eq!(store.thread("u").await.unwrap().state.revision(), 1);
     // A record of the audit.
     proxy.set(Mode::LoseCommit);
-    store.note(vec![AuditRecord::at(9, AuditKind::Grant, "person", "granted")]).await.unwrap();
+    store.record_audit(vec![AuditRecord::at(9, AuditKind::Grant, "person", "granted")]).await.unwrap();
     assert_eq!(store.audit(AuditFilter::default()).await.unwrap().len(), 1);
     assert_eq!(proxy.lost(), 8);
 }

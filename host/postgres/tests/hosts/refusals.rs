@@ -138,7 +138,7 @@ async fn a_role_without_privileges_is_told_what_it_lacks() {
     assert!(words.contains("the role lacks INSERT on audit, SELECT on turns,"), "{words}");
     assert!(words.contains("grant it as `tollgate store init --print` shows"), "{words}");
     let record = AuditRecord::at(9, AuditKind::Grant, "person", "granted");
-    let words = store.note(vec![record]).await.unwrap_err().to_string();
+    let words = store.record_audit(vec![record]).await.unwrap_err().to_string();
     assert!(words.contains("permission denied for table audit"), "{words}");
     // It does not join the others, whose runs it could not take over.
     let words = store.queue("t").await.err().unwrap().to_string();

@@ -38,7 +38,7 @@ type Failed = Box<dyn Error + Send + Sync>;
 /// Records the runs, and leaves some questions open.
 pub(crate) async fn record(host: &Host, store: &Arc<Shifted>, runs: usize) -> Result<(), Box<dyn Error>> {
     let end = now_ms();
-    store.note(loaded(end)).await?;
+    store.record_audit(loaded(end)).await?;
     let mut in_progress = VecDeque::new();
     let mut turns: HashMap<String, Arc<tokio::sync::Mutex<()>>> = HashMap::new();
     for number in 0..runs {

@@ -11,12 +11,17 @@ use uuid::Uuid;
 
 impl Database {
     /// Stores records, and sends them again with the same id until the result is known.
-    pub(crate) async fn note(&self, records: &[AuditRecord]) -> Result<(), StoreError> {
+    pub(crate) async fn record_audit(&self, records: &[AuditRecord]) -> Result<(), StoreError> {
         let id = Uuid::now_v7().to_string();
-        Ok(self.until_stored(|client| self.note_once(client, records, &id)).await?)
+        Ok(self.until_stored(|client| self.record_audit_once(client, records, &id)).await?)
     }
 
-    async fn note_once(&self, client: Busy, records: &[AuditRecord], id: &str) -> Result<(), Unstored> {
+    async fn record_audit_once(
+        &self,
+        client: Busy,
+        records: &[AuditRecord],
+        id: &str,
+    ) -> Result<(), Unstored> {
         check_copied(&client, &self.address).await?;
         client.batch_execute(&self.begin).await?;
         let mut new: Vec<AuditRecord> = Vec::with_capacity(records.len());
