@@ -305,7 +305,7 @@ impl RemoteAgent {
     }
 
     /// Returns a task as it is now, like an update.
-    pub(super) async fn look(&self, task: &RemoteTask) -> Result<Answer, RemoteError> {
+    pub(super) async fn get_task(&self, task: &RemoteTask) -> Result<Answer, RemoteError> {
         let task = within(LOOK_TIMEOUT, self.call(Method::GetTask(&task.task_id))).await?;
         task.then(|task| Ok(Value::Object([("task".to_owned(), task)].into_iter().collect())))
     }

@@ -189,7 +189,7 @@ impl Following<'_> {
         let (mut state, mut broken, mut pause) = (RemoteState::default(), 0, PAUSES.0);
         let mut resume = self.call.attempt().resume;
         loop {
-            match self.look(&mut state).await {
+            match self.refresh(&mut state).await {
                 Ok(()) => {
                     broken = 0;
                     // An answer is sent once, and to its own question only.
@@ -213,8 +213,8 @@ impl Following<'_> {
         }
     }
 
-    async fn look(&self, state: &mut RemoteState) -> Result<(), RemoteError> {
-        let task = self.remote.look(self.task).await?;
+    async fn refresh(&self, state: &mut RemoteState) -> Result<(), RemoteError> {
+        let task = self.remote.get_task(self.task).await?;
         self.apply(state, &task)
     }
 

@@ -213,7 +213,7 @@ impl Host {
         events: crate::run::EventStream,
     ) -> RunHandle {
         let (run_id, thread_id) = (Arc::<str>::from(run_id), Arc::<str>::from(thread_id));
-        let (host, over, id) = (self.clone(), hub.over(), Arc::clone(&run_id));
+        let (host, closed, id) = (self.clone(), hub.closed(), Arc::clone(&run_id));
         let end = tokio::spawn(async move {
             over.await;
             host.run_end(&id).await.map_err(|e| RunError::new(e.to_string()))

@@ -19,7 +19,7 @@ impl Host {
                 }
                 open.iter().for_each(|hub| hub.cancel(Some(reason.to_owned())));
                 for hub in open {
-                    hub.over().await;
+                    hub.closed().await;
                 }
             }
         };

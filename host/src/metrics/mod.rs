@@ -66,7 +66,7 @@ impl Metrics {
     /// Returns all metrics in the OpenMetrics text format.
     #[must_use]
     pub fn text(&self, host: &Host) -> String {
-        self.inner.now.look(&self.inner.sandbox, host);
+        self.inner.now.sample(&self.inner.sandbox, host);
         let mut text = String::new();
         // Writing to a string does not fail.
         let _ = encode(&mut text, &self.inner.registry);
@@ -92,7 +92,7 @@ impl Now {
         now
     }
 
-    fn look(&self, sandbox: &Sandbox, host: &Host) {
+    fn sample(&self, sandbox: &Sandbox, host: &Host) {
         let occupancy = sandbox.occupancy();
         self.running_calls.set(occupancy.running_calls.into());
         self.waiting_calls.set(occupancy.waiting_calls.into());

@@ -134,7 +134,7 @@ impl Hub {
     }
 
     /// Waits until no more events follow.
-    pub(crate) fn over(&self) -> impl Future<Output = ()> + Send + use<> {
+    pub(crate) fn closed(&self) -> impl Future<Output = ()> + Send + use<> {
         self.over.clone().cancelled_owned()
     }
 

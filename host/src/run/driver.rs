@@ -85,7 +85,7 @@ pub(crate) struct Driver {
     /// Receives decisions while the run is at work.
     pub(super) inbox: Inbox,
     /// Held from the run's first commit until the run rests.
-    carried: Option<RunLease>,
+    lease: Option<RunLease>,
 }
 
 impl Driver {
@@ -111,7 +111,7 @@ impl Driver {
             last_call: None,
             end_text: String::new(),
             unrecorded: UnrecordedEffect::Unknown,
-            carried: None,
+            lease: None,
         })
     }
 
@@ -134,45 +134,44 @@ impl Driver {
     /// Nothing was committed: the store failed, another process drives the run, or another run of
     /// its thread is active.
     pub(crate) async fn begin(&mut self, first: Input) -> Result<(), CommitError> {
-        self.carried = Some(self.lease());
+        self.lease = Some(self.new_lease());
         let span = spans::run(&self.parts.run_id, &self.parts.thread_id);
         self.try_step(first).instrument(span).await
     }
 
     /// Drives on a run that has [begun](Self::begin).
     pub(crate) async fn drive_on(mut self: Box<Self>) -> Result<RunEnd, RunError> {
-        self.carry(None).await?;
+        self.run_to_rest(None).await?;
         Ok(self.end())
     }
 
     /// Drives the run from this input.
     pub(crate) async fn drive(mut self: Box<Self>, first: Input) -> Result<RunEnd, RunError> {
-        self.carry(Some(first)).await?;
+        self.run_to_rest(Some(first)).await?;
         Ok(self.end())
     }
 
     /// Like [`drive`](Self::drive), but also returns the final state of the run.
     pub(crate) async fn drive_to_rest(mut self: Box<Self>, first: Input) -> Result<(RunEnd, Run), RunError> {
-        self.carry(Some(first)).await?;
+        self.run_to_rest(Some(first)).await?;
         Ok((self.end(), self.run))
     }
 
     /// Drives the run to rest. The large future is pinned in place, because moving it copies it.
-    async fn carry(&mut self, first: Option<Input>) -> Result<(), RunError> {
+    async fn run_to_rest(&mut self, first: Option<Input>) -> Result<(), RunError> {
         let span = spans::run(&self.parts.run_id, &self.parts.thread_id);
-        pin!(self.carry_to_rest(first)).instrument(span).await
+        pin!(self.run_steps(first)).instrument(span).await
     }
 
-    async fn carry_to_rest(&mut self, first: Option<Input>) -> Result<(), RunError> {
-        let begun = self.carried.take();
-        let carried = begun.unwrap_or_else(|| self.lease());
+    async fn run_steps(&mut self, first: Option<Input>) -> Result<(), RunError> {
+        let lease = self.lease.take().unwrap_or_else(|| self.new_lease());
         if let Some(first) = first {
             self.step(first).await?;
         }
         self.deadline = self.deadline();
         while !self.rests() {
             let waited = match self.start_effects() {
-                Some(judged) => self.over().unwrap_or(Waited::Input(judged)),
+                Some(judged) => self.must_end().unwrap_or(Waited::Input(judged)),
                 None => self.wait().await,
             };
             let input = match waited {
@@ -206,11 +205,11 @@ impl Driver {
                 model.run_ended(self.run.messages()).await;
             }
         }
-        carried.rests();
+        lease.rests();
         Ok(())
     }
 
-    fn lease(&self) -> RunLease {
+    fn new_lease(&self) -> RunLease {
         let RunServices { host, run_id, epoch, cancel, .. } = &self.parts;
         // A direct call is stored at its end.
         let is_known = !self.is_direct() || *epoch > 1;

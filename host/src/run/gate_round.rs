@@ -52,7 +52,7 @@ pub(super) fn ask_own_gate(
     let mut answers = Vec::with_capacity(questions.len());
     for question in questions {
         let recorded = [own_answer(gates, &shown.call(question))];
-        if !note(&mut answers, question, recorded.into()) {
+        if !record(&mut answers, question, recorded.into()) {
             break;
         }
     }
@@ -93,7 +93,7 @@ impl GateRound {
             let mut recorded = vec![own_answer(&self.gates, &call)];
             let asked = self.gates.others.iter().map(|gate| ask_gate(gate.as_ref(), &call, &self.outcomes));
             recorded.extend(futures::future::join_all(asked).await);
-            if !note(&mut answers, question, recorded.into()) {
+            if !record(&mut answers, question, recorded.into()) {
                 break;
             }
             let_through += 1;
@@ -134,7 +134,7 @@ type Answer = (SmolStr, Arc<[GateVerdict]>);
 
 /// Records the answers about a call. Returns `false` if the call is held back, so that later
 /// calls are not asked about yet.
-fn note(answers: &mut Vec<Answer>, question: &Question, recorded: Arc<[GateVerdict]>) -> bool {
+fn record(answers: &mut Vec<Answer>, question: &Question, recorded: Arc<[GateVerdict]>) -> bool {
     let goes_on = resolve(&recorded, &question.approved_gates).is_allowed();
     answers.push((question.proposal.call_id().clone(), recorded));
     goes_on

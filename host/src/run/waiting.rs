@@ -36,7 +36,7 @@ impl Driver {
 
     /// Returns the reason if the run must end now. Once it is ending, only hooks are waited for,
     /// which have their own time limits.
-    pub(super) fn over(&self) -> Option<Waited> {
+    pub(super) fn must_end(&self) -> Option<Waited> {
         if self.lapse.is_cancelled() {
             return Some(Waited::Lapsed);
         }
@@ -52,8 +52,8 @@ impl Driver {
     /// Waits for the next input. Results of work that completed after the run had to end are
     /// dropped.
     pub(super) async fn wait(&mut self) -> Waited {
-        if let Some(over) = self.over() {
-            return over;
+        if let Some(end) = self.must_end() {
+            return end;
         }
         let ends = self.run.is_cut_short();
         let deadline = self.deadline.filter(|_| !ends);

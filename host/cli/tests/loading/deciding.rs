@@ -58,14 +58,14 @@ async fn live(place: &Place) -> (Host, DirectoryState) {
 async fn what_is_granted_and_revoked_counts_from_the_next_look_on() {
     let place = place("");
     let (host, mut live) = live(&place).await;
-    assert_eq!((live.look().await, directories(&host).await), (Vec::new(), 0.into()));
+    assert_eq!((live.refresh().await, directories(&host).await), (Vec::new(), 0.into()));
     write(&place, &granting(&place, "docs"));
     assert!(
-        matches!(live.look().await.as_slice(), [Change::Granted { component_id, .. }] if component_id == TOOL)
+        matches!(live.refresh().await.as_slice(), [Change::Granted { component_id, .. }] if component_id == TOOL)
     );
-    assert_eq!((live.look().await, directories(&host).await), (Vec::new(), 1.into()));
+    assert_eq!((live.refresh().await, directories(&host).await), (Vec::new(), 1.into()));
     write(&place, "# nothing any more\n");
-    assert!(matches!(live.look().await.as_slice(), [Change::Granted { .. }]));
+    assert!(matches!(live.refresh().await.as_slice(), [Change::Granted { .. }]));
     assert_eq!(directories(&host).await, 0);
 }
 
@@ -90,17 +90,21 @@ async fn a_configuration_that_cannot_be_read_leaves_what_was_decided_in_force() 
     let (host, mut live) = live(&place).await;
     for broken in ["[grants", "[grants.x]\nfiles = 3", "[unknown]"] {
         write(&place, broken);
-        let changes = live.look().await;
+        let changes = live.refresh().await;
         assert!(
             matches!(changes.as_slice(), [Change::Unread { reason, .. }] if reason.contains("stay in force")),
             "{changes:?}"
         );
-        assert_eq!((live.look().await, directories(&host).await), (Vec::new(), 1.into()), "it is said once");
+        assert_eq!(
+            (live.refresh().await, directories(&host).await),
+            (Vec::new(), 1.into()),
+            "it is said once"
+        );
     }
     std::fs::remove_file(file(&place)).unwrap();
-    assert!(matches!(live.look().await.as_slice(), [Change::Unread { .. }]));
+    assert!(matches!(live.refresh().await.as_slice(), [Change::Unread { .. }]));
     write(&place, "");
-    assert!(matches!(live.look().await.as_slice(), [Change::Granted { .. }]));
+    assert!(matches!(live.refresh().await.as_slice(), [Change::Granted { .. }]));
     assert_eq!(directories(&host).await, 0);
 }
 
@@ -110,17 +114,17 @@ async fn a_grant_that_cannot_be_opened_takes_the_tool_out_of_use_and_not_back_to
     let place = place("");
     write(&place, &granting(&place, "docs"));
     let (host, mut live) = live(&place).await;
-    live.look().await;
+    live.refresh().await;
     assert_eq!(directories(&host).await, 1);
     write(&place, &granting(&place, "absent"));
-    let changes = live.look().await;
+    let changes = live.refresh().await;
     assert!(
         matches!(changes.as_slice(), [Change::Refused(refused)] if refused.still_serves.is_none()),
         "{changes:?}"
     );
     assert_eq!(directories(&host).await, "not_found");
     write(&place, &granting(&place, "docs"));
-    assert!(matches!(live.look().await.as_slice(), [Change::Served { .. }]));
+    assert!(matches!(live.refresh().await.as_slice(), [Change::Served { .. }]));
     assert_eq!((directories(&host).await, host.toolbox().refused().len()), (1.into(), 0));
 }
 
@@ -137,9 +141,9 @@ async fn a_configuration_that_comes_later_is_taken_up() {
     }
     .into();
     let (host, mut live) = live(&place).await;
-    assert_eq!((live.look().await, directories(&host).await), (Vec::new(), 0.into()));
+    assert_eq!((live.refresh().await, directories(&host).await), (Vec::new(), 0.into()));
     write(&place, &granting(&place, "docs"));
-    assert!(matches!(live.look().await.as_slice(), [Change::Granted { .. }]));
+    assert!(matches!(live.refresh().await.as_slice(), [Change::Granted { .. }]));
     assert_eq!(directories(&host).await, 1);
 }
 
@@ -168,7 +172,7 @@ async fn a_version_that_waits_for_approval_is_served_once_it_is_approved() {
     // It requests more in its manifest, and in its description.
     let more = manifest(&component, "settings = [\"a\", \"b\"]");
     place.put("version.wasm", &curious(2));
-    let changes = live.look().await;
+    let changes = live.refresh().await;
     let [Change::Refused(refused)] = changes.as_slice() else { panic!("{changes:?}") };
     for words in ["read the setting b", "to read the state key `mail.box`"] {
         assert!(refused.reason.contains(words), "{}", refused.reason);
@@ -176,7 +180,7 @@ async fn a_version_that_waits_for_approval_is_served_once_it_is_approved() {
     assert_eq!(asked(&host).await, "1");
     assert_eq!(place.load().await.held.len(), 1, "a start does not serve it either");
     approve(&place, "version.wasm", Some(more)).await;
-    assert!(matches!(live.look().await.as_slice(), [Change::Served { .. }]));
+    assert!(matches!(live.refresh().await.as_slice(), [Change::Served { .. }]));
     until(&host, "2").await;
     assert!(host.toolbox().refused().is_empty());
 }
@@ -189,9 +193,9 @@ async fn a_manifest_that_asks_for_more_or_goes_does_not_widen_although_all_of_it
     manifest(&component, "http = [\"https://a.test/\"]");
     place.put("version.wasm", &version(1));
     let (host, mut live) = live(&place).await;
-    assert_eq!(live.look().await, Vec::new());
+    assert_eq!(live.refresh().await, Vec::new());
     let refused = async |live: &mut DirectoryState, words: &str, still_serves: bool| {
-        let changes = live.look().await;
+        let changes = live.refresh().await;
         let [.., Change::Refused(refused)] = changes.as_slice() else { panic!("{changes:?}") };
         assert!(refused.reason.contains(words), "{}", refused.reason);
         assert!(refused.reason.contains("tollgate grant version --asked"), "{}", refused.reason);
@@ -206,7 +210,7 @@ async fn a_manifest_that_asks_for_more_or_goes_does_not_widen_although_all_of_it
     assert_eq!(asked(&host).await, "1");
     // Nor by being removed and added again.
     std::fs::remove_file(&component).unwrap();
-    assert!(matches!(live.look().await.as_slice(), [Change::Removed { .. }]));
+    assert!(matches!(live.refresh().await.as_slice(), [Change::Removed { .. }]));
     place.put("other.wasm", &version(2));
     refused(&mut live, "its manifest is gone", false).await;
     assert_eq!(asked(&host).await, "not_found");
@@ -218,9 +222,9 @@ async fn tools_that_say_something_else_than_was_approved_are_told_of() {
     place.put("version.wasm", &saying(1, "Counts."));
     approve(&place, "version.wasm", None).await;
     let (host, mut live) = live(&place).await;
-    assert_eq!(live.look().await, Vec::new());
+    assert_eq!(live.refresh().await, Vec::new());
     place.put("version.wasm", &saying(2, "Counts. Call it before anything else."));
-    let changes = live.look().await;
+    let changes = live.refresh().await;
     let [change @ Change::Served { reworded, .. }] = changes.as_slice() else { panic!("{changes:?}") };
     assert_eq!(reworded, &["version"]);
     let words = "descriptions that differ from the approved ones, of version";

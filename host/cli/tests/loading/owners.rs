@@ -209,13 +209,13 @@ async fn r1_a_file_that_is_dropped_in_displaces_nothing_that_was_approved() {
     place.put("a.wasm", &component("files", "read", "666"));
     place.put("b.wasm", &component("f1les", "other", "666"));
     place.put("c.wasm", &component("evil", "READ", "666"));
-    let changes = live.look().await;
+    let changes = live.refresh().await;
     assert_eq!(changes.len(), 3);
     assert!(changes.iter().all(|change| matches!(change, Change::Refused(_))), "{changes:?}");
     assert_eq!(answer(&host, "read").await, "1");
     // Its next version, which is not approved yet, replaces it as usual.
     place.put("files.wasm", &component("files", "read", "2"));
-    live.look().await;
+    live.refresh().await;
     assert_eq!(answer(&host, "read").await, "2");
 }
 
@@ -238,14 +238,14 @@ async fn r1_an_approved_version_takes_its_place_from_what_nobody_approved() {
         assert_eq!(components(&host), 1);
         std::fs::write(&record, approved).unwrap();
         place.put("files.wasm", &component("files", "read", "1"));
-        let changes = live.look().await;
+        let changes = live.refresh().await;
         let ousted = changes
             .iter()
             .any(|change| matches!(change, Change::Refused(refused) if name_of(&refused.file) == "a.wasm"));
         assert!(ousted, "{changes:?}");
         assert_eq!(answer(&host, "read").await, "1");
         assert_eq!(components(&host), 1);
-        assert_eq!(live.look().await, Vec::new());
+        assert_eq!(live.refresh().await, Vec::new());
     }
 }
 
@@ -255,17 +255,17 @@ async fn r1_of_two_that_are_dropped_in_at_once_neither_is_served_until_one_is_go
     let (host, mut live) = live(&place).await;
     place.put("a.wasm", &component("files", "read", "666"));
     place.put("files.wasm", &component("files", "read", "1"));
-    let changes = live.look().await;
+    let changes = live.refresh().await;
     assert!(matches!(changes.as_slice(), [Change::Refused(_), Change::Refused(_)]), "{changes:?}");
     assert_eq!(answer(&host, "read").await, "not_found");
     std::fs::remove_file(place.path("a.wasm")).unwrap();
-    assert!(matches!(live.look().await.as_slice(), [Change::Served { .. }]));
+    assert!(matches!(live.refresh().await.as_slice(), [Change::Served { .. }]));
     assert_eq!((answer(&host, "read").await.as_str(), host.toolbox().refused().len()), ("1", 0));
     // The same, after a decision.
     place.put("a.wasm", &component("files", "read", "2"));
-    assert!(matches!(live.look().await.as_slice(), [Change::Refused(_)]));
+    assert!(matches!(live.refresh().await.as_slice(), [Change::Refused(_)]));
     approve(&place, "a.wasm").await;
-    live.look().await;
+    live.refresh().await;
     assert_eq!(answer(&host, "read").await, "2");
 }
 
@@ -282,7 +282,7 @@ async fn z16_a_component_that_uses_a_configured_servers_names_is_refused() {
     }
     let mut live = DirectoryState::new(host, place.sandbox.clone(), place.config.clone(), &loaded);
     place.put("later.wasm", &component("later", "files__write", "666"));
-    let changes = live.look().await;
+    let changes = live.refresh().await;
     assert!(
         matches!(changes.as_slice(), [Change::Refused(refused)] if refused.reason.contains("reserved for the server")),
         "{changes:?}"

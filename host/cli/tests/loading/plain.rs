@@ -57,9 +57,9 @@ async fn it_is_replaced_and_removed_while_it_is_called() {
     let source = Box::leak(source.into_boxed_str());
     let other = Guest { name: "plain", attack: "", limit: "", expects: Expectation::Succeeds, source };
     place.put("plain.wasm", &other.bytes());
-    assert_eq!(live.look().await.len(), 1);
+    assert_eq!(live.refresh().await.len(), 1);
     assert_eq!(divided(&host, 7, 2).await, "\"by-zero\"");
     std::fs::remove_file(place.path("plain.wasm")).unwrap();
-    assert_eq!(live.look().await.len(), 1);
+    assert_eq!(live.refresh().await.len(), 1);
     assert_eq!(divided(&host, 7, 2).await, "not_found");
 }

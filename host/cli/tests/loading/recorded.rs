@@ -46,7 +46,7 @@ async fn a_file_that_is_exchanged_is_refused_and_the_recorded_version_goes_on_se
     let (host, mut live) = live(&place).await;
     assert_eq!(asked(&host).await, "1");
     place.put("version.wasm", &version(2));
-    let changes = live.look().await;
+    let changes = live.refresh().await;
     let [Change::Refused(refused)] = changes.as_slice() else { panic!("{changes:?}") };
     assert!(
         refused.still_serves.is_some()
@@ -55,15 +55,15 @@ async fn a_file_that_is_exchanged_is_refused_and_the_recorded_version_goes_on_se
     assert_eq!(asked(&host).await, "1");
     // Updating the record admits the version without a change of the file.
     record(place.folder.path(), &version(2), None);
-    let changes = live.look().await;
+    let changes = live.refresh().await;
     assert!(changes.iter().any(|change| matches!(change, Change::Served { .. })), "{changes:?}");
     assert_eq!(asked(&host).await, "2");
     // An edited record does not affect what is served.
     record(place.folder.path(), &version(3), None);
-    live.look().await;
+    live.refresh().await;
     assert_eq!(asked(&host).await, "2");
     std::fs::write(place.folder.path().join("tollgate.lock"), "<<<<<<< HEAD\n").unwrap();
-    let changes = live.look().await;
+    let changes = live.refresh().await;
     assert!(changes.iter().any(|change| matches!(change, Change::Unread { .. })), "{changes:?}");
     assert_eq!(asked(&host).await, "2");
 }

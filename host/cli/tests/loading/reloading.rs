@@ -75,7 +75,7 @@ async fn a_bad_version_leaves_the_old_one_serving_and_says_why() {
         hostile::DESCRIBE_TRAPS.bytes(),
     ] {
         place.put("version.wasm", &bytes);
-        let changes = live.look().await;
+        let changes = live.refresh().await;
         assert!(
             matches!(changes.as_slice(), [Change::Refused(refused)] if refused.still_serves.as_ref() == Some(&first)),
             "{changes:?}"
@@ -85,7 +85,7 @@ async fn a_bad_version_leaves_the_old_one_serving_and_says_why() {
         assert!(!host.toolbox().refused()[0].reason.is_empty());
     }
     place.put("version.wasm", &version(3));
-    assert!(matches!(live.look().await.as_slice(), [Change::Served { .. }]));
+    assert!(matches!(live.refresh().await.as_slice(), [Change::Served { .. }]));
     assert_eq!((asked(&host).await.as_str(), host.toolbox().refused().len()), ("3", 0));
 }
 
@@ -102,7 +102,7 @@ async fn a_removed_tool_is_gone_while_another_is_compiled() {
     let mut live = DirectoryState::new(host.clone(), place.sandbox.clone(), place.config.clone(), &loaded);
     std::fs::write(&wait, "").unwrap();
     place.put("echo.wasm", &good::ECHO.bytes());
-    let looking = tokio::spawn(async move { live.look().await });
+    let looking = tokio::spawn(async move { live.refresh().await });
     // By then, the look has seen one or both files, and compiles in either case.
     tokio::time::sleep(Duration::from_millis(300)).await;
     std::fs::remove_file(place.path("version.wasm")).unwrap();
@@ -176,7 +176,7 @@ async fn a_version_that_asks_for_more_does_not_replace_the_old_one() {
     let (host, loaded) = place.host().await;
     let mut live = DirectoryState::new(host.clone(), place.sandbox.clone(), place.config.clone(), &loaded);
     place.put("version.wasm", &curious(2));
-    let changes = live.look().await;
+    let changes = live.refresh().await;
     let [Change::Refused(refused)] = changes.as_slice() else { panic!("{changes:?}") };
     assert!(refused.reason.contains("to read the state key `mail.box`"), "{}", refused.reason);
     assert_eq!(asked(&host).await, "1");
@@ -193,7 +193,7 @@ async fn a_version_that_asks_for_more_does_not_replace_the_old_one() {
     }
     let mut live = live.with_approval(Arc::new(Anything));
     place.put("version.wasm", &curious(3));
-    live.look().await;
+    live.refresh().await;
     assert_eq!(asked(&host).await, "3");
 }
 
@@ -205,17 +205,17 @@ async fn r1_a_newcomer_that_collides_is_refused_until_there_is_room() {
     let mut live = DirectoryState::new(host.clone(), place.sandbox.clone(), place.config.clone(), &loaded);
     place.put("a.wasm", &version(2));
     assert!(
-        matches!(live.look().await.as_slice(), [Change::Refused(refused)] if refused.still_serves.is_none())
+        matches!(live.refresh().await.as_slice(), [Change::Refused(refused)] if refused.still_serves.is_none())
     );
     assert_eq!(asked(&host).await, "1");
     // A component that changes its id gives up the old one.
     place.put("b.wasm", &good::ECHO.bytes());
-    assert_eq!(live.look().await.len(), 2);
+    assert_eq!(live.refresh().await.len(), 2);
     assert_eq!((asked(&host).await.as_str(), host.toolbox().refused().len()), ("2", 0));
     place.put("c.wasm", &version(3));
-    assert!(matches!(live.look().await.as_slice(), [Change::Refused(_)]));
+    assert!(matches!(live.refresh().await.as_slice(), [Change::Refused(_)]));
     std::fs::remove_file(place.path("a.wasm")).unwrap();
-    live.look().await;
+    live.refresh().await;
     assert_eq!((asked(&host).await.as_str(), host.toolbox().refused().len()), ("3", 0));
 }
 
@@ -228,7 +228,7 @@ async fn calls_under_way_finish_on_their_version() {
     let mut live = DirectoryState::new(host.clone(), place.sandbox.clone(), place.config.clone(), &loaded);
     let under_way = host.start_call(CallRequest::new("waits", "{}")).await.unwrap();
     std::fs::remove_file(place.path("waits.wasm")).unwrap();
-    assert!(matches!(live.look().await.as_slice(), [Change::Removed { .. }]));
+    assert!(matches!(live.refresh().await.as_slice(), [Change::Removed { .. }]));
     assert!(host.toolbox().catalog().tool("waits").is_none());
     let end = under_way.wait().await.unwrap().last_call.unwrap().end.clone();
     assert!(matches!(end, CallEnd::Result(_)), "{end:?}");
@@ -288,7 +288,7 @@ impl Model for Replacing {
         if self.asked.fetch_add(1, Relaxed) == 1 {
             let (place, live) = self.live.get().unwrap();
             place.put("version.wasm", &version(2));
-            assert_eq!(live.lock().await.look().await.len(), 1);
+            assert_eq!(live.lock().await.refresh().await.len(), 1);
         }
         self.turns.reply(request, tell).await
     }
@@ -314,7 +314,7 @@ async fn a_tool_that_traps_is_out_of_use_until_a_person_or_a_new_version() {
     }
     assert_eq!(asked(&host).await, "disabled");
     place.put("version.wasm", &version(2));
-    live.look().await;
+    live.refresh().await;
     assert_eq!(asked(&host).await, "2");
 }
 
@@ -327,7 +327,7 @@ async fn z1_an_initial_value_that_costs_too_much_is_refused_while_other_tools_ar
     let (host, loaded) = place.host().await;
     let mut live = DirectoryState::new(host.clone(), place.sandbox.clone(), place.config.clone(), &loaded);
     place.put("costs.wasm", &hostile::INITIAL_VALUE_THAT_COSTS.bytes());
-    let looking = tokio::spawn(async move { live.look().await });
+    let looking = tokio::spawn(async move { live.refresh().await });
     while !looking.is_finished() {
         assert_eq!(asked(&host).await, "1");
     }

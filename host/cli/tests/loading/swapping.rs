@@ -42,7 +42,7 @@ async fn swaps_under_load_lose_no_call_and_leave_nothing_behind() {
     let mut after_a_tenth = Left::behind();
     for swap in 1..=swaps {
         place.put("version.wasm", &versions[(swap % 4) as usize]);
-        assert_eq!(live.look().await.len(), 1, "swap {swap}");
+        assert_eq!(live.refresh().await.len(), 1, "swap {swap}");
         if swap == swaps / 10 {
             after_a_tenth = Left::behind();
         }

@@ -125,7 +125,7 @@ async fn keep_up(
     served: ServedComponents,
 ) {
     loop {
-        let changes = live.look().await;
+        let changes = live.refresh().await;
         if !changes.is_empty() {
             served.update(&live);
         }

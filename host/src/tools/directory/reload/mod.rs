@@ -126,7 +126,7 @@ impl DirectoryState {
             self.displaced.remove(&file);
             self.claims.set(&file, None);
             let served = self.serving.remove(&file);
-            self.amend(|toolbox| {
+            self.update_toolbox(|toolbox| {
                 toolbox.accept(&file);
                 served.iter().for_each(|serving| toolbox.remove(&serving.entry.id));
             });
@@ -157,7 +157,7 @@ impl DirectoryState {
         {
             // The file is as it was before, whatever happened in between.
             if self.host.toolbox().refused().iter().any(|refused| refused.file == file) {
-                self.amend(|toolbox| toolbox.accept(file));
+                self.update_toolbox(|toolbox| toolbox.accept(file));
             }
             return Vec::new();
         }
@@ -256,7 +256,7 @@ impl DirectoryState {
         }
         let still_serves = before.filter(|_| outdated.is_none()).map(|before| before.entry.digest);
         let refused = RefusedFile { file: file.to_owned(), reason, still_serves };
-        self.amend(|toolbox| {
+        self.update_toolbox(|toolbox| {
             outdated.iter().for_each(|outdated| toolbox.remove(&outdated.entry.id));
             toolbox.accept(file);
             toolbox.refuse(refused.clone());
@@ -272,13 +272,13 @@ impl DirectoryState {
         self.retired.insert(served.entry.id.clone(), served.entry);
     }
 
-    fn amend(&self, change: impl FnOnce(&mut Toolbox)) {
-        let amended: Result<(), std::convert::Infallible> = self.host.update_toolbox(|toolbox| {
+    fn update_toolbox(&self, change: impl FnOnce(&mut Toolbox)) {
+        let updated: Result<(), std::convert::Infallible> = self.host.update_toolbox(|toolbox| {
             change(toolbox);
             Ok(())
         });
         // It cannot fail.
-        let Ok(()) = amended;
+        let Ok(()) = updated;
     }
 }
 

@@ -1,4 +1,4 @@
-//! One look at the directory. Compiling a file may take a minute; removals and decisions about
+//! One refresh of the directory. Compiling a file may take a minute; removals and decisions about
 //! other files do not wait for it.
 
 use super::super::change::Change;
@@ -15,7 +15,7 @@ const KEEP_UP_EVERY: Duration = Duration::from_millis(250);
 impl DirectoryState {
     /// Examines the directory and the decisions, publishes changes, and returns them. A
     /// directory that cannot be read counts as unchanged.
-    pub async fn look(&mut self) -> Vec<Change> {
+    pub async fn refresh(&mut self) -> Vec<Change> {
         let mut changes = self.keep_up().await;
         let Some(files) = self.listed().await else { return changes };
         let decided_anew = std::mem::take(&mut self.decided_anew);
