@@ -114,7 +114,7 @@ fn query_of(filter: &AuditFilter) -> (String, Vec<Box<dyn ToSql>>) {
 }
 
 /// Returns the tools whose last calls trapped.
-pub(super) fn trapping(connection: &Connection) -> rusqlite::Result<Vec<ToolHealth>> {
+pub(super) fn tool_health(connection: &Connection) -> rusqlite::Result<Vec<ToolHealth>> {
     let mut statement = connection.prepare_cached(
         "SELECT tool_name, component_id, digest, traps FROM tool_health ORDER BY tool_name",
     )?;

@@ -21,11 +21,11 @@ impl ForeignCommits {
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         let mut is_looking = self.is_looking.lock().unwrap_or_else(PoisonError::into_inner);
         if !std::mem::replace(&mut *is_looking, true) {
-            runtime.spawn(self.clone().look(Arc::downgrade(known), hints.clone()));
+            runtime.spawn(self.clone().watch(Arc::downgrade(known), hints.clone()));
         }
     }
 
-    async fn look(self, known: Weak<ThreadCache>, hints: HintSender) {
+    async fn watch(self, known: Weak<ThreadCache>, hints: HintSender) {
         let mut seen = known.upgrade().and_then(|known| known.version());
         loop {
             tokio::time::sleep(LOOK).await;

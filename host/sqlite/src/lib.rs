@@ -330,7 +330,7 @@ impl AuditStore for SqliteStore {
         // Health is that of the store at its place, not of a file that was moved away.
         self.place.check()?;
         self.writer.catch_up().await?;
-        self.readers.ask(|reader| reader.trapping()).await
+        self.readers.ask(|reader| reader.tool_health()).await
     }
 }
 
@@ -357,7 +357,7 @@ impl CoordinationStore for SqliteStore {
     }
 
     fn release(&self, run_id: &str, epoch: u64) {
-        self.process.let_go(run_id, epoch);
+        self.process.release(run_id, epoch);
         self.hints.give(Hint::Work);
     }
 

@@ -75,7 +75,7 @@ impl Process {
     }
 
     /// Records that this process no longer drives the run.
-    pub(super) fn let_go(&self, run_id: &str, epoch: u64) {
+    pub(super) fn release(&self, run_id: &str, epoch: u64) {
         let mut left = self.left();
         let latest = left.entry(run_id.to_owned()).or_default();
         *latest = epoch.max(*latest);

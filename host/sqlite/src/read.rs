@@ -361,8 +361,8 @@ impl Reader<'_> {
         audit::read(self.connection, filter).map_err(|e| self.explain(&e))
     }
 
-    pub(super) fn trapping(&self) -> Result<Vec<ToolHealth>, StoreError> {
-        audit::trapping(self.connection).map_err(|e| self.explain(&e))
+    pub(super) fn tool_health(&self) -> Result<Vec<ToolHealth>, StoreError> {
+        audit::tool_health(self.connection).map_err(|e| self.explain(&e))
     }
 
     pub(super) fn changes(

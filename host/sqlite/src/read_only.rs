@@ -162,7 +162,7 @@ impl AuditStore for ReadOnlyStore {
     }
 
     async fn tool_health(&self) -> Result<Vec<ToolHealth>, StoreError> {
-        self.readers.ask(|reader| reader.trapping()).await
+        self.readers.ask(|reader| reader.tool_health()).await
     }
 }
 

@@ -30,7 +30,7 @@ impl Recent {
         self.threads.clear();
     }
 
-    pub(crate) fn note(&mut self, thread: i64, change: &StateChange) {
+    pub(crate) fn push(&mut self, thread: i64, change: &StateChange) {
         if self.threads.len() >= MAX_THREADS && !self.threads.contains_key(&thread) {
             self.threads.clear();
         }
@@ -72,11 +72,11 @@ mod tests {
     fn what_is_remembered_reaches_back_without_a_gap_or_not_at_all() {
         let mut recent = Recent::default();
         let change = |revision| StateChange { revision, ..set("k.a") };
-        (3..=5).for_each(|revision| recent.note(7, &change(revision)));
+        (3..=5).for_each(|revision| recent.push(7, &change(revision)));
         assert_eq!(recent.between(7, 2, 5).unwrap().count(), 3);
         assert_eq!(recent.between(7, 4, 5).unwrap().count(), 1);
         assert!(recent.between(7, 1, 5).is_none() && recent.between(7, 2, 6).is_none());
-        recent.note(7, &change(9));
+        recent.push(7, &change(9));
         assert!(recent.between(7, 4, 9).is_none());
         recent.see(1);
         assert!(recent.between(7, 8, 9).is_none());

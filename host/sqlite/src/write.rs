@@ -256,7 +256,7 @@ fn write_change(
         )?
         .execute(params![thread, change.revision.cast_signed(), run, number.map(u64::cast_signed), body])?;
     state::write(connection, thread, change)?;
-    recent.note(thread, change);
+    recent.push(thread, change);
     connection
         .prepare_cached("UPDATE threads SET revision = ?2 WHERE id = ?1")?
         .execute(params![thread, change.revision.cast_signed()])?;

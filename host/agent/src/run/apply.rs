@@ -115,10 +115,10 @@ impl Run {
     pub fn absorb(&mut self, change: &StateChange) {
         let of_thread = |update: &&KeyUpdate| update.scope == KeyScope::Thread;
         let updates = change.updates.iter().filter(of_thread).cloned().collect();
-        self.take_in(&StateChange { revision: change.revision, updates });
+        self.apply_change(&StateChange { revision: change.revision, updates });
     }
 
-    fn take_in(&mut self, change: &StateChange) {
+    fn apply_change(&mut self, change: &StateChange) {
         self.state.apply(change);
         if let Some(batch) = self.turn.as_mut().and_then(|turn| turn.batch.as_mut()) {
             batch.changes.push(change.clone());
@@ -297,7 +297,7 @@ impl Run {
 
     fn changed(&mut self, change: Option<&StateChange>) {
         let Some(change) = change else { return };
-        self.take_in(change);
+        self.apply_change(change);
     }
 
     fn leave_batch(&mut self, call_id: &str) -> Result<(), InvalidTransition> {

@@ -122,14 +122,14 @@ impl Transition<'_> {
     ) {
         let end = end.into();
         let Some(call) = self.call(call_id) else {
-            return self.call_ended(call_id, end, did.change, did.asked, usage);
+            return self.record_end(call_id, end, did.change, did.asked, usage);
         };
         let has_before = self.before_of(call).is_some();
         // Hooks are asked after a call that was let through or whose result was supplied.
         let asks_after =
             self.catalog.has_hooks(HookPoint::After) && (did.supplied || call.counted || has_before);
         if !asks_after && !has_before {
-            return self.call_ended(call_id, end, did.change, did.asked, usage);
+            return self.record_end(call_id, end, did.change, did.asked, usage);
         }
         let keys = self.catalog.keys();
         let mutations = did.mutations.iter().map(|mutation| PendingMutation::of(keys, mutation));
@@ -222,7 +222,7 @@ impl Transition<'_> {
             });
         }
         self.ending.retain(|ending| *ending != call.id);
-        self.call_ended(&call.id, concluded.end.clone(), concluded.change, concluded.asked, ending.usage);
+        self.record_end(&call.id, concluded.end.clone(), concluded.change, concluded.asked, ending.usage);
         if concluded.end != ending.end
             && let Some(Event::CallFinished(finished)) = self.events.last_mut()
         {

@@ -93,7 +93,7 @@ impl<'a> Transition<'a> {
     }
 
     /// Records the end of a call.
-    pub(super) fn call_ended(
+    pub(super) fn record_end(
         &mut self,
         call_id: &str,
         end: CallEnd,

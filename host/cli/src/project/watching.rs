@@ -22,7 +22,7 @@ impl Watched {
     pub(crate) fn of(dir: &Path) -> Self {
         let mut found = BTreeMap::new();
         for source in sources(dir) {
-            look(&source, &mut found);
+            collect(&source, &mut found);
         }
         Self(found)
     }
@@ -44,7 +44,7 @@ impl Watched {
     }
 }
 
-fn look(path: &Path, found: &mut BTreeMap<PathBuf, (u64, Option<SystemTime>)>) {
+fn collect(path: &Path, found: &mut BTreeMap<PathBuf, (u64, Option<SystemTime>)>) {
     let Ok(there) = fs::symlink_metadata(path) else { return };
     if found.len() >= MAX_FILES {
         return;
@@ -56,7 +56,7 @@ fn look(path: &Path, found: &mut BTreeMap<PathBuf, (u64, Option<SystemTime>)>) {
     let is_left_out = path.file_name().is_some_and(|name| LEFT_OUT.iter().any(|left| name == *left));
     if !is_left_out {
         let entries = fs::read_dir(path).into_iter().flatten().flatten();
-        entries.for_each(|entry| look(&entry.path(), found));
+        entries.for_each(|entry| collect(&entry.path(), found));
     }
 }
 

@@ -30,7 +30,7 @@ pub(crate) fn add(linker: &mut Linker<Instance>) -> wasmtime::Result<()> {
             Ok((Setting::Ok(get(&mut store, &name)?),))
         })?;
         store.func_wrap("get-all", |mut store: Store<'_>, (): ()| {
-            note(&mut store);
+            record_read(&mut store);
             let sizes = store.data().settings().map(|(name, value)| name.len() + value.len());
             let bytes: usize = sizes.sum();
             charge(&mut store, bytes)?;
@@ -44,7 +44,7 @@ pub(crate) fn add(linker: &mut Linker<Instance>) -> wasmtime::Result<()> {
 
 /// Returns a setting. Charges its name and its value.
 pub(super) fn get(store: &mut Store<'_>, name: &WasmStr) -> wasmtime::Result<Option<String>> {
-    note(store);
+    record_read(store);
     let named = name.to_str(&*store)?;
     let found = store.data().settings().find(|(known, _)| **known == *named);
     let (left, value) = (named.len(), found.map(|(_, value)| value.clone()));
@@ -56,7 +56,7 @@ pub(super) fn get(store: &mut Store<'_>, name: &WasmStr) -> wasmtime::Result<Opt
 }
 
 /// Settings may have changed when a call is replayed.
-fn note(store: &mut Store<'_>) {
+fn record_read(store: &mut Store<'_>) {
     if store.data().settings().next().is_some() {
         store.data_mut().world().used(Power::Settings);
     }

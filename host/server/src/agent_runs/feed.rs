@@ -159,7 +159,7 @@ impl Feed {
         let was_waiting = self.state == State::Waiting;
         match self.update().await {
             Ok(update) => {
-                self.note(&update);
+                self.observe(&update);
                 if was_waiting {
                     self.held_back = Some(update);
                     return FeedItem::Rejoined;
@@ -219,7 +219,7 @@ impl Feed {
         if is_lost { Err(FeedEnd::Lost) } else { Ok(()) }
     }
 
-    fn note(&mut self, update: &RunUpdate) {
+    fn observe(&mut self, update: &RunUpdate) {
         let RunUpdate::Stored(stored) = update else { return };
         self.last = stored.number;
         self.state = match &stored.event {

@@ -354,14 +354,14 @@ impl AccessDatabase {
         Ok(valid.map(|credential| Duration::from_millis(credential.ends_at_ms - now)))
     }
 
-    /// Looks whether any process has changed the database, and tells the receivers of
+    /// Checks whether any process has changed the database, and notifies the receivers of
     /// [`changes`](Self::changes).
-    pub(crate) fn look(&self) {
+    pub(crate) fn check_for_changes(&self) {
         let version = self.check().ok().and_then(|()| self.reader().current_version().ok());
         self.changes.send_if_modified(|known| std::mem::replace(known, version) != version);
     }
 
-    /// Returns a receiver of changes that [`look`](Self::look) finds. A value is a version of the
+    /// Returns a receiver of changes that [`check_for_changes`](Self::check_for_changes) finds. A value is a version of the
     /// database; `None` if it cannot be read.
     pub(super) fn changes(&self) -> watch::Receiver<Option<i64>> {
         self.changes.subscribe()

@@ -26,7 +26,7 @@ const LAST_WORDS: Duration = Duration::from_millis(250);
 pub(crate) async fn look_for_changes(state: &Shared) {
     loop {
         sleep(LOOK_EVERY).await;
-        state.access.look();
+        state.access.check_for_changes();
     }
 }
 

@@ -1,6 +1,6 @@
 //! Checks the keywords about arrays.
 
-use super::{Answer, At, Check, Place, Seen, note, quiet};
+use super::{Answer, At, Check, Place, Seen, mark_seen, quiet};
 use crate::schema::compare::are_unique;
 use crate::schema::meter::as_u64;
 use crate::schema::node::{Contains, Items, Keyword, NodeId};
@@ -41,7 +41,7 @@ impl<'s> Check<'s> {
         let mut fits = true;
         for (index, element) in elements.iter().enumerate() {
             let Some(node) = items.prefix.get(index).copied().or(items.rest) else { break };
-            note(&mut seen, index);
+            mark_seen(&mut seen, index);
             let place = Place::Element(at.place, index);
             fits &= self.apply(node, At { value: element, place: &place, ..at }, None)?;
             if !fits && !at.collects {
@@ -62,7 +62,7 @@ impl<'s> Check<'s> {
         for (index, element) in elements.iter().enumerate() {
             if self.apply(contains.node, quiet(element), None)? {
                 count += 1;
-                note(&mut seen, index);
+                mark_seen(&mut seen, index);
                 let is_known = count >= contains.least && contains.most.is_none_or(|most| count > most);
                 if is_known && seen.is_none() {
                     break;
@@ -97,7 +97,7 @@ impl<'s> Check<'s> {
             if seen.as_ref().is_some_and(|seen| seen[index]) {
                 continue;
             }
-            note(&mut seen, index);
+            mark_seen(&mut seen, index);
             if !self.apply(rest, quiet(element), None)? {
                 unexpected += 1;
                 if !at.collects {

@@ -352,7 +352,7 @@ fn quiet(value: &Value) -> At<'_> {
     At { value, place: &Place::Whole, collects: false }
 }
 
-fn note(seen: &mut Option<&mut Seen>, index: usize) {
+fn mark_seen(seen: &mut Option<&mut Seen>, index: usize) {
     if let Some(seen) = seen {
         seen[index] = true;
     }

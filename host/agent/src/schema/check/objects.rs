@@ -1,6 +1,6 @@
 //! Checks the keywords about objects.
 
-use super::{Answer, At, Check, Place, Seen, note, quiet};
+use super::{Answer, At, Check, Place, Seen, mark_seen, quiet};
 use crate::schema::meter::{Stop, as_u64};
 use crate::schema::node::{Keyword, Node, NodeId, Properties};
 use crate::schema::report;
@@ -119,7 +119,7 @@ impl<'s> Check<'s> {
                 _ => {}
             }
             if is_known {
-                note(&mut seen, index);
+                mark_seen(&mut seen, index);
             }
             if !at.collects && (!fits || unexpected > 0) {
                 return Ok(false);
@@ -161,7 +161,7 @@ impl<'s> Check<'s> {
             if seen.as_ref().is_some_and(|seen| seen[index]) {
                 continue;
             }
-            note(&mut seen, index);
+            mark_seen(&mut seen, index);
             if !self.apply(rest, quiet(value), None)? {
                 unexpected += 1;
                 if report::has_room(&names) {

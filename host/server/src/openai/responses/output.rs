@@ -105,7 +105,7 @@ impl Output {
                 vec![ItemChange::Replied(Arc::clone(reply))]
             }
             Event::CallStarted { call_id, attempt, .. } => self.started(call_id, *attempt),
-            Event::CallFinished(finished) => self.call_ended(finished),
+            Event::CallFinished(finished) => self.finish_call(finished),
             Event::CallSuspended(asked) => self.suspended(asked),
             Event::RunWaiting => {
                 self.completed_at_ms = Some(stored.at_ms);
@@ -155,7 +155,7 @@ impl Output {
         added.map(ItemChange::CallAdded).into_iter().collect()
     }
 
-    fn call_ended(&mut self, finished: &Finished) -> Vec<ItemChange> {
+    fn finish_call(&mut self, finished: &Finished) -> Vec<ItemChange> {
         let mut changes = Vec::new();
         let open = self.open_call(&finished.call_id).or_else(|| {
             let added = self.add_call(&finished.call_id, "in_progress")?;
