@@ -42,7 +42,7 @@ use tokio::sync::{OwnedMutexGuard, watch};
 use tokio_util::sync::CancellationToken;
 use tollgate_agent::SmolStr;
 use tollgate_agent::context::RunIdentity;
-use tollgate_agent::run::{Input, Run, RunSpec, Seed, Task, handed_to};
+use tollgate_agent::run::{Input, Run, RunSeed, RunSpec, Task, handed_to};
 use tollgate_sandbox::MemoryBudget;
 use uuid::Uuid;
 
@@ -212,7 +212,7 @@ impl Host {
         driver.thread_memory = memory;
         let first = match request.history.is_empty() {
             true => Input::Start(spec),
-            false => Input::StartSeeded(spec, Seed { change: None, messages: request.history.clone() }),
+            false => Input::StartSeeded(spec, RunSeed { change: None, messages: request.history.clone() }),
         };
         driver.begin(first).await.map_err(|why| match why {
             CommitError::Busy(_) => HostError::Busy(thread_id.to_string()),

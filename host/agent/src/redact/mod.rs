@@ -133,18 +133,18 @@ impl Redactor {
 #[derive(Default)]
 struct SecretSearch {
     /// Partial matches at one position of the text, which further bytes may complete.
-    open: Vec<Reading>,
+    open: Vec<PartialMatch>,
     /// The length of the longest complete secret at that position.
     whole: Option<usize>,
     /// The partial matches that are to be continued.
-    to_do: Vec<Reading>,
+    to_do: Vec<PartialMatch>,
     /// The same with one more character.
-    longer: Vec<Reading>,
+    longer: Vec<PartialMatch>,
 }
 
 /// A partial match: the form, its patterns that agree with the text, and the number of bytes read.
 #[derive(Clone, Copy, PartialEq)]
-struct Reading {
+struct PartialMatch {
     form: usize,
     progress: FormProgress,
     end: usize,
@@ -205,13 +205,17 @@ impl SecretSearch {
             }
             for (form, of_form) in secrets.forms.iter().enumerate() {
                 if let Some(progress) = of_form.step(of_form.start(), character) {
-                    reached(of_form, Reading { form, progress, end }, whole, open);
+                    reached(of_form, PartialMatch { form, progress, end }, whole, open);
                 }
             }
         });
         if is_cut {
             let starts = secrets.forms.iter().enumerate();
-            open.extend(starts.map(|(form, of_form)| Reading { form, progress: of_form.start(), end: 0 }));
+            open.extend(starts.map(|(form, of_form)| PartialMatch {
+                form,
+                progress: of_form.start(),
+                end: 0,
+            }));
         }
     }
 
@@ -224,12 +228,12 @@ impl SecretSearch {
                 secrets.forms[reading.form].read_literals(&mut reading.progress, &mut reading.end, text);
             }
             for reading in to_do.drain(..) {
-                let Reading { form, progress, end } = reading;
+                let PartialMatch { form, progress, end } = reading;
                 let of_form = &secrets.forms[form];
                 let begin = end + of_form.separators(progress, &text[end..]);
                 let is_cut = read_character(&text[begin..], |character, bytes| {
                     if let Some(progress) = of_form.step(progress, character) {
-                        reached(of_form, Reading { form, progress, end: begin + bytes }, whole, longer);
+                        reached(of_form, PartialMatch { form, progress, end: begin + bytes }, whole, longer);
                     }
                 });
                 if is_cut {
@@ -242,7 +246,7 @@ impl SecretSearch {
 }
 
 /// Notes a whole secret, and keeps the reading if a longer one may follow.
-fn reached(form: &Form, reading: Reading, whole: &mut Option<usize>, readings: &mut Vec<Reading>) {
+fn reached(form: &Form, reading: PartialMatch, whole: &mut Option<usize>, readings: &mut Vec<PartialMatch>) {
     if form.is_whole(reading.progress) {
         *whole = (*whole).max(Some(reading.end));
     }
@@ -253,7 +257,7 @@ fn reached(form: &Form, reading: Reading, whole: &mut Option<usize>, readings: &
 
 /// Adds a reading that is not among them. Readings of the same characters are limited, so that
 /// those of one secret cannot hide another.
-fn add(readings: &mut Vec<Reading>, reading: Reading) {
+fn add(readings: &mut Vec<PartialMatch>, reading: PartialMatch) {
     let mut alike = 0;
     for other in &*readings {
         if other.form == reading.form && other.progress == reading.progress {

@@ -104,12 +104,12 @@ pub struct ChildPlan {
     /// The specification in its run's first event.
     pub spec: Arc<RunSpec>,
     /// Its initial state and conversation.
-    pub seed: Seed,
+    pub seed: RunSeed,
 }
 
 /// The initial data of a run, in addition to its task.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Seed {
+pub struct RunSeed {
     /// Keys to set before the first step.
     pub change: Option<StateChange>,
     /// The earlier conversation.
@@ -180,7 +180,7 @@ impl Run {
             task: Task::Prompt(prompt.to_owned()),
             detached: false,
         };
-        Ok(ChildPlan { spec: Arc::new(spec), seed: Seed { change, messages: earlier.to_vec() } })
+        Ok(ChildPlan { spec: Arc::new(spec), seed: RunSeed { change, messages: earlier.to_vec() } })
     }
 
     /// Returns whether child runs belong to the loop that this run belongs to. That is the case if

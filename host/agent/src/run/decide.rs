@@ -1,6 +1,6 @@
 //! The decision on one input: the events that follow from it.
 
-use super::child_plan::Seed;
+use super::child_plan::RunSeed;
 use super::event::{Event, Proposed, RunStatus, ToolVersion};
 use super::input::{Input, Refused};
 use super::spec::{RunSpec, Task};
@@ -30,10 +30,10 @@ impl Run {
     pub fn decide(&self, catalog: &Catalog, now_ms: u64, input: &Input) -> Result<Vec<Event>, Refused> {
         let mut draft = Transition::new(self, catalog, now_ms);
         match input {
-            Input::Start(spec) => self.begin(&mut draft, spec, Seed::default(), None)?,
+            Input::Start(spec) => self.begin(&mut draft, spec, RunSeed::default(), None)?,
             Input::StartSeeded(spec, seed) => self.begin(&mut draft, spec, seed.clone(), None)?,
             Input::StartRefused(spec, fault) => {
-                self.begin(&mut draft, spec, Seed::default(), Some(fault))?;
+                self.begin(&mut draft, spec, RunSeed::default(), Some(fault))?;
             }
             Input::Replied { ask, reply, hooked } if self.phase == Phase::Asking && *ask == self.asks => {
                 self.hear(&mut draft, reply.clone(), hooked.clone());
@@ -89,14 +89,14 @@ impl Run {
         &self,
         draft: &mut Transition<'_>,
         spec: &Arc<RunSpec>,
-        seed: Seed,
+        seed: RunSeed,
         refused: Option<&Fault>,
     ) -> Result<(), Refused> {
         if self.phase != Phase::New {
             return Err(Refused::new("the run has begun already"));
         }
         draft.push(Event::RunStarted { spec: Arc::clone(spec) });
-        if seed != Seed::default() {
+        if seed != RunSeed::default() {
             draft.push(Event::RunSeeded { change: seed.change, messages: seed.messages });
         }
         match &spec.task {

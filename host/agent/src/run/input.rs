@@ -1,6 +1,6 @@
 //! Inputs: events from outside to which a run reacts.
 
-use super::child_plan::{ChildEnd, Seed};
+use super::child_plan::{ChildEnd, RunSeed};
 use super::spec::{Decision, RunSpec};
 use crate::gate::GateVerdict;
 use crate::hook::{HookAnswer, ModelHooked};
@@ -20,7 +20,7 @@ pub enum Input {
     /// Reject a direct call before any of it is read.
     StartRefused(Arc<RunSpec>, Fault),
     /// Start a child with the data from its parent.
-    StartSeeded(Arc<RunSpec>, Seed),
+    StartSeeded(Arc<RunSpec>, RunSeed),
     /// The model replied.
     Replied {
         /// The number of the request to the model.

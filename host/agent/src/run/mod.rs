@@ -44,7 +44,7 @@ pub use actions::{granted_actions, handed_to};
 pub use apply::InvalidTransition;
 pub use call::{Call, CallEnd};
 pub use call_stage::CallStatus;
-pub use child_plan::{Child, ChildAsk, ChildEnd, ChildPlan, ChildRefusal, Seed};
+pub use child_plan::{Child, ChildAsk, ChildEnd, ChildPlan, ChildRefusal, RunSeed};
 pub use completion::{AfterTurn, CallCompletion, Ended};
 pub use effect::{Effect, EffectKey, Execution, Question};
 pub use event::{Event, ModelUsage, RunStatus, RunUsage};

@@ -65,7 +65,7 @@ pub struct RuleError(pub(super) String);
 pub(super) struct Rule {
     spec: RuleSpec,
     tool: Regex,
-    value: Option<Pattern>,
+    value: Option<ValuePattern>,
 }
 
 impl Rule {
@@ -86,8 +86,8 @@ impl Rule {
             (Some(_), Some(_)) => {
                 return Err(RuleError("a rule has `glob` or `matches`, not both".to_owned()));
             }
-            (Some(glob), None) => Some(Pattern::of_glob(glob)?),
-            (None, Some(pattern)) => Some(Pattern { regex: compiled(pattern)?, glob: None }),
+            (Some(glob), None) => Some(ValuePattern::of_glob(glob)?),
+            (None, Some(pattern)) => Some(ValuePattern { regex: compiled(pattern)?, glob: None }),
             (None, None) if spec.at.is_some() => {
                 return Err(RuleError("`at` needs a pattern; add `glob` or `matches`".to_owned()));
             }
@@ -103,13 +103,13 @@ impl Rule {
     /// Returns whether any part of the examined value matches, as written or normalized:
     /// for rules that deny or ask.
     pub(super) fn matches_any(&self, call: &ProposedCall<'_>) -> bool {
-        self.is_about(call) && self.examines(call, Pattern::matches_any)
+        self.is_about(call) && self.examines(call, ValuePattern::matches_any)
     }
 
     /// Returns whether the examined value is present, is not empty and matches in every
     /// part: for rules that allow.
     pub(super) fn matches_all(&self, call: &ProposedCall<'_>) -> bool {
-        self.is_about(call) && self.examines(call, Pattern::matches_all)
+        self.is_about(call) && self.examines(call, ValuePattern::matches_all)
     }
 
     fn is_about(&self, call: &ProposedCall<'_>) -> bool {
@@ -121,7 +121,7 @@ impl Rule {
             && digest.as_ref().is_none_or(|digest| tool.digest() == digest.as_str())
     }
 
-    fn examines(&self, call: &ProposedCall<'_>, found: impl Fn(&Pattern, &Value) -> bool) -> bool {
+    fn examines(&self, call: &ProposedCall<'_>, found: impl Fn(&ValuePattern, &Value) -> bool) -> bool {
         let Some(pattern) = &self.value else { return true };
         let at = self.spec.at.as_deref().unwrap_or_default();
         call.arguments.value().pointer(at).is_some_and(|value| found(pattern, value))
@@ -143,13 +143,13 @@ impl fmt::Display for Rule {
 
 /// A compiled `glob` or `matches`.
 #[derive(Debug, Clone)]
-struct Pattern {
+struct ValuePattern {
     regex: Regex,
     /// The glob that it was compiled from, unless it was a regular expression.
     glob: Option<String>,
 }
 
-impl Pattern {
+impl ValuePattern {
     fn of_glob(glob: &str) -> Result<Self, RuleError> {
         Ok(Self { regex: compiled(&of_glob(glob))?, glob: Some(glob.to_owned()) })
     }

@@ -32,7 +32,7 @@ pub enum Scope {
 /// A person's answer that may also cover later calls.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Answer {
+struct RememberedAnswer {
     remember: Scope,
     #[serde(default, rename = "for")]
     about: About,
@@ -88,7 +88,7 @@ pub fn answered(catalog: &Catalog, asked: &Suspended, answer: &Value) -> Option<
     if asked.gate.as_deref() != Some(PERMISSIONS_ID) {
         return None;
     }
-    let Answer { remember, about } = Answer::deserialize(answer).ok()?;
+    let RememberedAnswer { remember, about } = RememberedAnswer::deserialize(answer).ok()?;
     let version = asked.owner.as_ref()?;
     let is_same = |tool: &&Arc<Tool>| tool.owner.id == version.id && tool.owner.version == version.version;
     let tool = catalog.tool(&asked.tool_name).filter(is_same)?;
