@@ -8,10 +8,10 @@ use tokio::sync::Notify;
 /// The moment at which an attempt must end. Clones share the deadline.
 #[derive(Clone)]
 pub struct Deadline {
-    shared: Arc<Shared>,
+    shared: Arc<DeadlineState>,
 }
 
-struct Shared {
+struct DeadlineState {
     clock: Mutex<Clock>,
     /// Notified when the clock resumes.
     went_on: Notify,
@@ -39,7 +39,7 @@ impl Deadline {
     /// Creates a deadline at this moment.
     pub(crate) fn at(at: Instant) -> Self {
         let clock = Mutex::new(Clock { at, waits: 0, since: at });
-        Self { shared: Arc::new(Shared { clock, went_on: Notify::new() }) }
+        Self { shared: Arc::new(DeadlineState { clock, went_on: Notify::new() }) }
     }
 
     /// Returns whether the deadline has passed.

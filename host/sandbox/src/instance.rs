@@ -23,9 +23,13 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 use tollgate_agent::recorded_inputs::{RecordedInputs, Seed};
 use tollgate_agent::state::{Access, KeySet, Snapshot};
+use wasmtime::StoreContextMut;
 use wasmtime::component::ResourceTable;
 use wasmtime_wasi::{WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
 use wasmtime_wasi_http::{WasiHttpCtx, WasiHttpCtxView, WasiHttpView};
+
+/// The store of an instance, as a host function borrows it.
+pub(crate) type GuestStore<'a> = StoreContextMut<'a, Instance>;
 
 /// The data of one instance's store.
 pub(crate) struct Instance {

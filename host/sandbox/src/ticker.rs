@@ -18,12 +18,12 @@ const TICKS_BEFORE_REST: u32 = 100;
 
 /// Ticks until it is dropped.
 pub(crate) struct Ticker {
-    shared: Arc<Shared>,
+    shared: Arc<TickerState>,
     thread: Option<JoinHandle<()>>,
 }
 
 #[derive(Default)]
-struct Shared {
+struct TickerState {
     running: AtomicU32,
     started: AtomicU64,
     resting: AtomicBool,
@@ -33,7 +33,7 @@ struct Shared {
 impl Ticker {
     /// Starts the thread.
     pub(crate) fn start(engine: Engine) -> std::io::Result<Self> {
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(TickerState::default());
         let of_thread = Arc::clone(&shared);
         let thread = thread::Builder::new()
             .name("tollgate-ticker".to_owned())
@@ -71,7 +71,7 @@ impl Drop for Ticker {
 }
 
 /// A view of how many calls keep the ticker running.
-pub(crate) struct TickerHandle(Arc<Shared>);
+pub(crate) struct TickerHandle(Arc<TickerState>);
 
 impl TickerHandle {
     /// Returns whether exactly one call runs.
@@ -81,7 +81,7 @@ impl TickerHandle {
 }
 
 /// Keeps the ticker running while it lives.
-pub(crate) struct Ticking<'a>(&'a Shared);
+pub(crate) struct Ticking<'a>(&'a TickerState);
 
 impl Drop for Ticking<'_> {
     fn drop(&mut self) {
@@ -89,7 +89,7 @@ impl Drop for Ticking<'_> {
     }
 }
 
-impl Shared {
+impl TickerState {
     fn run(&self, engine: &Engine) {
         let mut idle_ticks = 0;
         let mut seen = 0;

@@ -124,8 +124,8 @@ impl Admission {
         if let Some(turn) = self.take_at_once(of, memory_bytes) {
             return Ok(turn);
         }
-        let _waits_in_component = of.map(|of| Place::among(&of.waiting, of.max_waiting)).transpose()?;
-        let _waits = Place::among(&self.waiting, self.max_waiting)?;
+        let _waits_in_component = of.map(|of| QueuePlace::among(&of.waiting, of.max_waiting)).transpose()?;
+        let _waits = QueuePlace::among(&self.waiting, self.max_waiting)?;
         let of_component = self.parts_of(of, memory_bytes);
         let room = async {
             let of_component = acquire(of_component.as_ref()).await;
@@ -261,16 +261,16 @@ impl Drop for LentShare {
 }
 
 /// A place in the queue, given up on drop.
-struct Place<'a>(&'a AtomicU32);
+struct QueuePlace<'a>(&'a AtomicU32);
 
-impl<'a> Place<'a> {
+impl<'a> QueuePlace<'a> {
     fn among(waiting: &'a AtomicU32, most: u32) -> Result<Self, NoTurn> {
         let place = Self(waiting);
         (waiting.fetch_add(1, Relaxed) < most).then_some(place).ok_or(NoTurn::QueueFull)
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for QueuePlace<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Relaxed);
     }

@@ -3,7 +3,7 @@
 //! when the host that started it does.
 
 use super::confine::{Lacking, confine, escapes};
-use super::message::{Answer, Purpose, Request};
+use super::message::{AnswerHeader, Purpose, Request};
 use super::{COMPILE_CPU, COMPILE_MEMORY_BYTES, CPU_SECONDS_VARIABLE, Compatibility, machine_code};
 use crate::engine::compiling_engine;
 use crate::load::MAX_COMPONENT_BYTES;
@@ -63,7 +63,7 @@ fn compile(request: &Request) -> io::Result<()> {
 }
 
 fn answer(compiled: bool, body: &[u8]) -> io::Result<()> {
-    let answer = Answer { compiled, length: body.len() as u64 };
+    let answer = AnswerHeader { compiled, length: body.len() as u64 };
     let mut out = io::stdout().lock();
     out.write_all(&answer.header())?;
     out.write_all(body)?;

@@ -10,13 +10,13 @@ use rustix::process::Pid;
 pub(super) type Lacking = Vec<&'static str>;
 
 /// The name of a step, and a function that returns whether it succeeded.
-type Attempt = (&'static str, fn() -> bool);
+type Step = (&'static str, fn() -> bool);
 
 /// Drops every privilege that this process does not need to read a component from standard input,
 /// compile it and write the result to standard output. Returns the steps that failed.
 #[cfg(target_os = "linux")]
 pub(super) fn confine() -> Lacking {
-    let steps: [Attempt; 5] = [
+    let steps: [Step; 5] = [
         ("closing inherited descriptors", linux::inherit_nothing),
         ("an empty network namespace", linux::leave_the_network),
         ("Landlock, against access to files", linux::give_up_files),
@@ -167,7 +167,7 @@ mod linux {
 /// Tests for actions that confinement should have made impossible, and returns those that
 /// succeed. `host` is the process that started this one.
 pub(super) fn escapes(host: Option<Pid>) -> Lacking {
-    let tries: [Attempt; 4] = [
+    let tries: [Step; 4] = [
         ("it can open files", || {
             ["/", "/proc/self/exe", "/dev/null"].iter().any(|path| std::fs::File::open(path).is_ok())
         }),

@@ -65,13 +65,13 @@ impl Request {
 
 /// The header before the compiler's answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Answer {
+pub(super) struct AnswerHeader {
     /// Whether an artifact follows; otherwise the message of a refusal follows.
     pub(super) compiled: bool,
     pub(super) length: u64,
 }
 
-impl Answer {
+impl AnswerHeader {
     pub(super) const BYTES: usize = MARK.len() + 1 + 8;
 
     pub(super) fn header(self) -> [u8; Self::BYTES] {
@@ -101,8 +101,8 @@ mod tests {
             let request = Request { purpose, compatibility, layout, length: 1 << 40 };
             assert_eq!(Request::read(&request.header()), Some(request));
         }
-        let answer = Answer { compiled: true, length: 9 };
-        assert_eq!(Answer::read(&answer.header()), Some(answer));
-        assert_eq!(Answer::read(&[b'x'; Answer::BYTES]), None);
+        let answer = AnswerHeader { compiled: true, length: 9 };
+        assert_eq!(AnswerHeader::read(&answer.header()), Some(answer));
+        assert_eq!(AnswerHeader::read(&[b'x'; AnswerHeader::BYTES]), None);
     }
 }

@@ -22,7 +22,7 @@ use crate::engine::Layout;
 use crate::load::{Artifact, ValidatedBytes};
 use failure::refused;
 use message::Purpose;
-use parent::{Failed, Job};
+use parent::{CompilerJob, Failed};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -189,8 +189,8 @@ impl Compiling {
         (!gaps.is_empty()).then(|| format!("the compiler process is not fully confined: {gaps}"))
     }
 
-    fn job<'a>(&'a self, purpose: Purpose, bytes: &'a [u8], artefact_bytes: u64) -> Job<'a> {
-        Job {
+    fn job<'a>(&'a self, purpose: Purpose, bytes: &'a [u8], artefact_bytes: u64) -> CompilerJob<'a> {
+        CompilerJob {
             purpose,
             compatibility: &self.compatibility,
             layout: self.layout,

@@ -1,7 +1,7 @@
 //! The host's side of a compilation: starts the process, sends it the component, and receives an
 //! artifact of bounded size or a reason for its absence.
 
-use super::message::{Answer, Purpose, Request};
+use super::message::{AnswerHeader, Purpose, Request};
 use super::{COMPILE_MEMORY_BYTES, CPU_SECONDS_VARIABLE, Compatibility, MAX_WORDS_BYTES};
 use crate::engine::Layout;
 use rustix::process::Signal;
@@ -19,7 +19,7 @@ use tollgate_agent::text::clean;
 const MAX_THREADS: usize = 4;
 
 /// A compiler process and its limits.
-pub(super) struct Job<'a> {
+pub(super) struct CompilerJob<'a> {
     pub(super) purpose: Purpose,
     pub(super) compatibility: &'a Compatibility,
     pub(super) layout: Layout,
@@ -48,7 +48,7 @@ pub(super) enum Failed {
     Broken(String),
 }
 
-impl Job<'_> {
+impl CompilerJob<'_> {
     /// Runs the job in a separate process.
     pub(super) async fn run(&self, program: &Path, arguments: &[OsString]) -> Result<Vec<u8>, Failed> {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
@@ -123,10 +123,10 @@ enum Received {
 }
 
 async fn receive(mut from: impl AsyncRead + Unpin, artefact_bytes: u64) -> io::Result<Received> {
-    let mut header = [0; Answer::BYTES];
+    let mut header = [0; AnswerHeader::BYTES];
     from.read_exact(&mut header).await?;
     let foreign = || io::Error::other("another program answers");
-    let answer = Answer::read(&header).ok_or_else(foreign)?;
+    let answer = AnswerHeader::read(&header).ok_or_else(foreign)?;
     if answer.compiled && answer.length > artefact_bytes {
         return Ok(Received::TooLarge(answer.length));
     }

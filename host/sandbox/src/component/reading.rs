@@ -21,8 +21,8 @@ pub(crate) const LARGE_BYTES: u64 = 128 * 1024;
 
 /// The value that a guest returned.
 pub(super) enum Returned {
-    Contract(v0_1_0::Returned),
-    Plain(plain::Returned),
+    Contract(v0_1_0::ContractReturn),
+    Plain(plain::PlainReturn),
 }
 
 /// The parts of a call that are needed to read its result.

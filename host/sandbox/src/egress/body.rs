@@ -15,7 +15,7 @@ use tollgate_agent::redact::BlankStream;
 use wasmtime_wasi_http::Error;
 
 /// A body of which at most this many bytes are passed on. Trailers are dropped.
-pub(super) struct Bounded {
+pub(super) struct LimitedBody {
     incoming: Incoming,
     blanks: BlankStream,
     boundary: Boundary,
@@ -28,7 +28,7 @@ pub(super) struct Bounded {
     held: Option<(OwnedSemaphorePermit, Option<Charge>)>,
 }
 
-impl Bounded {
+impl LimitedBody {
     /// Creates a body of at most `limit` bytes, with at most `patience` between two chunks.
     pub(super) fn new(
         incoming: Incoming,
@@ -64,7 +64,7 @@ impl Bounded {
     }
 }
 
-impl Body for Bounded {
+impl Body for LimitedBody {
     type Data = Bytes;
     type Error = Error;
 

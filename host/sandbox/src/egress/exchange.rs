@@ -1,6 +1,6 @@
 //! One request and its response, over a dedicated connection.
 
-use super::body::Bounded;
+use super::body::LimitedBody;
 use super::upload::Upload;
 use super::{HttpGrant, Patience, headers};
 use crate::admission::Slot;
@@ -88,7 +88,7 @@ impl Exchange {
         }
         let stream = grant.blanks().stream();
         let response = response.map(|incoming| {
-            Bounded::new(incoming, stream, boundary, body_bytes, patience.between_bytes)
+            LimitedBody::new(incoming, stream, boundary, body_bytes, patience.between_bytes)
                 .holding(place, charge)
                 .boxed_unsync()
         });

@@ -15,7 +15,7 @@ use tollgate_agent::child::ChildError;
 use wasmtime::StoreContextMut;
 use wasmtime::component::Linker;
 
-type Answer = Result<agents::ChildOutcome, agents::ChildError>;
+type ChildAnswer = Result<agents::ChildOutcome, agents::ChildError>;
 
 pub(crate) fn add(linker: &mut Linker<Instance>) -> wasmtime::Result<()> {
     let mut agents = linker.instance(&format!("tollgate:tool/agents@{}", v0_1_0::VERSION))?;
@@ -24,7 +24,10 @@ pub(crate) fn add(linker: &mut Linker<Instance>) -> wasmtime::Result<()> {
     })
 }
 
-async fn run_child(mut store: StoreContextMut<'_, Instance>, given: ChildRun) -> wasmtime::Result<Answer> {
+async fn run_child(
+    mut store: StoreContextMut<'_, Instance>,
+    given: ChildRun,
+) -> wasmtime::Result<ChildAnswer> {
     let agent_id = given.agent_id(&mut store)?;
     let Some(serves) = &store.data().serves else {
         return Ok(Err(lower_child_error(ChildError::not_granted(&agent_id))));

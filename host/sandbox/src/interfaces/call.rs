@@ -2,7 +2,7 @@
 //! are dropped and there is nothing to query.
 
 use super::charge::{charge, leave};
-use crate::instance::{Instance, Reports};
+use crate::instance::{GuestStore, Instance, Reports};
 use crate::meter::Stop;
 use crate::report::{self, Report};
 use crate::v0_1_0::call::{Level, ProgressStatus};
@@ -13,7 +13,7 @@ use std::cell::Cell;
 use tollgate_agent::json;
 use tollgate_agent::text::clean;
 use wasmtime::component::{Linker, WasmStr};
-use wasmtime::{AsContext, StoreContext, StoreContextMut};
+use wasmtime::{AsContext, StoreContext};
 
 /// A value counts against the bytes of reports with a sixteenth of the memory that it takes, if
 /// that is more than its text. Many small values can take a hundred times their text.
@@ -21,42 +21,44 @@ const MEMORY_PER_BYTE: u64 = 16;
 /// The maximum length of an activity's kind in bytes; a longer one is truncated.
 const MAX_KIND_BYTES: usize = 64;
 
-type Store<'a> = StoreContextMut<'a, Instance>;
 type Unit = wasmtime::Result<()>;
 
 pub(crate) fn add(linker: &mut Linker<Instance>) -> Unit {
     let mut call = linker.instance(&format!("tollgate:tool/call@{}", v0_1_0::VERSION))?;
-    call.func_wrap("report-activity", |mut store: Store<'_>, (kind, content): (WasmStr, WasmStr)| {
+    call.func_wrap("report-activity", |mut store: GuestStore<'_>, (kind, content): (WasmStr, WasmStr)| {
         tell(&mut store, &[&kind, &content], |words| {
             Ok(Some(Report::Activity { kind: words.kind(&kind)?, content: words.text(&content)? }))
         })
     })?;
-    call.func_wrap("report-activity-delta", |mut store: Store<'_>, (kind, patch): (WasmStr, WasmStr)| {
-        tell(&mut store, &[&kind, &patch], |words| {
-            let Some(patch) = words.patch(&patch)? else { return Ok(None) };
-            Ok(Some(Report::ActivityDelta { kind: words.kind(&kind)?, patch }))
-        })
-    })?;
+    call.func_wrap(
+        "report-activity-delta",
+        |mut store: GuestStore<'_>, (kind, patch): (WasmStr, WasmStr)| {
+            tell(&mut store, &[&kind, &patch], |words| {
+                let Some(patch) = words.patch(&patch)? else { return Ok(None) };
+                Ok(Some(Report::ActivityDelta { kind: words.kind(&kind)?, patch }))
+            })
+        },
+    )?;
     call.func_wrap("report-progress", report_progress)?;
-    call.func_wrap("stream-output", |mut store: Store<'_>, (delta,): (WasmStr,)| {
+    call.func_wrap("stream-output", |mut store: GuestStore<'_>, (delta,): (WasmStr,)| {
         tell(&mut store, &[&delta], |words| Ok(Some(Report::Output(words.text(&delta)?))))
     })?;
-    call.func_wrap("log", |mut store: Store<'_>, (level, message): (Level, WasmStr)| {
+    call.func_wrap("log", |mut store: GuestStore<'_>, (level, message): (Level, WasmStr)| {
         tell(&mut store, &[&message], |words| {
             Ok(Some(Report::Log { level: level_of(level), message: words.text(&message)? }))
         })
     })?;
-    call.func_wrap("read-state", |mut store: Store<'_>, (key,): (WasmStr,)| {
+    call.func_wrap("read-state", |mut store: GuestStore<'_>, (key,): (WasmStr,)| {
         Ok((read_state(&mut store, &key)?,))
     })?;
-    call.func_wrap("is-cancelled", |mut store: Store<'_>, (): ()| {
+    call.func_wrap("is-cancelled", |mut store: GuestStore<'_>, (): ()| {
         charge(&mut store, 0)?;
         Ok((store.data().cancel.is_cancelled(),))
     })
 }
 
 fn report_progress(
-    mut store: Store<'_>,
+    mut store: GuestStore<'_>,
     (status, message, progress): (ProgressStatus, Option<WasmStr>, Option<f64>),
 ) -> Unit {
     tell(&mut store, message.as_ref().as_slice(), |words| {
@@ -71,9 +73,9 @@ fn report_progress(
 /// Passes on a report that is within the limits, and counts it if it is lost. Its texts are
 /// always checked, but only copied out of the guest if a sink accepts reports.
 fn tell(
-    store: &mut Store<'_>,
+    store: &mut GuestStore<'_>,
     texts: &[&WasmStr],
-    report: impl FnOnce(&Words<'_>) -> wasmtime::Result<Option<Report>>,
+    report: impl FnOnce(&TextReader<'_>) -> wasmtime::Result<Option<Report>>,
 ) -> Unit {
     let mut bytes = 0;
     for text in texts {
@@ -85,7 +87,7 @@ fn tell(
     let Some(serves) = &store.data().serves else { return Ok(()) };
     let (told, bytes) = match serves.reports.takes(bytes) {
         true => {
-            let words = Words {
+            let words = TextReader {
                 store: store.as_context(),
                 each_bytes: serves.reports.each_bytes,
                 bytes_left: serves.reports.bytes_left,
@@ -119,7 +121,7 @@ impl Reports {
 }
 
 /// Sanitizes a guest's text for people.
-struct Words<'a> {
+struct TextReader<'a> {
     store: StoreContext<'a, Instance>,
     each_bytes: u64,
     bytes_left: u64,
@@ -127,7 +129,7 @@ struct Words<'a> {
     weight: Cell<u64>,
 }
 
-impl Words<'_> {
+impl TextReader<'_> {
     /// Parses a patch. Returns `None` if it is not JSON or takes more memory than a report may.
     fn patch(&self, text: &WasmStr) -> wasmtime::Result<Option<Value>> {
         let text = self.raw(text)?;
@@ -152,7 +154,7 @@ impl Words<'_> {
     }
 }
 
-fn read_state(store: &mut Store<'_>, key: &WasmStr) -> wasmtime::Result<Option<String>> {
+fn read_state(store: &mut GuestStore<'_>, key: &WasmStr) -> wasmtime::Result<Option<String>> {
     let bytes = key.to_str(&*store)?.len();
     leave(store, bytes)?;
     // The text of an earlier value has been copied to the guest.

@@ -3,18 +3,15 @@
 //! Calls of host functions and the bytes that they carry cost fuel as instructions do, so a guest
 //! is cut at the same place whether it computes or calls the host.
 
-use crate::instance::Instance;
+use crate::instance::{GuestStore, Instance};
 use crate::meter::Stop;
-use wasmtime::StoreContextMut;
 use wasmtime::component::WasmStr;
 
 /// The fuel cost of a host call, without the bytes that it carries: roughly its actual cost.
 const CALL_FUEL: u64 = 1_000;
 
-type Store<'a> = StoreContextMut<'a, Instance>;
-
 /// Consumes the fuel of a host call that carries this many bytes, at one unit per byte.
-pub(crate) fn charge(store: &mut Store<'_>, bytes: usize) -> wasmtime::Result<()> {
+pub(crate) fn charge(store: &mut GuestStore<'_>, bytes: usize) -> wasmtime::Result<()> {
     match store.get_fuel()?.checked_sub(CALL_FUEL + bytes as u64) {
         Some(left) => store.set_fuel(left),
         None => {
@@ -25,7 +22,7 @@ pub(crate) fn charge(store: &mut Store<'_>, bytes: usize) -> wasmtime::Result<()
 }
 
 /// Charges a host call for bytes that leave the guest, and counts them.
-pub(crate) fn leave(store: &mut Store<'_>, bytes: usize) -> wasmtime::Result<()> {
+pub(crate) fn leave(store: &mut GuestStore<'_>, bytes: usize) -> wasmtime::Result<()> {
     if bytes as u64 > store.data().crossing_bytes() {
         return Err(Stop::Crossing.into());
     }
@@ -34,7 +31,11 @@ pub(crate) fn leave(store: &mut Store<'_>, bytes: usize) -> wasmtime::Result<()>
 }
 
 /// Charges the whole of a guest's text, and copies at most this much of it.
-pub(crate) fn text(store: &mut Store<'_>, text: &WasmStr, most_bytes: usize) -> wasmtime::Result<String> {
+pub(crate) fn text(
+    store: &mut GuestStore<'_>,
+    text: &WasmStr,
+    most_bytes: usize,
+) -> wasmtime::Result<String> {
     let bytes = text.to_str(&*store)?.len();
     leave(store, bytes)?;
     let text = text.to_str(&*store)?;
@@ -56,13 +57,13 @@ impl PassedSize {
     }
 
     /// Charges a text and adds its size.
-    pub(crate) fn add(&mut self, store: &mut Store<'_>, text: &WasmStr) -> wasmtime::Result<()> {
+    pub(crate) fn add(&mut self, store: &mut GuestStore<'_>, text: &WasmStr) -> wasmtime::Result<()> {
         let bytes = text.to_str(&*store)?.len();
         self.add_bytes(store, bytes)
     }
 
     /// Charges bytes and adds them.
-    pub(crate) fn add_bytes(&mut self, store: &mut Store<'_>, bytes: usize) -> wasmtime::Result<()> {
+    pub(crate) fn add_bytes(&mut self, store: &mut GuestStore<'_>, bytes: usize) -> wasmtime::Result<()> {
         leave(store, bytes)?;
         self.bytes += self.each_bytes + bytes;
         if self.bytes() > store.data().crossing_bytes() {

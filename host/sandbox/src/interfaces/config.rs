@@ -2,8 +2,7 @@
 
 use super::charge::charge;
 use crate::grants::Power;
-use crate::instance::Instance;
-use wasmtime::StoreContextMut;
+use crate::instance::{GuestStore, Instance};
 use wasmtime::component::{ComponentType, Lift, Linker, Lower, WasmStr};
 
 /// The versions that toolchains import; they differ only in their number.
@@ -19,17 +18,16 @@ enum Error {
     Io(String),
 }
 
-type Store<'a> = StoreContextMut<'a, Instance>;
 type Setting = Result<Option<String>, Error>;
 type Settings = Result<Vec<(String, String)>, Error>;
 
 pub(crate) fn add(linker: &mut Linker<Instance>) -> wasmtime::Result<()> {
     for version in VERSIONS {
         let mut store = linker.instance(&format!("wasi:config/store@{version}"))?;
-        store.func_wrap("get", |mut store: Store<'_>, (name,): (WasmStr,)| {
+        store.func_wrap("get", |mut store: GuestStore<'_>, (name,): (WasmStr,)| {
             Ok((Setting::Ok(get(&mut store, &name)?),))
         })?;
-        store.func_wrap("get-all", |mut store: Store<'_>, (): ()| {
+        store.func_wrap("get-all", |mut store: GuestStore<'_>, (): ()| {
             record_read(&mut store);
             let sizes = store.data().settings().map(|(name, value)| name.len() + value.len());
             let bytes: usize = sizes.sum();
@@ -43,7 +41,7 @@ pub(crate) fn add(linker: &mut Linker<Instance>) -> wasmtime::Result<()> {
 }
 
 /// Returns a setting. Charges its name and its value.
-pub(super) fn get(store: &mut Store<'_>, name: &WasmStr) -> wasmtime::Result<Option<String>> {
+pub(super) fn get(store: &mut GuestStore<'_>, name: &WasmStr) -> wasmtime::Result<Option<String>> {
     record_read(store);
     let named = name.to_str(&*store)?;
     let found = store.data().settings().find(|(known, _)| **known == *named);
@@ -56,7 +54,7 @@ pub(super) fn get(store: &mut Store<'_>, name: &WasmStr) -> wasmtime::Result<Opt
 }
 
 /// Settings may have changed when a call is replayed.
-fn record_read(store: &mut Store<'_>) {
+fn record_read(store: &mut GuestStore<'_>) {
     if store.data().settings().next().is_some() {
         store.data_mut().world().used(Power::Settings);
     }

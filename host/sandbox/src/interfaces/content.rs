@@ -1,20 +1,18 @@
 //! `tollgate:tool/content`: images, sounds, files and links that belong to the result.
 
 use super::charge::leave;
-use crate::instance::Instance;
+use crate::instance::{GuestStore, Instance};
 use crate::meter::Stop;
 use crate::v0_1_0;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use std::sync::Arc;
 use tollgate_agent::content::{ContentPart, MAX_CONTENT_BYTES, check_size};
-use wasmtime::StoreContextMut;
 use wasmtime::component::{Linker, WasmList, WasmStr};
 
 /// The host's memory for a part in addition to its texts, in bytes.
 const EACH_BYTES: usize = 256;
 
-type Store<'a> = StoreContextMut<'a, Instance>;
 type Attached = Result<(), String>;
 
 /// The parts that a call has attached so far.
@@ -38,7 +36,7 @@ pub(crate) fn add(linker: &mut Linker<Instance>) -> wasmtime::Result<()> {
 }
 
 fn attach(
-    mut store: Store<'_>,
+    mut store: GuestStore<'_>,
     (mime_type, data, uri): (WasmStr, WasmList<u8>, Option<WasmStr>),
 ) -> wasmtime::Result<(Attached,)> {
     let bytes = data.as_le_slice(&store).len();
@@ -71,7 +69,7 @@ fn attach(
 }
 
 fn link(
-    mut store: Store<'_>,
+    mut store: GuestStore<'_>,
     (uri, name, description, mime_type): (WasmStr, WasmStr, Option<WasmStr>, Option<WasmStr>),
 ) -> wasmtime::Result<(Attached,)> {
     let (uri, name) = (text(&store, &uri)?, text(&store, &name)?);
@@ -98,9 +96,9 @@ fn is_text(mime_type: &str) -> bool {
 
 /// Adds a part that takes this much memory, which is charged before the part is made.
 fn add_part(
-    store: &mut Store<'_>,
+    store: &mut GuestStore<'_>,
     memory: usize,
-    make: impl FnOnce(&Store<'_>) -> Result<ContentPart, String>,
+    make: impl FnOnce(&GuestStore<'_>) -> Result<ContentPart, String>,
 ) -> wasmtime::Result<(Attached,)> {
     let Some(serves) = &store.data().serves else {
         return Ok((Err(
@@ -126,7 +124,7 @@ fn add_part(
     Ok((attached,))
 }
 
-fn text(store: &Store<'_>, text: &WasmStr) -> wasmtime::Result<String> {
+fn text(store: &GuestStore<'_>, text: &WasmStr) -> wasmtime::Result<String> {
     let text = text.to_str(store)?;
     // Longer ones are refused by their checks, and are not copied whole before.
     Ok(text[..text.floor_char_boundary(MAX_CONTENT_BYTES)].to_owned())

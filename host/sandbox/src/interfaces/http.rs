@@ -8,12 +8,11 @@
 use super::charge::leave;
 use crate::egress::{Exchange, Outbound, is_forbidden, refuse};
 use crate::grants::Power;
-use crate::instance::Instance;
+use crate::instance::{GuestStore, Instance};
 use crate::ledger::Ledger;
 use crate::meter::Boundary;
 use crate::nondeterminism::Nondeterminism;
 use std::sync::Arc;
-use wasmtime::StoreContextMut;
 use wasmtime::component::{Linker, Resource};
 use wasmtime_wasi::p2::{DynOutputStream, OutputStream, Pollable, StreamError, StreamResult};
 use wasmtime_wasi_http::p2::HeaderResult;
@@ -37,7 +36,6 @@ const FIELD_BYTES: usize = 128;
 /// The maximum number of body bytes that are buffered for the reader.
 const MAX_CHUNK_BYTES: usize = 4 * 1024;
 
-type Store<'a> = StoreContextMut<'a, Instance>;
 type Set = wasmtime::Result<(Result<(), ()>,)>;
 
 pub(crate) fn add(linker: &mut Linker<Instance>) -> wasmtime::Result<()> {
@@ -69,24 +67,30 @@ pub(crate) fn context() -> WasiHttpCtx {
     context
 }
 
-fn set_method(mut store: Store<'_>, (request, method): (Resource<Request>, Method)) -> Set {
+fn set_method(mut store: GuestStore<'_>, (request, method): (Resource<Request>, Method)) -> Set {
     let name = if let Method::Other(name) = &method { name.len() } else { 0 };
     leave(&mut store, name)?;
     Ok((store.data_mut().http().set_method(request, method)?,))
 }
 
-fn set_scheme(mut store: Store<'_>, (request, scheme): (Resource<Request>, Option<Scheme>)) -> Set {
+fn set_scheme(mut store: GuestStore<'_>, (request, scheme): (Resource<Request>, Option<Scheme>)) -> Set {
     let name = if let Some(Scheme::Other(name)) = &scheme { name.len() } else { 0 };
     leave(&mut store, name)?;
     Ok((store.data_mut().http().set_scheme(request, scheme)?,))
 }
 
-fn set_path_with_query(mut store: Store<'_>, (request, path): (Resource<Request>, Option<String>)) -> Set {
+fn set_path_with_query(
+    mut store: GuestStore<'_>,
+    (request, path): (Resource<Request>, Option<String>),
+) -> Set {
     leave(&mut store, path.as_ref().map_or(0, String::len))?;
     Ok((store.data_mut().http().set_path_with_query(request, path)?,))
 }
 
-fn set_authority(mut store: Store<'_>, (request, authority): (Resource<Request>, Option<String>)) -> Set {
+fn set_authority(
+    mut store: GuestStore<'_>,
+    (request, authority): (Resource<Request>, Option<String>),
+) -> Set {
     leave(&mut store, authority.as_ref().map_or(0, String::len))?;
     Ok((store.data_mut().http().set_authority(request, authority)?,))
 }
@@ -94,14 +98,14 @@ fn set_authority(mut store: Store<'_>, (request, authority): (Resource<Request>,
 type Fields = Resource<FieldMap>;
 type HeaderChange<T> = wasmtime::Result<(Result<T, HeaderError>,)>;
 
-fn fields_from_list(mut store: Store<'_>, (fields,): (Vec<(String, Vec<u8>)>,)) -> HeaderChange<Fields> {
+fn fields_from_list(mut store: GuestStore<'_>, (fields,): (Vec<(String, Vec<u8>)>,)) -> HeaderChange<Fields> {
     let bytes: usize = fields.iter().map(|(name, value)| name.len() + value.len() + FIELD_BYTES).sum();
     leave(&mut store, bytes)?;
     changed(store.data_mut().http().from_list(fields))
 }
 
 fn set_field(
-    mut store: Store<'_>,
+    mut store: GuestStore<'_>,
     (fields, name, values): (Fields, String, Vec<Vec<u8>>),
 ) -> HeaderChange<()> {
     let bytes = name.len() + values.iter().map(|value| value.len() + FIELD_BYTES).sum::<usize>();
@@ -110,29 +114,35 @@ fn set_field(
 }
 
 /// Returns the values of a field, which are as many bytes as the fields may have.
-fn get_field(mut store: Store<'_>, (fields, name): (Fields, String)) -> wasmtime::Result<(Vec<Vec<u8>>,)> {
+fn get_field(
+    mut store: GuestStore<'_>,
+    (fields, name): (Fields, String),
+) -> wasmtime::Result<(Vec<Vec<u8>>,)> {
     leave(&mut store, name.len())?;
     Ok((store.data_mut().http().get(fields, name)?,))
 }
 
-fn has_field(mut store: Store<'_>, (fields, name): (Fields, String)) -> wasmtime::Result<(bool,)> {
+fn has_field(mut store: GuestStore<'_>, (fields, name): (Fields, String)) -> wasmtime::Result<(bool,)> {
     leave(&mut store, name.len())?;
     Ok((store.data_mut().http().has(fields, name)?,))
 }
 
-fn delete_field(mut store: Store<'_>, (fields, name): (Fields, String)) -> HeaderChange<()> {
+fn delete_field(mut store: GuestStore<'_>, (fields, name): (Fields, String)) -> HeaderChange<()> {
     leave(&mut store, name.len())?;
     changed(store.data_mut().http().delete(fields, name))
 }
 
-fn append_field(mut store: Store<'_>, (fields, name, value): (Fields, String, Vec<u8>)) -> HeaderChange<()> {
+fn append_field(
+    mut store: GuestStore<'_>,
+    (fields, name, value): (Fields, String, Vec<u8>),
+) -> HeaderChange<()> {
     leave(&mut store, name.len() + value.len() + FIELD_BYTES)?;
     changed(store.data_mut().http().append(fields, name, value))
 }
 
 /// Copies header fields. A copy shares its fields with the original until one of them is changed.
 /// It counts immediately, because the later change crosses no boundary.
-fn clone_fields(mut store: Store<'_>, (fields,): (Fields,)) -> wasmtime::Result<(Fields,)> {
+fn clone_fields(mut store: GuestStore<'_>, (fields,): (Fields,)) -> wasmtime::Result<(Fields,)> {
     let instance = store.data_mut();
     let bytes = (instance.table.get(&fields)?.len() + 1) * FIELD_BYTES;
     instance.boundary.leave(bytes as u64)?;
@@ -147,7 +157,7 @@ fn changed<T>(result: HeaderResult<T>) -> HeaderChange<T> {
 }
 
 fn write_body(
-    mut store: Store<'_>,
+    mut store: GuestStore<'_>,
     (body,): (Resource<HostOutgoingBody>,),
 ) -> wasmtime::Result<(Result<Resource<DynOutputStream>, ()>,)> {
     let instance = store.data_mut();

@@ -4,7 +4,7 @@
 use super::charge::{PassedSize, charge, leave};
 use crate::admission::Slot;
 use crate::egress::{Exchange, HttpAnswer, frames, is_forbidden};
-use crate::instance::Instance;
+use crate::instance::{GuestStore, Instance};
 use crate::meter::Stop;
 use crate::share::Charge;
 use crate::v0_1_0::{self, http_client as wit};
@@ -15,7 +15,6 @@ use http_body_util::{BodyExt as _, Full};
 use std::sync::Arc;
 use std::time::Duration;
 use tollgate_agent::text::clean;
-use wasmtime::StoreContextMut;
 use wasmtime::component::{ComponentType, Lift, Linker, WasmList, WasmStr};
 use wasmtime_wasi_http::{Error, RequestOptions, WasiBody};
 
@@ -27,8 +26,7 @@ const MAX_SHOWN_BYTES: usize = 200;
 /// The most headers of one request.
 const MAX_HEADERS: usize = 1_024;
 
-type Answer = Result<wit::Response, wit::Error>;
-type Store<'a> = StoreContextMut<'a, Instance>;
+type HttpResult = Result<wit::Response, wit::Error>;
 
 /// A request that still lies in the guest's memory.
 #[derive(ComponentType, Lift)]
@@ -53,7 +51,7 @@ pub(crate) struct GuestHeader {
 
 impl GuestRequest {
     /// Charges the request, and adds its size, before any of it is copied.
-    fn measure(&self, store: &mut Store<'_>, size: &mut PassedSize) -> wasmtime::Result<()> {
+    fn measure(&self, store: &mut GuestStore<'_>, size: &mut PassedSize) -> wasmtime::Result<()> {
         size.add(store, &self.method)?;
         if self.has_too_many_headers() {
             return Ok(());
@@ -77,7 +75,7 @@ impl GuestRequest {
     ///
     /// # Errors
     /// It has too many headers.
-    fn lift(&self, store: &mut Store<'_>) -> wasmtime::Result<Result<wit::Request, wit::Error>> {
+    fn lift(&self, store: &mut GuestStore<'_>) -> wasmtime::Result<Result<wit::Request, wit::Error>> {
         if self.has_too_many_headers() {
             let message = format!("A request has at most {MAX_HEADERS} headers, not {}.", self.headers.len());
             return Ok(Err(bad_request(message)));
@@ -107,7 +105,7 @@ pub(crate) fn add(linker: &mut Linker<Instance>) -> wasmtime::Result<()> {
     })
 }
 
-async fn send(mut store: Store<'_>, given: WasmList<GuestRequest>) -> wasmtime::Result<Vec<Answer>> {
+async fn send(mut store: GuestStore<'_>, given: WasmList<GuestRequest>) -> wasmtime::Result<Vec<HttpResult>> {
     // No call sends more than its limit, so the others are neither read nor judged.
     let surplus = given.len().saturating_sub(store.data().http_requests() as usize);
     let judged = given.len() - surplus;
@@ -148,7 +146,7 @@ async fn send(mut store: Store<'_>, given: WasmList<GuestRequest>) -> wasmtime::
         return Err(Stop::Crossing.into());
     }
     answers.extend((0..surplus).map(|_| Err(too_many())));
-    let (answers, _charges): (Vec<Answer>, Vec<_>) = answers
+    let (answers, _charges): (Vec<HttpResult>, Vec<_>) = answers
         .into_iter()
         .map(|answer| match answer {
             Ok((response, charges)) => (Ok(response), charges),
@@ -164,7 +162,7 @@ async fn send(mut store: Store<'_>, given: WasmList<GuestRequest>) -> wasmtime::
     Ok(answers)
 }
 
-fn size_of_answer(answer: &Answer) -> usize {
+fn size_of_answer(answer: &HttpResult) -> usize {
     EACH_BYTES
         + match answer {
             Ok(response) => size_of_headers(&response.headers) + response.body.len(),

@@ -2,8 +2,7 @@
 //! immediately instead of waiting again.
 
 use super::charge::charge;
-use crate::instance::Instance;
-use wasmtime::StoreContextMut;
+use crate::instance::{GuestStore, Instance};
 use wasmtime::component::{Linker, Resource};
 use wasmtime_wasi::p2::DynPollable;
 use wasmtime_wasi::p2::bindings::io::poll::{Host, HostPollable};
@@ -14,19 +13,18 @@ const VERSION: &str = "0.2.12";
 /// The fuel cost of each handle that is waited for: roughly its actual cost.
 const EACH_FUEL: usize = 64;
 
-type Store<'a> = StoreContextMut<'a, Instance>;
 type Pollable = Resource<DynPollable>;
 
 /// Replaces the interface's functions.
 pub(crate) fn add_recorded(linker: &mut Linker<Instance>) -> wasmtime::Result<()> {
     let mut poll = linker.instance(&format!("wasi:io/poll@{VERSION}"))?;
-    poll.func_wrap_async("poll", |mut store: Store<'_>, (among,): (Vec<Pollable>,)| {
+    poll.func_wrap_async("poll", |mut store: GuestStore<'_>, (among,): (Vec<Pollable>,)| {
         Box::new(async move {
             charge(&mut store, among.len() * EACH_FUEL)?;
             Ok((wait(store.data_mut(), among).await?,))
         })
     })?;
-    poll.func_wrap_async("[method]pollable.block", |mut store: Store<'_>, (on,): (Pollable,)| {
+    poll.func_wrap_async("[method]pollable.block", |mut store: GuestStore<'_>, (on,): (Pollable,)| {
         Box::new(async move {
             let instance = store.data_mut();
             if !instance.is_replay() {
@@ -35,7 +33,7 @@ pub(crate) fn add_recorded(linker: &mut Linker<Instance>) -> wasmtime::Result<()
             Ok(())
         })
     })?;
-    poll.func_wrap_async("[method]pollable.ready", |mut store: Store<'_>, (on,): (Pollable,)| {
+    poll.func_wrap_async("[method]pollable.ready", |mut store: GuestStore<'_>, (on,): (Pollable,)| {
         Box::new(async move { Ok((is_ready(store.data_mut(), on).await?,)) })
     })
 }

@@ -2,8 +2,7 @@
 
 use super::charge::{charge, text};
 use crate::grants::Power;
-use crate::instance::Instance;
-use wasmtime::StoreContextMut;
+use crate::instance::{GuestStore, Instance};
 use wasmtime::component::{Linker, Resource, WasmStr};
 use wasmtime_wasi::p2::bindings::sockets::ip_name_lookup::ResolveAddressStream;
 use wasmtime_wasi::p2::bindings::sockets::network::{ErrorCode, IpAddressFamily};
@@ -14,35 +13,36 @@ const VERSION: &str = "0.2.12";
 /// The longest part of a name that a refusal quotes, in bytes; no longer name can be looked up.
 const MAX_SHOWN_BYTES: usize = 253;
 
-type Store<'a> = StoreContextMut<'a, Instance>;
-type Answer<T> = wasmtime::Result<(Result<Resource<T>, ErrorCode>,)>;
+type SocketAnswer<T> = wasmtime::Result<(Result<Resource<T>, ErrorCode>,)>;
 
 /// Replaces the functions that return a socket or an address.
 pub(crate) fn add_refused(linker: &mut Linker<Instance>) -> wasmtime::Result<()> {
     linker.instance(&format!("wasi:sockets/tcp-create-socket@{VERSION}"))?.func_wrap(
         "create-tcp-socket",
-        |mut store: Store<'_>, _: (IpAddressFamily,)| -> Answer<TcpSocket> {
+        |mut store: GuestStore<'_>, _: (IpAddressFamily,)| -> SocketAnswer<TcpSocket> {
             charge(&mut store, 0)?;
             refuse(&store, "a TCP socket")
         },
     )?;
     linker.instance(&format!("wasi:sockets/udp-create-socket@{VERSION}"))?.func_wrap(
         "create-udp-socket",
-        |mut store: Store<'_>, _: (IpAddressFamily,)| -> Answer<UdpSocket> {
+        |mut store: GuestStore<'_>, _: (IpAddressFamily,)| -> SocketAnswer<UdpSocket> {
             charge(&mut store, 0)?;
             refuse(&store, "a UDP socket")
         },
     )?;
     linker.instance(&format!("wasi:sockets/ip-name-lookup@{VERSION}"))?.func_wrap(
         "resolve-addresses",
-        |mut store: Store<'_>, (_, name): (Resource<Network>, WasmStr)| -> Answer<ResolveAddressStream> {
+        |mut store: GuestStore<'_>,
+         (_, name): (Resource<Network>, WasmStr)|
+         -> SocketAnswer<ResolveAddressStream> {
             let name = text(&mut store, &name, MAX_SHOWN_BYTES)?;
             refuse(&store, &format!("the address of {name}"))
         },
     )
 }
 
-fn refuse<T: 'static>(store: &Store<'_>, what: &str) -> Answer<T> {
+fn refuse<T: 'static>(store: &GuestStore<'_>, what: &str) -> SocketAnswer<T> {
     store.data().deny(Power::Sockets, what);
     Ok((Err(ErrorCode::AccessDenied),))
 }

@@ -19,7 +19,7 @@ mod private_dir;
 mod rewrite;
 mod validate;
 
-pub(crate) use cache::{Cache, Words};
+pub(crate) use cache::{Cache, CachedDescription};
 pub use census::{
     IMAGE_SLACK_BYTES, MAX_COMPONENT_ITEMS, MAX_COMPONENTS, MAX_CORE_MODULES, MAX_IMAGES, MAX_INSTANCE_BYTES,
     MAX_NESTING,

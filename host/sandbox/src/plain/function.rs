@@ -1,6 +1,6 @@
 //! One exported function: its form as a tool, and a call of it.
 
-use super::Returned;
+use super::PlainReturn;
 use super::docs;
 use super::lift::{lift, lift_payload};
 use super::lower::{Lowering, Misfit};
@@ -109,10 +109,10 @@ impl Function {
         store: &mut Store<Instance>,
         tool_name: &str,
         arguments: &Value,
-    ) -> wasmtime::Result<Returned> {
+    ) -> wasmtime::Result<PlainReturn> {
         let values = match self.lower(store, arguments)? {
             Ok(values) => values,
-            Err(problem) => return Ok(Returned::Misfit(misfit(tool_name, &problem))),
+            Err(problem) => return Ok(PlainReturn::Misfit(misfit(tool_name, &problem))),
         };
         let dearness = self.result.as_ref().map_or(1, dearness);
         if dearness > 1 {
@@ -124,7 +124,7 @@ impl Function {
         // A placeholder that is overwritten.
         let mut results = vec![Val::Bool(false); usize::from(self.result.is_some())];
         function.call_async(&mut *store, &values, &mut results).await?;
-        Ok(Returned::Value(results.pop()))
+        Ok(PlainReturn::Value(results.pop()))
     }
 
     /// Converts the returned value to an outcome.

@@ -39,7 +39,7 @@ use wasmtime::component::{Component as Compiled, InstancePre, Val};
 use wasmtime::{Engine, Store};
 
 /// The result of a function, before it is read.
-pub(crate) enum Returned {
+pub(crate) enum PlainReturn {
     /// A value; `None` if the function returns nothing.
     Value(Option<Val>),
     /// It was not called: the arguments do not fit its types.
@@ -74,7 +74,7 @@ impl Plain {
         compiled: &Compiled,
         pre: InstancePre<Instance>,
     ) -> Result<Self, Refusal> {
-        let surface::Read { version, functions, left_out } =
+        let surface::PlainSurface { version, functions, left_out } =
             surface::read(engine, compiled).map_err(|why| Refusal::new(format!("{name} {why}")))?;
         let functions = functions.into_iter().map(|(name, function)| (name, Arc::new(function))).collect();
         Ok(Self { pre, version, functions, left_out })
@@ -109,7 +109,7 @@ impl Plain {
         store: &mut Store<Instance>,
         tool_name: &str,
         arguments: &Value,
-    ) -> wasmtime::Result<Returned> {
+    ) -> wasmtime::Result<PlainReturn> {
         self.function(tool_name)?.call(&self.pre, store, tool_name, arguments).await
     }
 
@@ -122,17 +122,17 @@ impl Plain {
     pub(crate) fn lift(
         &self,
         tool_name: &str,
-        returned: Returned,
+        returned: PlainReturn,
         boundary: &Boundary,
         most: (u64, u32),
         turn: &Arc<Slot>,
     ) -> wasmtime::Result<Lifting> {
         let value = match returned {
-            Returned::Misfit(fault) => {
+            PlainReturn::Misfit(fault) => {
                 let lifted = Lifted { outcome: Outcome::Faulted(fault), bytes: 0 };
                 return Ok(Lifting { bytes: 0, work: Box::new(|| Ok(lifted)) });
             }
-            Returned::Value(value) => value,
+            PlainReturn::Value(value) => value,
         };
         let function = Arc::clone(self.function(tool_name)?);
         let measure = value.as_ref().map(measure).unwrap_or_default();

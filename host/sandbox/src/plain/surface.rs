@@ -26,7 +26,7 @@ pub struct LeftOut {
 }
 
 /// The functions that a component offers.
-pub(super) struct Read {
+pub(super) struct PlainSurface {
     pub(super) version: String,
     pub(super) functions: BTreeMap<String, Function>,
     pub(super) left_out: Vec<LeftOut>,
@@ -102,7 +102,7 @@ struct Fitting {
 }
 
 /// Reads the exports. The error continues a sentence that begins with the component's name.
-pub(super) fn read(engine: &Engine, compiled: &Compiled) -> Result<Read, String> {
+pub(super) fn read(engine: &Engine, compiled: &Compiled) -> Result<PlainSurface, String> {
     let mut fitting: BTreeMap<String, Fitting> = BTreeMap::new();
     let mut left_out = Vec::new();
     for (exported, of_type) in exported(engine, compiled)? {
@@ -121,7 +121,7 @@ pub(super) fn read(engine: &Engine, compiled: &Compiled) -> Result<Read, String>
         1..=MAX_TOOLS => {
             let version = version_of(fitting.values());
             let functions = fitting.into_values().map(|one| (one.tool, one.function)).collect();
-            Ok(Read { version, functions, left_out })
+            Ok(PlainSurface { version, functions, left_out })
         }
         many => Err(too_many(many)),
     }

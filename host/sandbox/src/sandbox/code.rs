@@ -97,7 +97,12 @@ impl Shared {
     }
 
     /// Caches code for the next start.
-    pub(super) fn keep(&self, of: &Fingerprint, words: Option<&load::Words>, artefact: &Artifact) {
+    pub(super) fn keep(
+        &self,
+        of: &Fingerprint,
+        words: Option<&load::CachedDescription>,
+        artefact: &Artifact,
+    ) {
         let kept = self.cache.as_ref().map(|cache| cache.keep(of, words, artefact));
         self.note_unkept(kept.and_then(Result::err));
     }

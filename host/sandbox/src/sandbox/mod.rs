@@ -16,7 +16,7 @@ use crate::error::{Refusal, SandboxError};
 use crate::instance::Instance;
 use crate::limits::Limits;
 use crate::load::{
-    Artifact, Cache, CodeMemory, DescriptionShare, Fingerprint, Identity, ValidatedBytes, Words,
+    Artifact, Cache, CachedDescription, CodeMemory, DescriptionShare, Fingerprint, Identity, ValidatedBytes,
 };
 use crate::plain::Docs;
 use crate::termination::Termination;
@@ -192,7 +192,7 @@ impl Sandbox {
         let inner = Arc::clone(&self.inner);
         blocking(move || match described {
             Ok(component) => {
-                let words = Words {
+                let words = CachedDescription {
                     digest,
                     descriptor: component.descriptor().clone(),
                     imports: component.imports().to_vec(),
@@ -260,7 +260,7 @@ impl Shared {
         let words = self.kept_words(&origin.name, fingerprint)?;
         let linked = Component::link(self, origin, compiled)?;
         match words {
-            Some((Words { descriptor, left_out, .. }, memory)) => {
+            Some((CachedDescription { descriptor, left_out, .. }, memory)) => {
                 linked.described(Described { descriptor, left_out, memory }).map(Begun::Known)
             }
             None => Ok(Begun::Compiled(linked, Docs::of(&bytes), artefact)),
@@ -268,7 +268,11 @@ impl Shared {
     }
 
     /// Returns the cached description of these bytes. Its memory is reserved before it is parsed.
-    fn kept_words(&self, name: &str, of: &Fingerprint) -> Result<Option<(Words, DescriptionShare)>, Refusal> {
+    fn kept_words(
+        &self,
+        name: &str,
+        of: &Fingerprint,
+    ) -> Result<Option<(CachedDescription, DescriptionShare)>, Refusal> {
         let Some(text) = self.cache.as_ref().and_then(|cache| cache.words(of)) else { return Ok(None) };
         let reserved = self.code_memory.reserve_for_description(text.parsed_bytes());
         let memory = Handle::current().block_on(reserved).map_err(|why| why.refusal(name))?;

@@ -185,15 +185,15 @@ impl Termination {
     /// Returns the fault that ends the call. Its sentence names the limit that was reached, its
     /// value, and where to change it.
     pub(crate) fn fault(self, tool: &str, under: &Under<'_>) -> Fault {
-        self.fault_of(&Guest::Tool(tool), under)
+        self.fault_of(&GuestName::Tool(tool), under)
     }
 
     /// Returns the fault that ends a gate's question.
     pub(crate) fn fault_of_gate(self, gate: &str, under: &Under<'_>) -> Fault {
-        self.fault_of(&Guest::Gate(gate), under)
+        self.fault_of(&GuestName::Gate(gate), under)
     }
 
-    fn fault_of(self, guest: &Guest<'_>, under: &Under<'_>) -> Fault {
+    fn fault_of(self, guest: &GuestName<'_>, under: &Under<'_>) -> Fault {
         let code = self.code();
         let limits = under.limits;
         let met = |limit, value, what| met_limit(guest, limit, value, what);
@@ -262,14 +262,14 @@ impl Termination {
     }
 }
 
-fn met_limit(guest: &Guest<'_>, limit: &str, value: u64, what: &str) -> String {
+fn met_limit(guest: &GuestName<'_>, limit: &str, value: u64, what: &str) -> String {
     format!(
         "{guest} {what}: its limit is {limit} = {value}. An operator can raise it in tollgate.toml, under {}.",
         guest.place_of_limits()
     )
 }
 
-fn recursed_too_deep(guest: &Guest<'_>, host: &SandboxConfig) -> String {
+fn recursed_too_deep(guest: &GuestName<'_>, host: &SandboxConfig) -> String {
     format!(
         "{guest} recursed too deep: its limit is stack_bytes = {} for all calls, which no key of tollgate.toml \
          changes.",
@@ -287,25 +287,25 @@ fn all_descriptors() -> String {
 }
 
 /// The guest that ended, as the sentence names it.
-enum Guest<'a> {
+enum GuestName<'a> {
     Tool(&'a str),
     Gate(&'a str),
 }
 
-impl Guest<'_> {
+impl GuestName<'_> {
     fn place_of_limits(&self) -> String {
         match self {
-            Guest::Tool(name) => format!("[limits] or [tools.{name}.limits]"),
-            Guest::Gate(id) => format!("[gates.{id}.limits]"),
+            GuestName::Tool(name) => format!("[limits] or [tools.{name}.limits]"),
+            GuestName::Gate(id) => format!("[gates.{id}.limits]"),
         }
     }
 }
 
-impl fmt::Display for Guest<'_> {
+impl fmt::Display for GuestName<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Guest::Tool(name) => write!(f, "Tool '{name}'"),
-            Guest::Gate(id) => write!(f, "Gate '{id}'"),
+            GuestName::Tool(name) => write!(f, "Tool '{name}'"),
+            GuestName::Gate(id) => write!(f, "Gate '{id}'"),
         }
     }
 }
@@ -330,7 +330,7 @@ fn room(host: &SandboxConfig) -> String {
     )
 }
 
-fn timed_out(guest: &Guest<'_>, timeout: Duration) -> String {
+fn timed_out(guest: &GuestName<'_>, timeout: Duration) -> String {
     format!("{guest} timed out after {}", seconds(timeout))
 }
 

@@ -1,7 +1,7 @@
 //! Conversion of child run requests and outcomes from and to the contract's types.
 
 use super::agents as wit;
-use crate::instance::Instance;
+use crate::instance::{GuestStore, Instance};
 use crate::interfaces::charge::{PassedSize, text};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -12,15 +12,12 @@ use tollgate_agent::child::{
 use tollgate_agent::json::{self, JsonError, NodesLeft};
 use tollgate_agent::message::{AssistantMessage, Message};
 use tollgate_agent::text::clean;
-use wasmtime::StoreContextMut;
 use wasmtime::component::{ComponentType, Lift, WasmList, WasmStr};
 
 /// The host's memory for a message, a seed or a key in addition to its texts, in bytes.
 const EACH_BYTES: usize = 256;
 /// The longest id of an agent that is read, in bytes. No agent has a longer one.
 const MAX_AGENT_ID_BYTES: usize = 1_024;
-
-type Store<'a> = StoreContextMut<'a, Instance>;
 
 /// A request for a child run. Its lists and texts still lie in the guest's memory.
 #[derive(ComponentType, Lift)]
@@ -50,7 +47,7 @@ pub(crate) struct GuestEntry {
 
 impl ChildRun {
     /// Charges and copies the id of the agent, which is all that a refusal needs.
-    pub(crate) fn agent_id(&self, store: &mut Store<'_>) -> wasmtime::Result<String> {
+    pub(crate) fn agent_id(&self, store: &mut GuestStore<'_>) -> wasmtime::Result<String> {
         text(store, &self.agent_id, MAX_AGENT_ID_BYTES)
     }
 
@@ -60,7 +57,7 @@ impl ChildRun {
     /// # Errors
     /// The call ends if the texts are too long for one crossing. The request is refused if it has
     /// too many elements, or seeds with too many values.
-    pub(crate) fn measure(&self, store: &mut Store<'_>) -> wasmtime::Result<Result<u64, ChildError>> {
+    pub(crate) fn measure(&self, store: &mut GuestStore<'_>) -> wasmtime::Result<Result<u64, ChildError>> {
         if let Err(refused) = self.check_counts() {
             return Ok(Err(refused));
         }
@@ -112,7 +109,7 @@ impl ChildRun {
     /// Fails if a seed is not acceptable JSON.
     pub(crate) fn lift(
         &self,
-        store: &mut Store<'_>,
+        store: &mut GuestStore<'_>,
         agent_id: String,
     ) -> wasmtime::Result<Result<ChildRequest, ChildError>> {
         let mut request = ChildRequest {
@@ -149,7 +146,11 @@ impl ChildRun {
 }
 
 /// Returns an element of a list, whose texts stay in the guest's memory.
-fn element<T: Lift>(store: &mut Store<'_>, list: &WasmList<T>, at: usize) -> wasmtime::Result<Option<T>> {
+fn element<T: Lift>(
+    store: &mut GuestStore<'_>,
+    list: &WasmList<T>,
+    at: usize,
+) -> wasmtime::Result<Option<T>> {
     list.get(store, at).transpose()
 }
 

@@ -91,16 +91,16 @@ fn lent<'a>(resume: &'a Resumption, value: &'a str) -> types::Resumption<'a> {
 
 /// Returns the value's JSON, unless it is too long for the list.
 fn listed(value: &Value) -> Option<String> {
-    let mut text = Bounded(Vec::new());
+    let mut text = LimitedBuffer(Vec::new());
     serde_json::to_writer(&mut text, value).ok()?;
     String::from_utf8(text.0).ok()
 }
 
 /// A buffer limited to the size of a listed value, so that a value of many megabytes costs no
 /// more than the largest listed one.
-struct Bounded(Vec<u8>);
+struct LimitedBuffer(Vec<u8>);
 
-impl Write for Bounded {
+impl Write for LimitedBuffer {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if self.0.len() + bytes.len() > MAX_LISTED_BYTES {
             return Err(io::ErrorKind::FileTooLarge.into());

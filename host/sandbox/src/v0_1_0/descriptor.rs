@@ -18,7 +18,7 @@ use tollgate_agent::state::{KeyScope, Reducer};
 use tollgate_agent::text::clean;
 
 /// A descriptor with the bytes that it takes, or why it is refused.
-type Read = Result<(ComponentDescriptor, u64), String>;
+type ReadDescriptor = Result<(ComponentDescriptor, u64), String>;
 
 /// Reads a descriptor on a thread that blocks no call. All lengths are checked, and its memory is
 /// charged to the slot, before anything is parsed. The inner error names the part that cannot be
@@ -29,12 +29,12 @@ type Read = Result<(ComponentDescriptor, u64), String>;
 pub(crate) async fn read_descriptor(
     given: types::ComponentDescriptor,
     turn: &Arc<Slot>,
-) -> wasmtime::Result<Read> {
+) -> wasmtime::Result<ReadDescriptor> {
     let turn = Arc::clone(turn);
     Ok(aside(move || read(given, &turn)).await?)
 }
 
-fn read(given: types::ComponentDescriptor, turn: &Slot) -> Result<Read, Stop> {
+fn read(given: types::ComponentDescriptor, turn: &Slot) -> Result<ReadDescriptor, Stop> {
     let bytes = match check(&given) {
         Ok(bytes) => bytes,
         Err(why) => return Ok(Err(why)),

@@ -2,7 +2,7 @@
 
 use super::ToolPre;
 use super::context::Visible;
-use super::output::{Returned, returned_bytes};
+use super::output::{ContractReturn, returned_bytes};
 use super::types::ToolCallContext;
 use crate::attempt::CallContext;
 use crate::instance::Instance;
@@ -37,7 +37,7 @@ impl Tool {
         store: &mut Store<Instance>,
         call: &CallContext<'_>,
         timeout: Duration,
-    ) -> wasmtime::Result<Returned> {
+    ) -> wasmtime::Result<ContractReturn> {
         let arguments = call.permit.arguments().text();
         let visible = Visible::of(call);
         store.data().enter(arguments.len() as u64 + visible.bytes())?;
@@ -47,7 +47,7 @@ impl Tool {
         let context = visible.context(&entries, &delegates, deadline_ms);
         let instance = self.linked.instance_pre().instantiate_async(&mut *store).await?;
         let execute = instance
-            .get_typed_func::<(&str, ToolCallContext<'_>), (Returned,)>(&mut *store, &self.execute)?;
+            .get_typed_func::<(&str, ToolCallContext<'_>), (ContractReturn,)>(&mut *store, &self.execute)?;
         let (returned,) = execute.call_async(&mut *store, (arguments, context)).await?;
         store.data().boundary.leave(returned_bytes(&returned))?;
         Ok(returned)

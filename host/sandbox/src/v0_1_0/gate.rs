@@ -26,7 +26,7 @@ pub(crate) fn lift_gate_descriptor(given: wit::GateDescriptor) -> Result<GateDes
 }
 
 /// A verdict with the memory that a large one takes, or the fault in the answer.
-type Read = Result<(Verdict, Option<Arc<Reservation>>), Fault>;
+type ReadVerdict = Result<(Verdict, Option<Arc<Reservation>>), Fault>;
 
 /// Reads a gate's answer; a large one is read on a thread that blocks no call. Its memory is
 /// charged to the slot before anything is parsed.
@@ -37,7 +37,7 @@ pub(crate) async fn read_verdict(
     gate: &str,
     given: wit::Verdict,
     turn: &Arc<Slot>,
-) -> wasmtime::Result<Read> {
+) -> wasmtime::Result<ReadVerdict> {
     if verdict_bytes(&given) <= LARGE_BYTES {
         return Ok(read(gate, given, turn)?);
     }
@@ -45,7 +45,7 @@ pub(crate) async fn read_verdict(
     Ok(aside(move || read(&gate, given, &turn)).await?)
 }
 
-fn read(gate: &str, given: wit::Verdict, turn: &Slot) -> Result<Read, Stop> {
+fn read(gate: &str, given: wit::Verdict, turn: &Slot) -> Result<ReadVerdict, Stop> {
     let held = match &given {
         wit::Verdict::SetResult(result) => check_result(gate, result),
         wit::Verdict::Suspend(ticket) => check_question(gate, ticket),

@@ -27,10 +27,10 @@ const MAX_ERROR_BYTES: usize = 16 * 1024;
 const UNMEASURED_BYTES: u64 = 4 * 1024;
 
 /// The result of `execute`.
-pub(crate) type Returned = Result<types::ToolOutput, types::ToolError>;
+pub(crate) type ContractReturn = Result<types::ToolOutput, types::ToolError>;
 
 /// Returns how many bytes of text the guest returned.
-pub(crate) fn returned_bytes(returned: &Returned) -> u64 {
+pub(crate) fn returned_bytes(returned: &ContractReturn) -> u64 {
     let bytes = match returned {
         Ok(output) => {
             let mutations: usize = output.mutations.iter().map(|m| m.key.len() + m.update.len()).sum();
@@ -75,7 +75,7 @@ pub(crate) struct Lifted {
 /// Fails if the call or the host has no room for the parsed form.
 pub(crate) fn lift_returned(
     tool_name: &str,
-    returned: Returned,
+    returned: ContractReturn,
     looked_into: bool,
     turn: &Slot,
     json_nodes: u32,

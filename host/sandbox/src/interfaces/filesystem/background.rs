@@ -26,9 +26,9 @@ impl Background {
     pub(super) fn start<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> io::Result<T> + Send + 'static,
-    ) -> Job<T> {
+    ) -> BackgroundJob<T> {
         let places = Arc::clone(&self.0);
-        Job(tokio::spawn(async move {
+        BackgroundJob(tokio::spawn(async move {
             let place = places.acquire_owned().await.map_err(io::Error::other)?;
             // The place comes back with the result, once the thread is free for the next operation.
             let (done, _place) = run(move || Ok((work(), place))).await?;
@@ -54,9 +54,9 @@ fn joined<T>(ended: Result<io::Result<T>, JoinError>) -> io::Result<T> {
 }
 
 /// An operation in progress. Dropping it before the operation has started cancels it.
-pub(super) struct Job<T>(JoinHandle<io::Result<T>>);
+pub(super) struct BackgroundJob<T>(JoinHandle<io::Result<T>>);
 
-impl<T> Future for Job<T> {
+impl<T> Future for BackgroundJob<T> {
     type Output = io::Result<T>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
@@ -64,7 +64,7 @@ impl<T> Future for Job<T> {
     }
 }
 
-impl<T> Drop for Job<T> {
+impl<T> Drop for BackgroundJob<T> {
     fn drop(&mut self) {
         self.0.abort();
     }

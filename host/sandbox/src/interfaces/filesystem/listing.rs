@@ -2,7 +2,7 @@
 //! its names count as bytes that cross the boundary.
 
 use super::background;
-use super::open::Place;
+use super::open::OpenFilePermit;
 use crate::instance::Instance;
 use crate::meter::Stop;
 use rustix::fs::{AtFlags, Dir, DirEntry, FileType, Mode, OFlags, openat, statat};
@@ -26,7 +26,7 @@ pub(super) struct Listing {
     directory: Option<Dir>,
     ahead: VecDeque<Result<DirectoryEntry, ErrorCode>>,
     _place: OwnedSemaphorePermit,
-    _open: Place,
+    _open: OpenFilePermit,
 }
 
 /// Starts listing a directory.

@@ -19,7 +19,7 @@ pub use moving::MAX_MOVED_AT_ONCE;
 use super::charge::{leave, text};
 use crate::descriptors::Descriptors;
 use crate::grants::{FileGrant, Power, UsedGrant};
-use crate::instance::{Instance, Serves};
+use crate::instance::{GuestStore, Instance, Serves};
 use crate::ledger::Ledger;
 use crate::limits::Limits;
 use background::Background;
@@ -28,7 +28,6 @@ use open::OpenFiles;
 use quota::{ENTRY_BYTES, Quota, Room};
 use std::sync::Arc;
 use tokio::sync::Semaphore;
-use wasmtime::StoreContextMut;
 use wasmtime::component::{Linker, LinkerInstance, Resource, ResourceType, WasmStr};
 use wasmtime_wasi::filesystem::{Descriptor, Dir, File, WasiFilesystemCtxView, WasiFilesystemView};
 use wasmtime_wasi::p2::bindings::filesystem::types::{
@@ -42,12 +41,11 @@ const VERSION: &str = "0.2.12";
 /// The longest part of a path that a refusal quotes, in bytes.
 const MAX_SHOWN_BYTES: usize = 300;
 
-type Store<'a> = StoreContextMut<'a, Instance>;
 type Directories = Vec<(Resource<Descriptor>, String)>;
 type OpenArguments = (Resource<Descriptor>, PathFlags, String, OpenFlags, DescriptorFlags);
 type LinkArguments = (Resource<Descriptor>, PathFlags, WasmStr, Resource<Descriptor>, WasmStr);
 type TimesArguments = (Resource<Descriptor>, PathFlags, String, NewTimestamp, NewTimestamp);
-type Answer<T> = wasmtime::Result<(Result<T, ErrorCode>,)>;
+type FileAnswer<T> = wasmtime::Result<(Result<T, ErrorCode>,)>;
 
 /// One call's limits for its directories.
 pub(crate) struct Files {
@@ -76,7 +74,9 @@ impl Files {
 pub(crate) fn add_granted(linker: &mut Linker<Instance>) -> wasmtime::Result<()> {
     linker
         .instance(&format!("wasi:filesystem/preopens@{VERSION}"))?
-        .func_wrap("get-directories", |mut store: Store<'_>, (): ()| Ok((directories(store.data_mut())?,)))?;
+        .func_wrap("get-directories", |mut store: GuestStore<'_>, (): ()| {
+            Ok((directories(store.data_mut())?,))
+        })?;
     let mut types = linker.instance(&format!("wasi:filesystem/types@{VERSION}"))?;
     add_opening(&mut types)?;
     add_looking(&mut types)?;
@@ -89,7 +89,7 @@ pub(crate) fn add_granted(linker: &mut Linker<Instance>) -> wasmtime::Result<()>
 fn add_opening(types: &mut LinkerInstance<'_, Instance>) -> wasmtime::Result<()> {
     types.func_wrap_async(
         "[method]descriptor.open-at",
-        |mut store: Store<'_>, arguments: OpenArguments| {
+        |mut store: GuestStore<'_>, arguments: OpenArguments| {
             Box::new(async move {
                 let path = arguments.2.clone();
                 leave(&mut store, path.len())?;
@@ -100,7 +100,7 @@ fn add_opening(types: &mut LinkerInstance<'_, Instance>) -> wasmtime::Result<()>
     )?;
     types.func_wrap_async(
         "[method]descriptor.create-directory-at",
-        |mut store: Store<'_>, (directory, path): (Resource<Descriptor>, String)| {
+        |mut store: GuestStore<'_>, (directory, path): (Resource<Descriptor>, String)| {
             Box::new(async move {
                 leave(&mut store, path.len())?;
                 let made = create_directory_at(store.data_mut(), directory, path.clone()).await;
@@ -111,14 +111,16 @@ fn add_opening(types: &mut LinkerInstance<'_, Instance>) -> wasmtime::Result<()>
     // Other programs that use the directory would follow a link that a guest creates.
     types.func_wrap(
         "[method]descriptor.symlink-at",
-        |mut store: Store<'_>, (_, _, path): (Resource<Descriptor>, WasmStr, WasmStr)| -> Answer<()> {
+        |mut store: GuestStore<'_>,
+         (_, _, path): (Resource<Descriptor>, WasmStr, WasmStr)|
+         -> FileAnswer<()> {
             let path = text(&mut store, &path, MAX_SHOWN_BYTES)?;
             Ok((Err(refused(store.data(), "make the link", &path)),))
         },
     )?;
     types.func_wrap(
         "[method]descriptor.link-at",
-        |mut store: Store<'_>, (.., path): LinkArguments| -> Answer<()> {
+        |mut store: GuestStore<'_>, (.., path): LinkArguments| -> FileAnswer<()> {
             let path = text(&mut store, &path, MAX_SHOWN_BYTES)?;
             Ok((Err(refused(store.data(), "make the link", &path)),))
         },
@@ -129,7 +131,7 @@ fn add_opening(types: &mut LinkerInstance<'_, Instance>) -> wasmtime::Result<()>
 fn add_looking(types: &mut LinkerInstance<'_, Instance>) -> wasmtime::Result<()> {
     types.func_wrap_async(
         "[method]descriptor.stat-at",
-        |mut store: Store<'_>, (directory, flags, path): (Resource<Descriptor>, PathFlags, String)| {
+        |mut store: GuestStore<'_>, (directory, flags, path): (Resource<Descriptor>, PathFlags, String)| {
             Box::new(async move {
                 leave(&mut store, path.len())?;
                 let found = store.data_mut().filesystem().stat_at(directory, flags, path).await;
@@ -139,7 +141,7 @@ fn add_looking(types: &mut LinkerInstance<'_, Instance>) -> wasmtime::Result<()>
     )?;
     types.func_wrap_async(
         "[method]descriptor.metadata-hash-at",
-        |mut store: Store<'_>, (directory, flags, path): (Resource<Descriptor>, PathFlags, String)| {
+        |mut store: GuestStore<'_>, (directory, flags, path): (Resource<Descriptor>, PathFlags, String)| {
             Box::new(async move {
                 leave(&mut store, path.len())?;
                 let hash = store.data_mut().filesystem().metadata_hash_at(directory, flags, path).await;
@@ -149,7 +151,7 @@ fn add_looking(types: &mut LinkerInstance<'_, Instance>) -> wasmtime::Result<()>
     )?;
     types.func_wrap_async(
         "[method]descriptor.set-times-at",
-        |mut store: Store<'_>, (directory, flags, path, accessed, modified): TimesArguments| {
+        |mut store: GuestStore<'_>, (directory, flags, path, accessed, modified): TimesArguments| {
             Box::new(async move {
                 leave(&mut store, path.len())?;
                 let mut files = store.data_mut().filesystem();
@@ -165,7 +167,7 @@ fn add_looking(types: &mut LinkerInstance<'_, Instance>) -> wasmtime::Result<()>
 fn add_removing(types: &mut LinkerInstance<'_, Instance>) -> wasmtime::Result<()> {
     types.func_wrap_async(
         "[method]descriptor.unlink-file-at",
-        |mut store: Store<'_>, (directory, path): (Resource<Descriptor>, String)| {
+        |mut store: GuestStore<'_>, (directory, path): (Resource<Descriptor>, String)| {
             Box::new(async move {
                 leave(&mut store, path.len())?;
                 let removed = store.data_mut().filesystem().unlink_file_at(directory, path.clone()).await;
@@ -175,7 +177,7 @@ fn add_removing(types: &mut LinkerInstance<'_, Instance>) -> wasmtime::Result<()
     )?;
     types.func_wrap_async(
         "[method]descriptor.remove-directory-at",
-        |mut store: Store<'_>, (directory, path): (Resource<Descriptor>, String)| {
+        |mut store: GuestStore<'_>, (directory, path): (Resource<Descriptor>, String)| {
             Box::new(async move {
                 leave(&mut store, path.len())?;
                 let removed =
@@ -184,14 +186,17 @@ fn add_removing(types: &mut LinkerInstance<'_, Instance>) -> wasmtime::Result<()
             })
         },
     )?;
-    types.func_wrap_async("[method]descriptor.rename-at", |mut store: Store<'_>, arguments: moving::Move| {
-        Box::new(async move {
-            let path = arguments.1.clone();
-            leave(&mut store, path.len() + arguments.3.len())?;
-            let moved = moving::rename(store.data_mut(), arguments).await;
-            answer_for(store.data_mut(), "move", &path, moved)
-        })
-    })
+    types.func_wrap_async(
+        "[method]descriptor.rename-at",
+        |mut store: GuestStore<'_>, arguments: moving::Move| {
+            Box::new(async move {
+                let path = arguments.1.clone();
+                leave(&mut store, path.len() + arguments.3.len())?;
+                let moved = moving::rename(store.data_mut(), arguments).await;
+                answer_for(store.data_mut(), "move", &path, moved)
+            })
+        },
+    )
 }
 
 /// Adds listings, a type of this host's own, with all functions that take one.
@@ -202,7 +207,7 @@ fn add_listing(types: &mut LinkerInstance<'_, Instance>) -> wasmtime::Result<()>
     })?;
     types.func_wrap_async(
         "[method]descriptor.read-directory",
-        |mut store: Store<'_>, (directory,): (Resource<Descriptor>,)| {
+        |mut store: GuestStore<'_>, (directory,): (Resource<Descriptor>,)| {
             Box::new(async move {
                 let opened = listing::open(store.data_mut(), &directory).await;
                 answer(store.data_mut(), opened)
@@ -211,7 +216,7 @@ fn add_listing(types: &mut LinkerInstance<'_, Instance>) -> wasmtime::Result<()>
     )?;
     types.func_wrap_async(
         "[method]directory-entry-stream.read-directory-entry",
-        |mut store: Store<'_>, (listing,): (Resource<Listing>,)| {
+        |mut store: GuestStore<'_>, (listing,): (Resource<Listing>,)| {
             Box::new(async move {
                 let entry = listing::next(store.data_mut(), &listing).await;
                 answer(store.data_mut(), entry)
@@ -224,7 +229,7 @@ fn add_listing(types: &mut LinkerInstance<'_, Instance>) -> wasmtime::Result<()>
 fn add_reading(types: &mut LinkerInstance<'_, Instance>) -> wasmtime::Result<()> {
     types.func_wrap_async(
         "[method]descriptor.read",
-        |mut store: Store<'_>, (file, length, offset): (Resource<Descriptor>, u64, u64)| {
+        |mut store: GuestStore<'_>, (file, length, offset): (Resource<Descriptor>, u64, u64)| {
             Box::new(async move {
                 let read = content::read(store.data_mut(), &file, length, offset).await;
                 answer(store.data_mut(), read)
@@ -233,14 +238,14 @@ fn add_reading(types: &mut LinkerInstance<'_, Instance>) -> wasmtime::Result<()>
     )?;
     types.func_wrap(
         "[method]descriptor.read-via-stream",
-        |mut store: Store<'_>, (file, offset): (Resource<Descriptor>, u64)| {
+        |mut store: GuestStore<'_>, (file, offset): (Resource<Descriptor>, u64)| {
             let stream = content::read_via_stream(store.data_mut(), &file, offset);
             answer(store.data_mut(), stream)
         },
     )?;
     types.func_wrap_async(
         "[method]descriptor.readlink-at",
-        |mut store: Store<'_>, (directory, path): (Resource<Descriptor>, String)| {
+        |mut store: GuestStore<'_>, (directory, path): (Resource<Descriptor>, String)| {
             Box::new(async move {
                 leave(&mut store, path.len())?;
                 let instance = store.data_mut();
@@ -257,7 +262,7 @@ fn add_reading(types: &mut LinkerInstance<'_, Instance>) -> wasmtime::Result<()>
 fn add_writing(types: &mut LinkerInstance<'_, Instance>) -> wasmtime::Result<()> {
     types.func_wrap_async(
         "[method]descriptor.write",
-        |mut store: Store<'_>, (file, bytes, offset): (Resource<Descriptor>, Vec<u8>, u64)| {
+        |mut store: GuestStore<'_>, (file, bytes, offset): (Resource<Descriptor>, Vec<u8>, u64)| {
             Box::new(async move {
                 let written = content::write(store.data_mut(), &file, bytes, offset).await;
                 answer(store.data_mut(), written)
@@ -266,7 +271,7 @@ fn add_writing(types: &mut LinkerInstance<'_, Instance>) -> wasmtime::Result<()>
     )?;
     types.func_wrap_async(
         "[method]descriptor.set-size",
-        |mut store: Store<'_>, (file, size): (Resource<Descriptor>, u64)| {
+        |mut store: GuestStore<'_>, (file, size): (Resource<Descriptor>, u64)| {
             Box::new(async move {
                 let set = content::set_size(store.data_mut(), &file, size).await;
                 answer(store.data_mut(), set)
@@ -275,14 +280,14 @@ fn add_writing(types: &mut LinkerInstance<'_, Instance>) -> wasmtime::Result<()>
     )?;
     types.func_wrap(
         "[method]descriptor.write-via-stream",
-        |mut store: Store<'_>, (file, offset): (Resource<Descriptor>, u64)| {
+        |mut store: GuestStore<'_>, (file, offset): (Resource<Descriptor>, u64)| {
             let stream = content::write_via_stream(store.data_mut(), &file, At::Byte(offset));
             answer(store.data_mut(), stream)
         },
     )?;
     types.func_wrap(
         "[method]descriptor.append-via-stream",
-        |mut store: Store<'_>, (file,): (Resource<Descriptor>,)| {
+        |mut store: GuestStore<'_>, (file,): (Resource<Descriptor>,)| {
             let stream = content::write_via_stream(store.data_mut(), &file, At::End);
             answer(store.data_mut(), stream)
         },
@@ -290,7 +295,7 @@ fn add_writing(types: &mut LinkerInstance<'_, Instance>) -> wasmtime::Result<()>
 }
 
 /// Returns the guest's error code; any other error ends the call.
-fn answer<T>(instance: &mut Instance, done: FsResult<T>) -> Answer<T> {
+fn answer<T>(instance: &mut Instance, done: FsResult<T>) -> FileAnswer<T> {
     match done {
         Ok(value) => Ok((Ok(value),)),
         Err(why) => Ok((Err(instance.filesystem().convert_error_code(why)?),)),
@@ -299,7 +304,7 @@ fn answer<T>(instance: &mut Instance, done: FsResult<T>) -> Answer<T> {
 
 /// Returns the guest's error code as [`answer`] does, and records a refusal. `doing` is the guest's
 /// operation on this path.
-fn answer_for<T>(instance: &mut Instance, doing: &str, path: &str, done: FsResult<T>) -> Answer<T> {
+fn answer_for<T>(instance: &mut Instance, doing: &str, path: &str, done: FsResult<T>) -> FileAnswer<T> {
     let answer = answer(instance, done)?;
     if matches!(answer, (Err(ErrorCode::NotPermitted),)) {
         refused(instance, doing, path);

@@ -13,11 +13,11 @@ pub(super) struct OpenFiles {
     all: Descriptors,
     /// A stream keeps its file open after the guest has dropped the descriptor, so the place
     /// belongs to the file.
-    open: Vec<(Weak<File>, Place)>,
+    open: Vec<(Weak<File>, OpenFilePermit)>,
 }
 
 /// The place of one open file, returned on drop.
-pub(super) struct Place {
+pub(super) struct OpenFilePermit {
     _of_call: OwnedSemaphorePermit,
     _of_process: Held,
 }
@@ -28,11 +28,11 @@ impl OpenFiles {
     }
 
     /// Takes a place before a file is opened.
-    pub(super) fn take(&mut self) -> Result<Place, Stop> {
+    pub(super) fn take(&mut self) -> Result<OpenFilePermit, Stop> {
         self.open.retain(|(file, _)| file.strong_count() > 0);
         let of_call = Arc::clone(&self.places).try_acquire_owned().map_err(|_| Stop::OpenFiles)?;
         let of_process = self.take_of_process(1)?;
-        Ok(Place { _of_call: of_call, _of_process: of_process })
+        Ok(OpenFilePermit { _of_call: of_call, _of_process: of_process })
     }
 
     /// Takes descriptors that are open only while the host works.
@@ -41,7 +41,7 @@ impl OpenFiles {
     }
 
     /// Holds a place for as long as this file is open.
-    pub(super) fn hold(&mut self, file: &Arc<File>, place: Place) {
+    pub(super) fn hold(&mut self, file: &Arc<File>, place: OpenFilePermit) {
         self.open.push((Arc::downgrade(file), place));
     }
 }

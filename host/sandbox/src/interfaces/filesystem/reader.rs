@@ -1,6 +1,6 @@
 //! Streams that read files. All bytes that they return count as bytes that cross the boundary.
 
-use super::background::{Background, Job};
+use super::background::{Background, BackgroundJob};
 use crate::meter::Boundary;
 use bytes::{Bytes, BytesMut};
 use std::fs::File;
@@ -20,14 +20,14 @@ const AHEAD_BYTES: usize = 4 * 1024;
 pub(super) struct FileReader {
     file: Arc<File>,
     position: u64,
-    state: State,
+    state: ReadState,
     background: Background,
     boundary: Boundary,
 }
 
-enum State {
+enum ReadState {
     Idle,
-    Reading(Job<Bytes>),
+    Reading(BackgroundJob<Bytes>),
     Read(Bytes),
     Failed(io::Error),
     Closed,
@@ -35,21 +35,21 @@ enum State {
 
 impl FileReader {
     pub(super) fn new(file: Arc<File>, position: u64, background: Background, boundary: Boundary) -> Self {
-        Self { file, position, state: State::Idle, background, boundary }
+        Self { file, position, state: ReadState::Idle, background, boundary }
     }
 
     fn start(&mut self, bytes: usize) {
         let (file, position) = (Arc::clone(&self.file), self.position);
-        self.state = State::Reading(self.background.start(move || read(&file, position, bytes)));
+        self.state = ReadState::Reading(self.background.start(move || read(&file, position, bytes)));
     }
 
     /// Waits for the read in progress, if there is one.
     async fn finish(&mut self) {
-        if let State::Reading(job) = &mut self.state {
+        if let ReadState::Reading(job) = &mut self.state {
             self.state = match job.await {
-                Ok(bytes) if bytes.is_empty() => State::Closed,
-                Ok(bytes) => State::Read(bytes),
-                Err(why) => State::Failed(why),
+                Ok(bytes) if bytes.is_empty() => ReadState::Closed,
+                Ok(bytes) => ReadState::Read(bytes),
+                Err(why) => ReadState::Failed(why),
             };
         }
     }
@@ -73,33 +73,33 @@ pub(super) fn read(file: &File, position: u64, bytes: usize) -> io::Result<Bytes
 #[wasmtime_wasi::async_trait]
 impl InputStream for FileReader {
     fn read(&mut self, size: usize) -> StreamResult<Bytes> {
-        if size == 0 && !matches!(self.state, State::Failed(_) | State::Closed) {
+        if size == 0 && !matches!(self.state, ReadState::Failed(_) | ReadState::Closed) {
             return Ok(Bytes::new());
         }
-        match mem::replace(&mut self.state, State::Closed) {
-            State::Idle => {
+        match mem::replace(&mut self.state, ReadState::Closed) {
+            ReadState::Idle => {
                 self.start(size.min(AHEAD_BYTES));
                 Ok(Bytes::new())
             }
-            State::Read(mut bytes) => {
+            ReadState::Read(mut bytes) => {
                 let given = bytes.split_to(bytes.len().min(size));
                 self.position += given.len() as u64;
-                self.state = if bytes.is_empty() { State::Idle } else { State::Read(bytes) };
+                self.state = if bytes.is_empty() { ReadState::Idle } else { ReadState::Read(bytes) };
                 self.boundary.enter(given.len() as u64).map_err(|stop| StreamError::Trap(stop.into()))?;
                 Ok(given)
             }
-            reading @ State::Reading(_) => {
+            reading @ ReadState::Reading(_) => {
                 self.state = reading;
                 Ok(Bytes::new())
             }
-            State::Failed(why) => Err(StreamError::LastOperationFailed(why.into())),
-            State::Closed => Err(StreamError::Closed),
+            ReadState::Failed(why) => Err(StreamError::LastOperationFailed(why.into())),
+            ReadState::Closed => Err(StreamError::Closed),
         }
     }
 
     async fn blocking_read(&mut self, size: usize) -> StreamResult<Bytes> {
         self.finish().await;
-        if matches!(self.state, State::Idle) && size > 0 {
+        if matches!(self.state, ReadState::Idle) && size > 0 {
             // The guest takes all of it at once, so nothing is buffered.
             self.start(size);
             self.finish().await;
@@ -109,14 +109,14 @@ impl InputStream for FileReader {
 
     async fn cancel(&mut self) {
         self.finish().await;
-        self.state = State::Closed;
+        self.state = ReadState::Closed;
     }
 }
 
 #[wasmtime_wasi::async_trait]
 impl Pollable for FileReader {
     async fn ready(&mut self) {
-        if matches!(self.state, State::Idle) {
+        if matches!(self.state, ReadState::Idle) {
             self.start(AHEAD_BYTES);
         }
         self.finish().await;
@@ -150,7 +150,7 @@ mod tests {
                 Err(why) => panic!("{why}"),
             }
             reader.ready().await;
-            if let State::Read(bytes) = &reader.state {
+            if let ReadState::Read(bytes) = &reader.state {
                 assert!(bytes.len() <= AHEAD_BYTES, "{} bytes are held", bytes.len());
             }
         }

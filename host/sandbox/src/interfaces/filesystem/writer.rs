@@ -1,6 +1,6 @@
 //! Writing to files. The cost of a write is taken from the quota before anything is written.
 
-use super::background::{Background, Job};
+use super::background::{Background, BackgroundJob};
 use super::quota::{Room, cost};
 use bytes::Bytes;
 use rustix::io::Errno;
@@ -103,48 +103,49 @@ fn append(file: &File, bytes: &[u8]) -> io::Result<usize> {
 pub(super) struct FileWriter {
     target: Target,
     at: At,
-    state: State,
+    state: WriteState,
     background: Background,
 }
 
-enum State {
+enum WriteState {
     Idle,
-    Writing(Job<usize>),
+    Writing(BackgroundJob<usize>),
     Failed(io::Error),
     Closed,
 }
 
 impl FileWriter {
     pub(super) fn new(target: Target, at: At, background: Background) -> Self {
-        Self { target, at, state: State::Idle, background }
+        Self { target, at, state: WriteState::Idle, background }
     }
 
     fn start(&mut self, bytes: Bytes) {
         let (target, at) = (self.target.clone(), self.at);
-        self.state =
-            State::Writing(self.background.start(move || target.write(&bytes, at).map(|()| bytes.len())));
+        self.state = WriteState::Writing(
+            self.background.start(move || target.write(&bytes, at).map(|()| bytes.len())),
+        );
     }
 
     /// Waits for the write in progress, if there is one.
     async fn finish(&mut self) {
-        if let State::Writing(job) = &mut self.state {
+        if let WriteState::Writing(job) = &mut self.state {
             self.state = match job.await {
                 Ok(written) => {
                     if let At::Byte(at) = &mut self.at {
                         *at += written as u64;
                     }
-                    State::Idle
+                    WriteState::Idle
                 }
-                Err(why) => State::Failed(why),
+                Err(why) => WriteState::Failed(why),
             };
         }
     }
 
     /// Returns the result of earlier writes. After a failure the stream is closed.
     fn check(&mut self) -> StreamResult<()> {
-        match mem::replace(&mut self.state, State::Closed) {
-            State::Failed(why) => Err(StreamError::LastOperationFailed(why.into())),
-            State::Closed => Err(StreamError::Closed),
+        match mem::replace(&mut self.state, WriteState::Closed) {
+            WriteState::Failed(why) => Err(StreamError::LastOperationFailed(why.into())),
+            WriteState::Closed => Err(StreamError::Closed),
             other => {
                 self.state = other;
                 Ok(())
@@ -158,12 +159,12 @@ impl OutputStream for FileWriter {
     fn write(&mut self, bytes: Bytes) -> StreamResult<()> {
         match self.state {
             // Accepting more than the announced size would cost the host memory.
-            State::Idle if bytes.len() <= CHUNK_BYTES => {
+            WriteState::Idle if bytes.len() <= CHUNK_BYTES => {
                 self.start(bytes);
                 Ok(())
             }
-            State::Closed => Err(StreamError::Closed),
-            State::Idle | State::Writing(_) | State::Failed(_) => {
+            WriteState::Closed => Err(StreamError::Closed),
+            WriteState::Idle | WriteState::Writing(_) | WriteState::Failed(_) => {
                 Err(StreamError::trap("the guest wrote more than check-write permitted"))
             }
         }
@@ -184,12 +185,12 @@ impl OutputStream for FileWriter {
 
     fn check_write(&mut self) -> StreamResult<usize> {
         self.check()?;
-        Ok(if matches!(self.state, State::Idle) { CHUNK_BYTES } else { 0 })
+        Ok(if matches!(self.state, WriteState::Idle) { CHUNK_BYTES } else { 0 })
     }
 
     async fn cancel(&mut self) {
         self.finish().await;
-        self.state = State::Closed;
+        self.state = WriteState::Closed;
     }
 }
 

@@ -60,7 +60,7 @@ pub(crate) struct Cache {
 
 /// The data that a host needs about a component before its code.
 #[derive(Serialize, Deserialize)]
-pub(crate) struct Words {
+pub(crate) struct CachedDescription {
     /// The hexadecimal SHA-256 of its bytes.
     pub(crate) digest: String,
     /// Its descriptor.
@@ -72,18 +72,18 @@ pub(crate) struct Words {
     pub(crate) left_out: Option<Vec<LeftOut>>,
 }
 
-/// The text of [`Words`] from an authentic entry, which is not parsed yet.
+/// The text of [`CachedDescription`] from an authentic entry, which is not parsed yet.
 #[derive(Debug)]
-pub(crate) struct WordsText(String);
+pub(crate) struct CachedDescriptionText(String);
 
-impl WordsText {
+impl CachedDescriptionText {
     /// Returns how many bytes the parsed form takes.
     pub(crate) fn parsed_bytes(&self) -> u64 {
         json::measure(self.0.as_bytes()).parsed_bytes
     }
 
     /// Parses them; `None` if an earlier build of this host wrote them in another form.
-    pub(crate) fn parse(&self) -> Option<Words> {
+    pub(crate) fn parse(&self) -> Option<CachedDescription> {
         json::from_record(&self.0).ok()
     }
 }
@@ -110,7 +110,7 @@ impl Cache {
     }
 
     /// Returns the descriptor of the component of these bytes, if an authentic entry has it.
-    pub(crate) fn words(&self, of: &Fingerprint) -> Option<WordsText> {
+    pub(crate) fn words(&self, of: &Fingerprint) -> Option<CachedDescriptionText> {
         let name = self.name_of(of);
         let (file, mut start) = self.dir.read_start(&name, START_BYTES).ok()?;
         // The length is not authenticated yet, so it is bounded.
@@ -124,7 +124,7 @@ impl Cache {
             return None;
         };
         note_use(&file);
-        Some(WordsText(head.words)).filter(|words| !words.0.is_empty())
+        Some(CachedDescriptionText(head.words)).filter(|words| !words.0.is_empty())
     }
 
     /// Returns the size in bytes of the entry of the component of these bytes, if there is one.
@@ -153,7 +153,7 @@ impl Cache {
     pub(crate) fn keep(
         &self,
         of: &Fingerprint,
-        words: Option<&Words>,
+        words: Option<&CachedDescription>,
         artefact: &Artifact,
     ) -> io::Result<()> {
         let words = words.map(serde_json::to_vec).transpose()?.unwrap_or_default();

@@ -42,7 +42,7 @@ impl Rig {
 }
 
 /// Returns the parsed words of an entry.
-fn words_in(cache: &Cache, of: &Fingerprint) -> Words {
+fn words_in(cache: &Cache, of: &Fingerprint) -> CachedDescription {
     cache.words(of).unwrap().parse().unwrap()
 }
 
@@ -50,7 +50,7 @@ fn code(text: &str) -> Artifact {
     Artifact::compiled(text.as_bytes().to_vec(), 7)
 }
 
-fn words(times: usize) -> Words {
+fn words(times: usize) -> CachedDescription {
     let description = "A tool that is described at length. ".repeat(times);
     let tool = tollgate_agent::descriptor::ToolDescriptor::new("a", "a", description);
     let descriptor = ComponentDescriptor {
@@ -60,7 +60,7 @@ fn words(times: usize) -> Words {
         state: Vec::new(),
     };
     let imports = vec![Import { interface: "wasi:io/poll@0.2.0".to_owned(), power: None }];
-    Words { digest: "abc".to_owned(), descriptor, imports, left_out: None }
+    CachedDescription { digest: "abc".to_owned(), descriptor, imports, left_out: None }
 }
 
 #[test]
