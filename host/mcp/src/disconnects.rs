@@ -23,7 +23,7 @@ const COME_BACK: Duration = Duration::from_secs(10);
 
 /// The token that cancels a call whose client is gone.
 #[derive(Debug, Clone)]
-pub(super) struct Gone(pub(super) CancellationToken);
+pub(super) struct DisconnectToken(pub(super) CancellationToken);
 
 /// A call whose client may still reconnect. It keeps its share of the limit, so that the number
 /// of such calls is bounded.
@@ -46,16 +46,16 @@ pub(super) struct DisconnectTracker(Mutex<HashMap<String, Vec<Broken>>>);
 
 impl DisconnectTracker {
     /// Registers a stream of this session on which a call is answered. The returned
-    /// [`Gone`] cancels the call once the client is gone.
+    /// [`DisconnectToken`] cancels the call once the client is gone.
     pub(super) fn attend(
         self: &Arc<Self>,
         session: &str,
         slot: Option<RequestPermit>,
-    ) -> (ResponseGuard, Gone) {
+    ) -> (ResponseGuard, DisconnectToken) {
         let gone = CancellationToken::new();
         let left = vec![Left { gone: gone.clone(), _slot: slot }];
         let (leaving, session) = (Arc::clone(self), session.to_owned());
-        (ResponseGuard { leaving, session, left, began: true }, Gone(gone))
+        (ResponseGuard { leaving, session, left, began: true }, DisconnectToken(gone))
     }
 
     /// Handles a client that reconnects to the calls of this session.
@@ -159,7 +159,7 @@ mod tests {
         let leaving = Arc::<DisconnectTracker>::default();
         let (read, answered) = leaving.attend("s", None);
         read.done();
-        let (stream, Gone(gone)) = leaving.attend("s", None);
+        let (stream, DisconnectToken(gone)) = leaving.attend("s", None);
         drop(stream);
         tokio::time::sleep(COME_BACK / 2).await;
         let (other, back) = (leaving.back("t"), leaving.back("s"));

@@ -398,14 +398,14 @@ enum Kind {
 /// is not a message is rejected elsewhere, and has no id here.
 fn request_kind(body: &Bytes) -> Option<(Kind, Option<RequestId>)> {
     #[derive(Deserialize)]
-    struct Message<'a> {
+    struct RequestHead<'a> {
         #[serde(borrow)]
         method: Option<&'a RawValue>,
         #[serde(borrow)]
         id: Option<&'a RawValue>,
     }
-    match serde_json::from_slice::<Message<'_>>(body) {
-        Ok(Message { method: Some(method), id: Some(id) }) => {
+    match serde_json::from_slice::<RequestHead<'_>>(body) {
+        Ok(RequestHead { method: Some(method), id: Some(id) }) => {
             let kind = if method.get() == "\"initialize\"" { Kind::Initialize } else { Kind::Other };
             Some((kind, serde_json::from_str(id.get()).ok()))
         }

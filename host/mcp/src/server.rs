@@ -4,7 +4,7 @@
 #![expect(deprecated, reason = "the protocol will remove logging, but its current versions have it")]
 
 use super::arguments::RawArguments;
-use super::disconnects::Gone;
+use super::disconnects::DisconnectToken;
 use super::mounted_client::MountedClient;
 use super::notifications::Notices;
 use super::suspended_calls::PendingCalls;
@@ -296,7 +296,9 @@ impl ServerHandler for Server {
         };
         let mut calling = ToolCallSession { notices, is_agent, ..self.calling(&context)? };
         let call = calling.call(params, arguments);
-        let gone = of_request::<Gone>(&context).map(|Gone(gone)| gone.clone()).unwrap_or_default();
+        let gone = of_request::<DisconnectToken>(&context)
+            .map(|DisconnectToken(gone)| gone.clone())
+            .unwrap_or_default();
         let mut call = std::pin::pin!(call);
         tokio::select! {
             answered = &mut call => return answered,

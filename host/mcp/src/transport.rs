@@ -234,10 +234,10 @@ fn too_heavy(heavy: TooHeavy) -> ErrorData {
 
 fn is_request(line: &[u8]) -> bool {
     #[derive(Deserialize)]
-    struct Message {
+    struct MethodAlone {
         method: Option<IgnoredAny>,
     }
-    serde_json::from_slice::<Message>(line).is_ok_and(|message| message.method.is_some())
+    serde_json::from_slice::<MethodAlone>(line).is_ok_and(|message| message.method.is_some())
 }
 
 /// Returns the error that replaces a rejected answer of the client.
@@ -249,10 +249,10 @@ fn unanswered(line: &[u8], why: &str) -> Option<ClientJsonRpcMessage> {
 /// Returns the id of a message of which nothing else is parsed.
 fn id_alone(line: &[u8]) -> Option<RequestId> {
     #[derive(Deserialize)]
-    struct Message {
+    struct IdAlone {
         id: Option<RequestId>,
     }
-    serde_json::from_slice::<Message>(line).ok()?.id
+    serde_json::from_slice::<IdAlone>(line).ok()?.id
 }
 
 /// Returns the error for a line that is not a message; `None` if the client expects no answer.

@@ -144,12 +144,12 @@ impl Lock {
     #[must_use]
     pub fn to_text(&self) -> String {
         #[derive(Serialize)]
-        struct Written<'a> {
+        struct LockFile<'a> {
             component: Vec<&'a Entry>,
         }
         let mut text = format!("{HEAD}version = {VERSION}\n");
         if !self.entries.is_empty() {
-            let written = Written { component: self.entries.values().collect() };
+            let written = LockFile { component: self.entries.values().collect() };
             // Texts, digests and tables of texts can always be written.
             let _ = write!(text, "\n{}", toml::to_string(&written).unwrap_or_default());
         }

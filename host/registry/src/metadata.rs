@@ -68,7 +68,7 @@ pub struct Package {
 
 /// `.dep-v0` as it is written. Unknown fields are ignored, as its specification demands.
 #[derive(Serialize, Deserialize)]
-struct Written {
+struct DependencyList {
     packages: Vec<WrittenPackage>,
 }
 
@@ -78,7 +78,7 @@ struct WrittenPackage {
     version: String,
     source: String,
     #[serde(default, skip_serializing_if = "is_runtime")]
-    kind: Kind,
+    kind: DependencyKind,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     dependencies: Vec<usize>,
     #[serde(default, skip_serializing_if = "is_false")]
@@ -87,7 +87,7 @@ struct WrittenPackage {
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum Kind {
+enum DependencyKind {
     Build,
     #[default]
     #[serde(other)]
@@ -95,8 +95,8 @@ enum Kind {
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-fn is_runtime(kind: &Kind) -> bool {
-    *kind == Kind::Runtime
+fn is_runtime(kind: &DependencyKind) -> bool {
+    *kind == DependencyKind::Runtime
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
@@ -180,7 +180,7 @@ impl Metadata {
             name: package.name.clone(),
             version: package.version.clone(),
             source: package.source.clone(),
-            kind: if package.is_build { Kind::Build } else { Kind::Runtime },
+            kind: if package.is_build { DependencyKind::Build } else { DependencyKind::Runtime },
             dependencies: Vec::new(),
             root: false,
         };
@@ -188,13 +188,13 @@ impl Metadata {
             name: root.0.to_owned(),
             version: root.1.to_owned(),
             source: "local".to_owned(),
-            kind: Kind::Runtime,
+            kind: DependencyKind::Runtime,
             // Which package needs which is not listed: only that the component needs them.
             dependencies: (1..=packages.len()).collect(),
             root: true,
         };
         let written =
-            Written { packages: std::iter::once(own).chain(packages.iter().map(written)).collect() };
+            DependencyList { packages: std::iter::once(own).chain(packages.iter().map(written)).collect() };
         let failed = |why: &dyn std::fmt::Display| {
             Error::new(Code::TooLarge, format!("the list of packages cannot be written: {why}"))
         };
@@ -223,14 +223,14 @@ fn packages_in(data: &[u8], left: &mut u64) -> std::result::Result<Vec<Package>,
     }
     *left -= expanded;
     let invalid = |e: serde_json::Error| format!("its list of packages is not valid: {e}");
-    let Written { packages } = serde_json::from_slice(&text).map_err(invalid)?;
+    let DependencyList { packages } = serde_json::from_slice(&text).map_err(invalid)?;
     let named = |text: &str| clean(text, MAX_NAME_BYTES);
     let others = packages.iter().filter(|package| !package.root);
     let package = |package: &WrittenPackage| Package {
         name: named(&package.name),
         version: named(&package.version),
         source: named(&package.source),
-        is_build: package.kind == Kind::Build,
+        is_build: package.kind == DependencyKind::Build,
     };
     Ok(others.map(package).collect())
 }

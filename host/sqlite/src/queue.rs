@@ -18,12 +18,12 @@ const DEFERRED_FOR: Duration = Duration::from_millis(50);
 /// Jobs in order of arrival.
 #[derive(Default)]
 pub(super) struct Queue {
-    inner: Mutex<Inner>,
+    inner: Mutex<QueueState>,
     news: Condvar,
 }
 
 #[derive(Default)]
-struct Inner {
+struct QueueState {
     jobs: VecDeque<Job>,
     /// The number of deferred commits that are queued or being written.
     deferred: usize,
@@ -108,12 +108,12 @@ impl Queue {
         Some(inner.jobs.drain(..size).collect())
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inner> {
+    fn lock(&self) -> MutexGuard<'_, QueueState> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Inner {
+impl QueueState {
     fn may_wait(&self) -> bool {
         !self.closed
             && self.jobs.len() < ENOUGH

@@ -25,11 +25,11 @@ pub(super) struct ThreadCache {
     /// changes when others commit, but not when the connection commits itself, which no other
     /// connection can tell.
     pub(super) connection: Arc<Mutex<Connection>>,
-    inner: Mutex<Inner>,
+    inner: Mutex<CacheState>,
 }
 
 #[derive(Default)]
-struct Inner {
+struct CacheState {
     version: i64,
     /// The number of groups of commits applied to the cache.
     followed: u64,
@@ -144,7 +144,7 @@ impl ThreadCache {
         version.ok()
     }
 
-    fn inner(&self) -> MutexGuard<'_, Inner> {
+    fn inner(&self) -> MutexGuard<'_, CacheState> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -153,7 +153,7 @@ fn data_version(connection: &Connection) -> rusqlite::Result<i64> {
     connection.prepare_cached("PRAGMA data_version")?.query_row([], |row| row.get(0))
 }
 
-impl Inner {
+impl CacheState {
     fn see(&mut self, version: i64) {
         if version != self.version {
             self.version = version;

@@ -2,7 +2,7 @@
 
 use super::http::MeteredClient;
 use super::list_changes::Changes;
-use super::meter::{End, Message, Meter};
+use super::meter::{End, Meter, PartialMessage};
 use super::process::{Program, ServerProcess};
 use super::rewrite::RewrittenLines;
 use super::runner::{Link, Unasked};
@@ -106,14 +106,14 @@ impl Way {
 }
 
 /// A connected server.
-pub(super) struct Connection {
+pub(super) struct ServerConnection {
     serving: RunningService<RoleClient, Listener>,
     changes: Changes,
     /// Ended together with the connection.
     process: Option<ServerProcess>,
 }
 
-impl Connection {
+impl ServerConnection {
     /// Connects and starts the protocol.
     pub(super) async fn begin(
         place: &ServerPlace,
@@ -276,7 +276,7 @@ impl ListSize {
     /// Adds a page. An empty page counts as one entry, or there could be any number.
     fn add(&mut self, page: &ListToolsResult) -> Result<(), Gone> {
         let text = serde_json::to_vec(page).map_err(|e| Gone::because(e.to_string()))?;
-        let mut message = Message::new(End::Stream);
+        let mut message = PartialMessage::new(End::Stream);
         let read = message.read(&text);
         self.entries += page.tools.len().max(1);
         self.bytes += text.len();

@@ -28,7 +28,7 @@ const MAX_ERROR_BYTES: usize = 64 * 1024;
 /// The number of bytes displayed of an error response.
 const MAX_SHOWN_BYTES: usize = 300;
 
-type HttpError = StreamableHttpError<reqwest::Error>;
+pub(super) type HttpError = StreamableHttpError<reqwest::Error>;
 type Headers = HashMap<HeaderName, HeaderValue>;
 
 /// An HTTP client for one server.

@@ -2,7 +2,7 @@
 //! apply before a message is parsed, because parsing takes many times as much memory.
 
 use super::runner::Link;
-use super::weight::{LineWeight, TooHeavy, VALUE_BYTES};
+use super::weight::{LineWeight, ReplyTooHeavy, VALUE_BYTES};
 use crate::reader::MAX_MESSAGE_BYTES;
 use bytes::Bytes;
 use futures::Stream;
@@ -52,7 +52,7 @@ impl Meter {
         Metered {
             inner: stream,
             meter: self.clone(),
-            message: Message::new(end),
+            message: PartialMessage::new(end),
             line: LineWeight::new(self.budget.clone()),
             memory: None,
         }
@@ -78,7 +78,7 @@ pub(super) enum Excess {
 }
 
 /// The part of a message read so far.
-pub(super) struct Message {
+pub(super) struct PartialMessage {
     end: End,
     bytes: usize,
     /// The number of its values, counted by the characters that begin the next one.
@@ -88,7 +88,7 @@ pub(super) struct Message {
     line: LineSoFar,
 }
 
-impl Message {
+impl PartialMessage {
     pub(super) fn new(end: End) -> Self {
         Self { end, bytes: 0, nodes: 1, in_text: false, is_escaped: false, line: LineSoFar::Empty }
     }
@@ -155,7 +155,7 @@ enum LineSoFar {
 pub(super) struct Metered<S> {
     inner: S,
     meter: Meter,
-    message: Message,
+    message: PartialMessage,
     /// The weight of lines, and the memory of any other message.
     line: LineWeight,
     memory: Option<Reservation>,
@@ -172,7 +172,7 @@ impl<S> Metered<S> {
         }
         let weighed = match self.message.read(piece) {
             Err(Excess::Bytes) => return Err(self.floods()),
-            Err(Excess::Nodes) => Err(TooHeavy::Values),
+            Err(Excess::Nodes) => Err(ReplyTooHeavy::Values),
             Ok(()) if self.message.end == End::Line => self.line.add(piece),
             Ok(()) => self.reserve(),
         };
@@ -187,14 +187,14 @@ impl<S> Metered<S> {
         io::Error::other("the server sends too much")
     }
 
-    fn reserve(&mut self) -> Result<(), TooHeavy> {
+    fn reserve(&mut self) -> Result<(), ReplyTooHeavy> {
         let needed = 2 * self.message.bytes as u64 + self.message.nodes as u64 * VALUE_BYTES;
         let memory = match &mut self.memory {
             Some(memory) => memory,
-            None => self.memory.insert(self.meter.budget.try_reserve(0).ok_or(TooHeavy::Budget)?),
+            None => self.memory.insert(self.meter.budget.try_reserve(0).ok_or(ReplyTooHeavy::Budget)?),
         };
         match needed.checked_sub(memory.bytes()) {
-            Some(more) if more > 0 && !memory.try_grow(more) => Err(TooHeavy::Budget),
+            Some(more) if more > 0 && !memory.try_grow(more) => Err(ReplyTooHeavy::Budget),
             Some(_) => Ok(()),
             None => {
                 memory.shrink_to(needed);
@@ -235,7 +235,7 @@ mod tests {
     use super::*;
 
     fn reads(end: End, text: &str, times: usize) -> bool {
-        let mut message = Message::new(end);
+        let mut message = PartialMessage::new(end);
         (0..times).all(|_| message.read(text.as_bytes()).is_ok())
     }
 

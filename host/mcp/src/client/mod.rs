@@ -29,7 +29,7 @@ pub use process::is_program;
 pub use transport::MAX_UNANSWERED;
 
 use backoff::Pauses;
-use connection::{Connection, Gone, Way};
+use connection::{Gone, ServerConnection, Way};
 use negotiate::Ways;
 use runner::{Link, RemoteRunner};
 use std::convert::Infallible;
@@ -195,7 +195,7 @@ impl ManagedServer {
 
     /// Connects within the server's start timeout, in the way that is known to work. If none is
     /// known, tries both.
-    async fn begin(&self, ways: &mut Ways) -> Result<Connection, Gone> {
+    async fn begin(&self, ways: &mut Ways) -> Result<ServerConnection, Gone> {
         let whole = self.config.start_timeout;
         let begun = async {
             match ways.known() {
@@ -232,7 +232,7 @@ impl ManagedServer {
     /// no answer for the time `silent`, the handshake is tried in parallel, so that a slow server
     /// is connected by whichever is answered first. Returns the way that worked, unless the
     /// newest may work as well.
-    async fn begin_by_either(&self, silent: Duration) -> Result<(Connection, Option<Way>), Gone> {
+    async fn begin_by_either(&self, silent: Duration) -> Result<(ServerConnection, Option<Way>), Gone> {
         let mut newest = std::pin::pin!(self.begin_by(Way::Newest));
         let newest_failed = match tokio::time::timeout(silent, &mut newest).await {
             Ok(Ok(connection)) => return Ok((connection, Some(Way::Newest))),
@@ -256,15 +256,15 @@ impl ManagedServer {
         Ok((handshake.await?, Some(Way::Handshake)))
     }
 
-    async fn begin_by(&self, way: Way) -> Result<Connection, Gone> {
+    async fn begin_by(&self, way: Way) -> Result<ServerConnection, Gone> {
         let ServerConfig { place, start_timeout, .. } = &self.config;
         let at = (self.base_dir.as_path(), self.launcher.as_slice(), self.group_keeper.as_slice());
         let link = (&self.link, self.host.memory_budget());
-        Connection::begin(place, at, link, *start_timeout, way).await
+        ServerConnection::begin(place, at, link, *start_timeout, way).await
     }
 
     /// Offers the server's tools until it disconnects; returns the reason.
-    async fn stay(&self, connection: &mut Connection) -> Gone {
+    async fn stay(&self, connection: &mut ServerConnection) -> Gone {
         connection.subscribe().await;
         let mut pauses = Pauses::beginning_with(SETTLE);
         loop {

@@ -9,7 +9,7 @@ use super::resources;
 use super::rewrite::is_malformed;
 use super::tools::{RemoteCall, RemoteTool};
 use super::unreached;
-use super::weight::TooHeavy;
+use super::weight::ReplyTooHeavy;
 use async_trait::async_trait;
 use rmcp::RoleClient;
 use rmcp::model::{
@@ -54,7 +54,7 @@ pub(super) struct Link {
     /// It was disconnected because it flooded.
     flooded: AtomicBool,
     /// The reason if it was disconnected because of a message that could not be parsed.
-    heavy: Mutex<Option<TooHeavy>>,
+    heavy: Mutex<Option<ReplyTooHeavy>>,
     /// The tools that it refused to call although it lists them.
     refused: Mutex<RefusedTools>,
     /// The output of the most recently started process.
@@ -197,7 +197,7 @@ impl Link {
     }
 
     /// Records that the server is disconnected because of a message that cannot be parsed.
-    pub(super) fn is_too_heavy(&self, heavy: TooHeavy) {
+    pub(super) fn is_too_heavy(&self, heavy: ReplyTooHeavy) {
         *self.heavy.lock().unwrap_or_else(PoisonError::into_inner) = Some(heavy);
     }
 

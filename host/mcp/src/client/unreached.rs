@@ -1,6 +1,7 @@
 //! The reasons why a server does not start, for the operator: what failed, and what to do.
 
 use super::connection::Gone;
+use super::http::HttpError;
 use super::process::ServerProcess;
 use rmcp::service::{ClientInitializeError, ServiceError};
 use rmcp::transport::DynamicTransportError;
@@ -13,8 +14,6 @@ use tollgate_agent::text::one_line;
 
 /// The maximum length of a displayed address, in bytes.
 const MAX_URL_BYTES: usize = 200;
-
-type HttpError = StreamableHttpError<reqwest::Error>;
 
 /// Returns why a server in a process does not start.
 pub(super) async fn process(

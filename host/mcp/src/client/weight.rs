@@ -12,22 +12,22 @@ pub(super) const VALUE_BYTES: u64 = 512;
 
 /// The reason why the rest of a message is not read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum TooHeavy {
+pub(super) enum ReplyTooHeavy {
     /// It has too many values.
     Values,
     /// The host's memory is in use by others.
     Budget,
 }
 
-impl TooHeavy {
+impl ReplyTooHeavy {
     /// Returns the fault of a call whose answer the message may have been.
     pub(super) fn fault(self, server: &str) -> Fault {
         match self {
-            TooHeavy::Values => Fault::new(
+            ReplyTooHeavy::Values => Fault::new(
                 Code::MalformedOutput,
                 format!("The server '{server}' sent a message of more than {MAX_NODES} JSON values."),
             ),
-            TooHeavy::Budget => Fault::new(
+            ReplyTooHeavy::Budget => Fault::new(
                 Code::Overloaded,
                 format!("There is no memory to read what the server '{server}' answered. Try again later."),
             )
@@ -67,7 +67,7 @@ impl LineWeight {
     ///
     /// # Errors
     /// The message that they belong to must not be parsed.
-    pub(super) fn add(&mut self, bytes: &[u8]) -> Result<(), TooHeavy> {
+    pub(super) fn add(&mut self, bytes: &[u8]) -> Result<(), ReplyTooHeavy> {
         // Several lines may have arrived at once; they are parsed one after another.
         for part in bytes.split_inclusive(|byte| *byte == b'\n') {
             if self.ended {
@@ -76,7 +76,7 @@ impl LineWeight {
             for byte in part {
                 self.step(*byte);
                 if self.values > MAX_NODES {
-                    return Err(TooHeavy::Values);
+                    return Err(ReplyTooHeavy::Values);
                 }
             }
             self.reserve()?;
@@ -118,11 +118,11 @@ impl LineWeight {
         };
     }
 
-    fn reserve(&mut self) -> Result<(), TooHeavy> {
+    fn reserve(&mut self) -> Result<(), ReplyTooHeavy> {
         let needed = 2 * self.bytes + self.values as u64 * VALUE_BYTES;
         let memory = match &mut self.memory {
             Some(memory) => memory,
-            None => self.memory.insert(self.budget.try_reserve(0).ok_or(TooHeavy::Budget)?),
+            None => self.memory.insert(self.budget.try_reserve(0).ok_or(ReplyTooHeavy::Budget)?),
         };
         match needed.checked_sub(memory.bytes()) {
             Some(0) | None => {
@@ -133,7 +133,7 @@ impl LineWeight {
                 if memory.try_grow(missing) {
                     Ok(())
                 } else {
-                    Err(TooHeavy::Budget)
+                    Err(ReplyTooHeavy::Budget)
                 }
             }
         }
@@ -159,7 +159,10 @@ mod tests {
             }
             let mut all = message(250_001).into_bytes();
             all.truncate(all.len() - 5);
-            assert_eq!(all.chunks(size).find_map(|chunk| weight.add(chunk).err()), Some(TooHeavy::Values));
+            assert_eq!(
+                all.chunks(size).find_map(|chunk| weight.add(chunk).err()),
+                Some(ReplyTooHeavy::Values)
+            );
         }
     }
 
@@ -172,7 +175,7 @@ mod tests {
         weight.add(b"{}").unwrap();
         assert!(budget.reserved_bytes() <= 4 << 10);
         let others = budget.try_reserve(60 << 20).unwrap();
-        assert_eq!(weight.add(&message(100_000).as_bytes()[..1 << 20]), Err(TooHeavy::Budget));
+        assert_eq!(weight.add(&message(100_000).as_bytes()[..1 << 20]), Err(ReplyTooHeavy::Budget));
         drop((others, weight));
         assert_eq!(budget.reserved_bytes(), 0);
     }

@@ -28,14 +28,14 @@ const RSA: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.1.1
 
 /// The kinds of keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum KeyKind {
     P256,
     P384,
     Ed25519,
     Rsa,
 }
 
-impl Kind {
+impl KeyKind {
     /// Returns the signature algorithms of this kind of key.
     fn algorithms(self) -> Vec<&'static dyn VerificationAlgorithm> {
         match self {
@@ -52,7 +52,7 @@ impl Kind {
 pub struct PublicKey {
     der: Vec<u8>,
     id: Digest,
-    kind: Kind,
+    kind: KeyKind,
     raw: Vec<u8>,
 }
 
@@ -76,15 +76,15 @@ impl PublicKey {
         let info = SubjectPublicKeyInfoRef::from_der(der).map_err(|_| invalid("it is malformed"))?;
         let curve = || info.algorithm.parameters_oid().ok();
         let kind = match info.algorithm.oid {
-            EC if curve() == Some(P256) => Kind::P256,
-            EC if curve() == Some(P384) => Kind::P384,
-            ED25519 => Kind::Ed25519,
-            RSA => Kind::Rsa,
+            EC if curve() == Some(P256) => KeyKind::P256,
+            EC if curve() == Some(P384) => KeyKind::P384,
+            ED25519 => KeyKind::Ed25519,
+            RSA => KeyKind::Rsa,
             _ => return Err(unsupported()),
         };
         let raw = info.subject_public_key.as_bytes().ok_or_else(|| invalid("it is malformed"))?.to_vec();
         // An RSA key below 2048 bits cannot verify anything, so it is refused at once.
-        if kind == Kind::Rsa && raw.len() < 256 {
+        if kind == KeyKind::Rsa && raw.len() < 256 {
             return Err(unsupported());
         }
         Ok(Self { der: der.to_vec(), id: Digest::of(der), kind, raw })

@@ -55,7 +55,7 @@ pub(super) fn covers(envelope: &Envelope, subjects: Subjects<'_>) -> Result<Cove
 pub(super) fn about(name: &str, digest: &Digest) -> Result<Vec<u8>> {
     #[derive(Serialize)]
     #[serde(rename_all = "camelCase")]
-    struct Written {
+    struct StatementBody {
         #[serde(rename = "_type")]
         kind: &'static str,
         subject: [Subject; 1],
@@ -64,7 +64,7 @@ pub(super) fn about(name: &str, digest: &Digest) -> Result<Vec<u8>> {
     }
     let digest = BTreeMap::from([("sha256".to_owned(), digest.hex().to_owned())]);
     let subject = [Subject { name: name.to_owned(), digest }];
-    let statement = Written { kind: V1, subject, predicate_type: SIGNED, predicate: BTreeMap::new() };
+    let statement = StatementBody { kind: V1, subject, predicate_type: SIGNED, predicate: BTreeMap::new() };
     serde_json::to_vec(&statement)
         .map_err(|e| Error::new(Code::Io, format!("a statement cannot be written: {e}")))
 }

@@ -11,13 +11,13 @@ struct Event<'a> {
     index: Option<u64>,
     #[serde(borrow)]
     content_block: Option<Block<'a>>,
-    delta: Option<Delta>,
+    delta: Option<AnthropicDelta>,
     #[serde(borrow)]
-    message: Option<Message<'a>>,
+    message: Option<AnthropicMessage<'a>>,
 }
 
 #[derive(Deserialize)]
-struct Message<'a> {
+struct AnthropicMessage<'a> {
     #[serde(borrow)]
     model: Option<&'a RawValue>,
 }
@@ -35,7 +35,7 @@ struct Block<'a> {
 }
 
 #[derive(Deserialize)]
-struct Delta {
+struct AnthropicDelta {
     partial_json: Option<String>,
     stop_reason: Option<String>,
 }
@@ -62,7 +62,7 @@ pub(super) fn read(frames: &mut Frames, data: &str) -> serde_json::Result<()> {
                 call.arguments.push_str(&piece);
             }
         }
-        ("message_delta", _, Some(Delta { stop_reason, .. })) if stop_reason.is_some() => {
+        ("message_delta", _, Some(AnthropicDelta { stop_reason, .. })) if stop_reason.is_some() => {
             frames.finish = stop_reason;
         }
         ("message_stop", ..) => {

@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 #[derive(Deserialize)]
 struct Line<'a> {
     #[serde(borrow)]
-    message: Option<Message<'a>>,
+    message: Option<OllamaMessage<'a>>,
     #[serde(default)]
     done: bool,
     done_reason: Option<String>,
@@ -17,7 +17,7 @@ struct Line<'a> {
 }
 
 #[derive(Deserialize)]
-struct Message<'a> {
+struct OllamaMessage<'a> {
     #[serde(borrow)]
     tool_calls: Option<Vec<Call<'a>>>,
 }

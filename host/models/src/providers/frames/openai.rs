@@ -17,12 +17,12 @@ struct Chunk<'a> {
 #[derive(Deserialize)]
 struct Choice<'a> {
     #[serde(borrow)]
-    delta: Option<Delta<'a>>,
+    delta: Option<OpenAiDelta<'a>>,
     finish_reason: Option<String>,
 }
 
 #[derive(Deserialize)]
-struct Delta<'a> {
+struct OpenAiDelta<'a> {
     #[serde(borrow)]
     tool_calls: Option<Vec<CallDelta<'a>>>,
     #[serde(borrow)]
