@@ -64,9 +64,9 @@ where
     F: Future<Output = Result<(Arc<str>, T), E>>,
 {
     let reserved = match reserve(state, request).await? {
-        Found::NoKey => return begin(None).await.map(|(_, began)| Once::Began(began)),
-        Found::Recorded(run_id) => return Ok(Once::Before(run_id)),
-        Found::Reserved(reserved) => reserved,
+        KeyLookup::NoKey => return begin(None).await.map(|(_, began)| Once::Began(began)),
+        KeyLookup::Recorded(run_id) => return Ok(Once::Before(run_id)),
+        KeyLookup::Reserved(reserved) => reserved,
     };
     match begin(Some(reserved.run_id.clone())).await {
         Ok((run_id, began)) => {
@@ -180,7 +180,7 @@ impl RequestTurns {
 }
 
 /// The meaning of a request's key.
-enum Found {
+enum KeyLookup {
     /// The request has no key.
     NoKey,
     /// A run that an earlier request started.
@@ -190,20 +190,20 @@ enum Found {
 }
 
 /// Finds the run of a request with a key, or reserves the id for a new one.
-async fn reserve(state: &Shared, request: KeyedRequest<'_>) -> Result<Found, Problem> {
+async fn reserve(state: &Shared, request: KeyedRequest<'_>) -> Result<KeyLookup, Problem> {
     loop {
         let reserved = Reservation::take(state, request, Uuid::now_v7().to_string()).await?;
-        let Some(reserved) = reserved else { return Ok(Found::NoKey) };
+        let Some(reserved) = reserved else { return Ok(KeyLookup::NoKey) };
         if reserved.inserted_at_ms.is_some() {
-            return Ok(Found::Reserved(reserved));
+            return Ok(KeyLookup::Reserved(reserved));
         }
         if state.store().run_spec(&reserved.run_id).await?.is_some() {
-            return Ok(Found::Recorded(reserved.run_id));
+            return Ok(KeyLookup::Recorded(reserved.run_id));
         }
         let (digest, run_id) = (reserved.digest, reserved.run_id.clone());
         // The process that inserted the row may have removed it meanwhile.
         if with_access(state, move |access| access.share(&digest, &run_id)).await? {
-            return Ok(Found::Reserved(reserved));
+            return Ok(KeyLookup::Reserved(reserved));
         }
     }
 }

@@ -214,19 +214,19 @@ pub struct QuestionDocument {
 pub(crate) struct FoldedRun {
     pub(crate) run: Run,
     pub(crate) end: RunEnd,
-    found: Found,
+    found: RecordDetails,
 }
 
 /// The parts of a record that a run does not keep.
 #[derive(Default)]
-struct Found {
+struct RecordDetails {
     /// The children that the run started.
     children: Vec<String>,
     /// When each question was asked, by its id.
     asked_at_ms: HashMap<String, u64>,
 }
 
-impl Found {
+impl RecordDetails {
     fn visit(&mut self, stored: &StoredEvent) {
         match &stored.event {
             Event::ChildStarted { child_run_id, .. } => self.children.push(child_run_id.clone()),
@@ -240,7 +240,7 @@ impl Found {
 
 /// Reads a run's record.
 pub(crate) async fn folded(state: &ServerState, run_id: &str) -> Result<FoldedRun, Problem> {
-    let mut found = Found::default();
+    let mut found = RecordDetails::default();
     let (run, end) = state.host.run_and_end(run_id, |stored| found.visit(stored)).await?;
     Ok(FoldedRun { run, end, found })
 }
@@ -273,7 +273,7 @@ pub(crate) fn ended_call(
     if !is_whole {
         return None;
     }
-    let (mut run, mut found) = (Run::new(Thread::default()), Found::default());
+    let (mut run, mut found) = (Run::new(Thread::default()), RecordDetails::default());
     for stored in &record {
         run.apply(&stored.event).ok()?;
         found.visit(stored);

@@ -2,11 +2,11 @@
 
 use super::encode::TaskEncoder;
 use super::error::{A2aError, ErrorKind};
-use super::request::{Answer, List, Send, TaskRef};
+use super::request::{List, QuestionAnswer, Send, TaskRef};
 use super::task::TaskView;
 use crate::Shared;
 use crate::agent_runs::{
-    AgentRuns, Feed, OwnRun, ReplyText, Start, StartedOnce, Until, encoded, repeatable, start_once,
+    AgentRuns, Feed, FeedUntil, OwnRun, ReplyText, Start, StartedOnce, encoded, repeatable, start_once,
 };
 use axum::http::HeaderMap;
 use futures::Stream;
@@ -152,7 +152,7 @@ impl Tasks<'_> {
         }
         self.runs.cancel(&run.run_id, "cancelled by its client").await?;
         let stored = run.stored();
-        let mut feed = self.runs.resume(&run.run_id, Until::Waiting, stored, stored)?;
+        let mut feed = self.runs.resume(&run.run_id, FeedUntil::Waiting, stored, stored)?;
         let _ = tokio::time::timeout(CANCEL_TIME, feed.finished()).await;
         self.get(task).await
     }
@@ -218,8 +218,8 @@ impl Tasks<'_> {
     }
 }
 
-fn until(holds: bool) -> Until {
-    if holds { Until::Held(HOLD) } else { Until::Waiting }
+fn until(holds: bool) -> FeedUntil {
+    if holds { FeedUntil::Held(HOLD) } else { FeedUntil::Waiting }
 }
 
 /// Returns the decisions that a message stands for. An agent never answers a gate's question about
@@ -240,10 +240,10 @@ fn decisions(run: &OwnRun, send: &Send) -> Result<Vec<Decision>, A2aError> {
                 return Err(A2aError::new(ErrorKind::InvalidParams, why));
             }
             let value = Some(Value::String(send.text.clone()));
-            vec![Answer { suspension: asked.suspension_id.clone(), value }]
+            vec![QuestionAnswer { suspension: asked.suspension_id.clone(), value }]
         }
     };
-    let decide = |answer: Answer| {
+    let decide = |answer: QuestionAnswer| {
         let asked =
             run.question(&answer.suspension).ok_or_else(|| run.no_such_question(&answer.suspension))?;
         if asked.asking_gate().is_some() {

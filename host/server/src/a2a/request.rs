@@ -17,14 +17,14 @@ pub(super) struct Send {
     pub(super) text: String,
     /// The message as it was sent, which a repeated request has too.
     pub(super) message: String,
-    pub(super) answers: Vec<Answer>,
+    pub(super) answers: Vec<QuestionAnswer>,
     pub(super) history_length: Option<usize>,
     pub(super) return_immediately: bool,
 }
 
 /// An answer to a question, in a part with data.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Answer {
+pub(super) struct QuestionAnswer {
     pub(super) suspension: String,
     /// The answer; `None` cancels the call.
     pub(super) value: Option<Value>,
@@ -117,12 +117,12 @@ fn state(params: &Value) -> Result<Option<String>, A2aError> {
     }
 }
 
-fn read_answer(data: &Value) -> Result<Answer, A2aError> {
+fn read_answer(data: &Value) -> Result<QuestionAnswer, A2aError> {
     let why = "data must be {\"suspension_id\", \"answer\"}, or {\"suspension_id\", \"cancel\": true}";
     let suspension = text(data, "suspension_id").ok_or_else(|| invalid(why))?;
     match (data.get("answer"), data["cancel"].as_bool()) {
-        (Some(answer), None) => Ok(Answer { suspension, value: Some(answer.clone()) }),
-        (None, Some(true)) => Ok(Answer { suspension, value: None }),
+        (Some(answer), None) => Ok(QuestionAnswer { suspension, value: Some(answer.clone()) }),
+        (None, Some(true)) => Ok(QuestionAnswer { suspension, value: None }),
         _ => Err(invalid(why)),
     }
 }
@@ -210,7 +210,7 @@ mod tests {
         ]}));
         let read = read.unwrap();
         assert_eq!((read.task.as_deref(), read.context, read.text.as_str()), (Some("t"), None, "a\nb"));
-        let answer = |suspension: &str, value| Answer { suspension: suspension.to_owned(), value };
+        let answer = |suspension: &str, value| QuestionAnswer { suspension: suspension.to_owned(), value };
         assert_eq!(read.answers, [answer("c/1", Some(json!(false))), answer("c/2", None)]);
         assert_eq!(send(json!({"parts": []})), Err(json!(-32602)));
         assert_eq!(send(json!({"parts": [{"url": "https://example.com"}]})), Err(json!(-32005)));

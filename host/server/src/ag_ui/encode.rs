@@ -1,6 +1,6 @@
 //! The event stream of AG-UI, from the updates of a run.
 
-use super::scope::{Scope, id_in};
+use super::agent_encoder::{AgentEncoder, id_in};
 use super::state::SharedState;
 use crate::agent_runs::{Encode, FeedEnd, KnownCall, ReplyText};
 use serde_json::{Value, json};
@@ -22,7 +22,7 @@ const MAX_ERROR_BYTES: usize = 1_000;
 
 /// The version of AG-UI for which a stream is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Version {
+pub(super) enum AgUiVersion {
     /// A client that names no version, such as 0.0.59. It rejects events that it does not know.
     V0,
     /// Version 1.0.
@@ -37,7 +37,7 @@ pub(super) struct AboutStream {
     pub(super) client_run: String,
     /// The run's own id.
     pub(super) run_id: String,
-    pub(super) version: Version,
+    pub(super) version: AgUiVersion,
     /// The address of the page where people decide.
     pub(super) decide_url: String,
     /// The messages that the client has.
@@ -48,7 +48,7 @@ pub(super) struct AboutStream {
 }
 
 /// The place of a child: the run that asked for it, its call, and the number of the request.
-type Place = (String, SmolStr, u32);
+type ChildPlace = (String, SmolStr, u32);
 
 #[derive(Debug, Clone)]
 struct Child {
@@ -64,9 +64,9 @@ struct Child {
 /// Translates the updates of a run into events.
 pub(super) struct AgUiEncoder {
     about: AboutStream,
-    root: Scope,
-    children: BTreeMap<Place, Child>,
-    scopes: BTreeMap<String, Scope>,
+    root: AgentEncoder,
+    children: BTreeMap<ChildPlace, Child>,
+    scopes: BTreeMap<String, AgentEncoder>,
     /// The children whose start this stream has reported, and those whose end it has not.
     announced: BTreeSet<String>,
     active: Vec<String>,
@@ -78,7 +78,7 @@ pub(super) struct AgUiEncoder {
 impl AgUiEncoder {
     /// Creates an encoder for the events that follow the earlier ones, which the client has.
     pub(super) fn after(about: AboutStream, earlier: &[Arc<StoredEvent>], reply: ReplyText) -> Self {
-        let root = Scope::new(&about.run_id, false, reply);
+        let root = AgentEncoder::new(&about.run_id, false, reply);
         let mut encoder = Self {
             about,
             root,
@@ -109,7 +109,7 @@ impl AgUiEncoder {
             "threadId": self.about.thread,
             "runId": self.about.client_run,
         });
-        if self.about.version == Version::V1 {
+        if self.about.version == AgUiVersion::V1 {
             started["protocolVersion"] = json!(PROTOCOL_VERSION);
             started["metadata"] = json!({"tollgate": {"runId": self.about.run_id}});
         }
@@ -185,7 +185,7 @@ impl AgUiEncoder {
         };
         let asker = parent.unwrap_or(&self.about.run_id).to_owned();
         let Some(child) = self.children.get(&(asker, call_id.clone(), ordinal)).cloned() else { return };
-        if self.about.version == Version::V0 {
+        if self.about.version == AgUiVersion::V0 {
             let status = match event {
                 Event::ChildStarted { .. } => "running",
                 Event::ChildWaiting { .. } => "waiting",
@@ -264,7 +264,7 @@ impl AgUiEncoder {
 
     /// Translates an update of a child. `parent` is the child that asked for it, if any.
     fn child(&mut self, parent: Option<&str>, told: &ChildTold, out: &mut Vec<Value>) {
-        if self.about.version == Version::V0 {
+        if self.about.version == AgUiVersion::V0 {
             return;
         }
         let asker = parent.unwrap_or(&self.about.run_id).to_owned();
@@ -278,7 +278,7 @@ impl AgUiEncoder {
         let scope = self
             .scopes
             .entry(child.run_id.clone())
-            .or_insert_with(|| Scope::new(&child.run_id, true, ReplyText::default()));
+            .or_insert_with(|| AgentEncoder::new(&child.run_id, true, ReplyText::default()));
         match told.child.as_ref() {
             RunUpdate::Stored(stored) => {
                 scope.stored(stored, out);
@@ -354,7 +354,7 @@ impl AgUiEncoder {
                 end["result"] = json!({"text": text});
                 end
             }
-            RunStatus::Cancelled { .. } if self.about.version == Version::V1 => {
+            RunStatus::Cancelled { .. } if self.about.version == AgUiVersion::V1 => {
                 self.finished(json!({"type": "cancelled"}))
             }
             RunStatus::Cancelled { reason } => {
@@ -366,7 +366,7 @@ impl AgUiEncoder {
             RunStatus::Blocked { reason } => error("blocked", &format!("a gate ended the run: {reason}")),
             RunStatus::Failed { error: why } => error("failed", &format!("the run failed: {why}")),
         };
-        if self.about.version == Version::V1 {
+        if self.about.version == AgUiVersion::V1 {
             let tokens = usage.all_tokens();
             end["usage"] = json!([{
                 "inputTokens": tokens.input_tokens,
@@ -399,7 +399,7 @@ impl Encode for AgUiEncoder {
 
     fn rejoined(&mut self) {
         self.root.rejoin();
-        self.scopes.values_mut().for_each(Scope::rejoin);
+        self.scopes.values_mut().for_each(AgentEncoder::rejoin);
     }
 
     fn ended(&mut self, end: FeedEnd, out: &mut Vec<Value>) {

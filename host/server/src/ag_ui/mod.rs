@@ -3,9 +3,9 @@
 //! A client has one request, which starts a run or answers its interrupts. Its `runId` is the key
 //! of the request: the same request again replays the same events and changes nothing.
 
+mod agent_encoder;
 mod encode;
 mod request;
-mod scope;
 mod state;
 #[cfg(test)]
 mod tests;
@@ -13,7 +13,7 @@ mod tests;
 use crate::Shared;
 use crate::agent_runs::history::{Role, split};
 use crate::agent_runs::{
-    AgentRuns, Answers, Caller, Feed, ReplyText, Start, Until, approval, decide_url, encoded, fits, sse,
+    AgentRuns, Answers, Caller, Feed, FeedUntil, ReplyText, Start, approval, decide_url, encoded, fits, sse,
 };
 use crate::body::SentBody;
 use crate::parameters::PathParameters;
@@ -137,7 +137,7 @@ async fn start(runs: &AgentRuns<'_>, agent_id: String, input: &RunInput) -> Resu
             let why = "this `runId` was sent with another message; use a new one for a new run";
             return Err(Refusal::new("key_reused", why));
         }
-        let feed = runs.resume(&run_id, Until::Waiting, 0, 1)?;
+        let feed = runs.resume(&run_id, FeedUntil::Waiting, 0, 1)?;
         return Ok(RequestedEvents { feed, run_id, earlier: Vec::new(), late: Vec::new() });
     }
     if latest.as_ref().is_some_and(|latest| latest.status == "waiting") {
@@ -157,7 +157,7 @@ async fn start(runs: &AgentRuns<'_>, agent_id: String, input: &RunInput) -> Resu
     let start = Start { agent_id, prompt, thread, history, run_id: Some(run_id), ..Start::default() };
     let started = runs.start(start).await?;
     let run_id = started.run_id.to_string();
-    let feed = runs.follow(&started, Until::Waiting)?;
+    let feed = runs.follow(&started, FeedUntil::Waiting)?;
     Ok(RequestedEvents { feed, run_id, earlier: Vec::new(), late: Vec::new() })
 }
 
@@ -185,7 +185,7 @@ async fn resume(runs: &AgentRuns<'_>, input: &RunInput) -> Result<RequestedEvent
         }
         runs.decide(&run, decisions).await?;
     }
-    let feed = runs.resume(&run.run_id, Until::Waiting, after, after + 1)?.after_decisions(count);
+    let feed = runs.resume(&run.run_id, FeedUntil::Waiting, after, after + 1)?.after_decisions(count);
     let earlier = run.events.into_iter().take_while(|event| event.number <= after).collect();
     let late = late.iter().map(|id| format!("resume {}", id_in(&run.run_id, id))).collect();
     Ok(RequestedEvents { feed, run_id: run.run_id, earlier, late })

@@ -1,6 +1,6 @@
 //! Reading the input of a run.
 
-use super::encode::Version;
+use super::encode::AgUiVersion;
 use crate::agent_runs::history::{ClientMessage, Role};
 use crate::problem::Problem;
 use axum::http::StatusCode;
@@ -14,7 +14,7 @@ pub(super) struct RunInput {
     pub(super) thread: String,
     /// The client's name of the run.
     pub(super) run: String,
-    pub(super) version: Version,
+    pub(super) version: AgUiVersion,
     /// The messages as they were sent.
     pub(super) sent: Vec<Value>,
     pub(super) state: Map<String, Value>,
@@ -64,7 +64,7 @@ impl RunInput {
         Ok(Self {
             thread: id("threadId")?,
             run: id("runId")?,
-            version: if text("protocolVersion").is_some() { Version::V1 } else { Version::V0 },
+            version: if text("protocolVersion").is_some() { AgUiVersion::V1 } else { AgUiVersion::V0 },
             sent,
             state: body["state"].as_object().cloned().unwrap_or_default(),
             resume,
@@ -150,7 +150,7 @@ mod tests {
         });
         let input = RunInput::read(body.to_string().as_bytes()).unwrap();
         assert_eq!(input.ignored, ["context", "state"]);
-        assert_eq!(input.version, Version::V1);
+        assert_eq!(input.version, AgUiVersion::V1);
         let texts: Vec<String> = input.messages().unwrap().into_iter().map(|m| m.text).collect();
         assert_eq!(texts, ["Be brief.", "Hi"]);
         let (run_id, suspension) = ("run".to_owned(), "c/1".to_owned());

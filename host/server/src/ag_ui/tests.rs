@@ -1,7 +1,7 @@
 //! Streams of AG-UI, as golden files, and what does not depend on how they arrive.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use super::encode::{AboutStream, AgUiEncoder, Version};
+use super::encode::{AboutStream, AgUiEncoder, AgUiVersion};
 use super::state::SharedState;
 use crate::agent_runs::ReplyText;
 use crate::agent_runs::costs;
@@ -12,7 +12,7 @@ use std::sync::Arc;
 use tollgate::RunUpdate;
 use tollgate_agent::run::StoredEvent;
 
-fn encoder(recording: &Recording, segment: usize, version: Version) -> AgUiEncoder {
+fn encoder(recording: &Recording, segment: usize, version: AgUiVersion) -> AgUiEncoder {
     let earlier = recording.segments[..segment].concat();
     let earlier: Vec<Arc<StoredEvent>> = earlier
         .iter()
@@ -78,7 +78,7 @@ fn checked(events: &[Value]) -> Vec<(String, String)> {
 #[tokio::test]
 async fn text_reasoning_calls_and_activities_are_streamed() {
     let recording = fixture::calls().await;
-    let events = encode(&mut encoder(&recording, 0, Version::V1), &recording.segments[0]);
+    let events = encode(&mut encoder(&recording, 0, AgUiVersion::V1), &recording.segments[0]);
     checked(&events);
     insta::assert_snapshot!("calls", golden(&recording, &events));
 }
@@ -87,12 +87,12 @@ async fn text_reasoning_calls_and_activities_are_streamed() {
 async fn every_open_question_is_an_interrupt_and_answers_continue() {
     let recording = fixture::questions().await;
     let streams = (0..recording.segments.len()).map(|at| {
-        let events = encode(&mut encoder(&recording, at, Version::V1), &recording.segments[at]);
+        let events = encode(&mut encoder(&recording, at, AgUiVersion::V1), &recording.segments[at]);
         checked(&events);
         golden(&recording, &events)
     });
     insta::assert_snapshot!("questions", streams.collect::<Vec<_>>().join("\n"));
-    let events = encode(&mut encoder(&recording, 0, Version::V1), &recording.segments[0]);
+    let events = encode(&mut encoder(&recording, 0, AgUiVersion::V1), &recording.segments[0]);
     let interrupts = events.last().unwrap()["outcome"]["interrupts"].as_array().unwrap();
     let reasons: Vec<&Value> = interrupts.iter().map(|interrupt| &interrupt["reason"]).collect();
     assert_eq!(reasons, ["tool_call", "input_required"]);
@@ -101,10 +101,10 @@ async fn every_open_question_is_an_interrupt_and_answers_continue() {
 #[tokio::test]
 async fn children_are_sub_agents_or_activities() {
     let recording = fixture::child().await;
-    let events = encode(&mut encoder(&recording, 0, Version::V1), &recording.segments[0]);
+    let events = encode(&mut encoder(&recording, 0, AgUiVersion::V1), &recording.segments[0]);
     checked(&events);
     insta::assert_snapshot!("child", golden(&recording, &events));
-    let events = encode(&mut encoder(&recording, 0, Version::V0), &recording.segments[0]);
+    let events = encode(&mut encoder(&recording, 0, AgUiVersion::V0), &recording.segments[0]);
     checked(&events);
     let is_child = |event: &&Value| event["activityType"] == "tollgate.child";
     assert_eq!(events.iter().filter(is_child).count(), 2);
@@ -116,7 +116,7 @@ async fn children_are_sub_agents_or_activities() {
 #[tokio::test]
 async fn a_restarted_reply_is_taken_back() {
     let recording = fixture::restart().await;
-    let events = encode(&mut encoder(&recording, 0, Version::V1), &recording.segments[0]);
+    let events = encode(&mut encoder(&recording, 0, AgUiVersion::V1), &recording.segments[0]);
     let texts: Vec<String> = checked(&events).into_iter().map(|(_, text)| text).collect();
     assert_eq!(texts, ["The answer is 42."]);
     insta::assert_snapshot!("restart", golden(&recording, &events));
@@ -126,7 +126,7 @@ async fn a_restarted_reply_is_taken_back() {
 async fn state_activities_of_tools_and_events_of_hooks_are_shown() {
     let recording = fixture::state().await;
     let streams = (0..recording.segments.len()).map(|at| {
-        let events = encode(&mut encoder(&recording, at, Version::V1), &recording.segments[at]);
+        let events = encode(&mut encoder(&recording, at, AgUiVersion::V1), &recording.segments[at]);
         checked(&events);
         golden(&recording, &events)
     });
@@ -137,7 +137,7 @@ async fn state_activities_of_tools_and_events_of_hooks_are_shown() {
 async fn every_end_is_shown_to_both_versions() {
     let mut shown = String::new();
     for (name, recording) in fixture::ends().await {
-        for version in [Version::V0, Version::V1] {
+        for version in [AgUiVersion::V0, AgUiVersion::V1] {
             let events = encode(&mut encoder(&recording, 0, version), &recording.segments[0]);
             checked(&events);
             shown += &format!("# {name}, {version:?}\n{}", golden(&recording, events.last()));
@@ -149,7 +149,7 @@ async fn every_end_is_shown_to_both_versions() {
 #[tokio::test]
 async fn runs_without_an_answer_are_errors() {
     for (recording, code) in [(fixture::blocked().await, "blocked"), (fixture::failed().await, "failed")] {
-        for version in [Version::V0, Version::V1] {
+        for version in [AgUiVersion::V0, AgUiVersion::V1] {
             let events = encode(&mut encoder(&recording, 0, version), &recording.segments[0]);
             checked(&events);
             assert_eq!(events.last().unwrap()["code"], code);
@@ -163,7 +163,7 @@ async fn a_stream_that_is_cut_anywhere_leads_to_the_same_messages() {
     recordings.extend([fixture::calls().await, fixture::questions().await, fixture::restart().await]);
     recordings.extend([fixture::child().await, fixture::state().await]);
     for recording in recordings {
-        for (version, (at, updates)) in [Version::V0, Version::V1]
+        for (version, (at, updates)) in [AgUiVersion::V0, AgUiVersion::V1]
             .into_iter()
             .flat_map(|v| recording.segments.iter().enumerate().map(move |s| (v, s)))
         {
@@ -203,7 +203,7 @@ async fn encoding_costs() {
     costs::report(
         "AG-UI",
         &recording.segments[0],
-        || encoder(&recording, 0, Version::V1),
+        || encoder(&recording, 0, AgUiVersion::V1),
         |event| event.to_string(),
     );
 }

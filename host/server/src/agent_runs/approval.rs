@@ -6,6 +6,15 @@ use serde_json::{Value, json};
 use tollgate_agent::run::event::Suspended;
 use tollgate_agent::run::{Decision, DecisionAnswer};
 
+/// A yes or no to a question.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Approval {
+    /// The suspension id.
+    pub(crate) question: String,
+    pub(crate) approves: bool,
+    pub(crate) reason: Option<String>,
+}
+
 /// Returns the decision that means yes or no to this question. A yes is `true`, or
 /// `{"approved": true}` if the question's schema accepts only that. A no cancels the call.
 ///

@@ -15,7 +15,7 @@ const LOOK_AGAIN: Duration = Duration::from_secs(10);
 
 /// When a feed ends, other than with the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Until {
+pub(crate) enum FeedUntil {
     /// When the run waits for a person, as its last event.
     Waiting,
     /// When the run has waited for this long. A decision made meanwhile continues the feed.
@@ -86,7 +86,7 @@ pub(crate) struct Feed {
     host: Host,
     run_id: String,
     follower: Option<RunFollower>,
-    until: Until,
+    until: FeedUntil,
     /// The number of the last stored event that was returned.
     last: u64,
     /// Waiting events before this number are in the past: the run has continued since.
@@ -113,7 +113,7 @@ enum State {
 
 impl Feed {
     /// Follows a run after the event with this number. The run has `stored` events by now.
-    pub(crate) fn new(host: &Host, run_id: &str, until: Until, after: u64, stored: u64) -> Self {
+    pub(crate) fn new(host: &Host, run_id: &str, until: FeedUntil, after: u64, stored: u64) -> Self {
         Self {
             host: host.clone(),
             run_id: run_id.to_owned(),
@@ -193,7 +193,7 @@ impl Feed {
                 }
             };
             let until = match (self.state, self.until) {
-                (State::Waiting, Until::Held(hold)) => {
+                (State::Waiting, FeedUntil::Held(hold)) => {
                     *self.deadline.get_or_insert_with(|| Instant::now() + hold)
                 }
                 _ => Instant::now() + LOOK_AGAIN,
@@ -227,7 +227,7 @@ impl Feed {
             Event::RunWaiting => {
                 let counts = self.last >= self.stored && self.decisions == 0;
                 match self.until {
-                    Until::Waiting if counts => State::Ended(FeedEnd::Waiting),
+                    FeedUntil::Waiting if counts => State::Ended(FeedEnd::Waiting),
                     _ => State::Waiting,
                 }
             }

@@ -17,8 +17,8 @@ mod reply;
 pub(crate) mod sse;
 
 pub(crate) use answers::Answers;
-pub(crate) use approval::{approval, repeatable};
-pub(crate) use feed::{Encode, Feed, FeedEnd, NOT_VALID, Until, encoded};
+pub(crate) use approval::{Approval, approval, repeatable};
+pub(crate) use feed::{Encode, Feed, FeedEnd, FeedUntil, NOT_VALID, encoded};
 pub(crate) use once::{StartedOnce, mark_replay, start_once};
 pub(crate) use questions::{Calls, KnownCall};
 pub(crate) use reply::{Piece, ReplyText, Rest};
@@ -161,7 +161,7 @@ impl<'a> AgentRuns<'a> {
     }
 
     /// Follows a run that was just started.
-    pub(crate) fn follow(&self, started: &Started, until: Until) -> Result<Feed, Problem> {
+    pub(crate) fn follow(&self, started: &Started, until: FeedUntil) -> Result<Feed, Problem> {
         self.resume(&started.run_id, until, started.after, started.after + 1)
     }
 
@@ -170,7 +170,7 @@ impl<'a> AgentRuns<'a> {
     pub(crate) fn resume(
         &self,
         run_id: &str,
-        until: Until,
+        until: FeedUntil,
         after: u64,
         stored: u64,
     ) -> Result<Feed, Problem> {

@@ -14,7 +14,7 @@ const MAX_ERROR_BYTES: usize = 1_000;
 
 /// The version of the AI SDK for which a stream is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Version {
+pub(super) enum AiSdkVersion {
     /// Version 6, which rejects some chunks of version 7.
     V6,
     /// Version 7.
@@ -40,7 +40,7 @@ pub(super) struct AboutMessage {
     pub(super) thread: String,
     /// The message id; for [`Begin::NextPrompt`], the number of the prompt is added.
     pub(super) message_id: String,
-    pub(super) version: Version,
+    pub(super) version: AiSdkVersion,
     /// The address of the page where people decide.
     pub(super) decide_url: String,
 }
@@ -185,8 +185,8 @@ impl AiSdkEncoder {
     /// Takes back what was sent of the current reply. Version 6 cannot, so a new part follows.
     fn reset(&mut self, out: &mut Vec<Value>) {
         match self.about.version {
-            Version::V6 => self.close(out),
-            Version::V7 => {
+            AiSdkVersion::V6 => self.close(out),
+            AiSdkVersion::V7 => {
                 self.open = None;
                 if self.in_reply {
                     out.push(json!({"type": "reset-step"}));
@@ -210,7 +210,9 @@ impl AiSdkEncoder {
         let is_late = matches!(&reasoning, Rest::Append(rest) if !rest.is_empty()) && self.has_text;
         match (reasoning, text) {
             // A client that joined in the middle of the text gets the reasoning before it.
-            (_, Rest::Append(_)) if is_late && self.about.version == Version::V7 => self.rewrite(reply, out),
+            (_, Rest::Append(_)) if is_late && self.about.version == AiSdkVersion::V7 => {
+                self.rewrite(reply, out)
+            }
             (reasoning, Rest::Append(text)) => {
                 // Reasoning that changed after it was sent stays as it is.
                 if let Rest::Append(rest) = reasoning {

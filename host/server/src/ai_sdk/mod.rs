@@ -10,8 +10,8 @@ mod tests;
 use crate::Shared;
 use crate::agent_runs::history::history;
 use crate::agent_runs::{
-    AgentRuns, Answers, Caller, Calls, Feed, OwnRun, ReplyText, Start, StartedOnce, Until, approval,
-    decide_url, encoded, mark_replay, name_ignored, sse, start_once,
+    AgentRuns, Answers, Approval, Caller, Calls, Feed, FeedUntil, OwnRun, ReplyText, Start, StartedOnce,
+    approval, decide_url, encoded, mark_replay, name_ignored, sse, start_once,
 };
 use crate::body::SentBody;
 use crate::parameters::{PathParameters, QueryParameters};
@@ -21,9 +21,9 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::sse::Event as SseEvent;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
-use encode::{AboutMessage, AiSdkEncoder, Begin, Version};
+use encode::{AboutMessage, AiSdkEncoder, AiSdkVersion, Begin};
 use futures::StreamExt;
-use request::{Action, Approval, ChatRequest};
+use request::{Action, ChatRequest};
 use serde::Deserialize;
 use tollgate_agent::run::Event;
 
@@ -41,10 +41,10 @@ struct VersionQuery {
 }
 
 impl VersionQuery {
-    fn version(&self) -> Result<Version, Problem> {
+    fn version(&self) -> Result<AiSdkVersion, Problem> {
         match self.v.as_deref() {
-            None | Some("7") => Ok(Version::V7),
-            Some("6") => Ok(Version::V6),
+            None | Some("7") => Ok(AiSdkVersion::V7),
+            Some("6") => Ok(AiSdkVersion::V6),
             Some(_) => {
                 let why = "the version of the AI SDK must be 6 or 7; send `?v=6` or leave it out";
                 Err(Problem::new(StatusCode::BAD_REQUEST, "bad_request", why))
@@ -105,7 +105,7 @@ async fn send(
                     let (begin, calls) = continued
                         .map_or((Begin::Run, Calls::default()), |run| (Begin::NextPrompt, run.calls));
                     let encoder = AiSdkEncoder::new(about, begin, calls, ReplyText::default());
-                    stream(runs.follow(&started, Until::Waiting)?, encoder)
+                    stream(runs.follow(&started, FeedUntil::Waiting)?, encoder)
                 }
             };
             mark_replay(&mut response, is_replay);
@@ -129,7 +129,7 @@ async fn decide(
     chat: &str,
     message_id: &str,
     approvals: &[Approval],
-    (version, decide_url): (Version, String),
+    (version, decide_url): (AiSdkVersion, String),
 ) -> Result<(Response, Vec<String>), Problem> {
     let latest = runs.latest(chat).await?.ok_or_else(|| Problem::not_found("chat"))?;
     let run = runs.run(&latest.run_id).await?;
@@ -144,7 +144,7 @@ async fn decide(
     if !decisions.is_empty() {
         runs.decide(&run, decisions).await?;
     }
-    let feed = runs.resume(&run.run_id, Until::Waiting, after, after + 1)?.after_decisions(count);
+    let feed = runs.resume(&run.run_id, FeedUntil::Waiting, after, after + 1)?.after_decisions(count);
     let mut calls = Calls::default();
     let earlier = run.events.iter().take_while(|event| event.number <= after);
     earlier.for_each(|event| calls.apply(&event.event));
@@ -176,12 +176,12 @@ async fn resume(
 async fn replayed(
     runs: &AgentRuns<'_>,
     run_id: &str,
-    version: Version,
+    version: AiSdkVersion,
     decide_url: String,
 ) -> Result<Response, Problem> {
     let run = runs.run(run_id).await?;
     let message = Message::last(&run);
-    let feed = runs.resume(&run.run_id, Until::Waiting, message.after, run.stored())?;
+    let feed = runs.resume(&run.run_id, FeedUntil::Waiting, message.after, run.stored())?;
     let about =
         AboutMessage { run_id: run.run_id, thread: run.thread, message_id: message.id, version, decide_url };
     let encoder = AiSdkEncoder::new(about, Begin::Run, Calls::default(), ReplyText::default());

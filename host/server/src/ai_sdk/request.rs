@@ -1,5 +1,6 @@
 //! Reading a request of a chat of the AI SDK.
 
+use crate::agent_runs::Approval;
 use crate::agent_runs::history::{ClientMessage, Role};
 use crate::problem::Problem;
 use axum::http::StatusCode;
@@ -28,15 +29,6 @@ pub(super) enum Action {
     Prompt(String),
     /// The user answered questions about calls of the message with this id.
     Decide { message_id: String, approvals: Vec<Approval> },
-}
-
-/// An answer to a question.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct Approval {
-    /// The suspension id.
-    pub(super) question: String,
-    pub(super) approves: bool,
-    pub(super) reason: Option<String>,
 }
 
 impl ChatRequest {

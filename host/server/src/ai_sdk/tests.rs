@@ -1,14 +1,14 @@
 //! Streams of the AI SDK, as golden files, and what does not depend on how they arrive.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use super::encode::{AboutMessage, AiSdkEncoder, Begin, Version};
+use super::encode::{AboutMessage, AiSdkEncoder, AiSdkVersion, Begin};
 use crate::agent_runs::costs;
 use crate::agent_runs::fixture::{self, Recording, encode, golden, joined_at, without};
 use crate::agent_runs::{Calls, ReplyText};
 use serde_json::{Value, json};
 use tollgate::RunUpdate;
 
-fn encoder(recording: &Recording, segment: usize, version: Version) -> AiSdkEncoder {
+fn encoder(recording: &Recording, segment: usize, version: AiSdkVersion) -> AiSdkEncoder {
     let mut calls = Calls::default();
     for update in recording.segments[..segment].concat() {
         if let RunUpdate::Stored(stored) = update {
@@ -83,7 +83,7 @@ fn applied(mut parts: Vec<Value>, chunks: &[Value]) -> Vec<Value> {
     parts
 }
 
-fn message(recording: &Recording, version: Version) -> Vec<Value> {
+fn message(recording: &Recording, version: AiSdkVersion) -> Vec<Value> {
     let mut parts = Vec::new();
     for (at, segment) in recording.segments.iter().enumerate() {
         parts = applied(parts, &encode(&mut encoder(recording, at, version), segment));
@@ -94,7 +94,7 @@ fn message(recording: &Recording, version: Version) -> Vec<Value> {
 #[tokio::test]
 async fn text_reasoning_and_calls_are_streamed() {
     let recording = fixture::calls().await;
-    let chunks = encode(&mut encoder(&recording, 0, Version::V7), &recording.segments[0]);
+    let chunks = encode(&mut encoder(&recording, 0, AiSdkVersion::V7), &recording.segments[0]);
     insta::assert_snapshot!("calls", golden(&recording, &chunks));
     let tools: Vec<&Value> = chunks.iter().filter(|chunk| chunk["type"] == "tool-input-available").collect();
     assert!(tools.iter().all(|chunk| chunk["providerExecuted"] == true && chunk["dynamic"] == true));
@@ -104,11 +104,11 @@ async fn text_reasoning_and_calls_are_streamed() {
 async fn questions_are_requests_for_approval_and_answers_continue_the_message() {
     let recording = fixture::questions().await;
     let streams = (0..recording.segments.len()).map(|at| {
-        let chunks = encode(&mut encoder(&recording, at, Version::V7), &recording.segments[at]);
+        let chunks = encode(&mut encoder(&recording, at, AiSdkVersion::V7), &recording.segments[at]);
         golden(&recording, &chunks)
     });
     insta::assert_snapshot!("questions", streams.collect::<Vec<_>>().join("\n"));
-    let parts = message(&recording, Version::V7);
+    let parts = message(&recording, AiSdkVersion::V7);
     let of = |call: &str| parts.iter().find(|part| part["toolCallId"] == call).unwrap();
     assert_eq!(of("d")["output"], "deleted");
     assert_eq!(of("a")["output"], json!({"approved": true}));
@@ -117,7 +117,7 @@ async fn questions_are_requests_for_approval_and_answers_continue_the_message() 
 #[tokio::test]
 async fn a_refused_call_is_denied() {
     let recording = fixture::refusal().await;
-    let parts = message(&recording, Version::V7);
+    let parts = message(&recording, AiSdkVersion::V7);
     let tool = parts.iter().find(|part| part["type"] == "tool").unwrap();
     assert_eq!(tool["state"], "tool-output-denied");
 }
@@ -130,11 +130,11 @@ async fn a_restarted_reply_is_taken_back_where_the_client_can() {
         let texts = parts.iter().filter(|part| part["type"] == "text").map(|part| part["text"].clone());
         texts.collect::<Vec<_>>()
     };
-    assert_eq!(texts(Version::V7), ["The answer is 42."]);
-    assert_eq!(texts(Version::V6), ["The answer is 41", "The answer is 42."]);
-    let chunks = encode(&mut encoder(&recording, 0, Version::V7), &recording.segments[0]);
+    assert_eq!(texts(AiSdkVersion::V7), ["The answer is 42."]);
+    assert_eq!(texts(AiSdkVersion::V6), ["The answer is 41", "The answer is 42."]);
+    let chunks = encode(&mut encoder(&recording, 0, AiSdkVersion::V7), &recording.segments[0]);
     let restart = golden(&recording, &chunks);
-    let chunks = encode(&mut encoder(&recording, 0, Version::V6), &recording.segments[0]);
+    let chunks = encode(&mut encoder(&recording, 0, AiSdkVersion::V6), &recording.segments[0]);
     insta::assert_snapshot!("restart", format!("# 7\n{restart}# 6\n{}", golden(&recording, &chunks)));
     let is_new = |chunk: &&Value| chunk["type"] == "reset-step" || chunk["type"] == "tool-approval-response";
     assert_eq!(chunks.iter().filter(is_new).count(), 0, "version 6 rejects them");
@@ -144,10 +144,10 @@ async fn a_restarted_reply_is_taken_back_where_the_client_can() {
 async fn every_end_is_shown() {
     let mut shown = String::new();
     for (name, recording) in fixture::ends().await {
-        let chunks = encode(&mut encoder(&recording, 0, Version::V7), &recording.segments[0]);
+        let chunks = encode(&mut encoder(&recording, 0, AiSdkVersion::V7), &recording.segments[0]);
         let from = chunks.iter().rposition(|chunk| chunk["type"] == "finish-step").map_or(0, |at| at + 1);
         shown += &format!("# {name}\n{}", golden(&recording, &chunks[from..]));
-        let earlier = encode(&mut encoder(&recording, 0, Version::V6), &recording.segments[0]);
+        let earlier = encode(&mut encoder(&recording, 0, AiSdkVersion::V6), &recording.segments[0]);
         assert_eq!(earlier, chunks, "{name}: version 6 has the same ends");
     }
     insta::assert_snapshot!("ends", shown);
@@ -156,7 +156,7 @@ async fn every_end_is_shown() {
 #[tokio::test]
 async fn runs_without_an_answer_are_errors() {
     for recording in [fixture::blocked().await, fixture::failed().await] {
-        let chunks = encode(&mut encoder(&recording, 0, Version::V7), &recording.segments[0]);
+        let chunks = encode(&mut encoder(&recording, 0, AiSdkVersion::V7), &recording.segments[0]);
         assert!(chunks.iter().any(|chunk| chunk["type"] == "error"));
         assert_eq!(chunks.last().unwrap()["finishReason"], "error");
     }
@@ -167,12 +167,12 @@ async fn a_stream_that_is_cut_anywhere_ends_in_the_same_message() {
     let mut recordings = fixture::drawn(true).await;
     recordings.extend([fixture::calls().await, fixture::restart().await, fixture::child().await]);
     for recording in recordings {
-        let (updates, whole) = (recording.all(), message(&recording, Version::V7));
+        let (updates, whole) = (recording.all(), message(&recording, AiSdkVersion::V7));
         for cut in 0..=updates.len() {
-            let mut joined = encoder(&recording, 0, Version::V7);
+            let mut joined = encoder(&recording, 0, AiSdkVersion::V7);
             assert_eq!(applied(Vec::new(), &joined_at(&mut joined, &updates, cut)), whole, "joined at {cut}");
             let slow = without(&updates, cut..updates.len());
-            let chunks = encode(&mut encoder(&recording, 0, Version::V7), &slow);
+            let chunks = encode(&mut encoder(&recording, 0, AiSdkVersion::V7), &slow);
             assert_eq!(applied(Vec::new(), &chunks), whole, "lost from {cut}");
         }
     }
@@ -185,7 +185,7 @@ async fn encoding_costs() {
     costs::report(
         "AI SDK",
         &recording.segments[0],
-        || encoder(&recording, 0, Version::V7),
+        || encoder(&recording, 0, AiSdkVersion::V7),
         |chunk| chunk.to_string(),
     );
 }

@@ -40,12 +40,12 @@ struct Route {
     path: &'static str,
     key: RequiredKey,
     summary: &'static str,
-    answers: &'static [Answers],
+    answers: &'static [RouteAnswers],
     has_body: bool,
 }
 
 /// A status, and the content types of its answers; none if it has no body.
-type Answers = (u16, &'static [&'static str]);
+type RouteAnswers = (u16, &'static [&'static str]);
 
 impl Route {
     /// Describes a route without a body that needs the scope `use`.
@@ -53,7 +53,7 @@ impl Route {
         method: &'static str,
         path: &'static str,
         summary: &'static str,
-        answers: &'static [Answers],
+        answers: &'static [RouteAnswers],
     ) -> Self {
         Self { method, path, key: RequiredKey::Scope(Scope::Use), summary, answers, has_body: false }
     }
@@ -67,30 +67,30 @@ impl Route {
     }
 }
 
-const fn get(path: &'static str, summary: &'static str, answers: &'static [Answers]) -> Route {
+const fn get(path: &'static str, summary: &'static str, answers: &'static [RouteAnswers]) -> Route {
     Route::new("get", path, summary, answers)
 }
 
 /// Describes a POST request with a body.
-const fn send(path: &'static str, summary: &'static str, answers: &'static [Answers]) -> Route {
+const fn send(path: &'static str, summary: &'static str, answers: &'static [RouteAnswers]) -> Route {
     Route::new("post", path, summary, answers).with_body()
 }
 
 /// Describes a POST request without a body.
-const fn act(path: &'static str, summary: &'static str, answers: &'static [Answers]) -> Route {
+const fn act(path: &'static str, summary: &'static str, answers: &'static [RouteAnswers]) -> Route {
     Route::new("post", path, summary, answers)
 }
 
-const IS_JSON: &[Answers] = &[(200, &[JSON])];
-const IS_A2A: &[Answers] = &[(200, &[A2A_JSON])];
-const IS_STREAM: &[Answers] = &[(200, &[EVENTS])];
-const IS_JSON_OR_STREAM: &[Answers] = &[(200, &[JSON, EVENTS])];
-const IS_TASK_OR_STREAM: &[Answers] = &[(200, &[A2A_JSON, EVENTS])];
-const IS_CARD: &[Answers] = &[(200, &[JSON]), (304, &[])];
-const IS_TEXT: &[Answers] = &[(200, &[TEXT])];
-const IS_EMPTY: &[Answers] = &[(204, &[])];
+const IS_JSON: &[RouteAnswers] = &[(200, &[JSON])];
+const IS_A2A: &[RouteAnswers] = &[(200, &[A2A_JSON])];
+const IS_STREAM: &[RouteAnswers] = &[(200, &[EVENTS])];
+const IS_JSON_OR_STREAM: &[RouteAnswers] = &[(200, &[JSON, EVENTS])];
+const IS_TASK_OR_STREAM: &[RouteAnswers] = &[(200, &[A2A_JSON, EVENTS])];
+const IS_CARD: &[RouteAnswers] = &[(200, &[JSON]), (304, &[])];
+const IS_TEXT: &[RouteAnswers] = &[(200, &[TEXT])];
+const IS_EMPTY: &[RouteAnswers] = &[(204, &[])];
 /// The answers of a route that refuses every request.
-const REFUSED: &[Answers] = &[];
+const REFUSED: &[RouteAnswers] = &[];
 
 const NO_PUSH: &str = "Refuse push notifications, which are not supported";
 const PUSH: &str = "/a2a/{agent}/tasks/{task}/pushNotificationConfigs";

@@ -68,8 +68,8 @@ impl AskingStatus {
     }
 }
 
-/// A place in the list: the status that is being listed, and the last run.
-type Place = (usize, Option<String>);
+/// A position in the list: the status that is being listed, and the last run.
+type ListPosition = (usize, Option<String>);
 
 /// List the questions that wait for a person, of own runs or, with `decide_any` or `read`, of all
 #[utoipa::path(get, path = "/api/v1/questions", tag = "questions", params(QuestionQuery),
@@ -89,7 +89,7 @@ pub(super) async fn list(
     };
     let digested = (&filter, &query.tool, query.status);
     let limit = limit(query.limit)?;
-    let (mut at, mut before): Place = place(&digested, query.after.as_deref())?.unwrap_or_default();
+    let (mut at, mut before): ListPosition = place(&digested, query.after.as_deref())?.unwrap_or_default();
     let (mut items, mut asking, mut read) = (Vec::new(), 0, 0);
     while let Some(status) = AskingStatus::ALL.get(at) {
         if query.status.is_some_and(|wanted| wanted != *status) {

@@ -129,7 +129,7 @@ pub(super) async fn usage(
     if query.by == UsageBy::Tool {
         return Ok(Json(by_tool(&state, query.bucket, from, to).await?));
     }
-    let mut rows = Rows { bucket: query.bucket, rows: BTreeMap::new() };
+    let mut rows = UsageRows { bucket: query.bucket, rows: BTreeMap::new() };
     let mut filter =
         RunFilter { from_ms: Some(from), to_ms: Some(to), limit: AT_ONCE, ..RunFilter::default() };
     let (mut read, mut complete_from) = (0, None);
@@ -176,7 +176,7 @@ async fn by_tool(state: &ServerState, bucket: Bucket, from: u64, to: u64) -> Res
     };
     let calls = state.store().audit(filter).await?;
     let complete_from = calls.last().filter(|_| calls.len() == MAX_CALLS).map(|last| last.at_ms);
-    let mut rows = Rows { bucket, rows: BTreeMap::new() };
+    let mut rows = UsageRows { bucket, rows: BTreeMap::new() };
     for call in calls {
         let is_direct = call.agent_id() == Some(DIRECT_AGENT);
         let (tool, used) = (call.tool_name.unwrap_or_default(), call.usage.unwrap_or_default());
@@ -210,12 +210,12 @@ async fn subject(state: &ServerState, by: UsageBy, run: &RunSummary) -> Result<S
 }
 
 /// The rows by their beginning and subject.
-struct Rows {
+struct UsageRows {
     bucket: Bucket,
     rows: BTreeMap<(u64, String), UsageRow>,
 }
 
-impl Rows {
+impl UsageRows {
     fn row(&mut self, at_ms: u64, subject: String) -> &mut UsageRow {
         let length = if self.bucket == Bucket::Hour { HOUR_MS } else { DAY_MS };
         let from = at_ms - at_ms % length;

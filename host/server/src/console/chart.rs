@@ -19,7 +19,7 @@ pub(super) struct Bar {
 }
 
 /// The parts of a chart's bars.
-pub(super) struct Parts {
+pub(super) struct ChartParts {
     /// The title of the chart.
     pub(super) title: &'static str,
     /// For each part its class and its name.
@@ -27,7 +27,7 @@ pub(super) struct Parts {
 }
 
 /// Renders bars with their scale, and a table of their numbers.
-pub(super) fn bars(bars: &[Bar], parts: &Parts, first_column: &str) -> Markup {
+pub(super) fn bars(bars: &[Bar], parts: &ChartParts, first_column: &str) -> Markup {
     let largest = bars.iter().map(|bar| bar.parts.iter().sum()).max().unwrap_or(0);
     let top = round_top(largest);
     let width = STEP * bars.len().max(1) as u64;
@@ -63,7 +63,7 @@ pub(super) fn bars(bars: &[Bar], parts: &Parts, first_column: &str) -> Markup {
 }
 
 /// Draws the parts of one bar on top of each other. A part that is not zero is at least one unit high.
-fn stack(at: u64, bar: &Bar, parts: &Parts, top: u64) -> Markup {
+fn stack(at: u64, bar: &Bar, parts: &ChartParts, top: u64) -> Markup {
     let height = |value: u64| (value * HEIGHT).checked_div(top).unwrap_or(0).max(u64::from(value > 0));
     let mut base = HEIGHT;
     html! {
@@ -108,7 +108,7 @@ mod tests {
             Bar { label: "08:00".to_owned(), parts: [3, 1] },
             Bar { label: "09:00".to_owned(), parts: [0, 0] },
         ];
-        let parts = Parts { title: "Calls", names: [("good", "succeeded"), ("bad", "failed")] };
+        let parts = ChartParts { title: "Calls", names: [("good", "succeeded"), ("bad", "failed")] };
         let html = super::bars(&bars, &parts, "Hour").into_string();
         assert!(html.contains("<td class=\"num\">3</td>") && !html.contains("style="), "{html}");
         assert_eq!(html.matches("<rect class=\"good\"").count(), 2, "one in the key, one bar");

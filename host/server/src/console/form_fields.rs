@@ -31,7 +31,7 @@ impl Context<'_> {
 }
 
 /// A field with everything that its parts share.
-struct Place<'a> {
+struct FieldContext<'a> {
     context: &'a Context<'a>,
     key: &'a str,
     id: String,
@@ -79,7 +79,7 @@ fn of_property(
     let pointer = property.pointer(below);
     let id = format!("{}-{}", context.id, key.replace('.', "-"));
     let is_required = in_required && property.required;
-    let place = Place { context, key, error: context.error(&pointer), id, is_required };
+    let place = FieldContext { context, key, error: context.error(&pointer), id, is_required };
     match &property.field {
         Field::Group(properties) => html! {
             fieldset {
@@ -105,7 +105,7 @@ fn of_property(
     }
 }
 
-impl Place<'_> {
+impl FieldContext<'_> {
     /// Returns the entry to show: the last one, or the default.
     fn shown(&self, property: &Property) -> String {
         let default = || match &property.default {

@@ -98,7 +98,7 @@ impl RunListQuery {
 }
 
 /// The rows of a page.
-pub(super) struct Rows {
+pub(super) struct RunRows {
     pub(super) rows: Vec<Fragment>,
     has_more: bool,
 }
@@ -107,7 +107,7 @@ pub(super) struct Rows {
 ///
 /// # Errors
 /// The store cannot be read.
-pub(super) async fn rows(viewer: &Viewer, wanted: &RunListQuery) -> Result<Rows, Failure> {
+pub(super) async fn rows(viewer: &Viewer, wanted: &RunListQuery) -> Result<RunRows, Failure> {
     let skip = (wanted.page - 1) * PAGE_RUNS;
     let needed = skip + PAGE_RUNS + 1;
     let mut runs = Vec::new();
@@ -126,7 +126,7 @@ pub(super) async fn rows(viewer: &Viewer, wanted: &RunListQuery) -> Result<Rows,
     for run in &runs {
         rows.push(row(viewer, run).await?);
     }
-    Ok(Rows { rows, has_more })
+    Ok(RunRows { rows, has_more })
 }
 
 /// Returns the row of a run.
@@ -194,7 +194,7 @@ pub(super) async fn list(viewer: Viewer, filters: Filters) -> Result<Markup, Fai
     let known = ["status", "agent", "kind", "person", "text", "thread", "page"];
     let wanted = RunListQuery::read(&filters.only(&known)?)?;
     let nav = Nav::of(&viewer, Section::Runs).await?;
-    let Rows { rows, has_more } = rows(&viewer, &wanted).await?;
+    let RunRows { rows, has_more } = rows(&viewer, &wanted).await?;
     let agents: Vec<&str> = viewer
         .shared
         .host

@@ -28,7 +28,7 @@ const MAX_SCHEMA_BYTES: usize = 16 * 1024;
 
 /// The calls of a tool, counted in the newest audit records.
 #[derive(Default)]
-struct Calls {
+struct CallTotals {
     all: u64,
     failed: u64,
     wall_us: u64,
@@ -69,7 +69,7 @@ fn is_shown(viewer: &Viewer, tool: &Tool) -> bool {
     tool.owner.id != HOST_ID && viewer.principal.may_use_tool(&tool.descriptor.name)
 }
 
-fn tool_row(tool: &Tool, catalog: &Catalog, viewer: &Viewer, calls: Option<&Calls>) -> Markup {
+fn tool_row(tool: &Tool, catalog: &Catalog, viewer: &Viewer, calls: Option<&CallTotals>) -> Markup {
     let name = &tool.descriptor.name;
     let missing = viewer.data.component(&tool.owner.id).map_or(0, |facts| facts.missing.len());
     html! {
@@ -99,14 +99,14 @@ fn kind_word(kind: OwnerKind) -> &'static str {
     }
 }
 
-async fn counted(viewer: &Viewer, tool_name: Option<&str>) -> Result<HashMap<String, Calls>, Failure> {
+async fn counted(viewer: &Viewer, tool_name: Option<&str>) -> Result<HashMap<String, CallTotals>, Failure> {
     let filter = AuditFilter {
         kind: Some(AuditKind::Call),
         tool_name: tool_name.map(str::to_owned),
         limit: COUNTED_CALLS,
         ..AuditFilter::default()
     };
-    let mut counted: HashMap<String, Calls> = HashMap::new();
+    let mut counted: HashMap<String, CallTotals> = HashMap::new();
     for record in viewer.store().audit(filter).await? {
         let Some(name) = &record.tool_name else { continue };
         let calls = counted.entry(name.to_string()).or_default();

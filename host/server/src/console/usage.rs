@@ -1,7 +1,7 @@
 //! Usage of runs and calls over time, by agent, tool, person or model, with costs if prices are
 //! configured.
 
-use super::chart::{self, Bar, Parts};
+use super::chart::{self, Bar, ChartParts};
 use super::failure::Failure;
 use super::filters::Filters;
 use super::layout::{self, Nav, Section};
@@ -206,7 +206,7 @@ fn day(at_ms: u64) -> String {
 
 /// Returns the chart of calls.
 pub(super) fn call_chart(bars: &[Bar], title: &'static str) -> Markup {
-    chart::bars(bars, &Parts { title, names: [("good", "succeeded"), ("bad", "failed")] }, "From")
+    chart::bars(bars, &ChartParts { title, names: [("good", "succeeded"), ("bad", "failed")] }, "From")
 }
 
 pub(super) async fn page(viewer: Viewer, filters: Filters) -> Result<Markup, Failure> {
@@ -237,7 +237,7 @@ pub(super) async fn page(viewer: Viewer, filters: Filters) -> Result<Markup, Fai
         }
         div.charts {
             section.card { (call_chart(&report.calls, "Calls")) }
-            section.card { (chart::bars(&report.tokens, &Parts { title: "Tokens", names: [("input", "read"), ("output", "written")] }, "From")) }
+            section.card { (chart::bars(&report.tokens, &ChartParts { title: "Tokens", names: [("input", "read"), ("output", "written")] }, "From")) }
         }
         section.card.flush aria-labelledby="groups" {
             h2 #groups { "By " (by_label.to_lowercase()) ", last " (label) }

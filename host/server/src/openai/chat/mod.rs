@@ -12,7 +12,7 @@ use super::models::unknown_model;
 use crate::Shared;
 use crate::agent_runs::history::{Role, split};
 use crate::agent_runs::{
-    AgentRuns, Caller, Start, StartedOnce, Until, decide_url, encoded, mark_replay, name_ignored, sse,
+    AgentRuns, Caller, FeedUntil, Start, StartedOnce, decide_url, encoded, mark_replay, name_ignored, sse,
     start_once,
 };
 use crate::body::SentBody;
@@ -24,7 +24,7 @@ use axum::response::sse::Event as SseEvent;
 use axum::response::{IntoResponse, Response};
 use encode::{ChatEncoder, ChatEvent, ChatSettings, joined};
 use futures::{Stream, StreamExt};
-use request::ChatRequest;
+use request::CompletionRequest;
 use std::future::ready;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tollgate::config::SystemMessages;
@@ -42,7 +42,7 @@ pub(super) async fn create(
 ) -> Result<Response, OpenAiError> {
     let (principal, options) = (principal?, &state.config.openai);
     let SentBody(body) = body?;
-    let mut request = ChatRequest::read(&body)?;
+    let mut request = CompletionRequest::read(&body)?;
     let runs = AgentRuns::new(&state, &principal);
     runs.agent(&request.model).map_err(unknown_model)?;
     let by_header = options.thread_header.as_deref().and_then(|name| headers.get(name));
@@ -65,7 +65,7 @@ pub(super) async fn create(
         holds,
         decide_url: decide_url(&headers),
     };
-    let until = if holds { Until::Held(options.hold) } else { Until::Waiting };
+    let until = if holds { FeedUntil::Held(options.hold) } else { FeedUntil::Waiting };
     let events = encoded(runs.follow(&started, until)?, ChatEncoder::new(settings));
     let mut response = match request.stream {
         true => streamed(events).await?,
@@ -79,7 +79,7 @@ pub(super) async fn create(
 /// Returns the run that a request asks for. With a thread, only the last message counts: the
 /// server has the others.
 fn start(
-    request: &mut ChatRequest,
+    request: &mut CompletionRequest,
     thread: Option<String>,
     system: SystemMessages,
 ) -> Result<Start, OpenAiError> {

@@ -16,7 +16,7 @@ pub(crate) const FORMAT_IS_SET: &str = "the operator sets the format of the answ
 
 /// A request for a chat completion.
 #[derive(Debug, PartialEq)]
-pub(super) struct ChatRequest {
+pub(super) struct CompletionRequest {
     /// The agent's id.
     pub(super) model: String,
     pub(super) messages: Vec<ClientMessage>,
@@ -28,7 +28,7 @@ pub(super) struct ChatRequest {
     pub(super) ignored: Vec<String>,
 }
 
-impl ChatRequest {
+impl CompletionRequest {
     /// Reads the body of a request.
     ///
     /// # Errors
@@ -186,10 +186,10 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn read(more: Value) -> Result<ChatRequest, String> {
+    fn read(more: Value) -> Result<CompletionRequest, String> {
         let mut body = json!({"model": "clerk", "messages": [{"role": "user", "content": "Hi"}]});
         body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        let read = ChatRequest::read(body.to_string().as_bytes());
+        let read = CompletionRequest::read(body.to_string().as_bytes());
         read.map_err(|why| why.to_json()["error"]["param"].as_str().unwrap_or("no param").to_owned())
     }
 
@@ -225,7 +225,7 @@ mod tests {
         ] {
             assert_eq!(read(more).unwrap_err(), param);
         }
-        assert!(ChatRequest::read(b"[").is_err() && ChatRequest::read(b"[]").is_err());
+        assert!(CompletionRequest::read(b"[").is_err() && CompletionRequest::read(b"[]").is_err());
     }
 
     #[test]

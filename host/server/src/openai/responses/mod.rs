@@ -12,8 +12,8 @@ use super::models::unknown_model;
 use crate::Shared;
 use crate::agent_runs::history::{ClientMessage, Role, split};
 use crate::agent_runs::{
-    AgentRuns, Answers, Caller, Feed, OwnRun, Start, Started, Until, approval, decide_url, encoded,
-    mark_replay, name_ignored, repeatable, sse, start_once,
+    AgentRuns, Answers, Approval, Caller, Feed, FeedUntil, OwnRun, Start, Started, approval, decide_url,
+    encoded, mark_replay, name_ignored, repeatable, sse, start_once,
 };
 use crate::body::SentBody;
 use crate::parameters::{PathParameters, QueryParameters};
@@ -26,7 +26,7 @@ use axum::response::{IntoResponse, Response};
 use encode::{ResponseEncoder, ResponseEvent};
 use futures::StreamExt;
 use output::Output;
-use request::{Approval, ResponseRequest};
+use request::ResponseRequest;
 use segment::{About, ResponseId, input_items, response, starts, stored};
 use serde_json::{Value, json};
 use std::collections::HashMap;
@@ -196,7 +196,7 @@ async fn decide(
     if count > 0 {
         runs.decide(&run, decisions).await?;
     }
-    let feed = runs.resume(&run.run_id, Until::Waiting, first - 1, first)?;
+    let feed = runs.resume(&run.run_id, FeedUntil::Waiting, first - 1, first)?;
     Ok(((feed.after_decisions(count), about, output), late))
 }
 
@@ -236,7 +236,7 @@ fn begun(
     let continued = previous.filter(|run| run.run_id == run_id);
     let (first, earlier) = continued.map_or((1, Vec::new()), |run| (run.stored() + 1, run.events));
     let about = about(run_id, first, &started.thread, request);
-    Ok((runs.follow(started, Until::Waiting)?, about, Output::after(run_id, url, &earlier)))
+    Ok((runs.follow(started, FeedUntil::Waiting)?, about, Output::after(run_id, url, &earlier)))
 }
 
 /// Returns the prompt that continues a thread: the messages of the user. The server has the
@@ -328,7 +328,7 @@ pub(super) async fn cancel(
 /// Returns the run once it has ended, or after a while.
 async fn ended(runs: &AgentRuns<'_>, run_id: &str) -> Result<OwnRun, Problem> {
     let mut run = runs.run(run_id).await?;
-    let mut feed = runs.resume(run_id, Until::Waiting, run.stored(), run.stored())?;
+    let mut feed = runs.resume(run_id, FeedUntil::Waiting, run.stored(), run.stored())?;
     if run.end.is_none() {
         let _ = tokio::time::timeout(CANCEL_TIME, feed.finished()).await;
         run = runs.run(run_id).await?;

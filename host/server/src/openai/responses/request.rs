@@ -1,5 +1,6 @@
 //! Reading a request for a response.
 
+use crate::agent_runs::Approval;
 use crate::agent_runs::history::{ClientMessage, Role};
 use crate::openai::OpenAiError;
 use crate::openai::chat::{FORMAT_IS_SET, read_content};
@@ -24,15 +25,6 @@ pub(super) struct ResponseRequest {
     pub(super) background: bool,
     /// The parameters that are not applied.
     pub(super) ignored: Vec<String>,
-}
-
-/// An answer to a request for approval.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct Approval {
-    /// The suspension id.
-    pub(super) question: String,
-    pub(super) approves: bool,
-    pub(super) reason: Option<String>,
 }
 
 impl ResponseRequest {

@@ -11,7 +11,7 @@ use tollgate_agent::run::event::Finished;
 use tollgate_agent::run::{Event, StoredEvent, answer};
 
 /// Translates the replies, calls and reports of one agent.
-pub(super) struct Scope {
+pub(super) struct AgentEncoder {
     run_id: String,
     /// Whether every event names this run as a sub-agent.
     is_child: bool,
@@ -39,7 +39,7 @@ struct OpenMessage {
     id: String,
 }
 
-impl Scope {
+impl AgentEncoder {
     pub(super) fn new(run_id: &str, is_child: bool, reply: ReplyText) -> Self {
         Self {
             run_id: run_id.to_owned(),
