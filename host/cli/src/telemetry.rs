@@ -56,7 +56,7 @@ impl Export {
         let exporter = opentelemetry_otlp::SpanExporter::builder()
             .with_http()
             .with_protocol(Protocol::HttpBinary)
-            .with_http_client(Client { client, runtime: runtime.clone() })
+            .with_http_client(ExporterClient { client, runtime: runtime.clone() })
             .build()
             .map_err(|e| ExportError(e.to_string()))?;
         let mut resource = Resource::builder();
@@ -96,13 +96,13 @@ impl Export {
 
 /// The shared HTTP client, with one TLS provider and one set of roots.
 #[derive(Debug)]
-struct Client {
-    client: reqwest::Client,
+struct ExporterClient {
+    client: reqwest::ExporterClient,
     runtime: Handle,
 }
 
 #[async_trait]
-impl HttpClient for Client {
+impl HttpClient for ExporterClient {
     async fn send_bytes(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
         let request = reqwest::Request::try_from(request)?;
         let client = self.client.clone();

@@ -64,12 +64,12 @@ impl RemoteError {
 
 /// The JSON of an answer, and its part of the host's memory until it is dropped.
 #[derive(Debug)]
-pub(super) struct Answer {
+pub(super) struct JsonAnswer {
     value: Value,
     _memory: Option<Reservation>,
 }
 
-impl Answer {
+impl JsonAnswer {
     /// Returns what the function makes of the JSON.
     pub(super) fn then(
         self,
@@ -79,7 +79,7 @@ impl Answer {
     }
 }
 
-impl Deref for Answer {
+impl Deref for JsonAnswer {
     type Target = Value;
 
     fn deref(&self) -> &Value {
@@ -123,7 +123,7 @@ impl RemoteAgent {
     }
 
     /// Parses JSON of the server, within its limits and the host's memory.
-    fn parse(&self, what: &str, text: &[u8]) -> Result<Answer, RemoteError> {
+    fn parse(&self, what: &str, text: &[u8]) -> Result<JsonAnswer, RemoteError> {
         let size = measure(text);
         if size.nodes > MAX_ANSWER_NODES {
             return Err(RemoteError::malformed(format!(
@@ -138,7 +138,7 @@ impl RemoteAgent {
         let memory = memory.transpose()?;
         let value = serde_json::from_slice(text)
             .map_err(|why| RemoteError::malformed(format!("{what} is not JSON: {why}")))?;
-        Ok(Answer { value, _memory: memory })
+        Ok(JsonAnswer { value, _memory: memory })
     }
 
     fn authorized(&self, request: RequestBuilder) -> RequestBuilder {
@@ -215,7 +215,7 @@ impl RemoteAgent {
         self.token.as_ref().map_or_else(|| words.to_owned(), |token| token.redact(words))
     }
 
-    fn result(&self, endpoint: &Endpoint, answer: Answer) -> Result<Answer, RemoteError> {
+    fn result(&self, endpoint: &Endpoint, answer: JsonAnswer) -> Result<JsonAnswer, RemoteError> {
         match self.refused(&answer, StatusCode::OK) {
             Some(error) => Err(error),
             None => answer.then(|answer| endpoint.result(answer)),
@@ -223,7 +223,7 @@ impl RemoteAgent {
     }
 
     /// Calls a method and returns its result.
-    pub(super) async fn call(&self, method: Method<'_>) -> Result<Answer, RemoteError> {
+    pub(super) async fn call(&self, method: Method<'_>) -> Result<JsonAnswer, RemoteError> {
         let endpoint = self.endpoint().await?;
         let request = self.authorized(endpoint.request(&self.http, method)?).header(ACCEPT, JSON);
         let response = self.accepted(request.send().await.map_err(RemoteError::broken)?).await?;
@@ -260,7 +260,7 @@ impl RemoteAgent {
         &self,
         endpoint: &Endpoint,
         events: &mut Events,
-    ) -> Result<Option<Answer>, RemoteError> {
+    ) -> Result<Option<JsonAnswer>, RemoteError> {
         let Some(event) = events.next().await? else { return Ok(None) };
         self.result(endpoint, self.parse("an event", &event)?).map(Some)
     }
@@ -305,7 +305,7 @@ impl RemoteAgent {
     }
 
     /// Returns a task as it is now, like an update.
-    pub(super) async fn get_task(&self, task: &RemoteTask) -> Result<Answer, RemoteError> {
+    pub(super) async fn get_task(&self, task: &RemoteTask) -> Result<JsonAnswer, RemoteError> {
         let task = within(LOOK_TIMEOUT, self.call(Method::GetTask(&task.task_id))).await?;
         task.then(|task| Ok(Value::Object([("task".to_owned(), task)].into_iter().collect())))
     }

@@ -13,13 +13,13 @@ use tollgate_agent::text::clean;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigError {
     file: String,
-    place: Option<Place>,
+    place: Option<Location>,
     problem: String,
 }
 
 /// The location of a problem.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Place {
+struct Location {
     /// Starts at 1.
     line: usize,
     /// In characters; starts at 1.
@@ -84,7 +84,7 @@ pub fn nearest_file(path: &Path) -> Option<PathBuf> {
 
 impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Some(Place { line, column, shown, marked }) = &self.place else {
+        let Some(Location { line, column, shown, marked }) = &self.place else {
             return write!(f, "{}: {}", self.file, self.problem);
         };
         writeln!(f, "{}:{line}:{column}: {}", self.file, self.problem)?;
@@ -136,14 +136,14 @@ impl Source<'_> {
     }
 
     /// Returns the location of these bytes. A span of several lines is marked on the first.
-    fn place(&self, span: Range<usize>) -> Place {
+    fn place(&self, span: Range<usize>) -> Location {
         let start = floor_boundary(self.text, span.start);
         let before = &self.text[..start];
         let line_start = before.rfind('\n').map_or(0, |at| at + 1);
         let shown = self.text[line_start..].lines().next().unwrap_or_default();
         let on_this_line = span.end.min(line_start + shown.len()).max(start);
         let marked = self.text[start..floor_boundary(self.text, on_this_line)].chars().count();
-        Place {
+        Location {
             line: before.matches('\n').count() + 1,
             column: self.text[line_start..start].chars().count() + 1,
             shown: clean(without_secret(shown), 200),

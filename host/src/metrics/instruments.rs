@@ -29,7 +29,7 @@ pub(super) struct Instruments {
     memory: Histogram,
     denials: Family<Denial, Counter>,
     loads: Family<Load, Counter>,
-    decisions: Family<Decided, Counter>,
+    decisions: Family<DecisionLabels, Counter>,
     runs: Family<Begun, Counter>,
     replies: Family<Replied, Counter>,
     tokens: Family<Tokens, Counter>,
@@ -57,7 +57,7 @@ impl Names {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Decided {
+struct DecisionLabels {
     by: String,
     answer: String,
 }
@@ -201,7 +201,7 @@ impl Instruments {
     fn count_decision(&self, record: &AuditRecord) {
         // Answers on the command line have no principal.
         let by = record.who.strip_prefix("person ").unwrap_or_default();
-        let label = Decided { by: self.principals.label(by), answer: record.decision.to_string() };
+        let label = DecisionLabels { by: self.principals.label(by), answer: record.decision.to_string() };
         self.decisions.get_or_create(&label).inc();
     }
 

@@ -24,10 +24,10 @@ pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; cha
 /// Counters for the life of the process. Cheap to clone; clones share their counts.
 #[derive(Clone)]
 pub struct Metrics {
-    inner: Arc<Inner>,
+    inner: Arc<MetricsState>,
 }
 
-struct Inner {
+struct MetricsState {
     sandbox: Sandbox,
     registry: Registry,
     recorded: Instruments,
@@ -54,7 +54,7 @@ impl Metrics {
         let mut registry = Registry::with_prefix("tollgate");
         let (recorded, now) = (Instruments::registered(&mut registry), Now::registered(&mut registry));
         now.budget.set(signed(sandbox.config().memory_budget_bytes));
-        Self { inner: Arc::new(Inner { sandbox, registry, recorded, now }) }
+        Self { inner: Arc::new(MetricsState { sandbox, registry, recorded, now }) }
     }
 
     /// Wraps a store to count the records of its audit.

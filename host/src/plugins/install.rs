@@ -25,7 +25,7 @@ pub(crate) struct Installed {
 /// A name does not fit or is installed already, two plugins define a gate, key or tool of one
 /// name, or a part collides with an existing one.
 pub(crate) fn install(plugins: Vec<Box<dyn Plugin>>, bus: &mut Bus) -> Result<Installed, HostError> {
-    let mut claims = Claims::default();
+    let mut claims = PartOwners::default();
     let mut installed = Installed::default();
     for plugin in plugins {
         let name = plugin.name().to_owned();
@@ -67,11 +67,11 @@ pub(crate) fn equip(toolbox: &mut Toolbox, natives: &[NativePlugin]) -> Result<(
 
 /// The owner of each part, by kind and name.
 #[derive(Default)]
-struct Claims {
+struct PartOwners {
     owners: BTreeMap<(&'static str, String), (String, String)>,
 }
 
-impl Claims {
+impl PartOwners {
     fn claim_all(&mut self, plugin: &str, parts: &Parts) -> Result<(), HostError> {
         self.claim("name", &name::fold(plugin), plugin, plugin)?;
         for gate in parts.gates.iter().map(|gate| gate.id()) {

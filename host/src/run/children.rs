@@ -36,18 +36,18 @@ const END_WAIT: Duration = Duration::from_secs(2);
 pub(super) struct Children {
     /// The channel on which attempts ask; created for the first attempt that may.
     asks: Option<(AskSender, mpsc::Receiver<Box<Ask>>)>,
-    live: BTreeMap<ChildPlace, Live>,
+    live: BTreeMap<ChildPlace, ActiveChild>,
 }
 
 /// A child in flight, and the requests that wait for it.
-struct Live {
+struct ActiveChild {
     cancel: CancellationToken,
     end: SharedEnd,
-    waiting: Vec<oneshot::Sender<Answer>>,
+    waiting: Vec<oneshot::Sender<ChildResult>>,
 }
 
 type AskSender = mpsc::Sender<Box<Ask>>;
-type Answer = Result<ChildOutcome, ChildRefusal>;
+type ChildResult = Result<ChildOutcome, ChildRefusal>;
 type SharedEnd = Shared<BoxFuture<'static, Arc<ChildRan>>>;
 
 /// The result of a child run.
@@ -76,7 +76,7 @@ pub(super) struct Ask {
     request: ChildRequest,
     /// The reports of the attempt that asked.
     reports: Arc<CallReports>,
-    reply: oneshot::Sender<Answer>,
+    reply: oneshot::Sender<ChildResult>,
 }
 
 impl Ask {
@@ -175,7 +175,7 @@ impl Children {
             Arc::new(ran)
         };
         let end = end.boxed().shared();
-        self.live.insert(place.clone(), Live { cancel, end: end.clone(), waiting: vec![ask.reply] });
+        self.live.insert(place.clone(), ActiveChild { cancel, end: end.clone(), waiting: vec![ask.reply] });
         Some(stands(place, end))
     }
 
@@ -327,7 +327,7 @@ pub(crate) struct ToldOfChild {
 impl ToldOfChild {
     /// Forwards one update of the child. For a silent child, drops its text.
     pub(crate) fn tell(&self, told: RunUpdate) {
-        if let RunUpdate::Live(transient) = &told
+        if let RunUpdate::ActiveChild(transient) = &told
             && self.streaming != Streaming::Silent
             && let Some(text) = transient.piece.text()
         {

@@ -72,11 +72,11 @@ pub struct EventStream {
     replayed: VecDeque<RunUpdate>,
     /// The number of the last stored event that was returned.
     last: u64,
-    live: Option<Live>,
+    live: Option<LiveUpdates>,
 }
 
 #[derive(Debug)]
-struct Live {
+struct LiveUpdates {
     events: mpsc::UnboundedReceiver<RunUpdate>,
     waiting: Arc<AtomicUsize>,
     stored: Option<Arc<AtomicUsize>>,
@@ -167,13 +167,14 @@ impl Hub {
                 waiting.fetch_add(1, Ordering::Relaxed);
                 let piece = LiveContent::TextSoFar { text };
                 // The receiver is in this function.
-                let _ = sender.send(RunUpdate::Live(self.live(piece, self.index.load(Ordering::Relaxed))));
+                let _ =
+                    sender.send(RunUpdate::LiveUpdates(self.live(piece, self.index.load(Ordering::Relaxed))));
             }
             let (waiting, stored) = (Arc::clone(&waiting), stored.clone());
             clients.push(Client { id, events: sender, waiting, stored });
         }
         self.count.send_replace(clients.len());
-        let live = Live { events: receiver, waiting, stored, hub: Arc::clone(self), id };
+        let live = LiveUpdates { events: receiver, waiting, stored, hub: Arc::clone(self), id };
         EventStream { replayed: VecDeque::new(), last: 0, live: Some(live) }
     }
 
@@ -252,7 +253,7 @@ impl Hub {
             return false;
         }
         let index = self.index.fetch_add(1, Ordering::Relaxed) + 1;
-        let told = RunUpdate::Live(self.live(piece, index));
+        let told = RunUpdate::LiveUpdates(self.live(piece, index));
         for client in ready {
             client.waiting.fetch_add(1, Ordering::Relaxed);
             let _ = client.events.send(told.clone());
@@ -333,7 +334,7 @@ impl Stream for EventStream {
     }
 }
 
-impl Drop for Live {
+impl Drop for LiveUpdates {
     fn drop(&mut self) {
         self.hub.leave(self.id);
     }

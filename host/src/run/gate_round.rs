@@ -130,11 +130,11 @@ fn own_answer(gates: &Gates, call: &ProposedCall<'_>) -> GateVerdict {
 }
 
 /// A call with the answers of all gates.
-type Answer = (SmolStr, Arc<[GateVerdict]>);
+type JudgedCall = (SmolStr, Arc<[GateVerdict]>);
 
 /// Records the answers about a call. Returns `false` if the call is held back, so that later
 /// calls are not asked about yet.
-fn record(answers: &mut Vec<Answer>, question: &Question, recorded: Arc<[GateVerdict]>) -> bool {
+fn record(answers: &mut Vec<JudgedCall>, question: &Question, recorded: Arc<[GateVerdict]>) -> bool {
     let goes_on = resolve(&recorded, &question.approved_gates).is_allowed();
     answers.push((question.proposal.call_id().clone(), recorded));
     goes_on

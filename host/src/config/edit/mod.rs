@@ -20,12 +20,12 @@ pub struct Edit {
     /// The text's content with the changes.
     document: DocumentMut,
     /// The changes, which are applied again to the file's current content on save.
-    changes: Vec<Change>,
+    changes: Vec<GrantChange>,
 }
 
 /// One change to the grants of a component.
 #[derive(Debug)]
-enum Change {
+enum GrantChange {
     Grant(String, Vec<Grant>),
     Revoke(String, Vec<Grant>),
     RevokeAll(String),
@@ -51,20 +51,20 @@ impl Edit {
     /// the same name is changed in place and keeps the keys that are not given, such as its
     /// quota.
     pub fn grant(&mut self, component_id: &str, grants: &[Grant]) {
-        self.make(Change::Grant(component_id.to_owned(), grants.to_vec()));
+        self.make(GrantChange::Grant(component_id.to_owned(), grants.to_vec()));
     }
 
     /// Removes from a component's grants. Returns the names of those that were not granted.
     pub fn revoke(&mut self, component_id: &str, grants: &[Grant]) -> Vec<String> {
-        self.make(Change::Revoke(component_id.to_owned(), grants.to_vec()))
+        self.make(GrantChange::Revoke(component_id.to_owned(), grants.to_vec()))
     }
 
     /// Removes all grants of a component; returns false if it had none.
     pub fn revoke_all(&mut self, component_id: &str) -> bool {
-        self.make(Change::RevokeAll(component_id.to_owned())).is_empty()
+        self.make(GrantChange::RevokeAll(component_id.to_owned())).is_empty()
     }
 
-    fn make(&mut self, change: Change) -> Vec<String> {
+    fn make(&mut self, change: GrantChange) -> Vec<String> {
         let absent = change.apply(&mut self.document);
         self.changes.push(change);
         absent
@@ -119,7 +119,7 @@ impl Edit {
     }
 }
 
-impl Change {
+impl GrantChange {
     /// Applies the change; returns the names of grants to revoke that do not exist.
     fn apply(&self, document: &mut DocumentMut) -> Vec<String> {
         match self {
