@@ -1,6 +1,8 @@
 //! The description that a component gives of itself and its tools, and the checks before
 //! any of it is trusted.
 
+pub use crate::schema::MAX_DESCRIPTION_BYTES;
+
 use crate::name;
 use crate::schema::make_readable;
 use crate::state::{KeyScope, Reducer};
@@ -16,8 +18,6 @@ pub const MAX_STATE_KEYS: usize = 64;
 /// The most bytes that the names, schemas and initial values of one component take in memory once
 /// they are parsed, which is many times the length of their texts.
 pub const MAX_PARSED_BYTES: u64 = 8 << 20;
-/// The longest description that a model is shown, in bytes; a longer one is cut.
-pub const MAX_DESCRIPTION_BYTES: usize = 4 * 1024;
 /// The longest category and version, in bytes; longer ones are cut.
 pub const MAX_LABEL_BYTES: usize = 64;
 

@@ -4,9 +4,8 @@
 //! Hooks are asked as an effect, like gates, and their answers are recorded. A run that is
 //! folded from its record asks no hook a second time.
 
-use crate::catalog::ActionGrants;
 use crate::message::ModelReply;
-use crate::outcome::{Action, ToolResult};
+use crate::outcome::{Action, ActionGrants, ToolResult};
 use crate::state::{Access, PendingMutation};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -106,54 +105,6 @@ pub struct ModelHooked {
     pub failed: BTreeMap<String, String>,
 }
 
-/// The tools that the model is offered in a turn, out of those that its agent lists.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ToolFilter {
-    /// If present, only these.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub only: Option<BTreeSet<String>>,
-    /// None of these.
-    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
-    pub hidden: BTreeSet<String>,
-}
-
-impl ToolFilter {
-    /// Offers only these tools.
-    #[must_use]
-    pub fn only(names: impl IntoIterator<Item = impl Into<String>>) -> Self {
-        Self { only: Some(names.into_iter().map(Into::into).collect()), hidden: BTreeSet::new() }
-    }
-
-    /// Offers all tools except these.
-    #[must_use]
-    pub fn without(names: impl IntoIterator<Item = impl Into<String>>) -> Self {
-        Self { only: None, hidden: names.into_iter().map(Into::into).collect() }
-    }
-
-    /// Returns whether the model is offered the tool.
-    #[must_use]
-    pub fn shows(&self, tool_name: &str) -> bool {
-        self.only.as_ref().is_none_or(|only| only.contains(tool_name)) && !self.hidden.contains(tool_name)
-    }
-
-    /// Returns whether it hides no tool.
-    #[must_use]
-    pub fn is_open(&self) -> bool {
-        self.only.is_none() && self.hidden.is_empty()
-    }
-
-    /// Returns the tools that both offer.
-    #[must_use]
-    pub fn and(mut self, other: &ToolFilter) -> Self {
-        self.only = match (self.only, &other.only) {
-            (Some(mine), Some(theirs)) => Some(mine.intersection(theirs).cloned().collect()),
-            (mine, theirs) => mine.or_else(|| theirs.clone()),
-        };
-        self.hidden.extend(other.hidden.iter().cloned());
-        self
-    }
-}
-
 /// The points at which a plugin's hooks are asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HookPoints {
@@ -184,18 +135,4 @@ pub struct HookOwner {
     pub access: Arc<Access>,
     /// The actions that they may request.
     pub actions: ActionGrants,
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn h2_filters_show_what_both_show() {
-        let filter = ToolFilter::only(["a", "b", "c"]).and(&ToolFilter::without(["b"]));
-        assert_eq!(["a", "b", "c", "d"].map(|name| filter.shows(name)), [true, false, true, false]);
-        let narrower = filter.and(&ToolFilter::only(["c", "d"]));
-        assert_eq!(["a", "c", "d"].map(|name| narrower.shows(name)), [false, true, false]);
-        assert!(ToolFilter::default().is_open() && ToolFilter::default().shows("a"));
-    }
 }

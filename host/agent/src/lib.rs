@@ -10,6 +10,7 @@
 /// The type of ids and names. Every event repeats them, and cloning one is cheap.
 pub use smol_str::{SmolStr, format_smolstr};
 
+pub mod agents;
 pub mod backend;
 pub mod catalog;
 pub mod child;

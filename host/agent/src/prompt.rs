@@ -5,8 +5,8 @@
 //! the operator named the component, lets the agent call it and granted it `add-context`, and its
 //! value is marked as data.
 
+use crate::agents::AgentSpec;
 use crate::catalog::{Catalog, OwnerKind};
-use crate::run::AgentSpec;
 use crate::state::{KeyDefinition, State};
 use crate::text::clean;
 use serde_json::Value;
@@ -172,8 +172,9 @@ impl Write for Bounded {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::catalog::{ActionGrants, CatalogGrants, Owner};
+    use crate::catalog::{CatalogGrants, Owner};
     use crate::descriptor::{ComponentDescriptor, StateAccess, StateKey, ToolDescriptor};
+    use crate::outcome::ActionGrants;
     use crate::state::{KeyScope, Reducer};
     use serde_json::json;
 

@@ -7,10 +7,11 @@ use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
-use tollgate_agent::catalog::{ActionGrants, CatalogGrants};
+use tollgate_agent::catalog::CatalogGrants;
 use tollgate_agent::child::{DelegateGrant, Delegates};
 use tollgate_agent::egress::{AddressRange, HttpPattern, Unfit};
 use tollgate_agent::name;
+use tollgate_agent::outcome::ActionGrants;
 use tollgate_sandbox::{DEFAULT_QUOTA_BYTES, FileAccess, Import, Power};
 use toml::Spanned;
 

@@ -3,8 +3,8 @@
 use super::StateKey;
 use super::state::mutation;
 use serde_json::Value;
-use tollgate_agent::hook::{CustomEvent, HookAnswer, ToolFilter};
-use tollgate_agent::outcome::{Action, Mutation, ScheduledNote, ToolResult};
+use tollgate_agent::hook::{CustomEvent, HookAnswer};
+use tollgate_agent::outcome::{Action, Mutation, ScheduledNote, ToolFilter, ToolResult};
 use tollgate_agent::state::PendingMutation;
 
 /// The effects of a hook, recorded with its call and committed with the call's end.

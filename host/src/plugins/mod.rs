@@ -52,7 +52,8 @@ pub use async_trait::async_trait;
 pub use effects::Effects;
 pub use hooks::{BeforeModel, HookError, Hooks};
 pub use state::{StateKey, mutation};
-pub use tollgate_agent::hook::{CustomEvent, HookPoints, ToolFilter};
+pub use tollgate_agent::hook::{CustomEvent, HookPoints};
+pub use tollgate_agent::outcome::ToolFilter;
 pub use view::{HookedCall, HookedTurn, StateView};
 
 pub(crate) use hooks::{AgentHooks, InstalledHooks};
@@ -63,8 +64,8 @@ use crate::gates::Gate;
 use crate::run::Subscriber;
 use crate::tools::{NativePlugin, NativeTool};
 use std::sync::Arc;
-use tollgate_agent::catalog::ActionGrants;
 use tollgate_agent::descriptor::StateAccess;
+use tollgate_agent::outcome::ActionGrants;
 
 /// A plugin, which is installed into a host as a unit with
 /// [`HostBuilder::plugin`](crate::HostBuilder::plugin).

@@ -10,13 +10,13 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Instant;
 use tollgate_agent::SmolStr;
-use tollgate_agent::catalog::{ActionGrants, CatalogGrants, Natives, Owner, OwnerKind, Tool};
+use tollgate_agent::catalog::{CatalogGrants, Natives, Owner, OwnerKind, Tool};
 use tollgate_agent::child::{ChildError, ChildOutcome, ChildRequest, Delegates};
 use tollgate_agent::code::Code;
 use tollgate_agent::descriptor::{ComponentDescriptor, DescriptorError, StateAccess, ToolDescriptor};
 use tollgate_agent::hook::HookPoints;
 use tollgate_agent::message::Message;
-use tollgate_agent::outcome::{Fault, Outcome, ToolOutput, Usage};
+use tollgate_agent::outcome::{ActionGrants, Fault, Outcome, ToolOutput, Usage};
 use tollgate_agent::proposal::Arguments;
 use tollgate_sandbox::{Console, Deadline, cancelled_and_grace};
 

@@ -7,9 +7,10 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use tollgate_agent::catalog::{ActionGrants, Catalog, CatalogGrants, HOST_ID, Natives, Owner, Prepared};
+use tollgate_agent::catalog::{Catalog, CatalogGrants, HOST_ID, Natives, Owner, Prepared};
 use tollgate_agent::descriptor::{ComponentDescriptor, DescriptorError};
 use tollgate_agent::hook::HookPoints;
+use tollgate_agent::outcome::ActionGrants;
 use tollgate_agent::run::KnownAgent;
 
 /// All tools that can be called. It is a plain value: later changes are made to a copy, and calls

@@ -4,8 +4,9 @@ use crate::overheard::Overheard;
 use crate::world::toolbox;
 use serde_json::json;
 use tollgate::{Agent, CallRequest, Composition, Host, RunRequest, ScriptedModel, ScriptedTurn, Toolbox};
-use tollgate_agent::catalog::{ActionGrants, HOST_ID, OwnerKind};
+use tollgate_agent::catalog::{HOST_ID, OwnerKind};
 use tollgate_agent::code::Code;
+use tollgate_agent::outcome::ActionGrants;
 use tollgate_agent::run::{CallEnd, Event};
 
 /// Creates a host with everything that enables a built-in tool: agents to hand over to, one that is

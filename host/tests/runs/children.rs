@@ -13,10 +13,9 @@ use tollgate::run::{LiveContent, RunEnd, RunUpdate};
 use tollgate::store::RunFilter;
 use tollgate::tools::{NativePlugin, NativeTool, Report, ToolCall};
 use tollgate::{Agent, CallRequest, Host, HostBuilder, HostError, RunRequest};
-use tollgate_agent::catalog::ActionGrants;
 use tollgate_agent::child::{ChildError, ChildRequest, ChildStatus};
 use tollgate_agent::descriptor::{ExecutionPolicy, ToolDescriptor};
-use tollgate_agent::outcome::{Action, Fault, ToolOutput, ToolResult};
+use tollgate_agent::outcome::{Action, ActionGrants, Fault, ToolOutput, ToolResult};
 use tollgate_agent::run::{CallEnd, Decision, DecisionAnswer, Event, RunStatus};
 
 /// Runs the agent that its arguments name, with the options that they contain.

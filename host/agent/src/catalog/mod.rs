@@ -13,13 +13,14 @@ mod tool;
 
 pub use plugins::Natives;
 pub use prepared::Prepared;
-pub use tool::Tool;
+pub use tool::{Tool, ToolVersion};
 
+use crate::agents::KnownAgent;
 use crate::child::Delegates;
 use crate::descriptor::{ComponentDescriptor, DescriptorError, StateAccess, ToolDescriptor};
 use crate::hook::HookOwner;
 use crate::name;
-use crate::run::spec::KnownAgent;
+use crate::outcome::ActionGrants;
 use crate::state::{Access, KeyDefinition, KeySet};
 use serde::{Deserialize, Serialize};
 use smol_str::SmolStr;
@@ -54,20 +55,6 @@ pub enum OwnerKind {
     Mcp,
     /// An agent that is offered as a tool.
     Agent,
-}
-
-/// The actions that a component was granted.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ActionGrants {
-    /// May hand the thread to another agent.
-    pub transfer: bool,
-    /// May end the enclosing loop agent.
-    pub escalate: bool,
-    /// May leave a note for the model.
-    pub add_context: bool,
-    /// May choose which tools the model is offered in its next turn.
-    #[serde(default)]
-    pub filter_tools: bool,
 }
 
 /// The grants of a tools' owner that the catalog enforces.

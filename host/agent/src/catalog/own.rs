@@ -1,10 +1,11 @@
 //! The host's additions to a catalog: its own tools, and the agents to which runs may be
 //! handed or of which they may be composed.
 
-use super::{ActionGrants, Catalog, CatalogGrants, HOST_ID, Natives, Owner, OwnerKind, Prepared};
+use super::{Catalog, CatalogGrants, HOST_ID, Natives, Owner, OwnerKind, Prepared};
+use crate::agents::KnownAgent;
 use crate::child::Delegates;
 use crate::descriptor::{ComponentDescriptor, DescriptorError};
-use crate::run::spec::KnownAgent;
+use crate::outcome::ActionGrants;
 use smol_str::SmolStr;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -38,18 +39,5 @@ impl Catalog {
         };
         let grants = CatalogGrants { actions, delegates: Delegates::Any, ..CatalogGrants::default() };
         self.add_prepared(owner, Prepared::of(descriptor.checked_as_own()?, &Natives::new())?, &grants)
-    }
-}
-
-impl ActionGrants {
-    /// Returns the granted actions, as configuration spells them.
-    pub fn names(&self) -> impl Iterator<Item = &'static str> {
-        let named = [
-            ("transfer", self.transfer),
-            ("escalate", self.escalate),
-            ("add-context", self.add_context),
-            ("filter-tools", self.filter_tools),
-        ];
-        named.into_iter().filter_map(|(name, granted)| granted.then_some(name))
     }
 }

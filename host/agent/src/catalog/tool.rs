@@ -1,11 +1,14 @@
 //! One tool of a catalog, and how its versions are distinguished.
 
-use super::{ActionGrants, Owner, OwnerKind};
+use super::{Owner, OwnerKind};
 use crate::child::Delegates;
 use crate::descriptor::ToolDescriptor;
 use crate::digest::digest;
+use crate::outcome::ActionGrants;
 use crate::schema::Schema;
 use crate::state::Access;
+use serde::{Deserialize, Serialize};
+use smol_str::SmolStr;
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -39,4 +42,13 @@ impl Tool {
         let text = serde_json::json!([name, description, parameters]).to_string();
         Cow::Owned(digest(text.as_bytes()))
     }
+}
+
+/// A version of a tool's owner.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ToolVersion {
+    /// The owner's id.
+    pub id: SmolStr,
+    /// The owner's version, such as a component's digest.
+    pub version: SmolStr,
 }

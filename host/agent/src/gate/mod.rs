@@ -254,7 +254,7 @@ impl ToolList {
     /// Returns whether the agent lists the tool.
     #[must_use]
     pub fn lists(&self, agent_id: &str, tool_name: &str) -> bool {
-        self.agents.get(agent_id).is_some_and(|tools| crate::run::spec::lists(tools, tool_name))
+        self.agents.get(agent_id).is_some_and(|tools| crate::agents::lists(tools, tool_name))
     }
 }
 

@@ -2,13 +2,13 @@
 //! conversation to another agent, the end of the loop that the run is part of.
 
 use super::event::{Event, Finished};
-use super::spec::{AgentSpec, Task};
+use super::spec::Task;
 use super::transition::Transition;
-use crate::catalog::{ActionGrants, Catalog, Tool};
+use crate::agents::AgentSpec;
+use crate::catalog::{Catalog, Tool};
 use crate::code::Code;
 use crate::context::AgentView;
-use crate::hook::ToolFilter;
-use crate::outcome::{Action, Fault, ScheduledNote, ToolResult};
+use crate::outcome::{Action, ActionGrants, Fault, ScheduledNote, ToolFilter, ToolResult};
 use crate::state::{KeyScope, KeyUpdate, State, StateChange};
 use crate::text::clean;
 use serde::{Deserialize, Serialize};

@@ -3,8 +3,9 @@
 use super::InvalidTransition;
 use super::call_stage::{CallStatus, Progress, Stage};
 use super::completion::CallCompletion;
-use super::event::{Proposed, Suspended, ToolVersion};
+use super::event::Proposed;
 use super::spec::{Decision, DecisionAnswer};
+use crate::catalog::ToolVersion;
 use crate::catalog::{Catalog, Tool};
 use crate::code::Code;
 use crate::context::Resumption;
@@ -12,6 +13,7 @@ use crate::gate::{GateVerdict, Resolution, resolve};
 use crate::hook::HookAnswer;
 use crate::outcome::{Fault, ResumeMode, ToolResult, Usage};
 use crate::proposal::{Arguments, Proposal};
+use crate::question::Suspended;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use smol_str::SmolStr;

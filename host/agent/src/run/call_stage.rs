@@ -2,9 +2,9 @@
 
 use super::call::CallEnd;
 use super::completion::CallCompletion;
-use super::event::Suspended;
 use crate::gate::Clearance;
 use crate::outcome::{Outcome, Usage};
+use crate::question::Suspended;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -177,7 +177,7 @@ mod tests {
     use crate::code::Code;
     use crate::gate::{GateVerdict, Resolution, Verdict, resolve};
     use crate::outcome::{Fault, Ticket, ToolResult};
-    use crate::run::event::AnswerSchema;
+    use crate::question::AnswerSchema;
 
     /// Every stage, with every value that its moves depend on.
     fn stages() -> Vec<Stage> {

@@ -2,10 +2,10 @@
 //! returns, and the question for which it waits.
 
 use super::child_plan::ChildEnd;
-use super::event::ChildQuestion;
 use super::{Phase, Run, RunStatus};
 use crate::child::{ChildOutcome, ChildStatus, MAX_CHILD_TEXT_BYTES};
 use crate::json;
+use crate::question::ChildQuestion;
 use crate::state::{KeyScope, KeySet};
 use serde_json::Value;
 use std::collections::BTreeMap;

@@ -7,9 +7,10 @@
 use super::Run;
 use super::call::Call;
 use super::call_stage::Stage;
-use super::event::{ChildQuestion, Event};
-use super::spec::{AgentSpec, Decision, KnownAgent, RunLimits, RunSpec, Task};
+use super::event::Event;
+use super::spec::{Decision, RunSpec, Task};
 use super::transition::Transition;
+use crate::agents::{AgentSpec, KnownAgent, RunLimits};
 use crate::backend::Capabilities;
 use crate::catalog::Catalog;
 use crate::child::{
@@ -20,6 +21,7 @@ use crate::context::RunIdentity;
 use crate::json;
 use crate::message::{Message, TokenUsage};
 use crate::prompt;
+use crate::question::ChildQuestion;
 use crate::schema::MAX_STEPS;
 use crate::state::{KeyUpdate, StateChange};
 use crate::text::clean;

@@ -7,9 +7,10 @@
 use super::actions::LoopActions;
 use super::call::Call;
 use super::call_stage::Stage;
-use super::event::{Event, RunStatus, ToolVersion};
+use super::event::{Event, RunStatus};
 use super::transition::Transition;
 use super::{CallEnd, CallStatus, Phase, Run, RunUsage};
+use crate::catalog::ToolVersion;
 use crate::code::Code;
 use crate::hook::{HookAnswer, HookPoint};
 use crate::outcome::{Fault, Mutation, Usage};

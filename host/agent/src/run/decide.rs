@@ -1,12 +1,13 @@
 //! The decision on one input: the events that follow from it.
 
 use super::child_plan::RunSeed;
-use super::event::{Event, Proposed, RunStatus, ToolVersion};
+use super::event::{Event, Proposed, RunStatus};
 use super::input::{Input, Refused};
 use super::spec::{RunSpec, Task};
 use super::transition::Transition;
 use super::{Phase, Run};
 use crate::catalog::Catalog;
+use crate::catalog::ToolVersion;
 use crate::code::Code;
 use crate::hook::ModelHooked;
 use crate::message::{Finish, ModelReply};

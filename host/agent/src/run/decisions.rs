@@ -2,7 +2,7 @@
 
 use super::call::Call;
 use super::completion::{AfterTurn, Did};
-use super::event::{Event, Suspended};
+use super::event::Event;
 use super::input::{RefusalKind, Refused};
 use super::spec::{Decision, DecisionAnswer, Task};
 use super::transition::Transition;
@@ -11,6 +11,7 @@ use crate::code::Code;
 use crate::gate::permissions;
 use crate::outcome::{Fault, ResumeMode, ToolResult, Usage};
 use crate::proposal::{Arguments, Proposal};
+use crate::question::Suspended;
 use crate::schema;
 use serde_json::Value;
 use std::sync::Arc;

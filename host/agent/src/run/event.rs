@@ -3,18 +3,20 @@
 //! Events are the only memory of a run. Folding them with [`Run::apply`](super::Run::apply)
 //! restores everything that the run knows, in this process or another.
 
-pub use super::answer_schema::AnswerSchema;
 pub use super::usage::{ChildUsage, ModelUsage, RunUsage};
+pub use crate::catalog::ToolVersion;
+pub use crate::question::{ChildQuestion, Suspended};
 
 use super::call::CallEnd;
 use super::completion::{AfterTurn, CallCompletion};
-use super::spec::{AgentSpec, Decision, RunSpec};
+use super::spec::{Decision, RunSpec};
+use crate::agents::AgentSpec;
 use crate::catalog::Tool;
 use crate::child::ChildStatus;
 use crate::gate::GateVerdict;
-use crate::hook::{HookAnswer, HookPoint, ModelHooked, ToolFilter};
+use crate::hook::{HookAnswer, HookPoint, ModelHooked};
 use crate::message::{Message, ModelReply, TokenUsage};
-use crate::outcome::{Fault, Mutation, Outcome, ScheduledNote, Ticket, Usage};
+use crate::outcome::{Fault, Mutation, Outcome, ScheduledNote, ToolFilter, Usage};
 use crate::proposal::Arguments;
 use crate::recorded_inputs::RecordedInputs;
 use crate::state::StateChange;
@@ -264,15 +266,6 @@ pub struct Proposed {
     pub tool: Option<Arc<Tool>>,
 }
 
-/// A version of a tool's owner.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ToolVersion {
-    /// The owner's id.
-    pub id: SmolStr,
-    /// The owner's version, such as a component's digest.
-    pub version: SmolStr,
-}
-
 /// The end of a call.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Finished {
@@ -309,72 +302,6 @@ pub struct Finished {
     /// The share of the attempts before the last.
     #[serde(default, skip_serializing_if = "Usage::is_nothing")]
     pub earlier: Usage,
-}
-
-/// A question to a person, stamped by the host.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Suspended {
-    /// The call.
-    pub call_id: SmolStr,
-    /// The id of the suspension, unique within the run.
-    pub suspension_id: String,
-    /// The tool's name, stamped by the host.
-    pub tool_name: SmolStr,
-    /// The call's arguments, stamped by the host. The record holds them in the event that proposed
-    /// the call or decided about it.
-    #[serde(skip)]
-    pub arguments: Option<Arguments>,
-    /// The question.
-    pub ticket: Ticket,
-    /// The version of the tool that is to continue. A tool of another version asks again.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub owner: Option<ToolVersion>,
-    /// The gate that asks; `None` if the tool itself asks.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub gate: Option<SmolStr>,
-    /// The child that asks and receives the decision.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub child: Option<Box<ChildQuestion>>,
-    /// Changes that the call made before it asked.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub change: Option<StateChange>,
-    /// Resources used by the last attempt.
-    #[serde(default)]
-    pub usage: Usage,
-    /// The compiled schema of the answer. It is not part of the record.
-    #[serde(skip)]
-    pub answer: AnswerSchema,
-}
-
-impl Suspended {
-    /// Returns the gate that asks, in this run or in a run below it; `None` if a tool asks.
-    #[must_use]
-    pub fn asking_gate(&self) -> Option<&SmolStr> {
-        self.gate.as_ref().or_else(|| self.child.as_ref()?.gate.as_ref())
-    }
-}
-
-/// A question that a child run asks a person.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct ChildQuestion {
-    /// The child's run.
-    pub run_id: String,
-    /// The child's agent.
-    pub agent_id: String,
-    /// The child's waiting call.
-    pub call_id: SmolStr,
-    /// The id of the suspension in the child's run.
-    pub suspension_id: String,
-    /// The gate that asks in the child, or below it; `None` if a tool asks.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub gate: Option<SmolStr>,
-    /// The name of the waiting tool, stamped by the host.
-    pub tool_name: SmolStr,
-    /// The arguments of that tool.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub arguments: Option<Arguments>,
-    /// The question.
-    pub ticket: Ticket,
 }
 
 /// The status with which a run ended.

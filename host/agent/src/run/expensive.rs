@@ -9,14 +9,10 @@ use super::{Input, Run};
 use crate::catalog::Catalog;
 use crate::gate::Verdict;
 use crate::outcome::{Outcome, ToolResult, ToolStatus};
-use crate::schema::{parts, parts_of_text};
-
-/// The maximum number of checking steps for a decision on a thread on which other work waits. They
-/// take a few milliseconds.
-pub const SHORT_STEPS: u64 = 50_000;
+use crate::schema::{SHORT_STEPS, parts, parts_of_text};
 
 impl Run {
-    /// Returns whether the decision on this input could take more than [`SHORT_STEPS`] steps of
+    /// Returns whether the decision on this input could take more than a few milliseconds of
     /// checking values against schemas, or compiles a schema.
     #[must_use]
     pub fn takes_long(&self, catalog: &Catalog, input: &Input) -> bool {

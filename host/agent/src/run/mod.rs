@@ -14,7 +14,6 @@
 
 pub mod actions;
 pub mod answer;
-mod answer_schema;
 mod apply;
 mod attempts;
 pub mod call;
@@ -40,6 +39,7 @@ mod transition;
 mod turn;
 mod usage;
 
+pub use crate::agents::{AgentSpec, KnownAgent, RunLimits};
 pub use actions::{granted_actions, handed_to};
 pub use apply::InvalidTransition;
 pub use call::{Call, CallEnd};
@@ -48,16 +48,15 @@ pub use child_plan::{Child, ChildAsk, ChildEnd, ChildPlan, ChildRefusal, RunSeed
 pub use completion::{AfterTurn, CallCompletion, Ended};
 pub use effect::{Effect, EffectKey, Execution, Question};
 pub use event::{Event, ModelUsage, RunStatus, RunUsage};
-pub use expensive::SHORT_STEPS;
 pub use input::{Input, RefusalKind, Refused};
-pub use spec::{AgentSpec, Decision, DecisionAnswer, KnownAgent, RunLimits, RunSpec, Task, Thread};
+pub use spec::{Decision, DecisionAnswer, RunSpec, Task, Thread};
 pub use stored_event::StoredEvent;
 
-use crate::hook::ToolFilter;
 use crate::message::{Message, ModelReply};
+use crate::outcome::ToolFilter;
+use crate::question::Suspended;
 use crate::state::State;
 use call_counts::CallCounts;
-use event::Suspended;
 use smol_str::SmolStr;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, LazyLock};

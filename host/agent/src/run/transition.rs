@@ -6,17 +6,15 @@
 use super::actions::LoopActions;
 use super::call::Call;
 use super::completion::Did;
-use super::event::{
-    AnswerSchema, ChildQuestion, Event, Finished, Proposed, RunStatus, Suspended, ToolVersion,
-};
+use super::event::{Event, Finished, Proposed, RunStatus};
 use super::spec::{MAX_SUSPENSIONS, RunSpec, Task};
 use super::{CallEnd, CallStatus, Run};
-use crate::catalog::Catalog;
+use crate::catalog::{Catalog, ToolVersion};
 use crate::code::Code;
 use crate::gate::PERMISSIONS_ID;
 use crate::hook::HookAnswer;
 use crate::outcome::{Fault, Ticket, ToolResult, Usage};
-use crate::question::{self, MAX_ACTION_BYTES, MAX_MESSAGE_BYTES};
+use crate::question::{self, AnswerSchema, ChildQuestion, MAX_ACTION_BYTES, MAX_MESSAGE_BYTES, Suspended};
 use crate::schema::Schema;
 use crate::state::{State, StateChange};
 use crate::text::clean;

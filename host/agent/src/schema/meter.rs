@@ -8,6 +8,8 @@ pub const BASE_STEPS: u64 = 20_000;
 pub const STEPS_PER_PART: u64 = 100;
 /// The most steps that any check may take: less than a second of one core.
 pub const MAX_STEPS: u64 = 10_000_000;
+/// The maximum number of steps on a thread on which other work waits. They take a few milliseconds.
+pub(crate) const SHORT_STEPS: u64 = 50_000;
 
 /// The bytes of text that count as one part, and whose comparison counts as one step.
 const PART_BYTES: usize = 64;

@@ -12,7 +12,7 @@ mod report;
 mod words;
 
 pub use meter::{BASE_STEPS, MAX_STEPS, STEPS_PER_PART};
-pub(crate) use meter::{parts, parts_of_text};
+pub(crate) use meter::{SHORT_STEPS, parts, parts_of_text};
 pub use pattern::{
     MAX_CLASS_ESCAPES, MAX_PATTERN_BYTES, MAX_PATTERN_TEXT_BYTES, MAX_PATTERNS, MAX_WIDE_CLASSES,
 };
@@ -20,6 +20,8 @@ pub use words::make_readable;
 
 use serde_json::{Map, Value, json};
 
+/// The longest description that a model is shown, in bytes; a longer one is cut.
+pub const MAX_DESCRIPTION_BYTES: usize = 4 * 1024;
 /// The largest schema that is accepted, in bytes of its serialization.
 pub const MAX_SCHEMA_BYTES: usize = 64 * 1024;
 /// The most subschemas that one schema may hold.

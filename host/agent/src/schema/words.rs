@@ -4,8 +4,7 @@
 //! Explanatory text is cleaned, like every description. Text that decides which values fit (names,
 //! `enum`, `const`, patterns) would change its meaning, so it is rejected instead.
 
-use super::{MAX_SCHEMA_DEPTH, SchemaError};
-use crate::descriptor::MAX_DESCRIPTION_BYTES;
+use super::{MAX_DESCRIPTION_BYTES, MAX_SCHEMA_DEPTH, SchemaError};
 use crate::text::clean;
 use serde_json::{Map, Value};
 

@@ -6,8 +6,7 @@
 
 use super::stored_value::Held;
 use super::{KeyDefinition, KeySet, KeyUpdate, State, StateChange};
-use crate::run::SHORT_STEPS;
-use crate::schema::parts;
+use crate::schema::{SHORT_STEPS, parts};
 use serde_json::Value;
 use std::sync::Arc;
 

@@ -10,9 +10,11 @@ use tollgate_agent::child::ChildStatus;
 use tollgate_agent::code::Code;
 use tollgate_agent::context::{AgentView, RunIdentity};
 use tollgate_agent::gate::{GateVerdict, PERMISSIONS_ID, Verdict};
-use tollgate_agent::hook::{HookAnswer, ToolFilter};
+use tollgate_agent::hook::HookAnswer;
 use tollgate_agent::message::{Finish, TokenUsage};
-use tollgate_agent::outcome::{Action, Fault, Outcome, ResumeMode, ScheduledNote, Ticket, ToolResult, Usage};
+use tollgate_agent::outcome::{
+    Action, Fault, Outcome, ResumeMode, ScheduledNote, Ticket, ToolFilter, ToolResult, Usage,
+};
 use tollgate_agent::run::event::ChildQuestion;
 use tollgate_agent::run::{
     AgentSpec, CallStatus, ChildEnd, Decision, DecisionAnswer, Effect, EffectKey, Execution, Input, Phase,

@@ -3,13 +3,14 @@
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use tollgate_agent::catalog::{ActionGrants, Catalog, CatalogGrants, Natives, Owner, OwnerKind};
+use tollgate_agent::catalog::{Catalog, CatalogGrants, Natives, Owner, OwnerKind};
 use tollgate_agent::child::{DelegateGrant, Delegates};
 use tollgate_agent::context::AgentView;
 use tollgate_agent::descriptor::{
     ComponentDescriptor, ExecutionPolicy, StateAccess, StateKey, ToolDescriptor,
 };
 use tollgate_agent::hook::HookPoints;
+use tollgate_agent::outcome::ActionGrants;
 use tollgate_agent::run::{AgentSpec, KnownAgent, RunLimits};
 use tollgate_agent::state::{KeyScope, Reducer};
 

@@ -17,9 +17,9 @@ use maud::{Markup, html};
 use std::collections::HashMap;
 use std::sync::Arc;
 use tollgate::store::{AuditFilter, AuditKind};
+use tollgate_agent::agents::max_retries;
 use tollgate_agent::catalog::{Catalog, HOST_ID, OwnerKind, Tool};
 use tollgate_agent::run::RunLimits;
-use tollgate_agent::run::spec::max_retries;
 
 /// The number of the newest calls that are counted for the list of tools.
 const COUNTED_CALLS: usize = 20_000;

@@ -4,7 +4,7 @@ use super::pattern::{Rule, RuleSpec};
 use crate::catalog::{Catalog, Tool};
 use crate::gate::{PERMISSIONS_ID, ProposedCall};
 use crate::proposal::Arguments;
-use crate::run::event::Suspended;
+use crate::question::Suspended;
 use crate::state::{KeyScope, KeyUpdate, State, StateChange};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};

@@ -2,12 +2,13 @@
 #![allow(clippy::unwrap_used)]
 
 use super::*;
+use crate::catalog::ToolVersion;
 use crate::catalog::{Catalog, CatalogGrants, Owner, OwnerKind};
 use crate::context::{AgentView, RunIdentity};
 use crate::descriptor::{ComponentDescriptor, ToolDescriptor};
 use crate::gate::{CallsBefore, PERMISSIONS_ID};
 use crate::proposal::Arguments;
-use crate::run::event::{Suspended, ToolVersion};
+use crate::question::Suspended;
 use crate::state::State;
 use serde_json::json;
 

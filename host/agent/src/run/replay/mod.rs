@@ -10,11 +10,12 @@ mod compare;
 pub use compare::Difference;
 
 use super::effect::{Effect, Execution};
-use super::event::{Event, ToolVersion};
+use super::event::Event;
 use super::spec::Thread;
 use super::stored_event::StoredEvent;
 use super::{CallEnd, Input, InvalidTransition, Run};
 use crate::catalog::Catalog;
+use crate::catalog::ToolVersion;
 use crate::code::Code;
 use crate::outcome::{Fault, Outcome, Usage};
 use crate::recorded_inputs::RecordedInputs;

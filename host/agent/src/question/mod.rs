@@ -4,8 +4,11 @@
 //! server, a gate or a model. Each line of it begins with [`MARK`], so that none can pass for a
 //! line of the host's.
 
+mod suspended;
+
+pub use suspended::{AnswerSchema, ChildQuestion, Suspended};
+
 use crate::outcome::Ticket;
-use crate::run::event::Suspended;
 use crate::text::{clean, cleaned};
 use serde_json::Value;
 

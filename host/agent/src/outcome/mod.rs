@@ -3,9 +3,12 @@
 //! A call that fails is not an `Err` of the host. A tool that fails, traps, exceeds its limits or
 //! returns nonsense has an [`Outcome`] like any other.
 
+mod action;
+
+pub use action::{Action, ActionGrants, ScheduledNote, ToolFilter};
+
 use crate::code::Code;
 use crate::content::ContentPart;
-use crate::hook::ToolFilter;
 use crate::json::LazyJson;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -180,31 +183,6 @@ pub struct Mutation {
     pub key: String,
     /// The update.
     pub update: Value,
-}
-
-/// An action that a tool requests from the agent loop besides its result.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Action {
-    /// Hand the thread to this agent.
-    TransferToAgent(String),
-    /// End the enclosing loop agent.
-    Escalate,
-    /// A note for the model's next turn.
-    AddContext(String),
-    /// A note for the model in a later turn of this run.
-    ScheduleContext(ScheduledNote),
-    /// The tools that the model is offered in its next turn.
-    FilterTools(ToolFilter),
-}
-
-/// A note that the model reads in a later turn.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ScheduledNote {
-    /// The note.
-    pub note: String,
-    /// The number of turns from now: 1 is the next turn; at most 256.
-    pub in_turns: u32,
 }
 
 /// A tool's return value: its result, and the changes that commit with it.
