@@ -1,11 +1,21 @@
 //! The size of the sandbox: limits for all calls together.
 
-use crate::compile::{COMPILE_CPU, COMPILE_WALL, COMPILED_BYTES, Compiler};
 use crate::component_places::most_of;
 use crate::limits::Limits;
-use crate::load::LOADED_CODE_BYTES;
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
+
+/// The default limit on processor time for compiling a component, of all threads together.
+pub const COMPILE_CPU: Duration = Duration::from_secs(60);
+/// The default limit on wall-clock time for compiling a component. It is longer than the
+/// processor time because a process gets little of a busy machine.
+pub const COMPILE_WALL: Duration = Duration::from_secs(300);
+/// The default base size in bytes of a component's compiled form, in addition to the bytes
+/// allowed for its size.
+pub const COMPILED_BYTES: u64 = 64 << 20;
+/// The default for bytes of the compiled forms of all loaded components.
+pub const LOADED_CODE_BYTES: u64 = 2 << 30;
 
 /// The resources for all tools together, and the ceiling for each call.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -109,4 +119,48 @@ pub enum Allocation {
     Pooled,
     /// From the system, anew for each call.
     OnDemand,
+}
+
+/// The place where components are compiled.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Compiler {
+    /// In this process, without limits: for trusted components and tests.
+    #[default]
+    InProcess,
+    /// In a child process for each component, limited to
+    /// [`COMPILE_MEMORY_BYTES`](crate::COMPILE_MEMORY_BYTES) and the configured times, and confined
+    /// as far as the system allows. The program is started with these arguments and without the
+    /// host's environment. It must do nothing before it returns the result of
+    /// [`compile_child`](crate::compile_child):
+    ///
+    /// ```no_run
+    /// # use std::process::ExitCode;
+    /// fn main() -> ExitCode {
+    ///     if std::env::args_os().nth(1).is_some_and(|verb| verb == "compile-child") {
+    ///         return tollgate_sandbox::compile_child();
+    ///     }
+    ///     // The program's own work goes here.
+    ///     ExitCode::SUCCESS
+    /// }
+    /// ```
+    Child {
+        /// The program to start; usually the current one, see
+        /// [`this_program`](Compiler::this_program).
+        program: PathBuf,
+        /// Its arguments.
+        arguments: Vec<OsString>,
+    },
+}
+
+impl Compiler {
+    /// Returns a child that runs this very program with one argument, even if its file has been
+    /// replaced since.
+    ///
+    /// # Errors
+    /// Fails if the system does not report where this program is.
+    pub fn this_program(argument: impl Into<OsString>) -> std::io::Result<Self> {
+        let own = PathBuf::from("/proc/self/exe");
+        let program = if own.exists() { own } else { std::env::current_exe()? };
+        Ok(Self::Child { program, arguments: vec![argument.into()] })
+    }
 }

@@ -1,5 +1,7 @@
-//! The memory of a component's description, added up before anything is parsed.
+//! A component's description: the functions that it leaves out, and its memory, which is added up
+//! before anything is parsed.
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tollgate_agent::descriptor::MAX_PARSED_BYTES;
 use tollgate_agent::json;
@@ -7,6 +9,15 @@ use tollgate_agent::json;
 /// How many copies of a description the host holds at most while its component is loaded: the schemas
 /// of its tools as they were given, as they were checked, and as people review them.
 const HELD_TIMES: u64 = 3;
+
+/// A function that a plain component exports and that is not a tool.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeftOut {
+    /// Its name with that of its interface, sanitized.
+    pub function: String,
+    /// Why it cannot be a tool.
+    pub reason: String,
+}
 
 /// The size of the parts of one description.
 #[derive(Debug, Default)]

@@ -37,3 +37,28 @@ impl SandboxError {
         Self(sentence.into())
     }
 }
+
+/// The reason why a component could not be compiled.
+#[derive(Debug)]
+pub(crate) struct CompileFailure {
+    /// Continues a sentence that begins with the component's name.
+    pub(crate) why: String,
+    pub(crate) lasts: Lasts,
+}
+
+/// The time for which a failure applies to the same component.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Lasts {
+    /// As long as the limits are the same.
+    Always,
+    /// For a while: a busy machine may have contributed.
+    ForNow,
+    /// The component did not cause it.
+    No,
+}
+
+impl CompileFailure {
+    pub(crate) fn new(why: impl Into<String>, lasts: Lasts) -> Self {
+        Self { why: why.into(), lasts }
+    }
+}

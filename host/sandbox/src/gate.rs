@@ -7,7 +7,7 @@ use crate::error::Refusal;
 use crate::instance::Instance;
 use crate::limits::Limits;
 use crate::load::{self, CodeShare, LoadedCode};
-use crate::sandbox::Shared as Host;
+use crate::shared::Shared as Host;
 use crate::termination::{Termination, Under};
 use crate::v0_1_0::{self, GatePre, Shown};
 use serde::{Deserialize, Serialize};

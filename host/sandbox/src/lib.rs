@@ -20,7 +20,9 @@
 
 mod admission;
 mod attempt;
+mod blocking;
 mod budget;
+mod charge;
 mod children;
 mod compile;
 mod component;
@@ -49,6 +51,7 @@ mod report;
 mod runtime;
 mod sandbox;
 mod share;
+mod shared;
 mod termination;
 mod ticker;
 mod v0_1_0;
@@ -58,30 +61,29 @@ pub use admission::Occupancy;
 pub use attempt::{Attempt, CallContext, Console};
 pub use budget::{Exhausted, MemoryBudget, Reservation};
 pub use children::ChildRunner;
-pub use compile::{
-    COMPILE_CPU, COMPILE_MEMORY_BYTES, COMPILE_WALL, COMPILED_AT_ONCE, COMPILED_BYTES,
-    COMPILED_BYTES_PER_BYTE, Compiler, compile_child,
-};
+pub use compile::{COMPILE_MEMORY_BYTES, COMPILED_AT_ONCE, COMPILED_BYTES_PER_BYTE, compile_child};
 pub use component::{Component, DESCRIBE_FUEL, DESCRIBE_TIME};
-pub use config::{Allocation, SandboxConfig};
+pub use config::{
+    Allocation, COMPILE_CPU, COMPILE_WALL, COMPILED_BYTES, Compiler, LOADED_CODE_BYTES, SandboxConfig,
+};
 pub use deadline::{Deadline, Paused};
+pub use description::LeftOut;
 pub use descriptors::raise_open_files_limit;
 pub use egress::{
     HttpGrant, LOOKUP_TIME, MAX_HEAD_BYTES, MAX_LOOKUPS, MAX_LOOKUPS_OF_CALL, MAX_LOOKUPS_OF_COMPONENT,
     Resolve, Secret, SystemResolver,
 };
+pub use engine::IMAGE_SLACK_BYTES;
 pub use error::{Refusal, SandboxError};
 pub use gate::{GateComponent, GateLimits};
 pub use granted_imports::Import;
 pub use grants::{DEFAULT_QUOTA_BYTES, FileAccess, FileGrant, Grants, MAX_MOVED, Power};
-pub use interfaces::filesystem::MAX_MOVED_AT_ONCE;
+pub use instance::files::quota::MAX_MOVED_AT_ONCE;
 pub use limits::{LimitOverrides, Limits};
 pub use load::{
-    IMAGE_SLACK_BYTES, LOADED_CODE_BYTES, MAX_COMPONENT_BYTES, MAX_COMPONENT_ITEMS, MAX_COMPONENTS,
-    MAX_CORE_MODULES, MAX_CUSTOM_BYTES, MAX_IMAGES, MAX_INSTANCE_BYTES, MAX_NESTING, open_regular,
-    read as read_file, return_freed_memory,
+    MAX_COMPONENT_BYTES, MAX_COMPONENT_ITEMS, MAX_COMPONENTS, MAX_CORE_MODULES, MAX_CUSTOM_BYTES, MAX_IMAGES,
+    MAX_INSTANCE_BYTES, MAX_NESTING, open_regular, read as read_file, return_freed_memory,
 };
-pub use plain::LeftOut;
 pub use report::{Level, ProgressStatus, Report, ReportSink};
 pub use runtime::runtime;
 pub use sandbox::{Guest, Sandbox};

@@ -3,7 +3,7 @@
 
 use crate::admission::Slot;
 use crate::attempt::Attempt;
-use crate::component::{LARGE_BYTES, aside};
+use crate::blocking::{LARGE_BYTES, offload};
 use crate::grants::Grants;
 use crate::report::Report;
 use crate::termination::Termination;
@@ -65,7 +65,7 @@ impl Redacted {
             return Ok(outcome);
         }
         let (redacted, turn) = (self.clone(), Arc::clone(turn));
-        let work = aside(move || {
+        let work = offload(move || {
             // The memory of the outcome is in use until the search ends, even after a timeout.
             let _turn = turn;
             redacted.returned(&mut outcome);

@@ -1,10 +1,9 @@
 //! The memory of one call: the guest's and the host's for it, charged together.
 
-use crate::admission::Slot;
 use crate::budget::{Exhausted, Reservation};
 use crate::limits::Limits;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 /// An answer of at most this many bytes is not counted once its call has ended. Nearly all
 /// answers are that small, and few are in flight at one time.
@@ -76,24 +75,5 @@ impl Share {
         let mut reserved = self.reserved.lock().unwrap_or_else(PoisonError::into_inner);
         self.granted.store(0, Relaxed);
         if bytes > UNCOUNTED_BYTES { reserved.split_off(bytes) } else { None }
-    }
-}
-
-/// Memory that is charged to a call until this is dropped.
-pub(crate) struct Charge {
-    turn: Arc<Slot>,
-    bytes: u64,
-}
-
-impl Charge {
-    pub(crate) fn of(turn: &Arc<Slot>, bytes: u64) -> Result<Self, Exhausted> {
-        turn.charge(bytes)?;
-        Ok(Self { turn: Arc::clone(turn), bytes })
-    }
-}
-
-impl Drop for Charge {
-    fn drop(&mut self) {
-        self.turn.release(self.bytes);
     }
 }

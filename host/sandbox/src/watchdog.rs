@@ -10,21 +10,17 @@
 //! call is over, could find the operation half done.
 
 use crate::deadline::Deadline;
-use crate::instance::Instance;
-use crate::meter::Stop;
 use crate::termination::Termination;
-use crate::ticker::TickerHandle;
 use futures::FutureExt as _;
 use std::any::Any;
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
-use wasmtime::{Store, UpdateDeadline};
 
 /// How long a cancelled call may take to end by itself. Guests are guaranteed to be stopped
 /// within 100 ms; this leaves time to stop those that compute.
-const GRACE: Duration = Duration::from_millis(60);
+pub(crate) const GRACE: Duration = Duration::from_millis(60);
 
 /// How long a file operation may continue once its call must end.
 const FILE_GRACE: Duration = Duration::from_millis(30);
@@ -88,39 +84,6 @@ impl<'a> CallDeadline<'a> {
             () = self.deadline.passed() => Termination::Deadline,
             () = cancelled_and_grace(self.cancel) => Termination::Cancelled,
         }
-    }
-}
-
-/// Interrupts the guest of this store at each tick except the first, before which it ran for less
-/// than a full interval. At a tick the guest ends or yields.
-pub(crate) fn watch(store: &mut Store<Instance>, company: TickerHandle) {
-    let mut cancelled_at = None;
-    let mut stayed = false;
-    store.epoch_deadline_callback(move |store| {
-        let Instance { deadline, cancel, .. } = store.data();
-        if deadline.has_passed() {
-            return Err(Stop::Deadline.into());
-        }
-        if cancel.is_cancelled() && cancelled_at.get_or_insert_with(Instant::now).elapsed() >= GRACE {
-            return Err(Stop::Cancelled.into());
-        }
-        stayed = !stayed && company.is_alone();
-        Ok(give_way(stayed))
-    });
-    store.set_epoch_deadline(2);
-}
-
-/// Lets other tasks run until the next tick, on this thread or the one that resumes the guest.
-///
-/// A fair yield puts the guest at the end of this thread's queue. An idle thread steals it from
-/// there immediately, and continuing with cold caches costs about 50 us. Staying means continuing
-/// as soon as this thread has polled its timers and sockets, ahead of its queue, which the idle
-/// thread drains meanwhile. If all threads are busy, the queue would not be drained. Therefore a
-/// guest stays only while it is the only one, and never twice in a row.
-fn give_way(stays: bool) -> UpdateDeadline {
-    match stays {
-        true => UpdateDeadline::YieldCustom(1, Box::pin(tokio::task::yield_now())),
-        false => UpdateDeadline::Yield(1),
     }
 }
 

@@ -13,7 +13,7 @@ use crate::budget::{Exhausted, MemoryBudget, Reservation};
 use crate::component_places::ComponentPlaces;
 use crate::config::SandboxConfig;
 use crate::limits::Limits;
-use crate::share::{Charge, Share};
+use crate::share::Share;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -234,6 +234,25 @@ impl Slot {
 
     fn hold(&self, place: Option<HeldPlace>) -> Option<HeldPlace> {
         std::mem::replace(&mut *self.place.lock().unwrap_or_else(PoisonError::into_inner), place)
+    }
+}
+
+/// Memory that is charged to a call until this is dropped.
+pub(crate) struct Charge {
+    turn: Arc<Slot>,
+    bytes: u64,
+}
+
+impl Charge {
+    pub(crate) fn of(turn: &Arc<Slot>, bytes: u64) -> Result<Self, Exhausted> {
+        turn.charge(bytes)?;
+        Ok(Self { turn: Arc::clone(turn), bytes })
+    }
+}
+
+impl Drop for Charge {
+    fn drop(&mut self) {
+        self.turn.release(self.bytes);
     }
 }
 

@@ -4,8 +4,9 @@
 
 use super::confine::{Lacking, confine, escapes};
 use super::message::{AnswerHeader, Purpose, Request};
-use super::{COMPILE_CPU, COMPILE_MEMORY_BYTES, CPU_SECONDS_VARIABLE, Compatibility, machine_code};
-use crate::engine::compiling_engine;
+use super::{COMPILE_MEMORY_BYTES, CPU_SECONDS_VARIABLE, machine_code};
+use crate::config::COMPILE_CPU;
+use crate::engine::{Compatibility, compiling_engine};
 use crate::load::MAX_COMPONENT_BYTES;
 use rustix::process::{Pid, Resource, Rlimit, getppid, getrlimit, setrlimit};
 use std::io::{self, Read as _, Write as _};

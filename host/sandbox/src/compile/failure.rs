@@ -2,32 +2,8 @@
 
 use super::parent::Failed;
 use super::{COMPILED_BYTES_PER_BYTE, Compiling};
+use crate::error::{CompileFailure, Lasts};
 use crate::load::census::ASYNC;
-
-/// The reason why a component could not be compiled.
-#[derive(Debug)]
-pub(crate) struct CompileFailure {
-    /// Continues a sentence that begins with the component's name.
-    pub(crate) why: String,
-    pub(crate) lasts: Lasts,
-}
-
-/// The time for which a failure applies to the same component.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Lasts {
-    /// As long as the limits are the same.
-    Always,
-    /// For a while: a busy machine may have contributed.
-    ForNow,
-    /// The component did not cause it.
-    No,
-}
-
-impl CompileFailure {
-    pub(super) fn new(why: impl Into<String>, lasts: Lasts) -> Self {
-        Self { why: why.into(), lasts }
-    }
-}
 
 /// Features that toolchains enable by default and this host does not support, with the command
 /// that disables them. The words continue a sentence that begins with the component's name.

@@ -1,8 +1,7 @@
 //! The protocol between the host and its compiler process: one message in each direction, a
 //! fixed-size header followed by as many bytes as it announces.
 
-use super::Compatibility;
-use crate::engine::Layout;
+use crate::engine::{Compatibility, Layout};
 
 /// Begins each message. A different mark means that the other end is another program or another
 /// version of this one.

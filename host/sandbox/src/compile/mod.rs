@@ -7,37 +7,25 @@
 //! of the same engine, identified by its [`Compatibility`].
 
 mod child;
-mod compatibility;
 mod confine;
 mod failure;
 mod message;
 mod parent;
 
 pub use child::compile_child;
-pub(crate) use compatibility::Compatibility;
-pub(crate) use failure::{CompileFailure, Lasts};
 
-use crate::config::SandboxConfig;
-use crate::engine::Layout;
+use crate::config::{Compiler, SandboxConfig};
+use crate::engine::{Compatibility, Layout};
+use crate::error::{CompileFailure, Lasts};
 use crate::load::{Artifact, ValidatedBytes};
 use failure::refused;
 use message::Purpose;
 use parent::{CompilerJob, Failed};
-use std::ffi::OsString;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Semaphore;
 use wasmtime::Engine;
 
-/// The default limit on processor time for compiling a component, of all threads together.
-pub const COMPILE_CPU: Duration = Duration::from_secs(60);
-/// The default limit on wall-clock time for compiling a component. It is longer than the
-/// processor time because a process gets little of a busy machine.
-pub const COMPILE_WALL: Duration = Duration::from_secs(300);
-/// The default base size in bytes of a component's compiled form, in addition to the bytes
-/// allowed for its size.
-pub const COMPILED_BYTES: u64 = 64 << 20;
 /// Additional bytes of the compiled form for each byte of the component.
 pub const COMPILED_BYTES_PER_BYTE: u64 = 64;
 /// The address space of a compiler process, in bytes.
@@ -46,49 +34,6 @@ pub const COMPILE_MEMORY_BYTES: u64 = 4 << 30;
 pub const COMPILED_AT_ONCE: usize = 2;
 /// The environment variable with the compiler process's processor time limit, in seconds.
 const CPU_SECONDS_VARIABLE: &str = "TOLLGATE_COMPILE_CPU_S";
-
-/// The place where components are compiled.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub enum Compiler {
-    /// In this process, without limits: for trusted components and tests.
-    #[default]
-    InProcess,
-    /// In a child process for each component, limited to [`COMPILE_MEMORY_BYTES`] and the configured
-    /// times, and confined as far as the system allows. The program is started with these arguments
-    /// and without the host's environment. It must do nothing before it returns the result of
-    /// [`compile_child`]:
-    ///
-    /// ```no_run
-    /// # use std::process::ExitCode;
-    /// fn main() -> ExitCode {
-    ///     if std::env::args_os().nth(1).is_some_and(|verb| verb == "compile-child") {
-    ///         return tollgate_sandbox::compile_child();
-    ///     }
-    ///     // The program's own work goes here.
-    ///     ExitCode::SUCCESS
-    /// }
-    /// ```
-    Child {
-        /// The program to start; usually the current one, see
-        /// [`this_program`](Compiler::this_program).
-        program: PathBuf,
-        /// Its arguments.
-        arguments: Vec<OsString>,
-    },
-}
-
-impl Compiler {
-    /// Returns a child that runs this very program with one argument, even if its file has been
-    /// replaced since.
-    ///
-    /// # Errors
-    /// Fails if the system does not report where this program is.
-    pub fn this_program(argument: impl Into<OsString>) -> std::io::Result<Self> {
-        let own = PathBuf::from("/proc/self/exe");
-        let program = if own.exists() { own } else { std::env::current_exe()? };
-        Ok(Self::Child { program, arguments: vec![argument.into()] })
-    }
-}
 
 /// Compiles for one engine, two components at once.
 pub(crate) struct Compiling {

@@ -2,8 +2,8 @@
 //! artifact of bounded size or a reason for its absence.
 
 use super::message::{AnswerHeader, Purpose, Request};
-use super::{COMPILE_MEMORY_BYTES, CPU_SECONDS_VARIABLE, Compatibility, MAX_WORDS_BYTES};
-use crate::engine::Layout;
+use super::{COMPILE_MEMORY_BYTES, CPU_SECONDS_VARIABLE, MAX_WORDS_BYTES};
+use crate::engine::{Compatibility, Layout};
 use rustix::process::Signal;
 use std::ffi::OsString;
 use std::io;

@@ -5,7 +5,7 @@ use crate::error::Refusal;
 use crate::instance::Instance;
 use crate::load::{CodeShare, Exports, LoadedCode};
 use crate::plain::Plain;
-use crate::sandbox::Shared as Host;
+use crate::shared::Shared as Host;
 use crate::termination::Termination;
 use crate::v0_1_0::{Tool, ToolPre};
 use std::sync::{Arc, OnceLock};

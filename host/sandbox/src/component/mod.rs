@@ -7,26 +7,25 @@
 mod code;
 mod reading;
 
-pub(crate) use reading::{LARGE_BYTES, aside};
-
 use crate::admission::Slot;
 use crate::attempt::{Attempt, CallContext};
+use crate::blocking::loading;
 use crate::component_places::ComponentPlaces;
+use crate::description::LeftOut;
 use crate::error::Refusal;
 use crate::granted_imports::Import;
 use crate::grants::Grants;
 use crate::instance::Instance;
 use crate::limits::Limits;
-use crate::load::{self, DescriptionShare, Identity, LoadedCode};
-use crate::plain::{self, Docs, LeftOut};
+use crate::load::{self, DescriptionShare, Identity, LoadedCode, Origin};
+use crate::plain::{self, Docs};
 use crate::redact::Redacted;
-use crate::sandbox::{Shared as Host, blocking};
+use crate::shared::Shared as Host;
 use crate::termination::{Termination, Under};
 use crate::v0_1_0::{self, Lifted, ToolPre};
 use crate::watchdog::CallDeadline;
 use code::{Code as Linkage, Entry};
 use reading::{Reading, Returned};
-use std::path::PathBuf;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -63,17 +62,6 @@ pub(crate) struct Linked {
     places: ComponentPlaces,
     /// Loaded when first needed: a host with many tools calls few of them.
     code: OnceCell<Linkage>,
-}
-
-/// The bytes that a component consists of, and where they came from.
-#[derive(Clone)]
-pub(crate) struct Origin {
-    /// Its name in messages.
-    pub(crate) name: String,
-    /// The identity of its bytes.
-    pub(crate) identity: Identity,
-    /// The file; `None` if it was loaded from bytes.
-    pub(crate) file: Option<PathBuf>,
 }
 
 /// The description of a component, given by itself or derived from its type.
@@ -325,7 +313,7 @@ impl Linked {
             let code = self.host.code_of(&self.origin).await?;
             let (host, name) = (Arc::clone(&self.host), self.origin.name.clone());
             // The time to compare types grows with the component's number of types.
-            blocking(move || {
+            loading(move || {
                 let exports = load::read_exports(&host.engine, &name, &code.component)?;
                 Linkage::link(&host, &name, code, &exports)
             })

@@ -4,6 +4,7 @@
 use super::code::Entry;
 use crate::admission::Slot;
 use crate::attempt::CallContext;
+use crate::blocking::{LARGE_BYTES, offload};
 use crate::grants::Grants;
 use crate::instance::Instance;
 use crate::limits::Limits;
@@ -15,9 +16,6 @@ use crate::watchdog::CallDeadline;
 use std::pin::pin;
 use std::sync::Arc;
 use wasmtime::Store;
-
-/// Results larger than this are read on a thread that blocks no other call.
-pub(crate) const LARGE_BYTES: u64 = 128 * 1024;
 
 /// The value that a guest returned.
 pub(super) enum Returned {
@@ -65,7 +63,7 @@ impl<'a> Reading<'a> {
         let lifted = match (returned, entry) {
             (Returned::Contract(returned), _) if returned_bytes(&returned) > LARGE_BYTES => {
                 let (name, turn) = (tool_name.to_owned(), Arc::clone(turn));
-                let lifting = aside(move || {
+                let lifting = offload(move || {
                     lift_returned(&name, returned, looked_into, &turn, json_nodes)
                         .map_err(wasmtime::Error::from)
                 });
@@ -79,7 +77,7 @@ impl<'a> Reading<'a> {
                 let most = (crossing_bytes, json_nodes);
                 match plain.lift(tool_name, returned, &boundary, most, turn) {
                     Ok(plain::Lifting { bytes, work }) if bytes > LARGE_BYTES => {
-                        return Box::pin(async { term.attend(pin!(aside(work))).await }).await;
+                        return Box::pin(async { term.attend(pin!(offload(work))).await }).await;
                     }
                     Ok(small) => (small.work)(),
                     Err(error) => Err(error),
@@ -90,17 +88,5 @@ impl<'a> Reading<'a> {
             }
         };
         lifted.map_err(|error| Termination::of(&error))
-    }
-}
-
-/// Runs work on a thread that blocks no other call.
-pub(crate) async fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
-    match tokio::task::spawn_blocking(work).await {
-        Ok(done) => done,
-        Err(failed) => match failed.try_into_panic() {
-            Ok(panic) => std::panic::resume_unwind(panic),
-            // The runtime is shutting down, and this task with it.
-            Err(_) => std::future::pending().await,
-        },
     }
 }

@@ -1,8 +1,8 @@
 //! Response bodies on their way to the guest: limited, timed and redacted.
 
 use super::exchange::broken;
+use crate::admission::Charge;
 use crate::meter::Boundary;
-use crate::share::Charge;
 use bytes::Bytes;
 use http_body::{Body, Frame};
 use hyper::body::Incoming;

@@ -3,11 +3,11 @@
 use super::body::LimitedBody;
 use super::upload::Upload;
 use super::{HttpGrant, Patience, headers};
+use crate::admission::Charge;
 use crate::admission::Slot;
 use crate::descriptors::Descriptors;
 use crate::ledger::Ledger;
 use crate::meter::Boundary;
-use crate::share::Charge;
 use bytes::BytesMut;
 use http_body_util::BodyExt as _;
 use hyper::client::conn::http1;

@@ -6,8 +6,8 @@
 //! that reject chunked requests work too.
 
 use super::exchange::charge_collected;
+use crate::admission::Charge;
 use crate::admission::Slot;
-use crate::share::Charge;
 use bytes::{Bytes, BytesMut};
 use http::header::{CONTENT_LENGTH, HeaderMap};
 use http_body::{Body, Frame, SizeHint};

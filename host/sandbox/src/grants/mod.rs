@@ -3,7 +3,7 @@
 mod moved;
 
 pub use moved::MAX_MOVED;
-pub(crate) use moved::UsedGrant;
+pub(crate) use moved::{FileId, UsedGrant};
 
 use crate::egress::HttpGrant;
 use crate::error::SandboxError;

@@ -3,7 +3,6 @@
 //! now.
 
 use super::FileGrant;
-use crate::interfaces::filesystem::FileId;
 use std::collections::HashMap;
 use std::fs::File;
 use std::os::unix::fs::MetadataExt as _;
@@ -15,6 +14,9 @@ use std::sync::{Arc, MutexGuard, PoisonError, Weak};
 pub const MAX_MOVED: usize = 20_000;
 /// The maximum number of moves of one file that are followed.
 const MAX_MOVES: usize = 64;
+
+/// A device number and an inode number.
+pub(crate) type FileId = (u64, u64);
 
 /// The moved content of a granted directory.
 #[derive(Default)]

@@ -5,7 +5,7 @@
 //! for, and until it answers, the call's clock stops and its slot is available to other calls,
 //! including those of the child.
 
-use super::charge::charge;
+use crate::charge::charge;
 use crate::grants::Power;
 use crate::instance::Instance;
 use crate::meter::Stop;

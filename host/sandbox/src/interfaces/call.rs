@@ -1,7 +1,7 @@
 //! `tollgate:tool/call`: a tool's reports and queries while it runs. In a sealed instance reports
 //! are dropped and there is nothing to query.
 
-use super::charge::{charge, leave};
+use crate::charge::{charge, leave};
 use crate::instance::{GuestStore, Instance, Reports};
 use crate::meter::Stop;
 use crate::report::{self, Report};

@@ -1,6 +1,6 @@
 //! `wasi:config/store`: the granted settings, by name. Not for secrets.
 
-use super::charge::charge;
+use crate::charge::charge;
 use crate::grants::Power;
 use crate::instance::{GuestStore, Instance};
 use wasmtime::component::{ComponentType, Lift, Linker, Lower, WasmStr};

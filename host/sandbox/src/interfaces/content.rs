@@ -1,33 +1,19 @@
 //! `tollgate:tool/content`: images, sounds, files and links that belong to the result.
 
-use super::charge::leave;
+use crate::charge::leave;
 use crate::instance::{GuestStore, Instance};
 use crate::meter::Stop;
 use crate::v0_1_0;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use std::sync::Arc;
-use tollgate_agent::content::{ContentPart, MAX_CONTENT_BYTES, check_size};
+use tollgate_agent::content::{ContentPart, MAX_CONTENT_BYTES};
 use wasmtime::component::{Linker, WasmList, WasmStr};
 
 /// The host's memory for a part in addition to its texts, in bytes.
 const EACH_BYTES: usize = 256;
 
 type Attached = Result<(), String>;
-
-/// The parts that a call has attached so far.
-#[derive(Default)]
-pub(crate) struct Attachments {
-    parts: Vec<ContentPart>,
-    charged_bytes: u64,
-}
-
-impl Attachments {
-    /// Returns the parts, and the bytes that were charged to the call's slot for them.
-    pub(crate) fn take(&mut self) -> (Vec<ContentPart>, u64) {
-        (std::mem::take(&mut self.parts), std::mem::take(&mut self.charged_bytes))
-    }
-}
 
 pub(crate) fn add(linker: &mut Linker<Instance>) -> wasmtime::Result<()> {
     let mut content = linker.instance(&format!("tollgate:tool/content@{}", v0_1_0::VERSION))?;
@@ -110,16 +96,9 @@ fn add_part(
     turn.charge(memory).map_err(Stop::from)?;
     let made = make(store).and_then(ContentPart::checked);
     let Some(serves) = &mut store.data_mut().serves else { return Ok((Ok(()),)) };
-    let attachments = &mut serves.attachments;
-    let attached = made.and_then(|part| {
-        attachments.parts.push(part);
-        check_size(&attachments.parts).inspect_err(|_| {
-            attachments.parts.pop();
-        })
-    });
-    match &attached {
-        Ok(()) => attachments.charged_bytes += memory,
-        Err(_) => turn.release(memory),
+    let attached = made.and_then(|part| serves.attachments.add(part, memory));
+    if attached.is_err() {
+        turn.release(memory);
     }
     Ok((attached,))
 }

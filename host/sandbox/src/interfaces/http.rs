@@ -5,37 +5,23 @@
 //! one is small, or counts as bytes that crossed the boundary: texts, header fields and their
 //! copies, and bodies as they are written.
 
-use super::charge::leave;
-use crate::egress::{Exchange, Outbound, is_forbidden, refuse};
-use crate::grants::Power;
+use crate::charge::leave;
 use crate::instance::{GuestStore, Instance};
-use crate::ledger::Ledger;
 use crate::meter::Boundary;
-use crate::nondeterminism::Nondeterminism;
-use std::sync::Arc;
 use wasmtime::component::{Linker, Resource};
 use wasmtime_wasi::p2::{DynOutputStream, OutputStream, Pollable, StreamError, StreamResult};
 use wasmtime_wasi_http::p2::HeaderResult;
 use wasmtime_wasi_http::p2::bindings::http::types::{
-    ErrorCode, HeaderError, HostFields as _, HostOutgoingRequest as _, Method, Scheme,
+    HeaderError, HostFields as _, HostOutgoingRequest as _, Method, Scheme,
 };
 use wasmtime_wasi_http::p2::body::HostOutgoingBody;
 use wasmtime_wasi_http::p2::types::HostOutgoingRequest as Request;
-use wasmtime_wasi_http::{
-    Error, FieldMap, ForbiddenHeaderFilter, RequestOptions, WasiBody, WasiHttpCtx, WasiHttpHooks,
-    WasiHttpView as _,
-};
+use wasmtime_wasi_http::{FieldMap, WasiHttpView as _};
 
 /// The version of WASI that wasmtime serves; the linker accepts it for older ones.
 const VERSION: &str = "0.2.12";
-/// The maximum size in bytes of one set of header fields. A guest may copy its fields, which
-/// crosses no boundary, as often as it may have handles.
-const MAX_FIELDS_BYTES: usize = 16 * 1024;
 /// The host memory of a header field in addition to its name and value.
 const FIELD_BYTES: usize = 128;
-/// The maximum number of body bytes that are buffered for the reader.
-const MAX_CHUNK_BYTES: usize = 4 * 1024;
-
 type Set = wasmtime::Result<(Result<(), ()>,)>;
 
 pub(crate) fn add(linker: &mut Linker<Instance>) -> wasmtime::Result<()> {
@@ -58,13 +44,6 @@ pub(crate) fn count_what_is_kept(linker: &mut Linker<Instance>) -> wasmtime::Res
     types.func_wrap("[method]fields.set", set_field)?;
     types.func_wrap("[method]fields.append", append_field)?;
     types.func_wrap("[method]fields.clone", clone_fields)
-}
-
-/// Returns the limits of the data that `wasi:http` stores for a guest.
-pub(crate) fn context() -> WasiHttpCtx {
-    let mut context = WasiHttpCtx::new();
-    context.set_field_size_limit(MAX_FIELDS_BYTES);
-    context
 }
 
 fn set_method(mut store: GuestStore<'_>, (request, method): (Resource<Request>, Method)) -> Set {
@@ -193,66 +172,5 @@ impl OutputStream for Counted {
 impl Pollable for Counted {
     async fn ready(&mut self) {
         self.stream.ready().await;
-    }
-}
-
-/// The HTTP egress of an instance: absent if the instance is sealed or nothing was granted.
-pub(crate) struct Egress {
-    pub(crate) outbound: Option<Outbound>,
-    pub(crate) ledger: Arc<Ledger>,
-    pub(crate) world: Nondeterminism,
-}
-
-impl Egress {
-    /// Decides whether a request is allowed. Returns an exchange to run, or the reason for the
-    /// refusal.
-    pub(crate) fn admit(
-        &self,
-        request: http::Request<WasiBody>,
-        options: Option<RequestOptions>,
-    ) -> Result<Exchange, Error> {
-        let Some(outbound) = &self.outbound else {
-            // A replay has no HTTP grant, whatever the call had.
-            return Err(match self.world.is_played() {
-                true => Error::HttpRequestDenied,
-                false => refuse(&request, &self.ledger),
-            });
-        };
-        self.world.used(Power::Http);
-        // Server responses are not recorded, and a replay sends no requests.
-        if self.world.is_played() {
-            return Err(Error::HttpRequestDenied);
-        }
-        outbound.admit(request, options)
-    }
-}
-
-/// The result of a request: the response, and the task that runs beside it.
-type SendResult =
-    Result<(http::Response<WasiBody>, Box<dyn Future<Output = Result<(), Error>> + Send>), Error>;
-
-impl WasiHttpHooks for Egress {
-    fn forbidden_header_filter(&mut self) -> ForbiddenHeaderFilter {
-        Arc::new(is_forbidden)
-    }
-
-    fn p2_outgoing_body_chunk_size(&mut self) -> usize {
-        MAX_CHUNK_BYTES
-    }
-
-    fn p2_error_from_hyper(&mut self, _: &hyper::Error) -> ErrorCode {
-        ErrorCode::HttpProtocolError
-    }
-
-    fn send_request(
-        &mut self,
-        request: http::Request<WasiBody>,
-        options: Option<RequestOptions>,
-        _body: Box<dyn Future<Output = Result<(), Error>> + Send>,
-    ) -> Box<dyn Future<Output = SendResult> + Send> {
-        match self.admit(request, options) {
-            Ok(exchange) => Box::new(exchange.run()),
-            Err(why) => Box::new(std::future::ready(Err(why))),
-        }
     }
 }

@@ -1,12 +1,12 @@
 //! `tollgate:tool/http-client`: requests without handles. Each is judged and sent by
 //! [`egress`](crate::egress), as those of `wasi:http` are.
 
-use super::charge::{PassedSize, charge, leave};
+use crate::admission::Charge;
 use crate::admission::Slot;
+use crate::charge::{PassedSize, charge, leave};
 use crate::egress::{Exchange, HttpAnswer, frames, is_forbidden};
 use crate::instance::{GuestStore, Instance};
 use crate::meter::Stop;
-use crate::share::Charge;
 use crate::v0_1_0::{self, http_client as wit};
 use bytes::Bytes;
 use futures::future::{Either, join_all};

@@ -7,8 +7,6 @@
 
 pub(crate) mod agents;
 pub(crate) mod call;
-pub(crate) mod charge;
-pub(crate) mod clocks;
 pub(crate) mod config;
 pub(crate) mod content;
 pub(crate) mod filesystem;

@@ -1,7 +1,7 @@
 //! `wasi:io/poll`, recording the results of waits. A replay returns the recorded results
 //! immediately instead of waiting again.
 
-use super::charge::charge;
+use crate::charge::charge;
 use crate::instance::{GuestStore, Instance};
 use wasmtime::component::{Linker, Resource};
 use wasmtime_wasi::p2::DynPollable;

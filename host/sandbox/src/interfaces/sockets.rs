@@ -1,6 +1,6 @@
 //! `wasi:sockets`: never granted. Requests for a socket or an address are refused and recorded.
 
-use super::charge::{charge, text};
+use crate::charge::{charge, text};
 use crate::grants::Power;
 use crate::instance::{GuestStore, Instance};
 use wasmtime::component::{Linker, Resource, WasmStr};

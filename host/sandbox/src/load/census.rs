@@ -5,6 +5,7 @@
 //! twice. All of it is counted here from the bytes alone, in one pass, so that a component beyond
 //! a limit costs nothing more.
 
+use crate::engine::IMAGE_SLACK_BYTES;
 use wasmparser::{
     BinaryReaderError, CanonicalFunction, CanonicalOption, ComponentAlias, ComponentExternalKind,
     ComponentInstance, ComponentOuterAliasKind, ComponentTypeRef, DataKind, DataSectionReader, Instance,
@@ -20,9 +21,6 @@ pub const MAX_NESTING: usize = 64;
 pub const MAX_COMPONENT_ITEMS: u64 = 100_000;
 /// The maximum number of components, aliases included, within one component.
 pub const MAX_COMPONENTS: usize = 1_000;
-/// How many bytes the image of a memory may exceed twice its data. Go omits runs of zeros, so its
-/// images are two thirds larger than their data.
-pub const IMAGE_SLACK_BYTES: u64 = 64 << 10;
 /// The maximum size of all core instances of a component in bytes, without their memories and
 /// tables, if each nested component counts as often as it is instantiated.
 pub const MAX_INSTANCE_BYTES: u64 = 16 << 20;

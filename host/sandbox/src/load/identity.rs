@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io::{self, Read};
+use std::path::PathBuf;
 use tollgate_agent::digest::digest;
 
 /// The identity of a component's bytes.
@@ -43,6 +44,17 @@ impl fmt::Display for Fingerprint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0.to_hex())
     }
+}
+
+/// The bytes that a component consists of, and where they came from.
+#[derive(Clone)]
+pub(crate) struct Origin {
+    /// Its name in messages.
+    pub(crate) name: String,
+    /// The identity of its bytes.
+    pub(crate) identity: Identity,
+    /// The file; `None` if it was loaded from bytes.
+    pub(crate) file: Option<PathBuf>,
 }
 
 #[cfg(test)]

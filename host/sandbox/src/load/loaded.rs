@@ -14,8 +14,6 @@ use tokio::runtime::Handle;
 use wasmtime::Engine;
 use wasmtime::component::Component;
 
-/// The default for bytes of the compiled forms of all loaded components.
-pub const LOADED_CODE_BYTES: u64 = 2 << 30;
 /// How long loading waits for calls to return memory.
 const PATIENCE: Duration = Duration::from_secs(15);
 

@@ -21,16 +21,14 @@ mod validate;
 
 pub(crate) use cache::{Cache, CachedDescription};
 pub use census::{
-    IMAGE_SLACK_BYTES, MAX_COMPONENT_ITEMS, MAX_COMPONENTS, MAX_CORE_MODULES, MAX_IMAGES, MAX_INSTANCE_BYTES,
-    MAX_NESTING,
+    MAX_COMPONENT_ITEMS, MAX_COMPONENTS, MAX_CORE_MODULES, MAX_IMAGES, MAX_INSTANCE_BYTES, MAX_NESTING,
 };
 pub(crate) use file::Opened;
 pub use file::{open_regular, read};
-pub(crate) use identity::{Fingerprint, Identity};
+pub(crate) use identity::{Fingerprint, Identity, Origin};
 pub(crate) use imports::{
     Exports, check_gate_exports, exports_a_gate, known_imports, read_exports, read_imports, refuse_imports,
 };
-pub use loaded::LOADED_CODE_BYTES;
 pub(crate) use loaded::{CodeMemory, CodeShare, DescriptionShare, LoadedCode};
 pub(crate) use native::Artifact;
 #[cfg(target_os = "linux")]

@@ -65,7 +65,8 @@ pub(crate) fn check(name: &str, bytes: impl Into<Bytes>) -> Result<ValidatedByte
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::load::census::{IMAGE_SLACK_BYTES, MAX_NESTING};
+    use crate::engine::IMAGE_SLACK_BYTES;
+    use crate::load::census::MAX_NESTING;
 
     fn refusal(bytes: &[u8]) -> String {
         check("x.wasm", bytes.to_vec()).err().unwrap().to_string()

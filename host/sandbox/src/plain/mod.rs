@@ -19,11 +19,10 @@ mod shape;
 mod surface;
 
 pub(crate) use docs::Docs;
-pub use surface::LeftOut;
 pub(crate) use surface::id_of;
 
 use crate::admission::Slot;
-use crate::description::DescriptionSize;
+use crate::description::{DescriptionSize, LeftOut};
 use crate::error::Refusal;
 use crate::instance::Instance;
 use crate::meter::Boundary;

@@ -1,7 +1,7 @@
 //! The tools that a plain component offers, read from the types of its exports.
 
 use super::function::Function;
-use serde::{Deserialize, Serialize};
+use crate::description::LeftOut;
 use std::collections::BTreeMap;
 use std::path::Path;
 use tollgate_agent::descriptor::{MAX_LABEL_BYTES, MAX_TOOLS};
@@ -15,15 +15,6 @@ use wasmtime::component::types::{ComponentFunc, ComponentItem};
 const MAX_FUNCTIONS: usize = 4 * MAX_TOOLS;
 /// The maximum length of a function's name in a sentence, in bytes.
 const MAX_NAME_BYTES: usize = 200;
-
-/// A function that a plain component exports and that is not a tool.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LeftOut {
-    /// Its name with that of its interface, sanitized.
-    pub function: String,
-    /// Why it cannot be a tool.
-    pub reason: String,
-}
 
 /// The functions that a component offers.
 pub(super) struct PlainSurface {

@@ -1,10 +1,11 @@
 //! Loads gates, and components of unknown kind.
 
-use super::{Sandbox, blocking};
-use crate::component::{Component, Origin};
+use super::Sandbox;
+use crate::blocking::loading;
+use crate::component::Component;
 use crate::error::Refusal;
 use crate::gate::GateComponent;
-use crate::load::{self, Artifact, Identity, LoadedCode};
+use crate::load::{self, Artifact, Identity, LoadedCode, Origin};
 use crate::plain::Docs;
 use bytes::Bytes;
 use std::path::Path;
@@ -70,7 +71,7 @@ impl Sandbox {
     /// Fails if it is not a regular file, or is too large.
     pub async fn read(&self, path: impl AsRef<Path>) -> Result<Vec<u8>, Refusal> {
         let path = path.as_ref().to_owned();
-        blocking(move || load::read(&path)).await
+        loading(move || load::read(&path)).await
     }
 
     async fn describe_gate(&self, name: &str, linkable: Linkable) -> Result<GateComponent, Refusal> {
@@ -80,7 +81,7 @@ impl Sandbox {
         let inner = Arc::clone(&self.inner);
         // A gate is asked to describe itself at each start. Its descriptor is never taken from
         // the cache, which holds only descriptors of tools.
-        blocking(move || {
+        loading(move || {
             inner.keep(&identity.fingerprint, None, &artefact);
             Ok(())
         })
@@ -91,7 +92,7 @@ impl Sandbox {
     /// Checks and compiles the component, or uses the cached code of the same bytes.
     async fn linkable(&self, name: &str, bytes: Bytes) -> Result<Linkable, Refusal> {
         let (inner, of_thread) = (Arc::clone(&self.inner), name.to_owned());
-        let (identity, found, checked, docs) = blocking(move || {
+        let (identity, found, checked, docs) = loading(move || {
             let identity = Identity::of(&bytes);
             if let Some(found) = inner.kept_code(&of_thread, &identity.fingerprint)? {
                 return Ok((identity, Some(found), None, Docs::of(&bytes)));
@@ -110,7 +111,7 @@ impl Sandbox {
         let artefact = self.inner.compile(name, &identity.fingerprint, &checked).await?;
         let (inner, name) = (Arc::clone(&self.inner), name.to_owned());
         let (code, artefact) =
-            blocking(move || inner.load(&name, &artefact).map(|code| (code, artefact))).await?;
+            loading(move || inner.load(&name, &artefact).map(|code| (code, artefact))).await?;
         Ok(Linkable { identity, code, artefact, docs })
     }
 }

@@ -1,55 +1,35 @@
-//! The sandbox: one engine, its ticker, its linkers, and the admission of its calls.
+//! The sandbox: loads components, from their files or from the cache.
 
-mod code;
 mod gates;
 
 pub use gates::Guest;
 
-use crate::admission::{Admission, Occupancy, Slot};
+use crate::admission::{Admission, Occupancy};
+use crate::blocking::loading;
 use crate::budget::MemoryBudget;
-use crate::compile::{Compatibility, Compiling};
-use crate::component::{Component, Described, Linked, Origin, Undescribed};
-use crate::component_places::ComponentPlaces;
+use crate::compile::Compiling;
+use crate::component::{Component, Described, Linked, Undescribed};
 use crate::config::SandboxConfig;
 use crate::descriptors::Descriptors;
+use crate::engine::Compatibility;
 use crate::error::{Refusal, SandboxError};
-use crate::instance::Instance;
-use crate::limits::Limits;
 use crate::load::{
-    Artifact, Cache, CachedDescription, CodeMemory, DescriptionShare, Fingerprint, Identity, ValidatedBytes,
+    Artifact, Cache, CachedDescription, CodeMemory, DescriptionShare, Fingerprint, Identity, Origin,
+    ValidatedBytes,
 };
 use crate::plain::Docs;
-use crate::termination::Termination;
+use crate::shared::Shared;
 use crate::ticker::Ticker;
-use crate::watchdog::{CallDeadline, watch};
 use crate::{engine, interfaces, load};
 use std::path::{Path, PathBuf};
-use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
-use tokio_util::sync::CancellationToken;
-use wasmtime::component::Linker;
-use wasmtime::{Engine, Store};
+use wasmtime::Engine;
 
 /// Loads components and runs their tools. Cloning is cheap.
 #[derive(Clone)]
 pub struct Sandbox {
     inner: Arc<Shared>,
-}
-
-/// The state that all components of a sandbox share.
-pub(crate) struct Shared {
-    pub(crate) config: SandboxConfig,
-    pub(crate) ticker: Ticker,
-    pub(crate) turns: Admission,
-    pub(crate) engine: Engine,
-    pub(crate) real: Linker<Instance>,
-    pub(crate) sealed: Linker<Instance>,
-    compiling: Compiling,
-    cache: Option<Cache>,
-    code_memory: CodeMemory,
-    notices: Mutex<Vec<String>>,
 }
 
 impl Sandbox {
@@ -144,7 +124,7 @@ impl Sandbox {
     pub async fn load(&self, path: impl AsRef<Path>) -> Result<Component, Refusal> {
         let path = path.as_ref().to_owned();
         let inner = Arc::clone(&self.inner);
-        self.go_on(blocking(move || inner.begin_file(path)).await?).await
+        self.go_on(loading(move || inner.begin_file(path)).await?).await
     }
 
     /// Loads a component like [`load`](Self::load), from bytes that were read already. Messages
@@ -154,7 +134,7 @@ impl Sandbox {
     /// The same as [`load`](Self::load).
     pub async fn load_bytes(&self, name: &str, bytes: Vec<u8>) -> Result<Component, Refusal> {
         let (inner, name) = (Arc::clone(&self.inner), name.to_owned());
-        self.go_on(blocking(move || inner.begin(name, None, bytes)).await?).await
+        self.go_on(loading(move || inner.begin(name, None, bytes)).await?).await
     }
 
     async fn go_on(&self, begun: Begun) -> Result<Component, Refusal> {
@@ -165,7 +145,7 @@ impl Sandbox {
                 let artefact =
                     self.inner.compile(&origin.name, &origin.identity.fingerprint, &checked).await?;
                 let inner = Arc::clone(&self.inner);
-                let (linked, docs, artefact) = blocking(move || {
+                let (linked, docs, artefact) = loading(move || {
                     let docs = Docs::of(&checked.bytes);
                     drop(checked);
                     let compiled = inner.load(&origin.name, &artefact)?;
@@ -190,7 +170,7 @@ impl Sandbox {
         let name = linked.name().to_owned();
         let described = linked.describe(docs).await;
         let inner = Arc::clone(&self.inner);
-        blocking(move || match described {
+        loading(move || match described {
             Ok(component) => {
                 let words = CachedDescription {
                     digest,
@@ -278,15 +258,6 @@ impl Shared {
         let memory = Handle::current().block_on(reserved).map_err(|why| why.refusal(name))?;
         Ok(text.parse().map(|words| (words, memory)))
     }
-
-    /// Reserves the memory of a description that takes this many bytes once parsed.
-    pub(crate) async fn description_memory(
-        &self,
-        name: &str,
-        parsed_bytes: u64,
-    ) -> Result<DescriptionShare, Refusal> {
-        self.code_memory.reserve_for_description(parsed_bytes).await.map_err(|why| why.refusal(name))
-    }
 }
 
 fn open_cache(
@@ -304,50 +275,5 @@ fn open_cache(
             ));
             None
         }
-    }
-}
-
-impl Shared {
-    /// Creates a store for one instance, under these limits.
-    pub(crate) fn store(&self, instance: Instance, limits: &Limits) -> Result<Store<Instance>, Termination> {
-        let mut store = Store::new(&self.engine, instance);
-        store.limiter(|instance| &mut instance.meter);
-        store.set_hostcall_fuel(usize::try_from(limits.crossing_bytes).unwrap_or(usize::MAX));
-        store.set_max_component_handles(limits.handles as usize);
-        store.set_fuel(limits.fuel).map_err(|error| Termination::Host(error.to_string()))?;
-        watch(&mut store, self.ticker.company());
-        Ok(store)
-    }
-
-    /// Runs work on a sealed guest within a time limit, after waiting for room up to a separate
-    /// limit. The answer is read after the guest's memory is freed, within the same time limit
-    /// and charged to the same slot.
-    pub(crate) async fn run_sealed<T, R>(
-        &self,
-        places: Option<&ComponentPlaces>,
-        limits: &Limits,
-        (patience, timeout): (Duration, Duration),
-        work: impl AsyncFnOnce(&mut Store<Instance>) -> wasmtime::Result<T>,
-        read: impl AsyncFnOnce(T, &Arc<Slot>) -> wasmtime::Result<R>,
-    ) -> Result<R, Termination> {
-        let turn = self.turns.take(places, limits.memory_bytes, patience).await;
-        let turn = Arc::new(turn.map_err(|_| Termination::NoSlot)?.under(limits));
-        let _ticking = self.ticker.keep_ticking();
-        let cancel = CancellationToken::new();
-        let term = CallDeadline::new(Instant::now(), timeout, &cancel);
-        let mut store = self.store(Instance::sealed(limits, &term), limits)?;
-        let answer = term.attend(pin!(work(&mut store))).await?;
-        drop(store);
-        term.attend(pin!(read(answer, &turn))).await
-    }
-}
-
-/// Runs long work on a thread that may block.
-pub(crate) async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, Refusal> + Send + 'static,
-) -> Result<T, Refusal> {
-    match tokio::task::spawn_blocking(work).await {
-        Ok(done) => done,
-        Err(panic) => Err(Refusal::new(format!("the host failed while it loaded the component: {panic}"))),
     }
 }

@@ -1,8 +1,8 @@
 //! Conversion of child run requests and outcomes from and to the contract's types.
 
 use super::agents as wit;
-use crate::instance::{GuestStore, Instance};
-use crate::interfaces::charge::{PassedSize, text};
+use crate::charge::{PassedSize, text};
+use crate::instance::GuestStore;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use tollgate_agent::child::{

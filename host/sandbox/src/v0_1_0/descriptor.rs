@@ -3,7 +3,7 @@
 
 use super::types;
 use crate::admission::Slot;
-use crate::component::aside;
+use crate::blocking::offload;
 use crate::description::DescriptionSize;
 use crate::meter::Stop;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ pub(crate) async fn read_descriptor(
     turn: &Arc<Slot>,
 ) -> wasmtime::Result<ReadDescriptor> {
     let turn = Arc::clone(turn);
-    Ok(aside(move || read(given, &turn)).await?)
+    Ok(offload(move || read(given, &turn)).await?)
 }
 
 fn read(given: types::ComponentDescriptor, turn: &Slot) -> Result<ReadDescriptor, Stop> {

@@ -5,8 +5,8 @@ use super::generated::of_gates::exports::tollgate::tool::gate as wit;
 use super::output::{check_question, check_result, lift_result, lift_ticket, result_bytes, ticket_bytes};
 use super::types;
 use crate::admission::Slot;
+use crate::blocking::{LARGE_BYTES, offload};
 use crate::budget::Reservation;
-use crate::component::{LARGE_BYTES, aside};
 use crate::meter::Stop;
 use serde_json::Value;
 use std::sync::Arc;
@@ -42,7 +42,7 @@ pub(crate) async fn read_verdict(
         return Ok(read(gate, given, turn)?);
     }
     let (gate, turn) = (gate.to_owned(), Arc::clone(turn));
-    Ok(aside(move || read(&gate, given, &turn)).await?)
+    Ok(offload(move || read(&gate, given, &turn)).await?)
 }
 
 fn read(gate: &str, given: wit::Verdict, turn: &Slot) -> Result<ReadVerdict, Stop> {

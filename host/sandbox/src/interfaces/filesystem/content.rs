@@ -1,9 +1,9 @@
 //! Reading and writing files, by functions and by streams.
 
-use super::background::{self, Background};
 use super::reader::{self, FileReader};
 use super::writer::{At, FileWriter, Target};
 use crate::instance::Instance;
+use crate::instance::files::background::{self, Background};
 use std::sync::Arc;
 use wasmtime::component::Resource;
 use wasmtime_wasi::filesystem::Descriptor;

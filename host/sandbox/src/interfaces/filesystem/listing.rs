@@ -1,9 +1,9 @@
 //! Directory listings, read a few entries at a time. The host never holds a whole listing, and
 //! its names count as bytes that cross the boundary.
 
-use super::background;
-use super::open::OpenFilePermit;
 use crate::instance::Instance;
+use crate::instance::files::background;
+use crate::instance::files::open::OpenFilePermit;
 use crate::meter::Stop;
 use rustix::fs::{AtFlags, Dir, DirEntry, FileType, Mode, OFlags, openat, statat};
 use rustix::io::Errno;

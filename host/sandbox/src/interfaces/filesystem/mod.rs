@@ -4,30 +4,18 @@
 //! wait for the other end. It may not create links that others would follow, exceed its limits
 //! for reading and writing, or exceed its quota.
 
-mod background;
 mod content;
 mod listing;
 mod moving;
-mod open;
-mod quota;
 mod reader;
 mod writer;
 
-pub(crate) use moving::FileId;
-pub use moving::MAX_MOVED_AT_ONCE;
-
-use super::charge::{leave, text};
-use crate::descriptors::Descriptors;
-use crate::grants::{FileGrant, Power, UsedGrant};
+use crate::charge::{leave, text};
+use crate::grants::Power;
+use crate::instance::files::Files;
+use crate::instance::files::quota::{ENTRY_BYTES, Room};
 use crate::instance::{GuestStore, Instance, Serves};
-use crate::ledger::Ledger;
-use crate::limits::Limits;
-use background::Background;
 use listing::Listing;
-use open::OpenFiles;
-use quota::{ENTRY_BYTES, Quota, Room};
-use std::sync::Arc;
-use tokio::sync::Semaphore;
 use wasmtime::component::{Linker, LinkerInstance, Resource, ResourceType, WasmStr};
 use wasmtime_wasi::filesystem::{Descriptor, Dir, File, WasiFilesystemCtxView, WasiFilesystemView};
 use wasmtime_wasi::p2::bindings::filesystem::types::{
@@ -46,29 +34,6 @@ type OpenArguments = (Resource<Descriptor>, PathFlags, String, OpenFlags, Descri
 type LinkArguments = (Resource<Descriptor>, PathFlags, WasmStr, Resource<Descriptor>, WasmStr);
 type TimesArguments = (Resource<Descriptor>, PathFlags, String, NewTimestamp, NewTimestamp);
 type FileAnswer<T> = wasmtime::Result<(Result<T, ErrorCode>,)>;
-
-/// One call's limits for its directories.
-pub(crate) struct Files {
-    quota: Quota,
-    /// The listings that may still be opened.
-    listings: Arc<Semaphore>,
-    open: OpenFiles,
-    background: Background,
-    _used: Vec<UsedGrant>,
-}
-
-impl Files {
-    /// Creates the limits with nothing used; the ledger counts written bytes.
-    pub(crate) fn new(limits: &Limits, ledger: Arc<Ledger>, granted: &[Arc<FileGrant>]) -> Self {
-        Self {
-            quota: Quota::new(limits.written_bytes, ledger),
-            listings: Arc::new(Semaphore::new(limits.listings as usize)),
-            open: OpenFiles::new(limits.open_files, Descriptors::of_process().clone()),
-            background: Background::new(),
-            _used: granted.iter().map(FileGrant::begin_use).collect(),
-        }
-    }
-}
 
 /// Replaces the interface's functions that return descriptors, create files, read or write.
 pub(crate) fn add_granted(linker: &mut Linker<Instance>) -> wasmtime::Result<()> {

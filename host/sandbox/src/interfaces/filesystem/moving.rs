@@ -1,9 +1,10 @@
 //! Moves from one granted directory to another. The moved content counts against the
 //! destination's quota.
 
-use super::background;
-use super::quota::{ENTRY_BYTES, cost};
+use crate::grants::FileId;
 use crate::instance::Instance;
+use crate::instance::files::background;
+use crate::instance::files::quota::{ENTRY_BYTES, MAX_DEPTH, MAX_MOVED_AT_ONCE, cost};
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, openat, statat};
 use rustix::io::Errno;
 use std::fs::File;
@@ -16,18 +17,11 @@ use wasmtime_wasi::p2::bindings::filesystem::types::{
 };
 use wasmtime_wasi::p2::{FsError, FsResult};
 
-/// The maximum number of files and directories in one move to another granted directory.
-pub const MAX_MOVED_AT_ONCE: usize = 10_000;
-/// The maximum nesting depth in one move.
-pub(super) const MAX_DEPTH: usize = 64;
 /// Descriptors that are open while a directory of that depth is measured: two per level.
 const MEASURING_DESCRIPTORS: u32 = 2 * MAX_DEPTH as u32;
 
 /// A file or directory to move, and its destination.
 pub(super) type Move = (Resource<Descriptor>, String, Resource<Descriptor>, String);
-
-/// A device number and an inode number.
-pub(crate) type FileId = (u64, u64);
 
 /// Moves a file or directory.
 pub(super) async fn rename(instance: &mut Instance, (from, path, to, new_path): Move) -> FsResult<()> {

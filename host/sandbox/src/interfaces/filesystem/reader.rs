@@ -1,6 +1,6 @@
 //! Streams that read files. All bytes that they return count as bytes that cross the boundary.
 
-use super::background::{Background, BackgroundJob};
+use crate::instance::files::background::{Background, BackgroundJob};
 use crate::meter::Boundary;
 use bytes::{Bytes, BytesMut};
 use std::fs::File;

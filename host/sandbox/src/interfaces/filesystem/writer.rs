@@ -1,7 +1,7 @@
 //! Writing to files. The cost of a write is taken from the quota before anything is written.
 
-use super::background::{Background, BackgroundJob};
-use super::quota::{Room, cost};
+use crate::instance::files::background::{Background, BackgroundJob};
+use crate::instance::files::quota::{Room, cost};
 use bytes::Bytes;
 use rustix::io::Errno;
 use std::fs::File;

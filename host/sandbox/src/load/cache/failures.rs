@@ -2,7 +2,7 @@
 //! command retries them. A record has the reason only.
 
 use super::{Cache, seconds};
-use crate::compile::{CompileFailure, Lasts};
+use crate::error::{CompileFailure, Lasts};
 use crate::load::Fingerprint;
 use serde::{Deserialize, Serialize};
 use std::io;

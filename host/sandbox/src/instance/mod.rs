@@ -1,24 +1,29 @@
 //! The data of one instance: its limits, its handles, and its view of the call. It is part of the
 //! instance's store and is dropped with it.
 
-use crate::admission::Slot;
+pub(crate) mod attachments;
+pub(crate) mod files;
+pub(crate) mod http;
+mod interrupt;
+
+pub(crate) use interrupt::interrupt;
+
+use self::http::Egress;
+use crate::admission::{Charge, Slot};
 use crate::attempt::{CallContext, Console};
 use crate::children::ChildRunner;
 use crate::console::Capture;
 use crate::deadline::Deadline;
 use crate::egress::Outbound;
 use crate::grants::{Grants, Power};
-use crate::interfaces::content::Attachments;
-use crate::interfaces::filesystem::Files;
-use crate::interfaces::http::{self, Egress};
-use crate::interfaces::{clocks, random};
 use crate::limits::Limits;
 use crate::meter::{Boundary, Meter, Stop};
-use crate::nondeterminism::Nondeterminism;
+use crate::nondeterminism::{Nondeterminism, clocks, random};
 use crate::redact::Redacted;
 use crate::report::ReportSink;
-use crate::share::Charge;
 use crate::watchdog::CallDeadline;
+use attachments::Attachments;
+use files::Files;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 use tollgate_agent::recorded_inputs::{RecordedInputs, Seed};

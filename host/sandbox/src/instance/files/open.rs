@@ -8,7 +8,7 @@ use std::sync::{Arc, Weak};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// The open files of one call.
-pub(super) struct OpenFiles {
+pub(crate) struct OpenFiles {
     places: Arc<Semaphore>,
     all: Descriptors,
     /// A stream keeps its file open after the guest has dropped the descriptor, so the place
@@ -17,18 +17,18 @@ pub(super) struct OpenFiles {
 }
 
 /// The place of one open file, returned on drop.
-pub(super) struct OpenFilePermit {
+pub(crate) struct OpenFilePermit {
     _of_call: OwnedSemaphorePermit,
     _of_process: Held,
 }
 
 impl OpenFiles {
-    pub(super) fn new(most: u32, all: Descriptors) -> Self {
+    pub(crate) fn new(most: u32, all: Descriptors) -> Self {
         Self { places: Arc::new(Semaphore::new(most as usize)), all, open: Vec::new() }
     }
 
     /// Takes a place before a file is opened.
-    pub(super) fn take(&mut self) -> Result<OpenFilePermit, Stop> {
+    pub(crate) fn take(&mut self) -> Result<OpenFilePermit, Stop> {
         self.open.retain(|(file, _)| file.strong_count() > 0);
         let of_call = Arc::clone(&self.places).try_acquire_owned().map_err(|_| Stop::OpenFiles)?;
         let of_process = self.take_of_process(1)?;
@@ -36,12 +36,12 @@ impl OpenFiles {
     }
 
     /// Takes descriptors that are open only while the host works.
-    pub(super) fn take_of_process(&self, count: u32) -> Result<Held, Stop> {
+    pub(crate) fn take_of_process(&self, count: u32) -> Result<Held, Stop> {
         self.all.for_call(count).ok_or(Stop::Descriptors)
     }
 
     /// Holds a place for as long as this file is open.
-    pub(super) fn hold(&mut self, file: &Arc<File>, place: OpenFilePermit) {
+    pub(crate) fn hold(&mut self, file: &Arc<File>, place: OpenFilePermit) {
         self.open.push((Arc::downgrade(file), place));
     }
 }

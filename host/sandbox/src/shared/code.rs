@@ -1,9 +1,9 @@
 //! Compiles components, caches their code, and loads it within the memory limits.
 
-use super::{Shared, blocking};
-use crate::component::Origin;
+use super::Shared;
+use crate::blocking::loading;
 use crate::error::Refusal;
-use crate::load::{self, Artifact, Fingerprint, LoadedCode, ValidatedBytes};
+use crate::load::{self, Artifact, Fingerprint, LoadedCode, Origin, ValidatedBytes};
 use std::sync::{Arc, PoisonError};
 use tollgate_agent::text::clean;
 
@@ -17,7 +17,7 @@ impl Shared {
     ) -> Result<Artifact, Refusal> {
         let terms = self.compiling.terms();
         let (inner, of, asked) = (Arc::clone(self), *of, terms.clone());
-        let failed = blocking(move || Ok(inner.cache.as_ref().and_then(|cache| cache.failure(&of, &asked))));
+        let failed = loading(move || Ok(inner.cache.as_ref().and_then(|cache| cache.failure(&of, &asked))));
         if let Some(why) = failed.await? {
             return Err(Refusal::new(format!("{name} {why} (as before; it was not compiled again)")));
         }
@@ -27,7 +27,7 @@ impl Shared {
         };
         let refusal = Refusal::new(format!("{name} {}", failure.why));
         let inner = Arc::clone(self);
-        blocking(move || {
+        loading(move || {
             let kept = inner.cache.as_ref().map(|cache| cache.keep_failure(&of, &terms, &failure));
             inner.note_unkept(kept.and_then(Result::err));
             Ok(())
@@ -41,11 +41,11 @@ impl Shared {
     pub(crate) async fn code_of(self: &Arc<Self>, origin: &Origin) -> Result<LoadedCode, Refusal> {
         let (inner, of_thread) = (Arc::clone(self), origin.clone());
         let kept = move || inner.kept_code(&of_thread.name, &of_thread.identity.fingerprint);
-        if let Some((code, _)) = blocking(kept).await? {
+        if let Some((code, _)) = loading(kept).await? {
             return Ok(code);
         }
         let of_thread = origin.clone();
-        let checked = blocking(move || {
+        let checked = loading(move || {
             let Origin { name, identity, file } = of_thread;
             let lost =
                 || Refusal::new(format!("the compiled code of {name} is lost, and its file has changed"));
@@ -58,7 +58,7 @@ impl Shared {
         .await?;
         let artefact = self.compile(&origin.name, &origin.identity.fingerprint, &checked).await?;
         let (inner, origin) = (Arc::clone(self), origin.clone());
-        blocking(move || {
+        loading(move || {
             inner.keep(&origin.identity.fingerprint, None, &artefact);
             inner.load(&origin.name, &artefact)
         })
@@ -66,7 +66,7 @@ impl Shared {
     }
 
     /// Returns the cached code of these bytes. Its memory is reserved before it is read.
-    pub(super) fn kept_code(
+    pub(crate) fn kept_code(
         &self,
         name: &str,
         of: &Fingerprint,
@@ -86,7 +86,7 @@ impl Shared {
     }
 
     /// Makes newly compiled code callable.
-    pub(super) fn load(&self, name: &str, artefact: &Artifact) -> Result<LoadedCode, Refusal> {
+    pub(crate) fn load(&self, name: &str, artefact: &Artifact) -> Result<LoadedCode, Refusal> {
         let bytes = artefact.bytes().len() as u64;
         let share = self.code_memory.reserve(bytes).map_err(|why| why.refusal(name))?;
         let loaded = self.code_memory.load(&self.engine, artefact, share).map_err(|why| why.refusal(name))?;
@@ -97,7 +97,7 @@ impl Shared {
     }
 
     /// Caches code for the next start.
-    pub(super) fn keep(
+    pub(crate) fn keep(
         &self,
         of: &Fingerprint,
         words: Option<&load::CachedDescription>,
@@ -108,7 +108,7 @@ impl Shared {
     }
 
     /// Caches why the description of a component is refused, so that the next start need not ask.
-    pub(super) fn keep_refusal(&self, of: &Fingerprint, why: &str) {
+    pub(crate) fn keep_refusal(&self, of: &Fingerprint, why: &str) {
         let kept = self.cache.as_ref().map(|cache| cache.keep_refusal(of, why));
         self.note_unkept(kept.and_then(Result::err));
     }

@@ -14,16 +14,16 @@ const AT_ONCE: usize = 1;
 
 /// The threads that one call may occupy with file operations.
 #[derive(Clone)]
-pub(super) struct Background(Arc<Semaphore>);
+pub(crate) struct Background(Arc<Semaphore>);
 
 impl Background {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self(Arc::new(Semaphore::new(AT_ONCE)))
     }
 
     /// Starts an operation. It holds its place until it has ended, even if its result is no
     /// longer awaited.
-    pub(super) fn start<T: Send + 'static>(
+    pub(crate) fn start<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> io::Result<T> + Send + 'static,
     ) -> BackgroundJob<T> {
@@ -38,7 +38,7 @@ impl Background {
 }
 
 /// Runs an operation on a thread that may block.
-pub(super) async fn run<T: Send + 'static>(
+pub(crate) async fn run<T: Send + 'static>(
     work: impl FnOnce() -> io::Result<T> + Send + 'static,
 ) -> io::Result<T> {
     joined(tokio::task::spawn_blocking(work).await)
@@ -54,7 +54,7 @@ fn joined<T>(ended: Result<io::Result<T>, JoinError>) -> io::Result<T> {
 }
 
 /// An operation in progress. Dropping it before the operation has started cancels it.
-pub(super) struct BackgroundJob<T>(JoinHandle<io::Result<T>>);
+pub(crate) struct BackgroundJob<T>(JoinHandle<io::Result<T>>);
 
 impl<T> Future for BackgroundJob<T> {
     type Output = io::Result<T>;

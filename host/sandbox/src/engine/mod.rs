@@ -4,12 +4,18 @@
 //! pool and return to it nearly clean. The expensive part is not wasm but the system calls that
 //! map memory, the page faults and the TLB shootdowns on other cores.
 
+mod compatibility;
+
+pub(crate) use compatibility::Compatibility;
+
 use crate::config::{Allocation, SandboxConfig};
 use crate::error::SandboxError;
-use crate::load::IMAGE_SLACK_BYTES;
 use std::num::NonZeroUsize;
 use wasmtime::{Config, Enabled, Engine, InstanceAllocationStrategy, PoolingAllocationConfig};
 
+/// How many bytes the image of a memory may exceed twice its data. Go omits runs of zeros, so its
+/// images are two thirds larger than their data.
+pub const IMAGE_SLACK_BYTES: u64 = 64 << 10;
 /// Bytes of a memory that are zeroed for the next call, instead of being returned to the system
 /// and faulted in again.
 const MEMORY_KEEP_RESIDENT: usize = 2 << 20;

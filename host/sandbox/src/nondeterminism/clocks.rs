@@ -1,7 +1,7 @@
 //! `wasi:clocks` with a resolution of one millisecond. A finer clock would reveal more about a
 //! guest's neighbors than about the time. Readings are recorded, or played back.
 
-use crate::nondeterminism::Nondeterminism;
+use super::Nondeterminism;
 use std::time::Duration;
 use wasmtime_wasi::{HostMonotonicClock, HostWallClock};
 

@@ -3,7 +3,7 @@
 //! Calls of host functions and the bytes that they carry cost fuel as instructions do, so a guest
 //! is cut at the same place whether it computes or calls the host.
 
-use crate::instance::{GuestStore, Instance};
+use crate::instance::GuestStore;
 use crate::meter::Stop;
 use wasmtime::component::WasmStr;
 

@@ -5,7 +5,6 @@
 //! whichever is larger, in whole blocks. Removing or truncating files returns nothing: creating
 //! and removing a file a thousand times wears the disk as well.
 
-use super::moving::{MAX_DEPTH, MAX_MOVED_AT_ONCE};
 use crate::grants::{FileGrant, MAX_MOVED};
 use crate::ledger::Ledger;
 use std::collections::HashMap;
@@ -16,19 +15,23 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use wasmtime::component::{Resource, ResourceTable};
 use wasmtime_wasi::filesystem::Descriptor;
 
+/// The maximum number of files and directories in one move to another granted directory.
+pub const MAX_MOVED_AT_ONCE: usize = 10_000;
+/// The maximum nesting depth in one move.
+pub(crate) const MAX_DEPTH: usize = 64;
 /// The unit of accounting in bytes: the block size of a disk.
 const BLOCK_BYTES: u64 = 4 * 1024;
 /// The cost of a new file or directory, in bytes.
-pub(super) const ENTRY_BYTES: u64 = BLOCK_BYTES;
+pub(crate) const ENTRY_BYTES: u64 = BLOCK_BYTES;
 
 /// Returns the cost of writing `length` bytes that extend the file by `growth`.
-pub(super) fn cost(length: u64, growth: u64) -> u64 {
+pub(crate) fn cost(length: u64, growth: u64) -> u64 {
     // A cost that overflows exceeds every quota.
     length.max(growth).checked_next_multiple_of(BLOCK_BYTES).unwrap_or(u64::MAX)
 }
 
 /// The bytes that a call may still write, and the directory of each of its descriptors.
-pub(super) struct Quota {
+pub(crate) struct Quota {
     limit: u64,
     ledger: Arc<Ledger>,
     /// Keyed by descriptor number; reused numbers are overwritten.
@@ -37,7 +40,7 @@ pub(super) struct Quota {
 
 /// Room in one directory, for one call.
 #[derive(Clone)]
-pub(super) struct Room {
+pub(crate) struct Room {
     limit: u64,
     ledger: Arc<Ledger>,
     grant: Arc<FileGrant>,
@@ -45,22 +48,22 @@ pub(super) struct Room {
 
 impl Quota {
     /// Creates room for this many bytes. The ledger counts them and records refusals.
-    pub(super) fn new(limit: u64, ledger: Arc<Ledger>) -> Self {
+    pub(crate) fn new(limit: u64, ledger: Arc<Ledger>) -> Self {
         Self { limit, ledger, owners: HashMap::new() }
     }
 
     /// Records the directory of a descriptor.
-    pub(super) fn own(&mut self, descriptor: &Resource<Descriptor>, grant: Arc<FileGrant>) {
+    pub(crate) fn own(&mut self, descriptor: &Resource<Descriptor>, grant: Arc<FileGrant>) {
         self.owners.insert(descriptor.rep(), grant);
     }
 
     /// Returns the directory to which a descriptor belonged when it was opened.
-    pub(super) fn first_owner(&self, descriptor: &Resource<Descriptor>) -> Option<Arc<FileGrant>> {
+    pub(crate) fn first_owner(&self, descriptor: &Resource<Descriptor>) -> Option<Arc<FileGrant>> {
         self.owners.get(&descriptor.rep()).map(Arc::clone)
     }
 
     /// Returns the directory to which a descriptor belongs now; its target may have been moved.
-    pub(super) fn owner(
+    pub(crate) fn owner(
         &self,
         table: &ResourceTable,
         descriptor: &Resource<Descriptor>,
@@ -74,12 +77,12 @@ impl Quota {
     }
 
     /// Returns the room that writes to this descriptor use.
-    pub(super) fn room(&self, table: &ResourceTable, descriptor: &Resource<Descriptor>) -> Option<Room> {
+    pub(crate) fn room(&self, table: &ResourceTable, descriptor: &Resource<Descriptor>) -> Option<Room> {
         self.owner(table, descriptor).map(|grant| self.room_in(grant))
     }
 
     /// Returns the room in this directory.
-    pub(super) fn room_in(&self, grant: Arc<FileGrant>) -> Room {
+    pub(crate) fn room_in(&self, grant: Arc<FileGrant>) -> Room {
         Room { limit: self.limit, ledger: Arc::clone(&self.ledger), grant }
     }
 }
@@ -87,13 +90,13 @@ impl Quota {
 impl Room {
     /// Returns the room for writes to this file. For a file that was moved while open, that is
     /// the room of its current directory.
-    pub(super) fn of_file(&self, found: &Metadata) -> Self {
+    pub(crate) fn of_file(&self, found: &Metadata) -> Self {
         let grant = self.grant.now_of_id((found.dev(), found.ino()));
         Self { grant, ..self.clone() }
     }
 
     /// Takes this many bytes. Returns `false` and records the refusal if they do not fit.
-    pub(super) fn take(&self, bytes: u64) -> bool {
+    pub(crate) fn take(&self, bytes: u64) -> bool {
         if !self.ledger.write(bytes, self.limit) {
             self.ledger.deny("files: more bytes than the limit written_bytes lets a call write");
             return false;
@@ -106,13 +109,13 @@ impl Room {
     }
 
     /// Returns bytes that were taken for an operation that did not happen.
-    pub(super) fn give_back(&self, bytes: u64) {
+    pub(crate) fn give_back(&self, bytes: u64) {
         self.ledger.unwrite(bytes);
         self.give_back_to_quota(bytes);
     }
 
     /// Takes bytes from the directory's quota only, for content that is already on disk.
-    pub(super) fn take_of_quota(&self, bytes: u64) -> bool {
+    pub(crate) fn take_of_quota(&self, bytes: u64) -> bool {
         let fits = take(self.grant.left_bytes(), bytes);
         if !fits {
             let path = self.grant.guest_path();
@@ -122,7 +125,7 @@ impl Room {
     }
 
     /// Records that a directory holds more than may be moved at once.
-    pub(super) fn refuse_large_move(&self) {
+    pub(crate) fn refuse_large_move(&self) {
         self.ledger.deny(&format!(
             "files: move more than {MAX_MOVED_AT_ONCE} files and directories, or more than {MAX_DEPTH} levels of \
              them, at once"
@@ -130,7 +133,7 @@ impl Room {
     }
 
     /// Records that too many files were already moved out of a directory.
-    pub(super) fn refuse_move(&self, from: &FileGrant) {
+    pub(crate) fn refuse_move(&self, from: &FileGrant) {
         let path = from.guest_path();
         self.ledger.deny(&format!(
             "files: more than {MAX_MOVED} files and directories moved out of {path} while calls use it"
@@ -138,7 +141,7 @@ impl Room {
     }
 
     /// Returns bytes that were taken by [`take_of_quota`](Self::take_of_quota).
-    pub(super) fn give_back_to_quota(&self, bytes: u64) {
+    pub(crate) fn give_back_to_quota(&self, bytes: u64) {
         self.grant.left_bytes().fetch_add(bytes, Relaxed);
     }
 }

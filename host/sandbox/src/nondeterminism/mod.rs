@@ -3,6 +3,9 @@
 //! attempt. Reads beyond that record get made-up values, which are recorded, so that the two
 //! attempts' records differ from there on.
 
+pub(crate) mod clocks;
+pub(crate) mod random;
+
 use crate::grants::Power;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
