@@ -1,10 +1,10 @@
 //! Calls that wait for a person, so that a repeated call continues instead of starting anew.
 
-use super::tasks::Tasks;
+use super::owners::{oldest_of_largest_owner, owner_of};
+use super::task_runs::TaskRuns;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
-use std::cmp::Reverse;
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 use tollgate_agent::proposal::Arguments;
 use tollgate_agent::run::event::Suspended;
@@ -82,21 +82,6 @@ fn feed(value: &Value, hash: &mut Sha256) {
     }
 }
 
-/// Returns the owner in a stored thread's id: the principal of a mounted server, else the session.
-pub(super) fn owner_of(thread_id: &str) -> &str {
-    thread_id.split_once('/').map_or(thread_id, |(owner, _)| owner)
-}
-
-/// Returns the place of the oldest entry of the owner whose entries are largest together, so that
-/// no owner can push out the entries of others.
-pub(super) fn oldest_of_largest_owner<'a>(entries: impl Iterator<Item = (&'a str, usize)>) -> usize {
-    let mut owners: HashMap<&str, (usize, usize)> = HashMap::new();
-    for (at, (owner, size)) in entries.enumerate() {
-        owners.entry(owner).or_insert((0, at)).0 += size;
-    }
-    owners.into_values().max_by_key(|&(size, first)| (size, Reverse(first))).map_or(0, |(_, first)| first)
-}
-
 /// A call that waits.
 #[derive(Debug, Clone)]
 pub(super) struct Pending {
@@ -115,7 +100,7 @@ pub(super) struct PendingCalls {
     /// Oldest first.
     calls: Mutex<VecDeque<Pending>>,
     /// Calls that their clients know as tasks, and their state.
-    pub(super) tasks: Tasks,
+    pub(super) tasks: TaskRuns,
 }
 
 impl PendingCalls {

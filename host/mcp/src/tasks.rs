@@ -2,80 +2,18 @@
 //! `io.modelcontextprotocol/tasks` (SEP-2663). A client that supports tasks but cannot ask its
 //! person receives a task instead of a result, and polls it until a person has decided elsewhere.
 
-use super::suspended_calls::{Pending, oldest_of_largest_owner, owner_of};
+use super::suspended_calls::Pending;
+use super::task_runs::TaskRun;
 use super::tool_calls::{FinishedRun, ToolCallSession};
 use rmcp::model::{
     CallToolResponse, CallToolResult, CreateTaskResult, DetailedTask, ErrorData, JsonObject, Task,
     TaskPayload, TaskStatus,
 };
-use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
 use tollgate::HostError;
 use tollgate_agent::run::DecisionAnswer;
-use uuid::Uuid;
 
-/// The maximum number of remembered tasks per server. The oldest of the owner with the most is
-/// forgotten first, and its call still waits in the store.
-const MAX_TASKS: usize = 1_024;
 /// The suggested polling interval; meanwhile a person decides.
 const POLL_MS: u64 = 1_000;
-
-/// The run of a task.
-#[derive(Debug, Clone)]
-struct TaskRun {
-    id: String,
-    thread_id: String,
-    run_id: Arc<str>,
-    is_agent: bool,
-    /// Whether its client cancelled it.
-    cancelled: bool,
-}
-
-/// All tasks, oldest first.
-#[derive(Debug, Default)]
-pub(super) struct Tasks(Mutex<VecDeque<TaskRun>>);
-
-impl Tasks {
-    /// Returns the task of this run, which stays the same however often its call is repeated.
-    fn of_run(&self, thread_id: &str, run_id: &Arc<str>, is_agent: bool) -> TaskRun {
-        let mut tasks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(kept) = tasks.iter().find(|kept| kept.run_id == *run_id) {
-            return kept.clone();
-        }
-        let kept = TaskRun {
-            // Unguessable.
-            id: Uuid::new_v4().simple().to_string(),
-            thread_id: thread_id.to_owned(),
-            run_id: Arc::clone(run_id),
-            is_agent,
-            cancelled: false,
-        };
-        tasks.push_back(kept.clone());
-        if tasks.len() > MAX_TASKS {
-            // The newest stays.
-            let others = tasks.iter().take(tasks.len() - 1);
-            let owners = others.map(|task| (owner_of(&task.thread_id), 1));
-            let oldest = oldest_of_largest_owner(owners);
-            tasks.remove(oldest);
-        }
-        kept
-    }
-
-    /// Returns a task of this conversation.
-    fn find(&self, id: &str, thread_id: &str) -> Result<TaskRun, ErrorData> {
-        let tasks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let found = tasks.iter().find(|kept| kept.id == id && kept.thread_id == thread_id);
-        let unknown = || ErrorData::invalid_params("there is no task of this taskId", None);
-        found.cloned().ok_or_else(unknown)
-    }
-
-    fn cancel(&self, id: &str) {
-        let mut tasks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(kept) = tasks.iter_mut().find(|kept| kept.id == id) {
-            kept.cancelled = true;
-        }
-    }
-}
 
 impl ToolCallSession<'_> {
     /// Returns the response that contains a task instead of a result.
@@ -159,18 +97,6 @@ fn object(result: &CallToolResult) -> JsonObject {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn tasks_are_known_to_their_conversation_alone_and_bounded() {
-        let tasks = Tasks::default();
-        let kept = |number: usize| tasks.of_run("mine", &number.to_string().into(), false).id;
-        let (first, second) = (kept(0), kept(1));
-        assert_eq!(kept(0), first);
-        (2..=MAX_TASKS).for_each(|number| _ = kept(number));
-        assert_eq!(tasks.0.lock().unwrap_or_else(PoisonError::into_inner).len(), MAX_TASKS);
-        assert!(tasks.find(&first, "mine").is_err(), "the oldest is forgotten");
-        assert!(tasks.find(&second, "mine").is_ok() && tasks.find(&second, "another's").is_err());
-    }
 
     #[test]
     fn moments_are_written_as_iso_8601() {

@@ -233,6 +233,8 @@ const ORDERS: &[Order] = &[
             "writer",
             "notifications",
             "tool_list",
+            "owners",
+            "task_runs",
             "suspended_calls",
             "tool_calls",
             "tasks",
@@ -244,7 +246,7 @@ const ORDERS: &[Order] = &[
             "http",
             "stdio",
         ],
-        except: &[("suspended_calls", "tasks", "a waiting call keeps the tasks that its client asked for")],
+        except: &[],
     },
     Order {
         sources: "host/server/src",
