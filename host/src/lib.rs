@@ -53,7 +53,6 @@
 
 pub mod a2a;
 pub mod blocking;
-mod boxed;
 mod builtin;
 pub mod config;
 mod error;

@@ -14,13 +14,11 @@ use super::lease::{RunLease, RunStops};
 use super::waiting::Waited;
 use super::work::{Work, on_its_own};
 use super::{Publisher, RunEnd, RunError, UnrecordedEffect, spans};
-use crate::boxed::boxed;
 use crate::host::Host;
 use crate::store::rules::{begins_direct, charges};
 use crate::store::{Commit, CommitError, StoreError};
 use crate::tools::Toolbox;
 use futures::future::BoxFuture;
-use std::pin::{Pin, pin};
 use std::sync::Arc;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -91,7 +89,7 @@ pub(crate) struct Driver {
 impl Driver {
     /// Creates a driver that continues the run from its recorded state.
     pub(crate) fn new(parts: RunServices, run: Run, known_messages: usize) -> Box<Self> {
-        boxed(|| Self {
+        Box::new(Self {
             children: Children::default(),
             deadline: None,
             clock: RunClock::default(),
@@ -157,10 +155,10 @@ impl Driver {
         Ok((self.end(), self.run))
     }
 
-    /// Drives the run to rest. The large future is pinned in place, because moving it copies it.
+    /// Drives the run to rest.
     async fn run_to_rest(&mut self, first: Option<Input>) -> Result<(), RunError> {
         let span = spans::run(&self.parts.run_id, &self.parts.thread_id);
-        pin!(self.run_steps(first)).instrument(span).await
+        self.run_steps(first).instrument(span).await
     }
 
     async fn run_steps(&mut self, first: Option<Input>) -> Result<(), RunError> {
@@ -402,7 +400,7 @@ impl Driver {
                         lent: self.lent(&execution),
                         execution,
                     };
-                    Pin::from(boxed(|| async move { pin!(trying.run()).instrument(span).await }))
+                    Box::pin(async move { trying.run().instrument(span).await })
                 }
                 Effect::After(ended) => {
                     let scene = HookContext::new(host.hooks(), toolbox.catalog(), &self.run);

@@ -3,13 +3,11 @@
 
 use super::concurrency::Places;
 use super::{Attempt, AttemptRequest, Reach, Runner};
-use crate::boxed::boxed;
 use crate::config::ToolLimits;
 use crate::store::{ComponentFile, ComponentSource};
 use async_trait::async_trait;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::pin::Pin;
 use std::sync::Arc;
 use tollgate_agent::catalog::Tool;
 use tollgate_agent::code::Code;
@@ -79,7 +77,7 @@ impl Runner for ComponentRunner {
             },
         };
         let limits = self.limits.get(name).unwrap_or(&self.defaults);
-        Pin::from(boxed(|| self.component.call(call, limits, &self.grants))).await
+        Box::pin(self.component.call(call, limits, &self.grants)).await
     }
 
     async fn validate(&self, tool: &Tool, arguments: &Arguments) -> Result<(), Fault> {

@@ -205,8 +205,8 @@ const ORDERS: &[Order] = &[
     Order {
         sources: "host/src",
         modules: &[
-            "blocking", "boxed", "models", "store", "config", "error", "registry", "grants", "tools", "a2a",
-            "gates", "builtin", "run", "plugins", "host", "metrics", "replay",
+            "blocking", "models", "store", "config", "error", "registry", "grants", "tools", "a2a", "gates",
+            "builtin", "run", "plugins", "host", "metrics", "replay",
         ],
         except: &[
             ("builtin", "host", "agents are offered as tools, and are defined with the host"),
