@@ -24,6 +24,18 @@ const AGENT_MAY_USE: &[&str] = &[
 /// The crates that may use the engine.
 const MAY_USE_WASMTIME: &[&str] = &["tollgate-sandbox", "tollgate-tests"];
 
+/// Large libraries, and the only crates that may build on them. Tests of other crates may use them.
+const MAY_USE: &[(&str, &[&str])] = &[
+    ("axum", &["tollgate-mcp", "tollgate-server"]),
+    ("clap", &["tollgate-cli"]),
+    ("genai", &["tollgate-models"]),
+    ("indicatif", &["tollgate-cli"]),
+    ("rmcp", &["tollgate-mcp"]),
+    // The server keeps its keys and sessions in a database of its own.
+    ("rusqlite", &["tollgate-server", "tollgate-sqlite"]),
+    ("tokio-postgres", &["tollgate-postgres"]),
+];
+
 /// Dependencies without the standard library, which the workspace's entry would enable and a
 /// member could not disable.
 const WITHOUT_STD: &[(&str, &str)] = &[("tollgate-gate", "serde"), ("tollgate-gate", "serde_json")];
@@ -112,6 +124,25 @@ fn only_the_sandbox_knows_wasmtime() {
         all().any(|name| name.starts_with("wasmtime")) && !MAY_USE_WASMTIME.contains(&name.as_str())
     });
     assert_none("These may not depend on wasmtime:", users.map(|(name, _)| name));
+}
+
+#[test]
+fn large_libraries_are_used_by_their_crates_alone() {
+    let manifests = manifests();
+    let mut wrong = Vec::new();
+    for (library, allowed) in MAY_USE {
+        let uses = |manifest: &Manifest| manifest.dependencies.iter().any(|name| name == library);
+        let users: BTreeSet<&str> =
+            manifests.iter().filter(|(_, m)| uses(m)).map(|(name, _)| name.as_str()).collect();
+        let allowed: BTreeSet<&str> = allowed.iter().copied().collect();
+        wrong.extend(users.difference(&allowed).map(|name| format!("{name} on {library}")));
+        wrong.extend(
+            allowed
+                .difference(&users)
+                .map(|name| format!("{name} does not depend on {library}: remove it here")),
+        );
+    }
+    assert_none("These may not depend on libraries that others keep away from them:", wrong);
 }
 
 #[test]
