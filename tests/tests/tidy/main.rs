@@ -6,6 +6,7 @@ mod files;
 mod layers;
 mod links;
 mod modules;
+mod names;
 mod packaging;
 mod prose;
 
