@@ -1,5 +1,5 @@
-;; What a component is, without any language in between: a tool that returns its
-;; arguments, in WebAssembly's text format.
+;; A component without any language in between: a tool that returns its arguments,
+;; in WebAssembly's text format.
 ;;
 ;; `tollgate build` writes the contract's type into this module, which makes it a
 ;; component. From then on the host calls three exports, named by interface and

@@ -52,7 +52,7 @@ typedef struct {
   tollgate_refusal refusal;
   // A child that does not complete is an outcome: the tool decides how to continue.
   tollgate_child_status status;
-  // What it waits for, or why it failed; may be NULL.
+  // The question that it waits for, or why it failed; may be NULL.
   const char *reason;
   // Its last text; NULL if there is none.
   const char *response;

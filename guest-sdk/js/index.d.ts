@@ -225,7 +225,7 @@ export class ChildOutcome {
     | "failed"
     | "cancelled"
     | "timeout";
-  /** What it waits for, or why it failed. */
+  /** The question that it waits for, or why it failed. */
   readonly reason: string | null;
   /** Its last text. */
   readonly response: string | null;

@@ -502,7 +502,7 @@ typedef struct tollgate_tool_agents_child_outcome_t {
   // Structured output, where the child's agent declares a schema for it.
   tollgate_tool_agents_option_json_t   output;
   uint32_t   steps;
-  // The exported run-scoped keys as they ended; none where the backend
+  // The exported run-scoped keys as they ended; none if the backend
   // has no state to hand back.
   tollgate_tool_agents_option_list_entry_t   state;
   // The exported thread-scoped keys, likewise.
@@ -603,7 +603,7 @@ typedef struct {
 extern void tollgate_tool_http_client_send(tollgate_tool_http_client_list_request_t *requests, tollgate_tool_http_client_list_result_response_error_t *ret);
 
 // Imported Functions from `tollgate:tool/settings@0.1.0`
-// None where the setting was not granted, and in the sealed instance that
+// None if the setting was not granted, and in the sealed instance that
 // answers `describe` and `validate-args`.
 extern bool tollgate_tool_settings_get(guest_string_t *name, guest_string_t *ret);
 
@@ -639,7 +639,7 @@ extern void tollgate_tool_call_stream_output(guest_string_t *delta);
 // A line for the operator. The model never sees it.
 extern void tollgate_tool_call_log(tollgate_tool_call_level_t level, guest_string_t *message);
 // A readable key of this call's snapshot, values too large for the
-// context among them. None where the key has no value, or where the
+// context among them. None if the key has no value, or if the
 // component did not declare that it reads the key.
 extern bool tollgate_tool_call_read_state(guest_string_t *key, tollgate_tool_call_json_t *ret);
 // True once the run is being cancelled: the moment to stop early. A tool

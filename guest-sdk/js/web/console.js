@@ -1,4 +1,4 @@
-// `console` writes log lines for the operator. What is written before a call begins is lost.
+// `console` writes log lines for the operator. Lines written before a call begins are lost.
 import call from "#host";
 import { current } from "../current.js";
 import { withStack } from "../lines.js";

@@ -41,7 +41,7 @@ impl Arguments {
         }
         let refused = |why: &dyn fmt::Display| {
             let quoted = crate::text::clean(text, 1_000);
-            let message = format!("The arguments are not acceptable JSON: {why}. What was sent: {quoted}");
+            let message = format!("The arguments are not acceptable JSON: {why}. Sent: {quoted}");
             Fault::new(Code::InvalidArguments, message)
         };
         if text.trim().is_empty() {

@@ -63,7 +63,7 @@ fn correction(malformed: &[(String, &str)]) -> Option<String> {
     let mut words = String::from("Part of your reply looks like a tool call but could not be read.\n");
     for (why, sent) in malformed {
         // Writing to a string does not fail.
-        let _ = writeln!(words, "- {why}. What you wrote: {}", clean(sent, MAX_QUOTED_BYTES));
+        let _ = writeln!(words, "- {why}. You wrote: {}", clean(sent, MAX_QUOTED_BYTES));
     }
     let _ = write!(words, "Write it again, as {OPEN}{{\"name\": \"TOOL\", \"args\": {{...}}}}{CLOSE}.");
     Some(words)

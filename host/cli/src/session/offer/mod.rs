@@ -252,7 +252,7 @@ impl Offer {
         })?;
         let mut changes = Changes::begin(&grant::file_of(&origins.config)).map_err(|e| not_written(&e))?;
         approvals.prepare(&mut changes, &self.entry.id, approved).map_err(|e| not_written(&e))?;
-        let signer = self.proof().map_or_else(|| "nobody".to_owned(), |proof| proof.signed.to_string());
+        let signer = self.proof().map_or_else(|| "no one".to_owned(), |proof| proof.signed.to_string());
         let record = AuditRecord::new(AuditKind::Grant, "person", "approved")
             .of_component(self.entry.id.as_str(), Some(digest.into()))
             .because(&format!("installed from {}, signed by {signer}", self.entry.from));
