@@ -1,7 +1,6 @@
 //! Tools of a WebAssembly component, which the sandbox runs under the operator's limits and
 //! grants.
 
-use super::concurrency::Places;
 use super::{Attempt, AttemptRequest, Reach, Runner};
 use crate::config::ToolLimits;
 use crate::store::{ComponentFile, ComponentSource};
@@ -13,7 +12,7 @@ use tollgate_agent::catalog::Tool;
 use tollgate_agent::code::Code;
 use tollgate_agent::outcome::Fault;
 use tollgate_agent::proposal::Arguments;
-use tollgate_sandbox::{Component, FileAccess, Grants, Limits, Power};
+use tollgate_sandbox::{CallLimit, Component, FileAccess, Grants, Limits, Power};
 
 /// A runner of one component's tools.
 pub(super) struct ComponentRunner {
@@ -25,7 +24,7 @@ pub(super) struct ComponentRunner {
     /// The limits of a tool without limits of its own.
     defaults: Limits,
     /// The places of tools with limited concurrency, by tool name. Each running call takes one.
-    places: BTreeMap<String, Places>,
+    places: BTreeMap<String, CallLimit>,
 }
 
 impl ComponentRunner {
@@ -41,7 +40,7 @@ impl ComponentRunner {
         let file =
             ComponentFile { digest: Arc::from(component.digest()), source: Arc::new(File(file.to_owned())) };
         let places = limits.iter().filter_map(|(name, limits)| {
-            Some((name.clone(), Places::new(limits.concurrent_calls?, most_waiting)))
+            Some((name.clone(), CallLimit::new(limits.concurrent_calls?, most_waiting)))
         });
         let places = places.collect();
         let limits = limits.iter().map(|(name, limits)| (name.clone(), limits.call.clone())).collect();
@@ -98,7 +97,7 @@ impl Runner for ComponentRunner {
     }
 }
 
-fn too_many(tool_name: &str, places: &Places) -> Fault {
+fn too_many(tool_name: &str, places: &CallLimit) -> Fault {
     Fault::new(
         Code::Overloaded,
         format!(
@@ -108,7 +107,7 @@ fn too_many(tool_name: &str, places: &Places) -> Fault {
     .with_detail(format!(
         "its limit is concurrent_calls = {}; an operator can raise it in tollgate.toml, under \
          [tools.{tool_name}.limits]. Of those beyond, waiting_calls = {} of [limits] may wait",
-        places.all(),
-        places.most_waiting()
+        places.permits(),
+        places.max_waiting()
     ))
 }

@@ -6,7 +6,6 @@
 
 mod archived;
 mod component;
-mod concurrency;
 mod context;
 pub mod directory;
 mod function;

@@ -66,6 +66,7 @@ const ORDERS: &[Order] = &[
             "deadline",
             "report",
             "children",
+            "call_limit",
             "component_places",
             "share",
             "config",

@@ -10,6 +10,7 @@
 //! [`Share`](crate::share::Share).
 
 use crate::budget::{Exhausted, MemoryBudget, Reservation};
+use crate::call_limit::{CallLimit, CallPermit};
 use crate::component_places::ComponentPlaces;
 use crate::config::SandboxConfig;
 use crate::limits::Limits;
@@ -17,15 +18,11 @@ use crate::share::Share;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// The host's memory for calls, granted in request order, and the slots of running calls.
 pub(crate) struct Admission {
     memory: MemoryBudget,
-    places: Arc<Semaphore>,
-    all_places: u32,
-    waiting: AtomicU32,
-    max_waiting: u32,
+    calls: Arc<CallLimit>,
     lent: Arc<YieldedSlot>,
 }
 
@@ -54,16 +51,16 @@ pub struct Occupancy {
 pub(crate) struct Slot {
     share: Share,
     place: Mutex<Option<HeldPlace>>,
-    places: Arc<Semaphore>,
+    calls: Arc<CallLimit>,
     /// The component's slots, and the parts of them that the call takes.
-    of_component: Option<(Arc<Semaphore>, u32)>,
+    of_component: Option<(Arc<CallLimit>, u32)>,
     lent: Arc<YieldedSlot>,
 }
 
 /// A slot among the running calls, returned on drop.
 struct HeldPlace {
-    _of_host: OwnedSemaphorePermit,
-    _of_component: Option<OwnedSemaphorePermit>,
+    _of_host: CallPermit,
+    _of_component: Option<CallPermit>,
 }
 
 /// The reason why a call is not admitted.
@@ -77,20 +74,16 @@ pub(crate) enum NoTurn {
 
 impl Admission {
     pub(crate) fn new(config: &SandboxConfig) -> Self {
-        let most = u32::try_from(Semaphore::MAX_PERMITS).unwrap_or(u32::MAX);
-        let calls = config.concurrent_calls.clamp(1, most);
+        let calls = CallLimit::new(config.concurrent_calls.max(1), config.waiting_calls);
         let memory = MemoryBudget::new(config.memory_budget_bytes);
         Self {
-            places: Arc::new(Semaphore::new(calls as usize)),
-            all_places: calls,
-            waiting: AtomicU32::new(0),
-            max_waiting: config.waiting_calls,
             lent: Arc::new(YieldedSlot {
                 bytes: AtomicU64::new(0),
                 memory: memory.clone(),
                 calls: AtomicU32::new(0),
-                most_calls: calls,
+                most_calls: calls.permits(),
             }),
+            calls: Arc::new(calls),
             memory,
         }
     }
@@ -105,11 +98,11 @@ impl Admission {
     pub(crate) fn take_at_once(&self, of: Option<&ComponentPlaces>, memory_bytes: u64) -> Option<Slot> {
         let of_component = self.parts_of(of, memory_bytes);
         let _of_component = match &of_component {
-            Some((free, parts)) => Some(Arc::clone(free).try_acquire_many_owned(*parts).ok()?),
+            Some((slots, parts)) => Some(slots.try_take(*parts)?),
             None => None,
         };
         let reserved = self.memory.try_reserve(memory_bytes.clamp(1, self.memory.most_for_calls_bytes()))?;
-        let _of_host = Arc::clone(&self.places).try_acquire_owned().ok()?;
+        let _of_host = self.calls.try_take(1)?;
         Some(self.turn(memory_bytes, reserved, of_component, HeldPlace { _of_host, _of_component }))
     }
 
@@ -124,57 +117,55 @@ impl Admission {
         if let Some(turn) = self.take_at_once(of, memory_bytes) {
             return Ok(turn);
         }
-        let _waits_in_component = of.map(|of| QueuePlace::among(&of.waiting, of.max_waiting)).transpose()?;
-        let _waits = QueuePlace::among(&self.waiting, self.max_waiting)?;
+        let _waits_in_component = of.map(|of| of.parts.queue().ok_or(NoTurn::QueueFull)).transpose()?;
+        let _waits = self.calls.queue().ok_or(NoTurn::QueueFull)?;
         let of_component = self.parts_of(of, memory_bytes);
         let room = async {
             let of_component = acquire(of_component.as_ref()).await;
             let reserved = self.memory.reserve(memory_bytes.max(1)).await;
-            Arc::clone(&self.places).acquire_owned().await.map(|place| (of_component, reserved, place))
+            self.calls.taken(1).await.map(|place| (of_component, reserved, place))
         };
         match tokio::time::timeout(patience, room).await {
-            Ok(Ok((_of_component, reserved, _of_host))) => {
+            Ok(Some((_of_component, reserved, _of_host))) => {
                 Ok(self.turn(memory_bytes, reserved, of_component, HeldPlace { _of_host, _of_component }))
             }
-            // The semaphore is never closed.
-            Ok(Err(_)) | Err(_) => Err(NoTurn::TooLate),
+            Ok(None) | Err(_) => Err(NoTurn::TooLate),
         }
     }
 
     /// Returns the current usage. The parts are read one after another while calls start and end.
     pub(crate) fn occupancy(&self) -> Occupancy {
-        let free = |semaphore: &Semaphore| u32::try_from(semaphore.available_permits()).unwrap_or(u32::MAX);
         Occupancy {
-            running_calls: self.all_places.saturating_sub(free(&self.places)),
-            waiting_calls: self.waiting.load(Relaxed),
+            running_calls: self.calls.in_use(),
+            waiting_calls: self.calls.waiting(),
             lending_calls: self.lent.calls.load(Relaxed),
             memory_bytes: self.memory.reserved_bytes(),
         }
     }
 
-    fn parts_of(&self, of: Option<&ComponentPlaces>, memory_bytes: u64) -> Option<(Arc<Semaphore>, u32)> {
+    fn parts_of(&self, of: Option<&ComponentPlaces>, memory_bytes: u64) -> Option<(Arc<CallLimit>, u32)> {
         let of = of?;
-        let parts = of.parts_of(memory_bytes, self.memory.most_for_calls_bytes(), self.all_places);
-        Some((Arc::clone(&of.free_parts), parts))
+        let parts = of.parts_of(memory_bytes, self.memory.most_for_calls_bytes(), self.calls.permits());
+        Some((Arc::clone(&of.parts), parts))
     }
 
     fn turn(
         &self,
         memory_bytes: u64,
         reserved: Reservation,
-        of_component: Option<(Arc<Semaphore>, u32)>,
+        of_component: Option<(Arc<CallLimit>, u32)>,
         place: HeldPlace,
     ) -> Slot {
-        let (places, lent) = (Arc::clone(&self.places), Arc::clone(&self.lent));
+        let (calls, lent) = (Arc::clone(&self.calls), Arc::clone(&self.lent));
         let place = Mutex::new(Some(place));
-        Slot { share: Share::new(memory_bytes, reserved), place, places, of_component, lent }
+        Slot { share: Share::new(memory_bytes, reserved), place, calls, of_component, lent }
     }
 }
 
-/// Waits for a slot of the component. The semaphore is never closed.
-async fn acquire(of_component: Option<&(Arc<Semaphore>, u32)>) -> Option<OwnedSemaphorePermit> {
-    let (free, parts) = of_component?;
-    Arc::clone(free).acquire_many_owned(*parts).await.ok()
+/// Waits for a slot of the component.
+async fn acquire(of_component: Option<&(Arc<CallLimit>, u32)>) -> Option<CallPermit> {
+    let (slots, parts) = of_component?;
+    slots.taken(*parts).await
 }
 
 impl Slot {
@@ -226,7 +217,7 @@ impl Slot {
         drop(self.hold(None));
         let done = work.await;
         let _of_component = acquire(self.of_component.as_ref()).await;
-        if let Ok(_of_host) = Arc::clone(&self.places).acquire_owned().await {
+        if let Some(_of_host) = self.calls.taken(1).await {
             self.hold(Some(HeldPlace { _of_host, _of_component }));
         }
         Ok(done)
@@ -276,22 +267,6 @@ impl Drop for LentShare {
     fn drop(&mut self) {
         self.lent.bytes.fetch_sub(self.bytes, Relaxed);
         self.lent.calls.fetch_sub(1, Relaxed);
-    }
-}
-
-/// A place in the queue, given up on drop.
-struct QueuePlace<'a>(&'a AtomicU32);
-
-impl<'a> QueuePlace<'a> {
-    fn among(waiting: &'a AtomicU32, most: u32) -> Result<Self, NoTurn> {
-        let place = Self(waiting);
-        (waiting.fetch_add(1, Relaxed) < most).then_some(place).ok_or(NoTurn::QueueFull)
-    }
-}
-
-impl Drop for QueuePlace<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Relaxed);
     }
 }
 
