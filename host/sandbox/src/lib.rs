@@ -37,7 +37,6 @@ mod egress;
 mod engine;
 mod error;
 mod gate;
-mod granted_imports;
 mod grants;
 mod instance;
 mod interfaces;
@@ -78,8 +77,7 @@ pub use egress::{
 pub use engine::IMAGE_SLACK_BYTES;
 pub use error::{Refusal, SandboxError};
 pub use gate::{GateComponent, GateLimits};
-pub use granted_imports::Import;
-pub use grants::{DEFAULT_QUOTA_BYTES, FileAccess, FileGrant, Grants, MAX_MOVED, Power};
+pub use grants::{DEFAULT_QUOTA_BYTES, FileAccess, FileGrant, Grants, Import, MAX_MOVED, Power};
 pub use instance::files::quota::MAX_MOVED_AT_ONCE;
 pub use limits::{LimitOverrides, Limits};
 pub use load::{

@@ -85,7 +85,6 @@ const ORDERS: &[Order] = &[
             "charge",
             "v0_1_0",
             "interfaces",
-            "granted_imports",
             "engine",
             "load",
             "compile",

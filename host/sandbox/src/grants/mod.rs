@@ -1,7 +1,9 @@
 //! The grants of a component, given by a person. Nothing is granted by default.
 
+mod import;
 mod moved;
 
+pub use import::Import;
 pub use moved::MAX_MOVED;
 pub(crate) use moved::{FileId, UsedGrant};
 

@@ -1,8 +1,7 @@
 //! The imports and exports of a component, read from its type.
 
 use crate::error::Refusal;
-use crate::granted_imports::Import;
-use crate::grants::Power;
+use crate::grants::{Import, Power};
 use crate::interfaces::config;
 use crate::v0_1_0::{GATE, TOOL, TYPES, VERSION};
 use tollgate_agent::text::clean;

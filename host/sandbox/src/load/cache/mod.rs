@@ -17,7 +17,7 @@ use super::native::Artifact;
 use super::private_dir::{PART, PrivateDir, random};
 use crate::description::LeftOut;
 use crate::engine::Compatibility;
-use crate::granted_imports::Import;
+use crate::grants::Import;
 use rustix::fs::{Timespec, Timestamps, futimens};
 use serde::{Deserialize, Serialize};
 use std::fs::File;
