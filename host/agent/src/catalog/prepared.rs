@@ -48,7 +48,7 @@ impl Prepared {
         }
         let mut tools = Vec::with_capacity(descriptor.tools.len());
         for mut tool in descriptor.tools {
-            let arguments = Schema::compile_arguments_within(&mut tool.parameters, bytes_left)
+            let arguments = Schema::compile_arguments(&mut tool.parameters, bytes_left)
                 .map_err(|e| DescriptorError(format!("the tool \"{}\": {e}", tool.name)))?;
             bytes_left = bytes_left.saturating_sub(arguments.pattern_bytes());
             tools.push((tool, arguments));

@@ -93,24 +93,12 @@ impl Schema {
         self.compiled.pattern_bytes
     }
 
-    /// Compiles the schema of a tool's arguments as [`Schema::compile`] does. Its type must be
+    /// Compiles the schema of a tool's arguments as [`Schema::compile_within`] does. Its type must be
     /// `object`; a schema without a type receives it.
     ///
     /// # Errors
     /// Same as [`Schema::compile`], and if the type is not `object`.
-    pub fn compile_arguments(schema: &mut Value) -> Result<Self, SchemaError> {
-        Self::compile_arguments_within(schema, MAX_PATTERNS_BYTES)
-    }
-
-    /// Compiles as [`Schema::compile_arguments`] does, with at most this many bytes of compiled
-    /// patterns.
-    ///
-    /// # Errors
-    /// Same as [`Schema::compile_arguments`].
-    pub fn compile_arguments_within(
-        schema: &mut Value,
-        most_pattern_bytes: usize,
-    ) -> Result<Self, SchemaError> {
+    pub fn compile_arguments(schema: &mut Value, most_pattern_bytes: usize) -> Result<Self, SchemaError> {
         let Value::Object(map) = schema else {
             return Err(SchemaError("the schema of a tool's arguments must be a JSON object".to_owned()));
         };
@@ -300,10 +288,10 @@ mod tests {
 
     #[test]
     fn r3_arguments_are_objects() {
-        assert!(Schema::compile_arguments(&mut json!({"type": "array"})).is_err());
-        assert!(Schema::compile_arguments(&mut json!([])).is_err());
+        assert!(Schema::compile_arguments(&mut json!({"type": "array"}), MAX_PATTERNS_BYTES).is_err());
+        assert!(Schema::compile_arguments(&mut json!([]), MAX_PATTERNS_BYTES).is_err());
         let mut unset = json!({});
-        let schema = Schema::compile_arguments(&mut unset).unwrap();
+        let schema = Schema::compile_arguments(&mut unset, MAX_PATTERNS_BYTES).unwrap();
         assert_eq!(unset, json!({"type": "object"}));
         assert!(schema.violations(&json!({"anything": 1})).is_empty());
         assert!(!schema.violations(&json!(1)).is_empty());
