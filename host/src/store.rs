@@ -141,8 +141,8 @@
 //! #   async fn commanded(&self, runs: &[Arc<str>]) -> Result<Vec<Arc<str>>, StoreError> {
 //! #       self.store.commanded(runs).await
 //! #   }
-//! #   async fn take_back(&self, run_id: &str, id: &str) -> Result<(), StoreError> {
-//! #       self.store.take_back(run_id, id).await
+//! #   async fn withdraw(&self, run_id: &str, id: &str) -> Result<(), StoreError> {
+//! #       self.store.withdraw(run_id, id).await
 //! #   }
 //! #   fn watch(&self) -> Hints {
 //! #       self.store.watch()

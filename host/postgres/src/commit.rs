@@ -273,8 +273,8 @@ async fn missed(client: &Busy, prepared: &Prepared, now: u64) -> Result<Option<u
         let page = changes_since(client, &thread_id, after, CHANGES_AT_ONCE).await??;
         let Some(last) = page.last() else { return Ok(None) };
         after = last.revision;
-        let lets_by = |missed: &WrittenKeys| prepared.changes().all(|change| missed.lets_by(change));
-        if !page.iter().map(WrittenKeys::of).all(|missed| lets_by(&missed)) {
+        let permits = |missed: &WrittenKeys| prepared.changes().all(|change| missed.permits(change));
+        if !page.iter().map(WrittenKeys::of).all(|missed| permits(&missed)) {
             return Ok(None);
         }
     }

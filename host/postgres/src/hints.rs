@@ -48,8 +48,8 @@ impl HintExchange {
     }
 
     /// Gives a hint to this host at once, and to the others soon.
-    pub(crate) fn give(&self, hint: Hint) {
-        self.here.give(hint.clone());
+    pub(crate) fn send(&self, hint: Hint) {
+        self.here.send(hint.clone());
         // If the task is gone, the other hosts still poll.
         let _ = self.to_others.send(hint);
     }
@@ -62,14 +62,14 @@ impl HintExchange {
     /// Returns a function that tells this process that its lease has lapsed.
     pub(crate) fn lapse(&self) -> impl Fn() + Send + Sync + 'static {
         let here = self.here.clone();
-        move || here.give(Hint::Lapsed)
+        move || here.send(Hint::Lapsed)
     }
 
     /// Returns a function that gives the hint that a run may be waiting for a host.
     pub(crate) fn work(&self) -> impl Fn() + Send + Sync + 'static {
         let (here, to_others) = (self.here.clone(), self.to_others.clone());
         move || {
-            here.give(Hint::Work);
+            here.send(Hint::Work);
             let _ = to_others.send(Hint::Work);
         }
     }
@@ -102,13 +102,13 @@ async fn listen(config: PostgresConfig, here: HintSender) {
     loop {
         let receivers = here.clone();
         let on_notification = move |notification: tokio_postgres::Notification| {
-            receivers.give(hint_of(notification.payload()));
+            receivers.send(hint_of(notification.payload()));
         };
         if let Ok(client) = single(&config, &server, on_notification).await
             && client.batch_execute(&format!("LISTEN {CHANNEL}")).await.is_ok()
         {
             // Something may have changed before this connection listened.
-            here.give(Hint::Any);
+            here.send(Hint::Any);
             while answers(&client).await {
                 tokio::time::sleep(CHECK).await;
             }
@@ -121,7 +121,7 @@ async fn listen(config: PostgresConfig, here: HintSender) {
 async fn remind(here: HintSender) {
     loop {
         tokio::time::sleep(LOOK).await;
-        here.give(Hint::Any);
+        here.send(Hint::Any);
     }
 }
 

@@ -42,7 +42,7 @@ pub(crate) async fn commanded(client: &Client, runs: &[Arc<str>]) -> Result<Vec<
 }
 
 /// Removes a command that cannot be carried out.
-pub(crate) async fn take_back(client: &Client, run_id: &str, id: &str) -> Result<(), Error> {
+pub(crate) async fn withdraw(client: &Client, run_id: &str, id: &str) -> Result<(), Error> {
     let sql = "DELETE FROM inbox WHERE run = $1 AND id = $2";
     run(client, sql, params![(run_id.to_owned(), TEXT), (id.to_owned(), TEXT)]).await.map(drop)
 }

@@ -258,7 +258,7 @@ impl RunStore for PostgresStore {
         }
         let committed = committed?;
         self.remember(&thread_id, events.iter().filter_map(|numbered| numbered.event.change()));
-        self.hints.give(if queued { Hint::Work } else { Hint::Events(run_id) });
+        self.hints.send(if queued { Hint::Work } else { Hint::Events(run_id) });
         Ok(committed)
     }
 
@@ -523,7 +523,7 @@ impl CoordinationStore for PostgresStore {
         });
         let sent = sent.await?.ok_or_else(|| StoreError::unknown_run(run_id))?;
         if sent {
-            self.hints.give(Hint::Commands(Arc::from(run_id)));
+            self.hints.send(Hint::Commands(Arc::from(run_id)));
         }
         Ok(sent)
     }
@@ -548,10 +548,10 @@ impl CoordinationStore for PostgresStore {
             .await
     }
 
-    async fn take_back(&self, run_id: &str, id: &str) -> Result<(), StoreError> {
+    async fn withdraw(&self, run_id: &str, id: &str) -> Result<(), StoreError> {
         self.database
             .read(|client| async move {
-                inbox::take_back(&client, run_id, id).await?;
+                inbox::withdraw(&client, run_id, id).await?;
                 client.finish();
                 Ok(())
             })

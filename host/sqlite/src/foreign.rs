@@ -41,7 +41,7 @@ impl ForeignCommits {
             let version = known.version();
             if version.is_none() || version != seen {
                 seen = version;
-                hints.give(Hint::Any);
+                hints.send(Hint::Any);
             }
         }
     }

@@ -52,7 +52,7 @@ pub(super) fn commanded(connection: &Connection, runs: &[Arc<str>]) -> rusqlite:
 }
 
 /// Removes a command that cannot be carried out.
-pub(super) fn take_back(connection: &Connection, run_id: &str, id: &str) -> rusqlite::Result<()> {
+pub(super) fn withdraw(connection: &Connection, run_id: &str, id: &str) -> rusqlite::Result<()> {
     let delete = "DELETE FROM inbox WHERE run_id = ?1 AND id = ?2";
     connection.prepare_cached(delete)?.execute([run_id, id]).map(drop)
 }
@@ -64,7 +64,7 @@ pub(super) fn consume(connection: &Connection, commit: &Commit) -> rusqlite::Res
         let delete = "DELETE FROM inbox WHERE run_id = ?1";
         return connection.prepare_cached(delete)?.execute([commit.run_id().as_ref()]).map(drop);
     }
-    commit.carries_out.iter().try_for_each(|id| take_back(connection, commit.run_id(), id))
+    commit.carries_out.iter().try_for_each(|id| withdraw(connection, commit.run_id(), id))
 }
 
 /// Acquires up to `limit` runs that no living process drives and that can go on: interrupted and

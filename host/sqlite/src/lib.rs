@@ -200,7 +200,7 @@ impl RunStore for SqliteStore {
         let (thread_id, events) = (Arc::clone(&commit.thread_id), Arc::clone(commit.events()));
         let (run_id, queued) = (Arc::clone(commit.run_id()), commit.queued);
         let committed = self.writer.commit(commit).await?;
-        self.hints.give(if queued { Hint::Work } else { Hint::Events(run_id) });
+        self.hints.send(if queued { Hint::Work } else { Hint::Events(run_id) });
         self.remember(&thread_id, events.iter().filter_map(|numbered| numbered.event.change()));
         Ok(committed)
     }
@@ -358,7 +358,7 @@ impl CoordinationStore for SqliteStore {
 
     fn release(&self, run_id: &str, epoch: u64) {
         self.process.release(run_id, epoch);
-        self.hints.give(Hint::Work);
+        self.hints.send(Hint::Work);
     }
 
     async fn claim(&self, agents: &[String], limit: usize) -> Result<Vec<Claimed>, StoreError> {
@@ -378,7 +378,7 @@ impl CoordinationStore for SqliteStore {
         let sent = self.writer.run(move |connection, _| inbox::send(connection, &run, &id, &command)).await?;
         let sent = sent.ok_or_else(|| StoreError::unknown_run(run_id))?;
         if sent {
-            self.hints.give(Hint::Commands(Arc::from(run_id)));
+            self.hints.send(Hint::Commands(Arc::from(run_id)));
         }
         Ok(sent)
     }
@@ -393,9 +393,9 @@ impl CoordinationStore for SqliteStore {
         self.readers.ask(move |reader| reader.commanded(&runs)).await
     }
 
-    async fn take_back(&self, run_id: &str, id: &str) -> Result<(), StoreError> {
+    async fn withdraw(&self, run_id: &str, id: &str) -> Result<(), StoreError> {
         let (run_id, id) = (run_id.to_owned(), id.to_owned());
-        self.writer.run(move |connection, _| inbox::take_back(connection, &run_id, &id)).await
+        self.writer.run(move |connection, _| inbox::withdraw(connection, &run_id, &id)).await
     }
 
     fn watch(&self) -> Hints {

@@ -208,7 +208,7 @@ impl CoordinationStore for ReadOnlyStore {
         self.readers.ask(move |reader| reader.commanded(&runs)).await
     }
 
-    async fn take_back(&self, _run_id: &str, _id: &str) -> Result<(), StoreError> {
+    async fn withdraw(&self, _run_id: &str, _id: &str) -> Result<(), StoreError> {
         Err(refused())
     }
 

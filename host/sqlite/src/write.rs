@@ -156,10 +156,10 @@ fn missed(
     if moved == 0 {
         return Ok(Some(0));
     }
-    let lets_by = |missed: &WrittenKeys| prepared.changes().all(|change| missed.lets_by(change));
+    let permits = |missed: &WrittenKeys| prepared.changes().all(|change| missed.permits(change));
     let fits = match recent.between(id, base, now) {
-        Some(mut missed) => missed.all(lets_by),
-        None => stored_let_by(connection, id, base, lets_by)?,
+        Some(mut missed) => missed.all(permits),
+        None => stored_let_by(connection, id, base, permits)?,
     };
     let limit = prepared.commit.thread_state_bytes;
     let stored = |owner: &str| state::sizes(connection, id, owner);
@@ -172,13 +172,13 @@ fn stored_let_by(
     connection: &Connection,
     thread: i64,
     mut after: u64,
-    lets_by: impl Fn(&WrittenKeys) -> bool,
+    permits: impl Fn(&WrittenKeys) -> bool,
 ) -> rusqlite::Result<bool> {
     loop {
         let page = changes_since(connection, thread, after, CHANGES_AT_ONCE)?;
         let Some(last) = page.last() else { return Ok(true) };
         after = last.revision;
-        if !page.iter().map(WrittenKeys::of).all(|missed| lets_by(&missed)) {
+        if !page.iter().map(WrittenKeys::of).all(|missed| permits(&missed)) {
             return Ok(false);
         }
     }

@@ -144,7 +144,7 @@ impl Host {
                 None | Some(Err(HostError::Store(_) | HostError::Run(_))) => return Ok(()),
                 Some(Err(why)) => tracing::warn!("a command to the run {run_id} is dropped: {why}"),
             }
-            store.take_back(run_id, &id).await?;
+            store.withdraw(run_id, &id).await?;
         }
         Ok(())
     }
@@ -216,7 +216,7 @@ impl Host {
             let found = self.summary(run_id).await?.ok_or_else(|| HostError::no_run(run_id))?;
             if !found.at_work {
                 for sent in left {
-                    store.take_back(run_id, &sent.id).await?;
+                    store.withdraw(run_id, &sent.id).await?;
                 }
                 return Ok(Fate::TakenBack);
             }

@@ -233,7 +233,7 @@ impl Host {
                 Err(why) => {
                     // Such as the second of two decisions.
                     tracing::warn!("a command to the run {run_id} is dropped: {why}");
-                    store.take_back(run_id, &id).await?;
+                    store.withdraw(run_id, &id).await?;
                 }
             }
         }

@@ -158,8 +158,8 @@ impl CoordinationStore for Observed {
         self.store.commanded(runs).await
     }
 
-    async fn take_back(&self, run_id: &str, id: &str) -> Result<(), StoreError> {
-        self.store.take_back(run_id, id).await
+    async fn withdraw(&self, run_id: &str, id: &str) -> Result<(), StoreError> {
+        self.store.withdraw(run_id, id).await
     }
 
     fn watch(&self) -> Hints {

@@ -69,7 +69,7 @@ impl Hint {
 }
 
 /// A stream of hints. They may be lost, repeated or late. A store that other processes write to
-/// gives [`Hint::Any`] from time to time, about once a second while it changes.
+/// sends [`Hint::Any`] from time to time, about once a second while it changes.
 #[derive(Debug)]
 pub struct Hints(Option<Receiver<Hint>>);
 
@@ -105,8 +105,8 @@ impl Default for HintSender {
 }
 
 impl HintSender {
-    /// Gives a hint to all receivers.
-    pub fn give(&self, hint: Hint) {
+    /// Sends a hint to all receivers.
+    pub fn send(&self, hint: Hint) {
         if self.is_watched() {
             // A receiver that leaves meanwhile needs no hint.
             let _ = self.0.send(hint);

@@ -66,7 +66,7 @@ pub trait CoordinationStore: Send + Sync {
     ///
     /// # Errors
     /// The store cannot be written.
-    async fn take_back(&self, run_id: &str, id: &str) -> Result<(), StoreError>;
+    async fn withdraw(&self, run_id: &str, id: &str) -> Result<(), StoreError>;
 
     /// Returns hints of changes from now on, in this process and in others; see [`Hints`].
     fn watch(&self) -> Hints;

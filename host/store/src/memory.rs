@@ -107,7 +107,7 @@ impl ThreadRow {
         let missed = self.changes.iter().rev().take_while(|change| change.revision >= first.revision);
         let missed: Vec<WrittenKeys> = missed.map(WrittenKeys::of).collect();
         let all = changes.clone();
-        let lets_by = changes.all(|change| missed.iter().all(|missed| missed.lets_by(change)));
+        let lets_by = changes.all(|change| missed.iter().all(|missed| missed.permits(change)));
         let sizes = |owner: &'a str| -> Result<HashMap<String, usize>, CommitError> {
             Ok(self.state.sizes_of(owner).map(|(key, bytes)| (key.to_owned(), bytes)).collect())
         };
@@ -208,7 +208,7 @@ impl RunStore for MemoryStore {
         }
         audit.into_iter().for_each(|record| tables.record_audit(record));
         drop(tables);
-        self.hints.give(if queued { Hint::Work } else { Hint::Events(run) });
+        self.hints.send(if queued { Hint::Work } else { Hint::Events(run) });
         Ok(Committed { moved: behind })
     }
 
@@ -370,7 +370,7 @@ impl CoordinationStore for MemoryStore {
             let run_id = Arc::clone(run_id);
             tables.held.remove(&run_id);
             tables.left.insert(run_id);
-            self.hints.give(Hint::Work);
+            self.hints.send(Hint::Work);
         }
     }
 
@@ -423,7 +423,7 @@ impl CoordinationStore for MemoryStore {
             commands.push(SentCommand { id: Arc::from(id), command });
         }
         drop(tables);
-        self.hints.give(Hint::Commands(run_id));
+        self.hints.send(Hint::Commands(run_id));
         Ok(true)
     }
 
@@ -437,7 +437,7 @@ impl CoordinationStore for MemoryStore {
         Ok(runs.iter().filter(has_commands).cloned().collect())
     }
 
-    async fn take_back(&self, run_id: &str, id: &str) -> Result<(), StoreError> {
+    async fn withdraw(&self, run_id: &str, id: &str) -> Result<(), StoreError> {
         if let Some(commands) = self.tables().inbox.get_mut(run_id) {
             commands.retain(|sent| *sent.id != *id);
         }

@@ -47,7 +47,7 @@ impl WrittenKeys {
 
     /// Returns whether a change that did not see this one is still correct after it.
     #[must_use]
-    pub fn lets_by(&self, change: &StateChange) -> bool {
+    pub fn permits(&self, change: &StateChange) -> bool {
         of_thread(change).all(|update| {
             let is_free = update.fold.as_ref().is_some_and(|fold| fold.is_free);
             self.keys.iter().all(|(key, folded)| *key != update.key || (is_free && *folded))
@@ -116,11 +116,11 @@ mod tests {
 
     #[test]
     fn s5_only_what_others_did_not_touch_or_what_commutes_is_moved() {
-        let lets_by = |earlier: &StateChange, later: &StateChange| WrittenKeys::of(earlier).lets_by(later);
-        assert!(lets_by(&appended("k.a", true), &appended("k.a", true)));
-        assert!(lets_by(&set("k.a"), &set("k.b")));
-        assert!(!lets_by(&set("k.a"), &appended("k.a", true)));
-        assert!(!lets_by(&appended("k.a", true), &set("k.a")));
-        assert!(!lets_by(&appended("k.a", false), &appended("k.a", false)));
+        let lets_by = |earlier: &StateChange, later: &StateChange| WrittenKeys::of(earlier).permits(later);
+        assert!(permits(&appended("k.a", true), &appended("k.a", true)));
+        assert!(permits(&set("k.a"), &set("k.b")));
+        assert!(!permits(&set("k.a"), &appended("k.a", true)));
+        assert!(!permits(&appended("k.a", true), &set("k.a")));
+        assert!(!permits(&appended("k.a", false), &appended("k.a", false)));
     }
 }

@@ -430,7 +430,7 @@ with_each_store! {
             sent.into_iter().map(|sent| sent.id.to_string()).collect::<Vec<_>>()
         };
         assert_eq!(ids().await, ["1", "2"]);
-        store.take_back("r", "1").await.unwrap();
+        store.withdraw("r", "1").await.unwrap();
         assert_eq!(ids().await, ["2"]);
         let carries_out = |it: &mut Commit| it.carries_out = vec![Arc::from("2")];
         let step = commit("r", 1, vec![Event::StepStarted { step: 1 }]);

@@ -191,8 +191,8 @@ impl<W: Watch> CoordinationStore for Watched<W> {
         self.store.commanded(runs).await
     }
 
-    async fn take_back(&self, run_id: &str, id: &str) -> Result<(), StoreError> {
-        self.write(self.store.take_back(run_id, id)).await
+    async fn withdraw(&self, run_id: &str, id: &str) -> Result<(), StoreError> {
+        self.write(self.store.withdraw(run_id, id)).await
     }
 
     fn watch(&self) -> Hints {

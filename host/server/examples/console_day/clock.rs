@@ -194,8 +194,8 @@ impl CoordinationStore for Shifted {
         self.store.commanded(runs).await
     }
 
-    async fn take_back(&self, run_id: &str, id: &str) -> Result<(), StoreError> {
-        self.store.take_back(run_id, id).await
+    async fn withdraw(&self, run_id: &str, id: &str) -> Result<(), StoreError> {
+        self.store.withdraw(run_id, id).await
     }
 
     fn watch(&self) -> Hints {
