@@ -2,16 +2,16 @@
 //! conversation to another agent, the end of the loop that the run is part of.
 
 use super::event::{Event, Finished};
+use super::facts::LoopActions;
 use super::spec::Task;
 use super::transition::Transition;
 use crate::agents::AgentSpec;
 use crate::catalog::{Catalog, Tool};
 use crate::code::Code;
 use crate::context::AgentView;
-use crate::outcome::{Action, ActionGrants, Fault, ScheduledNote, ToolFilter, ToolResult};
+use crate::outcome::{Action, ActionGrants, Fault, ScheduledNote, ToolResult};
 use crate::state::{KeyScope, KeyUpdate, State, StateChange};
 use crate::text::clean;
-use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -25,40 +25,6 @@ const MAX_SCHEDULED: usize = 64;
 const MAX_NOTE_BYTES: usize = 16 * 1024;
 /// The thread key that holds the agent to which the thread was handed.
 const AGENT_KEY: &str = "host.agent";
-
-/// The granted actions of a call.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LoopActions {
-    /// Notes for the model's next turn.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub notes: Vec<String>,
-    /// The agent that continues the conversation.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub transfer: Option<String>,
-    /// Whether the loop that the run is part of ends.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub escalates: bool,
-    /// Notes for later turns.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub scheduled: Vec<ScheduledNote>,
-    /// The tools that the model sees in its next turn.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub filter: Option<Box<ToolFilter>>,
-}
-
-impl LoopActions {
-    /// Adds the actions that others requested.
-    pub(super) fn join(&mut self, other: LoopActions) {
-        self.notes.extend(other.notes);
-        self.scheduled.extend(other.scheduled);
-        self.escalates |= other.escalates;
-        self.transfer = self.transfer.take().or(other.transfer);
-        self.filter = match (self.filter.take(), other.filter) {
-            (Some(mine), Some(theirs)) => Some(Box::new(mine.and(&theirs))),
-            (mine, theirs) => mine.or(theirs),
-        };
-    }
-}
 
 /// The tool or hook that requests actions, and the actions that it was granted.
 pub(super) struct Actor<'a> {

@@ -1,6 +1,6 @@
 //! The model's view of a call's result.
 
-use super::call::CallEnd;
+use super::facts::CallEnd;
 use crate::code::Code;
 use crate::content::ContentPart;
 use crate::message::Answer;

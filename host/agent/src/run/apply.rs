@@ -5,6 +5,7 @@ use super::call::Call;
 use super::call_stage::Stage;
 use super::child_plan::{Child, ChildStanding};
 use super::event::{Event, Finished, Proposed};
+use super::facts::InvalidTransition;
 use super::spec::{Decision, MAX_CONTINUATIONS, RunSpec, Task};
 use super::turn::{Batch, Turn};
 use super::{Phase, Run};
@@ -16,12 +17,6 @@ use crate::question::Suspended;
 use crate::state::{KeyScope, KeyUpdate, State, StateChange};
 use smol_str::SmolStr;
 use std::sync::Arc;
-
-/// An event that cannot follow from the events before it, because of a bug in the host or because
-/// the record was tampered with. The run ends.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the record of the run is invalid: {0}")]
-pub struct InvalidTransition(pub(super) String);
 
 /// The note that asks the model to continue a reply.
 const CONTINUE: &str = "Your reply was cut off by its length. Continue exactly where it stopped.";

@@ -1,14 +1,14 @@
 //! Processing of attempts' outcomes: retries, conflicts, and commits in the order of the calls.
 
-use super::actions::{LoopActions, granted_actions};
+use super::Phase;
+use super::actions::granted_actions;
 use super::call::Call;
 use super::call_stage::Stage;
-use super::completion::Did;
-use super::event::{Event, RunStatus};
+use super::event::Event;
+use super::facts::{CallEnd, LoopActions, RunStatus};
 use super::hooks::{lost, state_conflict};
 use super::spec::{MAX_RERUNS, RETRY_PAUSE_MS};
-use super::transition::{Asker, Transition, question};
-use super::{CallEnd, Phase};
+use super::transition::{Asker, Did, Transition, question};
 use crate::agents::max_retries;
 use crate::code::Code;
 use crate::outcome::{Fault, Outcome, ResumeMode, Ticket, ToolOutput, ToolResult, ToolStatus, Usage};

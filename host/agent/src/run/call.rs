@@ -1,63 +1,20 @@
 //! One call of a turn: its identity, its counts and its stage, and how events change them.
 
-use super::InvalidTransition;
-use super::call_stage::{CallStatus, Progress, Stage};
-use super::completion::CallCompletion;
+use super::call_stage::{Progress, Stage};
 use super::event::Proposed;
+use super::facts::{CallCompletion, CallEnd, CallStatus, InvalidTransition};
 use super::spec::{Decision, DecisionAnswer};
 use crate::catalog::ToolVersion;
 use crate::catalog::{Catalog, Tool};
-use crate::code::Code;
 use crate::context::Resumption;
 use crate::gate::{GateVerdict, Resolution, resolve};
 use crate::hook::HookAnswer;
-use crate::outcome::{Fault, ResumeMode, ToolResult, Usage};
+use crate::outcome::{ResumeMode, Usage};
 use crate::proposal::{Arguments, Proposal};
 use crate::question::Suspended;
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use smol_str::SmolStr;
 use std::sync::Arc;
-
-/// The end of a call: the tool's answer, or a fault.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum CallEnd {
-    /// The tool's answer, or one supplied in its place.
-    Result(Arc<ToolResult>),
-    /// The reason that there is no answer.
-    Fault(Fault),
-}
-
-impl CallEnd {
-    /// Returns the status of a call with this end.
-    #[must_use]
-    pub fn status(&self) -> CallStatus {
-        match self {
-            CallEnd::Result(result) if result.is_success() => CallStatus::Succeeded,
-            CallEnd::Fault(Fault { code: Code::Cancelled | Code::Superseded | Code::NotRun, .. }) => {
-                CallStatus::Cancelled
-            }
-            CallEnd::Result(_) | CallEnd::Fault(_) => CallStatus::Failed,
-        }
-    }
-
-    /// Returns the code of an unsuccessful end.
-    #[must_use]
-    pub fn code(&self) -> Option<Code> {
-        match self {
-            CallEnd::Result(result) if result.is_success() => None,
-            CallEnd::Result(_) => Some(Code::ToolError),
-            CallEnd::Fault(fault) => Some(fault.code),
-        }
-    }
-}
-
-impl From<Fault> for CallEnd {
-    fn from(fault: Fault) -> Self {
-        CallEnd::Fault(fault)
-    }
-}
 
 /// The state of one call of the current turn.
 #[derive(Debug, Clone)]

@@ -1,64 +1,10 @@
 //! The stages of a call with the data of each, and the permitted moves between them.
 
-use super::call::CallEnd;
-use super::completion::CallCompletion;
+use super::facts::{CallCompletion, CallEnd, CallStatus};
 use crate::gate::Clearance;
 use crate::outcome::{Outcome, Usage};
 use crate::question::Suspended;
-use serde::{Deserialize, Serialize};
 use std::sync::Arc;
-
-/// The status of a call.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum CallStatus {
-    /// Requested, but not let through yet.
-    New,
-    /// An attempt is running, or its outcome waits for its turn.
-    Running,
-    /// Waits for a person.
-    Suspended,
-    /// Approved by a person, but not let through again yet.
-    Resuming,
-    /// The call succeeded.
-    Succeeded,
-    /// The call failed.
-    Failed,
-    /// It was cancelled or superseded.
-    Cancelled,
-}
-
-impl CallStatus {
-    /// Every status.
-    pub const ALL: [CallStatus; 7] = [
-        CallStatus::New,
-        CallStatus::Running,
-        CallStatus::Suspended,
-        CallStatus::Resuming,
-        CallStatus::Succeeded,
-        CallStatus::Failed,
-        CallStatus::Cancelled,
-    ];
-
-    /// Returns whether a call may move from this status to that one. Any other transition is a bug
-    /// in the host.
-    #[must_use]
-    pub fn may_become(self, next: CallStatus) -> bool {
-        use CallStatus::{Cancelled, Failed, New, Resuming, Running, Succeeded, Suspended};
-        match self {
-            New | Resuming => matches!(next, Running | Succeeded | Failed | Suspended | Cancelled),
-            Running => matches!(next, Succeeded | Failed | Suspended | Cancelled),
-            Suspended => matches!(next, Resuming | Cancelled),
-            Succeeded | Failed | Cancelled => false,
-        }
-    }
-
-    /// Returns whether the status is final.
-    #[must_use]
-    pub fn is_final(self) -> bool {
-        matches!(self, CallStatus::Succeeded | CallStatus::Failed | CallStatus::Cancelled)
-    }
-}
 
 /// The stage of a call, with the data that exists only in that stage.
 #[derive(Debug, Clone)]

@@ -2,7 +2,8 @@
 //! returns, and the question for which it waits.
 
 use super::child_plan::ChildEnd;
-use super::{Phase, Run, RunStatus};
+use super::facts::RunStatus;
+use super::{Phase, Run};
 use crate::child::{ChildOutcome, ChildStatus, MAX_CHILD_TEXT_BYTES};
 use crate::json;
 use crate::question::ChildQuestion;

@@ -4,60 +4,21 @@
 //! or the process, the call is over and does not run again. Its state change waits and is committed
 //! together with the hooks' writes.
 
-use super::actions::LoopActions;
 use super::call::Call;
 use super::call_stage::Stage;
-use super::event::{Event, RunStatus};
-use super::transition::Transition;
-use super::{CallEnd, CallStatus, Phase, Run, RunUsage};
+use super::event::Event;
+use super::facts::{AfterTurn, CallCompletion, CallEnd, CallStatus, RunStatus};
+use super::transition::{Did, Transition};
+use super::{Phase, Run, RunUsage};
 use crate::catalog::ToolVersion;
 use crate::code::Code;
 use crate::hook::{HookAnswer, HookPoint};
-use crate::outcome::{Fault, Mutation, Usage};
+use crate::outcome::Usage;
 use crate::proposal::Arguments;
-use crate::state::{PendingMutation, StateChange};
-use serde::{Deserialize, Serialize};
+use crate::state::PendingMutation;
 use smol_str::SmolStr;
 use std::sync::Arc;
 use std::time::Duration;
-
-/// The end of a call before the hooks after it are asked.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct CallCompletion {
-    /// The call.
-    pub call_id: SmolStr,
-    /// The result or the fault.
-    pub end: CallEnd,
-    /// The tool's writes. They are committed with the end of the call.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub mutations: Vec<PendingMutation>,
-    /// The tool's requested loop actions.
-    #[serde(default)]
-    pub asked: LoopActions,
-    /// Usage of the last attempt.
-    #[serde(default)]
-    pub usage: Usage,
-}
-
-impl CallCompletion {
-    /// Returns whether hooks may replace this end with a result. They may not if a gate, a person
-    /// or the end of the run ended the call without one.
-    #[must_use]
-    pub fn may_be_replaced(&self) -> bool {
-        let decided = matches!(&self.end, CallEnd::Fault(Fault { code: Code::Denied | Code::Blocked, .. }));
-        !decided && self.end.status() != CallStatus::Cancelled
-    }
-}
-
-/// The next step after a turn that was cut short.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum AfterTurn {
-    /// The run continues with this user message.
-    Message(String),
-    /// The run ends.
-    End(RunStatus),
-}
 
 /// A call with a known end, as the hooks after it see it.
 #[derive(Debug, Clone)]
@@ -74,19 +35,6 @@ pub struct Ended {
     pub ending: Arc<CallCompletion>,
     /// Usage of all attempts.
     pub usage: Usage,
-}
-
-/// The effects of a call that apply once it ends.
-#[derive(Default)]
-pub(super) struct Did<'a> {
-    /// The tool's writes.
-    pub(super) mutations: &'a [Mutation],
-    /// The state change from the writes of the tool and of the hooks before it.
-    pub(super) change: Option<StateChange>,
-    pub(super) asked: LoopActions,
-    /// Whether the result was supplied in the tool's place. Hooks are asked about such a call as
-    /// well.
-    pub(super) supplied: bool,
 }
 
 impl Run {

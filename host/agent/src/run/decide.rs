@@ -1,7 +1,8 @@
 //! The decision on one input: the events that follow from it.
 
 use super::child_plan::RunSeed;
-use super::event::{Event, Proposed, RunStatus};
+use super::event::{Event, Proposed};
+use super::facts::RunStatus;
 use super::input::{Input, Refused};
 use super::spec::{RunSpec, Task};
 use super::transition::Transition;

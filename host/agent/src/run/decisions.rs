@@ -1,12 +1,12 @@
 //! A person's decision about a call, or a message instead of one.
 
 use super::call::Call;
-use super::completion::{AfterTurn, Did};
 use super::event::Event;
+use super::facts::{AfterTurn, CallEnd, CallStatus};
 use super::input::{RefusalKind, Refused};
 use super::spec::{Decision, DecisionAnswer, Task};
-use super::transition::Transition;
-use super::{CallEnd, CallStatus, Phase, Run};
+use super::transition::{Did, Transition};
+use super::{Phase, Run};
 use crate::code::Code;
 use crate::gate::permissions;
 use crate::outcome::{Fault, ResumeMode, ToolResult, Usage};

@@ -7,8 +7,7 @@ pub use super::usage::{ChildUsage, ModelUsage, RunUsage};
 pub use crate::catalog::ToolVersion;
 pub use crate::question::{ChildQuestion, Suspended};
 
-use super::call::CallEnd;
-use super::completion::{AfterTurn, CallCompletion};
+use super::facts::{AfterTurn, CallCompletion, CallEnd, RunStatus};
 use super::spec::{Decision, RunSpec};
 use crate::agents::AgentSpec;
 use crate::catalog::Tool;
@@ -302,32 +301,4 @@ pub struct Finished {
     /// The share of the attempts before the last.
     #[serde(default, skip_serializing_if = "Usage::is_nothing")]
     pub earlier: Usage,
-}
-
-/// The status with which a run ended.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "status", rename_all = "snake_case")]
-pub enum RunStatus {
-    /// The model gave its answer, or the direct call completed.
-    Completed,
-    /// A gate ended it.
-    Blocked {
-        /// The gate's reason.
-        reason: String,
-    },
-    /// It reached one of its limits.
-    Stopped {
-        /// The limit's name.
-        limit: String,
-    },
-    /// It was cancelled.
-    Cancelled {
-        /// The reason.
-        reason: String,
-    },
-    /// The model or the host failed.
-    Failed {
-        /// A description of the failure.
-        error: String,
-    },
 }

@@ -1,11 +1,11 @@
 //! Processing of the gates' answers: the start of batches, and the calls that are held back.
 
+use super::Phase;
 use super::call::Call;
-use super::completion::Did;
-use super::event::{Event, RunStatus};
-use super::transition::{Asker, Transition, question};
+use super::event::Event;
+use super::facts::{CallEnd, CallStatus, RunStatus};
+use super::transition::{Asker, Did, Transition, question};
 use super::turn::Turn;
-use super::{CallEnd, CallStatus, Phase};
 use crate::code::Code;
 use crate::gate::{GateVerdict, Verdict, resolve};
 use crate::hook::HookAnswer;

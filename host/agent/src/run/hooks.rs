@@ -4,12 +4,12 @@
 //! are committed as one change with the end of the call. A failed hook fails its call. In that case
 //! the tool's part is dropped, and the writes of the other hooks are kept.
 
-use super::actions::{Actor, LoopActions, granted};
+use super::Run;
+use super::actions::{Actor, granted};
 use super::call::{Call, HooksBefore};
-use super::completion::CallCompletion;
 use super::event::Event;
+use super::facts::{CallCompletion, CallEnd, InvalidTransition, LoopActions};
 use super::transition::Transition;
-use super::{CallEnd, InvalidTransition, Run};
 use crate::code::Code;
 use crate::hook::{HookAnswer, HookPoint, MAX_ACTIONS_BYTES, MAX_CUSTOM_EVENT_BYTES, MAX_CUSTOM_EVENTS};
 use crate::outcome::{Fault, Mutation};

@@ -3,17 +3,16 @@
 //! A draft reads the run as it was before the input, and does not change it. It tracks separately what
 //! its own events change: the statuses of calls, and the state.
 
-use super::actions::LoopActions;
+use super::Run;
 use super::call::Call;
-use super::completion::Did;
-use super::event::{Event, Finished, Proposed, RunStatus};
+use super::event::{Event, Finished, Proposed};
+use super::facts::{CallEnd, CallStatus, LoopActions, RunStatus};
 use super::spec::{MAX_SUSPENSIONS, RunSpec, Task};
-use super::{CallEnd, CallStatus, Run};
 use crate::catalog::{Catalog, ToolVersion};
 use crate::code::Code;
 use crate::gate::PERMISSIONS_ID;
 use crate::hook::HookAnswer;
-use crate::outcome::{Fault, Ticket, ToolResult, Usage};
+use crate::outcome::{Fault, Mutation, Ticket, ToolResult, Usage};
 use crate::question::{self, AnswerSchema, ChildQuestion, MAX_ACTION_BYTES, MAX_MESSAGE_BYTES, Suspended};
 use crate::schema::Schema;
 use crate::state::{State, StateChange};
@@ -24,6 +23,19 @@ use std::sync::Arc;
 
 /// The capacity for all events of a typical direct call.
 const FEW: usize = 8;
+
+/// The effects of a call that apply once it ends.
+#[derive(Default)]
+pub(super) struct Did<'a> {
+    /// The tool's writes.
+    pub(super) mutations: &'a [Mutation],
+    /// The state change from the writes of the tool and of the hooks before it.
+    pub(super) change: Option<StateChange>,
+    pub(super) asked: LoopActions,
+    /// Whether the result was supplied in the tool's place. Hooks are asked about such a call as
+    /// well.
+    pub(super) supplied: bool,
+}
 
 /// A draft of the events that follow from one input.
 pub(super) struct Transition<'a> {

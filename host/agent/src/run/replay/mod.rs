@@ -11,9 +11,10 @@ pub use compare::Difference;
 
 use super::effect::{Effect, Execution};
 use super::event::Event;
+use super::facts::{CallEnd, InvalidTransition};
 use super::spec::Thread;
 use super::stored_event::StoredEvent;
-use super::{CallEnd, Input, InvalidTransition, Run};
+use super::{Input, Run};
 use crate::catalog::Catalog;
 use crate::catalog::ToolVersion;
 use crate::code::Code;
