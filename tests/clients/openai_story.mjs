@@ -1,18 +1,19 @@
 // The story with OpenAI's library for Node: chat completions and responses.
 
 import assert from "node:assert/strict";
+import { randomUUID } from "node:crypto";
 import OpenAI from "openai";
 import { VERSION } from "openai/version";
 import { BASE, KEY, approve } from "./elsewhere.mjs";
 
 const client = new OpenAI({ baseURL: `${BASE}/v1`, apiKey: KEY, timeout: 60_000 });
-const chat = (prompt, more = {}) =>
-  client.chat.completions.create({ model: "assistant", messages: [{ role: "user", content: prompt }], ...more });
+const chat = (prompt, more = {}, options = {}) =>
+  client.chat.completions.create({ model: "assistant", messages: [{ role: "user", content: prompt }], ...more }, options);
 
 // Streams a chat; decides its questions elsewhere.
-async function streamed(prompt) {
+async function streamed(prompt, options = {}) {
   const read = { text: "", reasoning: "", finish: null };
-  for await (const chunk of await chat(prompt, { stream: true })) {
+  for await (const chunk of await chat(prompt, { stream: true }, options)) {
     for (const { delta, finish_reason } of chunk.choices) {
       assert.equal(delta.tool_calls, undefined);
       read.text += delta.content ?? "";
@@ -26,6 +27,9 @@ async function streamed(prompt) {
   return read;
 }
 
+// A chat is cancelled by leaving it, ten seconds later: left.py looks.
+for await (const _ of await chat("slow", { stream: true, metadata: { thread_id: `left-${VERSION}` } })) break;
+
 const models = [];
 for await (const model of client.models.list()) models.push(model.id);
 assert.deepEqual(models, ["assistant", "other"]);
@@ -33,8 +37,14 @@ assert.deepEqual(models, ["assistant", "other"]);
 assert.equal((await chat("hello")).choices[0].message.content, "Hello there, my friend.");
 const report = await streamed("report");
 assert.equal(report.text, "One moment.\n\nIt is done.");
-assert.match(report.reasoning, /slow_report runs/);
+assert.match(report.reasoning, /slow_report runs[^]*slow_report reports: /);
 assert.match((await streamed("ask")).text, /console\/waiting[^]*It is done\.$/);
+
+// Reconnect in the middle: the same request with the same key joins the run.
+const keyed = { headers: { "Idempotency-Key": randomUUID() } };
+for await (const _ of await chat("steady", { stream: true }, keyed)) break;
+assert.equal((await streamed("steady", keyed)).text, "One moment.\n\nIt is done.");
+
 await assert.rejects(chat("fail"), (error) => error.status === 502 && error.code === "failed");
 
 const response = await client.responses.create({ model: "assistant", input: "report" });
@@ -45,6 +55,9 @@ for await (const event of await client.responses.create({ model: "assistant", in
 }
 assert.equal(types[0], "response.created");
 assert.equal(types.at(-1), "response.completed");
+for (const type of ["response.output_text.delta", "response.mcp_call.in_progress", "response.mcp_call.completed"]) {
+  assert.ok(types.includes(type), type);
+}
 
 const asked = await client.responses.create({ model: "assistant", input: "ask" });
 const requests = asked.output.filter((item) => item.type === "mcp_approval_request");

@@ -1,6 +1,7 @@
 """The story with OpenAI's library for Python: chat completions and responses."""
 
 import time
+import uuid
 
 import openai
 from elsewhere import BASE, KEY, approve
@@ -28,6 +29,11 @@ def streamed(prompt):
     return text, reasoning, usage, finish
 
 
+# A chat is cancelled by leaving it, ten seconds later: left.py looks.
+slow = chat("slow", stream=True, metadata={"thread_id": "left-python"})
+next(iter(slow))
+slow.close()
+
 # The agents are the models.
 assert [model.id for model in client.models.list()] == ["assistant", "other"]
 assert client.models.retrieve("assistant").owned_by == "tollgate"
@@ -38,7 +44,15 @@ text, _, usage, finish = streamed("hello")
 assert (text, usage.total_tokens, finish) == ("Hello there, my friend.", 15, "stop")
 text, reasoning, _, _ = streamed("report")
 assert text == "One moment.\n\nIt is done.", text
-assert "slow_report runs" in reasoning, reasoning
+assert "slow_report runs" in reasoning and "slow_report reports: " in reasoning, reasoning
+
+# Reconnect in the middle: the same request with the same key joins the run.
+key = {"Idempotency-Key": str(uuid.uuid4())}
+first = chat("steady", stream=True, extra_headers=key)
+next(iter(first))
+first.close()
+chunks = [chunk for chunk in chat("steady", stream=True, extra_headers=key) if chunk.choices]
+assert "".join(chunk.choices[0].delta.content or "" for chunk in chunks) == "One moment.\n\nIt is done.", chunks
 
 # Two questions in parallel hold the stream open until they are decided elsewhere.
 text, _, _, finish = streamed("ask")
