@@ -1,21 +1,23 @@
 // Signs digests with Sigstore's own library against authorities and logs of its test package, offline.
 //
 //   node sign.mjs DIRECTORY NAME DIGEST key|logged|github|person
+//   node sign.mjs DIRECTORY NAME DIGEST bytes MANIFEST
 //
 // Writes DIRECTORY/KIND.sigstore.json, and with it the key (KIND.pub) and the authorities and logs
-// that vouch for it (KIND.root.json). `logged` is a key whose signature is in a log.
+// that vouch for it (KIND.root.json). `logged` is a key whose signature is in a log, and `bytes` a
+// person's signature of the bytes of a manifest.
 import { createHash, createPublicKey, generateKeyPairSync, sign, X509Certificate } from "node:crypto";
-import { writeFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { bundleToJSON } from "@sigstore/bundle";
 import { TrustedRoot } from "@sigstore/protobuf-specs";
-import { DSSEBundleBuilder, FulcioSigner, RekorWitness } from "@sigstore/sign";
+import { DSSEBundleBuilder, FulcioSigner, MessageSignatureBundleBuilder, RekorWitness } from "@sigstore/sign";
 
 const require = createRequire(import.meta.url);
 const mock = require("@sigstore/mock");
 const nock = require("nock");
 
-const [directory, name, digest, kind] = process.argv.slice(2);
+const [directory, name, digest, kind, manifest] = process.argv.slice(2);
 const statement = Buffer.from(
   JSON.stringify({
     _type: "https://in-toto.io/Statement/v1",
@@ -56,6 +58,7 @@ const CLAIMS = {
   },
   person: { iss: "https://accounts.example.com", sub: "https://example.com/ada" },
 };
+CLAIMS.bytes = CLAIMS.person;
 
 // A certificate or key with the line breaks of PEM, as the log writes it.
 const wrapped = (text) => {
@@ -65,8 +68,9 @@ const wrapped = (text) => {
   return Buffer.from(lines).toString("base64");
 };
 
-// The entry that the log makes of a proposed one: hashes in place of the content.
+// The entry that the log makes of a proposed one: hashes in place of the content. One of bytes has them already.
 function logged({ apiVersion, kind, spec }) {
+  if (kind === "hashedrekord") return { apiVersion, kind, spec };
   const { envelope, verifiers } = spec.proposedContent;
   const { payload, signatures } = JSON.parse(envelope);
   const hashed = (bytes) => ({ algorithm: "sha256", value: createHash("sha256").update(bytes).digest("hex") });
@@ -105,7 +109,10 @@ async function withLog() {
       ? keySigner()
       : new FulcioSigner({ fulcioBaseURL: fulcioURL, identityProvider: { getToken: async () => token } });
   const witnesses = [new RekorWitness({ rekorBaseURL: rekorURL, entryType: "dsse" })];
-  const bundle = await new DSSEBundleBuilder({ signer, witnesses }).create(artifact);
+  const bundle =
+    kind === "bytes"
+      ? await new MessageSignatureBundleBuilder({ signer, witnesses }).create({ data: readFileSync(manifest) })
+      : await new DSSEBundleBuilder({ signer, witnesses }).create(artifact);
 
   const start = new Date(Date.now() - 3_600_000).toISOString();
   const logOf = (baseUrl, key) => {

@@ -1,6 +1,6 @@
 //! Signatures with a Sigstore certificate, and entries in Sigstore's transparency log.
 
-use super::bundle::{Bundle, Content, unsupported};
+use super::bundle::{Bundle, Content};
 use super::key::PublicKey;
 use super::{Covers, Proof, Signed, Subjects, ring_provider};
 use crate::digest::Digest;
@@ -9,7 +9,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 use sigstore_verify::crypto::{CertificateInfo, FulcioCiClaims};
 use sigstore_verify::trust_root::{SigstoreInstance, TrustedRoot as Root};
-use sigstore_verify::types::{ArtifactDigest, Bundle as SigstoreBundle, DerPublicKey, Sha256Hash};
+use sigstore_verify::types::{ArtifactDigest, Bundle as SigstoreBundle, DerPublicKey, HashAlgorithm};
 use sigstore_verify::{
     Error as SigstoreError, Policy, PublicKeyVerificationPolicy, VerificationPolicy, VerificationResult,
     Verifier,
@@ -78,14 +78,30 @@ impl TrustedRoot {
         let parsed = SigstoreBundle::from_json(bundle.text());
         let parsed =
             parsed.map_err(|e| Error::new(Code::InvalidBundle, format!("the bundle cannot be read: {e}")))?;
-        let digest = match covers {
-            Covers::Manifest => Digest::of(subjects.manifest.unwrap_or_default()),
-            Covers::Component => subjects.component.clone(),
+        let manifest = subjects.manifest.unwrap_or_default();
+        let verified = match (bundle.content(), covers) {
+            (Content::Message, _) => {
+                ring_provider::with_bytes(manifest, || self.verifier.verify(manifest, &parsed, policy))
+            }
+            (Content::Envelope(_), Covers::Manifest) => {
+                self.verifier.verify(artifact_digest(&Digest::of(manifest))?, &parsed, policy)
+            }
+            (Content::Envelope(_), Covers::Component) => {
+                self.verifier.verify(artifact_digest(subjects.component)?, &parsed, policy)
+            }
         };
-        let hash = Sha256Hash::from_hex(digest.hex())
-            .map_err(|_| unsupported("the digest of the component is not sha256"))?;
-        self.verifier.verify(ArtifactDigest::sha256(hash), &parsed, policy).map_err(refusal)
+        verified.map_err(refusal)
     }
+}
+
+/// Returns a digest as Sigstore's crates write it.
+fn artifact_digest(digest: &Digest) -> Result<ArtifactDigest> {
+    let hex = digest.hex();
+    let byte = |at| hex.get(at..at + 2).and_then(|pair| u8::from_str_radix(pair, 16).ok());
+    let bytes: Option<Vec<u8>> = (0..hex.len()).step_by(2).map(byte).collect();
+    let algorithm = if digest.is_sha256() { HashAlgorithm::Sha2256 } else { HashAlgorithm::Sha2512 };
+    let read = ArtifactDigest::new(algorithm, bytes.unwrap_or_default());
+    read.map_err(|e| Error::new(Code::UnsupportedDigest, e))
 }
 
 /// Verifies a bundle with a certificate, for any signer.
@@ -95,12 +111,9 @@ pub(super) fn verify(
     covers: Covers,
     root: &TrustedRoot,
 ) -> Result<Proof> {
-    if matches!(bundle.content(), Content::Message) {
-        // Sigstore's library verifies it over a digest, and ring verifies only over bytes.
-        return Err(unsupported("a certificate's signature covers the bytes instead of a statement"));
-    }
     if !bundle.has_log_entry() {
-        let what = "the bundle holds no entry of a transparency log, which a certificate needs";
+        let what = "the bundle holds no entry of a transparency log, which a certificate needs; GitHub's \
+                    attestations of private repositories have none, and are not supported";
         return Err(Error::new(Code::InvalidLogEntry, what));
     }
     let result = root.verify(bundle, subjects, covers, &VerificationPolicy::any_identity())?;

@@ -3,7 +3,8 @@
 //! A bundle holds an envelope (DSSE) with a statement about digests, or a signature of the bytes
 //! themselves. It was made with a key, or with a certificate that says which workflow or person
 //! signed. Keys are verified with ring alone; certificates and the transparency log by Sigstore's
-//! crates, which get their cryptography from ring too.
+//! crates, which get their cryptography from ring too. A signature of bytes counts for the manifest of an
+//! artifact.
 
 mod bundle;
 mod key;
@@ -17,7 +18,7 @@ pub use keyless::TrustedRoot;
 
 use crate::digest::Digest;
 use crate::error::{Code, Error, Result};
-use bundle::{Bundle, Content};
+use bundle::{Bundle, Content, unsupported};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use tollgate_agent::text::clean;
@@ -184,7 +185,11 @@ pub fn verify(bytes: &[u8], subjects: Subjects<'_>, keys: &[PublicKey], root: &T
     let bundle = Bundle::read(bytes)?;
     let covers = match bundle.content() {
         Content::Envelope(envelope) => statement::covers(envelope, subjects)?,
-        Content::Message => Covers::Manifest,
+        Content::Message if subjects.manifest.is_some() => Covers::Manifest,
+        Content::Message => {
+            let why = "it signs bytes and no statement, which counts only for the manifest of an artifact in a registry";
+            return Err(unsupported(why));
+        }
     };
     if !bundle.is_by_key() {
         return keyless::verify(&bundle, subjects, covers, root);
@@ -202,9 +207,7 @@ pub fn verify(bytes: &[u8], subjects: Subjects<'_>, keys: &[PublicKey], root: &T
         let broken = || Error::new(Code::InvalidSignature, "the signature does not match its key");
         return Err(if is_hinted { broken() } else { unknown() });
     };
-    // ring cannot verify the log's evidence about a signature over the bytes themselves.
-    let has_log_entry = bundle.has_log_entry() && matches!(bundle.content(), Content::Envelope(_));
-    let is_logged = has_log_entry && keyless::verify_log(&bundle, subjects, covers, key, root)?;
+    let is_logged = bundle.has_log_entry() && keyless::verify_log(&bundle, subjects, covers, key, root)?;
     let signed = Signed::Key { key: key.id().clone(), bundle: Digest::of(bytes) };
     Ok(Proof { signed, covers, is_logged })
 }

@@ -1,4 +1,7 @@
 //! ring as the cryptography provider of Sigstore's crates.
+//!
+//! ring verifies signatures over bytes only, and these crates verify a signature of the bytes themselves over
+//! their digest. [`with_bytes`] lends them the bytes: a digest of these bytes is verified by them.
 
 use ring::digest::{Context, SHA256, SHA384, SHA512};
 use ring::signature::{self, UnparsedPublicKey, VerificationAlgorithm};
@@ -6,6 +9,20 @@ use sigstore_verify::crypto::{
     CryptoProvider, Error, HashContext, Result, SigningScheme, install_default_provider, try_default_provider,
 };
 use sigstore_verify::types::HashAlgorithm;
+use std::cell::RefCell;
+
+thread_local! {
+    /// The bytes whose digest may be verified on this thread.
+    static SIGNED_BYTES: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Runs a verification on this thread that may verify signatures over a digest of these bytes.
+pub(super) fn with_bytes<T>(bytes: &[u8], verification: impl FnOnce() -> T) -> T {
+    SIGNED_BYTES.set(bytes.to_vec());
+    let verified = verification();
+    SIGNED_BYTES.take();
+    verified
+}
 
 /// Verifies signatures with ring. It does not sign.
 #[derive(Debug)]
@@ -40,9 +57,25 @@ impl CryptoProvider for Ring {
             .map_err(|_| Error::Verification(format!("{} does not verify", scheme.name())))
     }
 
-    /// Always fails: ring verifies bytes, not digests.
-    fn verify_prehashed(&self, scheme: SigningScheme, _: &[u8], _: &[u8], _: &[u8]) -> Result<()> {
-        Err(Error::UnsupportedAlgorithm(format!("{} over a digest is not supported", scheme.name())))
+    /// Fails unless it is the digest of the bytes of [`with_bytes`]: ring verifies bytes, not digests.
+    fn verify_prehashed(
+        &self,
+        scheme: SigningScheme,
+        key: &[u8],
+        digest: &[u8],
+        signature: &[u8],
+    ) -> Result<()> {
+        let unsupported =
+            || Error::UnsupportedAlgorithm(format!("{} over a digest is not supported", scheme.name()));
+        SIGNED_BYTES.with_borrow(|bytes| {
+            let algorithm = scheme.hash_algorithm().ok_or_else(unsupported)?;
+            let mut hash = self.hash(algorithm)?;
+            hash.update(bytes);
+            if hash.finalize() != digest {
+                return Err(unsupported());
+            }
+            self.verify_raw(scheme, key, bytes, signature)
+        })
     }
 }
 

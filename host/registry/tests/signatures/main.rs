@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
 mod evidence;
+mod formats;
 mod policy;
 
 use serde_json::{Value, json};
