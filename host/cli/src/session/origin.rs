@@ -9,7 +9,8 @@ use tollgate::grants::Approvals;
 use tollgate::registry;
 use tollgate::store::{AuditKind, AuditRecord};
 use tollgate_registry::{
-    Client, Code, Digest, Entry, Error, Files, Kept, Placement, Source, check_statements, is_current, recheck,
+    Client, Code, Digest, Entry, Error, Fetched, Files, Kept, Placement, Source, check_statements,
+    is_current, recheck,
 };
 use tollgate_sandbox::{Guest, Sandbox};
 
@@ -36,6 +37,14 @@ impl Origins {
     /// The registry cannot be asked.
     pub(crate) async fn is_up_to_date(&self, source: &Source, entry: &Entry) -> Result<bool, Error> {
         Ok(self.is_sound(entry).await && is_current(&self.client, source, entry).await?)
+    }
+
+    /// Returns whether a web server or a file has the version of an entry, which is installed as the entry says.
+    /// They have no signatures, and the kept one is about these bytes.
+    pub(crate) async fn is_same(&self, fetched: &Fetched, entry: &Entry) -> bool {
+        let asks = fetched.asks.as_ref().map(|asks| Digest::of(asks.as_bytes()));
+        let is_same = fetched.artifact.is_none() && fetched.digest == entry.wasm && asks == entry.asks;
+        is_same && self.is_sound(entry).await
     }
 
     /// Returns whether a component is installed as its entry says, with evidence that the policy accepts.

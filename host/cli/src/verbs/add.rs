@@ -77,14 +77,11 @@ impl AddVerb {
         check_exists(&source)?;
         let origins = Origins::open(globals)?;
         let lock = origins.files.read_lock()?;
-        if let Some(entry) = self.installed(&source, &origins, &lock).await? {
-            match output.is_json() {
-                true => output.json(&json!({ "id": entry.id, "changed": false, "entry": entry })),
-                false => {
-                    output.line(&format!("{GOOD}installed already{GOOD:#} {} as {}", entry.id, entry.file))
-                }
-            }
-            return Ok(Exit::Done);
+        let before = self.recorded(&source, &lock);
+        if let Some(entry) = before
+            && origins.is_up_to_date(&self.pinned(&source), entry).await?
+        {
+            return Ok(said_to_be_installed(entry, output));
         }
         let signer = self.signer()?;
         let trust = &origins.config.trust;
@@ -97,8 +94,16 @@ impl AddVerb {
         let wanted = Wanted { digest: self.digest.clone(), bundle, keys };
         let fetched = fetch(&origins.client, &source, wanted, &trust.root()?).await?;
         *digest = Some(fetched.digest.clone());
+        if let Some(entry) = before
+            && origins.is_same(&fetched, entry).await
+        {
+            return Ok(said_to_be_installed(entry, output));
+        }
         let named = Named { signer: signer.as_ref(), file: self.name.as_deref() };
         let offer = Offer::new(fetched, &origins, &lock, named).await?;
+        if offer.is_settled() && origins.is_sound(&offer.entry).await {
+            return Ok(said_to_be_installed(&offer.entry, output));
+        }
         let consent = Consent {
             yes: self.yes,
             pinned: self.digest.is_some(),
@@ -126,13 +131,9 @@ impl AddVerb {
         Ok(Exit::Done)
     }
 
-    /// The entry of this very version, if it is in place and no option says more about it.
-    async fn installed<'a>(
-        &self,
-        source: &Source,
-        origins: &Origins,
-        lock: &'a Lock,
-    ) -> Result<Option<&'a Entry>, Failure> {
+    /// Returns the entry of a component from this source; `None` if there is none, or an option says more
+    /// about it.
+    fn recorded<'a>(&self, source: &Source, lock: &'a Lock) -> Option<&'a Entry> {
         let says_more =
             self.name.is_some() || self.key.is_some() || self.github.is_some() || self.bundle.is_some();
         let origin = source.origin();
@@ -142,12 +143,15 @@ impl AddVerb {
             _ => true,
         };
         let found = lock.entries().find(|entry| entry.from == origin).filter(is_followed);
-        let Some(entry) = found.filter(|_| !says_more) else { return Ok(None) };
-        let source = match (&self.digest, source) {
+        found.filter(|_| !says_more)
+    }
+
+    /// Returns the source with the digest that was asked for.
+    fn pinned(&self, source: &Source) -> Source {
+        match (&self.digest, source) {
             (Some(digest), Source::Registry(reference)) => Source::Registry(reference.at(digest.clone())),
             _ => source.clone(),
-        };
-        Ok(origins.is_up_to_date(&source, entry).await?.then_some(entry))
+        }
     }
 
     fn signer(&self) -> Result<Option<Expected>, Failure> {
@@ -158,4 +162,13 @@ impl AddVerb {
             |repository: &String| Github { repository: repository.clone(), workflow: None, refs: None };
         Ok(self.github.as_ref().map(github).map(Expected::Github))
     }
+}
+
+/// Says that this very version is in place.
+fn said_to_be_installed(entry: &Entry, output: &Output) -> Exit {
+    match output.is_json() {
+        true => output.json(&json!({ "id": entry.id, "changed": false, "entry": entry })),
+        false => output.line(&format!("{GOOD}installed already{GOOD:#} {} as {}", entry.id, entry.file)),
+    }
+    Exit::Done
 }

@@ -114,9 +114,7 @@ impl UpdateVerb {
         let bundle = self.bundle.as_deref().map(read_bundle).transpose()?;
         let wanted = Wanted { keys, bundle, digest: None };
         let mut fetched = fetch(&origins.client, &source, wanted, &trust.root()?).await?;
-        // A web server has no signatures, and the kept one is about these bytes.
-        let is_same = fetched.artifact.is_none() && fetched.digest == entry.wasm && self.bundle.is_none();
-        if is_same && origins.is_sound(entry).await {
+        if self.bundle.is_none() && origins.is_same(&fetched, entry).await {
             output.say(&format!("{GOOD}up to date{GOOD:#} {}", entry.id));
             return Ok(json!({ "id": entry.id, "changed": false, "entry": entry }));
         }

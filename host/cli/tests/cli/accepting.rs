@@ -196,6 +196,13 @@ fn a_web_server_is_a_source_whose_signatures_the_user_brings() {
         .ends_with(2)
         .says("repository acme/tools");
     place.type_in(&[&add[..], &["--bundle", "one.json"]].concat()).ends_with(0).answers("installed echo");
+    // The same again changes nothing, whether its signature comes with it or is the kept one.
+    let before = (lock(&place), refusals(&place).len());
+    place.type_in(&["add", &url]).ends_with(0).answers("installed already echo as echo.wasm");
+    let again = ["add", &url, "--key", "acme.pub", "--bundle", "one.json"];
+    place.type_in(&again).ends_with(0).answers("installed already echo as echo.wasm");
+    assert_eq!(place.type_in(&["add", &url, "--json"]).ends_with(0).json()["changed"], false);
+    assert_eq!((lock(&place), refusals(&place).len()), before);
     fs::remove_file(place.path().join("tools/echo.wasm")).unwrap();
     place.type_in(&["sync"]).ends_with(0).answers("restored echo");
     place.type_in(&["update", "--check"]).ends_with(0).says("up to date echo");

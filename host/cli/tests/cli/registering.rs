@@ -26,6 +26,7 @@ fn a_component_is_published_added_checked_restored_and_removed() {
     place.type_in(&["add", &reference, "--yes"]).ends_with(3).says("a person has to decide");
     assert!(lock(&place).is_empty());
     place.type_in(&["add", &reference, "--key", "acme.pub", "--yes"]).ends_with(0).answers("installed echo");
+    place.type_in(&["add", &reference, "--key", "acme.pub"]).ends_with(0).answers("installed already echo");
     let text = lock(&place);
     assert!(
         text.contains(&format!("from = \"oci://{}/acme/echo\"", registry.host))
@@ -264,6 +265,7 @@ fn local_files_and_the_lock_mode_for_all_files() {
     let add = ["add", "elsewhere/echo.wasm", "--digest", &digest, "--yes"];
     place.type_in(&add).ends_with(3);
     place.type_in(&[&add[..], &["--allow-unsigned"]].concat()).ends_with(0);
+    place.type_in(&["add", "elsewhere/echo.wasm"]).ends_with(0).answers("installed already echo");
     place.type_in(&["tools"]).ends_with(0).answers("echo.wasm");
     place.type_in(&["verify"]).ends_with(0).answers("not signed, accepted by a person");
     place.type_in(&["sync", "--locked"]).ends_with(1).says("adder.wasm is not in the lock file");

@@ -168,6 +168,11 @@ impl Offer {
         matches!(self.verdict, Verdict::Ask { .. })
     }
 
+    /// Returns whether it is the recorded version, and nothing about it is to be decided.
+    pub(crate) fn is_settled(&self) -> bool {
+        !self.is_new() && !self.is_open() && self.news.is_empty() && self.reworded.is_empty()
+    }
+
     /// Returns whether its manifest requests anything.
     pub(crate) fn asks_something(&self) -> bool {
         self.asks.as_ref().is_some_and(|asks| !asks.is_empty())
