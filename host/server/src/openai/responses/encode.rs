@@ -1,6 +1,6 @@
 //! The event stream of a response.
 
-use super::output::{ItemChange, Output, ResponseStatus, message_item, reasoning_item, text_part};
+use super::output::{ItemChange, Output, ResponseStatus, message_item, reasoning_item, status_of, text_part};
 use super::segment::{About, response};
 use crate::agent_runs::{Encode, FeedEnd, Piece, ReplyText, Rest};
 use serde_json::{Value, json};
@@ -144,7 +144,7 @@ impl ResponseEncoder {
                 }
             }
         }
-        self.close("completed", out);
+        self.close(status_of(reply), out);
         (self.restarts, self.has_text) = (0, false);
     }
 
@@ -316,7 +316,7 @@ impl Encode for ResponseEncoder {
         self.close("incomplete", out);
         let name = match self.output.status {
             ResponseStatus::Completed => "response.completed",
-            ResponseStatus::Incomplete(_) => "response.incomplete",
+            ResponseStatus::Incomplete { .. } => "response.incomplete",
             _ => "response.failed",
         };
         self.whole(name, out);

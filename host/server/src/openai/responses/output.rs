@@ -16,8 +16,13 @@ const MAX_MESSAGE_BYTES: usize = 1_000;
 pub(super) enum ResponseStatus {
     InProgress,
     Completed,
-    /// It reached a limit, by this name.
-    Incomplete(String),
+    /// It reached a limit, or the model's reply was cut.
+    Incomplete {
+        /// The name of the limit, or the reason of the cut.
+        reason: String,
+        /// The explanation of the cut; `None` for a limit.
+        message: Option<String>,
+    },
     Cancelled,
     Failed {
         code: &'static str,
@@ -30,7 +35,7 @@ impl ResponseStatus {
         match self {
             ResponseStatus::InProgress => "in_progress",
             ResponseStatus::Completed => "completed",
-            ResponseStatus::Incomplete(_) => "incomplete",
+            ResponseStatus::Incomplete { .. } => "incomplete",
             ResponseStatus::Cancelled => "cancelled",
             ResponseStatus::Failed { .. } => "failed",
         }
@@ -117,7 +122,10 @@ impl Output {
                 self.ended(status);
                 Vec::new()
             }
-            _ => {
+            event => {
+                if matches!(event, Event::StepStarted { .. }) {
+                    self.finish = Finish::Stop;
+                }
                 self.status = ResponseStatus::InProgress;
                 Vec::new()
             }
@@ -139,11 +147,12 @@ impl Output {
         self.finish = reply.finish;
         self.tokens = self.tokens.plus(reply.usage);
         if let Some(reasoning) = reply.message.reasoning.as_ref().filter(|text| !text.is_empty()) {
-            self.items.push(reasoning_item(&self.reasoning_id(self.replies), Some(reasoning), "completed"));
+            let status = if reply.message.text.is_empty() { status_of(reply) } else { "completed" };
+            self.items.push(reasoning_item(&self.reasoning_id(self.replies), Some(reasoning), status));
         }
         if !reply.message.text.is_empty() {
             let id = self.message_id(self.replies);
-            self.items.push(message_item(&id, Some(&reply.message.text), "completed"));
+            self.items.push(message_item(&id, Some(&reply.message.text), status_of(reply)));
         }
     }
 
@@ -203,20 +212,22 @@ impl Output {
     fn ended(&mut self, status: &RunStatus) {
         let words = |text: &str| one_line(text, MAX_MESSAGE_BYTES);
         self.status = match status {
-            RunStatus::Completed => match self.finish {
-                Finish::Stop => ResponseStatus::Completed,
-                Finish::Length => ResponseStatus::Incomplete("max_output_tokens".to_owned()),
-                Finish::Filtered => ResponseStatus::Incomplete("content_filter".to_owned()),
-            },
-            RunStatus::Stopped { limit } => ResponseStatus::Incomplete(limit.clone()),
+            RunStatus::Completed => ResponseStatus::Completed,
+            RunStatus::Stopped { limit } => {
+                ResponseStatus::Incomplete { reason: limit.clone(), message: None }
+            }
             RunStatus::Cancelled { .. } => ResponseStatus::Cancelled,
             RunStatus::Blocked { reason } => ResponseStatus::Failed {
                 code: "blocked",
                 message: words(&format!("a gate ended the run: {reason}")),
             },
-            RunStatus::Failed { error } => {
-                ResponseStatus::Failed { code: "server_error", message: words(error) }
-            }
+            RunStatus::Failed { error } => match cut(self.finish) {
+                // The client has what the model wrote until it was cut off.
+                Some(reason) => {
+                    ResponseStatus::Incomplete { reason: reason.to_owned(), message: Some(words(error)) }
+                }
+                None => ResponseStatus::Failed { code: "server_error", message: words(error) },
+            },
         };
     }
 
@@ -242,6 +253,20 @@ impl Output {
         }));
         Some(self.items.len() - 1)
     }
+}
+
+/// Returns the reason for which a reply was cut, in OpenAI's words; `None` if it is whole.
+fn cut(finish: Finish) -> Option<&'static str> {
+    match finish {
+        Finish::Stop => None,
+        Finish::Length => Some("max_output_tokens"),
+        Finish::Filtered => Some("content_filter"),
+    }
+}
+
+/// Returns the status of a reply's message.
+pub(super) fn status_of(reply: &ModelReply) -> &'static str {
+    if cut(reply.finish).is_some() { "incomplete" } else { "completed" }
 }
 
 fn server_label(call: &KnownCall) -> &str {

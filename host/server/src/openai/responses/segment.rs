@@ -72,15 +72,20 @@ pub(super) fn stored(run: &OwnRun, about: &About, decide_url: &str) -> Option<Va
 
 /// Returns the JSON of a response.
 pub(super) fn response(about: &About, output: &Output) -> Value {
-    let (mut error, mut incomplete) = (Value::Null, Value::Null);
+    let (mut error, mut incomplete, mut failed) = (Value::Null, Value::Null, Value::Null);
     match &output.status {
         ResponseStatus::Failed { code, message } => error = json!({"code": code, "message": message}),
-        ResponseStatus::Incomplete(reason) => incomplete = json!({"reason": reason}),
+        ResponseStatus::Incomplete { reason, message } => {
+            incomplete = json!({"reason": reason});
+            if let Some(message) = message {
+                failed = json!({"message": message});
+            }
+        }
         ResponseStatus::InProgress | ResponseStatus::Completed | ResponseStatus::Cancelled => {}
     }
     let tokens = output.tokens;
     let seconds = |ms: u64| ms / 1_000;
-    json!({
+    let mut response = json!({
         "id": about.id.to_string(),
         "object": "response",
         "created_at": seconds(output.created_at_ms),
@@ -124,7 +129,11 @@ pub(super) fn response(about: &About, output: &Output) -> Value {
             "thread_id": about.thread,
             "next_response_id": about.next,
         },
-    })
+    });
+    if !failed.is_null() {
+        response["tollgate"]["failed"] = failed;
+    }
+    response
 }
 
 /// Returns the input items of a segment: messages, and answers to requests for approval.

@@ -81,7 +81,7 @@ async fn every_end_is_shown() {
         let response = last(&encode(&mut encoder, &recording.segments[0]));
         let response = json!({
             "status": response["status"], "error": response["error"], "output": response["output"],
-            "incomplete_details": response["incomplete_details"],
+            "incomplete_details": response["incomplete_details"], "failed": response["tollgate"]["failed"],
         });
         ends += &format!("# {name}\n{}", golden(&recording, [&response]));
     }
