@@ -6,7 +6,7 @@ use super::task::TaskView;
 use crate::agent_runs::costs;
 use crate::agent_runs::fixture::{self, Recording, encode, golden, joined_at, without};
 use crate::agent_runs::{Encode, ReplyText};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tollgate::RunUpdate;
 
 fn view(recording: &Recording) -> TaskView {
@@ -81,24 +81,28 @@ async fn every_end_has_its_state() {
 }
 
 #[tokio::test]
-async fn a_stream_that_is_cut_anywhere_leads_to_the_same_artifact() {
+async fn a_stream_that_is_cut_anywhere_leads_to_the_same_task() {
     let mut recordings = fixture::drawn(true).await;
-    recordings.extend([fixture::calls().await, fixture::restart().await]);
+    recordings.extend([fixture::calls().await, fixture::questions().await, fixture::restart().await]);
     for recording in recordings {
-        let updates = recording.all();
-        let whole = recorded(&recording, &updates).text;
-        for cut in 0..=updates.len() {
-            let events = joined_at(&mut encoder(&recording), &updates, cut);
-            assert_eq!(assembled(&events), whole, "joined at {cut}");
-            let slow = without(&updates, cut..updates.len());
-            assert_eq!(assembled(&encode(&mut encoder(&recording), &slow)), whole, "lost from {cut}");
-            // A subscription begins with the task as it is recorded.
-            let view = recorded(&recording, &updates[..cut]);
-            let mut subscribed = TaskEncoder::new(view, ReplyText::default(), None);
-            let mut events = Vec::new();
-            updates[cut..].iter().for_each(|update| subscribed.update(update, &mut events));
-            if cut < updates.len() {
-                assert_eq!(assembled(&events), whole, "subscribed at {cut}");
+        for (at, updates) in recording.segments.iter().enumerate() {
+            let earlier = recording.segments[..at].concat();
+            let known = |more: &[RunUpdate]| recorded(&recording, &[earlier.as_slice(), more].concat());
+            // The answer to a question continues the task that the client has.
+            let new = || TaskEncoder::new(known(&[]), ReplyText::default(), None);
+            let whole = (known(updates).text.clone(), json!(known(updates).state()));
+            let read = |events: &[Value]| (assembled(events), last_state(events).clone());
+            for cut in 0..=updates.len() {
+                assert_eq!(read(&joined_at(&mut new(), updates, cut)), whole, "joined at {cut}");
+                let slow = without(updates, cut..updates.len());
+                assert_eq!(read(&encode(&mut new(), &slow)), whole, "lost from {cut}");
+                // A subscription begins with the task as it is recorded.
+                let mut subscribed = TaskEncoder::new(known(&updates[..cut]), ReplyText::default(), None);
+                let mut events = Vec::new();
+                updates[cut..].iter().for_each(|update| subscribed.update(update, &mut events));
+                if cut < updates.len() {
+                    assert_eq!(read(&events), whole, "subscribed at {cut}");
+                }
             }
         }
     }

@@ -4,6 +4,7 @@
 
 use super::{Encode, FeedEnd};
 use serde_json::{Value, json};
+use std::cell::RefCell;
 use std::time::Duration;
 use tollgate::models::{ModelFault, RetryPolicy, Retrying};
 use tollgate::plugins::{Effects, HookError, HookedCall, Hooks, Parts, Plugin, StateKey};
@@ -302,50 +303,72 @@ async fn cancelled() -> Recording {
 /// The number of runs that a property is tried with.
 const DRAWN: u64 = 12;
 
-/// Records runs of drawn shapes: turns with text of several scripts, reasoning, calls and children, and
-/// replies that start anew if `restarts`. The numbers are pseudo-random and the same in each test
-/// run.
+/// Pseudo-random numbers, which are the same in each test run.
+struct Draw(u64);
+
+impl Draw {
+    fn new(seed: u64) -> Self {
+        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15))
+    }
+
+    fn below(&mut self, below: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % below
+    }
+
+    fn pick<'a, T>(&mut self, of: &'a [T]) -> &'a T {
+        &of[usize::try_from(self.below(of.len() as u64)).unwrap_or_default()]
+    }
+}
+
+/// Records runs of drawn shapes: turns with text of several scripts, reasoning, calls, children, questions of
+/// a gate and of a tool with drawn answers, and replies that start anew if `restarts`.
 pub(crate) async fn drawn(restarts: bool) -> Vec<Recording> {
     let mut recordings = Vec::new();
     for seed in 1..=DRAWN {
-        let turns = drawn_turns(seed, restarts);
-        recordings.push(record(turns, |_| panic!("nothing waits")).await);
+        let answers = RefCell::new(Draw::new(!seed));
+        let decide = |end: &RunEnd| drawn_decision(&mut answers.borrow_mut(), end);
+        recordings.push(record(drawn_turns(seed, restarts), decide).await);
     }
+    let decisions = recordings.iter().map(|recording| recording.segments.len() - 1).sum::<usize>();
+    assert!(decisions >= recordings.len(), "{decisions} decisions are too few to mean anything");
     recordings
+}
+
+/// Answers one of the questions, with a yes or a no.
+fn drawn_decision(draw: &mut Draw, end: &RunEnd) -> Decision {
+    let asked = draw.pick(&end.waiting);
+    match (draw.below(3), &asked.gate) {
+        (0, _) => Decision::cancel(&asked.suspension_id).because("not today"),
+        (_, Some(_)) => Decision::resume(&asked.suspension_id, true),
+        (answer, None) => Decision::resume(&asked.suspension_id, json!({"approved": answer == 1})),
+    }
 }
 
 fn drawn_turns(seed: u64, restarts: bool) -> Vec<ScriptedTurn> {
     const WORDS: [&str; 8] =
         ["One", "two,", "\"three\"\n", "\u{1f9ed}", "v\u{e4}r", "\u{4e00}\u{4e8c}", "</a>", "data:"];
-    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    let mut draw = move |below: u64| {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (state >> 33) % below
-    };
+    // A child is a call, too. The last two ask.
+    const CALLS: [&str; 5] = ["fails", "count", "scout", "delete", "ask"];
+    let mut draw = Draw::new(seed);
     let mut turns = Vec::new();
-    let count = 1 + draw(4);
+    let count = 1 + draw.below(4);
     for turn in 1..=count {
-        let words = 1 + draw(6);
-        let text: Vec<&str> =
-            (0..words).map(|_| WORDS[usize::try_from(draw(8)).unwrap_or_default()]).collect();
+        let words = 1 + draw.below(6);
+        let text: Vec<&str> = (0..words).map(|_| *draw.pick(&WORDS)).collect();
         let text = text.join(" ");
-        if restarts && draw(3) == 0 {
+        if restarts && draw.below(3) == 0 {
             let broken = ScriptedTurn::fault(ModelFault::transient("the connection broke", None));
             turns.push(broken.with_text(text.clone()));
         }
-        let mut next = ScriptedTurn::text(text).with_usage(usage(draw(100), draw(100)));
-        if draw(2) == 0 {
+        let mut next = ScriptedTurn::text(text).with_usage(usage(draw.below(100), draw.below(100)));
+        if draw.below(2) == 0 {
             next = next.with_reasoning("I should think.");
         }
         if turn < count {
-            for call in 0..=draw(2) {
-                // A child is a call, too.
-                let name = ["fails", "count", "count", "scout"][usize::try_from(draw(4)).unwrap_or_default()];
-                next = next.with_call(
-                    format!("c{turn}-{call}"),
-                    name,
-                    json!({"text": format!("turn {turn}"), "request": "Look."}),
-                );
+            for call in 0..=draw.below(3) {
+                let arguments = json!({"text": format!("turn {turn}"), "request": "Look."});
+                next = next.with_call(format!("c{turn}-{call}"), *draw.pick(&CALLS), arguments);
             }
         }
         turns.push(next);

@@ -165,15 +165,27 @@ async fn runs_without_an_answer_are_errors() {
 #[tokio::test]
 async fn a_stream_that_is_cut_anywhere_ends_in_the_same_message() {
     let mut recordings = fixture::drawn(true).await;
-    recordings.extend([fixture::calls().await, fixture::restart().await, fixture::child().await]);
+    recordings.extend([fixture::calls().await, fixture::questions().await, fixture::refusal().await]);
+    recordings.extend([fixture::restart().await, fixture::child().await]);
     for recording in recordings {
-        let (updates, whole) = (recording.all(), message(&recording, AiSdkVersion::V7));
-        for cut in 0..=updates.len() {
-            let mut joined = encoder(&recording, 0, AiSdkVersion::V7);
-            assert_eq!(applied(Vec::new(), &joined_at(&mut joined, &updates, cut)), whole, "joined at {cut}");
-            let slow = without(&updates, cut..updates.len());
-            let chunks = encode(&mut encoder(&recording, 0, AiSdkVersion::V7), &slow);
-            assert_eq!(applied(Vec::new(), &chunks), whole, "lost from {cut}");
+        let (mut before, mut earlier) = (Vec::new(), Vec::new());
+        for (at, updates) in recording.segments.iter().enumerate() {
+            let new = || encoder(&recording, at, AiSdkVersion::V7);
+            let read = |chunks: &[Value]| applied(before.clone(), chunks);
+            let whole = read(&encode(&mut new(), updates));
+            for cut in 0..=updates.len() {
+                assert_eq!(read(&joined_at(&mut new(), updates, cut)), whole, "joined at {cut}");
+                let slow = without(updates, cut..updates.len());
+                assert_eq!(read(&encode(&mut new(), &slow)), whole, "lost from {cut}");
+            }
+            // A client that reconnects gets the message from its start.
+            let first = earlier.len();
+            earlier.extend(updates.iter().cloned());
+            for cut in first..=earlier.len() {
+                let chunks = joined_at(&mut encoder(&recording, 0, AiSdkVersion::V7), &earlier, cut);
+                assert_eq!(applied(Vec::new(), &chunks), whole, "replayed at {cut}");
+            }
+            before = whole;
         }
     }
 }

@@ -209,6 +209,13 @@ async fn errors_have_the_protocols_format() {
     let agent = Agent::start().await;
     let old = agent.0.request(Method::GET, "/a2a/assistant/tasks").send().await.unwrap();
     assert_eq!(reason(&old.json().await.unwrap()), "VERSION_NOT_SUPPORTED");
+    // A client of A2A 0.3 sends no version, and calls methods by other names.
+    let message = json!({"role": "user", "messageId": "m", "kind": "message", "parts": [{"kind": "text", "text": "hello"}]});
+    let old = json!({"jsonrpc": "2.0", "id": "1", "method": "message/send", "params": {"message": message}});
+    let (_, error) = agent.0.post("/a2a/assistant", &old).await;
+    assert_eq!((&error["id"], &error["error"]["code"]), (&json!("1"), &json!(-32009)), "{error}");
+    let words = error["error"]["message"].as_str().unwrap();
+    assert!(words.contains("version 0.3 is not supported") && words.contains("A2A-Version: 1.0"), "{words}");
     for (method, params, code) in [
         ("GetTask", json!({"id": "guessed"}), -32001),
         ("SendMessage", json!({}), -32602),

@@ -209,3 +209,73 @@ async fn a_decision_that_an_agent_sends_twice_at_once_is_taken_once() {
     }
     assert_eq!(decided(&client, task["id"].as_str().unwrap()).await, 1);
 }
+
+#[tokio::test]
+async fn guessed_ids_and_wrong_answers_get_the_protocols_error_and_decide_nothing() {
+    let client = Client::start().await;
+    let (chat, responses, a2a) = ("/v1/chat/completions", "/v1/responses", "/a2a/assistant/message:send");
+    // One run of each protocol that waits.
+    let asked =
+        parsed(&posted(&client, responses, &json!({"model": "assistant", "input": "guarded"})).await.1);
+    let say = |text: &str| {
+        json!({"model": "assistant", "metadata": {"thread_id": "chat"},
+        "messages": [{"role": "user", "content": text}]})
+    };
+    let spoken = parsed(&posted(&client, chat, &say("guarded")).await.1);
+    let [_, _, (ai_sdk, mut ai_body), (ag_ui, mut ag_body), _] = streams("guarded", "guess");
+    posted(&client, ai_sdk, &ai_body).await;
+    posted(&client, ag_ui, &ag_body).await;
+    let message = |task: &Value, part: Value| json!({"message": {"messageId": "m", "role": "ROLE_USER", "taskId": task, "parts": [part]}});
+    let task = parsed(&posted(&client, a2a, &message(&json!(""), json!({"text": "approve"}))).await.1);
+    let task = &task["task"]["id"];
+    let waiting = async || client.get("/api/v1/questions").await.1["items"].as_array().unwrap().len();
+    assert_eq!(waiting().await, 5);
+
+    let answer = |previous: &Value, id: &str| {
+        json!({"model": "assistant", "previous_response_id": previous, "input": [
+            {"type": "mcp_approval_response", "approval_request_id": id, "approve": true},
+        ]})
+    };
+    let guessed = json!("resp_guessed_1");
+    let approval = json!({"type": "dynamic-tool", "state": "approval-responded", "approval": {"id": "call-1-9/1", "approved": true}});
+    ai_body["messages"] = json!([{"id": "guessed", "role": "assistant", "parts": [approval]}]);
+    ag_body["runId"] = json!("guessed");
+    ag_body["resume"] = json!([{"interruptId": "call-1-9/1", "status": "resolved", "payload": true}]);
+    let data = |id: &str| json!({"data": {"suspension_id": id, "answer": {"approved": true}}});
+    let mut context = message(&json!(""), json!({"text": "hello"}));
+    context["message"]["contextId"] = json!("guessed");
+    for (path, body, status, at, code) in [
+        (responses, answer(&guessed, "call-1-1/1"), 404, "/error/code", "response_not_found"),
+        (responses, answer(&asked["id"], "call-1-9/1"), 404, "/error/code", "not_found"),
+        (responses, answer(&Value::Null, "call-1-1/1"), 400, "/error/param", "previous_response_id"),
+        (ai_sdk, ai_body, 409, "/code", "already_decided"),
+        (ag_ui, ag_body, 200, "/code", "no_such_interrupt"),
+        (
+            a2a,
+            message(&json!("guessed"), data("call-1-1/1")),
+            404,
+            "/error/details/0/reason",
+            "TASK_NOT_FOUND",
+        ),
+        (a2a, message(task, data("call-1-9/1")), 404, "/error/details/0/metadata/code", "not_found"),
+        (a2a, context, 400, "/error/details/0/reason", "INVALID_PARAMS"),
+    ] {
+        let (got, text) = posted(&client, path, &body).await;
+        // An error of AG-UI is the last event of its stream.
+        let last = text.lines().rev().find_map(|line| line.strip_prefix("data: ")).unwrap_or(&text);
+        let found = parsed(last).pointer(at).cloned();
+        assert_eq!((got.as_u16(), found), (status, Some(json!(code))), "{path} {body}: {text}");
+    }
+    for path in
+        ["/v1/responses/resp_guessed_1", "/v1/responses/guessed", "/v1/responses/resp_guessed_1/input_items"]
+    {
+        let (status, error) = client.get(path).await;
+        assert_eq!((status.as_u16(), &error["error"]["code"]), (404, &json!("response_not_found")), "{path}");
+    }
+    assert_eq!(waiting().await, 5, "nothing was decided");
+
+    // A "yes" in a chat is a message and no decision.
+    let said = parsed(&posted(&client, chat, &say("yes")).await.1);
+    assert_eq!(said["choices"][0]["message"]["content"], "You said: yes", "{said}");
+    assert_eq!(decided(&client, spoken["tollgate"]["run_id"].as_str().unwrap()).await, 0);
+}
