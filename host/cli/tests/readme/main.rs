@@ -10,6 +10,7 @@ mod examples;
 
 use blocks::{Block, Fence, blocks};
 use serde_json::{Value, json};
+use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use tempfile::TempDir;
@@ -25,10 +26,10 @@ const PAGES: [&str; 6] =
 #[test]
 fn its_commands_do_what_it_says() {
     let page = page("README.md");
-    assert!(page.contains("localhost:5000/"));
+    assert!(page.contains("localhost:5001/"));
     let page = match docker_registry::Registry::start() {
         Some(registry) => {
-            return follow(&page.replace("localhost:5000", &registry.host), &Place::in_checkout());
+            return follow(&page.replace("localhost:5001", &registry.host), &Place::in_checkout());
         }
         None => page,
     };
@@ -53,9 +54,12 @@ fn the_page_of_plain_components_does_what_it_says() {
 #[test]
 fn the_page_of_publishing_and_installing_does_what_it_says() {
     let Some(registry) = docker_registry::Registry::start() else { return };
+    // The page starts a registry of its own, at an address that was free a moment ago.
+    let host = registry.host.clone();
+    drop(registry);
     let page = page("docs/registry-first.md");
-    assert!(page.contains("localhost:5000/"));
-    follow(&page.replace("localhost:5000", &registry.host), &Place::in_checkout());
+    assert!(page.contains("localhost:5001/"));
+    follow(&page.replace("localhost:5001", &host), &Place::in_checkout());
 }
 
 /// Follows the instructions of a page, like a reader who starts with nothing.
@@ -148,6 +152,8 @@ fn the_page_of_the_command_line_names_every_verb() {
 /// A directory in which a reader works, with the program on the path.
 struct Place {
     dir: TempDir,
+    /// The directory of the reader's terminal.
+    at: RefCell<PathBuf>,
     path: String,
     /// The target directory of cargo, unless it is beside the compiled project.
     target: Option<PathBuf>,
@@ -170,7 +176,7 @@ impl Place {
     fn of(dir: TempDir, target: Option<PathBuf>) -> Self {
         let bin = Path::new(env!("CARGO_BIN_EXE_tollgate")).parent().unwrap();
         let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
-        Self { dir, path, target }
+        Self { at: RefCell::new(dir.path().to_owned()), dir, path, target }
     }
 
     fn write(&self, file: &str, text: &str) {
@@ -179,13 +185,15 @@ impl Place {
         std::fs::write(file, text).unwrap();
     }
 
-    /// Runs commands in a shell with an empty home, and returns their output. Nothing of this
-    /// environment applies, except where the Rust toolchain and its downloads are.
+    /// Runs commands in a shell with an empty home, in the directory where the commands before ended, and
+    /// returns their output. Nothing of this environment applies, except where the Rust toolchain and its
+    /// downloads are. Programs in the background end with the place.
     fn run(&self, commands: &str) -> String {
         let home = self.dir.path().join("home");
         std::fs::create_dir_all(&home).unwrap();
         let mut shell = Command::new("bash");
-        shell.args(["-eu", "-c", commands]).current_dir(self.dir.path()).env_clear();
+        let ends = format!("{commands}\npwd > \"$HOME/directory\"; jobs -p >> \"$HOME/jobs\"");
+        shell.args(["-eu", "-c", &ends]).current_dir(&*self.at.borrow()).env_clear();
         shell.env("PATH", &self.path).env("HOME", &home).env("LANG", "C.UTF-8");
         for (variable, usual) in [("CARGO_HOME", ".cargo"), ("RUSTUP_HOME", ".rustup")] {
             let of_home = || Some(PathBuf::from(std::env::var_os("HOME")?).join(usual));
@@ -197,7 +205,18 @@ impl Place {
         let output = shell.output().unwrap();
         let errors = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{}\n{commands}\n{errors}", output.status);
+        let directory = std::fs::read_to_string(home.join("directory")).unwrap();
+        self.at.replace(PathBuf::from(directory.trim_end()));
         String::from_utf8(output.stdout).unwrap()
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let jobs = std::fs::read_to_string(self.dir.path().join("home/jobs")).unwrap_or_default();
+        for job in jobs.lines() {
+            let _ = Command::new("kill").arg(job).status();
+        }
     }
 }
 
