@@ -115,8 +115,20 @@ async fn questions_are_requests_for_approval_and_answers_continue_the_message() 
 }
 
 #[tokio::test]
+async fn children_are_data_beside_their_call() {
+    let recording = fixture::child().await;
+    let chunks = encode(&mut encoder(&recording, 0, AiSdkVersion::V7), &recording.segments[0]);
+    insta::assert_snapshot!("child", golden(&recording, &chunks));
+}
+
+#[tokio::test]
 async fn a_refused_call_is_denied() {
     let recording = fixture::refusal().await;
+    let streams = (0..recording.segments.len()).map(|at| {
+        let chunks = encode(&mut encoder(&recording, at, AiSdkVersion::V7), &recording.segments[at]);
+        golden(&recording, &chunks)
+    });
+    insta::assert_snapshot!("refusal", streams.collect::<Vec<_>>().join("\n"));
     let parts = message(&recording, AiSdkVersion::V7);
     let tool = parts.iter().find(|part| part["type"] == "tool").unwrap();
     assert_eq!(tool["state"], "tool-output-denied");
