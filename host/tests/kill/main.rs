@@ -6,6 +6,8 @@
 //! moment. `scripts/kill` runs them on a larger scale.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
+#[path = "../invariants/mod.rs"]
+mod invariants;
 mod moment;
 mod place;
 mod program;

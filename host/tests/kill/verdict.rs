@@ -1,5 +1,6 @@
 //! The checks of a story, regardless of how often its processes were killed.
 
+use crate::invariants::{Recorded, Records};
 use crate::place::Place;
 use crate::program::{BESIDE, THREADS, line};
 use crate::script::{ANSWER, HELPED};
@@ -7,10 +8,11 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
-use tollgate::store::{RunFilter, RunStore, RunSummary, SqliteStore, StateStore};
+use tollgate::store::{RunFilter, RunStore, SqliteStore, StateStore};
 use tollgate_agent::code::Code;
 use tollgate_agent::message::Message;
 use tollgate_agent::outcome::Outcome;
+use tollgate_agent::run::event::Proposed;
 use tollgate_agent::run::{Event, StoredEvent};
 
 /// Observations in addition to the passed checks.
@@ -23,45 +25,23 @@ pub(crate) struct Verdict {
 impl Verdict {
     /// Checks a story that has ended; `when` identifies it in failures.
     pub(crate) fn of(place: &Place, when: &str) -> Self {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        runtime.block_on(async {
-            let store = SqliteStore::open(&place.path().join("data")).unwrap();
-            let mut records = BTreeMap::new();
-            for run in store.runs(RunFilter::default()).await.unwrap() {
-                let record = store.events(&run.run_id, 0).await.unwrap();
-                is_whole(&run, &record, when);
-                nothing_ran_twice(place, &record, when);
-                records.insert(run.run_id.clone(), record);
-            }
-            assert_eq!(records.len(), THREADS.len() + 1, "{when}: one run for each thread, and one child");
+        let interrupted = read(place, async |store| {
+            let records = records_of(&store, place, when, |_| false).await;
+            assert_eq!(records.iter().count(), THREADS.len() + 1, "{when}: one run a thread, and one child");
             was_told(place, &records, when);
             reads_well(&store.thread(THREADS[0]).await.unwrap(), &records, when);
-            let codes = records.values().flatten().filter_map(|event| match &event.event {
-                Event::CallFinished(finished) => finished.end.code(),
-                _ => None,
-            });
-            let codes: Vec<Code> = codes.collect();
+            let codes = records.codes();
             assert!(codes.iter().all(|code| *code == Code::Interrupted), "{when}: {codes:?}");
-            is_sound(place, when);
-            Self { interrupted: codes.len() as u64 }
-        })
+            codes.len() as u64
+        });
+        is_sound(place, when);
+        Self { interrupted }
     }
 
     /// Checks a run in which a child worked next to a question.
     pub(crate) fn of_beside(place: &Place, when: &str) {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        runtime.block_on(async {
-            let store = SqliteStore::open(&place.path().join("data")).unwrap();
-            for run in store.runs(RunFilter::default()).await.unwrap() {
-                let record = store.events(&run.run_id, 0).await.unwrap();
-                match run.kind.as_str() {
-                    "child" => {
-                        assert!(["completed", "cancelled"].contains(&run.status.as_str()), "{when}: {run:?}")
-                    }
-                    _ => is_whole(&run, &record, when),
-                }
-                nothing_ran_twice(place, &record, when);
-            }
+        read(place, async |store| {
+            records_of(&store, place, when, |recorded| recorded.run.kind == "child").await;
             let filter = RunFilter { thread_id: Some(BESIDE.to_owned()), ..RunFilter::default() };
             assert_eq!(store.runs(filter).await.unwrap().len(), 1, "{when}");
         });
@@ -71,17 +51,9 @@ impl Verdict {
     /// Checks a story whose component was replaced while it ran. Returns how many calls had returned
     /// before their turn to be applied.
     pub(crate) fn of_upgraded(place: &Place, when: &str) -> u64 {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let returned = runtime.block_on(async {
-            let store = SqliteStore::open(&place.path().join("data")).unwrap();
-            let mut returned = 0;
-            for run in store.runs(RunFilter::default()).await.unwrap() {
-                let record = store.events(&run.run_id, 0).await.unwrap();
-                is_whole(&run, &record, when);
-                nothing_ran_twice(place, &record, when);
-                returned += what_returned_counts(&record, when);
-            }
-            returned
+        let returned = read(place, async |store| {
+            let records = records_of(&store, place, when, |_| false).await;
+            records.iter().map(|recorded| what_returned_counts(&recorded.events, when)).sum()
         });
         is_sound(place, when);
         returned
@@ -89,79 +61,52 @@ impl Verdict {
 
     /// Checks a thread whose number several processes incremented, within these times.
     pub(crate) fn of_adding(place: &Place, expected: RangeInclusive<usize>) {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        runtime.block_on(async {
-            let store = SqliteStore::open(&place.path().join("data")).unwrap();
+        read(place, async |store| {
             let state = store.thread(THREADS[0]).await.unwrap().state;
             let times = state.revision() as usize;
             assert!(expected.contains(&times), "{times} commits, not {expected:?}");
-            assert_eq!((state.revision(), state.get("story.total")), (times as u64, Some(&json!(times))));
-            let all = RunFilter { limit: 2 * times + 1, ..RunFilter::default() };
-            let mut runs = store.runs(all).await.unwrap();
+            assert_eq!(state.get("story.total"), Some(&json!(times)));
+            let records = Records::read(&store, "adding").await;
+            records.states_follow(&[&store]).await;
             // A killed process may have begun one more, which changed nothing.
-            runs.retain(|run| run.status != "running");
-            assert_eq!(runs.len(), times);
-            let mut revisions = Vec::new();
-            for run in &runs {
-                let record = store.events(&run.run_id, 0).await.unwrap();
-                is_whole(run, &record, "adding");
-                revisions.extend(record.iter().filter_map(|event| match &event.event {
-                    Event::CallFinished(finished) => finished.change.as_ref().map(|change| change.revision),
-                    _ => None,
-                }));
-            }
-            revisions.sort_unstable();
-            assert_eq!(revisions, (1..=times as u64).collect::<Vec<_>>(), "each commit has its revision");
+            assert_eq!(records.iter().filter(|recorded| recorded.is_over()).count(), times);
         });
         is_sound(place, "adding");
     }
 }
 
-/// Checks that event numbers have no gaps, and that the run ended once and completed.
-fn is_whole(run: &RunSummary, record: &[Arc<StoredEvent>], when: &str) {
-    let numbers: Vec<u64> = record.iter().map(|event| event.number).collect();
-    assert_eq!(numbers, (1..=run.events).collect::<Vec<_>>(), "{when}");
-    // A direct call that a kill interrupted failed, and so did its run.
-    let last_call = record.iter().rev().find_map(|event| match &event.event {
-        Event::CallFinished(finished) => Some(finished.end.code()),
-        _ => None,
-    });
-    let has_failed = run.kind == "call" && last_call.flatten().is_some();
-    assert_eq!(run.status, if has_failed { "failed" } else { "completed" }, "{when}");
-    let ends = record.iter().filter(|event| matches!(event.event, Event::RunFinished { .. })).count();
-    assert_eq!(ends, 1, "{when}: one end");
-    let Event::RunFinished { text, .. } = &record.last().unwrap().event else { panic!("{when}") };
-    match run.kind.as_str() {
-        "prompt" => assert_eq!(text, ANSWER, "{when}"),
-        "child" => assert_eq!(text, HELPED, "{when}"),
-        _ => {}
-    }
+/// Reads the store of a place.
+fn read<T>(place: &Place, work: impl AsyncFnOnce(SqliteStore) -> T) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async { work(SqliteStore::open(&place.path().join("data")).unwrap()).await })
 }
 
-/// Checks that a call that may not run twice began once, and left as many bytes as its end states.
-fn nothing_ran_twice(place: &Place, record: &[Arc<StoredEvent>], when: &str) {
-    let bytes = |file: &str| std::fs::metadata(place.ran().join(file)).map_or(0, |file| file.len());
-    for event in record {
-        let Event::CallProposed(proposed) = &event.event else { continue };
-        let arguments = proposed.arguments.as_ref().unwrap().value();
-        let file = match proposed.tool_name.as_str() {
-            "appends" => arguments["p"].as_str().unwrap(),
-            "ask" => &event.run_id,
-            _ => continue,
-        };
-        let of_call = |event: &&Arc<StoredEvent>| match &event.event {
-            Event::CallFinished(finished) => finished.call_id == proposed.call_id,
-            _ => false,
-        };
-        let ends: Vec<_> = record.iter().filter(of_call).collect();
-        let [end] = ends.as_slice() else { panic!("{when}: {file} has {} ends", ends.len()) };
-        let Event::CallFinished(finished) = &end.event else { continue };
-        let ran = bytes(file);
-        match finished.end.code() {
-            None => assert_eq!(ran, 1, "{when}: {file} succeeded"),
-            Some(_) => assert!(ran <= 1, "{when}: {file} ran {ran} times"),
-        }
-    }
+/// Reads the records of a story that has ended, and checks their invariants.
+async fn records_of(
+    store: &SqliteStore,
+    place: &Place,
+    when: &str,
+    may_be_cancelled: impl Fn(&Recorded) -> bool,
+) -> Records {
+    let records = Records::read(store, when).await;
+    records.have_ended(&[("prompt", ANSWER), ("child", HELPED)], may_be_cancelled);
+    records.ran_at_most_once(|run_id, call| effects(place, run_id, call));
+    records.children_belong();
+    records.states_follow(&[store]).await;
+    records.conversations_are_whole(store).await;
+    records
+}
+
+/// Returns how many bytes a call left in the files that only it writes; `None` if its tool may run
+/// twice.
+fn effects(place: &Place, run_id: &str, call: &Proposed) -> Option<u64> {
+    let arguments = call.arguments.as_ref().unwrap().value();
+    let file = match call.tool_name.as_str() {
+        "appends" => arguments["p"].as_str().unwrap(),
+        "ask" => run_id,
+        _ => return None,
+    };
+    Some(std::fs::metadata(place.ran().join(file)).map_or(0, |file| file.len()))
 }
 
 /// Checks that no call of the component that returned successfully failed later. Returns their
@@ -188,7 +133,7 @@ fn what_returned_counts(record: &[Arc<StoredEvent>], when: &str) -> u64 {
 
 /// Checks that the record contains every line that a client received, letter by letter, and that none
 /// was left out within one process.
-fn was_told(place: &Place, records: &BTreeMap<String, Vec<Arc<StoredEvent>>>, when: &str) {
+fn was_told(place: &Place, records: &Records, when: &str) {
     let told = std::fs::read_to_string(place.path().join("told")).unwrap();
     let mut last: BTreeMap<String, u64> = BTreeMap::new();
     for told in told.lines() {
@@ -198,35 +143,25 @@ fn was_told(place: &Place, records: &BTreeMap<String, Vec<Arc<StoredEvent>>>, wh
             last.clear();
             continue;
         }
-        let (run, number) = (read["run_id"].as_str().unwrap(), read["number"].as_u64().unwrap());
-        let record = records.get(run).unwrap_or_else(|| panic!("{when}: run {run} was reported and is gone"));
-        let kept = record.get(usize::try_from(number - 1).unwrap());
-        assert_eq!(kept.map(|event| line(event)).as_deref(), Some(told), "{when}: reported events are kept");
-        let before = last.insert(run.to_owned(), number);
+        let (run, number) = records.contain(&read);
+        let kept = &records.of(&run).unwrap().events[usize::try_from(number - 1).unwrap()];
+        assert_eq!(line(kept), told, "{when}: reported events are kept");
+        let before = last.insert(run, number);
         assert!(before.is_none_or(|before| before + 1 == number), "{when}: {before:?}, then {number}");
     }
 }
 
-/// Checks that each call in the conversation has its answer, and that the state matches the calls.
-fn reads_well(
-    thread: &tollgate_agent::run::Thread,
-    records: &BTreeMap<String, Vec<Arc<StoredEvent>>>,
-    when: &str,
-) {
+/// Checks that the conversation is the story's, and that the state matches the calls.
+fn reads_well(thread: &tollgate_agent::run::Thread, records: &Records, when: &str) {
     let count = |wanted: fn(&Message) -> bool| thread.messages.iter().filter(|m| wanted(m)).count();
     assert_eq!(count(|m| matches!(m, Message::User(_))), 1, "{when}");
     assert_eq!(count(|m| matches!(m, Message::Assistant(_))), 3, "{when}");
     assert_eq!(count(|m| matches!(m, Message::Answer(_))), 10, "{when}");
-    let events = || records.values().flatten().map(|event| &event.event);
-    let added = events().filter(|event| match event {
-        Event::CallFinished(finished) => finished.tool_name == "add" && finished.end.code().is_none(),
-        _ => false,
-    });
+    let ended = records.iter().flat_map(Recorded::finished);
+    let added = ended.filter(|finished| finished.tool_name == "add" && finished.end.code().is_none());
     let total = thread.state.get("story.total").cloned().unwrap_or(json!(0));
     assert_eq!(total, json!(added.count()), "{when}: what was answered is what was changed");
     assert_eq!(thread.state.get("story.city"), Some(&json!("Rome")), "{when}: in the order of the calls");
-    let changes = events().filter(|event| event.change().is_some()).count();
-    assert_eq!(thread.state.revision(), changes as u64, "{when}");
 }
 
 /// Checks that SQLite finds no problem in its file.

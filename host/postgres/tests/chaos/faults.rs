@@ -33,10 +33,14 @@ pub(crate) enum Kind {
     Cut(Duration),
     /// Its connections stand still for a while.
     Hold(Duration),
+    /// It hears nothing from the server for a while, which hears it.
+    HoldAnswers(Duration),
     /// The answer to its next commit is lost.
     LoseCommit,
     /// The server ends its connections.
     Terminate,
+    /// The pooler of the first host is killed, and started anew. Without a pooler, nothing happens.
+    KillPooler,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -51,14 +55,16 @@ impl Fault {
     /// Draws a fault; the first of a story kills a host while it has work.
     pub(crate) fn draw(random: &mut Random, hosts: usize, lease: Duration, first: bool) -> Self {
         let while_ = |random: &mut Random| random.between(lease / 2, 3 * lease);
-        let kind = match random.below(7) {
+        let kind = match random.below(9) {
             _ if first => Kind::Kill,
             0 | 1 => Kind::Kill,
             2 => Kind::Stop(while_(random)),
             3 => Kind::Cut(while_(random)),
             4 => Kind::Hold(while_(random)),
-            5 => Kind::LoseCommit,
-            _ => Kind::Terminate,
+            5 => Kind::HoldAnswers(while_(random)),
+            6 => Kind::LoseCommit,
+            7 => Kind::Terminate,
+            _ => Kind::KillPooler,
         };
         let host = usize::try_from(random.below(hosts as u64)).unwrap();
         Self { host, kind, pause: random.between(Duration::from_millis(50), lease) }

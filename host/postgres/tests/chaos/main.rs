@@ -1,5 +1,6 @@
-//! Three host processes that are killed, stopped and cut off while they drive runs. Whatever
-//! happens, nothing that was reported is lost, and no call runs twice that may not.
+//! Three host processes that are killed, stopped and cut off while they drive runs, one of them
+//! behind a connection pooler that is killed, too. Whatever happens, nothing that was reported is
+//! lost, and no call runs twice that may not.
 //!
 //! The test starts itself as the host process (`process.rs`). `scripts/chaos` runs many seeds; a
 //! few are run here.
@@ -8,6 +9,8 @@
 #[path = "../cluster/mod.rs"]
 mod cluster;
 mod faults;
+#[path = "../../../tests/invariants/mod.rs"]
+mod invariants;
 mod process;
 #[path = "../proxy/mod.rs"]
 mod proxy;
@@ -16,8 +19,8 @@ mod reaching;
 mod story;
 mod verdict;
 
-use cluster::{Database, cluster};
-use faults::{Fault, Random};
+use cluster::{Database, Pooler, cluster, without_pooler};
+use faults::{Fault, Kind, Random};
 use process::HostProcess;
 use std::sync::Arc;
 use std::time::Duration;
@@ -64,28 +67,35 @@ struct Story {
     database: Database,
     directory: tempfile::TempDir,
     hosts: Vec<HostProcess>,
+    /// The pooler of the first host; `None` if it is not installed.
+    pooler: Option<Pooler>,
     /// Two clients, so that a question is sometimes answered twice.
     clients: [Host; 2],
-    runs: Vec<Arc<str>>,
+    submitted: verdict::Submitted,
     faults: u64,
 }
 
 impl Story {
     async fn new(seed: u64) -> Self {
         let (database, directory) = (cluster().database().await, tempfile::tempdir().unwrap());
+        let pooler = Pooler::start(cluster());
+        if pooler.is_none() {
+            without_pooler();
+        }
         let mut hosts = Vec::new();
-        for _ in 0..HOSTS {
-            hosts.push(HostProcess::start(&database.name, directory.path()).await);
+        for number in 0..HOSTS {
+            let pooler = pooler.as_ref().filter(|_| number == 0);
+            hosts.push(HostProcess::start(&database.name, directory.path(), pooler).await);
         }
         let clients = [client(&database).await, client(&database).await];
-        let random = Random::new(seed);
-        Self { seed, random, database, directory, hosts, clients, runs: Vec::new(), faults: 0 }
+        let (random, submitted) = (Random::new(seed), verdict::Submitted::default());
+        Self { seed, random, database, directory, hosts, pooler, clients, submitted, faults: 0 }
     }
 
     async fn tell(mut self) -> verdict::Verdict {
         for number in 0..FAULTS {
             for _ in 0..RUNS_PER_FAULT {
-                self.submit(self.runs.len()).await;
+                self.submit(self.submitted.runs.len()).await;
             }
             let fault = Fault::draw(&mut self.random, HOSTS, LEASE, number == 0);
             if number == 0 {
@@ -93,6 +103,7 @@ impl Story {
             }
             self.suffer(fault).await;
             self.answer().await;
+            self.cancel().await;
         }
         self.heal().await;
         let until = Instant::now() + PATIENCE;
@@ -108,27 +119,46 @@ impl Story {
         drop(std::mem::take(&mut self.hosts));
         let when = format!("seed {}", self.seed);
         let behind = self.database.client().await;
-        let mut told =
-            verdict::of(self.clients[0].store(), &behind, self.directory.path(), &self.runs, &when).await;
+        let readers: Vec<&dyn Store> = self.clients.iter().map(|client| &**client.store()).collect();
+        let mut told = verdict::of(&readers, &behind, self.directory.path(), &self.submitted, &when).await;
         told.faults = self.faults;
         told
     }
 
     async fn submit(&mut self, number: usize) {
-        let prompt = if self.random.below(3) == 0 { "Please ask." } else { "Go." };
+        let prompt = match self.random.below(4) {
+            0 => "Please ask.",
+            1 => "Please delegate.",
+            _ => "Go.",
+        };
         let first = (number < RUNS_PER_FAULT).then_some(number as u64);
         let thread = format!("t{}", first.unwrap_or_else(|| self.random.below(THREADS)));
         let request = RunRequest::new(story::AGENT, format!("{number}: {prompt}")).on_thread(thread);
         let client = &self.clients[number % 2];
-        self.runs.push(client.submit(request).await.unwrap());
+        self.submitted.runs.push(client.submit(request).await.unwrap());
     }
 
     async fn suffer(&mut self, fault: Fault) {
         self.faults += 1;
-        let host = &mut self.hosts[fault.host];
         println!("  {fault:?}");
-        host.suffer(&fault, &self.database).await;
+        match (fault.kind, &mut self.pooler) {
+            (Kind::KillPooler, Some(pooler)) => pooler.kill_and_restart(cluster()),
+            (kind, _) => self.hosts[fault.host].suffer(kind, &self.database).await,
+        }
         tokio::time::sleep(fault.pause).await;
+    }
+
+    /// Cancels a run after some of the faults, whatever it does at that moment.
+    async fn cancel(&mut self) {
+        if self.random.below(3) != 0 {
+            return;
+        }
+        let newest = (RUNS_PER_FAULT as u64).min(self.submitted.runs.len() as u64);
+        let at = self.submitted.runs.len() - 1 - usize::try_from(self.random.below(newest)).unwrap();
+        let run_id = Arc::clone(&self.submitted.runs[at]);
+        self.submitted.cancelled.insert(Arc::clone(&run_id));
+        // It may have ended by itself.
+        let _ = self.clients[0].send(&run_id, RunCommand::Cancel("no longer needed".to_owned())).await;
     }
 
     /// Waits until the hosts have begun.

@@ -1,8 +1,8 @@
 //! A host as a process of its own, behind a proxy of its own.
 
 use crate::LEASE;
-use crate::cluster::{Database, cluster};
-use crate::faults::{Fault, Kind};
+use crate::cluster::{Database, Pooler, cluster};
+use crate::faults::Kind;
 use crate::proxy::{Mode, Proxy};
 use crate::story;
 use rustix::process::{Pid, Signal, kill_process};
@@ -18,6 +18,8 @@ use tollgate_postgres::{PostgresConfig, PostgresStore};
 
 /// The variables by which the test speaks to the process.
 const URL: &str = "TOLLGATE_CHAOS_URL";
+/// Set if the URL leads to a pooler, which passes no notifications on.
+const LISTEN_URL: &str = "TOLLGATE_CHAOS_LISTEN_URL";
 const DIRECTORY: &str = "TOLLGATE_CHAOS_DIRECTORY";
 
 #[test]
@@ -31,8 +33,11 @@ fn the_host_process() {
     });
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     runtime.block_on(async {
-        let config =
+        let mut config =
             PostgresConfig::new(&url).unwrap().with_lease(LEASE).unwrap().with_connections(4).unwrap();
+        if let Ok(url) = std::env::var(LISTEN_URL) {
+            config = config.with_listen_url(&url).unwrap();
+        }
         // The proxy may not let it through at once.
         let store = loop {
             match PostgresStore::connect(config.clone()).await {
@@ -47,9 +52,15 @@ fn the_host_process() {
     });
 }
 
+/// The addresses of the database for one host.
+struct Urls {
+    url: String,
+    listen: Option<String>,
+}
+
 pub(crate) struct HostProcess {
     proxy: Arc<Proxy>,
-    url: String,
+    urls: Urls,
     directory: PathBuf,
     child: Child,
     /// The tasks that end lasting faults.
@@ -57,23 +68,25 @@ pub(crate) struct HostProcess {
 }
 
 impl HostProcess {
-    pub(crate) async fn start(database: &str, directory: &Path) -> Self {
-        let proxy = Arc::new(Proxy::start(cluster().socket()).await);
-        let url = proxy.url(database);
-        let child = spawn(&url, directory);
-        Self { proxy, url, directory: directory.to_owned(), child, lasting: Vec::new() }
+    /// Starts a host behind a proxy, and behind a pooler if there is one.
+    pub(crate) async fn start(database: &str, directory: &Path, pooler: Option<&Pooler>) -> Self {
+        let socket = pooler.map_or_else(|| cluster().socket(), Pooler::socket);
+        let proxy = Arc::new(Proxy::start(socket).await);
+        let urls = Urls { url: proxy.url(database), listen: pooler.map(|_| cluster().url(database)) };
+        let child = spawn(&urls, directory);
+        Self { proxy, urls, directory: directory.to_owned(), child, lasting: Vec::new() }
     }
 
     fn pid(&self) -> Pid {
         Pid::from_child(&self.child)
     }
 
-    pub(crate) async fn suffer(&mut self, fault: &Fault, database: &Database) {
-        match fault.kind {
+    pub(crate) async fn suffer(&mut self, kind: Kind, database: &Database) {
+        match kind {
             Kind::Kill => {
                 self.child.kill().unwrap();
                 self.child.wait().unwrap();
-                self.child = spawn(&self.url, &self.directory);
+                self.child = spawn(&self.urls, &self.directory);
             }
             Kind::Stop(time) => {
                 let pid = self.pid();
@@ -86,6 +99,7 @@ impl HostProcess {
             }
             Kind::Cut(time) => self.network(Mode::Cut, time),
             Kind::Hold(time) => self.network(Mode::Hold, time),
+            Kind::HoldAnswers(time) => self.network(Mode::HoldAnswers, time),
             Kind::LoseCommit => self.proxy.set(Mode::LoseCommit),
             Kind::Terminate => {
                 // Those of every host: the server does not know which is whose.
@@ -93,6 +107,7 @@ impl HostProcess {
                     AND application_name = 'tollgate' AND pid <> pg_backend_pid()";
                 database.client().await.batch_execute(sql).await.unwrap();
             }
+            Kind::KillPooler => {}
         }
     }
 
@@ -125,10 +140,14 @@ impl Drop for HostProcess {
     }
 }
 
-fn spawn(url: &str, directory: &Path) -> Child {
+fn spawn(urls: &Urls, directory: &Path) -> Child {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["process::the_host_process", "--exact", "--ignored", "--nocapture"]);
-    command.env(URL, url).env(DIRECTORY, directory);
+    command.env(URL, &urls.url).env(DIRECTORY, directory);
+    match &urls.listen {
+        Some(listen) => command.env(LISTEN_URL, listen),
+        None => command.env_remove(LISTEN_URL),
+    };
     let log = std::fs::File::options().create(true).append(true).open(directory.join("log")).unwrap();
     command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(log).spawn().unwrap()
 }

@@ -11,7 +11,7 @@ use tollgate_agent::run::{Decision, DecisionAnswer, Event};
 #[tokio::test(flavor = "multi_thread")]
 async fn a_decision_and_a_cancellation_reach_a_run_of_another_process() {
     let (database, directory) = (cluster().database().await, tempfile::tempdir().unwrap());
-    let _host = HostProcess::start(&database.name, directory.path()).await;
+    let _host = HostProcess::start(&database.name, directory.path(), None).await;
     let client = client(&database).await;
     let request = RunRequest::new(story::AGENT, "Please linger.").on_thread("t");
     let run_id = client.submit(request).await.unwrap();

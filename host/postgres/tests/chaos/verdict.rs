@@ -1,14 +1,16 @@
 //! The checks of a story, whatever happened to its hosts.
 
-use crate::story::{ANSWER, EFFECTS, REPORTED};
-use serde_json::Value;
+use crate::invariants::{Recorded, Records};
+use crate::story::{ANSWER, EFFECTS, HELPED, ORDER, REPORTED, TOTAL};
+use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 use tokio_postgres::Client;
-use tollgate::store::{RunFilter, Store};
+use tollgate::store::Store;
 use tollgate_agent::code::Code;
-use tollgate_agent::run::{Event, StoredEvent};
+use tollgate_agent::message::Message;
+use tollgate_agent::run::Event;
 
 /// Observations beside the verdict that all is well.
 #[derive(Debug, Default)]
@@ -22,6 +24,12 @@ pub(crate) struct Verdict {
     pub(crate) effects: u64,
     /// Calls that were answered as interrupted.
     pub(crate) interrupted: u64,
+    /// Runs of the helper.
+    pub(crate) children: u64,
+    /// Changes of state.
+    pub(crate) changes: u64,
+    /// Runs that were cancelled.
+    pub(crate) cancelled: u64,
     /// How often a run changed its driver after the first.
     pub(crate) takeovers: u64,
 }
@@ -34,132 +42,128 @@ impl Verdict {
         self.reported += other.reported;
         self.effects += other.effects;
         self.interrupted += other.interrupted;
+        self.children += other.children;
+        self.changes += other.changes;
+        self.cancelled += other.cancelled;
         self.takeovers += other.takeovers;
     }
 }
 
-/// Looks at a story that has come to its end; `when` says which, in failures.
+/// The runs that the clients of a story submitted, and those that they cancelled.
+#[derive(Debug, Default)]
+pub(crate) struct Submitted {
+    pub(crate) runs: Vec<Arc<str>>,
+    pub(crate) cancelled: BTreeSet<Arc<str>>,
+}
+
+/// Looks at a story that has come to its end; `when` says which, in failures. All readers must read
+/// the same.
 pub(crate) async fn of(
-    store: &Arc<dyn Store>,
+    readers: &[&dyn Store],
     behind: &Client,
     directory: &Path,
-    submitted: &[Arc<str>],
+    submitted: &Submitted,
     when: &str,
 ) -> Verdict {
-    let mut verdict = Verdict::default();
-    let mut records = BTreeMap::new();
-    for run in store.runs(RunFilter { limit: 10_000, ..RunFilter::default() }).await.unwrap() {
-        // Reading checks the checksums, too.
-        let record = store.events(&run.run_id, 0).await.unwrap();
-        let numbers: Vec<u64> = record.iter().map(|event| event.number).collect();
-        assert_eq!(numbers, (1..=run.events).collect::<Vec<_>>(), "{when}: {run:?}");
-        let ends = record.iter().filter(|event| matches!(event.event, Event::RunFinished { .. })).count();
-        assert_eq!((run.status.as_str(), ends), ("completed", 1), "{when}: {run:?}");
-        assert!(
-            matches!(&record.last().unwrap().event, Event::RunFinished { text, .. } if text == ANSWER),
-            "{when}: {run:?}"
-        );
-        verdict.runs += 1;
-        verdict.events += run.events;
-        records.insert(run.run_id.clone(), record);
-    }
-    // A prompt to a waiting run has no run of its own.
-    assert!(submitted.iter().all(|run_id| records.contains_key(&**run_id)), "{when}: a run was lost");
-    verdict.reported = nothing_reported_is_lost(directory, &records, when);
-    verdict.effects = nothing_ran_twice(directory, &records, when);
-    let ends = records.values().flatten().filter_map(|event| match &event.event {
-        Event::CallFinished(finished) => finished.end.code(),
-        _ => None,
+    let store = readers[0];
+    let records = Records::read(store, when).await;
+    let is_cancelled = |recorded: &Recorded| submitted.cancelled.contains(recorded.run.run_id.as_str());
+    // A child is cancelled with its parent, and also if its call was interrupted.
+    records.have_ended(&[("prompt", ANSWER), ("child", HELPED)], |recorded| {
+        recorded.run.kind == "child" || is_cancelled(recorded)
     });
-    let codes: Vec<Code> = ends.collect();
-    // A prompt to a run that waits supersedes its question.
-    let expected = |code: &Code| matches!(code, Code::Interrupted | Code::Superseded);
-    assert!(codes.iter().all(expected), "{when}: {codes:?}");
+    assert!(submitted.runs.iter().all(|run| records.of(run).is_some()), "{when}: a run was lost");
+    let (mut verdict, lines) = (Verdict::default(), |file: &str| lines(&directory.join(file)));
+    let reported = lines(REPORTED);
+    reported.iter().for_each(|event| drop(records.contain(event)));
+    assert!(!reported.is_empty(), "{when}: nothing was reported");
+    let mut effects: BTreeMap<String, u64> = BTreeMap::new();
+    for line in lines(EFFECTS) {
+        *effects.entry(line.to_string()).or_default() += 1;
+    }
+    verdict.effects = records.ran_at_most_once(|run_id, call| {
+        let leaves = ["effect", "ask"].contains(&call.tool_name.as_str());
+        leaves.then(|| effects.get(&json!([run_id, call.call_id]).to_string()).copied().unwrap_or_default())
+    });
+    assert_eq!(verdict.effects, effects.values().sum::<u64>(), "{when}: an effect belongs to no call");
+    verdict.children = records.children_belong();
+    records.states_follow(readers).await;
+    records.conversations_are_whole(store).await;
+    verdict.changes = each_addition_counts(store, &records, when).await;
+    for recorded in records.iter() {
+        let codes: Vec<Code> = recorded.finished().filter_map(|finished| finished.end.code()).collect();
+        // A prompt to a run that waits supersedes its question.
+        let expected = |code: &Code| match code {
+            Code::Interrupted | Code::Superseded => true,
+            Code::Cancelled => recorded.run.status == "cancelled",
+            _ => false,
+        };
+        assert!(codes.iter().all(expected), "{when}: {codes:?}: {:?}", recorded.run);
+    }
+    let codes = records.codes();
     verdict.interrupted = codes.iter().filter(|code| **code == Code::Interrupted).count() as u64;
-    let sql = "SELECT coalesce(sum(epoch), 0)::int8, count(*) FROM runs WHERE owner IS NOT NULL";
-    let owned: i64 = behind.query_one(sql, &[]).await.unwrap().get(1);
+    verdict.reported = reported.len() as u64;
+    for recorded in records.iter() {
+        verdict.runs += 1;
+        verdict.events += recorded.run.events;
+        verdict.cancelled += u64::from(recorded.run.status == "cancelled");
+    }
+    let count = async |sql: &str| behind.query_one(sql, &[]).await.unwrap().get::<_, i64>(0);
+    let owned = count("SELECT count(*) FROM runs WHERE owner IS NOT NULL").await;
     assert_eq!(owned, 0, "{when}: a run that has ended has a driver");
-    let left: i64 = behind.query_one("SELECT count(*) FROM inbox", &[]).await.unwrap().get(0);
-    assert_eq!(left, 0, "{when}: a command was not carried out");
-    // Of an undisturbed run: 1 for the claim, and 1 for each decision.
-    let sql = "SELECT coalesce(sum(greatest(epoch - 1, 0)), 0)::int8 FROM runs";
-    let raised: i64 = behind.query_one(sql, &[]).await.unwrap().get(0);
-    let decided = records.values().flatten().filter(|event| matches!(event.event, Event::RunWaiting)).count();
-    verdict.takeovers = u64::try_from(raised).unwrap().saturating_sub(decided as u64);
+    assert_eq!(count("SELECT count(*) FROM inbox").await, 0, "{when}: a command was not carried out");
+    // Of an undisturbed run: 1 for the claim, and 1 for each decision or cancellation.
+    let raised = count("SELECT coalesce(sum(greatest(epoch - 1, 0)), 0)::int8 FROM runs").await;
+    let events = records.iter().flat_map(|recorded| &recorded.events);
+    let decided = events.filter(|event| matches!(event.event, Event::RunWaiting)).count() as u64;
+    verdict.takeovers = raised.unsigned_abs().saturating_sub(decided);
     one_conversation_per_thread(store, &records, when).await;
     verdict
 }
 
-type Records = BTreeMap<String, Vec<Arc<StoredEvent>>>;
-
+/// Returns the lines of a file, which are JSON.
 fn lines(file: &Path) -> Vec<Value> {
     let text = std::fs::read_to_string(file).unwrap_or_default();
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// Every event that a host reported is in the record as it was reported.
-fn nothing_reported_is_lost(directory: &Path, records: &Records, when: &str) -> u64 {
-    let reported = lines(&directory.join(REPORTED));
-    for line in &reported {
-        let (run_id, number) = (line[0].as_str().unwrap(), line[1].as_u64().unwrap());
-        let record = records.get(run_id).unwrap_or_else(|| panic!("{when}: the run of {line} is lost"));
-        let event = record.get(usize::try_from(number).unwrap() - 1);
-        let event = event.unwrap_or_else(|| panic!("{when}: the event {line} is lost"));
-        let stored = serde_json::to_value(&**event).unwrap();
-        assert!(!line[2].is_null() && !line[3].is_null(), "{line}");
-        assert_eq!((&stored["type"], &stored["at_ms"]), (&line[2], &line[3]), "{when}: {line} was replaced");
+/// Checks that the state of each thread has every addition that succeeded, once. Returns their number.
+async fn each_addition_counts(store: &dyn Store, records: &Records, when: &str) -> u64 {
+    let mut added: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
+    for recorded in records.iter() {
+        let of_thread = added.entry(recorded.run.thread_id.as_str()).or_default();
+        let ended = recorded.finished().filter(|end| end.tool_name == "add" && end.end.code().is_none());
+        of_thread.extend(ended.map(|end| format!("{} of {}", end.call_id, recorded.run.run_id)));
     }
-    assert!(!reported.is_empty(), "{when}: nothing was reported");
-    reported.len() as u64
+    let mut all = 0;
+    for (thread_id, added) in added {
+        let state = store.thread(thread_id).await.unwrap().state;
+        let order = state.get(ORDER).cloned().unwrap_or(json!([]));
+        let order = order.as_array().unwrap();
+        let names: BTreeSet<String> = order.iter().map(|name| name.as_str().unwrap().to_owned()).collect();
+        assert_eq!((&names, order.len()), (&added, added.len()), "{when}: {thread_id}");
+        assert_eq!(state.get(TOTAL).cloned().unwrap_or(json!(0)), json!(added.len()), "{when}: {thread_id}");
+        all += added.len() as u64;
+    }
+    all
 }
 
-/// An effect that must happen at most once did, and its start is in the record. A call that
-/// succeeded has its effect.
-fn nothing_ran_twice(directory: &Path, records: &Records, when: &str) -> u64 {
-    let effects = lines(&directory.join(EFFECTS));
-    let mut seen = BTreeSet::new();
-    for line in &effects {
-        assert!(seen.insert(line.to_string()), "{when}: {line} ran twice");
-        let (run_id, call_id) = (line[0].as_str().unwrap(), line[1].as_str().unwrap());
-        let started = records[run_id].iter().any(
-            |event| matches!(&event.event, Event::CallStarted { call_id: started, .. } if started == call_id),
-        );
-        assert!(started, "{when}: {line} ran without a record of its start");
-    }
-    for (run_id, record) in records {
-        for event in record {
-            let Event::CallFinished(finished) = &event.event else { continue };
-            let leaves = ["effect", "ask"].contains(&finished.tool_name.as_str());
-            if leaves && finished.end.code().is_none() {
-                let line = serde_json::json!([run_id, finished.call_id]).to_string();
-                assert!(seen.contains(&line), "{when}: {line} succeeded without its effect");
-            }
-        }
-    }
-    effects.len() as u64
-}
-
-/// The conversation of a thread has the prompts of its runs in one order, and each once.
-async fn one_conversation_per_thread(store: &Arc<dyn Store>, records: &Records, when: &str) {
-    let mut prompts: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    for record in records.values() {
-        let Event::RunStarted { spec } = &record[0].event else { panic!("{when}: a run has no beginning") };
-        let said = record.iter().filter_map(|event| match &event.event {
-            Event::MessageAdded { text } => Some(text.clone()),
+/// Checks that the conversation of a thread has the prompts of its runs in one order, and each once.
+async fn one_conversation_per_thread(store: &dyn Store, records: &Records, when: &str) {
+    let mut prompts: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for recorded in records.iter().filter(|recorded| recorded.run.kind == "prompt") {
+        let said = recorded.events.iter().filter_map(|event| match &event.event {
+            Event::MessageAdded { text } => Some(text.as_str()),
             _ => None,
         });
-        prompts.entry(spec.identity.thread_id.to_string()).or_default().extend(said);
+        prompts.entry(&recorded.run.thread_id).or_default().extend(said);
     }
     for (thread_id, prompts) in prompts {
-        let thread = store.thread(&thread_id).await.unwrap();
-        let said: Vec<String> = thread
-            .messages
-            .iter()
-            .filter_map(|message| match message {
-                tollgate_agent::message::Message::User(text) => Some(text.clone()),
-                _ => None,
-            })
-            .collect();
-        assert_eq!(said, prompts, "{when}: the conversation of {thread_id}");
+        let thread = store.thread(thread_id).await.unwrap();
+        let said = thread.messages.iter().filter_map(|message| match message {
+            Message::User(text) => Some(text.as_str()),
+            _ => None,
+        });
+        assert_eq!(said.collect::<Vec<_>>(), prompts, "{when}: the conversation of {thread_id}");
     }
 }

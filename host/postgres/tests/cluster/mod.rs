@@ -10,13 +10,21 @@ use std::fs::File;
 use std::os::unix::fs::{PermissionsExt as _, chown};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 use tollgate_postgres::{PostgresConfig, PostgresStore};
 
 /// The database with the schema, of which each test gets a copy.
 const TEMPLATE: &str = "tollgate_template";
+/// The settings of the pooler, which are those that the project recommends.
+const POOLER: &str = include_str!("../../../../packaging/postgresql/pgbouncer.ini");
+/// Any user on this machine may connect through the socket; through TCP, only with TLS and a password.
+const ACCESS: &str = "local all all trust\nhostssl all all 127.0.0.1/32 scram-sha-256\n";
+/// The server's certificate, which no authority has signed.
+const CERTIFICATE: &str = "[req]\ndistinguished_name = name\nx509_extensions = more\nprompt = no\n\
+    [name]\nCN = localhost\n[more]\nsubjectAltName = DNS:localhost\n\
+    basicConstraints = critical,CA:FALSE\n";
 /// Stops the server once no process holds the lock on `users`.
 const WATCHER: &str = r#"
 cd "$1" || exit 0
@@ -42,6 +50,7 @@ done
 /// The server.
 pub(crate) struct Cluster {
     directory: PathBuf,
+    port: u16,
     /// Locked for as long as this process lives.
     _users: File,
 }
@@ -69,22 +78,31 @@ impl Cluster {
         start.lock().unwrap();
         let users = lock("users");
         users.lock_shared().unwrap();
-        let cluster = Self { directory, _users: users };
-        if !cluster.runs() {
+        let port =
+            std::fs::read_to_string(directory.join("data/ready")).ok().and_then(|port| port.parse().ok());
+        let mut cluster = Self { directory, port: port.unwrap_or_default(), _users: users };
+        if !answers(&cluster.socket()) {
+            let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+            cluster.port = free.local_addr().unwrap().port();
+            drop(free);
             cluster.create(&programs, uid, gid);
         }
         drop(start);
         cluster
     }
 
-    /// Whether the server of this directory answers.
-    fn runs(&self) -> bool {
-        self.directory.join("data/ready").exists()
-            && std::os::unix::net::UnixStream::connect(self.socket()).is_ok()
+    pub(crate) fn socket(&self) -> PathBuf {
+        self.directory.join(format!("data/.s.PGSQL.{}", self.port))
     }
 
-    pub(crate) fn socket(&self) -> PathBuf {
-        self.directory.join("data/.s.PGSQL.5432")
+    /// Returns the TCP port, on which the server accepts only TLS and passwords.
+    pub(crate) fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Returns the file of the server's certificate.
+    pub(crate) fn certificate(&self) -> PathBuf {
+        self.directory.join("data/server.crt")
     }
 
     fn create(&self, programs: &Path, uid: u32, gid: u32) {
@@ -106,14 +124,41 @@ impl Cluster {
             .output()
             .unwrap();
         assert!(init.status.success(), "initdb: {}", String::from_utf8_lossy(&init.stderr));
+        std::fs::write(data.join("pg_hba.conf"), ACCESS).unwrap();
+        make_certificate(&data, uid, gid);
         let log = File::create(self.directory.join("server.log")).unwrap();
         // In a session of its own, so that no signal to the tests reaches it.
         let mut server = command("postgres");
-        server.args(["-D", data.to_str().unwrap(), "-k", data.to_str().unwrap(), "-c", "listen_addresses="]);
+        server.args([
+            "-D",
+            data.to_str().unwrap(),
+            "-k",
+            data.to_str().unwrap(),
+            "-p",
+            &self.port.to_string(),
+        ]);
         for setting in ["fsync=off", "full_page_writes=off", "max_connections=400", "shared_buffers=64MB"] {
             server.args(["-c", setting]);
         }
+        server.args(["-c", "listen_addresses=127.0.0.1", "-c", "ssl=on"]);
         server.process_group(0).stdout(log.try_clone().unwrap()).stderr(log).spawn().unwrap();
+        self.make_template();
+        if let Some(program) = pooler() {
+            start_pooler(&program, &data, self);
+        }
+        std::fs::write(data.join("ready"), self.port.to_string()).unwrap();
+        Command::new("sh")
+            .args(["-c", WATCHER, "watcher", self.directory.to_str().unwrap()])
+            .process_group(0)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+    }
+
+    /// Waits until the server answers, and creates the database that tests copy.
+    fn make_template(&self) {
         let until = Instant::now() + Duration::from_secs(60);
         std::thread::scope(|threads| {
             threads
@@ -140,44 +185,12 @@ impl Cluster {
                 .join()
                 .unwrap();
         });
-        if let Some(pooler) = pooler() {
-            self.start_pooler(command(pooler.to_str().unwrap()), uid, gid);
-        }
-        std::fs::write(data.join("ready"), "").unwrap();
-        Command::new("sh")
-            .args(["-c", WATCHER, "watcher", self.directory.to_str().unwrap()])
-            .process_group(0)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-    }
-
-    /// Starts PgBouncer in front of the server.
-    fn start_pooler(&self, mut command: Command, uid: u32, gid: u32) {
-        let data = self.directory.join("data");
-        let until = Instant::now() + Duration::from_secs(60);
-        let socket = data.to_str().unwrap();
-        let ini = format!(
-            "[databases]\n* = host={socket} user=tollgate\n[pgbouncer]\nlisten_addr =\nlisten_port = 6432\n\
-             unix_socket_dir = {socket}\npidfile = {socket}/pgbouncer.pid\nlogfile = {socket}/pgbouncer.log\n\
-             auth_type = any\npool_mode = transaction\nmax_client_conn = 1000\ndefault_pool_size = 8\n"
-        );
-        let file = data.join("pgbouncer.ini");
-        std::fs::write(&file, ini).unwrap();
-        chown(&file, Some(uid), Some(gid)).unwrap();
-        command.arg(&file).process_group(0).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-        while std::os::unix::net::UnixStream::connect(data.join(".s.PGSQL.6432")).is_err() {
-            assert!(Instant::now() < until, "PgBouncer does not start");
-            std::thread::sleep(Duration::from_millis(20));
-        }
     }
 
     /// Returns the URL of a database.
     pub(crate) fn url(&self, database: &str) -> String {
         let host = self.directory.join("data").to_str().unwrap().replace('/', "%2F");
-        format!("postgres://tollgate@{host}/{database}")
+        format!("postgres://tollgate@{host}:{}/{database}", self.port)
     }
 
     pub(crate) fn config(&self, database: &str) -> PostgresConfig {
@@ -188,7 +201,8 @@ impl Cluster {
     /// installed.
     pub(crate) fn pooled_url(&self, database: &str) -> Option<String> {
         let there = self.directory.join("data/pgbouncer.pid").exists();
-        there.then(|| self.url(database).replace(&format!("/{database}"), &format!(":6432/{database}")))
+        let direct = format!(":{}/{database}", self.port);
+        there.then(|| self.url(database).replace(&direct, &format!(":6432/{database}")))
     }
 
     /// Connects to a database as a test does that looks behind the store.
@@ -241,6 +255,100 @@ impl Database {
     }
 }
 
+/// Makes the key and the certificate of a server, which it finds under these names.
+fn make_certificate(data: &Path, uid: u32, gid: u32) {
+    let config = data.join("certificate.conf");
+    std::fs::write(&config, CERTIFICATE).unwrap();
+    let (key, certificate) = (data.join("server.key"), data.join("server.crt"));
+    let mut make = Command::new("openssl");
+    make.args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]);
+    make.args(["-days", "30", "-config"]).arg(config).arg("-keyout").arg(&key).arg("-out").arg(&certificate);
+    // The package ssl-cert, on which PostgreSQL's depends, needs it too.
+    let made = make.output().expect("openssl is missing; install it: apt-get install openssl");
+    assert!(made.status.success(), "openssl: {}", String::from_utf8_lossy(&made.stderr));
+    std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o600)).unwrap();
+    chown(&key, Some(uid), Some(gid)).unwrap();
+}
+
+/// A PgBouncer of one test, in front of the shared server.
+pub(crate) struct Pooler {
+    program: PathBuf,
+    place: tempfile::TempDir,
+    child: Child,
+}
+
+impl Pooler {
+    /// Starts it. Returns `None` if PgBouncer is not installed.
+    pub(crate) fn start(server: &Cluster) -> Option<Self> {
+        let program = pooler()?;
+        let (place, (uid, gid)) = (tempfile::tempdir().unwrap(), user());
+        chown(place.path(), Some(uid), Some(gid)).unwrap();
+        let child = start_pooler(&program, place.path(), server);
+        Some(Self { program, place, child })
+    }
+
+    pub(crate) fn socket(&self) -> PathBuf {
+        self.place.path().join(".s.PGSQL.6432")
+    }
+
+    /// Kills it, with all connections through it, and starts it anew.
+    pub(crate) fn kill_and_restart(&mut self, server: &Cluster) {
+        self.kill();
+        std::fs::remove_file(self.socket()).unwrap();
+        self.child = start_pooler(&self.program, self.place.path(), server);
+    }
+
+    fn kill(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Drop for Pooler {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// Starts PgBouncer in a directory, and waits until it answers. Its settings differ from the
+/// recommended ones in nothing but paths.
+fn start_pooler(program: &Path, directory: &Path, server: &Cluster) -> Child {
+    let (uid, gid) = user();
+    let (place, until) = (directory.display(), Instant::now() + Duration::from_secs(60));
+    let setting = |line: &str| match line.split_once('=').map(|(key, _)| key.trim()) {
+        Some("tollgate") => {
+            let (server, port) = (server.directory.join("data"), server.port);
+            format!("* = host={} port={port} user=tollgate\n", server.display())
+        }
+        Some("unix_socket_dir") => {
+            format!(
+                "unix_socket_dir = {place}\npidfile = {place}/pgbouncer.pid\nlogfile = {place}/pgbouncer.log\n"
+            )
+        }
+        _ => format!("{line}\n"),
+    };
+    let file = directory.join("pgbouncer.ini");
+    std::fs::write(&file, POOLER.lines().map(setting).collect::<String>()).unwrap();
+    chown(&file, Some(uid), Some(gid)).unwrap();
+    let mut command = Command::new(program);
+    command.arg(&file).current_dir("/").process_group(0);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    if rustix::process::geteuid().is_root() {
+        command.uid(uid).gid(gid);
+    }
+    let child = command.spawn().unwrap();
+    while !answers(&directory.join(".s.PGSQL.6432")) {
+        assert!(Instant::now() < until, "PgBouncer does not start");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    child
+}
+
+/// Returns whether something accepts connections on a socket.
+fn answers(socket: &Path) -> bool {
+    std::os::unix::net::UnixStream::connect(socket).is_ok()
+}
+
 /// Returns the directory of the server's programs.
 pub(crate) fn programs() -> PathBuf {
     let installed = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
@@ -262,6 +370,13 @@ fn pooler() -> Option<PathBuf> {
     ["/usr/sbin/pgbouncer", "/usr/bin/pgbouncer"].iter().map(PathBuf::from).find(|program| program.exists())
 }
 
+/// Skips a test loudly; fails where nothing may be skipped.
+pub(crate) fn without_pooler() {
+    let missing = "PgBouncer is missing; install it: apt-get install --no-install-recommends pgbouncer";
+    assert!(std::env::var_os("CI").is_none(), "{missing}");
+    eprintln!("skipped: {missing}");
+}
+
 /// Returns the user that the server runs as, because it refuses to run as root.
 pub(crate) fn user() -> (u32, u32) {
     let me = rustix::process::geteuid();
@@ -277,10 +392,11 @@ pub(crate) fn user() -> (u32, u32) {
     of("postgres").or_else(|| of("nobody")).expect("there is a user `postgres` or `nobody`")
 }
 
-/// A digest of the schema and of this program's path, so that other checkouts have other servers.
+/// A digest of the schema, of the server's settings and of this program's path, so that other checkouts
+/// have other servers.
 fn digest() -> String {
     let mut bytes = PostgresStore::schema_sql().into_bytes();
-    bytes.extend(env!("CARGO_MANIFEST_DIR").bytes());
+    bytes.extend([env!("CARGO_MANIFEST_DIR"), include_str!("mod.rs"), POOLER].concat().bytes());
     let hash = bytes.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
     });

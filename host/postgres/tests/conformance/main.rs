@@ -27,7 +27,7 @@ macro_rules! with_each_store {
                 async fn pgbouncer() {
                     match crate::place::StoreAt::pgbouncer().await {
                         Some(at) => body(at).await,
-                        None => crate::place::without_pooler(),
+                        None => crate::cluster::without_pooler(),
                     }
                 }
             }

@@ -38,10 +38,3 @@ impl StoreAt {
         true
     }
 }
-
-/// Skips a test loudly; fails where nothing may be skipped.
-pub(crate) fn without_pooler() {
-    let missing = "PgBouncer is missing; install it: apt-get install --no-install-recommends pgbouncer";
-    assert!(std::env::var_os("CI").is_none(), "{missing}");
-    eprintln!("skipped: {missing}");
-}

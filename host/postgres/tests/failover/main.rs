@@ -3,6 +3,8 @@
 
 #[path = "../cluster/mod.rs"]
 mod cluster;
+#[path = "../../../tests/invariants/mod.rs"]
+mod invariants;
 mod servers;
 #[path = "../story/mod.rs"]
 mod story;
@@ -84,8 +86,10 @@ async fn synchronous_replication_loses_nothing_that_was_reported() {
     stop.cancel();
     futures::future::join_all(working).await;
     let behind = standby.client().await;
-    let verdict =
-        verdict::of(client.store(), &behind, directory.path(), &runs, "a synchronous failover").await;
+    let submitted = verdict::Submitted { runs, ..verdict::Submitted::default() };
+    let readers = [&**client.store()];
+    let when = "a synchronous failover";
+    let verdict = verdict::of(&readers, &behind, directory.path(), &submitted, when).await;
     assert_eq!(verdict.runs, 9);
 }
 

@@ -1,6 +1,6 @@
 //! Runs that are submitted, followed, decided and cancelled on one host, and driven by another.
 
-use crate::cluster::{Database, cluster};
+use crate::cluster::{Database, cluster, without_pooler};
 use crate::{PATIENCE, until};
 use serde_json::json;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use tollgate_agent::run::{Decision, DecisionAnswer, Event};
 use tollgate_postgres::{PostgresConfig, PostgresStore};
 
 #[path = "../story/mod.rs"]
-mod story;
+pub(crate) mod story;
 use story::{AGENT, ANSWER, EFFECTS};
 
 struct Hosts {
@@ -46,20 +46,20 @@ impl Hosts {
     }
 }
 
-fn options() -> WorkOptions {
+pub(crate) fn options() -> WorkOptions {
     WorkOptions { agents: vec![AGENT.to_owned()], concurrency: 8, grace: Duration::from_secs(1) }
 }
 
-async fn run_of(host: &Host, run_id: &str) -> RunSummary {
+pub(crate) async fn run_of(host: &Host, run_id: &str) -> RunSummary {
     let filter = RunFilter { run_id_prefix: Some(run_id.to_owned()), ..RunFilter::default() };
     host.store().runs(filter).await.unwrap().pop().unwrap()
 }
 
-async fn until_status(host: &Host, run_id: &str, status: &str) {
+pub(crate) async fn until_status(host: &Host, run_id: &str, status: &str) {
     until(status, async || (run_of(host, run_id).await.status == status).then_some(())).await;
 }
 
-fn yes(id: &str, target: &str) -> RunCommand {
+pub(crate) fn yes(id: &str, target: &str) -> RunCommand {
     RunCommand::Decide(decision(id, target))
 }
 
@@ -69,7 +69,7 @@ fn decision(id: &str, target: &str) -> Decision {
 }
 
 /// Returns the id of the question that waits.
-async fn question(host: &Host, run_id: &str) -> String {
+pub(crate) async fn question(host: &Host, run_id: &str) -> String {
     let record = host.store().events(run_id, 0).await.unwrap();
     let asked = record.iter().rev().find_map(|event| match &event.event {
         Event::CallSuspended(asked) => Some(asked.suspension_id.clone()),
@@ -328,7 +328,7 @@ async fn a_follower_that_knows_events_which_the_database_has_lost_says_so() {
 #[tokio::test(flavor = "multi_thread")]
 async fn behind_a_pooler_without_notifications_hosts_find_work_and_commands_by_looking() {
     let hosts = Hosts::new().await;
-    let Some(url) = cluster().pooled_url(&hosts.database.name) else { return };
+    let Some(url) = cluster().pooled_url(&hosts.database.name) else { return without_pooler() };
     let pooled = async || {
         let config = PostgresConfig::new(&url).unwrap().with_lease(Duration::from_secs(2)).unwrap();
         let store = PostgresStore::connect(config.with_connections(2).unwrap()).await.unwrap();

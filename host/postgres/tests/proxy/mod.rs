@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, UnixStream};
@@ -23,6 +23,8 @@ pub(crate) enum Mode {
     /// Delays the next commit for longer than the server keeps a transaction of a host open whose
     /// lease is a second.
     StallCommit = 4,
+    /// Passes on nothing that the server sends.
+    HoldAnswers = 5,
 }
 
 pub(crate) struct Proxy {
@@ -38,6 +40,12 @@ struct State {
 impl State {
     fn mode(&self) -> u8 {
         self.mode.load(Ordering::SeqCst)
+    }
+
+    /// Returns whether data waits here.
+    fn holds(&self, of_server: bool) -> bool {
+        let mode = self.mode();
+        mode == Mode::Hold as u8 || (of_server && mode == Mode::HoldAnswers as u8)
     }
 }
 
@@ -56,8 +64,9 @@ impl Proxy {
                 let Ok(server) = UnixStream::connect(&socket).await else { continue };
                 let (from_client, to_client) = client.into_split();
                 let (from_server, to_server) = server.into_split();
-                let up = pass(from_client, to_server, Arc::clone(&of_task), false);
-                let down = pass(from_server, to_client, Arc::clone(&of_task), true);
+                let commits = Arc::new(AtomicBool::new(false));
+                let up = pass(from_client, to_server, (Arc::clone(&of_task), Arc::clone(&commits)), false);
+                let down = pass(from_server, to_client, (Arc::clone(&of_task), commits), true);
                 tokio::spawn(async move {
                     // As soon as one direction ends, both do.
                     tokio::select! {
@@ -74,6 +83,11 @@ impl Proxy {
         self.state.mode.store(mode as u8, Ordering::SeqCst);
     }
 
+    /// Returns whether it treats data as usual, also because it has done what it was set to do once.
+    pub(crate) fn passes(&self) -> bool {
+        self.state.mode() == Mode::Pass as u8
+    }
+
     /// Returns how many answers to commits were lost.
     pub(crate) fn lost(&self) -> u64 {
         self.state.lost.load(Ordering::SeqCst)
@@ -88,7 +102,7 @@ impl Proxy {
 async fn pass(
     mut from: impl AsyncReadExt + Unpin,
     mut to: impl AsyncWriteExt + Unpin,
-    state: Arc<State>,
+    (state, commits): (Arc<State>, Arc<AtomicBool>),
     of_server: bool,
 ) {
     let mut buffer = vec![0; 64 * 1024];
@@ -98,11 +112,16 @@ async fn pass(
             () = until_cut(&state) => return,
         };
         let Ok(length @ 1..) = read else { return };
-        while state.mode() == Mode::Hold as u8 {
+        while state.holds(of_server) {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
-        let committed = buffer[..length].windows(7).any(|bytes| bytes == b"COMMIT\0");
-        if of_server && committed {
+        let has = |text: &[u8]| buffer[..length].windows(text.len()).any(|bytes| bytes == text);
+        let committed = has(b"COMMIT\0");
+        if !of_server {
+            // A statement that is a transaction of its own.
+            commits.store(!committed && has(b"commit_v1("), Ordering::SeqCst);
+        }
+        if of_server && (committed || commits.load(Ordering::SeqCst)) {
             let lose = Mode::LoseCommit as u8;
             if state.mode.compare_exchange(lose, 0, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
                 state.lost.fetch_add(1, Ordering::SeqCst);

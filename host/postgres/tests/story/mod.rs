@@ -2,7 +2,7 @@
 //! compared afterwards with what the database says.
 #![allow(dead_code, reason = "not every test uses everything")]
 
-use serde_json::json;
+use serde_json::{Value, json};
 use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -12,26 +12,38 @@ use tollgate::models::{DeltaSink, Model, ModelFault};
 use tollgate::store::Store;
 use tollgate::tools::{NativePlugin, NativeTool, ToolCall, Toolbox};
 use tollgate::{Agent, Host, RunEvent, async_trait};
-use tollgate_agent::descriptor::{ExecutionPolicy, ToolDescriptor};
+use tollgate_agent::child::{ChildRequest, ChildStatus};
+use tollgate_agent::descriptor::{ExecutionPolicy, StateAccess, StateKey, ToolDescriptor};
 use tollgate_agent::message::{AssistantMessage, Message, ModelCall, ModelReply, ModelRequest};
-use tollgate_agent::outcome::{Fault, Ticket, ToolOutput, ToolResult};
+use tollgate_agent::outcome::{Fault, Mutation, Ticket, ToolOutput, ToolResult};
+use tollgate_agent::state::{KeyScope, Reducer};
 
 /// The agent of the story, and its last words.
 pub(crate) const AGENT: &str = "teller";
 pub(crate) const ANSWER: &str = "All of it is done.";
+/// The agent that runs below a call of the first, and its last words.
+const HELPER: &str = "helper";
+pub(crate) const HELPED: &str = "My part is done.";
+/// The keys of each thread's state that `add` changes: the number of its calls, and their names in the
+/// order of their commits.
+pub(crate) const TOTAL: &str = "story.total";
+pub(crate) const ORDER: &str = "story.order";
 /// The file of effects that must happen at most once, and of events that were reported.
 pub(crate) const EFFECTS: &str = "effects";
 pub(crate) const REPORTED: &str = "reported";
 
 /// Says what comes next by what was said so far, so any host can go on. A prompt that contains
-/// `ask` asks a person in its second turn. One that contains `linger` asks in its first turn, beside
-/// a call that lasts until the run is cancelled.
-struct Teller;
+/// `ask` asks a person in its second turn, and one that contains `delegate` runs the helper there. One
+/// that contains `linger` asks in its first turn, beside a call that lasts until the run is cancelled.
+enum Author {
+    Teller,
+    Helper,
+}
 
 #[async_trait]
-impl Model for Teller {
+impl Model for Author {
     fn name(&self) -> &str {
-        "teller"
+        "author"
     }
 
     async fn reply(&self, request: ModelRequest, _: &mut DeltaSink<'_>) -> Result<ModelReply, ModelFault> {
@@ -40,14 +52,16 @@ impl Model for Teller {
         let last = request.messages.iter().rposition(|message| matches!(message, Message::User(_)));
         let of_run = &request.messages[last.unwrap_or_default()..];
         let says = |word| matches!(of_run.first(), Some(Message::User(text)) if text.contains(word));
-        let (asks, lingers) = (says("ask"), says("linger"));
         let turns = of_run.iter().filter(|message| matches!(message, Message::Assistant(_))).count();
-        let (text, calls) = match turns {
-            0 if lingers => ("", vec!["ask", "linger"]),
-            0 => ("", vec!["effect", "pause", "effect"]),
-            1 if asks => ("", vec!["pause", "ask"]),
-            1 => ("", vec!["pause", "effect"]),
-            _ => (ANSWER, vec![]),
+        let (text, calls) = match (self, turns) {
+            (Self::Teller, 0) if says("linger") => ("", vec!["ask", "linger"]),
+            (Self::Teller, 0) => ("", vec!["effect", "pause", "effect"]),
+            (Self::Teller, 1) if says("ask") => ("", vec!["pause", "ask", "add"]),
+            (Self::Teller, 1) if says("delegate") => ("", vec!["delegate", "add", "effect"]),
+            (Self::Teller, 1) => ("", vec!["pause", "effect", "add"]),
+            (Self::Teller, _) => (ANSWER, vec![]),
+            (Self::Helper, 0) => ("", vec!["effect", "pause", "add"]),
+            (Self::Helper, _) => (HELPED, vec![]),
         };
         let calls = calls.into_iter().map(|name| ModelCall {
             name: name.to_owned(),
@@ -69,6 +83,10 @@ enum Kind {
     Linger,
     /// Asks a person, and leaves a line once it goes on; may not run twice.
     Ask(PathBuf),
+    /// Changes the state of the thread; may not run twice.
+    Add,
+    /// Runs the other agent.
+    Delegate,
 }
 
 #[async_trait]
@@ -79,9 +97,11 @@ impl NativeTool for Kind {
             Self::Pause => ("pause", true),
             Self::Linger => ("linger", true),
             Self::Ask(_) => ("ask", false),
+            Self::Add => ("add", false),
+            Self::Delegate => ("delegate", true),
         };
         // More than a story has faults: each of them may cost an attempt.
-        let timeout_ms = matches!(self, Self::Linger).then_some(600_000);
+        let timeout_ms = matches!(self, Self::Linger | Self::Delegate).then_some(600_000);
         let policy =
             ExecutionPolicy { idempotent, max_retries: Some(10), timeout_ms, ..ExecutionPolicy::default() };
         ToolDescriptor::new(name, name, "A tool of the story.").with_execution(policy)
@@ -96,6 +116,26 @@ impl NativeTool for Kind {
             Self::Linger => {
                 tokio::time::sleep(Duration::from_secs(600)).await;
                 Ok(ToolResult::success("rested").into())
+            }
+            Self::Add => {
+                let attempt = call.attempt();
+                let name = format!("{} of {}", attempt.permit.call_id(), attempt.identity.run_id);
+                let mutation = |key: &str, update: Value| Mutation { key: key.to_owned(), update };
+                let mutations = vec![mutation(TOTAL, json!(1)), mutation(ORDER, json!(name))];
+                Ok(ToolOutput { result: ToolResult::success("added").into(), mutations, actions: Vec::new() })
+            }
+            Self::Delegate => {
+                let child = call.run_child(ChildRequest::new(HELPER, "Help.")).await;
+                Ok(match child {
+                    Ok(child) if matches!(child.status, ChildStatus::Completed) => {
+                        ToolResult::success(json!(child.response))
+                    }
+                    Ok(child) => {
+                        ToolResult::error(format!("the helper did not complete: {:?}", child.status))
+                    }
+                    Err(error) => ToolResult::error(error.to_string()),
+                }
+                .into())
             }
             Self::Ask(_) if call.attempt().resume.is_none() => {
                 Ok(ToolResult::suspended_with(Ticket::confirm("May I?")).into())
@@ -121,17 +161,29 @@ fn write_line(file: &Path, line: &str) {
 pub(crate) fn host(store: Arc<dyn Store>, directory: &Path) -> Host {
     let effects = directory.join(EFFECTS);
     let mut toolbox = Toolbox::default();
-    [Kind::Effect(effects.clone()), Kind::Pause, Kind::Linger, Kind::Ask(effects)]
+    let key = |key: &str, initial: Value, reducer: Reducer| {
+        let scope = KeyScope::Thread;
+        let defines =
+            Some(StateKey { initial: initial.into(), schema: None, reducer, scope, persistent: true });
+        StateAccess { key: key.to_owned(), read: true, write: true, defines }
+    };
+    let plugin = NativePlugin::new("story").with_state(key(TOTAL, json!(0), Reducer::Add)).with_state(key(
+        ORDER,
+        json!([]),
+        Reducer::Append,
+    ));
+    [Kind::Effect(effects.clone()), Kind::Pause, Kind::Linger, Kind::Ask(effects), Kind::Add, Kind::Delegate]
         .into_iter()
-        .fold(NativePlugin::new("story"), NativePlugin::with_tool)
+        .fold(plugin, NativePlugin::with_tool)
         .install(&mut toolbox)
         .unwrap();
     let reported = directory.join(REPORTED);
     let report = move |event: &RunEvent| {
-        let Some(number) = event.number else { return };
-        let line = json!([event.run_id, number, event.payload["type"], event.payload["at_ms"]]);
-        write_line(&reported, &line.to_string());
+        if event.number.is_some() {
+            write_line(&reported, &event.payload.to_string());
+        }
     };
-    let agent = Agent::new(AGENT, Arc::new(Teller)).with_tools(["*"]);
-    Host::builder().toolbox(toolbox).agent(agent).store(store).subscribe("*", report).build().unwrap()
+    let agent = |id: &str, author| Agent::new(id, Arc::new(author)).with_tools(["*"]);
+    let host = Host::builder().toolbox(toolbox).store(store).visible_keys(["*"]).subscribe("*", report);
+    host.agent(agent(AGENT, Author::Teller)).agent(agent(HELPER, Author::Helper)).build().unwrap()
 }
