@@ -14,8 +14,8 @@ const COLUMNS: &str = "at_ms, kind, who, decision, file, component_id, digest, t
 
 /// Adds records in their order.
 pub(crate) const INSERT: &str = "INSERT INTO audit (at_ms, kind, who, decision, file, component_id, digest, \
-    tool_name, power, detail, run_id, call_id, usage) \
-    SELECT a, b, c, d, e, f, g, h, i, j, k, l, m FROM unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13) \
+    tool_name, power, detail, run_id, call_id, usage) SELECT a::bigint, b, c, d, e, f, g, h, i, j, k, l, m FROM \
+    unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13) \
     WITH ORDINALITY AS x(a, b, c, d, e, f, g, h, i, j, k, l, m, n) ORDER BY n";
 
 /// Returns the statement that adds records in their order, unless records with this id exist: it has the
@@ -27,31 +27,31 @@ pub(crate) fn insert_once() -> String {
 
 /// Returns the parameters of [`INSERT`].
 pub(crate) fn rows(records: &[AuditRecord]) -> Params {
-    fn column<'a>(
-        records: &'a [AuditRecord],
-        of: impl Fn(&'a AuditRecord) -> Option<&'a str>,
-    ) -> Vec<Option<String>> {
-        records.iter().map(|record| of(record).map(str::to_owned)).collect()
-    }
-    let at: Vec<i64> = records.iter().map(|record| int8(record.at_ms)).collect();
-    let usage: Vec<Option<String>> = records
-        .iter()
-        .map(|record| record.usage.and_then(|usage| serde_json::to_string(&usage).ok()))
-        .collect();
-    params![
-        (at, INT8_ARRAY),
-        (column(records, |r| Some(r.kind.as_str())), TEXT_ARRAY),
-        (column(records, |r| Some(r.who.as_str())), TEXT_ARRAY),
-        (column(records, |r| Some(r.decision.as_str())), TEXT_ARRAY),
-        (column(records, |r| r.file.as_deref()), TEXT_ARRAY),
-        (column(records, |r| r.component_id.as_deref()), TEXT_ARRAY),
-        (column(records, |r| r.digest.as_deref()), TEXT_ARRAY),
-        (column(records, |r| r.tool_name.as_deref()), TEXT_ARRAY),
-        (column(records, |r| r.power.as_deref()), TEXT_ARRAY),
-        (column(records, |r| r.detail.as_deref()), TEXT_ARRAY),
-        (column(records, |r| r.run_id.as_deref()), TEXT_ARRAY),
-        (column(records, |r| r.call_id.as_deref()), TEXT_ARRAY),
-        (usage, TEXT_ARRAY),
+    let records: Vec<_> = records.iter().map(fields).collect();
+    let column = |at: usize| records.iter().map(|fields| fields[at].clone()).collect::<Vec<_>>();
+    (0..FIELDS).flat_map(|at| params![(column(at), TEXT_ARRAY)]).collect()
+}
+
+/// The number of columns of a record.
+const FIELDS: usize = 13;
+
+/// Returns the values of a record, in the order of [`INSERT`].
+pub(crate) fn fields(record: &AuditRecord) -> [Option<String>; FIELDS] {
+    let text = |text: Option<&str>| text.map(str::to_owned);
+    [
+        Some(int8(record.at_ms).to_string()),
+        text(Some(record.kind.as_str())),
+        text(Some(record.who.as_str())),
+        text(Some(record.decision.as_str())),
+        text(record.file.as_deref()),
+        text(record.component_id.as_deref()),
+        text(record.digest.as_deref()),
+        text(record.tool_name.as_deref()),
+        text(record.power.as_deref()),
+        text(record.detail.as_deref()),
+        text(record.run_id.as_deref()),
+        text(record.call_id.as_deref()),
+        record.usage.and_then(|usage| serde_json::to_string(&usage).ok()),
     ]
 }
 

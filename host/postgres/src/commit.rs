@@ -1,8 +1,9 @@
 //! The commit: it locks the thread and the run, checks what the caller knows, and writes all rows.
 //!
-//! It takes two exchanges with the server. The first locks and reads; the second writes and
-//! commits. Between them, this module decides whether the commit is accepted, which no statement
-//! could express: whether changes are moved behind others depends on their reducers.
+//! Most commits are one statement. One that changes state or begins a run takes two exchanges with the
+//! server: the first locks and reads; the second writes and commits. Between them, this module decides
+//! whether the commit is accepted, which no statement could express: whether changes are moved behind
+//! others depends on their reducers. It also finds out why a single statement wrote nothing.
 
 use crate::connect::{Busy, int8, params, query, run};
 use crate::prepared::Prepared;
@@ -15,7 +16,7 @@ use std::sync::Arc;
 use tollgate_agent::run::Event;
 use tollgate_agent::state::key::owner_of;
 use tollgate_agent::state::{KeyScope, KeyUpdate, StateChange};
-use tollgate_store::rules::{WrittenKeys, label, sizes_fit};
+use tollgate_store::rules::{EventRow, WrittenKeys, label, sizes_fit};
 use tollgate_store::{CommitError, Committed, StoreError, ToolHealth};
 
 /// The number of other commits' changes held in memory at once.
@@ -58,7 +59,6 @@ struct RunRow {
 struct Before {
     /// `None` for a thread without a row.
     revision: Option<u64>,
-    messages: u64,
     run: Option<RunRow>,
     /// The run of another prompt that is driven on the thread.
     driven: Option<String>,
@@ -76,22 +76,39 @@ pub(crate) struct Sender {
     pub(crate) begin: String,
     /// The row to which the sizes of components are added.
     pub(crate) shard: i16,
+    /// The event before the commit, if this host wrote it.
+    pub(crate) tail: Option<Tail>,
 }
 
+/// The last event of a run, from which the checksums of the next commit continue.
+pub(crate) struct Tail {
+    pub(crate) number: u64,
+    pub(crate) checksum: Option<Vec<u8>>,
+}
+
+impl Tail {
+    fn of(rows: &[EventRow]) -> Option<Self> {
+        rows.last().map(|row| Self { number: row.number, checksum: row.checksum.clone() })
+    }
+}
+
+/// The result of a commit, and the last event of its run, unless an earlier sending was stored.
+pub(crate) type Stored = (Committed, Option<Tail>);
+
 /// Sends the commit in a transaction.
-pub(crate) async fn commit(
-    client: Busy,
-    prepared: &Prepared,
-    sender: &Sender,
-) -> Result<Committed, Unstored> {
+pub(crate) async fn commit(client: Busy, prepared: &Prepared, sender: &Sender) -> Result<Stored, Unstored> {
+    if let Some(tail) = at_once(&client, prepared, sender).await? {
+        client.finish();
+        return Ok((Committed { moved: 0 }, Some(tail)));
+    }
     match attempt(&client, prepared, sender).await {
-        Ok(Ok(committed)) => {
+        Ok(Ok((committed, tail))) => {
             client.finish();
-            Ok(committed)
+            Ok((committed, tail))
         }
         Ok(Err(committed)) => {
             client.roll_back().await;
-            Ok(committed)
+            Ok((committed, None))
         }
         Err(Unstored::Refused(why)) => {
             client.roll_back().await;
@@ -101,13 +118,37 @@ pub(crate) async fn commit(
     }
 }
 
+/// Stores the commit in one statement, if nothing that it writes depends on what must be read first.
+/// Returns `None` if that is not so, or if the run is not as this host knows it.
+async fn at_once(client: &Busy, prepared: &Prepared, sender: &Sender) -> Result<Option<Tail>, Unstored> {
+    let Some(before) = sender.tail.as_ref().filter(|tail| tail.number == prepared.commit.after()) else {
+        return Ok(None);
+    };
+    if !write::is_independent(prepared) {
+        return Ok(None);
+    }
+    let rows = prepared.rows(prepared.commit.events(), 0, before.checksum.clone())?;
+    let written = Written {
+        prepared,
+        events: prepared.commit.events(),
+        rows: &rows,
+        moved: 0,
+        host: &sender.host,
+        shard: sender.shard,
+        has_thread: true,
+        values: Vec::new(),
+        health: Vec::new(),
+    };
+    Ok(if write::write_at_once(client, written).await? { Tail::of(&rows) } else { None })
+}
+
 /// Returns the result in an inner error if it was stored before, in which case the transaction is
 /// still open.
 async fn attempt(
     client: &Busy,
     prepared: &Prepared,
     sender: &Sender,
-) -> Result<Result<Committed, Committed>, Unstored> {
+) -> Result<Result<Stored, Committed>, Unstored> {
     let before = lock(client, prepared, &sender.begin).await?;
     let commit = &prepared.commit;
     if let Some(run) = &before.run {
@@ -141,13 +182,12 @@ async fn attempt(
         moved,
         host: &sender.host,
         shard: sender.shard,
-        messages_before: before.messages,
         has_thread: before.revision.is_some() || prepared.begins().is_some(),
         values: folded(&events, before.values),
         health: crate::audit::health_after(&commit.audit, before.health),
     };
     write::write(client, written).await?;
-    Ok(Ok(Committed { moved }))
+    Ok(Ok((Committed { moved }, Tail::of(&rows))))
 }
 
 /// Begins the transaction, locks the thread and then the run, and reads what the checks need.
@@ -161,7 +201,7 @@ async fn lock(client: &Busy, prepared: &Prepared, begin: &str) -> Result<Before,
     }));
     let thread = query(
         client,
-        "SELECT revision, messages FROM threads WHERE id = $1 FOR UPDATE",
+        "SELECT revision FROM threads WHERE id = $1 FOR UPDATE",
         params![(thread_id.clone(), TEXT)],
     );
     let row = query(
@@ -199,9 +239,7 @@ async fn lock(client: &Busy, prepared: &Prepared, begin: &str) -> Result<Before,
     let (thread, row) = (thread?, row?);
     let number = |row: &tokio_postgres::Row, at: usize| row.get::<_, i64>(at).cast_unsigned();
     let mut before = Before::default();
-    if let Some(thread) = thread.first() {
-        (before.revision, before.messages) = (Some(number(thread, 0)), number(thread, 1));
-    }
+    before.revision = thread.first().map(|row| number(row, 0));
     before.run = row.first().map(|row| RunRow {
         events: number(row, 0),
         epoch: number(row, 1),

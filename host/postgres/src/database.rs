@@ -1,6 +1,6 @@
 //! The pooled connections, and the rules by which statements are sent again.
 
-use crate::commit::{Sender, Unstored, commit, folded_changes};
+use crate::commit::{Sender, Tail, Unstored, commit, folded_changes, rests};
 use crate::connect::{Busy, EXCHANGE, explain_pool, int8, no_answer, params, query, run};
 use crate::error::{Failure, explain, failure};
 use crate::prepared::{Prepared, serialize};
@@ -37,6 +37,8 @@ pub(crate) struct Database {
     pub(crate) begin: String,
     /// The components whose bytes the database has, by digest.
     pub(crate) kept: Mutex<HashSet<Arc<str>>>,
+    /// The last events of the runs that this host drives, by run id.
+    pub(crate) tails: Mutex<HashMap<Arc<str>, Tail>>,
     /// The values of keys that do not persist, which live as long as this process.
     pub(crate) volatile: Mutex<HashMap<Arc<str>, Volatile>>,
 }
@@ -79,13 +81,17 @@ impl Database {
     /// Sends a commit until its result is known, with the same id each time.
     pub(crate) async fn store(&self, prepared: &Prepared, host: Arc<str>) -> Result<Committed, CommitError> {
         let until = Instant::now() + self.patience;
-        let sender = Sender { host, begin: self.begin.clone(), shard: shard() };
+        let tail = self.forget_tail(prepared.commit.run_id());
+        let sender = Sender { host, begin: self.begin.clone(), shard: shard(), tail };
         loop {
             let client = self.client().await;
             let failed = match client {
                 Err(why) => why,
                 Ok(client) => match tokio::time::timeout(EXCHANGE, commit(client, prepared, &sender)).await {
-                    Ok(Ok(committed)) => return Ok(committed),
+                    Ok(Ok((committed, tail))) => {
+                        self.keep_tail(prepared, tail);
+                        return Ok(committed);
+                    }
                     Ok(Err(Unstored::Refused(why))) => return Err(why),
                     Ok(Err(Unstored::Database(why))) => match failure(&why) {
                         Failure::Final => return Err(explain("write to", &self.address, &why).into()),
@@ -102,6 +108,20 @@ impl Database {
             }
             tokio::time::sleep(PAUSE).await;
         }
+    }
+
+    /// Keeps the last event of a run for its next commit, unless the run has ended or waits.
+    fn keep_tail(&self, prepared: &Prepared, tail: Option<Tail>) {
+        let commit = &prepared.commit;
+        if let Some(tail) = tail.filter(|_| !commit.queued && !rests(commit.events())) {
+            let mut tails = self.tails.lock().unwrap_or_else(PoisonError::into_inner);
+            tails.insert(Arc::clone(commit.run_id()), tail);
+        }
+    }
+
+    /// Returns the last event of a run that this host drives, which is kept no longer.
+    pub(crate) fn forget_tail(&self, run_id: &str) -> Option<Tail> {
+        self.tails.lock().unwrap_or_else(PoisonError::into_inner).remove(run_id)
     }
 
     /// Returns the error for a thread on which another prompt's run is driven.

@@ -4,7 +4,7 @@ use crate::connect::{params, query, run};
 use crate::error::{Failure, failure};
 use crate::read::parse;
 use std::sync::Arc;
-use tokio_postgres::{Client, Error};
+use tokio_postgres::{Client, Error, Row};
 use tollgate_store::{Claimed, SentCommand, StoreError};
 
 /// Stores a command, unless the run has one with this id. Returns whether the run is open; `None`
@@ -27,7 +27,7 @@ pub(crate) async fn commands(
 ) -> Result<Result<Vec<SentCommand>, StoreError>, Error> {
     let sql = "SELECT id, body FROM inbox WHERE run = $1 ORDER BY number";
     let rows = query(client, sql, params![(run_id.to_owned(), TEXT)]).await?;
-    let read = |row: &tokio_postgres::Row| {
+    let read = |row: &Row| {
         Ok(SentCommand { id: Arc::from(row.get::<_, &str>(0)), command: parse("command", row.get(1))? })
     };
     Ok(rows.iter().map(read).collect())
@@ -58,33 +58,50 @@ macro_rules! next_of_thread {
     };
 }
 
-/// Claims the waiting run with the oldest command; if there is none, the oldest run that was queued or
-/// interrupted. The second list is read only if the first one is empty.
+/// Claims up to `$3` runs: waiting ones with the oldest commands, then the oldest of those that were
+/// queued or interrupted. The second list is read only as far as the first one leaves room.
 const CLAIM: &str = concat!(
     "WITH commanded AS (SELECT r.id FROM inbox i JOIN runs r ON r.id = i.run
             WHERE r.status = 'waiting' AND r.owner IS NULL
             AND (r.kind = 'call' OR r.kind = 'prompt' AND r.agent = ANY($2)) AND ",
     next_of_thread!(),
-    " ORDER BY i.number LIMIT 1 FOR UPDATE OF r SKIP LOCKED),
+    " ORDER BY i.number LIMIT $3 FOR UPDATE OF r SKIP LOCKED),
         unowned AS (SELECT r.id FROM runs r WHERE r.status = 'running' AND r.owner IS NULL
             AND (r.kind = 'call' OR r.kind = 'prompt' AND r.agent = ANY($2)) AND ",
     next_of_thread!(),
-    " ORDER BY r.id LIMIT 1 FOR UPDATE SKIP LOCKED),
-        one AS (SELECT id FROM commanded UNION ALL SELECT id FROM unowned LIMIT 1)
-    UPDATE runs SET owner = $1, epoch = epoch + 1 FROM one WHERE runs.id = one.id AND runs.owner IS NULL
-    RETURNING runs.id, runs.epoch"
+    " ORDER BY r.id LIMIT $3 FOR UPDATE SKIP LOCKED),
+        chosen AS (SELECT id, row_number() OVER () AS place FROM
+            (SELECT id FROM commanded UNION ALL SELECT id FROM unowned LIMIT $3) AS x),
+        claimed AS (UPDATE runs SET owner = $1, epoch = epoch + 1 FROM chosen
+            WHERE runs.id = chosen.id AND runs.owner IS NULL RETURNING runs.id, runs.epoch, chosen.place)
+    SELECT id, epoch FROM claimed ORDER BY place"
 );
 
-/// Claims one run for this host.
-pub(crate) async fn claim(client: &Client, host: &str, agents: &[String]) -> Result<Option<Claimed>, Error> {
-    let row = params![(host.to_owned(), TEXT), (agents.to_vec(), TEXT_ARRAY)];
-    match query(client, CLAIM, row).await {
-        Ok(rows) => Ok(rows.first().map(|row| Claimed {
-            run_id: Arc::from(row.get::<_, &str>(0)),
-            epoch: row.get::<_, i64>(1).cast_unsigned(),
-        })),
-        // Another run of the thread was begun at this moment.
-        Err(why) if failure(&why) == Failure::Taken => Ok(None),
-        Err(why) => Err(why),
+/// Claims up to this many runs for this host.
+pub(crate) async fn claim(
+    client: &Client,
+    host: &str,
+    agents: &[String],
+    limit: usize,
+) -> Result<Vec<Claimed>, Error> {
+    let claim = async |limit: usize| {
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let row = params![(host.to_owned(), TEXT), (agents.to_vec(), TEXT_ARRAY), (limit, INT8)];
+        query(client, CLAIM, row).await
+    };
+    let is_taken =
+        |claimed: &Result<Vec<Row>, Error>| matches!(claimed, Err(why) if failure(why) == Failure::Taken);
+    let mut claimed = claim(limit).await;
+    // Another run of one of the threads was begun at this moment. The others are not to wait for it.
+    if limit > 1 && is_taken(&claimed) {
+        claimed = claim(1).await;
     }
+    if is_taken(&claimed) {
+        return Ok(Vec::new());
+    }
+    let read = |row: &Row| Claimed {
+        run_id: Arc::from(row.get::<_, &str>(0)),
+        epoch: row.get::<_, i64>(1).cast_unsigned(),
+    };
+    Ok(claimed?.iter().map(read).collect())
 }

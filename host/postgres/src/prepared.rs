@@ -9,6 +9,8 @@ use uuid::Uuid;
 
 /// The approximate size of a row besides its body, as in other stores.
 const ROW_BYTES: u64 = 64;
+/// The largest commit. PostgreSQL keeps no value of a GiB, and its protocol sends no larger message.
+const MAX_BYTES: u64 = 1_000_000_000;
 
 /// A commit and the id by which the database recognizes it.
 pub(crate) struct Prepared {
@@ -20,7 +22,7 @@ pub(crate) struct Prepared {
 
 impl Prepared {
     /// # Errors
-    /// A number is larger than the database can keep, or a record cannot be written.
+    /// A number or the whole commit is larger than the database can keep, or a record cannot be written.
     pub(crate) fn new(commit: Commit) -> Result<Self, StoreError> {
         let revisions = commit.events().iter().filter_map(|numbered| numbered.event.change());
         let numbers = commit.events().iter().map(|numbered| numbered.number);
@@ -36,8 +38,9 @@ impl Prepared {
             )));
         }
         let bodies = commit.events().iter().map(|numbered| serialize(&numbered.event));
-        let bodies = bodies.collect::<Result<_, _>>()?;
-        let messages = commit.messages.iter().map(serialize).collect::<Result<_, _>>()?;
+        let bodies: Vec<String> = bodies.collect::<Result<_, _>>()?;
+        let messages: Vec<String> = commit.messages.iter().map(serialize).collect::<Result<_, _>>()?;
+        check_size(commit.run_id(), bodies.iter().chain(&messages).map(|body| body.len() as u64).sum())?;
         Ok(Self { id: Uuid::now_v7().to_string(), commit, bodies, messages })
     }
 
@@ -101,4 +104,27 @@ impl Prepared {
 
 pub(crate) fn serialize<T: serde::Serialize>(row: &T) -> Result<String, StoreError> {
     serde_json::to_string(row).map_err(|e| StoreError::other(format!("a record cannot be written: {e}")))
+}
+
+/// Refuses a commit that the database could not keep, before it is sent.
+fn check_size(run_id: &str, bytes: u64) -> Result<(), StoreError> {
+    if bytes <= MAX_BYTES {
+        return Ok(());
+    }
+    Err(StoreError::other(format!(
+        "a commit of the run {} has {bytes} bytes, and the store keeps at most {MAX_BYTES}; limit what its tools return",
+        tollgate_agent::text::clean(run_id, 100)
+    )))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_commit_that_the_database_could_not_keep_is_refused_before_it_is_sent() {
+        assert!(check_size("r", MAX_BYTES).is_ok());
+        let why = check_size("r", MAX_BYTES + 1).err().map(|why| why.to_string()).unwrap_or_default();
+        assert!(why.contains("the run r has 1000000001 bytes"), "{why}");
+    }
 }

@@ -11,7 +11,7 @@ mod migrations {
 }
 
 /// The newest schema version that this program knows.
-pub(crate) const NEWEST: i32 = 3;
+pub(crate) const NEWEST: i32 = 4;
 /// The version that this program requires of `meta.min_host` at most.
 const THIS_HOST: i32 = 3;
 /// The oldest PostgreSQL version, as the server reports it.
@@ -77,14 +77,18 @@ const GRANTS: [(&str, &str); 4] = [
     ("SELECT", "meta, refinery_schema_history"),
 ];
 
+/// The function that the role of the hosts needs.
+const FUNCTION: &str = "commit_v1";
+
 /// Returns the statements that grant a role what hosts need.
 pub(crate) fn grants(role: &str) -> String {
     let role = format!("\"{}\"", role.replace('"', "\"\""));
-    GRANTS.map(|(privileges, tables)| format!("GRANT {privileges} ON {tables} TO {role};\n")).concat()
+    let tables = GRANTS.map(|(privileges, tables)| format!("GRANT {privileges} ON {tables} TO {role};\n"));
+    tables.concat() + &format!("GRANT EXECUTE ON FUNCTION {FUNCTION} TO {role};\n")
 }
 
-/// Returns the privileges on tables that the role lacks, such as `INSERT on audit`. It lacks all on
-/// a table that does not exist.
+/// Returns the privileges that the role lacks, such as `INSERT on audit`. It lacks all on a table that
+/// does not exist.
 pub(crate) async fn missing_privileges(client: &Client) -> Result<Vec<String>, tokio_postgres::Error> {
     let sql = "SELECT p || ' on ' || t FROM unnest($1, $2) WITH ORDINALITY AS x(tables, privileges, n),
             unnest(string_to_array(tables, ', ')) WITH ORDINALITY AS y(t, tn),
@@ -92,7 +96,13 @@ pub(crate) async fn missing_privileges(client: &Client) -> Result<Vec<String>, t
         WHERE NOT coalesce(has_table_privilege(to_regclass(t), p), false) ORDER BY n, tn, pn";
     let column = |of: fn((&'static str, &'static str)) -> &'static str| GRANTS.map(of).to_vec();
     let row = params![(column(|(_, tables)| tables), TEXT_ARRAY), (column(|(of, _)| of), TEXT_ARRAY)];
-    Ok(query(client, sql, row).await?.iter().map(|row| row.get(0)).collect())
+    let mut missing: Vec<String> = query(client, sql, row).await?.iter().map(|row| row.get(0)).collect();
+    let sql = "SELECT coalesce(has_function_privilege(to_regproc($1)::oid, 'EXECUTE'), false)";
+    let rows = query(client, sql, params![(FUNCTION, TEXT)]).await?;
+    if !rows.first().is_some_and(|row| row.get(0)) {
+        missing.push(format!("EXECUTE on {FUNCTION}"));
+    }
+    Ok(missing)
 }
 
 /// Refuses a role that lacks privileges that hosts need.
@@ -116,6 +126,16 @@ pub(crate) fn sql() -> String {
     all.iter().filter_map(|migration| migration.sql()).collect::<Vec<_>>().join("\n")
 }
 
+/// Returns why a server with this `server_version_num` cannot be used, if it is too old.
+fn too_old(version: i32) -> Option<String> {
+    // Before version 10, the first two parts of a version together were its name.
+    let name = match version {
+        100_000.. => (version / 10_000).to_string(),
+        _ => format!("{}.{}", version / 10_000, version / 100 % 100),
+    };
+    (version < OLDEST_SERVER).then(|| format!("it is PostgreSQL {name}; use version 14 or later"))
+}
+
 /// Checks the server and returns the state of the schema.
 pub(crate) async fn state(client: &Client, config: &PostgresConfig) -> Result<SchemaState, StoreError> {
     let failed = |e: tokio_postgres::Error| explain("read", &config.address(), &e);
@@ -129,8 +149,8 @@ pub(crate) async fn state(client: &Client, config: &PostgresConfig) -> Result<Sc
         FROM pg_database WHERE datname = current_database()";
     let row = client.query_typed_one(sql, &[]).await.map_err(failed)?;
     let (version, standby, encoding): (i32, bool, &str) = (row.get(0), row.get(1), row.get(2));
-    if version < OLDEST_SERVER {
-        return Err(refused(format!("it is PostgreSQL {}; use version 14 or later", version / 10_000)));
+    if let Some(why) = too_old(version) {
+        return Err(refused(why));
     }
     if standby {
         return Err(refused(READ_ONLY.to_owned()));
@@ -222,6 +242,19 @@ pub(crate) async fn warnings(client: &Client) -> Result<Vec<String>, tokio_postg
 
 #[cfg(test)]
 mod tests {
+    use super::too_old;
+
+    #[test]
+    fn a_server_before_version_14_is_refused_by_its_name() {
+        for (version, name) in [(130_022, "13"), (139_999, "13"), (100_023, "10"), (90_624, "9.6")] {
+            let why = too_old(version);
+            assert_eq!(why, Some(format!("it is PostgreSQL {name}; use version 14 or later")));
+        }
+        for version in [140_000, 140_020, 150_014, 180_000] {
+            assert_eq!(too_old(version), None);
+        }
+    }
+
     #[test]
     fn the_newest_migration_is_the_one_that_is_known() {
         let runner = super::migrations::migrations::runner();

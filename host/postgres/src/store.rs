@@ -67,6 +67,7 @@ impl PostgresStore {
                 config.lease.as_millis() / 2
             ),
             kept: Mutex::default(),
+            tails: Mutex::default(),
             volatile: Mutex::default(),
         });
         let hints = HintExchange::start(&config);
@@ -453,6 +454,7 @@ impl CoordinationStore for PostgresStore {
     }
 
     fn release(&self, run_id: &str, epoch: u64) {
+        self.database.forget_tail(run_id);
         self.member.release(run_id, epoch);
     }
 
@@ -462,28 +464,18 @@ impl CoordinationStore for PostgresStore {
         if !self.member.may_start() {
             return Ok(Vec::new());
         }
-        let mut claimed = Vec::new();
-        while claimed.len() < limit {
-            let me = self.member.id();
-            let claiming = self.database.read(|client| {
-                let me = Arc::clone(&me);
-                async move {
-                    let claimed = inbox::claim(&client, &me, agents).await?;
-                    client.finish();
-                    Ok(claimed)
-                }
-            });
-            match claiming.await {
-                Ok(Some(run)) => {
-                    self.member.drives(&run.run_id);
-                    claimed.push(run);
-                }
-                Ok(None) => break,
-                // Return the runs that were claimed before the failure: this host owns them.
-                Err(_) if !claimed.is_empty() => break,
-                Err(why) => return Err(why),
+        let me = self.member.id();
+        let claiming = self.database.read(|client| {
+            let me = Arc::clone(&me);
+            async move {
+                let claimed = inbox::claim(&client, &me, agents, limit).await?;
+                client.finish();
+                Ok(claimed)
             }
-        }
+        });
+        // If the answer to an earlier sending was lost, its runs are released after a while.
+        let claimed = claiming.await?;
+        claimed.iter().for_each(|run| self.member.drives(&run.run_id));
         Ok(claimed)
     }
 

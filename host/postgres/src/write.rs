@@ -1,9 +1,11 @@
-//! The second exchange of a commit: all rows, and the end of the transaction.
+//! The rows of a commit: a function of the database for those that every commit may have, and the
+//! statements beside it.
 
-use crate::connect::{Busy, Params, params, run};
+use crate::connect::{Busy, Params, params, query, run};
 use crate::prepared::Prepared;
 use futures::future::BoxFuture;
 use tokio_postgres::Error;
+use tollgate_agent::health::Sign;
 use tollgate_agent::run::{Event, StoredEvent};
 use tollgate_store::ToolHealth;
 use tollgate_store::rules::{EventRow, label, last_call_failed, status_after};
@@ -16,7 +18,6 @@ pub(crate) struct Written<'a> {
     pub(crate) moved: u64,
     pub(crate) host: &'a str,
     pub(crate) shard: i16,
-    pub(crate) messages_before: u64,
     /// Whether the thread has a row.
     pub(crate) has_thread: bool,
     /// The values of the keys that the commit writes.
@@ -46,123 +47,114 @@ impl<'a> Batch<'a> {
     }
 }
 
-/// Writes the rows and commits.
+/// Calls the function of the database that writes the rows which every commit may have.
+const COMMIT: &str = "SELECT commit_v1($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, \
+    $18, $19, $20, $21, $22, $23, $24)";
+
+/// Writes the rows and commits. The thread and the run are locked.
 pub(crate) async fn write(client: &Busy, written: Written<'_>) -> Result<(), Error> {
     let commit = &written.prepared.commit;
-    let mut batch = Batch { client, sent: Vec::with_capacity(14) };
+    let mut batch = Batch { client, sent: Vec::with_capacity(8) };
     if !written.has_thread {
         let sql = "INSERT INTO threads (id) VALUES ($1) ON CONFLICT DO NOTHING";
         batch.push(sql, params![(commit.thread_id.to_string(), TEXT)]);
     }
     push_run(&mut batch, &written);
-    push_events(&mut batch, &written);
+    // The health of its tools is known.
+    batch.push(COMMIT, call(&written, Vec::new()));
     push_state(&mut batch, &written);
-    push_sizes(&mut batch, &written);
-    if !commit.audit.is_empty() {
-        batch.push(crate::audit::INSERT, crate::audit::rows(&commit.audit));
-    }
     for (tool, health) in &written.health {
         batch.push(crate::audit::set_health(health), crate::audit::health_row(tool, health));
     }
-    if !commit.components.is_empty() {
-        let digests: Vec<String> = commit.components.iter().map(|file| file.digest.to_string()).collect();
-        // A component whose file was gone has no bytes in the store.
-        let sql = "INSERT INTO run_components (run, digest) SELECT $1, digest FROM components WHERE digest = ANY($2)
-            ON CONFLICT DO NOTHING";
-        batch.push(sql, params![(commit.run_id().to_string(), TEXT), (digests, TEXT_ARRAY)]);
-    }
-    push_inbox(&mut batch, &written);
     batch.commit().await
 }
 
-/// Removes the commands that the commit carries out; those of a run that ended, all of them.
-fn push_inbox(batch: &mut Batch<'_>, written: &Written<'_>) {
-    let commit = &written.prepared.commit;
-    let ended = written.events.iter().any(|numbered| matches!(numbered.event, Event::RunFinished { .. }));
-    let run_id = commit.run_id().to_string();
-    if ended && commit.after() > 0 {
-        batch.push("DELETE FROM inbox WHERE run = $1", params![(run_id, TEXT)]);
-    } else if !commit.carries_out.is_empty() {
-        let ids: Vec<String> = commit.carries_out.iter().map(ToString::to_string).collect();
-        let sql = "DELETE FROM inbox WHERE run = $1 AND id = ANY($2)";
-        batch.push(sql, params![(run_id, TEXT), (ids, TEXT_ARRAY)]);
-    }
+/// Returns whether [`write_at_once`] can write a commit: nothing that it writes depends on rows that
+/// must be read first.
+pub(crate) fn is_independent(prepared: &Prepared) -> bool {
+    let commit = &prepared.commit;
+    commit.after() > 0
+        && prepared.changes().next().is_none()
+        && commit.audit.iter().all(|record| record.sign() != Sign::Trapped)
 }
 
+/// Writes the rows without reading first, in a transaction of one statement. Returns `false`, and writes
+/// nothing, if the run is not as the sender knows it, or if one of the tools has trapped before.
+pub(crate) async fn write_at_once(client: &Busy, written: Written<'_>) -> Result<bool, Error> {
+    let tools = crate::audit::tools_of(&written.prepared.commit.audit);
+    let rows = query(client, COMMIT, call(&written, tools)).await?;
+    Ok(rows.first().is_some_and(|row| row.get(0)))
+}
+
+/// Adds the row of a run that begins, as it is before its first events.
 fn push_run(batch: &mut Batch<'_>, written: &Written<'_>) {
+    let commit = &written.prepared.commit;
+    let Some(spec) = written.prepared.begins() else { return };
+    let (kind, title) = label(spec);
+    let sql =
+        "INSERT INTO runs (id, thread, agent, kind, title, status, epoch, events, last_commit, last_moved,
+            started_at_ms, updated_at_ms)
+        VALUES ($1, $2, $3, $4, $5, 'running', $6, 0, '', 0, $7, $7)";
+    batch.push(
+        sql,
+        params![
+            (commit.run_id().to_string(), TEXT),
+            (commit.thread_id.to_string(), TEXT),
+            (spec.identity.agent_id.to_string(), TEXT),
+            (kind, TEXT),
+            (title, TEXT),
+            (commit.epoch.cast_signed(), INT8),
+            (commit.at_ms().cast_signed(), INT8),
+        ],
+    );
+}
+
+/// Returns the parameters of [`COMMIT`].
+fn call(written: &Written<'_>, healthy: Vec<String>) -> Params {
     let (prepared, commit) = (written.prepared, &written.prepared.commit);
     let mut newest_first = written.events.iter().rev().map(|numbered| &numbered.event);
     let status = newest_first.clone().find_map(status_after).unwrap_or("running");
     let of_a_call =
         if status == "completed" && last_call_failed(newest_first.by_ref()) { "failed" } else { status };
     let owner = (status == "running" && !commit.queued).then(|| written.host.to_owned());
-    let events = (commit.after() + written.events.len() as u64).cast_signed();
-    let (run_id, at_ms) = (commit.run_id().to_string(), commit.at_ms().cast_signed());
-    match prepared.begins() {
-        Some(spec) => {
-            let (kind, title) = label(spec);
-            let status = if kind == "call" { of_a_call } else { status };
-            let sql =
-                "INSERT INTO runs (id, thread, agent, kind, title, status, owner, epoch, events, last_commit,
-                    last_moved, started_at_ms, updated_at_ms)
-                VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $12)";
-            batch.push(
-                sql,
-                params![
-                    (run_id, TEXT),
-                    (commit.thread_id.to_string(), TEXT),
-                    (spec.identity.agent_id.to_string(), TEXT),
-                    (kind, TEXT),
-                    (title, TEXT),
-                    (status, TEXT),
-                    (owner, TEXT),
-                    (commit.epoch.cast_signed(), INT8),
-                    (events, INT8),
-                    (prepared.id.clone(), TEXT),
-                    (written.moved.cast_signed(), INT8),
-                    (at_ms, INT8),
-                ],
-            );
-        }
-        None => {
-            let sql =
-                "UPDATE runs SET status = CASE kind WHEN 'call' THEN $8 ELSE $2 END, owner = $3, events = $4,
-                    last_commit = $5, last_moved = $6, updated_at_ms = $7
-                WHERE id = $1";
-            batch.push(
-                sql,
-                params![
-                    (run_id, TEXT),
-                    (status, TEXT),
-                    (owner, TEXT),
-                    (events, INT8),
-                    (prepared.id.clone(), TEXT),
-                    (written.moved.cast_signed(), INT8),
-                    (at_ms, INT8),
-                    (of_a_call, TEXT),
-                ],
-            );
-        }
-    }
-}
-
-fn push_events(batch: &mut Batch<'_>, written: &Written<'_>) {
-    let commit = &written.prepared.commit;
     let numbers: Vec<i64> = written.rows.iter().map(|row| row.number.cast_signed()).collect();
     let bodies: Vec<String> = written.rows.iter().map(|row| row.body.clone()).collect();
     let sums: Vec<Option<Vec<u8>>> = written.rows.iter().map(|row| row.checksum.clone()).collect();
-    let sql = "INSERT INTO events (run, number, at_ms, body, checksum)
-        SELECT $1, x.number, $2, x.body, x.sum FROM unnest($3, $4, $5) AS x(number, body, sum)";
-    batch.push(
-        sql,
-        params![
-            (commit.run_id().to_string(), TEXT),
-            (commit.at_ms().cast_signed(), INT8),
-            (numbers, INT8_ARRAY),
-            (bodies, TEXT_ARRAY),
-            (sums, BYTEA_ARRAY),
-        ],
-    );
+    let mut changes = written.events.iter().filter_map(|numbered| numbered.event.change());
+    let revision = changes.next_back().map(|change| change.revision.cast_signed());
+    let (all, components) = prepared.sizes(written.rows);
+    let (ids, bytes): (Vec<String>, Vec<i64>) =
+        components.into_iter().map(|(id, bytes)| (id, bytes.cast_signed())).unzip();
+    let digests: Vec<String> = commit.components.iter().map(|file| file.digest.to_string()).collect();
+    let audit: Vec<Option<String>> = commit.audit.iter().flat_map(crate::audit::fields).collect();
+    let carried_out: Vec<String> = commit.carries_out.iter().map(ToString::to_string).collect();
+    let ends = written.events.iter().any(|numbered| matches!(numbered.event, Event::RunFinished { .. }));
+    params![
+        (commit.run_id().to_string(), TEXT),
+        (commit.thread_id.to_string(), TEXT),
+        (commit.epoch.cast_signed(), INT8),
+        (commit.after().cast_signed(), INT8),
+        (prepared.id.clone(), TEXT),
+        (written.moved.cast_signed(), INT8),
+        (commit.at_ms().cast_signed(), INT8),
+        (owner, TEXT),
+        (status, TEXT),
+        (of_a_call, TEXT),
+        (numbers, INT8_ARRAY),
+        (bodies, TEXT_ARRAY),
+        (sums, BYTEA_ARRAY),
+        (revision, INT8),
+        (prepared.messages.clone(), TEXT_ARRAY),
+        (all.cast_signed(), INT8),
+        (written.shard, INT2),
+        (ids, TEXT_ARRAY),
+        (bytes, INT8_ARRAY),
+        (digests, TEXT_ARRAY),
+        (audit, TEXT_ARRAY),
+        (healthy, TEXT_ARRAY),
+        (carried_out, TEXT_ARRAY),
+        (ends, BOOL),
+    ]
 }
 
 fn push_state(batch: &mut Batch<'_>, written: &Written<'_>) {
@@ -188,19 +180,6 @@ fn push_state(batch: &mut Batch<'_>, written: &Written<'_>) {
     if !written.values.is_empty() {
         batch.push(SET_STATE, state_rows(&thread_id, &written.values));
     }
-    let messages = &written.prepared.messages;
-    if !messages.is_empty() {
-        let sql = "INSERT INTO messages (thread, position, body)
-            SELECT $1, $2 + x.n - 1, x.body FROM unnest($3) WITH ORDINALITY AS x(body, n)";
-        batch.push(
-            sql,
-            params![
-                (thread_id, TEXT),
-                (written.messages_before.cast_signed(), INT8),
-                (messages.clone(), TEXT_ARRAY),
-            ],
-        );
-    }
 }
 
 pub(crate) const SET_STATE: &str = "INSERT INTO state (thread, key, value)
@@ -210,33 +189,4 @@ pub(crate) const SET_STATE: &str = "INSERT INTO state (thread, key, value)
 pub(crate) fn state_rows(thread_id: &str, values: &[(String, String)]) -> Params {
     let (keys, values): (Vec<String>, Vec<String>) = values.iter().cloned().unzip();
     params![(thread_id.to_owned(), TEXT), (keys, TEXT_ARRAY), (values, TEXT_ARRAY)]
-}
-
-fn push_sizes(batch: &mut Batch<'_>, written: &Written<'_>) {
-    let commit = &written.prepared.commit;
-    let (all, components) = written.prepared.sizes(written.rows);
-    let mut changes = written.events.iter().filter_map(|numbered| numbered.event.change());
-    let revision = changes.next_back().map(|change| change.revision.cast_signed());
-    let sql = "UPDATE threads SET revision = coalesce($2, revision), messages = messages + $3,
-        record_bytes = record_bytes + $4 WHERE id = $1";
-    let messages = i64::try_from(written.prepared.messages.len()).unwrap_or(i64::MAX);
-    batch.push(
-        sql,
-        params![
-            (commit.thread_id.to_string(), TEXT),
-            (revision, INT8),
-            (messages, INT8),
-            (all.cast_signed(), INT8),
-        ],
-    );
-    if components.is_empty() {
-        return;
-    }
-    let (ids, bytes): (Vec<String>, Vec<i64>) =
-        components.into_iter().map(|(id, bytes)| (id, bytes.cast_signed())).unzip();
-    let sql = "INSERT INTO component_sizes (component_id, shard, record_bytes)
-        SELECT x.id, $1, x.bytes FROM unnest($2, $3) WITH ORDINALITY AS x(id, bytes, n) ORDER BY x.n
-        ON CONFLICT (component_id, shard) DO UPDATE
-            SET record_bytes = component_sizes.record_bytes + excluded.record_bytes";
-    batch.push(sql, params![(written.shard, INT2), (ids, TEXT_ARRAY), (bytes, INT8_ARRAY)]);
 }

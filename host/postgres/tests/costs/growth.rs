@@ -10,7 +10,7 @@ use tollgate::store::{RunFilter, RunStore};
 use tollgate_postgres::PostgresStore;
 
 /// How long a server process may keep its statistics to itself.
-const STATISTICS: Duration = Duration::from_secs(12);
+pub(crate) const STATISTICS: Duration = Duration::from_secs(12);
 
 /// Stores finished runs of two events each, up to this number.
 async fn fill(database: &Database, from: u64, to: u64) {

@@ -17,7 +17,7 @@ use futures::future::join_all;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
-use tollgate::store::{Commit, CoordinationStore, Hint, RunFilter, RunStore};
+use tollgate::store::{Commit, CoordinationStore, RunFilter, RunStore};
 use tollgate::{Host, RunRequest, WorkOptions};
 use tollgate_agent::context::RunIdentity;
 use tollgate_agent::run::{AgentSpec, Event, RunLimits, RunSpec, Task};
@@ -156,11 +156,9 @@ async fn whole_runs(hosts: usize, inserts: f64) {
     let database = cluster().database().await;
     let submits = quick::host(store_on(&database).await);
     let stop = CancellationToken::new();
-    let (mut working, mut stores) = (Vec::new(), Vec::new());
+    let mut working = Vec::new();
     for _ in 0..hosts {
-        let store = store_on(&database).await;
-        stores.push(Arc::clone(&store));
-        let (host, stop) = (quick::host(store), stop.clone());
+        let (host, stop) = (quick::host(store_on(&database).await), stop.clone());
         working.push(tokio::spawn(async move { host.work(&options(), &stop).await }));
     }
     let finished = async |wanted: usize| {
@@ -178,24 +176,20 @@ async fn whole_runs(hosts: usize, inserts: f64) {
     let submit = async |number: u64| {
         submits.submit(RunRequest::new(quick::AGENT, "Go.").on_thread(format!("w{number}"))).await.unwrap()
     };
-    // The first runs warm the hosts up. Each commit gives one hint in its process.
-    let mut hints: Vec<_> = stores.iter().map(|store| store.watch()).collect();
+    // The first runs warm the hosts up.
     join_all((0..8).map(&submit)).await;
     finished(8).await;
-    let mut commits = 0.0;
-    for hints in &mut hints {
-        while let Ok(hint) = tokio::time::timeout(Duration::ZERO, hints.next()).await {
-            commits += f64::from(u8::from(matches!(hint, Hint::Events(_))));
-        }
-    }
-    // The first commit of a run is the one that submits it. Hosts tell each other of their commits.
-    let commits = 1.0 + commits / 8.0 / hosts as f64;
     let began = Instant::now();
     let runs = join_all((100..100 + RUNS * 3).map(&submit)).await;
     finished(8 + runs.len()).await;
     let rate = per_second(runs.len() as u64, began);
     stop.cancel();
     join_all(working).await;
+    // Each commit and each claim updates the row of its run.
+    tokio::time::sleep(growth::STATISTICS).await;
+    let sql = "SELECT n_tup_upd FROM pg_stat_user_tables WHERE relname = 'runs'";
+    let updates: i64 = database.client().await.query_one(sql, &[]).await.unwrap().get(0);
+    let commits = updates as f64 / (8 + runs.len()) as f64;
     let floor = inserts / commits;
     let measure = format!("whole runs with 3 calls, {hosts} hosts, per second");
     row(

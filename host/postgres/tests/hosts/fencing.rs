@@ -216,9 +216,10 @@ async fn a_commit_whose_transaction_the_server_ended_is_sent_again() {
     let proxy = Proxy::start(cluster().socket()).await;
     let config = PostgresConfig::new(&proxy.url(&database.name)).unwrap().with_lease(LEASE).unwrap();
     let store = PostgresStore::connect(config).await.unwrap();
-    store.commit(commit("r", 1, 0, vec![started("r", prompt())])).await.unwrap();
-    // As if the process had been stopped in the middle of the commit.
+    // As if the process had been stopped in the middle of a commit of two exchanges.
     proxy.set(Mode::StallCommit);
+    store.commit(commit("r", 1, 0, vec![started("r", prompt())])).await.unwrap();
+    assert!(proxy.passes(), "the commit was not delayed");
     store.commit(commit("r", 1, 1, vec![step(1)])).await.unwrap();
     assert_eq!(store.events("r", 0).await.unwrap().len(), 2);
 }

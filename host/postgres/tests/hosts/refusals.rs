@@ -36,14 +36,14 @@ async fn a_schema_of_the_first_version_is_migrated_by_name() {
             "DROP TABLE settings; UPDATE meta SET min_host = 1;
              ALTER TABLE hosts DROP COLUMN tools, DROP COLUMN config, DROP COLUMN unserved;
              DROP INDEX runs_by_short_id, runs_by_agent, runs_by_kind; ALTER TABLE audit DROP COLUMN note;
-             DELETE FROM refinery_schema_history WHERE version > 1",
+             DROP FUNCTION commit_v1; DELETE FROM refinery_schema_history WHERE version > 1",
         )
         .await
         .unwrap();
     let words = refused(database.config()).await;
     assert!(words.contains("run `tollgate store migrate`"), "{words}");
     let migrated = PostgresStore::migrate(&database.config()).await.unwrap();
-    assert_eq!((migrated.from, migrated.to), (1, 3));
+    assert_eq!((migrated.from, migrated.to), (1, 4));
     PostgresStore::connect(database.config()).await.unwrap();
     let key = PostgresStore::decisions_key(&database.config()).await.unwrap();
     assert!(key.len() == 64 && key.bytes().all(|digit| digit.is_ascii_hexdigit()));
@@ -133,9 +133,13 @@ async fn a_role_without_privileges_is_told_what_it_lacks() {
     let behind = database.client().await;
     behind.batch_execute(&PostgresStore::grants_sql(&role)).await.unwrap();
     let store = PostgresStore::connect(config).await.unwrap();
-    behind.batch_execute(&format!("REVOKE INSERT ON audit FROM {role}; DROP TABLE turns")).await.unwrap();
+    let revoke = format!(
+        "REVOKE INSERT ON audit FROM {role}; REVOKE EXECUTE ON FUNCTION commit_v1 FROM {role}, public; DROP TABLE turns"
+    );
+    behind.batch_execute(&revoke).await.unwrap();
     let words = store.check_privileges().await.unwrap_err().to_string();
     assert!(words.contains("the role lacks INSERT on audit, SELECT on turns,"), "{words}");
+    assert!(words.contains("EXECUTE on commit_v1"), "{words}");
     assert!(words.contains("grant it as `tollgate store init --print` shows"), "{words}");
     let record = AuditRecord::at(9, AuditKind::Grant, "person", "granted");
     let words = store.record_audit(vec![record]).await.unwrap_err().to_string();
