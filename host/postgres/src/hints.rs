@@ -2,7 +2,7 @@
 //! receivers are also told to look once a second.
 //!
 //! NOTIFY takes a lock of the whole database at commit, so it is never part of a run's commit.
-//! Notifications are collected for a few milliseconds and sent as one statement.
+//! The first is sent at once, and those of the next few milliseconds as one statement.
 
 use crate::config::PostgresConfig;
 use crate::connect::{params, query, run, single};
@@ -13,9 +13,10 @@ use tokio::sync::mpsc;
 use tokio_postgres::Client;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tollgate_store::{Hint, HintSender, Hints};
+use uuid::Uuid;
 
 const CHANNEL: &str = "tollgate";
-/// How long notifications are collected.
+/// How long notifications are collected after others were sent.
 const TOGETHER: Duration = Duration::from_millis(5);
 /// How often receivers are woken to look, because a notification may have been lost.
 const LOOK: Duration = Duration::from_secs(1);
@@ -38,8 +39,9 @@ impl HintExchange {
     pub(crate) fn start(config: &PostgresConfig) -> Self {
         let (here, stop) = (HintSender::default(), CancellationToken::new());
         let (to_others, hints) = mpsc::unbounded_channel();
-        let listening = listen(config.clone(), here.clone());
-        let sending = send_all(config.clone(), hints);
+        let sender = Notifier(Uuid::now_v7().simple().to_string());
+        let listening = listen(config.clone(), here.clone(), sender.clone());
+        let sending = send_all(config.clone(), hints, sender);
         let (stopped, reminding) = (stop.clone(), remind(here.clone()));
         tokio::spawn(async move {
             stopped.run_until_cancelled(async { tokio::join!(listening, sending, reminding) }).await;
@@ -75,34 +77,48 @@ impl HintExchange {
     }
 }
 
-/// Returns the text of a hint in a notification.
-fn text_of(hint: &Hint) -> String {
-    match hint {
-        Hint::Events(run_id) => format!("e{run_id}"),
-        Hint::Commands(run_id) => format!("c{run_id}"),
-        Hint::Work => "w".to_owned(),
-        // A lapse concerns this process alone, and is never sent.
-        Hint::Any | Hint::Lapsed => "*".to_owned(),
-    }
-}
+/// The sender of notifications. A process also hears its own, whose hints it has had already.
+#[derive(Clone)]
+struct Notifier(String);
 
-/// Returns the hint of a notification. One of another version may mean anything.
-fn hint_of(text: &str) -> Hint {
-    match text.split_at_checked(1) {
-        Some(("e", run_id)) => Hint::Events(Arc::from(run_id)),
-        Some(("c", run_id)) => Hint::Commands(Arc::from(run_id)),
-        Some(("w", _)) => Hint::Work,
-        _ => Hint::Any,
+impl Notifier {
+    /// Returns the notification of a hint.
+    fn write(&self, hint: &Hint) -> String {
+        match hint {
+            Hint::Events(run_id) => format!("{}:e{run_id}", self.0),
+            Hint::Commands(run_id) => format!("{}:c{run_id}", self.0),
+            Hint::Work => format!("{}:w", self.0),
+            // A lapse concerns this process alone, and is never sent.
+            Hint::Any | Hint::Lapsed => format!("{}:*", self.0),
+        }
+    }
+
+    /// Returns the hint of another process; `None` if this one sent it. A notification of another
+    /// version may mean anything.
+    fn read(&self, text: &str) -> Option<Hint> {
+        let hint = match text.split_once(':') {
+            Some((sender, _)) if sender == self.0 => return None,
+            Some((_, hint)) => hint,
+            None => "",
+        };
+        Some(match hint.split_at_checked(1) {
+            Some(("e", run_id)) => Hint::Events(Arc::from(run_id)),
+            Some(("c", run_id)) => Hint::Commands(Arc::from(run_id)),
+            Some(("w", _)) => Hint::Work,
+            _ => Hint::Any,
+        })
     }
 }
 
 /// Passes on the hints of other hosts, and reconnects for as long as this host runs.
-async fn listen(config: PostgresConfig, here: HintSender) {
+async fn listen(config: PostgresConfig, here: HintSender, this: Notifier) {
     let server = config.listen.as_ref().unwrap_or(&config.server).clone();
     loop {
-        let receivers = here.clone();
+        let (receivers, this) = (here.clone(), this.clone());
         let on_notification = move |notification: tokio_postgres::Notification| {
-            receivers.send(hint_of(notification.payload()));
+            if let Some(hint) = this.read(notification.payload()) {
+                receivers.send(hint);
+            }
         };
         if let Ok(client) = single(&config, &server, on_notification).await
             && client.batch_execute(&format!("LISTEN {CHANNEL}")).await.is_ok()
@@ -131,18 +147,18 @@ async fn answers(client: &Client) -> bool {
     matches!(tokio::time::timeout(CHECK, asked).await, Ok(Ok(_)))
 }
 
-/// Sends hints to the other hosts, those of a few milliseconds in one statement.
-async fn send_all(config: PostgresConfig, mut hints: mpsc::UnboundedReceiver<Hint>) {
+/// Sends hints to the other hosts: the first at once, and those of the next milliseconds together.
+async fn send_all(config: PostgresConfig, mut hints: mpsc::UnboundedReceiver<Hint>, this: Notifier) {
     let mut client: Option<Client> = None;
     while let Some(first) = hints.recv().await {
-        tokio::time::sleep(TOGETHER).await;
-        let mut texts = BTreeSet::from([text_of(&first)]);
+        let mut texts = BTreeSet::from([this.write(&first)]);
         while let Ok(hint) = hints.try_recv() {
-            texts.insert(text_of(&hint));
+            texts.insert(this.write(&hint));
         }
         // A payload has at most 8,000 bytes.
         let fits = texts.len() <= MAX_TOGETHER && texts.iter().all(|text| text.len() < 4_000);
-        let texts: Vec<String> = if fits { texts.into_iter().collect() } else { vec![text_of(&Hint::Any)] };
+        let texts: Vec<String> =
+            if fits { texts.into_iter().collect() } else { vec![this.write(&Hint::Any)] };
         if client.as_ref().is_none_or(Client::is_closed) {
             client = single(&config, &config.server, |_| {}).await.ok();
         }
@@ -152,6 +168,7 @@ async fn send_all(config: PostgresConfig, mut hints: mpsc::UnboundedReceiver<Hin
         if !matches!(tokio::time::timeout(CHECK, notifying).await, Ok(Ok(_))) {
             client = None;
         }
+        tokio::time::sleep(TOGETHER).await;
     }
 }
 
@@ -161,9 +178,13 @@ mod tests {
 
     #[test]
     fn a_hint_is_read_as_it_was_written_and_anything_else_means_that_anything_changed() {
-        for hint in [Hint::Events(Arc::from("r")), Hint::Commands(Arc::from("e")), Hint::Work, Hint::Any] {
-            assert_eq!(hint_of(&text_of(&hint)), hint);
+        let (this, other) = (Notifier("this".to_owned()), Notifier("other".to_owned()));
+        for hint in [Hint::Events(Arc::from("r:1")), Hint::Commands(Arc::from("e")), Hint::Work, Hint::Any] {
+            assert_eq!(this.read(&other.write(&hint)), Some(hint.clone()));
+            assert_eq!(this.read(&this.write(&hint)), None, "it has had it already");
         }
-        assert_eq!((hint_of(""), hint_of("?x"), hint_of("ä")), (Hint::Any, Hint::Any, Hint::Any));
+        for unknown in ["", "?x", "ä", "other:", "other:ä", "e1"] {
+            assert_eq!(this.read(unknown), Some(Hint::Any), "{unknown}");
+        }
     }
 }
