@@ -3,7 +3,8 @@
 //! Each run is copied in a transaction of its own, with the rows that depend on it, so a run that the
 //! database has is complete. A copy that was interrupted continues with the runs that are missing. At
 //! the end, everything is read back and compared. From the first row until then, a marker in
-//! `settings` keeps hosts from working on what is incomplete.
+//! `settings` keeps hosts from working on what is incomplete. Records are read in pages: a whole one
+//! may be larger than the memory.
 
 use crate::config::PostgresConfig;
 use crate::connect::{params, query, run, single};
@@ -15,13 +16,13 @@ use crate::{audit, schema, write};
 use serde::Serialize;
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use tokio_postgres::Error;
+use tokio_postgres::{Client, Error};
 use tollgate_agent::run::{Event, StoredEvent};
 use tollgate_agent::text::clean;
 use tollgate_store::rules::{EventRow, checksum, label};
 use tollgate_store::{
-    AuditFilter, AuditStore, ComponentStore, CopySource, RunFilter, RunStore, RunSummary, StateStore,
-    StoreError,
+    AuditFilter, AuditRecord, AuditStore, ComponentStore, CopySource, PageLimit, RecordReader, RunFilter,
+    RunStore, RunSummary, StateStore, StoreError,
 };
 
 /// Adds a run that no host drives.
@@ -37,6 +38,10 @@ const INSERT_EVENTS: &str = "INSERT INTO events (run, number, at_ms, body, check
 const COUNT_AUDIT: &str = "UPDATE settings SET value = $1 WHERE name = 'copied_audit' AND value = $2";
 /// The number of changes of a thread that are read at once.
 const CHANGES_AT_ONCE: usize = 500;
+/// The part of a record that is read at once. A single event may be larger.
+const PAGE: PageLimit = PageLimit { events: 1_000, bytes: 1 << 20 };
+/// The number of audit records that are read at once.
+const AUDIT_AT_ONCE: usize = 1_000;
 
 /// The result of a copy.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
@@ -173,30 +178,31 @@ impl PostgresStore {
 
     /// Copies a run, its events and its changes in one transaction.
     async fn copy_run(&self, from: &dyn CopySource, summary: &RunSummary) -> Result<(), StoreError> {
-        let record = from.record(&summary.run_id).await?;
-        if let Some(damage) = record.damage {
-            return Err(StoreError::damaged(format!(
-                "the run {} is damaged ({damage}); remove it with `tollgate prune`, or restore the data directory",
-                summary.run_id
-            )));
+        let run_id = summary.run_id.as_str();
+        let client = self.client().await?;
+        client.batch_execute("BEGIN").await.map_err(|e| self.uncopied(&e))?;
+        let (mut after, mut bytes, mut begun, mut sum) = (0, 0, None, None);
+        loop {
+            // Reading checks the checksums.
+            let page = from.events_page(run_id, after, PAGE).await?;
+            if let Some(Event::RunStarted { spec }) = page.events.first().map(|first| &first.event) {
+                begun = Some(label(spec));
+            }
+            let rows = rows_of(&page.events, sum)?;
+            bytes += rows.iter().map(|row| row.body.len() as u64 + 64).sum::<u64>();
+            after = rows.last().map_or(after, |row| row.number);
+            sum = rows.last().and_then(|row| row.checksum.clone());
+            self.copy_events(&client, summary, &page.events, rows).await?;
+            if !page.has_more {
+                break;
+            }
         }
-        let Some(Event::RunStarted { spec }) = record.events.first().map(|first| &first.event) else {
-            let why = format!("the first event of the run {} is missing", summary.run_id);
+        let Some((kind, title)) = begun else {
+            let why = format!("the first event of the run {run_id} is missing");
             return Err(StoreError::damaged(why));
         };
-        let (kind, title) = label(spec);
-        let rows = rows_of(&record.events)?;
-        let bytes: u64 = rows.iter().map(|row| row.body.len() as u64 + 64).sum();
-        let changed = |event: &Arc<StoredEvent>| {
-            Some((event.event.change()?.revision.cast_signed(), event.number.cast_signed()))
-        };
-        let (revisions, numbers): (Vec<i64>, Vec<i64>) = record.events.iter().filter_map(changed).unzip();
-        let client = self.client().await?;
-        let run_id = summary.run_id.clone();
-        let thread = summary.thread_id.clone();
-        let sums: Vec<Option<Vec<u8>>> = rows.iter().map(|row| row.checksum.clone()).collect();
-        let (begun, threaded, listed, logged, changed, ended) = futures::join!(
-            client.batch_execute("BEGIN"),
+        let (run_id, thread) = (run_id.to_owned(), summary.thread_id.clone());
+        let (threaded, listed, ended) = futures::join!(
             run(
                 &client,
                 "INSERT INTO threads AS t (id, record_bytes) VALUES ($1, $2)
@@ -207,8 +213,8 @@ impl PostgresStore {
                 &client,
                 INSERT_RUN,
                 params![
-                    (run_id.clone(), TEXT),
-                    (thread.clone(), TEXT),
+                    (run_id, TEXT),
+                    (thread, TEXT),
                     (summary.agent_id.clone(), TEXT),
                     (kind, TEXT),
                     (title, TEXT),
@@ -218,29 +224,50 @@ impl PostgresStore {
                     (summary.updated_at_ms.cast_signed(), INT8)
                 ]
             ),
-            run(
-                &client,
-                INSERT_EVENTS,
-                params![
-                    (run_id.clone(), TEXT),
-                    (rows.iter().map(|row| row.number.cast_signed()).collect::<Vec<i64>>(), INT8_ARRAY),
-                    (rows.iter().map(|row| row.at_ms.cast_signed()).collect::<Vec<i64>>(), INT8_ARRAY),
-                    (rows.iter().map(|row| row.body.clone()).collect::<Vec<String>>(), TEXT_ARRAY),
-                    (sums, BYTEA_ARRAY)
-                ]
-            ),
-            run(
-                &client,
-                "INSERT INTO changes (thread, revision, run, number)
-                 SELECT $1, x.revision, $2, x.number FROM unnest($3, $4) AS x(revision, number)",
-                params![(thread, TEXT), (run_id, TEXT), (revisions, INT8_ARRAY), (numbers, INT8_ARRAY)]
-            ),
             client.batch_execute("COMMIT")
         );
-        let all = begun.and(threaded).and(listed).and(logged).and(changed).and(ended.map(|()| 0));
-        all.map_err(|e| self.uncopied(&e))?;
+        threaded.and(listed).and(ended.map(|()| 0)).map_err(|e| self.uncopied(&e))?;
         client.finish();
         Ok(())
+    }
+
+    /// Copies a part of a run's events, and the changes among them.
+    async fn copy_events(
+        &self,
+        client: &Client,
+        summary: &RunSummary,
+        events: &[Arc<StoredEvent>],
+        rows: Vec<EventRow>,
+    ) -> Result<(), StoreError> {
+        let changed = |event: &Arc<StoredEvent>| {
+            Some((event.event.change()?.revision.cast_signed(), event.number.cast_signed()))
+        };
+        let (revisions, numbers): (Vec<i64>, Vec<i64>) = events.iter().filter_map(changed).unzip();
+        let of_rows = |number: fn(&EventRow) -> u64| {
+            rows.iter().map(|row| number(row).cast_signed()).collect::<Vec<i64>>()
+        };
+        let row = params![
+            (summary.run_id.clone(), TEXT),
+            (of_rows(|row| row.number), INT8_ARRAY),
+            (of_rows(|row| row.at_ms), INT8_ARRAY),
+            (rows.iter().map(|row| row.body.clone()).collect::<Vec<String>>(), TEXT_ARRAY),
+            (rows.into_iter().map(|row| row.checksum).collect::<Vec<_>>(), BYTEA_ARRAY)
+        ];
+        let (logged, changed) = futures::join!(
+            run(client, INSERT_EVENTS, row),
+            run(
+                client,
+                "INSERT INTO changes (thread, revision, run, number)
+                 SELECT $1, x.revision, $2, x.number FROM unnest($3, $4) AS x(revision, number)",
+                params![
+                    (summary.thread_id.clone(), TEXT),
+                    (summary.run_id.clone(), TEXT),
+                    (revisions, INT8_ARRAY),
+                    (numbers, INT8_ARRAY)
+                ]
+            )
+        );
+        logged.and(changed).map(drop).map_err(|e| self.uncopied(&e))
     }
 
     /// Copies the conversation, the state, and the changes that no run made. Copying a thread again
@@ -286,23 +313,21 @@ impl PostgresStore {
 
     /// Copies the audit and the health of tools, and returns the number of audit records.
     async fn copy_audit(&self, from: &dyn CopySource) -> Result<u64, StoreError> {
-        let all = AuditFilter { limit: usize::MAX, ..AuditFilter::default() };
-        let mut records = from.audit(all.clone()).await?;
-        records.reverse();
-        let count = records.len() as u64;
+        let count = audit_count(from).await?;
         let client = self.client().await?;
         let failed = |e: Error| self.uncopied(&e);
         let copied = setting(&client, "copied_audit").await.map_err(failed)?;
         // Records are copied in their order, so an interrupted copy has the first ones.
         let mut copied: usize = copied.and_then(|number| number.parse().ok()).unwrap_or(0);
-        for chunk in records.get(copied..).unwrap_or_default().chunks(1_000) {
+        while copied < count {
+            let chunk = audit_page(from, count, copied).await?;
             let counts = params![((copied + chunk.len()).to_string(), TEXT), (copied.to_string(), TEXT)];
             client.batch_execute("BEGIN").await.map_err(failed)?;
             if run(&client, COUNT_AUDIT, counts).await.map_err(failed)? == 0 {
                 let why = "another copy into this database is in progress; wait until it has ended";
                 return Err(StoreError::unavailable(why));
             }
-            run(&client, audit::INSERT, audit::rows(chunk)).await.map_err(failed)?;
+            run(&client, audit::INSERT, audit::rows(&chunk)).await.map_err(failed)?;
             client.batch_execute("COMMIT").await.map_err(failed)?;
             copied += chunk.len();
         }
@@ -315,7 +340,7 @@ impl PostgresStore {
             run(&client, audit::set_health(&health), row).await.map_err(|e| self.uncopied(&e))?;
         }
         client.finish();
-        Ok(count)
+        Ok(count as u64)
     }
 
     /// Copies the components that runs called, and returns their number.
@@ -363,10 +388,8 @@ impl PostgresStore {
         let listed = runs_of(self).await?;
         let listed: BTreeSet<_> = listed.iter().map(|run| (&run.run_id, &run.status, run.events)).collect();
         for run in runs {
-            // Reading also checks the checksums.
-            let (source, copied) = (from.events(&run.run_id, 0).await?, self.events(&run.run_id, 0).await?);
             let is_listed = listed.contains(&(&run.run_id, &run.status, run.events));
-            if !is_listed || serialize(&source)? != serialize(&copied)? {
+            if !is_listed || !self.has_record_of(from, run).await? {
                 return differs("the run", &run.run_id);
             }
         }
@@ -376,8 +399,16 @@ impl PostgresStore {
                 return differs("the thread", thread_id);
             }
         }
-        let all = AuditFilter { limit: usize::MAX, ..AuditFilter::default() };
-        if from.audit(all.clone()).await? != self.audit(all).await? {
+        let count = audit_count(from).await?;
+        let mut compared = 0;
+        while compared < count {
+            let page = audit_page(from, count, compared).await?;
+            if audit_page(self, count, compared).await? != page {
+                return differs("the", "audit");
+            }
+            compared += page.len();
+        }
+        if audit_count(self).await? != count {
             return differs("the", "audit");
         }
         for (_, digest) in from.run_components().await? {
@@ -387,6 +418,20 @@ impl PostgresStore {
             }
         }
         Ok(())
+    }
+
+    /// Returns whether both stores have the same events of a run. Reading also checks the checksums.
+    async fn has_record_of(&self, from: &dyn CopySource, run: &RunSummary) -> Result<bool, StoreError> {
+        let mut source = RecordReader::new(from, &run.run_id);
+        let mut copy = RecordReader::new(self, &run.run_id);
+        let mut events = 0;
+        loop {
+            match (source.next().await?, copy.next().await?) {
+                (None, None) => return Ok(events == run.events),
+                (Some(source), Some(copy)) if serialize(&*source)? == serialize(&*copy)? => events += 1,
+                _ => return Ok(false),
+            }
+        }
     }
 
     /// Returns the error for a row that could not be copied.
@@ -402,13 +447,44 @@ async fn runs_of<S: RunStore + ?Sized>(store: &S) -> Result<Vec<RunSummary>, Sto
     Ok(runs)
 }
 
-/// Returns the rows of a run's events, with checksums from the first one on.
-fn rows_of(events: &[Arc<StoredEvent>]) -> Result<Vec<EventRow>, StoreError> {
-    let mut rows: Vec<EventRow> = Vec::with_capacity(events.len());
+/// Returns the number of audit records.
+async fn audit_count<S: AuditStore + ?Sized>(store: &S) -> Result<usize, StoreError> {
+    let mut count = 0;
+    loop {
+        let filter = AuditFilter { skip: count, limit: AUDIT_AT_ONCE, ..AuditFilter::default() };
+        match store.audit(filter).await?.len() {
+            0 => return Ok(count),
+            found => count += found,
+        }
+    }
+}
+
+/// Returns the next of `count` audit records after the first `skip`, oldest first.
+async fn audit_page<S: AuditStore + ?Sized>(
+    store: &S,
+    count: usize,
+    skip: usize,
+) -> Result<Vec<AuditRecord>, StoreError> {
+    let limit = AUDIT_AT_ONCE.min(count - skip);
+    let filter = AuditFilter { skip: count - skip - limit, limit, ..AuditFilter::default() };
+    let mut records = store.audit(filter).await?;
+    if records.is_empty() {
+        let why =
+            "the audit changed during the copy; stop every tollgate, then run `tollgate store copy` again";
+        return Err(StoreError::unavailable(why));
+    }
+    records.reverse();
+    Ok(records)
+}
+
+/// Returns the rows of events that follow one with this checksum. The first event of a run has none
+/// before it.
+fn rows_of(events: &[Arc<StoredEvent>], before: Option<Vec<u8>>) -> Result<Vec<EventRow>, StoreError> {
+    let (mut rows, mut before): (Vec<EventRow>, _) = (Vec::with_capacity(events.len()), before);
     for event in events {
         let (number, at_ms, body) = (event.number, event.at_ms, serialize(&event.event)?);
-        let before = rows.last().and_then(|row| row.checksum.as_deref());
-        let sum = checksum(before, number, at_ms, &body).to_vec();
+        let sum = checksum(before.as_deref(), number, at_ms, &body).to_vec();
+        before = Some(sum.clone());
         rows.push(EventRow { number, at_ms, body, checksum: Some(sum) });
     }
     Ok(rows)

@@ -65,6 +65,12 @@ fn why(error: &tokio_postgres::Error) -> (StoreErrorKind, String) {
         let cause = error.source().map_or_else(|| error.to_string(), ToString::to_string);
         // The text of tokio-postgres, which has no kind for it.
         let is_read_only = cause.contains("does not allow writes");
+        // Likewise; rustls is asked only by a server that offers TLS.
+        if cause.contains("server does not support TLS") {
+            let words =
+                "the server offers no TLS, which a connection to another machine needs; set ssl = on there";
+            return (Unusable, words.to_owned());
+        }
         let words = match cause.as_str() {
             _ if error.is_closed() => "the connection was lost; check the server and the network".to_owned(),
             _ if is_read_only => READ_ONLY.to_owned(),
@@ -79,6 +85,10 @@ fn why(error: &tokio_postgres::Error) -> (StoreErrorKind, String) {
         return (if is_passing { Unavailable } else { Other }, words);
     };
     let (kind, words) = match db.code().code() {
+        // The code is that of a wrong user.
+        "28000" if db.message().contains("no encryption") => {
+            (Unusable, "the server requires TLS; set ca in [store] to the certificate to trust")
+        }
         "28P01" | "28000" => (
             Unusable,
             "the server refused the user or the password; check password_file or password_env in [store]",

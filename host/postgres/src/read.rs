@@ -108,38 +108,45 @@ pub(crate) async fn state(
     Ok(read())
 }
 
-/// Returns up to `most` rows of a run's events after a number, a description of the first damage,
+/// Returns the rows of a run's events after a number, within a limit, a description of the first damage,
 /// and the number of the run's last event.
 async fn rows(
     client: &Busy,
     run_id: &str,
     after: u64,
-    most: usize,
+    limit: PageLimit,
 ) -> Result<(Vec<EventRow>, Option<String>, u64), Error> {
     // One statement, so that a run that grows meanwhile is seen at one moment. The event before the
-    // first requested one has the checksum to continue from.
-    let sql = "SELECT r.events, e.number, e.at_ms, e.body, e.checksum FROM runs r
-        LEFT JOIN events e ON e.run = r.id AND e.number BETWEEN $2 AND $3 WHERE r.id = $1 ORDER BY e.number";
-    let until = i64::try_from(most).ok().and_then(|most| int8(after).checked_add(most));
+    // first requested one has the checksum to continue from. Bodies beyond the limit are not read.
+    let sql = "SELECT r.events, e.number, e.at_ms, CASE WHEN e.number = $2 THEN ''
+                WHEN e.size <= $4 OR e.number - 1 = $2 THEN e.body END, e.checksum
+        FROM runs r LEFT JOIN (SELECT *, sum(octet_length(body)) FILTER (WHERE number > $2) OVER (ORDER BY number)
+                AS size FROM events WHERE run = $1 AND number BETWEEN $2 AND $3) e ON e.run = r.id
+        WHERE r.id = $1 ORDER BY e.number";
+    let until = i64::try_from(limit.events).ok().and_then(|most| int8(after).checked_add(most));
     let until = until.unwrap_or(i64::MAX);
-    let params = params![(run_id.to_owned(), TEXT), (int8(after), INT8), (until, INT8)];
+    let bytes = int8(limit.bytes);
+    let params = params![(run_id.to_owned(), TEXT), (int8(after), INT8), (until, INT8), (bytes, INT8)];
     let found = query(client, sql, params).await?;
     let Some(first) = found.first() else { return Ok((Vec::new(), None, 0)) };
     let last = first.get::<_, i64>(0).cast_unsigned();
-    let mut rows: Vec<EventRow> = found.iter().filter_map(event_row).collect();
+    let mut rows: Vec<EventRow> = found.iter().map_while(event_row).collect();
+    let is_cut = rows.len() < found.len() && !rows.is_empty();
     let before = match rows.first() {
         Some(first) if first.number == after => rows.remove(0).checksum,
         _ => None,
     };
-    let damage = first_damage(&rows, after, last.min(until.cast_unsigned()), before.as_deref());
+    let until = rows.last().filter(|_| is_cut).map_or(until.cast_unsigned(), |row| row.number);
+    let damage = first_damage(&rows, after, last.min(until), before.as_deref());
     Ok((rows, damage.map(|(number, problem)| format!("event {number}: {problem}")), last))
 }
 
+/// Returns an event; `None` if its body was not read.
 fn event_row(row: &Row) -> Option<EventRow> {
     Some(EventRow {
         number: row.get::<_, Option<i64>>(1)?.cast_unsigned(),
         at_ms: row.get::<_, i64>(2).cast_unsigned(),
-        body: row.get(3),
+        body: row.get::<_, Option<String>>(3)?,
         checksum: row.get(4),
     })
 }
@@ -153,23 +160,15 @@ pub(crate) async fn events(
     Ok(page.map(|page| page.events))
 }
 
-/// Returns the first events after a number, within a limit. Their number limits how many are read,
-/// and their bytes how many are returned.
+/// Returns the first events after a number, within a limit.
 pub(crate) async fn events_page(
     client: Busy,
     run_id: &str,
     after: u64,
     limit: PageLimit,
 ) -> Result<Result<EventPage, StoreError>, Error> {
-    let (mut rows, damage, last) = rows(&client, run_id, after, limit.events).await?;
+    let (rows, damage, last) = rows(&client, run_id, after, limit).await?;
     client.finish();
-    let (mut kept, mut bytes) = (0, 0);
-    while let Some(row) = rows.get(kept)
-        && limit.has_room(kept, bytes, row.body.len() as u64)
-    {
-        (kept, bytes) = (kept + 1, bytes + row.body.len() as u64);
-    }
-    rows.truncate(kept);
     let has_more = rows.last().is_some_and(|row| row.number < last);
     let run: Arc<str> = Arc::from(run_id);
     // A parse error is more informative than a wrong checksum.
@@ -186,7 +185,7 @@ pub(crate) async fn events_page(
 
 /// Returns the record of a run, as far as it can be read.
 pub(crate) async fn record(client: Busy, run_id: &str) -> Result<Record, Error> {
-    let (rows, damage, _) = rows(&client, run_id, 0, usize::MAX).await?;
+    let (rows, damage, _) = rows(&client, run_id, 0, PageLimit::NONE).await?;
     client.finish();
     let run: Arc<str> = Arc::from(run_id);
     let without_checksum = rows.iter().filter(|row| row.checksum.is_none()).count() as u64;

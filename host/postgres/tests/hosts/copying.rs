@@ -1,14 +1,16 @@
 //! From a data directory to a database.
 
 use crate::cluster::{Database, cluster};
+use crate::pages::Pages;
 use crate::{commit, prompt, started, step, until};
 use serde_json::json;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use tokio::task::JoinHandle;
 use tokio_postgres::Client;
 use tollgate::store::{
-    AuditFilter, AuditKind, AuditRecord, AuditStore, CoordinationStore, CopySource, RunFilter, RunStore,
-    SqliteStore, StateStore, StoreError, restore_state,
+    AuditFilter, AuditKind, AuditRecord, AuditStore, CoordinationStore, CopySource, PageLimit, RunFilter,
+    RunStore, SqliteStore, StateStore, StoreError, restore_state,
 };
 use tollgate_agent::message::Message;
 use tollgate_agent::run::Event;
@@ -170,4 +172,41 @@ async fn a_directory_that_changes_during_the_copy_is_not_taken_for_copied() {
     assert!(refused.contains("changed during the copy; stop every tollgate"), "{refused}");
     let copied = PostgresStore::copy(database.config(), &*from).await.unwrap();
     assert_eq!((copied.runs, copied.known, copied.threads), (6, 5, 3));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn large_records_are_copied_in_pages_and_a_run_is_copied_whole_or_not_at_all() {
+    let data = tempfile::tempdir().unwrap();
+    let from = SqliteStore::open(data.path()).unwrap();
+    let large = format!("{:2000}", "x");
+    let of_run = |events: u32| {
+        let texts = (1..events).map(|_| Event::MessageAdded { text: large.clone() });
+        std::iter::once(started("large", prompt()))
+            .chain(texts)
+            .chain([Event::RunWaiting])
+            .collect::<Vec<_>>()
+    };
+    from.commit(commit("large", 1, 0, of_run(1_200))).await.unwrap();
+    from.commit(commit("small", 1, 0, vec![started("small", prompt()), Event::RunWaiting])).await.unwrap();
+    let records = (0..1_500).map(|number| AuditRecord::at(number, AuditKind::Grant, "person", "granted"));
+    from.record_audit(records.collect()).await.unwrap();
+    let from = Pages::of(from);
+    let database = cluster().database().await;
+    // The third page is one of the large run.
+    from.fails_at.store(3, Ordering::Relaxed);
+    let refused = PostgresStore::copy(database.config(), &from).await.unwrap_err().to_string();
+    assert!(refused.contains("this page cannot be read"), "{refused}");
+    let behind = database.client().await;
+    let count: i64 = behind.query_one("SELECT count(*) FROM events", &[]).await.unwrap().get(0);
+    assert_eq!(count, 0, "no run is copied in part");
+    from.fails_at.store(0, Ordering::Relaxed);
+    let copied = PostgresStore::copy(database.config(), &from).await.unwrap();
+    assert_eq!((copied.runs, copied.events, copied.audit, copied.known), (2, 1_203, 1_500, 0));
+    // Three of the large run and one of the small one, to copy them and to compare them.
+    assert!(from.read.load(Ordering::Relaxed) >= 3 + 2 * 4, "{:?}", from.read);
+    let to = PostgresStore::connect(database.config()).await.unwrap();
+    let page = to.events_page("large", 1, PageLimit { events: 1_000, bytes: 10_000 }).await.unwrap();
+    assert!(page.has_more && page.events.len() == 4, "{} events", page.events.len());
+    let copy = serde_json::to_string(&to.events("large", 0).await.unwrap()).unwrap();
+    assert_eq!(copy, serde_json::to_string(&from.store.events("large", 0).await.unwrap()).unwrap());
 }

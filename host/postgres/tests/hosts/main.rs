@@ -5,9 +5,12 @@
 mod cluster;
 mod copying;
 mod fencing;
+mod pages;
 #[path = "../proxy/mod.rs"]
 mod proxy;
 mod refusals;
+mod roles;
+mod tls;
 mod working;
 
 use std::sync::Arc;
