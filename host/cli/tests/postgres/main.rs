@@ -4,6 +4,7 @@
 
 #[path = "../../../postgres/tests/cluster/mod.rs"]
 mod cluster;
+mod compose;
 #[path = "../../../postgres/tests/failover/servers.rs"]
 mod servers;
 
