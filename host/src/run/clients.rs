@@ -49,17 +49,54 @@ pub(crate) struct Hub {
     /// Delivers decisions while the run is at work; its receiver is the driver's.
     deliveries: mpsc::Sender<Delivery>,
     inbox: Mutex<Inbox>,
-    /// The beginning of the model's reply that is in progress.
-    reply: Mutex<String>,
+    /// The text of the model's reply that is in progress.
+    reply: Mutex<ReplySoFar>,
+}
+
+/// The text of a reply in progress, which joining clients receive.
+#[derive(Debug, Default)]
+struct ReplySoFar {
+    text: String,
+    /// Whether the text is too long to be kept.
+    is_too_long: bool,
+}
+
+/// An update that waits for a client. The queue of each client has room for 32 of them from the start,
+/// so they are small.
+#[derive(Debug, Clone)]
+enum Queued {
+    Stored(Arc<StoredEvent>),
+    /// A transient event, or an update of a child.
+    Other(Arc<RunUpdate>),
+}
+
+impl From<Queued> for RunUpdate {
+    fn from(queued: Queued) -> Self {
+        match queued {
+            Queued::Stored(event) => Self::Stored(event),
+            Queued::Other(update) => Arc::unwrap_or_clone(update),
+        }
+    }
 }
 
 #[derive(Debug)]
 struct Client {
     id: u64,
-    events: mpsc::UnboundedSender<RunUpdate>,
+    events: mpsc::UnboundedSender<Queued>,
     waiting: Arc<AtomicUsize>,
     /// The number of stored events that wait for the client, if there is a limit on them.
     stored: Option<Arc<AtomicUsize>>,
+    /// Whether it joined in the middle of a reply whose beginning is not kept. It receives no more of
+    /// that reply than the stored event, which has all of it.
+    lacks_beginning: bool,
+}
+
+impl Client {
+    /// Returns whether the client receives a transient event.
+    fn takes(&self, piece: &LiveContent) -> bool {
+        let is_rest = self.lacks_beginning && matches!(piece, LiveContent::TextDelta { .. });
+        !is_rest && self.waiting.load(Ordering::Relaxed) < MAX_WAITING
+    }
 }
 
 /// A client's end of the run: its events in order. The stream ends when the run has ended or
@@ -77,7 +114,7 @@ pub struct EventStream {
 
 #[derive(Debug)]
 struct LiveUpdates {
-    events: mpsc::UnboundedReceiver<RunUpdate>,
+    events: mpsc::UnboundedReceiver<Queued>,
     waiting: Arc<AtomicUsize>,
     stored: Option<Arc<AtomicUsize>>,
     hub: Arc<Hub>,
@@ -162,16 +199,19 @@ impl Hub {
         let id = self.ids.fetch_add(1, Ordering::Relaxed);
         let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
         if !self.closed.load(Ordering::Relaxed) {
-            let text = self.reply.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            let (text, lacks_beginning) = {
+                let reply = self.reply.lock().unwrap_or_else(PoisonError::into_inner);
+                (reply.text.clone(), reply.is_too_long)
+            };
             if !text.is_empty() {
                 waiting.fetch_add(1, Ordering::Relaxed);
                 let piece = LiveContent::TextSoFar { text };
+                let update = RunUpdate::Live(self.live(piece, self.index.load(Ordering::Relaxed)));
                 // The receiver is in this function.
-                let _ =
-                    sender.send(RunUpdate::LiveUpdates(self.live(piece, self.index.load(Ordering::Relaxed))));
+                let _ = sender.send(Queued::Other(Arc::new(update)));
             }
             let (waiting, stored) = (Arc::clone(&waiting), stored.clone());
-            clients.push(Client { id, events: sender, waiting, stored });
+            clients.push(Client { id, events: sender, waiting, stored, lacks_beginning });
         }
         self.count.send_replace(clients.len());
         let live = LiveUpdates { events: receiver, waiting, stored, hub: Arc::clone(self), id };
@@ -213,7 +253,7 @@ impl Hub {
         if clients.len() < before {
             self.count.send_replace(clients.len());
         }
-        self.reply.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.begin_reply(&mut clients);
         for event in events {
             self.last.store(event.number, Ordering::Relaxed);
             for client in &*clients {
@@ -221,7 +261,7 @@ impl Hub {
                     stored.fetch_add(1, Ordering::Relaxed);
                 }
                 // A client that has left is removed from the list; the store has the event.
-                let _ = client.events.send(RunUpdate::Stored(Arc::clone(event)));
+                let _ = client.events.send(Queued::Stored(Arc::clone(event)));
             }
         }
     }
@@ -231,7 +271,8 @@ impl Hub {
     pub(super) fn child(&self, (call_id, ordinal): &ChildPlace, told: RunUpdate) {
         let is_transient = told.is_transient();
         let (run_id, call_id) = (Arc::clone(&self.run_id), call_id.clone());
-        let told = RunUpdate::Child(ChildTold { run_id, call_id, ordinal: *ordinal, child: Box::new(told) });
+        let told = ChildTold { run_id, call_id, ordinal: *ordinal, child: Box::new(told) };
+        let told = Queued::Other(Arc::new(RunUpdate::Child(told)));
         for client in &*self.clients.lock().unwrap_or_else(PoisonError::into_inner) {
             if is_transient {
                 if client.waiting.load(Ordering::Relaxed) >= MAX_WAITING {
@@ -245,15 +286,18 @@ impl Hub {
 
     /// Sends something transient; returns `false` if no client received it.
     pub(super) fn transient(&self, piece: LiveContent) -> bool {
-        let clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
-        self.keep(&piece);
-        let ready = |client: &&Client| client.waiting.load(Ordering::Relaxed) < MAX_WAITING;
-        let ready: Vec<&Client> = clients.iter().filter(ready).collect();
+        let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        match &piece {
+            LiveContent::TextDelta { text } => self.keep(text),
+            LiveContent::ReplyRestarted { .. } => self.begin_reply(&mut clients),
+            _ => {}
+        }
+        let ready: Vec<&Client> = clients.iter().filter(|client| client.takes(&piece)).collect();
         if ready.is_empty() {
             return false;
         }
         let index = self.index.fetch_add(1, Ordering::Relaxed) + 1;
-        let told = RunUpdate::LiveUpdates(self.live(piece, index));
+        let told = Queued::Other(Arc::new(RunUpdate::Live(self.live(piece, index))));
         for client in ready {
             client.waiting.fetch_add(1, Ordering::Relaxed);
             let _ = client.events.send(told.clone());
@@ -270,16 +314,21 @@ impl Hub {
         }
     }
 
-    /// Keeps the text of the reply in progress for clients that join.
-    fn keep(&self, piece: &LiveContent) {
+    /// Keeps a piece of the reply in progress for clients that join.
+    fn keep(&self, piece: &str) {
         let mut reply = self.reply.lock().unwrap_or_else(PoisonError::into_inner);
-        match piece {
-            LiveContent::TextDelta { text } if reply.len() + text.len() <= MAX_REPLY_BYTES => {
-                reply.push_str(text);
-            }
-            LiveContent::ReplyRestarted { .. } => reply.clear(),
-            _ => {}
+        if reply.text.len() + piece.len() > MAX_REPLY_BYTES {
+            *reply = ReplySoFar { text: String::new(), is_too_long: true };
         }
+        if !reply.is_too_long {
+            reply.text.push_str(piece);
+        }
+    }
+
+    /// Forgets the reply in progress: it is stored, or begins again.
+    fn begin_reply(&self, clients: &mut [Client]) {
+        *self.reply.lock().unwrap_or_else(PoisonError::into_inner) = ReplySoFar::default();
+        clients.iter_mut().for_each(|client| client.lacks_beginning = false);
     }
 
     fn leave(&self, id: u64) {
@@ -318,7 +367,7 @@ impl Stream for EventStream {
         let last = self.last;
         let Some(live) = &mut self.live else { return Poll::Ready(None) };
         loop {
-            let polled = live.events.poll_recv(cx);
+            let polled = live.events.poll_recv(cx).map(|queued| queued.map(RunUpdate::from));
             if let (Poll::Ready(Some(RunUpdate::Stored(_))), Some(stored)) = (&polled, &live.stored) {
                 stored.fetch_sub(1, Ordering::Relaxed);
             }
@@ -337,5 +386,89 @@ impl Stream for EventStream {
 impl Drop for LiveUpdates {
     fn drop(&mut self) {
         self.hub.leave(self.id);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use futures::FutureExt as _;
+    use tollgate_agent::run::Event;
+
+    fn hub() -> Arc<Hub> {
+        Hub::new(Arc::from("run"), CancellationToken::new())
+    }
+
+    fn stored(hub: &Hub, number: u64) {
+        let run_id = Arc::clone(&hub.run_id);
+        hub.stored(&[Arc::new(StoredEvent { run_id, number, at_ms: 0, event: Event::RunWaiting })]);
+    }
+
+    fn says(hub: &Hub, text: &str) {
+        hub.transient(LiveContent::TextDelta { text: text.to_owned() });
+    }
+
+    /// Returns everything that waits for a client, and whether its stream has ended.
+    fn read(client: &mut EventStream) -> (Vec<RunUpdate>, bool) {
+        let mut updates = Vec::new();
+        while let Some(next) = client.next().now_or_never() {
+            match next {
+                Some(update) => updates.push(update),
+                None => return (updates, true),
+            }
+        }
+        (updates, false)
+    }
+
+    /// Returns the text that waits for a client.
+    fn text(client: &mut EventStream) -> String {
+        let pieces = read(client).0.into_iter().filter_map(|update| match update {
+            RunUpdate::Live(LiveUpdate {
+                piece: LiveContent::TextDelta { text } | LiveContent::TextSoFar { text },
+                ..
+            }) => Some(text),
+            _ => None,
+        });
+        pieces.collect()
+    }
+
+    /// 32 of them are the larger part of what an idle stream takes.
+    #[test]
+    fn what_waits_for_a_client_is_small() {
+        assert_eq!(size_of::<Queued>(), 2 * size_of::<usize>());
+    }
+
+    #[test]
+    fn a_reader_that_is_too_slow_is_cut_off_and_others_lose_nothing() {
+        let hub = hub();
+        let (mut slow, mut fast) = (hub.listen_bounded(), hub.listen_bounded());
+        let (most, mut got) = (MAX_STORED as u64, Vec::new());
+        for number in 1..=most + 2 {
+            stored(&hub, number);
+            got.extend(read(&mut fast).0);
+        }
+        assert_eq!(got.len() as u64, most + 2);
+        let (kept, is_cut) = read(&mut slow);
+        assert_eq!((kept.len() as u64, is_cut), (most, true), "no more than that waits for it");
+        assert!(!read(&mut fast).1);
+    }
+
+    #[test]
+    fn a_client_that_joins_in_the_middle_of_a_reply_has_all_of_it_or_nothing() {
+        let hub = hub();
+        says(&hub, "One ");
+        let mut joined = hub.listen();
+        says(&hub, "two.");
+        assert_eq!(text(&mut joined), "One two.");
+        // A text that is too long is not kept, also if a later piece would fit.
+        says(&hub, &"x".repeat(MAX_REPLY_BYTES));
+        says(&hub, "y");
+        let mut late = hub.listen();
+        says(&hub, "z");
+        assert_eq!((text(&mut late).as_str(), text(&mut joined).len()), ("", MAX_REPLY_BYTES + 2));
+        stored(&hub, 1);
+        says(&hub, "Next.");
+        assert_eq!((text(&mut late).as_str(), text(&mut hub.listen()).as_str()), ("Next.", "Next."));
     }
 }
