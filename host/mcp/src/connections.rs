@@ -20,8 +20,6 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, Sleep};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
-/// The maximum number of connections; further ones wait to be accepted.
-pub(super) const MAX_CONNECTIONS: usize = 256;
 /// How long a connection may take until its first request with the token.
 const FIRST_REQUEST: Duration = Duration::from_secs(30);
 /// The minimum time for which a connection is kept alive for the next request.

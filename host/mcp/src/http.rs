@@ -1,8 +1,7 @@
-//! The server over HTTP: many clients at one address. Each request needs the operator's token.
-//! Requests of web pages are refused unless their origin is allowed, and so are requests under
-//! any name of this machine that is not its own.
+//! The protocol over HTTP, as routes of a server. With a token of the operator, each request needs
+//! it: requests of web pages are refused unless their origin is allowed, and so are requests under any
+//! name of this machine that is not its own. Otherwise the server authenticates requests itself.
 
-use super::connections::{ClientConnection, LimitedListener, MAX_CONNECTIONS, connections_within};
 use super::guard::{RequestGuard, admit, admit_mounted};
 use super::reader::MAX_MESSAGE_BYTES;
 use super::server::{Calls, Conversation, Server, SharedParts};
@@ -15,10 +14,7 @@ use axum::response::IntoResponse;
 use axum::routing::{get, get_service};
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
-use std::io;
-use std::net::SocketAddr;
 use std::sync::Arc;
-use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tollgate::Host;
 use tollgate::metrics::{CONTENT_TYPE, Metrics};
@@ -29,11 +25,9 @@ pub const HTTP_PATH: &str = "/mcp";
 /// The path of the metrics, which require the token too.
 pub const METRICS_PATH: &str = "/metrics";
 
-/// The address, token and allowed names of the server.
+/// The token and the allowed names of a server whose clients share one token.
 #[derive(Debug, Clone)]
-pub struct HttpOptions {
-    /// The address to listen on; port 0 takes a free one.
-    pub address: SocketAddr,
+pub struct TokenOptions {
     /// The token that every request sends as `Authorization: Bearer TOKEN`.
     pub token: String,
     /// Origins whose pages may use the server, such as `https://example.com`.
@@ -52,43 +46,23 @@ pub fn new_token() -> String {
     format!("{}{}", Uuid::new_v4().simple(), Uuid::new_v4().simple())
 }
 
-/// A server that is bound to its address but does not serve yet.
-pub struct HttpServer {
-    listener: TcpListener,
-    options: HttpOptions,
-    metrics: Option<Metrics>,
+/// The protocol as a part of a server.
+pub struct MountedServer {
+    routes: Router,
+    under_way: Calls,
 }
 
-impl HttpServer {
-    /// Binds the address.
-    ///
-    /// # Errors
-    /// The address is not available.
-    pub async fn bind(options: HttpOptions) -> io::Result<Self> {
-        Ok(Self { listener: TcpListener::bind(options.address).await?, options, metrics: None })
-    }
-
-    /// Serves these metrics at [`METRICS_PATH`].
+impl MountedServer {
+    /// Creates the routes for clients that share one token, and of metrics, if there are any. When
+    /// `stop` is cancelled, calls in progress are cancelled.
     #[must_use]
-    pub fn with_metrics(mut self, metrics: Metrics) -> Self {
-        self.metrics = Some(metrics);
-        self
-    }
-
-    /// Returns the address on which it listens.
-    ///
-    /// # Errors
-    /// The system does not report it.
-    pub fn address(&self) -> io::Result<SocketAddr> {
-        self.listener.local_addr()
-    }
-
-    /// Serves until `stop` is cancelled; calls in flight are cancelled then.
-    ///
-    /// # Errors
-    /// The listener failed.
-    pub async fn serve(self, host: Host, offer: ToolList, stop: CancellationToken) -> io::Result<()> {
-        let Self { listener, options, metrics } = self;
+    pub fn with_token(
+        host: Host,
+        offer: ToolList,
+        options: TokenOptions,
+        metrics: Option<Metrics>,
+        stop: CancellationToken,
+    ) -> Self {
         let shown = metrics.map(|metrics| shown_metrics(metrics, host.clone(), &options));
         let mut config = StreamableHttpServerConfig::default()
             .with_cancellation_token(stop.child_token())
@@ -96,38 +70,21 @@ impl HttpServer {
             .with_allowed_origins(options.origins.iter().map(|origin| with_port(origin)))
             .enforce_origin_validation();
         config.allowed_hosts.extend(options.hosts);
-        let under_way = Calls::until(stop.clone());
+        let under_way = Calls::until(stop);
         let budget = host.memory_budget().clone();
         let calls = Some(options.session_calls);
         let (service, sessions) = service(host, offer, config, calls, under_way.clone());
         let guard = Arc::new(RequestGuard::new(Some(&options.token), sessions, budget));
-        let app = Router::new().nest_service(HTTP_PATH, service).merge(shown.unwrap_or_default());
-        let app = app.layer(from_fn_with_state(guard, admit));
-        let app = app.into_make_service_with_connect_info::<ClientConnection>();
-        let stopped = stop.clone().cancelled_owned();
-        let listener = LimitedListener::new(listener, connections_within(MAX_CONNECTIONS));
-        let served = tokio::select! {
-            served = axum::serve(listener, app) => served,
-            () = stopped => Ok(()),
-        };
-        under_way.ended().await;
-        served
+        let routes = Router::new().nest_service(HTTP_PATH, service).merge(shown.unwrap_or_default());
+        Self { routes: routes.layer(from_fn_with_state(guard, admit)), under_way }
     }
-}
 
-/// The protocol as a part of another server. That server authenticates each request, checks the
-/// names under which it was sent and the size of its body, and adds a [`MountedClient`] to its
-/// extensions. A session belongs to the principal that began it and does not exist for others.
-///
-/// [`MountedClient`]: crate::MountedClient
-pub struct MountedServer {
-    routes: Router,
-    under_way: Calls,
-}
-
-impl MountedServer {
-    /// Creates the server. When `stop` is cancelled, streams end and calls in progress are
-    /// cancelled.
+    /// Creates the routes as a part of a server that authenticates each request, checks the names
+    /// under which it was sent and the size of its body, and adds a [`MountedClient`] to its
+    /// extensions. A session belongs to the principal that began it and does not exist for others.
+    /// When `stop` is cancelled, streams end and calls in progress are cancelled.
+    ///
+    /// [`MountedClient`]: crate::MountedClient
     #[must_use]
     pub fn new(host: Host, offer: ToolList, stop: CancellationToken) -> Self {
         let config = StreamableHttpServerConfig::default()
@@ -145,7 +102,7 @@ impl MountedServer {
         Self { routes: routes.layer(from_fn_with_state(guard, admit_mounted)), under_way }
     }
 
-    /// Returns the route of the protocol, [`HTTP_PATH`].
+    /// Returns the routes: [`HTTP_PATH`], and [`METRICS_PATH`] if metrics are served.
     pub fn router<S: Clone + Send + Sync + 'static>(&self) -> Router<S> {
         self.routes.clone().with_state(())
     }
@@ -193,7 +150,7 @@ fn with_port(origin: &str) -> String {
 }
 
 /// Returns the route of the metrics, for programs and for pages of the allowed origins.
-fn shown_metrics(metrics: Metrics, host: Host, options: &HttpOptions) -> Router {
+fn shown_metrics(metrics: Metrics, host: Host, options: &TokenOptions) -> Router {
     let origins = options.origins.clone();
     let show = async move |request: Request| {
         let mut shown = request.headers().get_all(header::ORIGIN).iter();

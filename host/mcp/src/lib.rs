@@ -36,7 +36,7 @@ pub use client::{
     MAX_BYTES_PER_SECOND, MAX_LISTED, MAX_LISTED_BYTES, MAX_LISTED_NODES, MAX_UNANSWERED, Servers, is_program,
 };
 pub use connections::{ClientConnection, LimitedListener, Serving, connections_within};
-pub use http::{HTTP_PATH, HttpOptions, HttpServer, METRICS_PATH, MountedServer, new_token};
+pub use http::{HTTP_PATH, METRICS_PATH, MountedServer, TokenOptions, new_token};
 pub use mounted_client::{ClientAccess, MountedClient};
 pub use notifications::MAX_TOKEN_BYTES;
 pub use reader::MAX_MESSAGE_BYTES;

@@ -7,7 +7,8 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 use tokio::net::TcpListener;
-use tollgate_mcp::{ClientConnection, LimitedListener};
+use tokio_util::sync::CancellationToken;
+use tollgate_mcp::{ClientConnection, LimitedListener, MountedServer, connections_within};
 
 /// How long open requests may take to finish when the server shuts down.
 const GRACE: Duration = Duration::from_secs(5);
@@ -37,6 +38,27 @@ impl Server {
     /// The system does not report it.
     pub fn address(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
+    }
+
+    /// Serves the Model Context Protocol alone until `stop` is cancelled, on at most this many
+    /// connections: the routes check the token that its clients share.
+    ///
+    /// # Errors
+    /// The listener failed.
+    pub async fn serve_mcp(
+        self,
+        protocol: &MountedServer,
+        connections: usize,
+        stop: CancellationToken,
+    ) -> io::Result<()> {
+        let listener = LimitedListener::new(self.listener, connections_within(connections));
+        let routes = protocol.router::<()>().into_make_service_with_connect_info::<ClientConnection>();
+        let served = tokio::select! {
+            served = axum::serve(listener, routes) => served,
+            () = stop.cancelled() => Ok(()),
+        };
+        protocol.ended().await;
+        served
     }
 
     /// Serves until [`stop`](crate::ServerState::stop) is cancelled. Streams end then, the host's runs

@@ -15,14 +15,14 @@ use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use tokio_util::sync::CancellationToken;
 use tollgate::Host;
 use tollgate::config::Config;
 use tollgate::metrics::Metrics;
 use tollgate_agent::text::quoted;
 use tollgate_mcp::{
-    HTTP_PATH, HttpOptions, HttpServer, OfferedAgents, ToolList, new_token, serve_stdio_until,
+    HTTP_PATH, MountedServer, OfferedAgents, TokenOptions, ToolList, new_token, serve_stdio_until,
 };
+use tollgate_server::Server;
 
 /// Serve the tools to clients of the Model Context Protocol
 #[derive(Debug, Args)]
@@ -80,6 +80,7 @@ impl McpVerb {
         opened.warn_of_gaps();
         // Keep one client from taking all call slots.
         let session_calls = (config.limits.sandbox.concurrent_calls / 2) as usize;
+        let connections = config.serve.limits.connections;
         let (loaded, decide) = (opened.loaded.clone(), decide_command(globals, &config)?);
         let answers_may_be_remembered = config.clients_may_remember;
         let metrics = self.http.is_some().then(|| Metrics::new(sandbox.clone()));
@@ -104,16 +105,17 @@ impl McpVerb {
                     served.map_err(|e| Failure::failed(e.to_string()))?;
                 }
                 Some(address) => {
-                    let options = HttpOptions {
-                        address,
+                    let server = bound(address, self.token_env.is_none().then_some(&token), output).await?;
+                    let options = TokenOptions {
                         token,
                         origins: self.allow_origin,
                         hosts: self.allow_host,
                         session_calls,
                     };
-                    let show_token = self.token_env.is_none();
-                    serve_over_http((host.clone(), offer), options, metrics, show_token, stop, output)
-                        .await?;
+                    let protocol =
+                        MountedServer::with_token(host.clone(), offer, options, metrics, stop.clone());
+                    let served = server.serve_mcp(&protocol, connections, stop).await;
+                    served.map_err(|e| Failure::failed(format!("the server failed: {e}")))?;
                 }
             }
             // Stop pruning before the pending records are written.
@@ -221,31 +223,20 @@ fn variables(config: &Config, globals: &Globals) -> Vec<String> {
     names.into_iter().map(str::to_owned).collect()
 }
 
-async fn serve_over_http(
-    (host, offer): (Host, ToolList),
-    options: HttpOptions,
-    metrics: Option<Metrics>,
-    show_token: bool,
-    stop: CancellationToken,
-    output: &Output,
-) -> Result<(), Failure> {
-    let (wanted, token) = (options.address, options.token.clone());
-    let server = HttpServer::bind(options)
+/// Binds the address and prints how clients reach it. `token` is the one to print.
+async fn bound(wanted: SocketAddr, token: Option<&String>, output: &Output) -> Result<Server, Failure> {
+    let server = Server::bind(wanted)
         .await
         .map_err(|e| Failure::usage(format!("cannot listen on {wanted}: {e}; choose another address")))?;
-    let server = match metrics {
-        Some(metrics) => server.with_metrics(metrics),
-        None => server,
-    };
     let address = server.address().map_err(|e| Failure::failed(e.to_string()))?;
     output.say(&format!("serving at http://{address}{HTTP_PATH}"));
-    if show_token {
+    if let Some(token) = token {
         output.say(&format!("clients send the header `Authorization: Bearer {token}`"));
     }
     if !address.ip().is_loopback() {
         output.warn("traffic is not encrypted; put a TLS proxy in front");
     }
-    server.serve(host, offer, stop).await.map_err(|e| Failure::failed(format!("the server failed: {e}")))
+    Ok(server)
 }
 
 /// Returns the command line that decides about a waiting call from any directory: with this
