@@ -112,8 +112,7 @@ impl ConsoleData for ServerData {
     }
 
     fn price(&self, model: &str) -> Option<Price> {
-        let price = self.state.config.prices.get(model)?;
-        Some(Price { input: price.input, output: price.output })
+        self.state.price(model)
     }
 }
 

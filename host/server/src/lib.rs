@@ -21,6 +21,7 @@ pub mod openai;
 pub mod operations;
 mod parameters;
 mod parts;
+mod pricing;
 pub mod problem;
 mod protocol_errors;
 mod readiness;

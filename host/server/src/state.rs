@@ -4,6 +4,7 @@ use crate::auth::AccessDatabase;
 use crate::console_data::OperatorData;
 use crate::idempotency::RequestTurns;
 use crate::load::{Load, ShareSizes};
+use crate::pricing::Price;
 use crate::readiness::Readiness;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -141,6 +142,11 @@ impl ServerState {
     #[must_use]
     pub fn store(&self) -> &Arc<dyn Store> {
         self.host.store()
+    }
+
+    /// Returns the price of a model's tokens, if it is configured.
+    pub(crate) fn price(&self, model: &str) -> Option<Price> {
+        self.config.prices.get(model).map(|price| Price { input: price.input, output: price.output })
     }
 
     /// Returns whether clients reach the server through a proxy that speaks TLS.

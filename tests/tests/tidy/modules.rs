@@ -255,6 +255,7 @@ const ORDERS: &[Order] = &[
             "problem",
             "parameters",
             "readiness",
+            "pricing",
             "load",
             "state",
             "body",

@@ -2,6 +2,7 @@
 
 use super::pages::time;
 use crate::parameters::QueryParameters;
+use crate::pricing::{Price, Prices};
 use crate::problem::Problem;
 use crate::state::{ServerState, Shared};
 use axum::Json;
@@ -10,7 +11,6 @@ use futures::{StreamExt as _, TryStreamExt as _};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use tollgate::DIRECT_AGENT;
-use tollgate::config::ModelPrice;
 use tollgate::store::{AuditFilter, AuditKind, RunFilter, RunSummary, now_ms};
 use tollgate_agent::message::TokenUsage;
 use tollgate_agent::run::RunUsage;
@@ -230,33 +230,26 @@ impl UsageRows {
 
     /// Adds a run with its children to the row of its subject.
     fn add(&mut self, state: &ServerState, run: &RunSummary, usage: &RunUsage, subject: String) {
-        let (tokens, configured) = (usage.all_tokens(), model_of(state, run));
-        let named = usage.models.iter().fold(TokenUsage::default(), |sum, one| sum.plus(one.tokens));
+        let prices = prices(state, run);
         let row = self.row(run.started_at_ms, subject);
         row.runs += 1;
         row.turns += u64::from(usage.all_steps());
         row.add_calls(usage);
-        for one in &usage.models {
-            row.add_tokens(one.tokens, price(state, &one.model, configured));
+        for (tokens, price) in prices.parts(usage) {
+            row.add_tokens(tokens, price);
         }
-        // Children, and records that do not name the model.
-        let rest = TokenUsage {
-            input_tokens: tokens.input_tokens.saturating_sub(named.input_tokens),
-            output_tokens: tokens.output_tokens.saturating_sub(named.output_tokens),
-        };
-        row.add_tokens(rest, configured.and_then(|model| state.config.prices.get(model)));
     }
 
     /// Adds a run without its children to the rows of its models. `unnamed` is the model of replies
     /// whose record does not name it.
     fn add_models(&mut self, state: &ServerState, run: &RunSummary, usage: &RunUsage, unnamed: String) {
-        let configured = model_of(state, run);
+        let prices = prices(state, run);
         if usage.models.is_empty() {
             let row = self.row(run.started_at_ms, unnamed);
             row.runs += 1;
             row.turns += u64::from(usage.steps);
             row.add_calls(usage);
-            row.add_tokens(usage.tokens, configured.and_then(|model| state.config.prices.get(model)));
+            row.add_tokens(usage.tokens, prices.of_configured());
             return;
         }
         for (at, one) in usage.models.iter().enumerate() {
@@ -266,7 +259,7 @@ impl UsageRows {
             if at == 0 {
                 row.add_calls(usage);
             }
-            row.add_tokens(one.tokens, price(state, &one.model, configured));
+            row.add_tokens(one.tokens, prices.of_reply(&one.model));
         }
     }
 }
@@ -278,21 +271,19 @@ impl UsageRow {
         self.wall_us = self.wall_us.saturating_add(usage.tools.wall_us);
     }
 
-    fn add_tokens(&mut self, tokens: TokenUsage, price: Option<&ModelPrice>) {
+    fn add_tokens(&mut self, tokens: TokenUsage, price: Option<Price>) {
         self.input_tokens += tokens.input_tokens;
         self.output_tokens += tokens.output_tokens;
         if let Some(price) = price {
-            let millions = |tokens: u64| tokens as f64 / 1_000_000.0;
-            let cost =
-                millions(tokens.input_tokens) * price.input + millions(tokens.output_tokens) * price.output;
-            self.cost = Some(self.cost.unwrap_or_default() + cost);
+            self.cost = Some(self.cost.unwrap_or_default() + price.of(tokens));
         }
     }
 }
 
-/// Returns the price of a model under the name that replied, or else under the configured name:
-/// providers name the dated version of an alias.
-fn price<'a>(state: &'a ServerState, model: &str, configured: Option<&String>) -> Option<&'a ModelPrice> {
-    let prices = &state.config.prices;
-    prices.get(model).or_else(|| prices.get(configured?))
+/// Returns the prices that count for a run.
+fn prices<'a>(
+    state: &'a ServerState,
+    run: &RunSummary,
+) -> Prices<'a, impl Fn(&str) -> Option<Price> + use<'a>> {
+    Prices { configured: model_of(state, run).map(String::as_str), price: |model: &str| state.price(model) }
 }

@@ -5,6 +5,7 @@ use super::failure::Failure;
 use super::layout::{self, Nav, Section};
 use super::text;
 use super::viewer::Viewer;
+use crate::pricing::Price;
 use crate::{Principal, Problem, Scope};
 use axum::extract::Path;
 use axum::http::StatusCode;
@@ -178,15 +179,6 @@ pub struct CallLimits {
     pub memory_bytes: u64,
 }
 
-/// The price of a model, per million tokens, in the operator's currency.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Price {
-    /// Price of a million tokens read.
-    pub input: f64,
-    /// Price of a million tokens written.
-    pub output: f64,
-}
-
 /// Every scope, with what it allows.
 const SCOPES: [(Scope, &str); 6] = [
     (Scope::Use, "call tools, start runs, see and cancel own runs"),
@@ -242,7 +234,7 @@ fn session_list(sessions: &[SessionRow], viewer: &Viewer) -> Markup {
             @if sessions.is_empty() {
                 p.empty { "No sessions. A link from " code { "tollgate sign-in" } " begins one." }
             } @else {
-                div.scroll tabindex="0" role="group" aria-labelledby="sessions" { table {
+                div.scroll tabindex="0" role="group" aria-labelledby="sessions" { table.list {
                     thead { tr {
                         th scope="col" { "Person" } th scope="col" { "Browser" } th scope="col" { "Began" }
                         th scope="col" { "Last used" } th scope="col" { "Ends" }
@@ -250,10 +242,10 @@ fn session_list(sessions: &[SessionRow], viewer: &Viewer) -> Markup {
                     } }
                     tbody { @for session in sessions { tr {
                         th scope="row" { (text::line(&session.principal, 64)) }
-                        td { (text::line(&session.browser.as_deref().map_or("unknown".to_owned(), browser_name), 80)) }
-                        td { (text::moment(session.started_at_ms, viewer.now_ms)) }
-                        td { (text::ago(session.used_at_ms, viewer.now_ms)) }
-                        td { (text::moment(session.ends_at_ms, viewer.now_ms)) }
+                        td data-label="Browser" { (text::line(&session.browser.as_deref().map_or("unknown".to_owned(), browser_name), 80)) }
+                        td data-label="Began" { (text::moment(session.started_at_ms, viewer.now_ms)) }
+                        td data-label="Last used" { (text::ago(session.used_at_ms, viewer.now_ms)) }
+                        td data-label="Ends" { (text::moment(session.ends_at_ms, viewer.now_ms)) }
                         td {
                             @if session.is_current { span.muted { "this session" } } @else {
                                 form method="post" action={ "/console/access/sessions/" (layout::segment(&session.id)) "/end" } {
@@ -307,17 +299,17 @@ fn key_list(keys: &[KeyRow], now_ms: u64) -> Markup {
         section.card aria-labelledby="keys" {
             h2 #keys { "Keys" }
             @if keys.is_empty() { p.empty { "No keys. " code { "tollgate keys add NAME" } " makes one." } } @else {
-                div.scroll tabindex="0" role="group" aria-labelledby="keys" { table {
+                div.scroll tabindex="0" role="group" aria-labelledby="keys" { table.list {
                     thead { tr {
                         th scope="col" { "Name" } th scope="col" { "Id" } th scope="col" { "Scopes" }
                         th scope="col" { "Last used" } th scope="col" { "Expires" }
                     } }
                     tbody { @for key in keys { tr.off[key.is_revoked] {
                         th scope="row" { (text::line(&key.name, 64)) }
-                        td { code { (text::line(&key.id, 32)) } }
-                        td { @for scope in &key.scopes { span.tag { (scope.as_str()) } " " } }
-                        td { @match key.used_at_ms { Some(at) => (text::ago(at, now_ms)), None => "never" } }
-                        td {
+                        td data-label="Id" { code { (text::line(&key.id, 32)) } }
+                        td.detail { @for scope in &key.scopes { span.tag { (scope.as_str()) } " " } }
+                        td data-label="Last used" { @match key.used_at_ms { Some(at) => (text::ago(at, now_ms)), None => "never" } }
+                        td data-label="Expires" {
                             @if key.is_revoked { "revoked" }
                             @else { @match key.expires_at_ms { Some(at) => (text::moment(at, now_ms)), None => "never" } }
                         }

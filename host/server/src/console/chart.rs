@@ -14,6 +14,8 @@ const STEP: u64 = 10;
 pub(super) struct Bar {
     /// The beginning of the bar's time, in words.
     pub(super) label: String,
+    /// The same in a few letters, for the axis.
+    pub(super) short: String,
     /// The parts, from the bottom to the top.
     pub(super) parts: [u64; 2],
 }
@@ -31,7 +33,9 @@ pub(super) fn bars(bars: &[Bar], parts: &ChartParts, first_column: &str) -> Mark
     let largest = bars.iter().map(|bar| bar.parts.iter().sum()).max().unwrap_or(0);
     let top = round_top(largest);
     let width = STEP * bars.len().max(1) as u64;
-    let label_every = bars.len().div_ceil(6).max(1);
+    // Whole days, if a bar is a part of one.
+    let few = bars.len().div_ceil(7).max(1);
+    let label_every = (few..bars.len()).find(|every| bars.len().is_multiple_of(*every)).unwrap_or(few);
     html! {
         figure.chart {
             figcaption {
@@ -47,7 +51,7 @@ pub(super) fn bars(bars: &[Bar], parts: &ChartParts, first_column: &str) -> Mark
                     line.grid x1="0" x2=(width) y1=(HEIGHT) y2=(HEIGHT) {}
                     @for (at, bar) in bars.iter().enumerate() { (stack(at as u64, bar, parts, top)) }
                 }
-                div.labels { @for (at, bar) in bars.iter().enumerate() { @if at % label_every == 0 { span { (bar.label) } } } }
+                div.labels { @for (at, bar) in bars.iter().enumerate() { @if at % label_every == 0 { span { (bar.short) } } } }
             }
             details {
                 summary { "Numbers of this chart" }
@@ -105,8 +109,8 @@ mod tests {
     #[test]
     fn a_chart_has_its_numbers_in_a_table() {
         let bars = [
-            Bar { label: "08:00".to_owned(), parts: [3, 1] },
-            Bar { label: "09:00".to_owned(), parts: [0, 0] },
+            Bar { label: "08:00".to_owned(), short: "08".to_owned(), parts: [3, 1] },
+            Bar { label: "09:00".to_owned(), short: "09".to_owned(), parts: [0, 0] },
         ];
         let parts = ChartParts { title: "Calls", names: [("good", "succeeded"), ("bad", "failed")] };
         let html = super::bars(&bars, &parts, "Hour").into_string();

@@ -164,6 +164,9 @@ pub(super) fn status(run: &RunSummary) -> &str {
 pub(super) fn badge(status: &str) -> Markup {
     let (kind, sign) = match status {
         "completed" | "success" | "served" | "granted" | "enabled" => ("good", "✓"),
+        // Records of what people decided and did.
+        "resumed" | "approved" | "made" | "link_made" | "signed_in" => ("good", "✓"),
+        "removed" | "revoked" | "session_ended" => ("quiet", "–"),
         "running" => ("busy", "▶"),
         "waiting" => ("waits", "?"),
         "interrupted" => ("waits", "!"),
@@ -250,5 +253,24 @@ pub(super) fn filter_select(name: &str, label: &str, options: &[&str], chosen: &
                 option value=(option) selected[*option == chosen] { (text::line(option, 64)) }
             }
         } }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::badge;
+
+    #[test]
+    fn what_went_well_is_not_shown_as_a_failure() {
+        for (word, kind) in [
+            ("resumed", "good"),
+            ("approved", "good"),
+            ("signed_in", "good"),
+            ("session_ended", "quiet"),
+            ("cancelled", "quiet"),
+            ("refused", "bad"),
+        ] {
+            assert!(badge(word).into_string().contains(&format!("badge {kind}")), "{word}");
+        }
     }
 }

@@ -33,9 +33,9 @@ mod usage;
 mod viewer;
 mod waiting;
 
+pub use crate::pricing::Price;
 pub use access::{
-    CallLimits, ComponentFacts, ConsoleData, HostFacts, KeyRow, Price, SIGN_IN_PATH, SIGN_OUT_PATH,
-    SessionRow,
+    CallLimits, ComponentFacts, ConsoleData, HostFacts, KeyRow, SIGN_IN_PATH, SIGN_OUT_PATH, SessionRow,
 };
 pub(crate) use form::Entries;
 pub use sign_in::{session_ended_page, sign_in_page};

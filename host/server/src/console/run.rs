@@ -200,7 +200,7 @@ fn head(opened: &OpenedRun, viewer: &Viewer) -> Markup {
     let identity = &opened.run.spec().identity;
     let until = if opened.is_at_work { viewer.now_ms } else { opened.timeline.last_ms };
     let tokens = usage.all_tokens();
-    let cost = viewer.cost(&run.agent_id, tokens);
+    let cost = viewer.cost(&run.agent_id, usage);
     html! {
         div.facts-card #run-head {
             p.status { (layout::badge(layout::status(run))) @if opened.is_at_work { " for " (text::span(until.saturating_sub(run.started_at_ms))) } }

@@ -136,8 +136,9 @@ pub(super) async fn rows(viewer: &Viewer, wanted: &RunListQuery) -> Result<RunRo
 pub(super) async fn row(viewer: &Viewer, run: &RunSummary) -> Result<Fragment, Failure> {
     let usage = viewer.usage(run).await?;
     let id = format!("run-{}", layout::segment(&run.run_id));
-    let tokens = usage.as_ref().map(RunUsage::all_tokens);
-    let cost = tokens.and_then(|tokens| viewer.cost(&run.agent_id, tokens));
+    let tokens = usage.as_ref().map(RunUsage::all_tokens).filter(|tokens| tokens.total() > 0);
+    let cost =
+        usage.as_ref().filter(|_| tokens.is_some()).and_then(|usage| viewer.cost(&run.agent_id, usage));
     let is_call = run.kind == "call";
     let markup = html! {
         tr id=(id) {
@@ -153,7 +154,7 @@ pub(super) async fn row(viewer: &Viewer, run: &RunSummary) -> Result<Fragment, F
             td.num data-label="Took" { (took(run, usage.as_ref())) }
             td.num data-label="Calls" { @if let Some(usage) = &usage { (usage.calls.max(u32::from(is_call))) } }
             td.num data-label="Tokens" {
-                @if let Some(tokens) = tokens.filter(|tokens| tokens.total() > 0) { (text::amount(tokens.total())) }
+                @if let Some(tokens) = tokens { (text::amount(tokens.total())) }
                 @if let Some(cost) = cost { span.cost { (super::usage::money(cost)) } }
             }
             td.num data-label="Fuel" {

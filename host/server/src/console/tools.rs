@@ -186,7 +186,9 @@ async fn tool_facts(tool: &Tool, facts: Option<&ComponentFacts>, viewer: &Viewer
                 @if let Some(licence) = &facts.licence { dt { "Licence" } dd { (text::line(licence, 200)) } }
                 @if let Some(lock) = &facts.lock { dt { "Lock file" } dd { (text::line(lock, 200)) } }
             }
-            dt { "Digest" } dd { code.digest { (text::line(&tool.digest(), 80)) } }
+            // The version of a component is its digest; a native tool has one of the program's choice.
+            @let is_native = tool.owner.kind == OwnerKind::Native;
+            dt { @if is_native { "Version" } @else { "Digest" } } dd { code.digest { (text::line(&tool.digest(), 80)) } }
             @if let Some(category) = &tool.descriptor.category { dt { "Category" } dd { (text::line(category, 64)) } }
         }
         h2 { "Limits" }

@@ -8,6 +8,7 @@ use super::layout::{self, Nav, Section};
 use super::runs::SEARCHED_RUNS;
 use super::text;
 use super::viewer::{Viewer, owner_and_id};
+use crate::pricing::{Price, Prices};
 use maud::{Markup, html};
 use std::collections::{BTreeMap, HashSet};
 use tollgate::store::{AuditFilter, AuditKind, AuditRecord, RunFilter, RunSummary};
@@ -54,17 +55,42 @@ pub(super) struct Report {
     is_cut: bool,
 }
 
-impl Viewer {
-    /// Returns the cost of an agent's tokens, if its model has a price.
-    pub(super) fn cost(&self, agent_id: &str, tokens: TokenUsage) -> Option<f64> {
-        let price = self.data.price(&self.model_of(agent_id)?)?;
-        #[allow(clippy::cast_precision_loss)] // A price needs no more digits.
-        let cost = |tokens: u64, price: f64| tokens as f64 * price / 1_000_000.0;
-        Some(cost(tokens.input_tokens, price.input) + cost(tokens.output_tokens, price.output))
+impl Sums {
+    fn add_run(&mut self, tokens: TokenUsage, cost: Option<f64>, failed: bool) {
+        self.runs += 1;
+        self.failed_runs += u64::from(failed);
+        self.tokens = self.tokens.plus(tokens);
+        if let Some(cost) = cost {
+            self.cost = Some(self.cost.unwrap_or_default() + cost);
+        }
     }
 
-    /// Returns the name of an agent's model.
-    pub(super) fn model_of(&self, agent_id: &str) -> Option<String> {
+    fn add_calls(&mut self, usage: &RunUsage) {
+        self.calls += u64::from(usage.calls);
+        self.fuel += usage.tools.fuel;
+        self.wall_us += usage.tools.wall_us;
+    }
+}
+
+impl Viewer {
+    /// Returns the cost of a run with its children by the models that replied, if they have prices.
+    pub(super) fn cost(&self, agent_id: &str, usage: &RunUsage) -> Option<f64> {
+        self.priced(agent_id, |prices| prices.cost(usage))
+    }
+
+    /// Uses the prices that count for an agent.
+    fn priced<T>(
+        &self,
+        agent_id: &str,
+        read: impl FnOnce(&Prices<'_, &dyn Fn(&str) -> Option<Price>>) -> T,
+    ) -> T {
+        let configured = self.model_of(agent_id);
+        let price = |model: &str| self.data.price(model);
+        read(&Prices { configured: configured.as_deref(), price: &price })
+    }
+
+    /// Returns the name of the model that an agent has now.
+    fn model_of(&self, agent_id: &str) -> Option<String> {
         let agent = self.shared.host.agents().find(|agent| agent.spec.view.id == agent_id)?;
         agent.model.as_ref().map(|model| model.name().to_owned())
     }
@@ -105,7 +131,8 @@ pub(super) async fn report(
     let count = usize::try_from(length_ms / bar_ms).unwrap_or(1);
     let first_ms = (viewer.now_ms / bar_ms + 1) * bar_ms - length_ms;
     let labels: Vec<Bar> = (0..count as u64)
-        .map(|at| Bar { label: label(first_ms + at * bar_ms, bar_ms), parts: [0, 0] })
+        .map(|at| first_ms + at * bar_ms)
+        .map(|at_ms| Bar { label: label(at_ms, bar_ms), short: short_label(at_ms, bar_ms), parts: [0, 0] })
         .collect();
     let mut report = Report {
         all: Sums::default(),
@@ -128,46 +155,53 @@ pub(super) async fn report(
 
 impl Report {
     fn add_run(&mut self, viewer: &Viewer, run: &RunSummary, usage: &RunUsage, by: &str, bar: usize) {
+        let failed = ["failed", "stopped", "blocked"].contains(&run.status.as_str());
+        if by == "model" {
+            self.add_models(viewer, run, usage, failed);
+        }
         // The tokens of a child are part of its parent's.
         if run.kind == "child" {
             return;
         }
         let tokens = usage.all_tokens();
-        let cost = viewer.cost(&run.agent_id, tokens);
-        let failed = ["failed", "stopped", "blocked"].contains(&run.status.as_str());
+        let cost = viewer.cost(&run.agent_id, usage);
         let key = match by {
             "agent" => Some(run.agent_id.clone()),
             "person" => Some(owner_and_id(&run.thread_id).0.unwrap_or("–").to_owned()),
-            "model" => viewer.model_of(&run.agent_id),
             "day" => Some(day(run.started_at_ms)),
             _ => None,
         };
         self.tokens[bar].parts[0] += tokens.input_tokens;
         self.tokens[bar].parts[1] += tokens.output_tokens;
-        let group = key.map(|key| self.groups.entry(key).or_default());
-        for sums in [Some(&mut self.all), group].into_iter().flatten() {
-            sums.runs += 1;
-            sums.failed_runs += u64::from(failed);
-            sums.tokens = sums.tokens.plus(tokens);
-            if let Some(cost) = cost {
-                sums.cost = Some(sums.cost.unwrap_or_default() + cost);
-            }
+        let mut group = key.map(|key| self.groups.entry(key).or_default());
+        if let Some(group) = group.as_deref_mut().filter(|_| by == "person") {
+            group.add_calls(usage);
         }
-        if ["person", "model"].contains(&by)
-            && let Some(group) = self.group_of_run(viewer, run, by)
-        {
-            group.calls += u64::from(usage.calls);
-            group.fuel += usage.tools.fuel;
-            group.wall_us += usage.tools.wall_us;
+        for sums in [Some(&mut self.all), group].into_iter().flatten() {
+            sums.add_run(tokens, cost, failed);
         }
     }
 
-    fn group_of_run(&mut self, viewer: &Viewer, run: &RunSummary, by: &str) -> Option<&mut Sums> {
-        let key = match by {
-            "person" => owner_and_id(&run.thread_id).0.unwrap_or("–").to_owned(),
-            _ => viewer.model_of(&run.agent_id)?,
-        };
-        self.groups.get_mut(&key)
+    /// Adds a run without its children to the groups of the models that replied.
+    fn add_models(&mut self, viewer: &Viewer, run: &RunSummary, usage: &RunUsage, failed: bool) {
+        let parts = viewer.priced(&run.agent_id, |prices| {
+            let named = usage.models.iter();
+            let named = named.map(|one| (one.model.to_string(), one.tokens, prices.of_reply(&one.model)));
+            match prices.configured {
+                // The record does not name the model.
+                Some(model) if usage.models.is_empty() => {
+                    vec![(model.to_owned(), usage.tokens, prices.of_configured())]
+                }
+                _ => named.collect(),
+            }
+        });
+        for (at, (model, tokens, price)) in parts.into_iter().enumerate() {
+            let group = self.groups.entry(model).or_default();
+            group.add_run(tokens, price.map(|price| price.of(tokens)), failed);
+            if at == 0 {
+                group.add_calls(usage);
+            }
+        }
     }
 
     fn add_call(&mut self, call: &AuditRecord, by: &str, bar: usize) {
@@ -198,6 +232,14 @@ fn label(at_ms: u64, bar_ms: u64) -> String {
         _ => "%a %H:%M",
     };
     at.strftime(format).to_string()
+}
+
+/// Returns a label that has room on the axis of a phone.
+fn short_label(at_ms: u64, bar_ms: u64) -> String {
+    match bar_ms {
+        HOUR_MS | DAY_MS => label(at_ms, bar_ms),
+        _ => text::zoned(at_ms).strftime("%a").to_string(),
+    }
 }
 
 fn day(at_ms: u64) -> String {

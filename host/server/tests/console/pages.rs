@@ -2,7 +2,10 @@
 
 use crate::server::{ALL, Script, Server, asking, principal};
 use serde_json::json;
-use tollgate::{CallRequest, FnTool, Ticket, ToolContext, ToolResult};
+use tollgate::models::{DeltaSink, ModelFault};
+use tollgate::tollgate_agent::message::{ModelReply, ModelRequest};
+use tollgate::{Agent, CallRequest, FnTool, Model, Ticket, ToolContext, ToolResult, async_trait};
+use tollgate_server::console::{ConsoleData, Price};
 use tollgate_server::{Scope, console};
 
 /// Texts that try to be more than text.
@@ -219,6 +222,47 @@ async fn an_agent_is_one_row_of_usage_whoever_uses_it() {
     }
     let page = server.get("/console/usage?by=agent").await.body;
     assert_eq!(page.matches("<th scope=\"row\">clerk").count(), 1, "{page}");
+}
+
+/// A model that replied under another name than the configuration has for it today.
+struct Renamed(Script);
+
+#[async_trait]
+impl Model for Renamed {
+    fn name(&self) -> &str {
+        "today"
+    }
+
+    async fn reply(&self, request: ModelRequest, sink: &mut DeltaSink<'_>) -> Result<ModelReply, ModelFault> {
+        Ok(ModelReply { model: Some("dated".into()), ..self.0.reply(request, sink).await? })
+    }
+}
+
+/// The prices of its two names.
+struct Prices;
+
+impl ConsoleData for Prices {
+    fn price(&self, model: &str) -> Option<Price> {
+        let input = if model == "dated" { 12_300.0 } else { 990_000.0 };
+        Some(Price { input, output: 0.0 })
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn usage_has_the_model_that_replied_and_its_price() {
+    let model = Renamed(Script { calls: vec![], answer: "Hello.".to_owned() });
+    let server = Server::start(|builder| builder.agent(Agent::new("clerk", model))).await;
+    server.knows(Prices);
+    let run = server.run("Hello.", "ada/case").await;
+    for page in
+        [format!("/console/runs/{run}"), "/console/runs".to_owned(), "/console/usage?by=agent".to_owned()]
+    {
+        let page = server.get(&page).await.body;
+        assert!(page.contains("1.23") && !page.contains("99.00"), "{page}");
+    }
+    let page = server.get("/console/usage?by=model").await.body;
+    assert!(page.contains("<th scope=\"row\">dated") && page.contains("1.23"), "{page}");
+    assert!(!page.contains("today</th>"), "{page}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
