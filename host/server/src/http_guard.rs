@@ -163,11 +163,17 @@ fn check_peer(state: &ServerState, request: &Request) -> Result<(), Problem> {
     let Some(peer) = peer.map(|ConnectInfo(connection)| connection.peer().ip().to_canonical()) else {
         return Ok(());
     };
-    if peer == proxy || peer.is_loopback() {
+    if comes_through(proxy, peer) {
         return Ok(());
     }
     let detail = "this server is only reachable through its proxy; use the proxy's address";
     Err(Problem::new(StatusCode::FORBIDDEN, "not_from_proxy", detail))
+}
+
+/// Returns whether a connection is the proxy's or this machine's. Headers such as `Forwarded` play no
+/// part: anyone can send them.
+fn comes_through(proxy: IpAddr, peer: IpAddr) -> bool {
+    peer == proxy || peer.is_loopback()
 }
 
 fn is_known_host(state: &ServerState, host: &str) -> bool {
@@ -214,7 +220,17 @@ fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a str>
 
 #[cfg(test)]
 mod tests {
-    use super::without_port;
+    use super::{comes_through, without_port};
+
+    #[test]
+    fn only_the_proxy_and_this_machine_connect_behind_a_proxy() {
+        let proxy = [10, 0, 0, 2].into();
+        for (peer, may) in
+            [([10, 0, 0, 2], true), ([127, 0, 0, 1], true), ([10, 0, 0, 3], false), ([203, 0, 113, 9], false)]
+        {
+            assert_eq!(comes_through(proxy, peer.into()), may, "{peer:?}");
+        }
+    }
 
     #[test]
     fn ports_are_left_out() {

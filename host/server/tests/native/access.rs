@@ -350,9 +350,15 @@ async fn behind_a_proxy_cookies_are_secure_and_origins_use_https() {
     assert!(cookie.starts_with("__Host-tollgate=") && cookie.contains("; Secure"), "{cookie}");
     assert!(cookie.contains("; Path=/") && !cookie.contains("Domain"), "{cookie}");
     assert!(header("strict-transport-security").contains("max-age="));
-    let me = server.request(Method::GET, "/api/v1/me").header("host", "agents.example");
-    let me = me.header("cookie", cookie.split(';').next().unwrap()).send().await.unwrap();
-    assert_eq!(answer(me).await.1["principal"], "ada");
+    let cookie = cookie.split(';').next().unwrap();
+    let me = async |host: &str, forwarded: &str| {
+        let me = server.request(Method::GET, "/api/v1/me").header("host", host).header("cookie", cookie);
+        let me = me.header("forwarded", format!("for=10.0.0.2;host={forwarded};proto=https"));
+        let me = me.header("x-forwarded-host", forwarded).header("x-forwarded-for", "10.0.0.2");
+        answer(me.send().await.unwrap()).await.1
+    };
+    assert_eq!(me("agents.example", "evil.example").await["principal"], "ada");
+    assert_eq!(me("evil.example", "agents.example").await["code"], "wrong_host");
 }
 
 #[tokio::test(flavor = "multi_thread")]
