@@ -24,12 +24,15 @@ mod parts;
 mod pricing;
 pub mod problem;
 mod protocol_errors;
+mod pulse;
 mod readiness;
 mod router;
+mod run_changes;
 pub mod runs;
 mod server;
 mod sse;
 mod state;
+mod written_events;
 
 pub use auth::{AccessDatabase, Principal, Scope};
 pub use console_data::OperatorData;

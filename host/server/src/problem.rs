@@ -65,6 +65,7 @@ pub const CODES: &[(&str, &str)] = &[
         "The key or session lacks a scope, which the member `scope` names. `tollgate keys add NAME --scope SCOPE` \
          makes a key with it.",
     ),
+    ("not_acceptable", "The route answers with a stream of events only. Send `Accept: text/event-stream`."),
     (
         "not_found",
         "Nothing of this name exists for this key: it does not exist, or it belongs to another principal. List \

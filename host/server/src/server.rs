@@ -82,6 +82,7 @@ impl Server {
             () = grace => Ok(()),
             () = store_uses(&state) => Ok(()),
             () = look_for_changes(&state) => Ok(()),
+            () = state.pulse.beat() => Ok(()),
         };
         // Other runs have no request that waits for them.
         end_runs(&state).await;

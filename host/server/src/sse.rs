@@ -1,25 +1,28 @@
-//! Event streams of runs. The id of an event is the number of a stored event, so a client that
-//! returns with `Last-Event-ID` misses nothing and gets nothing twice.
+//! Event streams of runs, and of hints about all of a principal's runs. The id of an event is the
+//! number of a stored event, so a client that returns with `Last-Event-ID` misses nothing and gets
+//! nothing twice.
 
 use crate::load::ClientShare;
 use crate::problem::Problem;
 use crate::state::Shared;
 use axum::body::{Body, Bytes};
-use axum::http::{HeaderValue, header};
+use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
+use futures::{Stream, StreamExt as _};
 use serde::Serialize;
 use serde_json::{Value, json};
-use std::time::Duration;
-use tokio::sync::OwnedSemaphorePermit;
-use tokio::time::{Instant, sleep_until};
+use std::convert::Infallible;
+use std::sync::Arc;
+use tokio::sync::{Notify, OwnedSemaphorePermit};
 use tokio_util::sync::CancellationToken;
 use tollgate::{RunFollower, RunUpdate};
 use tollgate_agent::context::client_thread_id;
+use tollgate_agent::run::StoredEvent;
 
-/// How often a quiet stream shows that it is alive.
-const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// The first line of each stream: how long a client waits before it reconnects, in milliseconds.
 const RETRY: &str = "retry: 1000\n\n";
+/// A sign of life.
+const ALIVE: &str = ": alive\n\n";
 
 /// The contents of a stream.
 #[derive(Debug, Clone, Copy)]
@@ -29,7 +32,7 @@ pub(crate) struct StreamOptions {
 }
 
 /// A run's updates as a stream of server-sent events.
-pub(crate) struct RunStream {
+struct RunStream {
     state: Shared,
     follower: RunFollower,
     options: StreamOptions,
@@ -37,12 +40,51 @@ pub(crate) struct RunStream {
     began: bool,
     /// Whether the event `end` was sent.
     over: bool,
+    signals: StreamSignals,
+}
+
+/// The signals of one stream beside its events.
+pub(crate) struct StreamSignals {
     /// Cancelled once the credential of the client is no longer valid.
     ended: CancellationToken,
-    /// When to show that the stream is alive, unless an event is sent before.
-    alive_at: Instant,
+    /// Cancelled when the server shuts down.
+    stop: CancellationToken,
+    /// Given when the stream shows that it is alive.
+    beat: Arc<Notify>,
     /// The stream's place among those that its principal may have.
     _place: OwnedSemaphorePermit,
+}
+
+/// A signal of a stream.
+pub(crate) enum Signal<T> {
+    /// The next event.
+    Event(T),
+    /// The stream shows that it is alive.
+    Alive,
+    /// The stream ends, for this reason.
+    End(&'static str),
+}
+
+impl StreamSignals {
+    /// Returns the signals of a new stream.
+    ///
+    /// # Errors
+    /// The principal has too many streams.
+    pub(crate) fn new(state: &Shared, share: &ClientShare) -> Result<Self, Problem> {
+        let place = share.stream()?;
+        Ok(Self { ended: share.ended(), stop: state.stop.clone(), beat: state.pulse.join(), _place: place })
+    }
+
+    /// Waits for the next event or another signal.
+    pub(crate) async fn next<T>(&self, event: impl Future<Output = T>) -> Signal<T> {
+        tokio::select! {
+            biased;
+            () = self.ended.cancelled() => Signal::End("unauthorized"),
+            () = self.stop.cancelled() => Signal::End("shutdown"),
+            event = event => Signal::Event(event),
+            () = self.beat.notified() => Signal::Alive,
+        }
+    }
 }
 
 /// Answers with a run's events.
@@ -55,26 +97,39 @@ pub(crate) fn answer(
     follower: RunFollower,
     options: StreamOptions,
 ) -> Result<Response, Problem> {
-    let stream = RunStream {
-        state: Shared::clone(state),
-        follower,
-        options,
-        began: false,
-        over: false,
-        ended: share.ended(),
-        alive_at: Instant::now() + KEEP_ALIVE,
-        _place: share.stream()?,
-    };
-    let body = Body::from_stream(futures::stream::unfold(stream, |mut stream| async move {
-        let next = stream.next().await?;
-        Some((Ok::<_, std::convert::Infallible>(next), stream))
-    }));
-    let mut response = body.into_response();
+    let signals = StreamSignals::new(state, share)?;
+    let state = Shared::clone(state);
+    let stream = RunStream { state, follower, options, began: false, over: false, signals };
+    Ok(response(futures::stream::unfold(
+        stream,
+        |mut stream| async move { Some((stream.next().await?, stream)) },
+    )))
+}
+
+/// Returns the response with these pieces of a stream.
+pub(crate) fn response(pieces: impl Stream<Item = Bytes> + Send + 'static) -> Response {
+    let mut response = Body::from_stream(pieces.map(Ok::<_, Infallible>)).into_response();
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
-    Ok(response)
+    response
+}
+
+/// Returns whether a request asks for a stream of events.
+pub(crate) fn is_wanted(headers: &HeaderMap) -> bool {
+    let accept = headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok());
+    accept.is_some_and(|accept| accept.contains("text/event-stream"))
+}
+
+/// Returns the first piece of each stream.
+pub(crate) fn beginning() -> Bytes {
+    Bytes::from_static(RETRY.as_bytes())
+}
+
+/// Returns a sign of life.
+pub(crate) fn alive() -> Bytes {
+    Bytes::from_static(ALIVE.as_bytes())
 }
 
 impl RunStream {
@@ -85,25 +140,24 @@ impl RunStream {
         }
         if !self.began {
             self.began = true;
-            return Some(Bytes::from_static(RETRY.as_bytes()));
+            return Some(beginning());
         }
         loop {
-            let (stop, ended) = (self.state.stop.clone(), self.ended.clone());
-            let update = tokio::select! {
-                biased;
-                () = ended.cancelled() => return Some(self.end("unauthorized")),
-                () = stop.cancelled() => return Some(self.end("shutdown")),
-                update = self.follower.next() => update,
-                () = sleep_until(self.alive_at) => {
-                    self.alive_at = Instant::now() + KEEP_ALIVE;
-                    return Some(Bytes::from_static(b": alive\n\n"));
-                }
+            let update = match self.signals.next(self.follower.next()).await {
+                Signal::Event(update) => update,
+                Signal::Alive => return Some(alive()),
+                Signal::End(why) => return Some(self.end(why)),
             };
-            self.alive_at = Instant::now() + KEEP_ALIVE;
             match update {
                 Ok(Some(update)) => {
-                    if let Some(event) = event(&update, self.options) {
-                        return Some(event);
+                    let written = match &update {
+                        RunUpdate::Stored(stored) => {
+                            Some(self.state.written.of(stored, || stored_event(stored, &update)))
+                        }
+                        _ => event(&update, self.options),
+                    };
+                    if written.is_some() {
+                        return written;
                     }
                 }
                 Ok(None) => {
@@ -165,11 +219,7 @@ fn hide_instructions(agent: &mut Value) {
 /// Returns an update as an event; `None` if the stream leaves it out.
 pub(crate) fn event(update: &RunUpdate, options: StreamOptions) -> Option<Bytes> {
     Some(match update {
-        RunUpdate::Stored(stored) => {
-            let data = shown(update);
-            let name = data["type"].as_str().unwrap_or("event").to_owned();
-            written(&name, Some(stored.number), &data)
-        }
+        RunUpdate::Stored(stored) => stored_event(stored, update),
         RunUpdate::Live(_) => {
             let data = shown(update);
             let name = data["type"].as_str().unwrap_or("live").to_owned();
@@ -188,8 +238,14 @@ pub(crate) fn event(update: &RunUpdate, options: StreamOptions) -> Option<Bytes>
     })
 }
 
+/// Returns a stored event of this update.
+fn stored_event(stored: &StoredEvent, update: &RunUpdate) -> Bytes {
+    let data = shown(update);
+    written(data["type"].as_str().unwrap_or("event"), Some(stored.number), &data)
+}
+
 /// Writes an event. JSON contains no line breaks, so the data is one line.
-fn written(name: &str, id: Option<u64>, data: &impl Serialize) -> Bytes {
+pub(crate) fn written(name: &str, id: Option<u64>, data: &impl Serialize) -> Bytes {
     let data = serde_json::to_string(data).unwrap_or_else(|_| Value::Null.to_string());
     let mut text = String::with_capacity(data.len() + name.len() + 48);
     if let Some(id) = id {

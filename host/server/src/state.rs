@@ -5,7 +5,10 @@ use crate::console_data::OperatorData;
 use crate::idempotency::RequestTurns;
 use crate::load::{Load, ShareSizes};
 use crate::pricing::Price;
+use crate::pulse::Pulse;
 use crate::readiness::Readiness;
+use crate::run_changes::RunChanges;
+use crate::written_events::WrittenEvents;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -47,6 +50,12 @@ pub struct ServerState {
     /// Requests with idempotency keys that are in progress.
     pub(crate) requests: RequestTurns,
     pub(crate) readiness: Readiness,
+    /// The signs of life of quiet streams.
+    pub(crate) pulse: Pulse,
+    /// The latest events of runs, as streams write them.
+    pub(crate) written: WrittenEvents,
+    /// Changes of runs, for streams that tell clients what to read again.
+    pub(crate) run_changes: Arc<RunChanges>,
 }
 
 /// The state as the routes share it.
@@ -135,6 +144,9 @@ impl ServerState {
             mcp,
             requests,
             readiness,
+            pulse: Pulse::default(),
+            written: WrittenEvents::default(),
+            run_changes: Arc::default(),
         })
     }
 

@@ -9,7 +9,7 @@ use crate::sse::{self, StreamOptions};
 use crate::state::Shared;
 use axum::Json;
 use axum::extract::{Extension, State};
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -90,8 +90,7 @@ pub(super) async fn events(
     if after.max(query.after.unwrap_or_default()) > MAX_NUMBER {
         return Err(Problem::bad_request(format!("the number of an event is at most {MAX_NUMBER}")));
     }
-    let streams = headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok());
-    if !streams.is_some_and(|accept| accept.contains("text/event-stream")) {
+    if !sse::is_wanted(&headers) {
         return page(&state, &run.run_id, after, limit(query.limit)?).await;
     }
     let until = match query.until {

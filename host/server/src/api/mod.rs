@@ -5,6 +5,7 @@
 mod agents;
 mod audit;
 mod calls;
+mod changes;
 mod document;
 mod events;
 mod meta;
@@ -50,6 +51,7 @@ fn described() -> OpenApiRouter<Shared> {
         .routes(routes!(runs::cancel))
         .routes(routes!(runs::recover))
         .routes(routes!(events::events))
+        .routes(routes!(changes::changes))
         .routes(routes!(questions::list))
         .routes(routes!(questions::decide_all))
         .routes(routes!(questions::decide))

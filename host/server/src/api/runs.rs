@@ -108,11 +108,11 @@ pub(super) enum Wait {
 impl Wait {
     /// Reads the headers `Accept` and `Prefer` (RFC 7240).
     pub(super) fn of(headers: &HeaderMap) -> Self {
-        let text = |name| headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok());
-        if text(header::ACCEPT.as_str()).is_some_and(|accept| accept.contains("text/event-stream")) {
+        if sse::is_wanted(headers) {
             return Self::Stream;
         }
-        let preferences = text("prefer").unwrap_or_default().split([',', ';']).map(str::trim);
+        let preferences = headers.get("prefer").and_then(|value| value.to_str().ok());
+        let preferences = preferences.unwrap_or_default().split([',', ';']).map(str::trim);
         let mut wait = Self::Rest;
         for preference in preferences {
             if preference.eq_ignore_ascii_case("respond-async") {

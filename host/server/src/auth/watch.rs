@@ -18,7 +18,7 @@ use tokio_util::sync::{CancellationToken, ReusableBoxFuture};
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// How long a credential counts as valid without another check. A session also ends when it is not
 /// used.
-const VALID_FOR: Duration = Duration::from_secs(60);
+const VALID_FOR: Duration = Duration::from_secs(600);
 /// How long a stream may take to send its last event once its credential is not valid.
 const LAST_WORDS: Duration = Duration::from_millis(250);
 

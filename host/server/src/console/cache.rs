@@ -2,7 +2,6 @@
 //! with its number of events, so each event is read once.
 
 use super::viewer::Viewer;
-use crate::console::live::Watcher;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use tollgate::Host;
@@ -85,7 +84,6 @@ pub(super) struct Cache {
     usage: Mutex<HashMap<String, (u64, Option<RunUsage>)>>,
     asking: Mutex<HashMap<String, Arc<Asking>>>,
     whole: Mutex<HashMap<String, KnownQuestions>>,
-    pub(super) watcher: Watcher,
 }
 
 /// Returns a fact that is kept.

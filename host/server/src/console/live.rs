@@ -7,6 +7,7 @@ use super::text;
 use super::viewer::{SeenRun, Viewer};
 use super::{layout, overview, playground, question, run, runs, waiting};
 use crate::load::ClientShare;
+use crate::run_changes::Changes;
 use axum::Extension;
 use axum::extract::Query;
 use axum::response::IntoResponse;
@@ -16,24 +17,17 @@ use maud::{Markup, html};
 use std::collections::{BTreeMap, HashMap};
 use std::convert::Infallible;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use tokio::sync::{mpsc, watch};
-use tollgate::store::{Hint, RunFilter, now_ms};
-use tollgate::{EventStream, LiveContent, RunUpdate, Store};
+use tokio::sync::mpsc;
+use tollgate::store::now_ms;
+use tollgate::{EventStream, LiveContent, RunUpdate};
 
-/// How often the newest runs are compared, in case a hint was lost.
-const LOOK_EVERY: Duration = Duration::from_secs(3);
 /// The time in which changes are collected before elements are rendered again.
 const COLLECT: Duration = Duration::from_millis(120);
 /// The same for the overview, which sums up a day.
 const COLLECT_DAY: Duration = Duration::from_secs(2);
 /// The maximum duration of a stream. The browser then opens another, which is authenticated anew.
 const MAX_DURATION: Duration = Duration::from_secs(600);
-/// The number of the newest runs whose changes are noticed.
-const WATCHED_RUNS: usize = 100;
-/// The same for runs that wait, and for running ones, which may also have questions.
-const WATCHED_OPEN_RUNS: usize = 500;
 /// The maximum number of elements that wait for a slow reader.
 const MAX_QUEUED: usize = 64;
 /// The id of the element that shows the text of a reply in progress.
@@ -100,77 +94,6 @@ fn digest_of_all(fragments: &[Fragment]) -> u64 {
     hasher.finish()
 }
 
-/// Notices changes of runs, for all streams together. It looks at the store only while a stream
-/// is open.
-pub(super) struct Watcher {
-    ticks: watch::Sender<u64>,
-    is_looking: Mutex<bool>,
-}
-
-impl Default for Watcher {
-    fn default() -> Self {
-        Self { ticks: watch::Sender::new(0), is_looking: Mutex::new(false) }
-    }
-}
-
-impl Watcher {
-    fn subscribe(viewer: &Viewer) -> watch::Receiver<u64> {
-        let watcher = &viewer.cache.watcher;
-        let receiver = watcher.ticks.subscribe();
-        let mut is_looking = watcher.is_looking.lock().unwrap_or_else(PoisonError::into_inner);
-        if !*is_looking {
-            *is_looking = true;
-            tokio::spawn(look(Arc::clone(&viewer.cache), Arc::clone(viewer.store())));
-        }
-        receiver
-    }
-
-    fn may_end(&self) -> bool {
-        let mut is_looking = self.is_looking.lock().unwrap_or_else(PoisonError::into_inner);
-        *is_looking = self.ticks.receiver_count() > 0;
-        !*is_looking
-    }
-}
-
-/// Ticks when the store gives a hint of new events. Hints may be lost, and one that names no run
-/// may mean nothing, so the newest runs are also compared.
-async fn look(cache: Arc<super::cache::Cache>, store: Arc<dyn Store>) {
-    let (mut hints, mut runs) = (store.watch(), None);
-    while !cache.watcher.may_end() {
-        let has_events = tokio::select! {
-            hint = hints.next() => match hint {
-                Hint::Events(_) => true,
-                Hint::Any => false,
-                _ => continue,
-            },
-            () = tokio::time::sleep(LOOK_EVERY) => false,
-        };
-        let has_changed = has_events || {
-            let now = look_once(&store).await;
-            now.is_some() && std::mem::replace(&mut runs, now) != now
-        };
-        if has_changed {
-            cache.watcher.ticks.send_modify(|tick| *tick += 1);
-        }
-    }
-}
-
-async fn look_once(store: &Arc<dyn Store>) -> Option<u64> {
-    let newest = RunFilter { limit: WATCHED_RUNS, ..RunFilter::default() };
-    let of = |status: &str| RunFilter {
-        status: Some(status.to_owned()),
-        limit: WATCHED_OPEN_RUNS,
-        ..RunFilter::default()
-    };
-    let mut hasher = DefaultHasher::new();
-    for filter in [newest, of("waiting"), of("running")] {
-        for run in store.runs(filter).await.ok()? {
-            (run.run_id, run.events, run.status, run.at_work).hash(&mut hasher);
-        }
-    }
-    Some(hasher.finish())
-}
-
 /// Returns the run that the page shows.
 fn followed(query: &HashMap<String, String>) -> Option<&str> {
     query.get("run").map(String::as_str).filter(|run_id| !run_id.is_empty())
@@ -209,9 +132,9 @@ pub(super) async fn stream(
         }
         None => None,
     };
-    let ticks = Watcher::subscribe(&viewer);
+    let changes = viewer.shared.run_changes.subscribe(viewer.store()).await;
     let live = Live { viewer, query, sender, sent: BTreeMap::new(), questions: Vec::new(), has_text: false };
-    tokio::spawn(async move { tokio::time::timeout(MAX_DURATION, live.serve(ticks, follow)).await });
+    tokio::spawn(async move { tokio::time::timeout(MAX_DURATION, live.serve(changes, follow)).await });
     let events = futures::stream::unfold((receiver, place), |(mut receiver, place)| async move {
         receiver.recv().await.map(|event| (Ok::<_, Infallible>(event), (receiver, place)))
     });
@@ -220,7 +143,7 @@ pub(super) async fn stream(
 }
 
 impl Live {
-    async fn serve(mut self, mut ticks: watch::Receiver<u64>, mut follow: Option<EventStream>) {
+    async fn serve(mut self, mut changes: Changes, mut follow: Option<EventStream>) {
         let seen = self.query.get("seen").cloned().unwrap_or_default();
         let Ok(first) = self.fragments().await else { return };
         self.answered().await;
@@ -232,10 +155,7 @@ impl Live {
         loop {
             tokio::select! {
                 () = self.sender.closed() => return,
-                ticked = ticks.changed() => match ticked {
-                    Ok(()) => self.follow_again(&mut follow).await,
-                    Err(_) => return,
-                },
+                _ = changes.next() => self.follow_again(&mut follow).await,
                 update = next(&mut follow) => match update {
                     Some(RunUpdate::Live(live)) => {
                         match self.live(live.piece).await {
@@ -247,7 +167,7 @@ impl Live {
                     None => follow = None,
                 },
             }
-            if self.collect(&mut ticks, &mut follow).await.is_none() {
+            if self.collect(&mut changes, &mut follow).await.is_none() {
                 return;
             }
             let Ok(mut fragments) = self.fragments().await else { return };
@@ -274,17 +194,13 @@ impl Live {
 
     /// Collects further changes for a moment, and passes on pieces of text; `None` if the browser
     /// has left.
-    async fn collect(
-        &mut self,
-        ticks: &mut watch::Receiver<u64>,
-        follow: &mut Option<EventStream>,
-    ) -> Option<()> {
+    async fn collect(&mut self, changes: &mut Changes, follow: &mut Option<EventStream>) -> Option<()> {
         let is_day = self.query.get("view").is_some_and(|view| view == "overview");
         let until = tokio::time::Instant::now() + if is_day { COLLECT_DAY } else { COLLECT };
         loop {
             tokio::select! {
                 () = tokio::time::sleep_until(until) => {
-                    ticks.mark_unchanged();
+                    changes.skip();
                     return Some(());
                 }
                 update = next(follow) => match update {

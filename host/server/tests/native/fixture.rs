@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 use tempfile::TempDir;
+use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tollgate::config::ServeConfig;
 use tollgate::models::{Delta, DeltaSink, ModelFault};
@@ -25,8 +26,9 @@ use tollgate_server::{
 /// A backstop for waits that would otherwise hang.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Calls the tools that the user names, one after `call` each, and speaks otherwise.
-struct Echo;
+/// Calls the tools that the user names, one after `call` each, and speaks otherwise. After `pause`, it
+/// stops in the middle of its reply until the test goes on.
+struct Echo(Arc<Notify>);
 
 #[async_trait]
 impl Model for Echo {
@@ -52,8 +54,12 @@ impl Model for Echo {
                     AssistantMessage { calls: Arc::new(calls), ..AssistantMessage::default() }
                 }
                 None => {
+                    let pauses = text.starts_with("pause");
                     let text = format!("You said: {text}");
-                    for word in text.split_inclusive(' ') {
+                    for (at, word) in text.split_inclusive(' ').enumerate() {
+                        if pauses && at == 2 {
+                            self.0.notified().await;
+                        }
                         deltas(Delta::Text(word.to_owned()));
                         tokio::task::yield_now().await;
                     }
@@ -162,6 +168,8 @@ pub struct Setup {
     pub counted: Arc<AtomicUsize>,
     /// How many calls of `sleep` have begun.
     pub sleeping: Arc<AtomicUsize>,
+    /// Lets a paused reply go on.
+    pub going_on: Arc<Notify>,
     /// The write of the store from which on all fail; 0 means never.
     pub fails_from: u64,
 }
@@ -179,12 +187,12 @@ impl TestServer {
 
     /// Starts a server on an existing data directory.
     pub async fn on(data: &Path, setup: Setup) -> Self {
-        let Setup { config, without, calls, behind_proxy, counted, sleeping, fails_from } = setup;
+        let Setup { config, without, calls, behind_proxy, counted, sleeping, going_on, fails_from } = setup;
         let mut store: Arc<dyn Store> = Arc::new(SqliteStore::open(data).unwrap());
         if fails_from > 0 {
             store = Watched::new(store, FailsFrom(AtomicU64::new(fails_from)));
         }
-        let host = host(store, &counted, &sleeping);
+        let host = host(store, &counted, &sleeping, &going_on);
         let server = Server::bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
         let address = server.address().unwrap();
         let access = AccessDatabase::open(data).unwrap();
@@ -258,7 +266,13 @@ pub async fn answer(response: Response) -> (StatusCode, Value) {
     (status, value)
 }
 
-fn host(store: Arc<dyn Store>, counted: &Arc<AtomicUsize>, sleeping: &Arc<AtomicUsize>) -> Host {
+fn host(
+    store: Arc<dyn Store>,
+    counted: &Arc<AtomicUsize>,
+    sleeping: &Arc<AtomicUsize>,
+    going_on: &Arc<Notify>,
+) -> Host {
+    let echo = || Echo(Arc::clone(going_on));
     let (counter, sleeping) = (Arc::clone(counted), Arc::clone(sleeping));
     let once = ExecutionPolicy { idempotent: false, ..ExecutionPolicy::default() };
     Host::builder()
@@ -289,8 +303,8 @@ fn host(store: Arc<dyn Store>, counted: &Arc<AtomicUsize>, sleeping: &Arc<Atomic
                 "slept"
             }
         }))
-        .agent(Agent::new("default", Echo).with_instructions("Be kind.").with_tools(["*"]))
-        .agent(Agent::new("other", Echo).with_tools(["*"]))
+        .agent(Agent::new("default", echo()).with_instructions("Be kind.").with_tools(["*"]))
+        .agent(Agent::new("other", echo()).with_tools(["*"]))
         .agent(busy())
         .build()
         .unwrap()

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, unreachable_pub, missing_docs)]
 
 mod access;
+mod changes;
 mod connections;
 mod disconnects;
 mod every_route;

@@ -7,6 +7,8 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
 use tollgate::store::{RunFilter, RunStore as _};
 use tollgate::tollgate_agent::run::{Event, RunStatus};
 use tollgate_server::Scope::{Decide, Use};
@@ -160,6 +162,75 @@ async fn a_run_of_another_process_is_followed_and_decided() {
     let events = server.get(&key, &format!("/api/v1/runs/{id}")).await.1["events"].as_u64().unwrap();
     assert_eq!(numbers(&sent), (1..=events).collect::<Vec<_>>());
     assert_eq!(sent.last().unwrap().data["why"], "finished");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_joins_in_the_middle_of_a_reply_sees_the_whole_reply() {
+    let setup = Setup::default();
+    let going_on = Arc::clone(&setup.going_on);
+    let server = TestServer::with(setup).await;
+    let key = server.key("ada", &[Use]);
+    let start = server.request(Method::POST, "/api/v1/runs").bearer_auth(&key.secret);
+    let body = json!({"agent": "default", "input": "pause and go on"});
+    let mut first =
+        start.header("accept", "text/event-stream").json(&body).send().await.unwrap().bytes_stream();
+    let mut seen = String::new();
+    let began = async {
+        while !seen.contains("said: \"") {
+            seen.push_str(std::str::from_utf8(&first.next().await.unwrap().unwrap()).unwrap());
+        }
+    };
+    tokio::time::timeout(PATIENCE, began).await.unwrap();
+    let (_, runs) = server.get(&key, "/api/v1/runs").await;
+    let path = format!("/api/v1/runs/{}/events", runs["items"][0]["run_id"].as_str().unwrap());
+    let request = server.request(Method::GET, &path).bearer_auth(&key.secret);
+    let mut joined = request.header("accept", "text/event-stream").send().await.unwrap();
+    let mut text = String::new();
+    let joins = async {
+        while !text.contains("event: text_so_far") {
+            text.push_str(std::str::from_utf8(&joined.chunk().await.unwrap().unwrap()).unwrap());
+        }
+    };
+    tokio::time::timeout(PATIENCE, joins).await.unwrap();
+    going_on.notify_one();
+    text.push_str(&tokio::time::timeout(PATIENCE, joined.text()).await.unwrap().unwrap());
+    let data = text.lines().filter_map(|line| line.strip_prefix("data: "));
+    let data: Vec<Value> = data.map(|data| serde_json::from_str(data).unwrap()).collect();
+    let pieces =
+        data.iter().filter(|event| event["number"].is_null()).filter_map(|event| event["text"].as_str());
+    assert_eq!(pieces.collect::<String>(), "You said: pause and go on", "{text}");
+}
+
+/// A client that does not read is not waited for, and returns to a complete record.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_slow_reader_costs_others_nothing_and_loses_nothing() {
+    let server = TestServer::start().await;
+    let key = server.key("ada", &[Use]);
+    let body =
+        json!({"agent": "default", "input": format!("call {}", "large ".repeat(12)), "detached": true});
+    let request = server.request(Method::POST, "/api/v1/runs").bearer_auth(&key.secret);
+    let (_, run) = answer(request.header("prefer", "respond-async").json(&body).send().await.unwrap()).await;
+    let path = format!("/api/v1/runs/{}/events", run["run_id"].as_str().unwrap());
+    let mut slow = TcpStream::connect(server.address).await.unwrap();
+    let ask = format!(
+        "GET {path} HTTP/1.0\r\nHost: localhost\r\nAccept: text/event-stream\r\nAuthorization: Bearer {}\r\n\r\n",
+        key.secret
+    );
+    slow.write_all(ask.as_bytes()).await.unwrap();
+    let others = futures::future::join_all((0..3).map(|_| read(&server, &key, &path, None, usize::MAX)));
+    let others = tokio::time::timeout(PATIENCE, others).await.unwrap();
+    let events = server.get(&key, &path.replace("/events", "")).await.1["events"].as_u64().unwrap();
+    let expected: Vec<u64> = (1..=events).collect();
+    for sent in others {
+        assert_eq!(numbers(&sent.unwrap()), expected);
+    }
+    let mut late = Vec::new();
+    tokio::time::timeout(PATIENCE, slow.read_to_end(&mut late)).await.unwrap().unwrap();
+    let late = String::from_utf8(late).unwrap();
+    assert!(late.len() > 12 * (200 << 10), "{} bytes", late.len());
+    let ids = late.lines().filter_map(|line| line.strip_prefix("id: ")).map(|id| id.parse::<u64>().unwrap());
+    assert_eq!(ids.collect::<Vec<_>>(), expected);
+    assert!(late.contains("event: end"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
