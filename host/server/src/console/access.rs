@@ -242,9 +242,9 @@ fn session_list(sessions: &[SessionRow], viewer: &Viewer) -> Markup {
                     } }
                     tbody { @for session in sessions { tr {
                         th scope="row" { (text::line(&session.principal, 64)) }
-                        td data-label="Browser" { (text::line(&session.browser.as_deref().map_or("unknown".to_owned(), browser_name), 80)) }
+                        td.about data-label="Browser" { (text::line(&session.browser.as_deref().map_or("unknown".to_owned(), browser_name), 80)) }
                         td data-label="Began" { (text::moment(session.started_at_ms, viewer.now_ms)) }
-                        td data-label="Last used" { (text::ago(session.used_at_ms, viewer.now_ms)) }
+                        td.about data-label="Last used" { (text::ago(session.used_at_ms, viewer.now_ms)) }
                         td data-label="Ends" { (text::moment(session.ends_at_ms, viewer.now_ms)) }
                         td {
                             @if session.is_current { span.muted { "this session" } } @else {
@@ -308,7 +308,7 @@ fn key_list(keys: &[KeyRow], now_ms: u64) -> Markup {
                         th scope="row" { (text::line(&key.name, 64)) }
                         td data-label="Id" { code { (text::line(&key.id, 32)) } }
                         td.detail { @for scope in &key.scopes { span.tag { (scope.as_str()) } " " } }
-                        td data-label="Last used" { @match key.used_at_ms { Some(at) => (text::ago(at, now_ms)), None => "never" } }
+                        td.about data-label="Last used" { @match key.used_at_ms { Some(at) => (text::ago(at, now_ms)), None => "never" } }
                         td data-label="Expires" {
                             @if key.is_revoked { "revoked" }
                             @else { @match key.expires_at_ms { Some(at) => (text::moment(at, now_ms)), None => "never" } }
