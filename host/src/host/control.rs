@@ -215,7 +215,7 @@ impl Host {
         let (run_id, thread_id) = (Arc::<str>::from(run_id), Arc::<str>::from(thread_id));
         let (host, closed, id) = (self.clone(), hub.closed(), Arc::clone(&run_id));
         let end = tokio::spawn(async move {
-            over.await;
+            closed.await;
             host.run_end(&id).await.map_err(|e| RunError::new(e.to_string()))
         });
         RunHandle { run_id, thread_id, events, cancel: hub.cancellation().clone(), end }

@@ -327,7 +327,7 @@ pub(crate) struct ToldOfChild {
 impl ToldOfChild {
     /// Forwards one update of the child. For a silent child, drops its text.
     pub(crate) fn tell(&self, told: RunUpdate) {
-        if let RunUpdate::ActiveChild(transient) = &told
+        if let RunUpdate::Live(transient) = &told
             && self.streaming != Streaming::Silent
             && let Some(text) = transient.piece.text()
         {

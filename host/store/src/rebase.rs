@@ -116,7 +116,7 @@ mod tests {
 
     #[test]
     fn s5_only_what_others_did_not_touch_or_what_commutes_is_moved() {
-        let lets_by = |earlier: &StateChange, later: &StateChange| WrittenKeys::of(earlier).permits(later);
+        let permits = |earlier: &StateChange, later: &StateChange| WrittenKeys::of(earlier).permits(later);
         assert!(permits(&appended("k.a", true), &appended("k.a", true)));
         assert!(permits(&set("k.a"), &set("k.b")));
         assert!(!permits(&set("k.a"), &appended("k.a", true)));

@@ -9,7 +9,7 @@ mod reading;
 
 use crate::admission::Slot;
 use crate::attempt::{Attempt, CallContext};
-use crate::blocking::loading;
+use crate::blocking::{loading, offload};
 use crate::component_places::ComponentPlaces;
 use crate::description::LeftOut;
 use crate::error::Refusal;
@@ -253,7 +253,7 @@ impl Linked {
             Entry::Plain(plain) => {
                 let (plain, id) = (Arc::clone(plain), self.id_of_file()?);
                 let left_out = plain.left_out().to_vec();
-                (aside(move || plain.descriptor(id, &docs)).await, Some(left_out))
+                (offload(move || plain.descriptor(id, &docs)).await, Some(left_out))
             }
             Entry::Contract(_) => (self.own_descriptor().await?, None),
         };

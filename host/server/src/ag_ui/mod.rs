@@ -18,6 +18,7 @@ use crate::agent_runs::{
 use crate::body::SentBody;
 use crate::parameters::PathParameters;
 use crate::problem::Problem;
+use agent_encoder::id_in;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
@@ -25,7 +26,6 @@ use axum::routing::post;
 use encode::{AboutStream, AgUiEncoder, error};
 use futures::StreamExt;
 use request::{Resume, RunInput};
-use scope::id_in;
 use serde_json::{Value, json};
 use state::SharedState;
 use std::sync::Arc;

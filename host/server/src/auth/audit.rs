@@ -28,13 +28,13 @@ pub fn link_made(name: &str) -> AuditRecord {
 /// Records that a session began.
 pub(super) async fn signed_in(state: &Shared, name: &str, id: &str) {
     let record = AuditRecord::new(AuditKind::SignIn, format!("person {name}"), "signed_in");
-    record(state, record.because(&format!("the session {id}"))).await;
+    record_audit(state, record.because(&format!("the session {id}"))).await;
 }
 
 /// Records that `by` ended a session of `name`.
 pub(super) async fn ended(state: &Shared, by: &str, id: &str, name: &str) {
     let record = AuditRecord::new(AuditKind::SignIn, format!("person {by}"), "session_ended");
-    record(state, record.because(&format!("the session {id} of {name}"))).await;
+    record_audit(state, record.because(&format!("the session {id} of {name}"))).await;
 }
 
 /// Ends a session of `name` and records that `by` did so. Returns whether it existed.
@@ -53,7 +53,7 @@ pub(crate) async fn end_session(state: &Shared, by: &str, id: &str, name: &str) 
 
 /// Adds a record. Access does not depend on the store: a person may sign in to find out why it
 /// fails.
-async fn record(state: &Shared, record: AuditRecord) {
+async fn record_audit(state: &Shared, record: AuditRecord) {
     if let Err(e) = state.store().record_audit(vec![record]).await {
         tracing::error!("cannot record a sign-in in the audit: {e}");
     }
