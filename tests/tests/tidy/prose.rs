@@ -138,9 +138,9 @@ fn comments_and_error_messages_are_read() {
 
 #[test]
 fn texts_in_code_are_read() {
-    let source = "let a = \"one \\\"two\\\"\"; // \"three\"\nlet b = '\"';\nlet c = \"four \\\n    five\";\nsix(\"seven\", 'e');";
+    let source = "let a = \"one \\\"two\\\"\"; // \"three\"\nlet b = '\"';\nlet c = \"four \\\n    five\";\nsix(\"seven eight\", 'e');\nnine(\"ten\");";
     let read: Vec<String> = strings(source).lines().map(|line| line.trim().to_owned()).collect();
-    assert_eq!(read, ["one \\\"two\\\"", "", "four \\", "five", "seven"]);
+    assert_eq!(read, ["one \\\"two\\\"", "", "four \\", "five", "seven eight", ""]);
 }
 
 /// Adds the patterns that occur in a text to `found`, and returns the number of lines read.
@@ -178,11 +178,12 @@ fn comments(source: &str) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// Returns the string literals of a Rust source, each on its own line; everything else is left out.
+/// Returns the string literals of a Rust source by line; everything else, and single words, are left out.
 fn strings(source: &str) -> String {
     let source = source.replace("'\"'", "");
     let (mut texts, mut in_string) = (String::new(), false);
     for line in source.lines() {
+        let begins = texts.len();
         let (mut is_escaped, mut before) = (false, ' ');
         for next in line.chars() {
             match next {
@@ -193,6 +194,10 @@ fn strings(source: &str) -> String {
             }
             is_escaped = in_string && next == '\\' && !is_escaped;
             before = next;
+        }
+        // A single word is a key or a heading.
+        if !texts[begins..].contains(' ') {
+            texts.truncate(begins);
         }
         texts.push('\n');
     }
