@@ -5,10 +5,14 @@ use super::{Host, HostError};
 use crate::blocking::aside_if;
 use crate::run::{ChildRan, ChildStart, Driver, Publisher, RunClock, RunError, ToldOfChild};
 use std::sync::Arc;
+use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 use tollgate_agent::child::ChildStatus;
 use tollgate_agent::context::RunIdentity;
 use tollgate_agent::run::{ChildEnd, Input, Phase, Run, Thread};
+
+/// How often to look whether another process still drives a child.
+const LOOK: Duration = Duration::from_millis(200);
 
 impl Host {
     /// Starts a child, or resumes it from its record: a child that ended returns its outcome,
@@ -20,7 +24,16 @@ impl Host {
         told: ToldOfChild,
     ) -> Result<ChildRan, HostError> {
         let ChildStart { run_id, plan, decision, exports, cancel } = start;
-        let (run, clock, input) = match self.recorded_with_time(&run_id).await? {
+        let mut recorded = self.recorded_with_time(&run_id).await?;
+        // The process that drove the parent before may still drive the child, up to its end.
+        while recorded.as_ref().is_some_and(|(run, _)| !run.is_finished())
+            && !cancel.is_cancelled()
+            && self.is_driven_elsewhere(&run_id).await?
+        {
+            let _ = cancel.run_until_cancelled(tokio::time::sleep(LOOK)).await;
+            recorded = self.recorded_with_time(&run_id).await?;
+        }
+        let (run, clock, input) = match recorded {
             None => match plan {
                 Ok(plan) => {
                     let start = Input::StartSeeded(plan.spec, plan.seed);
@@ -51,6 +64,11 @@ impl Host {
             told.ended(status);
         }
         Ok(ran)
+    }
+
+    /// Returns whether another process drives the run.
+    async fn is_driven_elsewhere(&self, run_id: &str) -> Result<bool, HostError> {
+        Ok(self.live(run_id).is_none() && self.summary(run_id).await?.is_some_and(|run| run.at_work))
     }
 
     /// Ends a child that no process is running.

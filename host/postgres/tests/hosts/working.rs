@@ -275,6 +275,36 @@ async fn a_decision_reaches_a_run_whose_host_died_before_anyone_knows_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_child_that_another_host_still_drives_is_waited_for() {
+    let hosts = Hosts::new().await;
+    let (drives, _) = hosts.host().await;
+    let request = RunRequest::new(AGENT, "Please delegate.").on_thread("t").detached();
+    let run_id = drives.run(request).await.unwrap().run_id.clone();
+    let (_works, _stop) = hosts.working().await;
+    let behind = hosts.database.client().await;
+    until("the child", async || {
+        let sql = "SELECT count(*) FROM runs WHERE kind = 'child' AND events > 3";
+        (behind.query_one(sql, &[]).await.unwrap().get::<_, i64>(0) == 1).then_some(())
+    })
+    .await;
+    // As if the driver of the parent had lost its run, and no one else's.
+    behind
+        .batch_execute(
+            "UPDATE runs SET owner = NULL, epoch = epoch + 1 WHERE kind = 'prompt';
+             SELECT pg_notify('tollgate', 'other:w')",
+        )
+        .await
+        .unwrap();
+    until_status(&drives, &run_id, "completed").await;
+    let record = drives.store().events(&run_id, 0).await.unwrap();
+    let ended = record.iter().find_map(|stored| match &stored.event {
+        Event::CallFinished(finished) if finished.tool_name == "delegate" => Some(finished.end.code()),
+        _ => None,
+    });
+    assert_eq!(ended, Some(None), "the call has its child's answer");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_host_that_cannot_renew_its_lease_stops_its_runs_and_records_no_end() {
     let hosts = Hosts::new().await;
     let (drives, _) = hosts.host().await;
