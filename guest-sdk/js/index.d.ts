@@ -1,4 +1,5 @@
 /// <reference path="./globals.d.ts" />
+/// <reference path="./node/fs.d.ts" />
 /** Writing Tollgate tools in JavaScript and TypeScript. */
 
 /** JSON Schema (2020-12) of values of type `T`. */

@@ -1,5 +1,7 @@
 // The types' promises to a tool's author, for `tsc --noEmit`: this file is compiled,
 // never run. A line under `@ts-expect-error` must be an error.
+import { readdirSync, readFileSync, statSync } from "node:fs";
+import { readFile, writeFile } from "node:fs/promises";
 import {
   array,
   boolean,
@@ -99,3 +101,18 @@ holds<Equal<Tools[2]["name"], "third">>();
 component({ id: "both", tools: [{ execute: count }] });
 // @ts-expect-error: a tool with stated parameters needs a description
 tool({ name: "count", parameters: object({}), execute: () => 1 });
+
+const bytes = readFileSync("/docs/a");
+holds<Equal<typeof bytes, Uint8Array>>();
+const text = readFileSync("/docs/a", "utf8");
+holds<Equal<typeof text, string>>();
+const names = readdirSync("/docs", { recursive: true });
+holds<Equal<typeof names, string[]>>();
+const missing = statSync("/docs/a", { throwIfNoEntry: false });
+holds<Equal<typeof missing, import("node:fs").Stats | undefined>>();
+const later = readFile("/docs/a", { encoding: "utf8" });
+holds<Equal<typeof later, Promise<string>>>();
+// @ts-expect-error
+void writeFile("/docs/a", 1);
+// @ts-expect-error
+readFileSync("/docs/a", "latin1");

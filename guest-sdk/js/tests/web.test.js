@@ -55,6 +55,10 @@ test("text becomes UTF-8 and back", () => {
     assert.equal(decode(encode(text)), text.toWellFormed());
   }
   assert.equal(decode(Uint8Array.of(0x61, 0xff, 0x62)), "a\ufffdb");
+  const wrong = [[0xc3], [0xe0, 0x9f, 0x80], [0xed, 0xa0, 0x80], [0xf0, 0x8f, 0x80, 0x80], [0xf4, 0x90, 0x80, 0x80], [0xf0, 0x9f, 0x98]];
+  for (const bytes of wrong.map((bytes) => Uint8Array.of(0x61, ...bytes, 0x62))) {
+    assert.equal(decode(bytes), new TextDecoder().decode(bytes), `${bytes}`);
+  }
 });
 
 test("promises run their callbacks in order, before `settle` returns", async () => {

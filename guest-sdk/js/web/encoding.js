@@ -1,18 +1,24 @@
 // UTF-8.
 
+const MAX_UNITS = 4_000;
+
 /** Lone surrogates become U+FFFD. */
 export function encode(text) {
-  // An encoded character is text of one byte each or `%XX`.
-  const escaped = encodeURIComponent(text.toWellFormed());
-  const bytes = new Uint8Array(escaped.length);
+  const bytes = new Uint8Array(3 * text.length);
   let length = 0;
-  for (let at = 0; at < escaped.length; at++, length++) {
-    if (escaped[at] === "%") {
-      bytes[length] = parseInt(escaped.slice(at + 1, at + 3), 16);
-      at += 2;
-    } else {
-      bytes[length] = escaped.charCodeAt(at);
+  for (let at = 0; at < text.length; at++) {
+    let code = text.charCodeAt(at);
+    if (code < 0x80) {
+      bytes[length++] = code;
+      continue;
     }
+    code = text.codePointAt(at);
+    if (code > 0xffff) at++;
+    else if (code >= 0xd800 && code < 0xe000) code = 0xfffd;
+    if (code > 0xffff) bytes[length++] = 0xf0 | (code >> 18);
+    if (code > 0x7ff) bytes[length++] = code > 0xffff ? 0x80 | ((code >> 12) & 0x3f) : 0xe0 | (code >> 12);
+    bytes[length++] = code > 0x7ff ? 0x80 | ((code >> 6) & 0x3f) : 0xc0 | (code >> 6);
+    bytes[length++] = 0x80 | (code & 0x3f);
   }
   return bytes.slice(0, length);
 }
@@ -22,17 +28,27 @@ export function decode(bytes) {
   const parts = [];
   let units = [];
   for (let at = 0; at < bytes.length; ) {
+    const ascii = endOfAscii(bytes, at);
+    if (ascii > at || units.length > MAX_UNITS) {
+      parts.push(String.fromCharCode(...units), String.fromCharCode.apply(null, bytes.subarray(at, ascii)));
+      units = [];
+      at = ascii;
+      continue;
+    }
     const [code, length] = characterAt(bytes, at);
     if (code > 0xffff) units.push(0xd800 + ((code - 0x10000) >> 10), 0xdc00 + ((code - 0x10000) & 0x3ff));
     else units.push(code);
     at += length;
-    if (units.length > 4_000) {
-      parts.push(String.fromCharCode(...units));
-      units = [];
-    }
   }
   parts.push(String.fromCharCode(...units));
   return parts.join("");
+}
+
+/** The end of the plain characters from here, of which a function takes this many at once. */
+function endOfAscii(bytes, at) {
+  const end = Math.min(bytes.length, at + MAX_UNITS);
+  while (at < end && bytes[at] < 0x80) at++;
+  return at;
 }
 
 /** The code point that begins here, and the number of its bytes. */
@@ -41,15 +57,18 @@ function characterAt(bytes, at) {
   if (first < 0x80) return [first, 1];
   const length = first >= 0xf0 && first < 0xf5 ? 4 : first >= 0xe0 && first < 0xf0 ? 3 : first >= 0xc2 && first < 0xe0 ? 2 : 0;
   if (length === 0) return [0xfffd, 1];
-  const least = [, , 0x80, 0x800, 0x10000][length];
   let code = first & (0xff >> (length + 1));
+  // The second byte excludes overlong forms, surrogates, and what is beyond U+10FFFF.
+  let low = first === 0xe0 ? 0xa0 : first === 0xf0 ? 0x90 : 0x80;
+  let high = first === 0xed ? 0x9f : first === 0xf4 ? 0x8f : 0xbf;
   for (let part = 1; part < length; part++) {
     const next = bytes[at + part];
-    if (next === undefined || (next & 0xc0) !== 0x80) return [0xfffd, part];
+    if (!(next >= low && next <= high)) return [0xfffd, part];
     code = (code << 6) | (next & 0x3f);
+    low = 0x80;
+    high = 0xbf;
   }
-  const isWrong = code < least || code > 0x10ffff || (code >= 0xd800 && code < 0xe000);
-  return isWrong ? [0xfffd, 1] : [code, length];
+  return [code, length];
 }
 
 export class TextEncoder {

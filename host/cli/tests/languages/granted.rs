@@ -83,9 +83,27 @@ def reads_python(path: str) -> str:
 Tool = component.export()
 "#;
 
-/// A language, and a tool in it that replaces the file of the new project's tool.
-pub(crate) const READERS: [(&str, &str, &str); 4] =
-    [("rust", "src/lib.rs", RUST), ("c", "tool.c", C), ("go", "tool.go", GO), ("python", "tool.py", PYTHON)];
+const TYPESCRIPT: &str = r#"
+import { readFile } from "node:fs/promises";
+import { component } from "tollgate";
+
+export const tool = component({ id: "reads-typescript", tools: [{ name: "reads_typescript", execute: reads }] });
+
+/** Reads a file. */
+async function reads({ path }: { path: string }): Promise<string> {
+  return await readFile(path, "utf8");
+}
+"#;
+
+/// A language, and a tool in it that replaces the file of the new project's tool. JavaScript has the
+/// library of TypeScript; the module `files` tests more of it.
+const READERS: [(&str, &str, &str); 5] = [
+    ("rust", "src/lib.rs", RUST),
+    ("c", "tool.c", C),
+    ("go", "tool.go", GO),
+    ("typescript", "tool.ts", TYPESCRIPT),
+    ("python", "tool.py", PYTHON),
+];
 
 /// Returns the block of a README that is marked with this language.
 fn block<'a>(readme: &'a str, language: &str) -> &'a str {

@@ -10,6 +10,7 @@ mod bounded;
 mod built;
 mod cancelled;
 mod costs;
+mod files;
 mod frozen;
 mod granted;
 mod libraries;

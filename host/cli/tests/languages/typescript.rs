@@ -190,7 +190,7 @@ fn packages_of_npm_are_bundled_and_missing_ones_are_explained() {
     assert_eq!(tollgate(place.path(), &["call", "pack", "{}"]), "packed it\n");
 
     for (imported, advice) in [
-        ("node:fs", "A tool has no modules of Node: use fetch for HTTP"),
+        ("node:net", "Of the modules of Node, a tool has fs and fs/promises."),
         ("@scope/none/sub", "type in the tool's directory: npm install @scope/none\n"),
     ] {
         write(imported);

@@ -16,7 +16,7 @@ use tollgate_agent::run::CallEnd;
 const SOURCES: &str = "../../example-tools/weather";
 /// The time that the tools wait for the server, in milliseconds.
 const TIMEOUT_MS: u64 = 1_500;
-const KEY: &str = "the-key-of-the-weather";
+pub(crate) const KEY: &str = "the-key-of-the-weather";
 
 impl Language {
     /// The name of its weather.

@@ -328,6 +328,23 @@ static void cancel(tollgate_call *call) {
   tollgate_fail(call, "cancelled", "The run was cancelled.");
 }
 
+static void through_file(tollgate_call *call, arguments args) {
+  const char *path = "/files/c.txt";
+  FILE *file = fopen(path, "w+");
+  if (!file) {
+    tollgate_refuse(call, TOLLGATE_INTERNAL, "The file cannot be opened.");
+    return;
+  }
+  char *read = malloc(args.text.len);
+  fwrite(args.text.start, 1, args.text.len, file);
+  rewind(file);
+  json_writer data = {0};
+  json_put_string(&data, read, fread(read, 1, args.text.len, file));
+  fclose(file);
+  remove(path);
+  tollgate_succeed(call, &data);
+}
+
 static void run_child(tollgate_call *call, arguments args) {
   tollgate_child_message message = {.text = args.has_how ? args.how.start : ""};
   tollgate_child_outcome child = tollgate_run_child(
@@ -392,6 +409,8 @@ static void tour(tollgate_call *call) {
     tollgate_attach_link("https://example.org/tour", args.text.start, "A tour.");
     json_put_string(&data, "attached", 8);
     tollgate_succeed(call, &data);
+  } else if (is(args.what, "file")) {
+    through_file(call, args);
   } else {
     cancel(call);
   }
@@ -424,7 +443,7 @@ static const tollgate_tool tools[] = {{
     .validate = is_allowed,
     .parameters = "{\"type\":\"object\",\"required\":[\"what\"],\"additionalProperties\":false,\"properties\":{"
         MEMBER("what", A_STRING ",\"enum\":[\"echo\",\"context\",\"report\",\"reduce\",\"fill\",\"read\","
-                                "\"trespass\",\"act\",\"suspend\",\"fail\",\"error\",\"message\",\"big\",\"cancel\",\"reread\",\"setting\",\"child\",\"attach\"]",
+                                "\"trespass\",\"act\",\"suspend\",\"fail\",\"error\",\"message\",\"big\",\"cancel\",\"reread\",\"setting\",\"child\",\"attach\",\"file\"]",
                "The action to take.") ","
         MEMBER("how", A_STRING, "Which way to do it.") ","
         MEMBER("text", A_STRING ",\"default\":\"plain\"", "A text.") ","

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"math"
+	"os"
 	"strings"
 
 	"tollgate.dev/tool"
@@ -68,7 +69,7 @@ type args struct {
 
 // Embedded, its field is one of the arguments.
 type what struct {
-	What string `json:"what" desc:"The action to take." enum:"echo,context,report,reduce,fill,read,trespass,act,suspend,fail,error,message,big,cancel,reread,setting,child,attach"`
+	What string `json:"what" desc:"The action to take." enum:"echo,context,report,reduce,fill,read,trespass,act,suspend,fail,error,message,big,cancel,reread,setting,child,attach,file"`
 }
 
 type place struct {
@@ -142,6 +143,8 @@ func tour(call *tool.Call, args args) (any, error) {
 			call.AttachFile("tour:///notes.txt", "text/plain", []byte(args.Text)),
 			call.AttachLink("https://example.org/tour", args.Text, "A tour."),
 		)
+	case "file":
+		return throughFile(args.Text)
 	default:
 		return cancel(call), nil
 	}
@@ -159,6 +162,15 @@ func runChild(call *tool.Call, how, text string) (any, error) {
 		err = outcome.Completed()
 	}
 	return child{outcome.Response, outcome.Streamed, outcome.Steps}, err
+}
+
+func throughFile(text string) (any, error) {
+	const file = "/files/go.txt"
+	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+		return nil, err
+	}
+	read, err := os.ReadFile(file)
+	return string(read), errors.Join(err, os.Remove(file))
 }
 
 func large(kilobytes int) string { return strings.Repeat("x", 1024*kilobytes) }

@@ -1,4 +1,5 @@
 // The tour in JavaScript: see ../README.md.
+import { readFileSync, rmSync, writeFileSync } from "node:fs";
 import {
   attach,
   attachFile,
@@ -31,7 +32,7 @@ import {
 /**
  * @typedef {"echo" | "context" | "report" | "reduce" | "fill" | "read" | "trespass" | "act"
  *   | "suspend" | "fail" | "error" | "message" | "big" | "cancel"
- *   | "reread" | "setting" | "child" | "attach"} Section
+ *   | "reread" | "setting" | "child" | "attach" | "file"} Section
  */
 
 export const tool = component({
@@ -155,6 +156,13 @@ const SECTIONS = {
   },
 
   setting: ({ text }) => setting(text) ?? null,
+
+  file({ text }) {
+    writeFileSync("/files/js.txt", text);
+    const read = readFileSync("/files/js.txt", "utf8");
+    rmSync("/files/js.txt");
+    return read;
+  },
 
   attach({ text }) {
     attach("image/png", new Uint8Array([0x89, 0x50, 0x4e, 0x47]));

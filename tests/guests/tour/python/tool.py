@@ -1,5 +1,6 @@
 """The tour in Python; see the README beside the languages."""
 
+import os
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Optional
 
@@ -66,6 +67,7 @@ What = Literal[
     "setting",
     "child",
     "attach",
+    "file",
 ]
 
 
@@ -154,6 +156,17 @@ def tour_py(
             ctx.attach_file("tour:///notes.txt", text.encode(), "text/plain")
             ctx.attach_link("https://example.org/tour", text, "A tour.")
             return "attached"
+        case "file":
+            return through_file(text)
+
+
+def through_file(text: str) -> str:
+    with open("/files/py.txt", "w", encoding="utf-8") as file:
+        file.write(text)
+    with open("/files/py.txt", encoding="utf-8") as file:
+        read = file.read()
+    os.remove("/files/py.txt")
+    return read
 
 
 def caller(ctx: Context) -> dict:

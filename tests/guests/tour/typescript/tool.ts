@@ -1,4 +1,5 @@
 // The tour in TypeScript: see ../README.md.
+import { readFile, rm, writeFile } from "node:fs/promises";
 import {
   attach,
   attachFile,
@@ -55,7 +56,8 @@ interface Arguments {
     | "reread"
     | "setting"
     | "child"
-    | "attach";
+    | "attach"
+    | "file";
   /** Which way to do it. */
   how?: string;
   /** A text. */
@@ -185,6 +187,13 @@ const SECTIONS: Record<Arguments["what"], (given: Given, context: Context) => un
   },
 
   setting: ({ text }: Given) => setting(text) ?? null,
+
+  async file({ text }: Given) {
+    await writeFile("/files/ts.txt", text);
+    const read = await readFile("/files/ts.txt", "utf8");
+    await rm("/files/ts.txt");
+    return read;
+  },
 
   attach({ text }: Given) {
     attach("image/png", new Uint8Array([0x89, 0x50, 0x4e, 0x47]));

@@ -18,6 +18,13 @@ pub(crate) const NODE: Program =
     Program { names: &["node"], install: "apt install nodejs, or see https://nodejs.org" };
 pub(super) const TYPESCRIPT: Program =
     Program { names: &["tsc"], install: "npm install --global typescript@6" };
+/// The modules of Node that a tool may import, and the library's files that take their place.
+const NODE_MODULES: [(&str, &str); 4] = [
+    ("node:fs", "node/fs.js"),
+    ("fs", "node/fs.js"),
+    ("node:fs/promises", "node/promises.js"),
+    ("fs/promises", "node/promises.js"),
+];
 /// The compiler as a module within its package. Packages from version 7 on have none.
 const COMPILER: &str = "lib/typescript.js";
 
@@ -51,6 +58,7 @@ pub(super) fn compile(recipe: &Recipe, work: &Workplace, say: &dyn Fn(&str)) -> 
         .args(["--conditions=tollgate", "--external:tollgate:*", "--external:wasi:*"])
         .arg(format!("--alias:tollgate={}", library.join("index.js").display()))
         .arg(format!("--alias:#derived={}", derived.display()))
+        .args(NODE_MODULES.map(|(name, file)| format!("--alias:{name}={}", library.join(file).display())))
         .arg(format!("--outfile={}", module.display()));
     let bundled = work.path().join("bundled.json");
     esbuild.arg("--sourcemap=external").arg(format!("--metafile={}", bundled.display()));
@@ -94,7 +102,7 @@ fn explained(said: &str) -> String {
             module = name.trim_end_matches('"');
         }
         if line.contains("\"--platform=node\"") {
-            text.push_str("  A tool has no modules of Node: use fetch for HTTP; files, processes and sockets are not available.");
+            text.push_str("  Of the modules of Node, a tool has fs and fs/promises. Use fetch for HTTP; processes and sockets are not available.");
         } else if line.contains("as external to exclude it from the bundle") {
             let parts = if module.starts_with('@') { 2 } else { 1 };
             let package = module.split('/').take(parts).collect::<Vec<_>>().join("/");
@@ -141,13 +149,14 @@ mod tests {
     fn esbuild_recommends_what_helps_a_tool() {
         let said = "✘ [ERROR] Could not resolve \"@scope/pkg/sub\"\n\n    tool.js:1:15:\n\n  You can mark the \
             path \"@scope/pkg/sub\" as external to exclude it from the bundle, which will remove this error.\n\
-            ✘ [ERROR] Could not resolve \"fs\"\n\n  Are you trying to bundle for node? You can use \
+            ✘ [ERROR] Could not resolve \"net\"\n\n  Are you trying to bundle for node? You can use \
             \"--platform=node\" to do that.\n";
         assert_eq!(
             explained(said),
             "✘ [ERROR] Could not resolve \"@scope/pkg/sub\"\n\n    tool.js:1:15:\n\n  To add the package, type in \
-            the tool's directory: npm install @scope/pkg\n✘ [ERROR] Could not resolve \"fs\"\n\n  A tool has no \
-            modules of Node: use fetch for HTTP; files, processes and sockets are not available.\n"
+            the tool's directory: npm install @scope/pkg\n✘ [ERROR] Could not resolve \"net\"\n\n  Of the \
+            modules of Node, a tool has fs and fs/promises. Use fetch for HTTP; processes and sockets are not \
+            available.\n"
         );
     }
 

@@ -42,6 +42,7 @@ enum What {
     Setting,
     Child,
     Attach,
+    File,
 }
 
 #[data]
@@ -165,6 +166,9 @@ fn tour_rust(#[args] args: Arguments, ctx: &Context) -> Result<ToolResult, ToolE
             ctx.attach_file("tour:///notes.txt", "text/plain", text.as_bytes())?;
             ctx.attach_link("https://example.org/tour", text, Some("A tour."))?;
             ToolResult::success("attached")
+        }
+        What::File => {
+            ToolResult::success(through_file(text).map_err(|e| ToolError::internal(e.to_string()))?)
         }
     })
 }
@@ -290,6 +294,14 @@ fn child(how: &str, text: &str, ctx: &Context) -> Result<ToolResult, ToolError> 
     Ok(ToolResult::success(json!({
         "response": child.response, "streamed": child.streamed, "steps": child.steps,
     })))
+}
+
+fn through_file(text: &str) -> std::io::Result<String> {
+    let file = "/files/rust.txt";
+    std::fs::write(file, text)?;
+    let read = std::fs::read_to_string(file)?;
+    std::fs::remove_file(file)?;
+    Ok(read)
 }
 
 fn act(how: &str, text: &str, ctx: &Context) -> ToolResult {
