@@ -1,9 +1,9 @@
 //! Requests to a remote server: its card, and the methods of A2A.
 
-use super::RemoteAgent;
 use super::binding::{Endpoint, Method};
 use super::events::Events;
 use super::task::RemoteState;
+use super::{RemoteAgent, RemoteAgentError};
 use crate::models::causes;
 use reqwest::header::{ACCEPT, CONTENT_TYPE};
 use reqwest::{RequestBuilder, Response, StatusCode};
@@ -99,6 +99,17 @@ pub(super) enum Sent {
 }
 
 impl RemoteAgent {
+    /// Reads the agent's card, which shows whether its server answers and accepts the token.
+    ///
+    /// # Errors
+    /// There is no card, or it cannot be used.
+    pub async fn check(&self) -> Result<(), RemoteAgentError> {
+        match self.read_card().await {
+            Ok(_) => Ok(()),
+            Err(why) => Err(RemoteAgentError(why.to_string())),
+        }
+    }
+
     /// Reads the card and returns the endpoint that it names.
     async fn read_card(&self) -> Result<Endpoint, RemoteError> {
         let url = format!("{}/.well-known/agent-card.json", self.url.as_str().trim_end_matches('/'));

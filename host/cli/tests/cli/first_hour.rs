@@ -234,6 +234,64 @@ fn the_doctor_names_what_is_wrong_and_ends_with_1_only_for_what_is_broken() {
     place.type_in(&["doctor"]).ends_with(1).answers("broken").answers("nonsense");
 }
 
+/// Answers every request with this status and body, until the test ends.
+fn answering(status: &'static str, body: &'static str) -> String {
+    use std::io::{BufRead as _, BufReader, Write as _};
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let stream = stream.unwrap();
+            let head = BufReader::new(&stream).lines().map_while(Result::ok);
+            head.take_while(|line| !line.is_empty()).for_each(drop);
+            let length = body.len();
+            let head = format!("HTTP/1.1 {status}\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n");
+            let _ = (&stream).write_all(format!("{head}{body}").as_bytes());
+        }
+    });
+    address
+}
+
+#[test]
+fn the_doctor_contacts_what_the_configuration_names() {
+    let place = Place::new();
+    let has_model = answering("200 OK", r#"{"data": [{"id": "small"}, {"id": "large"}]}"#);
+    let wants_login = answering("401 Unauthorized", "");
+    let found = |config: String, code: i32| {
+        place.write("tollgate.toml", config);
+        let said = place.type_in(&["doctor", "--json"]).ends_with(code).json();
+        let of_servers = said.as_array().unwrap().iter().filter(|finding| finding["part"] == "servers");
+        let lines = of_servers.map(|finding| {
+            [&finding["name"], &finding["state"], &finding["words"]].map(|it| it.as_str().unwrap()).join(" ")
+        });
+        lines.collect::<Vec<_>>().join("\n")
+    };
+    let model = |address: &str, name: &str| {
+        format!("[model]\nprovider = \"openai\"\nmodel = \"{name}\"\nbase_url = \"http://{address}/v1\"\n")
+    };
+    assert_eq!(found(model(&has_model, "small"), 0), "model small ok its provider answers and has it");
+    let lacks = found(model(&has_model, "tiny"), 0);
+    assert!(lacks.contains("model tiny note") && lacks.contains("begins with small, large"), "{lacks}");
+    let refused = found(model(&wants_login, "small"), 1);
+    assert!(refused.contains("broken") && refused.contains("`api_key_env` in [model]"), "{refused}");
+    let gone = found(model("127.0.0.1:1", "small"), 1);
+    assert!(gone.contains("cannot be reached at http://127.0.0.1:1 (`base_url` in [model])"), "{gone}");
+    place.type_in(&["doctor", "--offline"]).ends_with(0).answers("not contacted (--offline)");
+
+    let mcp = "[mcp.m]\ncommand = \"sh\"\nargs = [\"-c\", \"echo no key >&2; exit 3\"]\n";
+    let died = found(mcp.to_owned(), 1);
+    assert!(died.contains("mcp m broken the server m failed to start") && died.contains("no key"), "{died}");
+    let registries = found(format!("[registries.\"{wants_login}\"]\n[registries.\"127.0.0.1:1\"]\n"), 0);
+    assert!(registries.contains(&format!("registry {wants_login} ok it answers")), "{registries}");
+    assert!(registries.contains("registry 127.0.0.1:1 note"), "{registries}");
+    let remote = "[agents.far]\nkind = \"a2a\"\nurl = \"http://127.0.0.1:1/a2a/far\"\n".to_owned();
+    let remote = found(remote, 1);
+    assert!(
+        remote.contains("agent far broken") && remote.contains("correct `url` in [agents.far]"),
+        "{remote}"
+    );
+}
+
 #[test]
 fn a_warning_about_an_unrelated_tool_is_not_under_every_command() {
     let place = Place::new().with_tools(&[good::ECHO]).with_config("[grants.ghost]\n");

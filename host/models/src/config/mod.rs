@@ -1,7 +1,9 @@
 //! The `[model]` table of `tollgate.toml`, and how it becomes a model.
 
 use super::providers::{HttpModel, Limits, Options, Provider, ReasoningEffort, is_loopback};
-use super::{ApiKey, Model, RecordingError, RetryPolicy, Retrying, ScriptedModel, TextCalls};
+use super::{
+    ApiKey, Model, ModelFault, Probe, RecordingError, RetryPolicy, Retrying, ScriptedModel, TextCalls,
+};
 use reqwest::Url;
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
@@ -166,6 +168,20 @@ impl ModelConfig {
     /// Same as [`build`](Self::build).
     pub fn connect(&self) -> Result<Arc<dyn Model>, ModelConfigError> {
         self.build(Path::new("."), |name| std::env::var(name).ok())
+    }
+
+    /// Asks the provider for its models, for at most this long; no model is called. Returns `None` for a
+    /// recording, and for a model that cannot be created.
+    ///
+    /// # Errors
+    /// The provider cannot be reached, or refuses the request.
+    pub async fn probe(
+        &self,
+        env: impl Fn(&str) -> Option<String>,
+        limit: Duration,
+    ) -> Option<Result<Probe, ModelFault>> {
+        let model = self.live(self.live_provider()?, env).ok()?;
+        Some(model.probe(limit).await)
     }
 
     fn live_provider(&self) -> Option<Provider> {

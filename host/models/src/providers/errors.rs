@@ -70,7 +70,7 @@ fn of_transport(error: BoxError) -> ModelFault {
     }
 }
 
-fn of_connection(error: reqwest::Error) -> ModelFault {
+pub(super) fn of_connection(error: reqwest::Error) -> ModelFault {
     let (is_builder, is_connect) = (error.is_builder(), error.is_connect());
     let words = causes(error);
     match is_builder {

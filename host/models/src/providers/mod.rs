@@ -4,12 +4,14 @@ mod errors;
 mod frames;
 mod http_client;
 mod muted;
+mod probe;
 mod prompt;
 mod provider;
 mod reader;
 mod retry_after;
 
 pub use http_client::{causes, http_client, is_loopback, tls_with};
+pub use probe::Probe;
 pub use provider::{Provider, ReasoningEffort};
 
 use super::{ApiKey, Delta, DeltaSink, Model, ModelFault};
@@ -135,14 +137,7 @@ impl HttpModel {
             return fault;
         }
         let url = format!("{origin}{}/{}", path.trim_end_matches('/'), provider.request_path(model));
-        let customary = provider.base_path();
-        let hint = match path.contains(customary.trim_end_matches('/')) {
-            true => String::new(),
-            false => format!(
-                " `base_url` in [model] may lack its path: try `base_url = \"{origin}{}{customary}\"`.",
-                path.trim_end_matches('/')
-            ),
-        };
+        let hint = self.options.path_advice().map(|advice| format!(" {advice}")).unwrap_or_default();
         fault.reworded(|words| format!("{} The request went to {url}.{hint}", sentence(words)))
     }
 
@@ -207,6 +202,19 @@ fn sentence(words: &str) -> String {
 }
 
 impl Options {
+    /// Returns the advice to add the customary path to the address, if the path is missing.
+    fn path_advice(&self) -> Option<String> {
+        let (origin, path) = (self.base_url.origin().ascii_serialization(), self.base_url.path());
+        let customary = self.provider.base_path();
+        let is_missing = !path.contains(customary.trim_end_matches('/'));
+        let path = path.trim_end_matches('/');
+        is_missing.then(|| {
+            format!(
+                "`base_url` in [model] may lack its path: try `base_url = \"{origin}{path}{customary}\"`."
+            )
+        })
+    }
+
     fn target(&self) -> Result<ServiceTarget, String> {
         // The library takes the part of a name before `::` for a provider.
         let name = match self.model.contains("::") {

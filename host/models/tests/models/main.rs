@@ -6,6 +6,7 @@ mod conversation;
 mod faults;
 mod openai;
 mod others;
+mod probe;
 mod server;
 
 use server::Server;

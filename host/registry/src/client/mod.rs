@@ -166,6 +166,15 @@ impl Client {
         Session::new(self.clone(), reference, deadline)
     }
 
+    /// Asks a registry whether it speaks the protocol, without credentials.
+    ///
+    /// # Errors
+    /// It cannot be reached, or is no registry.
+    pub async fn check(&self, host: &str) -> Result<()> {
+        let (host, repository) = (host.to_owned(), String::new());
+        self.session(Reference { host, repository, tag: None, digest: None }).check().await
+    }
+
     /// Downloads a component from a web server.
     ///
     /// # Errors

@@ -145,6 +145,17 @@ impl Session {
         Self { name: url.to_string(), ..Self::new(client, reference, deadline) }
     }
 
+    /// Asks the registry for a sign of life. One that wants credentials for everything is alive.
+    pub(super) async fn check(&mut self) -> Result<()> {
+        let root = self.url("")?;
+        let root = root.join("/v2/").unwrap_or(root);
+        let reply = self.send_with_deadline(&Request::get(root, "*/*", MAX_ERROR_BYTES), None).await?;
+        match reply.status.is_success() || reply.status == StatusCode::UNAUTHORIZED {
+            true => Ok(()),
+            false => Err(self.failure(&reply)),
+        }
+    }
+
     /// Downloads a file that is not a part of a registry.
     pub(super) async fn download(&mut self, url: &Url, limit: u64) -> Result<Vec<u8>> {
         let request = Request::get(url.clone(), "*/*", limit);

@@ -1,5 +1,7 @@
 //! `tollgate doctor`: checks everything that a first hour depends on.
 
+mod reach;
+
 use crate::globals::Globals;
 use crate::project::languages;
 use crate::session::data::data_dir;
@@ -18,14 +20,22 @@ use std::process::{Command, Stdio};
 use tollgate::config::ServerPlace;
 use tollgate::config::{Config, DEFAULT_TOOLS_DIR, SecretSource};
 
-/// Check compilers, directories, configuration, store, tools and what the system lacks for confinement
+/// Check compilers, directories, configuration, servers, store, tools and what the system lacks for confinement
+///
+/// Contacts each model's provider, MCP server, remote agent, registry and database that the configuration
+/// names, for a few seconds at most. No model is called.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-pub(crate) struct DoctorVerb {}
+pub(crate) struct DoctorVerb {
+    /// Contact no server and no database
+    #[arg(long)]
+    offline: bool,
+}
 
 const EXAMPLES: &str = "\
 Examples:
   tollgate doctor
+  tollgate doctor --offline
   tollgate doctor --json | jq '.[] | select(.state != \"ok\")'
 
 The exit code is 1 if something does not work, and 0 if at most something is missing or advised.";
@@ -49,7 +59,7 @@ enum State {
 }
 
 /// One finding, with a remedy where there is one.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Clone, Serialize)]
 struct Finding {
     part: &'static str,
     name: String,
@@ -83,8 +93,14 @@ impl DoctorVerb {
                 #[cfg(feature = "mcp")]
                 servers(&config, &mut found);
                 secrets(&config, &mut found);
-                #[cfg(feature = "postgres")]
-                database(globals, &config, &mut found).await;
+                match self.offline {
+                    true => found.add(reach::PART, "all", State::Ok, "not contacted (--offline)"),
+                    false => {
+                        found.0.extend(reach::servers(&config).await?);
+                        #[cfg(feature = "postgres")]
+                        database(globals, &config, &mut found).await;
+                    }
+                }
                 tools(config, output, &mut found).await;
             }
             Err(why) => found.add(CONFIGURATION, "tollgate.toml", State::Broken, why.to_string()),
@@ -240,25 +256,30 @@ fn models(config: &Config, found: &mut Findings) {
     }
 }
 
-/// Checks that the programs and variables of MCP servers exist. Does not connect to them.
+/// Checks that the programs and variables of MCP servers exist.
 #[cfg(feature = "mcp")]
 fn servers(config: &Config, found: &mut Findings) {
-    for (name, server) in &config.servers {
-        let problem = match &server.place {
-            ServerPlace::Process { command, .. } => (!tollgate_mcp::is_program(command, &config.base_dir))
-                .then(|| format!("its program {command} is not found; correct `command` in [mcp.{name}]")),
-            ServerPlace::Http { token_env, .. } => {
-                let unset = token_env.as_ref().filter(|variable| std::env::var_os(variable).is_none());
-                unset.map(|variable| {
-                    format!("the environment variable {variable}, `token_env` of [mcp.{name}], is not set")
-                })
-            }
-        };
-        let (state, words) = match problem {
+    for name in config.servers.keys() {
+        let (state, words) = match server_problem(name, config) {
             Some(problem) => (State::Broken, problem),
-            None => (State::Ok, "configured; it is not contacted".to_owned()),
+            None => (State::Ok, "configured".to_owned()),
         };
         found.add(CONFIGURATION, &format!("mcp {name}"), state, words);
+    }
+}
+
+/// Returns why an MCP server cannot be contacted at all.
+#[cfg(feature = "mcp")]
+fn server_problem(name: &str, config: &Config) -> Option<String> {
+    match &config.servers.get(name)?.place {
+        ServerPlace::Process { command, .. } => (!tollgate_mcp::is_program(command, &config.base_dir))
+            .then(|| format!("its program {command} is not found; correct `command` in [mcp.{name}]")),
+        ServerPlace::Http { token_env, .. } => {
+            let unset = token_env.as_ref().filter(|variable| std::env::var_os(variable).is_none());
+            unset.map(|variable| {
+                format!("the environment variable {variable}, `token_env` of [mcp.{name}], is not set")
+            })
+        }
     }
 }
 
