@@ -1,8 +1,8 @@
 //! Measures the same tool in every language: its size, its use of resources, and the cost of
 //! governing it, compared with wasmtime alone with the same component and WASI linked to nothing.
 //!
-//! The printed table is the one of docs/costs.md, and replaces it there if `TOLLGATE_WRITE_DOCS`
-//! is set.
+//! Prints a table of times, and one of sizes and resources. The second is the one of docs/costs.md, and
+//! replaces it there if `TOLLGATE_WRITE_DOCS` is set.
 
 use super::floor::context;
 use super::floor::generated::tollgate::tool::call::{self, Level, ProgressStatus};
@@ -32,9 +32,13 @@ const LANGUAGES: [(&str, &str, &str); 6] = [
     ("TypeScript", "typescript", "text_stats_ts"),
     ("Python", "python", "text_stats_py"),
 ];
-const HEAD: &str = "\
-| language | size | compiled in | first call | later calls | fuel | memory | instances | memories | tables | of the floor | beyond it |
-|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|
+const TIMES_HEAD: &str = "\
+| language | compiled in | first call | later calls | compared with the floor | beyond it |
+|---|---:|---:|---:|---:|---:|
+";
+const RESOURCES_HEAD: &str = "\
+| language | size | fuel | memory | instances | memories | tables |
+|---|---:|---:|---:|---:|---:|---:|
 ";
 /// The text in docs/costs.md before and after the table.
 const MARKS: [&str; 2] =
@@ -44,22 +48,21 @@ const ROUNDS: usize = 40;
 const CALLS: usize = 50;
 const ARGUMENTS: &str = r#"{"text":"one two two three three three, and so on: a hundred bytes or so of ordinary words, as ever."}"#;
 
-/// Prints a row for each of these languages, or for all of them if the list is empty.
+/// Prints a row of each table for each of these languages, or for all of them if the list is empty.
 pub(crate) async fn table(only: Vec<String>) {
     let wanted = |language: &str| only.is_empty() || only.iter().any(|word| word == language);
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    let mut table = HEAD.to_owned();
-    print!("{HEAD}");
+    let mut resources = RESOURCES_HEAD.to_owned();
+    print!("{TIMES_HEAD}");
     for (name, language, tool) in LANGUAGES.into_iter().filter(|(_, language, _)| wanted(language)) {
         let wasm = build(folder.path(), language);
-        let row = row(name, tool, &wasm).await;
-        println!("{row}");
-        table.push_str(&row);
-        table.push('\n');
+        let [times, used] = rows(name, tool, &wasm).await;
+        print!("{times}");
+        resources.push_str(&used);
     }
-    println!();
+    println!("\n{resources}");
     if only.is_empty() && std::env::var_os("TOLLGATE_WRITE_DOCS").is_some() {
-        write(&table);
+        write(&resources);
     }
 }
 
@@ -89,8 +92,8 @@ fn build(place: &Path, language: &str) -> PathBuf {
     wasm
 }
 
-/// Returns the row of a language.
-async fn row(language: &str, tool: &'static str, wasm: &Path) -> String {
+/// Returns the rows of a language: its times, and its resources.
+async fn rows(language: &str, tool: &'static str, wasm: &Path) -> [String; 2] {
     let bytes = std::fs::read(wasm).unwrap();
     let sandbox = Sandbox::new(SandboxConfig::default()).unwrap();
     let began = Instant::now();
@@ -109,16 +112,20 @@ async fn row(language: &str, tool: &'static str, wasm: &Path) -> String {
         later.push(governed_calls(&toolbox, tool, CALLS).await.0);
     }
     let [instances, memories, tables] = floor.needs().await;
-    format!(
-        "| {language} | {} | {compiled:.1} s | {:.1} ms | {} | {} | {:.1} MiB | {instances} | {memories} | {tables} | {:.2} | {} |",
-        size(bytes.len()),
+    let times = format!(
+        "| {language} | {compiled:.1} s | {:.1} ms | {} | {:.2} | {} |\n",
         first / 1e3,
         time(median(&later)),
-        grouped(usage.fuel),
-        usage.memory_bytes as f64 / f64::from(1 << 20),
         median_of(&later, &floors, |governed, floor| governed / floor),
         time(median_of(&later, &floors, |governed, floor| governed - floor)),
-    )
+    );
+    let resources = format!(
+        "| {language} | {} | {} | {:.1} MiB | {instances} | {memories} | {tables} |\n",
+        size(bytes.len()),
+        grouped(usage.fuel),
+        usage.memory_bytes as f64 / f64::from(1 << 20),
+    );
+    [times, resources]
 }
 
 fn size(bytes: usize) -> String {
