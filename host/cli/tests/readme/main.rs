@@ -62,6 +62,24 @@ fn the_page_of_publishing_and_installing_does_what_it_says() {
     follow(&page.replace("localhost:5001", &host), &Place::in_checkout());
 }
 
+#[test]
+fn the_pages_of_agents_and_of_clients_do_what_they_say() {
+    let place = Place::outside();
+    place.write("turns.toml", "[[turn]]\ntext = \"It is clear.\"\n");
+    let model = "[model]\nprovider = \"recorded\"\nfile = \"turns.toml\"\n";
+    place.write("tollgate.toml", &format!("{model}{}", configurations("docs/agents.md")[0]));
+    for commands in shell_blocks("docs/agents.md") {
+        assert_says(&place.run(&commands), "It is clear.");
+    }
+    assert_says(&place.run("tollgate runs --json | grep -c completed"), "2");
+    assert!(place.run(&shell_blocks("docs/mcp.md")[0]).contains("mcpServers"));
+}
+
+fn shell_blocks(path: &str) -> Vec<String> {
+    let blocks = blocks(&page(path)).into_iter().filter(|block| block.fence == Fence::Shell);
+    blocks.map(|block| block.text).collect()
+}
+
 /// Follows the instructions of a page, like a reader who starts with nothing.
 fn follow(page: &str, place: &Place) {
     let mut said = String::new();
