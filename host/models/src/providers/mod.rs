@@ -87,7 +87,8 @@ impl HttpModel {
         let begun = self.client.exec_chat_stream(self.target.clone(), chat, Some(&options));
         let mut events = muted(begun).await.map_err(errors::of)?.stream;
         let mut heard = Heard::default();
-        while let Some(event) = next_line(muted(events.next())).await? {
+        let quiet = || lock(&shared).read_piece();
+        while let Some(event) = next_line(muted(events.next()), quiet).await? {
             match event {
                 Ok(event) => heard.accept(event, deltas),
                 // Some servers write `"error": null` into every chunk, which the library takes

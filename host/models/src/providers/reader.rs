@@ -6,8 +6,8 @@
 //! might never end and no timeout would be checked. Here, no more data arrives until the library
 //! yields, and a line that takes too long is abandoned.
 //!
-//! The library reads the whole body of an error. For the same reason, it gets one piece at a time,
-//! and the number of pieces is limited.
+//! The library reads the whole body of an error, and skips comments and blank lines. For the same
+//! reason, it gets one piece at a time, and the number of pieces is limited.
 
 use super::errors;
 use super::frames::MAX_EVENT_BYTES;
@@ -59,11 +59,15 @@ fn begin() -> std::io::Result<Handle> {
 }
 
 /// Waits for the next line of a reply; fails if it takes too much work, or is an error that is too
-/// long.
-pub(super) async fn next_line<T>(line: impl Future<Output = T>) -> Result<T, ModelFault> {
+/// long. For each piece after the first that completes no line, `quiet` is called, which may end
+/// the reply.
+pub(super) async fn next_line<T>(
+    line: impl Future<Output = T>,
+    quiet: impl Fn() -> Result<(), ModelFault>,
+) -> Result<T, ModelFault> {
     let mut line = pin!(line);
     let mut worked = Duration::ZERO;
-    let (mut failed, mut pieces) = (None, 0);
+    let (mut failed, mut error_pieces, mut is_first) = (None, 0, true);
     poll_fn(|context| {
         STATUS.set(None);
         let began = processor_time();
@@ -71,10 +75,16 @@ pub(super) async fn next_line<T>(line: impl Future<Output = T>) -> Result<T, Mod
         worked += processor_time().saturating_sub(began);
         failed = STATUS.take().filter(|status| !status.is_success()).or(failed);
         if let (Some(status), true) = (failed, polled.is_pending()) {
-            pieces += 1;
-            if pieces > MAX_ERROR_PIECES {
+            error_pieces += 1;
+            if error_pieces > MAX_ERROR_PIECES {
                 return std::task::Poll::Ready(Err(errors::endless(status)));
             }
+        }
+        if polled.is_pending()
+            && !std::mem::replace(&mut is_first, false)
+            && let Err(fault) = quiet()
+        {
+            return std::task::Poll::Ready(Err(fault));
         }
         if polled.is_pending() && worked > MAX_LINE_WORK {
             let words = format!(

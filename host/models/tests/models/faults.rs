@@ -154,6 +154,24 @@ async fn a_line_without_an_end_is_given_up() {
     assert_eq!(fault.kind(), FaultKind::Permanent);
 }
 
+/// The library skips comments and blank lines, so they count separately.
+#[tokio::test]
+async fn comments_and_blank_lines_without_an_end_are_given_up() {
+    let comments = axum::body::Bytes::from(": still here\n\n".repeat(1_000));
+    let blank = axum::body::Bytes::from_static(b"\n");
+    // The server sends each piece by itself.
+    for (piece, few, many) in [(comments, 10, 20), (blank, 5_000, 30_000)] {
+        let some = (0..few).fold(Reply::ok(), |reply, _| reply.bytes(piece.clone()));
+        let server = Server::new(vec![some.event(said("fine")).event(finish("stop"))]).await;
+        let (reply, _) = ask(&*model("openai", &server, ""), hello()).await;
+        assert_eq!(reply.unwrap().message.text, "fine");
+        let endless = (0..many).fold(Reply::ok(), |reply, _| reply.bytes(piece.clone()));
+        let fault = ends_with(endless.event(said("fine")).event(finish("stop"))).await;
+        assert!(fault.to_string().contains("more than 16384 comments, blank lines and pieces"), "{fault}");
+        assert_eq!(fault.kind(), FaultKind::Permanent);
+    }
+}
+
 #[tokio::test]
 async fn an_error_without_an_end_is_given_up() {
     let piece = axum::body::Bytes::from(vec![b'x'; 256 * 1024]);

@@ -21,6 +21,11 @@ const MAX_REPLY_BYTES: usize = 32 * 1024 * 1024;
 /// events. Whole replies are shorter.
 pub(super) const MAX_EVENT_BYTES: usize = 8 * 1024 * 1024;
 
+/// The maximum number of comments in one reply, together with pieces that complete no event. A
+/// piece is what has arrived, usually a packet or more. The library does not report the length of
+/// either.
+const MAX_QUIET: usize = 16 * 1024;
+
 /// The content of one reply's frames so far.
 #[derive(Debug, Default)]
 pub(super) struct Frames {
@@ -39,6 +44,8 @@ pub(super) struct Frames {
     /// The number of frames.
     pub(super) count: usize,
     bytes: usize,
+    /// The number of comments, and of pieces that completed no event.
+    quiet: usize,
     fault: Option<ModelFault>,
 }
 
@@ -71,7 +78,12 @@ impl Frames {
                 ))
             });
         }
-        if self.fault.is_some() || data.trim().is_empty() {
+        if data.trim().is_empty() {
+            // Nothing else is in the event: it consists of comments.
+            self.note_quiet();
+            return;
+        }
+        if self.fault.is_some() {
             return;
         }
         let read = match provider {
@@ -82,6 +94,27 @@ impl Frames {
         };
         if let Err(e) = read {
             self.break_off(&format!("The provider's stream broke: a frame cannot be read ({e})."));
+        }
+    }
+
+    /// Counts a piece of the reply that completed no event.
+    ///
+    /// # Errors
+    /// There are too many, or the reply has another fault.
+    pub(super) fn read_piece(&mut self) -> Result<(), ModelFault> {
+        self.note_quiet();
+        self.fault.clone().map_or(Ok(()), Err)
+    }
+
+    fn note_quiet(&mut self) {
+        self.quiet += 1;
+        if self.quiet > MAX_QUIET {
+            self.fault.get_or_insert_with(|| {
+                ModelFault::permanent(&format!(
+                    "The reply has more than {MAX_QUIET} comments, blank lines and pieces of unfinished events, \
+                     which is the limit."
+                ))
+            });
         }
     }
 
