@@ -61,9 +61,9 @@ impl Server {
         served
     }
 
-    /// Serves until [`stop`](crate::ServerState::stop) is cancelled. Streams end then, the host's runs
-    /// and calls are cancelled unless other hosts continue them, and other requests have five seconds
-    /// to finish.
+    /// Serves until [`stop`](crate::ServerState::stop) is cancelled. Streams end then, the host's calls
+    /// are cancelled, and so are its runs unless other hosts continue them. Other requests have five
+    /// seconds to finish.
     ///
     /// # Errors
     /// The listener failed.
@@ -94,10 +94,11 @@ impl Server {
     }
 }
 
-/// Cancels the runs and calls of the host, unless other hosts continue them.
+/// Cancels the calls of the host, and its runs unless other hosts continue them.
 async fn end_runs(state: &Shared) {
-    if !state.hands_over {
-        state.host.cancel_all(SHUTDOWN, GRACE).await;
+    match state.hands_over {
+        true => state.host.cancel_calls(SHUTDOWN, GRACE).await,
+        false => state.host.cancel_all(SHUTDOWN, GRACE).await,
     }
 }
 

@@ -83,7 +83,7 @@ pub struct ServerOptions {
     /// Cancelled when the server shuts down.
     pub stop: CancellationToken,
     /// Whether other hosts continue the runs of this server when it shuts down. Otherwise they are
-    /// cancelled and recorded.
+    /// cancelled and recorded, as direct calls always are.
     pub hands_over: bool,
 }
 

@@ -3,6 +3,7 @@
 use super::checks::check;
 use super::commands::DrivenRuns;
 use super::follower::Followers;
+use super::listening::Failures;
 use super::{DIRECT_AGENT, Host, HostError, Inner};
 use crate::a2a::RemoteAgent;
 use crate::builtin::{self, Conductor};
@@ -403,6 +404,7 @@ impl HostBuilder {
                 memory_budget,
                 live: Mutex::default(),
                 followers: Followers::default(),
+                failures: Failures::default(),
                 driven: DrivenRuns::default(),
             }),
         })

@@ -1,6 +1,5 @@
 //! Child runs, which run like any other, but only their parent may start and continue them.
 
-use super::listening::attended;
 use super::{Host, HostError};
 use crate::blocking::aside_if;
 use crate::run::{ChildRan, ChildStart, Driver, Publisher, RunClock, RunError, ToldOfChild};
@@ -128,7 +127,7 @@ impl Host {
         told: &ToldOfChild,
     ) -> Result<Run, HostError> {
         let epoch = if run.events() == 0 { 1 } else { self.acquire(&run_id, run.events()).await? };
-        let (hub, teller, mut events) = self.listened(&run_id, &cancel);
+        let (hub, teller, mut events) = self.listened(&run_id, false, &cancel);
         let mut parts = self.parts(Arc::clone(&run_id), run_id, cancel, teller);
         parts.epoch = epoch;
         let driver = Driver::new(parts, run, 0).at(clock);
@@ -137,7 +136,7 @@ impl Host {
                 told.tell(event);
             }
         };
-        let (ended, ()) = tokio::join!(attended(boxed(driver, input), hub, None), telling);
+        let (ended, ()) = tokio::join!(self.attended(boxed(driver, input), hub, None), telling);
         Ok(ended?.1)
     }
 

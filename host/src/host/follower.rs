@@ -2,8 +2,8 @@
 //! events arrive once each and in order.
 
 use super::{Host, HostError};
-use crate::run::{EventStream, RunUpdate};
-use crate::store::{CommitError, Hint, Hints, PageLimit};
+use crate::run::{EventStream, RunError, RunUpdate, UnrecordedEffect};
+use crate::store::{CommitError, Hint, Hints, PageLimit, StoreErrorKind};
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
@@ -107,7 +107,17 @@ impl RunFollower {
         self.rests == Some(Rest::Interrupted)
     }
 
-    /// Returns the next update; `None` once the run has ended, or waits if that is where to stop.
+    /// Returns the error with which this host stopped driving the run, if no other host is likely to
+    /// continue it.
+    #[must_use]
+    pub fn failure(&self) -> Option<RunError> {
+        let failure = self.host.inner.failures.of(&self.run_id)?;
+        let may_continue =
+            failure.kind() == StoreErrorKind::Unavailable && failure.effect() != UnrecordedEffect::Ran;
+        (!may_continue).then_some(failure)
+    }
+
+    /// Returns the next update; `None` once the run has ended or [failed](Self::failure), or waits if that is where to stop.
     /// It may be dropped and called again without losing an update.
     ///
     /// # Errors
@@ -142,6 +152,7 @@ impl RunFollower {
             match self.rests {
                 Some(Rest::Ended) => return Ok(None),
                 Some(_) if self.until == FollowUntil::Rest => return Ok(None),
+                Some(Rest::Interrupted) if self.failure().is_some() => return Ok(None),
                 _ => {}
             }
             tokio::select! {

@@ -3,8 +3,9 @@
 use super::{Host, HostBuilder, HostError};
 use crate::run::{EventStream, Hub, PATIENCE, Publisher, RunError};
 use crate::store::{CommitError, EventPage, PageLimit};
+use std::collections::VecDeque;
 use std::convert::Infallible;
-use std::sync::{Arc, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 use tollgate_agent::run::{Event, StoredEvent};
@@ -13,6 +14,35 @@ use tollgate_agent::run::{Event, StoredEvent};
 const LOOK: Duration = Duration::from_secs(1);
 /// How long a client of a run waits for another host to take over.
 const TAKEN_OVER_WITHIN: Duration = Duration::from_secs(300);
+/// The number of failed runs whose errors are kept for clients.
+const MAX_FAILURES: usize = 256;
+
+/// The errors with which this host stopped driving runs that have not ended, newest last.
+#[derive(Debug, Default)]
+pub(super) struct Failures(Mutex<VecDeque<(Arc<str>, RunError)>>);
+
+impl Failures {
+    /// Returns the error with which this host stopped driving the run.
+    pub(super) fn of(&self, run_id: &str) -> Option<RunError> {
+        self.lock().iter().find(|(failed, _)| **failed == *run_id).map(|(_, why)| why.clone())
+    }
+
+    fn add(&self, run_id: &Arc<str>, why: &RunError) {
+        let mut failures = self.lock();
+        if failures.len() >= MAX_FAILURES {
+            failures.pop_front();
+        }
+        failures.push_back((Arc::clone(run_id), why.clone()));
+    }
+
+    fn forget(&self, run_id: &str) {
+        self.lock().retain(|(failed, _)| **failed != *run_id);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, VecDeque<(Arc<str>, RunError)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
 
 impl Host {
     /// Returns the events of a run after the one with this number (0 for all), followed by new
@@ -107,7 +137,7 @@ impl Host {
     /// Returns these events and those that are stored later, until the run rests or no client is
     /// left.
     fn tail(&self, run_id: &str, record: Vec<Arc<StoredEvent>>, after: u64) -> EventStream {
-        let hub = Hub::new(Arc::from(run_id), CancellationToken::new());
+        let hub = Hub::new(Arc::from(run_id), false, CancellationToken::new());
         let mut last = record.last().map_or(after, |event| event.number);
         let stream = hub.listen().behind(record, after);
         let (host, run_id) = (self.clone(), Arc::<str>::from(run_id));
@@ -144,13 +174,16 @@ impl Host {
         stream
     }
 
-    /// Returns the event hub of a new run, with its subscribers, and the first client's stream.
+    /// Returns the event hub of a run that begins or continues, with its subscribers, and the first
+    /// client's stream.
     pub(super) fn listened(
         &self,
         run_id: &Arc<str>,
+        is_call: bool,
         cancel: &CancellationToken,
     ) -> (Arc<Hub>, Publisher, EventStream) {
-        let hub = Hub::new(Arc::clone(run_id), cancel.clone());
+        self.inner.failures.forget(run_id);
+        let hub = Hub::new(Arc::clone(run_id), is_call, cancel.clone());
         let mut live = self.inner.live.lock().unwrap_or_else(PoisonError::into_inner);
         live.retain(|_, hub| hub.strong_count() > 0);
         // A second start with the same id fails, and must not hide the first.
@@ -162,6 +195,36 @@ impl Host {
         drop(live);
         self.inner.followers.wake(run_id);
         (hub, teller, events)
+    }
+
+    /// Drives a run until it ends or waits. If all clients have been gone for a while, `abandoned`
+    /// is cancelled; a detached run has no such token.
+    pub(super) async fn attended<T>(
+        &self,
+        drive: impl Future<Output = Result<T, RunError>>,
+        hub: Arc<Hub>,
+        abandoned: Option<CancellationToken>,
+    ) -> Result<T, RunError> {
+        let given_up = async {
+            match abandoned {
+                None => std::future::pending::<Infallible>().await,
+                Some(cancel) => {
+                    hub.is_abandoned(PATIENCE).await;
+                    cancel.cancel();
+                    std::future::pending::<Infallible>().await
+                }
+            }
+        };
+        let ended = tokio::select! {
+            biased;
+            ended = drive => ended,
+            never = given_up => match never {},
+        };
+        if let Err(why) = &ended {
+            self.inner.failures.add(hub.run_id(), why);
+        }
+        hub.close();
+        ended
     }
 }
 
@@ -176,30 +239,4 @@ impl HostBuilder {
         patterns.into_iter().for_each(|pattern| self.bus.show(pattern.as_ref()));
         self
     }
-}
-
-/// Drives a run until it ends or waits. If all clients have been gone for a while, `abandoned`
-/// is cancelled; a detached run has no such token.
-pub(super) async fn attended<T>(
-    drive: impl Future<Output = Result<T, RunError>>,
-    hub: Arc<Hub>,
-    abandoned: Option<CancellationToken>,
-) -> Result<T, RunError> {
-    let given_up = async {
-        match abandoned {
-            None => std::future::pending::<Infallible>().await,
-            Some(cancel) => {
-                hub.is_abandoned(PATIENCE).await;
-                cancel.cancel();
-                std::future::pending::<Infallible>().await
-            }
-        }
-    };
-    let ended = tokio::select! {
-        biased;
-        ended = drive => ended,
-        never = given_up => match never {},
-    };
-    hub.close();
-    ended
 }

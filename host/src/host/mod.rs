@@ -33,6 +33,7 @@ use crate::store::{CommitError, Store};
 use crate::tools::{NativePlugin, Toolbox};
 use checks::check_backend;
 use follower::Followers;
+use listening::Failures;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 use std::time::Duration;
@@ -91,6 +92,7 @@ struct Inner {
     live: Mutex<HashMap<Arc<str>, Weak<Hub>>>,
     /// Clients that wait for something to happen to a run that this host does not drive.
     followers: Followers,
+    failures: Failures,
     /// The runs that this host drives.
     driven: commands::DrivenRuns,
 }
@@ -206,7 +208,7 @@ impl Host {
         spec.detached = request.detached;
         let spec = Arc::new(spec);
         let cancel = CancellationToken::new();
-        let (hub, teller, events) = self.listened(&run_id, &cancel);
+        let (hub, teller, events) = self.listened(&run_id, false, &cancel);
         let parts = self.parts(Arc::clone(&run_id), Arc::clone(&thread_id), cancel.clone(), teller);
         let mut driver = Driver::new(parts, Run::new(thread), known_messages);
         driver.thread_memory = memory;
@@ -219,9 +221,10 @@ impl Host {
             why => why.into(),
         })?;
         let abandoned = (!request.detached).then(|| cancel.clone());
+        let host = self.clone();
         let end = tokio::spawn(async move {
             let _turn = turn;
-            listening::attended(driver.drive_on(), hub, abandoned).await
+            host.attended(driver.drive_on(), hub, abandoned).await
         });
         Ok(RunHandle { run_id, thread_id, events, cancel, end })
     }
@@ -249,7 +252,7 @@ impl Host {
         let (cancel, detached) = (request.cancel.clone(), request.detached);
         let run_id = request.run_id.as_deref().map_or_else(new_id, Arc::from);
         let refused = self.without_room(&request, &run_id).await;
-        let (hub, teller, events) = self.listened(&run_id, &cancel);
+        let (hub, teller, events) = self.listened(&run_id, true, &cancel);
         if let Some(end) = refused {
             hub.close();
             let thread_id = Arc::clone(&end.thread_id);
@@ -258,7 +261,8 @@ impl Host {
         let (driver, first) = self.direct(request, Arc::clone(&run_id), teller).await?;
         let thread_id = driver.thread_id();
         let abandoned = (!detached).then(|| cancel.clone());
-        let end = tokio::spawn(listening::attended(driver.drive(first), hub, abandoned));
+        let host = self.clone();
+        let end = tokio::spawn(async move { host.attended(driver.drive(first), hub, abandoned).await });
         Ok(RunHandle { run_id, thread_id, events, cancel, end })
     }
 
@@ -281,7 +285,8 @@ impl Host {
         decided?;
         let epoch = self.acquire(&run_id, run.events()).await?;
         let cancel = CancellationToken::new();
-        let (hub, teller, events) = self.listened(&run_id, &cancel);
+        let is_call = matches!(spec.task, Task::Call { .. });
+        let (hub, teller, events) = self.listened(&run_id, is_call, &cancel);
         let mut parts = self.parts(Arc::clone(&run_id), Arc::clone(&thread_id), cancel.clone(), teller);
         parts.epoch = epoch;
         let mut driver = Driver::new(parts, run, known_messages).at(clock);
@@ -294,9 +299,10 @@ impl Host {
             why => why.into(),
         })?;
         let abandoned = (!detached).then(|| cancel.clone());
+        let host = self.clone();
         let end = tokio::spawn(async move {
             let _turn = turn;
-            listening::attended(driver.drive_on(), hub, abandoned).await
+            host.attended(driver.drive_on(), hub, abandoned).await
         });
         Ok(RunHandle { run_id, thread_id, events, cancel, end })
     }

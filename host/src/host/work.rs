@@ -2,7 +2,7 @@
 
 use super::checks::check_backend;
 use super::thread_memory::ReadThread;
-use super::{Busy, Host, HostError, RunRequest, listening, new_id, spec, threads};
+use super::{Busy, Host, HostError, RunRequest, new_id, spec, threads};
 use crate::blocking::aside_if;
 use crate::run::{Driver, RunEnd, RunError};
 use crate::store::{Claimed, Commit, Hint, RunCommand, RunFilter, SentCommand, now_ms};
@@ -195,7 +195,8 @@ impl Host {
             }
         };
         let cancel = CancellationToken::new();
-        let (hub, teller, events) = self.listened(run_id, &cancel);
+        let is_call = matches!(spec.task, Task::Call { .. });
+        let (hub, teller, events) = self.listened(run_id, is_call, &cancel);
         let mut parts = self.parts(Arc::clone(run_id), thread_id, cancel, teller);
         (parts.epoch, parts.command) = (*epoch, command);
         let mut driver = Driver::new(parts, run, known_messages).at(clock);
@@ -203,7 +204,7 @@ impl Host {
         drop(events);
         let end: Result<RunEnd, RunError> = {
             let _turn = turn;
-            listening::attended(driver.drive(input), hub, None).await
+            self.attended(driver.drive(input), hub, None).await
         };
         end.map(drop).map_err(HostError::from)
     }

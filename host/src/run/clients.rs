@@ -32,6 +32,8 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub(crate) struct Hub {
     run_id: Arc<str>,
+    /// Whether the run is a direct call, which no other host continues.
+    is_call: bool,
     clients: Mutex<Vec<Client>>,
     /// Whether no more events follow. Set while the list of clients is locked.
     closed: AtomicBool,
@@ -122,10 +124,11 @@ struct LiveUpdates {
 }
 
 impl Hub {
-    pub(crate) fn new(run_id: Arc<str>, cancel: CancellationToken) -> Arc<Self> {
+    pub(crate) fn new(run_id: Arc<str>, is_call: bool, cancel: CancellationToken) -> Arc<Self> {
         let (deliveries, inbox) = mpsc::channel(MAX_DELIVERIES);
         Arc::new(Self {
             run_id,
+            is_call,
             clients: Mutex::default(),
             closed: AtomicBool::new(false),
             count: watch::Sender::new(0),
@@ -144,6 +147,16 @@ impl Hub {
     /// Returns the receiving end of the deliveries, once.
     pub(super) fn take_inbox(&self) -> Inbox {
         self.inbox.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// Returns the id of the run.
+    pub(crate) fn run_id(&self) -> &Arc<str> {
+        &self.run_id
+    }
+
+    /// Returns whether the run is a direct call, which no other host continues.
+    pub(crate) fn is_call(&self) -> bool {
+        self.is_call
     }
 
     /// Returns whether no more events follow.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use tollgate::run::RunUpdate;
+use tollgate::run::{RunUpdate, UnrecordedEffect};
 use tollgate::{FollowUntil, Host, RunFollower};
 use tollgate_agent::run::Event;
 
@@ -31,6 +31,8 @@ pub(crate) enum FeedEnd {
     Waiting,
     /// No process continues the run, or its record cannot be read.
     Lost,
+    /// No process continues the run, and a tool has run without a record.
+    RecordLost,
     /// The client's key or session was revoked or has expired.
     Unauthorized,
 }
@@ -38,13 +40,26 @@ pub(crate) enum FeedEnd {
 /// The message of a stream whose key or session is no longer valid.
 pub(crate) const NOT_VALID: &str = "the key was revoked or has expired; send another one";
 
+/// The message of a stream whose run has called a tool without a record of it.
+pub(crate) const RECORD_LOST: &str =
+    "a tool has run, but its record is lost; check what it did, and do not repeat the message";
+
 impl FeedEnd {
+    /// Returns the end of a feed whose run does not continue.
+    fn lost(follower: Option<&RunFollower>) -> Self {
+        match follower.and_then(RunFollower::failure) {
+            Some(why) if why.effect() == UnrecordedEffect::Ran => Self::RecordLost,
+            _ => Self::Lost,
+        }
+    }
+
     /// Returns the code and the message of a feed that ended before the run came to rest; `None` if
     /// the run came to rest.
     pub(crate) fn failure(self) -> Option<(&'static str, &'static str)> {
         match self {
             Self::Finished | Self::Waiting => None,
             Self::Lost => Some(("interrupted", "the run does not continue: its process stopped")),
+            Self::RecordLost => Some(("record_lost", RECORD_LOST)),
             Self::Unauthorized => Some(("unauthorized", NOT_VALID)),
         }
     }
@@ -205,7 +220,7 @@ impl Feed {
             };
             match next {
                 Ok(Ok(Some(update))) => return Ok(update),
-                Ok(Ok(None) | Err(_)) => return Err(FeedEnd::Lost),
+                Ok(Ok(None) | Err(_)) => return Err(FeedEnd::lost(self.follower.as_ref())),
                 Err(_) if self.deadline.is_some() => return Err(FeedEnd::Waiting),
                 Err(_) => self.check_at_work().await?,
             }
@@ -216,7 +231,7 @@ impl Feed {
     async fn check_at_work(&self) -> Result<(), FeedEnd> {
         let found = self.host.summary(&self.run_id).await.map_err(|_| FeedEnd::Lost)?;
         let is_lost = found.is_none_or(|run| run.status == "running" && !run.at_work);
-        if is_lost { Err(FeedEnd::Lost) } else { Ok(()) }
+        if is_lost { Err(FeedEnd::lost(self.follower.as_ref())) } else { Ok(()) }
     }
 
     fn observe(&mut self, update: &RunUpdate) {

@@ -18,7 +18,7 @@ pub(crate) mod sse;
 
 pub(crate) use answers::Answers;
 pub(crate) use approval::{Approval, approval, repeatable};
-pub(crate) use feed::{Encode, Feed, FeedEnd, FeedUntil, NOT_VALID, encoded};
+pub(crate) use feed::{Encode, Feed, FeedEnd, FeedUntil, NOT_VALID, RECORD_LOST, encoded};
 pub(crate) use once::{StartedOnce, mark_replay, start_once};
 pub(crate) use questions::{Calls, KnownCall};
 pub(crate) use reply::{Piece, ReplyText, Rest};

@@ -1,6 +1,6 @@
 //! Errors as OpenAI's clients expect them.
 
-use crate::agent_runs::NOT_VALID;
+use crate::agent_runs::{NOT_VALID, RECORD_LOST};
 use crate::problem::Problem;
 use axum::Json;
 use axum::http::{HeaderName, HeaderValue, StatusCode};
@@ -69,6 +69,17 @@ impl OpenAiError {
                 .to_owned(),
             param: None,
             code: "interrupted".to_owned(),
+            is_final: true,
+        }
+    }
+
+    /// Returns the error for a run that has called a tool without a record of it.
+    pub(crate) fn record_lost() -> Self {
+        Self {
+            status: StatusCode::INTERNAL_SERVER_ERROR,
+            message: RECORD_LOST.to_owned(),
+            param: None,
+            code: "record_lost".to_owned(),
             is_final: true,
         }
     }

@@ -172,6 +172,8 @@ pub struct Setup {
     pub going_on: Arc<Notify>,
     /// The write of the store from which on all fail; 0 means never.
     pub fails_from: u64,
+    /// Whether other hosts continue the runs of this server when it shuts down.
+    pub hands_over: bool,
 }
 
 impl TestServer {
@@ -187,7 +189,17 @@ impl TestServer {
 
     /// Starts a server on an existing data directory.
     pub async fn on(data: &Path, setup: Setup) -> Self {
-        let Setup { config, without, calls, behind_proxy, counted, sleeping, going_on, fails_from } = setup;
+        let Setup {
+            config,
+            without,
+            calls,
+            behind_proxy,
+            counted,
+            sleeping,
+            going_on,
+            fails_from,
+            hands_over,
+        } = setup;
         let mut store: Arc<dyn Store> = Arc::new(SqliteStore::open(data).unwrap());
         if fails_from > 0 {
             store = Watched::new(store, FailsFrom(AtomicU64::new(fails_from)));
@@ -198,7 +210,7 @@ impl TestServer {
         let access = AccessDatabase::open(data).unwrap();
         let defaults = ServerOptions::default();
         let calls = calls.unwrap_or(defaults.calls);
-        let options = ServerOptions { address, calls, behind_proxy, ..defaults };
+        let options = ServerOptions { address, calls, behind_proxy, hands_over, ..defaults };
         let state = ServerState::new(host, access, config, options);
         let routes = router(Arc::clone(&state), &Parts::all().without(without));
         let shared = Arc::clone(&state);

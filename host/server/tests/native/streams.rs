@@ -343,3 +343,54 @@ async fn x1_a_server_that_shuts_down_cancels_what_works_records_it_and_answers_i
         assert_eq!(*status, reason, "{}", run.title);
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn x1_a_server_that_hands_its_runs_over_cancels_its_direct_calls() {
+    let (setup, beginning) = (Setup { hands_over: true, ..Setup::default() }, std::time::Instant::now());
+    let sleeping = Arc::clone(&setup.sleeping);
+    let server = TestServer::with(setup).await;
+    let key = server.key("ada", &[Use]);
+    let post = |path: &str, body: Value| {
+        let request = server.request(Method::POST, path).bearer_auth(&key.secret);
+        let sent = request.header("prefer", "respond-async").json(&body).send();
+        tokio::spawn(async move { answer(sent.await.unwrap()).await })
+    };
+    let run = json!({"agent": "default", "input": "call sleep", "detached": true});
+    let (_, run) = post("/api/v1/runs", run).await.unwrap();
+    post("/api/v1/tools/sleep/calls", json!({"arguments": {}})).await.unwrap();
+    while sleeping.load(Ordering::SeqCst) < 2 {
+        assert!(beginning.elapsed() < PATIENCE, "not all of them are at work");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let data = server.stop().await;
+    let store = tollgate::SqliteStore::open(data.path()).unwrap();
+    let runs = store.runs(RunFilter::default()).await.unwrap();
+    assert_eq!(runs.len(), 2, "{runs:?}");
+    for found in runs {
+        let expected = if run["run_id"] == *found.run_id { "running" } else { "cancelled" };
+        assert_eq!(found.status, expected, "{found:?}");
+    }
+}
+
+/// A client of chat completions repeats a message that failed, unless the error says otherwise.
+#[tokio::test(flavor = "multi_thread")]
+async fn a9_a_chat_client_learns_at_once_that_the_record_of_a_call_is_lost() {
+    let body = json!({"model": "default", "messages": [{"role": "user", "content": "call count"}]});
+    // The first writes that fail are those before the tool runs.
+    for fails_from in 2.. {
+        let server = TestServer::with(Setup { fails_from, ..Setup::default() }).await;
+        let key = server.key("ada", &[Use]);
+        let request = server.request(Method::POST, "/v1/chat/completions").bearer_auth(&key.secret);
+        let response = request.json(&body).send().await.unwrap();
+        let (status, is_final) = (response.status(), response.headers().get("x-should-retry").cloned());
+        let error = answer(response).await.1["error"].take();
+        if server.counted.load(Ordering::SeqCst) == 0 {
+            assert!(!error.is_null(), "a message whose run was not stored is refused");
+            continue;
+        }
+        assert_eq!((status, &error["code"]), (StatusCode::INTERNAL_SERVER_ERROR, &json!("record_lost")));
+        assert_eq!(is_final.unwrap(), "false");
+        assert!(error["message"].as_str().unwrap().contains("do not repeat"), "{error}");
+        return;
+    }
+}

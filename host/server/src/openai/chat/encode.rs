@@ -301,6 +301,7 @@ impl Encode for ChatEncoder {
         match end {
             FeedEnd::Finished => {}
             FeedEnd::Lost => out.push(ChatEvent::Failed(OpenAiError::lost())),
+            FeedEnd::RecordLost => out.push(ChatEvent::Failed(OpenAiError::record_lost())),
             FeedEnd::Unauthorized => out.push(ChatEvent::Failed(OpenAiError::unauthorized())),
             FeedEnd::Waiting => {
                 self.questions(out);
