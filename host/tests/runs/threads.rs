@@ -81,6 +81,19 @@ with_each_store! {
         assert_eq!(second.await.unwrap().text, "Second.");
     }
 
+    async fn a8_a_caller_that_has_read_a_runs_end_may_use_its_thread_at_once(at: StoreAt) {
+        let host = host(&at, (0..30).map(|_| ScriptedTurn::text("Done.")).collect());
+        let store = at.open();
+        for _ in 0..30 {
+            let run = host.run(say("go")).await.unwrap();
+            while host.summary(&run.run_id).await.unwrap().unwrap().status != "completed" {
+                tokio::task::yield_now().await;
+            }
+        }
+        let runs = store.runs(RunFilter::default()).await.unwrap();
+        assert_eq!(runs.iter().filter(|run| run.status == "completed").count(), 30);
+    }
+
     async fn w7_a_queued_message_supersedes_what_the_run_before_it_asked(at: StoreAt) {
         let host = host(&at, vec![ScriptedTurn::calls([("ask", json!({}))]), ScriptedTurn::text("Never mind.")]);
         let (first, second) = tokio::join!(host.run(say("one")), host.run(queued("two")));
