@@ -166,4 +166,4 @@
 pub use tollgate_store::*;
 
 #[cfg(feature = "sqlite")]
-pub use tollgate_sqlite::{Place, ReadOnlyStore, SqliteStore, make_private_directory};
+pub use tollgate_sqlite::{DatabaseTurn, Place, ReadOnlyStore, SqliteStore, make_private_directory};

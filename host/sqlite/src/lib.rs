@@ -32,6 +32,7 @@ mod write;
 mod write_connection;
 mod writer;
 
+pub use lock::DatabaseTurn;
 pub use place::Place;
 pub use read_only::ReadOnlyStore;
 
@@ -41,7 +42,6 @@ use process::Process;
 use read::{FoundState, Readers};
 use sizes::{Sizes, Subject};
 use std::collections::{BTreeMap, HashMap};
-use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use thread_cache::ThreadCache;
@@ -73,9 +73,8 @@ pub struct SqliteStore {
     foreign: ForeignCommits,
     /// The values of keys that do not persist, which live as long as this process.
     volatile: Mutex<HashMap<Arc<str>, Volatile>>,
-    /// The lock of the directory, taken when the store closes and released after everything else is
-    /// dropped: the last field.
-    closing: Option<File>,
+    /// Taken when the store closes and released after everything else is dropped: the last field.
+    closing: Option<DatabaseTurn>,
 }
 
 impl Drop for SqliteStore {
@@ -83,11 +82,9 @@ impl Drop for SqliteStore {
     /// ones that were opened.
     fn drop(&mut self) {
         self.writer.end();
-        self.closing = lock::take_last_turn(&self.directory);
-        match self.place.check() {
-            Ok(()) if self.closing.is_some() => self.known.allow_checkpoint(),
-            Ok(()) => {}
-            Err(lost) => tracing::warn!("{lost}"),
+        self.closing = self.place.last_turn();
+        if self.closing.is_some() {
+            self.known.allow_checkpoint();
         }
     }
 }

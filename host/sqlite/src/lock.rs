@@ -1,11 +1,12 @@
-//! The lock of a data directory, and the kinds of files that may be in it.
+//! The lock of a data directory or of one of its databases, and the kinds of files that may be
+//! there.
 
 use super::explain::{cause, kind_of};
 use super::private_dir;
 use rustix::fs::OFlags;
 use std::fs::File;
 use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use tollgate_store::StoreError;
 
@@ -16,22 +17,49 @@ const LAST_TURN_WITHIN: Duration = Duration::from_secs(2);
 
 /// Locks the data directory for opening, so that processes that start at the same time open the
 /// store one after another. The first of them creates or migrates it.
-pub(super) fn take_turn(directory: &Path) -> Result<File, StoreError> {
-    let path = directory.join(LOCK);
-    check_kind(&path)?;
-    let lock = || -> std::io::Result<File> {
-        let file = open_lock(&path)?;
-        file.lock()?;
-        Ok(file)
-    };
-    lock().map_err(|why| unwritable(&path, &why))
+pub(super) fn take_turn(directory: &Path) -> Result<DatabaseTurn, StoreError> {
+    wait_for(&directory.join(LOCK))
 }
 
-/// Like [`take_turn`], for a process that closes the store: it gives up soon.
-pub(super) fn take_last_turn(directory: &Path) -> Option<File> {
-    let path = directory.join(LOCK);
-    check_kind(&path).ok()?;
-    let file = open_lock(&path).ok()?;
+/// The turn of a process to open or close a database. It ends when this is dropped.
+#[derive(Debug)]
+pub struct DatabaseTurn {
+    _lock: File,
+}
+
+impl DatabaseTurn {
+    /// Waits until no other process opens or closes the database. The store's own database and its
+    /// directory have one lock.
+    ///
+    /// # Errors
+    /// The lock file cannot be written.
+    pub fn of(database: &Path) -> Result<Self, StoreError> {
+        wait_for(&lock_of(database))
+    }
+
+    /// Like [`of`](Self::of), for a process that closes the database: it gives up soon.
+    pub(super) fn last(database: &Path) -> Option<Self> {
+        take_last_turn(&lock_of(database)).map(|_lock| Self { _lock })
+    }
+}
+
+fn lock_of(database: &Path) -> PathBuf {
+    database.with_extension("lock")
+}
+
+fn wait_for(path: &Path) -> Result<DatabaseTurn, StoreError> {
+    check_kind(path)?;
+    let lock = || -> std::io::Result<DatabaseTurn> {
+        let file = open_lock(path)?;
+        file.lock()?;
+        Ok(DatabaseTurn { _lock: file })
+    };
+    lock().map_err(|why| unwritable(path, &why))
+}
+
+fn take_last_turn(path: &Path) -> Option<File> {
+    check_kind(path).ok()?;
+    let file = open_lock(path).ok()?;
     let until = Instant::now() + LAST_TURN_WITHIN;
     while file.try_lock().is_err() {
         if Instant::now() >= until {

@@ -2,6 +2,7 @@
 //! still the ones that were opened.
 
 use super::explain::{beside, cause, kind_of};
+use super::lock::DatabaseTurn;
 use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::fs::Metadata;
@@ -135,6 +136,21 @@ impl Place {
             }
         }
         Ok(())
+    }
+
+    /// Takes the last turn on the database. While it is held, a connection that closes may move the
+    /// log into the database. `None` if a file was lost, so that what this process knows of the log
+    /// may be outdated, or if another process does not end its turn; then the log has to stay.
+    #[must_use]
+    pub fn last_turn(&self) -> Option<DatabaseTurn> {
+        let turn = DatabaseTurn::last(&self.file)?;
+        match self.check() {
+            Ok(()) => Some(turn),
+            Err(lost) => {
+                tracing::warn!("{lost}");
+                None
+            }
+        }
     }
 }
 

@@ -362,3 +362,22 @@ fn an_agent_of_another_server_answers_and_its_task_is_shown_beside_the_run() {
     assert!(shown.stdout.contains(&run_of(&archive)), "{}", shown.stdout);
     assert_eq!(serving.end(), 0);
 }
+
+#[test]
+fn s9_a_server_that_ends_does_not_take_back_a_revocation_that_it_could_not_see() {
+    let place = Place::new();
+    let serving = Serving::start(&place);
+    for name in ["ada", "eve"] {
+        place.type_in(&["keys", "add", name, "--scope", "use"]).ends_with(0);
+    }
+    let file = place.path().join("data/tollgate.access.db");
+    std::fs::remove_file(place.path().join("data/tollgate.access.db-shm")).unwrap();
+    // Another program does not notice. It makes an index of the log that the server does not see.
+    let other = rusqlite::Connection::open(&file).unwrap();
+    other.execute_batch("UPDATE keys SET revoked_at_ms = 1").unwrap();
+    drop(other);
+    assert_eq!(serving.end(), 0);
+    let keys = place.type_in(&["keys", "--json"]).ends_with(0).json();
+    let revoked: Vec<&Value> = keys.as_array().unwrap().iter().map(|key| &key["revoked_at_ms"]).collect();
+    assert_eq!(revoked, [&json!(1), &json!(1)], "{keys}");
+}

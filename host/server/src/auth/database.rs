@@ -1,27 +1,24 @@
 //! The database of keys, sessions, sign-in codes and request keys, which all processes of a data
 //! directory share.
 
+use super::database_file::{connect, keep_log, make_file, prepare};
 use super::principal::Principal;
 use super::records::{
     AccessError, BegunSession, CODE_MS, Credential, KeyRequest, KeySummary, SESSION_IDLE_MS, SESSION_MS,
     SessionSummary, scope_names, scopes_of,
 };
 use super::secret::{self, SecretDigest};
-use rusqlite::{Connection, OpenFlags, OptionalExtension, Row, params};
+use rusqlite::{Connection, OptionalExtension, Row, params};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::watch;
-use tollgate::store::{Place, now_ms};
+use tollgate::store::{DatabaseTurn, Place, now_ms};
 
 /// The file within the data directory.
 const FILE: &str = "tollgate.access.db";
-/// How long a process waits for its turn to write.
-const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
-/// The version of the tables.
-const VERSION: i64 = 1;
 /// The maximum number of cached credentials.
 const MAX_CACHED: usize = 10_000;
 /// The maximum number of keys, of sessions and of open sign-in codes.
@@ -30,38 +27,6 @@ const MAX_ROWS: i64 = 10_000;
 const MAX_USER_AGENT_BYTES: usize = 200;
 /// How much a stored last use may lag behind, in milliseconds.
 const USE_LAG_MS: u64 = 30_000;
-
-const TABLES: &str = "
-    CREATE TABLE keys (
-        id TEXT PRIMARY KEY,
-        digest BLOB NOT NULL UNIQUE,
-        principal TEXT NOT NULL,
-        created_at_ms INTEGER NOT NULL,
-        expires_at_ms INTEGER,
-        revoked_at_ms INTEGER,
-        used_at_ms INTEGER
-    ) WITHOUT ROWID;
-    CREATE TABLE codes (
-        digest BLOB PRIMARY KEY,
-        principal TEXT NOT NULL,
-        expires_at_ms INTEGER NOT NULL
-    ) WITHOUT ROWID;
-    CREATE TABLE sessions (
-        id TEXT PRIMARY KEY,
-        digest BLOB NOT NULL UNIQUE,
-        principal TEXT NOT NULL,
-        key_id TEXT REFERENCES keys (id),
-        created_at_ms INTEGER NOT NULL,
-        used_at_ms INTEGER NOT NULL,
-        ends_at_ms INTEGER NOT NULL
-    ) WITHOUT ROWID;
-    CREATE TABLE request_keys (
-        digest BLOB PRIMARY KEY,
-        body BLOB NOT NULL,
-        run_id TEXT NOT NULL,
-        at_ms INTEGER NOT NULL
-    ) WITHOUT ROWID;
-    CREATE INDEX request_keys_by_time ON request_keys (at_ms);";
 
 /// The keys, sessions and sign-in codes of a data directory.
 #[derive(Debug)]
@@ -75,6 +40,25 @@ pub struct AccessDatabase {
     clock: Clock,
     /// The version that was seen last; `None` if the database could not be read.
     changes: watch::Sender<Option<i64>>,
+    /// Taken when the database closes and released after everything else is dropped: the last field.
+    closing: Option<DatabaseTurn>,
+}
+
+impl Drop for AccessDatabase {
+    /// Lets the last connection move the log into the database, if its files are still the ones that
+    /// were opened. Otherwise it would remove what other processes have written since.
+    fn drop(&mut self) {
+        self.closing = self.place.last_turn();
+        if self.closing.is_none() {
+            return;
+        }
+        let writer = self.writer.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let reader = self.reader.get_mut().unwrap_or_else(PoisonError::into_inner);
+        for connection in [writer, &mut reader.connection] {
+            // If it fails, the log stays, and the next start reads it.
+            let _ = keep_log(connection, false);
+        }
+    }
 }
 
 /// Returns the time in milliseconds since the Unix epoch.
@@ -147,6 +131,7 @@ impl AccessDatabase {
                 file.display()
             ))
         };
+        let _turn = DatabaseTurn::of(&file).map_err(|e| failed(&e))?;
         make_file(&file).map_err(|e| failed(&e))?;
         let mut writer = connect(&file).map_err(|e| failed(&e))?;
         prepare(&mut writer, &file).map_err(|e| failed(&e))?;
@@ -154,7 +139,7 @@ impl AccessDatabase {
         let reader = Mutex::new(CachedReader { connection: reader, version: -1, known: HashMap::new() });
         let place = Place::of(&file).map_err(|e| failed(&e))?;
         let changes = watch::Sender::new(None);
-        Ok(Self { file, place, writer: Mutex::new(writer), reader, clock: now_ms, changes })
+        Ok(Self { file, place, writer: Mutex::new(writer), reader, clock: now_ms, changes, closing: None })
     }
 
     fn now_ms(&self) -> u64 {
@@ -540,46 +525,6 @@ fn session_summary(row: &Row<'_>) -> rusqlite::Result<SessionSummary> {
         used_at_ms: row.get::<_, i64>(3)?.cast_unsigned(),
         ends_at_ms: row.get::<_, i64>(4)?.cast_unsigned(),
     })
-}
-
-/// Creates the file with access for this user only. SQLite gives its log the same mode.
-fn make_file(file: &Path) -> std::io::Result<()> {
-    use std::os::unix::fs::OpenOptionsExt as _;
-    match std::fs::File::options().write(true).create_new(true).mode(0o600).open(file) {
-        Err(why) if why.kind() != std::io::ErrorKind::AlreadyExists => Err(why),
-        _ => Ok(()),
-    }
-}
-
-fn connect(file: &Path) -> rusqlite::Result<Connection> {
-    let flags =
-        OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_NOFOLLOW;
-    let connection = Connection::open_with_flags(file, flags)?;
-    connection.busy_timeout(BUSY_TIMEOUT)?;
-    connection.pragma_update(None, "journal_mode", "WAL")?;
-    // A request key must not be forgotten when the power fails.
-    connection.pragma_update(None, "synchronous", "FULL")?;
-    connection.pragma_update(None, "foreign_keys", "ON")?;
-    Ok(connection)
-}
-
-fn prepare(connection: &mut Connection, file: &Path) -> Result<(), String> {
-    let prepare = |connection: &mut Connection| -> rusqlite::Result<i64> {
-        let transaction = connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
-        let version: i64 = transaction.query_row("PRAGMA user_version", [], |row| row.get(0))?;
-        if version == 0 {
-            transaction.execute_batch(TABLES)?;
-            transaction.pragma_update(None, "user_version", VERSION)?;
-        }
-        transaction.commit()?;
-        Ok(version)
-    };
-    match prepare(connection).map_err(|e| e.to_string())? {
-        version if version > VERSION => {
-            Err(format!("{} was written by a newer tollgate (version {version})", file.display()))
-        }
-        _ => Ok(()),
-    }
 }
 
 #[cfg(test)]

@@ -18,7 +18,9 @@ fn wait(ms: u64) {
 }
 
 fn opened(data: &Path) -> AccessDatabase {
-    AccessDatabase { clock: || NOW_MS.get(), ..AccessDatabase::open(data).unwrap() }
+    let mut access = AccessDatabase::open(data).unwrap();
+    access.clock = || NOW_MS.get();
+    access
 }
 
 #[test]

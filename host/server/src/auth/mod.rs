@@ -2,6 +2,7 @@
 
 pub mod audit;
 mod database;
+mod database_file;
 mod middleware;
 mod principal;
 mod records;
