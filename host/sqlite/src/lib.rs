@@ -22,6 +22,7 @@ mod queue;
 mod read;
 mod read_only;
 mod recent;
+mod reserve;
 mod sizes;
 mod state;
 mod thread_cache;
@@ -98,6 +99,7 @@ impl SqliteStore {
     pub fn open(directory: &Path) -> Result<Self, StoreError> {
         let directory = &place::without_links(directory)?;
         let (file, connection) = open::prepare(directory)?;
+        reserve::keep(directory);
         let process = Arc::new(Process::register(directory)?);
         let connection = Arc::new(Mutex::new(connection));
         let known = Arc::new(ThreadCache::new(Arc::clone(&connection)));

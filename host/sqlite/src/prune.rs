@@ -11,7 +11,7 @@ use super::process;
 use super::read::{changes_since, runs_event};
 use super::sizes::Bytes;
 use super::turns::Turns;
-use super::{SqliteStore, lock, open, place};
+use super::{SqliteStore, lock, open, place, reserve};
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
@@ -21,12 +21,14 @@ use tollgate_agent::json;
 use tollgate_agent::run::{Event, StoredEvent};
 use tollgate_agent::state::{KeyScope, KeyUpdate, State, StateChange};
 use tollgate_store::rules::charges;
-use tollgate_store::{HoldsBack, Pruned, Pruning, StoreError};
+use tollgate_store::{HoldsBack, Pruned, Pruning, StoreError, StoreErrorKind};
 
 /// The number of runs removed in one transaction, so that others get their turn to write.
 const RUNS_AT_ONCE: i64 = 100;
 /// The number of audit records examined in one transaction.
 const AUDIT_AT_ONCE: i64 = 500;
+/// The number of pages in the log from which on it is moved into the database.
+const LOG_PAGES: i64 = 64;
 /// The maximum number of blocking runs that are named.
 const MAX_NAMED: i64 = 20;
 
@@ -55,12 +57,37 @@ impl SqliteStore {
         pruning: Pruning,
         stop: &CancellationToken,
     ) -> Result<Pruned, StoreError> {
-        let Pruning { before_ms, dry_run, give_back: gives_back } = pruning;
         let directory = &place::without_links(directory)?;
+        let mut pruned = Pruned { dry_run: pruning.dry_run, ..Pruned::default() };
+        let before = size_of(directory);
+        if reserve::is_needed(directory) {
+            reserve::release(directory);
+        }
+        match Self::prune_in(directory, pruning, stop, &mut pruned) {
+            // Such as a quota, which the free space of the disk does not show.
+            Err(why) if why.kind() == StoreErrorKind::Full && reserve::release(directory) => {
+                Self::prune_in(directory, pruning, stop, &mut pruned)?;
+            }
+            done => done?,
+        }
+        reserve::keep(directory);
+        if !pruned.dry_run && !stop.is_cancelled() {
+            pruned.freed_bytes = before.saturating_sub(size_of(directory));
+        }
+        Ok(pruned)
+    }
+
+    /// Adds what was removed to `pruned`, even if it fails later.
+    fn prune_in(
+        directory: &Path,
+        pruning: Pruning,
+        stop: &CancellationToken,
+        pruned: &mut Pruned,
+    ) -> Result<(), StoreError> {
+        let Pruning { before_ms, dry_run, give_back: gives_back } = pruning;
         let (file, mut connection) = open::prepare(directory)?;
         let failed = |e: rusqlite::Error| explain("prune", &file, &e);
-        let mut pruned = Pruned { dry_run, ..Pruned::default() };
-        let before = size_of(&file);
+        write_little(&connection).map_err(failed)?;
         pruned.held_back = held_back(&connection, before_ms).map_err(failed)?;
         let kept_since = kept_since(&connection, before_ms).map_err(failed)?;
         let mut changed = BTreeSet::new();
@@ -75,7 +102,7 @@ impl SqliteStore {
             after = last;
             let mut threads = BTreeSet::new();
             for run in &old {
-                remove(&transaction, run, &mut pruned, dry_run).map_err(failed)?;
+                remove(&transaction, run, pruned, dry_run).map_err(failed)?;
                 threads.insert(run.thread);
                 if !dry_run && turns.is_used_up() {
                     // The next transaction finds the rest again.
@@ -95,8 +122,8 @@ impl SqliteStore {
             }
         }
         join_all(&mut connection, changed, &mut turns).map_err(failed)?;
-        prune_audit(&connection, before_ms, &mut pruned, &mut turns).map_err(failed)?;
-        prune_components(&connection, &mut pruned, &mut turns).map_err(failed)?;
+        prune_audit(&connection, before_ms, pruned, &mut turns).map_err(failed)?;
+        prune_components(&connection, pruned, &mut turns).map_err(failed)?;
         if !dry_run && !turns.are_over() {
             pruned.processes = process::sweep_in(directory);
             if gives_back {
@@ -104,20 +131,28 @@ impl SqliteStore {
                 let _turn = lock::take_turn(directory)?;
                 pruned.is_in_use = process::any_lives(directory);
                 if !pruned.is_in_use {
-                    give_back(&connection).map_err(failed)?;
+                    pruned.lacks_room = !give_back(&connection, directory).map_err(failed)?;
                     open::allow_checkpoint(&connection);
                     drop(connection);
                 }
             }
-            pruned.freed_bytes = before.saturating_sub(size_of(&file));
         }
-        Ok(pruned)
+        Ok(())
     }
 }
 
-fn size_of(file: &Path) -> u64 {
+/// Returns the size of the database and its log.
+fn size_of(directory: &Path) -> u64 {
+    let file = open::file_in(directory);
     let length = |file: &Path| std::fs::metadata(file).map(|metadata| metadata.len()).unwrap_or_default();
-    length(file) + length(&super::explain::beside(file, "-wal"))
+    length(&file) + length(&super::explain::beside(&file, "-wal"))
+}
+
+/// Keeps the log small, because the disk may be full: pages that a transaction frees are not written
+/// before it ends, and the log is moved into the database after each transaction.
+fn write_little(connection: &Connection) -> rusqlite::Result<()> {
+    connection.pragma_update(None, "cache_spill", false)?;
+    connection.pragma_update(None, "wal_autocheckpoint", LOG_PAGES)
 }
 
 /// Returns, for each thread, when the first of its remaining runs began. A run that was active
@@ -391,8 +426,19 @@ fn prune_components(
 }
 
 /// Returns freed space to the file system. Others continue meanwhile; if they write, the space is
-/// reused for later records instead.
-fn give_back(connection: &Connection) -> rusqlite::Result<()> {
+/// reused for later records instead. All remaining records are written anew; returns whether the disk
+/// has room for that.
+fn give_back(connection: &Connection, directory: &Path) -> rusqlite::Result<bool> {
+    let pragma = |name: &str| -> rusqlite::Result<u64> {
+        connection.query_row(name, [], |row| row.get::<_, i64>(0)).map(i64::cast_unsigned)
+    };
+    let pages = pragma("PRAGMA page_count")?.saturating_sub(pragma("PRAGMA freelist_count")?);
+    // Each page has a header in the log.
+    if reserve::is_below(directory, pages * (pragma("PRAGMA page_size")? + 64)) {
+        return Ok(false);
+    }
+    // All pages are written, which need not be in memory at once.
+    connection.pragma_update(None, "cache_spill", true)?;
     let is_busy = |e: &rusqlite::Error| {
         use rusqlite::ErrorCode::{DatabaseBusy, DatabaseLocked, DiskFull};
         matches!(e.sqlite_error_code(), Some(DatabaseBusy | DatabaseLocked | DiskFull))
@@ -403,5 +449,5 @@ fn give_back(connection: &Connection) -> rusqlite::Result<()> {
             _ => {}
         }
     }
-    Ok(())
+    Ok(true)
 }

@@ -89,6 +89,9 @@ pub struct Pruned {
     /// Whether another process uses the store, so that the freed space was kept for later
     /// records.
     pub is_in_use: bool,
+    /// Whether the disk has no room for moving the remaining records, so that the freed space was kept
+    /// for later records.
+    pub lacks_room: bool,
     /// The number of bytes returned to the file system.
     pub freed_bytes: u64,
 }

@@ -151,6 +151,7 @@ const ORDERS: &[Order] = &[
             "audit",
             "explain",
             "private_dir",
+            "reserve",
             "lock",
             "process",
             "ownership",

@@ -143,6 +143,10 @@ fn said(pruned: &Pruned) -> String {
                 "removed {what}; the store keeps the space for later records because another process uses it"
             )
         }
+        false if pruned.lacks_room => format!(
+            "removed {what}; the store keeps the space for later records because the disk has no room to compact it; \
+             free some room, then prune again"
+        ),
         false => format!("removed {what}; freed {} of disk", quantity::bytes(pruned.freed_bytes)),
     }
 }

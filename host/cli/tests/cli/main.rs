@@ -15,6 +15,7 @@ mod delegating;
 #[path = "../docker_registry/mod.rs"]
 mod docker_registry;
 mod first_hour;
+mod full_disk;
 mod gating;
 mod granting;
 mod imitating;
