@@ -140,11 +140,12 @@ fn w1_on_a_terminal_a_resumed_run_asks_at_once() {
     }
 }
 
-/// Kills the program in the middle of a direct call of a tool that sleeps. Returns the call's run.
-fn killed_call(place: &Place) -> String {
+/// Kills the program in the middle of a direct call of a tool that sleeps. Returns the call's run, which
+/// is none of these.
+fn killed_call(place: &Place, known: &[String]) -> String {
     let mut command = place.program(&["call", "sleep-for-ever", "--thread", "t"]);
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    let run = until_one_runs(place);
+    let run = until_one_runs(place, known);
     send("-KILL", child.id());
     child.wait().unwrap();
     run
@@ -153,7 +154,7 @@ fn killed_call(place: &Place) -> String {
 #[test]
 fn a9_a_direct_call_that_is_killed_is_in_the_record_as_interrupted() {
     let place = Place::new().with_tools(&[hostile::SLEEP_FOR_EVER]).with_config(CONFIG);
-    let run = killed_call(&place);
+    let run = killed_call(&place, &[]);
     place.type_in(&["runs"]).ends_with(0).answers("interrupted");
     place.type_in(&["runs", "--status", "interrupted"]).ends_with(0).answers(&run[28..]);
     let ended = place.type_in(&["resume", &run, "--json"]).ends_with(1).json();
@@ -168,11 +169,13 @@ fn a9_the_next_start_ends_direct_calls_that_were_killed_and_no_others() {
     let place =
         Place::new().with_tools(&[hostile::SLEEP_FOR_EVER, good::SUSPENDS, LOOKS]).with_config(CONFIG);
     place.type_in(&["call", "suspends"]).ends_with(3);
-    let killed = [killed_call(&place), killed_call(&place)];
+    let first = killed_call(&place, &[]);
+    let second = killed_call(&place, std::slice::from_ref(&first));
+    let killed = [first, second];
     let mut command = place.program(&["call", "sleep-for-ever"]);
     let mut lives = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     let open = |status: &str| place.type_in(&["runs", "--status", status, "--json"]).json();
-    let kept = until_one_runs(&place);
+    let kept = until_one_runs(&place, &killed);
     place.type_in(&["call", "looks"]).ends_with(0).answers("1");
 
     for run in &killed {

@@ -71,7 +71,7 @@ fn x1_a_signal_cancels_calls_records_them_and_ends_the_servers() {
         let mut raw = Raw::begin(&place, "2025-11-25", json!({}));
         let (leader, started) = (process(&place, "leader"), process(&place, "started"));
         raw.begin_asking(1, "tools/call", json!({"name": "spin-for-ever", "arguments": {}}));
-        until_one_runs(&place);
+        until_one_runs(&place, &[]);
         // The record of this call is deferred: it is answered before it is stored.
         raw.call("looks", json!({}));
         assert_eq!(raw.signalled(signal), 0, "{signal}");
@@ -99,7 +99,7 @@ fn x1_over_http_a_signal_cancels_what_runs_and_records_it() {
     let mut server = Server::start(&place, &[]);
     let session = server.begin();
     let _spinning = server.open(&server.request(&headers_of(&session), &spins(1, 0)));
-    until_one_runs(&place);
+    until_one_runs(&place, &[]);
     assert_eq!(server.signalled("-TERM"), 0);
     assert_eq!(run_of(&place, "spin-for-ever")["status"], "cancelled");
 }
