@@ -255,6 +255,9 @@ pub(crate) fn listing(filter: &RunFilter) -> (String, Params) {
     if let Some(kind) = &filter.kind {
         conditions.push(format!("r.kind = ${}", add(kind)));
     }
+    if let Some(run_id) = &filter.run_id {
+        conditions.push(format!("r.id = ${}", add(run_id)));
+    }
     if let Some(prefix) = &filter.run_id_prefix {
         let from = add(prefix);
         let to = add(&after_prefix(prefix));

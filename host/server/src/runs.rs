@@ -31,7 +31,7 @@ pub struct RunListing {
     pub kind: String,
     /// The beginning of the prompt, or the tool's name.
     pub title: String,
-    /// running, interrupted, waiting, completed, blocked, stopped, cancelled or failed.
+    /// queued, running, interrupted, waiting, completed, blocked, stopped, cancelled or failed.
     pub status: String,
     /// The name of the host that drives it, if several hosts share the store.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -63,7 +63,7 @@ pub struct RunDocument {
     pub kind: String,
     /// The beginning of the prompt, or the tool's name.
     pub title: String,
-    /// running, interrupted, waiting, completed, blocked, stopped, cancelled or failed.
+    /// queued, running, interrupted, waiting, completed, blocked, stopped, cancelled or failed.
     pub status: String,
     /// The name of the host that drives it, if several hosts share the store.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -97,7 +97,7 @@ impl RunDocument {
     /// Returns whether the run has ended.
     #[must_use]
     pub fn has_ended(&self) -> bool {
-        !matches!(self.status.as_str(), "running" | "interrupted" | "waiting")
+        !matches!(self.status.as_str(), "queued" | "running" | "interrupted" | "waiting")
     }
 }
 
@@ -306,7 +306,7 @@ fn described(
 ) -> RunDocument {
     let (status, reason) = match folded.run.phase() {
         Phase::Finished(status) => ended(status),
-        _ => (shown_status(&summary).to_owned(), None),
+        _ => (summary.shown_status().to_owned(), None),
     };
     let identity = &run.spec.identity;
     RunDocument {
@@ -337,7 +337,7 @@ pub(crate) async fn run_listing(state: &ServerState, run: RunSummary) -> Result<
     let usage = state.ended_usage(&run).await?;
     let principal = spec.and_then(|spec| spec.identity.principal.as_ref().map(ToString::to_string));
     Ok(RunListing {
-        status: shown_status(&run).to_owned(),
+        status: run.shown_status().to_owned(),
         thread_id: client_thread_id(&run.thread_id, principal.as_deref()).to_owned(),
         host: run.owner.map(|owner| owner.name),
         run_id: run.run_id,
@@ -424,11 +424,6 @@ pub(crate) fn outcome(end: &RunEnd) -> Option<Outcome> {
             message: fault.message.clone(),
         }),
     })
-}
-
-/// Returns the status; a running run without a living process was interrupted.
-pub(crate) fn shown_status(run: &RunSummary) -> &str {
-    if run.status == "running" && !run.at_work { "interrupted" } else { &run.status }
 }
 
 fn ended(status: &RunStatus) -> (String, Option<String>) {

@@ -481,6 +481,9 @@ fn listing(filter: &RunFilter) -> (String, Vec<Value>) {
     if let Some(kind) = &filter.kind {
         only("r.kind = ?", std::slice::from_ref(kind));
     }
+    if let Some(run_id) = &filter.run_id {
+        only("r.run_id = ?", std::slice::from_ref(run_id));
+    }
     if let Some(prefix) = &filter.run_id_prefix {
         let after = format!("{prefix}{}", char::MAX);
         only("r.run_id >= ? AND r.run_id < ?", &[prefix.clone(), after]);

@@ -18,6 +18,8 @@ pub struct RunFilter {
     pub status: Option<String>,
     /// Only runs of this kind: `prompt`, `call`, `child`.
     pub kind: Option<String>,
+    /// Only the run with this id.
+    pub run_id: Option<String>,
     /// Only runs whose id starts with this prefix.
     pub run_id_prefix: Option<String>,
     /// Only runs of this agent.
@@ -44,6 +46,7 @@ impl Default for RunFilter {
             thread_id: None,
             status: None,
             kind: None,
+            run_id: None,
             run_id_prefix: None,
             short_id_prefix: None,
             agent_id: None,
@@ -69,6 +72,7 @@ impl RunFilter {
             && is(&self.kind, &run.kind)
             && is(&self.agent_id, &run.agent_id)
             && is(&self.title, &run.title)
+            && is(&self.run_id, &run.run_id)
             && begins(&self.run_id_prefix, &run.run_id)
             && begins(&self.short_id_prefix, short_id(&run.run_id))
             && begins(&self.thread_prefix, &run.thread_id)
@@ -106,6 +110,19 @@ pub struct RunSummary {
     /// The host that drives it, in a store whose hosts have names.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub owner: Option<RunOwner>,
+}
+
+impl RunSummary {
+    /// Returns the status as people and clients see it: a `running` run that no process drives is
+    /// `queued` if it waits for its first one, and `interrupted` otherwise.
+    #[must_use]
+    pub fn shown_status(&self) -> &str {
+        match self.status.as_str() {
+            "running" if self.queued => "queued",
+            "running" if !self.at_work => "interrupted",
+            status => status,
+        }
+    }
 }
 
 /// The host that drives a run.
@@ -238,6 +255,33 @@ pub fn label(spec: &RunSpec) -> (&'static str, String) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_status_of_a_run_without_a_driver_says_so() {
+        let run = |status: &str, at_work, queued| RunSummary {
+            run_id: "r".to_owned(),
+            thread_id: "t".to_owned(),
+            agent_id: "a".to_owned(),
+            kind: "prompt".to_owned(),
+            title: String::new(),
+            status: status.to_owned(),
+            events: 1,
+            started_at_ms: 0,
+            updated_at_ms: 0,
+            at_work,
+            queued,
+            owner: None,
+        };
+        for (status, at_work, queued, shown) in [
+            ("running", true, false, "running"),
+            ("running", false, false, "interrupted"),
+            ("running", false, true, "queued"),
+            ("waiting", false, false, "waiting"),
+            ("completed", false, false, "completed"),
+        ] {
+            assert_eq!(run(status, at_work, queued).shown_status(), shown);
+        }
+    }
 
     #[test]
     fn a_short_id_is_the_random_end_of_an_id() {

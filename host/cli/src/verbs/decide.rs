@@ -13,8 +13,6 @@ use crate::terminal::output::shown_line;
 use crate::terminal::{Exit, Failure, Output, program};
 use crate::verbs::call::{ShownEnd, answer, follow, valued};
 use crate::verbs::resume::ask_open;
-use crate::verbs::run::configured_model;
-use crate::verbs::runs::status;
 use clap::Args;
 use std::sync::Arc;
 use tollgate::run::RunEnd;
@@ -72,7 +70,7 @@ impl DecideVerb {
             None => only_waiting_run(&*store).await?,
         };
         // A decision with an id may be repeated after the run has ended.
-        let cannot_wait = !matches!(status(&run), "waiting" | "interrupted" | "running");
+        let cannot_wait = !matches!(run.shown_status(), "waiting" | "interrupted" | "running");
         if cannot_wait && self.id.is_none() {
             return Err(not_waiting(&run));
         }
@@ -203,7 +201,7 @@ async fn only_waiting_run(store: &dyn RunStore) -> Result<RunSummary, Failure> {
 
 /// Returns the error about a run that has no open question.
 fn not_waiting(run: &RunSummary) -> Failure {
-    let (id, status) = (short_id(&run.run_id), status(run));
+    let (id, status) = (short_id(&run.run_id), run.shown_status());
     Failure::usage(format!("the run {id} is not waiting for a decision: its status is {status}"))
 }
 

@@ -7,8 +7,6 @@ use crate::session::data::{find_run, open_limited_store};
 use crate::session::{Opened, always, host_with, shutdown, with_servers};
 use crate::terminal::{Exit, Failure, Output};
 use crate::verbs::call::{ShownEnd, answer, follow};
-use crate::verbs::run::configured_model;
-use crate::verbs::runs::status;
 use clap::Args;
 use std::sync::Arc;
 use tollgate::run::{RunEnd, RunHandle};
@@ -39,7 +37,7 @@ impl ResumeVerb {
         let config = globals.read_config()?;
         let store = open_limited_store(globals, &config)?;
         let run = find_run(&*store, &self.run).await?;
-        match status(&run) {
+        match run.shown_status() {
             "interrupted" | "waiting" => {}
             "running" => {
                 let words = format!("another process drives the run {}; wait until it has ended", run.run_id);
@@ -100,7 +98,7 @@ pub(crate) async fn interrupted_on(
         ..RunFilter::default()
     };
     let open = host.store().runs(filter).await?;
-    Ok(open.into_iter().find(|run| status(run) == "interrupted"))
+    Ok(open.into_iter().find(|run| run.shown_status() == "interrupted"))
 }
 
 /// Says how an interrupted run ended before the message that followed it.
@@ -111,7 +109,11 @@ pub(crate) async fn say_finished(
 ) -> Result<(), Failure> {
     let Some(interrupted) = interrupted else { return Ok(()) };
     if let Some(now) = host.summary(&interrupted.run_id).await? {
-        output.say(&format!("finished the interrupted run {}: {}", short_id(&now.run_id), status(&now)));
+        output.say(&format!(
+            "finished the interrupted run {}: {}",
+            short_id(&now.run_id),
+            now.shown_status()
+        ));
     }
     Ok(())
 }

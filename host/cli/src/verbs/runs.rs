@@ -59,7 +59,7 @@ impl RunsVerb {
             (filter.status, filter.limit) = (Some("running".to_owned()), RUNNING_READ);
         }
         let mut runs = store.runs(filter).await?;
-        runs.retain(|run| !only_interrupted || status(run) == INTERRUPTED);
+        runs.retain(|run| !only_interrupted || run.shown_status() == INTERRUPTED);
         let has_more = runs.len() > self.limit;
         runs.truncate(self.limit);
         let mut listed = Vec::with_capacity(runs.len());
@@ -115,7 +115,7 @@ impl RunEntry {
         match self.code {
             // Earlier versions stored such a run as completed.
             Some(code) => format!("failed ({code})"),
-            None => status(&self.run).to_owned(),
+            None => self.run.shown_status().to_owned(),
         }
     }
 
@@ -168,21 +168,12 @@ fn codes_of(codes: &Codes, listed: &RunEntry) -> String {
     each.collect::<Vec<_>>().join(" ")
 }
 
-/// Returns the status; a running run without a live process counts as interrupted, unless it waits
-/// for its first one.
-pub(crate) fn status(run: &RunSummary) -> &str {
-    if run.queued {
-        return "queued";
-    }
-    if run.status == "running" && !run.at_work { "interrupted" } else { &run.status }
-}
-
 /// Returns the status of a run with the code with which a direct call failed.
 pub(crate) fn status_with_code(run: &RunSummary, record: &[Arc<StoredEvent>]) -> String {
     let is_ended_call = run.kind == "call" && matches!(run.status.as_str(), "completed" | "failed");
     match is_ended_call.then(|| code_of(record)).flatten() {
         Some(code) => format!("failed ({code})"),
-        None => status(run).to_owned(),
+        None => run.shown_status().to_owned(),
     }
 }
 

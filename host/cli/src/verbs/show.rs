@@ -8,7 +8,7 @@ use crate::session::codes::Codes;
 use crate::session::data::{find_run, open_store_to_read};
 use crate::terminal::output::{BOLD, DIM, shown_line};
 use crate::terminal::{Exit, Failure, Output, program, quantity};
-use crate::verbs::runs::{started, status, status_with_code};
+use crate::verbs::runs::{started, status_with_code};
 use clap::Args;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -102,7 +102,7 @@ fn heading(run: &RunSummary, events: &[Arc<StoredEvent>]) -> String {
 /// Prints the open questions with the commands that answer them, and how to resume an interrupted
 /// run.
 async fn say_what_is_open(run: &RunSummary, events: &[Arc<StoredEvent>], globals: &Globals, output: &Output) {
-    if ["waiting", "interrupted"].contains(&status(run)) {
+    if ["waiting", "interrupted"].contains(&run.shown_status()) {
         let questions = waiting(events);
         let codes = if questions.is_empty() { None } else { Codes::shown(globals, output).await };
         for suspended in questions {
@@ -114,7 +114,7 @@ async fn say_what_is_open(run: &RunSummary, events: &[Arc<StoredEvent>], globals
             }
         }
     }
-    if status(run) == "interrupted" && run.kind != "child" {
+    if run.shown_status() == "interrupted" && run.kind != "child" {
         output.line(&format!(
             "\nits process has ended; to continue: {} resume {}",
             program(),

@@ -276,8 +276,7 @@ async fn decided(
         (Err(problem), None) => return Err(problem),
     }
     let summary = state.host.summary(run_id).await?.ok_or_else(|| Problem::not_found("run"))?;
-    let answer =
-        DecisionDocument { status: crate::runs::shown_status(&summary).to_owned(), run_id: summary.run_id };
+    let answer = DecisionDocument { status: summary.shown_status().to_owned(), run_id: summary.run_id };
     let mut response = (StatusCode::ACCEPTED, Json(answer)).into_response();
     if key.is_some_and(|key| key.is_repeated()) {
         response.headers_mut().insert(REPLAYED, HeaderValue::from_static("true"));

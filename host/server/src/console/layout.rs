@@ -7,7 +7,6 @@ use super::viewer::Viewer;
 use super::waiting;
 use crate::Scope;
 use maud::{DOCTYPE, Markup, html};
-use tollgate::store::RunSummary;
 use tollgate_agent::code::Code;
 
 /// A page of the navigation.
@@ -155,11 +154,6 @@ fn logo() -> Markup {
     }
 }
 
-/// Returns the status of a run; one that is `running` without a living process was interrupted.
-pub(super) fn status(run: &RunSummary) -> &str {
-    if run.status == "running" && !run.at_work { "interrupted" } else { &run.status }
-}
-
 /// Returns a run's status as a badge, which differs by shape and word, not by color alone.
 pub(super) fn badge(status: &str) -> Markup {
     let (kind, sign) = match status {
@@ -168,6 +162,7 @@ pub(super) fn badge(status: &str) -> Markup {
         "resumed" | "approved" | "made" | "link_made" | "signed_in" => ("good", "✓"),
         "removed" | "revoked" | "session_ended" => ("quiet", "–"),
         "running" => ("busy", "▶"),
+        "queued" => ("waits", "…"),
         "waiting" => ("waits", "?"),
         "interrupted" => ("waits", "!"),
         "cancelled" | "superseded" | "not_run" => ("quiet", "–"),

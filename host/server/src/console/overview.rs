@@ -76,7 +76,8 @@ async fn tiles(viewer: &Viewer, day: &Sums) -> Result<Markup, Failure> {
         ..RunFilter::default()
     };
     let running = viewer.store().runs(running).await?;
-    let (at_work, interrupted): (Vec<_>, Vec<_>) = running.iter().partition(|run| run.at_work);
+    let count = |status: &str| running.iter().filter(|run| run.shown_status() == status).count();
+    let (at_work, interrupted) = (count("running"), count("interrupted"));
     let questions = waiting::open_questions(viewer).await?;
     let oldest = questions.first().map(|open| open.at_ms);
     let toolbox = viewer.shared.host.toolbox();
@@ -93,7 +94,7 @@ async fn tiles(viewer: &Viewer, day: &Sums) -> Result<Markup, Failure> {
                     @else { span.more { "All clear" } }
                 }
             }
-            (tile(&at_work.len().to_string(), "running", "/console/runs?status=running", (!interrupted.is_empty()).then(|| format!("{} interrupted", interrupted.len()))))
+            (tile(&at_work.to_string(), "running", "/console/runs?status=running", (interrupted > 0).then(|| format!("{interrupted} interrupted"))))
             (tile(&day.failed_runs.to_string(), "failed", "/console/runs?status=failed", Some(format!("of {} runs, 24 h", text::number(day.runs)))))
             (tile(&text::number(day.calls), "calls", "/console/usage?by=tool", Some(format!("{} failed, 24 h", day.failed_calls))))
             (tile(&text::amount(day.tokens.total()), "tokens", "/console/usage", Some(day.cost.map_or("in 24 h".to_owned(), |cost| format!("cost {}, 24 h", usage::money(cost))))))

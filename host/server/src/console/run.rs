@@ -203,7 +203,7 @@ fn head(opened: &OpenedRun, viewer: &Viewer) -> Markup {
     let cost = viewer.cost(&run.agent_id, usage);
     html! {
         div.facts-card #run-head {
-            p.status { (layout::badge(layout::status(run))) @if opened.is_at_work { " for " (text::span(until.saturating_sub(run.started_at_ms))) } }
+            p.status { (layout::badge(run.shown_status())) @if opened.is_at_work { " for " (text::span(until.saturating_sub(run.started_at_ms))) } }
             dl.facts {
                 dt { "Agent" } dd { (text::line(&run.agent_id, 64)) }
                 dt { "Thread" } dd { (layout::thread_link(&run.thread_id)) }

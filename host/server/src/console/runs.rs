@@ -18,8 +18,8 @@ pub(super) const SEARCHED_RUNS: usize = 5_000;
 /// The highest page number.
 const MAX_PAGE: usize = 100;
 
-const STATUSES: [&str; 8] =
-    ["waiting", "running", "completed", "failed", "stopped", "blocked", "cancelled", "interrupted"];
+const STATUSES: [&str; 9] =
+    ["waiting", "queued", "running", "completed", "failed", "stopped", "blocked", "cancelled", "interrupted"];
 
 const KINDS: [&str; 3] = ["prompt", "call", "child"];
 
@@ -73,7 +73,7 @@ impl RunListQuery {
         let is = |wanted: &str, has: &str| wanted.is_empty() || wanted == has;
         let words = self.text.to_lowercase();
         let kind = if self.kind.is_empty() { run.kind != "child" } else { run.kind == self.kind };
-        kind && is(&self.status, layout::status(run))
+        kind && is(&self.status, run.shown_status())
             && is(&self.person, owner_and_id(&run.thread_id).0.unwrap_or_default())
             && (words.is_empty()
                 || run.title.to_lowercase().contains(&words)
@@ -84,7 +84,10 @@ impl RunListQuery {
     /// `own` is the prefix of the threads to which the list is limited.
     fn filter(&self, own: Option<String>, limit: usize) -> RunFilter {
         let some = |word: &str| (!word.is_empty()).then(|| word.to_owned());
-        let status = if self.status == "interrupted" { "running" } else { self.status.as_str() };
+        let status = match self.status.as_str() {
+            "queued" | "interrupted" => "running",
+            status => status,
+        };
         RunFilter {
             thread_id: some(&self.thread),
             status: some(status),
@@ -142,7 +145,7 @@ pub(super) async fn row(viewer: &Viewer, run: &RunSummary) -> Result<Fragment, F
     let is_call = run.kind == "call";
     let markup = html! {
         tr id=(id) {
-            td.status { (layout::badge(layout::status(run))) }
+            td.status { (layout::badge(run.shown_status())) }
             th.title scope="row" {
                 a href={ "/console/runs/" (layout::segment(&run.run_id)) } {
                     @if is_call { "call " code { (text::line(&run.title, 100)) } } @else { (text::line(&run.title, 110)) }

@@ -79,7 +79,7 @@ fn thread_row(thread: &ThreadRow<'_>, now_ms: u64) -> Markup {
         tr {
             th scope="row" data-label="Thread" { (layout::thread_link(&last.thread_id)) }
             td.title { (layout::run_link(&last.run_id, text::line(&last.title, 90))) }
-            td.status { (layout::badge(layout::status(last))) }
+            td.status { (layout::badge(last.shown_status())) }
             td data-label="Agent" { (text::line(&last.agent_id, 40)) }
             td.num data-label="Runs" { (thread.runs) }
             td.num data-label="Began" { (text::moment(thread.first_ms, now_ms)) }
