@@ -45,7 +45,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let query = query.with_execution(ExecutionPolicy { timeout_ms: Some(500), ..Default::default() });
     let host = Host::builder().tool(query).build()?;
     for (name, sql) in [("SELECT 6 * 7", "SELECT 6 * 7"), ("a query without end", ENDLESS)] {
-        let end = host.call(CallRequest::new("query", json!({"sql": sql}).to_string())).await?;
+        let end = host.call(CallRequest::new("query", &json!({"sql": sql}))?).await?;
         let answer = end.result().map(|result| result.data.words().into_owned());
         let finished = end.last_call.as_ref().ok_or("the call has no end")?;
         let code = finished.end.code().map(|code| code.as_str().to_owned());

@@ -20,7 +20,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         format!("Hello, {}!", who.name)
     });
     let host = Host::builder().tool(greet).build()?;
-    let end = host.call(CallRequest::new("greet", r#"{"name": "Ada"}"#)).await?;
+    let ada = Who { name: "Ada".to_owned() };
+    let end = host.call(CallRequest::new("greet", &ada)?).await?;
     println!("{}", end.result().ok_or("the call failed")?.data.words());
     Ok(())
 }

@@ -58,7 +58,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("{}", end.text);
 
     // The same tool without a model. The call is still judged and recorded.
-    let end = host.call(CallRequest::new("orders_of", r#"{"month": "Smarch"}"#)).await?;
+    let end = host.call(CallRequest::new("orders_of", &json!({"month": "Smarch"}))?).await?;
     let words = end.result().and_then(|result| result.message.as_deref()).unwrap_or_default();
     println!("May I have another month? Error: {words}");
     Ok(())

@@ -7,6 +7,7 @@
 
 use schemars::JsonSchema;
 use serde::Deserialize;
+use serde_json::json;
 use std::io;
 use std::net::SocketAddr;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -58,7 +59,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let weather =
         FnTool::new("weather", "get_weather", "The weather of a city.", weather).with_execution(policy);
     let host = Host::builder().tool(weather).build()?;
-    let end = host.call(CallRequest::new("get_weather", r#"{"city": "Bern"}"#)).await?;
+    let end = host.call(CallRequest::new("get_weather", &json!({"city": "Bern"}))?).await?;
     println!("{}", end.result().ok_or("the call failed")?.data.words());
     Ok(())
 }

@@ -27,7 +27,7 @@
 //! let end = host.run(RunRequest::new("assistant", "How many words?")).await?.wait().await?;
 //! assert_eq!(end.text, "There are 3 words.");
 //!
-//! let end = host.call(CallRequest::new("count_words", r#"{"text": "one two"}"#)).await?;
+//! let end = host.call(CallRequest::new("count_words", &json!({"text": "one two"}))?).await?;
 //! assert_eq!(end.result().unwrap().data, 2);
 //! # Ok(())
 //! # }

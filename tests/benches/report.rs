@@ -192,7 +192,7 @@ async fn beside_spinners(sandbox: Sandbox, echo: Echo) {
 /// Calls the computing tool repeatedly.
 async fn spin(host: Host, enough: CancellationToken) {
     while !enough.is_cancelled() {
-        let mut request = CallRequest::new(hostile::SPIN_FOR_EVER.name, "{}");
+        let mut request = CallRequest::from_json(hostile::SPIN_FOR_EVER.name, "{}");
         request.cancel = enough.clone();
         host.call(request).await.unwrap();
     }

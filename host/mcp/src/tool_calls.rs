@@ -88,7 +88,7 @@ impl ToolCallSession<'_> {
 
     async fn begin(&mut self, tool_name: &str, sent: Arc<str>) -> Result<RunEnd, ErrorData> {
         let _turn = turn(self.calls, &self.context.ct).await?;
-        let mut request = CallRequest::new(tool_name, sent).on_thread(&*self.thread_id);
+        let mut request = CallRequest::from_json(tool_name, sent).on_thread(&*self.thread_id);
         request.principal = self.client.map(|client| SmolStr::new(&client.principal));
         request.cancel = self.context.ct.clone();
         if self.notices.is_none() {

@@ -177,7 +177,7 @@ impl World {
 
     /// Fills every slot of the sandbox at once.
     async fn fill(&self) {
-        let calls = (0..SLOTS).map(|_| self.host.call(CallRequest::new("echo", r#"{"a": 1}"#)));
+        let calls = (0..SLOTS).map(|_| self.host.call(CallRequest::from_json("echo", r#"{"a": 1}"#)));
         for end in futures::future::join_all(calls).await {
             assert_eq!(end.unwrap().result().unwrap().data, json!({"a": 1}));
         }
@@ -185,7 +185,7 @@ impl World {
 
     /// Returns whether the server succeeds with a call that contains an instruction.
     async fn server_does(&self, what: &str) -> bool {
-        let request = CallRequest::new("other__waits", json!({what: true}).to_string());
+        let request = CallRequest::from_json("other__waits", json!({what: true}).to_string());
         self.host.call(request).await.unwrap().result().is_some_and(|result| result.is_success())
     }
 

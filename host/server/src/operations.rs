@@ -255,7 +255,7 @@ impl ServerState {
         self.check_tool(principal, tool_name)?;
         let place = share.call()?;
         let stored_id = stored_thread_id(&principal.name, thread_id)?;
-        let request = CallRequest::new(tool_name, arguments);
+        let request = CallRequest::from_json(tool_name, arguments);
         let mut request = match thread_id {
             Some(_) => request.on_thread(stored_id),
             None => request.on_new_thread(stored_id),

@@ -21,7 +21,7 @@ use tollgate_sandbox::Reservation;
 /// effect. Dropping the future withdraws the question.
 ///
 /// ```
-/// use serde_json::Value;
+/// use serde_json::{Value, json};
 /// use tokio::sync::{mpsc, oneshot};
 /// use tollgate::{Gate, CallRequest, FnTool, Host, ProposedCall, Verdict, async_trait};
 ///
@@ -56,9 +56,9 @@ use tollgate_sandbox::Reservation;
 /// let serve = FnTool::new("serve", "serve", "Serves it.", |_: Value, _| async { "served" });
 /// let host = Host::builder().tool(serve).gate(Desk(sender)).build()?;
 ///
-/// let end = host.call(CallRequest::new("serve", r#"{"what": "tea"}"#)).await?;
+/// let end = host.call(CallRequest::new("serve", &json!({"what": "tea"}))?).await?;
 /// assert_eq!(end.result().unwrap().data, "served");
-/// let end = host.call(CallRequest::new("serve", r#"{"what": "rum"}"#)).await?;
+/// let end = host.call(CallRequest::new("serve", &json!({"what": "rum"}))?).await?;
 /// assert_eq!(end.last_call.unwrap().end.code().unwrap().as_str(), "denied");
 /// # Ok(())
 /// # }

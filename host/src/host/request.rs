@@ -1,5 +1,6 @@
 //! Requests to a host.
 
+use serde::Serialize;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 use tollgate_agent::SmolStr;
@@ -145,9 +146,19 @@ pub struct CallRequest {
 }
 
 impl CallRequest {
-    /// Creates a call on a thread of its own.
+    /// Creates a call on a thread of its own, with arguments such as a struct or a
+    /// [`Value`](serde_json::Value).
+    ///
+    /// # Errors
+    /// The arguments have no representation in JSON, such as a map whose keys are not texts.
+    pub fn new(tool_name: impl Into<SmolStr>, arguments: &impl Serialize) -> Result<Self, serde_json::Error> {
+        Ok(Self::from_json(tool_name, serde_json::to_string(arguments)?))
+    }
+
+    /// Creates a call on a thread of its own from the JSON text of its arguments. The call itself
+    /// reports a text that is not valid.
     #[must_use]
-    pub fn new(tool_name: impl Into<SmolStr>, arguments: impl Into<Arc<str>>) -> Self {
+    pub fn from_json(tool_name: impl Into<SmolStr>, arguments: impl Into<Arc<str>>) -> Self {
         Self {
             tool_name: tool_name.into(),
             arguments: arguments.into(),
@@ -177,5 +188,21 @@ impl CallRequest {
     /// Returns the thread if it may be stored already.
     pub(super) fn stored_thread(&self) -> Option<&str> {
         self.thread_id.as_deref().filter(|_| !self.begins_thread)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use serde_json::json;
+    use std::collections::BTreeMap;
+
+    #[test]
+    fn arguments_are_written_as_json() {
+        let request = CallRequest::new("add", &json!({"n": 4})).unwrap();
+        assert_eq!(&*request.arguments, r#"{"n":4}"#);
+        assert!(CallRequest::new("add", &BTreeMap::from([((1, 2), 3)])).is_err(), "its key is not a text");
+        assert_eq!(&*CallRequest::from_json("add", "not JSON").arguments, "not JSON");
     }
 }

@@ -21,6 +21,7 @@ use tollgate_agent::outcome::{Fault, ToolOutput};
 /// ```
 /// use schemars::JsonSchema;
 /// use serde::Deserialize;
+/// use serde_json::json;
 /// use tollgate::{CallRequest, FnTool, Host};
 ///
 /// #[derive(Deserialize, JsonSchema)]
@@ -39,7 +40,7 @@ use tollgate_agent::outcome::{Fault, ToolOutput};
 /// });
 /// let host = Host::builder().tool(roll).build()?;
 ///
-/// let end = host.call(CallRequest::new("roll_die", r#"{"sides": 6}"#)).await?;
+/// let end = host.call(CallRequest::new("roll_die", &json!({"sides": 6}))?).await?;
 /// assert_eq!(end.result().unwrap().data, "4 of 6");
 /// # Ok(())
 /// # }

@@ -52,7 +52,7 @@ use tollgate_sandbox::{Console, Deadline, cancelled_and_grace};
 /// # #[tokio::main]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let host = Host::builder().tool(Greet { greeting: "Good evening".to_owned() }).build()?;
-/// let end = host.call(CallRequest::new("greet", r#"{"name": "Ada"}"#)).await?;
+/// let end = host.call(CallRequest::new("greet", &json!({"name": "Ada"}))?).await?;
 /// assert_eq!(end.result().unwrap().data, "Good evening, Ada!");
 /// # Ok(())
 /// # }

@@ -61,7 +61,7 @@ async fn add(host: &Host, directory: &Path, times: usize) {
     let report = added(directory, std::process::id());
     let mut report = File::options().create(true).append(true).open(report).unwrap();
     for _ in 0..times {
-        let end = host.call(CallRequest::new("add", "{}").on_thread("agent")).await.unwrap();
+        let end = host.call(CallRequest::from_json("add", "{}").on_thread("agent")).await.unwrap();
         assert_eq!(end.last_call.unwrap().end.code(), None);
         report.write_all(b"x").unwrap();
     }
@@ -95,7 +95,7 @@ async fn begin(host: &Host, thread: &str) -> Result<RunHandle, HostError> {
     match thread {
         "agent" => host.run(RunRequest::new("default", "Tell it.").on_thread(thread)).await,
         BESIDE => host.run(RunRequest::new(BESIDE, "Tell it.").on_thread(thread)).await,
-        _ => host.start_call(CallRequest::new("ask", "{}").on_thread(thread)).await,
+        _ => host.start_call(CallRequest::from_json("ask", "{}").on_thread(thread)).await,
     }
 }
 

@@ -45,7 +45,7 @@ impl World {
     }
 
     async fn call(&self, tool: &str, arguments: Value) -> Value {
-        let end: RunEnd = self.host.call(CallRequest::new(tool, arguments.to_string())).await.unwrap();
+        let end: RunEnd = self.host.call(CallRequest::from_json(tool, arguments.to_string())).await.unwrap();
         match end.last_call.unwrap().end.clone() {
             CallEnd::Result(result) => Value::clone(&result.data),
             CallEnd::Fault(fault) => panic!("{fault:?}"),
@@ -92,7 +92,7 @@ async fn t2_a_tool_that_waits_for_a_server_ends_at_its_deadline() {
     let config =
         format!("[grants.fetch]\nhttp = [\"{}/\"]\n[tools.fetch.limits]\ntimeout_ms = 300\n", server.url(""));
     let world = World::new("fetch", &config).await;
-    let request = CallRequest::new("fetch", json!({"url": server.url("/open/never")}).to_string());
+    let request = CallRequest::from_json("fetch", json!({"url": server.url("/open/never")}).to_string());
     let call = tokio::time::timeout(Duration::from_millis(300) + SLACK, world.host.call(request));
     let CallEnd::Fault(fault) = call.await.unwrap().unwrap().last_call.unwrap().end.clone() else { panic!() };
     assert_eq!(fault.code.as_str(), "timed_out");
@@ -107,7 +107,7 @@ async fn t2_a_tool_that_reads_from_a_server_that_drips_ends_at_its_deadline() {
         server.url("")
     );
     let world = World::new("fetch", &config).await;
-    let request = CallRequest::new("fetch", json!({"url": server.url("/open/drips")}).to_string());
+    let request = CallRequest::from_json("fetch", json!({"url": server.url("/open/drips")}).to_string());
     let call = tokio::time::timeout(Duration::from_millis(1_000) + SLACK, world.host.call(request));
     let CallEnd::Fault(fault) = call.await.unwrap().unwrap().last_call.unwrap().end.clone() else { panic!() };
     assert_eq!(fault.code.as_str(), "timed_out");

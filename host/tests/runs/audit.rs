@@ -65,7 +65,7 @@ with_each_store! {
         ];
         let host = host(&store, turns);
         let run_id = host.run(RunRequest::new("default", "Go!")).await.unwrap().wait().await.unwrap().run_id;
-        host.call(CallRequest::new("echo", "{}")).await.unwrap();
+        host.call(CallRequest::from_json("echo", "{}")).await.unwrap();
         let of_run = AuditFilter { run_id_prefix: Some(run_id.to_string()), ..AuditFilter::default() };
         let mut records = host.store().audit(of_run).await.unwrap();
         records.sort_by(|a, b| a.tool_name.cmp(&b.tool_name));

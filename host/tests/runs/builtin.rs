@@ -59,7 +59,7 @@ async fn b3_nothing_built_in_grants_installs_loads_or_approves() {
     });
     assert_eq!(missing.count(), HOPES.len());
     for name in HOPES {
-        let direct = host.call(CallRequest::new(name, "{}")).await.unwrap();
+        let direct = host.call(CallRequest::from_json(name, "{}")).await.unwrap();
         assert_eq!(direct.last_call.unwrap().end.code(), Some(Code::NotFound), "{name}");
     }
 }
@@ -100,7 +100,7 @@ async fn a11_the_model_is_sent_the_state_that_its_instructions_name_as_it_is_the
     let agent = Agent::new("default", model.clone()).with_tools(["*"]);
     let agent = agent.with_instructions("You are in {city}, also called {basics.city}; {nothing} stays.");
     let host = Host::builder().toolbox(toolbox()).agent(agent).build().unwrap();
-    host.call(CallRequest::new("set_city", r#"{"city": "Bern"}"#).on_thread("t")).await.unwrap();
+    host.call(CallRequest::from_json("set_city", r#"{"city": "Bern"}"#).on_thread("t")).await.unwrap();
     for prompt in ["Go to Rome.", "Where are you?"] {
         host.run(RunRequest::new("default", prompt).on_thread("t")).await.unwrap().wait().await.unwrap();
     }

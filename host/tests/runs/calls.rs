@@ -10,7 +10,7 @@ use tollgate_agent::code::Code;
 use tollgate_agent::run::{CallEnd, Event, RunStatus};
 
 async fn call(host: &Host, thread: &str, tool: &str, arguments: Value) -> CallEnd {
-    let request = CallRequest::new(tool, arguments.to_string()).on_thread(thread);
+    let request = CallRequest::from_json(tool, arguments.to_string()).on_thread(thread);
     host.call(request).await.unwrap().last_call.unwrap().end.clone()
 }
 
@@ -60,7 +60,7 @@ with_each_store! {
     async fn a9_a_call_that_begins_a_thread_reads_nothing_and_loses_nothing(store: StoreAt) {
         let host = host(&store, Vec::new());
         call(&host, "t", "add", json!({"n": 4})).await;
-        let request = CallRequest::new("add", r#"{"n": 1}"#).on_new_thread("t");
+        let request = CallRequest::from_json("add", r#"{"n": 1}"#).on_new_thread("t");
         let end = host.call(request).await.unwrap().last_call.unwrap().end.clone();
         assert_eq!(data(end), json!(0));
         assert_eq!(store.open().thread("t").await.unwrap().state.get("basics.total"), Some(&json!(5)));

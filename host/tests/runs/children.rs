@@ -346,7 +346,10 @@ async fn d8_another_request_in_the_same_place_fails_the_call() {
 async fn d1_a_direct_call_may_run_a_child_too() {
     let scout = agent("scout", vec![ScriptedTurn::text("Seen.")]);
     let host = calling(&StoreAt::memory(), ("delegate", json!({})), vec![scout]);
-    assert_eq!(data(&host.call(CallRequest::new("delegate", "{}")).await.unwrap())["response"], "Seen.");
+    assert_eq!(
+        data(&host.call(CallRequest::from_json("delegate", "{}")).await.unwrap())["response"],
+        "Seen."
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -57,7 +57,7 @@ with_each_store! {
             let (few, many) = (commits_of_a_run(&store, tool, 1).await, commits_of_a_run(&store, tool, 11).await);
             assert!(many - few <= 3 * 10, "{tool}: {} commits for ten calls", many - few);
             let (host, store) = counted(&store, Vec::new());
-            host.call(CallRequest::new(tool, json!({"n": 1}).to_string()).on_thread("t")).await.unwrap();
+            host.call(CallRequest::from_json(tool, json!({"n": 1}).to_string()).on_thread("t")).await.unwrap();
             // One more before it runs, if it may not run twice.
             assert_eq!(store.writes(), if tool == "add" { 2 } else { 1 }, "{tool}");
         }

@@ -68,7 +68,7 @@ async fn calls_on(
     let one = |n: usize| {
         let (host, arguments) = (host.clone(), arguments(n).to_string());
         tokio::spawn(async move {
-            let end = host.call(CallRequest::new("write", arguments).on_thread(thread)).await.unwrap();
+            let end = host.call(CallRequest::from_json("write", arguments).on_thread(thread)).await.unwrap();
             end.result().is_some_and(ToolResult::is_success)
         })
     };
@@ -122,7 +122,7 @@ with_each_store! {
         for (thread, keys) in [("one", ["lines", "lines"]), ("two", ["lines", "last"])] {
             let call = |key: &str| {
                 let arguments = json!({"key": key, "line": "x".repeat(6_000)}).to_string();
-                host.call(CallRequest::new("write", arguments).on_thread(thread))
+                host.call(CallRequest::from_json("write", arguments).on_thread(thread))
             };
             let (first, second) = tokio::join!(call(keys[0]), call(keys[1]));
             let ends = [first.unwrap(), second.unwrap()];

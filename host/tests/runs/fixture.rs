@@ -122,8 +122,8 @@ async fn the_fixture_of_this_release_is_made() {
     for thread in ["done", "asks"] {
         host.run(say(thread)).await.unwrap().wait().await.unwrap();
     }
-    host.call(CallRequest::new("add", r#"{"n": 1}"#).on_thread("done")).await.unwrap();
-    host.call(CallRequest::new("ask", "{}").on_thread("asks-directly")).await.unwrap();
+    host.call(CallRequest::from_json("add", r#"{"n": 1}"#).on_thread("done")).await.unwrap();
+    host.call(CallRequest::from_json("ask", "{}").on_thread("asks-directly")).await.unwrap();
     let mut left = host.run(say("left")).await.unwrap();
     while let Some(told) = left.events.next().await {
         if matches!(told, RunUpdate::Stored(event) if matches!(event.event, Event::CallStarted { .. })) {

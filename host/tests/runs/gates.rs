@@ -77,7 +77,7 @@ async fn g6_a_gate_that_panics_denies_with_its_id_and_the_run_survives() {
     let host = host(Waits("broken", |_| panic!("on purpose")), three_echoes());
     let (status, codes) = ends(&host).await;
     assert_eq!((status, codes), (RunStatus::Completed, vec![Some(Code::Denied); 3]));
-    let end = host.call(tollgate::CallRequest::new("echo", "{}")).await.unwrap();
+    let end = host.call(tollgate::CallRequest::from_json("echo", "{}")).await.unwrap();
     let CallEnd::Fault(fault) = end.last_call.unwrap().end.clone() else { panic!() };
     assert!(fault.message.contains("'broken'"), "{}", fault.message);
 }

@@ -11,7 +11,7 @@ async fn time_of_a_commit(host: &Host) -> Duration {
     let mut times = Vec::new();
     for _ in 0..40 {
         let began = Instant::now();
-        host.call(CallRequest::new("echo", "{}").on_thread("t")).await.unwrap();
+        host.call(CallRequest::from_json("echo", "{}").on_thread("t")).await.unwrap();
         times.push(began.elapsed());
     }
     times.sort_unstable();
@@ -44,7 +44,7 @@ async fn a_call_that_changes_state_writes_few_pages() {
         log / (4096 + 24)
     };
     let set = async || {
-        let request = CallRequest::new("set_city", r#"{"city": "Bern"}"#).on_thread("t");
+        let request = CallRequest::from_json("set_city", r#"{"city": "Bern"}"#).on_thread("t");
         host.call(request).await.unwrap()
     };
     set().await;

@@ -28,7 +28,7 @@ fn host(store: impl Store + 'static) -> Host {
 }
 
 async fn code(host: &Host, tool: &str, thread: &str) -> Option<Code> {
-    let end = host.call(CallRequest::new(tool, r#"{"n": 1}"#).on_thread(thread)).await.unwrap();
+    let end = host.call(CallRequest::from_json(tool, r#"{"n": 1}"#).on_thread(thread)).await.unwrap();
     end.last_call.unwrap().end.code()
 }
 
@@ -96,7 +96,7 @@ async fn z8_a_disk_that_is_almost_full_takes_no_new_call_and_no_new_run() {
         host(SqliteStore::open(folder.path()).unwrap().with_limits(limits))
     };
     let host = open(u64::MAX);
-    let end = host.call(CallRequest::new("add", r#"{"n": 1}"#).on_thread("t")).await.unwrap();
+    let end = host.call(CallRequest::from_json("add", r#"{"n": 1}"#).on_thread("t")).await.unwrap();
     let words = format!("{:?}", end.last_call.unwrap().end);
     assert!(words.contains("Overloaded") && words.contains("min_free_bytes"), "{words}");
     let refused = host.run(RunRequest::new("default", "Go")).await;
@@ -355,7 +355,7 @@ async fn z3_a_call_reads_the_state_that_its_tool_may_see_if_there_is_memory_for_
     assert_eq!(code(&host, "add", "large").await, None);
     assert_eq!(budget.reserved_bytes(), 0);
     let rest = budget.try_reserve(28 << 20).unwrap();
-    let refused = host.call(CallRequest::new("add", r#"{"n": 1}"#).on_thread("large")).await.unwrap();
+    let refused = host.call(CallRequest::from_json("add", r#"{"n": 1}"#).on_thread("large")).await.unwrap();
     let end = refused.last_call.unwrap();
     let CallEnd::Fault(fault) = &end.end else { panic!("it ran") };
     assert_eq!(fault.code, Code::Overloaded, "{fault:?}");

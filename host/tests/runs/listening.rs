@@ -147,7 +147,7 @@ async fn e6_arguments_that_nest_as_deep_as_they_may_are_told() {
     });
     let host = subscribed(builder, Vec::new());
     let deep = format!(r#"{{"a":{}0{}}}"#, "[".repeat(127), "]".repeat(127));
-    let end = host.call(CallRequest::new("echo", deep.as_str())).await.unwrap();
+    let end = host.call(CallRequest::from_json("echo", deep.as_str())).await.unwrap();
     assert_eq!(end.result().unwrap().data.text(), deep);
     soon(|| !told.lock().unwrap().is_empty());
     assert_eq!(told.lock().unwrap()[0].to_string(), deep);
@@ -184,7 +184,7 @@ async fn e5_what_a_slow_subscriber_lost_is_counted_and_told() {
         }
     });
     let host = subscribed(builder, Vec::new());
-    let call = || host.call(CallRequest::new("echo", "{}"));
+    let call = || host.call(CallRequest::from_json("echo", "{}"));
     let each = {
         let end = call().await.unwrap();
         host.store().events(&end.run_id, 0).await.unwrap().len()

@@ -38,7 +38,7 @@ fn host(tool: impl NativeTool + 'static) -> Host {
 }
 
 async fn called(host: &Host, tool: &str, arguments: &str) -> RunEnd {
-    host.call(CallRequest::new(tool, arguments)).await.unwrap()
+    host.call(CallRequest::from_json(tool, arguments)).await.unwrap()
 }
 
 #[tokio::test]
@@ -132,7 +132,7 @@ async fn z22_a_question_that_is_too_long_to_be_read_whole_is_malformed_output() 
 
 /// Calls the tool, and cancels the call once the tool has begun.
 async fn cancelled(tool: impl NativeTool + 'static, begun: &Notify) -> Option<Code> {
-    let (host, request) = (host(tool), CallRequest::new("works", "{}"));
+    let (host, request) = (host(tool), CallRequest::from_json("works", "{}"));
     let cancel = request.cancel.clone();
     let (end, ()) = tokio::join!(host.call(request), async {
         begun.notified().await;
@@ -181,7 +181,7 @@ impl NativeTool for Quits {
 
 #[tokio::test]
 async fn x1_a_native_tool_cancels_its_own_attempt_and_not_whoever_calls() {
-    let (host, request) = (host(Quits), CallRequest::new("quits", "{}"));
+    let (host, request) = (host(Quits), CallRequest::from_json("quits", "{}"));
     let cancel = request.cancel.clone();
     assert_eq!(host.call(request).await.unwrap().result().unwrap().data, "done");
     assert!(!cancel.is_cancelled());
@@ -317,7 +317,7 @@ async fn k10_a_closure_finds_its_name_and_waits_for_its_cancellation() {
         }
     });
     let host = host(waits);
-    let mut call = host.start_call(CallRequest::new("wait_here", "{}")).await.unwrap();
+    let mut call = host.start_call(CallRequest::from_json("wait_here", "{}")).await.unwrap();
     begun.notified().await;
     call.cancel();
     let mut output = String::new();

@@ -49,7 +49,7 @@ fn acting(store: Arc<dyn Store>, ran: &Arc<AtomicU32>) -> Host {
 }
 
 async fn refusal(host: &Host, tool: &str) -> String {
-    host.call(CallRequest::new(tool, "{}")).await.unwrap_err().to_string()
+    host.call(CallRequest::from_json(tool, "{}")).await.unwrap_err().to_string()
 }
 
 async fn runs_of(at: &StoreAt, status: &str) -> Vec<RunSummary> {
@@ -79,13 +79,13 @@ with_each_store! {
         let words = refusal(&host, "act").await;
         assert_eq!(ran.load(Ordering::Relaxed), 0, "{words}");
         assert!(words.contains("nothing was run") && words.contains("the disk is full"), "{words}");
-        let why = host.call(CallRequest::new("act", "{}")).await.unwrap_err();
+        let why = host.call(CallRequest::from_json("act", "{}")).await.unwrap_err();
         let HostError::Run(why) = why else { panic!("{why}") };
         assert_eq!((why.kind(), why.effect()), (StoreErrorKind::Full, UnrecordedEffect::NothingRan));
 
         store.watch.0.store(0, Ordering::Relaxed);
         let before = store.writes();
-        host.call(CallRequest::new("act", "{}")).await.unwrap();
+        host.call(CallRequest::from_json("act", "{}")).await.unwrap();
         let writes = store.writes() - before;
         assert_eq!((writes, ran.load(Ordering::Relaxed)), (2, 1), "before it runs, and when it ended");
     }
@@ -93,7 +93,7 @@ with_each_store! {
     async fn a9_a_call_whose_end_cannot_be_stored_is_not_to_be_repeated(at: StoreAt) {
         let (store, ran) = (Watched::new(at.open(), FailsFrom(AtomicU64::new(2))), Arc::<AtomicU32>::default());
         let host = acting(store.clone(), &ran);
-        let why = host.call(CallRequest::new("act", "{}")).await.unwrap_err();
+        let why = host.call(CallRequest::from_json("act", "{}")).await.unwrap_err();
         let HostError::Run(why) = why else { panic!("{why}") };
         assert_eq!((why.kind(), why.effect()), (StoreErrorKind::Full, UnrecordedEffect::Ran));
         let words = why.to_string();

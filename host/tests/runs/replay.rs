@@ -17,7 +17,7 @@ with_each_store! {
         ];
         let host = host(&store, turns);
         let add = |n: u32| {
-            let request = CallRequest::new("add", json!({"n": n}).to_string()).on_thread("t");
+            let request = CallRequest::from_json("add", json!({"n": n}).to_string()).on_thread("t");
             let host = host.clone();
             async move { host.call(request).await.unwrap() }
         };
@@ -45,14 +45,14 @@ with_each_store! {
 
     async fn what_cannot_be_run_again_is_said(store: StoreAt) {
         let host = host(&store, Vec::new());
-        host.call(CallRequest::new("step", "{}").on_thread("t")).await.unwrap();
-        let end = host.call(CallRequest::new("step", "{}").on_thread("t")).await.unwrap();
+        host.call(CallRequest::from_json("step", "{}").on_thread("t")).await.unwrap();
+        let end = host.call(CallRequest::from_json("step", "{}").on_thread("t")).await.unwrap();
         let found = host.replay(&end.run_id, None).await.unwrap().attempts.remove(0).finding;
         match store.is_durable() {
             true => assert!(matches!(&found, Finding::NotReplayable { why } if why.contains("basics.fleeting"))),
             false => assert_eq!(found, Finding::Same, "the record in memory holds all values"),
         }
-        let mut slow = CallRequest::new("slow", "{}");
+        let mut slow = CallRequest::from_json("slow", "{}");
         slow.cancel = tokio_util::sync::CancellationToken::new();
         let cancel = slow.cancel.clone();
         let (end, ()) = tokio::join!(host.call(slow), async { cancel.cancel() });

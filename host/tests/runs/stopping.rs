@@ -214,7 +214,7 @@ async fn x3_the_thread_of_a_cancelled_run_goes_on() {
 #[tokio::test(flavor = "multi_thread")]
 async fn x1_a_call_that_was_cancelled_before_it_began_is_recorded_as_cancelled() {
     let host = Host::builder().toolbox(toolbox()).build().unwrap();
-    let request = CallRequest::new("slow", "{}").on_thread("t");
+    let request = CallRequest::from_json("slow", "{}").on_thread("t");
     request.cancel.cancel();
     let end = host.call(request).await.unwrap();
     assert!(matches!(end.status, Some(RunStatus::Cancelled { .. })), "{:?}", end.status);

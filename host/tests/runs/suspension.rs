@@ -48,7 +48,7 @@ with_each_store! {
 
     async fn w4_a_cancelled_call_never_runs(store: StoreAt) {
         let host = host(&store, Vec::new());
-        let end = host.call(CallRequest::new("ask", "{}")).await.unwrap();
+        let end = host.call(CallRequest::from_json("ask", "{}")).await.unwrap();
         let target = end.waiting[0].suspension_id.clone();
         let handle = host.decide(&end.run_id, decision("d1", &target, DecisionAnswer::Cancel)).await.unwrap();
         let CallEnd::Fault(fault) = handle.wait().await.unwrap().last_call.unwrap().end.clone() else { panic!() };

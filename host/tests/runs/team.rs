@@ -16,7 +16,7 @@ async fn d10_an_agent_is_offered_as_a_tool() {
     let scout = agent("scout", vec![ScriptedTurn::text("Behind the door.")]).offered_as("ask_scout");
     let host = calling(&StoreAt::memory(), ("ask_scout", json!({"request": "Where?"})), vec![scout]);
     assert_eq!(data(&run(&host).await), json!({"response": "Behind the door."}));
-    let wrong = host.call(CallRequest::new("ask_scout", "{}")).await.unwrap();
+    let wrong = host.call(CallRequest::from_json("ask_scout", "{}")).await.unwrap();
     assert!(message(&wrong).contains("request"), "one argument");
 }
 

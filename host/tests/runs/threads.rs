@@ -58,7 +58,7 @@ async fn until_a_call_runs(handle: &mut RunHandle) {
 }
 
 async fn add(host: &Host) -> Value {
-    let request = CallRequest::new("add", r#"{"n": 1}"#).on_thread("t");
+    let request = CallRequest::from_json("add", r#"{"n": 1}"#).on_thread("t");
     match host.call(request).await.unwrap().last_call.unwrap().end.clone() {
         CallEnd::Result(result) => Value::clone(&result.data),
         CallEnd::Fault(fault) => panic!("{fault:?}"),
@@ -125,7 +125,7 @@ with_each_store! {
         restore_state(&*at.open(), "t", &old).await.unwrap();
         let host = host(&at, Vec::new());
         let step = async |thread| {
-            let end = host.call(CallRequest::new("step", "{}").on_thread(thread)).await.unwrap();
+            let end = host.call(CallRequest::from_json("step", "{}").on_thread(thread)).await.unwrap();
             end.result().unwrap().data.clone()
         };
         assert_eq!(step("t").await, step("another").await);
@@ -199,7 +199,7 @@ with_each_store! {
     async fn a9_a_direct_call_that_goes_on_is_never_run_twice(at: StoreAt) {
         let store = Watched::new(at.open(), Disk::default());
         let host = host_on(store.clone(), Vec::new());
-        let asked = host.call(CallRequest::new("ask_slowly", "{}")).await.unwrap();
+        let asked = host.call(CallRequest::from_json("ask_slowly", "{}")).await.unwrap();
         let decision = |id: &str| Decision {
             id: id.to_owned(),
             target: asked.waiting[0].call_id.to_string(),

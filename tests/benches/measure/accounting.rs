@@ -34,7 +34,7 @@ impl Accounting {
     /// Makes one governed call, and prepares to count it.
     pub(crate) async fn of_call(toolbox: &Toolbox, tool: &str, arguments: &str) -> Self {
         let host = governed::host(toolbox);
-        let end = host.call(CallRequest::new(tool, arguments)).await.unwrap();
+        let end = host.call(CallRequest::from_json(tool, arguments)).await.unwrap();
         let result = match &end.last_call.unwrap().end {
             tollgate_agent::run::CallEnd::Result(result) => serde_json::to_string(&result.data).unwrap(),
             tollgate_agent::run::CallEnd::Fault(fault) => panic!("{fault:?}"),

@@ -131,7 +131,7 @@ async fn commit_in_store_of(toolbox: &Toolbox, events: i64) -> f64 {
     let folder = folder();
     let store = Arc::new(SqliteStore::open(folder.path()).unwrap());
     let host = Host::builder().toolbox(toolbox.clone()).store(store).build().unwrap();
-    host.call(CallRequest::new("counter", "{}")).await.unwrap();
+    host.call(CallRequest::from_json("counter", "{}")).await.unwrap();
     let filler = "INSERT INTO events (id, at_ms, body)
         WITH RECURSIVE n (i) AS (SELECT 1000 UNION ALL SELECT i + 1 FROM n WHERE i < 999 + ?1)
         SELECT ((SELECT max(id) FROM runs) << 32) | i, 7, printf('{\"type\":\"step_finished\",\"step\":%d}', i) FROM n";
@@ -140,7 +140,7 @@ async fn commit_in_store_of(toolbox: &Toolbox, events: i64) -> f64 {
     let mut times = Vec::new();
     for _ in 0..200 {
         let began = Instant::now();
-        host.call(CallRequest::new("counter", "{}")).await.unwrap();
+        host.call(CallRequest::from_json("counter", "{}")).await.unwrap();
         times.push(began.elapsed().as_secs_f64() * 1e3);
     }
     median(&times)

@@ -55,7 +55,7 @@ pub(crate) fn host(toolbox: &Toolbox) -> Host {
 
 /// Calls the tool like a user of the library and returns the length of the answer.
 pub(crate) async fn call(host: &Host, tool: &str, arguments: &str) -> usize {
-    let end = host.call(CallRequest::new(tool, arguments)).await.unwrap();
+    let end = host.call(CallRequest::from_json(tool, arguments)).await.unwrap();
     match end.last_call.unwrap().end.clone() {
         CallEnd::Result(result) => result.data.as_str().map_or(0, str::len),
         CallEnd::Fault(fault) => panic!("{fault:?}"),

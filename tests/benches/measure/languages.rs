@@ -157,7 +157,7 @@ async fn governed_calls(toolbox: &Toolbox, tool: &str, calls: usize) -> (f64, Us
     let mut last = None;
     let began = Instant::now();
     for _ in 0..calls {
-        last = host.call(CallRequest::new(tool, ARGUMENTS)).await.unwrap().last_call;
+        last = host.call(CallRequest::from_json(tool, ARGUMENTS)).await.unwrap().last_call;
     }
     let time = began.elapsed().as_secs_f64() * 1e6 / calls as f64;
     let call = last.unwrap();

@@ -59,7 +59,7 @@ async fn fill(toolbox: &Toolbox, data: &Path, count: usize) {
         let host = host.clone();
         tokio::spawn(async move {
             for _ in (caller..count).step_by(AT_ONCE) {
-                let end = host.call(CallRequest::new(good::SUSPENDS.name, "{}")).await.unwrap();
+                let end = host.call(CallRequest::from_json(good::SUSPENDS.name, "{}")).await.unwrap();
                 assert_eq!(end.waiting.len(), 1);
             }
         })

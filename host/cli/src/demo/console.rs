@@ -120,7 +120,7 @@ async fn record(host: &Host, output: &Output) -> Result<(), Failure> {
     let name = operator().name;
     let principal = Some(name.as_str().into());
     for (tool, arguments) in CALLS {
-        let mut call = CallRequest::new(tool, arguments).on_thread(format!("{name}/try-{tool}"));
+        let mut call = CallRequest::from_json(tool, arguments).on_thread(format!("{name}/try-{tool}"));
         call.principal.clone_from(&principal);
         host.start_call(call).await?.wait().await.map_err(|e| Failure::failed(e.to_string()))?;
     }

@@ -79,7 +79,7 @@ impl CallVerb {
         if host.toolbox().catalog().tool(&self.tool).is_none() {
             warn_of_left_out(&servers, output);
         }
-        let mut request = CallRequest::new(self.tool, arguments);
+        let mut request = CallRequest::from_json(self.tool, arguments);
         request.thread_id = thread_id;
         let work = async {
             let handle = host.start_call(request).await?;

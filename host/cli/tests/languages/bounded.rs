@@ -28,7 +28,7 @@ async fn every_language_ends_when_its_fuel_is_used_up() {
     let tools = compiled();
     let host = serve(tools.path(), "[limits]\nfuel = 1_000_000_000\n").await;
     for language in &LANGUAGES {
-        let end = host.call(CallRequest::new(language.tool(), endless())).await.unwrap();
+        let end = host.call(CallRequest::from_json(language.tool(), endless())).await.unwrap();
         assert_eq!(code(end, language), "out_of_fuel", "{}", language.name);
     }
 }
@@ -45,7 +45,7 @@ async fn small_calls(host: &Host) -> BTreeMap<&'static str, u64> {
 }
 
 async fn small_call(host: &Host, language: &Language) -> Finished {
-    let request = CallRequest::new(language.tool(), json!({"text": "one two"}).to_string());
+    let request = CallRequest::from_json(language.tool(), json!({"text": "one two"}).to_string());
     Finished::clone(&host.call(request).await.unwrap().last_call.unwrap())
 }
 
@@ -59,7 +59,7 @@ async fn every_language_ends_at_its_memory() {
     small_calls(&host).await;
     let text: String = (0..100_000).map(|at| format!("w{at:06} ")).collect();
     for language in &LANGUAGES {
-        let request = CallRequest::new(language.tool(), json!({"text": text}).to_string());
+        let request = CallRequest::from_json(language.tool(), json!({"text": text}).to_string());
         assert_eq!(code(host.call(request).await.unwrap(), language), "out_of_memory", "{}", language.name);
         // The next caller has the full capacity again.
         let next = small_call(&host, language).await;
@@ -75,7 +75,7 @@ async fn every_language_ends_at_its_time_and_is_told_which_attempt_is_the_next()
     let limits = limits_of_each(|_| "timeout_ms = 3_000\nfuel = 1_000_000_000_000".to_owned());
     let host = serve(tools.path(), &limits).await;
     for language in &LANGUAGES {
-        let request = CallRequest::new(language.tool(), endless());
+        let request = CallRequest::from_json(language.tool(), endless());
         let (end, reports) = attended(host.start_call(request).await.unwrap()).await;
         assert_eq!(code(end, language), "timed_out", "{}", language.name);
         let lines = reports.iter().filter_map(|report| match report {

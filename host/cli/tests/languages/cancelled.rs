@@ -30,7 +30,7 @@ async fn every_language_ends_when_it_is_cancelled() {
     let limits = limits_of_each(|_| "timeout_ms = 60_000\nfuel = 1_000_000_000_000".to_owned());
     let host = serve(tools.path(), &limits).await;
     for language in &LANGUAGES {
-        let mut call = host.start_call(CallRequest::new(language.tool(), endless())).await.unwrap();
+        let mut call = host.start_call(CallRequest::from_json(language.tool(), endless())).await.unwrap();
         // It reports the call that it belongs to, and begins to compute.
         while !is_report(&call.events.next().await.unwrap()) {}
         tokio::time::sleep(Duration::from_millis(200)).await;

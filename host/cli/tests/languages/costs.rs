@@ -58,8 +58,13 @@ async fn the_table_of_costs_says_what_every_language_takes() {
     for (language, row) in LANGUAGES.iter().zip(rows()) {
         let file = tools.path().join("tools").join(language.tool().replace('_', "-"));
         let bytes = std::fs::metadata(file.with_extension("wasm")).unwrap().len();
-        let usage =
-            host.call(CallRequest::new(language.tool(), ARGUMENTS)).await.unwrap().last_call.unwrap().usage;
+        let usage = host
+            .call(CallRequest::from_json(language.tool(), ARGUMENTS))
+            .await
+            .unwrap()
+            .last_call
+            .unwrap()
+            .usage;
         for (column, now) in [("size", bytes), ("fuel", usage.fuel), ("memory", usage.memory_bytes)] {
             let cell = row[column];
             let off = (amount(cell) - now as f64).abs();

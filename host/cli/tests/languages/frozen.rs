@@ -66,7 +66,7 @@ fn decisions() -> [(Value, &'static str); 2] {
 /// Asks the question, on a thread of its own, and decides it.
 async fn answer_to_decision(host: &Host, language: &Language, decided: &Value) -> String {
     let arguments = json!({"text": "a b", "confirm": true}).to_string();
-    let asked = host.call(CallRequest::new(language.tool(), arguments)).await.unwrap();
+    let asked = host.call(CallRequest::from_json(language.tool(), arguments)).await.unwrap();
     let decision = Decision::resume(asked.waiting[0].call_id.as_str(), decided.clone()).with_id("d1");
     answer(host.decide(&asked.run_id, decision).await.unwrap(), language).await
 }

@@ -44,7 +44,7 @@ async fn as_many_calls_as_are_documented_run_and_wait_and_none_fails() {
     let calls = (0..RUNNING + WAITING).map(|at| {
         let host = host.clone();
         let language = &LANGUAGES[at as usize % LANGUAGES.len()];
-        let request = CallRequest::new(language.tool(), arguments.clone());
+        let request = CallRequest::from_json(language.tool(), arguments.clone());
         tokio::spawn(async move { host.call(request).await.unwrap().last_call.unwrap() })
     });
     for call in calls.collect::<Vec<_>>() {
@@ -101,7 +101,7 @@ impl Endless {
         for _ in 0..calls {
             let language = &LANGUAGES[self.made % LANGUAGES.len()];
             self.made += 1;
-            let mut request = CallRequest::new(language.tool(), endless.clone());
+            let mut request = CallRequest::from_json(language.tool(), endless.clone());
             request.cancel = self.stop.child_token();
             let (host, told) = (self.host.clone(), told.clone());
             tokio::spawn(async move { told.send(host.call(request).await.unwrap()) });

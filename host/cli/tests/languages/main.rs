@@ -57,7 +57,7 @@ fn all_equal(answers: &[String], to: &str) -> String {
 /// Returns a tool's reports and the end of its call as JSON, without the tool's own name.
 async fn answer_of(host: &Host, language: &Language, thread: &str, arguments: &str) -> String {
     let request =
-        CallRequest::new(language.tool(), arguments).on_thread(format!("{thread}-{}", language.name));
+        CallRequest::from_json(language.tool(), arguments).on_thread(format!("{thread}-{}", language.name));
     answer(host.start_call(request).await.unwrap(), language).await
 }
 
@@ -255,7 +255,7 @@ async fn every_language_asks_and_goes_on() {
         let (mut tickets, mut answers) = (Vec::new(), Vec::new());
         for language in &LANGUAGES {
             let arguments = json!({"text": "a b", "confirm": true}).to_string();
-            let end = host.call(CallRequest::new(language.tool(), arguments)).await.unwrap();
+            let end = host.call(CallRequest::from_json(language.tool(), arguments)).await.unwrap();
             let asked = &end.waiting[0];
             tickets.push(serde_json::to_string(&asked.ticket).unwrap());
             let decision = Decision::resume(asked.call_id.as_str(), decided.clone()).with_id("d1");

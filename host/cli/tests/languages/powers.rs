@@ -26,7 +26,7 @@ const POWERS: [&str; 10] = [
 ];
 
 async fn call(host: &Host, tool: String, arguments: serde_json::Value) -> RunEnd {
-    host.call(CallRequest::new(tool, arguments.to_string())).await.unwrap()
+    host.call(CallRequest::from_json(tool, arguments.to_string())).await.unwrap()
 }
 
 async fn succeeds(host: &Host, language: &Language, arguments: serde_json::Value) -> bool {

@@ -136,7 +136,7 @@ async fn all_ask(host: &Host, server: &Server, latitude: i64) -> (Value, Vec<Str
     let (mut answers, mut requests) = (Vec::new(), HashMap::new());
     for language in &LANGUAGES {
         let arguments = json!({"latitude": latitude, "longitude": 13.41}).to_string();
-        let call = host.start_call(CallRequest::new(language.weather(), arguments)).await.unwrap();
+        let call = host.start_call(CallRequest::from_json(language.weather(), arguments)).await.unwrap();
         let (end, _) = attended(call).await;
         let end = json!(end.last_call.unwrap().end).to_string();
         answers.push(end.replace(&format!("'{}'", language.weather()), "'TOOL'"));

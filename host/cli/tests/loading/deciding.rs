@@ -42,7 +42,7 @@ fn granting(place: &Place, directory: &str) -> String {
 
 /// Returns how many directories the tool has, or why it does not answer.
 async fn directories(host: &Host) -> Value {
-    match host.call(CallRequest::new(TOOL, "{}")).await.unwrap().last_call.unwrap().end.clone() {
+    match host.call(CallRequest::from_json(TOOL, "{}")).await.unwrap().last_call.unwrap().end.clone() {
         CallEnd::Result(result) => Value::clone(&result.data),
         CallEnd::Fault(fault) => fault.code.as_str().into(),
     }

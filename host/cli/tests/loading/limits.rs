@@ -9,7 +9,7 @@ use tollgate_agent::run::CallEnd;
 use tollgate_artifacts::{good, hostile};
 
 async fn ended(host: Host, tool: &'static str) -> String {
-    match host.call(CallRequest::new(tool, "{}")).await.unwrap().last_call.unwrap().end.clone() {
+    match host.call(CallRequest::from_json(tool, "{}")).await.unwrap().last_call.unwrap().end.clone() {
         CallEnd::Result(_) => "success".to_owned(),
         CallEnd::Fault(fault) => {
             let detail = fault.detail.unwrap_or_default();
@@ -64,7 +64,7 @@ async fn z1_checking_a_result_counts_towards_the_time_of_its_call() {
     place.put("echo.wasm", &good::ECHO.bytes());
     let (host, _) = place.host().await;
     let call = async |tool: &str| {
-        let ended = host.call(CallRequest::new(tool, "{}")).await.unwrap().last_call.unwrap();
+        let ended = host.call(CallRequest::from_json(tool, "{}")).await.unwrap().last_call.unwrap();
         match &ended.end {
             CallEnd::Result(_) => "success".to_owned(),
             CallEnd::Fault(fault) => fault.code.to_string(),

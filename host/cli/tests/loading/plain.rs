@@ -12,7 +12,14 @@ use tollgate_artifacts::{Expectation, Guest, good};
 /// Returns the answer of `whole-divide`.
 async fn divided(host: &Host, dividend: u32, divisor: u32) -> String {
     let arguments = json!({"dividend": dividend, "divisor": divisor}).to_string();
-    match host.call(CallRequest::new("whole-divide", arguments)).await.unwrap().last_call.unwrap().end.clone()
+    match host
+        .call(CallRequest::from_json("whole-divide", arguments))
+        .await
+        .unwrap()
+        .last_call
+        .unwrap()
+        .end
+        .clone()
     {
         CallEnd::Result(result) => result.data.to_string(),
         CallEnd::Fault(fault) => fault.code.to_string(),

@@ -226,7 +226,7 @@ async fn calls_under_way_finish_on_their_version() {
     place.put("waits.wasm", &slow());
     let (host, loaded) = place.host().await;
     let mut live = DirectoryState::new(host.clone(), place.sandbox.clone(), place.config.clone(), &loaded);
-    let under_way = host.start_call(CallRequest::new("waits", "{}")).await.unwrap();
+    let under_way = host.start_call(CallRequest::from_json("waits", "{}")).await.unwrap();
     std::fs::remove_file(place.path("waits.wasm")).unwrap();
     assert!(matches!(live.refresh().await.as_slice(), [Change::Removed { .. }]));
     assert!(host.toolbox().catalog().tool("waits").is_none());

@@ -78,7 +78,7 @@ async fn call_all_the_time(
     calls: Arc<AtomicU64>,
 ) {
     while !stop.load(Relaxed) {
-        let end = host.call(CallRequest::new("version", "{}")).await.unwrap();
+        let end = host.call(CallRequest::from_json("version", "{}")).await.unwrap();
         let CallEnd::Result(result) = end.last_call.unwrap().end.clone() else { panic!("a call was lost") };
         let events = host.store().events(&end.run_id, 0).await.unwrap();
         let called = events.iter().find_map(|event| match &event.event {

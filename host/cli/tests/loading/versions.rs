@@ -107,7 +107,7 @@ impl Place {
 
 /// Returns the answer of the tool `version`: a number, or a code.
 pub(crate) async fn asked(host: &Host) -> String {
-    match host.call(CallRequest::new("version", "{}")).await.unwrap().last_call.unwrap().end.clone() {
+    match host.call(CallRequest::from_json("version", "{}")).await.unwrap().last_call.unwrap().end.clone() {
         CallEnd::Result(result) => result.data.to_string(),
         CallEnd::Fault(fault) => fault.code.to_string(),
     }

@@ -1,6 +1,7 @@
 //! Records a day of work: runs and calls of several people, with questions, failures and waits.
 
 use super::clock::Shifted;
+use serde_json::json;
 use std::collections::{HashMap, VecDeque};
 use std::error::Error;
 use std::path::Path;
@@ -53,9 +54,9 @@ pub(crate) async fn record(host: &Host, store: &Arc<Shifted>, runs: usize) -> Re
         store.set(&thread, back_ms);
         if number % 6 == 5 {
             let tool = ["check_inventory", "find_order", "search_docs"][number / 6 % 3];
-            let arguments =
-                format!(r#"{{"sku": "BK-{number}", "order": "N-{number}", "query": "ink {number}"}}"#);
-            let mut call = CallRequest::new(tool, arguments).on_thread(thread);
+            let (sku, order) = (format!("BK-{number}"), format!("N-{number}"));
+            let arguments = json!({"sku": sku, "order": order, "query": format!("ink {number}")});
+            let mut call = CallRequest::new(tool, &arguments)?.on_thread(thread);
             call.principal = Some(person.into());
             host.call(call).await?;
             continue;

@@ -124,7 +124,7 @@ async fn every_answer_has_the_policy_and_no_page_is_large() {
     let server = hostile_server().await;
     let run_id = server.run(&"long text ".repeat(4_000), "ada/case").await;
     for number in 0..60 {
-        let call = CallRequest::new("echo", json!({"text": HOSTILE, "n": number}).to_string());
+        let call = CallRequest::from_json("echo", json!({"text": HOSTILE, "n": number}).to_string());
         server.host.call(call.on_thread(format!("ada/{HOSTILE}{number}"))).await.unwrap();
     }
     let mut all = pages(&run_id, "ada/case");

@@ -125,7 +125,7 @@ async fn an_agent_asks_a_remote_one_as_a_tool(binding: &'static str) {
 }
 
 async fn ask(host: &Host, arguments: Value) -> String {
-    let end = host.call(CallRequest::new("ask", arguments.to_string())).await.unwrap();
+    let end = host.call(CallRequest::from_json("ask", arguments.to_string())).await.unwrap();
     serde_json::to_string(&end.last_call.unwrap().end).unwrap()
 }
 

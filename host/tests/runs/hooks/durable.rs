@@ -105,7 +105,7 @@ with_each_store! {
 
     async fn h3_a_direct_call_with_hooks_is_one_change_and_durable(store: StoreAt) {
         let host = keeping(&store, Vec::new());
-        let end = host.call(CallRequest::new("add", r#"{"n": 2}"#).on_thread("t")).await.unwrap();
+        let end = host.call(CallRequest::from_json("add", r#"{"n": 2}"#).on_thread("t")).await.unwrap();
         let finished = end.last_call.unwrap();
         assert_eq!(finished.change.as_ref().unwrap().updates.len(), 3);
         assert_eq!(diary(&store).await, json!(["before add", "after add: success"]));

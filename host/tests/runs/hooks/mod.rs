@@ -270,7 +270,7 @@ fn h5_what_two_plugins_both_bring_is_an_error_that_names_both() {
 async fn h5_a_plugin_stays_installed_whatever_toolbox_is_published() {
     let host = host_with(&StoreAt::memory(), Vec::new(), |builder| builder.plugin(Keeper::default()));
     host.publish(tollgate::tools::Toolbox::default()).unwrap();
-    let end = host.call(CallRequest::new("leaf", "{}").on_thread("t")).await.unwrap();
+    let end = host.call(CallRequest::from_json("leaf", "{}").on_thread("t")).await.unwrap();
     assert_eq!(end.last_call.unwrap().end.code(), None);
     let diary = json!(["before leaf", "after leaf: success"]);
     assert_eq!(host.store().thread("t").await.unwrap().state.get("keeper.diary"), Some(&diary));

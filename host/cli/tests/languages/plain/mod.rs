@@ -61,7 +61,7 @@ fn listed(place: &tempfile::TempDir) -> (Vec<Value>, Vec<String>) {
 
 /// Returns a tool's answer: data, or the data of its own error.
 async fn answer(host: &Host, tool: &str, arguments: &Value) -> Result<Value, Value> {
-    let end = host.call(CallRequest::new(tool, arguments.to_string())).await.unwrap();
+    let end = host.call(CallRequest::from_json(tool, arguments.to_string())).await.unwrap();
     match end.last_call.unwrap().end.clone() {
         CallEnd::Result(result) if result.is_error() => Err(Value::clone(&result.data)),
         CallEnd::Result(result) => Ok(Value::clone(&result.data)),

@@ -57,7 +57,7 @@ async fn decided(host: &Host, how: &str, value: &Value) -> (Value, Value) {
     let (mut tickets, mut answers) = (Vec::new(), Vec::new());
     for language in &LANGUAGES {
         let arguments = json!({"what": "suspend", "how": how, "text": "you", "words": ["a"], "count": 1});
-        let end = host.call(CallRequest::new(language.tour(), arguments.to_string())).await.unwrap();
+        let end = host.call(CallRequest::from_json(language.tour(), arguments.to_string())).await.unwrap();
         tickets.push(serde_json::to_string(&end.waiting[0].ticket).unwrap());
         let target = end.waiting[0].call_id.as_str();
         let mut decision = Decision::resume(target, value.clone()).with_id("d1");
@@ -106,7 +106,7 @@ async fn every_language_suspends_and_goes_on_in_each_way() {
 
 /// Cancels a call once it waits, and returns its end and its later reports.
 async fn cancelled(host: &Host, tool: String) -> (RunEnd, Vec<Report>) {
-    let request = CallRequest::new(tool, json!({"what": "cancel"}).to_string());
+    let request = CallRequest::from_json(tool, json!({"what": "cancel"}).to_string());
     let mut call = host.start_call(request).await.unwrap();
     let mut reports = Vec::new();
     while let Some(told) = call.events.next().await {

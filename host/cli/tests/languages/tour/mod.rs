@@ -79,7 +79,7 @@ async fn host() -> Host {
 async fn all_tour(host: &Host, thread: &str, arguments: &Value) -> (Value, Value) {
     let mut answers = Vec::new();
     for language in &LANGUAGES {
-        let request = CallRequest::new(language.tour(), arguments.to_string())
+        let request = CallRequest::from_json(language.tour(), arguments.to_string())
             .on_thread(format!("{thread}-{}", language.name));
         let (end, reports) = attended(host.start_call(request).await.unwrap()).await;
         answers.push(written(language, &end, &reports));
@@ -90,7 +90,7 @@ async fn all_tour(host: &Host, thread: &str, arguments: &Value) -> (Value, Value
 
 /// Returns the reports of a language's tour.
 pub(crate) async fn reports_of(host: &Host, language: &Language) -> Vec<Report> {
-    let request = CallRequest::new(language.tour(), json!({"what": "report"}).to_string());
+    let request = CallRequest::from_json(language.tour(), json!({"what": "report"}).to_string());
     attended(host.start_call(request).await.unwrap()).await.1
 }
 

@@ -74,7 +74,7 @@ async fn every_language_attaches_images_files_and_links() {
     let host = host().await;
     for language in &LANGUAGES {
         let arguments = json!({"what": "attach", "text": "Grüezi"}).to_string();
-        let end = host.call(CallRequest::new(language.tour(), arguments)).await.unwrap();
+        let end = host.call(CallRequest::from_json(language.tour(), arguments)).await.unwrap();
         let result = end.result().unwrap_or_else(|| panic!("{}: {end:?}", language.name));
         assert_eq!(result.data, "attached", "{}", language.name);
         let content = serde_json::to_value(&result.content).unwrap();
