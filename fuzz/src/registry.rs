@@ -1,7 +1,7 @@
 //! The input of registries, publishers and people who edit the lock file.
 
 use std::sync::OnceLock;
-use tollgate::tollgate_registry::{
+use tollgate_registry::{
     Code, Digest, Interfaces, Lock, LockMode, Metadata, PublicKey, Reference, Subjects, TrustedRoot,
     bundle_in, described_by, listed_in, verify,
 };

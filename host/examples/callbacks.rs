@@ -8,10 +8,9 @@
 
 use serde_json::{Value, json};
 use tollgate::plugins::{Effects, HookError, HookedCall};
-use tollgate::tollgate_agent::run::CallEnd;
 use tollgate::{
-    Agent, FnTool, Gate, Hooks, Host, ProposedCall, RunRequest, ScriptedModel, ScriptedTurn, ToolResult,
-    Verdict, async_trait,
+    Agent, CallEnd, FnTool, Gate, Hooks, Host, ProposedCall, RunRequest, ScriptedModel, ScriptedTurn,
+    ToolResult, Verdict, async_trait,
 };
 
 /// `before_tool_callback`: it decides, and changes nothing.

@@ -11,8 +11,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 use std::sync::Arc;
-use tollgate::tollgate_agent::descriptor::ExecutionPolicy;
-use tollgate::{CallRequest, FnTool, Host};
+use tollgate::{CallRequest, ExecutionPolicy, FnTool, Host};
 
 #[derive(Deserialize, JsonSchema)]
 struct Query {

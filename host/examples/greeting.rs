@@ -5,10 +5,10 @@
 //! ```
 
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use tollgate::{CallRequest, FnTool, Host};
 
-#[derive(Deserialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 struct Who {
     /// The name of the person to greet.
     name: String,

@@ -11,8 +11,9 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 use std::collections::BTreeMap;
-use tollgate::tollgate_agent::descriptor::ExecutionPolicy;
-use tollgate::{Agent, CallRequest, FnTool, Host, RunRequest, ScriptedModel, ScriptedTurn, Toolbox};
+use tollgate::{
+    Agent, CallRequest, ExecutionPolicy, FnTool, Host, RunRequest, ScriptedModel, ScriptedTurn, Toolbox,
+};
 
 /// The arguments. Their schema is derived from this type. The model reads it, and the host
 /// rejects arguments that do not match it before the tool runs.

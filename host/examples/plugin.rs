@@ -9,8 +9,10 @@ mod components;
 
 use serde_json::{Value, json};
 use tollgate::plugins::{Effects, HookError, HookedCall, Hooks, Parts, Plugin, StateKey, async_trait};
-use tollgate::tollgate_agent::{run::CallEnd, state::KeyScope};
-use tollgate::{Agent, Gate, Host, ProposedCall, RunRequest, ScriptedModel, ScriptedTurn, Toolbox, Verdict};
+use tollgate::{
+    Agent, CallEnd, Gate, Host, KeyScope, ProposedCall, RunRequest, ScriptedModel, ScriptedTurn, Toolbox,
+    Verdict,
+};
 
 /// The budget of a conversation, in cents. A word costs one.
 const MAX_CENTS: u64 = 5;

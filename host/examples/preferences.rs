@@ -8,11 +8,10 @@
 
 use serde_json::{Map, Value, json};
 use tollgate::plugins::mutation;
-use tollgate::tollgate_agent::state::KeyScope;
 use tollgate::tools::NativePlugin;
 use tollgate::{
-    Agent, FnTool, Host, Json, RunRequest, ScriptedModel, ScriptedTurn, StateKey, ToolContext, ToolOutput,
-    ToolResult,
+    Agent, FnTool, Host, Json, KeyScope, RunRequest, ScriptedModel, ScriptedTurn, StateKey, ToolContext,
+    ToolOutput, ToolResult,
 };
 
 /// The preferences of a conversation, by name. They survive the process.

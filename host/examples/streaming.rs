@@ -12,9 +12,8 @@ mod components;
 
 use serde_json::json;
 use std::time::Duration;
-use tollgate::tollgate_agent::run::CallEnd;
 use tollgate::{
-    Agent, Event, Host, LiveContent, RunRequest, RunUpdate, ScriptedModel, ScriptedTurn, Toolbox,
+    Agent, CallEnd, Event, Host, LiveContent, RunRequest, RunUpdate, ScriptedModel, ScriptedTurn, Toolbox,
 };
 
 #[tokio::main]

@@ -12,8 +12,7 @@ use std::io;
 use std::net::SocketAddr;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tollgate::tollgate_agent::descriptor::ExecutionPolicy;
-use tollgate::{CallRequest, FnTool, Host, ToolContext};
+use tollgate::{CallRequest, ExecutionPolicy, FnTool, Host, ToolContext};
 
 #[derive(Deserialize, JsonSchema)]
 struct Place {

@@ -47,9 +47,11 @@
 //! | agents that call agents | [`ToolContext::run_child`], [`Agent::offered_as`], [`Composition`] |
 //! | agents of other servers | [`a2a::RemoteAgent`], [`Agent::remote`] |
 //! | persistent storage | [`SqliteStore`], [`Store`] |
+//! | limits, grants and the sandbox itself | [`sandbox`], [`grants`] |
 //!
-//! The types of calls, runs and state come from [`tollgate_agent`]; the most common ones are
-//! re-exported here.
+//! The types of calls, runs and state that a program names are re-exported here, and those of one
+//! subject in its module: messages in [`models`], events and state in [`store`], permission rules in
+//! [`gates`]. The crates that they come from are parts of this one, and change more often.
 
 pub mod a2a;
 pub mod blocking;
@@ -63,6 +65,7 @@ pub mod metrics;
 pub mod models;
 pub mod plugins;
 pub mod registry;
+pub mod sandbox;
 pub mod tools;
 
 mod host;
@@ -86,16 +89,18 @@ pub use store::SqliteStore;
 pub use store::{MemoryStore, Store};
 pub use tools::{FnTool, IntoOutput, Json, NativeTool, ToolCall, ToolContext, Toolbox};
 
-pub use tollgate_agent::child::{ChildOutcome, ChildRequest};
+pub use tollgate_agent::catalog::ActionGrants;
+pub use tollgate_agent::child::{ChildError, ChildOutcome, ChildRequest, ChildStatus};
+pub use tollgate_agent::code::Code;
 pub use tollgate_agent::composition::Composition;
-pub use tollgate_agent::descriptor::ToolDescriptor;
-pub use tollgate_agent::outcome::{Fault, Ticket, ToolOutput, ToolResult};
-pub use tollgate_agent::run::{Decision, Event, RunLimits, RunStatus};
+pub use tollgate_agent::descriptor::{ExecutionPolicy, ToolDescriptor};
+pub use tollgate_agent::outcome::{Action, Fault, ResumeMode, Ticket, ToolOutput, ToolResult};
+pub use tollgate_agent::run::{CallEnd, Decision, Event, RunLimits, RunStatus};
+pub use tollgate_agent::state::KeyScope;
 
 /// The attribute for implementing [`Model`], [`NativeTool`], [`Hooks`], [`Gate`] and
 /// [`Store`].
 pub use async_trait::async_trait;
-pub use {tollgate_agent, tollgate_registry, tollgate_sandbox};
 
 /// The example programs of the guide for people who know other frameworks.
 #[cfg(doctest)]

@@ -1,10 +1,10 @@
-//! Models: one request in, one reply out, streamed on the way. All of [`tollgate_models`].
+//! Models: one request in, one reply out, streamed on the way. All of `tollgate-models`.
 //!
 //! A custom model implements [`Model`]:
 //!
 //! ```
+//! use tollgate::models::{AssistantMessage, Message, ModelReply, ModelRequest};
 //! use tollgate::models::{Delta, DeltaSink, ModelFault};
-//! use tollgate::tollgate_agent::message::{AssistantMessage, Message, ModelReply, ModelRequest};
 //! use tollgate::{async_trait, Agent, Host, Model, RunRequest};
 //!
 //! /// Repeats the user's message.
@@ -35,4 +35,5 @@
 //! # }
 //! ```
 
+pub use tollgate_agent::message::{AssistantMessage, Message, ModelCall, ModelReply, ModelRequest};
 pub use tollgate_models::*;

@@ -1,13 +1,15 @@
 //! The lock file of a configuration, and the registries that it names.
 //!
-//! [`tollgate_registry`] fetches components and verifies who signed them. This module connects it
-//! with the configuration.
+//! The crate `tollgate-registry` fetches components and verifies who signed them. This module connects
+//! it with the configuration, and re-exports the types that this takes.
 
 use crate::config::{Config, FILE_NAME};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use tollgate_registry::{Client, Code, Credentials, Entry, Error, Files, Lock, LockMode, Settings};
+use tollgate_registry::{Code, Settings};
+
+pub use tollgate_registry::{Client, Credentials, Entry, Error, Files, Lock, LockMode, Remedy, Trust};
 
 /// Returns the locations of the lock file, the kept bundles and the tools of a configuration.
 #[must_use]

@@ -1,4 +1,4 @@
-//! Storage of events, and of what is derived from them. All of [`tollgate_store`], and the stores.
+//! Storage of events, and of what is derived from them. All of `tollgate-store`, and the stores.
 //!
 //! A [`MemoryStore`] ends with the process. A `SqliteStore`, with the feature `sqlite`, persists,
 //! and several processes may share its directory. A host writes to the store; reading needs no host:
@@ -35,8 +35,7 @@
 //! use tollgate::store::{ComponentStore, CoordinationStore, EventPage, Hints, KeyFilter, PageLimit, QueueTurn};
 //! use tollgate::store::{Record, RunCommand, RunFilter, RunStore, RunSummary, SentCommand, StateRead, StateStore};
 //! use tollgate::store::{StoreError, ThreadSize, ToolHealth};
-//! use tollgate::tollgate_agent::run::{RunSpec, StoredEvent, Thread};
-//! use tollgate::tollgate_agent::state::StateChange;
+//! use tollgate::store::{RunSpec, StateChange, StoredEvent, Thread};
 //! use tollgate::{Agent, Host, MemoryStore, ScriptedModel, RunRequest, ScriptedTurn, async_trait};
 //!
 //! /// Counts the events, and hands everything on.
@@ -163,6 +162,8 @@
 //! # }
 //! ```
 
+pub use tollgate_agent::run::{RunSpec, StoredEvent, Thread};
+pub use tollgate_agent::state::{State, StateChange};
 pub use tollgate_store::*;
 
 #[cfg(feature = "sqlite")]

@@ -9,13 +9,13 @@ use std::time::Duration;
 use tempfile::TempDir;
 use tokio::runtime::Handle;
 use tollgate::config::Config;
-use tollgate::tollgate_sandbox::{Occupancy, Sandbox};
 use tollgate::tools::directory;
 use tollgate::{
     Agent, CallRequest, Event, Host, RunRequest, RunStatus, RunUpdate, ScriptedModel, ScriptedTurn,
 };
 use tollgate_artifacts::{good, hostile};
 use tollgate_mcp::Servers;
+use tollgate_sandbox::{Occupancy, Sandbox};
 
 const RUNS: usize = 1_000;
 /// The number of instances that run at once; a leaked one is noticed.

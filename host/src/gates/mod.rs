@@ -5,13 +5,14 @@ mod component;
 pub mod directory;
 
 pub use directory::{GatesRefused, LoadedGate, LoadedGates, RefusedGate};
+pub use tollgate_agent::gate::permissions::{Otherwise, Permissions, RuleSpec};
 pub use tollgate_agent::gate::{CallsBefore, GateVerdict, ProposedCall, Verdict};
 pub use tollgate_sandbox::{GateComponent, GateLimits};
 
 use crate::error::HostError;
 use async_trait::async_trait;
 use std::sync::{Arc, PoisonError, RwLock};
-use tollgate_agent::gate::permissions::{Permissions, RuleError, RuleSpec};
+use tollgate_agent::gate::permissions::RuleError;
 use tollgate_agent::gate::{PERMISSIONS_ID, ToolList};
 use tollgate_agent::name;
 use tollgate_agent::state::Access;

@@ -23,7 +23,7 @@ pub use native::{NativePlugin, NativeTool, ToolCall};
 pub use open::LoadError;
 pub use returned::{IntoOutput, Json};
 pub use tollgate_sandbox::{
-    Attempt, CallContext, ChildRunner, MemoryBudget, Report, ReportSink, Reservation,
+    Attempt, CallContext, ChildRunner, MemoryBudget, ProgressStatus, Report, ReportSink, Reservation,
 };
 pub use toolbox::{RefusedFile, Toolbox};
 

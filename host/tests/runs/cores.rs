@@ -9,7 +9,6 @@ use tollgate::config::Config;
 use tollgate::{
     Agent, Event, FnTool, Host, RunRequest, RunStatus, RunUpdate, ScriptedModel, ScriptedTurn, Toolbox,
 };
-use tollgate::{HostBuilder, tollgate_sandbox};
 use tollgate_artifacts::hostile;
 
 fn two_cores() -> bool {

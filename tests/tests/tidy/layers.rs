@@ -81,7 +81,10 @@ const BUILDS_ON: &[(&str, &[&str])] = &[
     ("tollgate-artifacts", &[]),
     ("tollgate-tests", &[]),
     ("tollgate-libfuzzer", &["tollgate-fuzz"]),
-    ("tollgate-fuzz", &["tollgate", "tollgate-agent", "tollgate-sandbox", "tollgate-artifacts"]),
+    (
+        "tollgate-fuzz",
+        &["tollgate", "tollgate-agent", "tollgate-registry", "tollgate-sandbox", "tollgate-artifacts"],
+    ),
 ];
 
 #[test]

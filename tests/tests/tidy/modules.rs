@@ -206,8 +206,8 @@ const ORDERS: &[Order] = &[
     Order {
         sources: "host/src",
         modules: &[
-            "blocking", "models", "store", "config", "error", "registry", "grants", "tools", "a2a", "gates",
-            "builtin", "run", "plugins", "host", "metrics", "replay",
+            "blocking", "sandbox", "models", "store", "config", "error", "registry", "grants", "tools",
+            "a2a", "gates", "builtin", "run", "plugins", "host", "metrics", "replay",
         ],
         except: &[
             ("builtin", "host", "agents are offered as tools, and are defined with the host"),

@@ -6,10 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tollgate::models::{Delta, DeltaSink, ModelFault};
-use tollgate::tollgate_agent::message::{
-    AssistantMessage, Message, ModelCall, ModelReply, ModelRequest, TokenUsage,
-};
 use tollgate::{Agent, Model, RunLimits, async_trait};
+use tollgate_agent::message::{AssistantMessage, Message, ModelCall, ModelReply, ModelRequest, TokenUsage};
 
 /// The pause before a word of a reply, in microseconds. It is longer once people look.
 pub(crate) static PACE_US: AtomicU64 = AtomicU64::new(300);

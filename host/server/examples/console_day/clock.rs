@@ -7,9 +7,9 @@ use tollgate::store::{
     CoordinationStore, EventPage, Hints, KeyFilter, PageLimit, QueueTurn, Record, RunCommand, RunFilter,
     RunStore, RunSummary, SentCommand, StateRead, StateStore, StoreError, ThreadSize, ToolHealth,
 };
-use tollgate::tollgate_agent::run::{Event, RunSpec, StoredEvent, Thread};
-use tollgate::tollgate_agent::state::StateChange;
 use tollgate::{SqliteStore, async_trait};
+use tollgate_agent::run::{Event, RunSpec, StoredEvent, Thread};
+use tollgate_agent::state::StateChange;
 
 /// A SQLite store that moves the commits of each thread into the past.
 pub(crate) struct Shifted {

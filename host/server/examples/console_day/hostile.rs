@@ -4,10 +4,10 @@ use serde_json::json;
 use std::error::Error;
 use std::sync::Arc;
 use tollgate::models::{Delta, DeltaSink, ModelFault};
-use tollgate::tollgate_agent::message::{AssistantMessage, Message, ModelCall, ModelReply, ModelRequest};
 use tollgate::{
     Agent, FnTool, Host, HostBuilder, Model, RunRequest, Ticket, ToolContext, ToolResult, async_trait,
 };
+use tollgate_agent::message::{AssistantMessage, Message, ModelCall, ModelReply, ModelRequest};
 use tollgate_server::console::ComponentFacts;
 
 /// HTML, Markdown, links, terminal escapes, and characters that are invisible or turn text around.

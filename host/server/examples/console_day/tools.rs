@@ -3,15 +3,15 @@
 use serde_json::{Value, json};
 use std::time::Duration;
 use tollgate::plugins::{Effects, HookError, HookedCall, Hooks, Parts, Plugin, StateKey};
-use tollgate::tollgate_agent::descriptor::ExecutionPolicy;
-use tollgate::tollgate_agent::gate::permissions::{Otherwise, Permissions, RuleSpec};
-use tollgate::tollgate_agent::outcome::ResumeMode;
-use tollgate::tollgate_agent::run::CallEnd;
-use tollgate::tollgate_agent::state::KeyScope;
 use tollgate::{
     ChildRequest, Fault, HostBuilder, NativeTool, Ticket, ToolCall, ToolDescriptor, ToolOutput, ToolResult,
     async_trait,
 };
+use tollgate_agent::descriptor::ExecutionPolicy;
+use tollgate_agent::gate::permissions::{Otherwise, Permissions, RuleSpec};
+use tollgate_agent::outcome::ResumeMode;
+use tollgate_agent::run::CallEnd;
+use tollgate_agent::state::KeyScope;
 
 /// A tool that answers after a while.
 struct DayTool {

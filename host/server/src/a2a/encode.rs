@@ -3,7 +3,7 @@
 use super::task::{TaskView, artifact};
 use crate::agent_runs::{Encode, FeedEnd, Piece, ReplyText, Rest};
 use serde_json::{Value, json};
-use tollgate::tollgate_sandbox::Report;
+use tollgate::tools::Report;
 use tollgate::{LiveContent, RunUpdate};
 use tollgate_agent::run::{Event, StoredEvent};
 use tollgate_agent::text::one_line;

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 use tollgate::LiveContent;
 use tollgate::run::LiveUpdate;
-use tollgate::tollgate_sandbox::Report;
+use tollgate::tools::Report;
 use tollgate_agent::message::ModelReply;
 use tollgate_agent::run::event::Finished;
 use tollgate_agent::run::{Event, StoredEvent, answer};

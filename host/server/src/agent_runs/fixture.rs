@@ -9,7 +9,7 @@ use std::time::Duration;
 use tollgate::models::{ModelFault, RetryPolicy, Retrying};
 use tollgate::plugins::{Effects, HookError, HookedCall, Hooks, Parts, Plugin, StateKey};
 use tollgate::run::LiveUpdate;
-use tollgate::tollgate_sandbox::{ProgressStatus, Report};
+use tollgate::tools::{ProgressStatus, Report};
 use tollgate::{
     Agent, Decision, FnTool, FollowUntil, Gate, Host, HostBuilder, LiveContent, ProposedCall, RunEnd,
     RunRequest, RunUpdate, ScriptedModel, ScriptedTurn, Ticket, ToolContext, ToolResult, Verdict,

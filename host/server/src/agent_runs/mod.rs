@@ -35,7 +35,6 @@ use axum::response::Response;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use tollgate::store::{RunFilter, RunSummary};
-use tollgate::tollgate_agent::message::Message;
 use tollgate::{Agent, DIRECT_AGENT};
 use tollgate_agent::run::event::Suspended;
 use tollgate_agent::run::{Decision, Event, RunStatus, StoredEvent, Task};

@@ -2,7 +2,7 @@
 
 use crate::agent_runs::{Calls, Encode, FeedEnd, KnownCall, Piece, ReplyText, Rest, approval};
 use serde_json::{Value, json};
-use tollgate::tollgate_sandbox::Report;
+use tollgate::tools::Report;
 use tollgate::{LiveContent, RunUpdate};
 use tollgate_agent::message::{Finish, ModelReply, TokenUsage};
 use tollgate_agent::run::event::{Finished, RunUsage, Suspended};

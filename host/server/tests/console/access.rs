@@ -5,8 +5,8 @@ use serde_json::json;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tollgate::config::{Decides, ServeConfig};
-use tollgate::tollgate_agent::gate::permissions::{Otherwise, Permissions, RuleSpec};
 use tollgate::{Agent, FnTool, HostBuilder, ToolContext, ToolResult, async_trait};
+use tollgate_agent::gate::permissions::{Otherwise, Permissions, RuleSpec};
 use tollgate_server::console::{ComponentFacts, ConsoleData, KeyRow, SessionRow};
 use tollgate_server::{Principal, Problem, Scope};
 

@@ -3,8 +3,8 @@
 use crate::server::{ALL, Script, Server, asking, attribute, principal};
 use serde_json::{Value, json};
 use std::time::Duration;
-use tollgate::tollgate_agent::gate::permissions::{Otherwise, Permissions};
 use tollgate::{FnTool, Ticket, ToolContext, ToolResult};
+use tollgate_agent::gate::permissions::{Otherwise, Permissions};
 use tollgate_server::Scope;
 
 fn entries(list: &[(&str, &str)]) -> Vec<(String, String)> {

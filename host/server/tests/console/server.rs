@@ -8,10 +8,8 @@ use std::time::Duration;
 use tollgate::config::ServeConfig;
 use tollgate::models::{DeltaSink, ModelFault};
 use tollgate::store::RunFilter;
-use tollgate::tollgate_agent::message::{
-    AssistantMessage, Message, ModelCall, ModelReply, ModelRequest, TokenUsage,
-};
 use tollgate::{Agent, FnTool, Host, HostBuilder, Model, SqliteStore, ToolContext, ToolResult, async_trait};
+use tollgate_agent::message::{AssistantMessage, Message, ModelCall, ModelReply, ModelRequest, TokenUsage};
 use tollgate_server::console::ConsoleData;
 use tollgate_server::{AccessDatabase, Principal, Scope, ServerOptions, ServerState, console};
 

@@ -14,10 +14,10 @@ use tokio::task::JoinHandle;
 use tollgate::config::ServeConfig;
 use tollgate::models::{Delta, DeltaSink, ModelFault};
 use tollgate::store::Store;
-use tollgate::tollgate_agent::descriptor::ExecutionPolicy;
-use tollgate::tollgate_agent::message::{AssistantMessage, Message, ModelCall, ModelReply, ModelRequest};
-use tollgate::tollgate_agent::outcome::ResumeMode;
 use tollgate::{Agent, FnTool, Gate, Host, Model, ProposedCall, SqliteStore, Ticket, Verdict, async_trait};
+use tollgate_agent::descriptor::ExecutionPolicy;
+use tollgate_agent::message::{AssistantMessage, Message, ModelCall, ModelReply, ModelRequest};
+use tollgate_agent::outcome::ResumeMode;
 use tollgate_server::auth::KeyRequest;
 use tollgate_server::{
     AccessDatabase, Part, Parts, Principal, Scope, Server, ServerOptions, ServerState, Shared, router,

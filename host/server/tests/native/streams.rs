@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tollgate::store::{RunFilter, RunStore as _};
-use tollgate::tollgate_agent::run::{Event, RunStatus};
+use tollgate_agent::run::{Event, RunStatus};
 use tollgate_server::Scope::{Decide, Use};
 use tollgate_server::auth::KeyRequest;
 use tollgate_server::{AccessDatabase, Principal};

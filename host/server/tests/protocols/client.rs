@@ -13,10 +13,10 @@ use std::sync::Arc;
 use std::time::Duration;
 use tempfile::TempDir;
 use tollgate::config::{OpenAiConfig, ServeConfig};
-use tollgate::tollgate_agent::outcome::ResumeMode;
-use tollgate::tollgate_sandbox::ProgressStatus;
+use tollgate::tools::ProgressStatus;
 use tollgate::tools::Report;
 use tollgate::{FnTool, Host, Ticket, ToolContext, ToolResult};
+use tollgate_agent::outcome::ResumeMode;
 
 /// Longer than anything takes on a busy machine.
 pub(crate) const BACKSTOP: Duration = Duration::from_secs(60);

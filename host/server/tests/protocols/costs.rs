@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tollgate::models::{Delta, DeltaSink, ModelFault};
-use tollgate::tollgate_agent::message::{AssistantMessage, Message, ModelCall, ModelReply, ModelRequest};
 use tollgate::{Agent, FnTool, Host, Model, async_trait};
+use tollgate_agent::message::{AssistantMessage, Message, ModelCall, ModelReply, ModelRequest};
 
 const ROUNDS: usize = 300;
 

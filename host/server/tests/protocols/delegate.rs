@@ -9,13 +9,13 @@ use std::time::Duration;
 use tollgate::a2a::RemoteAgent;
 use tollgate::models::ApiKey;
 use tollgate::run::RunEnd;
-use tollgate::tollgate_agent::child::{ChildError, ChildStatus};
-use tollgate::tollgate_agent::message::Message;
 use tollgate::{
     Agent, CallRequest, ChildRequest, Decision, Event, FnTool, Gate, Host, HostBuilder, HostError,
     MemoryStore, ProposedCall, RunHandle, RunRequest, RunStatus, ScriptedModel, ScriptedTurn, Store,
     ToolContext, ToolResult, Verdict, async_trait,
 };
+use tollgate_agent::child::{ChildError, ChildStatus};
+use tollgate_agent::message::Message;
 
 by_both_bindings![
     a_remote_agent_answers_and_its_task_is_kept_beside_the_run,

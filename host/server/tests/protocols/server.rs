@@ -10,11 +10,9 @@ use std::time::Duration;
 use tokio::task::JoinHandle;
 use tollgate::config::ServeConfig;
 use tollgate::models::{Delta, DeltaSink, ModelFault};
-use tollgate::tollgate_agent::message::{
-    AssistantMessage, Message, ModelCall, ModelReply, ModelRequest, TokenUsage,
-};
-use tollgate::tollgate_agent::outcome::ResumeMode;
 use tollgate::{Agent, Gate, Host, HostBuilder, Model, ProposedCall, Ticket, Verdict, async_trait};
+use tollgate_agent::message::{AssistantMessage, Message, ModelCall, ModelReply, ModelRequest, TokenUsage};
+use tollgate_agent::outcome::ResumeMode;
 use tollgate_server::auth::KeyRequest;
 use tollgate_server::{AccessDatabase, Parts, Principal, Scope, Server, ServerOptions, ServerState, router};
 

@@ -5,7 +5,6 @@ use crate::built::{LANGUAGES, Language};
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex};
 use tollgate::models::{DeltaSink, ModelFault};
-use tollgate::tollgate_agent::message::{ModelReply, ModelRequest};
 use tollgate::{
     Agent, Composition, Host, Model, RunEnd, RunRequest, ScriptedModel, ScriptedTurn, async_trait,
 };

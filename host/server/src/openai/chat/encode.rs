@@ -5,7 +5,7 @@ use crate::agent_runs::{Calls, Encode, FeedEnd, KnownCall, Piece, ReplyText, Res
 use crate::openai::OpenAiError;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
-use tollgate::tollgate_sandbox::Report;
+use tollgate::tools::Report;
 use tollgate::{LiveContent, RunUpdate};
 use tollgate_agent::message::{Finish, TokenUsage};
 use tollgate_agent::run::event::Suspended;
