@@ -1,5 +1,7 @@
 //! Ids and names: their patterns, the reserved ones, and the ones that look alike.
 
+use std::fmt::Display;
+
 /// Returns whether the text fits `[a-z][a-z0-9-]{0,63}`, the pattern of the ids of components,
 /// agents and gates.
 #[must_use]
@@ -89,6 +91,18 @@ pub fn nearest<'a>(wanted: &str, known: impl Iterator<Item = &'a str>) -> Vec<&'
     scored.into_iter().take(3).map(|(_, _, name)| name).collect()
 }
 
+/// Returns ``; did you mean `X`?`` for the nearest known name; `None` if none is near.
+#[must_use]
+pub fn did_you_mean<'a>(wanted: &str, known: impl Iterator<Item = &'a str>) -> Option<String> {
+    nearest(wanted, known).first().map(|near| suggestion(format_args!("`{near}`")))
+}
+
+/// Returns the end of a sentence about something unknown that suggests what was meant.
+#[must_use]
+pub fn suggestion(meant: impl Display) -> String {
+    format!("; did you mean {meant}?")
+}
+
 /// Returns the Levenshtein distance; a name that contains the other counts as near.
 fn distance(a: &str, b: &str) -> usize {
     if a.len() >= 3 && b.len() >= 3 && (a.contains(b) || b.contains(a)) {
@@ -160,5 +174,8 @@ mod tests {
         let limits = ["timeout_ceiling_ms", "timeout_ms"];
         assert_eq!(nearest("timeout", limits.into_iter()), ["timeout_ms", "timeout_ceiling_ms"]);
         assert!(nearest("send_mail", known.into_iter()).is_empty());
+        let hint = did_you_mean("wordcount", known.into_iter());
+        assert_eq!(hint.as_deref(), Some("; did you mean `word_count`?"));
+        assert_eq!(did_you_mean("send_mail", known.into_iter()), None);
     }
 }

@@ -64,8 +64,8 @@ impl ToolList {
         for id in ids {
             if !host.agents().any(|agent| &agent.spec.view.id == id) || id == DIRECT_AGENT {
                 let known: Vec<&str> = host.agents().map(|agent| agent.spec.view.id.as_str()).collect();
-                let near = name::nearest(id, known.iter().copied().filter(|id| *id != DIRECT_AGENT));
-                let hint = near.first().map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
+                let known = known.iter().copied().filter(|id| *id != DIRECT_AGENT);
+                let hint = name::did_you_mean(id, known).unwrap_or_default();
                 return Err(OfferError(format!("there is no agent `{id}` that could be offered{hint}")));
             }
             if let Some(tool) = names.like(id) {

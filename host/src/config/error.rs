@@ -53,8 +53,8 @@ impl ConfigError {
     pub(super) fn unreadable(path: &Path, error: &io::Error) -> Self {
         let advice = match error.kind() {
             io::ErrorKind::NotFound => match nearest_file(path) {
-                Some(near) => format!("; did you mean {}?", clean(&near.display().to_string(), 200)),
-                None => "; name one that exists with --config FILE".to_owned(),
+                Some(near) => name::suggestion(clean(&near.display().to_string(), 200)),
+                None => String::new(),
             },
             io::ErrorKind::InvalidData => "; save it as UTF-8".to_owned(),
             _ => String::new(),
@@ -174,10 +174,7 @@ fn floor_boundary(text: &str, mut at: usize) -> usize {
 }
 
 fn unknown_key(key: &str, known: &[&str]) -> String {
-    let hint = match name::nearest(key, known.iter().copied()).first() {
-        Some(near) => format!("; did you mean `{near}`?"),
-        None => ";".to_owned(),
-    };
+    let hint = name::did_you_mean(key, known.iter().copied()).unwrap_or_else(|| ";".to_owned());
     let known = match known {
         [] => "no keys are known here".to_owned(),
         known => format!("known: {}", known.join(", ")),
@@ -201,7 +198,7 @@ fn reworded(message: &str) -> String {
         let words = quoted(rest);
         if let Some((value, known)) = words.split_first() {
             let near = name::nearest(value, known.iter().map(String::as_str));
-            let hint = near.first().map(|near| format!("; did you mean \"{near}\"?")).unwrap_or_default();
+            let hint = near.first().map(|near| name::suggestion(format_args!("\"{near}\"")));
             return format!(
                 "\"{}\" is not known here{}{} known: \"{}\"",
                 clean(value, 100),

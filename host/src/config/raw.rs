@@ -176,10 +176,10 @@ impl<'de> DeserializeSeed<'de> for ToolSeed<'_> {
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<RawTool, D::Error> {
         RawTool::deserialize(deserializer).map_err(|why| {
-            let near = name::nearest(self.0, ["dir", "gates", "locked"].into_iter());
-            match near.first().filter(|_| why.to_string().contains("invalid type")) {
-                Some(near) => D::Error::custom(format!(
-                    "unknown key `{}`; did you mean `{near}`? known: dir, gates, locked, and a table for each tool",
+            let hint = name::did_you_mean(self.0, ["dir", "gates", "locked"].into_iter());
+            match hint.filter(|_| why.to_string().contains("invalid type")) {
+                Some(hint) => D::Error::custom(format!(
+                    "unknown key `{}`{hint} known: dir, gates, locked, and a table for each tool",
                     text::clean(self.0, 100)
                 )),
                 None => why,

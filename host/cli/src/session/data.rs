@@ -13,6 +13,7 @@ use tollgate::store::{
     ReadOnlyStore, RunFilter, RunStore, RunSummary, SHORT_ID_CHARS, SqliteStore, Store, StoreError,
     StoreErrorKind, StoreLimits, ThreadFilter, list_threads, short_id,
 };
+use tollgate_agent::name::did_you_mean;
 use uuid::Uuid;
 
 /// Opens the store that `--data`, `--store` or the configuration names, or this user's store.
@@ -151,12 +152,9 @@ pub(crate) async fn find_run(store: &dyn RunStore, typed: &str) -> Result<RunSum
         (Some(at), _) => Ok(found.swap_remove(at)),
         (None, 1) => Ok(found.remove(0)),
         (None, 0) => {
-            let near = crate::terminal::output::nearest_hint(typed, std::iter::once(LAST));
-            Err(Failure::usage(format!(
-                "there is no run {shown}{near}{} `{} runs` lists them",
-                if near.is_empty() { ";" } else { "" },
-                crate::terminal::program()
-            )))
+            let hint = did_you_mean(typed, std::iter::once(LAST)).unwrap_or_else(|| ";".to_owned());
+            let program = crate::terminal::program();
+            Err(Failure::usage(format!("there is no run {shown}{hint} `{program} runs` lists them")))
         }
         (None, _) => Err(ambiguous(
             "runs",

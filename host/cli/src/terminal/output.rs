@@ -203,12 +203,6 @@ pub(crate) fn shown_line(text: &str, max_chars: usize) -> String {
     }
 }
 
-/// Returns `; did you mean X?` if one of the known names is close to the typed one.
-pub(crate) fn nearest_hint<'a>(typed: &str, known: impl Iterator<Item = &'a str>) -> String {
-    let near = tollgate_agent::name::nearest(typed, known);
-    near.first().map(|near| format!("; did you mean `{}`?", shown_line(near, 64))).unwrap_or_default()
-}
-
 /// The `--config` and `--data` options of this command line, for commands that are shown.
 static NAMED: OnceLock<String> = OnceLock::new();
 

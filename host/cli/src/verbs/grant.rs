@@ -153,7 +153,7 @@ impl GrantVerb {
         }
         if subject.is_none() {
             let known = opened.loaded.components.iter().map(|component| component.id.as_str());
-            let near = nearest_hint(&id, known);
+            let near = did_you_mean(&id, known).unwrap_or_default();
             output.warn(&format!(
                 "no component `{id}` is in {}{near}",
                 shown_line(&opened.config.tools_dir.display().to_string(), 200)

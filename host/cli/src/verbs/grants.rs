@@ -3,7 +3,6 @@
 use crate::globals::Globals;
 use crate::render::powers;
 use crate::session::{Opened, approve};
-use crate::terminal::output::nearest_hint;
 use crate::terminal::output::{DIM, shown_line};
 use crate::terminal::table::{Column, Table};
 use crate::terminal::{Exit, Failure, Output};
@@ -11,6 +10,7 @@ use clap::Args;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 use tollgate::tools::LoadedComponent;
+use tollgate_agent::name::did_you_mean;
 
 /// Show what components were granted, and what they ask for and lack
 #[derive(Debug, Args)]
@@ -35,7 +35,7 @@ impl GrantsVerb {
             opened.config.grants.keys().map(String::as_str).chain(served).chain(held).collect();
         if let Some(id) = self.component.as_deref().filter(|id| !known.contains(id)) {
             let shown = shown_line(id, 80);
-            let near = nearest_hint(id, known.iter().copied());
+            let hint = did_you_mean(id, known.iter().copied()).unwrap_or_else(|| ";".to_owned());
             let known = known.into_iter().collect::<Vec<_>>().join(", ");
             return Err(Failure::usage(format!("there is no component {shown}{near}; known: {known}")));
         }

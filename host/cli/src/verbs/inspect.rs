@@ -49,7 +49,7 @@ impl InspectVerb {
                 return inspect_remote(&source, key, &config, output).await;
             }
             let near = nearest_file(&self.file)
-                .map(|near| format!("; did you mean {}?", shown_line(&near.display().to_string(), 200)));
+                .map(|near| name::suggestion(shown_line(&near.display().to_string(), 200)));
             let (file, near) = (self.file.display(), near.unwrap_or_default());
             return Err(Failure::usage(format!("{file} cannot be read: {e}{near}")));
         }

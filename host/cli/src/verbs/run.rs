@@ -203,8 +203,7 @@ pub(crate) fn chosen_agent(named: Option<String>, config: &Config) -> Result<Str
     match named {
         Some(id) if known.contains(&id.as_str()) => Ok(id),
         Some(id) => {
-            let near = name::nearest(&id, known.iter().copied());
-            let hint = near.first().map(|near| format!(" Did you mean `{near}`?")).unwrap_or_default();
+            let hint = name::did_you_mean(&id, known.iter().copied()).unwrap_or_else(|| ";".to_owned());
             Err(Failure::usage(format!(
                 "there is no agent `{}` in {}.{hint} Known: {}.",
                 crate::terminal::output::shown_line(&id, 80),

@@ -6,7 +6,8 @@ use crate::render::{limits, powers, provenance};
 use crate::session::data::open_store;
 use crate::session::open::end_servers;
 use crate::session::{Opened, approve, warn_of_left_out, with_servers};
-use crate::terminal::output::{BAD, BOLD, DIM, nearest_hint, shown, shown_line, shown_marked};
+use crate::terminal::output::{BAD, BOLD, DIM, shown, shown_line, shown_marked};
+use crate::terminal::remedy::of_file;
 use crate::terminal::table::{Column, Table};
 use crate::terminal::{Exit, Failure, Output, program, quantity};
 use clap::Args;
@@ -15,6 +16,7 @@ use tollgate::Host;
 use tollgate::config::ToolLimits;
 use tollgate::tools::{LoadedComponent, Toolbox};
 use tollgate_agent::catalog::{OwnerKind, Tool};
+use tollgate_agent::name::did_you_mean;
 use tollgate_agent::run::RunLimits;
 use tollgate_sandbox::LeftOut;
 
@@ -156,12 +158,9 @@ fn show_one(opened: &Opened, name: &str, output: &Output) -> Result<(), Failure>
     let catalog = opened.loaded.toolbox.catalog();
     let Some(tool) = catalog.tool(name) else {
         let known = catalog.tools().map(|tool| tool.descriptor.name.as_str());
-        let (near, shown) = (nearest_hint(name, known), shown_line(name, 80));
-        return Err(Failure::usage(format!(
-            "there is no tool {shown}{near}{} {} tools",
-            if near.is_empty() { "; see:" } else { " See:" },
-            program()
-        )));
+        let see = did_you_mean(name, known).map_or("; see:".to_owned(), |near| near + " See:");
+        let shown = shown_line(name, 80);
+        return Err(Failure::usage(format!("there is no tool {shown}{see} {} tools", program())));
     };
     let component = opened.loaded.component_of(name);
     if output.is_json() {

@@ -110,7 +110,7 @@ fn a_model_is_named_on_the_command_line() {
 #[test]
 fn an_unknown_agent_is_answered_with_the_nearest() {
     let place = place().with_config(&format!("{CONFIG}[agents.reviewer]\ntools = [\"*\"]\n"));
-    place.type_in(&["run", "--agent", "reviewr", "hello"]).ends_with(2).says("Did you mean `reviewer`?");
+    place.type_in(&["run", "--agent", "reviewr", "hello"]).ends_with(2).says("did you mean `reviewer`?");
     place.type_in(&["run", "hello"]).ends_with(0);
 }
 

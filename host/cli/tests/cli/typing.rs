@@ -39,7 +39,7 @@ fn names_of_nothing_end_with_2_and_say_so() {
         (&["remove", "nope"], "records no component nope"),
         (&["verify", "nope"], "records no component nope"),
         (&["state", "export", "nothere"], "there is no thread nothere"),
-        (&["mcp", "--print-config", "claude-code", "--agent", "asistant"], "Did you mean `assistant`?"),
+        (&["mcp", "--print-config", "claude-code", "--agent", "asistant"], "did you mean `assistant`?"),
         (&["serve", "--listen", "7400"], "such as 127.0.0.1:7400"),
         (&["call", "echo", "name=Ada"], "write an object in quotes, such as '{\"name\": \"Ada\"}'"),
         (&["tools", "ecko"], "there is no tool ecko; did you mean `echo`? See: "),

@@ -4,7 +4,7 @@ use super::{Loaded, LoadedComponent};
 use crate::config::{ComponentGrants, Config};
 use std::path::Path;
 use tollgate_agent::gate::permissions::Permissions;
-use tollgate_agent::name::{is_reserved_name, nearest, server_prefix};
+use tollgate_agent::name::{did_you_mean, is_reserved_name, server_prefix};
 use tollgate_agent::text::clean;
 
 /// Returns the grants and limits of the configuration for something that does not exist.
@@ -58,12 +58,12 @@ pub(super) fn unknown_tools(config: &Config, loaded: &Loaded) -> Vec<UnknownTool
             || is_reserved_name(tool)
             || config.servers.keys().any(|server| tool.starts_with(&server_prefix(server)))
     };
-    let near = |tool: &str| nearest(tool, known.iter().copied()).first().map(|near| (*near).to_owned());
+    let hint = |tool: &str| did_you_mean(tool, known.iter().copied());
     let name = config.name();
     let mut unknown = Vec::new();
     for (id, agent) in &config.agents {
         for tool in agent.tools.iter().filter(|tool| !is_known(tool)) {
-            let hint = near(tool).map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
+            let hint = hint(tool).unwrap_or_default();
             let notice =
                 format!("{name}: the agent `{id}` lists the tool `{tool}`, which does not exist{hint}");
             unknown.push(UnknownTool { agent: Some(id.clone()), notice });
@@ -72,8 +72,7 @@ pub(super) fn unknown_tools(config: &Config, loaded: &Loaded) -> Vec<UnknownTool
     for (list, tool) in config.permissions.iter().flat_map(Permissions::named_tools) {
         if let Some(near) = near(tool).filter(|_| !is_known(tool)) {
             let notice = format!(
-                "{name}: `{list}` of [permissions] names the tool `{tool}`, which does not exist; did you mean \
-                 `{near}`?"
+                "{name}: `{list}` of [permissions] names the tool `{tool}`, which does not exist{hint}"
             );
             unknown.push(UnknownTool { agent: None, notice });
         }
