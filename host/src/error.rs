@@ -1,7 +1,9 @@
 //! Why a request to the host, or a run, failed.
 
-use crate::store::{CommitError, StoreError, StoreErrorKind};
+use crate::store::{CommitError, Remedy, StoreError, StoreErrorKind};
+use tollgate_agent::name::did_you_mean;
 use tollgate_agent::schema::Violation;
+use tollgate_agent::text::clean;
 
 /// The reason why a request to the host failed.
 #[derive(Debug, thiserror::Error)]
@@ -9,9 +11,28 @@ pub enum HostError {
     /// The parts do not fit together.
     #[error("{0}")]
     Setup(String),
-    /// The request names something that does not exist.
-    #[error("{0}")]
-    NotFound(String),
+    /// There is no such agent.
+    #[error("there is no agent \"{}\"; known: {}", clean(.id, 100), .known.join(", "))]
+    UnknownAgent {
+        /// The id that was given.
+        id: String,
+        /// The ids of the agents that exist.
+        known: Vec<String>,
+    },
+    /// No tool of this name is served.
+    #[error("there is no tool \"{}\"{}", clean(.name, 100), hint(.name, .known))]
+    UnknownTool {
+        /// The name that was given.
+        name: String,
+        /// The names of the tools that are served.
+        known: Vec<String>,
+    },
+    /// There is no run of this id.
+    #[error("there is no run {}", clean(.0, 100))]
+    UnknownRun(String),
+    /// No call or question of this id ever waited for a decision in the run.
+    #[error("no call or suspension {} of this run waits for a decision", clean(.0, 100))]
+    UnknownQuestion(String),
     /// The question was answered before.
     #[error("{0}")]
     AlreadyDecided(String),
@@ -32,8 +53,8 @@ pub enum HostError {
     /// The request cannot be accepted for another reason.
     #[error("{0}")]
     Refused(String),
-    /// Another run of the thread is active.
-    #[error("the thread {0} is busy with another run; wait for it, or queue (--queue)")]
+    /// Another run of the thread is active. [`Busy::Queue`](crate::Busy) waits for it.
+    #[error("the thread {0} is busy with another run; wait for it, or queue")]
     Busy(String),
     /// A run of the thread was interrupted. It was recovered and now waits for a person. The
     /// message that was to follow it was not sent.
@@ -43,7 +64,7 @@ pub enum HostError {
     Waiting(String),
     /// There is no room for more records: a limit of the store, or the disk.
     #[error("the store is full: {0}")]
-    StoreFull(String),
+    StoreFull(StoreError),
     /// There is no memory for the request now. It may be sent again later.
     #[error("{0}")]
     Overloaded(String),
@@ -59,17 +80,32 @@ impl HostError {
     /// Returns the error for a run or call that the store does not admit.
     pub(crate) fn not_admitted(why: StoreError) -> Self {
         match why.kind() {
-            StoreErrorKind::Full => Self::StoreFull(why.to_string()),
+            StoreErrorKind::Full => Self::StoreFull(why),
             _ => why.into(),
+        }
+    }
+
+    /// Returns a step by which an operator can resolve the error; `None` if the message says all.
+    #[must_use]
+    pub fn remedy(&self) -> Option<&Remedy> {
+        match self {
+            Self::Store(why) | Self::StoreFull(why) => why.remedy(),
+            Self::Run(why) => why.remedy(),
+            _ => None,
         }
     }
 }
 
+/// Returns the suggestion of a known tool whose name is near.
+fn hint(name: &str, known: &[String]) -> String {
+    did_you_mean(name, known.iter().map(String::as_str)).unwrap_or_default()
+}
+
 impl From<StoreError> for HostError {
     fn from(error: StoreError) -> Self {
-        match error.kind() {
-            StoreErrorKind::UnknownRun => Self::NotFound(error.to_string()),
-            _ => Self::Store(error),
+        match error.unknown_run_id() {
+            Some(run_id) => Self::UnknownRun(run_id.to_owned()),
+            None => Self::Store(error),
         }
     }
 }
@@ -78,7 +114,7 @@ impl From<CommitError> for HostError {
     fn from(error: CommitError) -> Self {
         match error {
             CommitError::Failed(error) => error.into(),
-            rejected => RunError::new(rejected.to_string()).into(),
+            rejected => RunError::not_stored(&rejected.into(), UnrecordedEffect::Unknown).into(),
         }
     }
 }
@@ -90,6 +126,7 @@ pub struct RunError {
     words: String,
     kind: StoreErrorKind,
     effect: UnrecordedEffect,
+    remedy: Option<Remedy>,
 }
 
 /// The effect of the tools of a run that could not be continued, as far as it has no record.
@@ -106,18 +143,30 @@ pub enum UnrecordedEffect {
 
 impl RunError {
     pub(crate) fn new(words: impl Into<String>) -> Self {
-        Self { words: words.into(), kind: StoreErrorKind::Other, effect: UnrecordedEffect::Unknown }
+        let (kind, effect) = (StoreErrorKind::Other, UnrecordedEffect::Unknown);
+        Self { words: words.into(), kind, effect, remedy: None }
+    }
+
+    /// Adds a step that resolves the error.
+    pub(crate) fn with_remedy(self, remedy: Remedy) -> Self {
+        Self { remedy: Some(remedy), ..self }
     }
 
     /// Creates the error of a run whose events the store did not take.
     pub(crate) fn not_stored(why: &StoreError, effect: UnrecordedEffect) -> Self {
-        Self { words: why.to_string(), kind: why.kind(), effect }
+        Self { words: why.to_string(), kind: why.kind(), effect, remedy: why.remedy().cloned() }
     }
 
     /// Returns the kind of the store's failure; [`StoreErrorKind::Other`] if the store did not fail.
     #[must_use]
     pub fn kind(&self) -> StoreErrorKind {
         self.kind
+    }
+
+    /// Returns a step by which an operator can resolve the error; `None` if the message says all.
+    #[must_use]
+    pub fn remedy(&self) -> Option<&Remedy> {
+        self.remedy.as_ref()
     }
 
     /// Returns the unrecorded effect of the run's tools.

@@ -79,7 +79,7 @@ impl Host {
     ) -> Result<Replayed, HostError> {
         let record = self.store().events(run_id, 0).await?;
         let Some(Event::RunStarted { spec }) = record.first().map(|first| &first.event) else {
-            return Err(HostError::no_run(run_id));
+            return Err(HostError::UnknownRun(run_id.to_owned()));
         };
         let reading = Reading {
             host: self.clone(),

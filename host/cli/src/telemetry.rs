@@ -52,7 +52,7 @@ impl Export {
         let Some(endpoint) = ENDPOINTS.iter().find_map(named) else { return Ok(None) };
         let endpoint =
             endpoint.parse().map_err(|e| ExportError(format!("\"{endpoint}\" is not a valid URL ({e})")))?;
-        let client = http_client(&endpoint, CONNECT_TIMEOUT).map_err(ExportError)?;
+        let client = http_client(&endpoint, CONNECT_TIMEOUT).map_err(|e| ExportError(e.to_string()))?;
         let exporter = opentelemetry_otlp::SpanExporter::builder()
             .with_http()
             .with_protocol(Protocol::HttpBinary)

@@ -10,6 +10,7 @@ use super::call_result;
 use super::form::{Entered, entered, form};
 use super::suspended_calls::{CallKey, Pending};
 use super::tool_calls::{ToolCallSession, broken};
+use super::tool_list::DecideCommand;
 use rmcp::model::{
     CallToolResponse, ClientCapabilities, ClientResult, ElicitRequest, ElicitRequestParams, ElicitResult,
     ErrorData, InputRequest, InputRequiredResult, InputResponses, ProtocolVersion, ServerRequest,
@@ -147,7 +148,7 @@ impl ToolCallSession<'_> {
             Ok(end) => Ok(Entry::Stands(Box::new(end))),
             Err(
                 why @ (HostError::Refused(_)
-                | HostError::NotFound(_)
+                | HostError::UnknownQuestion(_)
                 | HostError::AlreadyDecided(_)
                 | HostError::DoesNotFit { .. }),
             ) => {
@@ -224,9 +225,13 @@ impl ToolCallSession<'_> {
             let words = format!("{asks}\nA person decides at {url}, or with the API of this server.");
             return HowToDecide { words, places: vec![("decide_url", url)] };
         }
-        let decide = format!("{} {run_id} {}", self.offer.decide, question.call_id);
+        let Some(DecideCommand { command, resume, cancel }) = &self.offer.decide else {
+            let words = format!("{asks}\nA person decides on the host.");
+            return HowToDecide { words, places: Vec::new() };
+        };
+        let decide = format!("{command} {run_id} {}", question.call_id);
         let value = aside(|| yes(question));
-        let (approve, reject) = (format!("{decide} --resume{value}"), format!("{decide} --cancel"));
+        let (approve, reject) = (format!("{decide} {resume}{value}"), format!("{decide} {cancel}"));
         let words = format!(
             "{asks}\n\
              A person decides on a terminal of the host; without a terminal, the commands need a code that only the \

@@ -43,4 +43,4 @@ pub use reader::MAX_MESSAGE_BYTES;
 pub use request_limit::{MAX_REQUEST_BYTES, MAX_REQUESTS, RequestLimiter, RequestPermit};
 pub use sessions::MAX_SESSIONS;
 pub use stdio::{serve_stdio, serve_stdio_until};
-pub use tool_list::{OfferError, OfferedAgents, ToolList};
+pub use tool_list::{DecideCommand, OfferError, OfferedAgents, ToolList};

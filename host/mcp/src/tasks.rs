@@ -63,7 +63,7 @@ impl ToolCallSession<'_> {
             // The question was decided first, which the client sees when it polls.
             Err(
                 HostError::Refused(_)
-                | HostError::NotFound(_)
+                | HostError::UnknownQuestion(_)
                 | HostError::AlreadyDecided(_)
                 | HostError::AlreadyEnded(_),
             ) => Ok(()),

@@ -23,12 +23,22 @@ pub struct ToolList {
     pub agents: OfferedAgents,
     /// The conversation whose state calls read and change. By default, each session has its own.
     pub thread_id: Option<String>,
-    /// The command that decides about a waiting call, to which run and call are appended:
-    /// `tollgate decide`, with the options to find the same store.
-    pub decide: String,
+    /// The command that decides about a waiting call; `None` if there is none.
+    pub decide: Option<DecideCommand>,
     /// Whether a client may have an answer to a question of the permission rules remembered.
     /// Otherwise it can only answer yes or no to one call.
     pub answers_may_be_remembered: bool,
+}
+
+/// A command with which a person decides about a waiting call on a terminal of the host.
+#[derive(Debug, Clone)]
+pub struct DecideCommand {
+    /// The command, to which run and call are appended.
+    pub command: String,
+    /// The option that resumes the call. The answer is appended if the question asks for one.
+    pub resume: String,
+    /// The option that cancels the call.
+    pub cancel: String,
 }
 
 /// The agents that the operator chose to offer.

@@ -15,7 +15,7 @@ mod text_calls;
 pub use config::{ModelConfig, ModelConfigError, ProviderName, ToolCalls};
 pub use fault::{FaultKind, MAX_REPLY_CALLS, ModelFault};
 pub use providers::{
-    HttpModel, Probe, Provider, ReasoningEffort, causes, http_client, is_loopback, tls_with,
+    HttpClientError, HttpModel, Probe, Provider, ReasoningEffort, causes, http_client, is_loopback, tls_with,
 };
 pub use retry::{RetryPolicy, Retrying};
 pub use scripted::{RecordingError, ScriptedModel, ScriptedTurn};

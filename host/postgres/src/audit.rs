@@ -173,7 +173,7 @@ pub(crate) fn read_row(row: &Row) -> Result<AuditRecord, StoreError> {
         at_ms: row.get::<_, i64>(0).cast_unsigned(),
         kind: known.ok_or_else(|| {
             StoreError::damaged(format!(
-                "the audit has a record of the unknown kind {kind}; use the newer tollgate that wrote it"
+                "the audit has a record of the unknown kind {kind}; use the newer version that wrote it"
             ))
         })?,
         who: row.get::<_, &str>(2).into(),

@@ -21,7 +21,7 @@ use tollgate_agent::run::{Event, StoredEvent};
 use tollgate_agent::text::clean;
 use tollgate_store::rules::{EventRow, checksum, label};
 use tollgate_store::{
-    AuditFilter, AuditRecord, AuditStore, ComponentStore, CopySource, PageLimit, RecordReader, RunFilter,
+    AuditFilter, AuditRecord, AuditStore, ComponentStore, CopySource, PageLimit, RecordReader, Remedy, RunFilter,
     RunStore, RunSummary, StateStore, StoreError,
 };
 
@@ -92,7 +92,7 @@ impl PostgresStore {
         let runs = runs_of(from).await?;
         if let Some(busy) = runs.iter().find(|run| run.at_work) {
             return Err(StoreError::unavailable(format!(
-                "a process drives the run {}; stop every tollgate that uses the data directory first",
+                "a process drives the run {}; stop every process that uses the data directory first",
                 busy.run_id
             )));
         }
@@ -122,10 +122,9 @@ impl PostgresStore {
         copied.components = self.copy_components(from).await?;
         self.compare(from, &runs, &threads).await?;
         if runs_of(from).await? != runs || from.thread_ids().await? != threads {
-            return Err(StoreError::unavailable(format!(
-                "{} changed during the copy; stop every tollgate that uses it, then run `tollgate store copy` again",
-                from.place()
-            )));
+            let message =
+                format!("{} changed during the copy; stop every process that uses it", from.place());
+            return Err(StoreError::unavailable(message).with_remedy(Remedy::RepeatCopy));
         }
         let client = self.client().await?;
         run(&client, "DELETE FROM settings WHERE name IN ('copy', 'copied_audit')", Vec::new())

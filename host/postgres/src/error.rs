@@ -1,7 +1,7 @@
 //! The meaning of a database error for a caller and for an operator.
 
 use tokio_postgres::error::SqlState;
-use tollgate_store::{StoreError, StoreErrorKind};
+use tollgate_store::{Remedy, StoreError, StoreErrorKind};
 
 /// The words for a server that allows no writes.
 pub(crate) const READ_ONLY: &str = "none of its servers accepts writes: each is a standby or read-only; name the \
@@ -55,7 +55,9 @@ pub(crate) fn failure(error: &tokio_postgres::Error) -> Failure {
 /// Explains an error to an operator. `address` is the server's, without user and password.
 pub(crate) fn explain(verb: &str, address: &str, error: &tokio_postgres::Error) -> StoreError {
     let (kind, why) = why(error);
+    let is_denied = error.code() == Some(&SqlState::INSUFFICIENT_PRIVILEGE);
     StoreError::new(kind, format!("cannot {verb} the store at {address}: {why}"))
+        .with_remedy(is_denied.then_some(Remedy::GrantPrivileges))
 }
 
 fn why(error: &tokio_postgres::Error) -> (StoreErrorKind, String) {
@@ -95,11 +97,7 @@ fn why(error: &tokio_postgres::Error) -> (StoreErrorKind, String) {
         ),
         "3D000" => (Unusable, "the database does not exist; create it with `createdb`"),
         "42501" => {
-            let words = format!(
-                "the role lacks a privilege ({}); grant it as `tollgate store init --print` shows",
-                clean(db.message())
-            );
-            return (Unusable, words);
+            return (Unusable, format!("the role lacks a privilege ({})", clean(db.message())));
         }
         "42P01" => {
             let words = format!(

@@ -13,7 +13,7 @@ use tollgate_agent::run::{Event, StoredEvent, Thread};
 use tollgate_agent::state::{State, StateChange};
 use tollgate_store::rules::{EventRow, first_damage};
 use tollgate_store::{
-    EventPage, KeyFilter, PageLimit, Record, RunFilter, RunOwner, RunSummary, StateRead, StoreError,
+    EventPage, KeyFilter, PageLimit, Record, Remedy, RunFilter, RunOwner, RunSummary, StateRead, StoreError,
     ThreadSize,
 };
 
@@ -21,7 +21,7 @@ use tollgate_store::{
 pub(crate) fn parse<T: DeserializeOwned>(what: &str, body: &str) -> Result<T, StoreError> {
     json::from_record(body).map_err(|e| {
         StoreError::damaged(format!(
-            "the store contains an invalid {what}: {e}; restore it from a copy, or use the newer tollgate that wrote it"
+            "the store contains an invalid {what}: {e}; restore it from a copy, or use the newer version that wrote it"
         ))
     })
 }
@@ -176,10 +176,12 @@ pub(crate) async fn events_page(
     Ok(match (events, damage) {
         (Err(why), _) => Err(why),
         (Ok(events), None) => Ok(EventPage { events, has_more }),
-        (Ok(_), Some(problem)) => Err(StoreError::damaged(format!(
-            "the record of run {run_id} is damaged ({problem}); `tollgate show {run_id}` shows what is left; restore \
-             the database from a copy"
-        ))),
+        (Ok(_), Some(problem)) => {
+            let message = format!(
+                "the record of run {run_id} is damaged ({problem}); restore the database from a copy"
+            );
+            Err(StoreError::damaged(message).with_remedy(Remedy::ShowRun(run_id.to_owned())))
+        }
     })
 }
 

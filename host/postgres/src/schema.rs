@@ -4,7 +4,7 @@ use crate::config::PostgresConfig;
 use crate::connect::{params, query, single};
 use crate::error::{READ_ONLY, explain};
 use tokio_postgres::Client;
-use tollgate_store::{StoreError, now_ms};
+use tollgate_store::{Remedy, StoreError, now_ms};
 
 mod migrations {
     refinery::embed_migrations!("src/migrations");
@@ -110,11 +110,10 @@ pub(crate) async fn check_privileges(client: &Client, address: &str) -> Result<(
     let missing = missing_privileges(client).await.map_err(|e| explain("read", address, &e))?;
     match missing.is_empty() {
         true => Ok(()),
-        false => Err(StoreError::unusable(format!(
-            "cannot use the store at {address}: the role lacks {}; grant it as `tollgate store init --print` shows; \
-             if a table is missing, restore the database from a backup",
-            missing.join(", ")
-        ))),
+        false => {
+            let message = format!("cannot use the store at {address}: the role lacks {}", missing.join(", "));
+            Err(StoreError::unusable(message).with_remedy(Remedy::GrantPrivileges))
+        }
     }
 }
 
@@ -181,7 +180,7 @@ pub(crate) async fn state(client: &Client, config: &PostgresConfig) -> Result<Sc
     let min_host: i32 = client.query_typed_one(sql, &[]).await.map_err(failed)?.get(0);
     if min_host > THIS_HOST {
         return Err(refused(format!(
-            "its schema is used by hosts of a newer version, at least {min_host} (this one has {THIS_HOST}); use the newer tollgate"
+            "its schema is used by hosts of a newer version, at least {min_host} (this one has {THIS_HOST}); use the newer version"
         )));
     }
     Ok(SchemaState::Current)
@@ -189,12 +188,14 @@ pub(crate) async fn state(client: &Client, config: &PostgresConfig) -> Result<Sc
 
 /// Checks that a host may use the schema.
 pub(crate) async fn check(client: &Client, config: &PostgresConfig) -> Result<(), StoreError> {
-    let refused =
-        |why: &str| Err(StoreError::unusable(format!("cannot use the store at {}: {why}", config.address())));
+    let refused = |why: &str, remedy: Remedy| {
+        let message = format!("cannot use the store at {}: {why}", config.address());
+        Err(StoreError::unusable(message).with_remedy(remedy))
+    };
     match state(client, config).await? {
         SchemaState::Current => Ok(()),
-        SchemaState::Empty => refused("it has no schema; run `tollgate store init`"),
-        SchemaState::Older(_) => refused("its schema is of an earlier version; run `tollgate store migrate`"),
+        SchemaState::Empty => refused("it has no schema", Remedy::CreateSchema),
+        SchemaState::Older(_) => refused("its schema is of an earlier version", Remedy::MigrateSchema),
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::connect::{params, query};
 use crate::error::explain;
 use tokio_postgres::Client;
-use tollgate_store::StoreError;
+use tollgate_store::{Remedy, StoreError};
 
 /// The setting that names the source of an unfinished copy.
 pub(crate) const COPY: &str = "copy";
@@ -29,7 +29,6 @@ pub(crate) async fn check_copied(client: &Client, address: &str) -> Result<(), S
 
 /// Returns the error for a database that an unfinished copy has filled in part.
 pub(crate) fn unfinished_copy(address: &str) -> StoreError {
-    StoreError::unusable(format!(
-        "cannot use the store at {address}: a copy into this database has not finished; run `tollgate store copy` again"
-    ))
+    let message = format!("cannot use the store at {address}: a copy into this database has not finished");
+    StoreError::unusable(message).with_remedy(Remedy::RepeatCopy)
 }

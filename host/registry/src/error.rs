@@ -150,11 +150,9 @@ impl Code {
             | Self::EncodedResponse
             | Self::MediaTypeConflict => "tell the operator of the registry",
             Self::InvalidJson | Self::ForeignLayer | Self::UnlistedLayer | Self::ImportsMismatch => {
-                "ask the publisher to publish it again: tollgate publish"
+                "ask the publisher to publish it again"
             }
-            Self::NotWasm => {
-                "name a component: `tollgate build` makes one, and `tollgate publish` publishes it"
-            }
+            Self::NotWasm => "name a component",
             Self::SeveralLayers => "ask the publisher to publish each component by itself",
             Self::DigestMismatch => "do not use what was sent; ask the publisher for the digest",
             Self::AsksTooLarge => "shorten NAME.toml",
@@ -167,7 +165,7 @@ impl Code {
             Self::InvalidCertificate => "check `root` in [trust], or ask the publisher to sign it again",
             Self::InvalidLogEntry | Self::InvalidTimestamp => "ask the publisher to sign it again",
             Self::OldSignature => "ask the publisher to sign it again with cosign 3",
-            Self::UnknownKey => "name the key: --key FILE, or in [trust]",
+            Self::UnknownKey => "add the key to [trust], or name it",
             Self::Unsigned => "ask the publisher to sign it",
             Self::UnexpectedSigner => "if you trust the signer, add it to [trust]",
             _ => return None,
@@ -195,19 +193,69 @@ impl Code {
     }
 }
 
-/// A failure: a sentence for a person that ends with what fixes it, and a code for programs.
+/// A step that resolves a failure. A program with an interface for operators says how the step is
+/// taken there, such as by a command.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Remedy {
+    /// Install the component from a source, and record that.
+    Add,
+    /// Look at the component of this source, and accept it.
+    Accept {
+        /// The source.
+        source: String,
+    },
+    /// Record the component again.
+    AddAgain {
+        /// The component's id.
+        id: String,
+        /// Its source.
+        source: String,
+    },
+    /// Restore the files of a component, which can be compared with their record before.
+    Restore {
+        /// The component's id.
+        id: String,
+    },
+    /// Remove the entry of a component.
+    Remove {
+        /// The component's id.
+        id: String,
+    },
+    /// List the components that are recorded.
+    List,
+    /// Install the component under another name.
+    OtherName,
+    /// Move the tag to the new artifact.
+    MoveTag,
+}
+
+/// A failure: a sentence for a person that ends with what fixes it, a code for programs, and the
+/// step that resolves it if the code does not imply it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}{}{}", code.fix().map_or("", |_| "; "), code.fix().unwrap_or_default())]
 pub struct Error {
     /// The kind of failure.
     pub code: Code,
     message: String,
+    remedy: Option<Remedy>,
 }
 
 impl Error {
     /// Makes a failure with this message, which becomes one clean line of bounded length.
     pub fn new(code: Code, message: impl fmt::Display) -> Self {
-        Self { code, message: one_line(&message.to_string(), MAX_MESSAGE_BYTES) }
+        Self { code, message: one_line(&message.to_string(), MAX_MESSAGE_BYTES), remedy: None }
+    }
+
+    /// Adds the step that resolves the failure.
+    #[must_use]
+    pub(crate) fn with_remedy(self, remedy: Remedy) -> Self {
+        Self { remedy: Some(remedy), ..self }
+    }
+
+    /// Returns the step that resolves the failure; `None` if the code implies it.
+    #[must_use]
+    pub fn remedy(&self) -> Option<&Remedy> {
+        self.remedy.as_ref()
     }
 
     /// The message without what fixes the failure, to be quoted in another message.

@@ -2,7 +2,7 @@
 
 use crate::client::{Artifact, Client, FoundBundle, LICENCE, NewArtifact, Session, described_by, licence_in};
 use crate::digest::Digest;
-use crate::error::{Code, Error, Result};
+use crate::error::{Code, Error, Remedy, Result};
 use crate::install::{Kept, read};
 use crate::interfaces::Interfaces;
 use crate::lock::Entry;
@@ -217,10 +217,10 @@ pub async fn recheck(entry: &Entry, kept: Option<Kept>, trust: &Trust, is_accept
         Verdict::Ask { why, .. } => {
             let what = format!(
                 "{why}, and tollgate.approved.toml does not say that a person accepted this version; restore that \
-                 file, or look at the component and accept it: tollgate add {}",
-                entry.source()
+                 file, or look at the component and accept it"
             );
-            Err(Error::new(Code::NotAccepted, what))
+            let remedy = Remedy::Accept { source: entry.source() };
+            Err(Error::new(Code::NotAccepted, what).with_remedy(remedy))
         }
     }
 }
@@ -232,12 +232,12 @@ pub async fn recheck(entry: &Entry, kept: Option<Kept>, trust: &Trust, is_accept
 /// They differ.
 pub fn check_statements(entry: &Entry, kept: Option<&Kept>, wasm: &[u8], surface: &Digest) -> Result<()> {
     let differs = |what: &str| {
-        let (id, source) = (&entry.id, entry.source());
+        let id = entry.id.clone();
         let what = format!(
-            "{what} of {id} in tollgate.lock is not that of the component; restore tollgate.lock, or record it \
-             again: tollgate remove {id} && tollgate add {source}"
+            "{what} of {id} in tollgate.lock is not that of the component; restore tollgate.lock, or record it again"
         );
-        Error::new(Code::LockMismatch, what)
+        let remedy = Remedy::AddAgain { id, source: entry.source() };
+        Error::new(Code::LockMismatch, what).with_remedy(remedy)
     };
     if &entry.surface != surface {
         return Err(differs("`surface`"));

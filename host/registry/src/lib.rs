@@ -21,7 +21,7 @@ pub use client::{
     Session, Settings, bundle_in, described_by, listed_in,
 };
 pub use digest::Digest;
-pub use error::{Code, Error};
+pub use error::{Code, Error, Remedy};
 pub use fetch::{
     Fetched, Wanted, check_bundle, check_statements, fetch, is_current, is_signed, read_bundle, recheck,
 };

@@ -1,7 +1,7 @@
 //! `tollgate.lock`: the digest, origin and signer of each component.
 
 use crate::digest::Digest;
-use crate::error::{Code, Error, Result};
+use crate::error::{Code, Error, Remedy, Result};
 use crate::signature::Signed;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -100,7 +100,7 @@ impl Lock {
             |line: &str| ["<<<<<<<", "=======", ">>>>>>>"].iter().any(|mark| line.starts_with(mark));
         if let Some(at) = text.lines().position(conflict) {
             let why =
-                "a merge left a conflict; choose one side, or restore the file and run `tollgate add` again";
+                "a merge left a conflict; choose one side, or restore the file and add the component again";
             return Err(invalid(at + 1, why));
         }
         let at = |offset: usize| text[..offset.min(text.len())].lines().count().max(1);
@@ -208,44 +208,45 @@ impl Lock {
     ///
     /// # Errors
     /// The file may not be served; the message says why and how to fix it.
-    pub fn check(
-        &self,
-        mode: LockMode,
-        file: &str,
-        id: &str,
-        wasm: &str,
-        asks: Option<&str>,
-    ) -> std::result::Result<(), String> {
+    pub fn check(&self, mode: LockMode, file: &str, id: &str, wasm: &str, asks: Option<&str>) -> Result<()> {
         if mode == LockMode::Off {
             return Ok(());
         }
         let Some(entry) = self.of_file(file) else {
             return match self.of(id) {
-                Some(entry) => Err(format!(
-                    "tollgate.lock records the id {id} for {}, and not for {file}; remove the file, or remove the \
-                     entry: tollgate remove {id}",
-                    entry.file
-                )),
-                None if mode == LockMode::All => Err(format!(
-                    "{file} is not in tollgate.lock, and `locked = \"all\"` in [tools] serves nothing else; record \
-                     it: tollgate add SOURCE"
-                )),
+                Some(entry) => {
+                    let what = format!(
+                        "tollgate.lock records the id {id} for {}, and not for {file}; remove the file, or remove \
+                         the entry",
+                        entry.file
+                    );
+                    Err(mismatch(what, Remedy::Remove { id: entry.id.clone() }))
+                }
+                None if mode == LockMode::All => {
+                    let what = format!(
+                        "{file} is not in tollgate.lock, and `locked = \"all\"` in [tools] serves nothing else; \
+                         record it"
+                    );
+                    Err(mismatch(what, Remedy::Add))
+                }
                 None => Ok(()),
             };
         };
-        let fix = format!("see what differs: tollgate verify {0}; restore it: tollgate sync", entry.id);
+        let differs = |what: String| {
+            Err(mismatch(format!("{what}; restore it"), Remedy::Restore { id: entry.id.clone() }))
+        };
         if entry.id != id {
             let shown = clean(id, 64);
-            return Err(format!(
-                "{file} is the component {shown}, and tollgate.lock records {}; {fix}",
+            return differs(format!(
+                "{file} is the component {shown}, and tollgate.lock records {}",
                 entry.id
             ));
         }
         if entry.wasm.hex() != wasm {
-            return Err(format!("{file} is not the version that tollgate.lock records; {fix}"));
+            return differs(format!("{file} is not the version that tollgate.lock records"));
         }
         if entry.asks.as_ref().map(Digest::hex) != asks {
-            return Err(format!("the manifest of {file} is not the one that tollgate.lock records; {fix}"));
+            return differs(format!("the manifest of {file} is not the one that tollgate.lock records"));
         }
         Ok(())
     }
@@ -283,6 +284,10 @@ pub(crate) fn is_file_name(name: &str) -> bool {
         && name.ends_with(".wasm")
         && !name.starts_with('.')
         && name.bytes().all(plain)
+}
+
+fn mismatch(what: String, remedy: Remedy) -> Error {
+    Error::new(Code::LockMismatch, what).with_remedy(remedy)
 }
 
 fn invalid(line: usize, why: &str) -> Error {

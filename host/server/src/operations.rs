@@ -386,7 +386,7 @@ impl ServerState {
         match self.host.decide_all(run_id, decisions).await {
             Ok(handle) => Ok(handle),
             Err(why @ HostError::AlreadyDecided(_)) => Err(self.already_decided(run_id, &targets, why).await),
-            Err(HostError::NotFound(_)) => Err(Problem::not_found("question")),
+            Err(HostError::UnknownQuestion(_)) => Err(Problem::not_found("question")),
             Err(HostError::Busy(_)) => {
                 let detail = "the run is at work; try again in a moment";
                 Err(Problem::new(StatusCode::CONFLICT, "busy", detail))

@@ -274,7 +274,10 @@ impl From<HostError> for Problem {
     fn from(error: HostError) -> Self {
         let shown = tollgate_agent::text::clean(&error.to_string(), 2_000);
         match error {
-            HostError::NotFound(_) => Self::new(StatusCode::NOT_FOUND, "not_found", shown),
+            HostError::UnknownAgent { .. }
+            | HostError::UnknownTool { .. }
+            | HostError::UnknownRun(_)
+            | HostError::UnknownQuestion(_) => Self::new(StatusCode::NOT_FOUND, "not_found", shown),
             HostError::AlreadyDecided(_) => Self::new(StatusCode::CONFLICT, "already_decided", shown),
             HostError::AlreadyEnded(_) => Self::new(StatusCode::CONFLICT, "already_ended", shown),
             HostError::OwnedElsewhere(_) => Self::new(StatusCode::CONFLICT, "owned_elsewhere", shown),

@@ -3,11 +3,10 @@
 use rusqlite::Error;
 use std::io;
 use std::path::Path;
-use tollgate_store::{StoreError, StoreErrorKind};
+use tollgate_store::{Remedy, StoreError, StoreErrorKind};
 
 const FULL_DISK: &str = "the disk is full; free some room";
-const CHECK_MODE: &str =
-    "check the owner and mode of the file and its directory, or name another with --data";
+const CHECK_MODE: &str = "check the owner and mode of the file and its directory";
 
 /// Returns why the system refused to open, create or write a file, and what to do.
 pub(super) fn cause(error: &io::Error) -> String {
@@ -28,10 +27,10 @@ pub(super) fn cause(error: &io::Error) -> String {
         (StorageFull, _) => FULL_DISK,
         (QuotaExceeded, _) => "your disk quota is used up; free some room",
         (FileTooLarge, _) => "the file would exceed the limit on file sizes (ulimit -f); raise it",
-        (ReadOnlyFilesystem, _) => "the file system is read-only; name another directory with --data",
-        (NotADirectory, _) => "a part of its path is a file; name another directory with --data",
-        (IsADirectory, _) => "a directory has its name; move it away, or name another directory with --data",
-        (NotFound, _) => "it does not exist and cannot be created; name another directory with --data",
+        (ReadOnlyFilesystem, _) => "the file system is read-only",
+        (NotADirectory, _) => "a part of its path is a file",
+        (IsADirectory, _) => "a directory has its name; move it away",
+        (NotFound, _) => "it does not exist and cannot be created",
         (OutOfMemory, _) => "memory ran out; end other programs",
         (PermissionDenied, _) => return format!("permission was denied; {CHECK_MODE}"),
         _ => return format!("the system refused it ({}); {CHECK_MODE}", error.kind()),
@@ -51,80 +50,90 @@ pub(super) fn kind_of(error: &io::Error) -> StoreErrorKind {
     }
 }
 
+/// Returns the step that resolves the refusal of a file, beyond what its [`cause`] names.
+pub(super) fn remedy_of(error: &io::Error) -> Option<Remedy> {
+    let is_link = error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error());
+    (kind_of(error) == StoreErrorKind::Unusable && !is_link).then_some(Remedy::OtherDirectory)
+}
+
+/// Returns the error of something that failed because the system refused a file.
+pub(super) fn refused(what: &str, error: &io::Error) -> StoreError {
+    StoreError::new(kind_of(error), format!("{what}: {}", cause(error))).with_remedy(remedy_of(error))
+}
+
 /// Explains an SQLite error to an operator. SQLite's own text is not shown. If SQLite does not
 /// report the cause, the system is asked for it.
 pub(super) fn explain(verb: &str, file: &Path, error: &Error) -> StoreError {
-    let (kind, why) = why(file, error);
-    StoreError::new(kind, format!("cannot {verb} the store {}: {why}", file.display()))
+    let (kind, why, remedy) = why(file, error);
+    StoreError::new(kind, format!("cannot {verb} the store {}: {why}", file.display())).with_remedy(remedy)
 }
 
-fn why(file: &Path, error: &Error) -> (StoreErrorKind, String) {
+/// The kind of an error, its cause, and the step that resolves it.
+type Cause = (StoreErrorKind, String, Option<Remedy>);
+
+fn why(file: &Path, error: &Error) -> Cause {
     use StoreErrorKind::{Damaged, Full, Other, Unavailable, Unusable};
     use rusqlite::ErrorCode::{
         CannotOpen, DatabaseBusy, DatabaseCorrupt, DatabaseLocked, DiskFull, NotADatabase, OutOfMemory,
         PermissionDenied, ReadOnly, SystemIoFailure,
     };
     let code = error.sqlite_error().map(|e| e.extended_code).unwrap_or_default();
-    let (kind, words) = match error.sqlite_error_code() {
-        Some(DiskFull) => (Full, FULL_DISK),
+    let (kind, words, remedy) = match error.sqlite_error_code() {
+        Some(DiskFull) => (Full, FULL_DISK, None),
         Some(SystemIoFailure | ReadOnly | PermissionDenied | CannotOpen) => {
             return refused_by_the_system(file).unwrap_or_else(|| {
                 let words = format!(
                     "the disk refused the write (code {code}); check its health, its quota and the limit on file sizes"
                 );
-                (Other, words)
+                (Other, words, None)
             });
         }
         Some(DatabaseCorrupt) => {
-            (Damaged, "the file is damaged; restore it from a copy, or move it away to begin a new one")
+            (Damaged, "the file is damaged; restore it from a copy, or move it away to begin a new one", None)
         }
-        Some(NotADatabase) => (Unusable, "it is not an SQLite file; name another directory with --data"),
+        Some(NotADatabase) => (Unusable, "it is not an SQLite file", Some(Remedy::OtherDirectory)),
         Some(DatabaseBusy | DatabaseLocked) => {
-            (Unavailable, "other processes kept it locked for too long; try again later")
+            (Unavailable, "other processes kept it locked for too long; try again later", None)
         }
-        Some(OutOfMemory) => (Unavailable, "memory ran out; end other programs"),
-        Some(_) => {
-            let words = format!("SQLite refused it (code {code}); `tollgate store verify` looks for damage");
-            return (Other, words);
-        }
-        None => (Damaged, "a record in it cannot be read; `tollgate store verify` looks for damage"),
+        Some(OutOfMemory) => (Unavailable, "memory ran out; end other programs", None),
+        Some(_) => return (Other, format!("SQLite refused it (code {code})"), Some(Remedy::Verify)),
+        None => (Damaged, "a record in it cannot be read", Some(Remedy::Verify)),
     };
-    (kind, words.to_owned())
+    (kind, words.to_owned(), remedy)
 }
 
 /// Returns why the system refuses the file, its directory or SQLite's files beside it. `None` if
 /// it does not.
-fn refused_by_the_system(file: &Path) -> Option<(StoreErrorKind, String)> {
+fn refused_by_the_system(file: &Path) -> Option<Cause> {
+    let refused = |error: &io::Error, words: String| Some((kind_of(error), words, remedy_of(error)));
     let opened = |file: &Path| std::fs::File::options().read(true).write(true).open(file).map(drop);
     let is_link = std::fs::symlink_metadata(file).is_ok_and(|metadata| metadata.is_symlink());
     if is_link {
-        return Some((StoreErrorKind::Unusable, cause(&rustix::io::Errno::LOOP.into())));
+        let error = rustix::io::Errno::LOOP.into();
+        return refused(&error, cause(&error));
     }
-    if let Err(refused) = opened(file)
-        && refused.kind() != io::ErrorKind::NotFound
+    if let Err(error) = opened(file)
+        && error.kind() != io::ErrorKind::NotFound
     {
-        return Some((kind_of(&refused), cause(&refused)));
+        return refused(&error, cause(&error));
     }
     let directory = file.parent()?;
     let access = rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK;
-    if let Err(refused) = rustix::fs::access(directory, access) {
-        let refused = refused.into();
-        return Some((
-            kind_of(&refused),
-            format!("{} cannot be written: {}", directory.display(), cause(&refused)),
-        ));
+    if let Err(error) = rustix::fs::access(directory, access) {
+        let error = error.into();
+        return refused(&error, format!("{} cannot be written: {}", directory.display(), cause(&error)));
     }
     for ending in ["-wal", "-shm"] {
         let beside = beside(file, ending);
         match opened(&beside) {
-            Err(refused) if refused.kind() != io::ErrorKind::NotFound => {
-                return Some((kind_of(&refused), format!("{}: {}", beside.display(), cause(&refused))));
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return refused(&error, format!("{}: {}", beside.display(), cause(&error)));
             }
             _ => {}
         }
     }
     let free = rustix::fs::statvfs(directory).ok()?;
-    (free.f_bavail == 0).then(|| (StoreErrorKind::Full, FULL_DISK.to_owned()))
+    (free.f_bavail == 0).then(|| (StoreErrorKind::Full, FULL_DISK.to_owned(), None))
 }
 
 /// Returns the path of a file that SQLite keeps beside the database.
@@ -188,8 +197,9 @@ mod tests {
             connection.query_row("SELECT a FROM t", [], |row| row.get::<_, i64>(0)).unwrap_err(),
         ];
         for error in errors {
-            let words = explain("write to", &data.path().join("tollgate.db"), &error).to_string();
-            assert!(words.contains("store verify"), "{words}");
+            let error = explain("write to", &data.path().join("tollgate.db"), &error);
+            assert_eq!(error.remedy(), Some(&Remedy::Verify));
+            let words = error.to_string();
             assert!(
                 !words.contains("UNIQUE") && !words.contains("no such") && !words.contains("column"),
                 "{words}"

@@ -51,8 +51,8 @@ use tollgate_agent::state::{KeyScope, KeyUpdate, State, StateChange};
 use tollgate_store::{
     AuditFilter, AuditRecord, AuditStore, Claimed, Commit, CommitError, Committed, ComponentStore,
     CoordinationStore, CopySource, EventPage, Hint, HintSender, Hints, KeyFilter, PageLimit, QueueTurn,
-    Record, RunCommand, RunFilter, RunStore, RunSummary, SentCommand, StateRead, StateStore, StoreError,
-    StoreLimits, ThreadSize, ToolHealth, Verified,
+    Record, Remedy, RunCommand, RunFilter, RunStore, RunSummary, SentCommand, StateRead, StateStore,
+    StoreError, StoreLimits, ThreadSize, ToolHealth, Verified,
 };
 use waiting::Waiting;
 use writer::Writer;
@@ -434,11 +434,11 @@ fn check_disk(limits: &StoreLimits, directory: &Path) -> Result<(), StoreError> 
     if free >= limits.min_free_bytes {
         return Ok(());
     }
-    Err(StoreError::full(format!(
-        "{free} bytes are free on the disk of the store, and min_free_bytes = {} in [store] of tollgate.toml must \
-         stay free; free some room, or remove old runs with `tollgate prune --older-than 30d`",
+    let message = format!(
+        "{free} bytes are free on the disk of the store, and min_free_bytes = {} must stay free; free some room",
         limits.min_free_bytes
-    )))
+    );
+    Err(StoreError::full(message).with_remedy(Remedy::MakeRoom))
 }
 
 /// Creates a data directory that belongs to this user alone, or closes an existing one to others.
@@ -446,7 +446,7 @@ fn check_disk(limits: &StoreLimits, directory: &Path) -> Result<(), StoreError> 
 /// # Errors
 /// It cannot be created, or it belongs to another user or holds other files.
 pub fn make_private_directory(directory: &Path) -> Result<(), StoreError> {
-    private_dir::make(directory).map_err(StoreError::unusable)
+    private_dir::make(directory)
 }
 
 #[cfg(test)]

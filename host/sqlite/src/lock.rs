@@ -1,14 +1,14 @@
 //! The lock of a data directory or of one of its databases, and the kinds of files that may be
 //! there.
 
-use super::explain::{cause, kind_of};
+use super::explain::refused;
 use super::private_dir;
 use rustix::fs::OFlags;
 use std::fs::File;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
-use tollgate_store::StoreError;
+use tollgate_store::{Remedy, StoreError};
 
 /// The lock file, locked while the store is opened.
 const LOCK: &str = "tollgate.lock";
@@ -79,7 +79,7 @@ fn open_lock(path: &Path) -> std::io::Result<File> {
 }
 
 pub(super) fn unwritable(path: &Path, why: &std::io::Error) -> StoreError {
-    StoreError::new(kind_of(why), format!("cannot write {}: {}", path.display(), cause(why)))
+    refused(&format!("cannot write {}", path.display()), why)
 }
 
 /// Checks that this is a regular file, if it exists.
@@ -96,8 +96,8 @@ pub(super) fn check_kind(path: &Path) -> Result<(), StoreError> {
         _ => "a device",
     };
     let shown = path.display();
-    Err(StoreError::unusable(format!(
-        "cannot use {shown}: it is {kind}, and must be a regular file; move it away: mv {shown} {shown}.old, or name \
-         another directory with --data"
-    )))
+    let message = format!(
+        "cannot use {shown}: it is {kind}, and must be a regular file; move it away: mv {shown} {shown}.old"
+    );
+    Err(StoreError::unusable(message).with_remedy(Remedy::OtherDirectory))
 }

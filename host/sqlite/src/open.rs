@@ -12,7 +12,7 @@ use std::error::Error as _;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use tollgate_store::StoreError;
+use tollgate_store::{Remedy, StoreError};
 
 /// The database file within the data directory.
 const FILE: &str = "tollgate.db";
@@ -35,7 +35,7 @@ pub(super) const NEWEST: i64 = 9;
 /// Creates or checks the store and migrates it to this version. Returns its path and a first
 /// connection. The directory's path contains no links that another user could have placed.
 pub(super) fn prepare(directory: &Path) -> Result<(PathBuf, Connection), StoreError> {
-    private_dir::make(directory).map_err(StoreError::unusable)?;
+    private_dir::make(directory)?;
     let _turn = take_turn(directory)?;
     let file = file_in(directory);
     check_regular(&file)?;
@@ -171,10 +171,8 @@ fn check_ours(connection: &Connection, file: &Path) -> Result<(), StoreError> {
         return Ok(());
     }
     if tables > 0 {
-        return Err(StoreError::unusable(format!(
-            "{} is another program's database; name another directory with --data",
-            file.display()
-        )));
+        let message = format!("{} is another program's database", file.display());
+        return Err(StoreError::unusable(message).with_remedy(Remedy::OtherDirectory));
     }
     connection.pragma_update(None, "application_id", APPLICATION_ID).map_err(|e| explain("write", file, &e))
 }
@@ -186,7 +184,7 @@ pub(super) fn applied_and_known(connection: &Connection, file: &Path) -> Result<
         return Ok(has);
     }
     Err(StoreError::unusable(format!(
-        "the store {} has version {has} and this program knows up to {knows}; use the newer tollgate that wrote it",
+        "the store {} has version {has} and this program knows up to {knows}; use the newer version that wrote it",
         file.display()
     )))
 }
@@ -198,7 +196,7 @@ fn check_unused(directory: &Path, file: &Path) -> Result<(), StoreError> {
         return Ok(());
     }
     Err(StoreError::unusable(format!(
-        "the store {} is of an earlier version, and a tollgate of that version uses it; end that one, then try again",
+        "the store {} is of an earlier version, and a process of that version uses it; end that process, then try again",
         file.display()
     )))
 }

@@ -1,7 +1,7 @@
 //! The location of the store: which links on its path are followed, and whether its files are
 //! still the ones that were opened.
 
-use super::explain::{beside, cause, kind_of};
+use super::explain::{beside, refused};
 use super::lock::DatabaseTurn;
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -10,7 +10,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 use std::sync::OnceLock;
-use tollgate_store::StoreError;
+use tollgate_store::{Remedy, StoreError};
 
 /// The system's own limit.
 const MAX_LINKS: usize = 40;
@@ -24,13 +24,8 @@ const WRITABLE_BY_ALL: u32 = 0o002;
 /// Another user could have placed a link, or the path cannot be examined.
 pub(super) fn without_links(directory: &Path) -> Result<PathBuf, StoreError> {
     let failed = |path: &Path, why: &io::Error| {
-        let words = format!(
-            "cannot use the data directory {}: {}: {}",
-            directory.display(),
-            path.display(),
-            cause(why)
-        );
-        StoreError::new(kind_of(why), words)
+        let what = format!("cannot use the data directory {}: {}", directory.display(), path.display());
+        refused(&what, why)
     };
     let absolute = std::path::absolute(directory).map_err(|e| failed(directory, &e))?;
     let mut left: VecDeque<OsString> = parts(&absolute);
@@ -46,11 +41,11 @@ pub(super) fn without_links(directory: &Path) -> Result<PathBuf, StoreError> {
             Ok(metadata) if metadata.is_symlink() => {
                 links += 1;
                 if links > MAX_LINKS {
-                    let words = "symbolic links on its path lead in a circle; name another with --data";
-                    return Err(StoreError::unusable(format!(
-                        "cannot use the data directory {}: {words}",
+                    let message = format!(
+                        "cannot use the data directory {}: symbolic links on its path lead in a circle",
                         directory.display()
-                    )));
+                    );
+                    return Err(StoreError::unusable(message).with_remedy(Remedy::OtherDirectory));
                 }
                 check_link(directory, &path, &metadata, &resolved)?;
                 let target = std::fs::read_link(&path).map_err(|e| failed(&path, &e))?;
@@ -89,12 +84,13 @@ fn check_link(directory: &Path, link: &Path, metadata: &Metadata, parent: &Path)
     if is_trusted(metadata.uid()) && !open_to_all {
         return Ok(());
     }
-    Err(StoreError::unusable(format!(
-        "cannot use the data directory {}: {} is a symbolic link that another user could have placed; \
-         name the real directory with --data",
+    let message = format!(
+        "cannot use the data directory {}: {} is a symbolic link that another user could have placed; use the real \
+         directory",
         directory.display(),
         link.display()
-    )))
+    );
+    Err(StoreError::unusable(message).with_remedy(Remedy::OtherDirectory))
 }
 
 /// The identity of the opened files, to notice when they are gone: the system writes to a removed
@@ -163,7 +159,7 @@ pub(super) fn lost(store: &Path, file: &Path) -> StoreError {
         "was moved or removed while it was in use; put it back, or restart to begin a new one".to_owned()
     } else {
         format!(
-            "lost {} while it was in use; end every tollgate that uses it, then start again",
+            "lost {} while it was in use; end every process that uses it, then start again",
             file.display()
         )
     };
@@ -192,8 +188,8 @@ mod tests {
         assert_eq!(without_links(&root.join("last")).unwrap(), data);
         assert_eq!(without_links(&root.join("last/../data/./new")).unwrap(), data.join("new"));
         symlink("circle", root.join("circle")).unwrap();
-        let refused = without_links(&root.join("circle/data")).unwrap_err().to_string();
-        assert!(refused.contains("circle"), "{refused}");
+        let why = without_links(&root.join("circle/data")).unwrap_err().to_string();
+        assert!(why.contains("circle"), "{why}");
     }
 
     #[test]
@@ -205,8 +201,8 @@ mod tests {
         symlink(root.join("real"), root.join("open/data")).unwrap();
         assert!(without_links(&root.join("open/data")).is_ok());
         mode(&root.join("open"), 0o777);
-        let refused = without_links(&root.join("open/data")).unwrap_err().to_string();
-        assert!(refused.contains("another user could have placed"), "{refused}");
+        let why = without_links(&root.join("open/data")).unwrap_err().to_string();
+        assert!(why.contains("another user could have placed"), "{why}");
         mode(&root.join("open"), 0o1777);
         assert!(without_links(&root.join("open/data")).is_ok(), "it is this user's own link");
     }
@@ -215,7 +211,7 @@ mod tests {
     fn a_file_in_the_place_of_a_directory_is_said() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("file"), "x").unwrap();
-        let refused = without_links(&folder.path().join("file/data")).unwrap_err().to_string();
-        assert!(refused.contains("a part of its path is a file"), "{refused}");
+        let why = without_links(&folder.path().join("file/data")).unwrap_err().to_string();
+        assert!(why.contains("a part of its path is a file"), "{why}");
     }
 }

@@ -1,12 +1,13 @@
 //! Keeps the data directory private to this user: mode 0700, its files 0600. An existing directory
 //! that others may enter is made private if that harms no one, and refused otherwise.
 
-use super::explain::cause;
+use super::explain::refused;
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat, chmodat, fchmod, fstat, open, openat, statat};
 use rustix::io::Errno;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use tollgate_store::{Remedy, StoreError};
 
 /// The prefix of the names of the host's own files.
 const OWN: &str = "tollgate.";
@@ -22,20 +23,19 @@ const STICKY: u32 = 0o1000;
 ///
 /// # Errors
 /// It cannot be created, belongs to another user, or is open to others and holds more than the
-/// host's files: `/tmp`, the home directory, the working directory of this program. The error
-/// is a sentence that includes the remedy.
-pub(crate) fn make(directory: &Path) -> Result<(), String> {
+/// host's files: `/tmp`, the home directory, the working directory of this program.
+pub(crate) fn make(directory: &Path) -> Result<(), StoreError> {
     let home = std::env::var_os("HOME").map(PathBuf::from);
     let lived_in = [home, std::env::current_dir().ok()];
     make_beside(directory, &lived_in.into_iter().flatten().collect::<Vec<_>>())
 }
 
-fn make_beside(directory: &Path, lived_in: &[PathBuf]) -> Result<(), String> {
+fn make_beside(directory: &Path, lived_in: &[PathBuf]) -> Result<(), StoreError> {
     use std::os::unix::fs::DirBuilderExt as _;
     let shown = directory.display();
     let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(directory);
-    made.map_err(|e| format!("cannot create the data directory {shown}: {}", cause(&e)))?;
-    let unreadable = |why: Errno| format!("cannot open the data directory {shown}: {}", cause(&why.into()));
+    made.map_err(|e| refused(&format!("cannot create the data directory {shown}"), &e))?;
+    let unreadable = |why: Errno| refused(&format!("cannot open the data directory {shown}"), &why.into());
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let handle = open(directory, flags, Mode::empty()).map_err(unreadable)?;
     let found = fstat(&handle).map_err(unreadable)?;
@@ -44,11 +44,12 @@ fn make_beside(directory: &Path, lived_in: &[PathBuf]) -> Result<(), String> {
         let holds = |inner: &PathBuf| is_within(inner, directory);
         let holds_more = || Ok(lived_in.iter().any(holds) && !holds_own_files_alone(&handle)?);
         if found.st_mode & STICKY != 0 || holds_more().map_err(unreadable)? {
-            return Err(format!(
+            let message = format!(
                 "the data directory {shown} is open to other users (mode {:04o}) and holds other files than \
-                 Tollgate's; name another with --data, or close it: chmod 700 {shown}",
+                 Tollgate's; close it: chmod 700 {shown}",
                 found.st_mode & 0o7777
-            ));
+            );
+            return Err(StoreError::unusable(message).with_remedy(Remedy::OtherDirectory));
         }
         fchmod(&handle, Mode::RWXU).map_err(|why| unchangeable(directory, why, "700"))?;
         tracing::warn!("the data directory {shown} was open to other users; its mode is 700 now");
@@ -70,17 +71,18 @@ fn is_within(inner: &Path, directory: &Path) -> bool {
     matches!(&real, [Ok(inner), Ok(directory)] if inner.starts_with(directory))
 }
 
-fn check_owner(found: &Stat, what: &str, path: &Path) -> Result<(), String> {
+fn check_owner(found: &Stat, what: &str, path: &Path) -> Result<(), StoreError> {
     let user = rustix::process::geteuid().as_raw();
     if found.st_uid == user {
         return Ok(());
     }
     let shown = path.display();
-    Err(format!(
-        "{what} {shown} belongs to another user (number {}); check its owner and name another directory with \
-         --data, or take it over: sudo chown -R {user} {shown}",
+    let message = format!(
+        "{what} {shown} belongs to another user (number {}); check its owner, or take it over: \
+         sudo chown -R {user} {shown}",
         found.st_uid
-    ))
+    );
+    Err(StoreError::unusable(message).with_remedy(Remedy::OtherDirectory))
 }
 
 fn holds_own_files_alone(directory: &OwnedFd) -> Result<bool, Errno> {
@@ -100,9 +102,9 @@ fn holds_own_files_alone(directory: &OwnedFd) -> Result<bool, Errno> {
 ///
 /// The files are not opened: closing one would release the locks that SQLite holds on it
 /// elsewhere in this process.
-fn close_files(directory: &OwnedFd, path: &Path) -> Result<(), String> {
+fn close_files(directory: &OwnedFd, path: &Path) -> Result<(), StoreError> {
     let unreadable =
-        |why: Errno| format!("cannot read the data directory {}: {}", path.display(), cause(&why.into()));
+        |why: Errno| refused(&format!("cannot read the data directory {}", path.display()), &why.into());
     for entry in Dir::read_from(directory).map_err(unreadable)? {
         let entry = entry.map_err(unreadable)?;
         let name = entry.file_name();
@@ -125,12 +127,17 @@ fn close_files(directory: &OwnedFd, path: &Path) -> Result<(), String> {
 }
 
 /// Removes group and other permissions from a file of this kind. Returns whether it is one.
-fn close(directory: impl AsFd, name: &std::ffi::CStr, path: &Path, kind: FileType) -> Result<bool, String> {
+fn close(
+    directory: impl AsFd,
+    name: &std::ffi::CStr,
+    path: &Path,
+    kind: FileType,
+) -> Result<bool, StoreError> {
     let found = match statat(&directory, name, AtFlags::SYMLINK_NOFOLLOW) {
         Ok(found) => found,
         // Files of other processes come and go.
         Err(Errno::NOENT) => return Ok(false),
-        Err(why) => return Err(format!("cannot examine {}: {}", path.display(), cause(&why.into()))),
+        Err(why) => return Err(refused(&format!("cannot examine {}", path.display()), &why.into())),
     };
     if FileType::from_raw_mode(found.st_mode) != kind {
         return Ok(false);
@@ -149,9 +156,11 @@ fn close(directory: impl AsFd, name: &std::ffi::CStr, path: &Path, kind: FileTyp
     Ok(true)
 }
 
-fn unchangeable(path: &Path, why: Errno, mode: &str) -> String {
+fn unchangeable(path: &Path, why: Errno, mode: &str) -> StoreError {
     let (shown, why) = (path.display(), io::Error::from(why));
-    format!("{shown} is open to other users and cannot be made private ({why}): chmod {mode} {shown}")
+    StoreError::unusable(format!(
+        "{shown} is open to other users and cannot be made private ({why}): chmod {mode} {shown}"
+    ))
 }
 
 #[cfg(test)]
@@ -201,7 +210,7 @@ mod tests {
         std::fs::write(data.join("page.html"), "").unwrap();
         std::fs::create_dir(data.join("inner")).unwrap();
         set(data, 0o755);
-        let why = make_beside(data, &[data.join("inner")]).unwrap_err();
+        let why = make_beside(data, &[data.join("inner")]).unwrap_err().to_string();
         assert!(why.contains("(mode 0755)"), "{why}");
         assert!(why.ends_with(&format!("chmod 700 {}", data.display())), "{why}");
         assert_eq!(mode(data), 0o755, "nothing was changed");
@@ -214,7 +223,7 @@ mod tests {
     fn z17_a_directory_of_everybody_or_of_another_user_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         set(folder.path(), 0o1777);
-        assert!(make(folder.path()).unwrap_err().contains("(mode 1777)"));
+        assert!(make(folder.path()).unwrap_err().to_string().contains("(mode 1777)"));
         // A test that runs as root can create another user's directory; otherwise `/` is one.
         let of_another = match rustix::process::geteuid().is_root() {
             true => {
@@ -225,7 +234,7 @@ mod tests {
             }
             false => "/".into(),
         };
-        let why = make(&of_another).unwrap_err();
+        let why = make(&of_another).unwrap_err().to_string();
         assert!(why.contains("belongs to another user") && why.contains("sudo chown -R"), "{why}");
     }
 

@@ -3,7 +3,7 @@
 //! Each process locks a file of its own for as long as it lives; the system releases the lock
 //! however the process ends. If the lock is free, the process is gone.
 
-use super::explain::{cause, kind_of};
+use super::explain::refused;
 use super::lock::take_turn;
 use rustix::fs::OFlags;
 use std::collections::{HashMap, HashSet};
@@ -52,10 +52,7 @@ impl Process {
             file.lock()?;
             Ok(file)
         };
-        let lock = lock().map_err(|e| {
-            let words = format!("cannot write to {}: {}", directory.display(), cause(&e));
-            StoreError::new(kind_of(&e), words)
-        })?;
+        let lock = lock().map_err(|e| refused(&format!("cannot write to {}", directory.display()), &e))?;
         Ok(Self { id, directory, lock: Some(lock), left: Mutex::default(), held: Mutex::default() })
     }
 

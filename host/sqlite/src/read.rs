@@ -16,8 +16,8 @@ use tollgate_agent::run::{Event, RunSpec, StoredEvent, Thread};
 use tollgate_agent::state::{State, StateChange};
 use tollgate_store::rules::{EventRow, first_damage};
 use tollgate_store::{
-    AuditFilter, AuditRecord, EventPage, KeyFilter, PageLimit, Record, RunFilter, RunSummary, SentCommand,
-    StoreError, ThreadSize, ToolHealth,
+    AuditFilter, AuditRecord, EventPage, KeyFilter, PageLimit, Record, Remedy, RunFilter, RunSummary,
+    SentCommand, StoreError, ThreadSize, ToolHealth,
 };
 
 /// A pool of connections for reading. A connection that was opened is kept: SQLite could not close
@@ -251,10 +251,12 @@ impl Reader<'_> {
         let events = rows.iter().map(|row| self.event(run_id, row)).collect::<Result<_, _>>()?;
         match damage {
             None => Ok(EventPage { events, has_more }),
-            Some(problem) => Err(StoreError::damaged(format!(
-                "the record of run {run_id} is damaged ({problem}); `tollgate show {run_id}` shows what is left, \
-                 `tollgate store verify` checks every run; restore the store from a copy"
-            ))),
+            Some(problem) => {
+                let message = format!(
+                    "the record of run {run_id} is damaged ({problem}); restore the store from a copy"
+                );
+                Err(StoreError::damaged(message).with_remedy(Remedy::ShowRun(run_id.to_string())))
+            }
         }
     }
 
@@ -428,11 +430,8 @@ impl Reader<'_> {
         if has == NEWEST {
             return Ok(());
         }
-        Err(StoreError::unusable(format!(
-            "the store {} has version {has}, and can only be read; copy its directory to a place that can be written, \
-             and name that with --data",
-            self.file.display()
-        )))
+        let message = format!("the store {} has version {has}, and can only be read", self.file.display());
+        Err(StoreError::unusable(message).with_remedy(Remedy::CopyDirectory))
     }
 
     pub(super) fn bytes(&self, subject: &Subject) -> Result<u64, StoreError> {
@@ -450,7 +449,7 @@ impl Reader<'_> {
 
     fn parse<T: serde::de::DeserializeOwned>(&self, what: &str, body: &str) -> Result<T, StoreError> {
         json::from_record(body).map_err(|e| {
-            StoreError::damaged(format!("the store {} contains an invalid {what}: {e}; restore it from a copy, or use the newer tollgate that wrote it", self.file.display()))
+            StoreError::damaged(format!("the store {} contains an invalid {what}: {e}; restore it from a copy, or use the newer version that wrote it", self.file.display()))
         })
     }
 

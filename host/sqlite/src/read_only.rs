@@ -13,8 +13,9 @@ use tollgate_agent::run::{RunSpec, StoredEvent, Thread};
 use tollgate_agent::state::StateChange;
 use tollgate_store::{
     AuditFilter, AuditRecord, AuditStore, Claimed, Commit, CommitError, Committed, ComponentStore,
-    CoordinationStore, EventPage, Hints, KeyFilter, PageLimit, QueueTurn, Record, RunCommand, RunFilter,
-    RunStore, RunSummary, SentCommand, StateRead, StateStore, StoreError, ThreadSize, ToolHealth, Verified,
+    CoordinationStore, EventPage, Hints, KeyFilter, PageLimit, QueueTurn, Record, Remedy, RunCommand,
+    RunFilter, RunStore, RunSummary, SentCommand, StateRead, StateStore, StoreError, ThreadSize, ToolHealth,
+    Verified,
 };
 
 /// A reader of a store. It writes nothing, not even beside the store.
@@ -35,11 +36,9 @@ impl ReadOnlyStore {
         let log = std::fs::metadata(beside(&file, "-wal")).map(|log| log.len()).unwrap_or_default();
         let is_shared = ["-shm", "-wal"].iter().all(|ending| beside(&file, ending).exists());
         if log > 0 && !is_shared {
-            return Err(StoreError::unusable(format!(
-                "the store {} has changes that cannot be read without writing; copy its directory to a place that can be \
-                 written, and name that with --data",
-                file.display()
-            )));
+            let message =
+                format!("the store {} has changes that cannot be read without writing", file.display());
+            return Err(StoreError::unusable(message).with_remedy(Remedy::CopyDirectory));
         }
         // Without a log and a writer, SQLite need not look for a log. An index that a full disk left
         // incomplete cannot be read.
@@ -68,7 +67,7 @@ impl ReadOnlyStore {
 }
 
 fn refused() -> StoreError {
-    StoreError::unusable("the store can only be read; name another data directory with --data")
+    StoreError::unusable("the store can only be read").with_remedy(Remedy::OtherDirectory)
 }
 
 #[async_trait]

@@ -10,7 +10,7 @@ use std::fs::{DirBuilder, File, OpenOptions};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use tollgate_store::StoreError;
+use tollgate_store::{Remedy, StoreError};
 use uuid::Uuid;
 
 /// How often a caller checks whether it is next.
@@ -43,11 +43,8 @@ impl Waiting {
             Ok(Self { directory: directory.clone(), name, _lock: lock })
         };
         begin().map_err(|e| {
-            let words = format!(
-                "cannot queue in {}: {e}; check its owner and mode, or name another directory with --data",
-                directory.display()
-            );
-            StoreError::new(kind_of(&e), words)
+            let words = format!("cannot queue in {}: {e}; check its owner and mode", directory.display());
+            StoreError::new(kind_of(&e), words).with_remedy(Remedy::OtherDirectory)
         })
     }
 

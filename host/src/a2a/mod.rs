@@ -62,7 +62,8 @@ impl RemoteAgent {
     /// It is not a URL of HTTP, it contains a user or a query, or TLS cannot be set up.
     pub fn new(url: &str) -> Result<Self, RemoteAgentError> {
         let url = agent_url(url).map_err(RemoteAgentError)?;
-        let http = crate::models::http_client(&url, CONNECT_TIMEOUT).map_err(RemoteAgentError)?;
+        let http =
+            crate::models::http_client(&url, CONNECT_TIMEOUT).map_err(|e| RemoteAgentError(e.to_string()))?;
         Ok(Self {
             url,
             token: None,

@@ -278,7 +278,7 @@ fn tool_names(
         if !is_all && !name::is_tool_name(tool.get_ref()) {
             let all = if all_may_be_meant { ", or \"*\" for all tools" } else { "" };
             let problem = format!(
-                "`{}` is not a tool name; use a name from `tollgate tools`{all}",
+                "`{}` is not a tool name; it must fit [a-zA-Z0-9_-]{{1,64}}{all}",
                 tollgate_agent::text::clean(tool.get_ref(), 100)
             );
             return Err(source.wrong(tool.span(), problem));

@@ -23,12 +23,6 @@ pub struct NotChanged {
     pub(crate) what: String,
 }
 
-impl From<NotChanged> for String {
-    fn from(why: NotChanged) -> Self {
-        why.to_string()
-    }
-}
-
 /// Changes a file; a missing file counts as empty. `change` receives the text and returns the
 /// new one, along with a value for the caller.
 ///
@@ -151,8 +145,8 @@ pub(crate) fn read(file: &Path) -> Result<Option<String>, String> {
         let target = directory_of(file).join(target);
         let (target, link) = (target.display(), file.display());
         return Err(format!(
-            "is a symbolic link, and is not changed through it; name the file itself with --config, or put \
-             it in the link's place: cp --remove-destination {target} {link}"
+            "is a symbolic link, and is not changed through it; name the file itself, or put it in the link's \
+             place: cp --remove-destination {target} {link}"
         ));
     }
     let mut text = String::new();

@@ -15,6 +15,7 @@ pub struct ConfigError {
     file: String,
     place: Option<Location>,
     problem: String,
+    is_missing: bool,
 }
 
 /// The location of a problem.
@@ -49,6 +50,12 @@ impl ConfigError {
         &self.problem
     }
 
+    /// Returns whether the file does not exist, and no other has a similar name.
+    #[must_use]
+    pub fn is_missing(&self) -> bool {
+        self.is_missing
+    }
+
     /// Returns the error for a file that cannot be read.
     pub(super) fn unreadable(path: &Path, error: &io::Error) -> Self {
         let advice = match error.kind() {
@@ -63,6 +70,7 @@ impl ConfigError {
             file: path.display().to_string(),
             place: None,
             problem: format!("the configuration cannot be read: {error}{advice}"),
+            is_missing: error.kind() == io::ErrorKind::NotFound && advice.is_empty(),
         }
     }
 }
@@ -111,6 +119,7 @@ impl Source<'_> {
             file: self.path.display().to_string(),
             place: Some(self.place(span)),
             problem: problem.into(),
+            is_missing: false,
         }
     }
 
@@ -200,10 +209,9 @@ fn reworded(message: &str) -> String {
             let near = name::nearest(value, known.iter().map(String::as_str));
             let hint = near.first().map(|near| name::suggestion(format_args!("\"{near}\"")));
             return format!(
-                "\"{}\" is not known here{}{} known: \"{}\"",
+                "\"{}\" is not known here{} known: \"{}\"",
                 clean(value, 100),
-                hint,
-                if hint.is_empty() { ";" } else { "" },
+                hint.unwrap_or_else(|| ";".to_owned()),
                 known.join("\", \"")
             );
         }

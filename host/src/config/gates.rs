@@ -55,8 +55,7 @@ pub(super) fn check(
     for (id, gate) in raw {
         if !name::is_id(id.get_ref()) {
             let shown = tollgate_agent::text::clean(id.get_ref(), 100);
-            let problem =
-                format!("`{shown}` is not the id of a gate; `tollgate tools` lists the loaded gates");
+            let problem = format!("`{shown}` is not the id of a gate; it must fit [a-z][a-z0-9-]{{0,63}}");
             return Err(source.wrong(id.span(), problem));
         }
         let limits = limits::check_gate(source, gate.limits)?;

@@ -26,7 +26,7 @@ pub(crate) use agents::agent_url;
 pub use agents::{AgentConfig, DEFAULT_AGENT, DIRECT_AGENT, RemoteConfig};
 pub(crate) use change::change;
 pub use change::{Changes, NotChanged};
-pub use edit::{Edit, granted_path};
+pub use edit::{Edit, EditError, granted_path};
 pub use error::{ConfigError, nearest_file};
 pub use gates::{GateConfig, GatesDir};
 pub use grants::{ComponentGrants, FileGrantConfig};
@@ -38,7 +38,7 @@ pub use permissions::{NotRemembered, remember_always};
 pub use secrets::{SecretConfig, SecretSource};
 pub use serve::{DEFAULT_LISTEN, Decides, ModelPrice, ServeConfig, ServeLimits};
 pub use servers::{ServerConfig, ServerPlace};
-pub use store::{DatabaseConfig, StoreConfig, read_period};
+pub use store::{DatabaseConfig, InvalidPeriod, StoreConfig, read_period};
 
 use crate::models::ModelConfig;
 use error::Source;

@@ -94,7 +94,7 @@ pub(super) fn check(source: &Source<'_>, raw: RawStore, base_dir: &Path) -> Resu
     let state = number("thread_state_bytes", raw.thread_state_bytes, 1, usual.thread_state_bytes as u64)?;
     let keep = raw.keep.map(|keep| {
         let period = read_period(keep.get_ref());
-        period.map_err(|problem| source.wrong(keep.span(), problem))
+        period.map_err(|problem| source.wrong(keep.span(), problem.to_string()))
     });
     let thread_state_bytes = usize::try_from(state).unwrap_or(usize::MAX);
     Ok(StoreConfig { limits, thread_state_bytes, keep: keep.transpose()?, database })
@@ -149,12 +149,17 @@ fn database(
     }))
 }
 
+/// A text is not a period.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is not a period; write 30m, 12h or 7d")]
+pub struct InvalidPeriod(String);
+
 /// Parses a period such as `30m`, `12h` or `7d`.
 ///
 /// # Errors
-/// The text is not a period; the message says why.
-pub fn read_period(typed: &str) -> Result<Duration, String> {
-    let wrong = || format!("`{typed}` is not a period; write 30m, 12h or 7d");
+/// The text is not a period.
+pub fn read_period(typed: &str) -> Result<Duration, InvalidPeriod> {
+    let wrong = || InvalidPeriod(typed.to_owned());
     let (number, unit) = typed.split_at_checked(typed.len().wrapping_sub(1)).ok_or_else(wrong)?;
     let seconds = match unit {
         "s" => 1,

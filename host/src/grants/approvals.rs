@@ -27,6 +27,19 @@ pub struct Approvals {
     tools: BTreeMap<String, BTreeSet<String>>,
 }
 
+/// The record of approvals cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the record of approvals {} cannot be read: {why}; restore it, or delete it and approve anew",
+    file.display()
+)]
+pub struct ApprovalsError {
+    /// The file.
+    pub file: PathBuf,
+    /// The reason.
+    pub why: String,
+}
+
 /// The decision about one component.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -95,14 +108,10 @@ impl Approvals {
     /// # Errors
     /// The record exists and cannot be read. Without it the approvals are unknown, so no
     /// component with requests may be served.
-    pub fn load(config: &Config) -> Result<Self, String> {
+    pub fn load(config: &Config) -> Result<Self, ApprovalsError> {
         let file = Self::path(config);
-        let unreadable = |why: &dyn std::fmt::Display| {
-            format!(
-                "the record of approvals {} cannot be read: {why}; restore it, or delete it and approve anew",
-                file.display()
-            )
-        };
+        let unreadable =
+            |why: &dyn std::fmt::Display| ApprovalsError { file: file.clone(), why: why.to_string() };
         let components = match crate::config::read_text(&file) {
             Ok(text) => toml::from_str(&text).map_err(|e| unreadable(&e.message()))?,
             Err(e) if e.kind() == io::ErrorKind::NotFound => BTreeMap::new(),
@@ -386,7 +395,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let config = Config::parse(&dir.path().join("strict.toml"), "").unwrap();
         std::fs::write(dir.path().join("strict.approved.toml"), "[fetch]\ndecision = \"yes\"").unwrap();
-        let why = Approvals::load(&config).unwrap_err();
+        let why = Approvals::load(&config).unwrap_err().to_string();
         assert!(why.contains("strict.approved.toml") && why.contains("approve anew"), "{why}");
     }
 }

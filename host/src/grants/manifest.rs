@@ -1,7 +1,7 @@
 //! The manifest: `NAME.toml` beside `NAME.wasm`, which lists the component's requests. It comes
 //! from a stranger and grants nothing.
 
-use super::RequestedGrants;
+use super::{ManifestError, RequestedGrants};
 use serde::Deserialize;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
@@ -31,7 +31,7 @@ pub fn manifest_of(component: &Path) -> PathBuf {
 ///
 /// # Errors
 /// The manifest exists and cannot be read or is not valid; the message names it.
-pub fn read_manifest(component: &Path) -> Result<Option<RequestedGrants>, String> {
+pub fn read_manifest(component: &Path) -> Result<Option<RequestedGrants>, ManifestError> {
     Ok(read_manifest_with_digest(component)?.map(|(asks, _)| asks))
 }
 
@@ -42,15 +42,10 @@ pub fn read_manifest(component: &Path) -> Result<Option<RequestedGrants>, String
 /// Same as [`read_manifest`].
 pub(crate) fn read_manifest_with_digest(
     component: &Path,
-) -> Result<Option<(RequestedGrants, String)>, String> {
+) -> Result<Option<(RequestedGrants, String)>, ManifestError> {
     let path = manifest_of(component);
-    let refused = |why: &dyn std::fmt::Display| {
-        let why = clean(&why.to_string(), 1_000);
-        format!(
-            "its manifest {} is refused: {why}; correct it, or use another release of the tool",
-            path.display()
-        )
-    };
+    let refused =
+        |why: &dyn std::fmt::Display| ManifestError::File { file: path.clone(), why: why.to_string() };
     let text = match text_of(&path) {
         Ok(text) => text,
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -63,9 +58,10 @@ pub(crate) fn read_manifest_with_digest(
 /// Returns the requests in the text of a manifest.
 ///
 /// # Errors
-/// The text is not a valid manifest; the sentence says why.
-pub fn parse_manifest(text: &str) -> Result<RequestedGrants, String> {
-    let manifest: Manifest = toml::from_str(text).map_err(|e| e.message().to_owned())?;
+/// The text is not a valid manifest.
+pub fn parse_manifest(text: &str) -> Result<RequestedGrants, ManifestError> {
+    let manifest: Manifest =
+        toml::from_str(text).map_err(|e| ManifestError::Syntax(e.message().to_owned()))?;
     let mut asks = manifest.asks;
     asks.check()?;
     asks.why = asks.why.map(|why| clean(&why, MAX_WHY_BYTES));
@@ -109,14 +105,14 @@ mod tests {
             ("[asks]\nsettings = [\"a b\"]", "not a plain name"),
         ] {
             std::fs::write(manifest_of(&component), text).unwrap();
-            let why = read_manifest(&component).unwrap_err();
+            let why = read_manifest(&component).unwrap_err().to_string();
             assert!(why.contains(words) && why.contains("it.toml"), "{why}");
         }
         std::fs::write(manifest_of(&component), "#".repeat(70_000)).unwrap();
-        assert!(read_manifest(&component).unwrap_err().contains("larger than"));
+        assert!(read_manifest(&component).unwrap_err().to_string().contains("larger than"));
         std::fs::remove_file(manifest_of(&component)).unwrap();
         std::os::unix::fs::symlink("/etc/hostname", manifest_of(&component)).unwrap();
-        assert!(read_manifest(&component).unwrap_err().contains("not a regular file"));
+        assert!(read_manifest(&component).unwrap_err().to_string().contains("not a regular file"));
     }
 
     /// A pipe or a link may appear in the directory at any moment.
@@ -151,7 +147,7 @@ mod tests {
             match read {
                 Ok(None) => {}
                 Ok(Some(asks)) => assert_eq!(asks.each(), ["read the setting a"], "a link was followed"),
-                Err(why) => assert!(why.contains("not a regular file"), "{why}"),
+                Err(why) => assert!(why.to_string().contains("not a regular file"), "{why}"),
             }
         }
     }

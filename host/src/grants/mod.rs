@@ -2,7 +2,7 @@
 //! requested and granted.
 //!
 //! A manifest beside the component lists its [`RequestedGrants`]. A person answers with grants
-//! in the configuration. [`open`] combines the two into the powers of the component's calls.
+//! in the configuration. Loading a component combines the two into the powers of its calls.
 //! [`Approvals`] record the decisions, so that a new version that asks for more does not
 //! silently replace the old one.
 
@@ -12,9 +12,9 @@ mod open;
 mod own;
 mod requests;
 
-pub use approvals::{Approvals, Approved, Decision};
+pub use approvals::{Approvals, ApprovalsError, Approved, Decision};
 pub(crate) use manifest::read_manifest_with_digest;
 pub use manifest::{MAX_MANIFEST_BYTES, manifest_of, parse_manifest, read_manifest};
-pub use open::open;
-pub use own::{check_files, check_sources};
-pub use requests::{FileAsk, MissingGrant, RequestedGrants};
+pub(crate) use open::open;
+pub use own::{ChangeableSource, GrantOfHostFile, check_files, check_sources};
+pub use requests::{FileAsk, ManifestError, MissingGrant, RequestedGrants};

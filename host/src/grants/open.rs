@@ -16,7 +16,7 @@ use tollgate_sandbox::{FileGrant, Grants, HttpGrant, Secret};
 /// # Errors
 /// A directory cannot be opened, or a secret is missing. The component is then not served,
 /// because it would run without something that its operator believes it has.
-pub fn open(
+pub(crate) fn open(
     granted: &ComponentGrants,
     asks: Option<&RequestedGrants>,
     component_id: &str,
@@ -51,7 +51,7 @@ fn with_files(
     config: &Config,
 ) -> Result<Grants, String> {
     let correct = format!("correct `files` in [grants.{component_id}] of {}", config.name());
-    check_files(given, component_id, config)?;
+    check_files(given, component_id, config).map_err(|e| e.to_string())?;
     for file in &given.files {
         let open = FileGrant::open(&file.host, file.guest.as_str(), file.access)
             .map_err(|e| format!("{e}; {correct}"))?;

@@ -3,6 +3,7 @@
 use crate::config::{ComponentGrants, GrantKind, Granted};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 use tollgate_agent::child::Delegates;
 use tollgate_agent::egress::HttpPattern;
 use tollgate_agent::text::clean;
@@ -67,6 +68,32 @@ pub struct MissingGrant {
     pub grant: String,
 }
 
+/// The reason why a manifest is refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ManifestError {
+    /// It makes too many requests.
+    #[error("it makes more than {MAX_OF_A_KIND} requests of one kind")]
+    TooMany,
+    /// It asks for a name that no grant can have.
+    #[error("it asks for \"{}\", which is not a plain name", clean(.0, 60))]
+    Name(String),
+    /// Its text is not a manifest, for the reason that the parser gives.
+    #[error("{0}")]
+    Syntax(String),
+    /// The file cannot be read, or its content is refused.
+    #[error(
+        "its manifest {} is refused: {}; correct it, or use another release of the tool",
+        .file.display(),
+        clean(.why, 1_000)
+    )]
+    File {
+        /// The file.
+        file: PathBuf,
+        /// The reason.
+        why: String,
+    },
+}
+
 impl RequestedGrants {
     /// Returns whether nothing is requested.
     #[must_use]
@@ -78,17 +105,17 @@ impl RequestedGrants {
     /// names.
     ///
     /// # Errors
-    /// The message names the problem.
-    pub fn check(&self) -> Result<(), String> {
+    /// They are too many, or have a name that no grant has.
+    pub fn check(&self) -> Result<(), ManifestError> {
         let names = self.names().map(|(_, names)| names);
         let most = names.iter().map(|names| names.len()).chain([self.files.len(), self.http.len()]).max();
         if most.is_some_and(|most| most > MAX_OF_A_KIND) {
-            return Err(format!("it makes more than {MAX_OF_A_KIND} requests of one kind"));
+            return Err(ManifestError::TooMany);
         }
         let guests = self.files.iter().map(|file| &file.guest);
         let odd = names.into_iter().flatten().chain(guests).find(|name| !is_plain(name));
         match odd {
-            Some(name) => Err(format!("it asks for \"{}\", which is not a plain name", clean(name, 60))),
+            Some(name) => Err(ManifestError::Name(name.clone())),
             None => Ok(()),
         }
     }

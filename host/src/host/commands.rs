@@ -181,7 +181,7 @@ impl Host {
     ) -> Result<Option<RunHandle>, HostError> {
         let store = &self.inner.store;
         let mut hints = store.watch();
-        let found = self.summary(run_id).await?.ok_or_else(|| HostError::no_run(run_id))?;
+        let found = self.summary(run_id).await?.ok_or_else(|| HostError::UnknownRun(run_id.to_owned()))?;
         let (thread_id, after) = (Arc::<str>::from(found.thread_id), found.events);
         let ids: Vec<Arc<str>> = decisions.iter().map(|decision| Arc::from(decision.id.as_str())).collect();
         for (id, decision) in ids.iter().zip(decisions) {
@@ -213,7 +213,8 @@ impl Host {
             if left.is_empty() {
                 return Ok(Fate::Taken);
             }
-            let found = self.summary(run_id).await?.ok_or_else(|| HostError::no_run(run_id))?;
+            let found =
+                self.summary(run_id).await?.ok_or_else(|| HostError::UnknownRun(run_id.to_owned()))?;
             if !found.at_work {
                 for sent in left {
                     store.withdraw(run_id, &sent.id).await?;

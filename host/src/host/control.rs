@@ -8,24 +8,17 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 use tollgate_agent::run::{Decision, Event, Input, RefusalKind, Refused, Run, StoredEvent, Thread};
-use tollgate_agent::text::clean;
 
 /// How long a decision waits for another decision about the same run to take effect.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// How long it waits between two attempts.
 const PAUSE: Duration = Duration::from_millis(20);
 
-impl HostError {
-    pub(crate) fn no_run(run_id: &str) -> Self {
-        Self::NotFound(format!("there is no run {}", clean(run_id, 100)))
-    }
-}
-
 impl From<Refused> for HostError {
     fn from(refused: Refused) -> Self {
         let message = refused.to_string();
         match refused.kind {
-            RefusalKind::UnknownTarget => Self::NotFound(message),
+            RefusalKind::UnknownTarget(target) => Self::UnknownQuestion(target),
             RefusalKind::AlreadyDecided => Self::AlreadyDecided(message),
             RefusalKind::DoesNotFit(violations) => Self::DoesNotFit { message, violations },
             RefusalKind::Other => Self::Refused(message),
@@ -107,12 +100,13 @@ impl Host {
             return Ok(());
         }
         let reason = reason.unwrap_or_else(|| "it was cancelled by its caller".to_owned());
-        let mut found = self.summary(run_id).await?.ok_or_else(|| HostError::no_run(run_id))?;
+        let mut found =
+            self.summary(run_id).await?.ok_or_else(|| HostError::UnknownRun(run_id.to_owned()))?;
         if found.status == "running" && found.at_work {
             if self.cancel_elsewhere(run_id, reason.clone()).await? {
                 return Ok(());
             }
-            found = self.summary(run_id).await?.ok_or_else(|| HostError::no_run(run_id))?;
+            found = self.summary(run_id).await?.ok_or_else(|| HostError::UnknownRun(run_id.to_owned()))?;
         }
         match found.status.as_str() {
             "running" | "waiting" => {
@@ -142,7 +136,8 @@ impl Host {
         run_id: &str,
         mut visit: impl FnMut(&StoredEvent),
     ) -> Result<(Run, RunEnd), HostError> {
-        let spec = self.store().run_spec(run_id).await?.ok_or_else(|| HostError::no_run(run_id))?;
+        let spec =
+            self.store().run_spec(run_id).await?.ok_or_else(|| HostError::UnknownRun(run_id.to_owned()))?;
         let ids = (Arc::from(run_id), Arc::from(spec.identity.thread_id.as_str()));
         let mut run = Run::new(Thread::default());
         let (mut last_call, mut text) = (None, String::new());
@@ -172,7 +167,7 @@ impl Host {
     /// Checks decisions by the record of a run that is not open. The thread may stay busy with another
     /// run, and a decision that came too late need not wait for that.
     async fn check_decisions(&self, run_id: &str, decisions: &[Decision]) -> Result<(), HostError> {
-        let run = self.recorded(run_id).await?.ok_or_else(|| HostError::no_run(run_id))?;
+        let run = self.recorded(run_id).await?.ok_or_else(|| HostError::UnknownRun(run_id.to_owned()))?;
         run.decide(self.toolbox().catalog(), 0, &Input::Decided(decisions.to_vec()))?;
         Ok(())
     }

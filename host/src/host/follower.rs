@@ -197,7 +197,7 @@ impl RunFollower {
             return Ok(true);
         }
         let found = self.host.summary(&self.run_id).await?;
-        let found = found.ok_or_else(|| HostError::no_run(&self.run_id))?;
+        let found = found.ok_or_else(|| HostError::UnknownRun(self.run_id.to_string()))?;
         if found.events > self.last {
             return Ok(true);
         }

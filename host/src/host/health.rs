@@ -81,14 +81,8 @@ impl Host {
     async fn enabled(&self, tool_name: &str, who: SmolStr) -> Result<(), HostError> {
         let toolbox = self.toolbox();
         let Some(tool) = toolbox.catalog().tool(tool_name) else {
-            let shown = tollgate_agent::text::clean(tool_name, 100);
-            let known = toolbox.catalog().tools().map(|tool| tool.descriptor.name.as_str());
-            let near = tollgate_agent::name::nearest(tool_name, known);
-            let hint = near.first().map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
-            return Err(HostError::NotFound(format!(
-                "there is no tool \"{shown}\"{hint}{} `tollgate tools` lists them",
-                if hint.is_empty() { ";" } else { "" }
-            )));
+            let known = toolbox.catalog().tools().map(|tool| tool.descriptor.name.to_string()).collect();
+            return Err(HostError::UnknownTool { name: tool_name.to_owned(), known });
         };
         let record = AuditRecord::new(AuditKind::Enabling, who, "enabled")
             .of_component(tool.owner.id.clone(), Some(tool.owner.version.clone()))

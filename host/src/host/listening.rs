@@ -79,7 +79,7 @@ impl Host {
             None if after > 0 && self.inner.store.run_spec(run_id).await?.is_some() => {
                 Ok(EventStream::of_record(record))
             }
-            None => Err(HostError::no_run(run_id)),
+            None => Err(HostError::UnknownRun(run_id.to_owned())),
         }
     }
 

@@ -267,7 +267,12 @@ impl Host {
     }
 
     async fn carry_on(&self, run_id: &str, input: Input, busy: Busy) -> Result<RunHandle, HostError> {
-        let spec = self.inner.store.run_spec(run_id).await?.ok_or_else(|| HostError::no_run(run_id))?;
+        let spec = self
+            .inner
+            .store
+            .run_spec(run_id)
+            .await?
+            .ok_or_else(|| HostError::UnknownRun(run_id.to_owned()))?;
         let detached = spec.detached;
         let (run_id, thread_id) =
             (Arc::<str>::from(run_id), Arc::<str>::from(spec.identity.thread_id.as_str()));
@@ -373,10 +378,8 @@ impl Host {
 
     fn agent(&self, id: &str) -> Result<&Agent, HostError> {
         self.inner.agents.get(id).ok_or_else(|| {
-            let known: Vec<&str> =
-                self.inner.agents.keys().map(String::as_str).filter(|k| *k != DIRECT_AGENT).collect();
-            let shown = tollgate_agent::text::clean(id, 100);
-            HostError::NotFound(format!("there is no agent \"{shown}\"; known: {}", known.join(", ")))
+            let known = self.inner.agents.keys().filter(|known| *known != DIRECT_AGENT).cloned().collect();
+            HostError::UnknownAgent { id: id.to_owned(), known }
         })
     }
 }

@@ -3,7 +3,7 @@
 use super::{Busy, Host, HostError, RunRequest};
 use crate::blocking::aside_if;
 use crate::run::{RunClock, RunError, RunHandle};
-use crate::store::{CommitError, RecordReader, RunFilter, RunSummary};
+use crate::store::{CommitError, RecordReader, Remedy, RunFilter, RunSummary};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
@@ -70,10 +70,8 @@ impl Host {
                     return carried.await.ok_or_else(busy)?;
                 }
                 Met::Interrupted(run_id) if recovered.as_ref() == Some(&run_id) => {
-                    let words = format!(
-                        "the interrupted run {run_id} cannot be finished; see `tollgate show {run_id}`"
-                    );
-                    return Err(RunError::new(words).into());
+                    let words = format!("the interrupted run {run_id} cannot be finished");
+                    return Err(RunError::new(words).with_remedy(Remedy::ShowRun(run_id)).into());
                 }
                 Met::Interrupted(run_id) => {
                     let carried = before(until, self.carry_on(&run_id, Input::Restarted, request.busy));
@@ -156,7 +154,7 @@ impl Host {
             }
             for misfit in &misfits {
                 tracing::warn!(
-                    "the value of {} in thread {} no longer fits ({}); it is kept under revision {revision}, and the key is reset; `tollgate state export` shows both",
+                    "the value of {} in thread {} no longer fits ({}); it is kept under revision {revision}, and the key is reset",
                     misfit.key,
                     clean(thread_id, 200),
                     clean(&misfit.why, 200),

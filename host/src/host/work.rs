@@ -90,7 +90,7 @@ impl Host {
             }
         }
         let run = self.recorded(run_id).await?;
-        let run = run.ok_or_else(|| HostError::no_run(run_id))?;
+        let run = run.ok_or_else(|| HostError::UnknownRun(run_id.to_owned()))?;
         if run.is_finished() {
             return Err(HostError::AlreadyEnded(run_id.to_owned()));
         }

@@ -3,7 +3,7 @@
 
 use crate::error::UnrecordedEffect;
 use crate::store::rules::begins_direct;
-use crate::store::{CommitError, Durability, StoreError};
+use crate::store::{CommitError, Durability, Remedy, StoreError};
 use tollgate_agent::SmolStr;
 use tollgate_agent::run::{Event, StoredEvent};
 
@@ -109,7 +109,9 @@ impl Unrecorded {
                 tools.join("', '")
             ),
         };
-        CommitError::Failed(StoreError::new(StoreError::from(why).kind(), words))
+        let failed = StoreError::from(why).with_message(words);
+        // A step that resolves the failure would follow the advice about tools that have run.
+        CommitError::Failed(if self.ran.is_empty() { failed } else { failed.with_remedy(None::<Remedy>) })
     }
 }
 

@@ -165,12 +165,12 @@ impl RunEnd {
     /// Returns the state of a run by its whole record, from the first event on.
     ///
     /// # Errors
-    /// The record cannot be folded; a sentence with the reason.
-    pub fn of_record(record: &[Arc<StoredEvent>], thread_id: &Arc<str>) -> Result<Self, String> {
+    /// The record cannot be folded.
+    pub fn of_record(record: &[Arc<StoredEvent>], thread_id: &Arc<str>) -> Result<Self, RunError> {
         let mut run = Run::new(Thread::default());
         let (mut last_call, mut text) = (None, String::new());
         for numbered in record {
-            run.apply(&numbered.event).map_err(|e| e.to_string())?;
+            run.apply(&numbered.event).map_err(|e| RunError::new(e.to_string()))?;
             match &numbered.event {
                 Event::CallFinished(finished) => last_call = Some(Arc::clone(finished)),
                 Event::RunFinished { text: answered, .. } => text.clone_from(answered),

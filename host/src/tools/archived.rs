@@ -26,7 +26,8 @@ impl ArchivedTools {
         let name = format!("the kept component {}/{id}.wasm", &digest[..digest.len().min(12)]);
         let component = self.sandbox.load_bytes(&name, bytes).await.map_err(|e| e.to_string())?;
         let mut loaded = Loaded::default();
-        loaded.serve(Checked::of(component).await?, Path::new(&name), &self.config)?;
+        let served = loaded.serve(Checked::of(component).await?, Path::new(&name), &self.config);
+        served.map_err(|refusal| refusal.reason)?;
         Ok(loaded.toolbox)
     }
 }

@@ -11,7 +11,7 @@ use tollgate_sandbox::{Sandbox, SandboxError};
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
     /// The directory does not exist.
-    #[error("no tools in {}: {source}; create the directory and copy components into it, or compile them: tollgate build", dir.display())]
+    #[error("no tools in {}: {source}; create the directory and copy components into it", dir.display())]
     NoDirectory {
         /// The directory.
         dir: PathBuf,

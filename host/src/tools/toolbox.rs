@@ -1,6 +1,7 @@
 //! The tools that can be called, their runners, and the files that were refused.
 
 use super::Runner;
+use super::directory::FileRemedy;
 use crate::store::{AuditKind, AuditRecord};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -46,8 +47,11 @@ pub struct Toolbox {
 pub struct RefusedFile {
     /// The file.
     pub file: PathBuf,
-    /// The problem, its cause, and the remedy.
+    /// The problem, its cause, and what to do.
     pub reason: String,
+    /// The step that resolves the problem; `None` if the reason says all.
+    #[serde(skip)]
+    pub remedy: Option<FileRemedy>,
     /// The digest of an earlier version of the file, which stays in service.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub still_serves: Option<String>,

@@ -22,19 +22,47 @@ pub enum StoreErrorKind {
     Other,
 }
 
-/// An error of a store: its kind, and a sentence for the operator.
+/// A step by which an operator can resolve an error. A program with an interface for operators
+/// says how that step is taken there, such as by a command.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Remedy {
+    /// Use another data directory.
+    OtherDirectory,
+    /// Copy the data directory to a place that can be written, and use the copy.
+    CopyDirectory,
+    /// Check the records of all runs.
+    Verify,
+    /// Change the limit that is reached, or remove old runs.
+    MakeRoom,
+    /// Read what is left of the record of this run.
+    ShowRun(String),
+    /// Read what is left of the run's record, and continue the run from there.
+    Resume,
+    /// Create the schema of the database.
+    CreateSchema,
+    /// Migrate the schema of the database.
+    MigrateSchema,
+    /// Grant the role the privileges that hosts need.
+    GrantPrivileges,
+    /// Copy the data directory into the database again.
+    RepeatCopy,
+}
+
+/// An error of a store: its kind, a sentence for the operator, and a step that resolves it.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{message}")]
 pub struct StoreError {
     kind: StoreErrorKind,
     message: String,
+    remedy: Option<Remedy>,
+    unknown_run_id: Option<Box<str>>,
 }
 
 impl StoreError {
     /// Creates an error of this kind.
     #[must_use]
     pub fn new(kind: StoreErrorKind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into() }
+        Self { kind, message: message.into(), remedy: None, unknown_run_id: None }
     }
 
     /// Creates the error of a store that cannot be used at the moment.
@@ -58,7 +86,8 @@ impl StoreError {
     /// Creates the error of a run that is not stored.
     #[must_use]
     pub fn unknown_run(run_id: &str) -> Self {
-        Self::new(StoreErrorKind::UnknownRun, format!("there is no run {}", clean(run_id, 100)))
+        let error = Self::new(StoreErrorKind::UnknownRun, format!("there is no run {}", clean(run_id, 100)));
+        Self { unknown_run_id: Some(run_id.into()), ..error }
     }
 
     /// Creates the error of a store that cannot be used as it is configured.
@@ -73,10 +102,34 @@ impl StoreError {
         Self::new(StoreErrorKind::Other, message)
     }
 
+    /// Adds a step that resolves the error, or replaces it.
+    #[must_use]
+    pub fn with_remedy(self, remedy: impl Into<Option<Remedy>>) -> Self {
+        Self { remedy: remedy.into(), ..self }
+    }
+
+    /// Returns the same error with another sentence.
+    #[must_use]
+    pub fn with_message(self, message: impl Into<String>) -> Self {
+        Self { message: message.into(), ..self }
+    }
+
     /// Returns the meaning of the error for the caller.
     #[must_use]
     pub fn kind(&self) -> StoreErrorKind {
         self.kind
+    }
+
+    /// Returns the run that is not stored; `None` if the error is another one.
+    #[must_use]
+    pub fn unknown_run_id(&self) -> Option<&str> {
+        self.unknown_run_id.as_deref()
+    }
+
+    /// Returns a step by which an operator can resolve the error; `None` if the message says all.
+    #[must_use]
+    pub fn remedy(&self) -> Option<&Remedy> {
+        self.remedy.as_ref()
     }
 }
 
@@ -95,18 +148,13 @@ pub enum CommitError {
     Fenced,
     /// The store lost events of the run that the caller knows, such as in the failover of a
     /// database that replicates asynchronously. The run cannot be continued from here.
-    #[error(
-        "the store has lost events of the run that were reported; `tollgate show` prints what is left, and \
-         `tollgate resume` continues from there"
-    )]
+    #[error("the store has lost events of the run that were reported")]
     Behind,
     /// Another run of the thread is active.
     #[error("the thread is busy with the run {0}; wait for it, or queue")]
     Busy(String),
     /// The commit is stored, but its sender cannot continue from it.
-    #[error(
-        "the events are recorded, but the run could not continue: {0}; `tollgate show` prints its record"
-    )]
+    #[error("the events are recorded, but the run could not continue: {0}")]
     Recorded(StoreError),
     /// The store failed.
     #[error(transparent)]
@@ -118,6 +166,9 @@ impl From<CommitError> for StoreError {
     fn from(error: CommitError) -> Self {
         match error {
             CommitError::Failed(failed) => failed,
+            CommitError::Behind | CommitError::Recorded(_) => {
+                Self::other(error.to_string()).with_remedy(Remedy::Resume)
+            }
             rejected => Self::other(rejected.to_string()),
         }
     }

@@ -45,7 +45,7 @@ pub use commit::{Commit, Committed, Durability};
 pub use component::{ComponentFile, ComponentSource};
 pub use component_store::ComponentStore;
 pub use coordination_store::{CoordinationStore, QueueTurn};
-pub use error::{CommitError, StoreError, StoreErrorKind};
+pub use error::{CommitError, Remedy, StoreError, StoreErrorKind};
 pub use limits::StoreLimits;
 pub use memory::MemoryStore;
 pub use run_store::{EventPage, PageLimit, RecordReader, RunStore, list_threads};

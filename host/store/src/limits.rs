@@ -1,6 +1,6 @@
 //! Limits on the records of one component and of one thread, and on free disk space.
 
-use super::StoreError;
+use super::{Remedy, StoreError};
 use tollgate_agent::text::clean;
 
 /// The limits of a store. `[store]` in the configuration sets them.
@@ -44,8 +44,6 @@ fn check(subject: &str, bytes: u64, name: &str, limit: u64) -> Result<(), StoreE
     if bytes < limit {
         return Ok(());
     }
-    Err(StoreError::full(format!(
-        "the records of {subject} have {bytes} bytes, and the limit is {name} = {limit} in [store] of tollgate.toml; \
-         raise it, or remove old runs with `tollgate prune --older-than 30d`"
-    )))
+    let message = format!("the records of {subject} have {bytes} bytes, and the limit is {name} = {limit}");
+    Err(StoreError::full(message).with_remedy(Remedy::MakeRoom))
 }

@@ -89,6 +89,28 @@ with_each_store! {
         }
     }
 
+    async fn unknown_agents_tools_and_runs_are_errors_of_their_own(store: StoreAt) {
+        let host = host(&store, Vec::new());
+        let started = host.run(RunRequest::new("nobody", "Hello.")).await;
+        let Err(HostError::UnknownAgent { id, known }) = started else { panic!("it runs") };
+        assert!(id == "nobody" && known.iter().any(|known| known == "default"), "{known:?}");
+        let Err(HostError::UnknownTool { name, known }) = host.enable("ad").await else { panic!("it is enabled") };
+        assert!(name == "ad" && known.iter().any(|known| known == "add"), "{known:?}");
+        let unknown = host.run_end("none").await.err();
+        assert!(matches!(&unknown, Some(HostError::UnknownRun(id)) if id == "none"), "{unknown:?}");
+    }
+
+    async fn a_run_is_found_by_its_whole_id(store: StoreAt) {
+        let host = host(&store, Vec::new());
+        for id in ["a", "ab"] {
+            let mut request = CallRequest::from_json("add", r#"{"n": 1}"#);
+            request.run_id = Some(id.to_owned());
+            host.call(request).await.unwrap();
+        }
+        assert_eq!(host.summary("a").await.unwrap().unwrap().run_id, "a");
+        assert!(host.summary("").await.unwrap().is_none());
+    }
+
     async fn a8_a_thread_runs_one_run_at_a_time(store: StoreAt) {
         let host = host(&store, vec![ScriptedTurn::calls([("slow", json!({}))])]);
         let mut first = host.run(RunRequest::new("default", "one").on_thread("t")).await.unwrap();

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
+use tollgate::HostBuilder;
 use tollgate::config::Config;
 use tollgate::{
     Agent, Event, FnTool, Host, RunRequest, RunStatus, RunUpdate, ScriptedModel, ScriptedTurn, Toolbox,

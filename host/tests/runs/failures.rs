@@ -1,13 +1,19 @@
 //! Tests of errors of the store on disk, which loses nothing when it fails.
 
 use crate::conformance::{changed, commit, started};
-use tollgate::store::{CommitError, RunFilter, RunStore, SqliteStore, StateStore, StoreErrorKind};
+use tollgate::store::{
+    CommitError, Remedy, RunFilter, RunStore, SqliteStore, StateStore, StoreError, StoreErrorKind,
+};
 use tollgate_agent::run::Event;
 
 fn refusal(directory: &std::path::Path) -> String {
+    refused(directory).to_string()
+}
+
+fn refused(directory: &std::path::Path) -> StoreError {
     match SqliteStore::open(directory) {
         Ok(_) => panic!("it was opened"),
-        Err(e) => e.to_string(),
+        Err(e) => e,
     }
 }
 
@@ -37,8 +43,9 @@ fn a_store_of_a_newer_version_is_refused_in_words() {
 
 #[test]
 fn a_directory_that_cannot_be_made_is_named() {
-    let refused = refusal(std::path::Path::new("/proc/nowhere/tollgate"));
-    assert!(refused.contains("/proc/nowhere") && refused.contains("--data"), "{refused}");
+    let refused = refused(std::path::Path::new("/proc/nowhere/tollgate"));
+    assert!(refused.to_string().contains("/proc/nowhere"), "{refused}");
+    assert_eq!(refused.remedy(), Some(&Remedy::OtherDirectory));
 }
 
 #[tokio::test]

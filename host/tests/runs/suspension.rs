@@ -36,6 +36,9 @@ with_each_store! {
         let next = host(&store, vec![ScriptedTurn::text("Sent.")]);
         let wrong = next.decide(&end.run_id, decision("d0", &asked.call_id, resume(json!("yes")))).await;
         assert!(matches!(wrong, Err(HostError::DoesNotFit { .. })), "w3: {wrong:?}");
+        let unknown = next.decide(&end.run_id, decision("d0", "nothing", resume(json!({"ok": true})))).await;
+        let is_named = |why: &HostError| matches!(why, HostError::UnknownQuestion(target) if target == "nothing");
+        assert!(unknown.as_ref().is_err_and(is_named), "{unknown:?}");
         let handle = next.decide(&end.run_id, decision("d1", &asked.call_id, resume(json!({"ok": true})))).await;
         let end = handle.unwrap().wait().await.unwrap();
         assert_eq!((end.status, end.text.as_str()), (Some(RunStatus::Completed), "Sent."));

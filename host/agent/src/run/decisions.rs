@@ -13,6 +13,7 @@ use crate::outcome::{Fault, ResumeMode, ToolResult, Usage};
 use crate::proposal::{Arguments, Proposal};
 use crate::question::Suspended;
 use crate::schema;
+use crate::text;
 use serde_json::Value;
 use std::sync::Arc;
 
@@ -79,8 +80,9 @@ impl Run {
             _ if self.asked.contains(target) => Refused::already_decided(target),
             Some(call) => Refused::new(format!("the call {} does not wait for a decision", call.id)),
             None => {
-                let message = format!("no call or suspension {target} of this run waits for a decision");
-                Refused::of(RefusalKind::UnknownTarget, message)
+                let shown = text::clean(target, 100);
+                let message = format!("no call or suspension {shown} of this run waits for a decision");
+                Refused::of(RefusalKind::UnknownTarget(target.to_owned()), message)
             }
         })
     }

@@ -136,8 +136,8 @@ pub struct Refused {
 /// The kind of reason for which an input was rejected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RefusalKind {
-    /// A decision names nothing that ever asked.
-    UnknownTarget,
+    /// A decision names this target, and nothing of that id ever asked.
+    UnknownTarget(String),
     /// The question was decided already, or ended without a decision.
     AlreadyDecided,
     /// The answer does not fit the question's schema.

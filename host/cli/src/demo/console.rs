@@ -122,7 +122,7 @@ async fn record(host: &Host, output: &Output) -> Result<(), Failure> {
     for (tool, arguments) in CALLS {
         let mut call = CallRequest::from_json(tool, arguments).on_thread(format!("{name}/try-{tool}"));
         call.principal.clone_from(&principal);
-        host.start_call(call).await?.wait().await.map_err(|e| Failure::failed(e.to_string()))?;
+        host.start_call(call).await?.wait().await?;
     }
     for (agent, prompt, thread) in
         [(tour::AGENT, tour::PROMPT, "tour"), (tour::WRITER, tour::WRITER_PROMPT, "figures")]

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::time::Duration;
 use tokio::time::timeout;
-use tollgate::grants::{manifest_of, read_manifest};
+use tollgate::grants::{ManifestError, manifest_of, read_manifest};
 use tollgate_agent::catalog::{Catalog, CatalogGrants, Owner, OwnerKind};
 use tollgate_agent::descriptor::ToolDescriptor;
 use tollgate_sandbox::{Guest, Sandbox};
@@ -107,7 +107,7 @@ fn asks_of(artifact: &Artifact, id: &str) -> Result<Option<Vec<u8>>, BuildError>
     if !file.is_file() {
         return Ok(None);
     }
-    let refused = |why: String| BuildError::Failed(format!("{id} would not be served: {why}"));
+    let refused = |why: ManifestError| BuildError::Failed(format!("{id} would not be served: {why}"));
     read_manifest(&file.with_extension("wasm")).map_err(refused)?;
     fs::read(&file).map(Some).map_err(BuildError::file(&file, "read"))
 }

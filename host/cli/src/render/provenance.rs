@@ -4,6 +4,7 @@ use crate::session::Opened;
 use crate::terminal::Output;
 use crate::terminal::output::{DIM, shown_line};
 use serde_json::{Value, json};
+use tollgate::config::Config;
 use tollgate::registry::Origin;
 use tollgate_registry::{Error, Evidence, Metadata, Package};
 

@@ -8,7 +8,6 @@ use crate::session::data::open_store;
 use crate::session::grant_audit::About;
 use crate::terminal::output::{BOLD, DIM, WAITS, shown_line};
 use crate::terminal::{Failure, Output, program};
-use crate::verbs::grant;
 use std::fmt::Display;
 use std::io::{self, BufRead as _};
 use std::path::{Path, PathBuf};

@@ -172,7 +172,7 @@ async fn decided_elsewhere(
         }
         events = now.events;
         let record = store.events(&run.run_id, 0).await?;
-        let end = RunEnd::of_record(&record, &run.thread_id).map_err(Failure::failed)?;
+        let end = RunEnd::of_record(&record, &run.thread_id)?;
         if end.waiting.iter().all(|question| question.suspension_id != suspension_id) {
             return Ok(end);
         }

@@ -247,16 +247,7 @@ fn begins_generated_id(typed: &str) -> bool {
 /// Finishes the work of an earlier process that blocks this run.
 pub(crate) async fn recovered(host: &Host, run: &RunSummary) -> Result<(), Failure> {
     if run.status == "running" && !run.at_work {
-        host.recover(&run.run_id).await?.wait().await.map_err(|e| Failure::failed(e.to_string()))?;
+        host.recover(&run.run_id).await?.wait().await?;
     }
     Ok(())
-}
-
-impl From<StoreError> for Failure {
-    fn from(error: StoreError) -> Self {
-        match error.kind() {
-            StoreErrorKind::UnknownRun => Self::usage(error.to_string()),
-            _ => Self::failed(error.to_string()),
-        }
-    }
 }

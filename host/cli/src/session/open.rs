@@ -4,13 +4,15 @@ use crate::globals::Globals;
 use crate::session::data::OpeningStore;
 use crate::terminal::output::{shown_line, shown_marked};
 use crate::terminal::progress::Progress;
+use crate::terminal::remedy::{of_file, of_notice};
 use crate::terminal::{Failure, Output};
 use crate::verbs::run::configured_model;
 use std::sync::Arc;
 use tollgate::config::{AgentConfig, Config};
 use tollgate::gates::{self, LivePermissions, LoadedGates};
 use tollgate::models::Model;
-use tollgate::tools::{Loaded, RefusedFile, directory};
+use tollgate::tools::directory::{self, Notice};
+use tollgate::tools::{Loaded, RefusedFile};
 use tollgate::{Agent, Host, HostBuilder};
 use tollgate_agent::child::Delegates;
 use tollgate_sandbox::Sandbox;
@@ -68,19 +70,19 @@ impl Opened {
 
     /// Warns about components that any agent or client may call now, for commands that serve all.
     pub(crate) fn warn_of_notices(&self, output: &Output) {
-        self.loaded.notices.iter().for_each(|notice| output.warn(notice));
+        self.loaded.notices.iter().for_each(|notice| output.warn(&of_notice(notice)));
         self.loaded.unknown_tools.iter().for_each(|unknown| output.warn(&unknown.notice));
     }
 
     /// Warns about the one tool that is to be called, and about the permission rules.
     pub(crate) fn warn_of_tool(&self, tool: &str, output: &Output) {
         let component = self.loaded.component_of(tool).map(|component| component.id.as_str());
-        let is_about = |notice: &&String| {
-            let mut words = notice.split([' ', ',', '.', '`']);
-            notice.contains("[permissions]")
+        let is_about = |notice: &&Notice| {
+            let mut words = notice.text.split([' ', ',', '.', '`']);
+            notice.text.contains("[permissions]")
                 || words.any(|word| word == tool || component.is_some_and(|component| component == word))
         };
-        self.loaded.notices.iter().filter(is_about).for_each(|notice| output.warn(notice));
+        self.loaded.notices.iter().filter(is_about).for_each(|notice| output.warn(&of_notice(notice)));
         let named = self.loaded.components.iter().find(|served| component.is_none() && served.id == tool);
         if let Some(named) = named {
             let tools = named.limits.keys().cloned().collect::<Vec<_>>().join(", ");
@@ -113,7 +115,12 @@ impl Opened {
 /// Says that a file is not served, and why.
 pub(crate) fn not_served(refused: &RefusedFile) -> String {
     let name = shown_line(&refused.file.display().to_string(), 200);
-    format!("{name} is not served: {}", shown_marked(&refused.reason))
+    format!("{name} is not served: {}", of_file(refused))
+}
+
+/// Returns all notices about the tools and their configuration, with the commands that resolve them.
+pub(crate) fn notices(loaded: &Loaded) -> Vec<String> {
+    loaded.notices.iter().map(of_notice).chain(loaded.without_object.iter().cloned()).collect()
 }
 
 /// The MCP servers of a host.

@@ -3,6 +3,7 @@
 use crate::globals::Globals;
 use crate::session::data::open_store;
 use crate::session::offer::surface_of;
+use crate::terminal::remedy::of_registry;
 use crate::terminal::{Exit, Failure};
 use tollgate::config::Config;
 use tollgate::grants::Approvals;
@@ -65,7 +66,7 @@ pub(crate) struct Checks<'a> {
 
 impl<'a> Checks<'a> {
     pub(crate) fn new(files: &'a Files, config: &'a Config) -> Result<Self, Failure> {
-        let approvals = Approvals::load(config).map_err(Failure::usage)?;
+        let approvals = Approvals::load(config)?;
         Ok(Self { files, config, approvals, sandbox: Sandbox::new(config.limits.sandbox.clone())? })
     }
 
@@ -141,7 +142,7 @@ pub(crate) async fn note_failed(globals: &Globals, files: &Files, entry: &Entry,
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
-        let words = error.to_string();
+        let words = of_registry(&error);
         let failure = if error.code.is_of_the_world() { Self::failed(words) } else { Self::usage(words) };
         failure.with_code(error.code.as_str())
     }

@@ -1,10 +1,16 @@
 //! The exit codes of the program, and its failures.
 
-use crate::terminal::output::shown_marked;
+use crate::terminal::output::{program, shown_marked};
+use crate::terminal::remedy::{of_registry, with_command};
 use tollgate::HostError;
-use tollgate::config::ConfigError;
+use tollgate::config::{ConfigError, EditError};
 use tollgate::gates::GatesRefused;
+use tollgate::grants::{ApprovalsError, ChangeableSource};
+use tollgate::run::RunError;
+use tollgate::store::{StoreError, StoreErrorKind};
 use tollgate::tools::directory::DirectoryError;
+use tollgate_agent::name::did_you_mean;
+use tollgate_agent::text::quoted;
 use tollgate_sandbox::{Refusal, SandboxError};
 
 /// The exit codes, which scripts rely on.
@@ -79,13 +85,39 @@ impl From<GatesRefused> for Failure {
 
 impl From<ConfigError> for Failure {
     fn from(error: ConfigError) -> Self {
+        let remedy = if error.is_missing() { "; name one that exists with --config FILE" } else { "" };
+        Self::usage(format!("{error}{remedy}"))
+    }
+}
+
+impl From<EditError> for Failure {
+    fn from(error: EditError) -> Self {
+        match error {
+            EditError::Invalid(error) => error.into(),
+            EditError::NotChanged(error) => Self::usage(error.to_string()),
+        }
+    }
+}
+
+impl From<ApprovalsError> for Failure {
+    fn from(error: ApprovalsError) -> Self {
         Self::usage(error.to_string())
+    }
+}
+
+impl From<ChangeableSource> for Failure {
+    fn from(error: ChangeableSource) -> Self {
+        let (program, id, guest) = (program(), &error.component_id, quoted(&error.guest));
+        Self::usage(format!("{error}: {program} revoke {id} --files {guest}"))
     }
 }
 
 impl From<DirectoryError> for Failure {
     fn from(error: DirectoryError) -> Self {
-        Self::usage(error.to_string())
+        match error {
+            DirectoryError::Lock(error) => Self::usage(of_registry(&error)),
+            error => Self::usage(error.to_string()),
+        }
     }
 }
 
@@ -104,20 +136,46 @@ impl From<Refusal> for Failure {
 
 impl From<HostError> for Failure {
     fn from(error: HostError) -> Self {
+        let words = || with_command(&error, error.remedy());
         match &error {
             HostError::Setup(_)
             | HostError::Refused(_)
-            | HostError::NotFound(_)
+            | HostError::UnknownAgent { .. }
+            | HostError::UnknownRun(_)
+            | HostError::UnknownQuestion(_)
             | HostError::AlreadyDecided(_)
             | HostError::AlreadyEnded(_)
-            | HostError::DoesNotFit { .. } => Self::usage(error.to_string()),
-            HostError::Busy(_)
-            | HostError::OwnedElsewhere(_)
+            | HostError::DoesNotFit { .. } => Self::usage(words()),
+            HostError::UnknownTool { name, known } => {
+                let lists = match did_you_mean(name, known.iter().map(String::as_str)) {
+                    Some(_) => String::new(),
+                    None => format!("; `{} tools` lists them", program()),
+                };
+                Self::usage(format!("{error}{lists}"))
+            }
+            HostError::Busy(_) => Self::failed(format!("{error}: --queue")),
+            HostError::OwnedElsewhere(_)
             | HostError::StoreFull(_)
             | HostError::Overloaded(_)
             | HostError::Store(_)
             | HostError::Run(_)
-            | HostError::Waiting(_) => Self::failed(error.to_string()),
+            | HostError::Waiting(_) => Self::failed(words()),
+        }
+    }
+}
+
+impl From<RunError> for Failure {
+    fn from(error: RunError) -> Self {
+        Self::failed(with_command(&error, error.remedy()))
+    }
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        let words = with_command(&error, error.remedy());
+        match error.kind() {
+            StoreErrorKind::UnknownRun => Self::usage(words),
+            _ => Self::failed(words),
         }
     }
 }

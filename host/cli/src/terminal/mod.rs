@@ -4,6 +4,7 @@ pub(crate) mod exit;
 pub(crate) mod output;
 pub(crate) mod progress;
 pub(crate) mod quantity;
+pub(crate) mod remedy;
 pub(crate) mod table;
 
 pub(crate) use exit::{Exit, Failure};

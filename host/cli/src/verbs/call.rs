@@ -23,7 +23,6 @@ use tollgate_agent::child::Delegates;
 use tollgate_agent::code::Code;
 use tollgate_agent::content::ContentPart;
 use tollgate_agent::name::server_prefix;
-use tollgate_agent::outcome::Usage;
 use tollgate_agent::proposal::Arguments;
 use tollgate_agent::run::CallEnd;
 use tollgate_agent::run::event::{Finished, Suspended};
@@ -122,7 +121,7 @@ pub(crate) async fn follow(mut handle: RunHandle, narrator: &mut Narrator<'_>) -
         () = told => {}
         () = interrupt => {}
     }
-    handle.wait().await.map_err(|e| Failure::failed(e.to_string()))
+    Ok(handle.wait().await?)
 }
 
 /// The maximum size of the changed values that are read to be shown, in bytes: the usual limit of a

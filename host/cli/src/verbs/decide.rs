@@ -109,7 +109,7 @@ impl DecideVerb {
         recovered(host, run).await?;
         let record = host.store().events(&run.run_id, 0).await?;
         let thread_id = Arc::from(run.thread_id.as_str());
-        let now = RunEnd::of_record(&record, &thread_id).map_err(Failure::failed)?;
+        let now = RunEnd::of_record(&record, &thread_id)?;
         let target = match (&self.call, &chosen) {
             (Some(call), _) => Some(call.clone()),
             (None, Some(_)) => Some(only_question(&now)?.suspension_id.to_string()),

@@ -138,7 +138,7 @@ impl GrantVerb {
         if given.is_empty() && !self.asked {
             return Err(Failure::usage("no grant is named; see `tollgate grant --help`"));
         }
-        let mut edit = Edit::open(&path).map_err(Failure::usage)?;
+        let mut edit = Edit::open(&path)?;
         edit.grant(&id, &given);
         let before = config.grants_of(&id);
         // No grant without a record: open the store first.
@@ -194,7 +194,7 @@ impl RevokeVerb {
         if taken.is_empty() != self.all {
             return Err(Failure::usage("name what to revoke, or --all; see `tollgate revoke --help`"));
         }
-        let mut edit = Edit::open(&path).map_err(Failure::usage)?;
+        let mut edit = Edit::open(&path)?;
         let absent = match self.all {
             true if edit.revoke_all(&id) => Vec::new(),
             true => vec![format!("[grants.{id}]")],
@@ -210,7 +210,7 @@ impl RevokeVerb {
         // Revoke the power even if the tools fail to load.
         let loaded = Opened::load(config, output).await.ok().map(|opened| opened.loaded);
         let subject = loaded.and_then(|loaded| approve::subject(&loaded, &id).ok().flatten());
-        let config = edit.save().map_err(Failure::usage)?;
+        let config = edit.save()?;
         let about = subject.as_ref().map_or(About { id: &id, digest: None }, Subject::about);
         store.record_audit(about.revoked(&before, &config.grants_of(&id))).await.map_err(|why| {
             Failure::failed(format!("{id} has lost these powers, but the audit does not say so: {why}"))
@@ -218,44 +218,6 @@ impl RevokeVerb {
         show(&id, &config, None, output);
         Ok(Exit::Done)
     }
-}
-
-/// Checks that a component may have what it is about to be granted. `typed` holds the grants that
-/// were just named; other directories may no longer exist. `placed` is the current configuration,
-/// with its paths on this machine.
-pub(crate) fn check(edit: &Edit, id: &str, typed: &[Grant], placed: &Config) -> Result<(), Failure> {
-    // The line of the error is one that was not written.
-    let granted = edit.preview().map_err(|why| {
-        let first = why.lines().next().unwrap_or_default();
-        let why = first.split_once(": ").map_or(first, |(_, why)| why);
-        Failure::usage(format!("nothing was granted to {id}: {why}"))
-    })?;
-    let granted = granted.grants_of(id);
-    check_files(&granted, id, placed).map_err(Failure::usage)?;
-    let is_typed = |file: &&FileGrantConfig| {
-        typed.iter().any(|grant| grant.kind == GrantKind::Files && grant.name == file.guest)
-    };
-    granted.files.iter().filter(is_typed).try_for_each(|file| check_directory(file, id))
-}
-
-/// Opens a directory as it is opened for the component, to refuse a grant that would keep the
-/// component from being served.
-fn check_directory(file: &FileGrantConfig, id: &str) -> Result<(), Failure> {
-    let Err(why) = FileGrant::open(&file.host, file.guest.as_str(), file.access) else { return Ok(()) };
-    let shown = quoted(&shown_line(&file.host.display().to_string(), 300));
-    let correct = match std::fs::symlink_metadata(&file.host) {
-        Err(e) if e.kind() == ErrorKind::NotFound => format!("make it first: mkdir -p {shown}"),
-        Ok(found) if found.is_symlink() => format!("grant the directory itself: readlink -f {shown}"),
-        Ok(found) if !found.is_dir() => {
-            let option = if file.access == FileAccess::Read { "--read" } else { "--write" };
-            let holder = file.host.parent().map(|holder| holder.display().to_string());
-            let holder = holder.filter(|holder| !holder.is_empty()).unwrap_or_else(|| ".".to_owned());
-            let value = quoted(&format!("{}={}", shown_line(&holder, 300), shown_line(&file.guest, 300)));
-            format!("grant the directory that holds it: {} grant {id} {option} {value}", program())
-        }
-        _ => format!("look at its path and mode: ls -ld {shown}"),
-    };
-    Err(Failure::usage(format!("nothing was granted: {why}; {correct}")))
 }
 
 fn absent(id: &str, config: &Config) -> Failure {

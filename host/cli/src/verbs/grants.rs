@@ -37,7 +37,7 @@ impl GrantsVerb {
             let shown = shown_line(id, 80);
             let hint = did_you_mean(id, known.iter().copied()).unwrap_or_else(|| ";".to_owned());
             let known = known.into_iter().collect::<Vec<_>>().join(", ");
-            return Err(Failure::usage(format!("there is no component {shown}{near}; known: {known}")));
+            return Err(Failure::usage(format!("there is no component {shown}{hint} known: {known}")));
         }
         let wanted = |id: &&str| self.component.as_deref().is_none_or(|only| only == *id);
         let ids: Vec<&str> = known.into_iter().filter(wanted).collect();

@@ -12,10 +12,11 @@ use clap::Args;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use tollgate::config::{Config, nearest_file};
-use tollgate::grants::{RequestedGrants, parse_manifest, read_manifest};
+use tollgate::grants::{ManifestError, RequestedGrants, parse_manifest, read_manifest};
 use tollgate::registry;
 use tollgate_agent::catalog::{Catalog, Owner, OwnerKind};
 use tollgate_agent::descriptor::{ComponentDescriptor, StateAccess, ToolDescriptor};
+use tollgate_agent::name;
 use tollgate_registry::{Metadata, PublicKey, Source, Wanted, fetch, read_key};
 use tollgate_sandbox::{Component, Guest, Power, Sandbox};
 
@@ -159,7 +160,7 @@ impl<'a> ComponentReport<'a> {
         file: &'a Path,
         component: &'a Component,
         config: &'a Config,
-        manifest: Result<Option<RequestedGrants>, String>,
+        manifest: Result<Option<RequestedGrants>, ManifestError>,
         metadata: Metadata,
     ) -> Self {
         let descriptor = component.descriptor();
@@ -171,7 +172,8 @@ impl<'a> ComponentReport<'a> {
         };
         let grants = config.grants_of(&descriptor.id);
         let added = Catalog::default().add(owner, descriptor.clone(), &grants.catalog);
-        let refusal = added.err().map(|e| e.to_string()).or(manifest.clone().err());
+        let refused = manifest.as_ref().err().map(ToString::to_string);
+        let refusal = added.err().map(|e| e.to_string()).or(refused);
         Self { file, component, descriptor, config, asks: manifest.ok().flatten(), refusal, metadata }
     }
 

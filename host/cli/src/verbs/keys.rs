@@ -114,7 +114,7 @@ pub(crate) async fn record_audit(globals: &Globals, record: AuditRecord, output:
 impl AddKey {
     /// Makes the key and prints it. Returns it without its secret.
     fn run(self, access: &AccessDatabase, output: &Output) -> Result<KeySummary, Failure> {
-        check_name(&self.name).map_err(Failure::usage)?;
+        check_name(&self.name).map_err(|e| Failure::usage(e.to_string()))?;
         let now = since_ms(Duration::ZERO);
         let millis = |period: Duration| u64::try_from(period.as_millis()).unwrap_or(u64::MAX);
         let request = KeyRequest {

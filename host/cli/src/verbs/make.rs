@@ -6,6 +6,7 @@ use crate::render::example;
 use crate::session::open::not_served;
 use crate::session::project_data::data_root;
 use crate::terminal::output::{BOLD, DIM, GOOD, shown_line};
+use crate::terminal::remedy::of_file;
 use crate::terminal::{Exit, Failure, Output, program, quantity};
 use clap::Args;
 use serde_json::json;
@@ -191,7 +192,7 @@ fn show(built: &Installed, fresh: bool, output: &Output) {
 
 fn as_json(built: &Installed, refused: &[RefusedFile]) -> serde_json::Value {
     json!({
-        "not_served": refusal(built, refused).map(|refused| &refused.reason),
+        "not_served": refusal(built, refused).map(of_file),
         "id": built.id,
         "file": built.file,
         "bytes": built.bytes,

@@ -205,7 +205,7 @@ pub(crate) fn chosen_agent(named: Option<String>, config: &Config) -> Result<Str
         Some(id) => {
             let hint = name::did_you_mean(&id, known.iter().copied()).unwrap_or_else(|| ";".to_owned());
             Err(Failure::usage(format!(
-                "there is no agent `{}` in {}.{hint} Known: {}.",
+                "there is no agent `{}` in {}{hint} known: {}",
                 crate::terminal::output::shown_line(&id, 80),
                 config.name(),
                 known.join(", ")

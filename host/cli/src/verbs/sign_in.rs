@@ -36,7 +36,7 @@ impl SignInVerb {
         let config = globals.read_config()?;
         let mut principal = operator();
         if let Some(name) = self.name {
-            check_name(&name).map_err(Failure::usage)?;
+            check_name(&name).map_err(|e| Failure::usage(e.to_string()))?;
             principal.name = name;
         }
         if !self.scopes.is_empty() {

@@ -3,6 +3,7 @@
 use crate::globals::Globals;
 use crate::session::origin::{Checks, Origins, exit_of, note_failed};
 use crate::terminal::output::{BAD, GOOD, shown_marked};
+use crate::terminal::remedy::of_registry;
 use crate::terminal::{Exit, Failure, Output};
 use clap::Args;
 use serde_json::json;
@@ -42,7 +43,7 @@ impl SyncVerb {
                     Err(why) => output.line(&format!(
                         "{BAD}failed{BAD:#} {}: {}",
                         entry.id,
-                        shown_marked(&why.to_string())
+                        shown_marked(&of_registry(why))
                     )),
                 }
             }
@@ -62,7 +63,7 @@ impl SyncVerb {
         if output.is_json() {
             let one = |(id, outcome): &(String, Result<&str, Error>)| match outcome {
                 Ok(what) => json!({ "id": id, "outcome": what }),
-                Err(why) => json!({ "id": id, "code": why.code.as_str(), "message": why.to_string() }),
+                Err(why) => json!({ "id": id, "code": why.code.as_str(), "message": of_registry(why) }),
             };
             output.json(
                 &json!({ "components": done.iter().map(one).collect::<Vec<_>>(), "unlisted": unlisted }),

@@ -4,7 +4,7 @@
 use crate::globals::Globals;
 use crate::render::{limits, powers, provenance};
 use crate::session::data::open_store;
-use crate::session::open::end_servers;
+use crate::session::open::{end_servers, notices};
 use crate::session::{Opened, approve, warn_of_left_out, with_servers};
 use crate::terminal::output::{BAD, BOLD, DIM, shown, shown_line, shown_marked};
 use crate::terminal::remedy::of_file;
@@ -14,7 +14,7 @@ use clap::Args;
 use serde_json::{Map, Value, json};
 use tollgate::Host;
 use tollgate::config::ToolLimits;
-use tollgate::tools::{LoadedComponent, Toolbox};
+use tollgate::tools::{LoadedComponent, RefusedFile, Toolbox};
 use tollgate_agent::catalog::{OwnerKind, Tool};
 use tollgate_agent::name::did_you_mean;
 use tollgate_agent::run::RunLimits;
@@ -112,7 +112,7 @@ fn show(opened: &Opened, output: &Output) {
     }
     for refused in opened.loaded.toolbox.refused() {
         let file = shown_line(&refused.file.display().to_string(), 200);
-        output.line(&format!("{BAD}refused{BAD:#} {BOLD}{file}{BOLD:#}: {}", shown_marked(&refused.reason)));
+        output.line(&format!("{BAD}refused{BAD:#} {BOLD}{file}{BOLD:#}: {}", of_file(refused)));
     }
     crate::render::gates::show(&opened.gates, output);
     opened.warn_of_all(output);
@@ -304,13 +304,18 @@ fn as_json(opened: &Opened, compiler_gaps: Option<String>) -> Value {
         "tools": tools,
         "remote_tools": remote,
         "left_out": left_out.collect::<Vec<_>>(),
-        "refused": opened.loaded.toolbox.refused(),
+        "refused": opened.loaded.toolbox.refused().iter().map(refused_json).collect::<Vec<_>>(),
         "gates": crate::render::gates::as_json(&opened.gates),
         "refused_gates": opened.gates.refused,
         "notices": opened.loaded.notices.iter().chain(&opened.loaded.without_object).collect::<Vec<_>>(),
         "limits": limits::as_json(opened),
         "compiler_gaps": compiler_gaps,
     })
+}
+
+/// Returns a file that is not served, with the command that resolves it in its reason.
+fn refused_json(refused: &RefusedFile) -> Value {
+    json!(RefusedFile { reason: of_file(refused), ..refused.clone() })
 }
 
 fn tool_json(tool: &Tool, component: &LoadedComponent, opened: &Opened) -> Value {

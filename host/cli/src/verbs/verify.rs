@@ -3,6 +3,7 @@
 use crate::globals::Globals;
 use crate::session::origin::{Checks, exit_of, note_failed};
 use crate::terminal::output::{BAD, GOOD, shown_line, shown_marked};
+use crate::terminal::remedy::of_registry;
 use crate::terminal::{Exit, Failure, Output, program};
 use clap::Args;
 use serde_json::json;
@@ -104,6 +105,6 @@ fn show(entry: &Entry, result: &Result<(), Error>, output: &Output) {
             let from = shown_line(&entry.from, 300);
             output.line(&format!("{GOOD}ok{GOOD:#} {id} from {from}: {}", shown_line(&signer, 400)));
         }
-        Err(why) => output.line(&format!("{BAD}failed{BAD:#} {id}: {}", shown_marked(&why.to_string()))),
+        Err(why) => output.line(&format!("{BAD}failed{BAD:#} {id}: {}", shown_marked(&of_registry(why)))),
     }
 }

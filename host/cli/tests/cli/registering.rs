@@ -172,7 +172,7 @@ fn an_id_and_a_tag_belong_to_one() {
     publish(&place, &registry.echo("1"), 1, None, Some("acme")).ends_with(0);
     place.write("echo.wasm", version(2));
     let moved = ["publish", &registry.echo("1"), "echo.wasm", "--key", "acme.key"];
-    place.type_in(&moved).ends_with(2).says("add --replace");
+    place.type_in(&moved).ends_with(2).says("move this one: --replace");
     place.type_in(&["add", &registry.echo("1"), "--key", "acme.pub", "--yes"]).ends_with(0);
     let elsewhere = format!("{}/evil/echo:1", registry.host);
     publish(&place, &elsewhere, 3, None, Some("acme")).ends_with(0);

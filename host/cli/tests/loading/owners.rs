@@ -7,7 +7,7 @@ use tollgate::config::Config;
 use tollgate::grants::{Approvals, Approved, Decision};
 use tollgate::models::{DeltaSink, Model, ModelFault, ScriptedModel, ScriptedTurn};
 use tollgate::tools::Loaded;
-use tollgate::tools::directory::{Change, DirectoryState};
+use tollgate::tools::directory::{Change, DirectoryState, FileRemedy};
 use tollgate::{Agent, CallRequest, Host, RunRequest};
 use tollgate_agent::catalog::OwnerKind;
 use tollgate_agent::message::{ModelReply, ModelRequest};
@@ -74,9 +74,15 @@ async fn r1_an_approved_version_has_its_id_whatever_the_files_are_called() {
     assert_eq!(served(&loaded), ["files.wasm"]);
     let (file, reason) = refused(&loaded).remove(0);
     assert_eq!(file, "a-evil.wasm");
-    for words in ["a-evil.wasm", "files.wasm", "tollgate grant files --asked --file"] {
+    for words in ["a-evil.wasm", "files.wasm"] {
         assert!(reason.contains(words), "{reason}");
     }
+    let rivals = Some(FileRemedy::ApproveOne {
+        id: "files".to_owned(),
+        file: place.path("a-evil.wasm"),
+        rival: place.path("files.wasm"),
+    });
+    assert_eq!(loaded.toolbox.refused()[0].remedy, rivals);
     // Nor while the approved version is held because its manifest requests more.
     std::fs::write(place.path("files.toml"), "[asks]\nsettings = [\"key\"]\n").unwrap();
     approve_asking(&place, "files.wasm", "").await;
@@ -195,7 +201,8 @@ async fn r1_an_approved_tools_name_is_not_free_while_its_component_is_gone() {
     assert_eq!(served(&loaded), [] as [&str; 0]);
     let (_, reason) = refused(&loaded).remove(0);
     assert!(reason.contains("approved for the component files"), "{reason}");
-    assert!(reason.contains("tollgate grant evil --asked"), "{reason}");
+    let remedy = FileRemedy::Approve { id: "evil".to_owned(), file: place.path("evil.wasm") };
+    assert_eq!(loaded.toolbox.refused()[0].remedy, Some(remedy));
     approve(&place, "evil.wasm").await;
     assert_eq!(served(&place.load().await), ["evil.wasm"]);
 }
@@ -305,10 +312,10 @@ async fn z10_a_rule_that_allows_by_name_what_nobody_approved_is_named_at_start()
     let notices = place.load().await.notices;
     assert_eq!(notices.len(), 2, "{notices:?}");
     assert!(
-        notices.iter().any(|notice| notice.contains("{ tool = \"read\", owner = \"files\" }")),
+        notices.iter().any(|notice| notice.text.contains("{ tool = \"read\", owner = \"files\" }")),
         "{notices:?}"
     );
-    assert!(notices.iter().any(|notice| notice.contains("no version of a tool (1)")), "{notices:?}");
+    assert!(notices.iter().any(|notice| notice.text.contains("no version of a tool (1)")), "{notices:?}");
     approve(&place, "files.wasm").await;
     assert_eq!(place.load().await.notices.len(), 1);
 }

@@ -4,7 +4,7 @@ use crate::versions::{Place, asked, component, version};
 use std::path::Path;
 use tollgate::Host;
 use tollgate::config::Config;
-use tollgate::tools::directory::{Change, DirectoryState};
+use tollgate::tools::directory::{Change, DirectoryState, FileRemedy};
 use tollgate_registry::{Digest, Entry, Lock, LockMode};
 
 fn place(locked: LockMode) -> Place {
@@ -48,6 +48,8 @@ async fn a_file_that_is_exchanged_is_refused_and_the_recorded_version_goes_on_se
     place.put("version.wasm", &version(2));
     let changes = live.refresh().await;
     let [Change::Refused(refused)] = changes.as_slice() else { panic!("{changes:?}") };
+    let restore = tollgate_registry::Remedy::Restore { id: "version".to_owned() };
+    assert_eq!(refused.remedy, Some(FileRemedy::Lock(restore)));
     assert!(
         refused.still_serves.is_some()
             && refused.reason.contains("not the version that tollgate.lock records")

@@ -187,7 +187,7 @@ async fn a_version_that_asks_for_more_does_not_replace_the_old_one() {
             &self,
             _: &tollgate::tools::LoadedComponent,
             _: Option<&tollgate::tools::LoadedComponent>,
-        ) -> Result<(), String> {
+        ) -> Result<(), tollgate::tools::directory::FileRefusal> {
             Ok(())
         }
     }

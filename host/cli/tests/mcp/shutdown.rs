@@ -137,7 +137,7 @@ fn s9_no_process_writes_beside_one_whose_files_are_gone() {
         gone.iter().for_each(|ending| std::fs::remove_file(file(ending)).unwrap());
         let refused = place.type_in(&COUNT).ends_with(1);
         let refused = refused.says(&format!("lost {}", file(gone[0]).display()));
-        refused.says("end every tollgate that uses it, then start again");
+        refused.says("end every process that uses it, then start again");
         idle.leave();
         // Without the log, only what the database has is left.
         let count = if gone == ["-shm"] { "2" } else { "" };

@@ -149,7 +149,7 @@ impl ServerConnection {
             ServerPlace::Http { url, token_env } => {
                 let at =
                     url.parse().map_err(|e| Gone::nobody(format!("{url} is not a valid address: {e}")))?;
-                let client = http_client(&at, connect_timeout).map_err(Gone::nobody)?;
+                let client = http_client(&at, connect_timeout).map_err(|e| Gone::nobody(e.to_string()))?;
                 let mut config = StreamableHttpClientTransportConfig::with_uri(url.as_str())
                     .max_sse_event_size(MAX_MESSAGE_BYTES);
                 let token = token_env.as_ref().map(|name| {

@@ -24,14 +24,22 @@ pub(super) fn client(options: &Options) -> Result<reqwest::Client, String> {
     built(builder)
 }
 
+/// The reason why an HTTP client cannot be set up.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("{0}")]
+pub struct HttpClientError(String);
+
 /// Returns an HTTP client for the service at an address, with the TLS and the certificate
 /// authorities that the model clients use. It follows no redirects, requests to this machine never
 /// go through a proxy, and it accepts no compressed answers, which could expand a thousandfold.
 ///
 /// # Errors
-/// The reason why TLS or the client cannot be set up.
-pub fn http_client(url: &reqwest::Url, connect_timeout: Duration) -> Result<reqwest::Client, String> {
-    built(builder(url, connect_timeout)?)
+/// TLS or the client cannot be set up.
+pub fn http_client(
+    url: &reqwest::Url,
+    connect_timeout: Duration,
+) -> Result<reqwest::Client, HttpClientError> {
+    builder(url, connect_timeout).and_then(built).map_err(HttpClientError)
 }
 
 fn builder(url: &reqwest::Url, connect_timeout: Duration) -> Result<reqwest::ClientBuilder, String> {

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use tokio::task::JoinHandle;
 use tokio_postgres::Client;
 use tollgate::store::{
-    AuditFilter, AuditKind, AuditRecord, AuditStore, CoordinationStore, CopySource, PageLimit, RunFilter,
+    AuditFilter, AuditKind, AuditRecord, AuditStore, CoordinationStore, CopySource, PageLimit, Remedy, RunFilter,
     RunStore, SqliteStore, StateStore, StoreError, restore_state,
 };
 use tollgate_agent::message::Message;
@@ -139,9 +139,10 @@ async fn no_host_works_until_a_copy_has_finished() {
     let (copy, behind) = halted(&database, &from).await;
     copy.abort();
     behind.batch_execute("ROLLBACK").await.unwrap();
-    let says = "a copy into this database has not finished; run `tollgate store copy` again";
-    let refused = PostgresStore::connect(database.config()).await.err().unwrap().to_string();
-    assert!(refused.contains(says), "{refused}");
+    let says = "a copy into this database has not finished";
+    let refused = PostgresStore::connect(database.config()).await.err().unwrap();
+    assert!(refused.to_string().ends_with(says), "{refused}");
+    assert_eq!(refused.remedy(), Some(&Remedy::RepeatCopy));
     let refused = idle.claim(&["a".to_owned()], 1).await.unwrap_err().to_string();
     assert!(refused.contains(says), "{refused}");
     let record = AuditRecord::at(9, AuditKind::Grant, "person", "granted");
@@ -169,7 +170,7 @@ async fn a_directory_that_changes_during_the_copy_is_not_taken_for_copied() {
     other.commit(late).await.unwrap();
     behind.batch_execute("ROLLBACK").await.unwrap();
     let refused = copy.await.unwrap().unwrap_err().to_string();
-    assert!(refused.contains("changed during the copy; stop every tollgate"), "{refused}");
+    assert!(refused.contains("changed during the copy; stop every process"), "{refused}");
     let copied = PostgresStore::copy(database.config(), &*from).await.unwrap();
     assert_eq!((copied.runs, copied.known, copied.threads), (6, 5, 3));
 }

@@ -2,22 +2,24 @@
 
 use crate::cluster::cluster;
 use tollgate::store::{
-    AuditKind, AuditRecord, AuditStore as _, CoordinationStore as _, RunStore as _, StoreErrorKind,
+    AuditKind, AuditRecord, AuditStore as _, CoordinationStore as _, Remedy, RunStore as _, StoreError,
+    StoreErrorKind,
 };
 use tollgate_postgres::{PostgresConfig, PostgresStore, SchemaState};
 
-async fn refused(config: PostgresConfig) -> String {
+async fn refused(config: PostgresConfig) -> StoreError {
     match PostgresStore::connect(config).await {
         Ok(_) => panic!("it was not refused"),
-        Err(why) => why.to_string(),
+        Err(why) => why,
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_database_without_a_schema_is_initialized_by_name_and_once() {
     let database = cluster().empty_database().await;
-    let words = refused(database.config()).await;
-    assert!(words.contains("it has no schema; run `tollgate store init`"), "{words}");
+    let why = refused(database.config()).await;
+    assert!(why.to_string().ends_with("it has no schema"), "{why}");
+    assert_eq!(why.remedy(), Some(&Remedy::CreateSchema));
     assert_eq!(PostgresStore::check(&database.config()).await.unwrap(), SchemaState::Empty);
     let config = database.config();
     let (one, two) = tokio::join!(PostgresStore::migrate(&config), PostgresStore::migrate(&config));
@@ -40,8 +42,7 @@ async fn a_schema_of_the_first_version_is_migrated_by_name() {
         )
         .await
         .unwrap();
-    let words = refused(database.config()).await;
-    assert!(words.contains("run `tollgate store migrate`"), "{words}");
+    assert_eq!(refused(database.config()).await.remedy(), Some(&Remedy::MigrateSchema));
     let migrated = PostgresStore::migrate(&database.config()).await.unwrap();
     assert_eq!((migrated.from, migrated.to), (1, 4));
     PostgresStore::connect(database.config()).await.unwrap();
@@ -65,12 +66,12 @@ async fn another_programs_tables_and_newer_schemas_are_left_alone() {
         "CREATE DATABASE {other} TEMPLATE template0 ENCODING 'SQL_ASCII' LC_COLLATE 'C' LC_CTYPE 'C'"
     );
     database.client().await.batch_execute(&create).await.unwrap();
-    let words = refused(cluster().config(&other)).await;
+    let words = refused(cluster().config(&other)).await.to_string();
     assert!(words.contains("encoded as SQL_ASCII; create one with `createdb -E UTF8`"), "{words}");
     let database = cluster().database().await;
     database.client().await.batch_execute("UPDATE meta SET min_host = 99").await.unwrap();
-    let words = refused(database.config()).await;
-    assert!(words.contains("use the newer tollgate"), "{words}");
+    let words = refused(database.config()).await.to_string();
+    assert!(words.contains("use the newer version"), "{words}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -85,7 +86,7 @@ async fn each_cause_has_words_of_its_own_and_none_has_the_password() {
         (with("postgres://u@no-such-host.invalid/x"), "check that the server runs"),
     ];
     for (config, says) in words {
-        let told = refused(config).await;
+        let told = refused(config).await.to_string();
         let role = says == "SQLSTATE 28000" && told.contains("refused the user or the password");
         assert!(told.contains(says) || role, "{says}: {told}");
         assert!(!told.contains("hunter2"), "{told}");
@@ -127,9 +128,10 @@ async fn a_role_without_privileges_is_told_what_it_lacks() {
     let config =
         PostgresConfig::new(&cluster().url(&database.name).replace("tollgate@", &format!("{role}@")));
     let config = config.unwrap();
-    let words = refused(config.clone()).await;
+    let why = refused(config.clone()).await;
+    let words = why.to_string();
     assert!(words.contains("permission denied for table refinery_schema_history"), "{words}");
-    assert!(words.contains("grant it as `tollgate store init --print` shows"), "{words}");
+    assert_eq!(why.remedy(), Some(&Remedy::GrantPrivileges));
     let behind = database.client().await;
     behind.batch_execute(&PostgresStore::grants_sql(&role)).await.unwrap();
     let store = PostgresStore::connect(config).await.unwrap();
@@ -137,10 +139,11 @@ async fn a_role_without_privileges_is_told_what_it_lacks() {
         "REVOKE INSERT ON audit FROM {role}; REVOKE EXECUTE ON FUNCTION commit_v1 FROM {role}, public; DROP TABLE turns"
     );
     behind.batch_execute(&revoke).await.unwrap();
-    let words = store.check_privileges().await.unwrap_err().to_string();
+    let why = store.check_privileges().await.unwrap_err();
+    let words = why.to_string();
     assert!(words.contains("the role lacks INSERT on audit, SELECT on turns,"), "{words}");
     assert!(words.contains("EXECUTE on commit_v1"), "{words}");
-    assert!(words.contains("grant it as `tollgate store init --print` shows"), "{words}");
+    assert_eq!(why.remedy(), Some(&Remedy::GrantPrivileges));
     let record = AuditRecord::at(9, AuditKind::Grant, "person", "granted");
     let words = store.record_audit(vec![record]).await.unwrap_err().to_string();
     assert!(words.contains("permission denied for table audit"), "{words}");

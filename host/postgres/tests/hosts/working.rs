@@ -145,7 +145,7 @@ async fn a_decision_that_is_given_anywhere_reaches_the_run_once() {
     until_status(&one, &run_id, "waiting").await;
     let target = question(&one, &run_id).await;
     let wrong = two.send(&run_id, yes("x", "no-such-call")).await;
-    assert!(matches!(wrong, Err(HostError::NotFound(_))), "{wrong:?}");
+    assert!(matches!(wrong, Err(HostError::UnknownQuestion(_))), "{wrong:?}");
     // The same question is answered on two hosts.
     let (a, b) = tokio::join!(one.send(&run_id, yes("a", &target)), two.send(&run_id, yes("b", &target)));
     assert!(a.is_ok() || b.is_ok());
@@ -207,7 +207,7 @@ async fn a_run_that_another_host_drives_is_decided_and_cancelled_without_workers
     let run = run_of(&other, &run_id).await;
     assert!(run.at_work && run.owner.is_some_and(|owner| owner.id == *drives_store.host_id()));
     let wrong = other.decide(&run_id, decision("x", "no-such-call")).await.map(drop);
-    assert!(matches!(wrong, Err(HostError::NotFound(_))), "{wrong:?}");
+    assert!(matches!(wrong, Err(HostError::UnknownQuestion(_))), "{wrong:?}");
     let mut joined = other.decide(&run_id, decision("a", &asked)).await.unwrap();
     let record = other.store().events(&run_id, 0).await.unwrap();
     let decided = |event: &Event| matches!(event, Event::CallDecided { decision, .. } if decision.id == "a");

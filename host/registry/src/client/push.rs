@@ -8,7 +8,7 @@ use super::manifest::{
 use super::referrers::fallback_tag;
 use super::transport::{Request, Session};
 use crate::digest::Digest;
-use crate::error::{Code, Error, Result};
+use crate::error::{Code, Error, Remedy, Result};
 use crate::interfaces::Interfaces;
 use crate::{MAX_ASKS_BYTES, MAX_COMPONENT_BYTES};
 use bytes::Bytes;
@@ -148,10 +148,10 @@ impl Session {
             _ if replace => Ok(false),
             _ => {
                 let what = format!(
-                    "{} exists and is another artifact; to move the tag, add --replace",
+                    "{} exists and is another artifact; use another tag, or move this one",
                     self.reference
                 );
-                Err(Error::new(Code::TagExists, what))
+                Err(Error::new(Code::TagExists, what).with_remedy(Remedy::MoveTag))
             }
         }
     }

@@ -10,7 +10,7 @@ mod disk;
 use crate::client::MAX_MANIFEST_BYTES;
 use crate::digest::Digest;
 use crate::directory;
-use crate::error::{Code, Error, Result};
+use crate::error::{Code, Error, Remedy, Result};
 use crate::lock::{Entry, Lock, MAX_LOCK_BYTES, is_file_name};
 use crate::signature::{MAX_BUNDLE_BYTES, MAX_KEY_BYTES, PublicKey, Signed};
 use crate::{MAX_ASKS_BYTES, MAX_COMPONENT_BYTES};
@@ -230,8 +230,8 @@ impl Files {
         let Some(entry) = lock.remove(id) else {
             // A removal may have been interrupted right before its end.
             self.sweep(&lock);
-            let what = format!("tollgate.lock records no component {id}; see which: tollgate verify");
-            return Err(Error::new(Code::NotFound, what));
+            let what = format!("tollgate.lock records no component {id}");
+            return Err(Error::new(Code::NotFound, what).with_remedy(Remedy::List));
         };
         self.remove_files(&entry)?;
         step()?;
@@ -332,10 +332,10 @@ impl Files {
         };
         if !is_own && wasm.symlink_metadata().is_ok() && !is_same() {
             let what = format!(
-                "{} exists and is not in tollgate.lock; remove it, or choose another name: --as NAME",
+                "{} exists and is not in tollgate.lock; remove it, or choose another name",
                 wasm.display()
             );
-            return Err(Error::new(Code::NameTaken, what));
+            return Err(Error::new(Code::NameTaken, what).with_remedy(Remedy::OtherName));
         }
         Ok(())
     }

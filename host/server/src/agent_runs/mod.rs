@@ -36,6 +36,7 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use tollgate::store::{RunFilter, RunSummary};
 use tollgate::{Agent, DIRECT_AGENT};
+use tollgate_agent::message::Message;
 use tollgate_agent::run::event::Suspended;
 use tollgate_agent::run::{Decision, Event, RunStatus, StoredEvent, Task};
 use tollgate_agent::text::clean;

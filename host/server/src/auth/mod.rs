@@ -13,7 +13,7 @@ mod watch;
 pub(crate) use audit::end_session;
 pub use database::AccessDatabase;
 pub use middleware::{COOKIE_PATHS, authenticate};
-pub use principal::{Principal, Scope, check_name};
+pub use principal::{InvalidName, Principal, Scope, check_name};
 pub use records::{AccessError, BegunSession, Credential, KeyRequest, KeySummary, SessionSummary};
 pub use secret::{SecretDigest, digest};
 pub(crate) use watch::look_for_changes;

@@ -112,24 +112,29 @@ impl Principal {
     }
 }
 
+/// A text is not the name of a principal.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "`{}` is not a name; use at most {MAX_NAME_BYTES} letters, digits, `.`, `_`, `-` and `@`, beginning with a letter \
+     or digit",
+    tollgate_agent::text::clean(.0, 80)
+)]
+pub struct InvalidName(String);
+
 /// Checks the name of a principal. It begins the ids of the principal's threads, so it contains no
 /// slash.
 ///
 /// # Errors
 /// The name is empty, too long, or has other characters than letters, digits, `.`, `_`, `-` and
 /// `@`.
-pub fn check_name(name: &str) -> Result<(), String> {
+pub fn check_name(name: &str) -> Result<(), InvalidName> {
     let fits = (1..=MAX_NAME_BYTES).contains(&name.len())
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-@".contains(&byte))
         && name.starts_with(|first: char| first.is_ascii_alphanumeric());
     if fits {
         return Ok(());
     }
-    Err(format!(
-        "`{}` is not a name; use at most {MAX_NAME_BYTES} letters, digits, `.`, `_`, `-` and `@`, beginning with a \
-         letter or digit",
-        tollgate_agent::text::clean(name, 80)
-    ))
+    Err(InvalidName(name.to_owned()))
 }
 
 /// Returns whether a name matches a pattern, in which `*` stands for any characters.

@@ -3,9 +3,9 @@
 
 mod document;
 
-use super::change::{Changes, read};
+use super::change::{Changes, NotChanged, read};
 use super::kinds::{Form, Grant};
-use super::{Config, in_dir};
+use super::{Config, ConfigError, in_dir};
 use std::path::{Path, PathBuf};
 use toml_edit::DocumentMut;
 
@@ -31,19 +31,33 @@ enum GrantChange {
     RevokeAll(String),
 }
 
+/// The reason why a configuration file was not changed.
+#[derive(Debug, thiserror::Error)]
+pub enum EditError {
+    /// Its content, or the content that the change would lead to, is not a valid configuration.
+    #[error(transparent)]
+    Invalid(#[from] ConfigError),
+    /// The file cannot be read or written.
+    #[error(transparent)]
+    NotChanged(#[from] NotChanged),
+}
+
 impl Edit {
     /// Opens the configuration file for editing, or starts an empty one if it does not exist.
     ///
     /// # Errors
     /// The file cannot be read, or is not a valid configuration.
-    pub fn open(path: &Path) -> Result<Self, String> {
-        let text = read(path).map_err(|why| format!("{} {why}", path.display()))?.unwrap_or_default();
+    pub fn open(path: &Path) -> Result<Self, EditError> {
+        let unread = |what: String| NotChanged { file: path.to_owned(), what };
+        let text = read(path).map_err(unread)?.unwrap_or_default();
         Self::of(path, &text)
     }
 
-    fn of(path: &Path, text: &str) -> Result<Self, String> {
-        Config::parse(path, text).map_err(|e| e.to_string())?;
-        let document = text.parse().map_err(|e| format!("{}: {e}", path.display()))?;
+    fn of(path: &Path, text: &str) -> Result<Self, EditError> {
+        Config::parse(path, text)?;
+        let syntax =
+            |e: toml_edit::TomlError| NotChanged { file: path.to_owned(), what: format!("is invalid: {e}") };
+        let document = text.parse::<DocumentMut>().map_err(syntax)?;
         Ok(Self { path: path.to_owned(), text: text.to_owned(), document, changes: Vec::new() })
     }
 
@@ -86,8 +100,8 @@ impl Edit {
     ///
     /// # Errors
     /// The result is not a valid configuration.
-    pub fn preview(&self) -> Result<Config, String> {
-        Config::parse(&self.path, &to_text(&self.document, &self.text)).map_err(|e| e.to_string())
+    pub fn preview(&self) -> Result<Config, EditError> {
+        Ok(Config::parse(&self.path, &to_text(&self.document, &self.text))?)
     }
 
     /// Applies the changes to the file's current content and writes it if the result is a valid
@@ -95,7 +109,7 @@ impl Edit {
     ///
     /// # Errors
     /// The result is not valid, or the file cannot be written. The file is then unchanged.
-    pub fn save(self) -> Result<Config, String> {
+    pub fn save(self) -> Result<Config, EditError> {
         let mut changes = Changes::begin(&self.path)?;
         let config = self.prepare(&mut changes)?;
         changes.commit()?;
@@ -107,7 +121,7 @@ impl Edit {
     ///
     /// # Errors
     /// The result is not valid, or the new text cannot be written.
-    pub fn prepare(self, with: &mut Changes) -> Result<Config, String> {
+    pub fn prepare(self, with: &mut Changes) -> Result<Config, EditError> {
         with.prepare(&self.path, |text| {
             let mut edit = Self::of(&self.path, text)?;
             for change in &self.changes {

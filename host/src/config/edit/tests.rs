@@ -228,7 +228,7 @@ fn what_cannot_be_meant_is_not_written() {
     std::fs::write(&path, "# ours\n").unwrap();
     let mut edit = Edit::open(&path).unwrap();
     edit.grant("fetch", &http("example.com"));
-    assert!(edit.save().unwrap_err().contains("has no scheme"));
+    assert!(edit.save().unwrap_err().to_string().contains("has no scheme"));
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "# ours\n");
 }
 

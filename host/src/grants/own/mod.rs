@@ -28,8 +28,12 @@ impl ProtectedPath {
 /// component may change contains a program that the host starts or a key that it trusts.
 ///
 /// # Errors
-/// A directory does. The message names both, and the entry to correct.
-pub fn check_files(granted: &ComponentGrants, component_id: &str, config: &Config) -> Result<(), String> {
+/// A directory does.
+pub fn check_files(
+    granted: &ComponentGrants,
+    component_id: &str,
+    config: &Config,
+) -> Result<(), GrantOfHostFile> {
     if granted.files.is_empty() {
         return Ok(());
     }
@@ -43,37 +47,77 @@ pub fn check_files(granted: &ComponentGrants, component_id: &str, config: &Confi
             Some((first_held(&decisive, file, &places).filter(|_| changed)?, "change"))
         });
         if let Some((own, does)) = held {
-            return Err(format!(
-                "the grant of {} holds {}, which no tool may {does} ({}); correct `files` in [grants.{component_id}] of {}",
-                file.host.display(),
-                own.what,
-                own.path.display(),
-                config.name()
-            ));
+            return Err(GrantOfHostFile {
+                directory: file.host.clone(),
+                what: own.what.clone(),
+                file: own.path.clone(),
+                does,
+                component_id: component_id.to_owned(),
+                config: config.name(),
+            });
         }
     }
     Ok(())
+}
+
+/// A directory cannot be granted, because it holds a file of the host.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the grant of {} holds {what}, which no tool may {does} ({}); correct `files` in [grants.{component_id}] of {config}",
+    directory.display(),
+    file.display()
+)]
+pub struct GrantOfHostFile {
+    /// The granted directory.
+    pub directory: PathBuf,
+    /// The kind of the file.
+    pub what: String,
+    /// The file of the host.
+    pub file: PathBuf,
+    /// The use of the file that the grant would allow.
+    does: &'static str,
+    /// The component that has the grant.
+    pub component_id: String,
+    /// The name of the configuration.
+    config: String,
+}
+
+/// A source is not compiled, because a component may change it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{} is not compiled: the component {component_id} may change it, and with it what the compiler does; revoke \
+     the directory {}",
+    file.display(),
+    directory.display()
+)]
+pub struct ChangeableSource {
+    /// The source.
+    pub file: PathBuf,
+    /// The component that may change it.
+    pub component_id: String,
+    /// The granted directory of the host that contains it.
+    pub directory: PathBuf,
+    /// The path under which the component sees that directory.
+    pub guest: String,
 }
 
 /// Checks that no component can change these files and directories, which are about to be
 /// compiled.
 ///
 /// # Errors
-/// A component can change one of them. The message names the component, and how to revoke that
-/// power.
-pub fn check_sources(sources: &[PathBuf], config: &Config) -> Result<(), String> {
+/// A component can change one of them.
+pub fn check_sources(sources: &[PathBuf], config: &Config) -> Result<(), ChangeableSource> {
     let places = Places::now();
     let sources: Vec<_> = sources.iter().map(|path| ProtectedPath::new(path, "a source")).collect();
     for (id, granted) in &config.grants {
         for file in granted.files.iter().filter(|file| file.access == FileAccess::ReadWrite) {
             if let Some(source) = first_held(&sources, file, &places) {
-                return Err(format!(
-                    "{} is not compiled: the component {id} may change it, and with it what the compiler does; \
-                     revoke the directory {}: tollgate revoke {id} --files {}",
-                    source.path.display(),
-                    file.host.display(),
-                    file.guest
-                ));
+                return Err(ChangeableSource {
+                    file: source.path.clone(),
+                    component_id: id.clone(),
+                    directory: file.host.clone(),
+                    guest: file.guest.clone(),
+                });
             }
         }
     }

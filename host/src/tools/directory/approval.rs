@@ -1,18 +1,23 @@
 //! Decides whether a version may be served: by the decisions about its component and, while the
 //! host runs, by comparison with the previous version.
 
+use super::notices::Notice;
+use super::refusal::{FileRefusal, FileRemedy};
 use super::{HeldComponent, LoadedComponent};
 use crate::grants::Approvals;
 use crate::store::{AuditKind, AuditRecord};
 use std::path::Path;
+
+/// The end of a message about a component that a person has not approved as it is.
+const APPROVE: &str = "Look at it, then approve it";
 
 /// A policy for serving loaded components.
 pub trait Approval: Send + Sync {
     /// Judges a new component, or a new version of one that is served now or was served last.
     ///
     /// # Errors
-    /// The component may not be served. The message says why, and how to allow it.
-    fn judge(&self, new: &LoadedComponent, serving: Option<&LoadedComponent>) -> Result<(), String>;
+    /// The component may not be served; the refusal says why, and how to allow it.
+    fn judge(&self, new: &LoadedComponent, serving: Option<&LoadedComponent>) -> Result<(), FileRefusal>;
 }
 
 /// Allows a new version only what the previous one asks for.
@@ -20,7 +25,7 @@ pub trait Approval: Send + Sync {
 pub struct NoMoreThanServed;
 
 impl Approval for NoMoreThanServed {
-    fn judge(&self, new: &LoadedComponent, serving: Option<&LoadedComponent>) -> Result<(), String> {
+    fn judge(&self, new: &LoadedComponent, serving: Option<&LoadedComponent>) -> Result<(), FileRefusal> {
         let more = serving.map(|serving| new.beyond(serving)).unwrap_or_default();
         nothing_more("this version asks for more than the one before it", &more, &new.id, &new.file)
     }
@@ -46,17 +51,18 @@ impl LoadedComponent {
 ///
 /// # Errors
 /// It asks for more than was approved; the message lists it.
-pub(super) fn judge(found: &HeldComponent, approvals: &Approvals) -> Result<(), String> {
+pub(super) fn judge(found: &HeldComponent, approvals: &Approvals) -> Result<(), FileRefusal> {
     let beyond = approvals.beyond(found.asks.as_ref(), &found.surface);
     nothing_more("it asks for more than was approved", &beyond, &found.id, &found.file)
 }
 
 /// Refuses a component that asks for more than it may; `why` is the beginning of the message.
-fn nothing_more(why: &str, more: &[String], id: &str, file: &Path) -> Result<(), String> {
+fn nothing_more(why: &str, more: &[String], id: &str, file: &Path) -> Result<(), FileRefusal> {
     if more.is_empty() {
         return Ok(());
     }
-    Err(format!("{why}: {}. {}", more.join("; "), how_to_approve(id, file)))
+    let reason = format!("{why}: {}. {APPROVE}", more.join("; "));
+    Err(FileRefusal::new(reason, approving(id, file)))
 }
 
 /// Returns the audit record of a component that is now served.
@@ -72,13 +78,12 @@ pub(super) fn served(file: &Path, id: &str, digest: &str, reworded: &[String]) -
 
 /// Returns a notice for the operator about tools whose text differs from the approved one;
 /// `None` if there are none.
-pub(super) fn notice_of(component: &LoadedComponent) -> Option<String> {
+pub(super) fn notice_of(component: &LoadedComponent) -> Option<Notice> {
     let words = other_words(&component.reworded)?;
-    Some(format!(
-        "{} is served with {words}. {}",
-        component.id,
-        how_to_approve(&component.id, &component.file)
-    ))
+    Some(Notice {
+        text: format!("{} is served with {words}. {APPROVE}", component.id),
+        remedy: Some(approving(&component.id, &component.file)),
+    })
 }
 
 /// Describes the tools whose text differs from the approved one.
@@ -87,7 +92,6 @@ pub(super) fn other_words(reworded: &[String]) -> Option<String> {
         .then(|| format!("descriptions that differ from the approved ones, of {}", reworded.join(", ")))
 }
 
-fn how_to_approve(id: &str, file: &Path) -> String {
-    let file = super::claims::typed(file);
-    format!("Look at it (tollgate inspect {file}), then approve it: tollgate grant {id} --asked")
+fn approving(id: &str, file: &Path) -> FileRemedy {
+    FileRemedy::Approve { id: id.to_owned(), file: file.to_owned() }
 }

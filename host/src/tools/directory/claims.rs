@@ -5,10 +5,10 @@
 //! served keeps it. Otherwise none of the files gets it until a person decides.
 
 use super::file_name;
+use super::refusal::{FileRefusal, FileRemedy};
 use crate::grants::{self, Approvals, RequestedGrants};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use tollgate_agent::text::{clean, quoted};
 
 /// The claims of all loadable files.
 #[derive(Debug, Clone, Default)]
@@ -33,7 +33,7 @@ struct Claim {
 /// The reason why a file may not provide the component that it claims to be.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Contested {
-    pub(super) reason: String,
+    pub(super) refusal: FileRefusal,
     /// Whether a person may decide for this file. Between two identical files there is nothing
     /// to decide.
     pub(super) is_open: bool,
@@ -145,23 +145,17 @@ fn copy_of(claim: &Claim, file: &Path, same: &Path) -> Contested {
         file_name(file),
         file_name(same)
     );
-    Contested { reason, is_open: false }
+    Contested { refusal: reason.into(), is_open: false }
 }
 
 fn open(claim: &Claim, file: &Path, rival: &Path, why: &str) -> Contested {
     let reason = format!(
-        "the id \"{0}\" is claimed by {1} and by {2}: {why}. Look at both (tollgate inspect {3}, tollgate \
-         inspect {4}), then remove one of the two, or approve this one: tollgate grant {0} --asked --file {3}",
+        "the id \"{}\" is claimed by {} and by {}: {why}. Look at both, then remove one of the two, or approve this one",
         claim.id,
         file_name(file),
-        file_name(rival),
-        typed(file),
-        typed(rival)
+        file_name(rival)
     );
-    Contested { reason, is_open: true }
-}
-
-/// Returns a path as one word of a shell, because a person may type the command that contains it.
-pub(super) fn typed(path: &Path) -> String {
-    quoted(&clean(&path.display().to_string(), 300))
+    let (file, rival) = (file.to_owned(), rival.to_owned());
+    let remedy = FileRemedy::ApproveOne { id: claim.id.clone(), file, rival };
+    Contested { refusal: FileRefusal::new(reason, remedy), is_open: true }
 }

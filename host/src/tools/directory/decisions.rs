@@ -73,7 +73,7 @@ impl Decisions {
     }
 
     fn renew_approvals(&mut self, record: &Path) -> Result<bool, Unread> {
-        let approvals = Approvals::load(&self.config).map_err(|e| Unread::new(record, &e))?;
+        let approvals = Approvals::load(&self.config).map_err(|e| Unread::new(record, &e.to_string()))?;
         let changed = approvals != self.approvals;
         self.approvals = approvals;
         Ok(changed)

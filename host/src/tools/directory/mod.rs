@@ -11,6 +11,7 @@ mod claims;
 mod decisions;
 mod files;
 mod notices;
+mod refusal;
 mod reload;
 mod stamp;
 mod watch;
@@ -24,13 +25,14 @@ pub use watch::{ServedComponents, Watch, WatchError};
 use super::component::ComponentRunner;
 use super::{RefusedFile, Runner, Toolbox};
 use crate::config::{ComponentGrants, Config, ToolLimits};
-use crate::grants::{self, Approvals, RequestedGrants};
+use crate::grants::{self, Approvals, ApprovalsError, ManifestError, RequestedGrants};
 use crate::store::AuditRecord;
 use claims::Claims;
 use files::{component_files, digest_of, file_name};
 use futures::StreamExt;
-pub use notices::{UnknownTool, without_effect};
+pub use notices::{Notice, UnknownTool, without_effect};
 use notices::{unanswered, unknown_tools, without_object};
+pub use refusal::{FileRefusal, FileRemedy};
 use stamp::Stamp;
 use std::collections::BTreeMap;
 use std::io;
@@ -57,7 +59,7 @@ pub struct Loaded {
     /// The components that are served, sorted by file.
     pub components: Vec<LoadedComponent>,
     /// Notices for the operator, such as configuration entries that match nothing.
-    pub notices: Vec<String>,
+    pub notices: Vec<Notice>,
     /// Sentences about grants and limits of the configuration for something that is not served.
     pub without_object: Vec<String>,
     /// The tools that the configuration names and that do not exist.
@@ -144,8 +146,8 @@ pub enum DirectoryError {
         source: io::Error,
     },
     /// The record of approvals cannot be read.
-    #[error("{0}")]
-    Approvals(String),
+    #[error(transparent)]
+    Approvals(#[from] ApprovalsError),
     /// The record of the components' origins cannot be read.
     #[error("{0}")]
     Lock(#[from] tollgate_registry::Error),
@@ -180,7 +182,7 @@ pub async fn load(
     let mut loading = futures::stream::iter(files.into_iter().map(|(file, _)| file))
         .map(|file| async move { (load_one(sandbox, &file).await, file) })
         .buffered(LOADED_AT_ONCE);
-    loaded.approvals = Approvals::load(config).map_err(DirectoryError::Approvals)?;
+    loaded.approvals = Approvals::load(config)?;
     loaded.lock = crate::registry::lock_of(config)?;
     let mut done = 0;
     // Load all files before serving one: the owner of an id must not depend on file names.
@@ -197,8 +199,8 @@ pub async fn load(
             Err(mut refusal) => {
                 if let Some(digest) = digest_of(&file).await {
                     if is_changed(&loaded.lock, &file, &digest) {
-                        refusal
-                            .push_str("; it is not the file that was installed; restore it: tollgate sync");
+                        refusal.reason.push_str("; it is not the file that was installed; restore it");
+                        refusal.remedy = Some(FileRemedy::Restore);
                     }
                     loaded.claims.set_unloaded(&file, digest);
                 }
@@ -211,8 +213,8 @@ pub async fn load(
     };
     let (known, others): (Vec<_>, Vec<_>) = found.into_iter().partition(is_known);
     for (component, file) in known.into_iter().chain(others) {
-        if let Err(reason) = loaded.serve(component, &file, config) {
-            loaded.refuse(file, reason);
+        if let Err(refusal) = loaded.serve(component, &file, config) {
+            loaded.refuse(file, refusal);
         }
     }
     loaded.components.sort_by(|a, b| a.file.cmp(&b.file));
@@ -234,13 +236,13 @@ fn is_changed(lock: &Lock, file: &Path, digest: &str) -> bool {
 
 /// Loads one file in a span of its own. Checks the text, schemas and initial values of its
 /// component on a separate thread.
-async fn load_one(sandbox: &Sandbox, file: &Path) -> Result<Checked, String> {
+async fn load_one(sandbox: &Sandbox, file: &Path) -> Result<Checked, FileRefusal> {
     let span = tracing::info_span!("load", file = %file.display(), otel.status_code = tracing::field::Empty);
     let loaded = sandbox.load(file).instrument(span.clone()).await;
     if loaded.is_err() {
         span.record("otel.status_code", "ERROR");
     }
-    Checked::of(loaded.map_err(|refusal| refusal.to_string())?).await
+    Ok(Checked::of(loaded.map_err(|refusal| refusal.to_string())?).await?)
 }
 
 /// A loaded component with the result of checking its descriptor.
@@ -271,22 +273,28 @@ impl Loaded {
         loads.chain(self.toolbox.refused().iter().map(RefusedFile::to_audit)).collect()
     }
 
-    fn refuse(&mut self, file: PathBuf, reason: String) {
-        self.toolbox.refuse(RefusedFile { file, reason, still_serves: None });
+    fn refuse(&mut self, file: PathBuf, refusal: FileRefusal) {
+        let FileRefusal { reason, remedy } = refusal;
+        self.toolbox.refuse(RefusedFile { file, reason, remedy, still_serves: None });
     }
 
     /// Adds a component to the tools that can be called.
-    pub(super) fn serve(&mut self, component: Checked, file: &Path, config: &Config) -> Result<(), String> {
+    pub(super) fn serve(
+        &mut self,
+        component: Checked,
+        file: &Path,
+        config: &Config,
+    ) -> Result<(), FileRefusal> {
         if let Err(contested) = self.claims.judge(file, &self.approvals, None) {
             if contested.is_open {
                 self.contested.push(HeldComponent::of(&component.component, file, &self.approvals)?);
             }
-            return Err(contested.reason);
+            return Err(contested.refusal);
         }
         let ready = Ready::new(component, file, config, &self.approvals, &self.lock).map_err(|unready| {
             self.held.extend(unready.held.map(|held| *held));
             self.unopened.extend(unready.unopened.map(|unopened| *unopened));
-            unready.reason
+            unready.refusal
         })?;
         ready.join(&mut self.toolbox)?;
         self.notices.extend(approval::notice_of(&ready.entry));
@@ -312,7 +320,7 @@ struct Ready {
 
 /// The reason why a component is not served, and its description if it could be read.
 struct Unready {
-    reason: String,
+    refusal: FileRefusal,
     /// The component, if a person has to approve it first.
     held: Option<Box<HeldComponent>>,
     /// The component, if something that it was granted is unavailable.
@@ -327,19 +335,15 @@ impl Ready {
         approvals: &Approvals,
         lock: &Lock,
     ) -> Result<Self, Unready> {
-        let found = HeldComponent::of(&component, file, approvals).map_err(|reason| Unready {
-            reason,
-            held: None,
-            unopened: None,
-        })?;
+        let refused = |refusal: FileRefusal| Unready { refusal, held: None, unopened: None };
+        let found = HeldComponent::of(&component, file, approvals).map_err(|why| refused(why.into()))?;
         let name = file.file_name().unwrap_or_default().to_string_lossy();
         lock.check(config.locked, &name, &found.id, &found.digest, found.manifest.as_deref())
-            .map_err(|reason| Unready { reason, held: None, unopened: None })?;
-        if let Err(reason) = approval::judge(&found, approvals) {
-            return Err(Unready { reason, held: Some(Box::new(found)), unopened: None });
+            .map_err(|why| refused(why.into()))?;
+        if let Err(refusal) = approval::judge(&found, approvals) {
+            return Err(Unready { refusal, held: Some(Box::new(found)), unopened: None });
         }
-        let mut prepared =
-            prepared.map_err(|why| Unready { reason: why.to_string(), held: None, unopened: None })?;
+        let mut prepared = prepared.map_err(|why| refused(why.to_string().into()))?;
         let descriptor = component.descriptor();
         let granted = config.grants_of(&descriptor.id);
         let limits = limits_of(descriptor, config);
@@ -350,7 +354,7 @@ impl Ready {
         let grants = match grants::open(&granted, found.asks.as_ref(), &descriptor.id, config) {
             Ok(grants) => grants.with_delegates(delegates),
             Err(reason) => {
-                return Err(Unready { reason, held: None, unopened: Some(Box::new(found)) });
+                return Err(Unready { refusal: reason.into(), held: None, unopened: Some(Box::new(found)) });
             }
         };
         let catalog = given.catalog;
@@ -396,7 +400,7 @@ impl HeldComponent {
     ///
     /// # Errors
     /// Its manifest is refused.
-    fn of(component: &Component, file: &Path, approvals: &Approvals) -> Result<Self, String> {
+    fn of(component: &Component, file: &Path, approvals: &Approvals) -> Result<Self, ManifestError> {
         let descriptor = component.descriptor();
         let powers = component.imports().iter().filter_map(|import| import.power).map(Power::as_str);
         let (asks, manifest) = grants::read_manifest_with_digest(file)?.unzip();

@@ -1,5 +1,6 @@
 //! Notices about the configuration at startup.
 
+use super::refusal::FileRemedy;
 use super::{Loaded, LoadedComponent};
 use crate::config::{ComponentGrants, Config};
 use std::path::Path;
@@ -36,6 +37,15 @@ fn is_refused(loaded: &Loaded, id: &str) -> bool {
     held.any(|held| held.id == id) || loaded.toolbox.refused().iter().any(|refused| of_file(&refused.file))
 }
 
+/// A notice for the operator about the tools and their configuration.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Notice {
+    /// The text.
+    pub text: String,
+    /// The step that resolves what the notice is about; `None` if the text says all.
+    pub remedy: Option<FileRemedy>,
+}
+
 /// A tool that the configuration names and that does not exist.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnknownTool {
@@ -70,7 +80,7 @@ pub(super) fn unknown_tools(config: &Config, loaded: &Loaded) -> Vec<UnknownTool
         }
     }
     for (list, tool) in config.permissions.iter().flat_map(Permissions::named_tools) {
-        if let Some(near) = near(tool).filter(|_| !is_known(tool)) {
+        if let Some(hint) = hint(tool).filter(|_| !is_known(tool)) {
             let notice = format!(
                 "{name}: `{list}` of [permissions] names the tool `{tool}`, which does not exist{hint}"
             );
@@ -82,26 +92,28 @@ pub(super) fn unknown_tools(config: &Config, loaded: &Loaded) -> Vec<UnknownTool
 
 /// Returns notices about the permission rules: remembered answers that will be asked for again, and
 /// rules that apply to any component that provides a tool of their name.
-pub(super) fn unanswered(config: &Config, loaded: &Loaded) -> Vec<String> {
+pub(super) fn unanswered(config: &Config, loaded: &Loaded) -> Vec<Notice> {
     let name = config.name();
     let permissions = config.permissions.iter();
     let unbound = permissions.clone().map(Permissions::unbound_answers).filter(|unbound| *unbound > 0).map(
         |unbound| {
-            format!(
+            let text = format!(
                 "{name} remembers answers in [permissions] that name no version of a tool ({unbound}); they are \
                  asked for again, and can be removed"
-            )
+            );
+            Notice { text, remedy: None }
         },
     );
     let by_name = permissions.flat_map(Permissions::tools_allowed_by_name).filter_map(|tool| {
         let component = loaded.component_of(tool)?;
         let id = &component.id;
         loaded.approvals.of(id).is_none().then(|| {
-            format!(
+            let text = format!(
                 "{name} allows the tool {tool} from any component, and the component {id} that provides it \
-                 is not approved. Approve it (tollgate grant {id} --asked), or write \
-                 {{ tool = \"{tool}\", owner = \"{id}\" }}"
-            )
+                 is not approved. Write {{ tool = \"{tool}\", owner = \"{id}\" }}, or look at it and approve it"
+            );
+            let remedy = FileRemedy::Approve { id: id.clone(), file: component.file.clone() };
+            Notice { text, remedy: Some(remedy) }
         })
     });
     unbound.chain(by_name).collect()

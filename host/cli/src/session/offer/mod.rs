@@ -17,7 +17,6 @@ use crate::session::data::open_store;
 use crate::session::grant_audit::About;
 use crate::session::origin::Origins;
 use crate::terminal::{Failure, Output};
-use crate::verbs::grant;
 use checks::{check_descriptor, check_installed, check_origin, entry, older, refused};
 use difference::Differences;
 use installed::{Version, installed};
@@ -99,7 +98,7 @@ impl Offer {
         let surface = surface_of(&component);
         let before = lock.of(&descriptor.id).cloned();
         check_origin(before.as_ref(), &fetched.origin)?;
-        let approvals = Approvals::load(config).map_err(Failure::usage)?;
+        let approvals = Approvals::load(config)?;
         let recorded = before.as_ref().map(|before| Recorded {
             signed: before.signed.as_ref(),
             is_accepted: approvals.has_accepted(&before.id, before.wasm.hex()),
@@ -238,7 +237,7 @@ impl Offer {
         let manifest = self.fetched.artifact.as_ref().map(|artifact| artifact.manifest.as_slice());
         // The lock file alone accepts nothing, so that the decision is on disk before the entry. If the program
         // is killed in between, `sync` completes what was accepted.
-        let mut approvals = Approvals::load(&origins.config).map_err(Failure::usage)?;
+        let mut approvals = Approvals::load(&origins.config)?;
         let digest = self.fetched.digest.hex();
         let approved = Approved::now(Decision::Approved, digest, self.asks.clone(), &self.surface);
         let accepted = match approvals.of(&self.entry.id) {

@@ -8,6 +8,7 @@ use crate::session::data::data_dir;
 use crate::session::place::user_cache;
 use crate::session::{Opened, project_data};
 use crate::terminal::output::{BAD, BOLD, DIM, GOOD, WAITS, shown, shown_line, shown_marked};
+use crate::terminal::remedy::of_file;
 use crate::terminal::{Exit, Failure, Output, quantity};
 use crate::verbs::toolchains::remedy;
 use clap::Args;
@@ -346,10 +347,10 @@ async fn tools(config: Config, output: &Output, found: &mut Findings) {
     }
     for refused in opened.loaded.toolbox.refused() {
         let file = refused.file.file_name().unwrap_or_default().to_string_lossy();
-        found.add(PART, &file, State::Broken, format!("not served: {}", refused.reason));
+        found.add(PART, &file, State::Broken, format!("not served: {}", of_file(refused)));
     }
-    for notice in opened.loaded.notices.iter().chain(&opened.loaded.without_object) {
-        found.add(PART, "notice", State::Note, notice.clone());
+    for notice in notices(&opened.loaded) {
+        found.add(PART, "notice", State::Note, notice);
     }
     for unknown in opened.loaded.unknown_tools {
         let agent = unknown.agent.map(|id| format!("agent {id}"));

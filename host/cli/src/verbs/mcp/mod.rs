@@ -20,7 +20,7 @@ use tollgate::config::Config;
 use tollgate::metrics::Metrics;
 use tollgate_agent::text::quoted;
 use tollgate_mcp::{
-    HTTP_PATH, MountedServer, OfferedAgents, TokenOptions, ToolList, new_token, serve_stdio_until,
+    DecideCommand, HTTP_PATH, MountedServer, OfferedAgents, TokenOptions, ToolList, new_token, serve_stdio_until,
 };
 use tollgate_server::Server;
 
@@ -81,7 +81,7 @@ impl McpVerb {
         // Keep one client from taking all call slots.
         let session_calls = (config.limits.sandbox.concurrent_calls / 2) as usize;
         let connections = config.serve.limits.connections;
-        let (loaded, decide) = (opened.loaded.clone(), decide_command(globals, &config)?);
+        let (loaded, decide) = (opened.loaded.clone(), Some(decide_command(globals, &config)?));
         let answers_may_be_remembered = config.clients_may_remember;
         let metrics = self.http.is_some().then(|| Metrics::new(sandbox.clone()));
         let host = self.host(opened, metrics.as_ref(), store).await?;
@@ -241,7 +241,7 @@ async fn bound(wanted: SocketAddr, token: Option<&String>, output: &Output) -> R
 
 /// Returns the command line that decides about a waiting call from any directory: with this
 /// program, this configuration and this store.
-fn decide_command(globals: &Globals, config: &Config) -> Result<String, Failure> {
+fn decide_command(globals: &Globals, config: &Config) -> Result<DecideCommand, Failure> {
     let program = std::env::current_exe().map_or_else(|_| "tollgate".to_owned(), |exe| shown(&exe));
     let mut words = vec![program];
     if let Some(file) = &config.file {
@@ -253,10 +253,11 @@ fn decide_command(globals: &Globals, config: &Config) -> Result<String, Failure>
     words.push("decide".to_owned());
     let line = words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ");
     // Without a configuration file, the tools directory is relative to the working directory.
-    match &config.file {
-        Some(_) => Ok(line),
-        None => Ok(format!("cd {} && {line}", quoted(&absolute(&config.base_dir)?))),
-    }
+    let command = match &config.file {
+        Some(_) => line,
+        None => format!("cd {} && {line}", quoted(&absolute(&config.base_dir)?)),
+    };
+    Ok(DecideCommand { command, resume: "--resume".to_owned(), cancel: "--cancel".to_owned() })
 }
 
 fn absolute(path: &Path) -> Result<String, Failure> {

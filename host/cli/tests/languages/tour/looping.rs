@@ -8,6 +8,7 @@ use tollgate::models::{DeltaSink, ModelFault};
 use tollgate::{
     Agent, Composition, Host, Model, RunEnd, RunRequest, ScriptedModel, ScriptedTurn, async_trait,
 };
+use tollgate_agent::message::{ModelReply, ModelRequest};
 use tollgate_agent::run::{CallEnd, Event, RunStatus};
 
 /// A model that keeps the last request.

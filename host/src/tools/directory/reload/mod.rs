@@ -12,6 +12,7 @@ use super::approval::{Approval, NoMoreThanServed};
 use super::change::Change;
 use super::claims::Claims;
 use super::decisions::{Decided, Decisions};
+use super::refusal::FileRefusal;
 use super::stamp::Stamp;
 use super::{Checked, Loaded, LoadedComponent, Ready, file_name};
 use crate::Host;
@@ -147,7 +148,7 @@ impl DirectoryState {
     }
 
     /// Serves a file that changed or about which a new decision was made, if possible.
-    fn take_up(&mut self, file: &Path, component: Result<Checked, String>) -> Vec<Change> {
+    fn take_up(&mut self, file: &Path, component: Result<Checked, FileRefusal>) -> Vec<Change> {
         let before = self.serving.get(file).cloned();
         self.displaced.remove(file);
         let ready = component.and_then(|component| self.ready(component, file));
@@ -171,19 +172,19 @@ impl DirectoryState {
                 let ousted = ousted.into_iter().map(|other| self.oust(&other, &id, file));
                 ousted.chain([change]).collect()
             }
-            Err(reason) => vec![Change::Refused(self.refuse(file, reason, before))],
+            Err(refusal) => vec![Change::Refused(self.refuse(file, refusal, before))],
         }
     }
 
     /// Prepares a file for service, if it may provide the component that it claims to be.
-    fn ready(&mut self, checked: Checked, file: &Path) -> Result<Ready, String> {
+    fn ready(&mut self, checked: Checked, file: &Path) -> Result<Ready, FileRefusal> {
         let serving = self.served_as(&checked.component.descriptor().id);
         let Decisions { config, approvals, lock, .. } = &self.decisions;
         if let Err(contested) = self.claims.judge(file, approvals, serving) {
             self.displaced.insert(file.to_owned());
-            return Err(contested.reason);
+            return Err(contested.refusal);
         }
-        Ready::new(checked, file, config, approvals, lock).map_err(|unready| unready.reason)
+        Ready::new(checked, file, config, approvals, lock).map_err(|unready| unready.refusal)
     }
 
     /// Returns the file that is served under this id.
@@ -199,7 +200,7 @@ impl DirectoryState {
         ready: &Ready,
         before: Option<&Serving>,
         file: &Path,
-    ) -> Result<(Serving, Vec<PathBuf>), String> {
+    ) -> Result<(Serving, Vec<PathBuf>), FileRefusal> {
         let serving = Serving::of(&ready.entry, &self.decisions);
         if !serving.decided.approves(&serving.entry.digest) {
             let id = &serving.entry.id;
@@ -212,7 +213,7 @@ impl DirectoryState {
         if swapped.is_err() {
             self.displaced.insert(file.to_owned());
         }
-        swapped.map(|()| (serving, ousted))
+        Ok(swapped.map(|()| (serving, ousted))?)
     }
 
     /// Returns the undecided files that occupy the id or a name of this version, if this
@@ -243,19 +244,20 @@ impl DirectoryState {
              of the two",
             file_name(by)
         );
-        Change::Refused(self.refuse(ousted, reason, None))
+        Change::Refused(self.refuse(ousted, reason.into(), None))
     }
 
     /// Records why a file is not served. Its previous version stays in service, unless that has
     /// powers that were revoked.
-    fn refuse(&mut self, file: &Path, reason: String, before: Option<Serving>) -> RefusedFile {
+    fn refuse(&mut self, file: &Path, refusal: FileRefusal, before: Option<Serving>) -> RefusedFile {
         let outlived = |before: &Serving| before.decided.grants != self.decisions.of(&before.entry.id).grants;
         let outdated = before.clone().filter(outlived);
         if outdated.is_some() {
             self.serving.remove(file).into_iter().for_each(|outdated| self.retire(outdated));
         }
         let still_serves = before.filter(|_| outdated.is_none()).map(|before| before.entry.digest);
-        let refused = RefusedFile { file: file.to_owned(), reason, still_serves };
+        let FileRefusal { reason, remedy } = refusal;
+        let refused = RefusedFile { file: file.to_owned(), reason, remedy, still_serves };
         self.update_toolbox(|toolbox| {
             outdated.iter().for_each(|outdated| toolbox.remove(&outdated.entry.id));
             toolbox.accept(file);

@@ -3,6 +3,7 @@
 
 use super::super::change::Change;
 use super::super::decisions::Unread;
+use super::super::refusal::FileRefusal;
 use super::super::stamp::Stamp;
 use super::super::{Checked, component_files, digest_of, load_one};
 use super::{DirectoryState, with_manifest};
@@ -83,7 +84,7 @@ impl DirectoryState {
 
     /// Loads a file, which may take a minute to compile, and applies removals and decisions
     /// about others in the meantime.
-    async fn load_beside(&mut self, file: &Path, changes: &mut Vec<Change>) -> Result<Checked, String> {
+    async fn load_beside(&mut self, file: &Path, changes: &mut Vec<Change>) -> Result<Checked, FileRefusal> {
         let sandbox = self.sandbox.clone();
         let mut loading = std::pin::pin!(load_one(&sandbox, file));
         let loaded = loop {
@@ -96,13 +97,17 @@ impl DirectoryState {
     }
 
     /// Loads a file and records its claim.
-    async fn load(&mut self, file: &Path) -> Result<Checked, String> {
+    async fn load(&mut self, file: &Path) -> Result<Checked, FileRefusal> {
         let loaded = load_one(&self.sandbox, file).await;
         self.claim(file, loaded).await
     }
 
     /// Records the claim of a file.
-    async fn claim(&mut self, file: &Path, loaded: Result<Checked, String>) -> Result<Checked, String> {
+    async fn claim(
+        &mut self,
+        file: &Path,
+        loaded: Result<Checked, FileRefusal>,
+    ) -> Result<Checked, FileRefusal> {
         match loaded {
             Ok(checked) => {
                 let component = &checked.component;

@@ -1,0 +1,168 @@
+//! The commands and options that resolve errors of the library.
+
+use crate::terminal::output::shown_marked;
+use crate::terminal::program;
+use std::fmt::Display;
+use std::path::Path;
+use tollgate::store::Remedy;
+use tollgate::tools::RefusedFile;
+use tollgate::tools::directory::{FileRemedy, Notice};
+use tollgate_agent::text::{clean, quoted};
+use tollgate_registry::{self as registry, Code};
+
+/// Returns the message of an error, followed by the command that resolves it.
+pub(crate) fn with_command(error: impl Display, remedy: Option<&Remedy>) -> String {
+    let message = error.to_string();
+    let Some(remedy) = remedy else { return message };
+    // An alternative to what the message itself says to do.
+    let or = if message.contains("; ") { ", or" } else { ";" };
+    let program = program();
+    let (joint, command) = match remedy {
+        Remedy::OtherDirectory => (or, "name another directory with --data".to_owned()),
+        Remedy::CopyDirectory => {
+            (";", "copy its directory to a place that can be written, and name that with --data".to_owned())
+        }
+        Remedy::Verify => (";", format!("`{program} store verify` looks for damage")),
+        Remedy::MakeRoom => (
+            or,
+            format!(
+                "change the limit in [store] of tollgate.toml, or remove old runs with `{program} prune \
+                 --older-than 30d`"
+            ),
+        ),
+        Remedy::ShowRun(run_id) => (
+            ";",
+            format!(
+                "`{program} show {run_id}` shows what is left, `{program} store verify` checks every run"
+            ),
+        ),
+        Remedy::Resume => (
+            ";",
+            format!(
+                "`{program} show RUN` shows what is left, and `{program} resume RUN` continues from there"
+            ),
+        ),
+        Remedy::CreateSchema => (";", format!("run `{program} store init`")),
+        Remedy::MigrateSchema => (";", format!("run `{program} store migrate`")),
+        Remedy::GrantPrivileges => (
+            ";",
+            format!(
+                "grant it as `{program} store init --print` shows, or restore the database from a backup if a \
+                 table is missing"
+            ),
+        ),
+        Remedy::RepeatCopy => (";", format!("run `{program} store copy` again")),
+    };
+    format!("{message}{joint} {command}")
+}
+
+/// Returns the message of a registry's or the lock file's error, followed by the command that
+/// resolves it.
+pub(crate) fn of_registry(error: &registry::Error) -> String {
+    let program = program();
+    let command = match (error.remedy(), error.code) {
+        (Some(remedy), _) => of_lock(remedy),
+        (None, Code::InvalidJson | Code::ForeignLayer | Code::UnlistedLayer | Code::ImportsMismatch) => {
+            format!(": {program} publish")
+        }
+        (None, Code::NotWasm) => {
+            format!(": `{program} build` makes one, and `{program} publish` publishes it")
+        }
+        (None, Code::UnknownKey) => ": --key FILE".to_owned(),
+        (None, _) => String::new(),
+    };
+    format!("{error}{command}")
+}
+
+/// Returns the command of a step that resolves an error of the lock file, as the end of a message.
+fn of_lock(remedy: &registry::Remedy) -> String {
+    use registry::Remedy::{Accept, Add, AddAgain, List, MoveTag, OtherName, Remove, Restore};
+    let program = program();
+    match remedy {
+        Add => format!(": {program} add SOURCE"),
+        Accept { source } => format!(": {program} add {}", quoted(source)),
+        AddAgain { id, source } => {
+            format!(": {program} remove {id} && {program} add {}", quoted(source))
+        }
+        Restore { id } => format!(": {program} sync; see what differs: {program} verify {id}"),
+        Remove { id } => format!(": {program} remove {id}"),
+        List => format!("; see which: {program} verify"),
+        OtherName => ": --as NAME".to_owned(),
+        MoveTag => ": --replace".to_owned(),
+    }
+}
+
+/// Returns why a file is not served, and the command that resolves it. The reason may quote a
+/// stranger, whose lines are marked.
+pub(crate) fn of_file(refused: &RefusedFile) -> String {
+    format!("{}{}", shown_marked(&refused.reason), refused.remedy.as_ref().map(command).unwrap_or_default())
+}
+
+/// Returns a notice, followed by the command that resolves what it is about.
+pub(crate) fn of_notice(notice: &Notice) -> String {
+    format!("{}{}", notice.text, notice.remedy.as_ref().map(command).unwrap_or_default())
+}
+
+/// Returns the commands that get a file served, as the end of a message.
+fn command(remedy: &FileRemedy) -> String {
+    let program = program();
+    let typed = |path: &Path| quoted(&clean(&path.display().to_string(), 300));
+    match remedy {
+        FileRemedy::Approve { id, file } => {
+            format!(": {program} inspect {}; {program} grant {id} --asked", typed(file))
+        }
+        FileRemedy::ApproveOne { id, file, rival } => {
+            let (file, rival) = (typed(file), typed(rival));
+            format!(
+                ": {program} inspect {file}; {program} inspect {rival}; {program} grant {id} --asked --file {file}"
+            )
+        }
+        FileRemedy::Restore => format!(": {program} sync"),
+        FileRemedy::Lock(remedy) => of_lock(remedy),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::verbs::Cli;
+    use clap::Parser as _;
+
+    #[test]
+    fn each_command_that_is_shown_can_be_typed() {
+        let remedies = [
+            Remedy::Verify,
+            Remedy::MakeRoom,
+            Remedy::ShowRun("r".to_owned()),
+            Remedy::Resume,
+            Remedy::CreateSchema,
+            Remedy::MigrateSchema,
+            Remedy::GrantPrivileges,
+            Remedy::RepeatCopy,
+        ];
+        for remedy in remedies {
+            let shown = with_command("it failed", Some(&remedy));
+            let commands: Vec<_> = shown.split('`').skip(1).step_by(2).collect();
+            assert!(!commands.is_empty(), "{shown}");
+            for command in commands {
+                let typed = command.strip_prefix(&program()).unwrap_or_default().split_whitespace();
+                let parsed = Cli::try_parse_from(std::iter::once("tollgate").chain(typed));
+                assert!(
+                    parsed.is_ok(),
+                    "{command}: {}",
+                    parsed.err().map_or(String::new(), |e| e.to_string())
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn an_alternative_follows_what_the_message_says_to_do() {
+        let other = Some(&Remedy::OtherDirectory);
+        let first = "it failed; name another directory with --data";
+        assert_eq!(with_command("it failed", other), first);
+        let second = "it failed; check it, or name another directory with --data";
+        assert_eq!(with_command("it failed; check it", other), second);
+        assert_eq!(with_command("it failed", None), "it failed");
+    }
+}
