@@ -294,12 +294,7 @@ const ORDERS: &[Order] = &[
     Order {
         sources: "host/cli/src",
         modules: &["globals", "terminal", "render", "session", "project", "verbs", "demo", "telemetry"],
-        except: &[
-            ("render", "session", "what is shown of limits and origins is read from an opened session"),
-            ("render", "verbs", "the usage of a call is shown as by its verb"),
-            ("session", "verbs", "a session grants and chooses a model as the verbs do"),
-            ("verbs", "demo", "the demo is a verb, and calls others"),
-        ],
+        except: &[("verbs", "demo", "the demo is a verb, and calls others")],
     },
 ];
 

@@ -1,7 +1,6 @@
 //! The limits of calls, for `tollgate tools --json`: those of the configuration, and the fixed ones
 //! that hold for all tools.
 
-use crate::session::Opened;
 use serde_json::{Map, Value, json};
 use std::time::Duration;
 use tollgate::config::Config;
@@ -23,8 +22,8 @@ use tollgate_sandbox as sandbox;
 
 /// Returns the limits of a run, of the host and its store, and the fixed ones. A tool's own limits
 /// are listed with the tool.
-pub(crate) fn as_json(opened: &Opened) -> Value {
-    let Config { limits, store, .. } = &opened.config;
+pub(crate) fn as_json(config: &Config) -> Value {
+    let Config { limits, store, .. } = config;
     let host = &limits.sandbox;
     let host = json!({
         "memory_budget_bytes": host.memory_budget_bytes,
@@ -44,7 +43,7 @@ pub(crate) fn as_json(opened: &Opened) -> Value {
         "min_free_bytes": store.limits.min_free_bytes,
         "keep_s": store.keep.map(|keep| keep.as_secs()),
     });
-    let parts = [of_calls(), of_schemas(), of_loading(opened), of_files_and_http(), of_clients_and_servers()];
+    let parts = [of_calls(), of_schemas(), of_loading(config), of_files_and_http(), of_clients_and_servers()];
     let fixed: Map<String, Value> = parts.into_iter().filter_map(into_object).flatten().collect();
     json!({"run": limits.run, "host": host, "store": store, "fixed": fixed})
 }
@@ -92,10 +91,10 @@ fn of_schemas() -> Value {
     })
 }
 
-fn of_loading(opened: &Opened) -> Value {
+fn of_loading(config: &Config) -> Value {
     json!({
-        "stack_bytes": opened.config.limits.sandbox.stack_bytes,
-        "cache_bytes": opened.config.limits.sandbox.cache_bytes,
+        "stack_bytes": config.limits.sandbox.stack_bytes,
+        "cache_bytes": config.limits.sandbox.cache_bytes,
         "component_bytes": sandbox::MAX_COMPONENT_BYTES,
         "custom_section_bytes": sandbox::MAX_CUSTOM_BYTES,
         "core_modules": sandbox::MAX_CORE_MODULES,

@@ -8,3 +8,4 @@ pub(crate) mod narrate;
 pub(crate) mod powers;
 pub(crate) mod provenance;
 pub(crate) mod timeline;
+pub(crate) mod usage;

@@ -4,9 +4,9 @@
 //! a program, every event goes there as a line of JSON.
 
 use crate::render::powers::command_to_grant;
+use crate::render::usage::used;
 use crate::terminal::output::{BAD, BOLD, DIM, GOOD, NAME, WAITS, shown, shown_line, shown_marked};
 use crate::terminal::{Exit, Output, quantity};
-use crate::verbs::call::used;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use tollgate::run::{ChildTold, LiveContent, RunEnd, RunUpdate};

@@ -1,12 +1,11 @@
 //! Origins of components, and their statements about themselves, as a person sees them.
 
-use crate::session::Opened;
 use crate::terminal::Output;
 use crate::terminal::output::{DIM, shown_line};
 use serde_json::{Value, json};
 use tollgate::config::Config;
 use tollgate::registry::Origin;
-use tollgate_registry::{Error, Evidence, Metadata, Package};
+use tollgate_registry::{Error, Evidence, Lock, Metadata, Package};
 
 /// The most packages that are named on a line of their number.
 const MAX_NAMED: usize = 6;
@@ -44,14 +43,14 @@ fn packages_in_words(packages: &[Package]) -> String {
 }
 
 /// Returns the origin of a component that is served.
-pub(crate) fn origin(opened: &Opened, id: &str) -> Origin {
-    Origin::of(opened.loaded.lock.of(id), opened.config.locked)
+pub(crate) fn origin(lock: &Lock, config: &Config, id: &str) -> Origin {
+    Origin::of(lock.of(id), config.locked)
 }
 
 /// Shows the origin of a component that is served, on one line. Without a lock file there is nothing
 /// to show.
-pub(crate) fn show(opened: &Opened, id: &str, output: &Output) {
-    let Origin { from, tag, signer, licence, lock } = origin(opened, id);
+pub(crate) fn show(recorded: &Lock, config: &Config, id: &str, output: &Output) {
+    let Origin { from, tag, signer, licence, lock } = origin(recorded, config, id);
     let words = match from {
         Some(from) => {
             let tag = tag.map(|tag| format!(":{}", shown_line(&tag, 128))).unwrap_or_default();
@@ -62,7 +61,7 @@ pub(crate) fn show(opened: &Opened, id: &str, output: &Output) {
             let licence = licence.map(|licence| format!(", licence {}", shown_line(&licence, 100)));
             format!("from {}{tag}, {signer}{}", shown_line(&from, 300), licence.unwrap_or_default())
         }
-        None if lock == "unrecorded" && opened.loaded.lock.entries().next().is_some() => {
+        None if lock == "unrecorded" && recorded.entries().next().is_some() => {
             "not recorded: its file is in the tools directory and not in the lock file".to_owned()
         }
         None => return,
@@ -80,8 +79,8 @@ pub(crate) fn lock_in_words(lock: &str) -> &'static str {
 }
 
 /// Shows the origin of a component that is served, one line for each part.
-pub(crate) fn show_in_full(opened: &Opened, id: &str, output: &Output) {
-    let Origin { from, tag, signer, licence, lock } = origin(opened, id);
+pub(crate) fn show_in_full(recorded: &Lock, config: &Config, id: &str, output: &Output) {
+    let Origin { from, tag, signer, licence, lock } = origin(recorded, config, id);
     let is_recorded = from.is_some();
     let from = from.map_or_else(
         || "not known: its file was put into the tools directory".to_owned(),

@@ -3,9 +3,9 @@
 
 use crate::render::attachments::{self, attachments};
 use crate::render::narrate::spent;
+use crate::render::usage::used;
 use crate::terminal::output::{BAD, BOLD, DIM, GOOD, NAME, WAITS, shown, shown_line};
 use crate::terminal::quantity;
-use crate::verbs::call::used;
 use serde_json::Value;
 use std::collections::HashMap;
 use std::sync::Arc;

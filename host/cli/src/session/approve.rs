@@ -6,6 +6,7 @@ use crate::session::Opened;
 use crate::session::ask::somebody_is_there;
 use crate::session::data::open_store;
 use crate::session::grant_audit::About;
+use crate::session::grants;
 use crate::terminal::output::{BOLD, DIM, WAITS, shown_line};
 use crate::terminal::{Failure, Output, program};
 use std::fmt::Display;
@@ -138,7 +139,7 @@ fn decide(
         "n" | "no" => Decision::Declined,
         _ => return Ok(None),
     };
-    let path = grant::file_of(config);
+    let path = grants::file_of(config);
     let begin = || Changes::begin(&path).map_err(|e| not_written(&e));
     if decision == Decision::Declined {
         let mut changes = begin()?;
@@ -173,7 +174,7 @@ fn granted_by_answers(
     config: &Config,
     answer: &mut dyn FnMut(&str) -> Result<String, Failure>,
 ) -> Result<Edit, Failure> {
-    let mut edit = Edit::open(&grant::file_of(config)).map_err(Failure::usage)?;
+    let mut edit = Edit::open(&grants::file_of(config))?;
     grant_requested(&mut edit, &subject.id, asks);
     let before = config.grants_of(&subject.id);
     let mut files = Vec::new();
@@ -186,7 +187,7 @@ fn granted_by_answers(
         }
     }
     edit.grant(&subject.id, &files);
-    grant::check(&edit, &subject.id, &files, config)?;
+    grants::check(&edit, &subject.id, &files, config)?;
     Ok(edit)
 }
 

@@ -7,7 +7,9 @@ pub(crate) mod codes;
 pub(crate) mod data;
 pub(crate) mod database;
 pub(crate) mod grant_audit;
+pub(crate) mod grants;
 pub(crate) mod line_reader;
+pub(crate) mod models;
 pub(crate) mod offer;
 pub(crate) mod open;
 #[cfg(feature = "mcp")]

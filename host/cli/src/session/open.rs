@@ -2,11 +2,11 @@
 
 use crate::globals::Globals;
 use crate::session::data::OpeningStore;
-use crate::terminal::output::{shown_line, shown_marked};
+use crate::session::models::configured_model;
+use crate::terminal::output::shown_line;
 use crate::terminal::progress::Progress;
 use crate::terminal::remedy::{of_file, of_notice};
 use crate::terminal::{Failure, Output};
-use crate::verbs::run::configured_model;
 use std::sync::Arc;
 use tollgate::config::{AgentConfig, Config};
 use tollgate::gates::{self, LivePermissions, LoadedGates};

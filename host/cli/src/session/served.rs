@@ -1,6 +1,6 @@
 //! The agents and tools that this host serves, which it publishes to the other hosts of a database.
 
-use crate::verbs::run::model_to_run;
+use crate::session::models::model_to_run;
 use sha2::{Digest as _, Sha256};
 use std::sync::Arc;
 use std::time::Duration;

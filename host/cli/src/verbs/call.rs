@@ -3,11 +3,12 @@
 use crate::globals::Globals;
 use crate::render::attachments::{self, attachments};
 use crate::render::narrate::Narrator;
+use crate::render::usage::used;
 use crate::session::ask::say_how_to_decide;
 use crate::session::data::find_thread;
 use crate::session::{Opened, host_with, shutdown, warn_of_left_out, with_servers};
 use crate::terminal::output::{BAD, BOLD, DIM, shown, shown_line, shown_marked};
-use crate::terminal::{Exit, Failure, Output, program, quantity};
+use crate::terminal::{Exit, Failure, Output, program};
 use crate::verbs::resume::follow_and_ask;
 use clap::Args;
 use serde_json::{Value, json};
@@ -295,22 +296,6 @@ fn for_people(message: &str) -> &str {
     const FOR_MODELS: [&str; 2] = ["Call only tools that are listed.", "Go on without it."];
     let stripped = FOR_MODELS.iter().find_map(|advice| message.strip_suffix(advice));
     stripped.unwrap_or(message).trim_end()
-}
-
-/// Returns the usage of a call in words.
-pub(crate) fn used(usage: &Usage) -> String {
-    let attempts = match usage.attempts {
-        0 => return "nothing ran".to_owned(),
-        1 => String::new(),
-        more => format!(" in {more} attempts"),
-    };
-    let at_least = if usage.at_least { "at least " } else { "" };
-    format!(
-        "{at_least}{} fuel, {}, {}{attempts}",
-        quantity::fuel(usage.fuel),
-        quantity::micros(usage.wall_us),
-        quantity::bytes(usage.memory_bytes)
-    )
 }
 
 fn finished_json(finished: &Finished) -> Value {

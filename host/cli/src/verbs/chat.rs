@@ -3,11 +3,12 @@
 use crate::globals::Globals;
 use crate::render::narrate::Narrator;
 use crate::session::data::{OpeningStore, find_thread};
+use crate::session::models::model_to_run;
 use crate::session::{Opened, host_with, line_reader, shutdown, with_servers};
 use crate::terminal::output::{BOLD, DIM, NAME, shown, shown_line};
 use crate::terminal::{Exit, Failure, Output, program, quantity};
 use crate::verbs::resume::{follow_and_ask, interrupted_on, say_finished};
-use crate::verbs::run::{agent_to_run, model_to_run};
+use crate::verbs::run::agent_to_run;
 use clap::Args;
 use std::io::IsTerminal as _;
 use std::sync::Arc;

@@ -8,6 +8,7 @@ use crate::session::ask::{
 };
 use crate::session::codes::Codes;
 use crate::session::data::{find_run, open_limited_store, recovered};
+use crate::session::models::configured_model;
 use crate::session::{Opened, host_with, shutdown, with_servers};
 use crate::terminal::output::shown_line;
 use crate::terminal::{Exit, Failure, Output, program};

@@ -7,21 +7,18 @@ use crate::session::Opened;
 use crate::session::approve::{self, Subject};
 use crate::session::data::open_store;
 use crate::session::grant_audit::About;
-use crate::terminal::output::{DIM, GOOD, nearest_hint, shown_line};
+use crate::session::grants::{check, file_of};
+use crate::terminal::output::{DIM, GOOD, shown_line};
 use crate::terminal::{Exit, Failure, Output, program};
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 use serde_json::json;
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use tollgate::config::{
-    Changes, Config, Edit, FILE_NAME, FileGrantConfig, Grant, GrantKind, KINDS, KindRow, granted_path,
-};
-use tollgate::grants::{Decision, check_files};
+use tollgate::config::{Changes, Config, Edit, Grant, GrantKind, KINDS, KindRow, granted_path};
+use tollgate::grants::Decision;
 use tollgate::tools::Loaded;
 use tollgate::tools::directory::without_effect;
-use tollgate_agent::name;
-use tollgate_agent::text::quoted;
-use tollgate_sandbox::{FileAccess, FileGrant};
+use tollgate_agent::name::{self, did_you_mean};
+use tollgate_sandbox::FileAccess;
 
 /// Grant a component more powers
 #[derive(Debug, Args)]
@@ -226,11 +223,6 @@ fn absent(id: &str, config: &Config) -> Failure {
         config.tools_dir.display(),
         program()
     ))
-}
-
-/// Returns the file that a configuration came from, or would come from.
-pub(crate) fn file_of(config: &Config) -> PathBuf {
-    config.file.clone().unwrap_or_else(|| PathBuf::from(FILE_NAME))
 }
 
 /// Shows the component's grants, and what it requests beyond them.

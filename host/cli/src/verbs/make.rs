@@ -111,7 +111,7 @@ impl BuildVerb {
         let dirs = Dirs { tools: &tools, gates: &gates };
         let dir = self.dir.clone();
         let say = |words: &str| output.hint(words);
-        tollgate::grants::check_sources(&project::sources(&dir), &config).map_err(Failure::usage)?;
+        tollgate::grants::check_sources(&project::sources(&dir), &config)?;
         let artifacts = project::compile(&dir, output.is_quiet(), &say)?;
         let sandbox = Sandbox::new(config.limits.sandbox.clone())?;
         let mut installed = Vec::with_capacity(artifacts.len());

@@ -4,6 +4,7 @@ use crate::globals::Globals;
 use crate::render::narrate::{Narrator, outcome};
 use crate::session::ask::{Asked, ask, say_how_to_decide, somebody_is_there};
 use crate::session::data::{find_run, open_limited_store};
+use crate::session::models::configured_model;
 use crate::session::{Opened, always, host_with, shutdown, with_servers};
 use crate::terminal::{Exit, Failure, Output};
 use crate::verbs::call::{ShownEnd, answer, follow};

@@ -4,16 +4,15 @@ use crate::globals::Globals;
 use crate::render::narrate::{Narrator, outcome};
 use crate::session::ask::say_how_to_decide;
 use crate::session::data::{OpeningStore, agent_of_thread, find_thread, open_store_to_read, thread_named};
+use crate::session::models::model_to_run;
 use crate::session::{Opened, host_with, shutdown, with_servers};
 use crate::terminal::{Exit, Failure, Output};
 use crate::verbs::call::{MAX_INPUT_BYTES, read_stdin};
 use crate::verbs::resume::{follow_and_ask, interrupted_on, say_finished};
 use clap::Args;
 use std::io::IsTerminal;
-use std::path::Path;
 use std::sync::Arc;
 use tollgate::config::{Config, DEFAULT_AGENT};
-use tollgate::models::{Model, ModelConfig};
 use tollgate::run::RunEnd;
 use tollgate::{Busy, Host, HostError, RunOptions, RunRequest};
 use tollgate_agent::name;
@@ -217,107 +216,4 @@ pub(crate) fn chosen_agent(named: Option<String>, config: &Config) -> Result<Str
             _ => Err(Failure::usage(format!("choose an agent: --agent {}", known.join(" or --agent ")))),
         },
     }
-}
-
-/// Returns the model with which the configuration runs this agent.
-///
-/// # Errors
-/// No model is configured, or it cannot be created.
-pub(crate) fn configured_model(agent_id: &str, config: &Config) -> Result<Arc<dyn Model>, Failure> {
-    chosen_model(None, agent_id, config)
-}
-
-/// Returns the model of an agent that is to run; `None` if it is made of others, which have their own.
-///
-/// # Errors
-/// The agent, or one of those that it is made of, has no model that can be created.
-pub(crate) fn model_to_run(
-    named: Option<&str>,
-    agent_id: &str,
-    config: &Config,
-) -> Result<Option<Arc<dyn Model>>, Failure> {
-    let made_of = |id: &str| config.agents.get(id).and_then(|agent| agent.made_of.as_ref());
-    let Some(composition) = made_of(agent_id) else {
-        return chosen_model(named, agent_id, config).map(Some);
-    };
-    for part in composition.agents().iter().filter(|part| made_of(part).is_none()) {
-        configured_model(part, config).map_err(|why| {
-            Failure::usage(format!("the agent {part}, a part of {agent_id}, cannot run: {why}"))
-        })?;
-    }
-    Ok(None)
-}
-
-/// Returns the model that the option names, or the configured one of this agent.
-///
-/// # Errors
-/// No model is configured, or it cannot be created.
-pub(crate) fn chosen_model(
-    named: Option<&str>,
-    agent_id: &str,
-    config: &Config,
-) -> Result<Arc<dyn Model>, Failure> {
-    if let Some(remote) = config.agents.get(agent_id).and_then(|agent| agent.remote.as_ref()) {
-        return match (named, remote.connect(|name| std::env::var(name).ok())) {
-            (Some(_), _) => {
-                Err(Failure::usage(format!("the agent {agent_id} runs on another server; leave out --model")))
-            }
-            (None, Ok(remote)) => Ok(Arc::new(remote)),
-            (None, Err(why)) => Err(Failure::usage(format!("the agent {agent_id} cannot be reached: {why}"))),
-        };
-    }
-    let configured =
-        config.agents.get(agent_id).and_then(|agent| agent.model.as_ref()).or(config.model.as_ref());
-    let env = |name: &str| std::env::var(name).ok();
-    let built = match named {
-        None => configured.ok_or_else(|| no_model(config))?.build(&config.base_dir, env),
-        Some(named) => named_model(named, configured)?.build(Path::new("."), env),
-    };
-    built.map_err(|e| Failure::usage(e.to_string()))
-}
-
-fn no_model(config: &Config) -> Failure {
-    Failure::usage(format!(
-        "no model is configured. Add to {}:\n\n  [model]\n  provider = \"openai\"   # or anthropic, gemini, ollama, recorded\n  model = \"gpt-5-mini\"\n\nor name one: --model ollama/qwen3",
-        config.name()
-    ))
-}
-
-/// The providers of models.
-const PROVIDERS: [&str; 5] = ["openai", "anthropic", "gemini", "ollama", "recorded"];
-
-/// Parses `PROVIDER/NAME`, or another name for the configured provider.
-fn named_model(named: &str, configured: Option<&ModelConfig>) -> Result<ModelConfig, Failure> {
-    let with_provider = named.split_once('/').and_then(|(provider, name)| {
-        let key = if provider == "recorded" { "file" } else { "model" };
-        let table = toml::Table::from_iter([
-            ("provider".to_owned(), toml::Value::from(provider)),
-            (key.to_owned(), toml::Value::from(name)),
-        ]);
-        table.try_into::<ModelConfig>().ok()
-    });
-    if with_provider.is_none()
-        && let Some(near) = misspelt_provider(named)
-    {
-        let named = crate::terminal::output::shown_line(named, 80);
-        let words = format!("unknown provider of the model `{named}`; did you mean --model {near}?");
-        return Err(Failure::usage(words));
-    }
-    match (with_provider, configured) {
-        (Some(model), _) => Ok(model),
-        (None, Some(configured)) => Ok(ModelConfig { model: Some(named.to_owned()), ..configured.clone() }),
-        (None, None) => Err(Failure::usage(format!(
-            "no provider for the model `{}`; write PROVIDER/NAME, such as --model openai/gpt-5-mini; providers are openai, anthropic, gemini, ollama and recorded",
-            crate::terminal::output::shown_line(named, 80)
-        ))),
-    }
-}
-
-/// Returns the model with the provider that was probably meant. Other prefixes may belong to the name
-/// of a model, such as `meta-llama/`.
-fn misspelt_provider(named: &str) -> Option<String> {
-    let (typed, model) = named.split_once('/')?;
-    let near = name::nearest(typed, PROVIDERS.into_iter());
-    let near = near.into_iter().find(|provider| provider.len().abs_diff(typed.len()) <= 2)?;
-    Some(format!("{near}/{}", crate::terminal::output::shown_line(model, 80)))
 }

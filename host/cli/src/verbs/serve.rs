@@ -2,14 +2,14 @@
 
 use crate::globals::Globals;
 use crate::session::data::data_dir;
+use crate::session::grants::file_of;
+use crate::session::models::configured_model;
 use crate::session::open::agent_of;
 use crate::session::operator::Operator;
 #[cfg(feature = "postgres")]
 use crate::session::served::ServedAgents;
 use crate::session::{Opened, host_with, shutdown, warn_of_left_out, with_servers};
 use crate::terminal::{Exit, Failure, Output, program};
-use crate::verbs::grant::file_of;
-use crate::verbs::run::configured_model;
 use crate::verbs::store::keep_pruned;
 use clap::Args;
 use std::collections::{BTreeMap, BTreeSet};

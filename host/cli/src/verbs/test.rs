@@ -29,7 +29,7 @@ tests that you trust. The exit code is 0 if they pass, else 1.";
 impl TestVerb {
     pub(crate) fn run(self, globals: &Globals, output: &Output) -> Result<Exit, Failure> {
         let config = globals.read_config()?;
-        tollgate::grants::check_sources(&project::sources(&self.dir), &config).map_err(Failure::usage)?;
+        tollgate::grants::check_sources(&project::sources(&self.dir), &config)?;
         let passed = project::test(&self.dir, &|words| output.hint(words))?;
         match (output.is_json(), passed) {
             (true, _) => output.json(&json!({"passed": passed})),

@@ -104,7 +104,7 @@ fn show(opened: &Opened, output: &Output) {
     for component in &opened.loaded.components {
         let lacking = powers::asked_and_lacking(component.asks.as_ref(), &component.grants);
         approve::say_lacking(&component.id, &lacking, output);
-        provenance::show(opened, &component.id, output);
+        provenance::show(&opened.loaded.lock, &opened.config, &component.id, output);
         for left in &component.left_out {
             let (id, function) = (&component.id, shown_line(&left.function, 200));
             output.line(&format!("{DIM}left out of {id}{DIM:#} {function}: {}", shown_marked(&left.reason)));
@@ -185,7 +185,7 @@ fn show_one(opened: &Opened, name: &str, output: &Output) -> Result<(), Failure>
             output.line(&format!("  component  {} {version}", component.id));
             output.line(&format!("  file       {}", shown_line(&component.file.display().to_string(), 300)));
             output.line(&format!("  digest     sha256:{}", component.digest));
-            provenance::show_in_full(opened, &component.id, output);
+            provenance::show_in_full(&opened.loaded.lock, &opened.config, &component.id, output);
             show_grants(component, output);
             let run = &opened.config.limits.run;
             output.line(&format!("\n{BOLD}limits{BOLD:#}\n  {}", limits_of(tool, component, run)));
@@ -307,8 +307,8 @@ fn as_json(opened: &Opened, compiler_gaps: Option<String>) -> Value {
         "refused": opened.loaded.toolbox.refused().iter().map(refused_json).collect::<Vec<_>>(),
         "gates": crate::render::gates::as_json(&opened.gates),
         "refused_gates": opened.gates.refused,
-        "notices": opened.loaded.notices.iter().chain(&opened.loaded.without_object).collect::<Vec<_>>(),
-        "limits": limits::as_json(opened),
+        "notices": notices(&opened.loaded),
+        "limits": limits::as_json(&opened.config),
         "compiler_gaps": compiler_gaps,
     })
 }
@@ -343,7 +343,7 @@ fn tool_json(tool: &Tool, component: &LoadedComponent, opened: &Opened) -> Value
         "digest": component.digest,
         "surface": component.surface_hash(),
         "recorded": opened.loaded.lock.of(&component.id),
-        "origin": provenance::origin(opened, &component.id),
+        "origin": provenance::origin(&opened.loaded.lock, &opened.config, &component.id),
         "imports": component.imports,
         "grants": powers::as_json(&component.grants),
         "asks": component.asks,

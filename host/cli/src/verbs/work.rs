@@ -2,11 +2,11 @@
 
 use crate::globals::Globals;
 use crate::session::database::{connect, required_database, show_warnings};
+use crate::session::models::configured_model;
 use crate::session::open::agent_of;
 use crate::session::served::ServedAgents;
 use crate::session::{Opened, host_with, shutdown, warn_of_left_out, with_servers};
 use crate::terminal::{Exit, Failure, Output, quantity};
-use crate::verbs::run::configured_model;
 use clap::Args;
 use std::sync::Arc;
 use std::time::Duration;

@@ -15,6 +15,7 @@ use crate::session::approve::{not_written, read_line, settle};
 use crate::session::ask::somebody_is_there;
 use crate::session::data::open_store;
 use crate::session::grant_audit::About;
+use crate::session::grants;
 use crate::session::origin::Origins;
 use crate::terminal::{Failure, Output};
 use checks::{check_descriptor, check_installed, check_origin, entry, older, refused};
@@ -254,7 +255,7 @@ impl Offer {
             key,
             replaces: self.before.as_ref(),
         })?;
-        let mut changes = Changes::begin(&grant::file_of(&origins.config)).map_err(|e| not_written(&e))?;
+        let mut changes = Changes::begin(&grants::file_of(&origins.config)).map_err(|e| not_written(&e))?;
         approvals.prepare(&mut changes, &self.entry.id, approved).map_err(|e| not_written(&e))?;
         let signer = self.proof().map_or_else(|| "no one".to_owned(), |proof| proof.signed.to_string());
         let record = AuditRecord::new(AuditKind::Grant, "person", "approved")

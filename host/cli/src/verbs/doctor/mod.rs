@@ -5,6 +5,8 @@ mod reach;
 use crate::globals::Globals;
 use crate::project::languages;
 use crate::session::data::data_dir;
+use crate::session::models::configured_model;
+use crate::session::open::notices;
 use crate::session::place::user_cache;
 use crate::session::{Opened, project_data};
 use crate::terminal::output::{BAD, BOLD, DIM, GOOD, WAITS, shown, shown_line, shown_marked};
@@ -248,7 +250,7 @@ fn models(config: &Config, found: &mut Findings) {
     let ids = config.agents.keys().filter(|id| *id != tollgate::DIRECT_AGENT);
     let models = ids.filter(|id| config.agents[*id].made_of.is_none());
     for id in models {
-        match crate::verbs::run::configured_model(id, config) {
+        match configured_model(id, config) {
             Ok(_) => found.add(CONFIGURATION, &format!("agent {id}"), State::Ok, "its model is configured"),
             Err(why) => {
                 found.add(CONFIGURATION, &format!("agent {id}"), State::Note, why.to_string());

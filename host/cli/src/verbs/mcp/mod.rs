@@ -4,10 +4,11 @@ mod clients;
 
 use crate::globals::Globals;
 use crate::session::data::OpeningStore;
+use crate::session::models::configured_model;
 use crate::session::open::agent_of;
 use crate::session::{Opened, host_with, shutdown, warn_of_left_out, with_servers};
 use crate::terminal::{Exit, Failure, Output};
-use crate::verbs::run::{chosen_agent, configured_model};
+use crate::verbs::run::chosen_agent;
 use crate::verbs::store::keep_pruned;
 use clap::Args;
 use clients::{Client, Connection};

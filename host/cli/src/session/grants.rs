@@ -1,0 +1,54 @@
+//! Checks of grants before they are written, and the file that has them.
+
+use crate::terminal::output::shown_line;
+use crate::terminal::{Failure, program};
+use std::io::ErrorKind;
+use std::path::PathBuf;
+use tollgate::config::{Config, Edit, FILE_NAME, FileGrantConfig, Grant, GrantKind};
+use tollgate::grants::check_files;
+use tollgate_agent::text::quoted;
+use tollgate_sandbox::{FileAccess, FileGrant};
+
+/// Returns the file that a configuration came from, or would come from.
+pub(crate) fn file_of(config: &Config) -> PathBuf {
+    config.file.clone().unwrap_or_else(|| PathBuf::from(FILE_NAME))
+}
+
+/// Checks that a component may have what it is about to be granted. `typed` holds the grants that
+/// were just named; other directories may no longer exist. `placed` is the current configuration,
+/// with its paths on this machine.
+pub(crate) fn check(edit: &Edit, id: &str, typed: &[Grant], placed: &Config) -> Result<(), Failure> {
+    // The line of the error is one that was not written.
+    let granted = edit.preview().map_err(|why| {
+        let why = why.to_string();
+        let first = why.lines().next().unwrap_or_default();
+        let why = first.split_once(": ").map_or(first, |(_, why)| why);
+        Failure::usage(format!("nothing was granted to {id}: {why}"))
+    })?;
+    let granted = granted.grants_of(id);
+    check_files(&granted, id, placed).map_err(|e| Failure::usage(e.to_string()))?;
+    let is_typed = |file: &&FileGrantConfig| {
+        typed.iter().any(|grant| grant.kind == GrantKind::Files && grant.name == file.guest)
+    };
+    granted.files.iter().filter(is_typed).try_for_each(|file| check_directory(file, id))
+}
+
+/// Opens a directory as it is opened for the component, to refuse a grant that would keep the
+/// component from being served.
+fn check_directory(file: &FileGrantConfig, id: &str) -> Result<(), Failure> {
+    let Err(why) = FileGrant::open(&file.host, file.guest.as_str(), file.access) else { return Ok(()) };
+    let shown = quoted(&shown_line(&file.host.display().to_string(), 300));
+    let correct = match std::fs::symlink_metadata(&file.host) {
+        Err(e) if e.kind() == ErrorKind::NotFound => format!("make it first: mkdir -p {shown}"),
+        Ok(found) if found.is_symlink() => format!("grant the directory itself: readlink -f {shown}"),
+        Ok(found) if !found.is_dir() => {
+            let option = if file.access == FileAccess::Read { "--read" } else { "--write" };
+            let holder = file.host.parent().map(|holder| holder.display().to_string());
+            let holder = holder.filter(|holder| !holder.is_empty()).unwrap_or_else(|| ".".to_owned());
+            let value = quoted(&format!("{}={}", shown_line(&holder, 300), shown_line(&file.guest, 300)));
+            format!("grant the directory that holds it: {} grant {id} {option} {value}", program())
+        }
+        _ => format!("look at its path and mode: ls -ld {shown}"),
+    };
+    Err(Failure::usage(format!("nothing was granted: {why}; {correct}")))
+}
