@@ -130,28 +130,36 @@ mod tests {
 
     #[test]
     fn each_command_that_is_shown_can_be_typed() {
-        let remedies = [
-            Remedy::Verify,
-            Remedy::MakeRoom,
-            Remedy::ShowRun("r".to_owned()),
-            Remedy::Resume,
-            Remedy::CreateSchema,
-            Remedy::MigrateSchema,
-            Remedy::GrantPrivileges,
-            Remedy::RepeatCopy,
+        let id = || "echo".to_owned();
+        let mut of_stores =
+            vec![Remedy::Verify, Remedy::MakeRoom, Remedy::ShowRun("r".to_owned()), Remedy::Resume];
+        if cfg!(feature = "postgres") {
+            of_stores.extend([Remedy::CreateSchema, Remedy::MigrateSchema, Remedy::GrantPrivileges]);
+            of_stores.push(Remedy::RepeatCopy);
+        }
+        let of_stores = of_stores.iter().map(|remedy| with_command("it failed", Some(remedy)));
+        let of_lock = [
+            registry::Remedy::Add,
+            registry::Remedy::Accept { source: "oci://ghcr.io/acme/echo".to_owned() },
+            registry::Remedy::AddAgain { id: id(), source: "echo.wasm".to_owned() },
+            registry::Remedy::Restore { id: id() },
+            registry::Remedy::Remove { id: id() },
+            registry::Remedy::List,
         ];
-        for remedy in remedies {
-            let shown = with_command("it failed", Some(&remedy));
-            let commands: Vec<_> = shown.split('`').skip(1).step_by(2).collect();
+        let of_files = [
+            FileRemedy::Approve { id: id(), file: "a.wasm".into() },
+            FileRemedy::ApproveOne { id: id(), file: "a.wasm".into(), rival: "b.wasm".into() },
+            FileRemedy::Restore,
+        ];
+        let of_files = of_files.into_iter().chain(of_lock.into_iter().map(FileRemedy::Lock));
+        for shown in of_stores.chain(of_files.map(|remedy| command(&remedy))) {
+            let commands: Vec<_> = shown.split(&format!("{} ", program())).skip(1).collect();
             assert!(!commands.is_empty(), "{shown}");
-            for command in commands {
-                let typed = command.strip_prefix(&program()).unwrap_or_default().split_whitespace();
-                let parsed = Cli::try_parse_from(std::iter::once("tollgate").chain(typed));
-                assert!(
-                    parsed.is_ok(),
-                    "{command}: {}",
-                    parsed.err().map_or(String::new(), |e| e.to_string())
-                );
+            for typed in commands {
+                let typed = typed.split(['`', ';', '&']).next().unwrap_or_default();
+                let words = std::iter::once("tollgate").chain(typed.split_whitespace());
+                let refused = Cli::try_parse_from(words).err().map(|why| why.to_string());
+                assert_eq!(refused, None, "{shown}");
             }
         }
     }
