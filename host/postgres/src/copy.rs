@@ -21,8 +21,8 @@ use tollgate_agent::run::{Event, StoredEvent};
 use tollgate_agent::text::clean;
 use tollgate_store::rules::{EventRow, checksum, label};
 use tollgate_store::{
-    AuditFilter, AuditRecord, AuditStore, ComponentStore, CopySource, PageLimit, RecordReader, Remedy, RunFilter,
-    RunStore, RunSummary, StateStore, StoreError,
+    AuditFilter, AuditRecord, AuditStore, ComponentStore, CopySource, PageLimit, RecordReader, Remedy,
+    RunFilter, RunStore, RunSummary, StateStore, StoreError,
 };
 
 /// Adds a run that no host drives.
@@ -468,9 +468,8 @@ async fn audit_page<S: AuditStore + ?Sized>(
     let filter = AuditFilter { skip: count - skip - limit, limit, ..AuditFilter::default() };
     let mut records = store.audit(filter).await?;
     if records.is_empty() {
-        let why =
-            "the audit changed during the copy; stop every tollgate, then run `tollgate store copy` again";
-        return Err(StoreError::unavailable(why));
+        let why = "the audit changed during the copy; stop every process that writes to it";
+        return Err(StoreError::unavailable(why).with_remedy(Remedy::RepeatCopy));
     }
     records.reverse();
     Ok(records)

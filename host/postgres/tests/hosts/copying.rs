@@ -9,8 +9,8 @@ use std::sync::atomic::Ordering;
 use tokio::task::JoinHandle;
 use tokio_postgres::Client;
 use tollgate::store::{
-    AuditFilter, AuditKind, AuditRecord, AuditStore, CoordinationStore, CopySource, PageLimit, Remedy, RunFilter,
-    RunStore, SqliteStore, StateStore, StoreError, restore_state,
+    AuditFilter, AuditKind, AuditRecord, AuditStore, CoordinationStore, CopySource, PageLimit, Remedy,
+    RunFilter, RunStore, SqliteStore, StateStore, StoreError, restore_state,
 };
 use tollgate_agent::message::Message;
 use tollgate_agent::run::Event;

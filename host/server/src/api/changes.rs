@@ -7,7 +7,6 @@ use crate::load::ClientShare;
 use crate::parameters::QueryParameters;
 use crate::problem::Problem;
 use crate::run_changes::{Change, Changes};
-use crate::runs::shown_status;
 use crate::sse::{self, Signal, StreamSignals, written};
 use crate::state::Shared;
 use axum::body::Bytes;
@@ -84,7 +83,7 @@ impl Wanted {
         let is_in =
             |prefix: &Option<String>| prefix.as_ref().is_none_or(|prefix| run.thread_id.starts_with(prefix));
         if self.lists_runs && is_in(&self.runs) {
-            hints.push(written("run", None, &json!({"run_id": run.run_id, "status": shown_status(run)})));
+            hints.push(written("run", None, &json!({"run_id": run.run_id, "status": run.shown_status()})));
         }
         if change.asks && is_in(&self.questions) {
             hints.push(written("questions", None, &json!({"run_id": run.run_id})));

@@ -3,8 +3,8 @@
 use crate::server::{ALL, Script, Server, asking, principal};
 use serde_json::json;
 use tollgate::models::{DeltaSink, ModelFault};
-use tollgate::tollgate_agent::message::{ModelReply, ModelRequest};
 use tollgate::{Agent, CallRequest, FnTool, Model, Ticket, ToolContext, ToolResult, async_trait};
+use tollgate_agent::message::{ModelReply, ModelRequest};
 use tollgate_server::console::{ConsoleData, Price};
 use tollgate_server::{Scope, console};
 

@@ -21,7 +21,8 @@ use tollgate::config::Config;
 use tollgate::metrics::Metrics;
 use tollgate_agent::text::quoted;
 use tollgate_mcp::{
-    DecideCommand, HTTP_PATH, MountedServer, OfferedAgents, TokenOptions, ToolList, new_token, serve_stdio_until,
+    DecideCommand, HTTP_PATH, MountedServer, OfferedAgents, TokenOptions, ToolList, new_token,
+    serve_stdio_until,
 };
 use tollgate_server::Server;
 
