@@ -89,12 +89,11 @@ pub use store::SqliteStore;
 pub use store::{MemoryStore, Store};
 pub use tools::{FnTool, IntoOutput, Json, NativeTool, ToolCall, ToolContext, Toolbox};
 
-pub use tollgate_agent::catalog::ActionGrants;
 pub use tollgate_agent::child::{ChildError, ChildOutcome, ChildRequest, ChildStatus};
 pub use tollgate_agent::code::Code;
 pub use tollgate_agent::composition::Composition;
 pub use tollgate_agent::descriptor::{ExecutionPolicy, ToolDescriptor};
-pub use tollgate_agent::outcome::{Action, Fault, ResumeMode, Ticket, ToolOutput, ToolResult};
+pub use tollgate_agent::outcome::{Action, ActionGrants, Fault, ResumeMode, Ticket, ToolOutput, ToolResult};
 pub use tollgate_agent::run::{CallEnd, Decision, Event, RunLimits, RunStatus};
 pub use tollgate_agent::state::KeyScope;
 

@@ -34,7 +34,7 @@ async fn fill(place: &Place) {
     let host = Host::builder().tool(echo).store(store).build().unwrap();
     for _ in 0..100 {
         let arguments = json!({"text": "x".repeat(20_000)}).to_string();
-        assert!(host.call(CallRequest::new("echo", arguments)).await.unwrap().result().is_some());
+        assert!(host.call(CallRequest::from_json("echo", arguments)).await.unwrap().result().is_some());
     }
     host.store().close().await.unwrap();
 }

@@ -60,7 +60,7 @@ impl HttpModel {
 
     fn list_request(&self, limit: Duration) -> Result<RequestBuilder, ModelFault> {
         let Options { provider, base_url, api_key, .. } = &self.options;
-        let client = http_client(base_url, limit).map_err(|why| ModelFault::permanent(&why))?;
+        let client = http_client(base_url, limit).map_err(|why| ModelFault::permanent(&why.to_string()))?;
         let (path, query) = match provider {
             Provider::Openai => ("models", base_url.query()),
             Provider::Anthropic => ("models", Some("limit=1000")),
