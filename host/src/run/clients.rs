@@ -410,7 +410,7 @@ mod tests {
     use tollgate_agent::run::Event;
 
     fn hub() -> Arc<Hub> {
-        Hub::new(Arc::from("run"), CancellationToken::new())
+        Hub::new(Arc::from("run"), false, CancellationToken::new())
     }
 
     fn stored(hub: &Hub, number: u64) {
