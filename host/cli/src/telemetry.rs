@@ -97,7 +97,7 @@ impl Export {
 /// The shared HTTP client, with one TLS provider and one set of roots.
 #[derive(Debug)]
 struct ExporterClient {
-    client: reqwest::ExporterClient,
+    client: reqwest::Client,
     runtime: Handle,
 }
 
