@@ -23,7 +23,7 @@ use genai::chat::{ChatOptions, ChatStreamEvent, ContentPart, StopReason, StreamE
 use genai::resolver::{AuthData, Endpoint};
 use genai::{ModelIden, ServiceTarget};
 use muted::muted;
-use reader::{next_line, reader};
+use reader::{abandon, next_line, reader};
 use reqwest::Url;
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -252,7 +252,11 @@ impl Options {
             .with_capture_content(false)
             .with_capture_tool_calls(false)
             .with_capture_reasoning_content(self.shows_thoughts())
-            .with_raw_frame_fn(move |_, frame| lock(&frames).read(provider, frame.data));
+            .with_raw_frame_fn(move |_, frame| {
+                let read = lock(&frames).read(provider, frame.data);
+                // The library would parse the frame next.
+                read.unwrap_or_else(|fault| abandon(fault));
+            });
         options.max_tokens = self.max_output_tokens;
         options.temperature = self.temperature;
         options.reasoning_effort = self.effort();

@@ -15,15 +15,17 @@ use crate::ModelFault;
 use reqwest::StatusCode;
 use std::cell::Cell;
 use std::future::poll_fn;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::pin;
 use std::sync::OnceLock;
+use std::task::Poll;
 use std::time::Duration;
 use tokio::runtime::{Builder, Handle};
 
 /// The maximum processor time of the library for one line of a reply. The length of a line is
 /// unknown until it ends. A line of [`MAX_EVENT_BYTES`] takes about half of this if it arrives in
 /// small pieces on a slow processor.
-const MAX_LINE_WORK: Duration = Duration::from_secs(8);
+const MAX_LINE_WORK: Duration = Duration::from_secs(2);
 
 /// The maximum number of pieces in which the body of an error is read. A piece is what has arrived:
 /// at most the read buffer of a connection (about 400 KiB), and usually a packet or more.
@@ -58,9 +60,15 @@ fn begin() -> std::io::Result<Handle> {
     Ok(handle)
 }
 
-/// Waits for the next line of a reply; fails if it takes too much work, or is an error that is too
-/// long. For each piece after the first that completes no line, `quiet` is called, which may end
-/// the reply.
+/// Ends the poll of [`next_line`] with this fault. The library offers each line before it parses it, and
+/// there is no other way to keep it from that.
+pub(super) fn abandon(fault: ModelFault) -> ! {
+    resume_unwind(Box::new(fault))
+}
+
+/// Waits for the next line of a reply; fails if it takes too much work, is an error that is too long,
+/// or was [abandoned](abandon). For each piece after the first that completes no line, `quiet` is
+/// called, which may end the reply.
 pub(super) async fn next_line<T>(
     line: impl Future<Output = T>,
     quiet: impl Fn() -> Result<(), ModelFault>,
@@ -71,27 +79,34 @@ pub(super) async fn next_line<T>(
     poll_fn(|context| {
         STATUS.set(None);
         let began = processor_time();
-        let polled = line.as_mut().poll(context);
+        // Nothing uses the line after it was abandoned, so what it left half done does not matter.
+        let polled = match catch_unwind(AssertUnwindSafe(|| line.as_mut().poll(context))) {
+            Ok(polled) => polled,
+            Err(payload) => match payload.downcast::<ModelFault>() {
+                Ok(fault) => return Poll::Ready(Err(*fault)),
+                Err(panic) => resume_unwind(panic),
+            },
+        };
         worked += processor_time().saturating_sub(began);
         failed = STATUS.take().filter(|status| !status.is_success()).or(failed);
         if let (Some(status), true) = (failed, polled.is_pending()) {
             error_pieces += 1;
             if error_pieces > MAX_ERROR_PIECES {
-                return std::task::Poll::Ready(Err(errors::endless(status)));
+                return Poll::Ready(Err(errors::endless(status)));
             }
         }
         if polled.is_pending()
             && !std::mem::replace(&mut is_first, false)
             && let Err(fault) = quiet()
         {
-            return std::task::Poll::Ready(Err(fault));
+            return Poll::Ready(Err(fault));
         }
         if polled.is_pending() && worked > MAX_LINE_WORK {
             let words = format!(
                 "A line of the reply has no end, or is far longer than the limit of {MAX_EVENT_BYTES} bytes for one \
                  event: reading it took more than {MAX_LINE_WORK:?}."
             );
-            return std::task::Poll::Ready(Err(ModelFault::permanent(&words)));
+            return Poll::Ready(Err(ModelFault::permanent(&words)));
         }
         polled.map(Ok)
     })

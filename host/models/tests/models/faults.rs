@@ -150,7 +150,7 @@ async fn a_line_without_an_end_is_given_up() {
         (0..4_000).fold(Reply::ok().bytes(b"data: ".to_vec()), |reply, _| reply.bytes(piece.clone()));
     let fault = ends_with(endless).await;
     assert!(fault.to_string().contains("has no end"), "{fault}");
-    assert!(fault.to_string().contains("the limit of 8388608 bytes for one event"), "{fault}");
+    assert!(fault.to_string().contains("the limit of 4194304 bytes for one event"), "{fault}");
     assert_eq!(fault.kind(), FaultKind::Permanent);
 }
 
@@ -170,6 +170,19 @@ async fn comments_and_blank_lines_without_an_end_are_given_up() {
         assert!(fault.to_string().contains("more than 16384 comments, blank lines and pieces"), "{fault}");
         assert_eq!(fault.kind(), FaultKind::Permanent);
     }
+}
+
+/// The library would report the text as soon as it has parsed the event.
+#[tokio::test]
+async fn z3_an_event_that_is_small_as_text_and_huge_in_memory_is_never_parsed() {
+    let pad = "{},".repeat(500_000);
+    let event = format!(r#"{{"choices":[{{"delta":{{"content":"told","pad":[{pad}{{}}]}}}}]}}"#);
+    let server = Server::new(vec![Reply::ok().event(event), saying("never")]).await;
+    let (reply, deltas) = ask(&*model("openai", &server, ""), hello()).await;
+    let fault = reply.unwrap_err();
+    assert!(fault.to_string().contains("bytes of memory; the limit for one event is 33554432"), "{fault}");
+    assert_eq!((fault.kind(), server.seen().len()), (FaultKind::Permanent, 1));
+    assert!(deltas.is_empty(), "{deltas:?}");
 }
 
 #[tokio::test]

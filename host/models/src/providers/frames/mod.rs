@@ -12,6 +12,7 @@ use super::Provider;
 use crate::ModelFault;
 use crate::fault::MAX_REPLY_CALLS;
 use serde_json::value::RawValue;
+use tollgate_agent::json;
 use tollgate_agent::message::TokenUsage;
 
 /// The maximum number of bytes read of one streamed reply.
@@ -19,7 +20,11 @@ const MAX_REPLY_BYTES: usize = 32 * 1024 * 1024;
 
 /// The maximum number of bytes read of one event of a stream, or of one line of a stream without
 /// events. Whole replies are shorter.
-pub(super) const MAX_EVENT_BYTES: usize = 8 * 1024 * 1024;
+pub(super) const MAX_EVENT_BYTES: usize = 4 * 1024 * 1024;
+
+/// The maximum number of bytes that the parsed form of one event may take. The library parses each
+/// event as a whole, and small values take up to a hundred times as much memory as text.
+const MAX_EVENT_PARSED_BYTES: u64 = 32 * 1024 * 1024;
 
 /// The maximum number of comments in one reply, together with pieces that complete no event. A
 /// piece is what has arrived, usually a packet or more. The library does not report the length of
@@ -62,30 +67,27 @@ pub(super) struct FramedCall {
 
 impl Frames {
     /// Reads one frame.
-    pub(super) fn read(&mut self, provider: Provider, data: &str) {
+    ///
+    /// # Errors
+    /// The frame or the reply is too large, so the frame must not be parsed.
+    pub(super) fn read(&mut self, provider: Provider, data: &str) -> Result<(), ModelFault> {
         self.count += 1;
         self.bytes = self.bytes.saturating_add(data.len());
-        if self.bytes > MAX_REPLY_BYTES {
-            self.fault = Some(ModelFault::permanent(&format!(
-                "The reply has more than {MAX_REPLY_BYTES} bytes, which is the limit."
-            )));
-        }
-        if data.len() > MAX_EVENT_BYTES {
-            self.fault.get_or_insert_with(|| {
-                ModelFault::permanent(&format!(
-                    "An event of the reply has {} bytes; the limit for one event is {MAX_EVENT_BYTES}.",
-                    data.len()
-                ))
-            });
+        if let Some(words) = too_large(self.bytes, data) {
+            let fault = ModelFault::permanent(&words);
+            self.fault.get_or_insert_with(|| fault.clone());
+            return Err(fault);
         }
         if data.trim().is_empty() {
             // Nothing else is in the event: it consists of comments.
             self.note_quiet();
-            return;
+        } else if self.fault.is_none() {
+            self.parse(provider, data);
         }
-        if self.fault.is_some() {
-            return;
-        }
+        Ok(())
+    }
+
+    fn parse(&mut self, provider: Provider, data: &str) {
         let read = match provider {
             Provider::Openai => openai::read(self, data),
             Provider::Anthropic => anthropic::read(self, data),
@@ -148,6 +150,26 @@ impl Frames {
     fn break_off(&mut self, words: &str) {
         self.fault.get_or_insert_with(|| ModelFault::transient(words, None));
     }
+}
+
+/// Returns the limit that a frame exceeds, or the reply with it.
+fn too_large(reply_bytes: usize, data: &str) -> Option<String> {
+    if reply_bytes > MAX_REPLY_BYTES {
+        return Some(format!("The reply has more than {MAX_REPLY_BYTES} bytes, which is the limit."));
+    }
+    if data.len() > MAX_EVENT_BYTES {
+        return Some(format!(
+            "An event of the reply has {} bytes; the limit for one event is {MAX_EVENT_BYTES}.",
+            data.len()
+        ));
+    }
+    let parsed_bytes = json::measure(data.as_bytes()).parsed_bytes;
+    (parsed_bytes > MAX_EVENT_PARSED_BYTES).then(|| {
+        format!(
+            "An event of the reply would take {parsed_bytes} bytes of memory; the limit for one event is \
+             {MAX_EVENT_PARSED_BYTES}."
+        )
+    })
 }
 
 /// Returns the text of arguments, which some providers send as JSON and others as a string of
