@@ -2,7 +2,7 @@
 
 use super::binding::{Endpoint, Method};
 use super::events::Events;
-use super::task::RemoteState;
+use super::task::{MAX_ID_BYTES, RemoteState};
 use super::{RemoteAgent, RemoteAgentError};
 use crate::models::causes;
 use reqwest::header::{ACCEPT, CONTENT_TYPE};
@@ -30,8 +30,6 @@ const MAX_ANSWER_NODES: usize = 100_000;
 const MAX_SHOWN_BYTES: usize = 500;
 /// The most bytes that are shown of an error's reason.
 const MAX_REASON_BYTES: usize = 60;
-/// The longest id that a remote server may give a task, a context or a tenant, in bytes.
-pub(super) const MAX_ID_BYTES: usize = 256;
 /// How long the card, or the state of a task, may take.
 const LOOK_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long a cancellation may take.

@@ -8,22 +8,30 @@ pub(super) const MAX_EVENT_BYTES: usize = 1024 * 1024;
 /// The most bytes of one stream.
 const MAX_STREAM_BYTES: usize = 64 * 1024 * 1024;
 
+/// After this many events other tasks get their turn. One chunk can hold tens of thousands of them.
+const EVENTS_AT_ONCE: usize = 64;
+
 /// The events of a response, one at a time.
 pub(super) struct Events {
     response: Response,
     lines: Lines,
     read: usize,
+    count: usize,
 }
 
 impl Events {
     pub(super) fn new(response: Response) -> Self {
-        Self { response, lines: Lines::default(), read: 0 }
+        Self { response, lines: Lines::default(), read: 0, count: 0 }
     }
 
     /// Returns the data of the next event; `None` at the end of the stream.
     pub(super) async fn next(&mut self) -> Result<Option<Vec<u8>>, RemoteError> {
         loop {
             if let Some(data) = self.lines.event()? {
+                self.count += 1;
+                if self.count.is_multiple_of(EVENTS_AT_ONCE) {
+                    tokio::task::yield_now().await;
+                }
                 return Ok(Some(data));
             }
             let Some(chunk) = self.response.chunk().await.map_err(RemoteError::broken)? else {
@@ -43,6 +51,8 @@ impl Events {
 #[derive(Default)]
 struct Lines {
     arrived: Vec<u8>,
+    /// The bytes of `arrived` that were read as lines.
+    taken: usize,
     /// The bytes of `arrived` in which no end of a line was found.
     searched: usize,
     /// The data of the event that is being read.
@@ -52,12 +62,16 @@ struct Lines {
 
 impl Lines {
     fn push(&mut self, chunk: &[u8]) {
+        // Not after each event: moving the rest takes time, and a chunk may be full of events.
+        let taken = std::mem::take(&mut self.taken);
+        self.arrived.drain(..taken);
+        self.searched = self.searched.saturating_sub(taken);
         self.arrived.extend_from_slice(chunk);
     }
 
     /// Returns the data of the next whole event; `None` if more bytes are needed.
     fn event(&mut self) -> Result<Option<Vec<u8>>, RemoteError> {
-        let mut begin = 0;
+        let mut begin = self.taken;
         let mut whole = None;
         while whole.is_none() {
             let from = begin.max(self.searched);
@@ -79,9 +93,10 @@ impl Lines {
             begin = end + 1;
             self.searched = begin;
         }
-        self.arrived.drain(..begin);
-        self.searched = if whole.is_some() { 0 } else { self.arrived.len() };
-        if self.data.len().max(if whole.is_some() { 0 } else { self.arrived.len() }) > MAX_EVENT_BYTES
+        self.taken = begin;
+        self.searched = if whole.is_some() { begin } else { self.arrived.len() };
+        let line_bytes = if whole.is_some() { 0 } else { self.arrived.len() - begin };
+        if self.data.len().max(line_bytes) > MAX_EVENT_BYTES
             || whole.as_ref().is_some_and(|whole| whole.len() > MAX_EVENT_BYTES)
         {
             return Err(RemoteError::malformed(format!("an event is larger than {MAX_EVENT_BYTES} bytes")));
@@ -117,6 +132,19 @@ mod tests {
         }
         let bytes: Vec<&[u8]> = stream.chunks(1).collect();
         assert_eq!(read(&bytes), ["one", "two\nthree", "four"]);
+    }
+
+    /// One chunk with as many events as fit must not be moved for each of them.
+    #[test]
+    fn a_chunk_that_is_full_of_events_is_read_once() {
+        let mut lines = Lines::default();
+        let chunk = b"data:{}\n\n".repeat(1_000_000);
+        lines.push(&chunk);
+        let count = (0..).take_while(|_| lines.event().unwrap().is_some()).count();
+        assert_eq!((count, lines.taken), (1_000_000, chunk.len()));
+        lines.push(b"data:1\n\n");
+        assert_eq!(lines.arrived.len(), 8);
+        assert_eq!(lines.event().unwrap().as_deref(), Some(&b"1"[..]));
     }
 
     #[test]

@@ -2,10 +2,13 @@
 
 use serde_json::{Value, json};
 use tollgate_agent::context::Resumption;
+use tollgate_agent::json::written_bytes;
 use tollgate_agent::outcome::{ResumeMode, Ticket};
 use tollgate_agent::schema::Schema;
 use tollgate_agent::text::{clean, one_line};
 
+/// The longest id that a remote server may give a task, a context or a tenant, in bytes.
+pub(super) const MAX_ID_BYTES: usize = 256;
 /// The longest answer of a remote agent, in bytes. It always fits the result of a call.
 pub(super) const MAX_TEXT_BYTES: usize = 32 * 1024;
 /// The most artifacts of one task.
@@ -101,7 +104,7 @@ impl RemoteState {
         let questions = parts.iter().find_map(|part| part["data"]["questions"].as_array());
         let is_input =
             |question: &&Value| question["gate"].is_null() && question["suspension_id"].is_string();
-        self.listed = questions.and_then(|questions| questions.iter().find(is_input)).cloned();
+        self.listed = questions.and_then(|questions| questions.iter().find(is_input)).and_then(listed);
     }
 
     /// Adds an artifact, or more of one. Returns the new text.
@@ -227,10 +230,19 @@ pub(super) fn text_of(message: &Value) -> String {
     clean(&text, 2 * MAX_TEXT_BYTES)
 }
 
+/// Returns the parts of a listed question that are needed, which are small; `None` if its id is too long. The
+/// rest of the question could take as much memory as the whole answer.
+fn listed(question: &Value) -> Option<Value> {
+    let id = question["suspension_id"].as_str().filter(|id| id.len() <= MAX_ID_BYTES)?;
+    let message = question["message"].as_str().map(|message| clean(message, MAX_WORDS_BYTES));
+    let schema =
+        Some(&question["response_schema"]).filter(|schema| written_bytes(schema) <= MAX_SCHEMA_BYTES);
+    Some(json!({"suspension_id": id, "message": message, "response_schema": schema}))
+}
+
 /// Returns a schema that this host can check; without one, the remote server alone checks.
 fn usable(schema: &Value) -> Option<Value> {
-    let fits = schema.is_object() && schema.to_string().len() <= MAX_SCHEMA_BYTES;
-    (fits && Schema::compile(schema).is_ok()).then(|| schema.clone())
+    (schema.is_object() && Schema::compile(schema).is_ok()).then(|| schema.clone())
 }
 
 #[cfg(test)]
@@ -286,6 +298,22 @@ mod tests {
         for odd in [json!({}), json!({"task": 1}), json!({"statusUpdate": []}), json!(null)] {
             assert_eq!(RemoteState::default().apply(&odd), None);
         }
+    }
+
+    #[test]
+    fn what_is_kept_of_a_listed_question_is_small() {
+        let question = |id: &str, more: Value| {
+            json!([{"data": {"questions": [{"suspension_id": id, "message": "Which?", "more": more,
+                "response_schema": {"description": "x".repeat(MAX_SCHEMA_BYTES)}}]}}])
+        };
+        let mut state = RemoteState::default();
+        state.apply(&status("INPUT_REQUIRED", question("s", json!(vec![0; 100_000]))));
+        assert_eq!(
+            state.listed,
+            Some(json!({"suspension_id": "s", "message": "Which?", "response_schema": null}))
+        );
+        state.apply(&status("INPUT_REQUIRED", question(&"s".repeat(MAX_ID_BYTES + 1), json!(0))));
+        assert_eq!(state.listed, None);
     }
 
     #[test]
