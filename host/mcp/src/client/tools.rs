@@ -75,10 +75,9 @@ pub(super) fn taken(server: &str, offered: &Offered<'_>, timeout_ms: Option<u32>
     for tool in offered.tools {
         let other =
             alike.get(&fold(&tool.name)).and_then(|names| names.iter().find(|name| **name != tool.name));
-        let left_out = match take_one(server, tool, tools.len(), timeout_ms, pattern_bytes) {
-            _ if tools.len() >= MAX_TOOLS => {
-                Err(format!("at most {MAX_TOOLS} tools are accepted from one server"))
-            }
+        let one = look_on(tools.len(), taken.notices.len())
+            .and_then(|()| take_one(server, tool, tools.len(), timeout_ms, pattern_bytes));
+        let left_out = match one {
             Ok(One { descriptor, .. }) if taken.names.contains_key(&descriptor.name) => {
                 Err("the name is used twice".to_owned())
             }
@@ -117,6 +116,17 @@ pub(super) fn taken(server: &str, offered: &Offered<'_>, timeout_ms: Option<u32>
         }
     }
     taken
+}
+
+/// Checks whether another tool is looked at. Compiling a schema takes time, also if it is refused then.
+fn look_on(accepted: usize, left_out: usize) -> Result<(), String> {
+    if accepted >= MAX_TOOLS {
+        return Err(format!("at most {MAX_TOOLS} tools are accepted from one server"));
+    }
+    if left_out >= MAX_TOOLS {
+        return Err(format!("{MAX_TOOLS} other tools of the server were left out before it"));
+    }
+    Ok(())
 }
 
 /// Adds the tools that list and read a server's resources, unless the server has tools of these
@@ -234,4 +244,37 @@ fn component(server: &str, tools: Vec<ToolDescriptor>) -> ComponentDescriptor {
 fn version(offered: &Offered<'_>) -> String {
     let text = serde_json::to_vec(&(offered.tools, offered.resources, offered.refused)).unwrap_or_default();
     tollgate_agent::digest::digest(&text)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn tool(name: &str, schema: &Value) -> Listed {
+        serde_json::from_value(json!({"name": name, "inputSchema": schema})).unwrap()
+    }
+
+    fn names(tools: &[Listed]) -> (usize, Vec<String>) {
+        let taken = taken("s", &Offered { tools, resources: false, refused: &BTreeSet::new() }, None);
+        (taken.names.len(), taken.notices)
+    }
+
+    /// A server could list a thousand tools whose schemas take long to compile.
+    #[test]
+    fn z2_no_more_schemas_are_compiled_than_tools_may_be_left_out() {
+        let refused = json!({"type": "object", "properties": {"a": {"type": "string", "pattern": "["}}});
+        let good = json!({"type": "object"});
+        let mut tools: Vec<Listed> = (0..80).map(|n| tool(&format!("bad_{n}"), &refused)).collect();
+        tools.push(tool("good", &good));
+        let (taken, notices) = names(&tools);
+        assert_eq!((taken, notices.len()), (0, 81));
+        assert!(
+            notices[80].contains("64 other tools of the server were left out before it"),
+            "{}",
+            notices[80]
+        );
+        let (taken, _) = names(&tools[50..]);
+        assert_eq!(taken, 1);
+    }
 }
