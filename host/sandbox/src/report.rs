@@ -3,6 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use tollgate_agent::json::Measure;
 
 /// One report of a call in progress, bounded and sanitized.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -47,6 +48,23 @@ pub enum Report {
         /// The line.
         message: String,
     },
+}
+
+impl Report {
+    /// Returns the memory that the report's texts and values take, in bytes.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        match self {
+            Self::Activity { kind, content } => kind.len() + content.len(),
+            Self::ActivityDelta { kind, patch } => {
+                let parsed = Measure::of(patch).parsed_bytes;
+                kind.len() + usize::try_from(parsed).unwrap_or(usize::MAX)
+            }
+            Self::Progress { message, .. } => message.as_ref().map_or(0, String::len),
+            Self::ChildError { agent_id, message } => agent_id.len() + message.len(),
+            Self::Output(text) | Self::Log { message: text, .. } => text.len(),
+        }
+    }
 }
 
 /// The phase of a call, as the tool sees it.

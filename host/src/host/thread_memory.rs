@@ -19,6 +19,9 @@ const MEMORY_OF_STATE: u64 = 16;
 const MEMORY_OF_MESSAGES: u64 = 4;
 /// One thread may use up to one part in this many of the memory budget.
 const THREAD_PART: u64 = 4;
+/// A conversation that needs more than one part in this many of the memory budget is not read. Its memory
+/// is never reserved in part, because a run reads it whole.
+const CONVERSATION_PART: u64 = 2;
 /// How long a run waits for memory to read its thread.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -33,14 +36,18 @@ impl Host {
     /// Reads a thread for a run, which continues its conversation.
     ///
     /// # Errors
-    /// The store cannot be read, or there is no memory for the thread.
+    /// The store cannot be read, there is no memory for the thread, or its conversation is too long.
     pub(super) async fn thread_of_run(&self, thread_id: &str) -> Result<ReadThread, HostError> {
         let ThreadSize { state_bytes, message_bytes } = self.inner.store.thread_size(thread_id).await?;
         let memory = if state_bytes + message_bytes <= SMALL_BYTES {
             None
         } else {
-            let bytes = state_bytes * MEMORY_OF_STATE + message_bytes * MEMORY_OF_MESSAGES;
-            let reserved = self.memory_budget().reserve(self.part_of_budget(bytes));
+            let of_messages = message_bytes.saturating_mul(MEMORY_OF_MESSAGES);
+            if of_messages > self.memory_budget().total_bytes() / CONVERSATION_PART {
+                return Err(HostError::Overloaded(self.too_long(thread_id, message_bytes)));
+            }
+            let bytes = self.part_of_budget(state_bytes.saturating_mul(MEMORY_OF_STATE)) + of_messages;
+            let reserved = self.memory_budget().reserve(bytes);
             let reserved = tokio::time::timeout(PATIENCE, reserved).await;
             Some(reserved.map_err(|_| HostError::Overloaded(self.no_memory()))?)
         };
@@ -103,6 +110,15 @@ impl Host {
 
     fn part_of_budget(&self, bytes: u64) -> u64 {
         bytes.min(self.memory_budget().total_bytes() / THREAD_PART)
+    }
+
+    fn too_long(&self, thread_id: &str, message_bytes: u64) -> String {
+        format!(
+            "the conversation of the thread {thread_id} has {message_bytes} bytes, which take up to \
+             {MEMORY_OF_MESSAGES} times as much memory, and a conversation may use half of memory_budget_bytes = {}; \
+             begin a new thread, or raise memory_budget_bytes in [limits] of tollgate.toml",
+            self.memory_budget().total_bytes()
+        )
     }
 
     fn no_memory(&self) -> String {

@@ -21,6 +21,8 @@ use tollgate_agent::run::{Decision, StoredEvent};
 
 /// The maximum number of transient events that wait for a slow reader; further ones are dropped.
 const MAX_WAITING: usize = 4_096;
+/// The maximum number of bytes of such events; one that begins below it is still sent.
+const MAX_WAITING_BYTES: usize = 4 * 1024 * 1024;
 /// The maximum number of stored events that wait for a client with a limit.
 const MAX_STORED: usize = 4_096;
 /// The maximum length of the text of a reply in progress that joining clients receive, in bytes.
@@ -85,7 +87,7 @@ impl From<Queued> for RunUpdate {
 struct Client {
     id: u64,
     events: mpsc::UnboundedSender<Queued>,
-    waiting: Arc<AtomicUsize>,
+    waiting: Arc<Waiting>,
     /// The number of stored events that wait for the client, if there is a limit on them.
     stored: Option<Arc<AtomicUsize>>,
     /// Whether it joined in the middle of a reply whose beginning is not kept. It receives no more of
@@ -97,7 +99,31 @@ impl Client {
     /// Returns whether the client receives a transient event.
     fn takes(&self, piece: &LiveContent) -> bool {
         let is_rest = self.lacks_beginning && matches!(piece, LiveContent::TextDelta { .. });
-        !is_rest && self.waiting.load(Ordering::Relaxed) < MAX_WAITING
+        !is_rest && self.waiting.has_room()
+    }
+}
+
+/// The transient events that wait for a client.
+#[derive(Debug, Default)]
+struct Waiting {
+    events: AtomicUsize,
+    bytes: AtomicUsize,
+}
+
+impl Waiting {
+    fn has_room(&self) -> bool {
+        self.events.load(Ordering::Relaxed) < MAX_WAITING
+            && self.bytes.load(Ordering::Relaxed) < MAX_WAITING_BYTES
+    }
+
+    fn add(&self, bytes: usize) {
+        self.events.fetch_add(1, Ordering::Relaxed);
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    fn remove(&self, bytes: usize) {
+        self.events.fetch_sub(1, Ordering::Relaxed);
+        self.bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
 }
 
@@ -117,7 +143,7 @@ pub struct EventStream {
 #[derive(Debug)]
 struct LiveUpdates {
     events: mpsc::UnboundedReceiver<Queued>,
-    waiting: Arc<AtomicUsize>,
+    waiting: Arc<Waiting>,
     stored: Option<Arc<AtomicUsize>>,
     hub: Arc<Hub>,
     id: u64,
@@ -208,7 +234,7 @@ impl Hub {
 
     fn subscribe(self: &Arc<Self>, stored: Option<Arc<AtomicUsize>>) -> EventStream {
         let (sender, receiver) = mpsc::unbounded_channel();
-        let waiting = Arc::new(AtomicUsize::new(0));
+        let waiting = Arc::<Waiting>::default();
         let id = self.ids.fetch_add(1, Ordering::Relaxed);
         let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
         if !self.closed.load(Ordering::Relaxed) {
@@ -217,9 +243,9 @@ impl Hub {
                 (reply.text.clone(), reply.is_too_long)
             };
             if !text.is_empty() {
-                waiting.fetch_add(1, Ordering::Relaxed);
                 let piece = LiveContent::TextSoFar { text };
                 let update = RunUpdate::Live(self.live(piece, self.index.load(Ordering::Relaxed)));
+                waiting.add(update.transient_bytes());
                 // The receiver is in this function.
                 let _ = sender.send(Queued::Other(Arc::new(update)));
             }
@@ -282,16 +308,16 @@ impl Hub {
     /// Passes on an update of a child. Transient updates are dropped if the reader is slow; the
     /// child is never delayed.
     pub(super) fn child(&self, (call_id, ordinal): &ChildPlace, told: RunUpdate) {
-        let is_transient = told.is_transient();
+        let (is_transient, bytes) = (told.is_transient(), told.transient_bytes());
         let (run_id, call_id) = (Arc::clone(&self.run_id), call_id.clone());
         let told = ChildTold { run_id, call_id, ordinal: *ordinal, child: Box::new(told) };
         let told = Queued::Other(Arc::new(RunUpdate::Child(told)));
         for client in &*self.clients.lock().unwrap_or_else(PoisonError::into_inner) {
             if is_transient {
-                if client.waiting.load(Ordering::Relaxed) >= MAX_WAITING {
+                if !client.waiting.has_room() {
                     continue;
                 }
-                client.waiting.fetch_add(1, Ordering::Relaxed);
+                client.waiting.add(bytes);
             }
             let _ = client.events.send(told.clone());
         }
@@ -310,9 +336,11 @@ impl Hub {
             return false;
         }
         let index = self.index.fetch_add(1, Ordering::Relaxed) + 1;
-        let told = Queued::Other(Arc::new(RunUpdate::Live(self.live(piece, index))));
+        let told = RunUpdate::Live(self.live(piece, index));
+        let bytes = told.transient_bytes();
+        let told = Queued::Other(Arc::new(told));
         for client in ready {
-            client.waiting.fetch_add(1, Ordering::Relaxed);
+            client.waiting.add(bytes);
             let _ = client.events.send(told.clone());
         }
         true
@@ -387,7 +415,7 @@ impl Stream for EventStream {
             match &polled {
                 Poll::Ready(Some(RunUpdate::Stored(event))) if event.number <= last => continue,
                 Poll::Ready(Some(told)) if told.is_transient() => {
-                    live.waiting.fetch_sub(1, Ordering::Relaxed);
+                    live.waiting.remove(told.transient_bytes());
                 }
                 _ => {}
             }
@@ -483,5 +511,19 @@ mod tests {
         stored(&hub, 1);
         says(&hub, "Next.");
         assert_eq!((text(&mut late).as_str(), text(&mut hub.listen()).as_str()), ("Next.", "Next."));
+    }
+
+    /// A remote agent or a model's server can send large pieces faster than a client reads them.
+    #[test]
+    fn z3_what_waits_for_a_client_that_does_not_read_is_bounded_in_bytes() {
+        let hub = hub();
+        let mut client = hub.listen();
+        let sends = || hub.transient(LiveContent::TextDelta { text: "x".repeat(1 << 20) });
+        let sent = (0..100).filter(|_| sends()).count();
+        assert_eq!(sent, MAX_WAITING_BYTES >> 20);
+        assert!(client.next().now_or_never().flatten().is_some());
+        assert!(sends(), "what was read makes room");
+        assert!(!sends());
+        assert_eq!(read(&mut client).0.len(), sent);
     }
 }

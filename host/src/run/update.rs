@@ -50,6 +50,15 @@ impl RunUpdate {
             RunUpdate::Child(told) => told.child.is_transient(),
         }
     }
+
+    /// Returns the size of a transient update; 0 for a stored one.
+    pub(super) fn transient_bytes(&self) -> usize {
+        match self {
+            RunUpdate::Stored(_) => 0,
+            RunUpdate::Live(told) => told.piece.bytes(),
+            RunUpdate::Child(told) => told.child.transient_bytes(),
+        }
+    }
 }
 
 /// A piece of text or a report, with its place between the stored events.
@@ -195,6 +204,19 @@ impl LiveContent {
         match self {
             LiveContent::TextDelta { text } => Some(text),
             _ => None,
+        }
+    }
+
+    /// Returns the size of its texts in bytes.
+    fn bytes(&self) -> usize {
+        match self {
+            LiveContent::TextDelta { text }
+            | LiveContent::TextSoFar { text }
+            | LiveContent::ReasoningDelta { text }
+            | LiveContent::ReplyRestarted { reason: text, .. } => text.len(),
+            LiveContent::CallReport { report, .. } => report.bytes(),
+            LiveContent::CallConsole { console, .. } => console.text.len(),
+            LiveContent::CallDenied { denied, .. } => denied.iter().map(String::len).sum(),
         }
     }
 }

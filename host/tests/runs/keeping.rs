@@ -366,3 +366,24 @@ async fn z3_a_call_reads_the_state_that_its_tool_may_see_if_there_is_memory_for_
     drop(rest);
     assert_eq!(code(&host, "add", "large").await, None);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn z3_a_conversation_that_would_take_half_of_the_memory_is_not_read() {
+    let data = tempfile::tempdir().unwrap();
+    let long = RunRequest::new("default", "x".repeat(1_200_000)).on_thread("long");
+    host(SqliteStore::open(data.path()).unwrap()).run(long).await.unwrap().wait().await.unwrap();
+    let with = |budget: MemoryBudget| {
+        let agent = Agent::new("default", Arc::new(ScriptedModel::new(vec![ScriptedTurn::text("Read.")])));
+        let store = Arc::new(SqliteStore::open(data.path()).unwrap());
+        Host::builder().agent(agent).store(store).memory_budget(budget).build().unwrap()
+    };
+    let next = || RunRequest::new("default", "Go on.").on_thread("long");
+    let (little, enough) = (MemoryBudget::new(8 << 20), MemoryBudget::new(16 << 20));
+    let Err(HostError::Overloaded(words)) = with(little.clone()).run(next()).await else {
+        panic!("it was read")
+    };
+    assert!(words.contains("begin a new thread, or raise memory_budget_bytes"), "{words}");
+    assert_eq!(little.reserved_bytes(), 0);
+    let end = with(enough).run(next()).await.unwrap().wait().await.unwrap();
+    assert_eq!(end.text, "Read.");
+}
