@@ -11,6 +11,9 @@ pub const COMPILE_CPU: Duration = Duration::from_secs(60);
 /// The default limit on wall-clock time for compiling a component. It is longer than the
 /// processor time because a process gets little of a busy machine.
 pub const COMPILE_WALL: Duration = Duration::from_secs(300);
+/// The default limit on the address space of a compiler process, in bytes. A component of 53 MiB, close to the
+/// largest that is accepted, takes 1.1 GiB; see docs/costs.md.
+pub const COMPILE_MEMORY_BYTES: u64 = 2 << 30;
 /// The default base size in bytes of a component's compiled form, in addition to the bytes
 /// allowed for its size.
 pub const COMPILED_BYTES: u64 = 64 << 20;
@@ -49,6 +52,8 @@ pub struct SandboxConfig {
     /// Wall-clock time for compiling one component in a child process, on a machine with other
     /// work.
     pub compile_wall: Duration,
+    /// Bytes of address space for compiling one component in a child process.
+    pub compile_memory_bytes: u64,
     /// Bytes of the compiled form of one component, plus 64 for each of its own bytes; at most a
     /// quarter of `cache_bytes`.
     pub compiled_bytes: u64,
@@ -94,6 +99,7 @@ impl Default for SandboxConfig {
             compiler: Compiler::InProcess,
             compile_cpu: COMPILE_CPU,
             compile_wall: COMPILE_WALL,
+            compile_memory_bytes: COMPILE_MEMORY_BYTES,
             compiled_bytes: COMPILED_BYTES,
             loaded_code_bytes: LOADED_CODE_BYTES,
             cache_dir: None,
@@ -127,8 +133,7 @@ pub enum Compiler {
     /// In this process, without limits: for trusted components and tests.
     #[default]
     InProcess,
-    /// In a child process for each component, limited to
-    /// [`COMPILE_MEMORY_BYTES`](crate::COMPILE_MEMORY_BYTES) and the configured times, and confined
+    /// In a child process for each component, limited to the configured memory and times, and confined
     /// as far as the system allows. The program is started with these arguments and without the
     /// host's environment. It must do nothing before it returns the result of
     /// [`compile_child`](crate::compile_child):

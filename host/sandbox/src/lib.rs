@@ -62,10 +62,11 @@ pub use attempt::{Attempt, CallContext, Console};
 pub use budget::{Exhausted, MemoryBudget, Reservation};
 pub use call_limit::{CallLimit, CallPermit};
 pub use children::ChildRunner;
-pub use compile::{COMPILE_MEMORY_BYTES, COMPILED_AT_ONCE, COMPILED_BYTES_PER_BYTE, compile_child};
+pub use compile::{COMPILED_AT_ONCE, COMPILED_BYTES_PER_BYTE, compile_child};
 pub use component::{Component, DESCRIBE_FUEL, DESCRIBE_TIME};
 pub use config::{
-    Allocation, COMPILE_CPU, COMPILE_WALL, COMPILED_BYTES, Compiler, LOADED_CODE_BYTES, SandboxConfig,
+    Allocation, COMPILE_CPU, COMPILE_MEMORY_BYTES, COMPILE_WALL, COMPILED_BYTES, Compiler, LOADED_CODE_BYTES,
+    SandboxConfig,
 };
 pub use deadline::{Deadline, Paused};
 pub use description::LeftOut;

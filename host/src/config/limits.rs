@@ -70,8 +70,11 @@ struct HostNumbers {
     waiting_calls: u32,
     compile_cpu_ms: u32,
     compile_wall_ms: u32,
+    compile_memory_bytes: u64,
     compiled_bytes: u64,
     loaded_code_bytes: u64,
+    cache_bytes: u64,
+    stack_bytes: usize,
 }
 
 impl HostNumbers {
@@ -84,8 +87,11 @@ impl HostNumbers {
             waiting_calls: sandbox.waiting_calls,
             compile_cpu_ms: ms(sandbox.compile_cpu),
             compile_wall_ms: ms(sandbox.compile_wall),
+            compile_memory_bytes: sandbox.compile_memory_bytes,
             compiled_bytes: sandbox.compiled_bytes,
             loaded_code_bytes: sandbox.loaded_code_bytes,
+            cache_bytes: sandbox.cache_bytes,
+            stack_bytes: sandbox.stack_bytes,
         }
     }
 
@@ -96,10 +102,16 @@ impl HostNumbers {
         sandbox.component_calls = self.component_calls;
         sandbox.waiting_calls = self.waiting_calls;
         (sandbox.compile_cpu, sandbox.compile_wall) = (time(self.compile_cpu_ms), time(self.compile_wall_ms));
+        sandbox.compile_memory_bytes = self.compile_memory_bytes;
         sandbox.compiled_bytes = self.compiled_bytes;
         sandbox.loaded_code_bytes = self.loaded_code_bytes;
+        sandbox.cache_bytes = self.cache_bytes;
+        sandbox.stack_bytes = self.stack_bytes;
     }
 }
+
+/// The most bytes of stack for wasm code. The stacks of all calls are memory beside the budget.
+const MAX_STACK_BYTES: i64 = 4 << 20;
 
 /// Limits that may be zero; a zero elsewhere would fail every call.
 const MAY_BE_ZERO: [&str; 16] = [
@@ -138,6 +150,7 @@ pub(super) fn check(
     let known = [names(&config.call), run_names(), names(&host)];
     let table = Table::read(source, raw.numbers, &known)?;
     table.overlay(&host)?.set(&mut config.sandbox);
+    table.keep_at_most("stack_bytes", MAX_STACK_BYTES)?;
     config.run = table.overlay(&config.run)?;
     config.call = table.overlay(&config.call)?;
     table.keep_under(&config.call, &config.sandbox.ceiling)?;
@@ -228,6 +241,17 @@ impl<'a> Table<'a> {
             format!("`{}` is {}; the most that can be set is {}", key.get_ref(), number.get_ref(), u32::MAX)
         };
         if fits { Ok(()) } else { Err(self.source.wrong(number.span(), too_large())) }
+    }
+
+    fn keep_at_most(&self, name: &str, most: i64) -> Result<(), ConfigError> {
+        let written = self.numbers.iter().find(|(key, _)| key.get_ref() == name);
+        match written.filter(|(_, number)| *number.get_ref() > most) {
+            Some((_, number)) => {
+                let problem = format!("`{name}` is {}; the most that can be set is {most}", number.get_ref());
+                Err(self.source.wrong(number.span(), problem))
+            }
+            None => Ok(()),
+        }
     }
 
     fn keep_under(&self, limits: &Limits, ceiling: &Limits) -> Result<(), ConfigError> {

@@ -143,6 +143,11 @@ fn numbers_out_of_range_are_refused_where_they_stand() {
         refusal("[limits]\nfuel = -1").lines().next().unwrap(),
         "tollgate.toml:2:8: `fuel` is -1; it must be at least 1"
     );
+    assert_eq!(
+        refusal("[limits]\nstack_bytes = 4194305").lines().next().unwrap(),
+        "tollgate.toml:2:15: `stack_bytes` is 4194305; the most that can be set is 4194304"
+    );
+    assert_eq!(parse("[limits]\nstack_bytes = 4194304").unwrap().limits.sandbox.stack_bytes, 4 << 20);
 }
 
 #[test]

@@ -32,8 +32,11 @@ pub(crate) fn as_json(config: &Config) -> Value {
         "waiting_calls": host.waiting_calls,
         "compile_cpu_ms": millis(host.compile_cpu),
         "compile_wall_ms": millis(host.compile_wall),
+        "compile_memory_bytes": host.compile_memory_bytes,
         "compiled_bytes": host.compiled_bytes,
         "loaded_code_bytes": host.loaded_code_bytes,
+        "cache_bytes": host.cache_bytes,
+        "stack_bytes": host.stack_bytes,
         "ceiling": host.ceiling,
     });
     let store = json!({
@@ -43,7 +46,7 @@ pub(crate) fn as_json(config: &Config) -> Value {
         "min_free_bytes": store.limits.min_free_bytes,
         "keep_s": store.keep.map(|keep| keep.as_secs()),
     });
-    let parts = [of_calls(), of_schemas(), of_loading(config), of_files_and_http(), of_clients_and_servers()];
+    let parts = [of_calls(), of_schemas(), of_loading(), of_files_and_http(), of_clients_and_servers()];
     let fixed: Map<String, Value> = parts.into_iter().filter_map(into_object).flatten().collect();
     json!({"run": limits.run, "host": host, "store": store, "fixed": fixed})
 }
@@ -91,10 +94,8 @@ fn of_schemas() -> Value {
     })
 }
 
-fn of_loading(config: &Config) -> Value {
+fn of_loading() -> Value {
     json!({
-        "stack_bytes": config.limits.sandbox.stack_bytes,
-        "cache_bytes": config.limits.sandbox.cache_bytes,
         "component_bytes": sandbox::MAX_COMPONENT_BYTES,
         "custom_section_bytes": sandbox::MAX_CUSTOM_BYTES,
         "core_modules": sandbox::MAX_CORE_MODULES,
@@ -105,7 +106,6 @@ fn of_loading(config: &Config) -> Value {
         "compiled_bytes_per_byte": sandbox::COMPILED_BYTES_PER_BYTE,
         "image_slack_bytes": sandbox::IMAGE_SLACK_BYTES,
         "memory_images": sandbox::MAX_IMAGES,
-        "compile_memory_bytes": sandbox::COMPILE_MEMORY_BYTES,
         "compiled_at_once": sandbox::COMPILED_AT_ONCE,
         "describe_ms": millis(sandbox::DESCRIBE_TIME),
         "describe_fuel": sandbox::DESCRIBE_FUEL,

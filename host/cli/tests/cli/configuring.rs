@@ -70,7 +70,7 @@ fn a_tools_directory_that_is_none_is_refused() {
 #[test]
 fn every_limit_is_read_back() {
     let place = Place::new().with_tools(&[good::ECHO]).with_config(
-        "[limits]\nfuel = 1000000000\nconcurrency = 2\ncompile_cpu_ms = 90000\n[tools.echo.limits]\nmemory_bytes = 1048576\ntimeout_ms = 2500\nconcurrent_calls = 3\n",
+        "[limits]\nfuel = 1000000000\nconcurrency = 2\ncompile_cpu_ms = 90000\nstack_bytes = 1048576\ncache_bytes = 2147483648\n[tools.echo.limits]\nmemory_bytes = 1048576\ntimeout_ms = 2500\nconcurrent_calls = 3\n",
     );
     let read = place.type_in(&["tools", "--json"]).ends_with(0).json();
     let limits = &read["tools"][0]["limits"];
@@ -87,6 +87,9 @@ fn every_limit_is_read_back() {
         ("memory_budget_bytes", 6_u64 << 30),
         ("compile_cpu_ms", 90_000),
         ("compile_wall_ms", 300_000),
+        ("compile_memory_bytes", 2 << 30),
+        ("cache_bytes", 2 << 30),
+        ("stack_bytes", 1 << 20),
         ("compiled_bytes", 64 << 20),
         ("loaded_code_bytes", 2 << 30),
     ];
@@ -100,7 +103,6 @@ fn every_limit_is_read_back() {
         "{gaps}"
     );
     let fixed = [
-        ("stack_bytes", 512 << 10),
         ("answer_bytes", 256 << 10),
         ("json_depth", 128),
         ("mutations", 64),
@@ -125,7 +127,6 @@ fn every_limit_is_read_back() {
         ("component_nesting", 64),
         ("compiled_bytes_per_byte", 64),
         ("image_slack_bytes", 64 << 10),
-        ("compile_memory_bytes", 4_u64 << 30),
         ("compiled_at_once", 2),
         ("describe_ms", 10_000),
         ("describe_fuel", 100_000_000),

@@ -30,7 +30,6 @@ const FIXED: &[(&str, u64)] = &[
     ("schema_violations", 20),
     ("schema_wide_classes", 64),
     ("schema_class_escapes", 1_024),
-    ("cache_bytes", 1 << 30),
     ("inner_components", 1_000),
     ("memory_images", 32),
     ("moved_at_once", 10_000),

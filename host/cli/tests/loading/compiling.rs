@@ -122,8 +122,8 @@ async fn a_child_has_no_environment() {
         refusal(&sandbox(shell("env | cut -d= -f1 | sort | tr '\\n' ' ' >&2; exit 1"), None), &good::ECHO)
             .await;
     assert!(
-        said.contains("MALLOC_ARENA_MAX PWD RAYON_NUM_THREADS TOLLGATE_COMPILE_CPU_S")
-            || said.contains("MALLOC_ARENA_MAX OLDPWD PWD RAYON_NUM_THREADS TOLLGATE_COMPILE_CPU_S"),
+        said.contains("MALLOC_ARENA_MAX PWD RAYON_NUM_THREADS TOLLGATE_COMPILE_CPU_S TOLLGATE_COMPILE_MEMORY_BYTES")
+            || said.contains("MALLOC_ARENA_MAX OLDPWD PWD RAYON_NUM_THREADS TOLLGATE_COMPILE_CPU_S TOLLGATE_COMPILE_MEMORY_BYTES"),
         "{said}"
     );
     assert!(!said.contains("HOME"), "{said}");
@@ -168,6 +168,22 @@ fn a_child_ends_with_its_host() {
     stdin.write_all(b"half of a").unwrap();
     drop(stdin);
     assert!(!child.wait().unwrap().success());
+}
+
+/// The configured limit reaches the child, and the refusal names it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_child_has_as_much_memory_as_is_configured() {
+    let config = |line: &str, compile_memory_bytes| SandboxConfig {
+        compiler: shell(line),
+        compile_memory_bytes,
+        concurrent_calls: 4,
+        ..SandboxConfig::default()
+    };
+    let said = refusal(&Sandbox::new(config("exit 1", 5 << 30)).unwrap(), &good::ECHO).await;
+    assert!(said.contains("It has 5368709120 bytes of memory (compile_memory_bytes)"), "{said}");
+    let little = config(&format!("exec '{PROGRAM}' compile-child"), 1 << 20);
+    let said = refusal(&Sandbox::new(little).unwrap(), &good::ECHO).await;
+    assert!(said.contains("raise compile_memory_bytes in tollgate.toml, under [limits]"), "{said}");
 }
 
 /// The child sleeps, and is gone when the component is refused.

@@ -4,8 +4,8 @@
 
 use super::confine::{Lacking, confine, escapes};
 use super::message::{AnswerHeader, Purpose, Request};
-use super::{COMPILE_MEMORY_BYTES, CPU_SECONDS_VARIABLE, machine_code};
-use crate::config::COMPILE_CPU;
+use super::{CPU_SECONDS_VARIABLE, MEMORY_VARIABLE, machine_code};
+use crate::config::{COMPILE_CPU, COMPILE_MEMORY_BYTES};
 use crate::engine::{Compatibility, compiling_engine};
 use crate::load::MAX_COMPONENT_BYTES;
 use rustix::process::{Pid, Resource, Rlimit, getppid, getrlimit, setrlimit};
@@ -82,9 +82,11 @@ fn gaps(lacking: Lacking, host: Option<Pid>) -> String {
 }
 
 fn bound_this_process() -> io::Result<()> {
-    let cpu_seconds = cpu_seconds();
+    // Processor time of all threads together counts in whole seconds.
+    let cpu_seconds = limit(CPU_SECONDS_VARIABLE, COMPILE_CPU.as_secs());
+    let memory_bytes = limit(MEMORY_VARIABLE, COMPILE_MEMORY_BYTES);
     let bounds = [
-        (Resource::As, COMPILE_MEMORY_BYTES, COMPILE_MEMORY_BYTES),
+        (Resource::As, memory_bytes, memory_bytes),
         // At the first limit the system sends SIGXCPU, at the second it kills the process.
         (Resource::Cpu, cpu_seconds, cpu_seconds.saturating_add(1)),
         (Resource::Core, 0, 0),
@@ -100,12 +102,11 @@ fn bound_this_process() -> io::Result<()> {
     Ok(())
 }
 
-/// Returns the processor time limit of all threads together, in whole seconds as the system
-/// counts it. The host sets it; the component has no influence on it.
-fn cpu_seconds() -> u64 {
+/// Returns a limit that the host sets by a variable. The component has no influence on it.
+fn limit(variable: &str, default: u64) -> u64 {
     #[expect(clippy::disallowed_methods, reason = "the limit must be known before anything is read")]
-    let given = std::env::var(CPU_SECONDS_VARIABLE);
-    given.ok().and_then(|seconds| seconds.parse().ok()).unwrap_or(COMPILE_CPU.as_secs())
+    let given = std::env::var(variable);
+    given.ok().and_then(|number| number.parse().ok()).unwrap_or(default)
 }
 
 /// Exits when the host closes its end of standard input, which it holds open while it waits.

@@ -28,12 +28,12 @@ use wasmtime::Engine;
 
 /// Additional bytes of the compiled form for each byte of the component.
 pub const COMPILED_BYTES_PER_BYTE: u64 = 64;
-/// The address space of a compiler process, in bytes.
-pub const COMPILE_MEMORY_BYTES: u64 = 4 << 30;
 /// The number of components that are compiled at once.
 pub const COMPILED_AT_ONCE: usize = 2;
 /// The environment variable with the compiler process's processor time limit, in seconds.
 const CPU_SECONDS_VARIABLE: &str = "TOLLGATE_COMPILE_CPU_S";
+/// The environment variable with the compiler process's limit on address space, in bytes.
+const MEMORY_VARIABLE: &str = "TOLLGATE_COMPILE_MEMORY_BYTES";
 
 /// Compiles for one engine, two components at once.
 pub(crate) struct Compiling {
@@ -49,6 +49,7 @@ pub(crate) struct Compiling {
 pub(crate) struct CompileLimits {
     cpu: Duration,
     wall: Duration,
+    memory_bytes: u64,
     compiled_bytes: u64,
     cache_bytes: u64,
 }
@@ -70,6 +71,7 @@ impl Compiling {
             limits: CompileLimits {
                 cpu: config.compile_cpu,
                 wall: config.compile_wall,
+                memory_bytes: config.compile_memory_bytes,
                 compiled_bytes: config.compiled_bytes,
                 cache_bytes: config.cache_bytes,
             },
@@ -80,7 +82,7 @@ impl Compiling {
     /// Returns the limits that affect whether a component compiles, as text. If they change,
     /// failed components are retried.
     pub(crate) fn terms(&self) -> String {
-        format!("{:?} {COMPILE_MEMORY_BYTES} {}", self.limits, matches!(self.compiler, Compiler::InProcess))
+        format!("{:?} {}", self.limits, matches!(self.compiler, Compiler::InProcess))
     }
 
     /// Compiles a component. The wait in the queue is bounded only by the number of components
@@ -142,6 +144,7 @@ impl Compiling {
             bytes,
             cpu: self.limits.cpu,
             wall: self.limits.wall,
+            memory_bytes: self.limits.memory_bytes,
             artefact_bytes,
         }
     }

@@ -2,7 +2,7 @@
 //! artifact of bounded size or a reason for its absence.
 
 use super::message::{AnswerHeader, Purpose, Request};
-use super::{COMPILE_MEMORY_BYTES, CPU_SECONDS_VARIABLE, MAX_WORDS_BYTES};
+use super::{CPU_SECONDS_VARIABLE, MAX_WORDS_BYTES, MEMORY_VARIABLE};
 use crate::engine::{Compatibility, Layout};
 use rustix::process::Signal;
 use std::ffi::OsString;
@@ -28,6 +28,8 @@ pub(super) struct CompilerJob<'a> {
     pub(super) cpu: Duration,
     /// Time from its start to its end.
     pub(super) wall: Duration,
+    /// The address space of the process.
+    pub(super) memory_bytes: u64,
     /// The maximum size of the artifact in bytes.
     pub(super) artefact_bytes: u64,
 }
@@ -59,6 +61,7 @@ impl CompilerJob<'_> {
             // Each arena of the allocator reserves address space, which is limited.
             .env("MALLOC_ARENA_MAX", "2")
             .env(CPU_SECONDS_VARIABLE, whole_seconds(self.cpu).to_string())
+            .env(MEMORY_VARIABLE, self.memory_bytes.to_string())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -94,10 +97,23 @@ impl CompilerJob<'_> {
             Ok((Ok(Received::Words(words)), ..)) => Err(Failed::Refused(words)),
             Ok((Ok(Received::TooLarge(bytes)), ..)) => Err(Failed::TooLarge(bytes)),
             Ok((_, _, Ok(status))) if status.signal() == Some(Signal::XCPU.as_raw()) => Err(Failed::Cpu),
-            Ok((_, said, status)) => Err(Failed::Broken(broken(status, &said))),
+            Ok((_, said, status)) => Err(Failed::Broken(self.broken(status, &said))),
             // Dropping the child kills it.
             Err(_) => Err(Failed::Wall),
         }
+    }
+
+    fn broken(&self, status: io::Result<ExitStatus>, said: &str) -> String {
+        let ended = match status {
+            Ok(status) => status.to_string(),
+            Err(why) => why.to_string(),
+        };
+        let said = if said.is_empty() { "no message" } else { said };
+        format!(
+            "the compiler process returned no code and ended with {ended}: {said}. It has {} bytes of memory \
+             (compile_memory_bytes); if they do not suffice, raise compile_memory_bytes in tollgate.toml, under [limits]",
+            self.memory_bytes
+        )
     }
 
     /// Returns the pipe, which must stay open.
@@ -156,16 +172,4 @@ async fn hear(from: impl AsyncRead + Unpin) -> String {
     let _ = first.read_to_end(&mut bytes).await;
     let _ = tokio::io::copy(&mut first.into_inner(), &mut tokio::io::sink()).await;
     clean(&String::from_utf8_lossy(&bytes), MAX_WORDS_BYTES)
-}
-
-fn broken(status: io::Result<ExitStatus>, said: &str) -> String {
-    let ended = match status {
-        Ok(status) => status.to_string(),
-        Err(why) => why.to_string(),
-    };
-    let said = if said.is_empty() { "no message" } else { said };
-    format!(
-        "the compiler process returned no code; it has {} GiB of memory, and ended with {ended}: {said}",
-        COMPILE_MEMORY_BYTES >> 30
-    )
 }

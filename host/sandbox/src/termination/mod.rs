@@ -271,8 +271,8 @@ fn met_limit(guest: &GuestName<'_>, limit: &str, value: u64, what: &str) -> Stri
 
 fn recursed_too_deep(guest: &GuestName<'_>, host: &SandboxConfig) -> String {
     format!(
-        "{guest} recursed too deep: its limit is stack_bytes = {} for all calls, which no key of tollgate.toml \
-         changes.",
+        "{guest} recursed too deep: its limit is stack_bytes = {} for all calls. An operator can raise it in \
+         tollgate.toml, under [limits].",
         host.stack_bytes
     )
 }

@@ -25,7 +25,7 @@ fn a_limit_is_named_with_its_value_and_its_place() {
 #[test]
 fn the_stack_and_the_room_for_calls_are_named_with_their_values_and_places() {
     let deep = fault(Termination::Stack).message;
-    assert!(deep.contains("stack_bytes = 1024") && deep.contains("no key of tollgate.toml"), "{deep}");
+    assert!(deep.contains("stack_bytes = 1024") && deep.contains("tollgate.toml, under [limits]"), "{deep}");
     let full = fault(Termination::NoSlot);
     assert!(full.message.contains("Tool 'name'") && !full.message.contains("toml"), "{}", full.message);
     let detail = full.detail.unwrap_or_default();
