@@ -33,9 +33,10 @@ fn attach(
     if bytes > MAX_CONTENT_BYTES {
         return Ok((Err(format!("it has {bytes} bytes; a result has at most {MAX_CONTENT_BYTES}")),));
     }
-    // Base64 takes a third more than the bytes.
-    let memory = EACH_BYTES + mime_type.len() + uri.as_ref().map_or(0, String::len) + bytes.div_ceil(3) * 4;
-    add_part(&mut store, memory, |store| {
+    // Base64 takes a third more than the bytes, and is written twice before it is shared.
+    let encoded_bytes = bytes.div_ceil(3) * 4;
+    let kept = EACH_BYTES + mime_type.len() + uri.as_ref().map_or(0, String::len) + encoded_bytes;
+    add_part(&mut store, kept, encoded_bytes, |store| {
         let data = data.as_le_slice(store);
         let encoded = || Arc::from(STANDARD.encode(data));
         Ok(match uri {
@@ -67,7 +68,7 @@ fn link(
     if bytes > MAX_CONTENT_BYTES {
         return Ok((Err(format!("it has {bytes} bytes; a result has at most {MAX_CONTENT_BYTES}")),));
     }
-    add_part(&mut store, EACH_BYTES + bytes, |_| Ok(link))
+    add_part(&mut store, EACH_BYTES + bytes, 0, |_| Ok(link))
 }
 
 /// Returns whether a file of this type is kept as text if its bytes are.
@@ -80,10 +81,11 @@ fn is_text(mime_type: &str) -> bool {
     essence.is_empty() || essence.starts_with("text/") || is_structured("json") || is_structured("xml")
 }
 
-/// Adds a part that takes this much memory, which is charged before the part is made.
+/// Adds a part that takes this much memory, and some more while it is made. Both are charged before.
 fn add_part(
     store: &mut GuestStore<'_>,
-    memory: usize,
+    kept: usize,
+    in_making: usize,
     make: impl FnOnce(&GuestStore<'_>) -> Result<ContentPart, String>,
 ) -> wasmtime::Result<(Attached,)> {
     let Some(serves) = &store.data().serves else {
@@ -91,10 +93,11 @@ fn add_part(
             "nothing can be attached while a component describes itself or checks arguments".into()
         ),));
     };
-    let memory = memory as u64;
+    let (memory, in_making) = (kept as u64, in_making as u64);
     let turn = Arc::clone(&serves.turn);
-    turn.charge(memory).map_err(Stop::from)?;
+    turn.charge(memory + in_making).map_err(Stop::from)?;
     let made = make(store).and_then(ContentPart::checked);
+    turn.release(in_making);
     let Some(serves) = &mut store.data_mut().serves else { return Ok((Ok(()),)) };
     let attached = made.and_then(|part| serves.attachments.add(part, memory));
     if attached.is_err() {

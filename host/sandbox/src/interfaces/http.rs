@@ -8,7 +8,7 @@
 use crate::charge::leave;
 use crate::instance::{GuestStore, Instance};
 use crate::meter::Boundary;
-use wasmtime::component::{Linker, Resource};
+use wasmtime::component::{Linker, Resource, WasmList, WasmStr};
 use wasmtime_wasi::p2::{DynOutputStream, OutputStream, Pollable, StreamError, StreamResult};
 use wasmtime_wasi_http::p2::HeaderResult;
 use wasmtime_wasi_http::p2::bindings::http::types::{
@@ -77,18 +77,42 @@ fn set_authority(
 type Fields = Resource<FieldMap>;
 type HeaderChange<T> = wasmtime::Result<(Result<T, HeaderError>,)>;
 
-fn fields_from_list(mut store: GuestStore<'_>, (fields,): (Vec<(String, Vec<u8>)>,)) -> HeaderChange<Fields> {
-    let bytes: usize = fields.iter().map(|(name, value)| name.len() + value.len() + FIELD_BYTES).sum();
-    leave(&mut store, bytes)?;
+/// Copies fields up to their maximum size, and one more, which the checks of the fields refuse. Each
+/// counts before it is copied: in the guest, all of them may be the same bytes.
+fn fields_from_list(
+    mut store: GuestStore<'_>,
+    (given,): (WasmList<(WasmStr, WasmList<u8>)>,),
+) -> HeaderChange<Fields> {
+    let (mut fields, mut bytes) = (Vec::new(), 0);
+    for at in 0..given.len() {
+        let Some((name, value)) = given.get(&mut store, at).transpose()? else { break };
+        let size = name.to_str(&store)?.len() + value.len();
+        leave(&mut store, size + FIELD_BYTES)?;
+        fields.push((name.to_str(&store)?.into_owned(), value.as_le_slice(&store).to_vec()));
+        bytes += size.max(1);
+        if bytes > MAX_FIELDS_BYTES {
+            break;
+        }
+    }
     changed(store.data_mut().http().from_list(fields))
 }
 
+/// Copies the values as [`fields_from_list`] copies fields.
 fn set_field(
     mut store: GuestStore<'_>,
-    (fields, name, values): (Fields, String, Vec<Vec<u8>>),
+    (fields, name, given): (Fields, String, WasmList<WasmList<u8>>),
 ) -> HeaderChange<()> {
-    let bytes = name.len() + values.iter().map(|value| value.len() + FIELD_BYTES).sum::<usize>();
-    leave(&mut store, bytes)?;
+    leave(&mut store, name.len())?;
+    let (mut values, mut bytes) = (Vec::new(), 0);
+    for at in 0..given.len() {
+        let Some(value) = given.get(&mut store, at).transpose()? else { break };
+        leave(&mut store, value.len() + FIELD_BYTES)?;
+        values.push(value.as_le_slice(&store).to_vec());
+        bytes += value.len().max(1);
+        if bytes > MAX_FIELDS_BYTES {
+            break;
+        }
+    }
     changed(store.data_mut().http().set(fields, name, values))
 }
 
