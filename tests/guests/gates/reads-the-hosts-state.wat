@@ -2,5 +2,5 @@
 ;;
 ;; kind: gate
 ;; descriptor: {"reads": ["host.permissions"]}
-;; limit: state
+;; limit: state shown to gates
 ;; expects: refused "belongs to the host"

@@ -2,5 +2,5 @@
 ;;
 ;; kind: gate
 ;; descriptor: {"reads": {"$repeat": ["a.b", 65]}}
-;; limit: state
+;; limit: state shown to gates
 ;; expects: refused "65 state keys"

@@ -1,4 +1,4 @@
-;; Answers in the tool's place with text that is no JSON.
+;; Answers in the tool's place with text that is not JSON.
 ;;
 ;; kind: gate
 ;; returns: {"set-result": {"status": "success", "data": "{{"}}

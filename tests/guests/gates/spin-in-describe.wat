@@ -1,4 +1,4 @@
-;; Computes for ever when it is asked what it is.
+;; Computes forever when it is asked what it is.
 ;;
 ;; kind: gate
 ;; limit: fuel of a question

@@ -1,4 +1,4 @@
-;; Computes for ever, so that no call would ever be judged.
+;; Computes forever, so that no call would ever be judged.
 ;;
 ;; kind: gate
 ;; limit: fuel of a question

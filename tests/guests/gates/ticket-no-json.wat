@@ -1,4 +1,4 @@
-;; Asks a person with parameters that are no JSON.
+;; Asks a person with parameters that are not JSON.
 ;;
 ;; kind: gate
 ;; returns: {"suspend": {"action": "approve", "message": "?", "parameters": "{\"a\": tru",

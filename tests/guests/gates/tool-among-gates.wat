@@ -1,4 +1,4 @@
-;; Is a tool that lies among the gates.
+;; Is a tool among the gates.
 ;;
 ;; world: include tollgate:tool/tool-component@0.1.0;
 ;; limit: exports
