@@ -2,7 +2,8 @@
 //! time, the delay of a good tool beside it, and the resources that remain.
 //!
 //! One server holds all hostile guests that load, and calls them one after the other. The others
-//! are dropped into its tools directory while it serves.
+//! are dropped into its tools directory while it serves. Each guest is measured by itself: one that
+//! delays a single good call is called again until its 99th percentile is known.
 
 use crate::machine::{self, Machine, cpu_time};
 use crate::place::Place;
@@ -21,9 +22,17 @@ const MEMORY_LIMIT_MIB: u64 = 64;
 const HOST_MEMORY_MIB: u64 = 32;
 /// The processor time that the host may use for one call in addition to the guest's own.
 const HOST_CPU: Duration = Duration::from_secs(1);
-/// The maximum duration of 99 of 100 calls of a good tool beside a hostile guest, on a machine that
+/// The maximum duration of 99 of 100 calls of a good tool beside each hostile guest, on a machine that
 /// the host has to itself.
 const GOOD_CALL: Duration = Duration::from_millis(50);
+/// A guest whose call ends at once is called again until this many good calls were made beside it.
+const GOOD_CALLS_BESIDE: usize = 5;
+/// The most calls of one guest in one round.
+const CALLS_OF_ONE: usize = 4;
+/// The number of good calls that a percentile is taken of.
+const SAMPLES: usize = 100;
+/// The number of percentiles that are taken of a guest before it is blamed.
+const SETS: usize = 3;
 /// The memory that may remain after all of them, kept by the allocator and the pool.
 const KEPT_MIB: u64 = 96;
 /// The descriptors that may remain: the store keeps connections for reading, two descriptors each,
@@ -35,6 +44,9 @@ const DROPPED_AT_ONCE: usize = 16;
 const QUIET: Duration = Duration::from_millis(1_500);
 /// The maximum time for the server to become idle.
 const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Guests whose functions have the name of another guest's, so that one server cannot offer both.
+const OF_TAKEN_NAMES: [&str; 2] = ["plain-invisible-docs", "plain-tiny-records"];
 
 /// The directory that guests with the power `files` are granted.
 const DIRECTORY: &str = "granted";
@@ -70,6 +82,8 @@ struct Cost {
     cpu: Duration,
     /// When each call of the good tool began and ended.
     good_calls: Vec<(Instant, Instant)>,
+    /// Whether other programs may have delayed the good calls, which were therefore made again.
+    is_spoiled: bool,
 }
 
 impl Cost {
@@ -93,7 +107,13 @@ impl Cost {
             assert_eq!(answer["structuredContent"]["still"], "here", "beside {guest}: {answer}");
         }
         let peak_mib = (status_kib(id, "VmHWM:") >> 10).saturating_sub(before.resident_mib);
-        Self { guest: guest.to_owned(), peak_mib, cpu: cpu_time(id).saturating_sub(before.cpu), good_calls }
+        Self {
+            guest: guest.to_owned(),
+            peak_mib,
+            cpu: cpu_time(id).saturating_sub(before.cpu),
+            good_calls,
+            is_spoiled: false,
+        }
     }
 
     /// Returns the cost beyond its limits.
@@ -138,12 +158,6 @@ fn loads(guest: &Guest) -> bool {
     !matches!(guest.expects, Expectation::Refused(_))
 }
 
-/// Returns whether the client of these tests can read the guest's answer. It cannot read answers of
-/// the maximum depth.
-fn is_readable(guest: &Guest) -> bool {
-    guest.name != "deepest-json"
-}
-
 fn config() -> String {
     let mut text = format!("[limits]\ntimeout_ms = {}\nfuel = 1_000_000_000\n", CALL_LIMIT.as_millis());
     for guest in HOSTILE.iter().filter(|guest| loads(guest)) {
@@ -177,34 +191,74 @@ fn place() -> Place {
     place
 }
 
-/// Returns the tools that the server offers, by the name of their component.
-fn offered(server: &mut Raw) -> Vec<String> {
-    let (mut names, mut params) = (Vec::new(), json!({}));
+/// Returns each hostile guest that can be called, with the name of its tool. It also fills the cache.
+fn callable(place: &Place) -> Vec<(&'static Guest, String)> {
+    // Like the server, it uses the cache of all tests.
+    let listed = place.program(&["tools", "--json"]).env_remove("TOLLGATE_CACHE").output().unwrap();
+    let listed: Value = serde_json::from_slice(&listed.stdout).unwrap();
+    let tool_of = |guest: &&'static Guest| {
+        let tools = listed["tools"].as_array().unwrap();
+        let tool = tools.iter().find(|tool| tool["component"] == guest.name)?;
+        Some((*guest, tool["name"].as_str().unwrap().to_owned()))
+    };
+    let guests: Vec<&Guest> = HOSTILE.iter().filter(|guest| loads(guest)).collect();
+    let callable: Vec<_> = guests.iter().filter_map(tool_of).collect();
+    let is_missing = |guest: &&&Guest| !callable.iter().any(|(other, _)| other.name == guest.name);
+    let missing: Vec<&str> = guests.iter().filter(is_missing).map(|guest| guest.name).collect();
+    assert_eq!(missing, OF_TAKEN_NAMES);
+    callable
+}
+
+/// Calls a guest once. One that was disabled because it traps is enabled again.
+fn call((guest, tool): &(&Guest, String), place: &Place, server: &mut Raw, machine: &mut Machine) -> Cost {
     loop {
-        let answer = server.ask("tools/list", params);
-        let tools = answer["result"]["tools"].as_array().unwrap();
-        names.extend(tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()));
-        match &answer["result"]["nextCursor"] {
-            Value::String(cursor) => params = json!({"cursor": cursor}),
-            _ => return names,
+        server.begin_asking(guest.name, "tools/call", json!({"name": tool, "arguments": {}}));
+        let id = json!(guest.name);
+        let cost = Cost::of(guest.name, server, machine, |server| server.has_answered(&id));
+        let answer = server.answer(guest.name);
+        if answer["result"]["structuredContent"]["error"]["code"] != "disabled" {
+            return cost;
         }
+        place.type_in(&["enable", tool]).ends_with(0);
     }
 }
 
-fn call_each(server: &mut Raw, machine: &mut Machine, costs: &mut Vec<Cost>) {
-    let offered = offered(server);
-    let hostile: Vec<&Guest> = HOSTILE.iter().filter(|guest| loads(guest) && is_readable(guest)).collect();
-    let missing: Vec<&str> = hostile
-        .iter()
-        .map(|guest| guest.name)
-        .filter(|name| !offered.iter().any(|offered| offered == name))
-        .collect();
-    assert!(missing.len() * 8 < hostile.len(), "not offered: {missing:?}");
-    for guest in hostile.iter().filter(|guest| !missing.contains(&guest.name)) {
-        server.begin_asking(guest.name, "tools/call", json!({"name": guest.name, "arguments": {}}));
-        let id = json!(guest.name);
-        costs.push(Cost::of(guest.name, server, machine, |server| server.has_answered(&id)));
+/// Calls each guest a few times, and those that delayed a good call until that can be judged. Another
+/// program may have delayed it, and does not do so each time.
+fn call_each(
+    guests: &[(&Guest, String)],
+    place: &Place,
+    server: &mut Raw,
+    machine: &mut Machine,
+    costs: &mut Vec<Cost>,
+) {
+    for guest in guests {
+        let mut set: Vec<Cost> = Vec::new();
+        while set.len() < CALLS_OF_ONE && good_calls(&set).len() < GOOD_CALLS_BESIDE {
+            set.push(call(guest, place, server, machine));
+        }
+        machine.look();
+        let mut is_late = good_calls(&set).iter().any(|(began, ended)| *ended - *began > GOOD_CALL);
+        for left in (0..SETS).rev() {
+            if !is_late {
+                break;
+            }
+            let began = Instant::now();
+            while good_calls(&set).len() < SAMPLES && began.elapsed() < PATIENCE {
+                set.push(call(guest, place, server, machine));
+            }
+            machine.settle();
+            is_late = machine.lateness(guest.0.name, &good_calls(&set)).is_some();
+            if is_late && left > 0 {
+                costs.extend(set.drain(..).map(|cost| Cost { is_spoiled: true, ..cost }));
+            }
+        }
+        costs.extend(set);
     }
+}
+
+fn good_calls(costs: &[Cost]) -> Vec<(Instant, Instant)> {
+    costs.iter().flat_map(|cost| cost.good_calls.iter().copied()).collect()
 }
 
 /// Adds the guests that are refused, and waits until nothing is being compiled or read.
@@ -229,13 +283,13 @@ fn load_each(place: &Place, server: &mut Raw, machine: &mut Machine, costs: &mut
     }
 }
 
-/// Calls and loads every guest once.
-fn round(place: &Place, server: &mut Raw) -> Costs {
+/// Calls and loads every guest.
+fn round(guests: &[(&Guest, String)], place: &Place, server: &mut Raw) -> Costs {
     let mut machine = Machine::with_server(server.id());
     let (mut of_calls, mut of_loads) = (Vec::new(), Vec::new());
-    call_each(server, &mut machine, &mut of_calls);
+    call_each(guests, place, server, &mut machine, &mut of_calls);
     load_each(place, server, &mut machine, &mut of_loads);
-    machine.look();
+    machine.settle();
     Costs { of_calls, of_loads, machine }
 }
 
@@ -254,42 +308,60 @@ impl Costs {
         let excess: Vec<String> = calls.chain(loads).collect();
         assert!(excess.is_empty(), "beyond their limits: {excess:#?}");
         let all = || self.of_calls.iter().chain(&self.of_loads);
-        let good = all().flat_map(|cost| &cost.good_calls);
-        let mut good: Vec<(Duration, f64)> = good
-            .map(|(began, ended)| (*ended - *began, self.machine.left_by_others(*began, *ended)))
-            .collect();
-        // A call has the time that it would take if the host had the machine to itself.
-        let alone = |(time, left): &(Duration, f64)| time.mul_f64(*left);
-        good.sort_unstable_by_key(alone);
-        let (p99, least) =
-            (good[good.len() * 99 / 100], good.iter().map(|(_, left)| *left).fold(1.0, f64::min));
+        let mut beside: BTreeMap<&str, Vec<(Instant, Instant)>> = BTreeMap::new();
+        for cost in self.of_calls.iter().filter(|cost| !cost.is_spoiled) {
+            beside.entry(&cost.guest).or_default().extend(&cost.good_calls);
+        }
+        // Failures are remembered, so loading cannot be measured again, and is measured as a whole.
+        beside.insert("loading", good_calls(&self.of_loads));
+        let late: Vec<String> =
+            beside.iter().filter_map(|(guest, calls)| self.machine.lateness(guest, calls)).collect();
         let most = all().max_by_key(|cost| cost.peak_mib).unwrap();
+        let calls = || beside.values().flatten();
         println!(
-            "{} good calls, p99 {:?} with {:.0} % of the machine (at least {:.0} %); at most {} MiB for {}",
-            good.len(),
-            p99.0,
-            p99.1 * 100.0,
-            least * 100.0,
+            "{} calls of {} guests beside {} good calls, the slowest {:?}; at most {} MiB for {}",
+            self.of_calls.len(),
+            beside.len() - 1,
+            calls().count(),
+            calls().map(|(began, ended)| *ended - *began).max().unwrap(),
             most.peak_mib,
             most.guest
         );
-        assert!(
-            alone(&p99) <= GOOD_CALL,
-            "99 of 100 good calls took up to {p99:?}, with that part of the machine"
-        );
+        assert!(late.is_empty(), "good calls were delayed: {late:#?}");
+    }
+}
+
+impl Machine {
+    /// Returns the number of these calls that would have taken too long if the host had the machine to
+    /// itself.
+    fn delayed(&self, calls: &[(Instant, Instant)]) -> usize {
+        let alone = |(began, ended): &&(Instant, Instant)| {
+            (*ended - *began).mul_f64(self.left_by_others(*began, *ended)) > GOOD_CALL
+        };
+        calls.iter().filter(alone).count()
+    }
+
+    /// Returns a description if fewer than 99 of 100 of the good calls beside a guest were in time.
+    fn lateness(&self, guest: &str, calls: &[(Instant, Instant)]) -> Option<String> {
+        let delayed = self.delayed(calls);
+        let most = calls.iter().map(|(began, ended)| *ended - *began).max().unwrap_or_default();
+        (delayed > calls.len() / 100).then(|| {
+            format!("{guest}: {delayed} of {} took more than {GOOD_CALL:?}, up to {most:?}", calls.len())
+        })
     }
 }
 
 #[test]
 fn hostile_guests_cost_the_host_no_more_than_their_limits() {
     let place = place();
+    let guests = callable(&place);
     let mut server = Raw::begin(&place, "2025-11-25", json!({}));
     let data = place.path().join("data");
     // The first round loads code and memory images, which remain.
-    round(&place, &mut server).check();
+    round(&guests, &place, &mut server).check();
     let (before, disk_before) = (Held::by(server.id()), disk_bytes(&data));
     println!("open after the first round: {:?}", open_files(server.id()));
-    round(&place, &mut server).check();
+    round(&guests, &place, &mut server).check();
     // The allocator keeps memory for each thread that once needed much, which may be another one in the
     // second round. A leak grows again in the third.
     let mut rounds = 1;
@@ -297,13 +369,51 @@ fn hostile_guests_cost_the_host_no_more_than_their_limits() {
         rounds += 1;
         println!("after the second round: {grown}");
         let before = Held::by(server.id());
-        round(&place, &mut server).check();
+        round(&guests, &place, &mut server).check();
         at_rest(server.id(), before)
     });
     let after = after.unwrap_or_else(|grown| panic!("{grown}"));
     let disk = disk_bytes(&data).saturating_sub(disk_before) >> 20;
     println!("before {before:?}\nafter  {after:?}, {disk} MiB of record");
-    assert!(disk <= 64 * rounds, "{disk} MiB of record for {rounds} calls of each guest");
+    assert!(disk <= 64 * rounds, "{disk} MiB of record for {rounds} rounds");
+}
+
+/// The same for a long time, with old records removed between the rounds: memory, descriptors, threads and
+/// disk stay where they were after the first two rounds.
+#[test]
+#[ignore = "takes an hour; scripts/soak host runs it"]
+fn a_hundred_thousand_calls_leave_nothing_behind() {
+    #[expect(clippy::disallowed_methods, reason = "scripts/soak chooses the number of calls")]
+    let wanted =
+        std::env::var("TOLLGATE_SOAK_CALLS").ok().and_then(|text| text.parse().ok()).unwrap_or(100_000);
+    let (place, began) = (place(), Instant::now());
+    let guests = callable(&place);
+    let mut server = Raw::begin(&place, "2025-11-25", json!({}));
+    let data = place.path().join("data");
+    let (mut hostile, mut good, mut before) = (0, 0, None);
+    for number in 1.. {
+        let costs = round(&guests, &place, &mut server);
+        costs.check();
+        hostile += costs.of_calls.len();
+        good += costs.of_calls.iter().chain(&costs.of_loads).map(|cost| cost.good_calls.len()).sum::<usize>();
+        place.type_in(&["prune", "--older-than", "1s"]).ends_with(0);
+        let (held, disk_mib) = (Held::by(server.id()), disk_bytes(&data) >> 20);
+        println!(
+            "round {number}: {hostile} hostile and {good} good calls after {:?}; {held:?}, {disk_mib} MiB on disk",
+            began.elapsed()
+        );
+        if number == 2 {
+            before = Some((held, disk_mib));
+        }
+        if number > 2 && hostile + good >= wanted {
+            break;
+        }
+    }
+    let (before, disk_before) = before.unwrap();
+    let after = at_rest(server.id(), before).unwrap_or_else(|grown| panic!("{grown}"));
+    let disk = disk_bytes(&data) >> 20;
+    println!("before {before:?}, {disk_before} MiB on disk\nafter  {after:?}, {disk} MiB on disk");
+    assert!(disk <= disk_before + 64, "{disk} MiB on disk, and {disk_before} MiB before");
 }
 
 /// Returns the number of open descriptors of each kind.

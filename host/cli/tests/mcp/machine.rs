@@ -48,6 +48,14 @@ impl Machine {
         self.looks.push(Look { at: Instant::now(), all: Duration::from_millis(all * 10), own });
     }
 
+    /// Notes what is used for as long as it matters for a call that has just ended.
+    pub(crate) fn settle(&mut self) {
+        for _ in 0..6 {
+            std::thread::sleep(WINDOW / 5);
+            self.look();
+        }
+    }
+
     /// Returns the part of the machine that other programs left to the server around this time,
     /// up to 1 for a quiet machine. The use of the server, its children and this test does not count.
     pub(crate) fn left_by_others(&self, began: Instant, ended: Instant) -> f64 {
