@@ -12,7 +12,7 @@ use wasmtime_wasi_http::{
 
 /// The maximum size in bytes of one set of header fields. A guest may copy its fields, which
 /// crosses no boundary, as often as it may have handles.
-const MAX_FIELDS_BYTES: usize = 16 * 1024;
+pub(crate) const MAX_FIELDS_BYTES: usize = 16 * 1024;
 /// The maximum number of body bytes that are buffered for the reader.
 const MAX_CHUNK_BYTES: usize = 4 * 1024;
 

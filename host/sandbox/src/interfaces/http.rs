@@ -6,6 +6,7 @@
 //! copies, and bodies as they are written.
 
 use crate::charge::leave;
+use crate::instance::http::MAX_FIELDS_BYTES;
 use crate::instance::{GuestStore, Instance};
 use crate::meter::Boundary;
 use wasmtime::component::{Linker, Resource, WasmList, WasmStr};
