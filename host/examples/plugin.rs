@@ -32,8 +32,7 @@ impl StateKey for Spent {
     }
 }
 
-/// A gate that denies calls that cost too much, a hook that subtracts the money, and the key
-/// that both use: one name, one line to install.
+/// A gate that denies calls that cost too much, a hook that subtracts the money, and their key.
 struct Till;
 
 impl Plugin for Till {
@@ -64,8 +63,7 @@ impl Gate for Till {
 
 #[async_trait]
 impl Hooks for Till {
-    /// Runs once for each call, regardless of the number of attempts. The effects are
-    /// committed together with the call's result, or not at all.
+    /// Runs once for each call. The effects are committed with the call's result, or not at all.
     async fn after_call(&self, call: &HookedCall<'_>) -> Result<Effects, HookError> {
         let Some(CallEnd::Result(result)) = call.end else { return Ok(Effects::none()) };
         Ok(Effects::none().update::<Spent>(result.data["words"].as_u64().unwrap_or_default()))

@@ -238,14 +238,16 @@ async fn lock(client: &Busy, prepared: &Prepared, begin: &str) -> Result<Before,
     inserted.transpose()?;
     let (thread, row) = (thread?, row?);
     let number = |row: &tokio_postgres::Row, at: usize| row.get::<_, i64>(at).cast_unsigned();
-    let mut before = Before::default();
-    before.revision = thread.first().map(|row| number(row, 0));
-    before.run = row.first().map(|row| RunRow {
-        events: number(row, 0),
-        epoch: number(row, 1),
-        last_commit: row.get(2),
-        last_moved: number(row, 3),
-    });
+    let mut before = Before {
+        revision: thread.first().map(|row| number(row, 0)),
+        run: row.first().map(|row| RunRow {
+            events: number(row, 0),
+            epoch: number(row, 1),
+            last_commit: row.get(2),
+            last_moved: number(row, 3),
+        }),
+        ..Before::default()
+    };
     before.driven = driven.transpose()?.and_then(|rows| rows.first().map(|row| row.get(0)));
     for row in values.transpose()?.unwrap_or_default() {
         before.values.insert(row.get(0), Arc::new(parse("value", row.get(1))?));

@@ -44,7 +44,8 @@ fn a_failure_ends_with_the_fix_that_the_page_states() {
     let rows = rows();
     for code in Code::ALL {
         let Some(fix) = code.fix() else { continue };
-        assert_eq!(plain(fix), plain(&rows[code.as_str()][2]), "{code:?}");
+        // The page may add the command.
+        assert!(plain(&rows[code.as_str()][2]).starts_with(&plain(fix)), "{code:?}: {fix}");
         assert_eq!(Error::new(*code, "it failed").to_string(), format!("it failed; {fix}"));
     }
     for (code, row) in &rows {

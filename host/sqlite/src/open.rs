@@ -236,7 +236,7 @@ mod tests {
         let used = super::connect(&data.path().join(FILE)).unwrap();
         assert!(used.query_row("SELECT count(*) FROM runs", [], |row| row.get::<_, i64>(0)).is_ok());
         let refused = prepare(data.path()).unwrap_err().to_string();
-        assert!(refused.contains("uses it; end that one"), "{refused}");
+        assert!(refused.contains("uses it; end that process"), "{refused}");
         drop((earlier, used));
         let (_, connection) = prepare(data.path()).unwrap();
         let orphans = "SELECT count(*) FROM events WHERE run NOT IN (SELECT id FROM runs)";

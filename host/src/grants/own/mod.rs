@@ -52,8 +52,8 @@ pub fn check_files(
                 what: own.what.clone(),
                 file: own.path.clone(),
                 does,
-                component_id: component_id.to_owned(),
-                config: config.name(),
+                component_id: component_id.into(),
+                config: config.name().into(),
             });
         }
     }
@@ -77,9 +77,9 @@ pub struct GrantOfHostFile {
     /// The use of the file that the grant would allow.
     does: &'static str,
     /// The component that has the grant.
-    pub component_id: String,
+    pub component_id: Box<str>,
     /// The name of the configuration.
-    config: String,
+    config: Box<str>,
 }
 
 /// A source is not compiled, because a component may change it.

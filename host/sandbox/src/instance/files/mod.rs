@@ -1,5 +1,5 @@
-//! What one call may still do with its directories: open files, write, list, and work beside the
-//! guest.
+//! The rest of a call's limits for its directories: open files, bytes to write, lists, and work
+//! beside the guest.
 
 pub(crate) mod background;
 pub(crate) mod open;
