@@ -250,7 +250,8 @@ pub(crate) fn decision_id(
 fn key_of(headers: &HeaderMap) -> Result<Option<&str>, Problem> {
     let mut sent = headers.get_all(HEADER).iter();
     let Some(key) = sent.next() else { return Ok(None) };
-    let key = key.to_str().ok().filter(|key| (1..=MAX_KEY_BYTES).contains(&key.len()));
+    let is_visible = |key: &&str| key.bytes().all(|byte| byte.is_ascii_graphic());
+    let key = key.to_str().ok().filter(|key| (1..=MAX_KEY_BYTES).contains(&key.len())).filter(is_visible);
     match key.filter(|_| sent.next().is_none()) {
         Some(key) => Ok(Some(key)),
         None => Err(Problem::bad_request(format!(
@@ -363,5 +364,13 @@ mod tests {
         one.release(&[3; 32], &alone.run_id, alone.inserted_at_ms.unwrap()).unwrap();
         assert_eq!(two.reserved(&[3; 32]).unwrap(), None);
         assert!(!two.share(&[3; 32], &alone.run_id).unwrap());
+    }
+
+    #[test]
+    fn a_key_has_visible_characters_alone() {
+        for (value, is_key) in [("k-1", true), ("", false), ("a b", false), ("a\tb", false)] {
+            let headers = HeaderMap::from_iter([(HEADER.parse().unwrap(), value.parse().unwrap())]);
+            assert_eq!(key_of(&headers).is_ok(), is_key, "{value:?}");
+        }
     }
 }

@@ -10,8 +10,8 @@ use tollgate_agent::child::ChildStatus;
 use tollgate_agent::context::RunIdentity;
 use tollgate_agent::run::{ChildEnd, Input, Phase, Run, Thread};
 
-/// How often to look whether another process still drives a child.
-const LOOK: Duration = Duration::from_millis(200);
+/// The interval at which a child that another process drives is read again.
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 impl Host {
     /// Starts a child, or resumes it from its record: a child that ended returns its outcome,
@@ -29,7 +29,7 @@ impl Host {
             && !cancel.is_cancelled()
             && self.is_driven_elsewhere(&run_id).await?
         {
-            let _ = cancel.run_until_cancelled(tokio::time::sleep(LOOK)).await;
+            let _ = cancel.run_until_cancelled(tokio::time::sleep(POLL_INTERVAL)).await;
             recorded = self.recorded_with_time(&run_id).await?;
         }
         let (run, clock, input) = match recorded {
