@@ -90,7 +90,7 @@ async fn of_requests_that_race_in_two_processes_one_runs() {
         for (path, body) in &bodies {
             let send = |server: &TestServer| {
                 let request = server.request(Method::POST, path).bearer_auth(&key.secret).json(body);
-                request.header("idempotency-key", format!("key {round}")).send()
+                request.header("idempotency-key", format!("key-{round}")).send()
             };
             let answers = futures::future::join_all((0..4).map(|n| send([&one, &two][n % 2]))).await;
             let mut ids = Vec::new();

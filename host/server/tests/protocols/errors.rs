@@ -141,7 +141,7 @@ async fn requests_with_a_key_that_continue_a_response_together_are_one_run() {
         let next = json!({"model": "assistant", "input": "hello", "previous_response_id": last["id"]});
         let send = || {
             let request = client.request(Method::POST, "/v1/responses");
-            request.header("Idempotency-Key", format!("round {round}")).json(&next).send()
+            request.header("Idempotency-Key", format!("round-{round}")).json(&next).send()
         };
         let mut ids = std::collections::BTreeSet::new();
         for answer in futures::future::join_all((0..8).map(|_| send())).await {
