@@ -328,6 +328,9 @@ impl Costs {
             most.guest
         );
         assert!(late.is_empty(), "good calls were delayed: {late:#?}");
+        // One guest has too few calls for a 99th percentile; all guests together have enough.
+        let delayed: usize = beside.values().map(|calls| self.machine.delayed(calls)).sum();
+        assert!(delayed <= calls().count() / 100, "{delayed} of {} good calls were delayed", calls().count());
     }
 }
 
@@ -341,11 +344,11 @@ impl Machine {
         calls.iter().filter(alone).count()
     }
 
-    /// Returns a description if fewer than 99 of 100 of the good calls beside a guest were in time.
+    /// Returns a description if fewer than 9 of 10 of the good calls beside a guest were in time.
     fn lateness(&self, guest: &str, calls: &[(Instant, Instant)]) -> Option<String> {
         let delayed = self.delayed(calls);
         let most = calls.iter().map(|(began, ended)| *ended - *began).max().unwrap_or_default();
-        (delayed > calls.len() / 100).then(|| {
+        (delayed > calls.len() / 10).then(|| {
             format!("{guest}: {delayed} of {} took more than {GOOD_CALL:?}, up to {most:?}", calls.len())
         })
     }
