@@ -187,10 +187,9 @@ impl Watch {
 
     /// Reads a run that has new events.
     async fn hinted_at(&mut self, run_id: &str) {
-        let filter = RunFilter { run_id_prefix: Some(run_id.to_owned()), limit: 1, ..RunFilter::default() };
-        match self.store.runs(filter).await {
+        match self.store.runs(RunFilter::one(run_id)).await {
             Ok(found) => {
-                for run in found.into_iter().filter(|run| run.run_id == run_id) {
+                for run in found {
                     self.tell(run).await;
                 }
             }

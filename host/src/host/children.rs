@@ -10,7 +10,7 @@ use tollgate_agent::child::ChildStatus;
 use tollgate_agent::context::RunIdentity;
 use tollgate_agent::run::{ChildEnd, Input, Phase, Run, Thread};
 
-/// The interval at which a child that another process drives is read again.
+/// The interval at which the status of a child that another process drives is read again.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 impl Host {
@@ -24,12 +24,9 @@ impl Host {
     ) -> Result<ChildRan, HostError> {
         let ChildStart { run_id, plan, decision, exports, cancel } = start;
         let mut recorded = self.recorded_with_time(&run_id).await?;
-        // The process that drove the parent before may still drive the child, up to its end.
-        while recorded.as_ref().is_some_and(|(run, _)| !run.is_finished())
-            && !cancel.is_cancelled()
-            && self.is_driven_elsewhere(&run_id).await?
+        if recorded.as_ref().is_some_and(|(run, _)| !run.is_finished())
+            && self.wait_for_other_driver(&run_id, &cancel).await?
         {
-            let _ = cancel.run_until_cancelled(tokio::time::sleep(POLL_INTERVAL)).await;
             recorded = self.recorded_with_time(&run_id).await?;
         }
         let (run, clock, input) = match recorded {
@@ -65,9 +62,22 @@ impl Host {
         Ok(ran)
     }
 
-    /// Returns whether another process drives the run.
-    async fn is_driven_elsewhere(&self, run_id: &str) -> Result<bool, HostError> {
-        Ok(self.live(run_id).is_none() && self.summary(run_id).await?.is_some_and(|run| run.at_work))
+    /// Waits while another process drives the run; that which drove its parent before may still do
+    /// so, up to the run's end. Returns whether one did.
+    async fn wait_for_other_driver(
+        &self,
+        run_id: &str,
+        cancel: &CancellationToken,
+    ) -> Result<bool, HostError> {
+        let mut has_waited = false;
+        while !cancel.is_cancelled()
+            && self.live(run_id).is_none()
+            && self.summary(run_id).await?.is_some_and(|run| run.at_work)
+        {
+            has_waited = true;
+            let _ = cancel.run_until_cancelled(tokio::time::sleep(POLL_INTERVAL)).await;
+        }
+        Ok(has_waited)
     }
 
     /// Ends a child that no process is running.

@@ -160,8 +160,7 @@ impl Host {
     /// # Errors
     /// The store cannot be read.
     pub async fn summary(&self, run_id: &str) -> Result<Option<RunSummary>, HostError> {
-        let filter = RunFilter { run_id: Some(run_id.to_owned()), limit: 1, ..RunFilter::default() };
-        Ok(self.store().runs(filter).await?.pop())
+        Ok(self.store().runs(RunFilter::one(run_id)).await?.pop())
     }
 
     /// Checks decisions by the record of a run that is not open. The thread may stay busy with another

@@ -61,6 +61,12 @@ impl Default for RunFilter {
 }
 
 impl RunFilter {
+    /// Returns the filter for the run with this id.
+    #[must_use]
+    pub fn one(run_id: &str) -> Self {
+        Self { run_id: Some(run_id.to_owned()), limit: 1, ..Self::default() }
+    }
+
     /// Returns whether the filter lets a run through.
     pub(super) fn wants(&self, run: &RunSummary) -> bool {
         let is = |wanted: &Option<String>, has: &str| wanted.as_deref().is_none_or(|wanted| wanted == has);

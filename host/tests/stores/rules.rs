@@ -328,9 +328,8 @@ with_each_store! {
         let prefix = |prefix: &str| RunFilter { run_id_prefix: Some(prefix.to_owned()), ..RunFilter::default() };
         assert_eq!(ids(prefix("abc")).await, ["abc-2", "abc-1"]);
         assert_eq!(ids(prefix("abc-1")).await, ["abc-1"]);
-        let exactly = |run: &str| RunFilter { run_id: Some(run.to_owned()), limit: 1, ..RunFilter::default() };
-        assert_eq!(ids(exactly("abc-1")).await, ["abc-1"]);
-        assert!(ids(exactly("abc")).await.is_empty());
+        assert_eq!(ids(RunFilter::one("abc-1")).await, ["abc-1"]);
+        assert!(ids(RunFilter::one("abc")).await.is_empty());
         assert_eq!(ids(prefix("x%_")).await, ["x%_"]);
         assert!(ids(prefix("%")).await.is_empty());
         let all = RunFilter { status: Some("waiting".to_owned()), thread_id: Some("t".to_owned()), ..prefix("abc") };

@@ -165,8 +165,7 @@ async fn decided_elsewhere(
     let mut events = 0;
     loop {
         tokio::time::sleep(LOOK_AGAIN).await;
-        let filter = RunFilter { run_id: Some(run.run_id.to_string()), limit: 1, ..RunFilter::default() };
-        let Some(now) = store.runs(filter).await?.into_iter().next() else { continue };
+        let Some(now) = store.runs(RunFilter::one(&run.run_id)).await?.pop() else { continue };
         if now.events == events || (now.status == "running" && now.at_work) {
             continue;
         }

@@ -51,8 +51,7 @@ pub(crate) fn options() -> WorkOptions {
 }
 
 pub(crate) async fn run_of(host: &Host, run_id: &str) -> RunSummary {
-    let filter = RunFilter { run_id_prefix: Some(run_id.to_owned()), ..RunFilter::default() };
-    host.store().runs(filter).await.unwrap().pop().unwrap()
+    host.summary(run_id).await.unwrap().unwrap()
 }
 
 pub(crate) async fn until_status(host: &Host, run_id: &str, status: &str) {

@@ -316,8 +316,7 @@ async fn finish(viewer: &Viewer, started: StartedRun) {
     let run_id = started.handle.run_id.to_string();
     drop(started.detach());
     for _ in 0..40 {
-        let filter =
-            tollgate::store::RunFilter { run_id: Some(run_id.clone()), limit: 1, ..Default::default() };
+        let filter = tollgate::store::RunFilter::one(&run_id);
         let found = viewer.store().runs(filter).await.unwrap_or_default();
         if found.first().is_some_and(|run| run.status != "running") {
             return;

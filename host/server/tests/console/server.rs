@@ -176,8 +176,7 @@ impl Server {
     /// Waits until a run has this status.
     pub(crate) async fn becomes(&self, run_id: &str, status: &str) {
         for _ in 0..1_200 {
-            let filter = RunFilter { run_id: Some(run_id.to_owned()), limit: 1, ..RunFilter::default() };
-            let runs = self.host.store().runs(filter).await.unwrap();
+            let runs = self.host.store().runs(RunFilter::one(run_id)).await.unwrap();
             if runs.first().is_some_and(|run| run.status == status) {
                 return;
             }
