@@ -155,6 +155,7 @@ impl Code {
             Self::NotWasm => "name a component",
             Self::SeveralLayers => "ask the publisher to publish each component by itself",
             Self::DigestMismatch => "do not use what was sent; ask the publisher for the digest",
+            Self::TooLarge => "use a smaller one",
             Self::AsksTooLarge => "shorten NAME.toml",
             Self::TooManyReferrers => "ask the publisher to remove old signatures",
             Self::InvalidReferrer | Self::InvalidBundle => "ask the publisher to sign it again",
@@ -213,6 +214,11 @@ pub enum Remedy {
     },
     /// Restore the files of a component, which can be compared with their record before.
     Restore {
+        /// The component's id.
+        id: String,
+    },
+    /// Look at the version that its source has now, and take it.
+    Update {
         /// The component's id.
         id: String,
     },

@@ -12,6 +12,7 @@ use crate::signature::{MAX_BUNDLE_BYTES, PublicKey, Subjects, TrustedRoot, verif
 use crate::trust::{Evidence, Recorded, Trust, Verdict};
 use crate::{MAX_ASKS_BYTES, MAX_COMPONENT_BYTES};
 use bytes::Bytes;
+use std::collections::BTreeSet;
 use std::path::Path;
 
 /// The options of a fetch besides the source.
@@ -23,6 +24,9 @@ pub struct Wanted {
     pub bundle: Option<Vec<u8>>,
     /// The keys that bundles are tried with.
     pub keys: Vec<PublicKey>,
+    /// What is recorded about this origin, with the evidence that is kept about it. That counts if the source
+    /// still has these bytes: a web server has no signatures, and a registry may hide them.
+    pub recorded: Vec<(Entry, Kept)>,
 }
 
 /// A component that was fetched but not yet approved.
@@ -45,13 +49,20 @@ pub struct Fetched {
     /// The signatures.
     pub evidence: Evidence,
     bundles: Vec<FoundBundle>,
+    keys: Vec<PublicKey>,
 }
 
 impl Fetched {
     /// The bytes of a bundle.
     #[must_use]
     pub fn bundle(&self, digest: &Digest) -> Option<&[u8]> {
-        self.bundles.iter().find(|found| &found.digest == digest).map(|found| found.bytes.as_slice())
+        self.bundles.iter().find(|found| &found.digest == digest).map(|found| found.bytes.as_ref())
+    }
+
+    /// The key that made a signature.
+    #[must_use]
+    pub fn key(&self, id: &Digest) -> Option<&PublicKey> {
+        self.keys.iter().find(|key| key.id() == id)
     }
 
     /// The licence, by the publisher's own statement: an annotation of the manifest, or else a
@@ -75,6 +86,7 @@ impl Fetched {
 pub async fn fetch(client: &Client, source: &Source, wanted: Wanted, root: &TrustedRoot) -> Result<Fetched> {
     let origin = source.origin();
     let mut bundles: Vec<_> = wanted.bundle.map(found).into_iter().collect();
+    let mut keys = wanted.keys;
     let mut evidence = Evidence::default();
     let (tag, artifact, wasm, asks) = match source {
         Source::Registry(reference) => {
@@ -101,13 +113,24 @@ pub async fn fetch(client: &Client, source: &Source, wanted: Wanted, root: &Trus
         let what = format!("{origin} has the digest {digest}, and another one was asked for");
         return Err(Error::new(Code::DigestMismatch, what));
     }
-    let manifest = artifact.as_ref().map(|artifact| artifact.manifest.clone());
-    let verified = gather(bundles.clone(), manifest, digest.clone(), wanted.keys, root.clone()).await;
+    let manifest_digest = artifact.as_ref().map(|artifact| &artifact.digest);
+    for (entry, kept) in wanted.recorded {
+        // A new version that is signed with the recorded key is recognized.
+        keys.extend(kept.key);
+        if entry.wasm == digest && entry.manifest.as_ref() == manifest_digest {
+            bundles.push(found(kept.bundle));
+        }
+    }
+    // The same bundle may be given, listed and kept.
+    let mut seen = BTreeSet::new();
+    bundles.retain(|bundle| seen.insert(bundle.digest.clone()));
+    let manifest = artifact.as_ref().map(|artifact| Bytes::copy_from_slice(&artifact.manifest));
+    let verified = gather(bundles.clone(), manifest, digest.clone(), keys.clone(), root.clone()).await;
     evidence.proofs = verified.proofs;
     // A signature that is wrong says more than a referrer that cannot be read.
     evidence.faults.splice(0..0, verified.faults);
     let metadata = Metadata::of(&wasm);
-    Ok(Fetched { origin, tag, artifact, wasm, digest, asks, metadata, evidence, bundles })
+    Ok(Fetched { origin, tag, artifact, wasm, digest, asks, metadata, evidence, bundles, keys })
 }
 
 /// Returns whether a source still leads to the version of an entry. This costs one request, or none
@@ -132,7 +155,7 @@ pub async fn is_current(client: &Client, source: &Source, entry: &Entry) -> Resu
 /// # Errors
 /// The bundle does not verify, or is about something else.
 pub async fn check_bundle(bytes: &[u8], artifact: &NewArtifact, trust: &Trust) -> Result<()> {
-    let (manifest, bundle) = (artifact.manifest().to_vec(), found(bytes.to_vec()));
+    let (manifest, bundle) = (Bytes::copy_from_slice(artifact.manifest()), found(bytes.to_vec()));
     let evidence =
         gather(vec![bundle], Some(manifest), artifact.component(), trust.keys(), trust.root()?).await;
     match evidence.faults.into_iter().next() {
@@ -141,11 +164,13 @@ pub async fn check_bundle(bytes: &[u8], artifact: &NewArtifact, trust: &Trust) -
     }
 }
 
-/// Returns whether a registry already has a signature of this artifact by this key.
+/// Returns whether a registry already has a signature of this artifact by this key, before it is published.
 ///
 /// # Errors
 /// The registry cannot be asked.
 pub async fn is_signed(session: &mut Session, artifact: &NewArtifact, key: &PublicKey) -> Result<bool> {
+    // The artifact is published next, with the same token.
+    session.begin_to_write();
     let digest = artifact.digest();
     let bundles = session.referrers(&digest).await?.bundles;
     let component = artifact.component();
@@ -159,7 +184,7 @@ pub async fn is_signed(session: &mut Session, artifact: &NewArtifact, key: &Publ
 /// Verifies bundles, on a thread that may block.
 async fn gather(
     bundles: Vec<FoundBundle>,
-    manifest: Option<Vec<u8>>,
+    manifest: Option<Bytes>,
     component: Digest,
     keys: Vec<PublicKey>,
     root: TrustedRoot,
@@ -203,7 +228,9 @@ pub async fn recheck(entry: &Entry, kept: Option<Kept>, trust: &Trust, is_accept
             }
         }
         let keys = key.into_iter().collect();
-        evidence = gather(vec![found(bundle)], manifest, entry.wasm.clone(), keys, trust.root()?).await;
+        evidence =
+            gather(vec![found(bundle)], manifest.map(Bytes::from), entry.wasm.clone(), keys, trust.root()?)
+                .await;
     }
     if let Some(fault) = evidence.faults.pop() {
         return Err(fault);
@@ -260,14 +287,15 @@ fn with_digest(reference: &Reference, digest: Option<&Digest>) -> Reference {
 }
 
 fn found(bytes: Vec<u8>) -> FoundBundle {
-    FoundBundle { digest: Digest::of(&bytes), bytes }
+    FoundBundle { digest: Digest::of(&bytes), bytes: bytes.into() }
 }
 
 /// Reads a component and the manifest beside it.
 async fn from_file(path: &Path) -> Result<(Vec<u8>, Option<String>)> {
     let path = path.to_owned();
     let read = tokio::task::spawn_blocking(move || {
-        let not_found = || Error::new(Code::NotFound, format!("{} does not exist", path.display()));
+        let not_found =
+            || Error::new(Code::NotFound, format!("{} does not exist; check its path", path.display()));
         let wasm = read(&path, MAX_COMPONENT_BYTES)?.ok_or_else(not_found)?;
         let asks = read(&path.with_extension("toml"), MAX_ASKS_BYTES as u64)?;
         let invalid = |_| Error::new(Code::Io, format!("the manifest beside {} is not text", path.display()));
@@ -281,6 +309,7 @@ async fn from_file(path: &Path) -> Result<(Vec<u8>, Option<String>)> {
 /// # Errors
 /// The file cannot be read.
 pub fn read_bundle(path: &Path) -> Result<Vec<u8>> {
-    let not_found = || Error::new(Code::NotFound, format!("{} does not exist", path.display()));
+    let not_found =
+        || Error::new(Code::NotFound, format!("{} does not exist; check its path", path.display()));
     read(path, MAX_BUNDLE_BYTES as u64)?.ok_or_else(not_found)
 }

@@ -24,6 +24,9 @@ impl Interfaces {
         let invalid =
             |why: &str| Error::new(Code::NotWasm, format!("the file is not a Wasm component: {why}"));
         let malformed = |e: wasmparser::BinaryReaderError| invalid(e.message());
+        if !wasm.starts_with(b"\0asm") {
+            return Err(invalid("it does not begin as one"));
+        }
         let mut names = Self::default();
         let mut depth = 0_u32;
         for payload in Parser::new(0).parse_all(wasm) {

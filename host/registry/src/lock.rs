@@ -2,6 +2,7 @@
 
 use crate::digest::Digest;
 use crate::error::{Code, Error, Remedy, Result};
+use crate::reference::is_tag;
 use crate::signature::Signed;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -104,7 +105,11 @@ impl Lock {
             return Err(invalid(at + 1, why));
         }
         let at = |offset: usize| text[..offset.min(text.len())].lines().count().max(1);
-        let failed = |e: toml::de::Error| invalid(e.span().map_or(1, |span| at(span.end)), e.message());
+        let wrong = |line: usize, why: &str| {
+            let why = clean(why, 400);
+            invalid(line, &format!("{why}; correct it, or restore the file from version control"))
+        };
+        let failed = |e: toml::de::Error| wrong(e.span().map_or(1, |span| at(span.end)), e.message());
         #[derive(Deserialize)]
         struct Versioned {
             version: u32,
@@ -134,7 +139,7 @@ impl Lock {
         for entry in raw.component {
             let start = entry.span().start;
             let entry = entry.into_inner();
-            lock.check_new(&entry).map_err(|why| invalid(at(start) + 1, &why))?;
+            lock.check_new(&entry).map_err(|why| wrong(at(start) + 1, &why))?;
             lock.insert(entry);
         }
         Ok(lock)
@@ -259,6 +264,9 @@ impl Lock {
         if !is_file_name(&entry.file) {
             return Err(format!("\"{}\" is not a valid name of a component's file", clean(&entry.file, 200)));
         }
+        if let Some(tag) = entry.tag.as_ref().filter(|tag| !is_tag(tag)) {
+            return Err(format!("\"{}\" is not a valid tag", clean(tag, 200)));
+        }
         if !entry.wasm.is_sha256() || entry.asks.as_ref().is_some_and(|asks| !asks.is_sha256()) {
             return Err("`wasm` and `asks` have to be sha256 digests".to_owned());
         }
@@ -370,6 +378,7 @@ mod tests {
             ),
             (format!("{more}{}", other(&|entry| entry.file = "../x.wasm".to_owned())), "not a valid name"),
             (format!("{more}{}", other(&|entry| entry.file = ".x.wasm".to_owned())), "not a valid name"),
+            (format!("{more}{}", other(&|entry| entry.tag = Some("../x".to_owned()))), "not a valid tag"),
             (text.replace("wasm = \"sha256:", "wasm = \"md5:"), "not supported"),
             (text.replace("id = \"weather\"\n", ""), "id"),
         ] {

@@ -66,9 +66,11 @@ fn url_source(text: &str) -> Result<Source> {
         Error::new(Code::InvalidReference, format!("the URL {shown} {why}"))
     };
     if text.len() > MAX_BYTES {
-        return Err(invalid("is too long"));
+        return Err(invalid("is too long; use a shorter one"));
     }
-    let mut url = Url::parse(text).map_err(|e| invalid(&format!("is not valid: {e}")))?;
+    let not_valid =
+        |e| invalid(&format!("is not valid: {e}; write one such as https://tools.example.com/weather.wasm"));
+    let mut url = Url::parse(text).map_err(not_valid)?;
     if !url.username().is_empty() || url.password().is_some() {
         return Err(invalid("holds credentials; leave them out"));
     }
@@ -122,9 +124,15 @@ impl Reference {
     }
 
     /// Returns a reference to the same repository with this tag.
-    #[must_use]
-    pub fn tagged(&self, tag: &str) -> Self {
-        Self { tag: Some(tag.to_owned()), digest: None, ..self.clone() }
+    ///
+    /// # Errors
+    /// The text is not a tag.
+    pub fn tagged(&self, tag: &str) -> Result<Self> {
+        if !is_tag(tag) {
+            let what = format!("\"{}\" is not a valid tag; write one such as 1.2", clean(tag, 200));
+            return Err(Error::new(Code::InvalidReference, what));
+        }
+        Ok(Self { tag: Some(tag.to_owned()), digest: None, ..self.clone() })
     }
 
     /// Returns whether the registry is on this machine.

@@ -59,6 +59,31 @@ pub struct Github {
     pub refs: Option<String>,
 }
 
+impl Github {
+    /// Returns all workflows of a repository, on any branch or tag.
+    ///
+    /// # Errors
+    /// The text does not name a repository.
+    pub fn any_workflow_of(repository: &str) -> Result<Self> {
+        if !is_repository(repository) {
+            let what = format!("{} has to be OWNER/REPOSITORY, such as acme/tools", clean(repository, 200));
+            return Err(Error::new(Code::InvalidTrust, what));
+        }
+        Ok(Self { repository: repository.to_owned(), workflow: None, refs: None })
+    }
+}
+
+/// Returns whether the text is the owner and the name of a repository.
+fn is_repository(text: &str) -> bool {
+    text.split_once('/').is_some_and(|(owner, name)| {
+        let is_part = |part: &str| {
+            let is_plain = |b: u8| b.is_ascii_alphanumeric() || b"-_.".contains(&b);
+            !part.is_empty() && part.bytes().all(is_plain)
+        };
+        is_part(owner) && is_part(name)
+    })
+}
+
 /// A signer that is expected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Expected {
@@ -299,7 +324,8 @@ impl fmt::Display for Expected {
 /// # Errors
 /// The file cannot be read, or is not a public key.
 pub fn read_key(file: &Path) -> Result<PublicKey> {
-    PublicKey::from_pem(&read_file(file, MAX_KEY_BYTES)?)
+    let key = PublicKey::from_pem(&read_file(file, MAX_KEY_BYTES)?);
+    key.map_err(|why| invalid(&format!("{}: {}", file.display(), why.message())))
 }
 
 fn find<'a>(expected: &[Expected], proofs: &'a [Proof]) -> Option<&'a Proof> {
@@ -358,7 +384,7 @@ fn expected(signer: &RawSigner, base_dir: &Path) -> Result<Expected> {
     }
     match (&signer.github, &signer.identity, &signer.issuer, &signer.key) {
         (Some(github), None, None, None) => {
-            if github.repository.split('/').filter(|part| !part.is_empty()).count() != 2 {
+            if !is_repository(&github.repository) {
                 return Err(invalid(
                     "`repository` of `github` in [[trust.signers]] has to be OWNER/REPOSITORY",
                 ));

@@ -1,7 +1,8 @@
 //! Origins of components, and their statements about themselves, as a person sees them.
 
 use crate::terminal::Output;
-use crate::terminal::output::{DIM, shown_line};
+use crate::terminal::output::{DIM, shown_line, shown_marked};
+use crate::terminal::remedy::of_registry;
 use serde_json::{Value, json};
 use tollgate::config::Config;
 use tollgate::registry::Origin;
@@ -26,7 +27,7 @@ pub(crate) fn lines(metadata: &Metadata) -> Vec<String> {
 
 /// Returns why signatures do not count, for programs.
 pub(crate) fn faults(evidence: &Evidence) -> Vec<Value> {
-    let one = |fault: &Error| json!({ "code": fault.code.as_str(), "message": fault.to_string() });
+    let one = |fault: &Error| json!({ "code": fault.code.as_str(), "message": of_registry(fault) });
     evidence.faults.iter().map(one).collect()
 }
 
@@ -100,10 +101,45 @@ pub(crate) fn show_in_full(recorded: &Lock, config: &Config, id: &str, output: &
     }
 }
 
-/// Returns why a signature was ignored, in a clause about "it".
-pub(crate) fn ignored(fault: &str) -> String {
-    match fault.strip_prefix("the signature ") {
-        Some(rest) => format!("it {rest}"),
-        None => fault.to_owned(),
+/// Returns why signatures were ignored, one line for each reason.
+pub(crate) fn ignored(evidence: &Evidence) -> Vec<String> {
+    let mut reasons: Vec<(String, usize)> = Vec::new();
+    for fault in &evidence.faults {
+        let why = of_registry(fault);
+        match reasons.iter_mut().find(|(known, _)| *known == why) {
+            Some((_, count)) => *count += 1,
+            None => reasons.push((why, 1)),
+        }
+    }
+    let line = |(why, count): (String, usize)| {
+        let why = why.strip_prefix("the signature ").map_or(why.clone(), |rest| format!("it {rest}"));
+        let why = shown_marked(&why);
+        match count {
+            1 => format!("its signature was ignored: {why}"),
+            count => format!("{count} signatures were ignored, each because {why}"),
+        }
+    };
+    reasons.into_iter().map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tollgate_registry::Code;
+
+    #[test]
+    fn signatures_that_are_ignored_for_the_same_reason_are_counted() {
+        let fault = |code, what: &str| Error::new(code, what);
+        let unknown = || fault(Code::UnknownKey, "the signature was made with an unknown key");
+        let other = fault(Code::InvalidBundle, "the bundle cannot be read: it is not text");
+        let evidence = Evidence { proofs: Vec::new(), faults: vec![unknown(), other, unknown()] };
+        assert_eq!(
+            ignored(&evidence),
+            [
+                "2 signatures were ignored, each because it was made with an unknown key; add the key to [trust], or name \
+                 it: --key FILE",
+                "its signature was ignored: the bundle cannot be read: it is not text; ask the publisher to sign it again",
+            ]
+        );
     }
 }

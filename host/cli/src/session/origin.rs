@@ -10,7 +10,7 @@ use tollgate::grants::Approvals;
 use tollgate::registry;
 use tollgate::store::{AuditKind, AuditRecord};
 use tollgate_registry::{
-    Client, Code, Digest, Entry, Error, Fetched, Files, Kept, Placement, Source, check_statements,
+    Client, Code, Digest, Entry, Error, Fetched, Files, Kept, Lock, Placement, Source, check_statements,
     is_current, recheck,
 };
 use tollgate_sandbox::{Guest, Sandbox};
@@ -38,6 +38,13 @@ impl Origins {
     /// The registry cannot be asked.
     pub(crate) async fn is_up_to_date(&self, source: &Source, entry: &Entry) -> Result<bool, Error> {
         Ok(self.is_sound(entry).await && is_current(&self.client, source, entry).await?)
+    }
+
+    /// Returns the entries of an origin, with the evidence that is kept about them.
+    pub(crate) fn recorded(&self, lock: &Lock, origin: &str) -> Vec<(Entry, Kept)> {
+        let entries = lock.entries().filter(|entry| entry.from == origin);
+        // Evidence that is missing or damaged does not count; `verify` reports it.
+        entries.filter_map(|entry| Some((entry.clone(), self.files.kept(entry).ok().flatten()?))).collect()
     }
 
     /// Returns whether a web server or a file has the version of an entry, which is installed as the entry says.
@@ -153,7 +160,7 @@ pub(crate) fn check_exists(source: &Source) -> Result<(), Failure> {
     match source {
         Source::File(file) if !file.exists() => {
             let file = crate::terminal::output::shown_line(&file.display().to_string(), 200);
-            Err(Failure::usage(format!("{file} does not exist")))
+            Err(Failure::usage(format!("{file} does not exist; check its path")))
         }
         _ => Ok(()),
     }

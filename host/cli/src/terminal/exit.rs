@@ -1,7 +1,7 @@
 //! The exit codes of the program, and its failures.
 
 use crate::terminal::output::{program, shown_marked};
-use crate::terminal::remedy::{of_registry, with_command};
+use crate::terminal::remedy::with_command;
 use tollgate::HostError;
 use tollgate::config::{ConfigError, EditError};
 use tollgate::gates::GatesRefused;
@@ -115,7 +115,7 @@ impl From<ChangeableSource> for Failure {
 impl From<DirectoryError> for Failure {
     fn from(error: DirectoryError) -> Self {
         match error {
-            DirectoryError::Lock(error) => Self::usage(of_registry(&error)),
+            DirectoryError::Lock(error) => error.into(),
             error => Self::usage(error.to_string()),
         }
     }

@@ -61,7 +61,7 @@ pub(crate) fn with_command(error: impl Display, remedy: Option<&Remedy>) -> Stri
 pub(crate) fn of_registry(error: &registry::Error) -> String {
     let program = program();
     let command = match (error.remedy(), error.code) {
-        (Some(remedy), _) => of_lock(remedy),
+        (Some(remedy), _) => of_lock(remedy, &program),
         (None, Code::InvalidJson | Code::ForeignLayer | Code::UnlistedLayer | Code::ImportsMismatch) => {
             format!(": {program} publish")
         }
@@ -75,9 +75,8 @@ pub(crate) fn of_registry(error: &registry::Error) -> String {
 }
 
 /// Returns the command of a step that resolves an error of the lock file, as the end of a message.
-fn of_lock(remedy: &registry::Remedy) -> String {
-    use registry::Remedy::{Accept, Add, AddAgain, List, MoveTag, OtherName, Remove, Restore};
-    let program = program();
+fn of_lock(remedy: &registry::Remedy, program: &str) -> String {
+    use registry::Remedy::{Accept, Add, AddAgain, List, MoveTag, OtherName, Remove, Restore, Update};
     match remedy {
         Add => format!(": {program} add SOURCE"),
         Accept { source } => format!(": {program} add {}", quoted(source)),
@@ -85,6 +84,7 @@ fn of_lock(remedy: &registry::Remedy) -> String {
             format!(": {program} remove {id} && {program} add {}", quoted(source))
         }
         Restore { id } => format!(": {program} sync; see what differs: {program} verify {id}"),
+        Update { id } => format!(": {program} update {id}"),
         Remove { id } => format!(": {program} remove {id}"),
         List => format!("; see which: {program} verify"),
         OtherName => ": --as NAME".to_owned(),
@@ -95,17 +95,24 @@ fn of_lock(remedy: &registry::Remedy) -> String {
 /// Returns why a file is not served, and the command that resolves it. The reason may quote a
 /// stranger, whose lines are marked.
 pub(crate) fn of_file(refused: &RefusedFile) -> String {
-    format!("{}{}", shown_marked(&refused.reason), refused.remedy.as_ref().map(command).unwrap_or_default())
+    format!(
+        "{}{}",
+        shown_marked(&refused.reason),
+        refused.remedy.as_ref().map(command_here).unwrap_or_default()
+    )
 }
 
 /// Returns a notice, followed by the command that resolves what it is about.
 pub(crate) fn of_notice(notice: &Notice) -> String {
-    format!("{}{}", notice.text, notice.remedy.as_ref().map(command).unwrap_or_default())
+    format!("{}{}", notice.text, notice.remedy.as_ref().map(command_here).unwrap_or_default())
 }
 
-/// Returns the commands that get a file served, as the end of a message.
-fn command(remedy: &FileRemedy) -> String {
-    let program = program();
+/// Returns the commands that get a file served, as they are typed here and as the end of a message.
+fn command_here(remedy: &FileRemedy) -> String {
+    command(remedy, &program())
+}
+
+fn command(remedy: &FileRemedy, program: &str) -> String {
     let typed = |path: &Path| quoted(&clean(&path.display().to_string(), 300));
     match remedy {
         FileRemedy::Approve { id, file } => {
@@ -118,7 +125,7 @@ fn command(remedy: &FileRemedy) -> String {
             )
         }
         FileRemedy::Restore => format!(": {program} sync"),
-        FileRemedy::Lock(remedy) => of_lock(remedy),
+        FileRemedy::Lock(remedy) => of_lock(remedy, program),
     }
 }
 
@@ -143,6 +150,7 @@ mod tests {
             registry::Remedy::Accept { source: "oci://ghcr.io/acme/echo".to_owned() },
             registry::Remedy::AddAgain { id: id(), source: "echo.wasm".to_owned() },
             registry::Remedy::Restore { id: id() },
+            registry::Remedy::Update { id: id() },
             registry::Remedy::Remove { id: id() },
             registry::Remedy::List,
         ];
@@ -152,7 +160,7 @@ mod tests {
             FileRemedy::Restore,
         ];
         let of_files = of_files.into_iter().chain(of_lock.into_iter().map(FileRemedy::Lock));
-        for shown in of_stores.chain(of_files.map(|remedy| command(&remedy))) {
+        for shown in of_stores.chain(of_files.map(|remedy| command_here(&remedy))) {
             let commands: Vec<_> = shown.split(&format!("{} ", program())).skip(1).collect();
             assert!(!commands.is_empty(), "{shown}");
             for typed in commands {

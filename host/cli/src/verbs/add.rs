@@ -87,11 +87,9 @@ impl AddVerb {
         let trust = &origins.config.trust;
         let mut keys = trust.keys_of(&source.origin());
         keys.extend(signer.as_ref().and_then(Expected::key).cloned());
-        // A version that is signed with the recorded key is recognized.
-        let recorded = lock.entries().filter(|entry| entry.from == source.origin());
-        keys.extend(recorded.filter_map(|entry| origins.files.kept(entry).ok().flatten()?.key));
         let bundle = self.bundle.as_deref().map(read_bundle).transpose()?;
-        let wanted = Wanted { digest: self.digest.clone(), bundle, keys };
+        let recorded = origins.recorded(&lock, &source.origin());
+        let wanted = Wanted { digest: self.digest.clone(), bundle, keys, recorded };
         let fetched = fetch(&origins.client, &source, wanted, &trust.root()?).await?;
         *digest = Some(fetched.digest.clone());
         if let Some(entry) = before
@@ -158,9 +156,8 @@ impl AddVerb {
         if let Some(file) = &self.key {
             return Ok(Some(Expected::Key { key: read_key(file)?, log: false }));
         }
-        let github =
-            |repository: &String| Github { repository: repository.clone(), workflow: None, refs: None };
-        Ok(self.github.as_ref().map(github).map(Expected::Github))
+        let Some(repository) = &self.github else { return Ok(None) };
+        Ok(Some(Expected::Github(Github::any_workflow_of(repository)?)))
     }
 }
 

@@ -6,6 +6,7 @@ use crate::render::powers::{asked_and_lacking, lacking};
 use crate::render::provenance;
 use crate::session::approve;
 use crate::session::offer::load;
+use crate::session::origin::Origins;
 use crate::terminal::output::{BAD, BOLD, DIM, GOOD, shown, shown_line, shown_marked};
 use crate::terminal::{Exit, Failure, Output};
 use clap::Args;
@@ -13,7 +14,6 @@ use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use tollgate::config::{Config, nearest_file};
 use tollgate::grants::{ManifestError, RequestedGrants, parse_manifest, read_manifest};
-use tollgate::registry;
 use tollgate_agent::catalog::{Catalog, Owner, OwnerKind};
 use tollgate_agent::descriptor::{ComponentDescriptor, StateAccess, ToolDescriptor};
 use tollgate_agent::name;
@@ -43,11 +43,10 @@ The exit code is 1 if the component would not be served.";
 
 impl InspectVerb {
     pub(crate) async fn run(self, globals: &Globals, output: &Output) -> Result<Exit, Failure> {
-        let config = globals.read_config()?;
         if let Err(e) = std::fs::symlink_metadata(&self.file) {
             if let Some(source @ (Source::Registry(_) | Source::Url(_))) = self.source() {
                 let key = self.key.as_deref().map(read_key).transpose()?;
-                return inspect_remote(&source, key, &config, output).await;
+                return inspect_remote(&source, key, &Origins::open(globals)?, output).await;
             }
             let near = nearest_file(&self.file)
                 .map(|near| name::suggestion(shown_line(&near.display().to_string(), 200)));
@@ -59,6 +58,7 @@ impl InspectVerb {
                 "--key belongs to the component of a registry; a file has no signatures",
             ));
         }
+        let config = globals.read_config()?;
         let sandbox = Sandbox::new(config.limits.sandbox.clone())?;
         let bytes = sandbox.read(&self.file).await?;
         let metadata = Metadata::of(&bytes);
@@ -91,14 +91,16 @@ impl InspectVerb {
 async fn inspect_remote(
     source: &Source,
     key: Option<PublicKey>,
-    config: &Config,
+    origins: &Origins,
     output: &Output,
 ) -> Result<Exit, Failure> {
-    let client = registry::client(config, registry::docker_config(), None)?;
+    let config = &origins.config;
     let mut keys = config.trust.keys_of(&source.origin());
     keys.extend(key);
-    let wanted = Wanted { keys, ..Wanted::default() };
-    let fetched = fetch(&client, source, wanted, &config.trust.root()?).await?;
+    let lock = origins.files.read_lock().unwrap_or_default();
+    let recorded = origins.recorded(&lock, &source.origin());
+    let wanted = Wanted { keys, recorded, ..Wanted::default() };
+    let fetched = fetch(&origins.client, source, wanted, &config.trust.root()?).await?;
     let sandbox = Sandbox::new(config.limits.sandbox.clone())?;
     let origin = shown_line(&fetched.origin, 200);
     let component = load(&sandbox, &fetched, None).await?;
@@ -107,13 +109,11 @@ async fn inspect_remote(
     let seen = ComponentReport::of(Path::new(&origin), &component, config, manifest, metadata);
     let manifest_digest = fetched.artifact.as_ref().map(|artifact| &artifact.digest);
     let signers: Vec<_> = fetched.evidence.proofs.iter().map(|proof| proof.signed.to_string()).collect();
-    let faults: Vec<_> = fetched.evidence.faults.iter().map(ToString::to_string).collect();
     if output.is_json() {
         let mut value = seen.as_json();
         value["from"] = json!(fetched.origin);
         value["manifest_digest"] = json!(manifest_digest);
         value["signed_by"] = json!(signers);
-        value["signature_faults"] = json!(faults);
         value["faults"] = json!(provenance::faults(&fetched.evidence));
         value["licence"] = json!(fetched.licence());
         output.json(&value);
@@ -128,11 +128,8 @@ async fn inspect_remote(
         signers.iter().for_each(|signer| {
             output.line(&format!("  signed    {GOOD}{}{GOOD:#}", shown_line(signer, 400)))
         });
-        for fault in &faults {
-            output.line(&format!(
-                "  {DIM}its signature was ignored: {}{DIM:#}",
-                shown_marked(&crate::render::provenance::ignored(fault))
-            ));
+        for line in provenance::ignored(&fetched.evidence) {
+            output.line(&format!("  {DIM}{line}{DIM:#}"));
         }
         if signers.is_empty() {
             output.line("  signed    no");

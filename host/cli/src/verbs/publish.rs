@@ -7,7 +7,7 @@ use crate::terminal::{Exit, Failure, Output};
 use clap::{ArgGroup, Args};
 use serde_json::json;
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use tollgate::grants::parse_manifest;
 use tollgate::registry;
 use tollgate_registry::{
@@ -23,8 +23,9 @@ use tollgate_sandbox::{Guest, Sandbox};
 pub(crate) struct PublishVerb {
     /// The place in the registry, with a tag
     destination: Reference,
-    /// The component, a `.wasm` file; NAME.toml beside it lists its requests
-    file: PathBuf,
+    /// The component, a `.wasm` file; NAME.toml beside it lists its requests [default: NAME.wasm in the tools
+    /// directory, where NAME is the last part of the destination]
+    file: Option<PathBuf>,
     /// Sign with the private key in this file (PEM, as `openssl genpkey` writes it)
     #[arg(long, value_name = "FILE")]
     key: Option<PathBuf>,
@@ -45,6 +46,7 @@ pub(crate) struct PublishVerb {
 const EXAMPLES: &str = "\
 Examples:
   openssl genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256 -out signing.key
+  tollgate publish localhost:5000/weather:1 --key signing.key
   tollgate publish localhost:5000/weather:1 tools/weather.wasm --key signing.key
   tollgate publish ghcr.io/acme/weather:1.2 weather.wasm --unsigned --json | jq -r .digest";
 
@@ -52,12 +54,13 @@ impl PublishVerb {
     pub(crate) async fn run(self, globals: &Globals, output: &Output) -> Result<Exit, Failure> {
         let config = globals.read_config()?;
         let client = registry::client(&config, registry::docker_config(), None)?;
-        let source = Source::File(self.file.clone());
+        let file = self.file(&config.tools_dir);
+        let source = Source::File(file.clone());
         check_exists(&source)?;
         let trust = &config.trust;
         let fetched = fetch(&client, &source, Wanted::default(), &trust.root()?).await?;
         let sandbox = Sandbox::new(config.limits.sandbox.clone())?;
-        let name = shown_line(&self.file.display().to_string(), 200);
+        let name = shown_line(&file.display().to_string(), 200);
         // A file of another kind gets the code that a registry's artifact of another kind gets.
         Interfaces::of(&fetched.wasm)?;
         let refused = |why: String| Failure::usage(why).with_code(Code::ComponentRefused.as_str());
@@ -76,6 +79,12 @@ impl PublishVerb {
         let asks = fetched.asks.as_deref();
         let artifact = NewArtifact::new(fetched.wasm.clone(), asks, &annotations, &created()?)?;
         let (digest, key) = (artifact.digest(), self.signing_key()?);
+        if let Some(other) = self.destination.digest.as_ref().filter(|other| **other != digest) {
+            let what = format!(
+                "{name} would be published as {digest}, and the destination names {other}; leave that out"
+            );
+            return Err(Failure::usage(what).with_code(Code::DigestMismatch.as_str()));
+        }
         let bundle = match (&self.bundle, &key) {
             (Some(file), _) => {
                 let bundle = read_bundle(file)?;
@@ -110,6 +119,12 @@ impl PublishVerb {
             output.line(&format!("{GOOD}{done}{GOOD:#} {place}"));
         }
         Ok(Exit::Done)
+    }
+
+    /// Returns the file to publish.
+    fn file(&self, tools: &Path) -> PathBuf {
+        let last = self.destination.repository.rsplit('/').next().unwrap_or_default();
+        self.file.clone().unwrap_or_else(|| tools.join(format!("{last}.wasm")))
     }
 
     fn signing_key(&self) -> Result<Option<SigningKey>, Failure> {

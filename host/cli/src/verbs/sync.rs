@@ -5,6 +5,7 @@ use crate::session::origin::{Checks, Origins, exit_of, note_failed};
 use crate::terminal::output::{BAD, GOOD, shown_marked};
 use crate::terminal::remedy::of_registry;
 use crate::terminal::{Exit, Failure, Output};
+use crate::verbs::verify::NOTHING_INSTALLED;
 use clap::Args;
 use serde_json::json;
 use tollgate_registry::{Code, Entry, Error, LockMode, Placement, Source, Wanted, fetch};
@@ -30,6 +31,9 @@ impl SyncVerb {
     pub(crate) async fn run(self, globals: &Globals, output: &Output) -> Result<Exit, Failure> {
         let origins = Origins::open(globals)?;
         let lock = origins.files.read_lock()?;
+        if !output.is_json() && lock.entries().next().is_none() {
+            output.say(NOTHING_INSTALLED);
+        }
         let checks = Checks::new(&origins.files, &origins.config)?;
         let mut done = Vec::new();
         for entry in lock.entries() {

@@ -109,10 +109,10 @@ impl UpdateVerb {
             return Ok(json!({ "id": entry.id, "changed": false, "entry": entry }));
         }
         let trust = &origins.config.trust;
-        let mut keys = trust.keys_of(&entry.from);
-        keys.extend(origins.files.kept(entry)?.and_then(|kept| kept.key));
+        let kept = origins.files.kept(entry)?;
+        let recorded = kept.map(|kept| (entry.clone(), kept)).into_iter().collect();
         let bundle = self.bundle.as_deref().map(read_bundle).transpose()?;
-        let wanted = Wanted { keys, bundle, digest: None };
+        let wanted = Wanted { keys: trust.keys_of(&entry.from), bundle, recorded, digest: None };
         let mut fetched = fetch(&origins.client, &source, wanted, &trust.root()?).await?;
         if self.bundle.is_none() && origins.is_same(&fetched, entry).await {
             output.say(&format!("{GOOD}up to date{GOOD:#} {}", entry.id));
@@ -164,8 +164,8 @@ impl UpdateVerb {
             (Some(to), _) if to.contains(':') => {
                 Reference { tag: None, ..reference.at(to.parse::<Digest>()?) }
             }
-            (Some(to), _) => reference.tagged(to),
-            (None, Some(tag)) => reference.tagged(tag),
+            (Some(to), _) => reference.tagged(to)?,
+            (None, Some(tag)) => reference.tagged(tag)?,
             // It was added by its digest, and is never updated.
             (None, None) => {
                 let update = format!("{} update {} --to TAG", program(), entry.id);

@@ -73,7 +73,7 @@ impl VerifyVerb {
                     "entry": entry,
                     "ok": fault.is_none(),
                     "code": fault.map(|fault| fault.code.as_str()),
-                    "message": fault.map(ToString::to_string),
+                    "message": fault.map(of_registry),
                 })
             };
             output.json(&json!({ "components": checked.iter().map(one).collect::<Vec<_>>() }));

@@ -195,14 +195,27 @@ fn a_web_server_is_a_source_whose_signatures_the_user_brings() {
         .type_in(&["add", &url, "--github", "acme/tools", "--yes"])
         .ends_with(2)
         .says("repository acme/tools");
+    place
+        .type_in(&["add", &url, "--github", "acme"])
+        .ends_with(2)
+        .says("acme has to be OWNER/REPOSITORY, such as acme/tools");
     place.type_in(&[&add[..], &["--bundle", "one.json"]].concat()).ends_with(0).answers("installed echo");
     // The same again changes nothing, whether its signature comes with it or is the kept one.
     let before = (lock(&place), refusals(&place).len());
     place.type_in(&["add", &url]).ends_with(0).answers("installed already echo as echo.wasm");
     let again = ["add", &url, "--key", "acme.pub", "--bundle", "one.json"];
     place.type_in(&again).ends_with(0).answers("installed already echo as echo.wasm");
+    place.type_in(&add).ends_with(0).answers("installed already echo as echo.wasm");
+    place.type_in(&["inspect", &url]).ends_with(0).answers("signed    key sha256:");
     assert_eq!(place.type_in(&["add", &url, "--json"]).ends_with(0).json()["changed"], false);
     assert_eq!((lock(&place), refusals(&place).len()), before);
+    make_key(&place, "other").unwrap();
+    let other = ["add", &url, "--key", "other.pub", "--yes"];
+    place
+        .type_in(&other)
+        .ends_with(2)
+        .says("it is signed by key sha256:")
+        .says("the required signer is key sha256:");
     fs::remove_file(place.path().join("tools/echo.wasm")).unwrap();
     place.type_in(&["sync"]).ends_with(0).answers("restored echo");
     place.type_in(&["update", "--check"]).ends_with(0).says("up to date echo");
@@ -217,6 +230,10 @@ fn a_web_server_is_a_source_whose_signatures_the_user_brings() {
     place.type_in(&["update", "--yes", "--bundle", "two.json"]).ends_with(2).says("--bundle belongs to one");
     place.type_in(&["update", "echo", "--yes", "--bundle", "two.json"]).ends_with(0).says("updated echo");
     place.type_in(&["verify"]).ends_with(0).answers("signed by key sha256:");
+    // A lost file cannot be restored if the server has another version now.
+    *served.lock().unwrap() = version(3);
+    fs::remove_file(place.path().join("tools/echo.wasm")).unwrap();
+    place.type_in(&["sync"]).ends_with(1).answers("look at the new version: ").answers(" update echo");
     // The server lost it.
     served.lock().unwrap().clear();
     let seen = place.type_in(&["update", "--json"]).ends_with(1).json();

@@ -3,11 +3,12 @@
 
 use crate::place::Place;
 use crate::registry::{Registry, lock, make_key, on_a_terminal, version};
+use serde_json::{Value, json};
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use tollgate_artifacts::good;
-use tollgate_registry::{Metadata, Package};
+use tollgate_registry::{Digest, Metadata, Package};
 
 fn package(name: &str, version: &str) -> Package {
     Package {
@@ -100,6 +101,72 @@ fn manifest_of(registry: &Registry, path: &str) -> String {
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
     answer
+}
+
+/// Fetches JSON as any client does.
+fn json_of(registry: &Registry, path: &str) -> Value {
+    let answer = manifest_of(registry, path);
+    let (_, body) = answer.split_once("\r\n\r\n").unwrap();
+    serde_json::from_str(body).unwrap()
+}
+
+#[test]
+fn an_artifact_has_the_layout_of_wasm_and_the_time_of_its_build() {
+    let Some(registry) = Registry::start() else { return };
+    let place = Place::new();
+    let metadata = Metadata {
+        licence: Some("MIT".to_owned()),
+        source: Some("https://example.com/acme/echo".to_owned()),
+        homepage: Some("https://example.com".to_owned()),
+        authors: Some("Ada".to_owned()),
+        description: Some("Echoes.".to_owned()),
+        revision: Some("ab12".to_owned()),
+        ..Metadata::default()
+    };
+    let wasm = [version(1), metadata.to_sections(("echo", "1.0.0")).unwrap()].concat();
+    place.write("echo.wasm", &wasm);
+    place.write("echo.toml", "[asks]\n");
+    let wasm_digest = Digest::of(&wasm).to_string();
+    for (tag, epoch, created) in
+        [("1", None, "1970-01-01T00:00:00Z"), ("2", Some("1700000000"), "2023-11-14T22:13:20Z")]
+    {
+        let mut publish = place.tollgate(&["publish", &registry.echo(tag), "echo.wasm", "--unsigned"]);
+        publish.env_remove("SOURCE_DATE_EPOCH").envs(epoch.map(|epoch| ("SOURCE_DATE_EPOCH", epoch)));
+        publish.assert().success();
+        let manifest = json_of(&registry, &format!("/v2/acme/echo/manifests/{tag}"));
+        let config = manifest["config"]["digest"].as_str().unwrap();
+        let config = json_of(&registry, &format!("/v2/acme/echo/blobs/{config}"));
+        let component = &config["component"];
+        assert!(component["exports"].as_array().is_some_and(|exports| !exports.is_empty()), "{config}");
+        let expected = json!({
+            "created": created, "architecture": "wasm", "os": "wasip2", "layerDigests": [wasm_digest],
+            "component": { "exports": component["exports"], "imports": component["imports"] },
+        });
+        assert_eq!(config, expected);
+        let annotation = |name: &str| format!("org.opencontainers.image.{name}");
+        let expected = json!({
+            "schemaVersion": 2,
+            "mediaType": "application/vnd.oci.image.manifest.v1+json",
+            "config": {
+                "mediaType": "application/vnd.wasm.config.v0+json",
+                "digest": manifest["config"]["digest"],
+                "size": config.to_string().len(),
+            },
+            "layers": [{ "mediaType": "application/wasm", "digest": wasm_digest, "size": wasm.len() }],
+            "annotations": {
+                "dev.tollgate.asks": "[asks]\n",
+                (annotation("title")): "echo",
+                (annotation("version")): manifest["annotations"][annotation("version")],
+                (annotation("licenses")): "MIT",
+                (annotation("source")): "https://example.com/acme/echo",
+                (annotation("url")): "https://example.com",
+                (annotation("authors")): "Ada",
+                (annotation("description")): "Echoes.",
+                (annotation("revision")): "ab12",
+            },
+        });
+        assert_eq!(manifest, expected);
+    }
 }
 
 #[test]

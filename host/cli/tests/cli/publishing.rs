@@ -264,7 +264,8 @@ fn credentials_come_from_docker_or_its_helper() {
         let path = format!("{}:{}", place.path().join("bin").display(), std::env::var("PATH").unwrap());
         Said::of(&command.env("PATH", path).env("DOCKER_CONFIG", place.path().join("docker")).assert())
     };
-    publish(&place, &reference, 1, None, None).ends_with(1).says("log in with: docker login");
+    let login = format!("log in with permission to push to oci://{}/acme/echo: docker login", registry.host);
+    publish(&place, &reference, 1, None, None).ends_with(1).says(&login);
     let arguments = ["publish", &reference, "echo.wasm", "--unsigned"];
 
     // A helper that has them, in the protocol of Docker.
@@ -280,8 +281,8 @@ fn credentials_come_from_docker_or_its_helper() {
     type_in(&["inspect", &reference]).ends_with(0);
     // One that has other credentials, none, or fails.
     let cases = [
-        ("echo '{\"Username\":\"ada\",\"Secret\":\"wrong\"}'", 1, "denied access"),
-        ("echo 'credentials not found in native keychain'; exit 1", 1, "log in with: docker login"),
+        ("echo '{\"Username\":\"ada\",\"Secret\":\"wrong\"}'", 1, "denied reading oci://"),
+        ("echo 'credentials not found in native keychain'; exit 1", 1, "log in: docker login"),
         ("echo 'the keychain is locked'; exit 1", 2, "failed: the keychain is locked"),
         ("printf 'a\\033[31mb'; exit 1", 2, "failed: a[31mb"),
         ("exit 7", 2, "failed and said nothing"),

@@ -181,6 +181,16 @@ fn an_id_and_a_tag_belong_to_one() {
         .ends_with(2)
         .says("is installed from oci://");
     place.type_in(&["add", &registry.echo("none"), "--yes"]).ends_with(1).says("was not found");
+    // Without a file, the one of this name in the tools directory is published.
+    let published =
+        place.type_in(&["publish", &registry.echo("2"), "--unsigned", "--json"]).ends_with(0).json();
+    let digest = published["digest"].as_str().unwrap();
+    let named =
+        |digest: &str| place.type_in(&["publish", &format!("{}@{digest}", registry.echo("2")), "--unsigned"]);
+    named(digest).ends_with(0);
+    named(&format!("sha256:{}", "0".repeat(64))).ends_with(2).says("and the destination names sha256:0000");
+    let missing = format!("{}/acme/mail:1", registry.host);
+    place.type_in(&["publish", &missing, "--unsigned"]).ends_with(2).says("tools/mail.wasm does not exist");
 }
 
 #[test]
@@ -283,6 +293,9 @@ fn a_lock_file_that_cannot_be_read_serves_nothing() {
     let place = Place::new().with_tools(&[good::ECHO]);
     place.write("tollgate.lock", "version = 1\n<<<<<<< HEAD\n");
     place.type_in(&["tools"]).ends_with(2).says("tollgate.lock, line 2: a merge left a conflict");
+    assert_eq!(place.type_in(&["tools", "--json"]).ends_with(2).json()["error"]["code"], "invalid_lock");
+    place.write("tollgate.lock", "version = 1\ncolour = \"red\"\n");
+    place.type_in(&["sync"]).ends_with(2).says("line 2: ").says("restore the file from version control");
     place.write("tollgate.lock", "version = 2\n");
     place.type_in(&["tools"]).ends_with(2).says("update tollgate");
 }

@@ -84,8 +84,16 @@ fn each_verb_makes_few_requests_and_a_start_makes_none() {
     assert_eq!(counter.taken(), 0);
     place.type_in(&["update"]).ends_with(0).says("up to date echo");
     assert_eq!(counter.taken(), 1);
-    for arguments in [&["call", "echo", "{}"][..], &["tools"], &["verify"], &["sync"], &["sync", "--locked"]]
-    {
+    place.write("tollgate.toml", "[model]\nprovider = \"recorded\"\nfile = \"turns.toml\"\n");
+    place.write("turns.toml", "[[turn]]\ncalls = [{ name = \"echo\" }]\n[[turn]]\ntext = \"Done.\"\n");
+    for arguments in [
+        &["call", "echo", "{}"][..],
+        &["run", "Call it."],
+        &["tools"],
+        &["verify"],
+        &["sync"],
+        &["sync", "--locked"],
+    ] {
         place.type_in(arguments).ends_with(0);
         assert_eq!(counter.taken(), 0, "{arguments:?}");
     }

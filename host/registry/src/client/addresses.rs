@@ -43,5 +43,18 @@ pub(super) fn refused(url: &Url) -> Option<String> {
 
 fn refusal(name: &str, address: IpAddr) -> String {
     let what = not_global(address).unwrap_or("unknown");
-    format!("{REFUSED}: {name} is {address}, which is {what}")
+    let resolved = if name == address.to_string() { String::new() } else { format!("{address}, which is ") };
+    format!("{REFUSED}: {name} is {resolved}{what}")
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[tokio::test]
+    async fn a_name_of_an_address_that_is_not_global_is_not_resolved() {
+        let refused = GlobalOnly.resolve("localhost".parse().unwrap()).await.err().unwrap().to_string();
+        assert!(refused.starts_with("the address is not global: localhost is "), "{refused}");
+    }
 }

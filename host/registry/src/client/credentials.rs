@@ -108,7 +108,7 @@ impl Credentials {
 
 async fn read(file: &Path) -> Result<Option<DockerConfig>> {
     let invalid = |why: &dyn fmt::Display| {
-        let what = format!("the credentials in {} cannot be read: {why}", file.display());
+        let what = format!("the credentials in {} cannot be read: {why}; correct that file", file.display());
         Error::new(Code::InvalidCredentials, what)
     };
     let open = match tokio::fs::File::open(file).await {

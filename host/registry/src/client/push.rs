@@ -292,18 +292,11 @@ impl Session {
 
     fn write_failure(&self, reply: &super::transport::Reply) -> Error {
         let error = self.failure(reply);
-        let host = &self.reference.host;
-        match error.code {
-            Code::AccessDenied | Code::CredentialsMissing => {
-                let (why, place) = (error.message(), self.reference.origin());
-                let what = format!("{why}; publishing needs permission to push to {place}");
-                Error::new(error.code, what)
-            }
-            Code::UnexpectedStatus => {
-                Error::new(error.code, format!("{host} does not accept the artifact: {}", error.message()))
-            }
-            _ => error,
+        if error.code != Code::UnexpectedStatus {
+            return error;
         }
+        let host = &self.reference.host;
+        Error::new(error.code, format!("{host} does not accept the artifact: {}", error.message()))
     }
 }
 

@@ -9,6 +9,7 @@ use super::transport::{Reply, Request, Session};
 use crate::digest::Digest;
 use crate::error::{Code, Error, Result};
 use crate::signature::MAX_BUNDLE_BYTES;
+use bytes::Bytes;
 use reqwest::StatusCode;
 use reqwest::header::LINK;
 use url::Url;
@@ -25,8 +26,8 @@ const OLD_SIGNATURE: &str = "application/vnd.dev.cosign.artifact.sig.v1+json";
 pub struct FoundBundle {
     /// The digest of the bundle.
     pub digest: Digest,
-    /// Its bytes.
-    pub bytes: Vec<u8>,
+    /// Its bytes. Copies share them.
+    pub bytes: Bytes,
 }
 
 /// The signatures that a registry has for an artifact.
@@ -163,7 +164,7 @@ impl Session {
         let Some(layer) = bundle_layer(&body, subject, &invalid)? else { return Ok(None) };
         let digest = layer.digest()?;
         let bytes = self.blob("a bundle", &digest, layer.size).await?;
-        Ok(Some(FoundBundle { digest: Digest::of(&bytes), bytes }))
+        Ok(Some(FoundBundle { digest: Digest::of(&bytes), bytes: bytes.into() }))
     }
 
     /// Returns whether there is a signature in the format of cosign 2.

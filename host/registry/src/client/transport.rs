@@ -106,7 +106,7 @@ impl Session {
     }
 
     /// Asks for tokens that allow pushing from now on.
-    pub(super) fn begin_to_write(&mut self) {
+    pub(crate) fn begin_to_write(&mut self) {
         if !self.writes {
             self.writes = true;
             self.authorization = None;
@@ -256,13 +256,13 @@ impl Session {
             hosts.contains_key(name)
                 || hosts.values().any(|settings| settings.token_host.as_deref() == Some(name))
         };
-        let is_named = is_configured(host) || with_port.is_some_and(|name| is_configured(&name));
+        let is_named = is_configured(host) || with_port.as_ref().is_some_and(|name| is_configured(name));
         // The user who names this machine as a registry may be sent to other servers on it.
         if is_named || (self.reference.is_loopback() && is_loopback(url)) {
             return Ok(&self.client.named);
         }
         match addresses::refused(url) {
-            Some(why) => Err(address_refused(&why)),
+            Some(why) => Err(address_refused(&why, &with_port.unwrap_or_else(|| host.to_owned()))),
             None => Ok(&self.client.global),
         }
     }
@@ -273,7 +273,7 @@ impl Session {
             let host = format!("{}{port}", clean(url.host_str().unwrap_or_default(), 200));
             let causes = causes(&error);
             if let Some(at) = causes.find(addresses::REFUSED) {
-                return address_refused(&causes[at..]);
+                return address_refused(&causes[at..], &host);
             }
             match error.is_timeout() {
                 true => Error::new(Code::TimedOut, format!("{host} did not answer in time")),
@@ -355,17 +355,25 @@ impl Session {
                 let part = if self.reference.repository.is_empty() { "address" } else { "name and tag" };
                 Error::new(Code::NotFound, format!("{what} was not found{said}; check its {part}"))
             }
-            401 | 403 if !has_login => Error::new(
-                Code::CredentialsMissing,
-                format!(
-                    "{host} does not allow reading {what} without credentials{said}; log in with: docker login {}",
-                    self.reference.host
-                ),
-            ),
-            401 | 403 => Error::new(
-                Code::AccessDenied,
-                format!("{host} denied access to {what}{said}; check what the credentials may do"),
-            ),
+            401 | 403 => {
+                let (what, registry, place) = (&self.name, &self.reference.host, self.reference.origin());
+                let (doing, may_push) = match self.writes {
+                    true => ("publishing", format!(" with permission to push to {place}")),
+                    false => ("reading", String::new()),
+                };
+                match has_login {
+                    true => {
+                        let fix = format!("use credentials{may_push}: docker login {registry}");
+                        Error::new(Code::AccessDenied, format!("{host} denied {doing} {what}{said}; {fix}"))
+                    }
+                    false => {
+                        let fix = format!("log in{may_push}: docker login {registry}");
+                        let what =
+                            format!("{host} does not allow {doing} {what} without credentials{said}; {fix}");
+                        Error::new(Code::CredentialsMissing, what)
+                    }
+                }
+            }
             429 => Error::new(Code::RateLimited, format!("{host} asks to wait{said}; try again later")),
             status if status >= 500 => Error::new(
                 Code::RegistryFailed,
@@ -396,8 +404,10 @@ fn said(body: &[u8]) -> String {
     clean(words.join("; ").trim(), 300)
 }
 
-fn address_refused(why: &str) -> Error {
-    let what = format!("{why}; if you trust it, add a table for the host: [registries.\"HOST\"]");
+fn address_refused(why: &str, host: &str) -> Error {
+    let host = clean(host, 200);
+    let what =
+        format!("{why}; if you trust it, add a table for it to the configuration: [registries.\"{host}\"]");
     Error::new(Code::AddressRefused, what)
 }
 

@@ -157,8 +157,13 @@ impl Files {
     pub fn restore(&self, entry: &Entry, wasm: &[u8], asks: Option<&str>) -> Result<()> {
         let _held = hold(&self.lock)?;
         if Digest::of(wasm) != entry.wasm || asks.map(|asks| Digest::of(asks.as_bytes())) != entry.asks {
-            let what = format!("what {} has is not what tollgate.lock records for {}", entry.from, entry.id);
-            return Err(Error::new(Code::LockMismatch, what));
+            let what = format!(
+                "what {} has is not what tollgate.lock records for {}; look at the new version",
+                entry.from, entry.id
+            );
+            return Err(
+                Error::new(Code::LockMismatch, what).with_remedy(Remedy::Update { id: entry.id.clone() })
+            );
         }
         make_dir(&self.tools)?;
         self.stage(entry, wasm, asks)?;
@@ -250,10 +255,11 @@ impl Files {
         let missing = |what: &str| {
             let dir = self.bundles.display();
             let what = format!(
-                "{what} of {} is missing or damaged in {dir}; restore it from version control",
+                "{what} of {} is missing or damaged in {dir}; restore it from version control, or record it again",
                 entry.id
             );
-            Error::new(Code::LockMismatch, what)
+            let remedy = Remedy::AddAgain { id: entry.id.clone(), source: entry.source() };
+            Error::new(Code::LockMismatch, what).with_remedy(remedy)
         };
         let bundle = read(&self.bundle_path(signed.bundle()), MAX_BUNDLE_BYTES as u64)?;
         let bundle =
@@ -326,16 +332,21 @@ impl Files {
         let (wasm, asks) = self.paths(new.entry);
         check_replaceable(&wasm)?;
         check_replaceable(&asks)?;
-        let is_own = new.replaces.is_some_and(|before| before.file == new.entry.file);
-        let is_same = || {
-            digest_of(&wasm, MAX_COMPONENT_BYTES).is_ok_and(|found| found.as_ref() == Some(&new.entry.wasm))
-        };
-        if !is_own && wasm.symlink_metadata().is_ok() && !is_same() {
-            let what = format!(
-                "{} exists and is not in tollgate.lock; remove it, or choose another name",
-                wasm.display()
-            );
-            return Err(Error::new(Code::NameTaken, what).with_remedy(Remedy::OtherName));
+        if new.replaces.is_some_and(|before| before.file == new.entry.file) {
+            return Ok(());
+        }
+        for (path, recorded, limit) in [
+            (&wasm, Some(&new.entry.wasm), MAX_COMPONENT_BYTES),
+            (&asks, new.entry.asks.as_ref(), MAX_ASKS_BYTES as u64),
+        ] {
+            let is_there = path.symlink_metadata().is_ok();
+            if is_there && digest_of(path, limit).ok().flatten().as_ref() != recorded {
+                let what = format!(
+                    "{} exists and is not in tollgate.lock; remove it, or choose another name",
+                    path.display()
+                );
+                return Err(Error::new(Code::NameTaken, what).with_remedy(Remedy::OtherName));
+            }
         }
         Ok(())
     }

@@ -150,7 +150,7 @@ fn nothing_else_than_a_recorded_file_is_replaced() {
     let key = key();
     let one = version(1, Some("[asks]\n"), &key);
     type Make = fn(&Path);
-    let make: [(&str, Make); 5] = [
+    let make: [(&str, Make); 6] = [
         ("weather.wasm", |path| symlink("elsewhere", path).unwrap()),
         ("weather.wasm", |path| fs::create_dir(path).unwrap()),
         ("weather.toml", |path| symlink("elsewhere", path).unwrap()),
@@ -158,6 +158,7 @@ fn nothing_else_than_a_recorded_file_is_replaced() {
             rustix::fs::mknodat(rustix::fs::CWD, path, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
         }),
         ("weather.wasm", |path| fs::write(path, "another person's").unwrap()),
+        ("weather.toml", |path| fs::write(path, "another person's").unwrap()),
     ];
     for (name, make) in make {
         let folder = tempfile::tempdir().unwrap();

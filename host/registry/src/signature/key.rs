@@ -65,7 +65,11 @@ impl PublicKey {
         let invalid =
             |why: &str| Error::new(Code::InvalidTrust, format!("the public key cannot be used: {why}"));
         let der = SubjectPublicKeyInfoDer::from_pem_slice(pem.as_bytes())
-            .map_err(|_| invalid("it is not PEM with BEGIN PUBLIC KEY"))?;
+            .map_err(|_| {
+                let why = "it is not PEM with BEGIN PUBLIC KEY; write that of a signing key with: openssl pkey -in \
+                           signing.key -pubout -out signing.pub";
+                invalid(why)
+            })?;
         Self::from_der(der.as_ref())
     }
 

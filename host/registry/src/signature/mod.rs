@@ -211,3 +211,6 @@ pub fn verify(bytes: &[u8], subjects: Subjects<'_>, keys: &[PublicKey], root: &T
     let signed = Signed::Key { key: key.id().clone(), bundle: Digest::of(bytes) };
     Ok(Proof { signed, covers, is_logged })
 }
+
+#[cfg(test)]
+mod tests;

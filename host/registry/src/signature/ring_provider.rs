@@ -26,7 +26,7 @@ pub(super) fn with_bytes<T>(bytes: &[u8], verification: impl FnOnce() -> T) -> T
 
 /// Verifies signatures with ring. It does not sign.
 #[derive(Debug)]
-struct Ring;
+pub(super) struct Ring;
 
 struct Hash(Context);
 

@@ -315,6 +315,8 @@ async fn every_misbehaviour_ends_with_its_code() {
         let server = Server::with(parts.publish()).await;
         let error = pull(&server).await.map(|pulled| pulled.artifact.digest).expect_err(name);
         assert_eq!(error.code, code, "{name}: {error}");
+        let words = error.to_string();
+        assert!(words.contains("; "), "{name} does not end with what fixes it: {words}");
         assert!(server.seen().len() < 12, "{name} costs {} requests", server.seen().len());
     }
 }
@@ -339,7 +341,7 @@ async fn signatures_are_found_and_wrong_referrers_do_not_count() {
     let server = Server::with(parts.publish()).await;
     let referrers = pull(&server).await.unwrap().referrers;
     assert_eq!(referrers.bundles.len(), 1);
-    assert_eq!(referrers.bundles[0].bytes, b"{\"the\":\"bundle\"}");
+    assert_eq!(referrers.bundles[0].bytes.as_ref(), b"{\"the\":\"bundle\"}");
     let large = vec![b' '; (1 << 20) + 1];
     for (bundle, subject) in [(&b"{}"[..], Some(descriptor(MANIFEST, b"another artifact"))), (&large, None)] {
         let mut parts = Parts::new();

@@ -1,12 +1,12 @@
 //! Pulls: content decides, and neither headers, tags nor configurations do.
 
-use crate::artifact::{CONFIG, MANIFEST, Parts, WASM, blob_path, descriptor, manifest_path, path};
+use crate::artifact::{CONFIG, INDEX, MANIFEST, Parts, WASM, blob_path, descriptor, manifest_path, path};
 use crate::server::{Answer, Server};
-use crate::{pull, pull_with, set_index};
+use crate::{client, pull, pull_with, set_index};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
-use tollgate_registry::{Code, Digest, Interfaces, Settings};
+use tollgate_registry::{Code, Digest, Interfaces, Settings, Source, TrustedRoot, Wanted, fetch};
 
 #[tokio::test]
 async fn a_digest_in_a_header_is_not_believed() {
@@ -98,6 +98,84 @@ async fn content_may_be_named_by_its_sha512() {
             Err(error) => assert!(!is_right && error.code == Code::DigestMismatch, "{error}"),
         }
     }
+}
+
+#[tokio::test]
+async fn the_formats_of_other_publishers_are_read() {
+    let empty = ("application/vnd.oci.empty.v1+json", "application/wasm");
+    let other = ("application/vnd.wasm.config.v1+json", "application/vnd.wasm.content.layer.v1+wasm");
+    for (config, layer) in [empty, other] {
+        let mut parts = Parts::new();
+        let content = if config == empty.0 { "{}".to_owned() } else { parts.config.to_string() };
+        parts.manifest["config"] = descriptor(config, content.as_bytes());
+        parts.manifest["layers"][0]["mediaType"] = json!(layer);
+        let server = Server::with(parts.publish()).await;
+        let pulled = pull(&server).await.unwrap();
+        assert_eq!(pulled.wasm, WASM, "{config}");
+        assert_eq!(pulled.artifact.imports.is_none(), config == empty.0);
+    }
+    // The types of one layout belong together.
+    for (config, layer) in [(empty.0, other.1), (other.0, empty.1), (CONFIG, other.1)] {
+        let mut parts = Parts::new();
+        parts.manifest["config"] = descriptor(config, b"{}");
+        parts.manifest["layers"][0]["mediaType"] = json!(layer);
+        let server = Server::with(parts.publish()).await;
+        assert_eq!(pull(&server).await.unwrap_err().code, Code::NotWasm, "{config} {layer}");
+    }
+}
+
+#[tokio::test]
+async fn a_component_with_other_imports_than_the_configuration_lists_is_refused() {
+    // A component without imports and exports.
+    const COMPONENT: &[u8] = b"\0asm\x0d\0\x01\0";
+    for (imports, code) in [(json!([]), None), (json!(["wasi:sockets/tcp"]), Some(Code::ImportsMismatch))] {
+        let mut parts = Parts::new();
+        let layer = descriptor("application/wasm", COMPONENT);
+        parts.config["layerDigests"] = json!([layer["digest"]]);
+        parts.config["component"]["imports"] = imports;
+        parts.manifest["layers"] = json!([layer]);
+        parts.answers.insert(blob_path(COMPONENT), Answer::ok("application/wasm", COMPONENT));
+        let server = Server::with(parts.publish()).await;
+        let source: Source = format!("{}/acme/weather:1", server.host).parse().unwrap();
+        let root = TrustedRoot::embedded().unwrap();
+        let fetched = fetch(&client(Settings::default()), &source, Wanted::default(), &root).await;
+        assert_eq!(fetched.err().map(|error| error.code), code);
+    }
+}
+
+#[tokio::test]
+async fn signatures_of_both_lists_count_once_each() {
+    let mut parts = Parts::new();
+    let digest = Digest::of(&parts.manifest_bytes());
+    let (list, tag) = (path(&format!("referrers/{digest}")), digest.as_str().replace(':', "-"));
+    parts.refer(b"{\"a\":\"signature\"}", None);
+    let first = parts.answers.remove(&list).unwrap();
+    parts.refer(b"{\"another\":\"signature\"}", None);
+    let second = parts.answers.remove(&list).unwrap();
+    let of = |first: &Answer, second: &Answer| {
+        let mut answers = parts.answers.clone();
+        answers.insert(list.clone(), first.clone());
+        answers.insert(path(&format!("manifests/{tag}")), second.clone());
+        answers
+    };
+    for (listed, under_tag, found) in [(&first, &second, 2), (&first, &first, 1)] {
+        let mut other = Parts::new();
+        other.answers = of(listed, under_tag);
+        let server = Server::with(other.publish()).await;
+        assert_eq!(pull(&server).await.unwrap().referrers.bundles.len(), found);
+    }
+}
+
+#[tokio::test]
+async fn a_referrer_in_the_format_of_cosign_2_is_named() {
+    let mut parts = Parts::new();
+    let digest = Digest::of(&parts.manifest_bytes());
+    let mut old = descriptor(MANIFEST, b"a signature of cosign 2");
+    old["artifactType"] = json!("application/vnd.dev.cosign.artifact.sig.v1+json");
+    let index = json!({ "schemaVersion": 2, "mediaType": INDEX, "manifests": [old] }).to_string();
+    parts.answers.insert(path(&format!("referrers/{digest}")), Answer::ok(INDEX, index));
+    let server = Server::with(parts.publish()).await;
+    assert_eq!(pull(&server).await.unwrap().referrers.faults[0].code, Code::OldSignature);
 }
 
 #[tokio::test]

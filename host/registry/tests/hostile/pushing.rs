@@ -92,6 +92,45 @@ async fn an_upload_goes_to_the_registry_alone() {
     assert!(elsewhere.seen().is_empty());
 }
 
+#[tokio::test]
+async fn a_missing_permission_is_named() {
+    for (status, code) in [(401, Code::UnsupportedChallenge), (403, Code::CredentialsMissing)] {
+        let server = Server::start(move |seen| match seen.method.as_str() {
+            "POST" => Answer::status(status),
+            _ => Answer::status(404),
+        })
+        .await;
+        let error = publish(&server, None).await.unwrap_err();
+        assert_eq!(error.code, code, "{error}");
+        let place = format!("log in with permission to push to oci://{}/acme/weather: ", server.host);
+        assert_eq!(error.to_string().contains(&place), status == 403, "{error}");
+    }
+}
+
+#[tokio::test]
+async fn blobs_come_before_manifests_and_the_tag_is_last() {
+    let manifests = Manifests::default();
+    let server = Server::start(move |seen| kept(&manifests, seen)).await;
+    publish(&server, Some(b"{}")).await.unwrap();
+    let seen = server.seen();
+    let wrote: Vec<_> = seen.iter().filter(|seen| seen.method == "PUT").collect();
+    let is_manifest = |seen: &Seen| seen.path.starts_with(&path("manifests/"));
+    // The configuration, the component, and the configuration and the content of the signature.
+    assert_eq!(wrote.iter().filter(|seen| !is_manifest(seen)).count(), 4);
+    let manifests: Vec<_> = wrote.iter().filter(|seen| is_manifest(seen)).map(|seen| &seen.path).collect();
+    let [artifact, referrer, list, tag] = manifests.as_slice() else { panic!("{manifests:?}") };
+    let by_digest = path("manifests/sha256:");
+    assert!(artifact.starts_with(&by_digest) && referrer.starts_with(&by_digest), "{manifests:?}");
+    assert!(list.starts_with(&path("manifests/sha256-")) && **tag == path("manifests/1"), "{manifests:?}");
+    assert_eq!(seen.last().map(|seen| &seen.path), Some(*tag));
+    // Each upload is preceded by the question whether the blob is there.
+    for at in (0..seen.len()).filter(|at| seen[*at].method == "POST") {
+        assert_eq!(seen[at - 1].method, "HEAD");
+    }
+    let first_manifest = wrote.iter().position(|seen| is_manifest(seen));
+    assert_eq!(first_manifest, Some(2), "the artifact's blobs are there before its manifest");
+}
+
 /// The digests of a list of referrers.
 fn listed(text: &str) -> Vec<String> {
     let index: Value = serde_json::from_str(text).unwrap();

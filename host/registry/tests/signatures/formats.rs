@@ -123,13 +123,12 @@ fn encoded(bytes: &[u8]) -> String {
     base64::Engine::encode(&base64::engine::general_purpose::STANDARD, bytes)
 }
 
-#[test]
-fn the_statement_of_cosign_3_counts() {
+/// A bundle with a signature of a statement of this type about a manifest, and the key that made it.
+fn signed_statement(kind: &str, manifest: &[u8]) -> (String, PublicKey) {
     let (pair, public) = key();
-    let manifest = b"{\"schemaVersion\":2}";
     // As `cosign sign` writes it: the subject has no name.
     let statement = json!({
-        "_type": "https://in-toto.io/Statement/v1",
+        "_type": kind,
         "subject": [{"digest": {"sha256": Digest::of(manifest).hex()}, "annotations": {}}],
         "predicateType": "https://sigstore.dev/cosign/sign/v1",
         "predicate": {},
@@ -146,7 +145,17 @@ fn the_statement_of_cosign_3_counts() {
             "signatures": [{"sig": encoded(pair.sign(signed.as_bytes()).as_ref()), "keyid": ""}],
         },
     });
-    let keys = [PublicKey::from_pem(&public).unwrap()];
-    let proof = of_manifest(&bundle.to_string(), manifest, &keys, &root()).unwrap();
-    assert_eq!((proof.covers, proof.is_logged), (Covers::Manifest, false));
+    (bundle.to_string(), PublicKey::from_pem(&public).unwrap())
+}
+
+#[test]
+fn the_statement_of_cosign_3_counts_in_both_versions_of_its_format() {
+    let manifest = b"{\"schemaVersion\":2}";
+    for kind in ["https://in-toto.io/Statement/v1", "https://in-toto.io/Statement/v0.1"] {
+        let (bundle, key) = signed_statement(kind, manifest);
+        let proof = of_manifest(&bundle, manifest, &[key], &root()).unwrap();
+        assert_eq!((proof.covers, proof.is_logged), (Covers::Manifest, false));
+    }
+    let (bundle, key) = signed_statement("https://in-toto.io/Statement/v9", manifest);
+    assert_eq!(of_manifest(&bundle, manifest, &[key], &root()).unwrap_err().code, Code::InvalidBundle);
 }

@@ -136,6 +136,42 @@ pub(super) fn older(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tollgate_registry::Signed;
+
+    #[test]
+    fn a_version_that_was_signed_before_the_installed_one_is_older() {
+        let entry = |wasm: &[u8], at: Option<&str>| Entry {
+            id: "weather".to_owned(),
+            file: "weather.wasm".to_owned(),
+            from: "oci://ghcr.io/acme/weather".to_owned(),
+            tag: None,
+            manifest: None,
+            wasm: Digest::of(wasm),
+            asks: None,
+            surface: Digest::of(b"surface"),
+            licence: None,
+            signed: at.map(|at| Signed::Identity {
+                identity: "ada@example.com".to_owned(),
+                issuer: "https://accounts.example.com".to_owned(),
+                at: at.to_owned(),
+                bundle: Digest::of(b"bundle"),
+            }),
+        };
+        let (id, version) = ("weather".to_owned(), "1.0.0".to_owned());
+        let descriptor = ComponentDescriptor { id, version, tools: Vec::new(), state: Vec::new() };
+        let older = |before: &Entry, now: &Entry| older(Some(before), None, now, &descriptor);
+        let (first, second) = ("2026-11-02T09:00:00Z", "2026-11-02T10:00:00+00:00");
+        let (old, new) = (entry(b"1", Some(first)), entry(b"2", Some(second)));
+        assert_eq!(older(&old, &new), None);
+        let why = older(&new, &old).unwrap_or_default();
+        assert!(
+            why.starts_with("it was signed at 2026-11-02T09:00:00Z, before the installed version"),
+            "{why}"
+        );
+        // The same bytes with an earlier signature are no older version, and without a time nothing is known.
+        assert_eq!(older(&new, &entry(b"2", Some(first))), None);
+        assert_eq!(older(&new, &entry(b"1", None)), None);
+    }
 
     #[test]
     fn a_component_is_loaded_under_the_last_part_of_its_origin() {

@@ -26,9 +26,7 @@ use tollgate::grants::{Approvals, Approved, Decision, RequestedGrants, parse_man
 use tollgate::store::{AuditKind, AuditRecord};
 use tollgate_agent::descriptor::ComponentDescriptor;
 use tollgate_agent::surface::Surface;
-use tollgate_registry::{
-    Entry, Expected, Fetched, Installation, Lock, Proof, PublicKey, Recorded, Signed, Verdict,
-};
+use tollgate_registry::{Entry, Expected, Fetched, Installation, Lock, Proof, Recorded, Signed, Verdict};
 use tollgate_sandbox::Sandbox;
 
 /// The request of a component without a manifest.
@@ -57,7 +55,6 @@ pub(crate) struct Offer {
     pub(crate) older: Option<String>,
     /// Differences from the version that is there; `None` if there is none.
     differences: Option<Differences>,
-    keys: Vec<PublicKey>,
 }
 
 /// The consent that the person gave on the command line.
@@ -135,11 +132,6 @@ impl Offer {
         let offered = Version::new(&component, asks.clone(), fetched.metadata.clone(), fetched.wasm.len());
         let differences =
             before.as_ref().map(|before| Differences::between(before, &entry, there.as_ref(), &offered));
-        let mut keys = config.trust.keys_of(&fetched.origin);
-        keys.extend(named.signer.and_then(Expected::key).cloned());
-        if let Some(before) = &before {
-            keys.extend(origins.files.kept(before).ok().flatten().and_then(|kept| kept.key));
-        }
         Ok(Self {
             is_measured: is_known || there.is_some(),
             news,
@@ -154,7 +146,6 @@ impl Offer {
             before,
             older,
             differences,
-            keys,
         })
     }
 
@@ -231,7 +222,7 @@ impl Offer {
         // A component whose approval cannot be recorded is not installed.
         let store = open_store(globals)?;
         let key = self.entry.signed.as_ref().and_then(|signed| match signed {
-            Signed::Key { key, .. } => self.keys.iter().find(|known| known.id() == key),
+            Signed::Key { key, .. } => self.fetched.key(key),
             _ => None,
         });
         let bundle = self.entry.signed.as_ref().and_then(|signed| self.fetched.bundle(signed.bundle()));

@@ -17,7 +17,7 @@ impl Offer {
         let Self { descriptor, entry, fetched, .. } = self;
         let (id, version) = (shown_line(&descriptor.id, 64), shown_line(&descriptor.version, 64));
         output.say(&format!("{BOLD}{id}{BOLD:#} {version}"));
-        let tag = entry.tag.as_ref().map(|tag| format!(":{tag}")).unwrap_or_default();
+        let tag = entry.tag.as_ref().map(|tag| format!(":{}", shown_line(tag, 128))).unwrap_or_default();
         output.say(&format!("  from      {}{tag}", shown_line(&entry.from, 300)));
         output.say(&format!("  digest    {}", entry.manifest.as_ref().unwrap_or(&entry.wasm)));
         self.show_signature(output);
@@ -73,11 +73,8 @@ impl Offer {
             }
             (None, _) => output.say(&format!("  signed    {WAITS}no{WAITS:#}")),
         }
-        for fault in &self.fetched.evidence.faults {
-            output.say(&format!(
-                "            {DIM}its signature was ignored: {}{DIM:#}",
-                shown_marked(&crate::render::provenance::ignored(&fault.to_string()))
-            ));
+        for line in provenance::ignored(&self.fetched.evidence) {
+            output.say(&format!("            {DIM}{line}{DIM:#}"));
         }
     }
 
