@@ -6,6 +6,7 @@ use crate::problem::Problem;
 use crate::state::Shared;
 use axum::http::StatusCode;
 use tollgate::async_trait;
+use tollgate::tools::RefusedFile;
 use tollgate_agent::gate::permissions::RuleSpec;
 
 /// The facts that only the operator's process has: it loads the components and owns the
@@ -14,6 +15,9 @@ use tollgate_agent::gate::permissions::RuleSpec;
 pub trait OperatorData: Send + Sync {
     /// Returns the component with this id, if it is served.
     fn component(&self, id: &str) -> Option<ComponentFacts>;
+
+    /// Returns the commands that get a refused file served; `None` if the reason says all.
+    fn commands_for(&self, refused: &RefusedFile) -> Option<String>;
 
     /// Returns the hosts that share the store; none if one process has it for itself.
     ///
@@ -85,6 +89,10 @@ impl ConsoleData for ServerData {
 
     fn component(&self, id: &str) -> Option<ComponentFacts> {
         self.state.operator.as_ref()?.component(id)
+    }
+
+    fn commands_for(&self, refused: &RefusedFile) -> Option<String> {
+        self.state.operator.as_ref()?.commands_for(refused)
     }
 
     async fn hosts(&self) -> Result<Vec<HostFacts>, Problem> {

@@ -5,11 +5,13 @@ use crate::render::powers;
 use crate::render::provenance::lock_in_words;
 #[cfg(feature = "postgres")]
 use crate::session::database::SharedStore;
-use std::path::PathBuf;
+use crate::terminal::remedy::commands_for;
+use std::path::{Path, PathBuf};
 use tollgate::async_trait;
 use tollgate::config::{ComponentGrants, Details, Granted, remember_always};
 use tollgate::gates::LivePermissions;
 use tollgate::registry::Origin;
+use tollgate::tools::RefusedFile;
 use tollgate::tools::directory::{LoadedComponent, ServedComponents};
 use tollgate_agent::gate::permissions::RuleSpec;
 #[cfg(feature = "postgres")]
@@ -66,6 +68,11 @@ impl OperatorData for Operator {
     fn component(&self, id: &str) -> Option<ComponentFacts> {
         let (component, entry) = self.served.find(id)?;
         Some(facts_of(&component, Origin::of(entry.as_ref(), self.locked)))
+    }
+
+    fn commands_for(&self, refused: &RefusedFile) -> Option<String> {
+        let base_dir = self.config_file.parent().unwrap_or(Path::new(""));
+        commands_for(refused, base_dir)
     }
 
     fn keep_rule(&self, rule: &RuleSpec) -> Result<(), String> {

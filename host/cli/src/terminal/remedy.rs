@@ -102,6 +102,24 @@ pub(crate) fn of_file(refused: &RefusedFile) -> String {
     )
 }
 
+/// Returns the commands that get a file served, for those who may not see the directories of this machine: the
+/// program is named without its path, and a file from the directory of the configuration, or by its name alone.
+#[cfg(feature = "mcp")]
+pub(crate) fn commands_for(refused: &RefusedFile, base_dir: &Path) -> Option<String> {
+    let name = |path: &Path| {
+        let below = path.strip_prefix(base_dir).ok().filter(|below| below.is_relative());
+        below.or_else(|| path.file_name().map(Path::new)).unwrap_or(path).to_owned()
+    };
+    let shown = match refused.remedy.clone()? {
+        FileRemedy::Approve { id, file } => FileRemedy::Approve { id, file: name(&file) },
+        FileRemedy::ApproveOne { id, file, rival } => {
+            FileRemedy::ApproveOne { id, file: name(&file), rival: name(&rival) }
+        }
+        other => other,
+    };
+    Some(command(&shown, "tollgate").trim_start_matches([':', ';', ' ']).to_owned())
+}
+
 /// Returns a notice, followed by the command that resolves what it is about.
 pub(crate) fn of_notice(notice: &Notice) -> String {
     format!("{}{}", notice.text, notice.remedy.as_ref().map(command_here).unwrap_or_default())
@@ -170,6 +188,23 @@ mod tests {
                 assert_eq!(refused, None, "{shown}");
             }
         }
+    }
+
+    #[cfg(feature = "mcp")]
+    #[test]
+    fn a_file_is_named_from_the_directory_of_the_configuration_or_by_its_name() {
+        let remedy = FileRemedy::Approve { id: "echo".to_owned(), file: "/home/ada/tools/echo.wasm".into() };
+        let refused = RefusedFile {
+            file: "/home/ada/tools/echo.wasm".into(),
+            reason: "it asks for more".to_owned(),
+            remedy: Some(remedy),
+            still_serves: None,
+        };
+        for (base_dir, file) in [("/home/ada", "tools/echo.wasm"), ("/etc/tollgate", "echo.wasm")] {
+            let expected = format!("tollgate inspect {file}; tollgate grant echo --asked");
+            assert_eq!(commands_for(&refused, Path::new(base_dir)), Some(expected));
+        }
+        assert_eq!(commands_for(&RefusedFile { remedy: None, ..refused }, Path::new("")), None);
     }
 
     #[test]

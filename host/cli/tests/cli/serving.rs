@@ -69,7 +69,11 @@ fn client() -> Client {
 
 #[tokio::test]
 async fn a_key_of_the_command_line_is_used_over_http_and_revoked() {
-    let place = Place::new().with_tools(&[good::ECHO]);
+    let place = Place::new().with_tools(&[good::ECHO, good::ADDER]);
+    let digest = format!("sha256:{}", "0".repeat(64));
+    let entry =
+        "version = 1\n[[component]]\nid = \"adder\"\nfile = \"adder.wasm\"\nfrom = \"file:adder.wasm\"\n";
+    place.write("tollgate.lock", format!("{entry}wasm = \"{digest}\"\nsurface = \"{digest}\"\n"));
     let refused = place.type_in(&["serve", "--listen", "0.0.0.0:0"]).ends_with(2);
     assert!(refused.stderr.contains("--behind-proxy"), "{}", refused.stderr);
     for wrong in [["a/b", "use"], ["ada", "admin"]] {
@@ -84,6 +88,16 @@ async fn a_key_of_the_command_line_is_used_over_http_and_revoked() {
     assert_eq!(answer.status(), StatusCode::OK);
     let run: Value = answer.json().await.unwrap();
     let run = run["run_id"].as_str().unwrap();
+    // A file that is not served is listed with the commands that change that.
+    let get = |path: &str| client.get(format!("{}{path}", serving.url)).bearer_auth(key).send();
+    let tools: Value = get("/api/v1/tools").await.unwrap().json().await.unwrap();
+    let restore = "tollgate sync; see what differs: tollgate verify adder";
+    assert_eq!(
+        (&tools["refused"][0]["file"], &tools["refused"][0]["commands"]),
+        (&json!("adder.wasm"), &json!(restore))
+    );
+    let page = get("/console/tools").await.unwrap().text().await.unwrap();
+    assert!(page.contains(&format!("<code>{restore}</code>")), "{page}");
     let listed = place.type_in(&["keys", "--json"]).ends_with(0).json();
     assert_eq!((&listed[0]["id"], &listed[0]["name"]), (&json!(id), &json!("ada")));
     assert!(!listed.to_string().contains(key));

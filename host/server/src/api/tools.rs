@@ -102,6 +102,9 @@ pub(super) struct RefusedTool {
     file: String,
     /// Why it is not served.
     reason: String,
+    /// The commands that get it served; absent if the reason says all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    commands: Option<String>,
 }
 
 /// A list of tools.
@@ -211,6 +214,7 @@ pub(super) async fn list(
         // The path of the directory is for the operator only.
         file: refused.file.file_name().unwrap_or_default().to_string_lossy().into_owned(),
         reason: refused.reason.clone(),
+        commands: state.operator.as_ref().and_then(|operator| operator.commands_for(refused)),
     });
     Json(ToolList { items: items.collect(), refused: refused.collect() })
 }

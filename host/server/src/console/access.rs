@@ -12,6 +12,7 @@ use axum::http::StatusCode;
 use axum::response::Redirect;
 use maud::{Markup, html};
 use tollgate::async_trait;
+use tollgate::tools::RefusedFile;
 use tollgate_agent::gate::permissions::RuleSpec;
 
 /// The path of the page to sign in on.
@@ -47,6 +48,12 @@ pub trait ConsoleData: Send + Sync {
     /// Returns the installed component with this id.
     fn component(&self, id: &str) -> Option<ComponentFacts> {
         let _ = id;
+        None
+    }
+
+    /// Returns the commands that get a refused file served; `None` if the reason says all.
+    fn commands_for(&self, refused: &RefusedFile) -> Option<String> {
+        let _ = refused;
         None
     }
 
