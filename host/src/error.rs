@@ -119,6 +119,20 @@ impl From<CommitError> for HostError {
     }
 }
 
+impl From<HostError> for RunError {
+    fn from(error: HostError) -> Self {
+        let effect = UnrecordedEffect::Unknown;
+        match error {
+            HostError::Run(error) => error,
+            HostError::Store(why) => Self::not_stored(&why, effect),
+            HostError::StoreFull(ref why) => {
+                Self { words: error.to_string(), ..Self::not_stored(why, effect) }
+            }
+            error => Self::new(error.to_string()),
+        }
+    }
+}
+
 /// An error that keeps the host from continuing a run, as a sentence for the operator.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{words}")]
@@ -147,6 +161,11 @@ impl RunError {
         Self { words: words.into(), kind, effect, remedy: None }
     }
 
+    /// Creates the error of a run whose record cannot be followed.
+    pub(crate) fn of_record(run_id: &str, why: &dyn std::fmt::Display) -> Self {
+        Self::new(why.to_string()).with_remedy(Remedy::ShowRun(run_id.to_owned()))
+    }
+
     /// Adds a step that resolves the error.
     pub(crate) fn with_remedy(self, remedy: Remedy) -> Self {
         Self { remedy: Some(remedy), ..self }
@@ -173,5 +192,21 @@ impl RunError {
     #[must_use]
     pub fn effect(&self) -> UnrecordedEffect {
         self.effect
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_error_of_a_run_keeps_the_remedy_of_its_cause() {
+        let full = StoreError::full("the disk is full").with_remedy(Remedy::MakeRoom);
+        for error in [HostError::StoreFull(full.clone()), HostError::Store(full.clone())] {
+            let (words, error) = (error.to_string(), RunError::from(error));
+            assert_eq!((error.to_string(), error.remedy()), (words, Some(&Remedy::MakeRoom)));
+            assert_eq!(error.kind(), StoreErrorKind::Full);
+            assert_eq!(HostError::from(error).remedy(), Some(&Remedy::MakeRoom));
+        }
     }
 }

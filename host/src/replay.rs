@@ -110,7 +110,8 @@ impl Reading {
                     finding,
                 });
             }
-            self.replay.pass(&recorded.event).map_err(|e| RunError::new(e.to_string()))?;
+            let passed = self.replay.pass(&recorded.event);
+            passed.map_err(|e| RunError::of_record(&recorded.run_id, &e))?;
         }
         Ok(attempts)
     }

@@ -241,13 +241,12 @@ impl Host {
         let cancel = CancellationToken::new();
         let (host, id, cancelled) = (self.clone(), Arc::clone(&run_id), cancel.clone());
         let end = tokio::spawn(async move {
-            let failed = |why: HostError| RunError::new(why.to_string());
             let mut is_cancelled = false;
             loop {
                 tokio::select! {
                     update = follower.next() => {
-                        if update.map_err(failed)?.is_none() {
-                            return host.run_end(&id).await.map_err(failed);
+                        if update?.is_none() {
+                            return host.run_end(&id).await.map_err(RunError::from);
                         }
                     }
                     () = cancelled.cancelled(), if !is_cancelled => {

@@ -143,7 +143,7 @@ impl Host {
         let (mut last_call, mut text) = (None, String::new());
         let mut record = RecordReader::new(&**self.store(), run_id);
         while let Some(stored) = record.next().await? {
-            run.apply(&stored.event).map_err(|e| RunError::new(e.to_string()))?;
+            run.apply(&stored.event).map_err(|e| RunError::of_record(run_id, &e))?;
             match &stored.event {
                 Event::CallFinished(finished) => last_call = Some(Arc::clone(finished)),
                 Event::RunFinished { text: answered, .. } => text.clone_from(answered),
@@ -210,7 +210,7 @@ impl Host {
         let (host, closed, id) = (self.clone(), hub.closed(), Arc::clone(&run_id));
         let end = tokio::spawn(async move {
             closed.await;
-            host.run_end(&id).await.map_err(|e| RunError::new(e.to_string()))
+            host.run_end(&id).await.map_err(RunError::from)
         });
         RunHandle { run_id, thread_id, events, cancel: hub.cancellation().clone(), end }
     }

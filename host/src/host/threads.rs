@@ -3,7 +3,7 @@
 use super::{Busy, Host, HostError, RunRequest};
 use crate::blocking::aside_if;
 use crate::run::{RunClock, RunError, RunHandle};
-use crate::store::{CommitError, RecordReader, Remedy, RunFilter, RunSummary};
+use crate::store::{CommitError, RecordReader, Remedy, RunFilter, RunSummary, StoreError};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
@@ -179,7 +179,7 @@ impl Host {
         let (mut run, mut clock) = (Run::new(thread.clone()), RunClock::default());
         let mut record = RecordReader::new(&*self.inner.store, run_id);
         while let Some(event) = record.next().await? {
-            run.apply(&event.event).map_err(|e| RunError::new(e.to_string()))?;
+            run.apply(&event.event).map_err(|e| RunError::of_record(run_id, &e))?;
             clock.see(&event);
         }
         if !run.is_in_batch() {
@@ -191,14 +191,22 @@ impl Host {
             if let Some(until) = run.behind(&event.event) {
                 self.catch_up(&mut run, thread_id, until).await?;
             }
-            run.apply(&event.event).map_err(|e| RunError::new(e.to_string()))?;
+            run.apply(&event.event).map_err(|e| RunError::of_record(run_id, &e))?;
         }
         self.catch_up(&mut run, thread_id, u64::MAX).await?;
         Ok((run, clock))
     }
 
     /// Applies the changes of the thread up to this revision that the run lacks.
-    pub(crate) async fn catch_up(&self, run: &mut Run, thread_id: &str, until: u64) -> Result<(), HostError> {
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub(crate) async fn catch_up(
+        &self,
+        run: &mut Run,
+        thread_id: &str,
+        until: u64,
+    ) -> Result<(), StoreError> {
         while run.state().revision() < until {
             let known = run.state().revision();
             let changes = self.inner.store.changes(thread_id, known, CHANGES_AT_ONCE).await?;

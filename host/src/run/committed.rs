@@ -1,7 +1,6 @@
 //! The steps after a commit: the run continues from the stored events, or first applies what
 //! other runs committed.
 
-use super::RunError;
 use super::driver::{Driver, RunServices};
 use crate::store::rules::moved;
 use crate::store::{KeyFilter, StateRead, StoreError};
@@ -37,13 +36,12 @@ impl Driver {
     pub(super) async fn see_others(
         &mut self,
         turn: &mut Option<OwnedMutexGuard<()>>,
-    ) -> Result<(), RunError> {
+    ) -> Result<(), StoreError> {
         let RunServices { host, thread_id, .. } = &self.parts;
         if turn.is_none() {
             *turn = Some(host.turn_to_commit(thread_id).await);
         }
-        let seen = host.catch_up(&mut self.run, thread_id, u64::MAX).await;
-        seen.map_err(|e| RunError::new(e.to_string()))
+        host.catch_up(&mut self.run, thread_id, u64::MAX).await
     }
 
     /// Applies events that the store committed after `moved_by` changes of other runs, and returns
@@ -57,7 +55,6 @@ impl Driver {
         applied: usize,
         moved_by: u64,
     ) -> Result<Arc<[StoredEvent]>, StoreError> {
-        let failed = |why: &dyn std::fmt::Display| StoreError::other(why.to_string());
         let events = moved(events, moved_by);
         let RunServices { host, thread_id, .. } = &self.parts;
         let is_over = events.iter().any(|event| matches!(event.event, Event::RunFinished { .. }));
@@ -66,9 +63,10 @@ impl Driver {
             && let Some(first) = events.iter().find_map(|event| event.event.change())
         {
             let before = first.revision - 1;
-            host.catch_up(&mut self.run, thread_id, before).await.map_err(|e| failed(&e))?;
+            host.catch_up(&mut self.run, thread_id, before).await?;
         }
-        events[applied..].iter().try_for_each(|new| self.apply(&new.event)).map_err(|e| failed(&e))?;
+        let mut new = events[applied..].iter();
+        new.try_for_each(|new| self.apply(&new.event)).map_err(|e| StoreError::other(e.to_string()))?;
         let RunServices { host, thread_id, teller, .. } = &self.parts;
         if moved_by > 0 && is_over && teller.is_heard() {
             // Clients receive the values that were changed. Large ones are left out.

@@ -259,7 +259,7 @@ impl Driver {
             match self.commit(events, now_ms).await {
                 Ok(()) => return Ok(()),
                 Err(CommitError::Conflict(_)) => {
-                    self.see_others(&mut turn).await.map_err(|e| failed(e.to_string()))?;
+                    self.see_others(&mut turn).await?;
                 }
                 Err(e) => {
                     self.unrecorded = unrecorded.effect(&e);

@@ -170,7 +170,7 @@ impl RunEnd {
         let mut run = Run::new(Thread::default());
         let (mut last_call, mut text) = (None, String::new());
         for numbered in record {
-            run.apply(&numbered.event).map_err(|e| RunError::new(e.to_string()))?;
+            run.apply(&numbered.event).map_err(|e| RunError::of_record(&numbered.run_id, &e))?;
             match &numbered.event {
                 Event::CallFinished(finished) => last_call = Some(Arc::clone(finished)),
                 Event::RunFinished { text: answered, .. } => text.clone_from(answered),
