@@ -215,6 +215,17 @@ impl Config {
         self.grants.get(component_id).cloned().unwrap_or_default()
     }
 
+    /// Returns the model of an agent: its own, or else the configuration's. `None` if neither is
+    /// configured, or if the agent has no model because others do its work.
+    #[must_use]
+    pub fn model_of(&self, agent_id: &str) -> Option<&ModelConfig> {
+        let agent = self.agents.get(agent_id);
+        if agent.is_some_and(|agent| agent.made_of.is_some() || agent.remote.is_some()) {
+            return None;
+        }
+        agent.and_then(|agent| agent.model.as_ref()).or(self.model.as_ref())
+    }
+
     /// Returns the name of the configuration for messages.
     #[must_use]
     pub fn name(&self) -> String {

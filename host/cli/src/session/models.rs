@@ -51,8 +51,7 @@ fn chosen_model(named: Option<&str>, agent_id: &str, config: &Config) -> Result<
             (None, Err(why)) => Err(Failure::usage(format!("the agent {agent_id} cannot be reached: {why}"))),
         };
     }
-    let configured =
-        config.agents.get(agent_id).and_then(|agent| agent.model.as_ref()).or(config.model.as_ref());
+    let configured = config.model_of(agent_id);
     let env = |name: &str| std::env::var(name).ok();
     let built = match named {
         None => configured.ok_or_else(|| no_model(config))?.build(&config.base_dir, env),

@@ -85,8 +85,7 @@ fn tools(host: &Host) -> Vec<String> {
 fn digest(config: &Config) -> String {
     let mut hash = Sha256::new();
     for (id, agent) in &config.agents {
-        let model = agent.model.as_ref().or(config.model.as_ref());
-        let model = model.and_then(|model| model.model.clone()).unwrap_or_default();
+        let model = config.model_of(id).and_then(|model| model.model.clone()).unwrap_or_default();
         let output = agent.output.as_ref().map(ToString::to_string).unwrap_or_default();
         let (description, offered) = (agent.description.as_deref(), agent.offered_as.as_deref());
         let lists = [agent.tools.join(","), agent.delegates.join(",")];

@@ -203,8 +203,7 @@ fn agents_with_models(config: &Config, output: &Output) -> (Vec<tollgate::Agent>
         }
         match configured_model(id, config) {
             Ok(model) => {
-                let named = agent.model.as_ref().or(config.model.as_ref());
-                if let Some(name) = named.and_then(|model| model.model.clone()) {
+                if let Some(name) = config.model_of(id).and_then(|model| model.model.clone()) {
                     names.insert(id.clone(), name);
                 }
                 agents.push(agent_of(id, agent.clone(), Some(model)));

@@ -32,12 +32,9 @@ fn finding(name: String, state: State, words: impl Into<String>) -> Finding {
 
 /// Asks the provider of each model that an agent uses.
 async fn models(config: &Config) -> Vec<Finding> {
-    let agents = config.agents.iter().filter(|(id, agent)| {
-        *id != tollgate::DIRECT_AGENT && agent.made_of.is_none() && agent.remote.is_none()
-    });
-    let used = agents.filter_map(|(_, agent)| agent.model.as_ref().or(config.model.as_ref()));
+    let agents = config.agents.keys().filter(|id| *id != tollgate::DIRECT_AGENT);
     let mut models: Vec<&ModelConfig> = Vec::new();
-    for model in used {
+    for model in agents.filter_map(|id| config.model_of(id)) {
         if !models.contains(&model) {
             models.push(model);
         }
