@@ -14,46 +14,41 @@ use tollgate_registry::{self as registry, Code};
 pub(crate) fn with_command(error: impl Display, remedy: Option<&Remedy>) -> String {
     let message = error.to_string();
     let Some(remedy) = remedy else { return message };
+    let is_alternative = matches!(remedy, Remedy::OtherDirectory | Remedy::MakeRoom);
     // An alternative to what the message itself says to do.
-    let or = if message.contains("; ") { ", or" } else { ";" };
+    let joint = if is_alternative && message.contains("; ") { ", or" } else { ";" };
+    format!("{message}{joint} {}", of_store(remedy))
+}
+
+/// Returns the command that resolves an error of the store, with what it does.
+pub(crate) fn of_store(remedy: &Remedy) -> String {
     let program = program();
-    let (joint, command) = match remedy {
-        Remedy::OtherDirectory => (or, "name another directory with --data".to_owned()),
+    match remedy {
+        Remedy::OtherDirectory => "name another directory with --data".to_owned(),
         Remedy::CopyDirectory => {
-            (";", "copy its directory to a place that can be written, and name that with --data".to_owned())
+            "copy its directory to a place that can be written, and name that with --data".to_owned()
         }
-        Remedy::Verify => (";", format!("`{program} store verify` looks for damage")),
-        Remedy::MakeRoom => (
-            or,
-            format!(
-                "change the limit in [store] of tollgate.toml, or remove old runs with `{program} prune \
-                 --older-than 30d`"
-            ),
+        Remedy::Verify => format!("`{program} store verify` looks for damage"),
+        Remedy::MakeRoom => format!(
+            "change the limit in [store] of tollgate.toml, or remove old runs with `{program} prune \
+             --older-than 30d`"
         ),
-        Remedy::ShowRun(run_id) => (
-            ";",
-            format!(
-                "`{program} show {run_id}` shows what is left, `{program} store verify` checks every run"
-            ),
-        ),
-        Remedy::Resume => (
-            ";",
+        Remedy::ShowRun(run_id) => {
+            format!("`{program} show {run_id}` shows what is left, `{program} store verify` checks every run")
+        }
+        Remedy::Resume => {
             format!(
                 "`{program} show RUN` shows what is left, and `{program} resume RUN` continues from there"
-            ),
+            )
+        }
+        Remedy::CreateSchema => format!("run `{program} store init`"),
+        Remedy::MigrateSchema => format!("run `{program} store migrate`"),
+        Remedy::GrantPrivileges => format!(
+            "grant it as `{program} store init --print` shows, or restore the database from a backup if a \
+             table is missing"
         ),
-        Remedy::CreateSchema => (";", format!("run `{program} store init`")),
-        Remedy::MigrateSchema => (";", format!("run `{program} store migrate`")),
-        Remedy::GrantPrivileges => (
-            ";",
-            format!(
-                "grant it as `{program} store init --print` shows, or restore the database from a backup if a \
-                 table is missing"
-            ),
-        ),
-        Remedy::RepeatCopy => (";", format!("run `{program} store copy` again")),
-    };
-    format!("{message}{joint} {command}")
+        Remedy::RepeatCopy => format!("run `{program} store copy` again"),
+    }
 }
 
 /// Returns the message of a registry's or the lock file's error, followed by the command that

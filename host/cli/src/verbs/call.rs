@@ -8,6 +8,7 @@ use crate::session::ask::say_how_to_decide;
 use crate::session::data::find_thread;
 use crate::session::{Opened, host_with, shutdown, warn_of_left_out, with_servers};
 use crate::terminal::output::{BAD, BOLD, DIM, shown, shown_line, shown_marked};
+use crate::terminal::remedy::of_store;
 use crate::terminal::{Exit, Failure, Output, program};
 use crate::verbs::resume::follow_and_ask;
 use clap::Args;
@@ -17,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tollgate::config::Config;
 use tollgate::run::{RunEnd, RunHandle};
-use tollgate::store::{KeyFilter, StateRead, short_id};
+use tollgate::store::{KeyFilter, StateRead, StoreError, short_id};
 use tollgate::tools::Loaded;
 use tollgate::{CallRequest, Host};
 use tollgate_agent::child::Delegates;
@@ -86,7 +87,10 @@ impl CallVerb {
             let mut narrator = Narrator::new(output).reports_only();
             let end = follow_and_ask(&host, handle, &mut narrator, globals, output).await?;
             let shown = ShownEnd { save: self.save.as_deref(), names_thread };
-            answer(&valued(&host, end, output).await, shown, output)
+            let end = valued(&host, end, output).await;
+            let exit = answer(&end, shown, output)?;
+            say_how_to_make_room(&host, &end, output).await;
+            Ok(exit)
         };
         shutdown::finish(&host, servers, work).await
     }
@@ -123,6 +127,21 @@ pub(crate) async fn follow(mut handle: RunHandle, narrator: &mut Narrator<'_>) -
         () = interrupt => {}
     }
     Ok(handle.wait().await?)
+}
+
+/// Says how to make room for the record of a call that was refused for the lack of it.
+async fn say_how_to_make_room(host: &Host, end: &RunEnd, output: &Output) {
+    let Some(refused) = end.last_call.as_ref().filter(|end| end.end.code() == Some(Code::Overloaded)) else {
+        return;
+    };
+    let toolbox = host.toolbox();
+    let owner = toolbox.catalog().tool(&refused.tool_name).map(|tool| tool.owner.id.as_str());
+    let admitted = host.store().admit(Some(&end.thread_id), owner).await;
+    if let Some(remedy) = admitted.as_ref().err().and_then(StoreError::remedy)
+        && !output.is_json()
+    {
+        output.hint(&format!("{DIM}{}{DIM:#}", of_store(remedy)));
+    }
 }
 
 /// The maximum size of the changed values that are read to be shown, in bytes: the usual limit of a

@@ -241,6 +241,11 @@ fn z8_a_call_without_room_for_its_record_is_refused_before_it_runs() {
     let refused = place.type_in(&["call", "adder", "--thread", "t", "--json"]).ends_with(1).json();
     assert_eq!(refused["error"]["code"], "overloaded", "{refused}");
     assert!(refused.to_string().contains("min_free_bytes"), "{refused}");
+    let refused = place.type_in(&["call", "adder", "--thread", "t"]).ends_with(1);
+    refused
+        .says("min_free_bytes")
+        .says("change the limit in [store]")
+        .says("tollgate prune --older-than 30d");
     place.write("tollgate.toml", "");
     assert_eq!(add(&place).ends_with(0).stdout.trim(), "1", "it did not run");
 }
