@@ -6,7 +6,7 @@ use crate::session::ask::{Asked, ask, say_how_to_decide, somebody_is_there};
 use crate::session::data::{find_run, open_limited_store};
 use crate::session::models::configured_model;
 use crate::session::{Opened, always, host_with, shutdown, with_servers};
-use crate::terminal::{Exit, Failure, Output};
+use crate::terminal::{Exit, Failure, Output, program};
 use crate::verbs::call::{ShownEnd, answer, follow};
 use clap::Args;
 use std::sync::Arc;
@@ -40,6 +40,11 @@ impl ResumeVerb {
         let run = find_run(&*store, &self.run).await?;
         match run.shown_status() {
             "interrupted" | "waiting" => {}
+            "queued" => {
+                let (id, program) = (&run.run_id, program());
+                let words = format!("the run {id} waits for a host to claim it; start one: {program} work");
+                return Err(Failure::failed(words));
+            }
             "running" => {
                 let words = format!("another process drives the run {}; wait until it has ended", run.run_id);
                 return Err(Failure::failed(words));

@@ -168,6 +168,8 @@ fn hosts_work_on_what_is_submitted_and_one_goes_on_where_another_was_killed() {
     let submitted = one.json(&["run", "--agent", "greeter", "--submit", "--json", "Hello."]);
     let listed = one.type_in(&["runs"]);
     assert!(String::from_utf8_lossy(&listed.stdout).contains("queued"));
+    let early = one.type_in(&["resume", submitted["run_id"].as_str().unwrap()]);
+    assert!(words(&early).contains("waits for a host to claim it; start one: "), "{}", words(&early));
     let (first, _second) = (one.work(), two.work());
     let completed = |id: &Value| {
         let runs = one.json(&["runs", "--json"]);
