@@ -164,7 +164,7 @@ impl Permissions {
 fn question(tool: &str, arguments: &Value) -> Ticket {
     Ticket {
         action: "permit".to_owned(),
-        message: format!("May '{tool}' run with these arguments? `true` lets it run once."),
+        message: format!("May '{tool}' run with these arguments?"),
         parameters: arguments.clone(),
         response_schema: Some(remembered::answer_schema()),
         resume_mode: ResumeMode::ReplayToolCall,
