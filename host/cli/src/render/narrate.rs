@@ -78,8 +78,8 @@ impl<'a> Narrator<'a> {
         self
     }
 
-    /// Narrates a conversation: no headings of turns and no usage, and the model's reasoning in full
-    /// or as one line.
+    /// Narrates a conversation: no headings of turns, no usage and no gates that allow, and the model's
+    /// reasoning in full or as one line.
     pub(crate) fn in_a_conversation(mut self, shows_reasoning: bool) -> Self {
         self.conversation = Some(Conversation { shows_reasoning, is_thinking: false });
         self
@@ -272,14 +272,15 @@ impl<'a> Narrator<'a> {
         self.say(&format!("  {NAME}→ {name}{NAME:#} {arguments}"));
     }
 
+    /// Shows the verdicts of the gates, in a conversation only those that hold the call back. A gate that
+    /// asks is shown with its question.
     fn gated(&self, call_id: &str, verdicts: &[GateVerdict]) {
         for recorded in verdicts {
             let (style, words) = match &recorded.verdict {
+                Verdict::Suspend(_) => continue,
+                Verdict::Allow if self.conversation.is_some() => continue,
                 Verdict::Allow => (DIM, "allows".to_owned()),
                 Verdict::SetResult(_) => (WAITS, "answers in its place".to_owned()),
-                Verdict::Suspend(ticket) => {
-                    (WAITS, format!("asks: {}", shown_line(&ticket.message, LINE_CHARS)))
-                }
                 Verdict::Deny(why) => (BAD, format!("denies: {}", shown_line(why, LINE_CHARS))),
                 Verdict::Block(why) => (BAD, format!("blocks the run: {}", shown_line(why, LINE_CHARS))),
             };
@@ -314,7 +315,11 @@ impl<'a> Narrator<'a> {
         }
     }
 
+    /// Shows who asks. In a conversation, the question itself follows.
     fn suspended(&self, suspended: &Suspended) {
+        if self.conversation.is_some() {
+            return;
+        }
         let asks = suspended.gate.as_ref().unwrap_or(&suspended.tool_name);
         let words = shown_line(&suspended.ticket.message, 2 * LINE_CHARS);
         self.say(&format!("  {WAITS}? {} asks:{WAITS:#} {words}", shown_line(asks, 64)));

@@ -316,7 +316,9 @@ fn a_conversation_at_the_terminal_streams_asks_and_has_a_history() {
     for words in ["Hello yourself.", "Shall I?", "It is decided.", "→ suspends", "chat --thread t"] {
         assert!(screen.text.contains(words), "{words:?} is not on the screen:\n{}", screen.text);
     }
-    assert!(!screen.text.contains("turn 1"), "{}", screen.text);
+    for noise in ["turn 1", "gate tool-list", "suspends asks:"] {
+        assert!(!screen.text.contains(noise), "{noise}: {}", screen.text);
+    }
     let again = type_on_a_terminal(&place, &["chat", "--thread", "last"], "/history\n").ends_with(0);
     again.shows("messages so far").shows("Hello yourself.");
     place.type_in(&["chat", "--json"]).ends_with(2).says("tollgate run");
