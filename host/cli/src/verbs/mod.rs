@@ -195,4 +195,24 @@ mod tests {
             assert!(help.contains("Example"), "{} has no example", verb.get_name());
         }
     }
+
+    #[test]
+    fn every_verb_shows_its_own_options_first_and_the_global_ones_once() {
+        let mut program = Cli::command();
+        program.build();
+        let global = ["--config", "--data", "--store", "--cache", "--json", "--quiet"];
+        for verb in program.get_subcommands_mut().filter(|verb| verb.get_name() != "help") {
+            let name = verb.get_name().to_owned();
+            let help = verb.render_help().to_string();
+            let (own, others) = help.split_once("\nGlobal options:\n").unwrap_or_default();
+            let place =
+                |option: &str| others.find(&format!("{option} ")).or(others.find(&format!("{option}\n")));
+            let places: Vec<_> = global.iter().map(|option| place(option)).collect();
+            assert!(places.is_sorted() && places[0].is_some(), "{name}: {help}");
+            for option in global {
+                let is_own = own.lines().any(|line| line.trim_start().starts_with(option));
+                assert!(!is_own, "{name} repeats {option}: {help}");
+            }
+        }
+    }
 }

@@ -4,7 +4,7 @@ use crate::person::type_on_a_terminal;
 use crate::place::Place;
 use serde_json::Value;
 use std::io::Write;
-use std::process::Stdio;
+use std::process::{Child, ChildStdin, Stdio};
 use tollgate_artifacts::good;
 
 fn asking() -> Place {
@@ -120,10 +120,9 @@ fn z11_codes_are_shown_on_a_terminal() {
     type_on_a_terminal(&place, &["show", "last"], "").ends_with(0).shows(&format!("its code: {code}"));
 }
 
-/// The prompt stays open until a decision is made in another process.
-#[test]
-fn w5_a_decision_made_elsewhere_ends_the_prompt_and_shows_the_result() {
-    let place = suspending();
+/// Calls the tool on a terminal that stays open without input, until its question is asked. Returns the
+/// program and its keyboard.
+fn asked_on_a_terminal(place: &Place) -> (Child, ChildStdin) {
     let command = format!("{} call suspends", env!("CARGO_BIN_EXE_tollgate"));
     let mut asking = std::process::Command::new("script")
         .args(["--quiet", "--return", "--echo", "never", "--command", &command, "/dev/null"])
@@ -134,14 +133,33 @@ fn w5_a_decision_made_elsewhere_ends_the_prompt_and_shows_the_result() {
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    // The terminal stays open without input.
-    let mut keyboard = asking.stdin.take().unwrap();
-    keyboard.write_all(b"").unwrap();
+    let keyboard = asking.stdin.take().unwrap();
     let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
-    while statuses(&place) != ["waiting"] {
+    while statuses(place) != ["waiting"] {
         assert!(std::time::Instant::now() < deadline, "the call does not wait");
         std::thread::sleep(std::time::Duration::from_millis(50));
     }
+    (asking, keyboard)
+}
+
+#[test]
+fn w2_ctrl_c_leaves_the_question_open() {
+    let place = suspending();
+    let (asking, mut keyboard) = asked_on_a_terminal(&place);
+    keyboard.write_all(b"\x03").unwrap();
+    let ended = asking.wait_with_output().unwrap();
+    drop(keyboard);
+    let screen = String::from_utf8_lossy(&ended.stdout).into_owned();
+    assert_eq!(ended.status.code(), Some(3), "{screen}");
+    assert!(screen.contains("tollgate decide "), "{screen}");
+    assert_eq!(statuses(&place), ["waiting"]);
+}
+
+/// The prompt stays open until a decision is made in another process.
+#[test]
+fn w5_a_decision_made_elsewhere_ends_the_prompt_and_shows_the_result() {
+    let place = suspending();
+    let (asking, keyboard) = asked_on_a_terminal(&place);
     let run: Value = place.type_in(&["runs", "--json"]).json();
     place
         .type_in(&[
