@@ -141,3 +141,97 @@ fn the_unit_is_read_by_systemd() {
     let wrong = verify(&unit.replace("UMask=", "UMaskk=")).unwrap();
     assert!(!complaints(&wrong.stderr).is_empty());
 }
+
+/// A cargo that builds a program of a few lines, knows one crate, and makes an empty package.
+const CARGO: &str = r#"#!/bin/bash
+case "$*" in
+"build --locked --profile dist -p tollgate-cli")
+    mkdir -p target/dist && cp "$0" target/dist/tollgate ;;
+"--version") echo "tollgate 1.2.3" ;;
+completions*) echo "completions of $2" ;;
+man*) echo manual >"$2/tollgate.1" ;;
+tree*) echo "one v1.0.0" ;;
+metadata*) cat metadata.json ;;
+"deb --version") ;;
+"deb --no-build --no-strip --profile dist -p tollgate-cli --output "*) touch "${@: -1}/tollgate.deb" ;;
+*) echo "unknown: $*" >&2; exit 1 ;;
+esac
+"#;
+
+/// The script that a release is made with puts everything into the archive and where the Debian
+/// package takes it from, and the workflow runs it.
+#[test]
+fn a_release_has_the_program_with_its_manual_and_licences() {
+    let place = tempfile::tempdir().unwrap();
+    let at = |path: &str| {
+        let path = place.path().join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        path
+    };
+    for file in
+        ["scripts/release", "README.md", "SECURITY.md", "CHANGELOG.md", "LICENSE-APACHE", "LICENSE-MIT"]
+    {
+        std::fs::copy(root().join(file), at(file)).unwrap();
+    }
+    for (program, text) in [
+        ("cargo", CARGO),
+        ("git", "#!/bin/sh\necho 1\n"),
+        ("rustc", "#!/bin/sh\necho host: x86_64-unknown-linux-gnu\n"),
+    ] {
+        std::fs::write(at(&format!("bin/{program}")), text).unwrap();
+        let is_executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(at(&format!("bin/{program}")), is_executable).unwrap();
+    }
+    let manifest = at("crates/one/Cargo.toml");
+    std::fs::write(at("crates/one/LICENSE-MIT"), "MIT").unwrap();
+    let package = serde_json::json!({
+        "name": "one", "version": "1.0.0", "source": "registry", "license": "MIT", "manifest_path": manifest
+    });
+    let metadata = serde_json::json!({"packages": [package]});
+    std::fs::write(at("metadata.json"), metadata.to_string()).unwrap();
+
+    let path = format!("{}:{}", at("bin/cargo").parent().unwrap().display(), std::env::var("PATH").unwrap());
+    let made = Command::new(at("scripts/release"))
+        .env("PATH", path)
+        .env_remove("CARGO_TARGET_DIR")
+        .env_remove("PROFILE")
+        .output()
+        .unwrap();
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    let name = "tollgate-1.2.3-x86_64-unknown-linux-gnu";
+    let archive = at("target/packages").join(format!("{name}.tar.gz"));
+    let listed = Command::new("tar").arg("-tzf").arg(archive).output().unwrap();
+    let listed = String::from_utf8(listed.stdout).unwrap();
+    for file in [
+        "tollgate",
+        "LICENSE-MIT",
+        "completions/tollgate.bash",
+        "completions/_tollgate",
+        "completions/tollgate.fish",
+        "man/tollgate.1",
+        "licences/INDEX.tsv",
+        "licences/one-1.0.0-LICENSE-MIT.txt",
+    ] {
+        assert!(listed.lines().any(|line| line == format!("{name}/{file}")), "{file} is not in\n{listed}");
+    }
+    let sums = std::fs::read_to_string(at("target/packages/SHA256SUMS")).unwrap();
+    assert!(sums.contains(&format!("{name}.tar.gz")) && sums.contains("tollgate.deb"), "{sums}");
+
+    let manifest = std::fs::read_to_string(root().join("host/cli/Cargo.toml")).unwrap();
+    let manifest: toml::Table = manifest.parse().unwrap();
+    let assets = manifest["package"]["metadata"]["deb"]["assets"].as_array().unwrap();
+    let staged = assets.iter().filter_map(|asset| asset[0].as_str()?.strip_prefix("../../"));
+    let staged: Vec<_> = staged.collect();
+    assert!(staged.len() >= 5, "{staged:?}");
+    for asset in staged {
+        let (folder, last) = asset.rsplit_once('/').unwrap();
+        let ending = last.strip_prefix('*');
+        let mut files = std::fs::read_dir(place.path().join(folder)).unwrap().map(|file| file.unwrap());
+        let fits = |name: &str| ending.map_or(name == last, |ending| name.ends_with(ending));
+        assert!(files.any(|file| fits(file.file_name().to_str().unwrap())), "{asset} is not made");
+    }
+    let workflow = std::fs::read_to_string(root().join(".github/workflows/release.yml")).unwrap();
+    for step in ["cargo install --locked cargo-deb", "scripts/release", "target/packages/*.deb"] {
+        assert!(workflow.contains(step), "the workflow does not name {step}");
+    }
+}
