@@ -103,29 +103,55 @@ pub(crate) fn tollgate(place: &Path, arguments: &[&str]) -> String {
     answer
 }
 
+/// Makes a command that runs in an empty home directory, without anything of this environment but the
+/// path. The compilers keep what they downloaded and compiled.
+fn in_a_new_home(place: &Path, program: &str) -> Command {
+    let home = place.join("home");
+    let caches =
+        ["CARGO_HOME", "RUSTUP_HOME", "GOPATH", "GOCACHE", "ZIG_GLOBAL_CACHE_DIR", "npm_config_cache"];
+    let usual = [".cargo", ".rustup", "go", ".cache/go-build", ".cache/zig", ".npm"];
+    let of_home = std::env::home_dir().unwrap();
+    let kept = caches.into_iter().zip(usual).map(|(variable, usual)| {
+        (variable, std::env::var_os(variable).unwrap_or_else(|| of_home.join(usual).into_os_string()))
+    });
+    fs::create_dir_all(&home).unwrap();
+    let mut command = Command::new(program);
+    command.current_dir(place).env_clear().envs(kept).env("HOME", home).env("LANG", "C.UTF-8");
+    command.env("PATH", std::env::var_os("PATH").unwrap()).env("TOLLGATE_CACHE", cache());
+    command
+}
+
+/// Makes a command of a person who has only the program, and no checkout.
+fn newcomer(place: &Path, arguments: &[&str]) -> Command {
+    let mut command = in_a_new_home(place, env!("CARGO_BIN_EXE_tollgate"));
+    command.args(arguments);
+    command
+}
+
 #[test]
 #[ignore = "needs the toolchains: scripts/test languages"]
 fn a_new_project_passes_its_test_is_built_once_and_answers() {
-    let sdk = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../guest-sdk").canonicalize().unwrap();
     let place = tempfile::tempdir().unwrap();
+    let type_in = |arguments: &[&str]| {
+        let (success, answer, words) = said(&mut newcomer(place.path(), arguments));
+        assert!(success, "{arguments:?}: {words}");
+        answer
+    };
     for project in &PROJECTS {
         let Project { language, name, .. } = *project;
-        tollgate(place.path(), &["new", name, "--lang", language, "--sdk", sdk.to_str().unwrap()]);
+        type_in(&["new", name, "--lang", language]);
+        let versions = place.path().join("home/.local/share/tollgate/sdk");
+        let sdk = fs::read_dir(versions).unwrap().next().unwrap().unwrap().path().join("guest-sdk");
         for step in project.tests {
-            let tested = Command::new("sh")
-                .args(["-c", step])
-                .current_dir(place.path().join(name))
-                .env("SDK", &sdk)
-                .env("PYTHONPATH", sdk.join("python"))
-                .output()
-                .unwrap();
+            let mut tested = in_a_new_home(place.path(), "sh");
+            tested.args(["-c", step]).current_dir(place.path().join(name));
+            let tested = tested.env("SDK", &sdk).env("PYTHONPATH", sdk.join("python")).output().unwrap();
             let words = [tested.stdout, tested.stderr].concat();
             assert!(tested.status.success(), "{language}: {step}: {}", String::from_utf8_lossy(&words));
         }
-        tollgate(place.path(), &["test", name]);
+        type_in(&["test", name]);
         is_built_once(place.path(), project);
-        let tool = name.replace('-', "_");
-        let said = tollgate(place.path(), &["call", &tool, r#"{"name": "Ada", "times": 2}"#]);
+        let said = type_in(&["call", &name.replace('-', "_"), r#"{"name": "Ada", "times": 2}"#]);
         assert_eq!(said, "Hello, Ada! Hello, Ada!\n", "{language}");
     }
 }
@@ -138,7 +164,7 @@ fn is_built_once(place: &Path, project: &Project) {
         fs::write(place.join(file), text).unwrap();
         fs::write(&source, format!("{line}\n{}", fs::read_to_string(&source).unwrap())).unwrap();
     }
-    let build = || command(place, &["build", name]);
+    let build = || newcomer(place, &["build", name]);
     let nothing = place.join("nothing");
     fs::create_dir_all(&nothing).unwrap();
 

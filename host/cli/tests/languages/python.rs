@@ -109,6 +109,45 @@ async fn k11_k12_k13_python_asks_by_its_own_means() {
     assert!(answer.contains("invalid_arguments"), "{answer}");
 }
 
+/// The tests of a tool with stated parameters, which run without compiling it.
+const TESTS: &str = r#"
+import unittest
+
+from tool import component
+
+
+class TheTools(unittest.TestCase):
+    def test_stated(self):
+        stated = component.tools["stated"]
+        self.assertEqual(stated.description, "Doubles a number.")
+        self.assertEqual(stated.parameters["properties"], {"n": {"type": "integer", "default": 2}})
+        self.assertEqual(component.call("stated", {"n": 21})[0].data, 42)
+"#;
+
+const STATED: &str = r#"
+from tollgate import Component
+
+component = Component("stated")
+STATED = {"type": "object", "properties": {"n": {"type": "integer", "default": 2}}}
+
+
+@component.tool(description="Doubles a number.", parameters=STATED)
+def stated(**given):
+    """The model does not read this."""
+    return given["n"] * 2
+
+
+Tool = component.export()
+"#;
+
+#[test]
+fn k13_a_python_tool_may_state_its_parameters_and_its_description() {
+    let place = tempfile::tempdir().unwrap();
+    fs::write(python_project(place.path(), STATED).join("test_tool.py"), TESTS).unwrap();
+    let (success, answer, words) = said(&mut command(place.path(), &["test", "tool"]));
+    assert!(success && words.contains("Ran 1 test"), "{answer}{words}");
+}
+
 const FETCH: &str = r#"
 import socket
 import urllib.request
@@ -170,6 +209,39 @@ def leave() -> None:
 Tool = component.export()
 "#;
 
+/// A tool with models of Pydantic's current version, which is compiled for this machine.
+const MODELS: &str = r##"
+from pydantic import BaseModel, Field
+
+from tollgate import Component, values
+from tollgate.answer import Refusal
+
+
+class Item(BaseModel):
+    name: str
+    count: int = Field(1, ge=1, description="How many.")
+
+
+component = Component("order")
+
+
+@component.tool()
+def order(first: Item, others: list[Item]) -> Item:
+    assert all(isinstance(item, Item) for item in [first, *others])
+    return max([first, *others], key=lambda item: item.count)
+
+
+parameters = component.tools["order"].parameters
+assert parameters["properties"]["first"]["properties"]["count"]["description"] == "How many.", parameters
+answer, _ = component.call("order", {"first": {"name": "ink"}, "others": [{"name": "pen", "count": 2}]})
+assert values.plain(answer.data) == {"name": "pen", "count": 2}
+try:
+    component.call("order", {"first": {"name": "ink", "count": 0}, "others": []})
+    raise SystemExit("nothing is refused")
+except Refusal as refusal:
+    assert "greater than or equal to 1" in str(refusal), refusal
+"##;
+
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs the toolchains: scripts/test languages"]
 async fn k12_python_packages_bring_models_and_send_requests_through_the_host() {
@@ -180,6 +252,16 @@ async fn k12_python_packages_bring_models_and_send_requests_through_the_host() {
         --only-binary :all: --platform any requests==2.34.2 'pydantic<2'";
     let installed = Command::new("sh").args(["-c", install]).current_dir(&project).output().unwrap();
     assert!(installed.status.success(), "{}", String::from_utf8_lossy(&installed.stderr));
+    fs::write(place.path().join("models.py"), MODELS).unwrap();
+    let run = "venv/bin/pip install --quiet pydantic==2.14.3 && venv/bin/python models.py";
+    let sdk = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../guest-sdk/python").canonicalize().unwrap();
+    let ran = Command::new("sh")
+        .args(["-c", run])
+        .current_dir(place.path())
+        .env("PYTHONPATH", sdk)
+        .output()
+        .unwrap();
+    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
     let origin = &server.origin;
     let config = format!("[grants.fetch-py]\nhttp = [\"{origin}/v1/\"]\n");
     fs::write(place.path().join("tollgate.toml"), config).unwrap();
