@@ -14,19 +14,25 @@ pub(crate) struct Block {
 #[derive(Debug, PartialEq, Eq, Clone, Copy)]
 pub(crate) enum Fence {
     Shell,
+    /// Commands with a prompt, and their output.
+    Console,
     /// The output of the preceding commands.
     Text,
     Toml,
     Rust,
+    /// The configuration of another program.
+    Nginx,
 }
 
 impl Fence {
     fn of(word: &str) -> Fence {
         match word {
             "sh" => Fence::Shell,
+            "console" => Fence::Console,
             "text" => Fence::Text,
             "toml" => Fence::Toml,
             "rust" => Fence::Rust,
+            "nginx" => Fence::Nginx,
             other => panic!("nothing is known of blocks that begin with ```{other}"),
         }
     }

@@ -11,17 +11,28 @@ mod examples;
 use blocks::{Block, Fence, blocks};
 use serde_json::{Value, json};
 use std::cell::RefCell;
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use tempfile::TempDir;
 use tollgate::config::Config;
+use tollgate::grants::parse_manifest;
 use tollgate_sandbox::SandboxConfig;
 
 /// The page that shows every key of the configuration.
 const REFERENCE: &str = "docs/configuration.md";
 /// The pages whose TOML blocks are all examples of `tollgate.toml`.
-const PAGES: [&str; 6] =
-    ["README.md", REFERENCE, "docs/agents.md", "docs/models.md", "docs/permissions.md", "docs/store.md"];
+const PAGES: [&str; 9] = [
+    "README.md",
+    REFERENCE,
+    "docs/agents.md",
+    "docs/mcp.md",
+    "docs/models.md",
+    "docs/permissions.md",
+    "docs/powers.md",
+    "docs/serve.md",
+    "docs/store.md",
+];
 
 #[test]
 fn its_commands_do_what_it_says() {
@@ -75,8 +86,58 @@ fn the_pages_of_agents_and_of_clients_do_what_they_say() {
     assert!(place.run(&shell_blocks("docs/mcp.md")[0]).contains("mcpServers"));
 }
 
+/// The first steps with a server: its key and its start, a call, a run, a question, and a replay.
+#[test]
+fn the_pages_of_the_server_and_of_replays_do_what_they_say() {
+    let place = Place::outside();
+    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    place.write_bytes("tools/word_count.wasm", &tollgate_artifacts::rust_guest_bytes("word_count"));
+    place.write("turns.toml", "[[turn]]\ntext = \"It has 250 lines.\"\n");
+    let config = format!(
+        "[model]\nprovider = \"recorded\"\nfile = \"turns.toml\"\n[serve]\nlisten = \"{address}\"\n\
+         [permissions]\notherwise = \"allow\"\nask = [{{ tool = \"word_count\", matches = \"README\" }}]\n"
+    );
+    place.write("tollgate.toml", &config);
+    let begin = fenced("docs/serve.md", Fence::Console).remove(0);
+    let typed: Vec<_> = begin.lines().filter_map(|line| line.strip_prefix("$ ")).collect();
+    let [makes_key, serves] = typed[..] else { panic!("{begin}") };
+    let key = place.run(makes_key);
+    let ready = "until grep -q '^serving at ' served; do sleep 0.05; done";
+    place.run(&format!("{serves} >served 2>&1 &\ntimeout 60 bash -c \"{ready}\""));
+
+    let steps = shell_blocks("docs/serve.md").into_iter().take(4).map(|step| {
+        let step = step.replace("127.0.0.1:7300", &address).replace("curl ", "curl --silent --fail ");
+        step.replace("export KEY=tg_…\n", "")
+    });
+    let [lists, calls, runs, decides] = steps.collect::<Vec<_>>().try_into().unwrap();
+    let run = |commands: &str| place.run(&format!("export KEY={}\n{commands}", key.trim()));
+    let said = run(&lists);
+    assert!(said.contains("\"ada\"") && said.contains("\"word_count\""), "{said}");
+    let said = run(&calls);
+    assert!(said.contains("\"completed\"") && said.contains("\"words\":2"), "{said}");
+    let (starts, follows) = runs.split_once("\ncurl").unwrap();
+    let ended: Value = serde_json::from_str(&run(starts)).unwrap();
+    assert!(ended["status"] == "completed" && ended.to_string().contains("250 lines"), "{ended}");
+    let followed = run(&format!("curl{follows}").replace("RUN", ended["run_id"].as_str().unwrap()));
+    assert!(followed.contains("250 lines"), "{followed}");
+
+    assert!(run(&calls.replace("one two", "our README")).contains("\"waiting\""));
+    let (asks, answers) = decides.split_once("\ncurl").unwrap();
+    let open: Value = serde_json::from_str(&run(asks)).unwrap();
+    let at = open.pointer("/items/0/answer_path").unwrap_or_else(|| panic!("{open}"));
+    let decided = run(&format!("ANSWER_PATH='{}'\ncurl{answers}", at.as_str().unwrap()));
+    assert!(decided.contains("\"completed\""), "{decided}");
+
+    let replays = shell_blocks("docs/replay.md").remove(0).replace("9f3c2a71", "last");
+    assert!(place.run(&replays).contains("same"));
+}
+
 fn shell_blocks(path: &str) -> Vec<String> {
-    let blocks = blocks(&page(path)).into_iter().filter(|block| block.fence == Fence::Shell);
+    fenced(path, Fence::Shell)
+}
+
+fn fenced(path: &str, fence: Fence) -> Vec<String> {
+    let blocks = blocks(&page(path)).into_iter().filter(|block| block.fence == fence);
     blocks.map(|block| block.text).collect()
 }
 
@@ -117,7 +178,10 @@ fn configurations_are_accepted() {
         let configurations = configurations(path);
         assert!(!configurations.is_empty(), "{path} shows no configuration");
         for text in configurations {
-            parse(&text);
+            match text.starts_with("[asks]") {
+                true => drop(parse_manifest(&text).unwrap()),
+                false => drop(parse(&text)),
+            }
         }
     }
 }
@@ -198,9 +262,13 @@ impl Place {
     }
 
     fn write(&self, file: &str, text: &str) {
+        self.write_bytes(file, text.as_bytes());
+    }
+
+    fn write_bytes(&self, file: &str, bytes: &[u8]) {
         let file = self.dir.path().join(file);
         std::fs::create_dir_all(file.parent().unwrap()).unwrap();
-        std::fs::write(file, text).unwrap();
+        std::fs::write(file, bytes).unwrap();
     }
 
     /// Runs commands in a shell with an empty home, in the directory where the commands before ended, and
@@ -248,11 +316,7 @@ fn assert_says(said: &str, lines: &str) {
 
 /// Returns a page's examples of `tollgate.toml`.
 fn configurations(path: &str) -> Vec<String> {
-    blocks(&page(path))
-        .into_iter()
-        .filter(|block| block.fence == Fence::Toml)
-        .map(|block| block.text)
-        .collect()
+    fenced(path, Fence::Toml)
 }
 
 /// Returns the example that shows every key.
