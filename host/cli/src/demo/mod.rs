@@ -106,7 +106,7 @@ fn find_repository(named: Option<&Path>) -> Result<PathBuf, Failure> {
 /// Compiles the example tools and copies the components into a tools directory.
 fn build_tools(repository: &Path, tools_dir: &Path, output: &Output) -> Result<(), Failure> {
     let project = repository.join("example-tools");
-    output.hint(&format!("{BOLD}building the example tools{BOLD:#} {DIM}(cargo build in example-tools; the first time compiles their dependencies and takes minutes, later times take seconds){DIM:#}"));
+    output.hint(&format!("{BOLD}building the example tools{BOLD:#} {DIM}(cargo build in example-tools; the first time compiles their dependencies and takes about two minutes on two cores, later times take seconds){DIM:#}"));
     for artifact in project::compile(&project, output.is_quiet(), &|words| output.hint(words))? {
         let name = artifact.file.file_name().unwrap_or_default().to_string_lossy().replace('_', "-");
         let file = tools_dir.join(name);
