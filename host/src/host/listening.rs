@@ -14,6 +14,8 @@ use tollgate_agent::run::{Event, StoredEvent};
 const LOOK: Duration = Duration::from_secs(1);
 /// How long a client of a run waits for another host to take over.
 const TAKEN_OVER_WITHIN: Duration = Duration::from_secs(300);
+/// The stored events of a run of another host that are read at once.
+const TAILED: PageLimit = PageLimit { events: 200, bytes: 1 << 20 };
 /// The number of failed runs whose errors are kept for clients.
 const MAX_FAILURES: usize = 256;
 
@@ -143,28 +145,32 @@ impl Host {
         let (host, run_id) = (self.clone(), Arc::<str>::from(run_id));
         tokio::spawn(async move {
             let mut hints = host.inner.store.watch();
-            let mut alone_since = None;
+            let mut alone_since: Option<Instant> = None;
             while hub.has_clients() {
                 // If the store cannot be read now, the next look reads it.
-                let found = host.summary(&run_id).await.ok().flatten();
-                if found.as_ref().is_some_and(|run| run.events < last) {
-                    tracing::warn!("{}: the run {run_id}", CommitError::Behind);
-                    break;
-                }
-                let open = found.is_none_or(|run| run.at_work || run.queued);
-                let events = host.inner.store.events(&run_id, last).await.unwrap_or_default();
-                let visible: Vec<_> =
-                    events.into_iter().map(|event| host.inner.bus.visible().of(event)).collect();
-                last = visible.last().map_or(last, |event| event.number);
-                let rests = visible.last().is_some_and(|event| {
-                    matches!(event.event, Event::RunWaiting | Event::RunFinished { .. })
-                });
-                hub.stored(&visible);
-                // A run whose host is gone is taken over by another one, if there is one.
-                let alone = (!open).then(|| *alone_since.get_or_insert_with(Instant::now));
-                alone_since = alone;
-                if rests || alone.is_some_and(|since| since.elapsed() > TAKEN_OVER_WITHIN) {
-                    break;
+                let EventPage { events, has_more } =
+                    host.record_page(&run_id, last, TAILED).await.unwrap_or_default();
+                if let Some(newest) = events.last() {
+                    last = newest.number;
+                    let rests = matches!(newest.event, Event::RunWaiting | Event::RunFinished { .. });
+                    hub.stored(&events);
+                    match has_more {
+                        true => continue,
+                        false if rests => break,
+                        false => alone_since = None,
+                    }
+                } else {
+                    let found = host.summary(&run_id).await.ok().flatten();
+                    if found.as_ref().is_some_and(|run| run.events < last) {
+                        tracing::warn!("{}: the run {run_id}", CommitError::Behind);
+                        break;
+                    }
+                    let is_open = found.is_none_or(|run| run.at_work || run.queued);
+                    // A run whose host is gone is taken over by another one, if there is one.
+                    alone_since = (!is_open).then(|| alone_since.unwrap_or_else(Instant::now));
+                    if alone_since.is_some_and(|since| since.elapsed() > TAKEN_OVER_WITHIN) {
+                        break;
+                    }
                 }
                 let hinted = async { while !hints.next().await.is_about(&run_id) {} };
                 let _ = tokio::time::timeout(LOOK, hinted).await;

@@ -41,7 +41,6 @@ impl Host {
         self.agent(&request.agent_id)?;
         let thread_id: Arc<str> = request.thread_id.as_deref().map_or_else(new_id, Arc::from);
         let store = &self.inner.store;
-        store.admit(Some(&thread_id), None).await.map_err(HostError::not_admitted)?;
         let waiting = RunFilter {
             thread_id: Some(thread_id.to_string()),
             status: Some("waiting".to_owned()),
@@ -49,7 +48,9 @@ impl Host {
             limit: 1,
             ..RunFilter::default()
         };
-        if let Some(run) = store.runs(waiting).await?.pop() {
+        let (admitted, waiting) = futures::join!(store.admit(Some(&thread_id), None), store.runs(waiting));
+        admitted.map_err(HostError::not_admitted)?;
+        if let Some(run) = waiting?.pop() {
             let message = RunCommand::Message(request.prompt.clone());
             if store.send(&run.run_id, &new_id(), message).await? {
                 return Ok(Arc::from(run.run_id));
