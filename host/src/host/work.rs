@@ -15,6 +15,8 @@ use tollgate_agent::run::{Input, Phase, Run, Task, handed_to};
 
 /// How often a host looks for work when no hint arrives.
 const LOOK: Duration = Duration::from_secs(1);
+/// How often a host ends what no one continues.
+const ABANDONED: Duration = Duration::from_secs(60);
 /// How long a run that could not be continued is kept from being claimed again.
 const BACK_OFF: Duration = Duration::from_secs(10);
 
@@ -114,8 +116,21 @@ impl Host {
     }
 
     /// Claims queued and interrupted runs, and waiting ones to which a command was sent, and drives
-    /// them, until it is asked to stop.
+    /// them, until it is asked to stop. Also [ends](Self::end_abandoned) what no one continues, at once and
+    /// then once a minute: the host of a run that ended may have died before it ended the run's children.
     pub async fn work(&self, options: &WorkOptions, stop: &CancellationToken) {
+        let ending = async {
+            loop {
+                if let Err(why) = self.end_abandoned().await {
+                    tracing::warn!("abandoned runs cannot be ended: {why}");
+                }
+                tokio::time::sleep(ABANDONED).await;
+            }
+        };
+        tokio::join!(self.claim_and_drive(options, stop), stop.run_until_cancelled(ending));
+    }
+
+    async fn claim_and_drive(&self, options: &WorkOptions, stop: &CancellationToken) {
         let free = Arc::new(Semaphore::new(options.concurrency));
         let mut runs = JoinSet::new();
         let mut hints = self.inner.store.watch();
@@ -261,5 +276,55 @@ fn input_of(command: &RunCommand) -> Input {
         RunCommand::Decide(decision) => Input::Decided(vec![decision.clone()]),
         RunCommand::Cancel(reason) => Input::Cancel { reason: reason.clone() },
         RunCommand::Message(text) => Input::Message(text.clone()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::store::{MemoryStore, Store};
+    use tollgate_agent::context::RunIdentity;
+    use tollgate_agent::run::{AgentSpec, Event, RunLimits, RunSpec};
+
+    /// A child whose parent is gone, and which no process drives.
+    async fn orphan(store: &MemoryStore, run_id: &str) {
+        let identity = RunIdentity {
+            run_id: run_id.into(),
+            thread_id: run_id.into(),
+            parent_run_id: Some("gone".into()),
+            ..RunIdentity::default()
+        };
+        let agent = AgentSpec::default().into();
+        let task = Task::Prompt("Help.".to_owned());
+        let spec = RunSpec { identity, agent, limits: RunLimits::default(), task, detached: true };
+        let started = Event::RunStarted { spec: Arc::new(spec) };
+        let mut first = Commit::new(run_id.into(), run_id.into(), 0, 7, vec![started]);
+        first.epoch = 1;
+        crate::store::RunStore::commit(store, first).await.unwrap();
+        crate::store::CoordinationStore::release(store, run_id, 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_host_that_works_ends_children_that_no_one_continues() {
+        let store = Arc::new(MemoryStore::new());
+        let host = Host::builder().store(Arc::clone(&store) as Arc<dyn Store>).build().unwrap();
+        let (stop, options) = (
+            CancellationToken::new(),
+            WorkOptions { agents: Vec::new(), concurrency: 1, grace: Duration::ZERO },
+        );
+        let looking = async {
+            orphan(&store, "first").await;
+            for run_id in ["first", "second"] {
+                tokio::time::sleep(ABANDONED * 2).await;
+                assert_eq!(host.summary(run_id).await.unwrap().unwrap().status, "cancelled", "{run_id}");
+                // This one was left later.
+                if run_id == "first" {
+                    orphan(&store, "second").await;
+                }
+            }
+            stop.cancel();
+        };
+        tokio::join!(host.work(&options, &stop), looking);
     }
 }

@@ -176,10 +176,7 @@ const CLAIMED_AT_ONCE: usize = 16;
 #[cfg(feature = "postgres")]
 async fn work(host: Host, agents: Vec<String>, stop: CancellationToken, _told: DropGuard) {
     let options = tollgate::WorkOptions { agents, concurrency: CLAIMED_AT_ONCE, grace: GRACE };
-    let (ended, ()) = tokio::join!(host.end_abandoned(), host.work(&options, &stop));
-    if let Err(why) = ended {
-        tracing::warn!("abandoned calls cannot be ended: {why}");
-    }
+    host.work(&options, &stop).await;
 }
 
 /// Returns the person at the terminal, who may do everything except reading metrics.

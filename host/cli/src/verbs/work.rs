@@ -95,8 +95,7 @@ impl WorkVerb {
         let stop = shutdown::take_signals();
         output.say(&format!("working for {}", quantity::count(options.agents.len() as u64, "agent")));
         let work = async {
-            let (ended, ()) = tokio::join!(host.end_abandoned(), host.work(&options, &stop));
-            ended?;
+            host.work(&options, &stop).await;
             Ok::<_, Failure>(Exit::Done)
         };
         shutdown::finish(&host, servers, work).await
