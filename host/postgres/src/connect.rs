@@ -5,6 +5,7 @@ use crate::error::explain;
 use crate::tls;
 use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, PoolError, RecyclingMethod, Runtime};
 use futures::future::BoxFuture;
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{AsyncMessage, Client};
@@ -152,6 +153,39 @@ impl Drop for Busy {
     }
 }
 
+/// Runs a future to its end. If the caller is dropped first, it goes on in a task of its own, so that no
+/// transaction is left open.
+pub(crate) fn to_its_end<T: Send + 'static>(
+    work: impl Future<Output = T> + Send + 'static,
+) -> impl Future<Output = T> + Send {
+    let mut guard = UntilDone(Some(Box::pin(work)));
+    futures::future::poll_fn(move |cx| guard.poll(cx))
+}
+
+struct UntilDone<T: Send + 'static>(Option<BoxFuture<'static, T>>);
+
+impl<T: Send + 'static> UntilDone<T> {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<T> {
+        let Some(work) = &mut self.0 else { return Poll::Pending };
+        let done = work.as_mut().poll(cx);
+        if done.is_ready() {
+            self.0 = None;
+        }
+        done
+    }
+}
+
+impl<T: Send + 'static> Drop for UntilDone<T> {
+    fn drop(&mut self) {
+        if let Some(work) = self.0.take()
+            && !std::thread::panicking()
+            && let Ok(runtime) = tokio::runtime::Handle::try_current()
+        {
+            runtime.spawn(work);
+        }
+    }
+}
+
 /// Sends a statement. Statements whose futures are polled together are sent together, in order.
 pub(crate) fn run<'a>(
     client: &'a Client,
@@ -172,4 +206,25 @@ pub(crate) fn query<'a>(
 
 fn borrowed(params: &Params) -> Vec<(&(dyn ToSql + Sync), Type)> {
     params.iter().map(|(value, of)| (&**value as &(dyn ToSql + Sync), of.clone())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use tokio::sync::oneshot;
+
+    #[tokio::test]
+    async fn work_goes_on_when_its_caller_is_gone() {
+        let ((go, went), (end, ended)) = (oneshot::channel::<()>(), oneshot::channel());
+        let mut work = Box::pin(to_its_end(async move {
+            went.await.unwrap();
+            end.send(()).unwrap();
+        }));
+        assert!(futures::poll!(&mut work).is_pending());
+        drop(work);
+        go.send(()).unwrap();
+        ended.await.unwrap();
+        assert_eq!(to_its_end(async { 1 }).await, 1);
+    }
 }

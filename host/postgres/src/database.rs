@@ -2,6 +2,7 @@
 
 use crate::commit::{Sender, Tail, Unstored, commit, folded_changes, rests};
 use crate::connect::{Busy, EXCHANGE, explain_pool, int8, no_answer, params, query, run};
+use crate::conversations::Conversations;
 use crate::error::{Failure, explain, failure};
 use crate::prepared::{Prepared, serialize};
 use crate::{read, write};
@@ -41,6 +42,8 @@ pub(crate) struct Database {
     pub(crate) tails: Mutex<HashMap<Arc<str>, Tail>>,
     /// The values of keys that do not persist, which live as long as this process.
     pub(crate) volatile: Mutex<HashMap<Arc<str>, Volatile>>,
+    /// The conversations that were read last.
+    pub(crate) conversations: Conversations,
 }
 
 impl Database {
@@ -242,14 +245,22 @@ impl Database {
         .await
     }
 
-    /// Returns the number of bytes that a query finds for an id; 0 if there is no row.
-    pub(crate) async fn bytes(&self, sql: &'static str, id: &str) -> Result<u64, StoreError> {
+    /// Returns the size of the records of a thread, and of those that a component caused, in bytes.
+    pub(crate) async fn record_bytes(
+        &self,
+        thread_id: Option<&str>,
+        component_id: Option<&str>,
+    ) -> Result<(u64, u64), StoreError> {
+        let sql = "SELECT coalesce((SELECT record_bytes FROM threads WHERE id = $1), 0),
+            (SELECT coalesce(sum(record_bytes), 0)::int8 FROM component_sizes WHERE component_id = $2)";
         self.read(|client| {
-            let id = id.to_owned();
+            let ids = [thread_id, component_id].map(|id| id.map(str::to_owned));
             async move {
-                let rows = query(&client, sql, params![(id, TEXT)]).await?;
+                let [thread_id, component_id] = ids;
+                let rows = query(&client, sql, params![(thread_id, TEXT), (component_id, TEXT)]).await?;
                 client.finish();
-                Ok(rows.first().map_or(0, |row| row.get::<_, i64>(0).cast_unsigned()))
+                let bytes = |at| rows.first().map_or(0, |row| row.get::<_, i64>(at).cast_unsigned());
+                Ok((bytes(0), bytes(1)))
             }
         })
         .await

@@ -9,7 +9,7 @@ use crate::connect::{params, query, run, single};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc, watch};
 use tokio_postgres::Client;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tollgate_store::{Hint, HintSender, Hints};
@@ -22,6 +22,11 @@ const TOGETHER: Duration = Duration::from_millis(5);
 const LOOK: Duration = Duration::from_secs(1);
 /// How often the listening connection is checked, and made again after it broke.
 const CHECK: Duration = Duration::from_secs(5);
+/// How long a host waits for a notification of its own before it warns that none arrive.
+const ARRIVES_WITHIN: Duration = Duration::from_secs(2);
+/// The warning about that.
+const DEAF: &str = "no notifications arrive through a connection pooler: this host finds work and commands only when it \
+    looks, once a second; set listen_url in [store] to the server itself";
 /// The maximum number of notifications in one statement. If there are more, a single one says that
 /// anything may have changed.
 const MAX_TOGETHER: usize = 200;
@@ -31,6 +36,8 @@ pub(crate) struct HintExchange {
     to_others: mpsc::UnboundedSender<Hint>,
     /// The receivers in this process.
     here: HintSender,
+    /// Whether notifications arrive; `None` until that is known.
+    hears: watch::Receiver<Option<bool>>,
     _stop: DropGuard,
 }
 
@@ -40,13 +47,14 @@ impl HintExchange {
         let (here, stop) = (HintSender::default(), CancellationToken::new());
         let (to_others, hints) = mpsc::unbounded_channel();
         let sender = Notifier(Uuid::now_v7().simple().to_string());
-        let listening = listen(config.clone(), here.clone(), sender.clone());
+        let (found, hears) = watch::channel(None);
+        let listening = listen(config.clone(), here.clone(), sender.clone(), found);
         let sending = send_all(config.clone(), hints, sender);
         let (stopped, reminding) = (stop.clone(), remind(here.clone()));
         tokio::spawn(async move {
             stopped.run_until_cancelled(async { tokio::join!(listening, sending, reminding) }).await;
         });
-        Self { to_others, here, _stop: stop.drop_guard() }
+        Self { to_others, here, hears, _stop: stop.drop_guard() }
     }
 
     /// Gives a hint to this host at once, and to the others soon.
@@ -59,6 +67,13 @@ impl HintExchange {
     /// Returns the hints of all hosts from now on.
     pub(crate) fn watch(&self) -> Hints {
         self.here.watch()
+    }
+
+    /// Returns a warning if no notifications arrive.
+    pub(crate) async fn warning(&self) -> Option<&'static str> {
+        let mut hears = self.hears.clone();
+        let known = tokio::time::timeout(ARRIVES_WITHIN * 2, hears.wait_for(Option::is_some)).await;
+        matches!(known, Ok(Ok(hears)) if *hears == Some(false)).then_some(DEAF)
     }
 
     /// Returns a function that tells this process that its lease has lapsed.
@@ -93,11 +108,17 @@ impl Notifier {
         }
     }
 
+    /// Returns a notification by which this process learns whether any arrive.
+    fn probe(&self) -> String {
+        format!("{}:?", self.0)
+    }
+
     /// Returns the hint of another process; `None` if this one sent it. A notification of another
     /// version may mean anything.
     fn read(&self, text: &str) -> Option<Hint> {
         let hint = match text.split_once(':') {
             Some((sender, _)) if sender == self.0 => return None,
+            Some((_, "?")) => return None,
             Some((_, hint)) => hint,
             None => "",
         };
@@ -111,26 +132,49 @@ impl Notifier {
 }
 
 /// Passes on the hints of other hosts, and reconnects for as long as this host runs.
-async fn listen(config: PostgresConfig, here: HintSender, this: Notifier) {
+async fn listen(
+    config: PostgresConfig,
+    here: HintSender,
+    this: Notifier,
+    hears: watch::Sender<Option<bool>>,
+) {
     let server = config.listen.as_ref().unwrap_or(&config.server).clone();
     loop {
-        let (receivers, this) = (here.clone(), this.clone());
-        let on_notification = move |notification: tokio_postgres::Notification| {
-            if let Some(hint) = this.read(notification.payload()) {
-                receivers.send(hint);
-            }
-        };
+        let (receivers, this, probe) = (here.clone(), this.clone(), this.probe());
+        let arrived = Arc::<Notify>::default();
+        let arrives = Arc::clone(&arrived);
+        let on_notification =
+            move |notification: tokio_postgres::Notification| match this.read(notification.payload()) {
+                Some(hint) => receivers.send(hint),
+                None => arrives.notify_one(),
+            };
         if let Ok(client) = single(&config, &server, on_notification).await
             && client.batch_execute(&format!("LISTEN {CHANNEL}")).await.is_ok()
         {
             // Something may have changed before this connection listened.
             here.send(Hint::Any);
+            hear(&config, &probe, &arrived, &hears).await;
             while answers(&client).await {
                 tokio::time::sleep(CHECK).await;
             }
         }
         tokio::time::sleep(CHECK).await;
     }
+}
+
+/// Finds out whether notifications arrive: behind a connection pooler, they may not.
+async fn hear(config: &PostgresConfig, probe: &str, arrived: &Notify, hears: &watch::Sender<Option<bool>>) {
+    // On another connection than the one that listens: the server answers a notification there itself.
+    let Ok(client) = single(config, &config.server, |_| {}).await else { return };
+    let notify = run(&client, "SELECT pg_notify($1, $2)", params![(CHANNEL, TEXT), (probe.to_owned(), TEXT)]);
+    if !matches!(tokio::time::timeout(CHECK, notify).await, Ok(Ok(_))) {
+        return;
+    }
+    let is_heard = tokio::time::timeout(ARRIVES_WITHIN, arrived.notified()).await.is_ok();
+    if !is_heard && *hears.borrow() != Some(false) {
+        tracing::warn!("{DEAF}");
+    }
+    hears.send_replace(Some(is_heard));
 }
 
 /// Gives the hint that anything may have changed, again and again.
@@ -183,6 +227,7 @@ mod tests {
             assert_eq!(this.read(&other.write(&hint)), Some(hint.clone()));
             assert_eq!(this.read(&this.write(&hint)), None, "it has had it already");
         }
+        assert_eq!(this.read(&other.probe()), None, "nothing has changed");
         for unknown in ["", "?x", "ä", "other:", "other:ä", "e1"] {
             assert_eq!(this.read(unknown), Some(Hint::Any), "{unknown}");
         }

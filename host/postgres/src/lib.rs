@@ -10,6 +10,7 @@ mod audit;
 mod commit;
 mod config;
 mod connect;
+mod conversations;
 mod copy;
 mod database;
 mod error;

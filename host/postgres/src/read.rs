@@ -2,13 +2,13 @@
 
 use crate::audit::after_prefix;
 use crate::connect::{Busy, Params, int8, params, query};
+use crate::conversations::Known;
 use serde::de::DeserializeOwned;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Error, Row};
 use tollgate_agent::json;
-use tollgate_agent::message::Message;
 use tollgate_agent::run::{Event, StoredEvent, Thread};
 use tollgate_agent::state::{State, StateChange};
 use tollgate_store::rules::{EventRow, first_damage};
@@ -26,13 +26,21 @@ pub(crate) fn parse<T: DeserializeOwned>(what: &str, body: &str) -> Result<T, St
     })
 }
 
-/// Reads a thread in one snapshot, so that state and conversation are consistent.
-pub(crate) async fn thread(client: Busy, thread_id: &str) -> Result<Result<Thread, StoreError>, Error> {
+/// Reads a thread in one snapshot, so that state and conversation are consistent. Of the conversation,
+/// reads what this host does not know; `None` if it is not the one that this host knows.
+pub(crate) async fn thread(
+    client: Busy,
+    thread_id: &str,
+    known: Known,
+) -> Result<Result<Option<(Thread, Known)>, StoreError>, Error> {
     let id = || params![(thread_id.to_owned(), TEXT)];
+    // The last known message is read again, to compare it.
+    let from = int8(known.messages.len().saturating_sub(1) as u64);
+    let sql = "SELECT body FROM messages WHERE thread = $1 AND position >= $2 ORDER BY position";
     let (begun, row, messages, values, ended) = futures::join!(
         client.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"),
         query(&client, "SELECT revision FROM threads WHERE id = $1", id()),
-        query(&client, "SELECT body FROM messages WHERE thread = $1 ORDER BY position", id()),
+        query(&client, sql, params![(thread_id.to_owned(), TEXT), (from, INT8)]),
         query(&client, "SELECT key, value FROM state WHERE thread = $1 ORDER BY key", id()),
         client.batch_execute("COMMIT")
     );
@@ -40,26 +48,39 @@ pub(crate) async fn thread(client: Busy, thread_id: &str) -> Result<Result<Threa
     let (row, messages, values) = (row?, messages?, values?);
     ended?;
     client.finish();
-    let read = || -> Result<Thread, StoreError> {
-        let Some(row) = row.first() else { return Ok(Thread::default()) };
-        let messages: Vec<Message> =
-            messages.iter().map(|row| parse("message", row.get(0))).collect::<Result<_, _>>()?;
+    let read = || -> Result<Option<(Thread, Known)>, StoreError> {
+        let mut bodies = messages.iter().map(|row| row.get::<_, &str>(0)).peekable();
+        if !known.messages.is_empty() && bodies.next() != Some(&*known.last) {
+            return Ok(None);
+        }
+        let Some(row) = row.first() else { return Ok(Some(Default::default())) };
+        let mut known = known;
+        if bodies.peek().is_some() {
+            let all = Arc::make_mut(&mut known.messages);
+            for body in bodies {
+                all.push(parse("message", body)?);
+                known.bytes += body.len();
+                known.last = Arc::from(body);
+            }
+        }
         let values: Vec<(String, serde_json::Value)> = values
             .iter()
             .map(|row| Ok((row.get(0), parse("value", row.get(1))?)))
             .collect::<Result<_, StoreError>>()?;
         let revision = row.get::<_, i64>(0).cast_unsigned();
-        Ok(Thread { messages: Arc::new(messages), state: State::restored(revision, values) })
+        let messages = Arc::clone(&known.messages);
+        Ok(Some((Thread { messages, state: State::restored(revision, values) }, known)))
     };
     Ok(read())
 }
 
-/// Returns how much text [`thread`] reads.
-pub(crate) async fn thread_size(client: Busy, thread_id: &str) -> Result<ThreadSize, Error> {
+/// Returns how much text [`thread`] reads if this host knows this many messages.
+pub(crate) async fn thread_size(client: Busy, thread_id: &str, known: usize) -> Result<ThreadSize, Error> {
     let sql = "SELECT
         (SELECT coalesce(sum(octet_length(value)), 0) FROM state WHERE thread = $1)::int8,
-        (SELECT coalesce(sum(octet_length(body)), 0) FROM messages WHERE thread = $1)::int8";
-    let rows = query(&client, sql, params![(thread_id.to_owned(), TEXT)]).await?;
+        (SELECT coalesce(sum(octet_length(body)), 0) FROM messages WHERE thread = $1 AND position >= $2)::int8";
+    let row = params![(thread_id.to_owned(), TEXT), (int8(known as u64), INT8)];
+    let rows = query(&client, sql, row).await?;
     client.finish();
     let bytes = |at| rows.first().map_or(0, |row| row.get::<_, i64>(at).cast_unsigned());
     Ok(ThreadSize { state_bytes: bytes(0), message_bytes: bytes(1) })

@@ -3,7 +3,8 @@
 
 use crate::commit::rests;
 use crate::config::PostgresConfig;
-use crate::connect::{Busy, check_lease, params, pool, query, single};
+use crate::connect::{Busy, check_lease, params, pool, query, single, to_its_end};
+use crate::conversations::{Conversations, Known};
 use crate::database::{Database, PAUSE, READ_PATIENCE};
 use crate::hints::HintExchange;
 use crate::member::{self, HostRow, Member, Served};
@@ -69,6 +70,7 @@ impl PostgresStore {
             kept: Mutex::default(),
             tails: Mutex::default(),
             volatile: Mutex::default(),
+            conversations: Conversations::default(),
         });
         let hints = HintExchange::start(&config);
         let member = Member::new(config, client, hints.work(), hints.lapse());
@@ -128,13 +130,14 @@ impl PostgresStore {
     /// # Errors
     /// The database cannot be read.
     pub async fn warnings(&self) -> Result<Vec<String>, StoreError> {
-        self.database
-            .read(|client| async move {
-                let warnings = schema::warnings(&client).await?;
-                client.finish();
-                Ok(warnings)
-            })
-            .await
+        let warnings = self.database.read(|client| async move {
+            let warnings = schema::warnings(&client).await?;
+            client.finish();
+            Ok(warnings)
+        });
+        let mut warnings = warnings.await?;
+        warnings.extend(self.hints.warning().await.map(str::to_owned));
+        Ok(warnings)
     }
 
     /// Checks the record of every run: its numbers, and the checksums of its events.
@@ -249,11 +252,7 @@ impl RunStore for PostgresStore {
             self.member.drives(&run_id);
         }
         let (database, host) = (Arc::clone(&self.database), self.member.joined().await?);
-        // Runs in a task of its own: if the caller is dropped, the task still awaits the result, so
-        // no transaction is left open.
-        let storing = tokio::spawn(async move { database.store(&prepared, host).await });
-        let stored = storing.await.map_err(|e| StoreError::other(format!("a commit failed: {e}")));
-        let committed = stored?;
+        let committed = to_its_end(async move { database.store(&prepared, host).await }).await;
         if rests(&events) || matches!(committed, Err(CommitError::Fenced)) {
             self.member.rested(&run_id);
         }
@@ -307,16 +306,13 @@ impl RunStore for PostgresStore {
             }
             tokio::time::sleep(PAUSE).await;
         }
-        if let Some(id) = component_id {
-            let sql =
-                "SELECT coalesce(sum(record_bytes), 0)::int8 FROM component_sizes WHERE component_id = $1";
-            self.database.limits.check_component(id, self.database.bytes(sql, id).await?)?;
+        if thread_id.is_none() && component_id.is_none() {
+            return Ok(());
         }
-        if let Some(id) = thread_id {
-            let sql = "SELECT record_bytes FROM threads WHERE id = $1";
-            self.database.limits.check_thread(id, self.database.bytes(sql, id).await?)?;
-        }
-        Ok(())
+        let (of_thread, of_component) = self.database.record_bytes(thread_id, component_id).await?;
+        let limits = &self.database.limits;
+        component_id.map_or(Ok(()), |id| limits.check_component(id, of_component))?;
+        thread_id.map_or(Ok(()), |id| limits.check_thread(id, of_thread))
     }
 
     async fn flush(&self) -> Result<(), StoreError> {
@@ -328,13 +324,21 @@ impl RunStore for PostgresStore {
 #[async_trait]
 impl StateStore for PostgresStore {
     async fn thread(&self, thread_id: &str) -> Result<Thread, StoreError> {
-        let mut thread = self.database.read(|client| read::thread(client, thread_id)).await??;
+        let conversations = &self.database.conversations;
+        let known = conversations.get(thread_id);
+        let mut read = self.database.read(|client| read::thread(client, thread_id, known.clone())).await??;
+        if read.is_none() {
+            read = self.database.read(|client| read::thread(client, thread_id, Known::default())).await??;
+        }
+        let (mut thread, known) = read.unwrap_or_default();
+        conversations.keep(thread_id, known);
         self.recall(thread_id, &KeyFilter::All, &mut thread.state);
         Ok(thread)
     }
 
     async fn thread_size(&self, thread_id: &str) -> Result<ThreadSize, StoreError> {
-        self.database.read(|client| read::thread_size(client, thread_id)).await
+        let known = self.database.conversations.get(thread_id).messages.len();
+        self.database.read(|client| read::thread_size(client, thread_id, known)).await
     }
 
     async fn state(
@@ -369,8 +373,7 @@ impl StateStore for PostgresStore {
     async fn change(&self, thread_id: &str, change: StateChange) -> Result<(), CommitError> {
         let (database, id) = (Arc::clone(&self.database), Uuid::now_v7().to_string());
         let (thread, copy) = (Arc::<str>::from(thread_id), change.clone());
-        let storing = tokio::spawn(async move { database.change(&thread, &copy, &id).await });
-        storing.await.map_err(|e| StoreError::other(format!("a change failed: {e}")))??;
+        to_its_end(async move { database.change(&thread, &copy, &id).await }).await?;
         self.remember(&Arc::from(thread_id), std::iter::once(&change));
         Ok(())
     }
@@ -383,8 +386,7 @@ impl AuditStore for PostgresStore {
             return Ok(());
         }
         let database = Arc::clone(&self.database);
-        let recording = tokio::spawn(async move { database.record_audit(&records).await });
-        recording.await.map_err(|e| StoreError::other(format!("an audit record failed: {e}")))?
+        to_its_end(async move { database.record_audit(&records).await }).await
     }
 
     async fn audit(&self, filter: AuditFilter) -> Result<Vec<AuditRecord>, StoreError> {

@@ -188,6 +188,7 @@ const ORDERS: &[Order] = &[
             "audit",
             "prepared",
             "write",
+            "conversations",
             "read",
             "commit",
             "turns",

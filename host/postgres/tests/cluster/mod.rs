@@ -7,6 +7,7 @@
 #![allow(clippy::zombie_processes, reason = "the server and its watcher outlive this process")]
 
 use std::fs::File;
+use std::io::Write as _;
 use std::os::unix::fs::{PermissionsExt as _, chown};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
@@ -21,6 +22,9 @@ const TEMPLATE: &str = "tollgate_template";
 const POOLER: &str = include_str!("../../../../packaging/postgresql/pgbouncer.ini");
 /// Any user on this machine may connect through the socket; through TCP, only with TLS and a password.
 const ACCESS: &str = "local all all trust\nhostssl all all 127.0.0.1/32 scram-sha-256\n";
+/// The server's settings.
+const SETTINGS: &str = "fsync = off\nfull_page_writes = off\nmax_connections = 400\nshared_buffers = 64MB\n\
+    listen_addresses = '127.0.0.1'\nssl = on\nshared_preload_libraries = 'pg_stat_statements'\n";
 /// The server's certificate, which no authority has signed.
 const CERTIFICATE: &str = "[req]\ndistinguished_name = name\nx509_extensions = more\nprompt = no\n\
     [name]\nCN = localhost\n[more]\nsubjectAltName = DNS:localhost\n\
@@ -125,22 +129,15 @@ impl Cluster {
             .unwrap();
         assert!(init.status.success(), "initdb: {}", String::from_utf8_lossy(&init.stderr));
         std::fs::write(data.join("pg_hba.conf"), ACCESS).unwrap();
+        // In the file, and not on the command line, so that a test can change them.
+        let mut settings = File::options().append(true).open(data.join("postgresql.conf")).unwrap();
+        settings.write_all(SETTINGS.as_bytes()).unwrap();
         make_certificate(&data, uid, gid);
         let log = File::create(self.directory.join("server.log")).unwrap();
         // In a session of its own, so that no signal to the tests reaches it.
         let mut server = command("postgres");
-        server.args([
-            "-D",
-            data.to_str().unwrap(),
-            "-k",
-            data.to_str().unwrap(),
-            "-p",
-            &self.port.to_string(),
-        ]);
-        for setting in ["fsync=off", "full_page_writes=off", "max_connections=400", "shared_buffers=64MB"] {
-            server.args(["-c", setting]);
-        }
-        server.args(["-c", "listen_addresses=127.0.0.1", "-c", "ssl=on"]);
+        let (place, port) = (data.to_str().unwrap(), self.port.to_string());
+        server.args(["-D", place, "-k", place, "-p", &port]);
         server.process_group(0).stdout(log.try_clone().unwrap()).stderr(log).spawn().unwrap();
         self.make_template();
         if let Some(program) = pooler() {

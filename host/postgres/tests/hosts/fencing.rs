@@ -254,6 +254,36 @@ async fn a_connection_that_breaks_or_stands_still_delays_a_commit_and_loses_noth
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_host_whose_connections_are_all_busy_keeps_its_lease() {
+    let database = cluster().database().await;
+    let config = database.config().with_lease(LEASE).unwrap();
+    let store = PostgresStore::connect(config.clone().with_connections(2).unwrap()).await.unwrap();
+    let other = PostgresStore::connect(config).await.unwrap();
+    other.admit(None, None).await.unwrap();
+    for run in ["r", "s"] {
+        let mut first = commit(run, 1, 0, vec![started(run, prompt())]);
+        first.thread_id = run.into();
+        store.commit(first).await.unwrap();
+    }
+    let (id, behind) = (store.host_id(), database.client().await);
+    behind.batch_execute("BEGIN; SELECT FROM runs FOR UPDATE").await.unwrap();
+    let next = |run: &str| {
+        let mut next = commit(run, 1, 1, vec![step(1)]);
+        next.thread_id = run.into();
+        store.commit(next)
+    };
+    let freeing = async {
+        tokio::time::sleep(LEASE * 3 / 2).await;
+        behind.batch_execute("COMMIT").await.unwrap();
+    };
+    let (r, s, ()) = tokio::join!(next("r"), next("s"), freeing);
+    r.and(s).unwrap();
+    assert_eq!(store.host_id(), id);
+    let up = other.hosts().await.unwrap().into_iter().filter(|host| host.state == "up");
+    assert_eq!(up.count(), 2, "no host was taken for dead");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn events_that_the_database_has_lost_are_noticed() {
     let database = cluster().database().await;
     let store = PostgresStore::connect(database.config()).await.unwrap();

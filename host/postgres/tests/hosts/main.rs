@@ -5,11 +5,15 @@
 mod cluster;
 mod copying;
 mod fencing;
+mod full_disk;
+mod interleavings;
 mod pages;
 #[path = "../proxy/mod.rs"]
 mod proxy;
+mod reading;
 mod refusals;
 mod roles;
+mod statements;
 mod tls;
 mod working;
 

@@ -16,24 +16,24 @@ use tollgate_postgres::{PostgresConfig, PostgresStore};
 pub(crate) mod story;
 use story::{AGENT, ANSWER, EFFECTS};
 
-struct Hosts {
-    database: Database,
+pub(crate) struct Hosts {
+    pub(crate) database: Database,
     directory: tempfile::TempDir,
 }
 
 impl Hosts {
-    async fn new() -> Self {
+    pub(crate) async fn new() -> Self {
         Self { database: cluster().database().await, directory: tempfile::tempdir().unwrap() }
     }
 
-    async fn host(&self) -> (Host, Arc<PostgresStore>) {
+    pub(crate) async fn host(&self) -> (Host, Arc<PostgresStore>) {
         let config = self.database.config().with_lease(Duration::from_secs(2)).unwrap();
         let store = Arc::new(PostgresStore::connect(config.with_connections(4).unwrap()).await.unwrap());
         (story::host(Arc::clone(&store) as Arc<dyn Store>, self.directory.path()), store)
     }
 
     /// Starts a host that works until the token is dropped.
-    async fn working(&self) -> (Host, tokio_util::sync::DropGuard) {
+    pub(crate) async fn working(&self) -> (Host, tokio_util::sync::DropGuard) {
         let (host, _) = self.host().await;
         let (stop, working) = (CancellationToken::new(), host.clone());
         let stopped = stop.clone();
@@ -363,6 +363,9 @@ async fn behind_a_pooler_without_notifications_hosts_find_work_and_commands_by_l
         let store = PostgresStore::connect(config.with_connections(2).unwrap()).await.unwrap();
         story::host(Arc::new(store) as Arc<dyn Store>, hosts.directory.path())
     };
+    let deaf = PostgresStore::connect(PostgresConfig::new(&url).unwrap()).await.unwrap();
+    let direct = PostgresConfig::new(&url).unwrap().with_listen_url(&cluster().url(&hosts.database.name));
+    let hears = PostgresStore::connect(direct.unwrap()).await.unwrap();
     let (submits, works, stop) = (pooled().await, pooled().await, CancellationToken::new());
     let _stopped = stop.clone().drop_guard();
     tokio::spawn(async move { works.work(&options(), &stop).await });
@@ -370,6 +373,9 @@ async fn behind_a_pooler_without_notifications_hosts_find_work_and_commands_by_l
     until("work", async || run_of(&submits, &run_id).await.at_work.then_some(())).await;
     submits.send(&run_id, RunCommand::Cancel("enough".to_owned())).await.unwrap();
     until_status(&submits, &run_id, "cancelled").await;
+    let warns = |warnings: &[String]| warnings.iter().any(|why| why.contains("set listen_url"));
+    assert!(warns(&deaf.warnings().await.unwrap()));
+    assert!(!warns(&hears.warnings().await.unwrap()));
 }
 
 #[tokio::test(flavor = "multi_thread")]

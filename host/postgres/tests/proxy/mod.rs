@@ -35,6 +35,8 @@ pub(crate) struct Proxy {
 struct State {
     mode: AtomicU8,
     lost: AtomicU64,
+    /// The bytes that the server sent.
+    answered: AtomicU64,
 }
 
 impl State {
@@ -54,7 +56,8 @@ impl Proxy {
     pub(crate) async fn start(socket: PathBuf) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
-        let state = Arc::new(State { mode: AtomicU8::new(0), lost: AtomicU64::new(0) });
+        let state =
+            Arc::new(State { mode: AtomicU8::new(0), lost: AtomicU64::new(0), answered: AtomicU64::new(0) });
         let of_task = Arc::clone(&state);
         tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
@@ -93,6 +96,11 @@ impl Proxy {
         self.state.lost.load(Ordering::SeqCst)
     }
 
+    /// Returns how many bytes the server has sent.
+    pub(crate) fn answered(&self) -> u64 {
+        self.state.answered.load(Ordering::SeqCst)
+    }
+
     /// Returns the URL of a database through the proxy.
     pub(crate) fn url(&self, database: &str) -> String {
         format!("postgres://tollgate@127.0.0.1:{}/{database}?sslmode=disable", self.port)
@@ -112,6 +120,9 @@ async fn pass(
             () = until_cut(&state) => return,
         };
         let Ok(length @ 1..) = read else { return };
+        if of_server {
+            state.answered.fetch_add(length as u64, Ordering::SeqCst);
+        }
         while state.holds(of_server) {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }

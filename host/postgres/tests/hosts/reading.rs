@@ -1,0 +1,52 @@
+//! What a host reads of a conversation that it has read before.
+
+use crate::cluster::cluster;
+use crate::proxy::Proxy;
+use std::sync::Arc;
+use tollgate::store::StateStore;
+use tollgate_agent::message::Message;
+use tollgate_postgres::{PostgresConfig, PostgresStore};
+
+fn said(number: usize) -> Message {
+    Message::User(format!("{number:04} {}", "said ".repeat(50)))
+}
+
+async fn add(behind: &tokio_postgres::Client, numbers: std::ops::Range<usize>) {
+    let insert = "INSERT INTO messages (thread, position, body) SELECT 't', $1 + n - 1, body
+        FROM unnest($2::text[]) WITH ORDINALITY AS x(body, n)";
+    let from = i64::try_from(numbers.start).unwrap();
+    let bodies: Vec<String> = numbers.map(|number| serde_json::to_string(&said(number)).unwrap()).collect();
+    behind.execute(insert, &[&from, &bodies]).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_a_conversation_that_was_read_only_new_messages_are_read() {
+    let database = cluster().database().await;
+    let proxy = Proxy::start(cluster().socket()).await;
+    let config = PostgresConfig::new(&proxy.url(&database.name)).unwrap();
+    let store = PostgresStore::connect(config).await.unwrap();
+    let behind = database.client().await;
+    behind.batch_execute("INSERT INTO threads (id) VALUES ('t')").await.unwrap();
+    add(&behind, 0..2_000).await;
+    let whole = |count: usize| Arc::new((0..count).map(said).collect::<Vec<_>>());
+    let first = store.thread("t").await.unwrap().messages;
+    assert_eq!(first, whole(2_000));
+    add(&behind, 2_000..2_020).await;
+    let new_bytes = store.thread_size("t").await.unwrap().message_bytes;
+    assert!((20 * 250..20 * 300).contains(&new_bytes), "{new_bytes}");
+    let before = proxy.answered();
+    assert_eq!(store.thread("t").await.unwrap().messages, whole(2_020));
+    let read = proxy.answered() - before;
+    assert!(read <= 2 * new_bytes, "{read} bytes were read of {new_bytes} new ones");
+    assert_eq!(first.len(), 2_000, "what was read before does not change");
+    // The database went back in time, and another message was added there.
+    behind.batch_execute("DELETE FROM messages WHERE position >= 2000").await.unwrap();
+    assert_eq!(store.thread("t").await.unwrap().messages, whole(2_000));
+    behind.batch_execute("DELETE FROM messages WHERE position >= 1999").await.unwrap();
+    add(&behind, 2_000..2_001).await;
+    behind.batch_execute("UPDATE messages SET position = 1999 WHERE position = 2000").await.unwrap();
+    let messages = store.thread("t").await.unwrap().messages;
+    assert_eq!((messages.len(), messages.last()), (2_000, Some(&said(2_000))));
+    behind.batch_execute("DELETE FROM messages; DELETE FROM threads").await.unwrap();
+    assert!(store.thread("t").await.unwrap().messages.is_empty());
+}
