@@ -3,25 +3,33 @@
 use crate::cluster::Database;
 use futures::future::join_all;
 use std::time::Instant;
-use tokio_postgres::types::Type;
+use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{AsyncMessage, NoTls};
 
-/// Returns the INSERTs per second of the bytes of one event, each in a transaction of its own.
+/// Returns the INSERTs per second of the row of one event, each in a transaction of its own.
 pub(crate) async fn inserts(database: &Database, connections: usize, each: u64, body: &str) -> f64 {
     let table = format!("floor_{connections}");
-    let create = format!("CREATE TABLE {table} (id bigserial PRIMARY KEY, body text)");
+    let create = format!("CREATE TABLE {table} (LIKE events INCLUDING ALL)");
     database.client().await.batch_execute(&create).await.unwrap();
     let mut clients = Vec::new();
     for _ in 0..connections {
         clients.push(database.client().await);
     }
-    let insert = format!("INSERT INTO {table} (body) VALUES ($1)");
+    let insert =
+        format!("INSERT INTO {table} (run, number, at_ms, body, checksum) VALUES ($1, $2, $3, $4, $5)");
     let began = Instant::now();
-    let inserting = clients.into_iter().map(|client| {
-        let (insert, body) = (insert.clone(), body.to_owned());
+    let inserting = clients.into_iter().enumerate().map(|(client_number, client)| {
+        let (insert, body, run) = (insert.clone(), body.to_owned(), format!("run-{client_number}"));
         tokio::spawn(async move {
-            for _ in 0..each {
-                client.execute_typed(&insert, &[(&body, Type::TEXT)]).await.unwrap();
+            for number in 0..each.cast_signed() {
+                let row: [(&(dyn ToSql + Sync), Type); 5] = [
+                    (&run, Type::TEXT),
+                    (&number, Type::INT8),
+                    (&7_i64, Type::INT8),
+                    (&body, Type::TEXT),
+                    (&[1_u8; 32].as_slice(), Type::BYTEA),
+                ];
+                client.execute_typed(&insert, &row).await.unwrap();
             }
         })
     });
