@@ -3,6 +3,7 @@
 
 #[path = "../cluster/mod.rs"]
 mod cluster;
+mod full_disk;
 #[path = "../../../tests/invariants/mod.rs"]
 mod invariants;
 mod servers;

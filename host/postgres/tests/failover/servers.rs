@@ -28,10 +28,7 @@ impl Drop for Server {
 /// Starts a server with the schema.
 pub(crate) async fn primary() -> Server {
     let mut primary = Server::place();
-    primary.run("initdb", &["-U", "tollgate", "-A", "trust", "-E", "UTF8", "--no-sync", "-D"], &["data"]);
-    primary.start();
-    primary.client_of("postgres").await.batch_execute(&format!("CREATE DATABASE {DATABASE}")).await.unwrap();
-    PostgresStore::migrate(&PostgresConfig::new(&primary.url(DATABASE)).unwrap()).await.unwrap();
+    primary.create().await;
     primary
 }
 
@@ -60,11 +57,24 @@ pub(crate) async fn pair(synchronous: bool) -> (Server, Server) {
 
 impl Server {
     fn place() -> Self {
-        let place = tempfile::tempdir().unwrap();
+        Self::at(&std::env::temp_dir())
+    }
+
+    /// Returns a server with its data in a new directory below this one.
+    pub(crate) fn at(directory: &Path) -> Self {
+        let place = tempfile::tempdir_in(directory).unwrap();
         let (uid, gid) = user();
         std::fs::set_permissions(place.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
         chown(place.path(), Some(uid), Some(gid)).unwrap();
         Self { place, child: None }
+    }
+
+    /// Creates its data and the schema, and starts it.
+    pub(crate) async fn create(&mut self) {
+        self.run("initdb", &["-U", "tollgate", "-A", "trust", "-E", "UTF8", "--no-sync", "-D"], &["data"]);
+        self.start();
+        self.client_of("postgres").await.batch_execute(&format!("CREATE DATABASE {DATABASE}")).await.unwrap();
+        PostgresStore::migrate(&PostgresConfig::new(&self.url(DATABASE)).unwrap()).await.unwrap();
     }
 
     pub(crate) fn socket_dir(&self) -> &Path {
