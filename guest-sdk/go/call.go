@@ -74,6 +74,25 @@ func (c *Call) Read(name string, into any) (bool, error) {
 	return true, json.Unmarshal([]byte(value), into)
 }
 
+// begin adds the initial values of own keys that are read and have no value.
+func (c *Call) begin(keys []Key) error {
+	if c.Snapshot == nil {
+		c.Snapshot = map[string]string{}
+	}
+	for _, key := range keys {
+		name := c.key(key.Name)
+		if _, known := c.Snapshot[name]; known || !key.isOwn() || !key.isRead() {
+			continue
+		}
+		initial, err := text(key.Initial)
+		if err != nil {
+			return err
+		}
+		c.Snapshot[name] = initial
+	}
+	return nil
+}
+
 func (c *Call) reducer(key string) Reducer {
 	for _, declared := range served.State {
 		if c.key(declared.Name) == key {

@@ -38,6 +38,33 @@ func TestOwnWritesAreVisible(t *testing.T) {
 	}
 }
 
+// A key without a value has its initial one.
+func TestInitialValuesAreRead(t *testing.T) {
+	read := func(call *Call, _ struct{}) (any, error) {
+		var before, after, secret int
+		_, _ = call.Read("count", &before)
+		_ = call.Update("count", 2)
+		_, err := call.Read("count", &after)
+		known, _ := call.Read("secret", &secret)
+		return []any{before, after, known}, err
+	}
+	component := Component{ID: "one", Tools: []Tool{New("read", "", read)}, State: []Key{
+		{Name: "count", Initial: 3, Reducer: Add}, {Name: "secret", Initial: 1, Access: WriteOnly},
+	}}
+	for _, one := range []struct {
+		snapshot map[string]string
+		after    []any
+	}{
+		{nil, []any{3, 5, false}},
+		{map[string]string{"one.count": `7`}, []any{7, 9, false}},
+	} {
+		answer, err := Run(component, &Call{ToolName: "read", Snapshot: one.snapshot}, "{}")
+		if err != nil || !reflect.DeepEqual(answer.Data, one.after) {
+			t.Error(answer.Data, err)
+		}
+	}
+}
+
 // A request that was not granted ends the call as denied, unless the tool handles it.
 func TestRequestsThatWereNotGrantedAreRefusals(t *testing.T) {
 	for _, one := range []struct {

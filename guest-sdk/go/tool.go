@@ -146,9 +146,14 @@ func find(name string) (Tool, error) {
 	return Tool{}, fmt.Errorf("there is no tool %q", name)
 }
 
-// Run calls a tool of the component as the host would, in a test.
+// Run calls a tool of the component as the host would, in a test. Keys of the component
+// that are not in the call's Snapshot have their initial values.
 func Run(component Component, call *Call, args string) (Answer, error) {
 	served = component
+	call.componentID = component.ID
+	if err := call.begin(component.State); err != nil {
+		return Answer{}, err
+	}
 	answer, _, err := run(call, args)
 	return answer, err
 }

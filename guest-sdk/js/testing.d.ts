@@ -19,7 +19,10 @@ export const attachments: {
 }[];
 
 export interface Surroundings {
-  /** The snapshot: full names of keys, such as `notes.items`, and their values. */
+  /**
+   * The snapshot: full names of keys, such as `notes.items`, and their values. The component's other
+   * keys have their initial values.
+   */
   state?: Record<string, unknown>;
   /** A person's answer if a suspended call resumes, such as `{ value: true }`. */
   resume?: { value: unknown; [fact: string]: unknown };

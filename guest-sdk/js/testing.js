@@ -56,7 +56,12 @@ export function attempt(work, finish, fail) {
 /** Calls a tool as the host would. Returns a promise if the tool or its check does. */
 export function run(component, toolName, args, { state = {}, resume = null, ...more } = {}) {
   given = more;
-  const values = Object.entries(state).map(([key, value]) => ({ key, value: JSON.stringify(value) }));
+  // The component's other keys have their initial values.
+  const own = component.describe().state.filter(({ key, read, defines }) => read && defines && !(key in state));
+  const values = [
+    ...Object.entries(state).map(([key, value]) => ({ key, value: JSON.stringify(value) })),
+    ...own.map(({ key, defines }) => ({ key, value: defines.initial })),
+  ];
   const call = {
     callId: "call-1",
     toolName,

@@ -125,6 +125,17 @@ test("s10: a call's own writes are visible to its reads, by each reducer", () =>
   assert.equal(mutations.length, 7);
 });
 
+test("a key without a value has its initial one", () => {
+  const state = { count: { initial: 3, reducer: "add" }, secret: { initial: 1, read: false } };
+  const execute = (_, context) => {
+    const before = context.read("count");
+    context.update("count", 2);
+    return [before, context.read("count"), context.read("secret") ?? null, context.read("other.key") ?? null];
+  };
+  const read = (given) => run(only({ execute }, { state }), "one", {}, given).result.data;
+  assert.deepEqual([read({}), read({ state: { "one.count": 7 } })], [[3, 5, null, null], [7, 9, null, null]]);
+});
+
 test("k14: a tool reads settings and runs child agents", () => {
   const execute = (_, context) => [library.setting("api"), library.setting("other") ?? null,
     library.runChild({ agent: "helper", messages: "Do it.", seed: { "a.b": 1 } }).completed().response];

@@ -137,10 +137,15 @@ class Component:
         settings: Optional[dict[str, str]] = None,
         children: Optional[list[ChildOutcome]] = None,
     ) -> tuple[Answer, Context]:
-        """Calls a tool as the host would, in a test. `state` has full names of keys; `children` are
-        the outcomes of the tool's child runs, in order."""
+        """Calls a tool as the host would, in a test. `state` has full names of keys; the component's
+        other keys have their initial values. `children` are the outcomes of the tool's child runs, in
+        order."""
         host.granted_settings, host.outcomes = settings or {}, list(children or [])
-        snapshot = [SimpleNamespace(key=key, value=json.dumps(value)) for key, value in (state or {}).items()]
+        stored = {**self.initial_state(), **(state or {})}
+        snapshot = [
+            SimpleNamespace(key=key, value=values.json_of(value, f"the value of {key}"))
+            for key, value in stored.items()
+        ]
         answered = resume and SimpleNamespace(**{**resume.__dict__, "value": json.dumps(resume.value)})
         facts = SimpleNamespace(
             call_id="call-1",
@@ -162,6 +167,11 @@ class Component:
         answer, context = self.execute(json.dumps(args), facts)
         values.json_of(answer.data, f"the answer of {tool_name}")
         return answer, context
+
+    def initial_state(self) -> dict:
+        """Returns the initial values of the component's own keys that its tools may read."""
+        own = {name: key for name, key in self.state.items() if key.read and "." not in name}
+        return {f"{self.id}.{name}": key.initial for name, key in own.items()}
 
     def validate_args(self, tool_name: str, args: str) -> None:
         entry = self.tools[tool_name]

@@ -275,6 +275,18 @@ class Powers(unittest.TestCase):
             answer, _ = component.call("write", {}, state={"one.key": value})
             self.assertEqual(answer.data, after, reducer)
 
+    def test_a_key_without_a_value_has_its_initial_one(self):
+        component = self.component(count=StateKey(initial=3, reducer="add"), secret=StateKey(initial=1, read=False))
+
+        @component.tool()
+        def write(ctx: Context) -> Any:
+            before = ctx.read("count")
+            ctx.update("count", 2)
+            return [before, ctx.read("count"), ctx.read("secret"), ctx.read("other.key")]
+
+        self.assertEqual(component.call("write", {})[0].data, [3, 5, None, None])
+        self.assertEqual(component.call("write", {}, {"one.count": 7})[0].data, [7, 9, None, None])
+
     def test_k11_a_tool_may_be_an_async_def(self):
         component = self.component()
 
