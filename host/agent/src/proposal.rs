@@ -7,6 +7,7 @@ use crate::name;
 use crate::outcome::Fault;
 use crate::schema;
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use smol_str::SmolStr;
 use std::fmt;
@@ -22,7 +23,7 @@ const MAX_NAMED: usize = 20;
 /// however it was sent: `2.0` and `2e0` become `2`.
 #[derive(Clone, PartialEq)]
 pub struct Arguments {
-    written: Arc<Written<Arc<str>>>,
+    written: Arc<Written<Box<RawValue>>>,
 }
 
 impl Arguments {
@@ -58,8 +59,7 @@ impl Arguments {
     #[must_use]
     pub fn from_value(mut value: Value) -> Self {
         json::unify_integers(&mut value);
-        let text = value.to_string();
-        Self { written: Arc::new(Written::of(text.into(), value)) }
+        Self { written: Arc::new(Written::of(json::raw(&value), value)) }
     }
 
     /// Returns the parsed value. It is parsed from the text on first access.

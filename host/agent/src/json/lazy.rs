@@ -1,9 +1,10 @@
 //! JSON that is parsed on first access.
 
 use super::written::Written;
-use super::{JsonError, Measure, bounded, check_numbers, deep, parse_exact, rewrite};
+use super::{JsonError, Measure, bounded, check_numbers, deep, parse_exact, raw, rewrite};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
+use serde_json::value::RawValue;
 use std::borrow::Cow;
 use std::fmt;
 use std::ops::Deref;
@@ -25,7 +26,7 @@ pub struct LazyJson(Representation);
 #[derive(Clone)]
 enum Representation {
     Value(Value),
-    Text(Written<String>),
+    Text(Written<Box<RawValue>>),
 }
 
 impl LazyJson {
@@ -47,6 +48,7 @@ impl LazyJson {
         }
         let written = rewrite::rewritten(text)?;
         check_numbers(text)?;
+        let written = RawValue::from_string(written).map_err(|e| JsonError(e.to_string()))?;
         Ok(Self(Representation::Text(Written::new(written))))
     }
 
@@ -187,10 +189,10 @@ impl Serialize for LazyJson {
 impl<'de> Deserialize<'de> for LazyJson {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let value = Value::deserialize(deserializer)?;
-        Ok(match Measure::of(&value).nodes <= SMALL_VALUES {
-            true => Self::from(value),
-            false => Self(Representation::Text(Written::new(value.to_string()))),
-        })
+        if Measure::of(&value).nodes <= SMALL_VALUES {
+            return Ok(Self::from(value));
+        }
+        Ok(Self(Representation::Text(Written::new(raw(&value)))))
     }
 }
 

@@ -16,6 +16,7 @@ pub(crate) use written::Written;
 
 use serde::de::{DeserializeOwned, DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde_json::map::Entry;
+use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Number, Value};
 use std::fmt;
 
@@ -122,6 +123,12 @@ fn whole(number: f64) -> Option<i64> {
     const MAX: f64 = 9_007_199_254_740_992.0;
     let is_whole = number.fract() == 0.0 && number.abs() <= MAX;
     (is_whole && !(number == 0.0 && number.is_sign_negative())).then_some(number as i64)
+}
+
+/// Writes a value.
+#[expect(clippy::expect_used, reason = "keys are strings and numbers are finite")]
+pub(crate) fn raw(value: &Value) -> Box<RawValue> {
+    to_raw_value(value).expect("a value can be written")
 }
 
 /// Returns how deep a value nests; a number or string has depth 0.

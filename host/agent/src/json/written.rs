@@ -1,21 +1,21 @@
 //! Text that the host serialized itself, with its value.
 
 use super::deep;
-use serde::ser::Error as _;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 use std::sync::OnceLock;
 
-/// JSON as this host writes it; the value is parsed on first access.
+/// JSON as this host writes it. The value is parsed on first access; until then, the text is copied
+/// where the value is to be written.
 #[derive(Clone)]
 pub(crate) struct Written<T> {
     text: T,
     value: OnceLock<Box<Value>>,
 }
 
-impl<T: AsRef<str>> Written<T> {
+impl<T: AsRef<RawValue>> Written<T> {
     /// Takes a text that this host wrote, or that is byte for byte what it would have written.
     pub(crate) fn new(text: T) -> Self {
         Self { text, value: OnceLock::new() }
@@ -28,7 +28,7 @@ impl<T: AsRef<str>> Written<T> {
 
     /// Returns the text.
     pub(crate) fn text(&self) -> &str {
-        self.text.as_ref()
+        self.text.as_ref().get()
     }
 
     /// Returns the value.
@@ -46,7 +46,7 @@ impl<T: AsRef<str>> Written<T> {
 
     /// Returns the value and drops the text.
     pub(crate) fn into_value(self) -> Value {
-        self.value.into_inner().map_or_else(|| read(self.text.as_ref()), |value| *value)
+        self.value.into_inner().map_or_else(|| read(self.text.as_ref().get()), |value| *value)
     }
 
     /// Returns whether the parsed value is cached.
@@ -68,22 +68,19 @@ fn read(text: &str) -> Value {
     deep::read(text).expect("JSON as this host writes it")
 }
 
-impl<T: AsRef<str>> PartialEq for Written<T> {
+impl<T: AsRef<RawValue>> PartialEq for Written<T> {
     fn eq(&self, other: &Self) -> bool {
         self.text() == other.text() || self.value() == other.value()
     }
 }
 
-impl<T: AsRef<str>> Serialize for Written<T> {
+impl<T: AsRef<RawValue>> Serialize for Written<T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self.value.get() {
             Some(value) => value.serialize(serializer),
             // Serializing a raw text to a value parses it, with serde_json's lower depth limit.
             None if deep::nesting(self.text()) >= deep::READER_DEPTH => self.peek().serialize(serializer),
-            None => {
-                let raw = serde_json::from_str::<&RawValue>(self.text()).map_err(S::Error::custom)?;
-                raw.serialize(serializer)
-            }
+            None => self.text.as_ref().serialize(serializer),
         }
     }
 }
