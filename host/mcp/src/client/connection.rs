@@ -142,7 +142,10 @@ impl ServerConnection {
                     way.lifecycle(),
                 );
                 match serving.await {
-                    Ok(serving) => (serving, Some(process)),
+                    Ok(serving) => {
+                        process.answered();
+                        (serving, Some(process))
+                    }
                     Err(why) => return Err(unreached::process(&why, &mut process, link.server()).await),
                 }
             }
@@ -251,12 +254,15 @@ async fn gone(
 ) -> Gone {
     loop {
         tokio::time::sleep(LOOK).await;
-        if let Some(status) = process.as_mut().and_then(ServerProcess::ended) {
-            let output = process.as_ref().map(|process| process.output().shown()).unwrap_or_default();
-            return Gone::because(format!("its process ended ({}){output}", unreached::how(status)));
-        }
         if link.has_flooded() {
             return Gone::exceeds("it flooded the connection");
+        }
+        if let Some(process) = process
+            && (process.has_ended() || serving.is_transport_closed())
+            && let Some(status) = process.ended_soon().await
+        {
+            let output = process.output().shown();
+            return Gone::because(format!("its process ended ({}){output}", unreached::how(status)));
         }
         if serving.is_transport_closed() {
             return Gone::because("it closed the connection");

@@ -2,7 +2,9 @@
 //! does not start.
 
 use std::collections::VecDeque;
-use std::io;
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::os::fd::OwnedFd;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
@@ -48,6 +50,16 @@ impl ProcessOutput {
                 tokio::time::sleep(READ_PAUSE).await;
             }
         })
+    }
+
+    /// Keeps the beginning of the standard output of a process that ended before all of it was read:
+    /// a server that does not read its input may end before the first message is sent to it.
+    pub(super) fn read_rest(&self, stdout: OwnedFd) {
+        let mut first = self.first.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut rest = vec![0; MAX_FIRST_BYTES.saturating_sub(first.len())];
+        // The descriptor does not block.
+        let read = File::from(stdout).read(&mut rest).unwrap_or(0);
+        first.extend_from_slice(&rest[..read]);
     }
 
     /// Wraps the standard output, keeping its beginning.

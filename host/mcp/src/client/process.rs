@@ -7,6 +7,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::Path;
 use std::process::{ExitStatus, Stdio};
 use std::sync::{Arc, OnceLock, mpsc};
@@ -21,9 +22,10 @@ const CLOSE_GRACE: Duration = Duration::from_secs(1);
 const TERMINATE_GRACE: Duration = Duration::from_millis(500);
 
 /// How long to wait for the exit status of a server that sent nothing.
-const END_GRACE: Duration = Duration::from_millis(500);
-/// How long its standard error is read after that.
-const ERRORS_GRACE: Duration = Duration::from_millis(200);
+const END_GRACE: Duration = Duration::from_secs(1);
+/// How long its standard error is read after that. It ends with the processes of its group, unless one
+/// that left the group keeps it open.
+const ERRORS_GRACE: Duration = Duration::from_secs(1);
 
 /// The program of a server and its surroundings.
 pub(super) struct Program<'a> {
@@ -46,6 +48,8 @@ pub(super) struct ServerProcess {
     output: Arc<ProcessOutput>,
     /// The task that reads its standard error.
     errors: Option<JoinHandle<()>>,
+    /// Its standard output, until it has answered.
+    unanswered: Option<OwnedFd>,
 }
 
 impl ServerProcess {
@@ -79,7 +83,7 @@ impl ServerProcess {
         let keeper = group.and_then(|group| keep_group(group, keeper));
         let output = Arc::<ProcessOutput>::default();
         let errors = child.stderr.take().map(|stderr| output.read_errors(stderr));
-        Ok(Self { child, group, _keeper: keeper, output, errors })
+        Ok(Self { child, group, _keeper: keeper, output, errors, unanswered: None })
     }
 
     /// Returns its output besides its messages.
@@ -87,7 +91,7 @@ impl ServerProcess {
         &self.output
     }
 
-    /// Returns its exit status if it has ended or ends shortly, after reading its standard error.
+    /// Returns its exit status if it has ended or ends shortly, after reading what it wrote.
     pub(super) async fn ended_soon(&mut self) -> Option<ExitStatus> {
         let status = tokio::time::timeout(END_GRACE, self.child.wait()).await.ok()?.ok()?;
         // Its child processes may keep its standard error open.
@@ -96,20 +100,27 @@ impl ServerProcess {
         if let Some(errors) = &mut self.errors {
             let _ = tokio::time::timeout(ERRORS_GRACE, errors).await;
         }
+        if let Some(stdout) = self.unanswered.take() {
+            self.output.read_rest(stdout);
+        }
         Some(status)
     }
 
     /// Takes its standard streams; returns them only once.
     pub(super) fn streams(&mut self) -> Option<(ChildStdout, ChildStdin)> {
-        Some((self.child.stdout.take()?, self.child.stdin.take()?))
+        let (stdout, stdin) = (self.child.stdout.take()?, self.child.stdin.take()?);
+        self.unanswered = stdout.as_fd().try_clone_to_owned().ok();
+        Some((stdout, stdin))
     }
 
-    /// Returns its exit status, if it has ended.
-    pub(super) fn ended(&mut self) -> Option<ExitStatus> {
-        let status = self.child.try_wait().ok()??;
-        self.signal(Signal::KILL);
-        self.group = None;
-        Some(status)
+    /// Notes that the server has answered.
+    pub(super) fn answered(&mut self) {
+        self.unanswered = None;
+    }
+
+    /// Returns whether it has ended.
+    pub(super) fn has_ended(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(Some(_)))
     }
 
     /// Ends the process after its input is closed. It may end by itself for a while, then it is
@@ -194,4 +205,29 @@ fn spawn(mut command: Command) -> io::Result<Child> {
     let gone = || io::Error::other("the thread that starts processes is gone");
     thread.send(Box::new(job)).map_err(|_| gone())?;
     answer.recv().map_err(|_| gone())?
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[tokio::test]
+    async fn l5_what_a_server_wrote_before_it_ended_is_shown_although_no_one_read_it() {
+        let args = ["-c", "echo 'usage: server'; echo 'no input' >&2; exit 2"].map(str::to_owned);
+        let program = Program {
+            command: "/bin/sh",
+            args: &args,
+            env: &BTreeMap::new(),
+            base_dir: Path::new("/"),
+            launcher: &[],
+            keeper: &[],
+        };
+        let mut process = ServerProcess::start(&program).unwrap();
+        let streams = process.streams();
+        assert_eq!(process.ended_soon().await.and_then(|status| status.code()), Some(2));
+        let shown = process.output().shown();
+        assert!(shown.contains("\"usage: server\"") && shown.contains("\"no input\""), "{shown}");
+        drop(streams);
+    }
 }
