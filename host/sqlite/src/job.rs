@@ -63,7 +63,7 @@ impl Prepared {
 
     /// Returns the rows. Those of a deferred commit are built when it is written and dropped
     /// afterwards, so that a group's rows are never in memory all at once.
-    pub(super) fn rows(&self) -> Result<Cow<'_, Rows>, StoreError> {
+    fn rows(&self) -> Result<Cow<'_, Rows>, StoreError> {
         self.rows.as_ref().map_or_else(|| self.serialized().map(Cow::Owned), |rows| Ok(Cow::Borrowed(rows)))
     }
 

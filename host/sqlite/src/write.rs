@@ -4,11 +4,13 @@ use super::job::{Job, Prepared, Written};
 use super::process::Process;
 use super::read::changes_since;
 use super::recent::Recent;
+use super::sizes::Bytes;
 use super::state;
 use super::thread_cache::ThreadCache;
 use super::{audit, inbox};
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 use std::cmp::Ordering;
+use std::sync::Arc;
 use tollgate_agent::run::RunSpec;
 use tollgate_agent::state::StateChange;
 use tollgate_store::rules::checksum;
@@ -19,6 +21,14 @@ use tollgate_store::{CommitError, Committed, ComponentFile};
 /// The number of other commits' changes held in memory at once.
 const CHANGES_AT_ONCE: usize = 256;
 
+/// The jobs of a transaction that was committed.
+pub(super) struct WrittenGroup {
+    /// The result of each job.
+    pub(super) results: Vec<Written>,
+    /// The sizes of the stored records, each with its thread.
+    pub(super) sizes: Vec<(Arc<str>, Bytes)>,
+}
+
 /// Writes these jobs in the transaction and commits it. A rejected commit does not affect the
 /// others: its rows are written only after all its checks pass. An SQLite error rolls back
 /// everything.
@@ -28,13 +38,13 @@ pub(super) fn write_group(
     process: &Process,
     recent: &mut Recent,
     jobs: &[Job],
-) -> rusqlite::Result<Vec<Written>> {
+) -> rusqlite::Result<WrittenGroup> {
     recent.see(known.begin_writing(&transaction)?);
-    let mut written = Vec::with_capacity(jobs.len());
+    let (mut results, mut sizes) = (Vec::with_capacity(jobs.len()), Vec::new());
     for job in jobs {
-        written.push(match job {
+        results.push(match job {
             Job::Commit(prepared, _) | Job::Deferred(prepared) => {
-                write_commit(&transaction, process, recent, prepared)?
+                write_commit(&transaction, process, recent, prepared, &mut sizes)?
             }
             Job::Flush(_) => Ok(Committed::default()),
             Job::Note(records, _) => {
@@ -49,7 +59,7 @@ pub(super) fn write_group(
         });
     }
     transaction.commit()?;
-    Ok(written)
+    Ok(WrittenGroup { results, sizes })
 }
 
 fn write_commit(
@@ -57,6 +67,7 @@ fn write_commit(
     process: &Process,
     recent: &mut Recent,
     prepared: &Prepared,
+    sizes: &mut Vec<(Arc<str>, Bytes)>,
 ) -> rusqlite::Result<Written> {
     let commit = &prepared.commit;
     let thread = ThreadRow::find(connection, &commit.thread_id)?;
@@ -94,7 +105,9 @@ fn write_commit(
     }
     inbox::consume(connection, commit)?;
     write_messages(connection, thread, &rows.messages)?;
-    prepared.bytes(&rows).write(connection, thread)?;
+    let bytes = prepared.bytes(&rows);
+    bytes.write(connection, thread)?;
+    sizes.push((Arc::clone(&commit.thread_id), bytes));
     Ok(Ok(Committed { moved }))
 }
 

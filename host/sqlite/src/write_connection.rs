@@ -8,7 +8,7 @@ use super::process::Process;
 use super::recent::Recent;
 use super::sizes::Sizes;
 use super::thread_cache::ThreadCache;
-use super::write::write_group;
+use super::write::{WrittenGroup, write_group};
 use rusqlite::wal::CheckpointMode;
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 use std::path::Path;
@@ -107,21 +107,16 @@ impl WriteConnection {
                     StoreError::new(lost.kind(), format!("{lost}; {words}"))
                 })
             });
-        let written = match written {
-            Ok(written) => written,
+        match written {
+            Ok(WrittenGroup { results, sizes }) => {
+                sizes.iter().for_each(|(thread_id, bytes)| self.sizes.follow(thread_id, bytes));
+                results
+            }
             Err(why) => {
                 self.recent.clear();
-                return jobs.iter().map(|_| Err(CommitError::Failed(why.clone()))).collect();
-            }
-        };
-        for (job, _) in jobs.iter().zip(&written).filter(|(_, written)| written.is_ok()) {
-            if let Job::Commit(prepared, _) | Job::Deferred(prepared) = job
-                && let Ok(rows) = prepared.rows()
-            {
-                self.sizes.follow(&prepared.commit.thread_id, &prepared.bytes(&rows));
+                jobs.iter().map(|_| Err(CommitError::Failed(why.clone()))).collect()
             }
         }
-        written
     }
 }
 
