@@ -10,40 +10,21 @@ from urllib.parse import quote
 
 from playwright.sync_api import Browser, Page, sync_playwright
 
+from browser import accessible as violations
+from browser import check, end, failures, page_at, reach
+
 URL, CHROMIUM, AXE = sys.argv[1:4]
 SCREENSHOTS = Path(sys.argv[4]) if len(sys.argv) > 4 else None
 LISTS = ["", "/waiting", "/runs", "/threads", "/playground", "/tools", "/agents", "/usage", "/audit", "/access"]
 THEMES = ["light", "dark"]
-failures: list[str] = []
-
-
-def check(holds: bool, what: str) -> None:
-    print("ok  " if holds else "FAIL", what, flush=True)
-    if not holds:
-        failures.append(what)
 
 
 def new_page(browser: Browser, theme: str = "light", width: int = 1280, scripts: bool = True) -> Page:
-    context = browser.new_context(
-        color_scheme=theme, viewport={"width": width, "height": 900}, java_script_enabled=scripts
-    )
-    page = context.new_page()
-    page.set_default_timeout(30_000)
-    # A violation of the policy becomes an error of the console, which is a failure.
-    page.add_init_script(
-        "addEventListener('securitypolicyviolation', event => console.error('policy', event.blockedURI, event.sample))"
-    )
-    page.on("dialog", lambda dialog: (failures.append(f"a script ran: {dialog.message}"), dialog.dismiss()))
-    # A browser logs the status of a missing thing, of a form that is shown again, and a lost connection.
-    expected = re.compile("status of (400|404|422)|net::ERR_FAILED")
-    is_failure = lambda message: message.type == "error" and not expected.search(message.text)
-    page.on("console", lambda message: failures.append(f"console: {message.text}") if is_failure(message) else None)
-    page.on("pageerror", lambda error: failures.append(f"error: {error}"))
-    page.on(
-        "request",
-        lambda request: None if request.url.startswith(URL) else failures.append(f"request elsewhere: {request.url}"),
-    )
-    return page
+    return page_at(URL, browser, theme, width, scripts)
+
+
+def accessible(page: Page, name: str, theme: str = "light") -> None:
+    violations(AXE, page, name, theme)
 
 
 def first(page: Page, path: str, selector: str = "tbody .title a") -> str:
@@ -76,17 +57,6 @@ def all_pages(page: Page) -> list[tuple[str, str]]:
     pages += [("tool", "/console/tools/send_email"), ("code", "/console/codes/denied"), ("missing", "/console/none")]
     pages += [("usage-tools", "/console/usage?by=tool"), ("sign-in", "/sign-in")]
     return pages
-
-
-def accessible(page: Page, name: str, theme: str = "light") -> None:
-    """Adds the violations that axe finds on a page to the failures."""
-    page.evaluate(Path(AXE).read_text())
-    # Only colors differ between the themes.
-    only = "" if theme == "light" else ", runOnly: ['color-contrast']"
-    found = page.evaluate(f"axe.run(document, {{resultTypes: ['violations']{only}}})")
-    for violation in found["violations"]:
-        nodes = [node["html"][:160] for node in violation["nodes"][:3]]
-        failures.append(f"{name} {theme}: {violation['id']} ({violation['help']}): {nodes}")
 
 
 def looks(browser: Browser) -> None:
@@ -200,15 +170,6 @@ def hidden_tab(page: Page) -> None:
             "document.dispatchEvent(new Event('visibilitychange'))"
         )
     check(True, "a hidden tab has no stream")
-
-
-def reach(page: Page, selector: str) -> None:
-    """Moves the focus with the keyboard to the first element that fits."""
-    for _ in range(300):
-        page.keyboard.press("Tab")
-        if page.evaluate("selector => document.activeElement.matches(selector)", selector):
-            return
-    raise AssertionError(f"{selector} is not reached by keyboard on {page.url}")
 
 
 def keys(browser: Browser) -> None:
@@ -354,7 +315,5 @@ with sync_playwright() as playwright:
     keys(browser)
     stays_text(browser)
     browser.close()
-if failures:
-    print(f"{len(failures)} failures:", *failures, sep="\n  ")
-    sys.exit(1)
+end()
 print("The console passes.")
