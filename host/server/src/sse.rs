@@ -78,10 +78,12 @@ impl StreamSignals {
     /// Waits for the next event or another signal.
     pub(crate) async fn next<T>(&self, event: impl Future<Output = T>) -> Signal<T> {
         tokio::select! {
+            // A stream of many events asks for nothing else. One whose credential is no longer valid
+            // is cut off by `watched`.
             biased;
+            event = event => Signal::Event(event),
             () = self.ended.cancelled() => Signal::End("unauthorized"),
             () = self.stop.cancelled() => Signal::End("shutdown"),
-            event = event => Signal::Event(event),
             () = self.beat.notified() => Signal::Alive,
         }
     }

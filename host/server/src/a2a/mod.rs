@@ -122,7 +122,7 @@ async fn stream(
 ) -> Result<Response, A2aError> {
     let (principal, url) = (principal?, decide_url(&headers));
     let tasks = tasks(&state, &principal, &agent, &headers, &url)?;
-    Ok(streamed(tasks.send(&Send::read(&read(body)?)?, true).await?, |event| event))
+    Ok(streamed(&state, tasks.send(&Send::read(&read(body)?)?, true).await?, |event| event))
 }
 
 async fn list(
@@ -150,7 +150,7 @@ async fn task(
     match task.strip_suffix(":subscribe") {
         Some(id) => {
             params["id"] = json!(id);
-            Ok(streamed(tasks.subscribe(&TaskRef::read(&params)?).await?, |event| event))
+            Ok(streamed(&state, tasks.subscribe(&TaskRef::read(&params)?).await?, |event| event))
         }
         None => {
             params["id"] = json!(task);
@@ -170,7 +170,7 @@ async fn task_action(
     let task_ref = |id: &str| TaskRef { id: id.to_owned(), history_length: None };
     match task.rsplit_once(':') {
         Some((id, "cancel")) => Ok(answer(&tasks.cancel(&task_ref(id)).await?)),
-        Some((id, "subscribe")) => Ok(streamed(tasks.subscribe(&task_ref(id)).await?, |event| event)),
+        Some((id, "subscribe")) => Ok(streamed(&state, tasks.subscribe(&task_ref(id)).await?, |event| event)),
         _ => {
             let why = "a task can be cancelled with `:cancel` and followed with `:subscribe`";
             Err(A2aError::new(ErrorKind::MethodNotFound, why))
@@ -179,9 +179,14 @@ async fn task_action(
 }
 
 /// Answers with the stream of a task, each event in the envelope of its binding.
-fn streamed(going: Going, envelope: impl Fn(Value) -> Value + std::marker::Send + 'static) -> Response {
+fn streamed(
+    state: &Shared,
+    going: Going,
+    envelope: impl Fn(Value) -> Value + std::marker::Send + 'static,
+) -> Response {
     let is_replay = going.is_replay;
-    let mut response = sse::answer(going.stream().map(move |event| sse::data(&envelope(event))));
+    let events = going.stream().map(move |event| sse::data(&envelope(event)));
+    let mut response = sse::answer(&state.pulse, events);
     mark_replay(&mut response, is_replay);
     response
 }
@@ -230,7 +235,7 @@ async fn rpc(
             response
         }
         Ok(Called::Stream(going)) => {
-            streamed(*going, move |event| json!({"jsonrpc": "2.0", "id": id, "result": event}))
+            streamed(&state, *going, move |event| json!({"jsonrpc": "2.0", "id": id, "result": event}))
         }
         Err(error) => rpc_answer(&error.rpc(&id)),
     }

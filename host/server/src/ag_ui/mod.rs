@@ -80,7 +80,7 @@ async fn run(
     runs.agent(&agent)?;
     let (shared, found) = match requested(&state, &runs, agent, &input).await {
         Ok(found) => found,
-        Err(refusal) => return Ok(refused(&input, &refusal)),
+        Err(refusal) => return Ok(refused(&state, &input, &refusal)),
     };
     let RequestedEvents { feed, run_id, earlier, late } = found;
     let about = AboutStream {
@@ -95,7 +95,7 @@ async fn run(
     };
     let earlier: Vec<_> = earlier.into_iter().map(|event| state.host.visible(event)).collect();
     let events = encoded(feed, AgUiEncoder::after(about, &earlier, ReplyText::default()));
-    Ok(sse::answer(events.map(|event| sse::data(&event))))
+    Ok(sse::answer(&state.pulse, events.map(|event| sse::data(&event))))
 }
 
 /// Returns the state that the request begins with, and the events that it asks for.
@@ -120,10 +120,10 @@ async fn requested(
 }
 
 /// Answers with a run that ends at once, as clients expect of errors.
-fn refused(input: &RunInput, refusal: &Refusal) -> Response {
+fn refused(state: &Shared, input: &RunInput, refusal: &Refusal) -> Response {
     let started = json!({"type": "RUN_STARTED", "threadId": input.thread, "runId": input.run});
     let events = [started, error(refusal.code, &refusal.why)];
-    sse::answer(futures::stream::iter(events.map(|event| sse::data(&event))))
+    sse::answer(&state.pulse, futures::stream::iter(events.map(|event| sse::data(&event))))
 }
 
 /// Starts a run with the last message of the user, or replays the run that this request started.

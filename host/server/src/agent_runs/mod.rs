@@ -27,6 +27,7 @@ use crate::auth::Principal;
 use crate::load::ClientShare;
 use crate::operations::{RunStart, keep_running, stored_thread_id};
 use crate::problem::Problem;
+use crate::pulse::Pulse;
 use crate::state::ServerState;
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
@@ -116,6 +117,11 @@ pub(crate) struct OwnRun {
 impl<'a> AgentRuns<'a> {
     pub(crate) fn new(state: &'a ServerState, caller: &'a Caller) -> Self {
         Self { state, caller }
+    }
+
+    /// Returns the beats at which quiet streams show that they are alive.
+    pub(crate) fn pulse(&self) -> &'a Pulse {
+        &self.state.pulse
     }
 
     /// Returns the agents that the principal may use.

@@ -105,7 +105,7 @@ async fn send(
                     let (begin, calls) = continued
                         .map_or((Begin::Run, Calls::default()), |run| (Begin::NextPrompt, run.calls));
                     let encoder = AiSdkEncoder::new(about, begin, calls, ReplyText::default());
-                    stream(runs.follow(&started, FeedUntil::Waiting)?, encoder)
+                    stream(&runs, runs.follow(&started, FeedUntil::Waiting)?, encoder)
                 }
             };
             mark_replay(&mut response, is_replay);
@@ -151,7 +151,7 @@ async fn decide(
     let about =
         AboutMessage { run_id: run.run_id, thread: run.thread, message_id: message.id, version, decide_url };
     let encoder = AiSdkEncoder::new(about, Begin::Earlier, calls, ReplyText::default());
-    Ok((stream(feed, encoder), late))
+    Ok((stream(runs, feed, encoder), late))
 }
 
 /// Replays the message that is being written, and continues it. Answers 204 if nothing runs.
@@ -185,7 +185,7 @@ async fn replayed(
     let about =
         AboutMessage { run_id: run.run_id, thread: run.thread, message_id: message.id, version, decide_url };
     let encoder = AiSdkEncoder::new(about, Begin::Run, Calls::default(), ReplyText::default());
-    Ok(stream(feed, encoder))
+    Ok(stream(runs, feed, encoder))
 }
 
 /// Cancels the run of a chat. Answers 204, also if nothing runs.
@@ -227,9 +227,10 @@ impl Message {
     }
 }
 
-fn stream(feed: Feed, encoder: AiSdkEncoder) -> Response {
+fn stream(runs: &AgentRuns<'_>, feed: Feed, encoder: AiSdkEncoder) -> Response {
     let done = futures::stream::iter([SseEvent::default().data("[DONE]")]);
-    let mut response = sse::answer(encoded(feed, encoder).map(|chunk| sse::data(&chunk)).chain(done));
+    let chunks = encoded(feed, encoder).map(|chunk| sse::data(&chunk));
+    let mut response = sse::answer(runs.pulse(), chunks.chain(done));
     let name = HeaderName::from_static("x-vercel-ai-ui-message-stream");
     response.headers_mut().insert(name, HeaderValue::from_static("v1"));
     response

@@ -6,16 +6,16 @@ use super::filters::Filters;
 use super::text;
 use super::viewer::{SeenRun, Viewer};
 use super::{layout, overview, playground, question, run, runs, waiting};
+use crate::Shared;
+use crate::agent_runs::sse;
 use crate::load::ClientShare;
 use crate::run_changes::Changes;
 use axum::Extension;
 use axum::extract::Query;
-use axum::response::IntoResponse;
-use axum::response::sse::{Event, KeepAlive, Sse};
-use futures::StreamExt as _;
+use axum::response::Response;
+use axum::response::sse::Event;
 use maud::{Markup, html};
 use std::collections::{BTreeMap, HashMap};
-use std::convert::Infallible;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -121,7 +121,7 @@ pub(super) async fn stream(
     viewer: Viewer,
     share: Option<Extension<ClientShare>>,
     Query(query): Query<HashMap<String, String>>,
-) -> Result<impl IntoResponse, Failure> {
+) -> Result<Response, Failure> {
     // It is one of the principal's event streams while the browser reads it.
     let place = share.map(|Extension(share)| share.stream()).transpose()?;
     let (sender, receiver) = mpsc::channel(MAX_QUEUED);
@@ -133,13 +133,13 @@ pub(super) async fn stream(
         None => None,
     };
     let changes = viewer.shared.run_changes.subscribe(viewer.store()).await;
+    let shared = Shared::clone(&viewer.shared);
     let live = Live { viewer, query, sender, sent: BTreeMap::new(), questions: Vec::new(), has_text: false };
     tokio::spawn(async move { tokio::time::timeout(MAX_DURATION, live.serve(changes, follow)).await });
     let events = futures::stream::unfold((receiver, place), |(mut receiver, place)| async move {
-        receiver.recv().await.map(|event| (Ok::<_, Infallible>(event), (receiver, place)))
+        receiver.recv().await.map(|event| (event, (receiver, place)))
     });
-    let alive = KeepAlive::new().interval(Duration::from_secs(15));
-    Ok(([("x-accel-buffering", "no")], Sse::new(events.boxed()).keep_alive(alive)))
+    Ok(sse::answer(&shared.pulse, events))
 }
 
 impl Live {

@@ -68,7 +68,7 @@ pub(super) async fn create(
     let until = if holds { FeedUntil::Held(options.hold) } else { FeedUntil::Waiting };
     let events = encoded(runs.follow(&started, until)?, ChatEncoder::new(settings));
     let mut response = match request.stream {
-        true => streamed(events).await?,
+        true => streamed(&state, events).await?,
         false => Json(joined(events.collect().await)?).into_response(),
     };
     name_ignored(&mut response, &ignored);
@@ -107,16 +107,22 @@ fn start(
 
 /// Answers with a stream. A run that ends without an answer before its first chunk is answered
 /// with an error status.
-async fn streamed(events: impl Stream<Item = ChatEvent> + Send + 'static) -> Result<Response, OpenAiError> {
+async fn streamed(
+    state: &Shared,
+    events: impl Stream<Item = ChatEvent> + Send + 'static,
+) -> Result<Response, OpenAiError> {
     let mut events = Box::pin(events);
     let first = tokio::time::timeout(FIRST_CHUNK, events.next()).await;
     if let Ok(Some(ChatEvent::Failed(error))) = first {
         return Err(error);
     }
     let first = futures::stream::iter(first.ok().flatten());
-    Ok(sse::answer(first.chain(events).map(|event| match event {
-        ChatEvent::Chunk(chunk) => sse::data(&chunk),
-        ChatEvent::Failed(error) => sse::data(&error.to_json()),
-        ChatEvent::Done => SseEvent::default().data("[DONE]"),
-    })))
+    Ok(sse::answer(
+        &state.pulse,
+        first.chain(events).map(|event| match event {
+            ChatEvent::Chunk(chunk) => sse::data(&chunk),
+            ChatEvent::Failed(error) => sse::data(&error.to_json()),
+            ChatEvent::Done => SseEvent::default().data("[DONE]"),
+        }),
+    ))
 }

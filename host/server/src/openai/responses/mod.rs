@@ -83,7 +83,7 @@ pub(super) async fn create(
         (true, _) => {
             let events = encoded(feed, ResponseEncoder::new(about, output)).map(|event| event.sse());
             let done = futures::stream::iter([SseEvent::default().data("[DONE]")]);
-            sse::answer(events.chain(done))
+            sse::answer(&state.pulse, events.chain(done))
         }
         (false, true) => {
             let mut output = output;
