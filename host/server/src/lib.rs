@@ -32,6 +32,7 @@ pub mod runs;
 mod server;
 mod sse;
 mod state;
+mod tool_limits;
 mod written_events;
 
 pub use auth::{AccessDatabase, Principal, Scope};

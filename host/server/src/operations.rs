@@ -284,7 +284,7 @@ impl ServerState {
     ///
     /// # Errors
     /// There is no such agent for this principal: 404 with the nearest names.
-    fn check_agent(&self, principal: &Principal, agent: &str) -> Result<(), Problem> {
+    pub(crate) fn check_agent(&self, principal: &Principal, agent: &str) -> Result<(), Problem> {
         let ids = self.host.agents().map(|agent| agent.spec.view.id.as_str());
         let seen: Vec<&str> = ids.filter(|id| *id != DIRECT_AGENT && principal.may_use_agent(id)).collect();
         if seen.contains(&agent) {
@@ -302,14 +302,20 @@ impl ServerState {
     pub fn check_tool(&self, principal: &Principal, tool_name: &str) -> Result<(), Problem> {
         let toolbox = self.host.toolbox();
         let catalog = toolbox.catalog();
-        if principal.may_use_tool(tool_name) && catalog.tool(tool_name).is_some() {
-            return Ok(());
+        match principal.may_use_tool(tool_name) && catalog.tool(tool_name).is_some() {
+            true => Ok(()),
+            false => Err(self.no_such_tool(principal, tool_name)),
         }
-        let names = catalog.tools().map(|tool| tool.descriptor.name.as_str());
+    }
+
+    /// Returns the problem of a tool that does not exist for the principal: 404 with the nearest names.
+    pub(crate) fn no_such_tool(&self, principal: &Principal, tool_name: &str) -> Problem {
+        let toolbox = self.host.toolbox();
+        let names = toolbox.catalog().tools().map(|tool| tool.descriptor.name.as_str());
         let known = names.filter(|name| principal.may_use_tool(name));
         let nearest: Vec<String> =
             tollgate_agent::name::nearest(tool_name, known).into_iter().map(str::to_owned).collect();
-        Err(Problem::not_found("tool").with("nearest", nearest))
+        Problem::not_found("tool").with("nearest", nearest)
     }
 
     /// Checks that the principal may answer questions of a run with this owner.

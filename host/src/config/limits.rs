@@ -9,8 +9,9 @@ use super::error::Source;
 use serde::de::{DeserializeOwned, Deserializer, MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 use tollgate_agent::run::RunLimits;
 use tollgate_sandbox::{GateLimits, Limits, SandboxConfig};
@@ -27,6 +28,8 @@ pub struct LimitsConfig {
     pub tools: BTreeMap<String, ToolLimits>,
     /// Limits on all calls together, and the ceiling for each.
     pub sandbox: SandboxConfig,
+    /// The names of the limits that the file sets for all tools.
+    set: Arc<BTreeSet<String>>,
 }
 
 /// The limits of one tool's calls.
@@ -38,6 +41,32 @@ pub struct ToolLimits {
     pub timeout_ms: Option<u32>,
     /// The maximum number of concurrent calls of this tool, if it has a limit of its own.
     pub concurrent_calls: Option<u32>,
+    /// The names of the limits that the file sets for all tools, and for this one.
+    set: Arc<BTreeSet<String>>,
+    own: BTreeSet<String>,
+}
+
+/// The place from which the value of a limit comes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum LimitSource {
+    /// The program: the configuration does not set the limit.
+    #[default]
+    Default,
+    /// `[limits]`.
+    AllTools,
+    /// `[tools.NAME.limits]`.
+    Tool,
+}
+
+impl ToolLimits {
+    /// Returns where the value of a limit of one attempt comes from, such as `fuel`.
+    #[must_use]
+    pub fn source(&self, limit: &str) -> LimitSource {
+        if self.own.contains(limit) {
+            return LimitSource::Tool;
+        }
+        if self.set.contains(limit) { LimitSource::AllTools } else { LimitSource::Default }
+    }
 }
 
 impl LimitsConfig {
@@ -46,7 +75,13 @@ impl LimitsConfig {
     pub fn of_tool(&self, tool_name: &str) -> ToolLimits {
         match self.tools.get(tool_name) {
             Some(limits) => limits.clone(),
-            None => ToolLimits { call: self.call.clone(), timeout_ms: None, concurrent_calls: None },
+            None => ToolLimits {
+                call: self.call.clone(),
+                timeout_ms: None,
+                concurrent_calls: None,
+                set: Arc::clone(&self.set),
+                own: BTreeSet::new(),
+            },
         }
     }
 }
@@ -153,6 +188,7 @@ pub(super) fn check(
     table.keep_at_most("stack_bytes", MAX_STACK_BYTES)?;
     config.run = table.overlay(&config.run)?;
     config.call = table.overlay(&config.call)?;
+    config.set = Arc::new(table.names());
     table.keep_under(&config.call, &config.sandbox.ceiling)?;
     config.sandbox.timeout_ceiling = Duration::from_millis(u64::from(config.run.timeout_ceiling_ms));
 
@@ -192,7 +228,7 @@ fn of_one_tool(source: &Source<'_>, numbers: Numbers, all: &LimitsConfig) -> Res
     let call = table.overlay(&all.call)?;
     table.keep_under(&call, &all.sandbox.ceiling)?;
     let OfItsOwn { timeout_ms, concurrent_calls } = table.overlay(&own)?;
-    Ok(ToolLimits { call, timeout_ms, concurrent_calls })
+    Ok(ToolLimits { call, timeout_ms, concurrent_calls, set: Arc::clone(&all.set), own: table.names() })
 }
 
 /// The numbers of one table and the names that are known there.
@@ -216,6 +252,11 @@ impl<'a> Table<'a> {
             }
         }
         Ok(Self { source, numbers })
+    }
+
+    /// Returns the names in this table.
+    fn names(&self) -> BTreeSet<String> {
+        self.numbers.keys().map(|key| key.get_ref().clone()).collect()
     }
 
     /// Returns the value with the fields replaced that this table names.

@@ -32,7 +32,7 @@ pub use gates::{GateConfig, GatesDir};
 pub use grants::{ComponentGrants, FileGrantConfig};
 pub(crate) use held::holds;
 pub use kinds::{Details, Grant, GrantKind, Granted, KINDS, KindRow};
-pub use limits::{LimitsConfig, ToolLimits};
+pub use limits::{LimitSource, LimitsConfig, ToolLimits};
 pub use openai::{OpenAiConfig, SystemMessages};
 pub use permissions::{NotRemembered, remember_always};
 pub use secrets::{SecretConfig, SecretSource};

@@ -123,6 +123,10 @@ fn limits_of_a_tool_lie_over_those_of_all_and_under_the_ceiling() {
     let tool = config.limits.of_tool("word_count");
     assert_eq!((tool.call.fuel, tool.call.memory_bytes, tool.timeout_ms), (7, 2000, Some(50)));
     assert_eq!(config.limits.of_tool("other").call.fuel, 1000);
+    let other = config.limits.of_tool("other");
+    let sources = ["fuel", "memory_bytes", "tables"].map(|limit| (tool.source(limit), other.source(limit)));
+    let (all, of_tool, default) = (LimitSource::AllTools, LimitSource::Tool, LimitSource::Default);
+    assert_eq!(sources, [(of_tool, all), (all, all), (default, default)]);
 
     let above = "[tools.big.limits]\nmemory_bytes = 2147483648\n";
     assert_eq!(

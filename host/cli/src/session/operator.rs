@@ -87,7 +87,13 @@ impl OperatorData for Operator {
 fn facts_of(component: &LoadedComponent, origin: Origin) -> ComponentFacts {
     let missing = powers::asked_and_lacking(component.asks.as_ref(), &component.grants);
     let limits = component.limits.iter().map(|(tool, limits)| {
-        let call = CallLimits { fuel: limits.call.fuel, memory_bytes: limits.call.memory_bytes };
+        let call = CallLimits {
+            fuel: limits.call.fuel,
+            fuel_source: limits.source("fuel"),
+            memory_bytes: limits.call.memory_bytes,
+            memory_source: limits.source("memory_bytes"),
+            has_own_timeout: limits.timeout_ms.is_some(),
+        };
         (tool.clone(), call)
     });
     ComponentFacts {

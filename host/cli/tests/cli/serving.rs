@@ -69,7 +69,9 @@ fn client() -> Client {
 
 #[tokio::test]
 async fn a_key_of_the_command_line_is_used_over_http_and_revoked() {
-    let place = Place::new().with_tools(&[good::ECHO, good::ADDER]);
+    let place = Place::new().with_tools(&[good::ECHO, good::ADDER]).with_config(
+        "[limits]\nfuel = 19000000000\ntimeout_ms = 7000\n\n[tools.echo.limits]\nmemory_bytes = 50000000\n",
+    );
     let digest = format!("sha256:{}", "0".repeat(64));
     let entry =
         "version = 1\n[[component]]\nid = \"adder\"\nfile = \"adder.wasm\"\nfrom = \"file:adder.wasm\"\n";
@@ -98,6 +100,14 @@ async fn a_key_of_the_command_line_is_used_over_http_and_revoked() {
     );
     let page = get("/console/tools").await.unwrap().text().await.unwrap();
     assert!(page.contains(&format!("<code>{restore}</code>")), "{page}");
+    let tool = get("/api/v1/tools/echo").await.unwrap();
+    let limits = json!({
+        "timeout_ms": 7_000,
+        "fuel": 19_000_000_000_u64,
+        "memory_bytes": 50_000_000,
+        "sources": {"timeout_ms": "limits", "fuel": "limits", "memory_bytes": "tool_limits"},
+    });
+    assert_eq!(tool.json::<Value>().await.unwrap()["limits"], limits);
     let listed = place.type_in(&["keys", "--json"]).ends_with(0).json();
     assert_eq!((&listed[0]["id"], &listed[0]["name"]), (&json!(id), &json!("ada")));
     assert!(!listed.to_string().contains(key));

@@ -92,6 +92,7 @@ pub(super) async fn one(
     principal: Principal,
     PathParameters(id): PathParameters<String>,
 ) -> Result<Json<AgentDocument>, Problem> {
-    let found = state.host.agents().find(|agent| agent.spec.view.id == id && may_see(agent, &principal));
+    state.check_agent(&principal, &id)?;
+    let found = state.host.agents().find(|agent| agent.spec.view.id == id);
     found.map(|agent| Json(described(agent))).ok_or_else(|| Problem::not_found("agent"))
 }

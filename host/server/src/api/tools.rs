@@ -1,17 +1,17 @@
 //! Listing, showing and enabling tools.
 
-use crate::auth::Principal;
+use crate::auth::{Principal, Scope};
 use crate::console::ComponentFacts;
 use crate::parameters::{PathParameters, QueryParameters};
 use crate::problem::Problem;
 use crate::state::Shared;
+use crate::tool_limits::LimitOrigin;
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tollgate_agent::catalog::{Catalog, Tool};
-use tollgate_agent::run::RunLimits;
 use utoipa::{IntoParams, ToSchema};
 
 /// A tool.
@@ -62,6 +62,21 @@ pub(super) struct ToolLimits {
     /// The maximum memory in bytes, by the configuration; absent for tools that are not components.
     #[serde(skip_serializing_if = "Option::is_none")]
     memory_bytes: Option<u64>,
+    /// The place from which each of them comes.
+    sources: LimitSources,
+}
+
+/// The place from which each limit comes.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct LimitSources {
+    /// Of the wall time.
+    timeout_ms: LimitOrigin,
+    /// Of the fuel.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fuel: Option<LimitOrigin>,
+    /// Of the memory.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    memory_bytes: Option<LimitOrigin>,
 }
 
 /// The component of a tool: its origin and its powers, in words.
@@ -167,10 +182,16 @@ fn with_details(mut document: ToolDocument, tool: &Tool, state: &Shared) -> Tool
         facts.limits.iter().find(|(name, _)| *name == tool.descriptor.name).map(|(_, limits)| *limits)
     };
     let limits = facts.as_ref().and_then(of_tool);
+    let (timeout_ms, timeout_source) = state.timeout_of(tool, limits.as_ref());
     document.limits = Some(ToolLimits {
-        timeout_ms: RunLimits::default().attempt_timeout_ms(&tool.descriptor.execution),
+        timeout_ms,
         fuel: limits.map(|limits| limits.fuel),
         memory_bytes: limits.map(|limits| limits.memory_bytes),
+        sources: LimitSources {
+            timeout_ms: timeout_source,
+            fuel: limits.map(|limits| limits.fuel_source.into()),
+            memory_bytes: limits.map(|limits| limits.memory_source.into()),
+        },
     });
     document.provider = facts.map(|facts| ComponentDocument {
         version: facts.version,
@@ -228,11 +249,11 @@ pub(super) async fn one(
     principal: Principal,
     PathParameters(name): PathParameters<String>,
 ) -> Result<Json<ToolDocument>, Problem> {
-    if !principal.has(crate::auth::Scope::Read) {
-        state.check_tool(&principal, &name)?;
-    }
     let toolbox = state.host.toolbox();
-    let tool = toolbox.catalog().tool(&name).ok_or_else(|| Problem::not_found("tool"))?;
+    let found = toolbox.catalog().tool(&name);
+    let Some(tool) = found.filter(|_| principal.has(Scope::Read) || principal.may_use_tool(&name)) else {
+        return Err(state.no_such_tool(&principal, &name));
+    };
     Ok(Json(with_details(described(tool, toolbox.catalog(), &principal), tool, &state)))
 }
 

@@ -12,6 +12,7 @@ use axum::http::StatusCode;
 use axum::response::Redirect;
 use maud::{Markup, html};
 use tollgate::async_trait;
+use tollgate::config::LimitSource;
 use tollgate::tools::RefusedFile;
 use tollgate_agent::gate::permissions::RuleSpec;
 
@@ -152,7 +153,7 @@ pub struct ComponentFacts {
     /// The powers that it asks for and was not granted, each with the arguments of
     /// `tollgate grant ID` that grant it.
     pub missing: Vec<(String, String)>,
-    /// The limits of one call of each tool, by tool: the fuel, and the memory in bytes.
+    /// The limits of one call of each tool, by tool.
     pub limits: Vec<(String, CallLimits)>,
 }
 
@@ -182,8 +183,14 @@ pub struct HostFacts {
 pub struct CallLimits {
     /// The maximum fuel.
     pub fuel: u64,
+    /// The place where it is set.
+    pub fuel_source: LimitSource,
     /// The maximum memory in bytes.
     pub memory_bytes: u64,
+    /// The place where it is set.
+    pub memory_source: LimitSource,
+    /// Whether the configuration sets the timeout of this tool.
+    pub has_own_timeout: bool,
 }
 
 /// Every scope, with what it allows.

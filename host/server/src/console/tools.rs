@@ -8,6 +8,7 @@ use super::layout::{self, Nav, Section};
 use super::text;
 use super::viewer::Viewer;
 use crate::operations::StartedRun;
+use crate::tool_limits::LimitOrigin;
 use crate::{Problem, Scope};
 use axum::body::Bytes;
 use axum::extract::Path;
@@ -19,7 +20,6 @@ use std::sync::Arc;
 use tollgate::store::{AuditFilter, AuditKind};
 use tollgate_agent::agents::max_retries;
 use tollgate_agent::catalog::{Catalog, HOST_ID, OwnerKind, Tool};
-use tollgate_agent::run::RunLimits;
 
 /// The number of the newest calls that are counted for the list of tools.
 const COUNTED_CALLS: usize = 20_000;
@@ -173,6 +173,8 @@ async fn tool_facts(tool: &Tool, facts: Option<&ComponentFacts>, viewer: &Viewer
     let calls = if viewer.has(Scope::Read) { counted(viewer, Some(name)).await? } else { HashMap::new() };
     let limits =
         facts.and_then(|facts| facts.limits.iter().find(|(tool, _)| tool == name)).map(|(_, limits)| *limits);
+    let (timeout_ms, timeout_source) = viewer.shared.timeout_of(tool, limits.as_ref());
+    let source = |origin: LimitOrigin| html! { " " span.muted { (text::line(&origin.in_words(name), 100)) } };
     let (reads, writes): (Vec<&str>, Vec<&str>) =
         (tool.access.reads().collect(), tool.access.writes().collect());
     Ok(html! {
@@ -194,11 +196,11 @@ async fn tool_facts(tool: &Tool, facts: Option<&ComponentFacts>, viewer: &Viewer
         }
         h2 { "Limits" }
         dl.facts {
-            dt { "Time of an attempt" } dd { (text::span(u64::from(RunLimits::default().attempt_timeout_ms(policy)))) }
+            dt { "Time of an attempt" } dd { (text::span(u64::from(timeout_ms))) (source(timeout_source)) }
             dt { "Retries" } dd { (max_retries(policy)) @if !policy.idempotent { ", not idempotent" } }
             @if let Some(limits) = limits {
-                dt { "Fuel" } dd { (text::amount(limits.fuel)) }
-                dt { "Memory" } dd { (text::bytes(limits.memory_bytes)) }
+                dt { "Fuel" } dd { (text::amount(limits.fuel)) (source(limits.fuel_source.into())) }
+                dt { "Memory" } dd { (text::bytes(limits.memory_bytes)) (source(limits.memory_source.into())) }
             }
         }
         h2 { "State" }

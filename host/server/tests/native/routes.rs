@@ -270,7 +270,16 @@ async fn a_new_thread_may_begin_with_a_history() {
     let (_, root) = server.get(&key, "/api/v1").await;
     assert_eq!(root["protocols"], json!(Part::ALL.map(Part::as_str)));
     let (_, tool) = server.get(&key, "/api/v1/tools/echo").await;
-    assert!(tool["limits"]["timeout_ms"].as_u64().unwrap() > 0, "{tool}");
+    let default = tollgate::RunLimits::default().timeout_ms;
+    let limits = json!({"timeout_ms": default, "sources": {"timeout_ms": "default"}});
+    assert_eq!(tool["limits"], limits);
+    // Also for a key that sees everything.
+    for key in [&key, &server.key("eve", &[Use, Read])] {
+        for (path, nearest) in [("tools/ecoh", "echo"), ("agents/defualt", "default")] {
+            let (status, problem) = server.get(key, &format!("/api/v1/{path}")).await;
+            assert_eq!((status, &problem["nearest"][0]), (StatusCode::NOT_FOUND, &json!(nearest)), "{problem}");
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
