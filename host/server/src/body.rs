@@ -3,7 +3,8 @@
 use crate::load::ClientShare;
 use crate::problem::Problem;
 use axum::body::{Body, Bytes, HttpBody as _};
-use axum::extract::{FromRequest, Request};
+use axum::extract::{FromRequestParts, Request};
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode, header};
 use futures::StreamExt as _;
 use serde::de::{DeserializeOwned, IgnoredAny};
@@ -24,12 +25,12 @@ pub struct JsonBody<T> {
     pub sent: Bytes,
 }
 
-impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for JsonBody<T> {
+impl<S: Sync, T: DeserializeOwned> FromRequestParts<S> for JsonBody<T> {
     type Rejection = Problem;
 
-    async fn from_request(request: Request, _state: &S) -> Result<Self, Problem> {
-        let is_json = is_json(request.headers());
-        let mut sent = read(request).await?;
+    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Problem> {
+        let is_json = is_json(&parts.headers);
+        let mut sent = arrived_body(parts);
         if sent.is_empty() {
             // A request without a body has no members to send.
             sent = Bytes::from_static(b"{}");
@@ -55,12 +56,12 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for JsonBody<T> {
 #[derive(Debug, Clone)]
 pub(crate) struct SentBody(pub(crate) Bytes);
 
-impl<S: Send + Sync> FromRequest<S> for SentBody {
+impl<S: Sync> FromRequestParts<S> for SentBody {
     type Rejection = Problem;
 
-    async fn from_request(request: Request, _state: &S) -> Result<Self, Problem> {
-        let is_json = is_json(request.headers());
-        let sent = read(request).await?;
+    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Problem> {
+        let is_json = is_json(&parts.headers);
+        let sent = arrived_body(parts);
         if is_json || sent.is_empty() {
             return Ok(Self(sent));
         }
@@ -69,15 +70,13 @@ impl<S: Send + Sync> FromRequest<S> for SentBody {
     }
 }
 
-/// Reads a whole body within the limits of its principal.
-///
-/// # Errors
-/// The body is longer than [`MAX_BODY_BYTES`], is cut off or too slow, or the principal has too many
-/// bytes in flight.
-pub(crate) async fn read(request: Request) -> Result<Bytes, Problem> {
-    let share = request.extensions().get::<ClientShare>().cloned();
-    let (parts, body) = request.into_parts();
-    read_body(&parts.headers, body, share, MAX_BODY_BYTES).await
+/// The body of a request that has arrived.
+#[derive(Debug, Clone)]
+struct ArrivedBody(Bytes);
+
+/// Returns the body of a request that has [arrived]; empty if it has none.
+fn arrived_body(parts: &Parts) -> Bytes {
+    parts.extensions.get::<ArrivedBody>().map(|ArrivedBody(bytes)| bytes.clone()).unwrap_or_default()
 }
 
 /// Reads a whole body of at most this many bytes, of a client without a principal.
@@ -89,18 +88,23 @@ pub(crate) async fn read_short(request: Request, max_bytes: usize) -> Result<Byt
     read_body(&parts.headers, body, None, max_bytes).await
 }
 
-/// Reads a whole body before its request is handled, and reserves the memory of its parsed form,
-/// which is returned beside the request.
+/// Reads a whole body before its request is handled, within the limits of its principal, and
+/// reserves the memory of its parsed form, which is returned beside the request.
+///
+/// # Errors
+/// The body is longer than [`MAX_BODY_BYTES`], is cut off or too slow, or the principal has too many
+/// bytes in flight.
 pub(crate) async fn arrived(
     request: Request,
     share: &ClientShare,
 ) -> Result<(Request, Option<Reservation>), Problem> {
-    let (parts, body) = request.into_parts();
+    let (mut parts, body) = request.into_parts();
     if body.is_end_stream() {
         return Ok((Request::from_parts(parts, body), None));
     }
     let bytes = read_body(&parts.headers, body, Some(share.clone()), MAX_BODY_BYTES).await?;
     let memory = share.weigh(&bytes)?;
+    parts.extensions.insert(ArrivedBody(bytes.clone()));
     Ok((Request::from_parts(parts, bytes.into()), memory))
 }
 

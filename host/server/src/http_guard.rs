@@ -1,7 +1,9 @@
 //! The checks of every request before anything else sees it: the names under which it was sent,
 //! the origin of the page that sent it, and the connection on which it came.
 
+use crate::parts::Parts;
 use crate::problem::Problem;
+use crate::protocol_errors::in_own_form;
 use crate::state::{ServerState, Shared};
 use axum::extract::{ConnectInfo, Request, State};
 use axum::http::header::{self, HeaderName};
@@ -9,6 +11,7 @@ use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use std::net::IpAddr;
+use std::sync::Arc;
 use tollgate_mcp::ClientConnection;
 
 /// The names of the loopback.
@@ -89,12 +92,17 @@ pub(crate) async fn guard_public(State(state): State<Shared>, mut request: Reque
 
 /// Answers preflight requests of allowed origins, before authentication: browsers send them
 /// without the key. Their pages may send any header, such as those that SDKs add to each request:
-/// no header but `Authorization` gives access.
-pub(crate) async fn preflight(State(state): State<Shared>, request: Request, next: Next) -> Response {
+/// no header but `Authorization` gives access. Other requests are passed on.
+pub(crate) async fn preflight(
+    State((state, parts)): State<(Shared, Arc<Parts>)>,
+    request: Request,
+    next: Next,
+) -> Response {
     let asks = request.method() == Method::OPTIONS
         && request.headers().contains_key(header::ACCESS_CONTROL_REQUEST_METHOD);
     if !asks {
-        let mut response = next.run(request).await;
+        let uri = request.uri().clone();
+        let mut response = in_own_form(&parts, uri.path(), next.run(request).await);
         secure(response.headers_mut(), &state);
         return response;
     }
@@ -146,6 +154,7 @@ pub(crate) fn secure(headers: &mut HeaderMap, state: &ServerState) {
         (header::CONTENT_SECURITY_POLICY, "default-src 'none'; frame-ancestors 'none'"),
         (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
     ];
+    headers.reserve(usual.len());
     for (name, value) in usual {
         headers.entry(name).or_insert(HeaderValue::from_static(value));
     }

@@ -8,22 +8,14 @@ use crate::parts::{Part, Parts};
 use crate::problem::Problem;
 use crate::{a2a, openai::OpenAiError};
 use axum::body::Body;
-use axum::extract::{Request, State};
 use axum::http::{HeaderValue, header};
-use axum::middleware::Next;
 use axum::response::Response;
 use serde_json::{Value, json};
-use std::sync::Arc;
 
-/// Rewrites the problem documents of the routes of protocols.
-pub(crate) async fn in_own_form(State(parts): State<Arc<Parts>>, request: Request, next: Next) -> Response {
-    let path = request.uri().path().to_owned();
-    let response = next.run(request).await;
-    let Some(body) =
-        response.extensions().get::<Problem>().and_then(|problem| form_of(&parts, &path, problem))
-    else {
-        return response;
-    };
+/// Returns the answer of a path. The problem document of a protocol's route is rewritten.
+pub(crate) fn in_own_form(parts: &Parts, path: &str, response: Response) -> Response {
+    let problem = response.extensions().get::<Problem>();
+    let Some(body) = problem.and_then(|problem| form_of(parts, path, problem)) else { return response };
     let (mut parts, _) = response.into_parts();
     parts.headers.remove(header::CONTENT_LENGTH);
     parts.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));

@@ -6,7 +6,6 @@ use crate::console;
 use crate::http_guard::{guard_public, preflight};
 use crate::parts::{Part, Parts};
 use crate::problem::Problem;
-use crate::protocol_errors::in_own_form;
 use crate::state::Shared;
 use crate::{a2a, ag_ui, ai_sdk, api, mcp, openai};
 use axum::Router;
@@ -39,9 +38,8 @@ pub fn router(state: Shared, parts: &Parts) -> Router {
             Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", detail)
         })
         .layer(from_fn_with_state(state.clone(), authenticate));
-    let forms = Arc::new(parts.clone());
-    let routes = public.merge(own).layer(from_fn_with_state(forms, in_own_form));
-    routes.layer(from_fn_with_state(state.clone(), preflight)).with_state(state)
+    let of_all = (Shared::clone(&state), Arc::new(parts.clone()));
+    public.merge(own).layer(from_fn_with_state(of_all, preflight)).with_state(state)
 }
 
 /// Returns the routes of the protocols that the server offers.

@@ -12,16 +12,16 @@ use serde_json::Value;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// The alternatives of scopes of each operation, by method and path. An empty alternative admits
+/// The alternatives of scopes of each operation, by path and method. An empty alternative admits
 /// any credential.
 #[derive(Debug)]
-pub(super) struct RouteScopes(HashMap<(String, String), Vec<Vec<Scope>>>);
+pub(super) struct RouteScopes(HashMap<String, HashMap<String, Vec<Vec<Scope>>>>);
 
 impl RouteScopes {
     /// Reads the scopes from the document.
     pub(super) fn of(document: &Value) -> Self {
         let paths = document["paths"].as_object().cloned().unwrap_or_default();
-        let mut scopes = HashMap::new();
+        let mut scopes = HashMap::<_, HashMap<_, _>>::new();
         for (path, item) in &paths {
             for (method, operation) in item.as_object().into_iter().flatten() {
                 let alternatives = operation["security"].as_array().into_iter().flatten();
@@ -29,7 +29,7 @@ impl RouteScopes {
                     .filter_map(|alternative| alternative.get(KEY)?.as_array())
                     .map(|names| names.iter().filter_map(|name| name.as_str()?.parse().ok()).collect())
                     .collect();
-                scopes.insert((method.to_ascii_uppercase(), path.clone()), alternatives);
+                scopes.entry(path.clone()).or_default().insert(method.to_ascii_uppercase(), alternatives);
             }
         }
         Self(scopes)
@@ -39,7 +39,7 @@ impl RouteScopes {
     fn check(&self, method: &Method, path: &str, principal: &Principal) -> Result<(), Problem> {
         // A HEAD request is answered by the route of GET.
         let method = if *method == Method::HEAD { &Method::GET } else { method };
-        let known = self.0.get(&(method.as_str().to_owned(), path.to_owned()));
+        let known = self.0.get(path).and_then(|methods| methods.get(method.as_str()));
         let alternatives = known.map(Vec::as_slice).unwrap_or_default();
         let missing = |scopes: &Vec<Scope>| scopes.iter().copied().find(|scope| !principal.has(*scope));
         if alternatives.iter().any(|scopes| missing(scopes).is_none()) {
@@ -55,12 +55,16 @@ impl RouteScopes {
 /// Refuses requests without the scopes of their operation.
 pub(super) async fn require_scopes(
     State(scopes): State<Arc<RouteScopes>>,
-    principal: Principal,
-    path: MatchedPath,
     request: Request,
     next: Next,
 ) -> Response {
-    match scopes.check(request.method(), path.as_str(), &principal) {
+    let extensions = request.extensions();
+    let path = extensions.get().map(MatchedPath::as_str).unwrap_or_default();
+    let checked = match extensions.get::<Principal>() {
+        Some(principal) => scopes.check(request.method(), path, principal),
+        None => Err(Problem::unauthenticated()),
+    };
+    match checked {
         Ok(()) => next.run(request).await,
         Err(problem) => problem.into_response(),
     }

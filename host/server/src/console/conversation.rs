@@ -5,7 +5,7 @@ use maud::{Markup, PreEscaped, html};
 use tollgate_agent::message::Message;
 
 /// The maximum number of bytes of messages on one page.
-const MAX_PAGE_BYTES: usize = 46 * 1024;
+const MAX_PAGE_BYTES: usize = 45 * 1024;
 /// The maximum number of bytes of one message.
 const MAX_MESSAGE_BYTES: usize = 12 * 1024;
 /// The maximum number of bytes of a tool's answer.
