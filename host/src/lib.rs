@@ -54,6 +54,7 @@
 //! [`gates`]. The crates that they come from are parts of this one, and change more often.
 
 pub mod a2a;
+mod agents;
 pub mod blocking;
 mod builtin;
 pub mod config;
@@ -71,13 +72,15 @@ pub mod tools;
 mod host;
 pub mod replay;
 pub mod run;
+mod state_key;
 pub mod store;
+mod stream;
 
+pub use agents::Agent;
 pub use config::DIRECT_AGENT;
 pub use error::HostError;
 pub use host::{
-    Agent, Busy, CallRequest, FollowUntil, Host, HostBuilder, RunFollower, RunOptions, RunRequest,
-    WorkOptions,
+    Busy, CallRequest, FollowUntil, Host, HostBuilder, RunFollower, RunOptions, RunRequest, WorkOptions,
 };
 
 pub use gates::{Gate, ProposedCall, Verdict};

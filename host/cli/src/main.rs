@@ -1,7 +1,6 @@
 //! The `tollgate` program: parses the command line, runs one command, and exits with a code that
 //! reports the outcome.
 
-mod demo;
 mod globals;
 mod project;
 mod render;

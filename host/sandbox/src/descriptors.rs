@@ -19,7 +19,7 @@ pub(crate) struct Descriptors {
 }
 
 /// Descriptors that may be held until this is dropped.
-pub(crate) type Held = OwnedSemaphorePermit;
+pub(crate) type DescriptorPermit = OwnedSemaphorePermit;
 
 impl Descriptors {
     /// Returns the descriptors of this process, derived from the limit on open files at first
@@ -36,13 +36,13 @@ impl Descriptors {
     }
 
     /// Takes descriptors for a call. Returns `None` if other calls hold too many.
-    pub(crate) fn for_call(&self, count: u32) -> Option<Held> {
+    pub(crate) fn for_call(&self, count: u32) -> Option<DescriptorPermit> {
         Arc::clone(&self.of_calls).try_acquire_many_owned(count).ok()
     }
 
     /// Takes descriptors for the memory images of a component. Returns `None` if other
     /// components' images hold too many.
-    pub(crate) fn for_images(&self, count: u32) -> Option<Held> {
+    pub(crate) fn for_images(&self, count: u32) -> Option<DescriptorPermit> {
         Arc::clone(&self.of_images).try_acquire_many_owned(count).ok()
     }
 

@@ -1,38 +1,17 @@
 //! The facts that the server gives to the console.
 
-use crate::auth::{KeySummary, Principal, Scope, SessionSummary, end_session};
-use crate::console::{ComponentFacts, ConsoleData, HostFacts, KeyRow, Price, SessionRow};
+use crate::access::{KeySummary, Principal, SessionSummary};
+use crate::access_audit::end_session;
+use crate::console::{ConsoleData, KeyRow, SessionRow};
+use crate::operator::{ComponentFacts, HostFacts};
+use crate::pricing::Price;
 use crate::problem::Problem;
+use crate::scope::Scope;
 use crate::state::Shared;
 use axum::http::StatusCode;
 use tollgate::async_trait;
 use tollgate::tools::RefusedFile;
 use tollgate_agent::gate::permissions::RuleSpec;
-
-/// The facts that only the operator's process has: it loads the components and owns the
-/// configuration file.
-#[async_trait]
-pub trait OperatorData: Send + Sync {
-    /// Returns the component with this id, if it is served.
-    fn component(&self, id: &str) -> Option<ComponentFacts>;
-
-    /// Returns the commands that get a refused file served; `None` if the reason says all.
-    fn commands_for(&self, refused: &RefusedFile) -> Option<String>;
-
-    /// Returns the hosts that share the store; none if one process has it for itself.
-    ///
-    /// # Errors
-    /// The store cannot be read.
-    async fn hosts(&self) -> Result<Vec<HostFacts>, String> {
-        Ok(Vec::new())
-    }
-
-    /// Adds a permanent answer to the permission rules of the configuration.
-    ///
-    /// # Errors
-    /// It cannot be added; the message says what to do.
-    fn keep_rule(&self, rule: &RuleSpec) -> Result<(), String>;
-}
 
 /// The sessions, keys and prices of a server.
 pub(crate) struct ServerData {

@@ -3,14 +3,13 @@
 //! starts the run, in any process, and a request that is repeated after a crash does not start
 //! another one.
 
-use crate::auth::{AccessDatabase, AccessError, Principal, digest};
+use crate::access::{AccessDatabase, AccessError, Principal, digest};
 use crate::problem::Problem;
 use crate::state::Shared;
 use axum::http::{HeaderMap, StatusCode};
 use rusqlite::{OptionalExtension, params};
 use sha2::{Digest, Sha256};
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::Arc;
 use tokio::sync::OwnedMutexGuard;
 use tollgate::store::now_ms;
 use uuid::Uuid;
@@ -159,24 +158,6 @@ async fn with_access<T: Send + 'static>(
     let shared = Shared::clone(state);
     let done = tokio::task::spawn_blocking(move || job(&shared.access)).await;
     done.map_err(|e| Problem::internal(&e))?.map_err(|e| Problem::internal(&e))
-}
-
-/// The order of requests with the same key in this process: one after another.
-#[derive(Debug, Default)]
-pub(crate) struct RequestTurns(Mutex<HashMap<[u8; 32], Weak<tokio::sync::Mutex<()>>>>);
-
-impl RequestTurns {
-    /// Waits until no other request with the same key is in progress.
-    async fn turn(&self, digest: [u8; 32]) -> OwnedMutexGuard<()> {
-        let lock = {
-            let mut locks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            locks.retain(|_, lock| lock.strong_count() > 0);
-            let lock = locks.get(&digest).and_then(Weak::upgrade).unwrap_or_default();
-            locks.insert(digest, Arc::downgrade(&lock));
-            lock
-        };
-        lock.lock_owned().await
-    }
 }
 
 /// The meaning of a request's key.

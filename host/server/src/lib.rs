@@ -5,11 +5,13 @@
 //! anonymous.
 
 pub mod a2a;
+pub mod access;
+pub mod access_audit;
 pub mod ag_ui;
 mod agent_runs;
 pub mod ai_sdk;
 pub mod api;
-pub mod auth;
+mod auth;
 pub mod body;
 pub mod console;
 mod console_data;
@@ -19,6 +21,7 @@ mod load;
 mod mcp;
 pub mod openai;
 pub mod operations;
+mod operator;
 mod parameters;
 mod parts;
 mod pricing;
@@ -26,19 +29,22 @@ pub mod problem;
 mod protocol_errors;
 mod pulse;
 mod readiness;
+mod request_turns;
 mod router;
 mod run_changes;
 pub mod runs;
+mod scope;
 mod server;
 mod sse;
 mod state;
 mod tool_limits;
 mod written_events;
 
-pub use auth::{AccessDatabase, Principal, Scope};
-pub use console_data::OperatorData;
+pub use access::{AccessDatabase, Principal};
+pub use operator::OperatorData;
 pub use parts::{Part, Parts};
 pub use problem::Problem;
 pub use router::router;
+pub use scope::Scope;
 pub use server::Server;
 pub use state::{ServerOptions, ServerState, Shared};

@@ -1,10 +1,11 @@
 //! The Model Context Protocol at `/mcp`: the service of `tollgate-mcp`, with the keys, scopes and
 //! limits of this server.
 
+use crate::access::Principal;
 use crate::agent_runs::decide_url;
-use crate::auth::{Principal, Scope};
 use crate::load::{self, ClientShare};
 use crate::problem::Problem;
+use crate::scope::Scope;
 use crate::state::Shared;
 use axum::Router;
 use axum::body::{Body, to_bytes};

@@ -4,9 +4,10 @@
 //! The threads of a principal are stored as `<principal>/<id>`. Whatever belongs to another
 //! principal does not exist, unless the credential may see everything.
 
-use crate::auth::{Principal, Scope};
+use crate::access::Principal;
 use crate::load::ClientShare;
 use crate::problem::Problem;
+use crate::scope::Scope;
 use crate::state::ServerState;
 use axum::http::StatusCode;
 use std::sync::Arc;

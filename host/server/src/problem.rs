@@ -1,6 +1,6 @@
 //! Errors of requests that started no run, as problem documents (RFC 9457).
 
-use crate::auth::Scope;
+use crate::scope::Scope;
 use axum::Json;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};

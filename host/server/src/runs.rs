@@ -1,6 +1,6 @@
 //! Runs, questions and outcomes as clients see them.
 
-use crate::auth::Principal;
+use crate::access::Principal;
 use crate::operations::VisibleRun;
 use crate::problem::Problem;
 use crate::state::{ServerState, Shared};

@@ -1,12 +1,12 @@
 //! The state that every route shares.
 
-use crate::auth::AccessDatabase;
-use crate::console_data::OperatorData;
-use crate::idempotency::RequestTurns;
+use crate::access::AccessDatabase;
 use crate::load::{Load, ShareSizes};
+use crate::operator::OperatorData;
 use crate::pricing::Price;
 use crate::pulse::Pulse;
 use crate::readiness::Readiness;
+use crate::request_turns::RequestTurns;
 use crate::run_changes::RunChanges;
 use crate::written_events::WrittenEvents;
 use std::collections::BTreeMap;

@@ -1,6 +1,6 @@
 //! The limits of one attempt of a tool, and the place from which each comes.
 
-use crate::console::CallLimits;
+use crate::operator::CallLimits;
 use crate::state::ServerState;
 use serde::Serialize;
 use tollgate::DIRECT_AGENT;

@@ -1,7 +1,7 @@
 //! The two bindings of the protocol: how a card names them, where a method's request goes, and
 //! where its answer has the result.
 
-use super::client::RemoteError;
+use super::error::RemoteError;
 use super::task::MAX_ID_BYTES;
 use reqwest::header::CONTENT_TYPE;
 use reqwest::{Client, RequestBuilder, Url};

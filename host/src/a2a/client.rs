@@ -1,10 +1,10 @@
 //! Requests to a remote server: its card, and the methods of A2A.
 
 use super::binding::{Endpoint, Method};
+use super::error::{MAX_SHOWN_BYTES, RemoteError};
 use super::events::Events;
 use super::task::{MAX_ID_BYTES, RemoteState};
 use super::{RemoteAgent, RemoteAgentError};
-use crate::models::causes;
 use reqwest::header::{ACCEPT, CONTENT_TYPE};
 use reqwest::{RequestBuilder, Response, StatusCode};
 use serde_json::{Value, json};
@@ -26,39 +26,12 @@ const MAX_CARD_BYTES: usize = 256 * 1024;
 const MAX_BODY_BYTES: usize = 4 * 1024 * 1024;
 /// The most JSON values of an answer, of a card, or of an event.
 const MAX_ANSWER_NODES: usize = 100_000;
-/// The most bytes that are shown of the server's words.
-const MAX_SHOWN_BYTES: usize = 500;
 /// The most bytes that are shown of an error's reason.
 const MAX_REASON_BYTES: usize = 60;
 /// How long the card, or the state of a task, may take.
 const LOOK_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long a cancellation may take.
 const CANCEL_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// The reason why a request has no result.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(super) enum RemoteError {
-    /// The server did not answer, or not with what the protocol requires.
-    #[error("{0}")]
-    Failed(String),
-    /// The connection failed. The same request may succeed later.
-    #[error("it could not be reached: {0}")]
-    Broken(String),
-    /// The server refused the request, with an error of the protocol. `is_unsupported` is true if it
-    /// does not have the method, or not for the task in its present state.
-    #[error("it refused: {words}")]
-    Refused { words: String, is_unsupported: bool },
-}
-
-impl RemoteError {
-    pub(super) fn malformed(why: impl AsRef<str>) -> Self {
-        Self::Failed(one_line(why.as_ref(), MAX_SHOWN_BYTES))
-    }
-
-    pub(super) fn broken(why: reqwest::Error) -> Self {
-        Self::Broken(one_line(&causes(why), MAX_SHOWN_BYTES))
-    }
-}
 
 /// The JSON of an answer, and its part of the host's memory until it is dropped.
 #[derive(Debug)]

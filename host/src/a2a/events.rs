@@ -1,6 +1,6 @@
 //! A bounded reader of server-sent events.
 
-use super::client::RemoteError;
+use super::error::RemoteError;
 use reqwest::Response;
 
 /// The most bytes of one event.

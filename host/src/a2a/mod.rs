@@ -6,6 +6,7 @@
 
 mod binding;
 mod client;
+mod error;
 mod events;
 mod model;
 mod task;

@@ -2,7 +2,8 @@
 
 use super::RemoteAgent;
 use super::binding::Method;
-use super::client::{RemoteError, Sent};
+use super::client::Sent;
+use super::error::RemoteError;
 use super::task::{Piece, RemoteState, TaskState};
 use crate::tools::{CallContext, NativeTool, Report, ToolCall};
 use async_trait::async_trait;

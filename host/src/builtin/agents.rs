@@ -1,7 +1,7 @@
 //! Agents that run as tools: agents that are offered under a tool name, and the parts of
 //! composed agents.
 
-use crate::host::Agent;
+use crate::agents::Agent;
 use crate::tools::{NativeTool, ToolCall};
 use async_trait::async_trait;
 use serde_json::json;

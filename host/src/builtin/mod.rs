@@ -2,16 +2,13 @@
 //! the gates like any other tool, and none can grant, install, load or approve.
 
 mod agents;
-mod conductor;
 mod history;
 mod transfer;
 
-pub(crate) use conductor::Conductor;
-
 use crate::a2a::{FollowAgent, MessageAgent};
+use crate::agents::Agent;
 use crate::config::DIRECT_AGENT;
 use crate::error::HostError;
-use crate::host::Agent;
 use crate::tools::Toolbox;
 use crate::tools::native::{NativeRunner, NativeTool};
 use std::collections::BTreeMap;

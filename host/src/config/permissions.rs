@@ -3,31 +3,12 @@
 
 use super::edit::{push, to_text};
 use super::error::Source;
+use super::raw::RawPermissions;
 use super::{ConfigError, NotChanged, change};
-use serde::Deserialize;
 use std::path::{Path, PathBuf};
-use tollgate_agent::gate::permissions::{MAX_REMEMBERED, Otherwise, Permissions, RuleError, RuleSpec};
+use tollgate_agent::gate::permissions::{MAX_REMEMBERED, Permissions, RuleError, RuleSpec};
 use toml::Spanned;
 use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, Value};
-
-/// The table as written.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct RawPermissions {
-    #[serde(default)]
-    otherwise: Otherwise,
-    #[serde(default)]
-    allow: Vec<Spanned<toml::Value>>,
-    #[serde(default)]
-    ask: Vec<Spanned<toml::Value>>,
-    #[serde(default)]
-    deny: Vec<Spanned<toml::Value>>,
-    #[serde(default)]
-    remembered: Vec<Spanned<toml::Value>>,
-    /// Whether an answer from an MCP client may be remembered.
-    #[serde(default)]
-    pub(super) clients_may_remember: bool,
-}
 
 pub(super) fn check(source: &Source<'_>, raw: RawPermissions) -> Result<Permissions, ConfigError> {
     type Add = fn(Permissions, RuleSpec) -> Result<Permissions, RuleError>;

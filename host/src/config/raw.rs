@@ -2,13 +2,13 @@
 
 use super::DEFAULT_TOOLS_DIR;
 use super::limits::{Numbers, RawLimits};
-use super::permissions::RawPermissions;
 use crate::models::ModelConfig;
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, Visitor};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
+use tollgate_agent::gate::permissions::Otherwise;
 use tollgate_agent::{name, text};
 use tollgate_registry::{HostSettings, LockMode, RawTrust};
 use tollgate_sandbox::FileAccess;
@@ -351,4 +351,23 @@ fn one_mebibyte() -> usize {
 
 fn read_only() -> FileAccess {
     FileAccess::Read
+}
+
+/// `[permissions]` as written.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawPermissions {
+    #[serde(default)]
+    pub(super) otherwise: Otherwise,
+    #[serde(default)]
+    pub(super) allow: Vec<Spanned<toml::Value>>,
+    #[serde(default)]
+    pub(super) ask: Vec<Spanned<toml::Value>>,
+    #[serde(default)]
+    pub(super) deny: Vec<Spanned<toml::Value>>,
+    #[serde(default)]
+    pub(super) remembered: Vec<Spanned<toml::Value>>,
+    /// Whether an answer from an MCP client may be remembered.
+    #[serde(default)]
+    pub(super) clients_may_remember: bool,
 }

@@ -7,7 +7,7 @@ use super::{ConfigError, in_dir};
 use crate::store::StoreLimits;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use tollgate_agent::state::change::MAX_THREAD_STATE_BYTES;
+use tollgate_agent::state::key::MAX_THREAD_STATE_BYTES;
 use toml::Spanned;
 
 /// The limits on what the store keeps, and for how long.

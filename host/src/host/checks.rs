@@ -1,6 +1,7 @@
 //! Checks that agents fit together.
 
-use super::{Agent, DIRECT_AGENT, HostError};
+use super::{DIRECT_AGENT, HostError};
+use crate::agents::Agent;
 use std::collections::BTreeMap;
 use tollgate_agent::backend::Capabilities;
 use tollgate_agent::composition::{Composition, MAX_PARTS, MAX_ROUNDS};

@@ -2,7 +2,8 @@
 
 use super::{Host, HostError};
 use crate::blocking::aside_if;
-use crate::run::{ChildRan, ChildStart, Driver, Publisher, RunClock, RunError, ToldOfChild};
+use crate::run::{ChildForwarder, ChildRan, ChildStart, Driver, RunClock, RunError};
+use crate::stream::Publisher;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
@@ -17,10 +18,10 @@ impl Host {
     /// Starts a child, or resumes it from its record: a child that ended returns its outcome,
     /// one that waits continues with the decision if there is one, and one whose process is
     /// gone continues from its last recorded step.
-    pub(crate) async fn carry_child(
+    pub(super) async fn run_child(
         &self,
         start: ChildStart,
-        told: ToldOfChild,
+        updates: ChildForwarder,
     ) -> Result<ChildRan, HostError> {
         let ChildStart { run_id, plan, decision, exports, cancel } = start;
         let mut recorded = self.recorded_with_time(&run_id).await?;
@@ -52,12 +53,12 @@ impl Host {
             }
         };
         let run = match input {
-            Some(input) => self.drive_child((run_id, run, clock), input, cancel, &told).await?,
+            Some(input) => self.drive_child((run_id, run, clock), input, cancel, &updates).await?,
             None => run,
         };
         let ran = self.ran(&run, &exports);
         if let ChildEnd::Ended { status, .. } = &ran.end {
-            told.ended(status);
+            updates.ended(status);
         }
         Ok(ran)
     }
@@ -81,7 +82,7 @@ impl Host {
     }
 
     /// Ends a child that no process is running.
-    pub(crate) async fn end_child(&self, run_id: &str) -> Result<ChildRan, HostError> {
+    pub(super) async fn end_child(&self, run_id: &str) -> Result<ChildRan, HostError> {
         let Some(run) = self.recorded(run_id).await? else {
             return Ok(ChildRan::refused(tollgate_agent::child::ChildError::ExecutionFailed(
                 "it had not begun".to_owned(),
@@ -134,7 +135,7 @@ impl Host {
         (run_id, run, clock): (Arc<str>, Run, RunClock),
         input: Input,
         cancel: CancellationToken,
-        told: &ToldOfChild,
+        updates: &ChildForwarder,
     ) -> Result<Run, HostError> {
         let epoch = if run.events() == 0 { 1 } else { self.acquire(&run_id, run.events()).await? };
         let (hub, teller, mut events) = self.listened(&run_id, false, &cancel);
@@ -143,7 +144,7 @@ impl Host {
         let driver = Driver::new(parts, run, 0).at(clock);
         let telling = async {
             while let Some(event) = events.next().await {
-                told.tell(event);
+                updates.send(event);
             }
         };
         let (ended, ()) = tokio::join!(self.attended(boxed(driver, input), hub, None), telling);

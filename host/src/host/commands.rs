@@ -1,9 +1,10 @@
 //! Commands between hosts: those that other hosts sent to runs of this one, and those of this one
 //! to runs that another drives.
 
-use super::{FollowUntil, Host, HostError, Inner, new_id};
-use crate::run::{RunError, RunHandle, RunStops};
+use super::{FollowUntil, Host, HostError, Inner};
+use crate::run::{ChildForwarder, ChildRan, ChildStart, RunError, RunHandle, RunHost, RunStops, new_id};
 use crate::store::{Hint, Hints, RunCommand, SentCommand};
+use futures::future::BoxFuture;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
@@ -64,28 +65,42 @@ impl DrivenRuns {
     }
 }
 
-impl Host {
-    /// Records that this host drives a run in this epoch.
-    pub(crate) fn drives(&self, run_id: &Arc<str>, epoch: u64, stops: RunStops) {
-        let mut driven = self.inner.driven.lock();
+impl RunHost for Inner {
+    fn drives(self: Arc<Self>, run_id: &Arc<str>, epoch: u64, stops: RunStops) {
+        let mut driven = self.driven.lock();
         let run = DrivenRun { epoch, stops, is_busy: false };
         driven.runs.insert(Arc::clone(run_id), run);
         if !std::mem::replace(&mut driven.is_attended, true) {
-            tokio::spawn(attend(Arc::downgrade(&self.inner), self.inner.store.watch()));
+            tokio::spawn(attend(Arc::downgrade(&self), self.services.store.watch()));
         }
     }
 
-    /// Records that it no longer does.
-    pub(crate) fn drives_no_longer(&self, run_id: &str, epoch: u64) {
-        let mut driven = self.inner.driven.lock();
+    fn drives_no_longer(&self, run_id: &str, epoch: u64) {
+        let mut driven = self.driven.lock();
         if driven.runs.get(run_id).is_some_and(|run| run.epoch == epoch) {
             driven.runs.remove(run_id);
             if driven.runs.is_empty() {
-                self.inner.driven.idle.notify_one();
+                self.driven.idle.notify_one();
             }
         }
     }
 
+    fn run_child(
+        self: Arc<Self>,
+        start: ChildStart,
+        updates: ChildForwarder,
+    ) -> BoxFuture<'static, Result<ChildRan, HostError>> {
+        let host = Host { inner: self };
+        Box::pin(async move { host.run_child(start, updates).await })
+    }
+
+    fn end_child(self: Arc<Self>, run_id: String) -> BoxFuture<'static, Result<ChildRan, HostError>> {
+        let host = Host { inner: self };
+        Box::pin(async move { host.end_child(&run_id).await })
+    }
+}
+
+impl Host {
     /// Carries out the commands to runs that this host drives.
     async fn look_for_commands(&self) {
         let runs: Vec<_> = self.inner.driven.lock().runs.keys().cloned().collect();
@@ -93,7 +108,7 @@ impl Host {
             return;
         }
         // If the commands cannot be read now, the next look finds them.
-        for run_id in self.inner.store.commanded(&runs).await.unwrap_or_default() {
+        for run_id in self.inner.services.store.commanded(&runs).await.unwrap_or_default() {
             self.carry_out(&run_id);
         }
     }
@@ -120,7 +135,7 @@ impl Host {
     }
 
     async fn carry_out_all(&self, run_id: &Arc<str>) -> Result<(), HostError> {
-        let store = &self.inner.store;
+        let store = &self.inner.services.store;
         let sent = store.commands(run_id).await?;
         let cancels = sent.iter().find_map(|sent| match &sent.command {
             RunCommand::Cancel(reason) => Some(reason),
@@ -162,8 +177,8 @@ impl Host {
 
     /// Ends a run that another host drives. Returns `false` if it came to rest first.
     pub(super) async fn cancel_elsewhere(&self, run_id: &str, reason: String) -> Result<bool, HostError> {
-        let (id, mut hints) = (new_id(), self.inner.store.watch());
-        if !self.inner.store.send(run_id, &id, RunCommand::Cancel(reason)).await? {
+        let (id, mut hints) = (new_id(), self.inner.services.store.watch());
+        if !self.inner.services.store.send(run_id, &id, RunCommand::Cancel(reason)).await? {
             return Ok(false);
         }
         let fate = self.fate_of(run_id, &[id], &mut hints).await?;
@@ -179,7 +194,7 @@ impl Host {
         run_id: &str,
         decisions: &[Decision],
     ) -> Result<Option<RunHandle>, HostError> {
-        let store = &self.inner.store;
+        let store = &self.inner.services.store;
         let mut hints = store.watch();
         let found = self.summary(run_id).await?.ok_or_else(|| HostError::UnknownRun(run_id.to_owned()))?;
         let (thread_id, after) = (Arc::<str>::from(found.thread_id), found.events);
@@ -206,7 +221,7 @@ impl Host {
 
     /// Waits until the host that drives the run has taken these commands.
     async fn fate_of(&self, run_id: &str, ids: &[Arc<str>], hints: &mut Hints) -> Result<Fate, HostError> {
-        let (store, until) = (&self.inner.store, Instant::now() + TAKEN_WITHIN);
+        let (store, until) = (&self.inner.services.store, Instant::now() + TAKEN_WITHIN);
         loop {
             let mut left = store.commands(run_id).await?;
             left.retain(|sent| ids.contains(&sent.id));

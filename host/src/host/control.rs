@@ -1,9 +1,10 @@
 //! Control over runs by their id: decisions, cancellation, recovery, and the state in which a run
 //! rests.
 
-use super::{Busy, Host, HostError, new_id};
-use crate::run::{Hub, RunEnd, RunError, RunHandle};
+use super::{Busy, Host, HostError};
+use crate::run::{RunEnd, RunError, RunHandle, new_id};
 use crate::store::{RecordReader, RunFilter, RunSummary, now_ms};
+use crate::stream::Hub;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;

@@ -1,7 +1,7 @@
 //! Ending all runs of a host that shuts down.
 
 use super::Host;
-use crate::run::Hub;
+use crate::stream::Hub;
 use std::sync::{Arc, PoisonError, Weak};
 use std::time::Duration;
 

@@ -256,7 +256,7 @@ impl Followers {
             notify
         });
         if !std::mem::replace(is_reading, true) {
-            tokio::spawn(read_hints(Arc::downgrade(&host.inner), host.inner.store.watch()));
+            tokio::spawn(read_hints(Arc::downgrade(&host.inner), host.inner.services.store.watch()));
         }
         notify
     }

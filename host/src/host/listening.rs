@@ -1,8 +1,9 @@
 //! Clients that listen to runs, disconnect, and reconnect.
 
-use super::{Host, HostBuilder, HostError};
-use crate::run::{EventStream, Hub, PATIENCE, Publisher, RunError};
+use super::{Host, HostError};
+use crate::run::{EventStream, RunError};
 use crate::store::{CommitError, EventPage, PageLimit};
+use crate::stream::{Hub, PATIENCE, Publisher};
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -72,13 +73,13 @@ impl Host {
         after: u64,
         listening: Option<EventStream>,
     ) -> Result<EventStream, HostError> {
-        let record = self.inner.store.events(run_id, after).await?;
+        let record = self.inner.services.store.events(run_id, after).await?;
         let record: Vec<_> = record.into_iter().map(|event| self.inner.bus.visible().of(event)).collect();
         match listening {
             Some(stream) => Ok(stream.behind(record, after)),
             None if self.is_open_elsewhere(run_id).await? => Ok(self.tail(run_id, record, after)),
             None if !record.is_empty() => Ok(EventStream::of_record(record)),
-            None if after > 0 && self.inner.store.run_spec(run_id).await?.is_some() => {
+            None if after > 0 && self.inner.services.store.run_spec(run_id).await?.is_some() => {
                 Ok(EventStream::of_record(record))
             }
             None => Err(HostError::UnknownRun(run_id.to_owned())),
@@ -87,12 +88,12 @@ impl Host {
 
     /// Returns the stored events of a run after the one with this number (0 for all), as clients
     /// see them: without the values of state keys that are not
-    /// [visible](HostBuilder::visible_keys).
+    /// [visible](crate::HostBuilder::visible_keys).
     ///
     /// # Errors
     /// The store cannot be read.
     pub async fn record(&self, run_id: &str, after: u64) -> Result<Vec<Arc<StoredEvent>>, HostError> {
-        let record = self.inner.store.events(run_id, after).await?;
+        let record = self.inner.services.store.events(run_id, after).await?;
         Ok(record.into_iter().map(|event| self.inner.bus.visible().of(event)).collect())
     }
 
@@ -107,7 +108,8 @@ impl Host {
         after: u64,
         limit: PageLimit,
     ) -> Result<EventPage, HostError> {
-        let EventPage { events, has_more } = self.inner.store.events_page(run_id, after, limit).await?;
+        let EventPage { events, has_more } =
+            self.inner.services.store.events_page(run_id, after, limit).await?;
         let events = events.into_iter().map(|event| self.inner.bus.visible().of(event)).collect();
         Ok(EventPage { events, has_more })
     }
@@ -144,7 +146,7 @@ impl Host {
         let stream = hub.listen().behind(record, after);
         let (host, run_id) = (self.clone(), Arc::<str>::from(run_id));
         tokio::spawn(async move {
-            let mut hints = host.inner.store.watch();
+            let mut hints = host.inner.services.store.watch();
             let mut alone_since: Option<Instant> = None;
             while hub.has_clients() {
                 // If the store cannot be read now, the next look reads it.
@@ -231,18 +233,5 @@ impl Host {
         }
         hub.close();
         ended
-    }
-}
-
-impl HostBuilder {
-    /// Marks state keys as visible, in addition to earlier ones: clients and subscribers
-    /// receive their new values. For other keys they receive only a notification of the change.
-    /// A pattern is a key's name (`notes.items`), a prefix (`notes.*`), or `*`.
-    ///
-    /// Subscribers of `state.changed` receive changes of visible keys only.
-    #[must_use]
-    pub fn visible_keys<P: AsRef<str>>(mut self, patterns: impl IntoIterator<Item = P>) -> Self {
-        patterns.into_iter().for_each(|pattern| self.bus.show(pattern.as_ref()));
-        self
     }
 }

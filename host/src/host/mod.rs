@@ -8,44 +8,43 @@ mod commands;
 mod control;
 mod ending;
 mod follower;
-mod health;
+
 mod listening;
 mod request;
 mod room;
 mod thread_memory;
 mod threads;
+mod tools;
 mod work;
 
-pub use builder::{Agent, HostBuilder};
+pub use builder::HostBuilder;
 pub use follower::{FollowUntil, RunFollower};
 pub use request::{Busy, CallRequest, RunOptions, RunRequest};
 pub use work::WorkOptions;
 
+use crate::agents::Agent;
 use crate::blocking::aside_if;
 use crate::builtin;
 use crate::config::DIRECT_AGENT;
 use crate::error::HostError;
-use crate::gates::Gates;
-use crate::models::Model;
 use crate::plugins;
-use crate::run::{self, Bus, Driver, HookSet, Hub, Publisher, RunEnd, RunHandle, RunServices};
+use crate::run::{self, Driver, RunEnd, RunHandle, RunHost, RunParts, RunServices, ThreadLocks, new_id};
 use crate::store::{CommitError, Store};
+use crate::stream::{Bus, Hub, Publisher};
 use crate::tools::{NativePlugin, Toolbox};
 use checks::check_backend;
 use follower::Followers;
 use listening::Failures;
-use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 use thread_memory::ReadThread;
-use threads::ThreadLocks;
 use tokio::sync::{OwnedMutexGuard, watch};
 use tokio_util::sync::CancellationToken;
 use tollgate_agent::SmolStr;
 use tollgate_agent::context::RunIdentity;
 use tollgate_agent::run::{Input, Run, RunSeed, RunSpec, Task, handed_to};
 use tollgate_sandbox::MemoryBudget;
-use uuid::Uuid;
 
 /// Runs agents and single calls. Cloning is cheap; clones are the same host.
 ///
@@ -74,20 +73,12 @@ pub struct Host {
 }
 
 struct Inner {
-    toolbox: RwLock<Arc<Toolbox>>,
-    published: watch::Sender<u64>,
+    services: Arc<RunServices>,
     thread_state_bytes: usize,
-    gates: Gates,
-    hooks: HookSet,
     /// The parts of plugins that every toolbox receives.
     plugins: Vec<NativePlugin>,
-    store: Arc<dyn Store>,
-    agents: BTreeMap<String, Agent>,
     threads: ThreadLocks,
-    /// Held while a commit is retried after a conflict.
-    conflicts: ThreadLocks,
     bus: Arc<Bus>,
-    memory_budget: MemoryBudget,
     /// Active runs, to which clients may reconnect.
     live: Mutex<HashMap<Arc<str>, Weak<Hub>>>,
     /// Clients that wait for something to happen to a run that this host does not drive.
@@ -106,13 +97,13 @@ impl Host {
 
     /// Returns the agents that it can run, including the one of direct calls, sorted by id.
     pub fn agents(&self) -> impl Iterator<Item = &Agent> {
-        self.inner.agents.values()
+        self.inner.services.agents.values()
     }
 
     /// Returns the tools that can currently be called.
     #[must_use]
     pub fn toolbox(&self) -> Arc<Toolbox> {
-        Arc::clone(&self.inner.toolbox.read().unwrap_or_else(PoisonError::into_inner))
+        self.inner.services.tools.current()
     }
 
     /// Publishes a new toolbox. Runs use it from their next turn on; the calls of a turn finish
@@ -123,10 +114,9 @@ impl Host {
     /// is offered as a tool.
     pub fn publish(&self, mut toolbox: Toolbox) -> Result<(), HostError> {
         plugins::equip(&mut toolbox, &self.inner.plugins)?;
-        builtin::equip(&mut toolbox, &self.inner.agents)?;
+        builtin::equip(&mut toolbox, &self.inner.services.agents)?;
         toolbox.set_thread_state_bytes(self.inner.thread_state_bytes);
-        *self.inner.toolbox.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(toolbox);
-        self.inner.published.send_modify(|count| *count += 1);
+        self.inner.services.tools.publish(toolbox);
         Ok(())
     }
 
@@ -135,33 +125,26 @@ impl Host {
     /// # Errors
     /// Returns the error of `change`. In that case nothing is published.
     pub fn update_toolbox<E>(&self, change: impl FnOnce(&mut Toolbox) -> Result<(), E>) -> Result<(), E> {
-        {
-            let mut place = self.inner.toolbox.write().unwrap_or_else(PoisonError::into_inner);
-            let mut toolbox = Toolbox::clone(&place);
-            change(&mut toolbox)?;
-            *place = Arc::new(toolbox);
-        }
-        self.inner.published.send_modify(|count| *count += 1);
-        Ok(())
+        self.inner.services.tools.update(change)
     }
 
     /// Returns a receiver of the number of published toolboxes, which changes with each one.
     #[must_use]
     pub fn published(&self) -> watch::Receiver<u64> {
-        self.inner.published.subscribe()
+        self.inner.services.tools.published()
     }
 
     /// Returns the store.
     #[must_use]
     pub fn store(&self) -> &Arc<dyn Store> {
-        &self.inner.store
+        &self.inner.services.store
     }
 
     /// Returns the memory budget for clients and models, and for tools if the host was built
     /// that way: see [`HostBuilder::memory_budget`].
     #[must_use]
     pub fn memory_budget(&self) -> &MemoryBudget {
-        &self.inner.memory_budget
+        &self.inner.services.memory_budget
     }
 
     /// Starts a run of an agent. An interrupted run of the thread is finished first. If a run
@@ -185,10 +168,10 @@ impl Host {
         request: &RunRequest,
         turn: OwnedMutexGuard<()>,
     ) -> Result<RunHandle, HostError> {
-        let admitted = self.inner.store.admit(Some(thread_id), None).await;
+        let admitted = self.inner.services.store.admit(Some(thread_id), None).await;
         admitted.map_err(HostError::not_admitted)?;
         let ReadThread { thread, memory } = self.thread_of_run(thread_id).await?;
-        let there = |id: &&str| self.inner.agents.contains_key(*id);
+        let there = |id: &&str| self.inner.services.agents.contains_key(*id);
         let handed = handed_to(&thread.state, &request.agent_id).filter(there);
         let agent = self.agent(handed.unwrap_or(&request.agent_id))?;
         if !request.history.is_empty() && !thread.messages.is_empty() {
@@ -269,6 +252,7 @@ impl Host {
     async fn carry_on(&self, run_id: &str, input: Input, busy: Busy) -> Result<RunHandle, HostError> {
         let spec = self
             .inner
+            .services
             .store
             .run_spec(run_id)
             .await?
@@ -314,7 +298,7 @@ impl Host {
 
     /// Acquires a run of which the caller has read this many events, and returns its epoch.
     async fn acquire(&self, run_id: &str, known: u64) -> Result<u64, HostError> {
-        self.inner.store.acquire(run_id, known).await.map_err(|why| match why {
+        self.inner.services.store.acquire(run_id, known).await.map_err(|why| match why {
             CommitError::Advanced => HostError::OwnedElsewhere(run_id.to_owned()),
             why => why.into(),
         })
@@ -358,34 +342,20 @@ impl Host {
         thread_id: Arc<str>,
         cancel: CancellationToken,
         teller: Publisher,
-    ) -> RunServices {
+    ) -> RunParts {
+        let services = Arc::clone(&self.inner.services);
+        let host: Arc<dyn RunHost> = Arc::clone(&self.inner) as _;
         let (toolbox, command) = (self.toolbox(), None);
-        RunServices { host: self.clone(), toolbox, teller, cancel, run_id, thread_id, epoch: 1, command }
-    }
-
-    pub(crate) fn gates(&self) -> &Gates {
-        &self.inner.gates
-    }
-
-    pub(crate) fn hooks(&self) -> &HookSet {
-        &self.inner.hooks
-    }
-
-    /// Returns the agent's model.
-    pub(crate) fn model_of(&self, agent_id: &str) -> Option<Arc<dyn Model>> {
-        self.inner.agents.get(agent_id)?.model.clone()
+        RunParts { services, host, toolbox, teller, cancel, run_id, thread_id, epoch: 1, command }
     }
 
     fn agent(&self, id: &str) -> Result<&Agent, HostError> {
-        self.inner.agents.get(id).ok_or_else(|| {
-            let known = self.inner.agents.keys().filter(|known| *known != DIRECT_AGENT).cloned().collect();
+        self.inner.services.agents.get(id).ok_or_else(|| {
+            let known =
+                self.inner.services.agents.keys().filter(|known| *known != DIRECT_AGENT).cloned().collect();
             HostError::UnknownAgent { id: id.to_owned(), known }
         })
     }
-}
-
-pub(crate) fn new_id() -> Arc<str> {
-    Arc::from(&*Uuid::now_v7().hyphenated().encode_lower(&mut Uuid::encode_buffer()))
 }
 
 fn spec(run_id: &Arc<str>, thread_id: &Arc<str>, agent: &Agent, task: Task) -> RunSpec {

@@ -10,7 +10,7 @@ impl Host {
     pub(super) async fn without_room(&self, request: &CallRequest, run_id: &Arc<str>) -> Option<RunEnd> {
         let toolbox = self.toolbox();
         let owner = toolbox.catalog().tool(&request.tool_name).map(|tool| tool.owner.id.as_str());
-        let why = self.inner.store.admit(request.stored_thread(), owner).await.err()?;
+        let why = self.inner.services.store.admit(request.stored_thread(), owner).await.err()?;
         let thread_id = request.thread_id.as_deref().map_or_else(|| Arc::clone(run_id), Arc::from);
         Some(RunEnd::refused(Arc::clone(run_id), thread_id, &request.tool_name, overloaded(&why)))
     }

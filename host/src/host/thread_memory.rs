@@ -38,7 +38,8 @@ impl Host {
     /// # Errors
     /// The store cannot be read, there is no memory for the thread, or its conversation is too long.
     pub(super) async fn thread_of_run(&self, thread_id: &str) -> Result<ReadThread, HostError> {
-        let ThreadSize { state_bytes, message_bytes } = self.inner.store.thread_size(thread_id).await?;
+        let ThreadSize { state_bytes, message_bytes } =
+            self.inner.services.store.thread_size(thread_id).await?;
         let memory = if state_bytes + message_bytes <= SMALL_BYTES {
             None
         } else {
@@ -62,7 +63,7 @@ impl Host {
         thread_id: &str,
         tool_name: &str,
     ) -> Result<Option<ReadThread>, HostError> {
-        let (wanted, store) = (self.keys_of_call(toolbox, tool_name), &self.inner.store);
+        let (wanted, store) = (self.keys_of_call(toolbox, tool_name), &self.inner.services.store);
         let (mut max_bytes, mut memory) = (SMALL_BYTES, None);
         loop {
             match store.state(thread_id, &wanted, max_bytes).await? {
@@ -93,7 +94,7 @@ impl Host {
             // The size of all keys of their owner is limited.
             owner_ids.extend(access.writes().map(|key| owner_of(key).to_owned()));
         };
-        for gate in self.inner.gates.others.iter() {
+        for gate in self.inner.services.gates.others.iter() {
             match gate.reads() {
                 Some(access) => add(&access),
                 None => return KeyFilter::All,

@@ -3,9 +3,8 @@
 use super::{Busy, Host, HostError, RunRequest};
 use crate::blocking::aside_if;
 use crate::run::{RunClock, RunError, RunHandle};
-use crate::store::{CommitError, RecordReader, Remedy, RunFilter, RunSummary, StoreError};
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use crate::store::{CommitError, RecordReader, Remedy, RunFilter, RunSummary};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::OwnedMutexGuard;
 use tokio::time::Instant;
@@ -22,12 +21,6 @@ const RELEASE_TIME: Duration = Duration::from_secs(5);
 
 /// The interval at which a request checks whether the thread is released.
 const RELEASE_INTERVAL: Duration = Duration::from_millis(2);
-
-/// One lock for each thread.
-pub(super) type ThreadLocks = Mutex<HashMap<Arc<str>, Weak<tokio::sync::Mutex<()>>>>;
-
-/// The number of thread changes that are read at once.
-const CHANGES_AT_ONCE: usize = 32;
 
 /// The condition of a thread that a prompt finds.
 enum Met {
@@ -54,7 +47,9 @@ impl Host {
         let busy = || HostError::Busy(thread_id.to_string());
         let _place = match request.busy {
             Busy::Refuse => None,
-            Busy::Queue => Some(before(until, self.inner.store.queue(thread_id)).await.ok_or_else(busy)??),
+            Busy::Queue => {
+                Some(before(until, self.inner.services.store.queue(thread_id)).await.ok_or_else(busy)??)
+            }
         };
         let mut recovered = None;
         loop {
@@ -119,7 +114,7 @@ impl Host {
                 kind: Some("prompt".to_owned()),
                 ..RunFilter::default()
             };
-            open.extend(self.inner.store.runs(filter).await?);
+            open.extend(self.inner.services.store.runs(filter).await?);
         }
         Ok(open)
     }
@@ -127,7 +122,7 @@ impl Host {
     /// Returns the current thread.
     pub(super) async fn thread(&self, thread_id: &str) -> Result<Thread, HostError> {
         loop {
-            let thread = self.inner.store.thread(thread_id).await?;
+            let thread = self.inner.services.store.thread(thread_id).await?;
             if let Some(thread) = self.fitting(thread_id, thread).await? {
                 return Ok(thread);
             }
@@ -147,7 +142,7 @@ impl Host {
         let misfits = aside_if(takes_long(keys, &thread.state), || misfits(keys, &thread.state));
         let revision = thread.state.revision();
         if let Some(change) = set_aside(&misfits, revision) {
-            match self.inner.store.change(thread_id, change.clone()).await {
+            match self.inner.services.store.change(thread_id, change.clone()).await {
                 Ok(()) => {}
                 Err(CommitError::Conflict(_)) => return Ok(None),
                 Err(e) => return Err(e.into()),
@@ -177,7 +172,7 @@ impl Host {
         run_id: &str,
     ) -> Result<(Run, RunClock), HostError> {
         let (mut run, mut clock) = (Run::new(thread.clone()), RunClock::default());
-        let mut record = RecordReader::new(&*self.inner.store, run_id);
+        let mut record = RecordReader::new(&*self.inner.services.store, run_id);
         while let Some(event) = record.next().await? {
             run.apply(&event.event).map_err(|e| RunError::of_record(run_id, &e))?;
             clock.see(&event);
@@ -186,42 +181,15 @@ impl Host {
             return Ok((run, clock));
         }
         let mut run = Run::new(thread);
-        let mut record = RecordReader::new(&*self.inner.store, run_id);
+        let mut record = RecordReader::new(&*self.inner.services.store, run_id);
         while let Some(event) = record.next().await? {
             if let Some(until) = run.behind(&event.event) {
-                self.catch_up(&mut run, thread_id, until).await?;
+                self.inner.services.catch_up(&mut run, thread_id, until).await?;
             }
             run.apply(&event.event).map_err(|e| RunError::of_record(run_id, &e))?;
         }
-        self.catch_up(&mut run, thread_id, u64::MAX).await?;
+        self.inner.services.catch_up(&mut run, thread_id, u64::MAX).await?;
         Ok((run, clock))
-    }
-
-    /// Applies the changes of the thread up to this revision that the run lacks.
-    ///
-    /// # Errors
-    /// The store cannot be read.
-    pub(crate) async fn catch_up(
-        &self,
-        run: &mut Run,
-        thread_id: &str,
-        until: u64,
-    ) -> Result<(), StoreError> {
-        while run.state().revision() < until {
-            let known = run.state().revision();
-            let changes = self.inner.store.changes(thread_id, known, CHANGES_AT_ONCE).await?;
-            let missed = changes.iter().take_while(|change| change.revision <= until);
-            if missed.map(|change| run.absorb(change)).count() == 0 {
-                break;
-            }
-        }
-        Ok(())
-    }
-
-    /// Takes the lock for committing to a thread, for runs whose changes conflicted with
-    /// others.
-    pub(crate) async fn turn_to_commit(&self, thread_id: &Arc<str>) -> OwnedMutexGuard<()> {
-        lock_of(&self.inner.conflicts, thread_id).lock_owned().await
     }
 
     /// Takes the thread's lock, which one of this host's runs holds at a time. A run releases it
@@ -231,7 +199,7 @@ impl Host {
         thread_id: &Arc<str>,
         busy: Busy,
     ) -> Result<OwnedMutexGuard<()>, HostError> {
-        let lock = lock_of(&self.inner.threads, thread_id);
+        let lock = self.inner.threads.of(thread_id);
         if busy == Busy::Queue {
             return Ok(lock.lock_owned().await);
         }
@@ -255,15 +223,6 @@ async fn before<T>(until: Option<Instant>, work: impl Future<Output = T>) -> Opt
         Some(until) => tokio::time::timeout_at(until, work).await.ok(),
         None => Some(work.await),
     }
-}
-
-/// Returns the lock of a thread, and drops unused ones.
-fn lock_of(locks: &ThreadLocks, thread_id: &Arc<str>) -> Arc<tokio::sync::Mutex<()>> {
-    let mut locks = locks.lock().unwrap_or_else(PoisonError::into_inner);
-    locks.retain(|_, lock| lock.strong_count() > 0);
-    let lock = locks.get(thread_id).and_then(Weak::upgrade).unwrap_or_default();
-    locks.insert(Arc::clone(thread_id), Arc::downgrade(&lock));
-    lock
 }
 
 /// Leaves out values that a thread stored for a key that is now per run. They stay in the

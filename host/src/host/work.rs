@@ -2,9 +2,9 @@
 
 use super::checks::check_backend;
 use super::thread_memory::ReadThread;
-use super::{Busy, Host, HostError, RunRequest, new_id, spec, threads};
+use super::{Busy, Host, HostError, RunRequest, spec, threads};
 use crate::blocking::aside_if;
-use crate::run::{Driver, RunEnd, RunError};
+use crate::run::{Driver, RunEnd, RunError, new_id};
 use crate::store::{Claimed, Commit, Hint, RunCommand, RunFilter, SentCommand, now_ms};
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,7 +42,7 @@ impl Host {
     pub async fn submit(&self, request: RunRequest) -> Result<Arc<str>, HostError> {
         self.agent(&request.agent_id)?;
         let thread_id: Arc<str> = request.thread_id.as_deref().map_or_else(new_id, Arc::from);
-        let store = &self.inner.store;
+        let store = &self.inner.services.store;
         let waiting = RunFilter {
             thread_id: Some(thread_id.to_string()),
             status: Some("waiting".to_owned()),
@@ -59,7 +59,7 @@ impl Host {
             }
         }
         let ReadThread { thread, memory: _memory } = self.thread_of_run(&thread_id).await?;
-        let there = |id: &&str| self.inner.agents.contains_key(*id);
+        let there = |id: &&str| self.inner.services.agents.contains_key(*id);
         let handed = handed_to(&thread.state, &request.agent_id).filter(there);
         let agent = self.agent(handed.unwrap_or(&request.agent_id))?;
         check_backend(agent, !thread.messages.is_empty(), false)?;
@@ -109,7 +109,7 @@ impl Host {
             RunCommand::Decide(decision) => Arc::from(decision.id.as_str()),
             _ => id,
         };
-        match self.inner.store.send(run_id, &id, command).await? {
+        match self.inner.services.store.send(run_id, &id, command).await? {
             true => Ok(()),
             false => Err(HostError::AlreadyEnded(run_id.to_owned())),
         }
@@ -133,12 +133,12 @@ impl Host {
     async fn claim_and_drive(&self, options: &WorkOptions, stop: &CancellationToken) {
         let free = Arc::new(Semaphore::new(options.concurrency));
         let mut runs = JoinSet::new();
-        let mut hints = self.inner.store.watch();
+        let mut hints = self.inner.services.store.watch();
         while !stop.is_cancelled() {
             let room = free.available_permits();
             let claimed = match room {
                 0 => Vec::new(),
-                room => self.inner.store.claim(&options.agents, room).await.unwrap_or_else(|why| {
+                room => self.inner.services.store.claim(&options.agents, room).await.unwrap_or_else(|why| {
                     tracing::warn!("no run can be claimed: {why}");
                     Vec::new()
                 }),
@@ -184,13 +184,13 @@ impl Host {
             tracing::warn!("the run {run_id} cannot be continued here: {why}");
             // Meanwhile no host tries again, as if this one were at work on it.
             tokio::time::sleep(BACK_OFF).await;
-            self.inner.store.release(&run_id, claimed.epoch);
+            self.inner.services.store.release(&run_id, claimed.epoch);
         }
     }
 
     async fn carry_acquired(&self, claimed: &Claimed) -> Result<(), HostError> {
         let Claimed { run_id, epoch } = claimed;
-        let store = &self.inner.store;
+        let store = &self.inner.services.store;
         let no_record = || HostError::Refused("it has no record".to_owned());
         let spec = store.run_spec(run_id).await?.ok_or_else(no_record)?;
         let thread_id = Arc::<str>::from(spec.identity.thread_id.as_str());
@@ -232,7 +232,7 @@ impl Host {
         run: &Run,
         run_id: &str,
     ) -> Result<Option<(Input, Option<Arc<str>>)>, HostError> {
-        let store = &self.inner.store;
+        let store = &self.inner.services.store;
         let sent = store.commands(run_id).await?;
         if let Some(SentCommand { id, command }) =
             sent.iter().find(|sent| matches!(sent.command, RunCommand::Cancel(_)))

@@ -1,7 +1,6 @@
 //! Effects of hooks around calls.
 
-use super::StateKey;
-use super::state::mutation;
+use crate::state_key::{StateKey, mutation};
 use serde_json::Value;
 use tollgate_agent::hook::{CustomEvent, HookAnswer};
 use tollgate_agent::outcome::{Action, Mutation, ScheduledNote, ToolFilter, ToolResult};

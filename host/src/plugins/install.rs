@@ -3,7 +3,7 @@
 use super::{InstalledHooks, Parts, Plugin};
 use crate::error::HostError;
 use crate::gates::Gate;
-use crate::run::Bus;
+use crate::stream::Bus;
 use crate::tools::{NativePlugin, Toolbox};
 use std::collections::BTreeMap;
 use std::sync::Arc;

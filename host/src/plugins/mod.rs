@@ -45,23 +45,21 @@
 mod effects;
 mod hooks;
 mod install;
-mod state;
 mod view;
 
+pub use crate::state_key::{StateKey, mutation};
 pub use async_trait::async_trait;
 pub use effects::Effects;
 pub use hooks::{BeforeModel, HookError, Hooks};
-pub use state::{StateKey, mutation};
 pub use tollgate_agent::hook::{CustomEvent, HookPoints};
 pub use tollgate_agent::outcome::ToolFilter;
 pub use view::{HookedCall, HookedTurn, StateView};
 
 pub(crate) use hooks::{AgentHooks, InstalledHooks};
 pub(crate) use install::{Installed, equip, install};
-pub(crate) use state::{Typed, access};
 
 use crate::gates::Gate;
-use crate::run::Subscriber;
+use crate::stream::Subscriber;
 use crate::tools::{NativePlugin, NativeTool};
 use std::sync::Arc;
 use tollgate_agent::descriptor::StateAccess;

@@ -1,6 +1,6 @@
 //! Read-only views of calls, turns and state for hooks.
 
-use super::StateKey;
+use crate::state_key::StateKey;
 use serde_json::Value;
 use tollgate_agent::context::{AgentView, RunIdentity};
 use tollgate_agent::outcome::Usage;

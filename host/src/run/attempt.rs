@@ -4,16 +4,17 @@ use super::audit_records::note_refusals;
 use super::children::CallChildren;
 use super::clock::RunClock;
 use super::hooks::HookContext;
-use super::{LiveContent, Publisher, spans};
+use super::reports::CallReports;
+use super::spans;
 use crate::models::{Delta, Model};
 use crate::store::{Store, StoreError, StoreErrorKind};
+use crate::stream::{LiveContent, Publisher};
 use crate::tools::{Attempt, AttemptRequest, CallContext, Runner, Toolbox};
 use futures::FutureExt;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
-use tollgate_agent::SmolStr;
 use tollgate_agent::catalog::{OwnerKind, Tool};
 use tollgate_agent::code::Code;
 use tollgate_agent::hook::ModelHooked;
@@ -22,7 +23,7 @@ use tollgate_agent::outcome::{Fault, Outcome, Usage};
 use tollgate_agent::proposal::Proposal;
 use tollgate_agent::run::{Execution, Input, RunSpec, Task};
 use tollgate_agent::text::seconds;
-use tollgate_sandbox::{ChildRunner, Console, Report, ReportSink, Reservation};
+use tollgate_sandbox::{ChildRunner, ReportSink, Reservation};
 use tracing::Instrument as _;
 
 /// Asks the model and streams its output to the run's clients.
@@ -266,44 +267,6 @@ pub(super) struct AttemptResources {
     pub(super) outcomes: Outcomes,
     /// The conversation, only for the host's own tools.
     pub(super) history: Option<Arc<Vec<Message>>>,
-}
-
-/// Reports of one attempt, sent to the run's clients.
-pub(super) struct CallReports {
-    pub(super) teller: Publisher,
-    pub(super) call_id: SmolStr,
-    pub(super) attempt: u32,
-}
-
-impl CallReports {
-    /// Reports what the tool tried without a grant.
-    fn denied(&self, denied: Vec<String>) {
-        let Self { teller, call_id, attempt } = self;
-        teller.transient(LiveContent::CallDenied { call_id: call_id.clone(), attempt: *attempt, denied });
-    }
-
-    /// Reports what the tool wrote to standard output and error.
-    fn console(&self, console: Console) {
-        if !console.text.is_empty() {
-            let Self { teller, call_id, attempt } = self;
-            teller.transient(LiveContent::CallConsole {
-                call_id: call_id.clone(),
-                attempt: *attempt,
-                console,
-            });
-        }
-    }
-}
-
-impl ReportSink for CallReports {
-    fn offer(&self, report: Report) -> bool {
-        let Self { teller, call_id, attempt } = self;
-        teller.transient(LiveContent::CallReport { call_id: call_id.clone(), attempt: *attempt, report })
-    }
-
-    fn is_heard(&self) -> bool {
-        self.teller.is_heard()
-    }
 }
 
 /// Returns the fault of a call that does not begin, because its record could not be stored.

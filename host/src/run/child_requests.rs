@@ -1,11 +1,13 @@
 //! The driver's handling of calls that ask for other agents.
 
 use super::RunError;
-use super::attempt::{AttemptResources, CallReports};
-use super::children::{Ask, ChildStart};
+use super::attempt::AttemptResources;
+use super::child::ChildStart;
+use super::children::Ask;
 use super::driver::Driver;
+use super::new_id;
+use super::reports::CallReports;
 use crate::blocking::aside_if;
-use crate::host::new_id;
 use std::sync::Arc;
 use tokio::time::Instant;
 use tollgate_agent::catalog::HOST_ID;

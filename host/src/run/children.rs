@@ -4,10 +4,10 @@
 //! A child is its own task with its own record. It outlives the attempt that asked for it: a
 //! later attempt that asks again in the same place waits for the same child.
 
-use super::attempt::CallReports;
-use super::{Publisher, RunUpdate};
-use crate::host::Host;
-use crate::run::update::redact_text;
+use super::child::{ChildForwarder, ChildRan, ChildStart};
+use super::reports::CallReports;
+use super::services::RunHost;
+use crate::stream::Publisher;
 use futures::FutureExt;
 use futures::future::{BoxFuture, Shared};
 use serde_json::json;
@@ -17,13 +17,10 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
-use tollgate_agent::child::{
-    ChildError, ChildOutcome, ChildRequest, ChildStatus, Delegates, MAX_CHILDREN, Streaming,
-};
-use tollgate_agent::message::TokenUsage;
+use tollgate_agent::child::{ChildError, ChildOutcome, ChildRequest, Delegates, MAX_CHILDREN};
 use tollgate_agent::run::child_plan::ChildPlace;
-use tollgate_agent::run::{ChildAsk, ChildEnd, ChildPlan, ChildRefusal, Decision, Input, Run};
-use tollgate_sandbox::{ChildRunner, Report, ReportSink};
+use tollgate_agent::run::{ChildAsk, ChildRefusal, Input, Run};
+use tollgate_sandbox::ChildRunner;
 
 /// The maximum number of queued requests.
 const MAX_ASKS: usize = 64;
@@ -49,25 +46,6 @@ struct ActiveChild {
 type AskSender = mpsc::Sender<Box<Ask>>;
 type ChildResult = Result<ChildOutcome, ChildRefusal>;
 type SharedEnd = Shared<BoxFuture<'static, Arc<ChildRan>>>;
-
-/// The result of a child run.
-pub(crate) struct ChildRan {
-    /// The end for the parent's record.
-    pub(crate) end: ChildEnd,
-    /// The outcome for the tool.
-    pub(crate) outcome: Result<ChildOutcome, ChildError>,
-}
-
-/// The parameters for starting or resuming a child.
-pub(crate) struct ChildStart {
-    pub(crate) run_id: Arc<str>,
-    /// The plan for a child that has not begun.
-    pub(crate) plan: Result<ChildPlan, ChildError>,
-    /// A person's decision about the child's question.
-    pub(crate) decision: Option<Decision>,
-    pub(crate) exports: Vec<String>,
-    pub(crate) cancel: CancellationToken,
-}
 
 /// A request for a child, from an attempt to its driver.
 pub(super) struct Ask {
@@ -147,7 +125,7 @@ impl Children {
     /// and returns a future of its end, which must be awaited.
     pub(super) fn take_up(
         &mut self,
-        host: &Host,
+        host: &Arc<dyn RunHost>,
         ask: Ask,
         start: ChildStart,
         teller: &Publisher,
@@ -157,15 +135,15 @@ impl Children {
             live.waiting.push(ask.reply);
             return None;
         }
-        let told = ToldOfChild {
+        let told = ChildForwarder {
             parent: teller.clone(),
             place: place.clone(),
             agent_id: ask.request.agent_id.clone(),
             streaming: ask.request.streaming,
             reports: ask.reports,
         };
-        let (host, cancel) = (host.clone(), start.cancel.clone());
-        let task = tokio::spawn(async move { host.carry_child(start, told).await });
+        let (host, cancel) = (Arc::clone(host), start.cancel.clone());
+        let task = tokio::spawn(host.run_child(start, told));
         let end = async move {
             let ran = match task.await {
                 Ok(Ok(ran)) => ran,
@@ -192,7 +170,7 @@ impl Children {
     /// already.
     pub(super) fn end(
         &self,
-        host: &Host,
+        host: &Arc<dyn RunHost>,
         place: ChildPlace,
         run_id: String,
     ) -> Option<BoxFuture<'static, Input>> {
@@ -200,16 +178,16 @@ impl Children {
             live.cancel.cancel();
             return None;
         }
-        let host = host.clone();
+        let ending = Arc::clone(host).end_child(run_id);
         let ended = async move {
-            let ran = host.end_child(&run_id).await.unwrap_or_else(|e| ChildRan::broke(e.to_string()));
+            let ran = ending.await.unwrap_or_else(|e| ChildRan::broke(e.to_string()));
             Arc::new(ran)
         };
         Some(stands(place, ended.boxed().shared()))
     }
 
     /// Ends the children that are still active when a run ends, within bounds.
-    pub(super) async fn end_all(&self, host: &Host, run: &Run) {
+    pub(super) async fn end_all(&self, host: &Arc<dyn RunHost>, run: &Run) {
         let ends = run.open_children().map(|(place, child)| {
             let live = self.live.get(place).map(|live| live.end.clone());
             let run_id = child.run_id.clone();
@@ -221,26 +199,12 @@ impl Children {
                         drop(end.await);
                     }
                     // A child that cannot be ended now is ended when it is next loaded.
-                    _ => drop(host.end_child(&run_id).await),
+                    _ => drop(Arc::clone(host).end_child(run_id).await),
                 }
             }
         });
         let all = futures::future::join_all(ends.collect::<Vec<_>>());
         let _ = tokio::time::timeout(END_WAIT, all).await;
-    }
-}
-
-impl ChildRan {
-    /// Returns the result of a child that the host could not drive.
-    fn broke(why: String) -> Self {
-        let status = ChildStatus::Failed(why.clone());
-        let end = ChildEnd::Ended { status, steps: 0, tokens: TokenUsage::default() };
-        Self { end, outcome: Err(ChildError::ExecutionFailed(why)) }
-    }
-
-    /// Returns the result of a child that could not begin.
-    pub(crate) fn refused(error: ChildError) -> Self {
-        Self { outcome: Err(error.clone()), ..Self::broke(error.to_string()) }
     }
 }
 
@@ -310,51 +274,6 @@ fn digest(request: &ChildRequest) -> String {
     let ChildRequest { agent_id, messages, seed, exports, streaming } = request;
     let text = json!([agent_id, messages, seed, exports, streaming]).to_string();
     tollgate_agent::digest::digest(text.as_bytes())
-}
-
-/// The longest description of a child's error, in bytes.
-const MAX_ERROR_BYTES: usize = 4 * 1024;
-
-/// A forwarder of a child's updates, under the call of its parent.
-pub(crate) struct ToldOfChild {
-    parent: Publisher,
-    place: ChildPlace,
-    agent_id: String,
-    streaming: Streaming,
-    reports: Arc<CallReports>,
-}
-
-impl ToldOfChild {
-    /// Forwards one update of the child. For a silent child, drops its text.
-    pub(crate) fn tell(&self, told: RunUpdate) {
-        if let RunUpdate::Live(transient) = &told
-            && self.streaming != Streaming::Silent
-            && let Some(text) = transient.piece.text()
-        {
-            self.reports.offer(Report::Output(text.to_owned()));
-        }
-        let told = match self.streaming {
-            Streaming::Silent => redact_text(told),
-            Streaming::Passthrough | Streaming::PassthroughRawErrors => Some(told),
-        };
-        if let Some(told) = told {
-            self.parent.child(&self.place, told);
-        }
-    }
-
-    /// Reports how the child ended. Depending on the streaming mode, an error becomes part of the
-    /// output or an event of its own.
-    pub(crate) fn ended(&self, status: &ChildStatus) {
-        let Some(words) = status.words() else { return };
-        let agent_id = self.agent_id.clone();
-        let message = tollgate_agent::text::clean(&words, MAX_ERROR_BYTES);
-        let report = match self.streaming {
-            Streaming::Silent => return,
-            Streaming::Passthrough => Report::Output(format!("[The agent '{agent_id}' {message}]")),
-            Streaming::PassthroughRawErrors => Report::ChildError { agent_id, message },
-        };
-        self.reports.offer(report);
-    }
 }
 
 #[cfg(test)]

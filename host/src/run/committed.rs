@@ -1,33 +1,16 @@
 //! The steps after a commit: the run continues from the stored events, or first applies what
 //! other runs committed.
 
-use super::driver::{Driver, RunServices};
+use super::driver::Driver;
+use super::parts::RunParts;
 use crate::store::rules::moved;
 use crate::store::{KeyFilter, StateRead, StoreError};
 use std::sync::Arc;
-use std::time::Duration;
 use tokio::sync::OwnedMutexGuard;
 use tollgate_agent::run::{Event, StoredEvent};
 
 /// Values up to this size together are read for clients, in bytes.
 const MAX_SHOWN_BYTES: u64 = 1024 * 1024;
-
-/// The number of conflicts after which a run pauses before it decides again.
-const CONFLICTS_AT_ONCE: u32 = 3;
-/// The longest of these pauses, in milliseconds.
-const MAX_PAUSE_MS: u64 = 200;
-
-/// Pauses after conflicts with other processes. The pauses grow, and are random, so that several
-/// processes do not meet again and again.
-pub(super) async fn pause_after(conflicts: u32) {
-    if conflicts <= CONFLICTS_AT_ONCE {
-        return;
-    }
-    let longest_ms = (u64::from(conflicts) * 10).min(MAX_PAUSE_MS);
-    let random = uuid::Uuid::now_v7().as_u128() % u128::from(longest_ms);
-    let pause_ms = u64::try_from(random).unwrap_or(longest_ms);
-    tokio::time::sleep(Duration::from_millis(pause_ms)).await;
-}
 
 impl Driver {
     /// Applies what other runs committed to the thread. Runs that conflicted continue one after
@@ -37,11 +20,11 @@ impl Driver {
         &mut self,
         turn: &mut Option<OwnedMutexGuard<()>>,
     ) -> Result<(), StoreError> {
-        let RunServices { host, thread_id, .. } = &self.parts;
+        let RunParts { services, thread_id, .. } = &self.parts;
         if turn.is_none() {
-            *turn = Some(host.turn_to_commit(thread_id).await);
+            *turn = Some(services.turn_to_commit(thread_id).await);
         }
-        host.catch_up(&mut self.run, thread_id, u64::MAX).await
+        services.catch_up(&mut self.run, thread_id, u64::MAX).await
     }
 
     /// Applies events that the store committed after `moved_by` changes of other runs, and returns
@@ -56,22 +39,23 @@ impl Driver {
         moved_by: u64,
     ) -> Result<Arc<[StoredEvent]>, StoreError> {
         let events = moved(events, moved_by);
-        let RunServices { host, thread_id, .. } = &self.parts;
+        let RunParts { services, thread_id, .. } = &self.parts;
         let is_over = events.iter().any(|event| matches!(event.event, Event::RunFinished { .. }));
         if moved_by > 0
             && !is_over
             && let Some(first) = events.iter().find_map(|event| event.event.change())
         {
             let before = first.revision - 1;
-            host.catch_up(&mut self.run, thread_id, before).await?;
+            services.catch_up(&mut self.run, thread_id, before).await?;
         }
         let mut new = events[applied..].iter();
         new.try_for_each(|new| self.apply(&new.event)).map_err(|e| StoreError::other(e.to_string()))?;
-        let RunServices { host, thread_id, teller, .. } = &self.parts;
+        let RunParts { services, thread_id, teller, .. } = &self.parts;
         if moved_by > 0 && is_over && teller.is_heard() {
             // Clients receive the values that were changed. Large ones are left out.
             let wanted = KeyFilter::changed_by(events.iter().filter_map(|event| event.event.change()));
-            if let StateRead::State(state) = host.store().state(thread_id, &wanted, MAX_SHOWN_BYTES).await? {
+            if let StateRead::State(state) = services.store.state(thread_id, &wanted, MAX_SHOWN_BYTES).await?
+            {
                 self.run.adopt(&state);
             }
         }

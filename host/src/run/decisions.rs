@@ -1,8 +1,10 @@
-//! Decisions of a run that take long. They run on another thread, within the time of the attempt
-//! whose result is checked.
+//! Decisions for a run that is at work, and decisions of a run that take long. The latter run on
+//! another thread, within the time of the attempt whose result is checked.
 
 use super::driver::Driver;
 use super::{RunError, attempt};
+use crate::error::HostError;
+use crate::stream::Delivery;
 use std::sync::Arc;
 use std::time::Duration;
 use tollgate_agent::outcome::Outcome;
@@ -39,6 +41,20 @@ impl Driver {
                 }
             }
         }
+    }
+
+    /// Commits the decisions, or tells their sender why not. The run continues in both cases.
+    pub(super) async fn take_delivery(&mut self, delivery: Delivery) -> Result<(), RunError> {
+        let Delivery { decisions, taken } = delivery;
+        let input = Input::Decided(decisions);
+        if let Err(refused) = self.run.decide(self.parts.toolbox.catalog(), 0, &input) {
+            // A sender that has left does not need the answer.
+            let _ = taken.send(Err(refused.into()));
+            return Ok(());
+        }
+        let accepted = self.accept(input).await;
+        let _ = taken.send(accepted.clone().map_err(HostError::from));
+        accepted
     }
 
     /// Decides on an input on another thread.

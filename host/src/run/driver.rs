@@ -2,24 +2,23 @@
 
 use super::attempt::{AttemptTask, Outcomes, validate};
 use super::audit_records::records_of;
-use super::children::Children;
+use super::children::{Ask, Children};
 use super::clock::RunClock;
 use super::commit::{Unrecorded, durability, may_wait, started};
-use super::committed::pause_after;
 use super::components::components_of;
 use super::gate_round::{GateRound, ask_own_gate};
 use super::hooks::HookContext;
-use super::inbox::Inbox;
-use super::lease::{RunLease, RunStops};
-use super::waiting::Waited;
+use super::lease::RunLease;
+use super::parts::RunParts;
+use super::services::RunStops;
 use super::work::{Work, on_its_own};
-use super::{Publisher, RunEnd, RunError, UnrecordedEffect, spans};
-use crate::host::Host;
+use super::{RunEnd, RunError, UnrecordedEffect, spans};
 use crate::store::rules::{begins_direct, charges};
 use crate::store::{Commit, CommitError, StoreError};
-use crate::tools::Toolbox;
+use crate::stream::{Delivery, Inbox};
 use futures::future::BoxFuture;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tollgate_agent::SmolStr;
@@ -33,25 +32,25 @@ use tracing::Instrument as _;
 
 /// How many times one input is decided again after conflicts on the thread.
 const MAX_CONFLICTS: u32 = 1_000;
+/// The number of conflicts after which a run pauses before it decides again.
+const CONFLICTS_AT_ONCE: u32 = 3;
+/// The longest of these pauses, in milliseconds.
+const MAX_PAUSE_MS: u64 = 200;
 
-/// The services a driver needs from its host.
-pub(crate) struct RunServices {
-    /// Provides the store, gates and hooks, and publishes the newest toolbox.
-    pub(crate) host: Host,
-    pub(crate) toolbox: Arc<Toolbox>,
-    pub(crate) teller: Publisher,
-    pub(crate) cancel: CancellationToken,
-    pub(crate) run_id: Arc<str>,
-    pub(crate) thread_id: Arc<str>,
-    /// The epoch in which this process drives the run.
-    pub(crate) epoch: u64,
-    /// The command that the next commit carries out.
-    pub(crate) command: Option<Arc<str>>,
+/// The event that came first.
+pub(super) enum Waited {
+    Input(Input),
+    Ask(Box<Ask>),
+    Delivery(Delivery),
+    Cancelled,
+    TimeUp,
+    /// This process may no longer drive the run.
+    Lapsed,
 }
 
 /// The driver of one run, until it ends or waits for a person.
 pub(crate) struct Driver {
-    pub(super) parts: RunServices,
+    pub(super) parts: RunParts,
     pub(super) run: Run,
     pub(super) work: Work,
     /// Events that are committed with the next ones: those of a direct call, which is committed
@@ -88,7 +87,7 @@ pub(crate) struct Driver {
 
 impl Driver {
     /// Creates a driver that continues the run from its recorded state.
-    pub(crate) fn new(parts: RunServices, run: Run, known_messages: usize) -> Box<Self> {
+    pub(crate) fn new(parts: RunParts, run: Run, known_messages: usize) -> Box<Self> {
         Box::new(Self {
             children: Children::default(),
             deadline: None,
@@ -199,7 +198,7 @@ impl Driver {
         }
         if self.run.is_finished() {
             self.children.end_all(&self.parts.host, &self.run).await;
-            if let Some(model) = self.parts.host.model_of(&self.run.spec().identity.agent_id) {
+            if let Some(model) = self.parts.services.model_of(&self.run.spec().identity.agent_id) {
                 model.run_ended(self.run.messages()).await;
             }
         }
@@ -208,11 +207,12 @@ impl Driver {
     }
 
     fn new_lease(&self) -> RunLease {
-        let RunServices { host, run_id, epoch, cancel, .. } = &self.parts;
+        let RunParts { services, host, run_id, epoch, cancel, .. } = &self.parts;
         // A direct call is stored at its end.
         let is_known = !self.is_direct() || *epoch > 1;
         let stops = || RunStops { cancel: cancel.clone(), lapse: self.lapse.clone() };
-        RunLease::new(host.clone(), Arc::clone(run_id), *epoch, is_known.then(stops))
+        let ids = (Arc::clone(run_id), *epoch);
+        RunLease::new(Arc::clone(host), Arc::clone(&services.store), ids, is_known.then(stops))
     }
 
     /// Returns whether the run has ended or can only continue with outside input. A run with
@@ -296,7 +296,7 @@ impl Driver {
     }
 
     async fn commit(&mut self, events: Vec<Event>, now_ms: u64) -> Result<(), CommitError> {
-        let RunServices { run_id, thread_id, toolbox, host, .. } = &self.parts;
+        let RunParts { run_id, thread_id, toolbox, services, .. } = &self.parts;
         let messages = self.new_messages(&events);
         let held_back = std::mem::take(&mut self.held_back);
         let (applied, all) = (held_back.len(), held_back.into_iter().chain(events));
@@ -313,11 +313,11 @@ impl Driver {
         if commit.after() == 0 && !trapped {
             commit.durability = durability(&events);
         }
-        if host.store().archives() {
+        if services.store.archives() {
             commit.components = components_of(&events, toolbox);
         }
         let span = spans::commit(events.len());
-        let committed = match host.store().commit(commit).instrument(span).await {
+        let committed = match services.store.commit(commit).instrument(span).await {
             Ok(committed) => committed,
             Err(why) => {
                 // Decide again if the change conflicted with another; otherwise this is the end.
@@ -332,7 +332,7 @@ impl Driver {
         self.parts.teller.stored(&events, &self.run);
         if trapped {
             // If the store cannot be read, the next commit reports it.
-            let _ = self.parts.host.refresh_health().await;
+            let _ = self.parts.services.tools.refresh_health().await;
         }
         Ok(())
     }
@@ -374,7 +374,7 @@ impl Driver {
             if matches!(effect, Effect::AskModel { .. }) {
                 self.take_up_toolbox();
             }
-            let RunServices { host, toolbox, cancel, .. } = &self.parts;
+            let RunParts { services, toolbox, cancel, .. } = &self.parts;
             let work: BoxFuture<'static, Input> = match effect {
                 Effect::Judge { round, questions } => {
                     if let Some(judged) = ask_own_gate(&self.parts, &self.run, round, &questions) {
@@ -393,7 +393,7 @@ impl Driver {
                     let span = spans::attempt(&execution);
                     let trying = AttemptTask {
                         toolbox: Arc::clone(toolbox),
-                        store: Arc::clone(host.store()),
+                        store: Arc::clone(&services.store),
                         spec: Arc::clone(self.run.spec()),
                         cancel: cancel.clone(),
                         clock: self.clock,
@@ -403,11 +403,11 @@ impl Driver {
                     Box::pin(async move { trying.run().instrument(span).await })
                 }
                 Effect::After(ended) => {
-                    let scene = HookContext::new(host.hooks(), toolbox.catalog(), &self.run);
+                    let scene = HookContext::new(&services.hooks, toolbox.catalog(), &self.run);
                     Box::pin(scene.after_call(ended))
                 }
                 Effect::EndChild { call_id, ordinal, run_id } => {
-                    match self.children.end(host, (call_id, ordinal), run_id) {
+                    match self.children.end(&self.parts.host, (call_id, ordinal), run_id) {
                         Some(work) => work,
                         None => continue,
                     }
@@ -424,6 +424,18 @@ impl Driver {
         let ids = (Arc::clone(&self.parts.run_id), Arc::clone(&self.parts.thread_id));
         RunEnd::of(&self.run, ids, self.last_call.take(), std::mem::take(&mut self.end_text))
     }
+}
+
+/// Pauses after conflicts with other processes. The pauses grow, and are random, so that several
+/// processes do not meet again and again.
+async fn pause_after(conflicts: u32) {
+    if conflicts <= CONFLICTS_AT_ONCE {
+        return;
+    }
+    let longest_ms = (u64::from(conflicts) * 10).min(MAX_PAUSE_MS);
+    let random = uuid::Uuid::now_v7().as_u128() % u128::from(longest_ms);
+    let pause_ms = u64::try_from(random).unwrap_or(longest_ms);
+    tokio::time::sleep(Duration::from_millis(pause_ms)).await;
 }
 
 /// Returns the error of a run that this process may no longer drive.

@@ -1,8 +1,8 @@
 //! Asking the gates about calls, in order, up to the first call that is held back.
 
 use super::attempt::Outcomes;
-use super::driver::RunServices;
 use super::hooks::HookContext;
+use super::parts::RunParts;
 use crate::gates::{Gate, Gates};
 use crate::store::now_ms;
 use futures::FutureExt;
@@ -37,13 +37,8 @@ struct GateContext<'a> {
 
 /// Returns the answer of the host's own gate if there is no other and no hook, so that nothing has
 /// to be awaited.
-pub(super) fn ask_own_gate(
-    parts: &RunServices,
-    run: &Run,
-    round: u32,
-    questions: &[Question],
-) -> Option<Input> {
-    let gates = parts.host.gates();
+pub(super) fn ask_own_gate(parts: &RunParts, run: &Run, round: u32, questions: &[Question]) -> Option<Input> {
+    let gates = &parts.services.gates;
     if !gates.others.is_empty() || questions.iter().any(|question| question.asks_hooks) {
         return None;
     }
@@ -61,7 +56,7 @@ pub(super) fn ask_own_gate(
 
 impl GateRound {
     pub(super) fn new(
-        parts: &RunServices,
+        parts: &RunParts,
         run: &Run,
         round: u32,
         questions: Vec<Question>,
@@ -69,8 +64,8 @@ impl GateRound {
     ) -> Self {
         let catalog = parts.toolbox.catalog();
         Self {
-            gates: parts.host.gates().clone(),
-            scene: HookContext::new(parts.host.hooks(), catalog, run),
+            gates: parts.services.gates.clone(),
+            scene: HookContext::new(&parts.services.hooks, catalog, run),
             spec: Arc::clone(run.spec()),
             snapshot: run.state().snapshot(),
             keys: catalog.keys().clone(),

@@ -1,23 +1,15 @@
 //! A lease on a run, which is released if the host fails.
 
-use crate::host::Host;
+use super::services::{RunHost, RunStops};
+use crate::store::Store;
 use std::sync::Arc;
-use tokio_util::sync::CancellationToken;
-
-/// The ways to stop a run from outside.
-#[derive(Debug, Clone)]
-pub(crate) struct RunStops {
-    /// Ends the run early, which is recorded.
-    pub(crate) cancel: CancellationToken,
-    /// Stops driving the run without recording anything: another process may drive it.
-    pub(crate) lapse: CancellationToken,
-}
 
 /// The lease on a run that this process drives. If it is dropped before the run rests, the store
 /// is notified that the run is free. Otherwise, the run would seem active for as long as this
 /// process lives.
 pub(super) struct RunLease {
-    host: Host,
+    host: Arc<dyn RunHost>,
+    store: Arc<dyn Store>,
     run_id: Arc<str>,
     epoch: u64,
     rests: bool,
@@ -25,11 +17,16 @@ pub(super) struct RunLease {
 
 impl RunLease {
     /// Begins a lease. Other hosts reach the run by `stops`; `None` if they cannot know it yet.
-    pub(super) fn new(host: Host, run_id: Arc<str>, epoch: u64, stops: Option<RunStops>) -> Self {
+    pub(super) fn new(
+        host: Arc<dyn RunHost>,
+        store: Arc<dyn Store>,
+        (run_id, epoch): (Arc<str>, u64),
+        stops: Option<RunStops>,
+    ) -> Self {
         if let Some(stops) = stops {
-            host.drives(&run_id, epoch, stops);
+            Arc::clone(&host).drives(&run_id, epoch, stops);
         }
-        Self { host, run_id, epoch, rests: false }
+        Self { host, store, run_id, epoch, rests: false }
     }
 
     /// Ends the lease: the run has ended, or waits for a person.
@@ -42,7 +39,7 @@ impl Drop for RunLease {
     fn drop(&mut self) {
         self.host.drives_no_longer(&self.run_id, self.epoch);
         if !self.rests {
-            self.host.store().release(&self.run_id, self.epoch);
+            self.store.release(&self.run_id, self.epoch);
         }
     }
 }

@@ -3,9 +3,9 @@
 
 mod attempt;
 mod audit_records;
+mod child;
 mod child_requests;
 mod children;
-mod clients;
 mod clock;
 mod commit;
 mod committed;
@@ -14,32 +14,29 @@ mod decisions;
 mod driver;
 mod gate_round;
 mod hooks;
-mod inbox;
 mod lease;
 mod model_turn;
+mod parts;
+mod reports;
 mod room;
+mod services;
 mod spans;
-mod subscribers;
-mod update;
-mod visibility;
+mod thread_locks;
 mod waiting;
 mod work;
 
 pub use crate::error::{RunError, UnrecordedEffect};
-pub use clients::EventStream;
-pub use subscribers::{RunEvent, Subscriber};
-pub use update::{ChildTold, LiveContent, LiveUpdate, RunUpdate};
+pub use crate::stream::{ChildUpdate, EventStream, LiveContent, LiveUpdate, RunEvent, RunUpdate, Subscriber};
 
 pub(crate) use attempt::overloaded;
-pub(crate) use children::{ChildRan, ChildStart, ToldOfChild};
-pub(crate) use clients::{Hub, PATIENCE};
+pub(crate) use child::{ChildForwarder, ChildRan, ChildStart};
 pub(crate) use clock::RunClock;
-pub(crate) use driver::{Driver, RunServices};
+pub(crate) use driver::Driver;
 pub(crate) use hooks::HookSet;
-pub(crate) use lease::RunStops;
+pub(crate) use parts::RunParts;
 pub(crate) use room::no_memory;
-pub(crate) use subscribers::Bus;
-pub(crate) use update::Publisher;
+pub(crate) use services::{RunHost, RunServices, RunStops};
+pub(crate) use thread_locks::ThreadLocks;
 
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
@@ -47,6 +44,7 @@ use tollgate_agent::SmolStr;
 use tollgate_agent::outcome::{Fault, ToolResult, Usage};
 use tollgate_agent::run::event::{Finished, Suspended};
 use tollgate_agent::run::{CallEnd, Event, Phase, Run, RunStatus, RunUsage, StoredEvent, Thread};
+use uuid::Uuid;
 
 /// A run under way.
 ///
@@ -217,4 +215,9 @@ impl RunEnd {
             CallEnd::Fault(_) => None,
         }
     }
+}
+
+/// Returns a new id of a run, a thread or a command.
+pub(crate) fn new_id() -> Arc<str> {
+    Arc::from(&*Uuid::now_v7().hyphenated().encode_lower(&mut Uuid::encode_buffer()))
 }

@@ -29,7 +29,7 @@ impl Driver {
     /// Switches to the newest toolbox when a turn of the model begins. No call is in flight then,
     /// so all attempts of one call, and all calls of one turn, use one version.
     pub(super) fn take_up_toolbox(&mut self) {
-        let newest = self.parts.host.toolbox();
+        let newest = self.parts.services.tools.current();
         if !Arc::ptr_eq(&newest, &self.parts.toolbox) {
             self.parts.toolbox = newest;
             self.tool_specs = None;
@@ -38,11 +38,11 @@ impl Driver {
 
     pub(super) fn ask_model(&mut self, number: u32) -> BoxFuture<'static, Input> {
         let request = self.request();
-        let store = Arc::clone(self.parts.host.store());
-        match self.parts.host.model_of(&self.run.spec().identity.agent_id) {
-            Some(model) if self.parts.host.hooks().hears_models() => {
+        let store = Arc::clone(&self.parts.services.store);
+        match self.parts.services.model_of(&self.run.spec().identity.agent_id) {
+            Some(model) if self.parts.services.hooks.hears_models() => {
                 let scene =
-                    HookContext::new(self.parts.host.hooks(), self.parts.toolbox.catalog(), &self.run);
+                    HookContext::new(&self.parts.services.hooks, self.parts.toolbox.catalog(), &self.run);
                 let teller = self.parts.teller.clone();
                 Box::pin(async move {
                     until_admitted(&*store).await;

@@ -29,7 +29,7 @@ impl Driver {
     /// afterwards.
     pub(super) async fn with_room(&mut self, input: Input) -> Input {
         let input = self.with_room_for_state(input).await;
-        let budget = self.parts.host.memory_budget();
+        let budget = &self.parts.services.memory_budget;
         match input {
             Input::Start(spec) => {
                 let Task::Call { arguments, tool_name } = &spec.task else { return Input::Start(spec) };
@@ -74,7 +74,7 @@ impl Driver {
     /// # Errors
     /// The time of the run is up.
     async fn reserved(&mut self, bytes: u64) -> Result<Option<Reservation>, Elapsed> {
-        let budget = self.parts.host.memory_budget();
+        let budget = &self.parts.services.memory_budget;
         let reserved = async {
             match self.deadline {
                 Some(at) => tokio::time::timeout_at(at, budget.reserve(bytes)).await,
@@ -91,7 +91,7 @@ impl Driver {
         if self.state_memory.is_some() || state_bytes <= SMALL_STATE_BYTES {
             return input;
         }
-        let budget = self.parts.host.memory_budget();
+        let budget = &self.parts.services.memory_budget;
         let bytes = (state_bytes as u64 * STATE_COPIES).min(budget.total_bytes() / REPLY_PART);
         self.state_memory = budget.try_reserve(bytes);
         if self.state_memory.is_some() {

@@ -2,9 +2,8 @@
 //! limits.
 
 use super::RunError;
-use super::children::Ask;
-use super::driver::Driver;
-use super::inbox::{self, Delivery};
+use super::driver::{Driver, Waited};
+use crate::stream::next_delivery;
 use std::time::Duration;
 use tokio::time::Instant;
 use tollgate_agent::SmolStr;
@@ -14,17 +13,6 @@ use tollgate_agent::run::{CallStatus, Input};
 /// How long a cancelled run waits for its calls: their grace period, the same again to stop them,
 /// and some time for a file operation that the system has begun.
 const CANCEL_WAIT: Duration = Duration::from_millis(400);
-
-/// The event that came first.
-pub(super) enum Waited {
-    Input(Input),
-    Ask(Box<Ask>),
-    Delivery(Delivery),
-    Cancelled,
-    TimeUp,
-    /// This process may no longer drive the run.
-    Lapsed,
-}
 
 impl Driver {
     /// Returns when the wall time of the run or direct call is used up, including the time that other
@@ -72,7 +60,7 @@ impl Driver {
                 false => Waited::Input(input),
             },
             ask = self.children.next_ask() => Waited::Ask(ask),
-            delivery = inbox::next(&mut self.inbox), if !ends => Waited::Delivery(delivery),
+            delivery = next_delivery(&mut self.inbox), if !ends => Waited::Delivery(delivery),
             () = self.parts.cancel.cancelled(), if !ends => Waited::Cancelled,
             () = time_up => Waited::TimeUp,
         }

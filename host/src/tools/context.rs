@@ -1,7 +1,7 @@
 //! The view of a call that closures receive.
 
-use super::{Report, ReportSink, ToolCall};
-use crate::plugins::StateKey;
+use super::{CallContext, Report, ReportSink};
+use crate::state_key::StateKey;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use tollgate_agent::child::{ChildError, ChildOutcome, ChildRequest};
 use tollgate_agent::context::{AgentView, Resumption, RunIdentity};
 use tollgate_sandbox::{ChildRunner, Deadline};
 
-/// The information of a call and its operations, available while the call runs: a [`ToolCall`]
+/// The information of a call and its operations, available while the call runs: a [`ToolCall`](super::ToolCall)
 /// without borrows, so that a future can keep it. Clones refer to the same call.
 #[derive(Clone)]
 pub struct ToolContext {
@@ -28,13 +28,12 @@ pub struct ToolContext {
 }
 
 impl ToolContext {
-    pub(super) fn of(call: &ToolCall<'_>, deadline: Deadline) -> Self {
-        let attempt = call.attempt();
+    pub(super) fn of(attempt: &CallContext<'_>, deadline: Deadline) -> Self {
         let access = &attempt.permit.tool().access;
         let visible = attempt.snapshot.visible(attempt.keys, access);
         Self {
             call_id: attempt.permit.call_id().clone().into(),
-            tool_name: call.tool_name().into(),
+            tool_name: attempt.permit.tool().descriptor.name.as_str().into(),
             identity: Arc::new(attempt.identity.clone()),
             agent: Arc::new(attempt.agent.clone()),
             attempt: attempt.attempt,
@@ -117,7 +116,7 @@ impl ToolContext {
         self.cancel.clone().cancelled_owned()
     }
 
-    /// Runs another agent below this call; see [`ToolCall::run_child`].
+    /// Runs another agent below this call; see [`ToolCall::run_child`](super::ToolCall::run_child).
     ///
     /// # Errors
     /// There is no such child. A child that does not complete is an outcome, not an error.

@@ -11,7 +11,9 @@ pub mod directory;
 mod function;
 pub mod native;
 mod open;
+mod remedy;
 mod returned;
+mod served;
 mod toolbox;
 
 pub use archived::ArchivedTools;
@@ -22,6 +24,7 @@ pub use function::FnTool;
 pub use native::{NativePlugin, NativeTool, ToolCall};
 pub use open::LoadError;
 pub use returned::{IntoOutput, Json};
+pub use served::ServedTools;
 pub use tollgate_sandbox::{
     Attempt, CallContext, ChildRunner, MemoryBudget, ProgressStatus, Report, ReportSink, Reservation,
 };

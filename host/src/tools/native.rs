@@ -2,7 +2,7 @@
 //! same gate, time limits, state rules and events.
 
 use super::{Attempt, AttemptRequest, CallContext, Report, Runner, ToolContext, Toolbox};
-use crate::plugins::{self, StateKey, Typed};
+use crate::state_key::{StateKey, Typed, access};
 use async_trait::async_trait;
 use futures::FutureExt;
 use std::collections::BTreeMap;
@@ -130,7 +130,7 @@ impl ToolCall<'_> {
     /// Returns the same call without borrows, for a future that outlives this function.
     #[must_use]
     pub fn context(&self) -> ToolContext {
-        ToolContext::of(self, self.deadline.clone())
+        ToolContext::of(self.attempt(), self.deadline.clone())
     }
 
     /// Returns a key of the snapshot; `None` if the plugin did not declare that it reads the
@@ -214,7 +214,7 @@ impl NativePlugin {
     /// Declares a state key with a type and a reducer in Rust, which its tools read and write.
     #[must_use]
     pub fn with_key<K: StateKey>(mut self) -> Self {
-        self.state.push(plugins::access::<K>());
+        self.state.push(access::<K>());
         self.natives.insert(K::NAME.to_owned(), Arc::new(Typed::<K>::new()));
         self
     }

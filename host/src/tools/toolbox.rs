@@ -1,7 +1,7 @@
 //! The tools that can be called, their runners, and the files that were refused.
 
 use super::Runner;
-use super::directory::FileRemedy;
+use super::remedy::FileRemedy;
 use crate::store::{AuditKind, AuditRecord};
 use serde::Serialize;
 use std::collections::BTreeMap;

@@ -8,7 +8,7 @@ use tollgate_agent::state::State;
 use tollgate_artifacts::{Expectation, Guest, for_each_hostile_gate, gates, rust_gate_bytes};
 use tollgate_sandbox::GateLimits;
 
-use crate::rig::{Asked, Rig};
+use crate::rig::{GateQuestion, Rig};
 
 fn ends_as_documented(guest: &Guest) {
     let rig = Rig::new();
@@ -21,7 +21,7 @@ fn ends_as_documented(guest: &Guest) {
         (Expectation::Refused(_), Ok(_)) => panic!("it was loaded: {}", guest.attack),
         (_, gate) => gate.unwrap_or_else(|reason| panic!("it was refused: {reason}")),
     };
-    let verdict = rig.judge(&gate, &Asked::default());
+    let verdict = rig.judge(&gate, &GateQuestion::default());
     match (guest.expects, verdict) {
         (Expectation::Code("denied"), Ok(Verdict::Deny(reason))) => {
             assert_eq!(reason, tollgate_agent::text::clean(&reason, 2_000));
@@ -63,7 +63,9 @@ fn g7_the_budget_gate_denies_the_call_after_the_last() {
     let rig = Rig::new();
     let gate = rig.load_gate("budget", rust_gate_bytes("budget")).unwrap();
     let gate = rig.configure(gate, &json!({"calls": {"echo": 2}}), GateLimits::default()).unwrap();
-    let judged = |of_tool| rig.judge(&gate, &Asked { calls_before: of_tool, ..Asked::default() }).unwrap();
+    let judged = |of_tool| {
+        rig.judge(&gate, &GateQuestion { calls_before: of_tool, ..GateQuestion::default() }).unwrap()
+    };
     assert_eq!(judged(1), Verdict::Allow);
     assert!(matches!(judged(2), Verdict::Deny(reason) if reason.contains("2 times")));
 }
@@ -76,7 +78,7 @@ fn g7_the_pattern_gate_denies_what_matches() {
         json!({"deny": [{"tool": "echo", "at": "/path", "matches": "\\.key$", "reason": "No keys."}]});
     let gate = rig.configure(gate, &settings, GateLimits::default()).unwrap();
     let judged = |arguments: &str| {
-        let asked = Asked { arguments: arguments.to_owned(), ..Asked::default() };
+        let asked = GateQuestion { arguments: arguments.to_owned(), ..GateQuestion::default() };
         rig.judge(&gate, &asked).unwrap()
     };
     assert_eq!(judged(r#"{"path": "a.txt"}"#), Verdict::Allow);
@@ -106,7 +108,8 @@ fn g6_a_question_has_the_budget_that_the_operator_gives_it() {
 fn g6_a_gate_is_not_asked_about_arguments_that_are_too_large_for_it() {
     let rig = Rig::new();
     let gate = rig.load_gate("budget", rust_gate_bytes("budget")).unwrap();
-    let asked = Asked { arguments: json!({"a": "x".repeat(17 << 20)}).to_string(), ..Asked::default() };
+    let asked =
+        GateQuestion { arguments: json!({"a": "x".repeat(17 << 20)}).to_string(), ..GateQuestion::default() };
     assert_eq!(rig.judge(&gate, &asked).unwrap_err().code, Code::TooLarge);
 }
 
@@ -139,9 +142,9 @@ fn g7_a_gate_is_shown_the_keys_that_it_declares_and_no_others() {
     let gate = rig.load_gate("tells", TELLS_WHAT_IT_SEES.bytes()).unwrap();
     let keys = [("kit.hidden", json!("H")), ("kit.seen", json!("S")), ("notes.items", json!({"n": 1}))];
     let state = State::restored(3, keys.map(|(key, value)| (key.to_owned(), value)));
-    let verdict = rig.judge(&gate, &Asked { state, ..Asked::default() }).unwrap();
+    let verdict = rig.judge(&gate, &GateQuestion { state, ..GateQuestion::default() }).unwrap();
     assert_eq!(verdict, Verdict::Deny("\"S\"".to_owned()));
-    let fault = rig.judge(&gate, &Asked::default()).unwrap_err();
+    let fault = rig.judge(&gate, &GateQuestion::default()).unwrap_err();
     assert_eq!(fault.code, Code::Trapped, "where nothing is set, it is shown nothing");
 }
 
@@ -161,7 +164,7 @@ const ANSWERS_MUCH: Guest = Guest {
 fn z3_the_memory_of_a_large_verdict_is_reserved_for_as_long_as_it_is_held() {
     let rig = Rig::new();
     let gate = rig.load_gate("answers-much", ANSWERS_MUCH.bytes()).unwrap();
-    let (verdict, memory) = rig.answer(&gate, &Asked::default()).unwrap();
+    let (verdict, memory) = rig.answer(&gate, &GateQuestion::default()).unwrap();
     assert!(matches!(verdict, Verdict::SetResult(_)));
     let held = memory.as_ref().map_or(0, |memory| memory.bytes());
     assert!(held >= 8_000_000, "{held}");

@@ -1,6 +1,6 @@
 //! Each hostile guest ends in its documented code or refusal, and the host continues.
 
-use crate::soak::{self, left_behind::Held};
+use crate::soak::{self, left_behind::Footprint};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -146,10 +146,10 @@ fn all_attacks_twice() {
     };
     // The first round warms up the pool, the allocator and caches.
     all();
-    let before = Held::by(&rig);
+    let before = Footprint::by(&rig);
     before.print("before");
     all();
-    Held::once_at_rest(&rig, &before).print("after");
+    Footprint::once_at_rest(&rig, &before).print("after");
 }
 
 /// Returns the resident memory of this process.

@@ -47,14 +47,14 @@ fn empty() -> Snapshot {
 }
 
 /// A call for a gate to judge.
-pub struct Asked {
+pub struct GateQuestion {
     pub arguments: String,
     pub calls_before: u32,
     /// The thread's state.
     pub state: State,
 }
 
-impl Default for Asked {
+impl Default for GateQuestion {
     fn default() -> Self {
         Self { arguments: "{}".to_owned(), calls_before: 0, state: State::default() }
     }
@@ -66,17 +66,17 @@ pub struct Ended {
     pub result: Result<ToolOutput, Fault>,
     /// The called tool as the model sees it.
     pub tool: Arc<Tool>,
-    pub told: Arc<Told>,
+    pub told: Arc<KeptReports>,
 }
 
 /// Receives every report and counts the reports and their bytes.
 #[derive(Default)]
-pub struct Told {
+pub struct KeptReports {
     pub reports: AtomicU64,
     pub bytes: AtomicU64,
 }
 
-impl ReportSink for Told {
+impl ReportSink for KeptReports {
     fn offer(&self, report: Report) -> bool {
         let optional = |text: &Option<String>| text.as_ref().map_or(0, String::len);
         let bytes = match &report {
@@ -152,7 +152,7 @@ impl Rig {
     }
 
     /// Has a gate judge a call of the tool `echo`.
-    pub fn judge(&self, gate: &GateComponent, asked: &Asked) -> Result<Verdict, Fault> {
+    pub fn judge(&self, gate: &GateComponent, asked: &GateQuestion) -> Result<Verdict, Fault> {
         self.answer(gate, asked).map(|(verdict, _)| verdict)
     }
 
@@ -160,7 +160,7 @@ impl Rig {
     pub fn answer(
         &self,
         gate: &GateComponent,
-        asked: &Asked,
+        asked: &GateQuestion,
     ) -> Result<(Verdict, Option<Arc<Reservation>>), Fault> {
         let echo = self.load(&tollgate_artifacts::good::ECHO).unwrap();
         let value = serde_json::from_str(&asked.arguments).unwrap();
@@ -217,7 +217,7 @@ impl Loaded {
     /// Calls the component's first tool.
     pub async fn call(&self, arguments: &str, limits: &Limits, timeout: Duration) -> Ended {
         let tool = Arc::clone(self.catalog.tools().next().unwrap());
-        let told: Arc<Told> = Arc::default();
+        let told: Arc<KeptReports> = Arc::default();
         match self.permit(arguments).await {
             Err(fault) => Ended { attempt: None, result: Err(fault), tool, told },
             Ok(permit) => {
@@ -242,7 +242,13 @@ impl Loaded {
         }
     }
 
-    async fn attempt(&self, permit: &Permit, limits: &Limits, timeout: Duration, told: Arc<Told>) -> Attempt {
+    async fn attempt(
+        &self,
+        permit: &Permit,
+        limits: &Limits,
+        timeout: Duration,
+        told: Arc<KeptReports>,
+    ) -> Attempt {
         let call = CallContext {
             permit,
             identity: &RunIdentity::default(),

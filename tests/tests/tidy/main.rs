@@ -1,6 +1,7 @@
 //! The rules of CONTRIBUTING.md that a compiler does not check.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
+mod circles;
 mod codes;
 mod commands;
 mod files;

@@ -11,8 +11,7 @@ mod prepared;
 mod reserved;
 mod tool;
 
-pub use plugins::Natives;
-pub use prepared::Prepared;
+pub use prepared::{Natives, Prepared};
 pub use tool::{Tool, ToolVersion};
 
 use crate::agents::KnownAgent;

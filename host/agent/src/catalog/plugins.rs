@@ -1,16 +1,12 @@
 //! Plugins in a catalog: their tools and keys, like a component's, and the plugins whose
 //! hooks are asked about calls.
 
-use super::{Catalog, CatalogGrants, Owner, Prepared};
+use super::prepared::{Natives, Prepared};
+use super::{Catalog, CatalogGrants, Owner};
 use crate::descriptor::{ComponentDescriptor, DescriptorError};
 use crate::hook::{HookOwner, HookPoint, HookPoints};
-use crate::state::NativeReducer;
 use smol_str::SmolStr;
-use std::collections::BTreeMap;
 use std::sync::Arc;
-
-/// Reducers in code, by key.
-pub type Natives = BTreeMap<String, Arc<dyn NativeReducer>>;
 
 impl Catalog {
     /// Adds a plugin of the embedding program with its tools, if any, and its state

@@ -1,11 +1,14 @@
 //! The checks of a component that do not depend on what else is loaded. They can take long, so
 //! they run before the component joins a catalog for which others wait.
 
-use super::Natives;
 use crate::descriptor::{ComponentDescriptor, DescriptorError, StateAccess, StateKey, ToolDescriptor};
 use crate::schema::{MAX_PATTERNS_BYTES, Schema};
-use crate::state::{KeyDefinition, KeyReducer};
+use crate::state::{KeyDefinition, KeyReducer, NativeReducer};
+use std::collections::BTreeMap;
 use std::sync::Arc;
+
+/// Reducers in code, by key.
+pub type Natives = BTreeMap<String, Arc<dyn NativeReducer>>;
 
 /// A component whose descriptions, schemas and state keys were checked.
 #[derive(Debug, Clone)]

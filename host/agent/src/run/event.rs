@@ -302,3 +302,11 @@ pub struct Finished {
     #[serde(default, skip_serializing_if = "Usage::is_nothing")]
     pub earlier: Usage,
 }
+
+impl Finished {
+    /// Returns the usage of the last attempt.
+    #[must_use]
+    pub fn last_attempt(&self) -> Usage {
+        self.usage.without(self.earlier)
+    }
+}

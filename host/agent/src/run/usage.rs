@@ -1,6 +1,5 @@
 //! Total resource usage of a run.
 
-use super::event::Finished;
 use crate::message::{ModelReply, TokenUsage};
 use crate::outcome::Usage;
 use serde::{Deserialize, Serialize};
@@ -81,12 +80,4 @@ pub struct ChildUsage {
     pub steps: u32,
     /// Tokens.
     pub tokens: TokenUsage,
-}
-
-impl Finished {
-    /// Returns the usage of the last attempt.
-    #[must_use]
-    pub fn last_attempt(&self) -> Usage {
-        self.usage.without(self.earlier)
-    }
 }

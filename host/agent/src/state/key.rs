@@ -1,7 +1,6 @@
 //! Keys: their name, owner, reducer and lifetime.
 
-use super::change::MAX_THREAD_STATE_BYTES;
-use super::{KeyReducer, Reducer, update};
+use super::{KeyReducer, Reducer};
 use crate::json::written_bytes;
 use crate::name;
 use crate::schema::{MAX_PATTERNS_BYTES, Schema};
@@ -13,6 +12,8 @@ use std::sync::Arc;
 
 /// The most bytes of a key's initial value.
 pub const MAX_INITIAL_BYTES: usize = 64 * 1024;
+/// The most bytes of all values of one component in one thread, unless configured otherwise.
+pub const MAX_THREAD_STATE_BYTES: usize = 64 * 1024 * 1024;
 
 /// The lifetime of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -104,7 +105,7 @@ impl KeyDefinition {
                 first.problem, first.pointer
             )));
         }
-        let folds_freely = update::folds_freely(&reducer, schema_json);
+        let folds_freely = reducer.folds_freely(schema_json);
         Ok(Self { name, initial, schema, reducer, scope, persistent, folds_freely })
     }
 }

@@ -26,10 +26,10 @@ pub use update::{Fold, KeyUpdate};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use stored_value::Held;
+use stored_value::StoredValue;
 
 /// Values by key.
-type Values = BTreeMap<Arc<str>, Held>;
+type Values = BTreeMap<Arc<str>, StoredValue>;
 
 /// The values of a thread's or run's keys, and their revision.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -54,7 +54,7 @@ impl State {
     /// Returns the shared value of a key that was set.
     #[must_use]
     pub fn shared(&self, key: &str) -> Option<&Arc<Value>> {
-        self.values.get(key).map(Held::value)
+        self.values.get(key).map(StoredValue::value)
     }
 
     /// Returns every key that was set, sorted.
@@ -76,7 +76,7 @@ impl State {
     /// Returns an upper bound of the size of all values, in bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        self.values.values().map(Held::bytes).sum()
+        self.values.values().map(StoredValue::bytes).sum()
     }
 
     /// Folds in a change and takes over its revision.
@@ -95,7 +95,7 @@ impl State {
         let values = Arc::make_mut(&mut self.values);
         for update in change.updates.iter().filter(|update| wanted(update)) {
             // The value is moved out so that a list without other owners grows in place.
-            if let Some(held) = Held::after(values.remove(&update.key), update) {
+            if let Some(held) = StoredValue::after(values.remove(&update.key), update) {
                 values.insert(Arc::clone(&update.key), held);
             }
         }
@@ -113,13 +113,14 @@ impl State {
     /// Restores a state from a store.
     #[must_use]
     pub fn restored(revision: u64, values: impl IntoIterator<Item = (String, Value)>) -> Self {
-        let values = values.into_iter().map(|(key, value)| (Arc::from(key), Held::new(Arc::new(value))));
+        let values =
+            values.into_iter().map(|(key, value)| (Arc::from(key), StoredValue::new(Arc::new(value))));
         Self { revision, values: Arc::new(values.collect()) }
     }
 
     /// Sets a key without a change, for seeds and restored values.
     pub fn set(&mut self, key: &str, value: impl Into<Arc<Value>>) {
-        Arc::make_mut(&mut self.values).insert(Arc::from(key), Held::new(value.into()));
+        Arc::make_mut(&mut self.values).insert(Arc::from(key), StoredValue::new(value.into()));
     }
 
     /// Removes the keys of this scope, as at the end of a run.
@@ -166,7 +167,7 @@ impl Snapshot {
 
     /// Returns the key's shared value if it was set.
     pub(crate) fn shared(&self, key: &str) -> Option<&Arc<Value>> {
-        self.values.get(key).map(Held::value)
+        self.values.get(key).map(StoredValue::value)
     }
 
     /// Returns an upper bound of the bytes that an owner's values have, except those of the keys
@@ -179,12 +180,12 @@ impl Snapshot {
 
     /// Returns whether the key was set and its value is a list.
     pub(crate) fn is_list(&self, key: &str) -> bool {
-        self.values.get(key).is_some_and(Held::is_list)
+        self.values.get(key).is_some_and(StoredValue::is_list)
     }
 
     /// Returns an upper bound of the bytes that a key's value has.
     pub(crate) fn bytes(&self, key: &str) -> usize {
-        self.values.get(key).map_or(0, Held::bytes)
+        self.values.get(key).map_or(0, StoredValue::bytes)
     }
 
     /// Returns the keys that a reader with this access may read, with their values.

@@ -58,6 +58,30 @@ impl KeyReducer {
         matches!(self, KeyReducer::Standard(reducer) if reducer.commutes())
     }
 
+    /// Returns whether a key's updates stay valid in any order of folding: its schema, if any, has no
+    /// constraint that the reducer could violate.
+    pub(super) fn folds_freely(&self, schema: Option<&Value>) -> bool {
+        let KeyReducer::Standard(reducer) = self else { return false };
+        let (kinds, more): (&[&str], &[&str]) = match reducer {
+            Reducer::Replace | Reducer::MergePatch => return false,
+            // A list only grows, and each element was checked separately.
+            Reducer::Append | Reducer::Union => (&["array"], &["items"]),
+            Reducer::Add => (&["number", "integer"], &[]),
+            Reducer::Max => (&["number", "integer"], &["minimum", "exclusiveMinimum"]),
+        };
+        let words =
+            ["$schema", "$defs", "definitions", "$comment", "title", "description", "default", "examples"];
+        let is_harmless = |(name, part): (&String, &Value)| match name.as_str() {
+            "type" => part.as_str().is_some_and(|kind| kinds.contains(&kind)),
+            name => words.contains(&name) || more.contains(&name),
+        };
+        match schema {
+            None | Some(Value::Bool(true)) => true,
+            Some(Value::Object(schema)) => schema.iter().all(is_harmless),
+            Some(_) => false,
+        }
+    }
+
     /// Returns whether the key may hold the value.
     #[must_use]
     pub fn accepts(&self, value: &Value) -> bool {
@@ -168,5 +192,18 @@ mod tests {
             let earlier = earlier.unwrap().unwrap();
             assert_eq!(conflict(&keys, &[&earlier], &says(json!("b"))).is_some(), !commutes);
         }
+    }
+
+    #[test]
+    fn s5_updates_are_free_if_no_order_can_break_the_schema() {
+        let free = |reducer: Reducer, schema: Value| KeyReducer::from(reducer).folds_freely(Some(&schema));
+        assert!(KeyReducer::from(Reducer::Append).folds_freely(None));
+        assert!(free(Reducer::Append, json!({"type": "array", "items": {"type": "string", "maxLength": 9}})));
+        assert!(free(Reducer::Add, json!({"type": "integer", "title": "Total"})));
+        assert!(free(Reducer::Max, json!({"type": "number", "minimum": 0})));
+        assert!(!free(Reducer::Append, json!({"type": "array", "maxItems": 9})));
+        assert!(!free(Reducer::Add, json!({"maximum": 9})));
+        assert!(!free(Reducer::Append, json!({"$ref": "#/$defs/list"})));
+        assert!(!free(Reducer::Replace, json!({})));
     }
 }

@@ -4,7 +4,7 @@
 //! version left. Nothing is lost then: the value moves to a key of the host, whose name contains
 //! the last revision that had it.
 
-use super::stored_value::Held;
+use super::stored_value::StoredValue;
 use super::{KeyDefinition, KeySet, KeyUpdate, State, StateChange};
 use crate::schema::{SHORT_STEPS, parts};
 use serde_json::Value;
@@ -30,7 +30,7 @@ pub struct Misfit<'a> {
 /// definition is kept as it is, because its component is not loaded.
 #[must_use]
 pub fn misfits<'a>(keys: &'a KeySet, state: &'a State) -> Vec<Misfit<'a>> {
-    let misfit = |(key, held): (&'a Arc<str>, &'a Held)| {
+    let misfit = |(key, held): (&'a Arc<str>, &'a StoredValue)| {
         let definition = keys.shared(key)?;
         // This runs for each call, and a value that only grew by fitting elements still fits.
         if held.is_known_to_fit(definition) {

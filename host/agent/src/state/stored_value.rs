@@ -24,7 +24,7 @@ pub(super) fn size_of_value(value: &Value) -> usize {
 const MAX_WAITING: usize = 64;
 
 #[derive(Debug, Clone)]
-pub(super) struct Held {
+pub(super) struct StoredValue {
     base: Arc<Value>,
     waiting: Vec<(Reducer, Arc<Value>)>,
     /// An upper bound of the value's size; see [`size_of_value`].
@@ -35,7 +35,7 @@ pub(super) struct Held {
     fits: OnceLock<Arc<KeyDefinition>>,
 }
 
-impl Held {
+impl StoredValue {
     pub(super) fn new(value: Arc<Value>) -> Self {
         let bytes = size_of_value(&value);
         Self { base: value, waiting: Vec::new(), bytes, whole: OnceLock::new(), fits: OnceLock::new() }
@@ -111,7 +111,7 @@ fn folded(mut value: Arc<Value>, updates: &[(Reducer, Arc<Value>)]) -> Arc<Value
 }
 
 /// Compares only the values: size bounds and pending updates depend on the value's history.
-impl PartialEq for Held {
+impl PartialEq for StoredValue {
     fn eq(&self, other: &Self) -> bool {
         self.value() == other.value()
     }

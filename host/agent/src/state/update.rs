@@ -1,10 +1,9 @@
 //! One key's update within a change, and how it is folded into the key's value.
 
-use super::{KeyDefinition, KeyReducer, KeyScope, Reducer, State, StateChange};
+use super::{KeyDefinition, KeyReducer, KeyScope, Reducer};
 use crate::json::written_bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// One key's update. A record holds only the key's name if the key is not persistent. Listeners
@@ -114,38 +113,6 @@ impl KeyUpdate {
     }
 }
 
-impl StateChange {
-    /// Returns the change with every value that follows from it on this state, for display. Records
-    /// omit these values.
-    #[must_use]
-    pub fn resolved(&self, state: &State) -> Self {
-        if self.updates.iter().all(|update| update.fold.is_none()) {
-            return self.clone();
-        }
-        let mut known: BTreeMap<Arc<str>, Arc<Value>> = BTreeMap::new();
-        let resolved = |update: &KeyUpdate| {
-            let before = known.remove(&update.key).or_else(|| state.shared(&update.key).cloned());
-            let value = update.folded(before);
-            known.extend(value.clone().map(|value| (Arc::clone(&update.key), value)));
-            let is_kept = update.update.is_some();
-            KeyUpdate { value: value.filter(|_| is_kept), fold: None, ..update.clone() }
-        };
-        Self { revision: self.revision, updates: self.updates.iter().map(resolved).collect() }
-    }
-
-    /// Returns the change with the values of a later state.
-    #[must_use]
-    pub fn standing(&self, state: &State) -> Self {
-        let standing = |(at, update): (usize, &KeyUpdate)| {
-            let is_last = self.updates[at + 1..].iter().all(|later| later.key != update.key);
-            let value = state.shared(&update.key).filter(|_| is_last && update.update.is_some()).cloned();
-            let value = if update.fold.is_some() { value } else { update.value.clone() };
-            KeyUpdate { value, fold: None, ..update.clone() }
-        };
-        Self { revision: self.revision, updates: self.updates.iter().enumerate().map(standing).collect() }
-    }
-}
-
 /// The recorded form of an update.
 #[derive(Deserialize)]
 struct StoredUpdate {
@@ -198,35 +165,11 @@ impl Serialize for KeyUpdate {
     }
 }
 
-/// Returns whether a key's updates stay valid in any order of folding: its schema, if any, has no
-/// constraint that the reducer could violate.
-pub(super) fn folds_freely(reducer: &KeyReducer, schema: Option<&Value>) -> bool {
-    let KeyReducer::Standard(reducer) = reducer else { return false };
-    let (kinds, more): (&[&str], &[&str]) = match reducer {
-        Reducer::Replace | Reducer::MergePatch => return false,
-        // A list only grows, and each element was checked separately.
-        Reducer::Append | Reducer::Union => (&["array"], &["items"]),
-        Reducer::Add => (&["number", "integer"], &[]),
-        Reducer::Max => (&["number", "integer"], &["minimum", "exclusiveMinimum"]),
-    };
-    let words =
-        ["$schema", "$defs", "definitions", "$comment", "title", "description", "default", "examples"];
-    let is_harmless = |(name, part): (&String, &Value)| match name.as_str() {
-        "type" => part.as_str().is_some_and(|kind| kinds.contains(&kind)),
-        name => words.contains(&name) || more.contains(&name),
-    };
-    match schema {
-        None | Some(Value::Bool(true)) => true,
-        Some(Value::Object(schema)) => schema.iter().all(is_harmless),
-        Some(_) => false,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::super::change::propose;
-    use super::super::{Access, KeySet};
+    use super::super::{Access, KeySet, State};
     use super::*;
     use crate::outcome::Mutation;
     use serde_json::json;
@@ -290,18 +233,5 @@ mod tests {
         let mut state = State::default();
         state.apply(&serde_json::from_str(old).unwrap());
         assert_eq!((state.get("t.list"), state.revision()), (Some(&json!([1, 2, 3])), 2));
-    }
-
-    #[test]
-    fn s5_updates_are_free_if_no_order_can_break_the_schema() {
-        let free = |reducer: Reducer, schema: Value| folds_freely(&reducer.into(), Some(&schema));
-        assert!(folds_freely(&Reducer::Append.into(), None));
-        assert!(free(Reducer::Append, json!({"type": "array", "items": {"type": "string", "maxLength": 9}})));
-        assert!(free(Reducer::Add, json!({"type": "integer", "title": "Total"})));
-        assert!(free(Reducer::Max, json!({"type": "number", "minimum": 0})));
-        assert!(!free(Reducer::Append, json!({"type": "array", "maxItems": 9})));
-        assert!(!free(Reducer::Add, json!({"maximum": 9})));
-        assert!(!free(Reducer::Append, json!({"$ref": "#/$defs/list"})));
-        assert!(!free(Reducer::Replace, json!({})));
     }
 }

@@ -3,7 +3,6 @@
 use super::shared_target::{self, Turn};
 use super::{BuildError, WASM_TARGET, statements};
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -83,25 +82,6 @@ pub(super) fn take_turn(
     let of_person = std::env::var_os("CARGO_TARGET_DIR").map(|named| dir.join(named));
     let target = of_person.as_deref().or(target_dir);
     target.map(|target| shared_target::take_turn(dir, target, say)).transpose()
-}
-
-/// Returns the fields that `cargo metadata` prints about a project with these options.
-///
-/// # Errors
-/// Cargo cannot be run, refuses the project, or prints something else.
-pub(super) fn metadata<T: DeserializeOwned>(dir: &Path, options: &[&str]) -> Result<T, BuildError> {
-    let failed = |why: &str| BuildError::Failed(format!("cargo metadata failed: {why}"));
-    let output = Command::new("cargo")
-        .args(["metadata", "--format-version", "1"])
-        .args(options)
-        .current_dir(dir)
-        .stdin(Stdio::null())
-        .output()
-        .map_err(|e| BuildError::no_cargo(&e))?;
-    if !output.status.success() {
-        return Err(failed(String::from_utf8_lossy(&output.stderr).trim()));
-    }
-    serde_json::from_slice(&output.stdout).map_err(|e| failed(&e.to_string()))
 }
 
 /// Returns cargo as it is run for a tool's project.

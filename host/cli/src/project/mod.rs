@@ -4,6 +4,7 @@
 mod cargo;
 mod install;
 pub(crate) mod languages;
+mod metadata;
 mod names;
 mod new_project;
 mod recipe;

@@ -5,7 +5,7 @@
 //! time uses the directory, and a package that was last built from elsewhere is compiled again.
 
 use super::BuildError;
-use super::cargo::metadata;
+use super::metadata::metadata;
 use serde::Deserialize;
 use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};

@@ -1,7 +1,7 @@
 //! Statements of a Rust component about itself, which `build` writes into it: the licence and the
 //! source of its package, and all packages that it was built from.
 
-use super::cargo::metadata;
+use super::metadata::metadata;
 use super::{BuildError, WASM_TARGET};
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};

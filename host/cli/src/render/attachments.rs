@@ -1,6 +1,7 @@
 //! The images, sounds, files and links that a tool attached to its result: shown, and saved.
 
-use crate::terminal::output::{DIM, shown_line};
+use crate::terminal::output::DIM;
+use crate::terminal::text::shown_line;
 use crate::terminal::{Failure, Output};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

@@ -1,7 +1,7 @@
 //! Example arguments for a tool, made from its schema. Defaults and names in it are the tool's own
 //! words, so they are quoted for the shell in which a person may type them.
 
-use crate::terminal::output::shown_line;
+use crate::terminal::text::shown_line;
 use serde_json::{Map, Value, json};
 use tollgate_agent::text::quoted;
 

@@ -1,8 +1,9 @@
 //! Gate components as shown to people and programs.
 
-use crate::terminal::output::{BAD, BOLD, Output, shown, shown_line, shown_marked};
+use crate::terminal::output::{BAD, BOLD, Output};
 use crate::terminal::quantity;
 use crate::terminal::table::{Column, Table};
+use crate::terminal::text::{shown, shown_line, shown_marked};
 use serde_json::{Value, json};
 use tollgate::gates::{GateComponent, LoadedGates};
 

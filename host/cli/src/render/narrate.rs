@@ -5,11 +5,12 @@
 
 use crate::render::powers::command_to_grant;
 use crate::render::usage::used;
-use crate::terminal::output::{BAD, BOLD, DIM, GOOD, NAME, WAITS, shown, shown_line, shown_marked};
+use crate::terminal::output::{BAD, BOLD, DIM, GOOD, NAME, WAITS};
+use crate::terminal::text::{shown, shown_line, shown_marked};
 use crate::terminal::{Exit, Output, quantity};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use tollgate::run::{ChildTold, LiveContent, RunEnd, RunUpdate};
+use tollgate::run::{ChildUpdate, LiveContent, RunEnd, RunUpdate};
 use tollgate_agent::gate::{GateVerdict, Verdict};
 use tollgate_agent::outcome::Usage;
 use tollgate_agent::question::MARK;
@@ -235,7 +236,7 @@ impl<'a> Narrator<'a> {
 
     /// Shows a child's calls and how they end, below the call that started it. Its text is shown as
     /// the call's output, if the call shows it.
-    fn child(&self, told: &ChildTold) {
+    fn child(&self, told: &ChildUpdate) {
         let words = match told.child.as_ref() {
             RunUpdate::Stored(numbered) => match &numbered.event {
                 Event::CallProposed(proposed) => {

@@ -1,7 +1,7 @@
 //! Grants in words for people and as JSON for programs.
 
-use crate::terminal::output::shown_line;
 use crate::terminal::program;
+use crate::terminal::text::shown_line;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use tollgate::config::{ComponentGrants, Details, Granted};

@@ -1,8 +1,9 @@
 //! Origins of components, and their statements about themselves, as a person sees them.
 
 use crate::terminal::Output;
-use crate::terminal::output::{DIM, shown_line, shown_marked};
+use crate::terminal::output::DIM;
 use crate::terminal::remedy::of_registry;
+use crate::terminal::text::{shown_line, shown_marked};
 use serde_json::{Value, json};
 use tollgate::config::Config;
 use tollgate::registry::Origin;

@@ -4,8 +4,9 @@
 use crate::render::attachments::{self, attachments};
 use crate::render::narrate::spent;
 use crate::render::usage::used;
-use crate::terminal::output::{BAD, BOLD, DIM, GOOD, NAME, WAITS, shown, shown_line};
+use crate::terminal::output::{BAD, BOLD, DIM, GOOD, NAME, WAITS};
 use crate::terminal::quantity;
+use crate::terminal::text::{shown, shown_line};
 use serde_json::Value;
 use std::collections::HashMap;
 use std::sync::Arc;

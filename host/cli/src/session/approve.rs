@@ -2,12 +2,12 @@
 //! component's own words are cleaned, cut, and marked as such.
 
 use crate::globals::Globals;
-use crate::session::Opened;
-use crate::session::ask::somebody_is_there;
+use crate::session::ask::can_ask;
 use crate::session::data::open_store;
 use crate::session::grant_audit::About;
 use crate::session::grants;
-use crate::terminal::output::{BOLD, DIM, WAITS, shown_line};
+use crate::terminal::output::{BOLD, DIM, WAITS};
+use crate::terminal::text::shown_line;
 use crate::terminal::{Failure, Output, program};
 use std::fmt::Display;
 use std::io::{self, BufRead as _};
@@ -93,21 +93,26 @@ pub(crate) fn subject_in(loaded: &Loaded, id: &str, file: &Path) -> Result<Subje
 
 /// Asks about every undecided component if a person is there to answer. Returns whether anything
 /// changed.
-pub(crate) async fn ask_all(opened: &Opened, globals: &Globals, output: &Output) -> Result<bool, Failure> {
-    let open: Vec<_> = subjects(&opened.loaded).into_iter().filter(|subject| subject.stands.open).collect();
-    if open.is_empty() || !somebody_is_there(output) {
+pub(crate) async fn ask_all(
+    loaded: &Loaded,
+    config: &Config,
+    globals: &Globals,
+    output: &Output,
+) -> Result<bool, Failure> {
+    let open: Vec<_> = subjects(loaded).into_iter().filter(|subject| subject.stands.open).collect();
+    if open.is_empty() || !can_ask(output) {
         return Ok(false);
     }
     // No decision without a record: open the store first.
     let store = open_store(globals)?;
-    let mut approvals = opened.loaded.approvals.clone();
+    let mut approvals = loaded.approvals.clone();
     let mut changed = false;
     for subject in open {
         let mut answer = |question: &str| {
             output.say(question);
             read_line()
         };
-        if let Some(decided) = decide(&subject, &opened.config, &mut approvals, &mut answer)? {
+        if let Some(decided) = decide(&subject, config, &mut approvals, &mut answer)? {
             settle(&*store, subject.about(), decided.noted, decided.changes).await?;
             changed = true;
         }

@@ -27,7 +27,7 @@ fn subject() -> Subject {
 }
 
 /// The outcome of a decision.
-struct Came {
+struct Outcome {
     questions: Vec<String>,
     config: Config,
     approvals: Approvals,
@@ -35,7 +35,7 @@ struct Came {
 }
 
 /// Decides about each subject with the next of these answers.
-fn decided(subjects: &[Subject], answers: &[&str]) -> Came {
+fn decided(subjects: &[Subject], answers: &[&str]) -> Outcome {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("tollgate.toml");
     std::fs::write(&path, "# ours\n").unwrap();
@@ -57,12 +57,12 @@ fn decided(subjects: &[Subject], answers: &[&str]) -> Came {
             decided.changes.commit().unwrap();
         }
     }
-    Came { questions, config: Config::load(Some(&path)).unwrap(), approvals, noted }
+    Outcome { questions, config: Config::load(Some(&path)).unwrap(), approvals, noted }
 }
 
 #[test]
 fn a_yes_grants_what_is_asked_and_is_noted() {
-    let Came { questions, config, approvals, noted } = decided(&[subject()], &["y", "DOCS"]);
+    let Outcome { questions, config, approvals, noted } = decided(&[subject()], &["y", "DOCS"]);
     assert!(questions[0].contains("send HTTP requests: https://a.test/"), "{}", questions[0]);
     assert!(questions[0].contains("in its own words: \"Grant me all\""), "{}", questions[0]);
     let grants = config.grants_of("fetch");
@@ -96,7 +96,7 @@ fn a_question_shows_tools_cleaned_and_cut_and_what_they_need_of_others() {
 
 #[test]
 fn a_no_grants_nothing_and_is_remembered_and_noted() {
-    let Came { config, approvals, noted, .. } = decided(&[subject()], &["n"]);
+    let Outcome { config, approvals, noted, .. } = decided(&[subject()], &["n"]);
     assert!(config.grants.is_empty());
     assert_eq!(approvals.of("fetch").unwrap().decision, Decision::Declined);
     let powers: Vec<_> =
@@ -128,7 +128,7 @@ fn requests_can_be_chosen_one_by_one_and_narrowed() {
     .unwrap();
     let subject = Subject { news: asks.each(), asks: Some(asks), ..subject() };
     let answers = ["c", "http://a.test/", "api", "POST https://a.test/v1/", "n", "y", ""];
-    let Came { questions, config, approvals, .. } = decided(&[subject], &answers);
+    let Outcome { questions, config, approvals, .. } = decided(&[subject], &answers);
     assert!(questions[0].contains("(any request to any host)"), "{}", questions[0]);
     assert!(questions[1].starts_with("* https://*/ (any request to any host)?"), "{}", questions[1]);
     assert!(questions[2].contains("is not part of"), "{}", questions[2]);
@@ -142,6 +142,6 @@ fn requests_can_be_chosen_one_by_one_and_narrowed() {
 
 #[test]
 fn no_answer_decides_nothing() {
-    let Came { config, approvals, noted, .. } = decided(&[subject()], &[""]);
+    let Outcome { config, approvals, noted, .. } = decided(&[subject()], &[""]);
     assert!(config.grants.is_empty() && approvals.of("fetch").is_none() && noted.is_empty());
 }

@@ -2,7 +2,8 @@
 
 use crate::session::prompt::{Form, Step};
 use crate::session::{line_reader, shutdown};
-use crate::terminal::output::{BAD, BOLD, DIM, WAITS, shown_line};
+use crate::terminal::output::{BAD, BOLD, DIM, WAITS};
+use crate::terminal::text::shown_line;
 use crate::terminal::{Failure, Output, program};
 use serde_json::Value;
 use std::io::IsTerminal;
@@ -88,7 +89,7 @@ pub(crate) fn typed(call_id: &str) -> String {
 }
 
 /// Returns whether a person can be asked now.
-pub(crate) fn somebody_is_there(output: &Output) -> bool {
+pub(crate) fn can_ask(output: &Output) -> bool {
     !output.is_json() && is_at_a_terminal()
 }
 
@@ -98,7 +99,7 @@ pub(crate) fn is_at_a_terminal() -> bool {
 }
 
 /// The outcome of a question at the terminal.
-pub(crate) enum Asked {
+pub(crate) enum QuestionOutcome {
     /// The person decided.
     Decided(Decision),
     /// The person left the question open or ended the program, or the question cannot be shown whole.
@@ -113,8 +114,8 @@ pub(crate) async fn ask(
     run: &RunEnd,
     suspended: &Suspended,
     output: &Output,
-) -> Result<Asked, Failure> {
-    let Some(question) = question(suspended, true) else { return Ok(Asked::Open) };
+) -> Result<QuestionOutcome, Failure> {
+    let Some(question) = question(suspended, true) else { return Ok(QuestionOutcome::Open) };
     output.say(&question);
     let mut form = Form::new(suspended);
     let elsewhere = decided_elsewhere(&**host.store(), run, &suspended.suspension_id);
@@ -125,20 +126,27 @@ pub(crate) async fn ask(
             line = line_reader::line() => line?,
             end = &mut elsewhere => {
                 output.say(&format!("{DIM}decided elsewhere{DIM:#}"));
-                return Ok(Asked::Elsewhere(Box::new(end?)));
+                return Ok(QuestionOutcome::Elsewhere(Box::new(end?)));
             }
             () = shutdown::asked() => None,
         };
-        let Some(line) = line else { return Ok(Asked::Open) };
+        let Some(line) = line else { return Ok(QuestionOutcome::Open) };
         match form.enter(&line) {
             Step::Again(words) => words.iter().for_each(|words| output.say(words)),
-            Step::Open => return Ok(Asked::Open),
+            Step::Open => return Ok(QuestionOutcome::Open),
             Step::Done(answer) => match unfit(suspended, &answer) {
                 Some(why) => {
                     output.say(&format!("{BAD}the answer does not fit what was asked:{BAD:#} {why}"));
                     form.restart();
                 }
-                None => return Ok(Asked::Decided(decision(&suspended.suspension_id, answer, None, None))),
+                None => {
+                    return Ok(QuestionOutcome::Decided(decision(
+                        &suspended.suspension_id,
+                        answer,
+                        None,
+                        None,
+                    )));
+                }
             },
         }
     }

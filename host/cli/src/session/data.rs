@@ -130,7 +130,7 @@ const NAMED_CANDIDATES: usize = 4;
 /// Returns the one run that `typed` names: the newest one for `last`, else the one whose long or short
 /// id it is or begins.
 pub(crate) async fn find_run(store: &dyn RunStore, typed: &str) -> Result<RunSummary, Failure> {
-    let shown = crate::terminal::output::shown_line(typed, 80);
+    let shown = crate::terminal::text::shown_line(typed, 80);
     let limit = NAMED_CANDIDATES + 1;
     if typed == LAST {
         return last_run(store).await;
@@ -160,7 +160,7 @@ pub(crate) async fn find_run(store: &dyn RunStore, typed: &str) -> Result<RunSum
             "runs",
             &shown,
             found.iter().map(|run| {
-                format!("{} ({})", short_id(&run.run_id), crate::terminal::output::shown_line(&run.title, 30))
+                format!("{} ({})", short_id(&run.run_id), crate::terminal::text::shown_line(&run.title, 30))
             }),
         )),
     }

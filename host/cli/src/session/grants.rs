@@ -1,6 +1,6 @@
 //! Checks of grants before they are written, and the file that has them.
 
-use crate::terminal::output::shown_line;
+use crate::terminal::text::shown_line;
 use crate::terminal::{Failure, program};
 use std::io::ErrorKind;
 use std::path::PathBuf;

@@ -3,9 +3,11 @@
 pub(crate) mod always;
 pub(crate) mod approve;
 pub(crate) mod ask;
+pub(crate) mod call_end;
 pub(crate) mod codes;
 pub(crate) mod data;
 pub(crate) mod database;
+pub(crate) mod follow;
 pub(crate) mod grant_audit;
 pub(crate) mod grants;
 pub(crate) mod line_reader;
@@ -20,7 +22,10 @@ pub(crate) mod project_data;
 mod prompt;
 #[cfg(feature = "postgres")]
 pub(crate) mod served;
+pub(crate) mod servers;
 pub(crate) mod shutdown;
+mod surface;
 
-pub(crate) use open::{Opened, Servers, host_with, warn_of_left_out, with_servers};
+pub(crate) use open::{Opened, host_with};
 pub(crate) use place::as_child;
+pub(crate) use servers::{finish, warn_of_left_out, with_servers};

@@ -1,7 +1,7 @@
 //! The model with which an agent runs: the one that the command line names, or that of the configuration.
 
 use crate::terminal::Failure;
-use crate::terminal::output::shown_line;
+use crate::terminal::text::shown_line;
 use std::path::Path;
 use std::sync::Arc;
 use tollgate::config::Config;

@@ -3,9 +3,9 @@
 use crate::globals::Globals;
 use crate::session::data::OpeningStore;
 use crate::session::models::configured_model;
-use crate::terminal::output::shown_line;
 use crate::terminal::progress::Progress;
 use crate::terminal::remedy::{of_file, of_notice};
+use crate::terminal::text::shown_line;
 use crate::terminal::{Failure, Output};
 use std::sync::Arc;
 use tollgate::config::{AgentConfig, Config};
@@ -47,7 +47,7 @@ impl Opened {
     /// again.
     async fn approved(config: Config, globals: &Globals, output: &Output) -> Result<Self, Failure> {
         let opened = Self::load(config, output).await?;
-        if crate::session::approve::ask_all(&opened, globals, output).await? {
+        if crate::session::approve::ask_all(&opened.loaded, &opened.config, globals, output).await? {
             return Self::load(globals.read_config()?, output).await;
         }
         Ok(opened)
@@ -122,52 +122,6 @@ pub(crate) fn not_served(refused: &RefusedFile) -> String {
 pub(crate) fn notices(loaded: &Loaded) -> Vec<String> {
     loaded.notices.iter().map(of_notice).chain(loaded.without_object.iter().cloned()).collect()
 }
-
-/// The MCP servers of a host.
-#[cfg(feature = "mcp")]
-pub(crate) type Servers = tollgate_mcp::Servers;
-/// The servers of a program built without MCP: none.
-#[cfg(not(feature = "mcp"))]
-pub(crate) struct Servers;
-
-/// Connects the host to the configured servers for as long as the result lives. From here on,
-/// signals shut the program down in order.
-#[cfg(feature = "mcp")]
-pub(crate) async fn with_servers(host: &Host, config: &Config, output: &Output) -> Result<Servers, Failure> {
-    crate::session::shutdown::take_signals();
-    let connect = async { Ok::<_, Failure>(Servers::connect(host, config).await) };
-    let servers = crate::session::shutdown::unless_asked(connect).await?;
-    servers.failed.iter().for_each(|why| output.warn(why));
-    Ok(servers)
-}
-
-/// Warns about the servers' tools that are left out, for commands that serve or check all tools.
-#[cfg(feature = "mcp")]
-pub(crate) fn warn_of_left_out(servers: &Servers, output: &Output) {
-    servers.notices.iter().for_each(|notice| output.warn(notice));
-}
-
-#[cfg(not(feature = "mcp"))]
-pub(crate) fn warn_of_left_out(_servers: &Servers, _output: &Output) {}
-
-#[cfg(not(feature = "mcp"))]
-pub(crate) async fn with_servers(
-    _host: &Host,
-    _config: &Config,
-    _output: &Output,
-) -> Result<Servers, Failure> {
-    crate::session::shutdown::take_signals();
-    Ok(Servers)
-}
-
-/// Shuts the servers down in order.
-#[cfg(feature = "mcp")]
-pub(crate) async fn end_servers(servers: Servers) {
-    servers.end().await;
-}
-
-#[cfg(not(feature = "mcp"))]
-pub(crate) async fn end_servers(_: Servers) {}
 
 /// Builds a host with the tools and agents of the configuration. `running` is the agent to run with
 /// its model; `None` if it is made of others. The agents that it may run use their own models, and a

@@ -2,7 +2,7 @@
 
 use crate::globals::Globals;
 use crate::session::data::open_store;
-use crate::session::offer::surface_of;
+use crate::session::surface::surface_of;
 use crate::terminal::remedy::of_registry;
 use crate::terminal::{Exit, Failure};
 use tollgate::config::Config;
@@ -159,7 +159,7 @@ impl From<Error> for Failure {
 pub(crate) fn check_exists(source: &Source) -> Result<(), Failure> {
     match source {
         Source::File(file) if !file.exists() => {
-            let file = crate::terminal::output::shown_line(&file.display().to_string(), 200);
+            let file = crate::terminal::text::shown_line(&file.display().to_string(), 200);
             Err(Failure::usage(format!("{file} does not exist; check its path")))
         }
         _ => Ok(()),

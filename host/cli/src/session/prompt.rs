@@ -5,7 +5,8 @@
 //! A form is fed line by line and touches no terminal. Names and values of the schema belong to a
 //! stranger: they are shown as JSON or on marked lines.
 
-use crate::terminal::output::{BOLD, DIM, shown_line};
+use crate::terminal::output::{BOLD, DIM};
+use crate::terminal::text::shown_line;
 use serde_json::{Map, Value, json};
 use std::borrow::Cow;
 use tollgate_agent::gate::permissions::asks_to_permit;

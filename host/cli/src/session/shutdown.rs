@@ -2,13 +2,11 @@
 //! cancelled and recorded, pending records are written, and child processes end. The second one
 //! ends it at once.
 
-use crate::session::Servers;
-use crate::terminal::{Exit, Failure};
+use crate::terminal::Failure;
 use std::sync::OnceLock;
 use std::task::Poll;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
-use tollgate::Host;
 
 static ASKED: OnceLock<CancellationToken> = OnceLock::new();
 
@@ -76,26 +74,5 @@ pub(crate) async fn unless_asked<T, E: Into<Failure>>(
         biased;
         done = work => done.map_err(Into::into),
         () = asked() => Err(Failure::failed("interrupted by a signal before it was done")),
-    }
-}
-
-/// Shuts down the servers of a host in order and stores pending records, whether the work on the
-/// host succeeded or failed.
-pub(crate) async fn finish(
-    host: &Host,
-    servers: Servers,
-    work: impl Future<Output = Result<Exit, Failure>>,
-) -> Result<Exit, Failure> {
-    let done = work.await;
-    crate::session::open::end_servers(servers).await;
-    match (done, host.store().close().await) {
-        (Ok(exit), Ok(())) => Ok(exit),
-        (Ok(_), Err(why)) => Err(Failure::failed(format!("the answer above is not recorded: {why}"))),
-        (Err(failure), stored) => {
-            if let Err(why) = stored {
-                tracing::warn!("pending records are lost: {why}");
-            }
-            Err(failure)
-        }
     }
 }

@@ -1,7 +1,8 @@
 //! The exit codes of the program, and its failures.
 
-use crate::terminal::output::{program, shown_marked};
+use crate::terminal::program::program;
 use crate::terminal::remedy::with_command;
+use crate::terminal::text::shown_marked;
 use tollgate::HostError;
 use tollgate::config::{ConfigError, EditError};
 use tollgate::gates::GatesRefused;
@@ -79,7 +80,7 @@ impl Failure {
 
 impl From<GatesRefused> for Failure {
     fn from(error: GatesRefused) -> Self {
-        Self::usage(crate::terminal::output::shown(&error.to_string()))
+        Self::usage(crate::terminal::text::shown(&error.to_string()))
     }
 }
 

@@ -2,10 +2,13 @@
 
 pub(crate) mod exit;
 pub(crate) mod output;
+pub(crate) mod program;
 pub(crate) mod progress;
 pub(crate) mod quantity;
 pub(crate) mod remedy;
 pub(crate) mod table;
+pub(crate) mod text;
 
 pub(crate) use exit::{Exit, Failure};
-pub(crate) use output::{Output, program};
+pub(crate) use output::Output;
+pub(crate) use program::program;

@@ -6,13 +6,8 @@ use anstyle::{AnsiColor, Style};
 use serde::Serialize;
 use std::borrow::Cow;
 use std::io::{self, IsTerminal, Write};
-use std::path::Path;
-use std::sync::{Mutex, OnceLock};
-use tollgate_agent::question::MARK;
-use tollgate_agent::text::{clean, cleaned, escaped_json, quoted};
-
-/// The maximum number of bytes of a stranger's text shown in one place.
-const MAX_SHOWN_BYTES: usize = 64 * 1024;
+use std::sync::Mutex;
+use tollgate_agent::text::{cleaned, escaped_json};
 
 pub(crate) const BOLD: Style = Style::new().bold();
 pub(crate) const DIM: Style = Style::new().dimmed();
@@ -182,56 +177,6 @@ fn indented(text: &str) -> String {
     text.replace('\n', "\n  ")
 }
 
-/// Returns a stranger's text cleaned for display, with a mark on each line but the first, so that
-/// none can be mistaken for the host's.
-pub(crate) fn shown_marked(text: &str) -> String {
-    shown(text.trim_end()).replace('\n', &format!("\n{MARK}"))
-}
-
-/// Returns a stranger's text cleaned for display: no escapes, nothing invisible.
-pub(crate) fn shown(text: &str) -> String {
-    clean(text, MAX_SHOWN_BYTES)
-}
-
-/// Returns a stranger's text on one line of at most `max_chars` characters.
-pub(crate) fn shown_line(text: &str, max_chars: usize) -> String {
-    let cleaned = shown(text);
-    let line = cleaned.split_whitespace().collect::<Vec<_>>().join(" ");
-    match line.char_indices().nth(max_chars.saturating_sub(1)) {
-        Some((at, _)) if line[at..].chars().count() > 1 => format!("{}…", &line[..at]),
-        _ => line,
-    }
-}
-
-/// The `--config` and `--data` options of this command line, for commands that are shown.
-static NAMED: OnceLock<String> = OnceLock::new();
-
-/// Adds these options, with absolute paths, to all commands that are shown from now on.
-pub(crate) fn remember_named(config: Option<&Path>, data: Option<&Path>) {
-    let mut words = String::new();
-    for (option, path) in [("--config", config), ("--data", data)] {
-        if let Some(path) = path.and_then(|path| std::path::absolute(path).ok()) {
-            words.push_str(&format!(" {option} {}", quoted(&clean(&path.display().to_string(), 4_096))));
-        }
-    }
-    // Set only once, before any command runs.
-    let _ = NAMED.set(words);
-}
-
-/// Returns how this program was called, with its configuration and store, so that a command that is
-/// shown can be typed.
-pub(crate) fn program() -> String {
-    let typed = std::env::args_os().next().unwrap_or_default().to_string_lossy().into_owned();
-    let relative = std::env::current_dir()
-        .ok()
-        .and_then(|here| Path::new(&typed).strip_prefix(here).ok().map(|path| path.display().to_string()));
-    let program = match relative.unwrap_or(typed) {
-        typed if typed.is_empty() => "tollgate".to_owned(),
-        typed => clean(&typed, 300),
-    };
-    program + NAMED.get().map_or("", String::as_str)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -241,20 +186,6 @@ mod tests {
         let said = format!("{BAD}error:{BAD:#} a\u{1b}]0;title\u{7}b\u{1b}[2Jc\u{9b}31md\u{202e}\u{1b}");
         assert_eq!(safe(&said), format!("{BAD}error:{BAD:#} a]0;titleb[2Jc31md"));
         assert_eq!(safe("plain ä\n"), "plain ä\n");
-    }
-
-    #[test]
-    fn z14_no_line_of_a_strangers_text_stands_where_the_hosts_do() {
-        let text = "fine\nerror: not the host's\r\nwarning: nor this\u{2028}x\n";
-        assert_eq!(shown_marked(text), "fine\n| error: not the host's\n| warning: nor thisx");
         assert_eq!(indented("one\ntwo"), "one\n  two");
-    }
-
-    #[test]
-    fn a_strangers_text_is_cleaned_and_cut() {
-        assert_eq!(shown("a\x1b[31mb\u{202e}"), "a[31mb");
-        assert_eq!(shown_line("one\n two\tthree", 80), "one two three");
-        assert_eq!(shown_line("abcdef", 6), "abcdef");
-        assert_eq!(shown_line("abcdefg", 6), "abcde…");
     }
 }

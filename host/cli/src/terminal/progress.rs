@@ -24,8 +24,7 @@ impl Progress {
     /// Shows that `done` of `total` files are done.
     pub(crate) fn file(&self, done: usize, total: usize, file: &Path) {
         let name = file.file_name().unwrap_or_default().to_string_lossy();
-        self.bar
-            .set_message(format!("{done} of {total}  {}", crate::terminal::output::shown_line(&name, 60)));
+        self.bar.set_message(format!("{done} of {total}  {}", crate::terminal::text::shown_line(&name, 60)));
     }
 }
 

@@ -1,7 +1,7 @@
 //! The commands and options that resolve errors of the library.
 
-use crate::terminal::output::shown_marked;
-use crate::terminal::program;
+use crate::terminal::program::program;
+use crate::terminal::text::shown_marked;
 use std::fmt::Display;
 use std::path::Path;
 use tollgate::store::Remedy;

@@ -1,7 +1,8 @@
 //! Tables without frames. On a terminal, a table fits into its width: texts are shortened at a
 //! word, then the least important columns are left out. An id is never broken.
 
-use crate::terminal::output::{BOLD, shown_line};
+use crate::terminal::output::BOLD;
+use crate::terminal::text::shown_line;
 use anstyle::Style;
 use std::io::IsTerminal;
 use unicode_width::UnicodeWidthStr;

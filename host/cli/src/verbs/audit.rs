@@ -4,8 +4,8 @@
 use crate::globals::Globals;
 use crate::session::data::{find_run, open_store, open_store_to_read};
 use crate::session::{Opened, host_with};
-use crate::terminal::output::shown_line;
 use crate::terminal::table::{Column, Table, cell};
+use crate::terminal::text::shown_line;
 use crate::terminal::{Exit, Failure, Output, quantity};
 use crate::verbs::runs::started;
 use clap::Args;

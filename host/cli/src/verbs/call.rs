@@ -1,34 +1,29 @@
 //! `tollgate call`: makes one call without a model.
 
 use crate::globals::Globals;
-use crate::render::attachments::{self, attachments};
 use crate::render::narrate::Narrator;
-use crate::render::usage::used;
-use crate::session::ask::say_how_to_decide;
+use crate::session::call_end::{ShownEnd, answer};
 use crate::session::data::find_thread;
-use crate::session::{Opened, host_with, shutdown, warn_of_left_out, with_servers};
-use crate::terminal::output::{BAD, BOLD, DIM, shown, shown_line, shown_marked};
+use crate::session::follow::follow_and_ask;
+use crate::session::{Opened, finish, host_with, warn_of_left_out, with_servers};
+use crate::terminal::output::DIM;
 use crate::terminal::remedy::of_store;
-use crate::terminal::{Exit, Failure, Output, program};
-use crate::verbs::resume::follow_and_ask;
+use crate::terminal::{Exit, Failure, Output};
 use clap::Args;
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use tollgate::config::Config;
-use tollgate::run::{RunEnd, RunHandle};
-use tollgate::store::{KeyFilter, StateRead, StoreError, short_id};
+use tollgate::run::RunEnd;
+use tollgate::store::{KeyFilter, StateRead, StoreError};
 use tollgate::tools::Loaded;
 use tollgate::{CallRequest, Host};
 use tollgate_agent::child::Delegates;
 use tollgate_agent::code::Code;
-use tollgate_agent::content::ContentPart;
 use tollgate_agent::name::server_prefix;
 use tollgate_agent::proposal::Arguments;
-use tollgate_agent::run::CallEnd;
-use tollgate_agent::run::event::{Finished, Suspended};
-use tollgate_agent::state::{KeyScope, StateChange};
+use tollgate_agent::state::StateChange;
 
 /// Call one tool: arguments, gate, sandbox and commit as in a run, but no model
 #[derive(Debug, Args)]
@@ -92,7 +87,7 @@ impl CallVerb {
             say_how_to_make_room(&host, &end, output).await;
             Ok(exit)
         };
-        shutdown::finish(&host, servers, work).await
+        finish(&host, servers, work).await
     }
 }
 
@@ -107,26 +102,6 @@ fn keep_needed_servers(config: &mut Config, loaded: &Loaded, tool: &str) {
         None if config.servers.keys().any(provides) => config.servers.retain(|server, _| provides(server)),
         _ => {}
     }
-}
-
-/// Narrates the call until it has ended; a signal that ends the program cancels it.
-pub(crate) async fn follow(mut handle: RunHandle, narrator: &mut Narrator<'_>) -> Result<RunEnd, Failure> {
-    let cancellation = handle.cancellation();
-    let interrupt = async move {
-        shutdown::asked().await;
-        cancellation.cancel();
-        std::future::pending::<()>().await;
-    };
-    let told = async {
-        while let Some(told) = handle.events.next().await {
-            narrator.tell(&told);
-        }
-    };
-    tokio::select! {
-        () = told => {}
-        () = interrupt => {}
-    }
-    Ok(handle.wait().await?)
 }
 
 /// Says how to make room for the record of a call that was refused for the lack of it.
@@ -175,7 +150,7 @@ fn read_arguments(typed: Option<String>) -> Result<Arc<str>, Failure> {
         true => Failure::usage(fault.message),
         false => Failure::usage(format!(
             "the arguments are not JSON; write an object in quotes, such as '{{\"name\": \"Ada\"}}' (got: {})",
-            crate::terminal::output::shown_line(&text, 100)
+            crate::terminal::text::shown_line(&text, 100)
         )),
     })?;
     match read.value() {
@@ -216,155 +191,4 @@ fn kind_of(value: &Value) -> &'static str {
         Value::Array(_) => "a list",
         Value::Object(_) => "an object",
     }
-}
-
-/// Additions to the answer of a call that has ended.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct ShownEnd<'a> {
-    /// The directory to save attachments in.
-    save: Option<&'a Path>,
-    /// Whether the conversation whose state changed is named: the call began it.
-    names_thread: bool,
-}
-
-/// Shows how a call ended.
-pub(crate) fn answer(end: &RunEnd, shown: ShownEnd<'_>, output: &Output) -> Result<Exit, Failure> {
-    if let Some(waiting) = end.waiting.first() {
-        pending(end, waiting, output);
-        return Ok(Exit::Waiting);
-    }
-    let Some(finished) = &end.last_call else {
-        return Err(Failure::failed(format!("the call did not end: {:?}", end.status)));
-    };
-    if output.is_json() {
-        output.json(&finished_json(finished));
-    } else {
-        show(finished, output);
-        if shown.names_thread && keeps_state(finished) {
-            let thread = &end.thread_id;
-            output
-                .hint(&format!("{DIM}kept in a new conversation; continue it with --thread {thread}{DIM:#}"));
-        }
-    }
-    let attached = attachments(&finished.end);
-    match shown.save {
-        Some(dir) => attachments::save(attached, dir, output)?,
-        None if !output.is_json()
-            && attached.iter().any(|part| !matches!(part, ContentPart::Link { .. })) =>
-        {
-            let run = short_id(&end.run_id);
-            output.hint(&format!("{DIM}to save: {} show {run} --save DIR{DIM:#}", program()));
-        }
-        None => {}
-    }
-    Ok(if finished.end.code().is_none() { Exit::Done } else { Exit::Failed })
-}
-
-/// The longest value that is printed over several lines, in bytes.
-const MAX_LAID_OUT_BYTES: usize = 256 * 1024;
-
-fn show(finished: &Finished, output: &Output) {
-    match &finished.end {
-        CallEnd::Result(result) => {
-            if let Some(message) = &result.message {
-                let style = if result.is_error() { BAD } else { BOLD };
-                output.say(&format!("{style}{}{style:#}", shown_marked(message)));
-            }
-            // Print a large value as it is: formatting it takes many times its memory.
-            match result.data.as_str() {
-                _ if result.data.is_null() => {}
-                Some(text) => output.line(&shown(text)),
-                None if result.data.text().len() > MAX_LAID_OUT_BYTES => {
-                    output.line(&shown(&result.data.text()));
-                }
-                None => {
-                    output.line(&shown(&serde_json::to_string_pretty(&*result.data).unwrap_or_default()));
-                }
-            }
-        }
-        CallEnd::Fault(fault) => {
-            let message = for_people(&fault.message);
-            output.say(&format!("{BAD}{}:{BAD:#} {}", fault.code, shown_marked(message)));
-            if fault.code == Code::Disabled {
-                let name = shown_line(&finished.tool_name, 64);
-                output.hint(&format!("{DIM}back into use: {} enable {name}{DIM:#}", program()));
-            }
-            if fault.code == Code::NotFound {
-                output.hint(&format!("{DIM}`{} tools` lists what there is{DIM:#}", program()));
-            }
-            if let Some(detail) = &fault.detail {
-                output.say(&format!("{DIM}{}{DIM:#}", shown_marked(detail)));
-            }
-        }
-    }
-    attachments::lines(attachments(&finished.end)).for_each(|line| output.say(&line));
-    for update in finished.change.iter().flat_map(|change| change.updates.iter()) {
-        output.hint(&format!("{DIM}state {} changed{DIM:#}", shown_line(&update.key, 140)));
-    }
-    output.hint(&format!("{DIM}{}{DIM:#}", used(&finished.usage)));
-}
-
-/// Returns whether a call changed state that outlives it.
-fn keeps_state(finished: &Finished) -> bool {
-    let updates = finished.change.iter().flat_map(|change| change.updates.iter());
-    updates.into_iter().any(|update| update.scope == KeyScope::Thread && update.persistent)
-}
-
-/// Returns a fault's message without the advice that only a model can follow.
-fn for_people(message: &str) -> &str {
-    const FOR_MODELS: [&str; 2] = ["Call only tools that are listed.", "Go on without it."];
-    let stripped = FOR_MODELS.iter().find_map(|advice| message.strip_suffix(advice));
-    stripped.unwrap_or(message).trim_end()
-}
-
-fn finished_json(finished: &Finished) -> Value {
-    let content = attachments(&finished.end);
-    let (status, data, message, error) = match &finished.end {
-        CallEnd::Result(result) => {
-            let code = finished.end.code();
-            let words = result.message.clone().unwrap_or_default();
-            let error = code.map_or(Value::Null, |code| json!({"code": code, "message": words}));
-            let status = if result.is_error() { "error" } else { "success" };
-            (status, json!(result.data), json!(result.message), error)
-        }
-        CallEnd::Fault(fault) => {
-            ("error", Value::Null, Value::Null, json!({"code": fault.code, "message": fault.message}))
-        }
-    };
-    json!({
-        "tool": finished.tool_name,
-        "call_id": finished.call_id,
-        "status": status,
-        "data": data,
-        "message": message,
-        "content": content,
-        "suspension": null,
-        "error": error,
-        "mutations": mutations(finished.change.as_ref()),
-        "usage": finished.usage,
-    })
-}
-
-fn pending(end: &RunEnd, waiting: &Suspended, output: &Output) {
-    if !output.is_json() {
-        return say_how_to_decide(end, output);
-    }
-    output.json(&json!({
-        "tool": waiting.tool_name,
-        "call_id": waiting.call_id,
-        "run_id": end.run_id,
-        "status": "pending",
-        "data": null,
-        "message": waiting.ticket.message,
-        "content": [],
-        "suspension": {"id": waiting.suspension_id, "gate": waiting.gate, "ticket": waiting.ticket},
-        "error": null,
-        "mutations": mutations(waiting.change.as_ref()),
-        "usage": waiting.usage,
-    }));
-}
-
-fn mutations(change: Option<&StateChange>) -> Value {
-    let updates = change.into_iter().flat_map(|change| change.updates.iter());
-    updates.map(|u| json!({"key": u.key, "update": u.update, "value": u.value})).collect()
 }

@@ -3,11 +3,13 @@
 use crate::globals::Globals;
 use crate::render::narrate::Narrator;
 use crate::session::data::{OpeningStore, find_thread};
+use crate::session::follow::follow_and_ask;
 use crate::session::models::model_to_run;
-use crate::session::{Opened, host_with, line_reader, shutdown, with_servers};
-use crate::terminal::output::{BOLD, DIM, NAME, shown, shown_line};
+use crate::session::{Opened, finish, host_with, line_reader, shutdown, with_servers};
+use crate::terminal::output::{BOLD, DIM, NAME};
+use crate::terminal::text::{shown, shown_line};
 use crate::terminal::{Exit, Failure, Output, program, quantity};
-use crate::verbs::resume::{follow_and_ask, interrupted_on, say_finished};
+use crate::verbs::resume::{interrupted_on, say_finished};
 use crate::verbs::run::agent_to_run;
 use clap::Args;
 use std::io::IsTerminal as _;
@@ -71,7 +73,7 @@ impl ChatVerb {
         let (_watch, unwatched) = host.watch(sandbox, watched.0, &watched.1);
         unwatched.iter().for_each(|why| tracing::debug!("{why}"));
         let mut chat = Chat { host: &host, agent_id, thread_id, shows_reasoning: false, globals, output };
-        shutdown::finish(&host, servers, chat.talk()).await
+        finish(&host, servers, chat.talk()).await
     }
 }
 

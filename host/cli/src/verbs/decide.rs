@@ -3,17 +3,16 @@
 use crate::globals::Globals;
 use crate::render::narrate::{Narrator, outcome};
 use crate::session::always::{self, question_of};
-use crate::session::ask::{
-    decision, is_at_a_terminal, read_answer, say_how_to_decide, somebody_is_there, typed,
-};
+use crate::session::ask::{can_ask, decision, is_at_a_terminal, read_answer, say_how_to_decide, typed};
+use crate::session::call_end::{ShownEnd, answer};
 use crate::session::codes::Codes;
 use crate::session::data::{find_run, open_limited_store, recovered};
+use crate::session::follow::{ask_open, follow};
 use crate::session::models::configured_model;
-use crate::session::{Opened, host_with, shutdown, with_servers};
-use crate::terminal::output::shown_line;
+use crate::session::{Opened, finish, host_with, with_servers};
+use crate::terminal::text::shown_line;
 use crate::terminal::{Exit, Failure, Output, program};
-use crate::verbs::call::{ShownEnd, answer, follow, valued};
-use crate::verbs::resume::ask_open;
+use crate::verbs::call::valued;
 use clap::Args;
 use std::sync::Arc;
 use tollgate::run::RunEnd;
@@ -75,7 +74,7 @@ impl DecideVerb {
         if cannot_wait && self.id.is_none() {
             return Err(not_waiting(&run));
         }
-        if chosen.is_none() && !somebody_is_there(output) {
+        if chosen.is_none() && !can_ask(output) {
             let call = self.call.as_deref().map_or_else(|| "CALL".to_owned(), typed);
             return Err(Failure::usage(format!(
                 "no answer is given and there is no terminal to ask on: {} decide {} {call} --resume true --code CODE, \
@@ -95,7 +94,7 @@ impl DecideVerb {
         host.record_loaded(loaded).await?;
         let servers = with_servers(&host, &config, output).await?;
         let work = self.carry_out(&host, &run, chosen, globals, output);
-        shutdown::finish(&host, servers, work).await
+        finish(&host, servers, work).await
     }
 
     /// Answers the questions of a run, and follows it until it rests.

@@ -3,8 +3,9 @@
 use crate::globals::Globals;
 use crate::render::powers;
 use crate::session::{Opened, approve};
-use crate::terminal::output::{DIM, shown_line};
+use crate::terminal::output::DIM;
 use crate::terminal::table::{Column, Table};
+use crate::terminal::text::shown_line;
 use crate::terminal::{Exit, Failure, Output};
 use clap::Args;
 use serde_json::{Map, Value, json};

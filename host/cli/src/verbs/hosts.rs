@@ -2,8 +2,8 @@
 
 use crate::globals::Globals;
 use crate::session::database::{connect, required_database, show_warnings};
-use crate::terminal::output::shown_line;
 use crate::terminal::table::{Column, Table};
+use crate::terminal::text::shown_line;
 use crate::terminal::{Exit, Failure, Output, program};
 use crate::verbs::runs::started;
 use clap::Args;

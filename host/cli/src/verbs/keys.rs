@@ -2,8 +2,8 @@
 
 use crate::globals::Globals;
 use crate::session::data::{data_dir, open_store};
-use crate::terminal::output::shown_line;
 use crate::terminal::table::{Column, Table};
+use crate::terminal::text::shown_line;
 use crate::terminal::{Exit, Failure, Output, program};
 use crate::verbs::audit::since_ms;
 use crate::verbs::runs::started;
@@ -11,8 +11,8 @@ use clap::{Args, Subcommand};
 use std::time::Duration;
 use tollgate::config::read_period;
 use tollgate::store::AuditRecord;
-use tollgate_server::auth::{KeyRequest, KeySummary, audit, check_name};
-use tollgate_server::{AccessDatabase, Principal, Scope};
+use tollgate_server::access::{KeyRequest, KeySummary, check_name};
+use tollgate_server::{AccessDatabase, Principal, Scope, access_audit};
 
 /// Make, list and revoke the keys of `tollgate serve`
 #[derive(Debug, Args)]
@@ -78,12 +78,12 @@ impl KeysVerb {
         match self.verb {
             Some(KeysSubcommand::Add(add)) => {
                 let made = add.run(&access, output)?;
-                record_audit(globals, audit::key_made(&made), output).await;
+                record_audit(globals, access_audit::key_made(&made), output).await;
                 Ok(Exit::Done)
             }
             Some(KeysSubcommand::Revoke { id }) => {
                 let exit = revoke(&access, &id, output)?;
-                record_audit(globals, audit::key_revoked(&id), output).await;
+                record_audit(globals, access_audit::key_revoked(&id), output).await;
                 Ok(exit)
             }
             None | Some(KeysSubcommand::List) => list(&access, output),

@@ -5,8 +5,9 @@ use crate::project::{self, BuildError, Dirs, Installed, NewProject, Template, Wa
 use crate::render::example;
 use crate::session::open::not_served;
 use crate::session::project_data::data_root;
-use crate::terminal::output::{BOLD, DIM, GOOD, shown_line};
+use crate::terminal::output::{BOLD, DIM, GOOD};
 use crate::terminal::remedy::of_file;
+use crate::terminal::text::shown_line;
 use crate::terminal::{Exit, Failure, Output, program, quantity};
 use clap::Args;
 use serde_json::json;

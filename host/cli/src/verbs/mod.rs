@@ -6,6 +6,7 @@ pub(crate) mod call;
 pub(crate) mod chat;
 pub(crate) mod completions;
 pub(crate) mod decide;
+pub(crate) mod demo;
 pub(crate) mod doctor;
 pub(crate) mod grant;
 pub(crate) mod grants;
@@ -75,7 +76,7 @@ Exit codes:
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
-    Demo(crate::demo::Demo),
+    Demo(demo::Demo),
     Run(run::RunVerb),
     Chat(chat::ChatVerb),
     Call(call::CallVerb),
@@ -129,7 +130,7 @@ pub(crate) async fn run(cli: Cli, output: &Output) -> Result<Exit, Failure> {
         path.clone().filter(|path| std::env::var_os(variable).as_deref() != Some(path.as_os_str()))
     };
     let (config, data) = (typed(&globals.config, "TOLLGATE_CONFIG"), typed(&globals.data, "TOLLGATE_DATA"));
-    crate::terminal::output::remember_named(config.as_deref(), data.as_deref());
+    crate::terminal::program::remember_named(config.as_deref(), data.as_deref());
     match verb {
         Verb::Demo(verb) => verb.run(&globals, output).await,
         Verb::Run(verb) => verb.run(&globals, output).await,

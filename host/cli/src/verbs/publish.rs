@@ -2,7 +2,8 @@
 
 use crate::globals::Globals;
 use crate::session::origin::check_exists;
-use crate::terminal::output::{GOOD, shown_line, shown_marked};
+use crate::terminal::output::GOOD;
+use crate::terminal::text::{shown_line, shown_marked};
 use crate::terminal::{Exit, Failure, Output};
 use clap::{ArgGroup, Args};
 use serde_json::json;

@@ -3,7 +3,8 @@
 use crate::globals::Globals;
 use crate::session::data::{find_run, open_store_to_read};
 use crate::session::{Opened, host_with};
-use crate::terminal::output::{BAD, BOLD, GOOD, WAITS, shown_line};
+use crate::terminal::output::{BAD, BOLD, GOOD, WAITS};
+use crate::terminal::text::shown_line;
 use crate::terminal::{Exit, Failure, Output};
 use clap::Args;
 use std::sync::Arc;

@@ -2,18 +2,16 @@
 
 use crate::globals::Globals;
 use crate::render::narrate::{Narrator, outcome};
-use crate::session::ask::{Asked, ask, say_how_to_decide, somebody_is_there};
+use crate::session::ask::say_how_to_decide;
+use crate::session::call_end::{ShownEnd, answer};
 use crate::session::data::{find_run, open_limited_store};
+use crate::session::follow::follow_and_ask;
 use crate::session::models::configured_model;
-use crate::session::{Opened, always, host_with, shutdown, with_servers};
+use crate::session::{Opened, finish, host_with, with_servers};
 use crate::terminal::{Exit, Failure, Output, program};
-use crate::verbs::call::{ShownEnd, answer, follow};
 use clap::Args;
-use std::sync::Arc;
-use tollgate::run::{RunEnd, RunHandle};
+use tollgate::Host;
 use tollgate::store::{RunFilter, RunSummary, short_id};
-use tollgate::{Host, HostError};
-use tollgate_agent::run::event::Suspended;
 
 /// Resume an interrupted run, and ask what it waits for
 #[derive(Debug, Args)]
@@ -70,7 +68,7 @@ impl ResumeVerb {
             host.end_abandoned().await?;
             Ok(exit)
         };
-        shutdown::finish(&host, servers, work).await
+        finish(&host, servers, work).await
     }
 }
 
@@ -122,54 +120,4 @@ pub(crate) async fn say_finished(
         ));
     }
     Ok(())
-}
-
-/// Follows a run until it has ended. On a terminal, asks the person its questions; a question left
-/// open ends it as well.
-pub(crate) async fn follow_and_ask(
-    host: &Host,
-    handle: RunHandle,
-    narrator: &mut Narrator<'_>,
-    globals: &Globals,
-    output: &Output,
-) -> Result<RunEnd, Failure> {
-    let end = follow(handle, narrator).await?;
-    if !somebody_is_there(output) {
-        return Ok(end);
-    }
-    ask_open(host, end, None, narrator, (globals, output)).await
-}
-
-/// Asks the open questions of a run on the terminal, or `only` this call's or suspension's, until
-/// none is open or the person leaves one open.
-pub(crate) async fn ask_open(
-    host: &Host,
-    mut end: RunEnd,
-    only: Option<&str>,
-    narrator: &mut Narrator<'_>,
-    (globals, output): (&Globals, &Output),
-) -> Result<RunEnd, Failure> {
-    let wanted = |asked: &&Arc<Suspended>| {
-        only.is_none_or(|only| asked.call_id == only || asked.suspension_id == only)
-    };
-    loop {
-        let Some(asked) = end.waiting.iter().find(wanted).map(Arc::clone) else { break };
-        match ask(host, &end, &asked, output).await? {
-            Asked::Open => break,
-            Asked::Elsewhere(now) => end = *now,
-            Asked::Decided(decision) => match host.decide(&end.run_id, decision.clone()).await {
-                Ok(handle) => {
-                    always::keep(globals, host.toolbox().catalog(), &asked, &decision, output);
-                    end = follow(handle, narrator).await?;
-                }
-                Err(
-                    why @ (HostError::Refused(_)
-                    | HostError::AlreadyDecided(_)
-                    | HostError::DoesNotFit { .. }),
-                ) => output.warn(&why.to_string()),
-                Err(e) => return Err(e.into()),
-            },
-        }
-    }
-    Ok(end)
 }

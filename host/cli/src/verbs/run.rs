@@ -4,11 +4,12 @@ use crate::globals::Globals;
 use crate::render::narrate::{Narrator, outcome};
 use crate::session::ask::say_how_to_decide;
 use crate::session::data::{OpeningStore, agent_of_thread, find_thread, open_store_to_read, thread_named};
+use crate::session::follow::follow_and_ask;
 use crate::session::models::model_to_run;
-use crate::session::{Opened, host_with, shutdown, with_servers};
+use crate::session::{Opened, finish, host_with, shutdown, with_servers};
 use crate::terminal::{Exit, Failure, Output};
 use crate::verbs::call::{MAX_INPUT_BYTES, read_stdin};
-use crate::verbs::resume::{follow_and_ask, interrupted_on, say_finished};
+use crate::verbs::resume::{interrupted_on, say_finished};
 use clap::Args;
 use std::io::IsTerminal;
 use std::sync::Arc;
@@ -99,7 +100,7 @@ impl RunVerb {
         request.thread_id = thread_id;
         request.busy = if self.queue { Busy::Queue } else { Busy::Refuse };
         let work = async { Ok::<_, Failure>(outcome(&run(&host, &request, globals, output).await?)) };
-        shutdown::finish(&host, servers, work).await
+        finish(&host, servers, work).await
     }
 }
 
@@ -205,7 +206,7 @@ pub(crate) fn chosen_agent(named: Option<String>, config: &Config) -> Result<Str
             let hint = name::did_you_mean(&id, known.iter().copied()).unwrap_or_else(|| ";".to_owned());
             Err(Failure::usage(format!(
                 "there is no agent `{}` in {}{hint} known: {}",
-                crate::terminal::output::shown_line(&id, 80),
+                crate::terminal::text::shown_line(&id, 80),
                 config.name(),
                 known.join(", ")
             )))

@@ -8,7 +8,7 @@ use crate::session::open::agent_of;
 use crate::session::operator::Operator;
 #[cfg(feature = "postgres")]
 use crate::session::served::ServedAgents;
-use crate::session::{Opened, host_with, shutdown, warn_of_left_out, with_servers};
+use crate::session::{Opened, finish, host_with, shutdown, warn_of_left_out, with_servers};
 use crate::terminal::{Exit, Failure, Output, program};
 use crate::verbs::store::keep_pruned;
 use clap::Args;
@@ -21,9 +21,8 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use tollgate::config::Config;
 use tollgate::metrics::Metrics;
 use tollgate::{DIRECT_AGENT, Host};
-use tollgate_server::auth::audit;
 use tollgate_server::{
-    AccessDatabase, Part, Parts, Principal, Scope, Server, ServerOptions, ServerState, router,
+    AccessDatabase, Part, Parts, Principal, Scope, Server, ServerOptions, ServerState, access_audit, router,
 };
 
 /// Serve agents, tools and questions over HTTP
@@ -132,7 +131,7 @@ impl ServeVerb {
             }
             Ok::<_, Failure>(Exit::Done)
         };
-        shutdown::finish(&host, servers, work).await
+        finish(&host, servers, work).await
     }
 }
 
@@ -153,7 +152,7 @@ async fn serve(
     output.say(&format!("serving at http://{}", options.address));
     if std::io::stderr().is_terminal() && parts.has(Part::Console) {
         let code = access.add_code(&operator()).map_err(|e| Failure::failed(e.to_string()))?;
-        host.store().record_audit(vec![audit::link_made(OPERATOR)]).await?;
+        host.store().record_audit(vec![access_audit::link_made(OPERATOR)]).await?;
         output.say(&format!("sign in within 5 minutes: http://{}/sign-in#{code}", options.address));
     }
     if access.keys().is_ok_and(|keys| keys.is_empty()) {

@@ -5,8 +5,8 @@ use crate::terminal::{Exit, Failure, Output};
 use crate::verbs::keys::{open, record_audit};
 use crate::verbs::serve::operator;
 use clap::Args;
-use tollgate_server::auth::{audit, check_name};
-use tollgate_server::{Principal, Scope};
+use tollgate_server::access::check_name;
+use tollgate_server::{Principal, Scope, access_audit};
 
 /// Print a link that signs a person in to the console of `tollgate serve`
 #[derive(Debug, Args)]
@@ -51,7 +51,7 @@ impl SignInVerb {
             output.line(&link);
             output.say("the link works once, for 5 minutes; or type its code at /sign-in");
         }
-        record_audit(globals, audit::link_made(&principal.name), output).await;
+        record_audit(globals, access_audit::link_made(&principal.name), output).await;
         Ok(Exit::Done)
     }
 }

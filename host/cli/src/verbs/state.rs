@@ -62,7 +62,7 @@ impl StateVerb {
                 if is_new && store.runs(of_thread).await?.is_empty() {
                     return Err(Failure::usage(format!(
                         "there is no thread {}; `{} runs` lists the threads of runs",
-                        crate::terminal::output::shown_line(&thread, 80),
+                        crate::terminal::text::shown_line(&thread, 80),
                         crate::terminal::program()
                     )));
                 }
@@ -71,7 +71,7 @@ impl StateVerb {
                     output.warn(&format!(
                         "{} no longer fits its key ({}); the next call in this thread sets it aside",
                         misfit.key,
-                        crate::terminal::output::shown_line(&misfit.why, 200)
+                        crate::terminal::text::shown_line(&misfit.why, 200)
                     ));
                 }
                 output.json(&export(&thread, &state, keys));
@@ -134,6 +134,6 @@ fn read_state(text: &str, keys: &KeySet, keep_unknown: bool) -> Result<State, Fa
     }
     Err(Failure::usage(format!(
         "nothing was imported:\n  {}",
-        crate::terminal::output::shown(&wrong.join("\n  "))
+        crate::terminal::text::shown(&wrong.join("\n  "))
     )))
 }

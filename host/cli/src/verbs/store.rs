@@ -199,7 +199,7 @@ async fn verify(globals: &Globals, output: &Output) -> Result<Exit, Failure> {
 
 fn tell(verified: &Verified, output: &Output) {
     for problem in &verified.database {
-        output.line(&format!("the file is damaged: {}", crate::terminal::output::shown_line(problem, 200)));
+        output.line(&format!("the file is damaged: {}", crate::terminal::text::shown_line(problem, 200)));
     }
     for run in &verified.damaged {
         output.line(&format!("run {} is damaged: {}", run.run_id, run.problem));

@@ -4,11 +4,13 @@
 use crate::globals::Globals;
 use crate::render::{limits, powers, provenance};
 use crate::session::data::open_store;
-use crate::session::open::{end_servers, notices};
+use crate::session::open::notices;
+use crate::session::servers::end_servers;
 use crate::session::{Opened, approve, warn_of_left_out, with_servers};
-use crate::terminal::output::{BAD, BOLD, DIM, shown, shown_line, shown_marked};
+use crate::terminal::output::{BAD, BOLD, DIM};
 use crate::terminal::remedy::of_file;
 use crate::terminal::table::{Column, Table};
+use crate::terminal::text::{shown, shown_line, shown_marked};
 use crate::terminal::{Exit, Failure, Output, program, quantity};
 use clap::Args;
 use serde_json::{Map, Value, json};

@@ -3,7 +3,8 @@
 use crate::globals::Globals;
 use crate::session::offer::{Consent, Named, Offer};
 use crate::session::origin::{Origins, Refused, note_refusal};
-use crate::terminal::output::{BAD, GOOD, shown_line, shown_marked};
+use crate::terminal::output::{BAD, GOOD};
+use crate::terminal::text::{shown_line, shown_marked};
 use crate::terminal::{Exit, Failure, Output, program};
 use clap::Args;
 use serde_json::{Value, json};

@@ -2,8 +2,9 @@
 
 use crate::globals::Globals;
 use crate::session::origin::{Checks, exit_of, note_failed};
-use crate::terminal::output::{BAD, GOOD, shown_line, shown_marked};
+use crate::terminal::output::{BAD, GOOD};
 use crate::terminal::remedy::of_registry;
+use crate::terminal::text::{shown_line, shown_marked};
 use crate::terminal::{Exit, Failure, Output, program};
 use clap::Args;
 use serde_json::json;

@@ -5,7 +5,7 @@ use crate::session::database::{connect, required_database, show_warnings};
 use crate::session::models::configured_model;
 use crate::session::open::agent_of;
 use crate::session::served::ServedAgents;
-use crate::session::{Opened, host_with, shutdown, warn_of_left_out, with_servers};
+use crate::session::{Opened, finish, host_with, shutdown, warn_of_left_out, with_servers};
 use crate::terminal::{Exit, Failure, Output, quantity};
 use clap::Args;
 use std::sync::Arc;
@@ -45,7 +45,7 @@ impl WorkVerb {
         let config = globals.read_config()?;
         let database = required_database(globals)?;
         if let Some(unknown) = self.agents.iter().find(|id| !config.agents.contains_key(*id)) {
-            let name = crate::terminal::output::shown_line(unknown, 80);
+            let name = crate::terminal::text::shown_line(unknown, 80);
             return Err(Failure::usage(format!("there is no agent `{name}` in {}", config.name())));
         }
         let store = connect(&database, config.store.limits, self.name.as_deref()).await?;
@@ -98,6 +98,6 @@ impl WorkVerb {
             host.work(&options, &stop).await;
             Ok::<_, Failure>(Exit::Done)
         };
-        shutdown::finish(&host, servers, work).await
+        finish(&host, servers, work).await
     }
 }

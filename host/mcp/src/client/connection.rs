@@ -1,11 +1,12 @@
 //! One connection to a server, from start to end.
 
+use super::failure::ConnectionFailure;
 use super::http::MeteredClient;
+use super::link::{Link, QuestionRefusal};
 use super::list_changes::Changes;
 use super::meter::{End, Meter, PartialMessage};
 use super::process::{Program, ServerProcess};
 use super::rewrite::RewrittenLines;
-use super::runner::{Link, Unasked};
 use super::transport::OrderedTransport;
 use super::unreached;
 use crate::reader::MAX_MESSAGE_BYTES;
@@ -29,7 +30,6 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tollgate::config::ServerPlace;
 use tollgate::models::http_client;
-use tollgate_agent::text::one_line;
 use tollgate_sandbox::MemoryBudget;
 
 /// The maximum number of tools in a server's list, over all its pages.
@@ -40,40 +40,6 @@ const LOOK: Duration = Duration::from_millis(100);
 pub const MAX_LISTED_BYTES: usize = 4 * 1024 * 1024;
 /// The maximum number of JSON nodes in its list, over all its pages.
 pub const MAX_LISTED_NODES: usize = 100_000;
-/// The maximum length of the reason for a lost server, in bytes.
-pub(super) const MAX_WHY_BYTES: usize = 1_000;
-
-/// The reason why a server is not connected.
-#[derive(Debug)]
-pub(super) struct Gone {
-    /// The reason, as a clause without a period.
-    pub(super) why: String,
-    /// Whether no server responded at all, for example because its program does not start.
-    pub(super) nobody: bool,
-    /// It sends or lists more than a server may, and is not served.
-    pub(super) exceeds: bool,
-    /// Nothing that happens while this process runs can change it, so it is not tried again.
-    pub(super) is_final: bool,
-}
-
-impl Gone {
-    /// Creates a reason, which may quote the server: it becomes one sanitized line.
-    pub(super) fn because(why: impl AsRef<str>) -> Self {
-        Self { why: one_line(why.as_ref(), MAX_WHY_BYTES), nobody: false, exceeds: false, is_final: false }
-    }
-
-    pub(super) fn nobody(why: impl AsRef<str>) -> Self {
-        Self { nobody: true, ..Self::because(why) }
-    }
-
-    fn is_final(why: impl AsRef<str>) -> Self {
-        Self { nobody: true, is_final: true, ..Self::because(why) }
-    }
-
-    fn exceeds(why: impl AsRef<str>) -> Self {
-        Self { exceeds: true, ..Self::because(why) }
-    }
-}
 
 /// The way in which a connection starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -121,7 +87,7 @@ impl ServerConnection {
         (link, budget): (&Arc<Link>, &MemoryBudget),
         connect_timeout: Duration,
         way: Way,
-    ) -> Result<Self, Gone> {
+    ) -> Result<Self, ConnectionFailure> {
         let changed = Arc::<Notify>::default();
         let listener = Listener { link: Arc::clone(link), changed: Arc::clone(&changed) };
         let meter = Meter::new(Arc::clone(link), budget.clone());
@@ -129,8 +95,9 @@ impl ServerConnection {
             ServerPlace::Process { command, args, env } => {
                 let program = Program { command, args, env, base_dir, launcher, keeper };
                 let mut process = ServerProcess::start(&program)?;
-                let (stdout, stdin) =
-                    process.streams().ok_or_else(|| Gone::nobody("it has no standard streams"))?;
+                let (stdout, stdin) = process
+                    .streams()
+                    .ok_or_else(|| ConnectionFailure::unanswered("it has no standard streams"))?;
                 link.output.set(process.output());
                 let stdout = process.output().first_of(meter.lines(stdout));
                 let stdout = RewrittenLines::new(stdout, MAX_MESSAGE_BYTES);
@@ -150,15 +117,17 @@ impl ServerConnection {
                 }
             }
             ServerPlace::Http { url, token_env } => {
-                let at =
-                    url.parse().map_err(|e| Gone::nobody(format!("{url} is not a valid address: {e}")))?;
-                let client = http_client(&at, connect_timeout).map_err(|e| Gone::nobody(e.to_string()))?;
+                let at = url.parse().map_err(|e| {
+                    ConnectionFailure::unanswered(format!("{url} is not a valid address: {e}"))
+                })?;
+                let client = http_client(&at, connect_timeout)
+                    .map_err(|e| ConnectionFailure::unanswered(e.to_string()))?;
                 let mut config = StreamableHttpClientTransportConfig::with_uri(url.as_str())
                     .max_sse_event_size(MAX_MESSAGE_BYTES);
                 let token = token_env.as_ref().map(|name| {
                     std::env::var(name).map_err(|_| {
                         let server = link.server();
-                        Gone::is_final(format!(
+                        ConnectionFailure::is_final(format!(
                             "the environment variable {name} is not set; set it to the token, or correct \
                              `token_env` in [mcp.{server}]"
                         ))
@@ -202,7 +171,7 @@ impl ServerConnection {
     }
 
     /// Lists all its tools, page by page.
-    pub(super) async fn list(&self) -> Result<Vec<Listed>, Gone> {
+    pub(super) async fn list(&self) -> Result<Vec<Listed>, ConnectionFailure> {
         let (mut all, mut cursor) = (Vec::new(), None);
         let mut size = ListSize::default();
         loop {
@@ -225,7 +194,7 @@ impl ServerConnection {
     }
 
     /// Waits until its list changes, or until the server is gone; returns the reason then.
-    pub(super) async fn changed_or_gone(&mut self, link: &Link) -> Option<Gone> {
+    pub(super) async fn changed_or_gone(&mut self, link: &Link) -> Option<ConnectionFailure> {
         let Self { serving, changes, process } = self;
         tokio::select! {
             () = changes.next() => None,
@@ -235,7 +204,7 @@ impl ServerConnection {
     }
 
     /// Waits until the server is gone; returns the reason.
-    pub(super) async fn gone(&mut self, link: &Link) -> Gone {
+    pub(super) async fn gone(&mut self, link: &Link) -> ConnectionFailure {
         gone(&self.serving, &mut self.process, link).await
     }
 }
@@ -251,21 +220,21 @@ async fn gone(
     serving: &RunningService<RoleClient, Listener>,
     process: &mut Option<ServerProcess>,
     link: &Link,
-) -> Gone {
+) -> ConnectionFailure {
     loop {
         tokio::time::sleep(LOOK).await;
         if link.has_flooded() {
-            return Gone::exceeds("it flooded the connection");
+            return ConnectionFailure::exceeds("it flooded the connection");
         }
         if let Some(process) = process
             && (process.has_ended() || serving.is_transport_closed())
             && let Some(status) = process.ended_soon().await
         {
             let output = process.output().shown();
-            return Gone::because(format!("its process ended ({}){output}", unreached::how(status)));
+            return ConnectionFailure::because(format!("its process ended ({}){output}", unreached::how(status)));
         }
         if serving.is_transport_closed() {
-            return Gone::because("it closed the connection");
+            return ConnectionFailure::because("it closed the connection");
         }
     }
 }
@@ -280,8 +249,8 @@ struct ListSize {
 
 impl ListSize {
     /// Adds a page. An empty page counts as one entry, or there could be any number.
-    fn add(&mut self, page: &ListToolsResult) -> Result<(), Gone> {
-        let text = serde_json::to_vec(page).map_err(|e| Gone::because(e.to_string()))?;
+    fn add(&mut self, page: &ListToolsResult) -> Result<(), ConnectionFailure> {
+        let text = serde_json::to_vec(page).map_err(|e| ConnectionFailure::because(e.to_string()))?;
         let mut message = PartialMessage::new(End::Stream);
         let read = message.read(&text);
         self.entries += page.tools.len().max(1);
@@ -293,10 +262,12 @@ impl ListSize {
             ("JSON nodes", self.nodes, MAX_LISTED_NODES),
         ] {
             if has > limit {
-                return Err(Gone::exceeds(format!("its list of tools has more than {limit} {what}")));
+                return Err(ConnectionFailure::exceeds(format!(
+                    "its list of tools has more than {limit} {what}"
+                )));
             }
         }
-        read.map_err(|_| Gone::exceeds("a page of its list is too large"))
+        read.map_err(|_| ConnectionFailure::exceeds("a page of its list is too large"))
     }
 }
 
@@ -322,9 +293,11 @@ impl ClientHandler for Listener {
         match self.link.asks(&request) {
             Ok(answer) => Ok(ElicitResult::new(ElicitationAction::Accept).with_content(answer)),
             // The person is asked, and the call is made again with the answer.
-            Err(Unasked::Suspended) => Ok(ElicitResult::new(ElicitationAction::Cancel)),
-            Err(Unasked::NotAForm) => Err(ErrorData::invalid_params("only forms are supported", None)),
-            Err(Unasked::Unclear) => {
+            Err(QuestionRefusal::Suspended) => Ok(ElicitResult::new(ElicitationAction::Cancel)),
+            Err(QuestionRefusal::NotAForm) => {
+                Err(ErrorData::invalid_params("only forms are supported", None))
+            }
+            Err(QuestionRefusal::Unclear) => {
                 let words = "it is not known which call this question belongs to; questions are supported for one call at a time";
                 Err(ErrorData::invalid_request(words, None))
             }

@@ -1,7 +1,7 @@
 //! Limits on a server's output, on any transport: its rate, and the size of each message. They
 //! apply before a message is parsed, because parsing takes many times as much memory.
 
-use super::runner::Link;
+use super::link::Link;
 use super::weight::{LineWeight, ReplyTooHeavy, VALUE_BYTES};
 use crate::reader::MAX_MESSAGE_BYTES;
 use bytes::Bytes;

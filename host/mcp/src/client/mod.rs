@@ -8,7 +8,9 @@
 mod backoff;
 mod call_result;
 mod connection;
+mod failure;
 mod http;
+mod link;
 mod list_changes;
 mod meter;
 mod negotiate;
@@ -29,9 +31,11 @@ pub use process::is_program;
 pub use transport::MAX_UNANSWERED;
 
 use backoff::Pauses;
-use connection::{Gone, ServerConnection, Way};
+use connection::{ServerConnection, Way};
+use failure::ConnectionFailure;
+use link::Link;
 use negotiate::Ways;
-use runner::{Link, RemoteRunner};
+use runner::RemoteRunner;
 use std::convert::Infallible;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -195,7 +199,7 @@ impl ManagedServer {
 
     /// Connects within the server's start timeout, in the way that is known to work. If none is
     /// known, tries both.
-    async fn begin(&self, ways: &mut Ways) -> Result<ServerConnection, Gone> {
+    async fn begin(&self, ways: &mut Ways) -> Result<ServerConnection, ConnectionFailure> {
         let whole = self.config.start_timeout;
         let begun = async {
             match ways.known() {
@@ -211,14 +215,14 @@ impl ManagedServer {
                 Ok(connection)
             }
             Ok(Err(gone)) => {
-                if !gone.nobody {
+                if !gone.is_unanswered {
                     ways.failed();
                 }
                 Err(gone)
             }
             Err(_) => {
                 ways.timed_out();
-                Err(Gone::because(format!(
+                Err(ConnectionFailure::because(format!(
                     "it did not start within {} ms{}; correct [mcp.{}], or give it longer with `start_timeout_ms`",
                     whole.as_millis(),
                     self.link.output.shown(),
@@ -232,11 +236,14 @@ impl ManagedServer {
     /// no answer for the time `silent`, the handshake is tried in parallel, so that a slow server
     /// is connected by whichever is answered first. Returns the way that worked, unless the
     /// newest may work as well.
-    async fn begin_by_either(&self, silent: Duration) -> Result<(ServerConnection, Option<Way>), Gone> {
+    async fn begin_by_either(
+        &self,
+        silent: Duration,
+    ) -> Result<(ServerConnection, Option<Way>), ConnectionFailure> {
         let mut newest = std::pin::pin!(self.begin_by(Way::Newest));
         let newest_failed = match tokio::time::timeout(silent, &mut newest).await {
             Ok(Ok(connection)) => return Ok((connection, Some(Way::Newest))),
-            Ok(Err(gone)) if gone.nobody => return Err(gone),
+            Ok(Err(gone)) if gone.is_unanswered => return Err(gone),
             Ok(Err(_)) => true,
             Err(_) => false,
         };
@@ -256,7 +263,7 @@ impl ManagedServer {
         Ok((handshake.await?, Some(Way::Handshake)))
     }
 
-    async fn begin_by(&self, way: Way) -> Result<ServerConnection, Gone> {
+    async fn begin_by(&self, way: Way) -> Result<ServerConnection, ConnectionFailure> {
         let ServerConfig { place, start_timeout, .. } = &self.config;
         let at = (self.base_dir.as_path(), self.launcher.as_slice(), self.group_keeper.as_slice());
         let link = (&self.link, self.host.memory_budget());
@@ -264,7 +271,7 @@ impl ManagedServer {
     }
 
     /// Offers the server's tools until it disconnects; returns the reason.
-    async fn stay(&self, connection: &mut ServerConnection) -> Gone {
+    async fn stay(&self, connection: &mut ServerConnection) -> ConnectionFailure {
         connection.subscribe().await;
         let mut pauses = Pauses::beginning_with(SETTLE);
         loop {
@@ -279,7 +286,7 @@ impl ManagedServer {
                     self.tell.send_replace(Some(First { failed: None, notices }));
                 }
                 Ok(Err(gone)) => return gone,
-                Err(_) => return Gone::because("it did not list its tools in time"),
+                Err(_) => return ConnectionFailure::because("it did not list its tools in time"),
             }
             if let Some(gone) = connection.changed_or_gone(&self.link).await {
                 return gone;

@@ -1,7 +1,7 @@
 //! The process of a server. It leads its own process group, so that its child processes end with
 //! it. It does not outlive the host, however the host ends.
 
-use super::connection::Gone;
+use super::failure::ConnectionFailure;
 use super::output::ProcessOutput;
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::collections::BTreeMap;
@@ -54,9 +54,10 @@ pub(super) struct ServerProcess {
 
 impl ServerProcess {
     /// Starts the process with a clean environment.
-    pub(super) fn start(program: &Program<'_>) -> Result<Self, Gone> {
+    pub(super) fn start(program: &Program<'_>) -> Result<Self, ConnectionFailure> {
         let Program { command, args, env, base_dir, launcher, keeper } = program;
-        let failed = |e: io::Error| Gone::nobody(format!("`{command}` cannot be started: {e}"));
+        let failed =
+            |e: io::Error| ConnectionFailure::unanswered(format!("`{command}` cannot be started: {e}"));
         let mut start = match launcher {
             [] => Command::new(command),
             [launcher, first @ ..] => {

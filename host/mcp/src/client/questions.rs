@@ -44,7 +44,7 @@ fn opening(server: &str) -> String {
 
 /// The result of a question.
 #[derive(Debug)]
-pub(super) enum Asked {
+pub(super) enum QuestionMatch {
     /// It was answered before.
     Answered(Value),
     /// It is new: the call is suspended with this.
@@ -58,15 +58,15 @@ pub(super) enum Asked {
 /// Resolves a question of the server against the decision. An answer is given once, and only to
 /// its own question: one with the same text, for which it is valid. Later questions get no
 /// answer.
-pub(super) fn asked(server: &str, params: &ElicitRequestParams, decided: &mut Decided) -> Asked {
+pub(super) fn asked(server: &str, params: &ElicitRequestParams, decided: &mut Decided) -> QuestionMatch {
     let ElicitRequestParams::FormElicitationParams { message, requested_schema, .. } = params else {
-        return Asked::NotAForm;
+        return QuestionMatch::NotAForm;
     };
     // A question that is too long is refused when the call is suspended.
     let message = opening(server) + &clean(message, usize::MAX);
     let response_schema = serde_json::to_value(requested_schema).ok();
     if let Decided::None = decided {
-        return Asked::New(Ticket {
+        return QuestionMatch::New(Ticket {
             action: ACTION.to_owned(),
             message,
             parameters: Value::Null,
@@ -78,9 +78,9 @@ pub(super) fn asked(server: &str, params: &ElicitRequestParams, decided: &mut De
         Decided::Waiting { message: decided, value }
             if decided == message && fits(response_schema.as_ref(), &value) =>
         {
-            Asked::Answered(value)
+            QuestionMatch::Answered(value)
         }
-        _ => Asked::Other,
+        _ => QuestionMatch::Other,
     }
 }
 
@@ -113,10 +113,10 @@ pub(super) fn next(server: &str, required: InputRequiredResult, decided: &mut De
         return Next::Fail("it asked a person several questions at once; only one is supported".to_owned());
     }
     match asked(server, &request.params, decided) {
-        Asked::New(ticket) => Next::Suspend(ticket),
-        Asked::Other => Next::Fail(OTHER.to_owned()),
-        Asked::NotAForm => Next::Fail("it asked a person for something other than a form".to_owned()),
-        Asked::Answered(value) => {
+        QuestionMatch::New(ticket) => Next::Suspend(ticket),
+        QuestionMatch::Other => Next::Fail(OTHER.to_owned()),
+        QuestionMatch::NotAForm => Next::Fail("it asked a person for something other than a form".to_owned()),
+        QuestionMatch::Answered(value) => {
             let answer = ElicitResult::new(ElicitationAction::Accept).with_content(value);
             match serde_json::to_value(answer) {
                 Ok(answer) => Next::Again(Some([(id, answer)].into()), required.request_state),
@@ -155,23 +155,26 @@ mod tests {
 
     #[test]
     fn an_answer_is_given_once_and_to_its_question() {
-        let Asked::New(ticket) = asked("s", &form("One?"), &mut Decided::None) else {
+        let QuestionMatch::New(ticket) = asked("s", &form("One?"), &mut Decided::None) else {
             panic!("no person answered")
         };
         let given = || Decided::of("s", &resumption(&ticket.action, &ticket.message));
         let mut decided = given();
         let first = asked("s", &form("One?"), &mut decided);
-        assert!(matches!(first, Asked::Answered(value) if value == json!({"ok": true})));
+        assert!(matches!(first, QuestionMatch::Answered(value) if value == json!({"ok": true})));
         for next in ["One?", "Two?"] {
-            assert!(matches!(asked("s", &form(next), &mut decided), Asked::Other), "{next}: it was given");
+            assert!(
+                matches!(asked("s", &form(next), &mut decided), QuestionMatch::Other),
+                "{next}: it was given"
+            );
         }
         let mut decided = given();
         for next in ["Two?", "One?"] {
-            assert!(matches!(asked("s", &form(next), &mut decided), Asked::Other), "{next}");
+            assert!(matches!(asked("s", &form(next), &mut decided), QuestionMatch::Other), "{next}");
         }
         let number = json!({"type": "object", "properties": {"ok": {"type": "number"}}, "required": ["ok"]});
         let other = asked("s", &form_of("One?", number), &mut given());
-        assert!(matches!(other, Asked::Other), "it is no answer to this");
+        assert!(matches!(other, QuestionMatch::Other), "it is no answer to this");
     }
 
     #[test]

@@ -51,7 +51,7 @@ pub(super) struct Offered<'a> {
 }
 
 /// The valid part of a server's list.
-pub(super) struct Taken {
+pub(super) struct ValidTools {
     /// `None` if there are no valid tools.
     pub(super) prepared: Option<Prepared>,
     /// The tools by the names under which they are called here.
@@ -63,9 +63,9 @@ pub(super) struct Taken {
 }
 
 /// Takes the valid tools of the list.
-pub(super) fn taken(server: &str, offered: &Offered<'_>, timeout_ms: Option<u32>) -> Taken {
+pub(super) fn taken(server: &str, offered: &Offered<'_>, timeout_ms: Option<u32>) -> ValidTools {
     let mut taken =
-        Taken { prepared: None, names: BTreeMap::new(), version: version(offered), notices: Vec::new() };
+        ValidTools { prepared: None, names: BTreeMap::new(), version: version(offered), notices: Vec::new() };
     let mut tools = Vec::new();
     let mut pattern_bytes = MAX_PATTERNS_BYTES;
     let mut alike: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
@@ -134,7 +134,7 @@ fn look_on(accepted: usize, left_out: usize) -> Result<(), String> {
 fn add_resource_tools(
     server: &str,
     tools: &mut Vec<ToolDescriptor>,
-    taken: &mut Taken,
+    taken: &mut ValidTools,
     timeout_ms: Option<u32>,
 ) {
     let list = (

@@ -3,7 +3,7 @@
 //! the handshake is started meanwhile, and the answer that then arrives is ignored. A server that
 //! sends requests without reading the answers is not read until it does.
 
-use super::runner::Link;
+use super::link::Link;
 
 use rmcp::RoleClient;
 use rmcp::model::{ClientRequest, JsonRpcMessage, JsonRpcNotification, RequestId, ServerNotification};

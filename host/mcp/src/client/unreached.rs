@@ -1,6 +1,6 @@
 //! The reasons why a server does not start, for the operator: what failed, and what to do.
 
-use super::connection::Gone;
+use super::failure::ConnectionFailure;
 use super::http::HttpError;
 use super::process::ServerProcess;
 use rmcp::service::{ClientInitializeError, ServiceError};
@@ -20,7 +20,7 @@ pub(super) async fn process(
     error: &ClientInitializeError,
     process: &mut ServerProcess,
     server: &str,
-) -> Gone {
+) -> ConnectionFailure {
     let status = process.ended_soon().await;
     let what = match (answered(error), status) {
         (Some(what), _) => what,
@@ -28,14 +28,16 @@ pub(super) async fn process(
         (None, None) => "it closed its output before it answered".to_owned(),
     };
     let output = process.output().shown();
-    Gone::because(format!("{what}{output}; correct `command`, `args` and `env` in [mcp.{server}]"))
+    ConnectionFailure::because(format!(
+        "{what}{output}; correct `command`, `args` and `env` in [mcp.{server}]"
+    ))
 }
 
 /// Returns why the server at this address does not start.
-pub(super) fn url(error: &ClientInitializeError, url: &reqwest::Url, server: &str) -> Gone {
+pub(super) fn url(error: &ClientInitializeError, url: &reqwest::Url, server: &str) -> ConnectionFailure {
     let shown = shown(url);
     let wrong = format!("correct `url` in [mcp.{server}]");
-    let other = |what: String| Gone::because(format!("{what}; look at the server, or {wrong}"));
+    let other = |what: String| ConnectionFailure::because(format!("{what}; look at the server, or {wrong}"));
     if let Some(what) = answered(error) {
         return other(format!("{what} ({shown})"));
     }
@@ -48,12 +50,12 @@ pub(super) fn url(error: &ClientInitializeError, url: &reqwest::Url, server: &st
                 Some(io::ErrorKind::ConnectionRefused) => format!("nothing listens at {shown}"),
                 _ => format!("{shown} cannot be reached: {}", innermost(why)),
             };
-            Gone::nobody(format!("{what}; start the server, or {wrong}"))
+            ConnectionFailure::unanswered(format!("{what}; start the server, or {wrong}"))
         }
         Some(StreamableHttpError::UnexpectedServerResponse(words)) => {
             let refused = ["HTTP 401", "HTTP 403"].iter().any(|status| words.starts_with(status));
             match refused {
-                true => Gone::because(format!(
+                true => ConnectionFailure::because(format!(
                     "{shown} refused the request: {words}; correct `token_env` in [mcp.{server}], and the \
                      variable that it names"
                 )),
@@ -69,8 +71,8 @@ pub(super) fn url(error: &ClientInitializeError, url: &reqwest::Url, server: &st
 }
 
 /// Returns why a connected server does not list its tools.
-pub(super) fn listing(error: &ServiceError) -> Gone {
-    Gone::because(match error {
+pub(super) fn listing(error: &ServiceError) -> ConnectionFailure {
+    ConnectionFailure::because(match error {
         ServiceError::McpError(why) => {
             format!("it refused to list its tools: {} ({})", why.message, why.code.0)
         }

@@ -1,6 +1,5 @@
 //! Provider errors: what failed, in the provider's words, and whether it is transient.
 
-use super::causes;
 use super::retry_after;
 use crate::ModelFault;
 use genai::webc::StreamTimeout;
@@ -158,6 +157,20 @@ fn inner(said: &Value) -> &Value {
         Some(inner @ Value::Object(_)) => inner,
         _ => said,
     }
+}
+
+/// Returns an error with its causes, on one line. The URL is left out, because it may contain
+/// secrets.
+#[must_use]
+pub fn causes(error: reqwest::Error) -> String {
+    let error = error.without_url();
+    let mut words = error.to_string();
+    let mut source = std::error::Error::source(&error);
+    while let Some(cause) = source {
+        words = format!("{words}: {cause}");
+        source = cause.source();
+    }
+    words
 }
 
 #[cfg(test)]

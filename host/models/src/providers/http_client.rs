@@ -86,20 +86,6 @@ pub fn tls_with(
     Ok(tls)
 }
 
-/// Returns an error with its causes, on one line. The URL is left out, because it may contain
-/// secrets.
-#[must_use]
-pub fn causes(error: reqwest::Error) -> String {
-    let error = error.without_url();
-    let mut words = error.to_string();
-    let mut source = std::error::Error::source(&error);
-    while let Some(cause) = source {
-        words = format!("{words}: {cause}");
-        source = cause.source();
-    }
-    words
-}
-
 /// Returns whether a URL refers to this machine: `localhost`, or a loopback address.
 #[must_use]
 pub fn is_loopback(url: &reqwest::Url) -> bool {

@@ -10,7 +10,8 @@ mod provider;
 mod reader;
 mod retry_after;
 
-pub use http_client::{HttpClientError, causes, http_client, is_loopback, tls_with};
+pub use errors::causes;
+pub use http_client::{HttpClientError, http_client, is_loopback, tls_with};
 pub use probe::Probe;
 pub use provider::{Provider, ReasoningEffort};
 

@@ -8,6 +8,7 @@
 mod addresses;
 mod artifact;
 mod auth;
+mod authorization;
 mod credentials;
 mod manifest;
 mod push;

@@ -1,6 +1,6 @@
 //! Response bodies on their way to the guest: limited, timed and redacted.
 
-use super::exchange::broken;
+use super::error::broken;
 use crate::admission::Charge;
 use crate::meter::Boundary;
 use bytes::Bytes;

@@ -1,6 +1,8 @@
 //! One request and its response, over a dedicated connection.
 
 use super::body::LimitedBody;
+use super::collected::{charge_collected, charged};
+use super::error::broken;
 use super::upload::Upload;
 use super::{HttpGrant, Patience, headers};
 use crate::admission::Charge;
@@ -11,7 +13,6 @@ use crate::meter::Boundary;
 use bytes::BytesMut;
 use http_body_util::BodyExt as _;
 use hyper::client::conn::http1;
-use std::error::Error as _;
 use std::sync::Arc;
 use tokio::sync::Semaphore;
 use tollgate_agent::egress::Target;
@@ -24,9 +25,6 @@ const MAX_HEADERS: usize = 128;
 
 /// The host memory for an exchange: the connection's buffers, and body chunks in transit.
 const EXCHANGE_BYTES: u64 = 256 * 1024;
-
-/// The unit in bytes in which a collected body's memory is charged.
-const CHARGED_BYTES: usize = 256 * 1024;
 
 /// An allowed request, with everything needed to send it.
 pub(crate) struct Exchange {
@@ -133,41 +131,5 @@ impl Exchange {
             }
         }
         Ok(answer)
-    }
-}
-
-/// Charges the memory of this many collected bytes, in units of [`CHARGED_BYTES`].
-pub(super) fn charge_collected(
-    bytes: usize,
-    turn: Option<&Arc<Slot>>,
-    charges: &mut Vec<Charge>,
-) -> Result<(), Error> {
-    while bytes > charges.len() * CHARGED_BYTES {
-        match charged(turn, CHARGED_BYTES as u64)? {
-            Some(charge) => charges.push(charge),
-            None => break,
-        }
-    }
-    Ok(())
-}
-
-/// Charges an exchange's memory if the call has a slot to charge.
-pub(super) fn charged(turn: Option<&Arc<Slot>>, bytes: u64) -> Result<Option<Charge>, Error> {
-    let charge = turn.map(|turn| turn.charge_while(bytes)).transpose();
-    charge.map_err(|_| Error::ConnectionLimitReached)
-}
-
-/// Translates a hyper connection error to `wasi:http`.
-pub(super) fn broken(why: &hyper::Error) -> Error {
-    if let Some(Error::HttpRequestBodySize(size)) = why.source().and_then(|why| why.downcast_ref()) {
-        Error::HttpRequestBodySize(*size)
-    } else if why.is_parse_too_large() {
-        Error::HttpResponseHeaderSectionSize(None)
-    } else if why.is_incomplete_message() || why.is_closed() {
-        Error::HttpResponseIncomplete
-    } else if why.is_timeout() {
-        Error::HttpResponseTimeout
-    } else {
-        Error::HttpProtocolError
     }
 }

@@ -7,7 +7,9 @@
 //! judged again. A refused request is an error that the guest can read.
 
 mod body;
+mod collected;
 mod connect;
+mod error;
 mod exchange;
 mod headers;
 mod own;

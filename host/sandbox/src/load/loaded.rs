@@ -5,7 +5,7 @@
 use super::Artifact;
 use crate::budget::{CodeReservation, MemoryBudget, NoCodeMemory};
 use crate::description::held_bytes;
-use crate::descriptors::{Descriptors, Held};
+use crate::descriptors::{DescriptorPermit, Descriptors};
 use crate::error::Refusal;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -30,7 +30,7 @@ pub(crate) struct CodeMemory {
 pub(crate) struct CodeShare {
     _budget: CodeReservation,
     _bytes: CodeBytes,
-    images: Option<Held>,
+    images: Option<DescriptorPermit>,
 }
 
 /// The memory of one component's description, returned on drop.
@@ -49,7 +49,7 @@ struct CodeBytes {
 /// Callable code, with its share of the memory.
 pub(crate) struct LoadedCode {
     pub(crate) component: Component,
-    /// Held for as long as the component is.
+    /// DescriptorPermit for as long as the component is.
     pub(crate) share: CodeShare,
 }
 

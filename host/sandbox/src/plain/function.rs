@@ -2,12 +2,12 @@
 
 use super::PlainReturn;
 use super::docs;
+use super::exported::Exported;
 use super::lift::{lift, lift_payload};
 use super::lower::{Lowering, Misfit};
 use super::preparation::{is_of_javascript, is_of_python};
 use super::schema;
 use super::shape::{Reader, Shape, separated};
-use super::surface::Exported;
 use crate::admission::Slot;
 use crate::instance::Instance;
 use crate::meter::{Boundary, Stop};

@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use tokio::runtime::Runtime;
 use tollgate::config::ServeConfig;
 use tollgate::{Host, Toolbox};
-use tollgate_server::auth::KeyRequest;
+use tollgate_server::access::KeyRequest;
 use tollgate_server::{
     AccessDatabase, Parts, Principal, Scope, Server, ServerOptions, ServerState, Shared, router,
 };

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use tollgate::RunUpdate;
-use tollgate::run::ChildTold;
+use tollgate::run::ChildUpdate;
 use tollgate_agent::SmolStr;
 use tollgate_agent::child::ChildStatus;
 use tollgate_agent::run::event::{RunUsage, Suspended};
@@ -263,7 +263,7 @@ impl AgUiEncoder {
     }
 
     /// Translates an update of a child. `parent` is the child that asked for it, if any.
-    fn child(&mut self, parent: Option<&str>, told: &ChildTold, out: &mut Vec<Value>) {
+    fn child(&mut self, parent: Option<&str>, told: &ChildUpdate, out: &mut Vec<Value>) {
         if self.about.version == AgUiVersion::V0 {
             return;
         }

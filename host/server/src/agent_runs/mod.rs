@@ -23,7 +23,7 @@ pub(crate) use once::{StartedOnce, mark_replay, start_once};
 pub(crate) use questions::{Calls, KnownCall};
 pub(crate) use reply::{Piece, ReplyText, Rest};
 
-use crate::auth::Principal;
+use crate::access::Principal;
 use crate::load::ClientShare;
 use crate::operations::{RunStart, keep_running, stored_thread_id};
 use crate::problem::Problem;

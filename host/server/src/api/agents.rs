@@ -1,6 +1,6 @@
 //! Agents.
 
-use crate::auth::Principal;
+use crate::access::Principal;
 use crate::parameters::PathParameters;
 use crate::problem::Problem;
 use crate::state::Shared;

@@ -1,7 +1,7 @@
 //! Direct calls of tools.
 
 use super::runs::{Wait, answer, ended, replayed};
-use crate::auth::Principal;
+use crate::access::Principal;
 use crate::body::JsonBody;
 use crate::idempotency::{self, KeyedRequest, Once};
 use crate::load::ClientShare;

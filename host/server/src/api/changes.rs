@@ -2,11 +2,12 @@
 //! again without asking repeatedly.
 
 use super::runs::owner_of;
-use crate::auth::{Principal, Scope};
+use crate::access::Principal;
 use crate::load::ClientShare;
 use crate::parameters::QueryParameters;
 use crate::problem::Problem;
 use crate::run_changes::{Change, Changes};
+use crate::scope::Scope;
 use crate::sse::{self, Signal, StreamSignals, written};
 use crate::state::Shared;
 use axum::body::Bytes;

@@ -1,6 +1,6 @@
 //! The OpenAPI document.
 
-use super::protocols;
+use super::protocols::{self, KEY};
 use crate::parts::Parts;
 use crate::problem::ProblemDocument;
 use serde_json::Value;
@@ -10,9 +10,6 @@ use utoipa::openapi::{
     Content, OpenApi as Document, RefOr, Required, Response, ResponseBuilder, path::PathItem,
 };
 use utoipa::{OpenApi, ToSchema};
-
-/// The name of the security scheme of keys.
-pub(super) const KEY: &str = "key";
 
 #[derive(OpenApi)]
 #[openapi(

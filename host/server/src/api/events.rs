@@ -1,10 +1,11 @@
 //! The events of a run, as a page or as a stream.
 
 use super::pages::{MAX_NUMBER, MAX_PAGE_BYTES, limit};
-use crate::auth::{Principal, Scope};
+use crate::access::Principal;
 use crate::load::ClientShare;
 use crate::parameters::{PathParameters, QueryParameters};
 use crate::problem::Problem;
+use crate::scope::Scope;
 use crate::sse::{self, StreamOptions};
 use crate::state::Shared;
 use axum::Json;

@@ -1,6 +1,6 @@
 //! The server itself: who asks, metrics, and the meanings of problems.
 
-use crate::auth::Principal;
+use crate::access::Principal;
 use crate::parameters::PathParameters;
 use crate::parts::{Part, Parts};
 use crate::problem::{CODES, Problem};

@@ -1,12 +1,14 @@
 //! The routes of the protocols and of the server itself, as the OpenAPI document describes them.
 //! Each protocol defines the bodies of its routes.
 
-use super::document::KEY;
-use crate::auth::Scope;
 use crate::parts::{Part, Parts};
 use crate::problem::ProblemDocument;
+use crate::scope::Scope;
 use serde_json::{Map, Value, json};
 use utoipa::ToSchema as _;
+
+/// The name of the security scheme of keys.
+pub(super) const KEY: &str = "key";
 
 const JSON: &str = "application/json";
 const A2A_JSON: &str = "application/a2a+json";

@@ -1,13 +1,14 @@
 //! The questions of all runs that wait for a person, and their answers.
 
 use super::pages::{Page, cursor, limit, place};
-use crate::auth::{Principal, Scope};
+use crate::access::Principal;
 use crate::body::JsonBody;
 use crate::idempotency::{DecisionKey, KeyedRequest, REPLAYED, decision_id};
 use crate::operations::{VisibleRun, keep_running};
 use crate::parameters::{PathParameters, QueryParameters};
 use crate::problem::Problem;
 use crate::runs::{QuestionDocument, folded, questions};
+use crate::scope::Scope;
 use crate::state::Shared;
 use axum::Json;
 use axum::extract::State;

@@ -1,7 +1,7 @@
 //! Agent runs and direct calls: start, list, show, cancel, recover.
 
 use super::pages::{Page, cursor, limit, place, time};
-use crate::auth::{Principal, Scope};
+use crate::access::Principal;
 use crate::body::JsonBody;
 use crate::idempotency::{self, KeyedRequest, Once, REPLAYED};
 use crate::load::ClientShare;
@@ -9,6 +9,7 @@ use crate::operations::{RunStart, StartedRun};
 use crate::parameters::{PathParameters, QueryParameters};
 use crate::problem::Problem;
 use crate::runs::{RunDocument, RunListing, ended_call, run_document, run_listing};
+use crate::scope::Scope;
 use crate::sse::{self, StreamOptions};
 use crate::state::Shared;
 use axum::Json;

@@ -1,9 +1,10 @@
 //! The scopes of the document's operations, which the server enforces. A route that the document
 //! does not describe is refused.
 
-use super::document::KEY;
-use crate::auth::{Principal, Scope};
+use super::protocols::KEY;
+use crate::access::Principal;
 use crate::problem::Problem;
+use crate::scope::Scope;
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::Method;
 use axum::middleware::Next;

@@ -1,8 +1,10 @@
 //! Sessions and keys, without their secrets.
 
-use crate::auth::{KeySummary, Principal, Scope, SessionSummary, end_session};
+use crate::access::{KeySummary, Principal, SessionSummary};
+use crate::access_audit::end_session;
 use crate::parameters::PathParameters;
 use crate::problem::Problem;
+use crate::scope::Scope;
 use crate::state::Shared;
 use axum::Json;
 use axum::extract::State;

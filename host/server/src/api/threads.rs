@@ -2,7 +2,7 @@
 
 use super::pages::{MAX_PAGE_BYTES, Page, cursor, limit, place};
 use super::runs::owner_of;
-use crate::auth::Principal;
+use crate::access::Principal;
 use crate::parameters::{PathParameters, QueryParameters};
 use crate::problem::Problem;
 use crate::runs::RunListing;

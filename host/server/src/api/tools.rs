@@ -1,7 +1,7 @@
 //! Listing, showing and enabling tools.
 
-use crate::auth::{Principal, Scope};
-use crate::console::ComponentFacts;
+use crate::access::Principal;
+use crate::operator::ComponentFacts;
 use crate::parameters::{PathParameters, QueryParameters};
 use crate::problem::Problem;
 use crate::state::Shared;
@@ -222,7 +222,7 @@ pub(super) async fn list(
 ) -> Json<ToolList> {
     let toolbox = state.host.toolbox();
     let catalog = toolbox.catalog();
-    let sees_all = principal.has(crate::auth::Scope::Read);
+    let sees_all = principal.has(crate::scope::Scope::Read);
     let seen = catalog.tools().filter(|tool| sees_all || principal.may_use_tool(&tool.descriptor.name));
     let items = seen.map(|tool| described(tool, catalog, &principal)).filter(|tool| match query.state {
         None => true,

@@ -1,9 +1,9 @@
 //! The middleware that finds out who makes a request.
 
-use super::records::Credential;
-use super::secret::{self, SecretDigest};
+use super::credential::{CredentialInUse, bearer, cookie};
 use super::sign_in::signed_out;
 use super::watch::watched;
+use crate::access::{Credential, SecretDigest, digest};
 use crate::body;
 use crate::console::{ConsoleData, SIGN_OUT_PATH};
 use crate::console_data::ServerData;
@@ -12,20 +12,18 @@ use crate::load;
 use crate::problem::Problem;
 use crate::state::{ServerState, Shared};
 use axum::extract::{ConnectInfo, Request, State};
-use axum::http::{HeaderMap, HeaderValue, Method, header};
+use axum::http::{HeaderValue, Method, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use std::sync::Arc;
 use tollgate_mcp::ClientConnection;
 
 /// The paths on which a session's cookie counts. Everywhere else, only a key does.
-pub const COOKIE_PATHS: [&str; 3] = ["/console", "/api", "/sign-out"];
-/// The maximum length of a credential, in bytes.
-const MAX_CREDENTIAL_BYTES: usize = 200;
+const COOKIE_PATHS: [&str; 3] = ["/console", "/api", "/sign-out"];
 
 /// Admits a request with a valid key or session, and puts its
-/// [`Principal`](super::Principal) into the request.
-pub async fn authenticate(State(state): State<Shared>, request: Request, next: Next) -> Response {
+/// [`Principal`](crate::Principal) into the request.
+pub(crate) async fn authenticate(State(state): State<Shared>, request: Request, next: Next) -> Response {
     let origin = match http_guard::check(&state, &request) {
         Ok(origin) => origin,
         Err(problem) => return problem.into_response(),
@@ -70,10 +68,6 @@ async fn admit(state: &Shared, found: FoundCredential, request: Request, next: N
     load::answered(share, response, (place, serving))
 }
 
-/// The credential of a request, for routes that list or end sessions.
-#[derive(Debug, Clone)]
-pub(crate) struct CredentialInUse(pub(crate) Arc<Credential>);
-
 /// A valid credential and the digest of its secret.
 struct FoundCredential {
     digest: SecretDigest,
@@ -88,7 +82,7 @@ fn find(
     origin: &RequestOrigin,
 ) -> Result<Option<FoundCredential>, Problem> {
     let look_up = |secret: &str| {
-        let digest = secret::digest(secret);
+        let digest = digest(secret);
         let found = state.access.credential(&digest).map_err(|e| Problem::internal(&e))?;
         Ok::<_, Problem>(found.map(|credential| FoundCredential { digest, credential }))
     };
@@ -109,25 +103,6 @@ fn find(
 
 fn is_within(path: &str, base: &str) -> bool {
     path.strip_prefix(base).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-}
-
-/// Returns the key of the only `Authorization` header.
-fn bearer(headers: &HeaderMap) -> Option<&str> {
-    let mut values = headers.get_all(header::AUTHORIZATION).iter();
-    let value = values.next().filter(|_| values.next().is_none())?.to_str().ok()?;
-    let (scheme, key) = value.split_once(' ')?;
-    let key = key.trim();
-    (scheme.eq_ignore_ascii_case("bearer") && key.len() <= MAX_CREDENTIAL_BYTES).then_some(key)
-}
-
-/// Returns the value of a cookie. If it is sent twice, one of them may be planted, so neither
-/// counts.
-pub(super) fn cookie(headers: &HeaderMap, name: &str) -> Option<String> {
-    let sent = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
-    let mut cookies = sent.flat_map(|value| cookie::Cookie::split_parse(value.to_owned())).flatten();
-    let found = cookies.find(|cookie| cookie.name() == name)?;
-    let is_only = !cookies.any(|cookie| cookie.name() == name);
-    (is_only && found.value().len() <= MAX_CREDENTIAL_BYTES).then(|| found.value().to_owned())
 }
 
 /// Returns whether a person's browser asks for a page of the console, or sends one of its forms.

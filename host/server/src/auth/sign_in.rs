@@ -1,10 +1,9 @@
 //! Signing in and out with a browser. A sign-in code is in the fragment of a link, which reaches
 //! no log; without JavaScript, the person types it.
 
-use super::audit;
-use super::middleware::{CredentialInUse, cookie};
-use super::records::{AccessError, BegunSession};
-use super::secret;
+use super::credential::{CredentialInUse, cookie};
+use crate::access::{AccessError, BegunSession, digest};
+use crate::access_audit;
 use crate::body;
 use crate::console::{Entries, SIGN_IN_PATH, SIGN_OUT_PATH, href, protect, session_ended_page, sign_in_page};
 use crate::http_guard::RequestOrigin;
@@ -152,7 +151,7 @@ async fn begin_session(
         let Some(began) = shared.access.sign_in(&code, user_agent.as_deref())? else { return Ok(None) };
         // The presented session ends, so a planted one does not live on.
         if let Some(before) = before
-            && let Ok(Some(session)) = shared.access.credential(&secret::digest(&before))
+            && let Ok(Some(session)) = shared.access.credential(&digest(&before))
             && session.is_session
         {
             shared.access.end_session(&session.id)?;
@@ -169,9 +168,9 @@ async fn begin_session(
     };
     let BegunSession { id, name, cookie, ends_at_ms } = began;
     if let Some(replaced) = replaced {
-        audit::ended(state, &name, &replaced.id, &replaced.principal.name).await;
+        access_audit::ended(state, &name, &replaced.id, &replaced.principal.name).await;
     }
-    audit::signed_in(state, &name, &id).await;
+    access_audit::signed_in(state, &name, &id).await;
     session_cookie(state, cookie, ends_at_ms.saturating_sub(now_ms()) / 1_000)
 }
 
@@ -207,7 +206,7 @@ async fn sign_out(
         return Err(Problem::bad_request("there is no session to end; `tollgate keys revoke` ends a key"));
     }
     let name = &session.principal.name;
-    audit::end_session(&state, name, &session.id, name).await?;
+    access_audit::end_session(&state, name, &session.id, name).await?;
     let cookie = session_cookie(&state, String::new(), 0)?;
     let headers = [(header::SET_COOKIE, cookie), (header::LOCATION, HeaderValue::from_static("/sign-in"))];
     Ok((StatusCode::SEE_OTHER, headers).into_response())

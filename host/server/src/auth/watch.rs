@@ -1,7 +1,7 @@
 //! Streams end with their credential. The server looks every second whether keys or sessions have
 //! changed, in any process. Each open stream checks its own when they have, and when it expires.
 
-use super::secret::SecretDigest;
+use crate::access::SecretDigest;
 use crate::state::Shared;
 use axum::body::{Body, BodyDataStream, Bytes, HttpBody as _};
 use axum::http::StatusCode;

@@ -1,7 +1,8 @@
 //! The agents: their models, tools, delegates and limits.
 
 use super::failure::Failure;
-use super::layout::{self, Nav, Section};
+use super::layout;
+use super::nav::{Nav, Section};
 use super::text;
 use super::viewer::Viewer;
 use maud::{Markup, html};

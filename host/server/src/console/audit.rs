@@ -2,7 +2,8 @@
 
 use super::failure::Failure;
 use super::filters::Filters;
-use super::layout::{self, Nav, Section};
+use super::layout;
+use super::nav::{Nav, Section};
 use super::text;
 use super::viewer::Viewer;
 use crate::Scope;

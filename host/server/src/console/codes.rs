@@ -1,7 +1,8 @@
 //! Explanations of the codes with which calls end, from the documentation.
 
 use super::failure::Failure;
-use super::layout::{self, Nav, Section};
+use super::layout;
+use super::nav::{Nav, Section};
 use super::viewer::Viewer;
 use axum::extract::Path;
 use maud::{Markup, html};

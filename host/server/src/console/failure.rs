@@ -1,7 +1,6 @@
 //! Requests that cannot be answered, as pages.
 
-use super::access::SIGN_IN_PATH;
-use super::layout;
+use super::{SIGN_IN_PATH, document};
 use crate::Problem;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Redirect, Response};
@@ -69,7 +68,7 @@ impl IntoResponse for Failure {
             Failure::Refused(problem) => problem,
         };
         let title = problem.status.canonical_reason().unwrap_or("Error");
-        let page = layout::bare(
+        let page = document::bare(
             title,
             html! {
                 h1 { (title) }

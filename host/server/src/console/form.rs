@@ -1,7 +1,6 @@
 //! Forms made from the schema of a question's answer, and the conversion of their entries into the
 //! answer. The whole schema is checked afterwards; a form only makes answers easy to give.
 
-use super::form_fields::{self, Context};
 use serde_json::{Map, Value};
 use tollgate_agent::gate::permissions::asks_to_permit;
 use tollgate_agent::json::parse_exact;
@@ -13,6 +12,15 @@ const MAX_FIELDS: usize = 40;
 const MAX_CHOICES: usize = 200;
 /// The number of levels of objects with fields of their own below the answer.
 const MAX_NESTED: usize = 1;
+
+/// The name of the entry of a single field, and the beginning of the names of all others.
+pub(super) const ROOT: &str = "f";
+
+/// Returns the name of the entry of a property. It does not contain the property's own name,
+/// which a tool chose.
+pub(super) fn entry_key(parent: &str, index: usize) -> String {
+    format!("{parent}.{index}")
+}
 
 /// The form of a question.
 #[derive(Debug, Clone, PartialEq)]
@@ -143,13 +151,11 @@ impl Form {
             Form::Permission => permission(entries),
             Form::Anything if entries.word("json").is_empty() => Ok(Value::Bool(true)),
             Form::Anything | Form::Json => json_of(entries.word("json"), ""),
-            Form::Single(property) => match property.value(entries, form_fields::ROOT, "", &mut errors) {
+            Form::Single(property) => match property.value(entries, ROOT, "", &mut errors) {
                 Some(value) => Ok(value),
                 None => Err(EntryError { pointer: String::new(), problem: "enter an answer".to_owned() }),
             },
-            Form::Object(properties) => {
-                Ok(Value::Object(group(properties, entries, form_fields::ROOT, "", &mut errors)))
-            }
+            Form::Object(properties) => Ok(Value::Object(group(properties, entries, ROOT, "", &mut errors))),
         };
         match value {
             Ok(value) if errors.is_empty() => Ok(value),
@@ -164,16 +170,11 @@ impl Form {
     pub(super) fn entries_of(&self, value: &Value) -> Entries {
         let mut entries = Vec::new();
         match self {
-            Form::Single(property) => property.enter(value, form_fields::ROOT, &mut entries),
-            Form::Object(properties) => enter_group(properties, value, form_fields::ROOT, &mut entries),
+            Form::Single(property) => property.enter(value, ROOT, &mut entries),
+            Form::Object(properties) => enter_group(properties, value, ROOT, &mut entries),
             _ => entries.push(("json".to_owned(), value.to_string())),
         }
         Entries(entries)
-    }
-
-    /// Renders the fields.
-    pub(super) fn fields(&self, context: &Context<'_>) -> maud::Markup {
-        form_fields::of_form(self, context)
     }
 }
 
@@ -289,7 +290,7 @@ impl Property {
 fn enter_group(properties: &[Property], value: &Value, key: &str, entries: &mut Vec<(String, String)>) {
     for (index, property) in properties.iter().enumerate() {
         if let Some(value) = value.get(&property.name) {
-            property.enter(value, &form_fields::key(key, index), entries);
+            property.enter(value, &entry_key(key, index), entries);
         }
     }
 }
@@ -302,7 +303,7 @@ fn group(
     errors: &mut Vec<EntryError>,
 ) -> Map<String, Value> {
     let values = properties.iter().enumerate().filter_map(|(index, property)| {
-        let value = property.value(entries, &form_fields::key(key, index), below, errors)?;
+        let value = property.value(entries, &entry_key(key, index), below, errors)?;
         Some((property.name.clone(), value))
     });
     values.collect()

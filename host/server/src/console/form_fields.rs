@@ -1,19 +1,10 @@
 //! The fields of a form as HTML.
 
-use super::form::{Entries, EntryError, Field, Form, Property};
+use super::form::{Entries, EntryError, Field, Form, Property, ROOT, entry_key};
 use super::text;
 use maud::{Markup, html};
 use serde_json::Value;
 use tollgate_agent::text::cleaned;
-
-/// The name of the entry of a single field, and the beginning of the names of all others.
-pub(super) const ROOT: &str = "f";
-
-/// Returns the name of the entry of a property. It does not contain the property's own name,
-/// which a tool chose.
-pub(super) fn key(parent: &str, index: usize) -> String {
-    format!("{parent}.{index}")
-}
 
 /// The surroundings of a form's fields.
 pub(super) struct Context<'a> {
@@ -48,7 +39,7 @@ pub(super) fn of_form(form: &Form, context: &Context<'_>) -> Markup {
         Form::Single(property) => of_property(property, ROOT, "", true, context),
         Form::Object(properties) => html! {
             @for (index, property) in properties.iter().enumerate() {
-                (of_property(property, &key(ROOT, index), "", true, context))
+                (of_property(property, &entry_key(ROOT, index), "", true, context))
             }
         },
     }
@@ -87,7 +78,7 @@ fn of_property(
                 (hint(property))
                 (error_of(&place.id, place.error))
                 @for (index, inner) in properties.iter().enumerate() {
-                    (of_property(inner, &self::key(key, index), &pointer, is_required, context))
+                    (of_property(inner, &entry_key(key, index), &pointer, is_required, context))
                 }
             }
         },

@@ -83,9 +83,7 @@ fn entries_that_do_not_fit_are_errors_at_their_field() {
     }});
     let Form::Object(properties) = Form::of_schema(&schema) else { panic!("not an object") };
     let names: Vec<_> = properties.iter().map(|property| property.name.clone()).collect();
-    let key = |name: &str| {
-        form_fields::key(form_fields::ROOT, names.iter().position(|known| known == name).unwrap())
-    };
+    let key = |name: &str| entry_key(ROOT, names.iter().position(|known| known == name).unwrap());
     let entries =
         Entries(vec![(key("n"), "2.5".to_owned()), (key("c"), "7".to_owned()), (key("j"), "[".to_owned())]);
     let mut pointers: Vec<String> = Form::Object(properties)

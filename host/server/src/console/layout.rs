@@ -1,74 +1,10 @@
 //! The frame of every page, and the parts that several pages share.
 
-use super::assets;
-use super::failure::Failure;
+use super::document::{document, logo};
+use super::nav::{Nav, SECTIONS, Section};
 use super::text;
-use super::viewer::Viewer;
-use super::waiting;
-use crate::Scope;
-use maud::{DOCTYPE, Markup, html};
+use maud::{Markup, html};
 use tollgate_agent::code::Code;
-
-/// A page of the navigation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Section {
-    Overview,
-    Waiting,
-    Runs,
-    Threads,
-    Playground,
-    Tools,
-    Agents,
-    Usage,
-    Audit,
-    Access,
-}
-
-const SECTIONS: [(Section, &str, &str); 10] = [
-    (Section::Overview, "Overview", "/console"),
-    (Section::Waiting, "Waiting", "/console/waiting"),
-    (Section::Runs, "Runs", "/console/runs"),
-    (Section::Threads, "Threads", "/console/threads"),
-    (Section::Playground, "Playground", "/console/playground"),
-    (Section::Tools, "Tools", "/console/tools"),
-    (Section::Agents, "Agents", "/console/agents"),
-    (Section::Usage, "Usage", "/console/usage"),
-    (Section::Audit, "Audit", "/console/audit"),
-    (Section::Access, "Access", "/console/access"),
-];
-
-/// The facts that the frame of a page shows.
-pub(super) struct Nav {
-    section: Section,
-    name: String,
-    may_read: bool,
-    may_use: bool,
-    waiting: usize,
-}
-
-impl Nav {
-    /// Reads the facts for a person on this page.
-    ///
-    /// # Errors
-    /// The store cannot be read.
-    pub(super) async fn of(viewer: &Viewer, section: Section) -> Result<Self, Failure> {
-        Ok(Self {
-            section,
-            name: viewer.principal.name.clone(),
-            may_read: viewer.has(Scope::Read),
-            may_use: viewer.has(Scope::Use),
-            waiting: waiting::count(viewer).await?,
-        })
-    }
-
-    fn shows(&self, section: Section) -> bool {
-        match section {
-            Section::Audit => self.may_read,
-            Section::Playground => self.may_use,
-            _ => true,
-        }
-    }
-}
 
 /// Returns the link to the waiting questions, with their number. It is also sent as a fragment.
 pub(super) fn waiting_link(count: usize, is_current: bool) -> Markup {
@@ -106,7 +42,7 @@ pub(super) fn page_with(nav: &Nav, title: &str, heading: Markup, content: Markup
                 } }
                 div.who {
                     span { "Signed in as " strong { (text::line(&nav.name, 40)) } }
-                    form method="post" action=(super::access::SIGN_OUT_PATH) { button.small type="submit" { "Sign out" } }
+                    form method="post" action=(super::SIGN_OUT_PATH) { button.small type="submit" { "Sign out" } }
                 }
             }
             main #main tabindex="-1" { div.heading { (heading) } (content) }
@@ -114,44 +50,6 @@ pub(super) fn page_with(nav: &Nav, title: &str, heading: Markup, content: Markup
             p.hidden #announce role="status" {}
         },
     )
-}
-
-/// Returns a page without navigation.
-pub(super) fn bare(title: &str, content: Markup) -> Markup {
-    document(
-        title,
-        html! {
-            main.bare #main { div.card { p.brand { (logo()) span { "Tollgate" } } (content) } }
-        },
-    )
-}
-
-fn document(title: &str, body: Markup) -> Markup {
-    html! {
-        (DOCTYPE)
-        html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                meta name="color-scheme" content="light dark";
-                title { (text::line(title, 100)) " · Tollgate" }
-                link rel="icon" type="image/svg+xml" href=(assets::url("icon.svg"));
-                link rel="stylesheet" href=(assets::url("console.css"));
-                script type="module" src=(assets::url("console.js")) {}
-            }
-            body { (body) }
-        }
-    }
-}
-
-fn logo() -> Markup {
-    html! {
-        svg.logo viewBox="0 0 24 24" aria-hidden="true" {
-            rect.post x="3" y="6" width="4" height="15" rx="1.2" {}
-            path.bar d="M6 9.2 21 3.6l1 2.6L7 11.8z" {}
-            circle.lamp cx="5" cy="4" r="2" {}
-        }
-    }
 }
 
 /// Returns a run's status as a badge, which differs by shape and word, not by color alone.

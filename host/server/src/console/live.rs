@@ -3,9 +3,9 @@
 
 use super::failure::Failure;
 use super::filters::Filters;
-use super::text;
+use super::fragment::{Fragment, LIVE_TEXT, digest_of_all, live_text};
 use super::viewer::{SeenRun, Viewer};
-use super::{layout, overview, playground, question, run, runs, waiting};
+use super::{layout, open_questions, overview, playground, question, run, runs, waiting};
 use crate::Shared;
 use crate::agent_runs::sse;
 use crate::load::ClientShare;
@@ -14,9 +14,7 @@ use axum::Extension;
 use axum::extract::Query;
 use axum::response::Response;
 use axum::response::sse::Event;
-use maud::{Markup, html};
 use std::collections::{BTreeMap, HashMap};
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::time::Duration;
 use tokio::sync::mpsc;
 use tollgate::store::now_ms;
@@ -30,78 +28,10 @@ const COLLECT_DAY: Duration = Duration::from_secs(2);
 const MAX_DURATION: Duration = Duration::from_secs(600);
 /// The maximum number of elements that wait for a slow reader.
 const MAX_QUEUED: usize = 64;
-/// The id of the element that shows the text of a reply in progress.
-const LIVE_TEXT: &str = "live-text";
-
-/// An element of a page that is sent again when it changes.
-#[derive(Debug, Clone)]
-pub(super) struct Fragment {
-    /// The id of the element.
-    pub(super) id: String,
-    pub(super) html: String,
-    /// The list that a new element joins, and whether at its start.
-    list: Option<(&'static str, bool)>,
-    digest: u64,
-}
-
-impl Fragment {
-    /// Creates an element. The markup has the same id.
-    pub(super) fn new(id: impl Into<String>, markup: Markup) -> Self {
-        let html = markup.into_string();
-        Self { id: id.into(), digest: digest(&html), html, list: None }
-    }
-
-    /// Makes a new element the first of a list.
-    pub(super) fn at_start(mut self, list: &'static str) -> Self {
-        self.list = Some((list, true));
-        self
-    }
-
-    /// Makes a new element the last of a list.
-    pub(super) fn at_end(mut self, list: &'static str) -> Self {
-        self.list = Some((list, false));
-        self
-    }
-
-    fn event(&self) -> Event {
-        let (list, is_first) = self.list.unwrap_or(("", false));
-        let data = serde_json::json!({"id": self.id, "html": self.html, "list": list, "first": is_first});
-        Event::default().event("element").data(data.to_string())
-    }
-}
-
-/// Returns the address of the stream for a page that shows these elements.
-pub(super) fn url(view: &str, query: &[(&str, &str)], shown: &[Fragment]) -> String {
-    let seen = format!("{:016x}", digest_of_all(shown));
-    text::href("/console/live", &[query, &[("view", view), ("seen", seen.as_str())]].concat())
-}
-
-/// Returns a digest of an element without its times, whose words depend on when they are read.
-fn digest(html: &str) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    let mut rest = html;
-    while let Some(start) = rest.find("<time") {
-        rest[..start].hash(&mut hasher);
-        rest = rest[start..].find("</time>").map_or("", |end| &rest[start + end..]);
-    }
-    rest.hash(&mut hasher);
-    hasher.finish()
-}
-
-fn digest_of_all(fragments: &[Fragment]) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    fragments.iter().for_each(|fragment| (&fragment.id, fragment.digest).hash(&mut hasher));
-    hasher.finish()
-}
 
 /// Returns the run that the page shows.
 fn followed(query: &HashMap<String, String>) -> Option<&str> {
     query.get("run").map(String::as_str).filter(|run_id| !run_id.is_empty())
-}
-
-/// Returns the empty element for the text of a reply in progress.
-pub(super) fn live_text() -> Markup {
-    html! { p.live-text id=(LIVE_TEXT) aria-live="off" {} }
 }
 
 /// One open stream.
@@ -230,7 +160,7 @@ impl Live {
         let word = |name: &str| self.query.get(name).map(String::as_str).unwrap_or_default();
         match word("view") {
             "waiting" => {
-                let open = waiting::open_questions(viewer).await?;
+                let open = open_questions::all(viewer).await?;
                 Ok(waiting::cards(viewer, &open).await)
             }
             "runs" => {
@@ -248,7 +178,7 @@ impl Live {
         if self.query.get("view").is_some_and(|view| view == "waiting") {
             fragments.extend(self.answered().await);
         }
-        let count = waiting::count(&self.viewer).await.unwrap_or_default();
+        let count = open_questions::count(&self.viewer).await.unwrap_or_default();
         let is_current = self.query.get("view").is_some_and(|view| view == "waiting");
         fragments.push(Fragment::new("nav-waiting", layout::waiting_link(count, is_current)));
         for fragment in fragments {
@@ -262,7 +192,7 @@ impl Live {
 
     /// Returns the cards of questions that the browser shows as open, and that are answered now.
     async fn answered(&mut self) -> Vec<Fragment> {
-        let open = waiting::open_questions(&self.viewer).await.unwrap_or_default();
+        let open = open_questions::all(&self.viewer).await.unwrap_or_default();
         let now: Vec<(String, String)> =
             open.iter().map(|open| (open.run.run_id.clone(), open.suspension_id.clone())).collect();
         let before = std::mem::replace(&mut self.questions, now);
@@ -283,19 +213,5 @@ async fn next(follow: &mut Option<EventStream>) -> Option<RunUpdate> {
     match follow {
         Some(events) => events.next().await,
         None => std::future::pending().await,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_words_of_a_time_do_not_change_an_element() {
-        let one = Fragment::new("a", html! { p #a { "x " time datetime="1" { "1 min ago" } " y" } });
-        let two = Fragment::new("a", html! { p #a { "x " time datetime="1" { "2 min ago" } " y" } });
-        let other = Fragment::new("a", html! { p #a { "x " time datetime="1" { "2 min ago" } " z" } });
-        assert_eq!(one.digest, two.digest);
-        assert_ne!(one.digest, other.digest);
     }
 }

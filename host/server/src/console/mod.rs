@@ -11,17 +11,23 @@ mod cache;
 mod chart;
 mod codes;
 mod conversation;
+mod data;
 mod decide;
+mod document;
 mod failure;
 mod filters;
 mod form;
 mod form_fields;
+mod fragment;
 mod layout;
 mod live;
+mod nav;
+mod open_questions;
 mod overview;
 mod playground;
 mod question;
 mod run;
+mod run_facts;
 mod run_parts;
 mod runs;
 mod sign_in;
@@ -33,10 +39,9 @@ mod usage;
 mod viewer;
 mod waiting;
 
+pub use crate::operator::{CallLimits, ComponentFacts, HostFacts};
 pub use crate::pricing::Price;
-pub use access::{
-    CallLimits, ComponentFacts, ConsoleData, HostFacts, KeyRow, SIGN_IN_PATH, SIGN_OUT_PATH, SessionRow,
-};
+pub use data::{ConsoleData, KeyRow, SessionRow};
 pub(crate) use form::Entries;
 pub use sign_in::{session_ended_page, sign_in_page};
 pub(crate) use text::href;
@@ -48,6 +53,11 @@ use axum::response::Response;
 use axum::routing::{get, post};
 use axum::{Extension, Router, middleware};
 use std::sync::Arc;
+
+/// The path of the page to sign in on.
+pub const SIGN_IN_PATH: &str = "/sign-in";
+/// The path to which the console sends the request to sign out, as a POST.
+pub const SIGN_OUT_PATH: &str = "/sign-out";
 
 /// The content security policy of every answer of the console.
 pub const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; \

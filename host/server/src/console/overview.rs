@@ -1,16 +1,17 @@
 //! The overview: questions, running and failed runs, the last day in numbers, and the newest audit
 //! records.
 
-use super::access::HostFacts;
 use super::audit;
 use super::failure::Failure;
-use super::layout::{self, Nav, Section};
-use super::live::{self, Fragment};
+use super::fragment::{self, Fragment};
+use super::layout;
+use super::nav::{Nav, Section};
 use super::text;
 use super::usage::{self, Sums};
 use super::viewer::Viewer;
-use super::{runs, waiting};
+use super::{open_questions, runs};
 use crate::Scope;
+use crate::operator::HostFacts;
 use maud::{Markup, PreEscaped, html};
 use tollgate::store::{AuditFilter, RunFilter, RunSummary};
 
@@ -31,7 +32,7 @@ pub(super) async fn page(viewer: Viewer) -> Result<Markup, Failure> {
     let rows: Vec<Fragment> =
         elements.iter().filter(|element| element.id.starts_with("run-")).cloned().collect();
     let content = html! {
-        div data-live=(live::url("overview", &[], &elements)) {
+        div data-live=(fragment::url("overview", &[], &elements)) {
             (html("tiles"))
             (html("day"))
             section.card.flush aria-labelledby="newest" {
@@ -78,7 +79,7 @@ async fn tiles(viewer: &Viewer, day: &Sums) -> Result<Markup, Failure> {
     let running = viewer.store().runs(running).await?;
     let count = |status: &str| running.iter().filter(|run| run.shown_status() == status).count();
     let (at_work, interrupted) = (count("running"), count("interrupted"));
-    let questions = waiting::open_questions(viewer).await?;
+    let questions = open_questions::all(viewer).await?;
     let oldest = questions.first().map(|open| open.at_ms);
     let toolbox = viewer.shared.host.toolbox();
     let catalog = toolbox.catalog();
@@ -97,7 +98,7 @@ async fn tiles(viewer: &Viewer, day: &Sums) -> Result<Markup, Failure> {
             (tile(&at_work.to_string(), "running", "/console/runs?status=running", (interrupted > 0).then(|| format!("{interrupted} interrupted"))))
             (tile(&day.failed_runs.to_string(), "failed", "/console/runs?status=failed", Some(format!("of {} runs, 24 h", text::number(day.runs)))))
             (tile(&text::number(day.calls), "calls", "/console/usage?by=tool", Some(format!("{} failed, 24 h", day.failed_calls))))
-            (tile(&text::amount(day.tokens.total()), "tokens", "/console/usage", Some(day.cost.map_or("in 24 h".to_owned(), |cost| format!("cost {}, 24 h", usage::money(cost))))))
+            (tile(&text::amount(day.tokens.total()), "tokens", "/console/usage", Some(day.cost.map_or("in 24 h".to_owned(), |cost| format!("cost {}, 24 h", text::money(cost))))))
             (tile(&disabled.to_string(), "tools disabled", "/console/tools", (refused > 0).then(|| format!("{} refused", text::count(refused as u64, "file")))))
         }
     })

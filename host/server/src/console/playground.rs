@@ -1,13 +1,14 @@
 //! The playground: a conversation with an agent, with its questions inline.
 
-use super::cache::open_questions;
 use super::conversation;
 use super::failure::Failure;
 use super::form::Entries;
-use super::layout::{self, Nav, Section};
-use super::live::{self, Fragment};
+use super::fragment::{self, Fragment};
+use super::layout;
+use super::nav::{Nav, Section};
 use super::question::Card;
 use super::run::OpenedRun;
+use super::run_facts::open_questions;
 use super::text;
 use super::timeline::Row;
 use super::viewer::{Viewer, is_own};
@@ -59,7 +60,7 @@ async fn show(
     };
     let live = run_id
         .as_ref()
-        .map(|run_id| live::url("playground", &[("run", run_id), ("thread", thread)], &elements));
+        .map(|run_id| fragment::url("playground", &[("run", run_id), ("thread", thread)], &elements));
     let html = |id: &str| {
         let found = elements.iter().find(|element| element.id == id);
         PreEscaped(found.map_or("", |element| element.html.as_str()))
@@ -69,7 +70,7 @@ async fn show(
             @if run_id.is_none() { p.empty { "A message starts a run of the agent. It uses the same gates, limits and record as any other." } }
             (html("earlier"))
             ol.conversation #messages { @for element in elements.iter().filter(|element| element.id.starts_with("message-")) { (PreEscaped(&element.html)) } }
-            (live::live_text())
+            (fragment::live_text())
             (html("activity"))
         }
         form.card.compose method="post" action="/console/playground" {

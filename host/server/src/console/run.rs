@@ -1,13 +1,14 @@
 //! One run: its timeline, conversation, events and state changes, its usage against its limits, and
 //! the form that cancels it.
 
-use super::cache::{fold, open_questions};
 use super::conversation;
 use super::failure::Failure;
 use super::form::Entries;
-use super::layout::{self, Nav, Section};
-use super::live::{self, Fragment};
+use super::fragment::{self, Fragment};
+use super::layout;
+use super::nav::{Nav, Section};
 use super::question::Card;
+use super::run_facts::{fold, open_questions};
 use super::run_parts::{self, meter};
 use super::text;
 use super::timeline::{Scale, Timeline, rounded_up};
@@ -175,7 +176,7 @@ fn timeline_view(opened: &OpenedRun, viewer: &Viewer, from: &str) -> Markup {
         PreEscaped(found.map_or("", |element| element.html.as_str()))
     };
     html! {
-        div.run data-live=(live::url("run", &query, &elements)) {
+        div.run data-live=(fragment::url("run", &query, &elements)) {
             div.main {
                 (html("run-open"))
                 section.card.flush aria-labelledby="timeline" {
@@ -185,7 +186,7 @@ fn timeline_view(opened: &OpenedRun, viewer: &Viewer, from: &str) -> Markup {
                     ol.timeline #rows {
                         @for row in elements.iter().filter(|element| element.id.starts_with("row-")) { (PreEscaped(&row.html)) }
                     }
-                    (live::live_text())
+                    (fragment::live_text())
                     (html("run-more"))
                 }
             }
@@ -226,7 +227,7 @@ fn head(opened: &OpenedRun, viewer: &Viewer) -> Markup {
             }
             (meter("Active time", opened.timeline.active_ms(until), Some(limits.wall_ms), text::span))
             dl.facts {
-                @if let Some(cost) = cost { dt { "Cost" } dd { (super::usage::money(cost)) } }
+                @if let Some(cost) = cost { dt { "Cost" } dd { (text::money(cost)) } }
                 @if tokens.total() > 0 { dt { "Tokens" } dd { (text::amount(tokens.input_tokens)) " read, " (text::amount(tokens.output_tokens)) " written" } }
                 @if usage.tools.fuel > 0 { dt { "Fuel" } dd { @if usage.tools.at_least { "at least " } (text::amount(usage.tools.fuel)) } }
                 dt { "In tools" } dd { (text::micros(usage.tools.wall_us)) }

@@ -2,8 +2,9 @@
 
 use super::failure::Failure;
 use super::filters::Filters;
-use super::layout::{self, Nav, Section};
-use super::live::{self, Fragment};
+use super::fragment::{self, Fragment};
+use super::layout;
+use super::nav::{Nav, Section};
 use super::text;
 use super::viewer::{Viewer, owner_and_id};
 use maud::{Markup, PreEscaped, html};
@@ -158,7 +159,7 @@ pub(super) async fn row(viewer: &Viewer, run: &RunSummary) -> Result<Fragment, F
             td.num data-label="Calls" { @if let Some(usage) = &usage { (usage.calls.max(u32::from(is_call))) } }
             td.num data-label="Tokens" {
                 @if let Some(tokens) = tokens { (text::amount(tokens.total())) }
-                @if let Some(cost) = cost { span.cost { (super::usage::money(cost)) } }
+                @if let Some(cost) = cost { span.cost { (text::money(cost)) } }
             }
             td.num data-label="Fuel" {
                 @if let Some(usage) = usage.filter(|usage| usage.tools.fuel > 0) { (text::amount(usage.tools.fuel)) }
@@ -222,7 +223,7 @@ pub(super) async fn list(viewer: Viewer, filters: Filters) -> Result<Markup, Fai
             button type="submit" { "Filter" }
             @if wanted.query().iter().any(|(_, value)| !value.is_empty()) { a href="/console/runs" { "Clear" } }
         }
-        section.card.flush aria-label="Runs" data-live=(live::url("runs", &live_query, &rows)) {
+        section.card.flush aria-label="Runs" data-live=(fragment::url("runs", &live_query, &rows)) {
             @if rows.is_empty() { p.empty { "No runs fit. " a href="/console/runs" { "Show all" } } }
             @else { (table(&rows, "Runs, newest first")) }
         }

@@ -1,7 +1,6 @@
 //! The page to sign in on. The server checks the code and begins the session.
 
-use super::access::SIGN_IN_PATH;
-use super::layout;
+use super::{SIGN_IN_PATH, document};
 use maud::{Markup, html};
 
 /// Returns the page with a form that sends `code` to [`SIGN_IN_PATH`]. The script takes the code
@@ -9,7 +8,7 @@ use maud::{Markup, html};
 /// console to show afterwards, and `problem` is the reason why the last code was not accepted.
 #[must_use]
 pub fn sign_in_page(next: &str, problem: Option<&str>) -> Markup {
-    layout::bare(
+    document::bare(
         "Sign in",
         html! {
             h1 { "Sign in" }
@@ -34,7 +33,7 @@ pub fn sign_in_page(next: &str, problem: Option<&str>) -> Markup {
 /// sign in on, and `back` that of the page with the form.
 #[must_use]
 pub fn session_ended_page(sign_in: &str, back: &str) -> Markup {
-    layout::bare(
+    document::bare(
         "Your session has ended",
         html! {
             h1 { "Your session has ended" }

@@ -179,6 +179,11 @@ pub(super) fn short_id(run_id: &str) -> String {
     }
 }
 
+/// Formats a cost in the operator's currency.
+pub(super) fn money(cost: f64) -> String {
+    if cost > 0.0 && cost < 0.01 { "< 0.01".to_owned() } else { format!("{cost:.2}") }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -3,7 +3,8 @@
 use super::conversation;
 use super::failure::Failure;
 use super::filters::Filters;
-use super::layout::{self, Nav, Section};
+use super::layout;
+use super::nav::{Nav, Section};
 use super::runs::{self, RunListQuery, SEARCHED_RUNS};
 use super::text;
 use super::viewer::{Viewer, owner_and_id};

@@ -1,13 +1,14 @@
 //! The tools: what each asks for, was granted and uses, its health, and a form to try it.
 
-use super::access::ComponentFacts;
 use super::failure::Failure;
 use super::form::{Entries, Form};
-use super::form_fields::Context;
-use super::layout::{self, Nav, Section};
+use super::form_fields::{self, Context};
+use super::layout;
+use super::nav::{Nav, Section};
 use super::text;
 use super::viewer::Viewer;
 use crate::operations::StartedRun;
+use crate::operator::ComponentFacts;
 use crate::tool_limits::LimitOrigin;
 use crate::{Problem, Scope};
 use axum::body::Bytes;
@@ -270,7 +271,7 @@ fn try_form(
             form method="post" action={ "/console/tools/" (layout::segment(&tool.descriptor.name)) } {
                 @if let Some(problem) = problem { p.error role="alert" { (text::line(problem, 500)) } }
                 @for error in errors.iter().filter(|error| error.pointer.is_empty() && !is_json) { p.error role="alert" { (text::line(&error.problem, 400)) } }
-                (form.fields(&context))
+                (form_fields::of_form(&form, &context))
                 button.primary type="submit" { "Call" }
                 p.hint { "Gates judge this call like any other, and it is recorded." }
             }

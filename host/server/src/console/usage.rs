@@ -4,7 +4,8 @@
 use super::chart::{self, Bar, ChartParts};
 use super::failure::Failure;
 use super::filters::Filters;
-use super::layout::{self, Nav, Section};
+use super::layout;
+use super::nav::{Nav, Section};
 use super::runs::SEARCHED_RUNS;
 use super::text;
 use super::viewer::{Viewer, owner_and_id};
@@ -94,11 +95,6 @@ impl Viewer {
         let agent = self.shared.host.agents().find(|agent| agent.spec.view.id == agent_id)?;
         agent.model.as_ref().map(|model| model.name().to_owned())
     }
-}
-
-/// Formats a cost in the operator's currency.
-pub(super) fn money(cost: f64) -> String {
-    if cost > 0.0 && cost < 0.01 { "< 0.01".to_owned() } else { format!("{cost:.2}") }
 }
 
 /// Sums up the usage of a period that ends now, as far as the person may see it.
@@ -275,7 +271,7 @@ pub(super) async fn page(viewer: Viewer, filters: Filters) -> Result<Markup, Fai
             (tile("Calls", text::number(all.calls), Some(format!("{} failed", all.failed_calls))))
             (tile("Tokens", text::amount(all.tokens.total()), Some(format!("{} written", text::amount(all.tokens.output_tokens)))))
             (tile("In tools", text::micros(all.wall_us), (all.fuel > 0).then(|| format!("{} fuel", text::amount(all.fuel)))))
-            @if let Some(cost) = all.cost { (tile("Cost", money(cost), None)) }
+            @if let Some(cost) = all.cost { (tile("Cost", text::money(cost), None)) }
         }
         div.charts {
             section.card { (call_chart(&report.calls, "Calls")) }
@@ -327,7 +323,7 @@ fn group_table(report: &Report, by: &str, by_label: &str) -> Markup {
                     @if !is_tool { td.num { (text::amount(sums.tokens.total())) } }
                     @if has_fuel { td.num { (text::amount(sums.fuel)) } }
                     td.num { (text::micros(sums.wall_us)) }
-                    @if has_cost { td.num { @if let Some(cost) = sums.cost { (money(cost)) } } }
+                    @if has_cost { td.num { @if let Some(cost) = sums.cost { (text::money(cost)) } } }
                 } } }
             } }
         }

@@ -1,7 +1,7 @@
 //! The person who looks at a page, and the runs that they may see.
 
-use super::access::{ConsoleData, NoData};
 use super::cache::Cache;
+use super::data::{ConsoleData, NoData};
 use super::failure::Failure;
 use crate::load::ClientShare;
 use crate::operations::VisibleRun;

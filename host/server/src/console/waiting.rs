@@ -3,8 +3,10 @@
 use super::cache::Question;
 use super::failure::Failure;
 use super::form::{Entries, EntryError};
-use super::layout::{self, Nav, Section};
-use super::live::{self, Fragment};
+use super::fragment::{self, Fragment};
+use super::layout;
+use super::nav::{Nav, Section};
+use super::open_questions::{self, ASKING, Open};
 use super::question::{self, Card};
 use super::text;
 use super::viewer::{SeenRun, Viewer};
@@ -13,86 +15,11 @@ use axum::extract::{Path, Query};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use maud::{Markup, PreEscaped, html};
-use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
-use tollgate::store::{RunFilter, RunSummary};
+use std::collections::HashMap;
+use tollgate::store::RunSummary;
 
-/// The statuses of runs that may have questions. A run whose other calls go on is running; one that
-/// comes to rest meanwhile is found twice, not missed.
-const ASKING: [&str; 2] = ["running", "waiting"];
-/// The number of runs that are listed at once.
-const RUNS_AT_ONCE: usize = 200;
 /// The maximum number of bytes of questions on one page.
 const MAX_PAGE_BYTES: usize = 42 * 1024;
-
-/// A question with its run.
-pub(super) struct Open {
-    pub(super) run: Arc<RunSummary>,
-    pub(super) suspension_id: String,
-    /// When it was asked, in milliseconds since the Unix epoch.
-    pub(super) at_ms: u64,
-}
-
-/// Returns the open questions that the person may answer, oldest first.
-///
-/// # Errors
-/// The store cannot be read.
-pub(super) async fn open_questions(viewer: &Viewer) -> Result<Vec<Open>, Failure> {
-    let mut open = Vec::new();
-    for run in asking_runs(viewer).await? {
-        let asking = viewer.asking(&run).await;
-        if viewer.shared.may_decide(&viewer.principal, asking.owner.as_deref()).is_err() {
-            continue;
-        }
-        let run = Arc::new(run);
-        open.extend(asking.open.iter().map(|question| Open {
-            run: Arc::clone(&run),
-            suspension_id: question.suspension_id.clone(),
-            at_ms: question.at_ms,
-        }));
-    }
-    open.sort_by(|a, b| (a.at_ms, &a.run.run_id).cmp(&(b.at_ms, &b.run.run_id)));
-    Ok(open)
-}
-
-/// Returns the number of open questions that the person may answer.
-///
-/// # Errors
-/// The store cannot be read.
-pub(super) async fn count(viewer: &Viewer) -> Result<usize, Failure> {
-    Ok(open_questions(viewer).await?.len())
-}
-
-/// Returns the runs that may have a question for the person. The question of a child is asked by
-/// its parent too, which passes on the answer.
-async fn asking_runs(viewer: &Viewer) -> Result<Vec<RunSummary>, Failure> {
-    let decides_any = viewer.has(Scope::DecideAny);
-    if !decides_any && !viewer.has(Scope::Decide) {
-        return Ok(Vec::new());
-    }
-    let (mut asking, mut known) = (Vec::new(), HashSet::new());
-    for status in ASKING {
-        let mut filter = RunFilter {
-            status: Some(status.to_owned()),
-            thread_prefix: (!decides_any).then(|| viewer.own_threads()),
-            limit: RUNS_AT_ONCE,
-            ..RunFilter::default()
-        };
-        loop {
-            let page = viewer.store().runs(filter.clone()).await?;
-            let is_last = page.len() < RUNS_AT_ONCE;
-            filter.before = page.last().map(|run| run.run_id.clone());
-            // A direct call has nothing else to do while it asks.
-            let may_ask =
-                |run: &RunSummary| run.kind == "prompt" || (run.kind == "call" && status == "waiting");
-            asking.extend(page.into_iter().filter(|run| may_ask(run) && known.insert(run.run_id.clone())));
-            if is_last {
-                break;
-            }
-        }
-    }
-    Ok(asking)
-}
 
 pub(super) async fn list(
     viewer: Viewer,
@@ -108,7 +35,7 @@ pub(super) async fn list(
 /// Returns the list, with the card of a question that was answered before it.
 pub(super) async fn page(viewer: &Viewer, answered: Option<Markup>) -> Result<Markup, Failure> {
     let nav = Nav::of(viewer, Section::Waiting).await?;
-    let open = open_questions(viewer).await?;
+    let open = open_questions::all(viewer).await?;
     let cards = cards(viewer, &open).await;
     let shown = cards.len();
     let is_clear = open.is_empty();
@@ -117,7 +44,7 @@ pub(super) async fn page(viewer: &Viewer, answered: Option<Markup>) -> Result<Ma
         p.lead { @if is_clear { "No question waits for you." } @else { (text::count(open.len() as u64, "question")) " · oldest first" } }
     };
     let content = html! {
-        section aria-label="Questions" data-live=(live::url("waiting", &[], &cards)) {
+        section aria-label="Questions" data-live=(fragment::url("waiting", &[], &cards)) {
             (answered.unwrap_or_default())
             div.questions #questions { @for card in &cards { (PreEscaped(&card.html)) } }
             div #clear { @if is_clear {

@@ -4,7 +4,7 @@ use crate::fixture::{Key, PATIENCE, Setup, TestServer, answer};
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 use tollgate::config::ServeConfig;
-use tollgate_server::auth::KeyRequest;
+use tollgate_server::access::KeyRequest;
 use tollgate_server::{Principal, Scope};
 
 #[tokio::test(flavor = "multi_thread")]

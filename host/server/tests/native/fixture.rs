@@ -18,7 +18,7 @@ use tollgate::{Agent, FnTool, Gate, Host, Model, ProposedCall, SqliteStore, Tick
 use tollgate_agent::descriptor::ExecutionPolicy;
 use tollgate_agent::message::{AssistantMessage, Message, ModelCall, ModelReply, ModelRequest};
 use tollgate_agent::outcome::ResumeMode;
-use tollgate_server::auth::KeyRequest;
+use tollgate_server::access::KeyRequest;
 use tollgate_server::{
     AccessDatabase, Part, Parts, Principal, Scope, Server, ServerOptions, ServerState, Shared, router,
 };

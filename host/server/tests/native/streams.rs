@@ -12,7 +12,7 @@ use tokio::net::TcpStream;
 use tollgate::store::{RunFilter, RunStore as _};
 use tollgate_agent::run::{Event, RunStatus};
 use tollgate_server::Scope::{Decide, Use};
-use tollgate_server::auth::KeyRequest;
+use tollgate_server::access::KeyRequest;
 use tollgate_server::{AccessDatabase, Principal};
 
 /// An event of a stream.

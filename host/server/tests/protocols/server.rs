@@ -13,7 +13,7 @@ use tollgate::models::{Delta, DeltaSink, ModelFault};
 use tollgate::{Agent, Gate, Host, HostBuilder, Model, ProposedCall, Ticket, Verdict, async_trait};
 use tollgate_agent::message::{AssistantMessage, Message, ModelCall, ModelReply, ModelRequest, TokenUsage};
 use tollgate_agent::outcome::ResumeMode;
-use tollgate_server::auth::KeyRequest;
+use tollgate_server::access::KeyRequest;
 use tollgate_server::{AccessDatabase, Parts, Principal, Scope, Server, ServerOptions, ServerState, router};
 
 /// A reply of these is several megabytes long.

@@ -2,10 +2,11 @@
 //! host runs, by comparison with the previous version.
 
 use super::notices::Notice;
-use super::refusal::{FileRefusal, FileRemedy};
+use super::refusal::FileRefusal;
 use super::{HeldComponent, LoadedComponent};
 use crate::grants::Approvals;
 use crate::store::{AuditKind, AuditRecord};
+use crate::tools::remedy::FileRemedy;
 use std::path::Path;
 
 /// The end of a message about a component that a person has not approved as it is.

@@ -5,8 +5,9 @@
 //! served keeps it. Otherwise none of the files gets it until a person decides.
 
 use super::file_name;
-use super::refusal::{FileRefusal, FileRemedy};
+use super::refusal::FileRefusal;
 use crate::grants::{self, Approvals, RequestedGrants};
+use crate::tools::remedy::FileRemedy;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 

@@ -23,6 +23,7 @@ pub use reload::DirectoryState;
 pub use watch::{ServedComponents, Watch, WatchError};
 
 use super::component::ComponentRunner;
+pub use super::remedy::FileRemedy;
 use super::{RefusedFile, Runner, Toolbox};
 use crate::config::{ComponentGrants, Config, ToolLimits};
 use crate::grants::{self, Approvals, ApprovalsError, ManifestError, RequestedGrants};
@@ -32,7 +33,7 @@ use files::{component_files, digest_of, file_name};
 use futures::StreamExt;
 pub use notices::{Notice, UnknownTool, without_effect};
 use notices::{unanswered, unknown_tools, without_object};
-pub use refusal::{FileRefusal, FileRemedy};
+pub use refusal::FileRefusal;
 use stamp::Stamp;
 use std::collections::BTreeMap;
 use std::io;

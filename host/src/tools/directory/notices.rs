@@ -1,8 +1,8 @@
 //! Notices about the configuration at startup.
 
-use super::refusal::FileRemedy;
 use super::{Loaded, LoadedComponent};
 use crate::config::{ComponentGrants, Config};
+use crate::tools::remedy::FileRemedy;
 use std::path::Path;
 use tollgate_agent::gate::permissions::Permissions;
 use tollgate_agent::name::{did_you_mean, is_reserved_name, server_prefix};

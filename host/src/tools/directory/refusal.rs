@@ -1,8 +1,8 @@
 //! The reason why a file is not served, and the step that resolves it.
 
 use crate::grants::ManifestError;
-use std::path::PathBuf;
-use tollgate_registry::{Error, Remedy};
+use crate::tools::remedy::FileRemedy;
+use tollgate_registry::Error;
 
 /// The reason why a file is not served.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -11,32 +11,6 @@ pub struct FileRefusal {
     pub reason: String,
     /// The step that resolves the problem; `None` if the reason says all.
     pub remedy: Option<FileRemedy>,
-}
-
-/// A step by which an operator can get a file served. A program with an interface for operators
-/// says how that step is taken there, such as by a command.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum FileRemedy {
-    /// Look at the component in the file, and approve it.
-    Approve {
-        /// The component's id.
-        id: String,
-        /// Its file.
-        file: PathBuf,
-    },
-    /// Look at two files that claim the same id, and approve the first.
-    ApproveOne {
-        /// The claimed id.
-        id: String,
-        /// The file that is not served.
-        file: PathBuf,
-        /// The other file.
-        rival: PathBuf,
-    },
-    /// Restore the file that was installed.
-    Restore,
-    /// Change the lock file or the files that it records.
-    Lock(Remedy),
 }
 
 impl FileRefusal {

@@ -4,12 +4,10 @@
 //! without quiet. The system may lose events, and a directory may be moved away and created
 //! again. Therefore there is a look every few seconds in any case, which costs one listing.
 
+use super::LoadedComponent;
 use super::approval::other_words;
 use super::change::Change;
 use super::reload::DirectoryState;
-use super::{Loaded, LoadedComponent};
-use crate::Host;
-use crate::config::Config;
 use notify::event::{AccessKind, AccessMode, EventKind};
 use notify::{RecommendedWatcher, RecursiveMode, Watcher as _};
 use std::ffi::OsStr;
@@ -19,7 +17,6 @@ use std::time::Duration;
 use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
 use tollgate_registry::{Entry, Lock};
-use tollgate_sandbox::Sandbox;
 
 /// The quiet period before a look.
 const QUIET: Duration = Duration::from_millis(50);
@@ -29,20 +26,6 @@ const PATIENCE: Duration = Duration::from_millis(400);
 const LOOK: Duration = Duration::from_secs(3);
 /// The capacity of the queue of changes. Further changes are published without a notification.
 const BUFFERED_CHANGES: usize = 256;
-
-impl Host {
-    /// Keeps the tools of a directory and their grants up to date while the result lives: see
-    /// [`Watch`]. `loaded` is the result with which this host was started.
-    #[must_use]
-    pub fn watch(
-        &self,
-        sandbox: Sandbox,
-        config: Arc<Config>,
-        loaded: &Loaded,
-    ) -> (Watch, Option<WatchError>) {
-        Watch::start(DirectoryState::new(self.clone(), sandbox, config, loaded))
-    }
-}
 
 /// Keeps the tools of a host up to date until it is dropped.
 #[derive(Debug)]
@@ -131,7 +114,7 @@ async fn keep_up(
         }
         let noted = changes.iter().map(Change::to_audit).collect();
         // A caller of a tool sees an error of the store by itself.
-        let _ = live.host().note_loaded(noted).await;
+        let _ = live.tools().note_loaded(noted).await;
         for change in changes {
             match &change {
                 Change::Unread { file, reason } => {

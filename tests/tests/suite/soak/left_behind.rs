@@ -15,7 +15,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The resources of the process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Held {
+pub(crate) struct Footprint {
     /// Resident memory without the pool's.
     resident_bytes: u64,
     /// Memory that unused slots of the pool keep for later calls.
@@ -27,7 +27,7 @@ pub(crate) struct Held {
     slots: [u64; 5],
 }
 
-impl Held {
+impl Footprint {
     pub(crate) fn by(rig: &Rig) -> Self {
         give_back_what_is_free();
         let pool = rig.sandbox().engine().pooling_allocator_metrics().unwrap();

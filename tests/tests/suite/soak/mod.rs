@@ -14,7 +14,7 @@ pub(crate) mod left_behind;
 use crate::rig::{Loaded, Rig};
 use lane::{Cast, Done, Lane, Part};
 use lateness::Lateness;
-use left_behind::Held;
+use left_behind::Footprint;
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -60,10 +60,10 @@ fn a_soak() {
     // Warms up the pool, the allocator, threads and caches.
     let mut lateness = Lateness::default();
     round(&rig, &cast, calls / ROUNDS, seed, &mut Lateness::default());
-    let mut before = Held::by(&rig);
+    let mut before = Footprint::by(&rig);
     for number in 1..=ROUNDS {
         round(&rig, &cast, calls / ROUNDS, seed + number, &mut lateness);
-        let held = Held::by(&rig);
+        let held = Footprint::by(&rig);
         held.print(&format!("round {number}"));
         if number <= SETTLING {
             before = before.settling_at(&held);
@@ -71,7 +71,7 @@ fn a_soak() {
     }
     lateness.print();
     before.print("before");
-    Held::once_at_rest(&rig, &before).print("after");
+    Footprint::once_at_rest(&rig, &before).print("after");
     lateness.check();
 }
 

@@ -1,7 +1,7 @@
 //! Turns mutations into one change: all of them or none.
 
 use super::stored_value::size_of_value;
-use super::{Access, KeyDefinition, KeyReducer, KeySet, KeyUpdate, Reducer, Snapshot};
+use super::{Access, KeyDefinition, KeyReducer, KeySet, KeyUpdate, Reducer, Snapshot, State};
 use crate::code::Code;
 use crate::json;
 use crate::json::written_bytes;
@@ -21,8 +21,6 @@ pub const MAX_MUTATIONS_BYTES: usize = 1024 * 1024;
 /// The most bytes of one key's value: of its JSON, or a quarter of the memory that it takes once
 /// parsed, if that is more.
 pub const MAX_VALUE_BYTES: usize = 16 * 1024 * 1024;
-/// The most bytes of all values of one component in one thread, unless configured otherwise.
-pub const MAX_THREAD_STATE_BYTES: usize = 64 * 1024 * 1024;
 /// The most bytes of all values that result from the mutations of one call and the hooks around it.
 /// Without this limit, small updates to a large value could produce 64 such values.
 pub const MAX_VALUES_BYTES: usize = 4 * MAX_VALUE_BYTES;
@@ -34,6 +32,38 @@ pub struct StateChange {
     pub revision: u64,
     /// The updates, in the order of the mutations.
     pub updates: Arc<[KeyUpdate]>,
+}
+
+impl StateChange {
+    /// Returns the change with every value that follows from it on this state, for display. Records
+    /// omit these values.
+    #[must_use]
+    pub fn resolved(&self, state: &State) -> Self {
+        if self.updates.iter().all(|update| update.fold.is_none()) {
+            return self.clone();
+        }
+        let mut known: BTreeMap<Arc<str>, Arc<Value>> = BTreeMap::new();
+        let resolved = |update: &KeyUpdate| {
+            let before = known.remove(&update.key).or_else(|| state.shared(&update.key).cloned());
+            let value = update.folded(before);
+            known.extend(value.clone().map(|value| (Arc::clone(&update.key), value)));
+            let is_kept = update.update.is_some();
+            KeyUpdate { value: value.filter(|_| is_kept), fold: None, ..update.clone() }
+        };
+        Self { revision: self.revision, updates: self.updates.iter().map(resolved).collect() }
+    }
+
+    /// Returns the change with the values of a later state.
+    #[must_use]
+    pub fn standing(&self, state: &State) -> Self {
+        let standing = |(at, update): (usize, &KeyUpdate)| {
+            let is_last = self.updates[at + 1..].iter().all(|later| later.key != update.key);
+            let value = state.shared(&update.key).filter(|_| is_last && update.update.is_some()).cloned();
+            let value = if update.fold.is_some() { value } else { update.value.clone() };
+            KeyUpdate { value, fold: None, ..update.clone() }
+        };
+        Self { revision: self.revision, updates: self.updates.iter().enumerate().map(standing).collect() }
+    }
 }
 
 /// Checks the mutations of one call against its access and the keys' definitions, and joins them

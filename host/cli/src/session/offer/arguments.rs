@@ -1,6 +1,6 @@
 //! Differences between the schemas of two versions of a tool, argument by argument.
 
-use crate::terminal::output::shown_line;
+use crate::terminal::text::shown_line;
 use serde_json::{Map, Value};
 
 /// The deepest arguments that are compared one by one; deeper ones are compared as a whole.

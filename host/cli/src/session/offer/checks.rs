@@ -1,7 +1,7 @@
 //! Checks of a component that was fetched, before a person is asked about it.
 
 use super::installed::Version;
-use crate::terminal::output::{shown_line, shown_marked};
+use crate::terminal::text::{shown_line, shown_marked};
 use crate::terminal::{Failure, program};
 use std::path::PathBuf;
 use tollgate::config::Config;

@@ -2,8 +2,8 @@
 
 use super::arguments;
 use super::installed::Version;
-use crate::terminal::output::{shown, shown_line};
 use crate::terminal::quantity;
+use crate::terminal::text::{shown, shown_line};
 use serde::Serialize;
 use similar::{ChangeTag, TextDiff};
 use std::collections::{BTreeMap, BTreeSet};

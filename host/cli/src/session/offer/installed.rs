@@ -2,10 +2,11 @@
 
 use super::WHATEVER;
 use crate::session::origin::Origins;
+use crate::session::surface::surface_of;
 use tollgate::grants::{RequestedGrants, parse_manifest};
 use tollgate_agent::surface::Surface;
 use tollgate_registry::{Entry, Metadata};
-use tollgate_sandbox::{Component, Guest, Power, Sandbox};
+use tollgate_sandbox::{Component, Guest, Sandbox};
 
 /// A version of a component, as far as it is compared with another.
 #[derive(Debug, Clone)]
@@ -51,12 +52,6 @@ impl Version {
         };
         asked.into_iter().chain(surface.needs().beyond(&self.surface.needs())).collect()
     }
-}
-
-/// Returns the tools, state and powers of a component.
-pub(crate) fn surface_of(component: &Component) -> Surface {
-    let powers = component.imports().iter().filter_map(|import| import.power).map(Power::as_str);
-    Surface::new(component.descriptor(), powers)
 }
 
 /// Loads the version that is in place; `None` if the files are not those of the lock file, or do

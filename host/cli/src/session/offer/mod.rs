@@ -8,15 +8,15 @@ mod installed;
 mod view;
 
 pub(crate) use checks::load;
-pub(crate) use installed::surface_of;
 
 use crate::globals::Globals;
 use crate::session::approve::{not_written, read_line, settle};
-use crate::session::ask::somebody_is_there;
+use crate::session::ask::can_ask;
 use crate::session::data::open_store;
 use crate::session::grant_audit::About;
 use crate::session::grants;
 use crate::session::origin::Origins;
+use crate::session::surface::surface_of;
 use crate::terminal::{Failure, Output};
 use checks::{check_descriptor, check_installed, check_origin, entry, older, refused};
 use difference::Differences;
@@ -184,7 +184,7 @@ impl Offer {
         if self.is_agreed(consent) {
             return Ok(true);
         }
-        if !somebody_is_there(output) {
+        if !can_ask(output) {
             let id = &self.entry.id;
             let done = if self.before.is_some() { "updated" } else { "installed" };
             return Err(Failure::undecided(format!(

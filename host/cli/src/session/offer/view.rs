@@ -3,7 +3,8 @@
 use super::{Differences, Offer, WHATEVER};
 use crate::render::provenance;
 use crate::terminal::Output;
-use crate::terminal::output::{BOLD, DIM, GOOD, WAITS, shown_line, shown_marked};
+use crate::terminal::output::{BOLD, DIM, GOOD, WAITS};
+use crate::terminal::text::{shown_line, shown_marked};
 use serde_json::{Value, json};
 use tollgate::grants::RequestedGrants;
 use tollgate_registry::{Covers, Verdict};

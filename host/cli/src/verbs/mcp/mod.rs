@@ -6,7 +6,7 @@ use crate::globals::Globals;
 use crate::session::data::OpeningStore;
 use crate::session::models::configured_model;
 use crate::session::open::agent_of;
-use crate::session::{Opened, host_with, shutdown, warn_of_left_out, with_servers};
+use crate::session::{Opened, finish, host_with, shutdown, warn_of_left_out, with_servers};
 use crate::terminal::{Exit, Failure, Output};
 use crate::verbs::run::chosen_agent;
 use crate::verbs::store::keep_pruned;
@@ -124,7 +124,7 @@ impl McpVerb {
             drop(pruning);
             Ok::<_, Failure>(Exit::Done)
         };
-        shutdown::finish(&host, servers, work).await
+        finish(&host, servers, work).await
     }
 
     fn print_config(&self, client: Client, globals: &Globals, output: &Output) -> Result<Exit, Failure> {

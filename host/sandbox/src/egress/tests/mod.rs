@@ -23,12 +23,12 @@ use tokio::io::AsyncWriteExt as _;
 type Answered = (u16, http::HeaderMap, Result<Vec<u8>, Error>);
 
 /// A request and its result.
-struct Came {
+struct Received {
     result: Result<Answered, Error>,
     ledger: Arc<Ledger>,
 }
 
-impl Came {
+impl Received {
     fn error(&self) -> String {
         match &self.result {
             Err(why) | Ok((_, _, Err(why))) => why.to_string(),
@@ -71,16 +71,16 @@ impl Net {
         self
     }
 
-    async fn get(&self, url: &str) -> Came {
+    async fn get(&self, url: &str) -> Received {
         self.send(http::Request::get(url), "").await
     }
 
-    async fn send(&self, request: http::request::Builder, body: &str) -> Came {
+    async fn send(&self, request: http::request::Builder, body: &str) -> Received {
         let body = Full::new(Bytes::from(body.to_owned())).map_err(Error::from).boxed_unsync();
         self.send_body(request, body).await
     }
 
-    async fn send_body(&self, request: http::request::Builder, body: WasiBody) -> Came {
+    async fn send_body(&self, request: http::request::Builder, body: WasiBody) -> Received {
         let result = match self.outbound.admit(request.body(body).unwrap(), self.options) {
             Err(why) => Err(why),
             Ok(exchange) => match exchange.run().await {
@@ -93,7 +93,7 @@ impl Net {
                 }
             },
         };
-        Came { result, ledger: Arc::clone(&self.outbound.ledger) }
+        Received { result, ledger: Arc::clone(&self.outbound.ledger) }
     }
 }
 

@@ -1,7 +1,7 @@
 //! The open files, directories and listings of one call. Each is a descriptor of the host's
 //! process.
 
-use crate::descriptors::{Descriptors, Held};
+use crate::descriptors::{DescriptorPermit, Descriptors};
 use crate::meter::Stop;
 use std::fs::File;
 use std::sync::{Arc, Weak};
@@ -19,7 +19,7 @@ pub(crate) struct OpenFiles {
 /// The place of one open file, returned on drop.
 pub(crate) struct OpenFilePermit {
     _of_call: OwnedSemaphorePermit,
-    _of_process: Held,
+    _of_process: DescriptorPermit,
 }
 
 impl OpenFiles {
@@ -36,7 +36,7 @@ impl OpenFiles {
     }
 
     /// Takes descriptors that are open only while the host works.
-    pub(crate) fn take_of_process(&self, count: u32) -> Result<Held, Stop> {
+    pub(crate) fn take_of_process(&self, count: u32) -> Result<DescriptorPermit, Stop> {
         self.all.for_call(count).ok_or(Stop::Descriptors)
     }
 

@@ -15,10 +15,9 @@ use super::decisions::{Decided, Decisions};
 use super::refusal::FileRefusal;
 use super::stamp::Stamp;
 use super::{Checked, Loaded, LoadedComponent, Ready, file_name};
-use crate::Host;
 use crate::config::Config;
 use crate::grants::manifest_of;
-use crate::tools::{RefusedFile, Toolbox};
+use crate::tools::{RefusedFile, ServedTools, Toolbox};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -32,7 +31,7 @@ const MAX_RETIRED: usize = 1_000;
 
 /// The last known state of the directory.
 pub struct DirectoryState {
-    host: Host,
+    tools: ServedTools,
     sandbox: Sandbox,
     decisions: Decisions,
     approval: Arc<dyn Approval>,
@@ -70,9 +69,16 @@ impl Serving {
 }
 
 impl DirectoryState {
-    /// Creates the state from the tools that were loaded at start, which the host serves.
+    /// Creates the state from the tools that were loaded at start, which a host serves: `tools` are
+    /// those of the host.
     #[must_use]
-    pub fn new(host: Host, sandbox: Sandbox, config: Arc<Config>, loaded: &Loaded) -> Self {
+    pub fn new(
+        tools: impl Into<ServedTools>,
+        sandbox: Sandbox,
+        config: Arc<Config>,
+        loaded: &Loaded,
+    ) -> Self {
+        let tools = tools.into();
         let decisions = Decisions::new(config, loaded.approvals.clone(), loaded.lock.clone());
         let serving = loaded.components.iter();
         let serving = serving.map(|entry| (entry.file.clone(), Serving::of(entry, &decisions))).collect();
@@ -83,7 +89,7 @@ impl DirectoryState {
         let approval = Arc::new(NoMoreThanServed);
         let (retired, claims) = (BTreeMap::new(), loaded.claims.clone());
         let decided_anew = false;
-        Self { host, sandbox, decisions, approval, seen, serving, retired, displaced, claims, decided_anew }
+        Self { tools, sandbox, decisions, approval, seen, serving, retired, displaced, claims, decided_anew }
     }
 
     /// Sets the policy for new versions of components.
@@ -93,10 +99,9 @@ impl DirectoryState {
         self
     }
 
-    /// Returns the host that has the tools.
-    #[must_use]
-    pub fn host(&self) -> &Host {
-        &self.host
+    /// Returns the tools of the host.
+    pub(super) fn tools(&self) -> &ServedTools {
+        &self.tools
     }
 
     /// Returns the watched directory.
@@ -144,7 +149,7 @@ impl DirectoryState {
     fn was_decided_anew(&self, file: &Path) -> bool {
         let served = self.serving.get(file);
         served.is_none_or(|serving| serving.decided != self.decisions.of(&serving.entry.id))
-            || self.host.toolbox().refused().iter().any(|refused| refused.file == file)
+            || self.tools.current().refused().iter().any(|refused| refused.file == file)
     }
 
     /// Serves a file that changed or about which a new decision was made, if possible.
@@ -157,7 +162,7 @@ impl DirectoryState {
             && before.is_as(now)
         {
             // The file is as it was before, whatever happened in between.
-            if self.host.toolbox().refused().iter().any(|refused| refused.file == file) {
+            if self.tools.current().refused().iter().any(|refused| refused.file == file) {
                 self.update_toolbox(|toolbox| toolbox.accept(file));
             }
             return Vec::new();
@@ -209,7 +214,7 @@ impl DirectoryState {
         }
         let ousted = self.in_the_way(&serving.entry, file);
         let others: Vec<_> = ousted.iter().filter_map(|file| self.serving.get(file)).collect();
-        let swapped = self.host.update_toolbox(|toolbox| swap(toolbox, ready, before, &others, file));
+        let swapped = self.tools.update(|toolbox| swap(toolbox, ready, before, &others, file));
         if swapped.is_err() {
             self.displaced.insert(file.to_owned());
         }
@@ -275,7 +280,7 @@ impl DirectoryState {
     }
 
     fn update_toolbox(&self, change: impl FnOnce(&mut Toolbox)) {
-        let updated: Result<(), std::convert::Infallible> = self.host.update_toolbox(|toolbox| {
+        let updated: Result<(), std::convert::Infallible> = self.tools.update(|toolbox| {
             change(toolbox);
             Ok(())
         });

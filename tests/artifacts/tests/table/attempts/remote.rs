@@ -400,7 +400,7 @@ pub(super) const ATTEMPTS: &[Attempt] = &[
         does: "Streams text faster than a client reads it, for hours.",
         outcome: "Text that does not fit is dropped; the client gets the answer at the end.",
         limit: "4,096 updates, 4 MiB for each client",
-        file: "host/src/run/clients.rs",
+        file: "host/src/stream/clients.rs",
         test: "z3_what_waits_for_a_client_that_does_not_read_is_bounded_in_bytes",
     },
     Attempt {

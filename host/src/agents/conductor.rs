@@ -10,12 +10,12 @@ use tollgate_agent::message::{AssistantMessage, ModelCall, ModelReply, ModelRequ
 use tollgate_agent::name::RUN_AGENT;
 
 /// Replies with the next calls of a composed agent.
-pub(crate) struct Conductor {
+pub(super) struct Conductor {
     composition: Composition,
 }
 
 impl Conductor {
-    pub(crate) fn new(composition: Composition) -> Self {
+    pub(super) fn new(composition: Composition) -> Self {
         Self { composition }
     }
 }

@@ -4,14 +4,10 @@
 //! are transient events: pieces of text and reports of tools. They are sent at once and stored
 //! nowhere. A client that reads too slowly loses transient events, but never stored ones.
 
-use super::clients::Hub;
-use super::inbox::Inbox;
-use super::subscribers::Bus;
 use serde::Serialize;
 use std::sync::Arc;
 use tollgate_agent::SmolStr;
-use tollgate_agent::run::child_plan::ChildPlace;
-use tollgate_agent::run::{Event, Run, StoredEvent};
+use tollgate_agent::run::{Event, StoredEvent};
 use tollgate_sandbox::{Console, Report};
 
 /// One update sent to a client.
@@ -24,12 +20,12 @@ pub enum RunUpdate {
     /// A transient event.
     Live(LiveUpdate),
     /// An update of a child run that one of this run's calls started.
-    Child(ChildTold),
+    Child(ChildUpdate),
 }
 
 /// An update of a child, under its call. The child's stored events are in its own record.
 #[derive(Debug, Clone, Serialize)]
-pub struct ChildTold {
+pub struct ChildUpdate {
     /// The parent's run id.
     pub run_id: Arc<str>,
     /// The call that asked for the child.
@@ -134,70 +130,6 @@ pub enum LiveContent {
     },
 }
 
-/// The sender of a run's updates to its clients and the host's subscribers. Cheap to clone.
-#[derive(Clone)]
-pub(crate) struct Publisher {
-    hub: Option<Arc<Hub>>,
-    bus: Arc<Bus>,
-    run_id: Arc<str>,
-}
-
-impl Publisher {
-    pub(crate) fn new(hub: Arc<Hub>, bus: Arc<Bus>, run_id: Arc<str>) -> Self {
-        Self { hub: Some(hub), bus, run_id }
-    }
-
-    /// Creates a publisher for a run without clients.
-    pub(crate) fn unheard(bus: Arc<Bus>, run_id: Arc<str>) -> Self {
-        Self { hub: None, bus, run_id }
-    }
-
-    /// Returns the receiving end of decisions for the run, once.
-    pub(super) fn take_inbox(&self) -> Inbox {
-        self.hub.as_ref().and_then(|hub| hub.take_inbox())
-    }
-
-    /// Returns the reason for which the run was cancelled.
-    pub(super) fn cancel_reason(&self) -> String {
-        let given = self.hub.as_ref().and_then(|hub| hub.reason().cloned());
-        given.unwrap_or_else(|| "it was cancelled by its caller".to_owned())
-    }
-
-    /// Publishes committed events; `run` is the state after them.
-    pub(crate) fn stored(&self, events: &[StoredEvent], run: &Run) {
-        if !self.is_heard() {
-            return;
-        }
-        let told = |event: &StoredEvent| self.bus.visible().of(Arc::new(event.clone()));
-        let events: Vec<_> = events.iter().map(told).collect();
-        if let Some(hub) = &self.hub {
-            hub.stored(&events);
-        }
-        self.bus.stored(&events, run);
-    }
-
-    /// Forwards an update of a child to clients. Subscribers receive it from the child itself.
-    pub(crate) fn child(&self, place: &ChildPlace, told: RunUpdate) {
-        if let Some(hub) = &self.hub {
-            hub.child(place, told);
-        }
-    }
-
-    /// Returns whether anyone might receive transient events.
-    pub(crate) fn is_heard(&self) -> bool {
-        self.hub.is_some() || !self.bus.is_empty()
-    }
-
-    /// Sends something transient; returns `false` if no client listens, or all read too slowly.
-    pub(crate) fn transient(&self, piece: LiveContent) -> bool {
-        let is_heard = !self.bus.is_empty();
-        if is_heard {
-            self.bus.transient(&self.run_id, &piece);
-        }
-        self.hub.as_ref().is_some_and(|hub| hub.transient(piece)) || is_heard
-    }
-}
-
 impl LiveContent {
     /// Returns the model's text, if this is some.
     pub(crate) fn text(&self) -> Option<&str> {
@@ -233,7 +165,7 @@ pub(crate) fn redact_text(told: RunUpdate) -> Option<RunUpdate> {
         RunUpdate::Live(_) => Some(told),
         RunUpdate::Child(told) => {
             let child = Box::new(redact_text(*told.child)?);
-            Some(RunUpdate::Child(ChildTold { child, ..told }))
+            Some(RunUpdate::Child(ChildUpdate { child, ..told }))
         }
         RunUpdate::Stored(numbered) => {
             let event = match &numbered.event {

@@ -3,12 +3,12 @@
 
 use super::{recorded, tour, unwritable};
 use crate::render::narrate::Narrator;
+use crate::session::follow::follow;
 use crate::session::open::agent_of;
 use crate::session::operator::Operator;
-use crate::session::{Opened, host_with, shutdown, with_servers};
+use crate::session::{Opened, finish, host_with, shutdown, with_servers};
 use crate::terminal::output::{BOLD, DIM};
 use crate::terminal::{Exit, Failure, Output, program};
-use crate::verbs::call::follow;
 use crate::verbs::serve::operator;
 use std::fs;
 use std::io;
@@ -91,7 +91,7 @@ pub(super) async fn serve(
         server.serve(state, routes).await.map_err(|e| Failure::failed(format!("the server failed: {e}")))?;
         Ok::<_, Failure>(Exit::Done)
     };
-    shutdown::finish(&host, servers, work).await
+    finish(&host, servers, work).await
 }
 
 /// Binds the address. Without one it is the usual address, or a free port if that is taken.

@@ -1,11 +1,28 @@
-//! Disables tools that trap too often, and enables them again. The store's records decide, for
-//! every process that uses it.
+//! The tools of a host: keeps those of a directory up to date, disables those that trap too often,
+//! and enables them again. The store's records decide, for every process that uses it.
 
 use super::{Host, HostError};
+use crate::config::Config;
 use crate::store::{AuditKind, AuditRecord, StoreError};
-use tollgate_agent::{SmolStr, health};
+use crate::tools::directory::{DirectoryState, Watch, WatchError};
+use crate::tools::{Loaded, ServedTools};
+use std::sync::Arc;
+use tollgate_agent::SmolStr;
+use tollgate_sandbox::Sandbox;
 
 impl Host {
+    /// Keeps the tools of a directory and their grants up to date while the result lives: see
+    /// [`Watch`]. `loaded` is the result with which this host was started.
+    #[must_use]
+    pub fn watch(
+        &self,
+        sandbox: Sandbox,
+        config: Arc<Config>,
+        loaded: &Loaded,
+    ) -> (Watch, Option<WatchError>) {
+        Watch::start(DirectoryState::new(self, sandbox, config, loaded))
+    }
+
     /// Records the loaded tools, disables those that trapped too often, and
     /// [ends](Host::end_abandoned) direct calls that were interrupted. Call it once the host is
     /// built.
@@ -22,8 +39,7 @@ impl Host {
     /// # Errors
     /// The store cannot be read or written.
     pub async fn note_loaded(&self, loaded: Vec<AuditRecord>) -> Result<(), HostError> {
-        self.inner.store.record_audit(loaded).await?;
-        Ok(self.refresh_health().await?)
+        Ok(self.inner.services.tools.note_loaded(loaded).await?)
     }
 
     /// Disables and enables tools according to the store.
@@ -31,35 +47,7 @@ impl Host {
     /// # Errors
     /// The store cannot be read.
     pub async fn refresh_health(&self) -> Result<(), StoreError> {
-        let trapping = self.inner.store.tool_health().await?;
-        let toolbox = self.toolbox();
-        let catalog = toolbox.catalog();
-        let wrong: Vec<(String, Option<String>)> = catalog
-            .tools()
-            .filter_map(|tool| {
-                let name = &tool.descriptor.name;
-                let known = trapping.iter().find(|health| {
-                    health.tool_name == *name
-                        && (&health.component_id, &health.digest) == (&tool.owner.id, &tool.owner.version)
-                });
-                let reason = known.and_then(|health| health::reason_to_disable(health.traps));
-                (reason.as_deref() != catalog.disabled(name)).then(|| (name.clone(), reason))
-            })
-            .collect();
-        if wrong.is_empty() {
-            return Ok(());
-        }
-        let amended: Result<(), std::convert::Infallible> = self.update_toolbox(|toolbox| {
-            for (name, reason) in wrong {
-                match reason {
-                    Some(reason) => toolbox.disable(&name, reason),
-                    None => toolbox.enable(&name),
-                }
-            }
-            Ok(())
-        });
-        let Ok(()) = amended;
-        Ok(())
+        self.inner.services.tools.refresh_health().await
     }
 
     /// Enables a tool again that trapped too often, and records that a person did so.
@@ -87,7 +75,19 @@ impl Host {
         let record = AuditRecord::new(AuditKind::Enabling, who, "enabled")
             .of_component(tool.owner.id.clone(), Some(tool.owner.version.clone()))
             .of_tool(tool_name);
-        self.inner.store.record_audit(vec![record]).await?;
+        self.inner.services.store.record_audit(vec![record]).await?;
         Ok(self.refresh_health().await?)
+    }
+}
+
+impl From<&Host> for ServedTools {
+    fn from(host: &Host) -> Self {
+        host.inner.services.tools.clone()
+    }
+}
+
+impl From<Host> for ServedTools {
+    fn from(host: Host) -> Self {
+        Self::from(&host)
     }
 }

@@ -4,6 +4,7 @@
 //! slow subscriber loses events and receives their count. A subscriber that panics still receives
 //! the next event. Neither delays or fails a run.
 
+use super::pattern::Pattern;
 use super::update::LiveContent;
 use super::visibility::Visible;
 use serde_json::{Value, json};
@@ -53,32 +54,9 @@ pub(crate) struct Bus {
 }
 
 struct Subscription {
-    wanted: Wanted,
+    wanted: Pattern,
     queue: SyncSender<RunEvent>,
     dropped: Arc<AtomicU64>,
-}
-
-/// A pattern of wanted names.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Wanted {
-    Exactly(String),
-    Prefix(String),
-}
-
-impl Wanted {
-    pub(super) fn new(pattern: &str) -> Self {
-        match pattern.strip_suffix('*') {
-            Some(prefix) => Wanted::Prefix(prefix.to_owned()),
-            None => Wanted::Exactly(pattern.to_owned()),
-        }
-    }
-
-    pub(super) fn is(&self, name: &str) -> bool {
-        match self {
-            Wanted::Exactly(wanted) => wanted == name,
-            Wanted::Prefix(prefix) => name.starts_with(prefix.as_str()),
-        }
-    }
 }
 
 impl Bus {
@@ -93,7 +71,7 @@ impl Bus {
         if let Err(why) = thread.spawn(move || attend(&waiting, subscriber.as_ref(), &counted)) {
             tracing::warn!("cannot start the thread of a subscriber to {pattern}: {why}");
         }
-        self.subscriptions.push(Subscription { wanted: Wanted::new(pattern), queue, dropped });
+        self.subscriptions.push(Subscription { wanted: Pattern::new(pattern), queue, dropped });
     }
 
     /// Makes the values of these keys visible, in addition to the others.
@@ -144,7 +122,7 @@ impl Bus {
     /// Publishes an event under a short name. Short names are aliases: a subscriber to everything
     /// does not receive an event twice.
     fn publish_short(&self, happening: &RunEvent) {
-        let everything = Wanted::Prefix(String::new());
+        let everything = Pattern::Prefix(String::new());
         for subscription in &self.subscriptions {
             if subscription.wanted != everything && subscription.wanted.is(happening.name) {
                 subscription.tell(happening.clone());

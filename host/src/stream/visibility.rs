@@ -3,7 +3,7 @@
 //! The store has every value. Events sent to clients and subscribers name each changed key, but
 //! carry its new value only if the operator marked the key as visible.
 
-use super::subscribers::Wanted;
+use super::pattern::Pattern;
 use std::sync::Arc;
 use tollgate_agent::outcome::{Mutation, Outcome};
 use tollgate_agent::run::{Event, Run, StoredEvent};
@@ -11,13 +11,13 @@ use tollgate_agent::state::{KeyUpdate, PendingMutation};
 
 /// The keys whose values are visible: exact names and name prefixes. None by default.
 #[derive(Debug, Default)]
-pub(crate) struct Visible(Vec<Wanted>);
+pub(crate) struct Visible(Vec<Pattern>);
 
 impl Visible {
     /// Adds the keys of this name; a pattern that ends in `*` matches every name with that
     /// prefix.
     pub(crate) fn add(&mut self, pattern: &str) {
-        self.0.push(Wanted::new(pattern));
+        self.0.push(Pattern::new(pattern));
     }
 
     /// Returns whether the values of this key are visible.

@@ -333,7 +333,7 @@ impl AccessDatabase {
     ///
     /// # Errors
     /// The database cannot be read.
-    pub(super) fn valid_for(&self, digest: &SecretDigest) -> Result<Option<Duration>, AccessError> {
+    pub(crate) fn valid_for(&self, digest: &SecretDigest) -> Result<Option<Duration>, AccessError> {
         let now = self.now_ms();
         let valid = self.find(digest)?.filter(|credential| credential.is_valid(now));
         Ok(valid.map(|credential| Duration::from_millis(credential.ends_at_ms - now)))
@@ -348,7 +348,7 @@ impl AccessDatabase {
 
     /// Returns a receiver of changes that [`check_for_changes`](Self::check_for_changes) finds. A value is a version of the
     /// database; `None` if it cannot be read.
-    pub(super) fn changes(&self) -> watch::Receiver<Option<i64>> {
+    pub(crate) fn changes(&self) -> watch::Receiver<Option<i64>> {
         self.changes.subscribe()
     }
 

@@ -9,10 +9,10 @@ mod tour;
 use crate::globals::Globals;
 use crate::project;
 use crate::render::narrate::{Narrator, outcome};
-use crate::session::{Opened, host_with, shutdown, with_servers};
+use crate::session::follow::follow;
+use crate::session::{Opened, finish, host_with, with_servers};
 use crate::terminal::output::{BOLD, DIM};
 use crate::terminal::{Exit, Failure, Output, program};
-use crate::verbs::call::follow;
 use clap::Args;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -77,7 +77,7 @@ impl Demo {
             say_what_is_next(output);
             Ok(outcome(&end))
         };
-        shutdown::finish(&host, servers, work).await
+        finish(&host, servers, work).await
     }
 }
 

@@ -1,6 +1,7 @@
 //! Records of keys, sessions and sign-in codes.
 
-use super::principal::{Principal, Scope};
+use super::principal::Principal;
+use crate::scope::Scope;
 use serde::Serialize;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

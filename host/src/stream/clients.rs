@@ -5,7 +5,7 @@
 //! detached.
 
 use super::inbox::{Delivery, Inbox, MAX_DELIVERIES};
-use super::update::{ChildTold, LiveContent, LiveUpdate, RunUpdate};
+use super::update::{ChildUpdate, LiveContent, LiveUpdate, RunUpdate};
 use crate::error::HostError;
 use futures::Stream;
 use std::collections::VecDeque;
@@ -310,7 +310,7 @@ impl Hub {
     pub(super) fn child(&self, (call_id, ordinal): &ChildPlace, told: RunUpdate) {
         let (is_transient, bytes) = (told.is_transient(), told.transient_bytes());
         let (run_id, call_id) = (Arc::clone(&self.run_id), call_id.clone());
-        let told = ChildTold { run_id, call_id, ordinal: *ordinal, child: Box::new(told) };
+        let told = ChildUpdate { run_id, call_id, ordinal: *ordinal, child: Box::new(told) };
         let told = Queued::Other(Arc::new(RunUpdate::Child(told)));
         for client in &*self.clients.lock().unwrap_or_else(PoisonError::into_inner) {
             if is_transient {

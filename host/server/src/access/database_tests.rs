@@ -1,8 +1,8 @@
 //! Tests of the limits of codes and sessions, with a clock of their own.
 
 #![allow(clippy::unwrap_used)]
-use super::super::principal::Scope;
 use super::*;
+use crate::scope::Scope;
 use std::cell::Cell;
 
 const MINUTE_MS: u64 = 60_000;

@@ -1,6 +1,6 @@
 //! The audit of keys and sign-ins.
 
-use super::records::KeySummary;
+use crate::access::KeySummary;
 use crate::problem::Problem;
 use crate::state::Shared;
 use tollgate::store::{AuditKind, AuditRecord};
@@ -26,13 +26,13 @@ pub fn link_made(name: &str) -> AuditRecord {
 }
 
 /// Records that a session began.
-pub(super) async fn signed_in(state: &Shared, name: &str, id: &str) {
+pub(crate) async fn signed_in(state: &Shared, name: &str, id: &str) {
     let record = AuditRecord::new(AuditKind::SignIn, format!("person {name}"), "signed_in");
     record_audit(state, record.because(&format!("the session {id}"))).await;
 }
 
 /// Records that `by` ended a session of `name`.
-pub(super) async fn ended(state: &Shared, by: &str, id: &str, name: &str) {
+pub(crate) async fn ended(state: &Shared, by: &str, id: &str, name: &str) {
     let record = AuditRecord::new(AuditKind::SignIn, format!("person {by}"), "session_ended");
     record_audit(state, record.because(&format!("the session {id} of {name}"))).await;
 }

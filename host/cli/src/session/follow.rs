@@ -1,0 +1,81 @@
+//! Following a run on the terminal, and asking its questions.
+
+use crate::globals::Globals;
+use crate::render::narrate::Narrator;
+use crate::session::ask::{QuestionOutcome, ask, can_ask};
+use crate::session::{always, shutdown};
+use crate::terminal::{Failure, Output};
+use std::sync::Arc;
+use tollgate::run::{RunEnd, RunHandle};
+use tollgate::{Host, HostError};
+use tollgate_agent::run::event::Suspended;
+
+/// Narrates a run or call until it has ended; a signal that ends the program cancels it.
+pub(crate) async fn follow(mut handle: RunHandle, narrator: &mut Narrator<'_>) -> Result<RunEnd, Failure> {
+    let cancellation = handle.cancellation();
+    let interrupt = async move {
+        shutdown::asked().await;
+        cancellation.cancel();
+        std::future::pending::<()>().await;
+    };
+    let told = async {
+        while let Some(told) = handle.events.next().await {
+            narrator.tell(&told);
+        }
+    };
+    tokio::select! {
+        () = told => {}
+        () = interrupt => {}
+    }
+    Ok(handle.wait().await?)
+}
+
+/// Follows a run until it has ended. On a terminal, asks the person its questions; a question left
+/// open ends it as well.
+pub(crate) async fn follow_and_ask(
+    host: &Host,
+    handle: RunHandle,
+    narrator: &mut Narrator<'_>,
+    globals: &Globals,
+    output: &Output,
+) -> Result<RunEnd, Failure> {
+    let end = follow(handle, narrator).await?;
+    if !can_ask(output) {
+        return Ok(end);
+    }
+    ask_open(host, end, None, narrator, (globals, output)).await
+}
+
+/// Asks the open questions of a run on the terminal, or `only` this call's or suspension's, until
+/// none is open or the person leaves one open.
+pub(crate) async fn ask_open(
+    host: &Host,
+    mut end: RunEnd,
+    only: Option<&str>,
+    narrator: &mut Narrator<'_>,
+    (globals, output): (&Globals, &Output),
+) -> Result<RunEnd, Failure> {
+    let wanted = |asked: &&Arc<Suspended>| {
+        only.is_none_or(|only| asked.call_id == only || asked.suspension_id == only)
+    };
+    loop {
+        let Some(asked) = end.waiting.iter().find(wanted).map(Arc::clone) else { break };
+        match ask(host, &end, &asked, output).await? {
+            QuestionOutcome::Open => break,
+            QuestionOutcome::Elsewhere(now) => end = *now,
+            QuestionOutcome::Decided(decision) => match host.decide(&end.run_id, decision.clone()).await {
+                Ok(handle) => {
+                    always::keep(globals, host.toolbox().catalog(), &asked, &decision, output);
+                    end = follow(handle, narrator).await?;
+                }
+                Err(
+                    why @ (HostError::Refused(_)
+                    | HostError::AlreadyDecided(_)
+                    | HostError::DoesNotFit { .. }),
+                ) => output.warn(&why.to_string()),
+                Err(e) => return Err(e.into()),
+            },
+        }
+    }
+    Ok(end)
+}

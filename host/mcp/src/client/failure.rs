@@ -1,0 +1,43 @@
+//! The reason why a server is not connected.
+
+use tollgate_agent::text::one_line;
+
+/// The maximum length of the reason for a lost server, in bytes.
+pub(super) const MAX_WHY_BYTES: usize = 1_000;
+
+/// The reason why a server is not connected.
+#[derive(Debug)]
+pub(super) struct ConnectionFailure {
+    /// The reason, as a clause without a period.
+    pub(super) why: String,
+    /// Whether no server responded at all, for example because its program does not start.
+    pub(super) is_unanswered: bool,
+    /// It sends or lists more than a server may, and is not served.
+    pub(super) exceeds: bool,
+    /// Nothing that happens while this process runs can change it, so it is not tried again.
+    pub(super) is_final: bool,
+}
+
+impl ConnectionFailure {
+    /// Creates a reason, which may quote the server: it becomes one sanitized line.
+    pub(super) fn because(why: impl AsRef<str>) -> Self {
+        Self {
+            why: one_line(why.as_ref(), MAX_WHY_BYTES),
+            is_unanswered: false,
+            exceeds: false,
+            is_final: false,
+        }
+    }
+
+    pub(super) fn unanswered(why: impl AsRef<str>) -> Self {
+        Self { is_unanswered: true, ..Self::because(why) }
+    }
+
+    pub(super) fn is_final(why: impl AsRef<str>) -> Self {
+        Self { is_unanswered: true, is_final: true, ..Self::because(why) }
+    }
+
+    pub(super) fn exceeds(why: impl AsRef<str>) -> Self {
+        Self { exceeds: true, ..Self::because(why) }
+    }
+}

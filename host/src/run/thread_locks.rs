@@ -1,0 +1,19 @@
+//! One lock for each thread.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+/// The locks of the threads that are in use.
+#[derive(Debug, Default)]
+pub(crate) struct ThreadLocks(Mutex<HashMap<Arc<str>, Weak<tokio::sync::Mutex<()>>>>);
+
+impl ThreadLocks {
+    /// Returns the lock of a thread, and drops unused ones.
+    pub(crate) fn of(&self, thread_id: &Arc<str>) -> Arc<tokio::sync::Mutex<()>> {
+        let mut locks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        locks.retain(|_, lock| lock.strong_count() > 0);
+        let lock = locks.get(thread_id).and_then(Weak::upgrade).unwrap_or_default();
+        locks.insert(Arc::clone(thread_id), Arc::downgrade(&lock));
+        lock
+    }
+}
