@@ -8,7 +8,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use tollgate_agent::descriptor::{self, StateAccess};
 use tollgate_agent::outcome::Mutation;
-use tollgate_agent::state::{KeyScope, NativeReducer, Reducer};
+use tollgate_agent::state::{KeyScope, NativeReducer, Reducer, UpdateError};
 
 /// A state key whose value and updates have Rust types, and whose updates are applied by a
 /// reducer in Rust.
@@ -84,12 +84,13 @@ impl<K: StateKey> NativeReducer for Typed<K> {
         serde_json::from_value::<K::Value>(value.clone()).is_ok()
     }
 
-    fn join(&self, value: &Value, update: &Value) -> Result<Value, String> {
-        let mut value: K::Value = serde_json::from_value(value.clone()).map_err(|e| e.to_string())?;
-        let update: K::Update = serde_json::from_value(update.clone()).map_err(|e| e.to_string())?;
+    fn join(&self, value: &Value, update: &Value) -> Result<Value, UpdateError> {
+        let invalid = |e: serde_json::Error| UpdateError::Native(e.to_string());
+        let mut value: K::Value = serde_json::from_value(value.clone()).map_err(invalid)?;
+        let update: K::Update = serde_json::from_value(update.clone()).map_err(invalid)?;
         std::panic::catch_unwind(AssertUnwindSafe(|| K::apply(&mut value, update)))
-            .map_err(|_| "it panicked".to_owned())?;
-        serde_json::to_value(value).map_err(|e| e.to_string())
+            .map_err(|_| UpdateError::Native("it panicked".to_owned()))?;
+        serde_json::to_value(value).map_err(invalid)
     }
 }
 
@@ -126,6 +127,6 @@ mod tests {
     fn s2_an_update_that_does_not_fit_or_panics_is_refused() {
         let reducer = Typed::<Least>::new();
         assert!(reducer.join(&json!(5), &json!("six")).is_err());
-        assert_eq!(reducer.join(&json!(5), &json!(13)).unwrap_err(), "it panicked");
+        assert_eq!(reducer.join(&json!(5), &json!(13)).unwrap_err().to_string(), "it panicked");
     }
 }

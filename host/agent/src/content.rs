@@ -80,13 +80,41 @@ pub enum ContentPart {
     },
 }
 
+/// The reason why attachments of a result are refused, as a clause.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ContentError {
+    /// A media type is not one.
+    #[error("\"{0}\" is not a media type")]
+    NotAMediaType(String),
+    /// The media type is of another kind than the part.
+    #[error("\"{mime_type}\" does not begin with {begins}")]
+    OtherMediaType {
+        /// The media type.
+        mime_type: String,
+        /// The beginning of the media types of such parts.
+        begins: &'static str,
+    },
+    /// A URI is not one, or too long.
+    #[error("\"{0}\" is not a URI of at most {MAX_URI_BYTES} bytes")]
+    NotAUri(String),
+    /// The data has another encoding.
+    #[error("its data is not base64")]
+    NotBase64,
+    /// The result has this many parts.
+    #[error("{0} parts; a result has at most {MAX_PARTS}")]
+    TooManyParts(usize),
+    /// The parts of the result have this many bytes.
+    #[error("{0} bytes in its parts; a result has at most {MAX_CONTENT_BYTES}")]
+    TooLarge(usize),
+}
+
 impl ContentPart {
     /// Checks the media type, the URI and the encoding, and sanitizes the texts that people and
     /// models read.
     ///
     /// # Errors
-    /// The reason why the part is refused, as a clause.
-    pub fn checked(mut self) -> Result<Self, String> {
+    /// The part is refused.
+    pub fn checked(mut self) -> Result<Self, ContentError> {
         match &mut self {
             Self::Image { mime_type, data } => {
                 check_type_of("image/", mime_type)?;
@@ -197,15 +225,15 @@ impl ContentPart {
 /// Checks the number of a result's parts and their size.
 ///
 /// # Errors
-/// The limit that they exceed, as a clause.
-pub fn check_size(parts: &[ContentPart]) -> Result<(), String> {
+/// They are too many or too large.
+pub fn check_size(parts: &[ContentPart]) -> Result<(), ContentError> {
     if parts.len() > MAX_PARTS {
-        return Err(format!("{} parts; a result has at most {MAX_PARTS}", parts.len()));
+        return Err(ContentError::TooManyParts(parts.len()));
     }
     let bytes: usize = parts.iter().map(ContentPart::bytes).sum();
     match bytes <= MAX_CONTENT_BYTES {
         true => Ok(()),
-        false => Err(format!("{bytes} bytes in its parts; a result has at most {MAX_CONTENT_BYTES}")),
+        false => Err(ContentError::TooLarge(bytes)),
     }
 }
 
@@ -230,26 +258,26 @@ pub fn is_media_type(mime_type: &str) -> bool {
     is_type && printable && mime_type.len() <= MAX_TYPE_BYTES
 }
 
-fn check_type(mime_type: &str) -> Result<(), String> {
+fn check_type(mime_type: &str) -> Result<(), ContentError> {
     match is_media_type(mime_type) {
         true => Ok(()),
-        false => Err(format!("\"{}\" is not a media type", one_line(mime_type, 80))),
+        false => Err(ContentError::NotAMediaType(one_line(mime_type, 80))),
     }
 }
 
-fn check_known_type(mime_type: &Option<String>) -> Result<(), String> {
+fn check_known_type(mime_type: &Option<String>) -> Result<(), ContentError> {
     mime_type.as_deref().map_or(Ok(()), check_type)
 }
 
-fn check_type_of(begins: &str, mime_type: &str) -> Result<(), String> {
+fn check_type_of(begins: &'static str, mime_type: &str) -> Result<(), ContentError> {
     check_type(mime_type)?;
     match mime_type.starts_with(begins) {
         true => Ok(()),
-        false => Err(format!("\"{mime_type}\" does not begin with {begins}")),
+        false => Err(ContentError::OtherMediaType { mime_type: mime_type.to_owned(), begins }),
     }
 }
 
-fn check_uri(uri: &str) -> Result<(), String> {
+fn check_uri(uri: &str) -> Result<(), ContentError> {
     let is_scheme = |scheme: &str| {
         scheme.starts_with(|first: char| first.is_ascii_alphabetic())
             && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte))
@@ -260,17 +288,17 @@ fn check_uri(uri: &str) -> Result<(), String> {
         || clean(uri, MAX_URI_BYTES) != uri
         || uri.contains(char::is_whitespace)
     {
-        return Err(format!("\"{}\" is not a URI of at most {MAX_URI_BYTES} bytes", one_line(uri, 80)));
+        return Err(ContentError::NotAUri(one_line(uri, 80)));
     }
     Ok(())
 }
 
-fn check_base64(data: &str) -> Result<(), String> {
+fn check_base64(data: &str) -> Result<(), ContentError> {
     let digits = data.trim_end_matches('=');
     let is_digit = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'+' || byte == b'/';
     match data.len().is_multiple_of(4) && data.len() - digits.len() <= 2 && digits.bytes().all(is_digit) {
         true => Ok(()),
-        false => Err("its data is not base64".to_owned()),
+        false => Err(ContentError::NotBase64),
     }
 }
 
@@ -305,7 +333,7 @@ mod tests {
                 "is not a URI",
             ),
         ] {
-            let refused = part.checked().unwrap_err();
+            let refused = part.checked().unwrap_err().to_string();
             assert!(refused.contains(why), "{refused}");
         }
     }
@@ -332,9 +360,14 @@ mod tests {
     fn parts_are_bounded_in_number_and_size() {
         assert!(check_size(&vec![image("image/png", "aaaa"); MAX_PARTS]).is_ok());
         assert!(
-            check_size(&vec![image("image/png", "aaaa"); MAX_PARTS + 1]).unwrap_err().contains("65 parts")
+            check_size(&vec![image("image/png", "aaaa"); MAX_PARTS + 1])
+                .unwrap_err()
+                .to_string()
+                .contains("65 parts")
         );
         let large = "a".repeat(MAX_CONTENT_BYTES);
-        assert!(check_size(&[image("image/png", &large)]).unwrap_err().contains("bytes in its parts"));
+        assert!(
+            check_size(&[image("image/png", &large)]).unwrap_err().to_string().contains("bytes in its parts")
+        );
     }
 }

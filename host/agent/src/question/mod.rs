@@ -37,23 +37,41 @@ pub struct Section {
     pub text: String,
 }
 
+/// The reason why a ticket cannot be shown to a person, as a clause.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum TicketError {
+    /// A text of the ticket is too long.
+    #[error("its {part} has {bytes} bytes; at most {most} are allowed")]
+    TooLong {
+        /// `action` or `message`.
+        part: &'static str,
+        /// The length of the text.
+        bytes: usize,
+        /// The maximum length.
+        most: usize,
+    },
+    /// The parameters are too large.
+    #[error("its parameters have more than {MAX_PARAMETERS_BYTES} bytes of JSON")]
+    LargeParameters,
+}
+
 /// Checks that a ticket is not too large for a person to read.
 ///
 /// # Errors
-/// A clause that names the exceeded limit.
-pub fn check(ticket: &Ticket) -> Result<(), String> {
-    for (what, bytes, most) in [
+/// It exceeds a limit.
+pub fn check(ticket: &Ticket) -> Result<(), TicketError> {
+    for (part, bytes, most) in [
         ("action", ticket.action.len(), MAX_ACTION_BYTES),
         ("message", ticket.message.len(), MAX_MESSAGE_BYTES),
     ] {
         if bytes > most {
-            return Err(format!("its {what} has {bytes} bytes; at most {most} are allowed"));
+            return Err(TicketError::TooLong { part, bytes, most });
         }
     }
     match ticket.parameters {
         Value::Null => Ok(()),
         ref parameters if parameters.to_string().len() > MAX_PARAMETERS_BYTES => {
-            Err(format!("its parameters have more than {MAX_PARAMETERS_BYTES} bytes of JSON"))
+            Err(TicketError::LargeParameters)
         }
         _ => Ok(()),
     }
@@ -241,7 +259,7 @@ mod tests {
             (Ticket { parameters: json!("p".repeat(MAX_PARAMETERS_BYTES)), ..ticket() }, "65536"),
         ] {
             let why = check(&large).unwrap_err();
-            assert!(why.contains(word), "{why}");
+            assert!(why.to_string().contains(word), "{why}");
         }
     }
 }

@@ -5,11 +5,26 @@ use super::child_plan::ChildEnd;
 use super::facts::RunStatus;
 use super::{Phase, Run};
 use crate::child::{ChildOutcome, ChildStatus, MAX_CHILD_TEXT_BYTES};
-use crate::json;
+use crate::json::{self, JsonError};
 use crate::question::ChildQuestion;
+use crate::schema::{Schema, SchemaError, Violation, describe};
 use crate::state::{KeyScope, KeySet};
 use serde_json::Value;
 use std::collections::BTreeMap;
+
+/// The reason why a run's answer does not have the shape that its agent promises.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum OutputError {
+    /// The answer is not JSON.
+    #[error("its answer is not the JSON asked for: {0}")]
+    NotJson(#[from] JsonError),
+    /// The schema of the agent is refused.
+    #[error(transparent)]
+    Schema(#[from] SchemaError),
+    /// The answer violates the schema.
+    #[error("its answer does not fit its schema:\n{}", describe(.0))]
+    DoesNotFit(Vec<Violation>),
+}
 
 impl Run {
     /// Returns the status of a run that ended or waits, for its requester.
@@ -41,7 +56,7 @@ impl Run {
         let mut status = self.child_status();
         let output = match (&status, self.output()) {
             (ChildStatus::Completed, Err(why)) => {
-                status = ChildStatus::Failed(why);
+                status = ChildStatus::Failed(why.to_string());
                 None
             }
             (ChildStatus::Completed, Ok(output)) => output,
@@ -97,20 +112,17 @@ impl Run {
     ///
     /// # Errors
     /// The answer is not valid JSON, or does not fit the schema.
-    pub fn output(&self) -> Result<Option<Value>, String> {
+    pub fn output(&self) -> Result<Option<Value>, OutputError> {
         let Some(schema) = &self.spec.agent.output else { return Ok(None) };
         let text = self.last_text.trim();
         let fenced = text.strip_prefix("```").and_then(|rest| rest.strip_suffix("```"));
         let text = fenced.map_or(text, |inner| inner.trim_start_matches("json").trim());
-        let value =
-            json::parse(text).map_err(|why| format!("its answer is not the JSON asked for: {why}"))?;
-        let compiled = crate::schema::Schema::compile(schema).map_err(|e| e.to_string())?;
+        let value = json::parse(text)?;
+        let compiled = Schema::compile(schema)?;
         let violations = compiled.violations(&value);
         match violations.is_empty() {
             true => Ok(Some(value)),
-            false => {
-                Err(format!("its answer does not fit its schema:\n{}", crate::schema::describe(&violations)))
-            }
+            false => Err(OutputError::DoesNotFit(violations)),
         }
     }
 }

@@ -168,7 +168,7 @@ impl<'a> Transition<'a> {
             Asker::Child(_) => false,
         };
         if is_measured {
-            question::check(ticket).map_err(|why| malformed(&why))?;
+            question::check(ticket).map_err(|why| malformed(&why.to_string()))?;
         }
         let Some(schema) = &ticket.response_schema else { return Ok(AnswerSchema::default()) };
         Schema::compile(schema).map(AnswerSchema::from).map_err(|e| malformed(&e.to_string()))

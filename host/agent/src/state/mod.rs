@@ -20,7 +20,7 @@ pub use change::StateChange;
 pub use key::{Access, KeyDefinition, KeyScope, KeySet};
 pub use native::{KeyReducer, NativeReducer};
 pub use pending::PendingMutation;
-pub use reducer::Reducer;
+pub use reducer::{Reducer, UpdateError};
 pub use update::{Fold, KeyUpdate};
 
 use serde_json::Value;

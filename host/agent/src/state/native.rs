@@ -3,7 +3,7 @@
 //! This code runs when a call's changes are decided, and never again. The event holds the resulting
 //! value, so that folding a record does not need the code.
 
-use super::Reducer;
+use super::{Reducer, UpdateError};
 use serde_json::Value;
 use std::fmt;
 use std::sync::Arc;
@@ -21,8 +21,8 @@ pub trait NativeReducer: Send + Sync {
     /// Joins an update with a value.
     ///
     /// # Errors
-    /// The update is invalid, for the reason in the text.
-    fn join(&self, value: &Value, update: &Value) -> Result<Value, String>;
+    /// The update is invalid.
+    fn join(&self, value: &Value, update: &Value) -> Result<Value, UpdateError>;
 }
 
 /// The reducer of a key: one of the six built-in ones, or one of the embedding program.
@@ -94,10 +94,10 @@ impl KeyReducer {
     /// Joins an update into a value.
     ///
     /// # Errors
-    /// The update is invalid, for the reason in the text; the value is unchanged.
-    pub fn join_in_place(&self, value: &mut Value, update: &Value) -> Result<(), String> {
+    /// The update is invalid; the value is unchanged.
+    pub fn join_in_place(&self, value: &mut Value, update: &Value) -> Result<(), UpdateError> {
         match self {
-            KeyReducer::Standard(reducer) => reducer.join_in_place(value, update).map_err(str::to_owned),
+            KeyReducer::Standard(reducer) => reducer.join_in_place(value, update),
             KeyReducer::Native(reducer) => reducer.join(value, update).map(|joined| *value = joined),
         }
     }
@@ -151,8 +151,8 @@ mod tests {
             value.is_string()
         }
 
-        fn join(&self, value: &Value, update: &Value) -> Result<Value, String> {
-            let update = update.as_str().ok_or("a text is needed")?;
+        fn join(&self, value: &Value, update: &Value) -> Result<Value, UpdateError> {
+            let update = update.as_str().ok_or_else(|| UpdateError::Native("a text is needed".to_owned()))?;
             let known = value.as_str().unwrap_or_default();
             Ok(json!(if update.len() > known.len() { update } else { known }))
         }

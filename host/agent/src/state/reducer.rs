@@ -4,6 +4,23 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Number, Value};
 use std::collections::BTreeMap;
 
+/// The reason why an update cannot be joined with a value.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum UpdateError {
+    /// The value and the update have to be lists.
+    #[error("a list is required")]
+    NotAList,
+    /// The value and the update have to be numbers.
+    #[error("a number is required")]
+    NotANumber,
+    /// The sum is larger than any number of the state.
+    #[error("the sum is out of range")]
+    OutOfRange,
+    /// A reducer of the embedding program refused the update.
+    #[error("{0}")]
+    Native(String),
+}
+
 /// The six built-in ways to join an update with a value. The last four commute.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -56,8 +73,8 @@ impl Reducer {
     /// Joins an update with a value and returns the result.
     ///
     /// # Errors
-    /// The reducer does not accept the update; the text states what it accepts.
-    pub fn join(self, value: &Value, update: &Value) -> Result<Value, &'static str> {
+    /// The reducer does not accept the update.
+    pub fn join(self, value: &Value, update: &Value) -> Result<Value, UpdateError> {
         let mut joined = value.clone();
         self.join_in_place(&mut joined, update).map(|()| joined)
     }
@@ -66,11 +83,11 @@ impl Reducer {
     ///
     /// # Errors
     /// Same as [`join`](Self::join); the value is unchanged.
-    pub fn join_in_place(self, value: &mut Value, update: &Value) -> Result<(), &'static str> {
+    pub fn join_in_place(self, value: &mut Value, update: &Value) -> Result<(), UpdateError> {
         match self {
             Reducer::Replace => *value = update.clone(),
             Reducer::MergePatch => merge(value, update),
-            Reducer::Append => value.as_array_mut().ok_or(NO_LIST)?.push(update.clone()),
+            Reducer::Append => value.as_array_mut().ok_or(UpdateError::NotAList)?.push(update.clone()),
             Reducer::Add => *value = add(number(value)?, number(update)?)?,
             Reducer::Union => return self.join_all(value, [update]),
             Reducer::Max => {
@@ -92,12 +109,12 @@ impl Reducer {
         self,
         value: &mut Value,
         updates: impl IntoIterator<Item = &'a Value>,
-    ) -> Result<(), &'static str> {
+    ) -> Result<(), UpdateError> {
         if self != Reducer::Union {
             return updates.into_iter().try_for_each(|update| self.join_in_place(value, update));
         }
         let updates = updates.into_iter().map(list).collect::<Result<Vec<_>, _>>()?;
-        let items = std::mem::take(value.as_array_mut().ok_or(NO_LIST)?);
+        let items = std::mem::take(value.as_array_mut().ok_or(UpdateError::NotAList)?);
         *value = union(items, updates.into_iter().flatten());
         Ok(())
     }
@@ -123,28 +140,26 @@ impl Reducer {
     }
 }
 
-const NO_LIST: &str = "a list is required";
-
-fn list(value: &Value) -> Result<&Vec<Value>, &'static str> {
-    value.as_array().ok_or(NO_LIST)
+fn list(value: &Value) -> Result<&Vec<Value>, UpdateError> {
+    value.as_array().ok_or(UpdateError::NotAList)
 }
 
-fn number(value: &Value) -> Result<&Number, &'static str> {
+fn number(value: &Value) -> Result<&Number, UpdateError> {
     match value {
         Value::Number(number) => Ok(number),
-        _ => Err("a number is required"),
+        _ => Err(UpdateError::NotANumber),
     }
 }
 
-fn add(a: &Number, b: &Number) -> Result<Value, &'static str> {
+fn add(a: &Number, b: &Number) -> Result<Value, UpdateError> {
     if let (Some(a), Some(b)) = (a.as_i128(), b.as_i128()) {
-        let sum = a.checked_add(b).ok_or("the sum is out of range")?;
-        return Number::from_i128(sum).map(Value::Number).ok_or("the sum is out of range");
+        let sum = a.checked_add(b).ok_or(UpdateError::OutOfRange)?;
+        return Number::from_i128(sum).map(Value::Number).ok_or(UpdateError::OutOfRange);
     }
     let (Some(a), Some(b)) = (a.as_f64(), b.as_f64()) else {
-        return Err("a number is required");
+        return Err(UpdateError::NotANumber);
     };
-    Number::from_f64(a + b).map(Value::Number).ok_or("the sum is out of range")
+    Number::from_f64(a + b).map(Value::Number).ok_or(UpdateError::OutOfRange)
 }
 
 fn is_greater(a: &Number, b: &Number) -> bool {

@@ -51,7 +51,7 @@ fn read(
     if text.len() + files + written.as_ref().map_or(0, String::len) > max_bytes {
         return Err(too_large(format!("more than {max_bytes} bytes")));
     }
-    check_size(&parts).map_err(too_large)?;
+    check_size(&parts).map_err(|why| too_large(why.to_string()))?;
     let text = clean(&text, max_bytes);
     if answered.is_error == Some(true) {
         return Ok(ToolResult { content: parts, ..ToolResult::error(text) });

@@ -1,6 +1,6 @@
 //! The images, sounds, files and links that a call has attached to its result.
 
-use tollgate_agent::content::{ContentPart, check_size};
+use tollgate_agent::content::{ContentError, ContentPart, check_size};
 
 /// The parts that a call has attached so far.
 #[derive(Default)]
@@ -19,7 +19,7 @@ impl Attachments {
     ///
     /// # Errors
     /// All parts together would be too many or too large.
-    pub(crate) fn add(&mut self, part: ContentPart, charged_bytes: u64) -> Result<(), String> {
+    pub(crate) fn add(&mut self, part: ContentPart, charged_bytes: u64) -> Result<(), ContentError> {
         self.parts.push(part);
         check_size(&self.parts).inspect_err(|_| {
             self.parts.pop();
