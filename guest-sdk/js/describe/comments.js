@@ -47,7 +47,7 @@ export function keywords(symbol, refuse) {
     const value = (text ?? []).map((part) => part.text).join("").trim();
     found[name] = WORDS.includes(name) ? value : parsed(value);
     const wanted = WORDS.includes(name) ? "string" : name === "uniqueItems" ? "boolean" : "number";
-    if (typeof found[name] !== wanted) refuse(`has a \`@${name}\` that is no ${wanted}: ${value}`);
+    if (typeof found[name] !== wanted) refuse(`has a \`@${name}\` that is not a ${wanted}: ${value}`);
     if (value === "") refuse(`has a \`@${name}\` that says nothing`);
   }
   return found;

@@ -73,7 +73,7 @@ fn k2_bounds() {
 
 #[data]
 struct Address {
-    /// Where the house stands.
+    /// The street of the house.
     street: String,
     number: Option<u16>,
 }
@@ -144,7 +144,7 @@ fn k2_structs_are_written_where_they_stand() {
         json!({
             "type": "object",
             "properties": {
-                "street": {"type": "string", "description": "Where the house stands."},
+                "street": {"type": "string", "description": "The street of the house."},
                 "number": {"type": "integer", "minimum": 0, "maximum": 65535},
             },
             "required": ["street"],
@@ -319,7 +319,7 @@ fn k2_a_property_called_title_stays() {
 ///
 /// :param text: The text to cut,
 ///     all of it.
-/// :param at: Where.
+/// :param at: The place.
 #[tool]
 fn sphinx(text: &str, at: usize) -> usize {
     text.len() + at
@@ -329,7 +329,7 @@ fn sphinx(text: &str, at: usize) -> usize {
 ///
 /// Args:
 ///     text (str): The text to cut.
-///     at: Where.
+///     at: The place.
 ///
 /// Returns:
 ///     The pieces.
@@ -341,7 +341,7 @@ fn google(text: &str, at: usize) -> usize {
 /// Cuts a text.
 ///
 /// * `text` - The text to cut.
-/// * at - Where.
+/// * at - The place.
 #[tool]
 fn listed(text: &str, at: usize) -> usize {
     text.len() + at
@@ -352,7 +352,7 @@ fn listed(text: &str, at: usize) -> usize {
 fn beside(
     /// The text to cut.
     text: &str,
-    /// Where.
+    /// The place.
     at: usize,
 ) -> usize {
     text.len() + at
@@ -363,7 +363,7 @@ fn beside(
 struct Cut {
     /// The text to cut.
     text: String,
-    /// Where.
+    /// The place.
     at: usize,
 }
 
@@ -386,8 +386,8 @@ fn k3_parameters_are_described_in_three_ways_and_where_they_stand() {
         let text = |name: &str| schema["properties"][name]["description"].clone();
         (text("text"), text("at"))
     };
-    assert_eq!(described(&sphinx {}), (json!("The text to cut, all of it."), json!("Where.")));
-    let expected = (json!("The text to cut."), json!("Where."));
+    assert_eq!(described(&sphinx {}), (json!("The text to cut, all of it."), json!("The place.")));
+    let expected = (json!("The text to cut."), json!("The place."));
     assert_eq!(described(&google {}), expected);
     assert_eq!(described(&listed {}), expected);
     assert_eq!(described(&beside {}), expected);

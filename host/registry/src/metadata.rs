@@ -58,7 +58,7 @@ pub struct Package {
     pub name: String,
     /// Its version.
     pub version: String,
-    /// Where it comes from: `crates.io`, `git`, `local`, `registry`, or something else.
+    /// Its source: `crates.io`, `git`, `local`, `registry`, or something else.
     #[serde(default)]
     pub source: String,
     /// Whether only the build needed it.

@@ -44,7 +44,7 @@ pub struct SandboxConfig {
     pub allocation: Allocation,
     /// Bytes of memory that stay resident between calls.
     pub warm_bytes: u64,
-    /// Where components are compiled.
+    /// The process in which components are compiled.
     pub compiler: Compiler,
     /// Processor time for compiling one component in a child process. The system counts whole
     /// seconds; the value is rounded up.

@@ -14,7 +14,7 @@ enum Binding {
     HttpJson,
 }
 
-/// Where and how an agent is reached, as its card says.
+/// The address of an agent and how to speak to it, as its card says.
 #[derive(Debug, Clone)]
 pub(super) struct Endpoint {
     url: Url,

@@ -27,7 +27,7 @@ pub struct StoreConfig {
 /// A PostgreSQL database as the store. Its parts are checked when it is connected to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DatabaseConfig {
-    /// Where the URL is named, for messages.
+    /// The place that names the URL, for messages.
     pub place: String,
     /// The URL, without a password.
     pub url: String,

@@ -1,4 +1,4 @@
-//! What runs need of their host.
+//! The parts of a host that its runs use.
 
 use super::child::{ChildForwarder, ChildRan, ChildStart};
 use super::hooks::HookSet;

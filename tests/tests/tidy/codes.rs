@@ -15,7 +15,7 @@ fn every_code_has_its_page_and_every_page_its_code() {
         assert!(pages.contains_key(*code), "docs/codes.md has no section `{code}`");
     }
     for page in pages.keys() {
-        assert!(codes.contains(&page.as_str()), "docs/codes.md explains `{page}`, which is no code");
+        assert!(codes.contains(&page.as_str()), "docs/codes.md explains `{page}`, which is not a code");
     }
 }
 

@@ -11,44 +11,58 @@ struct Pattern {
     opens: bool,
     /// The wording to use instead.
     instead: &'static str,
+    /// A word after which the pattern does not match.
+    unless_next: &'static str,
 }
 
 const fn anywhere(words: &'static str, instead: &'static str) -> Pattern {
-    Pattern { words, opens: false, instead }
+    Pattern { words, opens: false, instead, unless_next: "" }
 }
 
 const fn opening(words: &'static str, instead: &'static str) -> Pattern {
-    Pattern { words, opens: true, instead }
+    Pattern { words, opens: true, instead, unless_next: "" }
 }
 
-const PATTERNS: [Pattern; 23] = [
+/// `It is no tool`, but not `it is no longer`.
+const fn negated(words: &'static str) -> Pattern {
+    Pattern { words, opens: false, instead: "`is not a`", unless_next: "longer" }
+}
+
+const PATTERNS: [Pattern; 29] = [
     opening("what", "start with a noun, or name the actor and use a verb"),
     opening("who", "name the actor"),
     opening("whoever", "name the actor"),
+    opening("where", "`if` for a condition; otherwise start with a noun"),
     opening("of what", "name the subject"),
     anywhere("whoever", "name the actor"),
     anywhere("nobody", "`no one`, or name who does not"),
     anywhere("somebody", "`a person`, or name the actor"),
     anywhere("any more", "`no longer`"),
     anywhere("for ever", "`forever`"),
-    anywhere("at most so many", "`at most N`"),
+    anywhere("so many", "`this many`, `at most N`"),
     anywhere("none where", "`none if`"),
     anywhere("where there is none", "`if there is none`"),
     anywhere("where it has none", "`if it has none`"),
     anywhere("is no json", "`is not JSON`"),
     anywhere("are no json", "`are not JSON`"),
+    negated("it is no"),
+    negated("that is no"),
+    negated("this is no"),
+    negated("which is no"),
     anywhere("is told", "`receives`, `is notified`"),
     anywhere("are told", "`receive`, `are notified`"),
     anywhere("was told", "`received`, `was notified`"),
     anywhere("were told", "`received`, `were notified`"),
     anywhere("told of", "`notified of`"),
     anywhere("is no text", "`is not text`"),
+    anywhere("is no number", "`is not a number`"),
     anywhere("it lies", "`it is`"),
     anywhere("that lies", "`that is`"),
 ];
 
 /// Plain sentences in which a pattern occurs.
-const EXCEPT: [&str; 1] = ["There is no text to measure."];
+const EXCEPT: [&str; 2] =
+    ["There is no text to measure.", "Where each component came from and who signed it."];
 
 #[test]
 fn documents_are_in_plain_english() {
@@ -118,10 +132,13 @@ fn patterns_find_what_they_are_for() {
     assert!(occurs(&opens, "- **What** runs"));
     assert!(occurs(&opens, "It ends. What is left stays."));
     assert!(!occurs(&opens, "What does it cost?"));
+    assert!(!occurs(&opening("where", ""), "WHERE run_id = 1"));
     assert!(!occurs(&opens, "It says what it does, whatever happens."));
     let inside = anywhere("is told", "");
     assert!(occurs(&inside, "The client is told."));
     assert!(!occurs(&inside, "This toldering"));
+    assert!(occurs(&negated("it is no"), "Perhaps it is no tool."));
+    assert!(!occurs(&negated("it is no"), "Perhaps it is no longer a tool."));
     let lines: Vec<String> =
         prose("One `nobody` two\n```sh\nnobody\n```\nthree").map(|(_, text)| text).collect();
     assert_eq!(lines, ["One  two", "three"]);
@@ -226,12 +243,18 @@ fn occurs(pattern: &Pattern, line: &str) -> bool {
         let wanted: Vec<&str> = pattern.words.split(' ').collect();
         let same = |found: &[&str]| found.iter().zip(&wanted).all(|(a, b)| a.eq_ignore_ascii_case(b));
         if pattern.opens {
-            let capital = words.first().is_some_and(|word| word.starts_with(char::is_uppercase));
+            // A word in capital letters is SQL.
+            let capital = words.first().is_some_and(|word| {
+                word.starts_with(char::is_uppercase) && word.chars().skip(1).all(char::is_lowercase)
+            });
             return capital
                 && !sentence.ends_with('?')
                 && words.len() >= wanted.len()
                 && same(&words[..wanted.len()]);
         }
-        words.windows(wanted.len()).any(same)
+        let next = |at: usize| words.get(at + wanted.len()).copied().unwrap_or_default();
+        let matches =
+            |(at, found)| same(found) && (pattern.unless_next.is_empty() || next(at) != pattern.unless_next);
+        words.windows(wanted.len()).enumerate().any(matches)
     })
 }

@@ -43,6 +43,7 @@ mod usage;
 pub use crate::agents::{AgentSpec, KnownAgent, RunLimits};
 pub use actions::{granted_actions, handed_to};
 pub use call::Call;
+pub use child_outcome::OutputError;
 pub use child_plan::{Child, ChildAsk, ChildEnd, ChildPlan, ChildRefusal, RunSeed};
 pub use completion::Ended;
 pub use effect::{Effect, EffectKey, Execution, Question};

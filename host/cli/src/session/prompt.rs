@@ -58,7 +58,7 @@ struct Field {
     name: String,
     description: Option<String>,
     is_required: bool,
-    /// Whether `null` is a value. If the field is required, it stands for no entry.
+    /// Whether `null` is a value. An empty line enters it if the field is required.
     is_nullable: bool,
     input: Input,
 }

@@ -44,7 +44,7 @@ fn z15_a_message_of_too_many_nodes_is_not_parsed() {
 fn z15_a_server_that_floods_over_http_is_cut_off_and_not_served() {
     let event =
         format!("data: {{\"jsonrpc\":\"2.0\",\"method\":\"x\",\"p\":\"{}\"}}\n\n", "x".repeat(1 << 20));
-    let comment = ": a comment, which is no message of anything\n".repeat(1_000);
+    let comment = ": a comment, which is not a message at all\n".repeat(1_000);
     for flood in [event, comment] {
         let flooded = AtomicBool::new(false);
         let place = place_of(HttpServer::start(move |asked| match asked.method.as_str() {

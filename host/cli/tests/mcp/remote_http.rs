@@ -30,7 +30,7 @@ pub(crate) enum Reply {
     Usual,
     /// A whole response.
     Answer(String),
-    /// A stream of events with this text, so many times.
+    /// A stream of events with this text, this many times.
     Stream(String, usize),
     /// None, as long as the test lasts.
     Silence,

@@ -174,7 +174,7 @@ mod tests {
         }
         let number = json!({"type": "object", "properties": {"ok": {"type": "number"}}, "required": ["ok"]});
         let other = asked("s", &form_of("One?", number), &mut given());
-        assert!(matches!(other, QuestionMatch::Other), "it is no answer to this");
+        assert!(matches!(other, QuestionMatch::Other), "it does not answer this");
     }
 
     #[test]

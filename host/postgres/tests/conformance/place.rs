@@ -1,4 +1,4 @@
-//! Where the stores of the suite are.
+//! The places of the stores of the suite.
 
 use crate::cluster::{Database, cluster};
 use std::sync::Arc;

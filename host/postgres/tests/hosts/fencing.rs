@@ -64,7 +64,7 @@ async fn a_living_host_that_was_taken_for_dead_is_fenced_and_starts_anew() {
     store.commit(commit("r", epoch, 1, vec![step(1)])).await.unwrap();
 }
 
-/// Adds a host that renewed its lease for the last time so many milliseconds ago, with a run.
+/// Adds a host that renewed its lease for the last time this many milliseconds ago, with a run.
 async fn ghost(behind: &tokio_postgres::Client, left_ms: i64) {
     let sql = format!(
         "INSERT INTO hosts (id, name, version, state, lease_ms, lease_until)

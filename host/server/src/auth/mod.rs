@@ -1,4 +1,4 @@
-//! Who makes a request: the middleware that admits keys and sessions, and signing in and out.
+//! Authentication: the middleware that admits keys and sessions, and signing in and out.
 
 mod credential;
 mod middleware;

@@ -68,7 +68,7 @@ impl Filters {
     /// Returns the number of the page, from 1.
     ///
     /// # Errors
-    /// It is no number from 1 to `last`.
+    /// It is not a number from 1 to `last`.
     pub(super) fn page(&self, last: usize) -> Result<usize, Failure> {
         let value = self.word("page");
         if value.is_empty() {

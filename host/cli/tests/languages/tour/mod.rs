@@ -15,7 +15,7 @@ use tollgate_agent::run::CallEnd;
 use tollgate_agent::state::KeyScope;
 use tollgate_sandbox::Report;
 
-/// Where the tour of each language is, from here.
+/// The path of the tour of each language, from here.
 const SOURCES: &str = "../../tests/guests/tour";
 
 /// A native tool that defines a key that does not belong to the tour.

@@ -96,7 +96,7 @@ struct Head {
     code_tag: [u8; 32],
     /// The maximum number of memory images of the code.
     images: u32,
-    /// Where the second part begins.
+    /// The beginning of the second part.
     code_begins: usize,
 }
 
