@@ -1,6 +1,7 @@
 //! Runs, calls, gates, grants and limits as text for a person.
 
 pub(crate) mod attachments;
+mod event_words;
 pub(crate) mod example;
 pub(crate) mod gates;
 pub(crate) mod limits;

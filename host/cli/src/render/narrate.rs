@@ -3,9 +3,10 @@
 //! The answer goes to standard output, everything else to standard error. If standard output is for
 //! a program, every event goes there as a line of JSON.
 
+use crate::render::event_words::{LINE_CHARS, call, call_end, name, verdict};
 use crate::render::powers::command_to_grant;
 use crate::render::usage::used;
-use crate::terminal::output::{BAD, BOLD, DIM, GOOD, NAME, WAITS};
+use crate::terminal::output::{BAD, BOLD, DIM, NAME, WAITS};
 use crate::terminal::text::{shown, shown_line, shown_marked};
 use crate::terminal::{Exit, Output, quantity};
 use std::collections::{HashMap, HashSet};
@@ -15,11 +16,8 @@ use tollgate_agent::gate::{GateVerdict, Verdict};
 use tollgate_agent::outcome::Usage;
 use tollgate_agent::question::MARK;
 use tollgate_agent::run::event::{Finished, Proposed, Suspended};
-use tollgate_agent::run::{CallEnd, Event, RunStatus, RunUsage, StoredEvent};
+use tollgate_agent::run::{Event, RunStatus, RunUsage, StoredEvent};
 use tollgate_sandbox::{ProgressStatus, Report};
-
-/// The maximum number of characters of arguments, results and reasons on one line.
-const LINE_CHARS: usize = 110;
 
 /// A narrator of one run.
 pub(crate) struct Narrator<'a> {
@@ -64,8 +62,7 @@ impl<'a> Narrator<'a> {
         for stored in record {
             match &stored.event {
                 Event::CallProposed(proposed) => {
-                    let name = shown_line(&proposed.tool_name, 64);
-                    self.tools.insert(proposed.call_id.to_string(), name);
+                    self.tools.insert(proposed.call_id.to_string(), name(&proposed.tool_name));
                 }
                 Event::CallStarted { call_id, .. } => drop(self.interrupted.insert(call_id.to_string())),
                 Event::CallReturned { call_id, .. } | Event::CallRetried { call_id, .. } => {
@@ -178,7 +175,7 @@ impl<'a> Narrator<'a> {
             Event::CallFinished(finished) => self.finished(finished),
             Event::CallSuspended(suspended) => self.suspended(suspended),
             Event::ChildStarted { call_id, agent_id, child_run_id, .. } => {
-                let agent = shown_line(agent_id, 64);
+                let agent = name(agent_id);
                 self.say_of(
                     call_id,
                     &format!("{NAME}⇣ agent {agent}{NAME:#} {DIM}run {child_run_id}{DIM:#}"),
@@ -191,7 +188,7 @@ impl<'a> Narrator<'a> {
                 self.say_of(call_id, &format!("⇡ the agent {words} {DIM}({turns}){DIM:#}"));
             }
             Event::Transferred { from, agent, .. } => {
-                let (from, to) = (shown_line(from, 64), shown_line(&agent.view.id, 64));
+                let (from, to) = (name(from), name(&agent.view.id));
                 self.say(&format!("  {NAME}⇒ {from} hands over to {to}{NAME:#}"));
             }
             _ => {}
@@ -239,17 +236,11 @@ impl<'a> Narrator<'a> {
     fn child(&self, told: &ChildUpdate) {
         let words = match told.child.as_ref() {
             RunUpdate::Stored(numbered) => match &numbered.event {
-                Event::CallProposed(proposed) => {
-                    let arguments = proposed.arguments.as_ref().map(|a| shown_line(a.text(), LINE_CHARS));
-                    let name = shown_line(&proposed.tool_name, 64);
-                    format!("{NAME}→ {name}{NAME:#} {}", arguments.unwrap_or_default())
-                }
+                Event::CallProposed(proposed) => call(proposed),
                 Event::CallFinished(finished) => {
-                    let name = shown_line(&finished.tool_name, 64);
-                    match finished.end.code() {
-                        None => format!("{GOOD}✓ {name}{GOOD:#}"),
-                        Some(code) => format!("{BAD}✗ {name} {code}{BAD:#}"),
-                    }
+                    let (tool, _) = call_end(&finished.tool_name, &finished.end);
+                    let code = finished.end.code().map(|code| format!(" {BAD}{code}{BAD:#}"));
+                    format!("{tool}{}", code.unwrap_or_default())
                 }
                 _ => return,
             },
@@ -266,48 +257,27 @@ impl<'a> Narrator<'a> {
     }
 
     fn proposed(&mut self, proposed: &Proposed) {
-        let name = shown_line(&proposed.tool_name, 64);
-        let arguments =
-            proposed.arguments.as_ref().map(|a| shown_line(a.text(), LINE_CHARS)).unwrap_or_default();
-        self.tools.insert(proposed.call_id.to_string(), name.clone());
-        self.say(&format!("  {NAME}→ {name}{NAME:#} {arguments}"));
+        self.tools.insert(proposed.call_id.to_string(), name(&proposed.tool_name));
+        self.say(&format!("  {}", call(proposed)));
     }
 
     /// Shows the verdicts of the gates, in a conversation only those that hold the call back. A gate that
     /// asks is shown with its question.
     fn gated(&self, call_id: &str, verdicts: &[GateVerdict]) {
         for recorded in verdicts {
-            let (style, words) = match &recorded.verdict {
+            match &recorded.verdict {
                 Verdict::Suspend(_) => continue,
                 Verdict::Allow if self.conversation.is_some() => continue,
-                Verdict::Allow => (DIM, "allows".to_owned()),
-                Verdict::SetResult(_) => (WAITS, "answers in its place".to_owned()),
-                Verdict::Deny(why) => (BAD, format!("denies: {}", shown_line(why, LINE_CHARS))),
-                Verdict::Block(why) => (BAD, format!("blocks the run: {}", shown_line(why, LINE_CHARS))),
-            };
-            self.say_of(call_id, &format!("{style}gate {} {words}{style:#}", shown_line(&recorded.gate, 64)));
+                _ => {}
+            }
+            let (style, words) = verdict(&recorded.verdict);
+            self.say_of(call_id, &format!("{style}gate {} {words}{style:#}", name(&recorded.gate)));
         }
     }
 
     fn finished(&self, finished: &Finished) {
-        let name = shown_line(&finished.tool_name, 64);
-        let used = used(&finished.usage);
-        let line = match &finished.end {
-            CallEnd::Result(result) if result.is_success() => {
-                let data = (!result.data.is_null()).then(|| result.data.to_string());
-                let text = [result.message.clone(), data].into_iter().flatten().collect::<Vec<_>>().join(" ");
-                format!("  {GOOD}✓ {name}{GOOD:#} {} {DIM}({used}){DIM:#}", shown_line(&text, LINE_CHARS))
-            }
-            CallEnd::Result(result) => {
-                let words = result.message.clone().unwrap_or_else(|| result.data.to_string());
-                format!("  {BAD}✗ {name}{BAD:#} {} {DIM}({used}){DIM:#}", shown_line(&words, LINE_CHARS))
-            }
-            CallEnd::Fault(fault) => {
-                let words = shown_line(&fault.message, 2 * LINE_CHARS);
-                format!("  {BAD}✗ {name} {}{BAD:#} {words} {DIM}({used}){DIM:#}", fault.code)
-            }
-        };
-        self.say(&line);
+        let (tool, words) = call_end(&finished.tool_name, &finished.end);
+        self.say(&format!("  {tool} {words} {DIM}({}){DIM:#}", used(&finished.usage)));
         if let Some(change) = &finished.change {
             let keys: Vec<&str> = change.updates.iter().map(|update| &*update.key).collect();
             let keys = shown_line(&keys.join(", "), 2 * LINE_CHARS);
@@ -323,7 +293,7 @@ impl<'a> Narrator<'a> {
         }
         let asks = suspended.gate.as_ref().unwrap_or(&suspended.tool_name);
         let words = shown_line(&suspended.ticket.message, 2 * LINE_CHARS);
-        self.say(&format!("  {WAITS}? {} asks:{WAITS:#} {words}", shown_line(asks, 64)));
+        self.say(&format!("  {WAITS}? {} asks:{WAITS:#} {words}", name(asks)));
     }
 
     fn report(&mut self, call_id: &str, report: &Report) {
@@ -338,7 +308,7 @@ impl<'a> Narrator<'a> {
                 format!("{}: {}", shown_line(kind, LINE_CHARS), shown_line(&patch.to_string(), LINE_CHARS))
             }
             Report::ChildError { agent_id, message } => {
-                format!("error: the agent '{}' {}", shown_line(agent_id, 64), shown_line(message, LINE_CHARS))
+                format!("error: the agent '{}' {}", name(agent_id), shown_line(message, LINE_CHARS))
             }
             Report::Output(text) => format!("{MARK}{}", shown_line(text, LINE_CHARS)),
             Report::Log { level, message } => {

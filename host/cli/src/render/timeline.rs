@@ -2,9 +2,10 @@
 //! with their outcome.
 
 use crate::render::attachments::{self, attachments};
+use crate::render::event_words::{LINE_CHARS, call, call_end, name, verdict};
 use crate::render::narrate::spent;
 use crate::render::usage::used;
-use crate::terminal::output::{BAD, BOLD, DIM, GOOD, NAME, WAITS};
+use crate::terminal::output::{BAD, BOLD, DIM, GOOD, WAITS};
 use crate::terminal::quantity;
 use crate::terminal::text::{shown, shown_line};
 use serde_json::Value;
@@ -14,11 +15,8 @@ use tollgate_agent::gate::{GateVerdict, Verdict};
 use tollgate_agent::hook::{HookAnswer, HookPoint, ModelHooked};
 use tollgate_agent::message::ModelReply;
 use tollgate_agent::run::event::{Finished, Proposed, Suspended};
-use tollgate_agent::run::{CallEnd, Decision, DecisionAnswer, Event, RunStatus, StoredEvent};
+use tollgate_agent::run::{Decision, DecisionAnswer, Event, RunStatus, StoredEvent};
 use tollgate_agent::state::StateChange;
-
-/// The maximum number of characters of arguments, results and reasons on one line.
-const LINE_CHARS: usize = 100;
 
 /// Returns the lines of a run's events, without the questions that are open at its end.
 pub(crate) fn timeline(events: &[Arc<StoredEvent>]) -> String {
@@ -65,7 +63,7 @@ impl Timeline {
                 self.of_call(call_id, &format!("{DIM}attempt {attempt}{DIM:#}"));
             }
             Event::ChildStarted { call_id, agent_id, child_run_id, .. } => {
-                let agent = shown_line(agent_id, 64);
+                let agent = name(agent_id);
                 self.of_call(call_id, &format!("agent {agent} {DIM}run {child_run_id}{DIM:#}"));
             }
             Event::CallRetried { call_id, attempt, fault, usage } => {
@@ -113,30 +111,21 @@ impl Timeline {
     }
 
     fn proposed(&mut self, proposed: &Proposed) {
-        let name = shown_line(&proposed.tool_name, 64);
-        let arguments =
-            proposed.arguments.as_ref().map(|a| shown_line(a.text(), LINE_CHARS)).unwrap_or_default();
-        let call = shown_line(&proposed.call_id, 40);
-        self.line(&format!("{NAME}→ {name}{NAME:#} {arguments} {DIM}{call}{DIM:#}"));
-        self.tools.insert(proposed.call_id.to_string(), name);
+        let call_id = shown_line(&proposed.call_id, 40);
+        self.line(&format!("{} {DIM}{call_id}{DIM:#}", call(proposed)));
+        self.tools.insert(proposed.call_id.to_string(), name(&proposed.tool_name));
     }
 
     /// Shows the gates that allow on one line, and each other verdict on its own.
     fn gated(&mut self, call_id: &str, verdicts: &[GateVerdict]) {
         let mut allow = Vec::new();
         for recorded in verdicts {
-            let gate = shown_line(&recorded.gate, 64);
-            let reason = |words: &str| shown_line(words, LINE_CHARS);
-            let (style, words) = match &recorded.verdict {
-                Verdict::Allow => {
-                    allow.push(gate);
-                    continue;
-                }
-                Verdict::SetResult(_) => (WAITS, "answers in its place".to_owned()),
-                Verdict::Suspend(ticket) => (WAITS, format!("asks: {}", reason(&ticket.message))),
-                Verdict::Deny(why) => (BAD, format!("denies: {}", reason(why))),
-                Verdict::Block(why) => (BAD, format!("blocks the run: {}", reason(why))),
-            };
+            let gate = name(&recorded.gate);
+            if recorded.verdict == Verdict::Allow {
+                allow.push(gate);
+                continue;
+            }
+            let (style, words) = verdict(&recorded.verdict);
             self.of_call(call_id, &format!("{style}gate {gate} {words}{style:#}"));
         }
         if !allow.is_empty() {
@@ -146,22 +135,10 @@ impl Timeline {
     }
 
     fn finished(&mut self, finished: &Finished) {
-        let name = shown_line(&finished.tool_name, 64);
-        let (style, mark, words) = match &finished.end {
-            CallEnd::Result(result) => {
-                let data = (!result.data.is_null()).then(|| result.data.to_string());
-                let words: Vec<String> = [result.message.clone(), data].into_iter().flatten().collect();
-                let words = shown_line(&words.join(" "), LINE_CHARS);
-                if result.is_success() { (GOOD, "✓", words) } else { (BAD, "✗", words) }
-            }
-            CallEnd::Fault(fault) => {
-                let words = shown_line(&fault.message, 2 * LINE_CHARS);
-                (BAD, "✗", format!("{BAD}{}{BAD:#} {words}", fault.code))
-            }
-        };
+        let (tool, words) = call_end(&finished.tool_name, &finished.end);
         let call = self.call_among_equals(&finished.call_id);
         let used = used(&finished.usage);
-        self.line(&format!("{style}{mark} {name}{style:#}{call} {words} {DIM}({used}){DIM:#}"));
+        self.line(&format!("{tool}{call} {words} {DIM}({used}){DIM:#}"));
         if let Some(own) = &finished.replaced {
             let own = own.code().map_or("success", |code| code.as_str());
             self.line(&format!("  {WAITS}changed by hooks;{WAITS:#} the call itself ended as {own}"));
@@ -176,8 +153,8 @@ impl Timeline {
             self.line(&format!("  {DIM}note for the model in {turns} turns:{DIM:#} {note}"));
         }
         if let Some(filter) = &finished.filter {
-            let only = filter.only.iter().flatten().map(|name| shown_line(name, 64));
-            let hidden = filter.hidden.iter().map(|name| format!("not {}", shown_line(name, 64)));
+            let only = filter.only.iter().flatten().map(|shown| name(shown));
+            let hidden = filter.hidden.iter().map(|hidden| format!("not {}", name(hidden)));
             let tools: Vec<String> = only.chain(hidden).collect();
             self.line(&format!("  {DIM}tools of the next turn:{DIM:#} {}", tools.join(", ")));
         }
@@ -188,15 +165,14 @@ impl Timeline {
     fn hooked(&mut self, call_id: &str, point: HookPoint, answers: &[HookAnswer]) {
         let side = if point == HookPoint::Before { "before" } else { "after" };
         for answer in answers {
-            let plugin = shown_line(&answer.plugin, 64);
+            let plugin = name(&answer.plugin);
             if let Some(why) = &answer.failed {
                 let why = shown_line(why, LINE_CHARS);
                 self.of_call(call_id, &format!("{BAD}hook {plugin} {side} it failed:{BAD:#} {why}"));
             }
             for event in &answer.events {
-                let (name, data) =
-                    (shown_line(&event.name, 64), shown_line(&event.data.to_string(), LINE_CHARS));
-                self.of_call(call_id, &format!("{DIM}hook {plugin} emits {name}{DIM:#} {data}"));
+                let (event_name, data) = (name(&event.name), shown_line(&event.data.to_string(), LINE_CHARS));
+                self.of_call(call_id, &format!("{DIM}hook {plugin} emits {event_name}{DIM:#} {data}"));
             }
         }
     }
@@ -226,13 +202,13 @@ impl Timeline {
     fn suspended(&mut self, suspended: &Suspended) {
         let asks = match &suspended.gate {
             Some(gate) => {
-                format!("gate {} about {}", shown_line(gate, 64), shown_line(&suspended.tool_name, 64))
+                format!("gate {} about {}", name(gate), name(&suspended.tool_name))
             }
-            None => shown_line(&suspended.tool_name, 64),
+            None => name(&suspended.tool_name),
         };
         let call = self.call_among_equals(&suspended.call_id);
         let ticket = &suspended.ticket;
-        let (action, words) = (shown_line(&ticket.action, 64), shown_line(&ticket.message, 2 * LINE_CHARS));
+        let (action, words) = (name(&ticket.action), shown_line(&ticket.message, 2 * LINE_CHARS));
         self.line(&format!("{WAITS}? {asks}{WAITS:#}{call} asks ({action}): {words}"));
         self.changed(suspended.change.as_ref());
     }
@@ -246,7 +222,7 @@ impl Timeline {
         };
         let reason =
             decision.reason.as_deref().map(|why| format!(", because: {}", shown_line(why, LINE_CHARS)));
-        let who = decision.by.as_deref().map_or_else(|| "a person".to_owned(), |by| shown_line(by, 64));
+        let who = decision.by.as_deref().map_or_else(|| "a person".to_owned(), |by| name(by));
         let words = format!("{BOLD}{who} decided:{BOLD:#} {answer}{}", reason.unwrap_or_default());
         self.of_call(call_id, &words);
     }

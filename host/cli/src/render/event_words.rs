@@ -1,0 +1,53 @@
+//! The words for the events of a run: the same while a person follows it and in its record.
+
+use crate::terminal::output::{BAD, DIM, GOOD, NAME, WAITS};
+use crate::terminal::text::shown_line;
+use anstyle::Style;
+use tollgate_agent::gate::Verdict;
+use tollgate_agent::run::CallEnd;
+use tollgate_agent::run::event::Proposed;
+
+/// The maximum number of characters of arguments, results and reasons on one line.
+pub(super) const LINE_CHARS: usize = 100;
+/// The maximum number of characters of a name.
+const NAME_CHARS: usize = 64;
+
+/// Returns a name, cleaned and cut.
+pub(super) fn name(text: &str) -> String {
+    shown_line(text, NAME_CHARS)
+}
+
+/// Returns a call with its arguments: `→ echo {"text":"hello"}`.
+pub(super) fn call(proposed: &Proposed) -> String {
+    let arguments = proposed.arguments.as_ref().map(|a| shown_line(a.text(), LINE_CHARS));
+    format!("{NAME}→ {}{NAME:#} {}", name(&proposed.tool_name), arguments.unwrap_or_default())
+}
+
+/// Returns the style of a gate's verdict, and what the gate does.
+pub(super) fn verdict(verdict: &Verdict) -> (Style, String) {
+    let reason = |words: &str| shown_line(words, LINE_CHARS);
+    match verdict {
+        Verdict::Allow => (DIM, "allows".to_owned()),
+        Verdict::SetResult(_) => (WAITS, "answers in its place".to_owned()),
+        Verdict::Suspend(ticket) => (WAITS, format!("asks: {}", reason(&ticket.message))),
+        Verdict::Deny(why) => (BAD, format!("denies: {}", reason(why))),
+        Verdict::Block(why) => (BAD, format!("blocks the run: {}", reason(why))),
+    }
+}
+
+/// Returns a tool with a mark that says how its call ended, and the words of the end.
+pub(super) fn call_end(tool_name: &str, end: &CallEnd) -> (String, String) {
+    let (style, mark, words) = match end {
+        CallEnd::Result(result) => {
+            let data = (!result.data.is_null()).then(|| result.data.to_string());
+            let words: Vec<String> = [result.message.clone(), data].into_iter().flatten().collect();
+            let words = shown_line(&words.join(" "), LINE_CHARS);
+            if result.is_success() { (GOOD, "✓", words) } else { (BAD, "✗", words) }
+        }
+        CallEnd::Fault(fault) => {
+            let words = shown_line(&fault.message, 2 * LINE_CHARS);
+            (BAD, "✗", format!("{BAD}{}{BAD:#} {words}", fault.code))
+        }
+    };
+    (format!("{style}{mark} {}{style:#}", name(tool_name)), words)
+}
