@@ -12,7 +12,7 @@ use tollgate_agent::child::{DelegateGrant, Delegates};
 use tollgate_agent::egress::{AddressRange, HttpPattern, Unfit};
 use tollgate_agent::name;
 use tollgate_agent::outcome::ActionGrants;
-use tollgate_sandbox::{DEFAULT_QUOTA_BYTES, FileAccess, Import, Power};
+use tollgate_sandbox::{DEFAULT_QUOTA_BYTES, FileAccess};
 use toml::Spanned;
 
 /// The grants of one component.
@@ -35,22 +35,6 @@ pub struct ComponentGrants {
 }
 
 impl ComponentGrants {
-    /// Returns the kinds of grants that a component with these imports can never use.
-    pub fn unusable(&self, imports: &[Import]) -> Vec<&'static str> {
-        let power = |power: Power| imports.iter().any(|import| import.power == Some(power));
-        let environment = imports.iter().any(|import| import.interface.starts_with("wasi:cli/environment@"));
-        [
-            ("files", !self.files.is_empty(), power(Power::Files)),
-            ("http", !self.http.is_empty() || !self.secrets.is_empty(), power(Power::Http)),
-            ("settings", !self.settings.is_empty(), power(Power::Settings)),
-            ("delegates", self.delegates().next().is_some(), power(Power::Delegates)),
-            ("environment", !self.environment.is_empty(), environment),
-        ]
-        .into_iter()
-        .filter_map(|(kind, is_granted, is_imported)| (is_granted && !is_imported).then_some(kind))
-        .collect()
-    }
-
     /// Returns the agents that its tools may run, with the keys that are passed along.
     pub fn delegates(&self) -> impl Iterator<Item = (&String, &DelegateGrant)> {
         match &self.catalog.delegates {

@@ -2,10 +2,11 @@
 //! the audit and in words.
 
 use super::{ComponentGrants, FileGrantConfig};
+use serde_json::json;
 use std::path::Path;
 use tollgate_agent::child::DelegateGrant;
 use tollgate_agent::egress::HttpPattern;
-use tollgate_sandbox::FileAccess;
+use tollgate_sandbox::{FileAccess, Import, Power};
 use toml_edit::Value;
 
 /// A kind of grants. Its names are in its row of [`KINDS`], whose rows are in the same order.
@@ -269,6 +270,63 @@ impl ComponentGrants {
         all.extend(catalog.actions.names().map(|name| plain(Actions, &name)));
         all.extend(self.delegates().map(|(agent, grant)| with(Delegates, agent, Details::Delegate(grant))));
         all
+    }
+
+    /// Returns the kinds of grants that a component with these imports can never use.
+    pub fn unusable(&self, imports: &[Import]) -> Vec<&'static str> {
+        let is_imported = |power: Power| imports.iter().any(|import| import.power == Some(power));
+        let mut unusable = Vec::new();
+        for grant in self.each() {
+            let (name, is_usable) = match grant.kind {
+                GrantKind::Files => ("files", is_imported(Power::Files)),
+                GrantKind::Http | GrantKind::Secrets => ("http", is_imported(Power::Http)),
+                GrantKind::Settings => ("settings", is_imported(Power::Settings)),
+                GrantKind::Delegates => ("delegates", is_imported(Power::Delegates)),
+                GrantKind::Environment => (
+                    "environment",
+                    imports.iter().any(|import| import.interface.starts_with("wasi:cli/environment@")),
+                ),
+                // Requests have the ranges, and any component may have state and actions.
+                GrantKind::Addresses | GrantKind::StateRead | GrantKind::StateWrite | GrantKind::Actions => {
+                    continue;
+                }
+            };
+            if !is_usable && !unusable.contains(&name) {
+                unusable.push(name);
+            }
+        }
+        unusable
+    }
+
+    /// Returns the grants as the configuration writes them.
+    #[must_use]
+    pub fn to_json(&self) -> serde_json::Value {
+        let (all, mut written) = (self.each(), serde_json::Value::Null);
+        for row in &KINDS {
+            let granted = all.iter().filter(|grant| grant.kind == row.kind);
+            let place = row.path.iter().fold(&mut written, |table, key| &mut table[*key]);
+            *place = match row.form {
+                Form::Values | Form::Tables("agent") => {
+                    granted.map(|grant| (grant.name.clone(), grant.details.to_json(&grant.name))).collect()
+                }
+                Form::Names | Form::Tables(_) => {
+                    granted.map(|grant| grant.details.to_json(&grant.name)).collect()
+                }
+            };
+        }
+        written
+    }
+}
+
+impl Details<'_> {
+    /// Returns the details, or the name of a grant without any, as the configuration writes them.
+    fn to_json(self, name: &str) -> serde_json::Value {
+        match self {
+            Details::None | Details::Http(_) => name.into(),
+            Details::File(file) => json!(file),
+            Details::Value(value) => value.into(),
+            Details::Delegate(grant) => json!(grant),
+        }
     }
 }
 

@@ -1,9 +1,8 @@
-//! Grants in words for people and as JSON for programs.
+//! Grants in words for people.
 
 use crate::terminal::program;
 use crate::terminal::text::shown_line;
-use serde_json::{Value, json};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use tollgate::config::{ComponentGrants, Details, Granted};
 use tollgate::grants::{MissingGrant, RequestedGrants};
 use tollgate_agent::egress::HttpPattern;
@@ -34,21 +33,6 @@ pub(crate) fn phrase(grant: &Granted<'_>) -> String {
     }
 }
 
-/// Returns the grants as the configuration writes them.
-pub(crate) fn as_json(grants: &ComponentGrants) -> Value {
-    json!({
-        "files": grants.files,
-        "http": grants.http,
-        "addresses": grants.addresses,
-        "secrets": grants.secrets,
-        "settings": grants.settings,
-        "environment": grants.environment,
-        "state": {"read": grants.catalog.reads, "write": grants.catalog.writes},
-        "actions": grants.catalog.actions.names().collect::<Vec<_>>(),
-        "delegates": grants.delegates().collect::<BTreeMap<_, _>>(),
-    })
-}
-
 /// Returns the command that grants a component what a call of it was refused, as the record of
 /// refusals describes it. `None` if no option of `tollgate grant` names it.
 pub(crate) fn command_to_grant(component_id: &str, refused: &str) -> Option<String> {
@@ -67,7 +51,11 @@ pub(crate) fn command_to_grant(component_id: &str, refused: &str) -> Option<Stri
 /// tools never use, so a manifest's requests take precedence if there is one.
 pub(crate) fn lacking(imports: &[Import], grants: &ComponentGrants) -> Vec<&'static str> {
     let powers: BTreeSet<Power> = imports.iter().filter_map(|import| import.power).collect();
-    powers.into_iter().filter(|power| !has(*power, grants)).map(Power::as_str).collect()
+    // There is no grant for sockets.
+    let has = |power: &Power| {
+        *power == Power::Sockets || grants.each().iter().any(|grant| grant.kind.power() == power.as_str())
+    };
+    powers.into_iter().filter(|power| !has(power)).map(Power::as_str).collect()
 }
 
 /// Returns the requests of the manifest that were not granted.
@@ -76,17 +64,6 @@ pub(crate) fn asked_and_lacking(
     grants: &ComponentGrants,
 ) -> Vec<MissingGrant> {
     asks.map(|asks| asks.lacking(grants)).unwrap_or_default()
-}
-
-fn has(power: Power, grants: &ComponentGrants) -> bool {
-    match power {
-        Power::Files => !grants.files.is_empty(),
-        Power::Http => !grants.http.is_empty(),
-        Power::Settings => !grants.settings.is_empty(),
-        Power::Delegates => grants.delegates().next().is_some(),
-        // There is no grant for sockets.
-        Power::Sockets => true,
-    }
 }
 
 #[cfg(test)]

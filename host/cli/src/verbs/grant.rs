@@ -232,7 +232,7 @@ fn show(id: &str, config: &Config, subject: Option<&Subject>, output: &Output) {
     let asks = subject.and_then(|subject| subject.asks.as_ref());
     let lacking = powers::asked_and_lacking(asks, &grants);
     if output.is_json() {
-        output.json(&json!({"component": id, "grants": powers::as_json(&grants), "lacking": lacking}));
+        output.json(&json!({"component": id, "grants": grants.to_json(), "lacking": lacking}));
         return;
     }
     let words = powers::in_words(&grants);

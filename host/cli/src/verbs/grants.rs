@@ -81,7 +81,7 @@ fn as_json(opened: &Opened, id: &str) -> Value {
         None => loaded(opened, id).and_then(|component| component.asks.as_ref()),
     };
     json!({
-        "grants": powers::as_json(&grants),
+        "grants": grants.to_json(),
         "asks": asks,
         "lacking": powers::asked_and_lacking(asks, &grants),
         "decided": opened.loaded.approvals.of(id),

@@ -347,7 +347,7 @@ fn tool_json(tool: &Tool, component: &LoadedComponent, opened: &Opened) -> Value
         "recorded": opened.loaded.lock.of(&component.id),
         "origin": provenance::origin(&opened.loaded.lock, &opened.config, &component.id),
         "imports": component.imports,
-        "grants": powers::as_json(&component.grants),
+        "grants": component.grants.to_json(),
         "asks": component.asks,
         "lacking": powers::lacking(&component.imports, &component.grants),
         "to_grant": powers::asked_and_lacking(component.asks.as_ref(), &component.grants),
