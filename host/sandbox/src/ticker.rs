@@ -5,7 +5,7 @@
 //! with guests.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::SeqCst};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 use wasmtime::Engine;
@@ -41,11 +41,6 @@ impl Ticker {
         Ok(Self { shared, thread: Some(thread) })
     }
 
-    /// Returns a handle that shows a guest whether other calls use this clock.
-    pub(crate) fn company(&self) -> TickerHandle {
-        TickerHandle(Arc::clone(&self.shared))
-    }
-
     /// Keeps it ticking for as long as the guard lives.
     pub(crate) fn keep_ticking(&self) -> Ticking<'_> {
         self.shared.running.fetch_add(1, SeqCst);
@@ -67,16 +62,6 @@ impl Drop for Ticker {
             // The thread only sleeps and counts; its result carries no information.
             let _ = thread.join();
         }
-    }
-}
-
-/// A view of how many calls keep the ticker running.
-pub(crate) struct TickerHandle(Arc<TickerState>);
-
-impl TickerHandle {
-    /// Returns whether exactly one call runs.
-    pub(crate) fn is_alone(&self) -> bool {
-        self.0.running.load(Relaxed) <= 1
     }
 }
 

@@ -43,7 +43,7 @@ impl Shared {
         store.set_hostcall_fuel(usize::try_from(limits.crossing_bytes).unwrap_or(usize::MAX));
         store.set_max_component_handles(limits.handles as usize);
         store.set_fuel(limits.fuel).map_err(|error| Termination::Host(error.to_string()))?;
-        interrupt(&mut store, self.ticker.company());
+        interrupt(&mut store);
         Ok(store)
     }
 
