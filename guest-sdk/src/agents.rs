@@ -91,7 +91,7 @@ impl ChildRun {
         self.with_message(Role::User, text)
     }
 
-    /// Adds these messages.
+    /// Adds a message of this author.
     #[must_use]
     pub fn with_message(mut self, role: Role, text: impl Into<String>) -> Self {
         self.messages.push(ChildMessage { role, text: text.into() });
