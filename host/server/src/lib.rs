@@ -15,6 +15,7 @@ mod auth;
 pub mod body;
 pub mod console;
 mod console_data;
+mod event_stream;
 mod http_guard;
 mod idempotency;
 mod load;

@@ -269,6 +269,7 @@ const ORDERS: &[Order] = &[
             "request_turns",
             "state",
             "tool_limits",
+            "event_stream",
             "body",
             "http_guard",
             "access_audit",

@@ -231,7 +231,10 @@ async fn gone(
             && let Some(status) = process.ended_soon().await
         {
             let output = process.output().shown();
-            return ConnectionFailure::because(format!("its process ended ({}){output}", unreached::how(status)));
+            return ConnectionFailure::because(format!(
+                "its process ended ({}){output}",
+                unreached::how(status)
+            ));
         }
         if serving.is_transport_closed() {
             return ConnectionFailure::because("it closed the connection");

@@ -13,8 +13,9 @@ mod task;
 mod tests;
 
 use crate::Shared;
-use crate::agent_runs::{AgentRuns, Caller, decide_url, mark_replay, sse};
+use crate::agent_runs::{AgentRuns, Caller, decide_url, mark_replay};
 use crate::body::SentBody;
+use crate::event_stream;
 use crate::parameters::{PathParameters, QueryParameters};
 use crate::problem::Problem;
 use axum::extract::State;
@@ -185,8 +186,8 @@ fn streamed(
     envelope: impl Fn(Value) -> Value + std::marker::Send + 'static,
 ) -> Response {
     let is_replay = going.is_replay;
-    let events = going.stream().map(move |event| sse::data(&envelope(event)));
-    let mut response = sse::answer(&state.pulse, events);
+    let events = going.stream().map(move |event| event_stream::data(&envelope(event)));
+    let mut response = event_stream::answer(&state.pulse, events);
     mark_replay(&mut response, is_replay);
     response
 }

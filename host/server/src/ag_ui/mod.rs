@@ -13,9 +13,10 @@ mod tests;
 use crate::Shared;
 use crate::agent_runs::history::{Role, split};
 use crate::agent_runs::{
-    AgentRuns, Answers, Caller, Feed, FeedUntil, ReplyText, Start, approval, decide_url, encoded, fits, sse,
+    AgentRuns, Answers, Caller, Feed, FeedUntil, ReplyText, Start, approval, decide_url, encoded, fits,
 };
 use crate::body::SentBody;
+use crate::event_stream;
 use crate::parameters::PathParameters;
 use crate::problem::Problem;
 use agent_encoder::id_in;
@@ -95,7 +96,7 @@ async fn run(
     };
     let earlier: Vec<_> = earlier.into_iter().map(|event| state.host.visible(event)).collect();
     let events = encoded(feed, AgUiEncoder::after(about, &earlier, ReplyText::default()));
-    Ok(sse::answer(&state.pulse, events.map(|event| sse::data(&event))))
+    Ok(event_stream::answer(&state.pulse, events.map(|event| event_stream::data(&event))))
 }
 
 /// Returns the state that the request begins with, and the events that it asks for.
@@ -123,7 +124,7 @@ async fn requested(
 fn refused(state: &Shared, input: &RunInput, refusal: &Refusal) -> Response {
     let started = json!({"type": "RUN_STARTED", "threadId": input.thread, "runId": input.run});
     let events = [started, error(refusal.code, &refusal.why)];
-    sse::answer(&state.pulse, futures::stream::iter(events.map(|event| sse::data(&event))))
+    event_stream::answer(&state.pulse, futures::stream::iter(events.map(|event| event_stream::data(&event))))
 }
 
 /// Starts a run with the last message of the user, or replays the run that this request started.

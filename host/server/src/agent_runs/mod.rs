@@ -14,7 +14,6 @@ pub(crate) mod history;
 mod once;
 mod questions;
 mod reply;
-pub(crate) mod sse;
 
 pub(crate) use answers::Answers;
 pub(crate) use approval::{Approval, approval, repeatable};

@@ -11,9 +11,10 @@ use crate::Shared;
 use crate::agent_runs::history::history;
 use crate::agent_runs::{
     AgentRuns, Answers, Approval, Caller, Calls, Feed, FeedUntil, OwnRun, ReplyText, Start, StartedOnce,
-    approval, decide_url, encoded, mark_replay, name_ignored, sse, start_once,
+    approval, decide_url, encoded, mark_replay, name_ignored, start_once,
 };
 use crate::body::SentBody;
+use crate::event_stream;
 use crate::parameters::{PathParameters, QueryParameters};
 use crate::problem::Problem;
 use axum::extract::State;
@@ -229,8 +230,8 @@ impl Message {
 
 fn stream(runs: &AgentRuns<'_>, feed: Feed, encoder: AiSdkEncoder) -> Response {
     let done = futures::stream::iter([SseEvent::default().data("[DONE]")]);
-    let chunks = encoded(feed, encoder).map(|chunk| sse::data(&chunk));
-    let mut response = sse::answer(runs.pulse(), chunks.chain(done));
+    let chunks = encoded(feed, encoder).map(|chunk| event_stream::data(&chunk));
+    let mut response = event_stream::answer(runs.pulse(), chunks.chain(done));
     let name = HeaderName::from_static("x-vercel-ai-ui-message-stream");
     response.headers_mut().insert(name, HeaderValue::from_static("v1"));
     response

@@ -7,7 +7,7 @@ use super::fragment::{Fragment, LIVE_TEXT, digest_of_all, live_text};
 use super::viewer::{SeenRun, Viewer};
 use super::{layout, open_questions, overview, playground, question, run, runs, waiting};
 use crate::Shared;
-use crate::agent_runs::sse;
+use crate::event_stream;
 use crate::load::ClientShare;
 use crate::run_changes::Changes;
 use axum::Extension;
@@ -69,7 +69,7 @@ pub(super) async fn stream(
     let events = futures::stream::unfold((receiver, place), |(mut receiver, place)| async move {
         receiver.recv().await.map(|event| (event, (receiver, place)))
     });
-    Ok(sse::answer(&shared.pulse, events))
+    Ok(event_stream::answer(&shared.pulse, events))
 }
 
 impl Live {

@@ -277,7 +277,11 @@ async fn a_new_thread_may_begin_with_a_history() {
     for key in [&key, &server.key("eve", &[Use, Read])] {
         for (path, nearest) in [("tools/ecoh", "echo"), ("agents/defualt", "default")] {
             let (status, problem) = server.get(key, &format!("/api/v1/{path}")).await;
-            assert_eq!((status, &problem["nearest"][0]), (StatusCode::NOT_FOUND, &json!(nearest)), "{problem}");
+            assert_eq!(
+                (status, &problem["nearest"][0]),
+                (StatusCode::NOT_FOUND, &json!(nearest)),
+                "{problem}"
+            );
         }
     }
 }

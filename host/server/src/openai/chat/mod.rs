@@ -12,10 +12,11 @@ use super::models::unknown_model;
 use crate::Shared;
 use crate::agent_runs::history::{Role, split};
 use crate::agent_runs::{
-    AgentRuns, Caller, FeedUntil, Start, StartedOnce, decide_url, encoded, mark_replay, name_ignored, sse,
+    AgentRuns, Caller, FeedUntil, Start, StartedOnce, decide_url, encoded, mark_replay, name_ignored,
     start_once,
 };
 use crate::body::SentBody;
+use crate::event_stream;
 use crate::problem::Problem;
 use axum::Json;
 use axum::extract::State;
@@ -117,11 +118,11 @@ async fn streamed(
         return Err(error);
     }
     let first = futures::stream::iter(first.ok().flatten());
-    Ok(sse::answer(
+    Ok(event_stream::answer(
         &state.pulse,
         first.chain(events).map(|event| match event {
-            ChatEvent::Chunk(chunk) => sse::data(&chunk),
-            ChatEvent::Failed(error) => sse::data(&error.to_json()),
+            ChatEvent::Chunk(chunk) => event_stream::data(&chunk),
+            ChatEvent::Failed(error) => event_stream::data(&error.to_json()),
             ChatEvent::Done => SseEvent::default().data("[DONE]"),
         }),
     ))

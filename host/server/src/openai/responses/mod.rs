@@ -13,9 +13,10 @@ use crate::Shared;
 use crate::agent_runs::history::{ClientMessage, Role, split};
 use crate::agent_runs::{
     AgentRuns, Answers, Approval, Caller, Feed, FeedUntil, OwnRun, Start, Started, approval, decide_url,
-    encoded, mark_replay, name_ignored, repeatable, sse, start_once,
+    encoded, mark_replay, name_ignored, repeatable, start_once,
 };
 use crate::body::SentBody;
+use crate::event_stream;
 use crate::parameters::{PathParameters, QueryParameters};
 use crate::problem::Problem;
 use axum::Json;
@@ -83,7 +84,7 @@ pub(super) async fn create(
         (true, _) => {
             let events = encoded(feed, ResponseEncoder::new(about, output)).map(|event| event.sse());
             let done = futures::stream::iter([SseEvent::default().data("[DONE]")]);
-            sse::answer(&state.pulse, events.chain(done))
+            event_stream::answer(&state.pulse, events.chain(done))
         }
         (false, true) => {
             let mut output = output;
@@ -367,6 +368,6 @@ pub(super) async fn inputs(
 
 impl ResponseEvent {
     fn sse(self) -> SseEvent {
-        sse::data(&self.data).event(self.name)
+        event_stream::data(&self.data).event(self.name)
     }
 }
