@@ -24,7 +24,7 @@ pub struct Wanted {
     pub bundle: Option<Vec<u8>>,
     /// The keys that bundles are tried with.
     pub keys: Vec<PublicKey>,
-    /// What is recorded about this origin, with the evidence that is kept about it. That counts if the source
+    /// The entries of this origin, with the evidence that is kept about it. That counts if the source
     /// still has these bytes: a web server has no signatures, and a registry may hide them.
     pub recorded: Vec<(Entry, Kept)>,
 }

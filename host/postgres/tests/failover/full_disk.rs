@@ -64,6 +64,6 @@ async fn a_full_disk_of_the_server_loses_nothing_that_was_reported() {
     let readers = [&**client.store()];
     let told = verdict::of(&readers, &behind, directory.path(), &submitted, "a full disk").await;
     println!("{told:?}");
-    // What was reported last is still being written.
+    // The last report is still being written.
     tokio::time::sleep(LEASE).await;
 }

@@ -95,7 +95,7 @@ struct Row {
     epoch: u8,
     events: u8,
     last_commit: Option<Written>,
-    /// What happened: the host that may drive it, and its events.
+    /// The actual history: the host that may drive it, and its events.
     driver: Option<usize>,
     record: Vec<Written>,
 }
@@ -233,7 +233,7 @@ impl Row {
     }
 }
 
-/// Takes all steps from all states that are reached in so many steps, without one of the checks. The first
+/// Takes all steps from all states that are reached in this many steps, without one of the checks. The first
 /// step is one of the first host and the first run, as any other would be after renaming them.
 fn all_interleavings(without: Option<Check>) -> Result<usize, &'static str> {
     let (steps, mut last) = (steps(), vec![Machine::default()]);

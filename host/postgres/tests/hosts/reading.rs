@@ -1,4 +1,4 @@
-//! What a host reads of a conversation that it has read before.
+//! The parts of a conversation that a host reads again.
 
 use crate::cluster::cluster;
 use crate::proxy::Proxy;
