@@ -9,8 +9,12 @@ use std::str::FromStr;
 use tollgate_agent::text::clean;
 use url::{Host, Url};
 
-/// The longest host, repository or URL, in bytes.
-const MAX_BYTES: usize = 500;
+/// The longest URL, in bytes.
+const MAX_URL_BYTES: usize = 500;
+/// The longest host of a registry with its port, in bytes.
+const MAX_HOST_BYTES: usize = 260;
+/// The longest reference, in bytes: more than its parts can have together, so that each can be read again.
+const MAX_BYTES: usize = 1_000;
 
 /// The source of a component.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -65,7 +69,7 @@ fn url_source(text: &str) -> Result<Source> {
         let shown = clean(text, 200);
         Error::new(Code::InvalidReference, format!("the URL {shown} {why}"))
     };
-    if text.len() > MAX_BYTES {
+    if text.len() > MAX_URL_BYTES {
         return Err(invalid("is too long; use a shorter one"));
     }
     let not_valid =
@@ -178,8 +182,7 @@ impl FromStr for Reference {
             None => (path, None),
         };
         let host = host.to_ascii_lowercase();
-        let has_port_or_dot = host.contains(['.', ':']) || host == "localhost";
-        if !has_port_or_dot || !is_host(&host) {
+        if !could_be_registry(&host) || !is_host(&host) {
             return Err(invalid("does not begin with the host of a registry"));
         }
         if !is_repository(repository) {
@@ -191,8 +194,8 @@ impl FromStr for Reference {
         let tag = tag.map(str::to_owned).or_else(|| digest.is_none().then(|| "latest".to_owned()));
         let is_docker = matches!(host.as_str(), "docker.io" | "index.docker.io");
         // A registry has a single spelling, so that one rule of a policy covers it.
-        let host =
-            if is_docker { "docker.io" } else { host.strip_suffix(":443").unwrap_or(&host) }.to_owned();
+        let without_usual_port = host.strip_suffix(":443").filter(|host| could_be_registry(host));
+        let host = if is_docker { "docker.io" } else { without_usual_port.unwrap_or(&host) }.to_owned();
         let repository = match is_docker && !repository.contains('/') {
             true => format!("library/{repository}"),
             false => repository.to_owned(),
@@ -201,10 +204,15 @@ impl FromStr for Reference {
     }
 }
 
+/// Returns whether the first part of a reference is the host of a registry and not a part of a name.
+fn could_be_registry(host: &str) -> bool {
+    host.contains(['.', ':']) || host == "localhost"
+}
+
 /// Returns whether the text is a host with an optional port, and is the same when parsed in a URL.
 fn is_host(host: &str) -> bool {
     let plain = |b: u8| b.is_ascii_alphanumeric() || b".-:[]".contains(&b);
-    if host.is_empty() || !host.bytes().all(plain) {
+    if host.is_empty() || host.len() > MAX_HOST_BYTES || !host.bytes().all(plain) {
         return false;
     }
     let Ok(url) = Url::parse(&format!("https://{host}/")) else { return false };
@@ -257,11 +265,22 @@ mod tests {
             ("docker.io/tool:1", "oci://docker.io/library/tool:1"),
             ("ghcr.io:443/acme/tool:1", "oci://ghcr.io/acme/tool:1"),
             ("GHCR.io/acme/tool:1", "oci://ghcr.io/acme/tool:1"),
+            ("registry:443/acme/tool:1", "oci://registry:443/acme/tool:1"),
+            ("[::1]:443/tool:1", "oci://[::1]/tool:1"),
             (&format!("ghcr.io/a/b@sha256:{hex}"), &format!("oci://ghcr.io/a/b@sha256:{hex}")),
             (&format!("ghcr.io/a/b:1@sha256:{hex}"), &format!("oci://ghcr.io/a/b:1@sha256:{hex}")),
         ] {
             assert_eq!(text.parse::<Reference>().unwrap().to_string(), shown);
+            assert_eq!(shown.parse::<Reference>().unwrap().to_string(), shown);
         }
+    }
+
+    #[test]
+    fn a_reference_of_the_greatest_length_is_read_again() {
+        let host = format!("{}io", format!("{}.", "x".repeat(60)).repeat(4));
+        let repository = "a".repeat(255);
+        let text = format!("oci://{host}/{repository}:{}@sha512:{}", "t".repeat(128), "0".repeat(128));
+        assert_eq!(text.parse::<Reference>().unwrap().to_string(), text);
     }
 
     #[test]
@@ -293,6 +312,7 @@ mod tests {
             let error = text.parse::<Reference>().expect_err(text);
             assert!(matches!(error.code, Code::InvalidReference | Code::UnsupportedDigest), "{text}");
         }
+        assert!(format!("{}.io/a:1", "x".repeat(300)).parse::<Reference>().is_err());
         assert!("http://example.com/tool.wasm".parse::<Source>().is_err());
         assert!("https://user:word@example.com/tool.wasm".parse::<Source>().is_err());
     }
