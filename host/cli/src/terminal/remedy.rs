@@ -188,14 +188,15 @@ mod tests {
     #[cfg(feature = "mcp")]
     #[test]
     fn a_file_is_named_from_the_directory_of_the_configuration_or_by_its_name() {
-        let remedy = FileRemedy::Approve { id: "echo".to_owned(), file: "/home/ada/tools/echo.wasm".into() };
+        let remedy =
+            FileRemedy::Approve { id: "echo".to_owned(), file: "/srv/tollgate/tools/echo.wasm".into() };
         let refused = RefusedFile {
-            file: "/home/ada/tools/echo.wasm".into(),
+            file: "/srv/tollgate/tools/echo.wasm".into(),
             reason: "it asks for more".to_owned(),
             remedy: Some(remedy),
             still_serves: None,
         };
-        for (base_dir, file) in [("/home/ada", "tools/echo.wasm"), ("/etc/tollgate", "echo.wasm")] {
+        for (base_dir, file) in [("/srv/tollgate", "tools/echo.wasm"), ("/etc/tollgate", "echo.wasm")] {
             let expected = format!("tollgate inspect {file}; tollgate grant echo --asked");
             assert_eq!(commands_for(&refused, Path::new(base_dir)), Some(expected));
         }
