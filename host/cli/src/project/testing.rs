@@ -81,7 +81,7 @@ fn javascript(recipe: &Recipe, say: &dyn Fn(&str)) -> Result<bool, BuildError> {
     NODE.command(&recipe.dir)?;
     if !recipe.dir.join("node_modules").is_dir() {
         let mut npm = NPM.command(&recipe.dir)?;
-        npm.args(["install", "--no-audit", "--no-fund"]);
+        npm.args(["install", "--no-audit", "--no-fund", "--no-update-notifier"]);
         if !passes(npm, "npm install", say)? {
             return Ok(false);
         }
