@@ -7,7 +7,7 @@ use crate::server::{floor, serve, toolbox};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tollgate::{Host, SqliteStore};
+use tollgate::{CallRequest, Host, SqliteStore};
 
 const ROUNDS: usize = 10;
 const CALLS: usize = 300;
@@ -27,10 +27,21 @@ pub(crate) fn table() {
     assert_eq!(status, 200, "{}", String::from_utf8_lossy(&answer));
     let (floor, _runtime) = floor(&served.key, answer);
     let one = |address| clients.block_on(one_connection(address, &sent));
+    let me = request("GET", "/api/v1/me", &served.key, "application/json", None);
+    let in_memory =
+        served.runtime.block_on(async { Host::builder().toolbox(toolbox(&["echo"]).await).build().unwrap() });
+    let within = |host: &Host| {
+        let calls = served.runtime.spawn(within_the_process(host.clone()));
+        served.runtime.block_on(calls).unwrap()
+    };
     let (mut bare, mut ours) = (Vec::new(), Vec::new());
+    let (mut asked, mut unstored, mut stored) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
         bare.extend(one(floor));
         ours.extend(one(served.address));
+        asked.extend(clients.block_on(one_connection(served.address, &me)));
+        unstored.extend(within(&in_memory));
+        stored.extend(within(&served.state.host));
     }
     println!(
         "## A direct call of 100 bytes\n\n| connections | figure | floor | serve | difference | goal |\n|---:|---|---:|---:|---:|---:|"
@@ -39,6 +50,19 @@ pub(crate) fn table() {
     println!("| 1 | p50 | {low:.0} us | {high:.0} us | {:.0} us more | 60 us |", high - low);
     let (low, high) = (at(&mut bare, 99), at(&mut ours, 99));
     println!("| 1 | p99 | {low:.0} us | {high:.0} us | {:.1} times | |", high / low);
+    println!("\n## The parts of a call on one connection\n\n| part | p50 |\n|---|---:|");
+    for (part, times) in [
+        ("the bare handler", &mut bare),
+        ("`GET /api/v1/me`, with the key, its scopes and limits", &mut asked),
+        ("the call within the process, recorded in memory", &mut unstored),
+        ("the call within the process, recorded on disk", &mut stored),
+        ("the whole request", &mut ours),
+    ] {
+        println!("| {part} | {:.0} us |", at(times, 50));
+    }
+    println!(
+        "\n## Many connections\n\n| connections | figure | floor | serve | difference | goal |\n|---:|---|---:|---:|---:|---:|"
+    );
     let many = |address| clients.block_on(many_connections(address, &sent));
     let (mut bare, mut ours, mut rates) = (Vec::new(), Vec::new(), [0.0, 0.0]);
     for _ in 0..3 {
@@ -73,6 +97,20 @@ async fn one_connection(address: SocketAddr, sent: &[u8]) -> Vec<f64> {
     for _ in 0..CALLS {
         let began = Instant::now();
         assert_eq!(connection.send(sent).await.0, 200);
+        times.push(began.elapsed().as_secs_f64() * 1e6);
+    }
+    times
+}
+
+/// Returns the times of the same calls without HTTP.
+async fn within_the_process(host: Host) -> Vec<f64> {
+    let arguments = format!("{{\"text\": \"{}\"}}", "x".repeat(100));
+    let mut times = Vec::with_capacity(CALLS);
+    for _ in 0..CALLS {
+        let thread_id = uuid::Uuid::now_v7().to_string();
+        let request = CallRequest::from_json("echo", arguments.as_str()).on_new_thread(thread_id);
+        let began = Instant::now();
+        assert!(host.call(request).await.unwrap().result().is_some());
         times.push(began.elapsed().as_secs_f64() * 1e6);
     }
     times

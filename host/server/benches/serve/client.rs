@@ -39,11 +39,16 @@ impl Connection {
 
     /// Returns everything up to and including a mark.
     pub(crate) async fn until(&mut self, mark: &[u8]) -> Vec<u8> {
+        let mut searched = 0;
         loop {
-            if let Some(at) = self.read.windows(mark.len()).position(|window| window == mark) {
-                let rest = self.read.split_off(at + mark.len());
+            // Comparing the first byte first is several times as fast, and the clients share the
+            // machine with the server.
+            let is_mark = |window: &[u8]| window[0] == mark[0] && window == mark;
+            if let Some(at) = self.read[searched..].windows(mark.len()).position(is_mark) {
+                let rest = self.read.split_off(searched + at + mark.len());
                 return std::mem::replace(&mut self.read, rest);
             }
+            searched = (self.read.len() + 1).saturating_sub(mark.len());
             assert!(self.stream.read_buf(&mut self.read).await.unwrap() > 0, "the server closed");
         }
     }

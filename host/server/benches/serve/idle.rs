@@ -9,7 +9,7 @@ use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
-use tollgate::{Agent, FnTool, Host, ScriptedModel, ScriptedTurn};
+use tollgate::{Agent, FnTool, Host, RunLimits, ScriptedModel, ScriptedTurn};
 
 /// The word that makes this program a process of clients.
 pub(crate) const CLIENTS: &str = "clients-of-idle-streams";
@@ -24,7 +24,11 @@ pub(crate) fn table() {
         tokio::time::sleep(Duration::from_secs(900)).await;
         "slept"
     });
-    let agent = Agent::new("sleeper", ScriptedModel::new(vec![ScriptedTurn::calls([("sleep", json!({}))])]));
+    let mut agent =
+        Agent::new("sleeper", ScriptedModel::new(vec![ScriptedTurn::calls([("sleep", json!({}))])]));
+    // A call that times out ends the run, and with it the streams.
+    let long_ms = 900_000;
+    agent.limits = RunLimits { timeout_ms: long_ms, timeout_ceiling_ms: long_ms, ..RunLimits::default() };
     let served =
         serve(async { Host::builder().tool(sleeps).agent(agent.with_tools(["*"])).build().unwrap() });
     let allowed = usize::try_from(descriptor_limit()).unwrap_or(usize::MAX);
