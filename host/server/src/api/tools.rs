@@ -4,6 +4,7 @@ use crate::access::Principal;
 use crate::operator::ComponentFacts;
 use crate::parameters::{PathParameters, QueryParameters};
 use crate::problem::Problem;
+use crate::scope::Scope;
 use crate::state::Shared;
 use crate::tool_limits::LimitOrigin;
 use axum::Json;
