@@ -31,6 +31,10 @@ const MAX_EVENT_PARSED_BYTES: u64 = 32 * 1024 * 1024;
 /// either.
 const MAX_QUIET: usize = 16 * 1024;
 
+/// The number of further ones for each completed event: servers and proxies write an event in parts,
+/// such as line by line.
+const QUIET_OF_EVENT: usize = 8;
+
 /// The content of one reply's frames so far.
 #[derive(Debug, Default)]
 pub(super) struct Frames {
@@ -51,6 +55,8 @@ pub(super) struct Frames {
     bytes: usize,
     /// The number of comments, and of pieces that completed no event.
     quiet: usize,
+    /// The number of events that are not comments.
+    events: usize,
     fault: Option<ModelFault>,
 }
 
@@ -82,6 +88,7 @@ impl Frames {
             // Nothing else is in the event: it consists of comments.
             self.note_quiet();
         } else if self.fault.is_none() {
+            self.events += 1;
             self.parse(provider, data);
         }
         Ok(())
@@ -110,11 +117,11 @@ impl Frames {
 
     fn note_quiet(&mut self) {
         self.quiet += 1;
-        if self.quiet > MAX_QUIET {
+        if self.quiet > MAX_QUIET + QUIET_OF_EVENT * self.events {
             self.fault.get_or_insert_with(|| {
                 ModelFault::permanent(&format!(
-                    "The reply has more than {MAX_QUIET} comments, blank lines and pieces of unfinished events, \
-                     which is the limit."
+                    "The reply has more than {MAX_QUIET} comments, blank lines and pieces of unfinished events, and \
+                     more than {QUIET_OF_EVENT} for each event, which is the limit."
                 ))
             });
         }

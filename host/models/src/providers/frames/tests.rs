@@ -135,6 +135,24 @@ fn an_event_that_is_too_long_is_a_fault_that_names_the_limit() {
 }
 
 #[test]
+fn a_long_reply_whose_events_arrive_in_parts_is_read_to_its_end() {
+    let frame = json!({"choices": [{"delta": {"content": "word "}}]}).to_string();
+    let mut frames = Frames::default();
+    for _ in 0..2 * MAX_QUIET {
+        assert_eq!(frames.read_piece(), Ok(()));
+        assert_eq!(frames.read(Provider::Openai, &frame), Ok(()));
+    }
+    assert_eq!(frames.fault(), None);
+    // Comments alone do not raise the limit.
+    let mut frames = Frames::default();
+    let refused =
+        (0..=MAX_QUIET).find(|_| frames.read_piece().is_err() || frames.read(Provider::Openai, "").is_err());
+    assert!(refused.is_some_and(|read| read >= MAX_QUIET / 2), "{refused:?}");
+    let fault = frames.fault().unwrap();
+    assert!(fault.to_string().contains("more than 16384 comments"), "{fault}");
+}
+
+#[test]
 fn z3_an_event_of_tiny_values_is_not_parsed() {
     for data in [
         format!(r#"{{"choices":[{{"delta":{{"tool_calls":[{}]}}}}]}}"#, "{},".repeat(1_000_000)),
