@@ -7,7 +7,7 @@ use std::time::Duration;
 use tollgate_agent::catalog::{Catalog, CatalogGrants, Owner, OwnerKind};
 use tollgate_agent::descriptor::{ComponentDescriptor, ToolDescriptor};
 use tollgate_artifacts::{good, hostile};
-use tollgate_sandbox::{Sandbox, SandboxConfig};
+use tollgate_sandbox::{MAX_COMPONENT_BYTES, Sandbox, SandboxConfig, return_freed_memory};
 
 fn config() -> SandboxConfig {
     SandboxConfig { compiler: child(), concurrent_calls: 4, ..SandboxConfig::default() }
@@ -175,6 +175,34 @@ async fn z4_sparse_data_makes_no_images() {
     assert!(sandbox.loaded_code_bytes() < 16 << 20, "{}", sandbox.loaded_code_bytes());
     drop(loaded);
     assert_eq!(sandbox.loaded_code_bytes(), 0);
+}
+
+/// Files with holes are large and cost nothing to make.
+#[tokio::test(flavor = "multi_thread")]
+async fn z4_files_that_are_read_at_once_take_no_more_memory_than_one() {
+    // As the program does when it starts.
+    return_freed_memory();
+    let folder = tempfile::tempdir().unwrap();
+    let sandbox = Sandbox::new(config()).unwrap();
+    let path_of = |n: usize| folder.path().join(format!("{n}.wasm"));
+    for n in 0..8 {
+        std::fs::write(path_of(n), b"\0asm\x0d\0\x01\0").unwrap();
+        std::fs::File::options().write(true).open(path_of(n)).unwrap().set_len(24 << 20).unwrap();
+    }
+    let before = peak_bytes();
+    let loads = (0..8).map(|n| sandbox.load(path_of(n)));
+    for refused in futures::future::join_all(loads).await {
+        assert!(refused.err().unwrap().to_string().contains("damaged or cut off"));
+    }
+    let more = peak_bytes() - before;
+    assert!(more < MAX_COMPONENT_BYTES + (32 << 20), "{more} bytes");
+}
+
+/// Returns the peak memory of this process.
+fn peak_bytes() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * 1024
 }
 
 /// Debug information is no reason to refuse a component.

@@ -1,6 +1,7 @@
 //! Opens a component's file once, without following a link and without blocking, and checks the
 //! opened file instead of the path.
 
+use super::validate::{HEADER_BYTES, check_header};
 use super::{Fingerprint, MAX_COMPONENT_BYTES};
 use crate::error::Refusal;
 use rustix::fs::{Mode, OFlags};
@@ -42,6 +43,25 @@ impl<'a> Opened<'a> {
             return Err(too_large(path));
         }
         Ok(Self { file, path, bytes: metadata.len() })
+    }
+
+    /// Refuses a file that does not begin like a component. A file may be large without taking any
+    /// space, so this is checked before all of it is read.
+    pub(crate) fn check_header(&self) -> Result<(), Refusal> {
+        let mut header = Vec::new();
+        let read = (&self.file).take(HEADER_BYTES).read_to_end(&mut header);
+        let read = read.and_then(|_| (&self.file).rewind());
+        read.map_err(|why| unreadable(self.path, &why))?;
+        // Compiled machine code is recognized by the whole file.
+        if header.starts_with(b"\x7fELF") {
+            return Ok(());
+        }
+        check_header(&self.path.display().to_string(), &header)
+    }
+
+    /// Returns the length that it had when it was opened.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
     }
 
     /// Returns the fingerprint of its current content, without keeping the bytes.
@@ -145,6 +165,19 @@ mod tests {
         assert!(refusal(&at("socket.wasm")).contains("not a regular file"));
         assert!(refusal(Path::new("/dev/zero")).contains("not a regular file"));
         assert!(refusal(&at("absent.wasm")).contains("cannot be opened"));
+    }
+
+    #[test]
+    fn z4_a_file_that_does_not_begin_like_a_component_is_not_read_to_its_end() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("holes.wasm");
+        File::create(&path).unwrap().set_len(MAX_COMPONENT_BYTES).unwrap();
+        let opened = Opened::at(&path).unwrap();
+        assert!(opened.check_header().unwrap_err().to_string().contains("does not begin as one"));
+        std::fs::write(&path, b"\0asm\x0d\0\x01\0rest").unwrap();
+        let opened = Opened::at(&path).unwrap();
+        assert_eq!(opened.check_header().map_err(|why| why.to_string()), Ok(()));
+        assert_eq!(opened.read().unwrap(), b"\0asm\x0d\0\x01\0rest");
     }
 
     #[test]

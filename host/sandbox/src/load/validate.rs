@@ -8,6 +8,9 @@ use bytes::Bytes;
 use wasmparser::Parser;
 use wasmtime::Engine;
 
+/// The number of bytes with which a binary component begins.
+pub(crate) const HEADER_BYTES: u64 = 8;
+
 /// Bytes that look like a component and are within its limits.
 pub(crate) struct ValidatedBytes {
     pub(crate) bytes: Bytes,
@@ -29,28 +32,16 @@ impl ValidatedBytes {
 /// the component is valid.
 pub(crate) fn check(name: &str, bytes: impl Into<Bytes>) -> Result<ValidatedBytes, Refusal> {
     let bytes = bytes.into();
-    let refuse = |why: &str| Err(Refusal::new(format!("{name} {why}")));
-    if bytes.is_empty() {
-        return refuse("is empty");
-    }
     if bytes.len() as u64 > MAX_COMPONENT_BYTES {
-        return refuse(&format!("is larger than {} MiB", MAX_COMPONENT_BYTES >> 20));
+        return Err(Refusal::new(format!("{name} is larger than {} MiB", MAX_COMPONENT_BYTES >> 20)));
     }
     if Engine::detect_precompiled(&bytes).is_some() {
-        return refuse(
-            "is compiled machine code, not a component; it is never loaded, because it would run \
-             outside the sandbox; use the component itself",
-        );
+        return Err(Refusal::new(format!(
+            "{name} is compiled machine code, not a component; it is never loaded, because it would run \
+             outside the sandbox; use the component itself"
+        )));
     }
-    if Parser::is_core_wasm(&bytes) {
-        return refuse(
-            "is a core wasm module, not a component; build it for a component target (such as wasm32-wasip2), \
-             or make one of it with wasm-tools component new",
-        );
-    }
-    if !Parser::is_component(&bytes) {
-        return refuse("is not a component in binary form (it does not begin as one); text is not read");
-    }
+    check_header(name, &bytes)?;
     let census = Census::of(&bytes).map_err(|why| match why {
         Uncounted::Damaged(why) => Refusal::new(format!(
             "{name} is not a valid component, it is damaged or cut off ({why}); copy or build it again"
@@ -59,6 +50,24 @@ pub(crate) fn check(name: &str, bytes: impl Into<Bytes>) -> Result<ValidatedByte
     })?;
     let changes = Changes::of(&census, MAX_CUSTOM_BYTES);
     Ok(ValidatedBytes { reduced: changes.make(&bytes), images: census.images, bytes })
+}
+
+/// Refuses bytes that do not begin like a binary component. The first [`HEADER_BYTES`] suffice.
+pub(crate) fn check_header(name: &str, bytes: &[u8]) -> Result<(), Refusal> {
+    let refuse = |why: &str| Err(Refusal::new(format!("{name} {why}")));
+    if bytes.is_empty() {
+        return refuse("is empty");
+    }
+    if Parser::is_core_wasm(bytes) {
+        return refuse(
+            "is a core wasm module, not a component; build it for a component target (such as wasm32-wasip2), \
+             or make one of it with wasm-tools component new",
+        );
+    }
+    if !Parser::is_component(bytes) {
+        return refuse("is not a component in binary form (it does not begin as one); text is not read");
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ pub use gates::Guest;
 
 use crate::admission::{Admission, Occupancy};
 use crate::blocking::loading;
-use crate::budget::MemoryBudget;
+use crate::budget::{MemoryBudget, Reservation};
 use crate::compile::Compiling;
 use crate::component::{Component, Described, Linked, Undescribed};
 use crate::config::SandboxConfig;
@@ -60,6 +60,7 @@ impl Sandbox {
             compiling: Compiling::new(&config, compatibility, layout),
             cache: open_cache(&config, compatibility, &mut notices),
             code_memory,
+            unloaded_bytes: MemoryBudget::new(load::MAX_COMPONENT_BYTES),
             config,
             engine,
             notices: Mutex::new(notices),
@@ -134,20 +135,20 @@ impl Sandbox {
     /// The same as [`load`](Self::load).
     pub async fn load_bytes(&self, name: &str, bytes: Vec<u8>) -> Result<Component, Refusal> {
         let (inner, name) = (Arc::clone(&self.inner), name.to_owned());
-        self.go_on(loading(move || inner.begin(name, None, bytes)).await?).await
+        self.go_on(loading(move || inner.begin(name, None, bytes, None)).await?).await
     }
 
     async fn go_on(&self, begun: Begun) -> Result<Component, Refusal> {
         match begun {
             Begun::Known(component) => Ok(component),
             Begun::Compiled(linked, docs, artefact) => self.describe(linked, docs, artefact).await,
-            Begun::New(origin, checked) => {
+            Begun::New(origin, checked, room) => {
                 let artefact =
                     self.inner.compile(&origin.name, &origin.identity.fingerprint, &checked).await?;
                 let inner = Arc::clone(&self.inner);
                 let (linked, docs, artefact) = loading(move || {
                     let docs = Docs::of(&checked.bytes);
-                    drop(checked);
+                    drop((checked, room));
                     let compiled = inner.load(&origin.name, &artefact)?;
                     Ok((Component::link(inner, origin, compiled)?, docs, artefact))
                 })
@@ -200,14 +201,15 @@ enum Begun {
     Known(Component),
     /// Its code is cached.
     Compiled(Arc<Linked>, Docs, Artifact),
-    /// Only its bytes are available.
-    New(Origin, Arc<ValidatedBytes>),
+    /// Only its bytes are available, with their share of `unloaded_bytes` if a file has them.
+    New(Origin, Arc<ValidatedBytes>, Option<Reservation>),
 }
 
 impl Shared {
     /// Begins to load a file. If the component is cached, its bytes are not even kept in memory.
     fn begin_file(self: Arc<Self>, path: PathBuf) -> Result<Begun, Refusal> {
         let opened = load::Opened::at(&path)?;
+        opened.check_header()?;
         let name = path.display().to_string();
         if let Some(cache) = &self.cache {
             let fingerprint = opened.fingerprint()?;
@@ -223,11 +225,18 @@ impl Shared {
                 return Err(Refusal::new(format!("{name} {why}")));
             }
         }
+        let room = Handle::current().block_on(self.unloaded_bytes.reserve(opened.bytes()));
         let bytes = opened.read()?;
-        self.begin(name, Some(path), bytes)
+        self.begin(name, Some(path), bytes, Some(room))
     }
 
-    fn begin(self: Arc<Self>, name: String, file: Option<PathBuf>, bytes: Vec<u8>) -> Result<Begun, Refusal> {
+    fn begin(
+        self: Arc<Self>,
+        name: String,
+        file: Option<PathBuf>,
+        bytes: Vec<u8>,
+        room: Option<Reservation>,
+    ) -> Result<Begun, Refusal> {
         let origin = Origin { identity: Identity::of(&bytes), name, file };
         let fingerprint = &origin.identity.fingerprint;
         if let Some(why) = self.cache.as_ref().and_then(|cache| cache.refusal(fingerprint)) {
@@ -235,7 +244,7 @@ impl Shared {
         }
         let Some((compiled, artefact)) = self.kept_code(&origin.name, fingerprint)? else {
             let checked = load::check(&origin.name, bytes)?;
-            return Ok(Begun::New(origin, Arc::new(checked)));
+            return Ok(Begun::New(origin, Arc::new(checked), room));
         };
         let words = self.kept_words(&origin.name, fingerprint)?;
         let linked = Component::link(self, origin, compiled)?;

@@ -1,7 +1,7 @@
 //! The files of a tools directory.
 
 use super::stamp::Stamp;
-use std::io::{self, Read as _};
+use std::io::{self, Read as _, Seek as _};
 use std::path::{Path, PathBuf};
 use tollgate_sandbox::open_regular;
 
@@ -37,15 +37,21 @@ pub(super) fn component_files(dir: &Path) -> io::Result<Vec<(PathBuf, Stamp)>> {
     Ok(files)
 }
 
+/// The first bytes of every WebAssembly file.
+const MAGIC: &[u8; 4] = b"\0asm";
+
 /// Returns the digest of a file that cannot be loaded; `None` if it cannot be a component at
-/// all.
+/// all. Only files that may be one are read to their end.
 pub(super) async fn digest_of(file: &Path) -> Option<String> {
     let file = file.to_owned();
     let read = tokio::task::spawn_blocking(move || {
-        let file = open_regular(&file).ok()?;
+        let mut file = open_regular(&file).ok()?;
+        let mut begin = [0; MAGIC.len()];
+        file.read_exact(&mut begin).ok().filter(|()| begin == *MAGIC)?;
         if file.metadata().ok()?.len() > MAX_COMPONENT_BYTES {
             return None;
         }
+        file.rewind().ok()?;
         tollgate_agent::digest::digest_of(file.take(MAX_COMPONENT_BYTES)).ok()
     });
     read.await.ok()?

@@ -198,11 +198,12 @@ pub async fn load(
                 found.push((checked, file));
             }
             Err(mut refusal) => {
-                if let Some(digest) = digest_of(&file).await {
-                    if is_changed(&loaded.lock, &file, &digest) {
-                        refusal.reason.push_str("; it is not the file that was installed; restore it");
-                        refusal.remedy = Some(FileRemedy::Restore);
-                    }
+                let digest = digest_of(&file).await;
+                if is_changed(&loaded.lock, &file, digest.as_deref()) {
+                    refusal.reason.push_str("; it is not the file that was installed; restore it");
+                    refusal.remedy = Some(FileRemedy::Restore);
+                }
+                if let Some(digest) = digest {
                     loaded.claims.set_unloaded(&file, digest);
                 }
                 loaded.refuse(file, refusal);
@@ -226,12 +227,13 @@ pub async fn load(
     Ok(loaded)
 }
 
-/// Returns whether the lock file records another content of this file.
-fn is_changed(lock: &Lock, file: &Path, digest: &str) -> bool {
+/// Returns whether the lock file records another content of this file, which has no digest if it
+/// cannot be a component.
+fn is_changed(lock: &Lock, file: &Path, digest: Option<&str>) -> bool {
     let mut entries = lock.entries();
     entries.any(|entry| {
         file.file_name().is_some_and(|name| name == entry.file.as_str())
-            && !entry.wasm.to_string().ends_with(digest)
+            && digest.is_none_or(|digest| !entry.wasm.to_string().ends_with(digest))
     })
 }
 

@@ -53,6 +53,14 @@ pub(super) const ATTEMPTS: &[Attempt] = &[
     },
     Attempt {
         party: "tools directory",
+        does: "Has dozens of files of 64 MiB that consist of a hole and take no space on disk.",
+        outcome: "Those that do not begin like a component are not read; the others are read one after another.",
+        limit: "64 MiB at a time",
+        file: "host/cli/tests/loading/bounds.rs",
+        test: "z4_files_that_are_read_at_once_take_no_more_memory_than_one",
+    },
+    Attempt {
+        party: "tools directory",
         does: "Has a file that claims the id of a component that a person approved.",
         outcome: "The approved version keeps the id.",
         limit: "rule",
