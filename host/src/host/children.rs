@@ -1,5 +1,6 @@
 //! Child runs, which run like any other, but only their parent may start and continue them.
 
+use super::listening::FIRST_EPOCH;
 use super::{Host, HostError};
 use crate::blocking::aside_if;
 use crate::run::{ChildForwarder, ChildRan, ChildStart, Driver, RunClock, RunError};
@@ -137,8 +138,8 @@ impl Host {
         cancel: CancellationToken,
         updates: &ChildForwarder,
     ) -> Result<Run, HostError> {
-        let epoch = if run.events() == 0 { 1 } else { self.acquire(&run_id, run.events()).await? };
-        let (hub, teller, mut events) = self.listened(&run_id, false, &cancel);
+        let epoch = if run.events() == 0 { FIRST_EPOCH } else { self.acquire(&run_id, run.events()).await? };
+        let (hub, teller, mut events) = self.listened((&run_id, epoch), false, &cancel);
         let mut parts = self.parts(Arc::clone(&run_id), run_id, cancel, teller);
         parts.epoch = epoch;
         let driver = Driver::new(parts, run, 0).at(clock);

@@ -20,6 +20,9 @@ const TAILED: PageLimit = PageLimit { events: 200, bytes: 1 << 20 };
 /// The number of failed runs whose errors are kept for clients.
 const MAX_FAILURES: usize = 256;
 
+/// The epoch of a run's first driver.
+pub(super) const FIRST_EPOCH: u64 = 1;
+
 /// The errors with which this host stopped driving runs that have not ended, newest last.
 #[derive(Debug, Default)]
 pub(super) struct Failures(Mutex<VecDeque<(Arc<str>, RunError)>>);
@@ -182,11 +185,11 @@ impl Host {
         stream
     }
 
-    /// Returns the event hub of a run that begins or continues, with its subscribers, and the first
-    /// client's stream.
+    /// Returns the event hub of a run that begins or continues in this epoch, with its subscribers,
+    /// and the first client's stream.
     pub(super) fn listened(
         &self,
-        run_id: &Arc<str>,
+        (run_id, epoch): (&Arc<str>, u64),
         is_call: bool,
         cancel: &CancellationToken,
     ) -> (Arc<Hub>, Publisher, EventStream) {
@@ -194,8 +197,10 @@ impl Host {
         let hub = Hub::new(Arc::clone(run_id), is_call, cancel.clone());
         let mut live = self.inner.live.lock().unwrap_or_else(PoisonError::into_inner);
         live.retain(|_, hub| hub.strong_count() > 0);
-        // A second start with the same id fails, and must not hide the first.
-        if live.get(run_id).and_then(Weak::upgrade).is_none_or(|other| other.is_closed()) {
+        // A second start with the same id fails, and must not hide the first. The earlier driver of a
+        // run that was acquired has stored its last event, though it may not have closed its hub yet.
+        let other = live.get(run_id).and_then(Weak::upgrade);
+        if epoch > FIRST_EPOCH || other.is_none_or(|other| other.is_closed()) {
             live.insert(Arc::clone(run_id), Arc::downgrade(&hub));
         }
         let teller = Publisher::new(Arc::clone(&hub), Arc::clone(&self.inner.bus), Arc::clone(run_id));
@@ -233,5 +238,26 @@ impl Host {
         }
         hub.close();
         ended
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn e1_clients_find_the_driver_that_acquired_a_run_last() {
+        let (host, run_id) = (Host::builder().build().unwrap(), Arc::<str>::from("r"));
+        let cancel = CancellationToken::new();
+        let listened = |epoch| host.listened((&run_id, epoch), true, &cancel);
+        let is_live = |hub: &Arc<Hub>| host.live("r").is_some_and(|live| Arc::ptr_eq(&live, hub));
+        let (first, ..) = listened(FIRST_EPOCH);
+        let (second_start, ..) = listened(FIRST_EPOCH);
+        assert!(is_live(&first) && !is_live(&second_start));
+        let (next, ..) = listened(FIRST_EPOCH + 1);
+        assert!(is_live(&next), "although the first one is still open");
+        first.close();
+        assert!(is_live(&next));
     }
 }

@@ -34,7 +34,7 @@ use crate::stream::{Bus, Hub, Publisher};
 use crate::tools::{NativePlugin, Toolbox};
 use checks::check_backend;
 use follower::Followers;
-use listening::Failures;
+use listening::{FIRST_EPOCH, Failures};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
@@ -191,7 +191,7 @@ impl Host {
         spec.detached = request.detached;
         let spec = Arc::new(spec);
         let cancel = CancellationToken::new();
-        let (hub, teller, events) = self.listened(&run_id, false, &cancel);
+        let (hub, teller, events) = self.listened((&run_id, FIRST_EPOCH), false, &cancel);
         let parts = self.parts(Arc::clone(&run_id), Arc::clone(&thread_id), cancel.clone(), teller);
         let mut driver = Driver::new(parts, Run::new(thread), known_messages);
         driver.thread_memory = memory;
@@ -235,7 +235,7 @@ impl Host {
         let (cancel, detached) = (request.cancel.clone(), request.detached);
         let run_id = request.run_id.as_deref().map_or_else(new_id, Arc::from);
         let refused = self.without_room(&request, &run_id).await;
-        let (hub, teller, events) = self.listened(&run_id, true, &cancel);
+        let (hub, teller, events) = self.listened((&run_id, FIRST_EPOCH), true, &cancel);
         if let Some(end) = refused {
             hub.close();
             let thread_id = Arc::clone(&end.thread_id);
@@ -275,7 +275,7 @@ impl Host {
         let epoch = self.acquire(&run_id, run.events()).await?;
         let cancel = CancellationToken::new();
         let is_call = matches!(spec.task, Task::Call { .. });
-        let (hub, teller, events) = self.listened(&run_id, is_call, &cancel);
+        let (hub, teller, events) = self.listened((&run_id, epoch), is_call, &cancel);
         let mut parts = self.parts(Arc::clone(&run_id), Arc::clone(&thread_id), cancel.clone(), teller);
         parts.epoch = epoch;
         let mut driver = Driver::new(parts, run, known_messages).at(clock);
@@ -346,7 +346,7 @@ impl Host {
         let services = Arc::clone(&self.inner.services);
         let host: Arc<dyn RunHost> = Arc::clone(&self.inner) as _;
         let (toolbox, command) = (self.toolbox(), None);
-        RunParts { services, host, toolbox, teller, cancel, run_id, thread_id, epoch: 1, command }
+        RunParts { services, host, toolbox, teller, cancel, run_id, thread_id, epoch: FIRST_EPOCH, command }
     }
 
     fn agent(&self, id: &str) -> Result<&Agent, HostError> {

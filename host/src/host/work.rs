@@ -212,7 +212,7 @@ impl Host {
         };
         let cancel = CancellationToken::new();
         let is_call = matches!(spec.task, Task::Call { .. });
-        let (hub, teller, events) = self.listened(run_id, is_call, &cancel);
+        let (hub, teller, events) = self.listened((run_id, *epoch), is_call, &cancel);
         let mut parts = self.parts(Arc::clone(run_id), thread_id, cancel, teller);
         (parts.epoch, parts.command) = (*epoch, command);
         let mut driver = Driver::new(parts, run, known_messages).at(clock);
