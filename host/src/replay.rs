@@ -77,6 +77,7 @@ impl Host {
         run_id: &str,
         kept: Option<Arc<ArchivedTools>>,
     ) -> Result<Replayed, HostError> {
+        let _memory = self.room_for_record(run_id).await?;
         let record = self.store().events(run_id, 0).await?;
         let Some(Event::RunStarted { spec }) = record.first().map(|first| &first.event) else {
             return Err(HostError::UnknownRun(run_id.to_owned()));

@@ -165,6 +165,7 @@ impl ToolCallSession<'_> {
 
     /// Returns the recorded state of a run that was decided elsewhere.
     pub(super) async fn recorded(&self, run_id: &Arc<str>) -> Result<FinishedRun, ErrorData> {
+        let _memory = self.host.room_for_record(run_id).await.map_err(|e| self.failed(e))?;
         let record = self.host.store().events(run_id, 0).await.map_err(|e| self.failed(e.into()))?;
         let at_ms = |numbered: Option<&Arc<StoredEvent>>| numbered.map_or(0, |numbered| numbered.at_ms);
         Ok(FinishedRun {

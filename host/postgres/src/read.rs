@@ -224,6 +224,14 @@ pub(crate) async fn record(client: Busy, run_id: &str) -> Result<Record, Error> 
     Ok(record)
 }
 
+/// Returns the length of a whole record.
+pub(crate) async fn record_bytes(client: Busy, run_id: &str) -> Result<u64, Error> {
+    let sql = "SELECT coalesce(sum(octet_length(body)), 0)::int8 FROM events WHERE run = $1";
+    let rows = query(&client, sql, params![(run_id.to_owned(), TEXT)]).await?;
+    client.finish();
+    Ok(rows.first().map_or(0, |row| row.get::<_, i64>(0).cast_unsigned()))
+}
+
 fn event(run_id: &Arc<str>, row: &EventRow) -> Result<Arc<StoredEvent>, StoreError> {
     let event: Event = parse("event", &row.body)?;
     Ok(Arc::new(StoredEvent { run_id: Arc::clone(run_id), number: row.number, at_ms: row.at_ms, event }))

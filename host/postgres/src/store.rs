@@ -275,6 +275,10 @@ impl RunStore for PostgresStore {
         Ok(spec_of(&self.events_page(run_id, 0, first).await?.events))
     }
 
+    async fn record_bytes(&self, run_id: &str) -> Result<u64, StoreError> {
+        self.database.read(|client| read::record_bytes(client, run_id)).await
+    }
+
     async fn record(&self, run_id: &str) -> Result<Record, StoreError> {
         self.database.read(|client| read::record(client, run_id)).await
     }

@@ -292,6 +292,17 @@ impl Reader<'_> {
         Ok(record)
     }
 
+    /// Returns the length of a whole record.
+    pub(super) fn record_bytes(&self, run_id: &str) -> Result<u64, StoreError> {
+        let sum = "SELECT coalesce(sum(octet_length(body)), 0) FROM events JOIN runs
+            ON events.id >= runs.id << 32 AND events.id < (runs.id + 1) << 32 WHERE runs.run_id = ?1";
+        let sum = self
+            .connection
+            .prepare_cached(sum)
+            .and_then(|mut sum| sum.query_row([run_id], |row| row.get::<_, i64>(0)));
+        Ok(sum.map_err(|e| self.explain(&e))?.cast_unsigned())
+    }
+
     fn event(&self, run_id: &Arc<str>, row: &EventRow) -> Result<Arc<StoredEvent>, StoreError> {
         let event: Event = self.parse("event", &row.body)?;
         let (number, at_ms) = (row.number, row.at_ms);

@@ -91,6 +91,11 @@ impl RunStore for ReadOnlyStore {
         self.readers.ask(move |reader| reader.run_spec(&run_id)).await
     }
 
+    async fn record_bytes(&self, run_id: &str) -> Result<u64, StoreError> {
+        let run_id: Arc<str> = Arc::from(run_id);
+        self.readers.ask(move |reader| reader.record_bytes(&run_id)).await
+    }
+
     async fn record(&self, run_id: &str) -> Result<Record, StoreError> {
         let run_id: Arc<str> = Arc::from(run_id);
         self.readers.ask(move |reader| reader.record(&run_id)).await

@@ -1,8 +1,9 @@
 //! Builds a host from agents, gates, tools and a store.
 
 use super::checks::check;
+use super::client_memory::CLIENTS_PART;
 use super::commands::DrivenRuns;
-use super::follower::Followers;
+use super::follower::{Followers, UNMEASURED_PAGES};
 use super::listening::Failures;
 use super::{DIRECT_AGENT, Host, HostError, Inner};
 use crate::agents::Agent;
@@ -16,6 +17,7 @@ use crate::tools::{NativePlugin, NativeTool, ServedTools, Toolbox};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use tokio::sync::Semaphore;
 use tollgate_agent::gate::ToolList;
 use tollgate_agent::name;
 use tollgate_agent::state::key::MAX_THREAD_STATE_BYTES;
@@ -219,6 +221,7 @@ impl HostBuilder {
         let memory_budget = self.memory_budget.unwrap_or_else(default_budget);
         let remote = self.agents.values().filter_map(|agent| agent.remote.as_ref());
         remote.for_each(|remote| remote.use_budget(&memory_budget));
+        let client_memory = MemoryBudget::new(memory_budget.total_bytes() / CLIENTS_PART);
         let store = self.store.unwrap_or_else(|| Arc::new(MemoryStore::new()));
         let services = RunServices {
             tools: ServedTools::new(self.toolbox, Arc::clone(&store)),
@@ -236,6 +239,8 @@ impl HostBuilder {
                 plugins: natives,
                 threads: ThreadLocks::default(),
                 bus: Arc::new(self.bus),
+                client_memory,
+                unmeasured_pages: Semaphore::new(UNMEASURED_PAGES),
                 live: Mutex::default(),
                 followers: Followers::default(),
                 failures: Failures::default(),

@@ -1,14 +1,16 @@
 //! Follows a run across waits and across processes. Whichever process drives the run, its stored
 //! events arrive once each and in order.
 
+use super::client_memory::ClientMemory;
 use super::{Host, HostError};
 use crate::run::{EventStream, RunError, RunUpdate, UnrecordedEffect};
-use crate::store::{CommitError, Hint, Hints, PageLimit, StoreErrorKind};
+use crate::store::{CommitError, EventPage, Hint, Hints, PageLimit, StoreErrorKind};
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::MissedTickBehavior;
+use tollgate_agent::json::written_bytes;
 use tollgate_agent::run::{Event, StoredEvent};
 
 /// How often the task that reads hints checks that there are followers.
@@ -17,8 +19,11 @@ const LOOK: Duration = Duration::from_secs(1);
 const CHECK: Duration = Duration::from_secs(2);
 /// The number of entries above which those without followers are removed.
 const MANY: usize = 256;
-/// The stored events that a follower holds at once. Its client may not read them.
+/// The stored events that a follower holds at once. Its client may not read them. The memory of an
+/// event that is larger is reserved.
 const REPLAYED: PageLimit = PageLimit { events: 200, bytes: 1 << 20 };
+/// The number of followers that read events at a time before their size is known; others wait.
+pub(super) const UNMEASURED_PAGES: usize = 4;
 
 /// The rest at which a follower stops.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,6 +48,10 @@ pub struct RunFollower {
     stream: Option<EventStream>,
     /// Stored events that were read and not returned yet.
     replayed: VecDeque<Arc<StoredEvent>>,
+    /// The size of the first of them, if its memory has to be reserved first.
+    unreserved: Option<u64>,
+    /// The memory of a large event, until the next update is asked for.
+    memory: Option<ClientMemory>,
     /// Whether there may be more stored events than are held at once.
     has_more: bool,
     /// The state in which nothing drives the run; `None` if a process drives it, as far as is known.
@@ -78,6 +87,8 @@ impl Host {
             last: after,
             stream: None,
             replayed: VecDeque::new(),
+            unreserved: None,
+            memory: None,
             has_more: false,
             rests: None,
             news,
@@ -123,7 +134,14 @@ impl RunFollower {
     /// # Errors
     /// The store cannot be read, or has lost events that were followed.
     pub async fn next(&mut self) -> Result<Option<RunUpdate>, HostError> {
+        if self.replayed.is_empty() {
+            self.memory = None;
+        }
         loop {
+            if let Some(bytes) = self.unreserved {
+                self.memory = Some(self.host.client_memory(bytes).await);
+                self.unreserved = None;
+            }
             if let Some(event) = self.replayed.pop_front() {
                 let update = RunUpdate::Stored(event);
                 self.see(&update);
@@ -135,10 +153,12 @@ impl RunFollower {
             }
             if let Some(stream) = &mut self.stream {
                 match stream.next().await {
-                    Some(update) => {
-                        self.see(&update);
-                        return Ok(Some(update));
+                    Some(RunUpdate::Stored(event)) => {
+                        self.unreserved = large_bytes(&event);
+                        self.replayed.push_back(event);
+                        continue;
                     }
+                    Some(update) => return Ok(Some(update)),
                     None => self.stream = None,
                 }
             }
@@ -169,7 +189,7 @@ impl RunFollower {
             self.stream = self.host.live(&self.run_id).map(|hub| hub.listen_bounded());
             self.has_more = true;
         }
-        let page = self.host.record_page(&self.run_id, self.last, REPLAYED).await?;
+        let page = self.next_page().await?;
         if !page.has_more {
             let last = page.events.last().map_or(self.last, |event| event.number);
             self.stream = Some(self.host.follow_bounded(&self.run_id, last).await?);
@@ -177,6 +197,26 @@ impl RunFollower {
         }
         self.replayed = page.events.into();
         Ok(())
+    }
+
+    /// Reads the next page, whose memory is reserved if it consists of a large event.
+    async fn next_page(&mut self) -> Result<EventPage, HostError> {
+        let mut memory = None;
+        loop {
+            let turn = self.host.inner.unmeasured_pages.acquire().await;
+            let page = self.host.record_page(&self.run_id, self.last, REPLAYED).await?;
+            // Only an event that is read alone may be larger than the limit.
+            let [event] = page.events.as_slice() else { return Ok(page) };
+            let Some(bytes) = large_bytes(event) else { return Ok(page) };
+            memory = memory.or_else(|| self.host.try_client_memory(bytes));
+            if memory.is_some() {
+                self.memory = memory;
+                return Ok(page);
+            }
+            // Without its memory, the event is not held.
+            drop((page, turn));
+            memory = Some(self.host.client_memory(bytes).await);
+        }
     }
 
     /// Records the position and the state after an update.
@@ -212,6 +252,12 @@ impl RunFollower {
         }
         Ok(false)
     }
+}
+
+/// Returns the size of an event whose memory has to be reserved.
+fn large_bytes(event: &StoredEvent) -> Option<u64> {
+    let bytes = written_bytes(&event.event) as u64;
+    (bytes > REPLAYED.bytes).then_some(bytes)
 }
 
 /// Followers of runs that this host does not drive.

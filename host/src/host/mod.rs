@@ -4,6 +4,7 @@ mod abandoned;
 mod builder;
 mod checks;
 mod children;
+mod client_memory;
 mod commands;
 mod control;
 mod ending;
@@ -39,7 +40,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 use thread_memory::ReadThread;
-use tokio::sync::{OwnedMutexGuard, watch};
+use tokio::sync::{OwnedMutexGuard, Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 use tollgate_agent::SmolStr;
 use tollgate_agent::context::RunIdentity;
@@ -79,6 +80,10 @@ struct Inner {
     plugins: Vec<NativePlugin>,
     threads: ThreadLocks,
     bus: Arc<Bus>,
+    /// The part of the memory budget that clients may use for large events.
+    client_memory: MemoryBudget,
+    /// Places for reading events whose size is not known yet.
+    unmeasured_pages: Semaphore,
     /// Active runs, to which clients may reconnect.
     live: Mutex<HashMap<Arc<str>, Weak<Hub>>>,
     /// Clients that wait for something to happen to a run that this host does not drive.

@@ -1,4 +1,4 @@
-//! Reading threads: the memory is reserved first, and a direct call reads only what it needs.
+//! Reading threads and records: the memory is reserved first, and a direct call reads only what it needs.
 
 use super::{Host, HostError};
 use crate::store::{KeyFilter, StateRead, ThreadSize};
@@ -22,6 +22,8 @@ const THREAD_PART: u64 = 4;
 /// A conversation that needs more than one part in this many of the memory budget is not read. Its memory
 /// is never reserved in part, because a run reads it whole.
 const CONVERSATION_PART: u64 = 2;
+/// Memory per byte of a record's text, which is read before it is parsed.
+const MEMORY_OF_RECORD: u64 = 4;
 /// How long a run waits for memory to read its thread.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -83,6 +85,44 @@ impl Host {
                 }
             }
         }
+    }
+
+    /// Reserves the memory of a thread's state and conversation, for a caller that shows them. `None`
+    /// if they are small.
+    ///
+    /// # Errors
+    /// The store cannot be read, or there is no memory for the thread.
+    pub async fn room_for_thread(&self, thread_id: &str) -> Result<Option<Reservation>, HostError> {
+        let ThreadSize { state_bytes, message_bytes } =
+            self.inner.services.store.thread_size(thread_id).await?;
+        if state_bytes + message_bytes <= SMALL_BYTES {
+            return Ok(None);
+        }
+        let of_state = self.part_of_budget(state_bytes.saturating_mul(MEMORY_OF_STATE));
+        let of_messages = message_bytes.saturating_mul(MEMORY_OF_MESSAGES);
+        let reserved = self.memory_budget().try_reserve(of_state.saturating_add(of_messages));
+        reserved.map(Some).ok_or_else(|| HostError::Overloaded(self.no_memory()))
+    }
+
+    /// Reserves the memory of a run's whole record, for a caller that reads it as a whole. `None` if
+    /// the record is small.
+    ///
+    /// # Errors
+    /// The store cannot be read, or there is no memory for the record.
+    pub async fn room_for_record(&self, run_id: &str) -> Result<Option<Reservation>, HostError> {
+        let bytes = self.inner.services.store.record_bytes(run_id).await?;
+        if bytes <= SMALL_BYTES {
+            return Ok(None);
+        }
+        let reserved = self.memory_budget().try_reserve(bytes.saturating_mul(MEMORY_OF_RECORD));
+        reserved.map(Some).ok_or_else(|| {
+            HostError::Overloaded(format!(
+                "the host has no memory to read the whole record of the run {run_id} now: it has {bytes} bytes, \
+                 which take up to {MEMORY_OF_RECORD} times as much memory; try again later. The limit is \
+                 memory_budget_bytes = {}, in [limits] of tollgate.toml",
+                self.memory_budget().total_bytes()
+            ))
+        })
     }
 
     /// Returns the keys of a thread's state that a direct call of this tool may use.

@@ -387,3 +387,33 @@ async fn z3_a_conversation_that_would_take_half_of_the_memory_is_not_read() {
     let end = with(enough).run(next()).await.unwrap().wait().await.unwrap();
     assert_eq!(end.text, "Read.");
 }
+
+/// A record takes more memory than its text when it is read as a whole.
+#[tokio::test(flavor = "multi_thread")]
+async fn z3_a_whole_record_is_read_only_if_there_is_memory_for_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let budget = MemoryBudget::new(8 << 20);
+    let store = Arc::new(SqliteStore::open(folder.path()).unwrap());
+    let host = Host::builder().toolbox(toolbox()).store(Arc::clone(&store) as Arc<dyn Store>);
+    let host = host.memory_budget(budget.clone()).build().unwrap();
+    let echo = async |bytes: usize| {
+        let arguments = json!({"text": "x".repeat(bytes)}).to_string();
+        host.call(CallRequest::from_json("echo", arguments)).await.unwrap().run_id
+    };
+    let (small, large) = (echo(1_000).await, echo(400_000).await);
+    let whole = store.events(&large, 0).await.unwrap();
+    let text: usize = whole.iter().map(|event| serde_json::to_string(&event.event).unwrap().len()).sum();
+    assert_eq!(store.record_bytes(&large).await.unwrap(), text as u64);
+    assert!(host.room_for_record(&small).await.unwrap().is_none());
+    let memory = host.room_for_record(&large).await.unwrap().unwrap();
+    assert!(memory.bytes() >= 4 * text as u64, "{} of {text}", memory.bytes());
+    drop(memory);
+    let held = budget.try_reserve(6 << 20).unwrap();
+    for refused in [host.room_for_record(&large).await.err(), host.replay(&large, None).await.err()] {
+        let Some(HostError::Overloaded(words)) = refused else { panic!("{refused:?}") };
+        assert!(words.contains("memory_budget_bytes = 8388608"), "{words}");
+    }
+    drop(held);
+    assert_eq!(host.replay(&large, None).await.unwrap().attempts.len(), 1);
+    assert_eq!(budget.reserved_bytes(), 0);
+}

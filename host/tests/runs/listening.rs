@@ -8,8 +8,11 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tollgate::models::{ScriptedModel, ScriptedTurn};
 use tollgate::run::{EventStream, RunEvent, RunUpdate};
-use tollgate::tools::NativePlugin;
-use tollgate::{Agent, CallRequest, FnTool, Host, HostBuilder, RunRequest, ToolOutput, ToolResult};
+use tollgate::tools::{MemoryBudget, NativePlugin};
+use tollgate::{
+    Agent, CallRequest, FnTool, FollowUntil, Host, HostBuilder, RunFollower, RunRequest, ToolContext,
+    ToolOutput, ToolResult,
+};
 use tollgate_agent::descriptor::StateAccess;
 use tollgate_agent::outcome::Mutation;
 use tollgate_agent::run::{Event, RunStatus};
@@ -301,4 +304,47 @@ async fn e2_of_state_that_changed_the_keys_that_are_visible_are_told_and_no_othe
     let total =
         json!({"key": "basics.total", "scope": "thread", "persistent": true, "update": 41, "value": 41});
     assert_eq!(*changed.lock().unwrap(), [json!({"revision": 2, "updates": [total]})]);
+}
+
+/// A client may read slowly, and have many streams.
+#[tokio::test(flavor = "multi_thread")]
+async fn z3_the_memory_of_a_large_event_is_reserved_while_a_client_reads_it() {
+    let budget = MemoryBudget::new(16 << 20);
+    let (place, begins) = (StoreAt::sqlite(), Arc::new(tokio::sync::Notify::new()));
+    let begin = Arc::clone(&begins);
+    let waits = FnTool::new("waits", "waits", "Waits.", move |_: Value, _: ToolContext| {
+        let begin = Arc::clone(&begin);
+        async move {
+            begin.notified().await;
+            let result = ToolResult::success("x".repeat(1_200_000)).into();
+            ToolOutput { result, mutations: Vec::new(), actions: Vec::new() }
+        }
+    });
+    let host = Host::builder().toolbox(toolbox()).tool(waits).store(place.open());
+    let host = host.memory_budget(budget.clone()).build().unwrap();
+    let from = async |run_id: &str| host.follow_until(run_id, 0, FollowUntil::End).await.unwrap();
+    let mut request = CallRequest::from_json("waits", "{}").on_thread("t");
+    request.detached = true;
+    let run = host.start_call(request).await.unwrap();
+    let run_id = Arc::clone(&run.run_id);
+    let (mut live, mut other) = (from(&run_id).await, from(&run_id).await);
+    begins.notify_one();
+    let is_large = |update: &RunUpdate| json!(update).to_string().len() > 1 << 20;
+    let until_large = async |follower: &mut RunFollower| {
+        while !is_large(&follower.next().await.unwrap().unwrap()) {}
+    };
+    let soon = Duration::from_secs(10);
+    tokio::time::timeout(soon, until_large(&mut live)).await.unwrap();
+    assert!(budget.reserved_bytes() > 3_600_000, "{}", budget.reserved_bytes());
+    assert!(tokio::time::timeout(Duration::from_millis(100), until_large(&mut other)).await.is_err());
+    run.wait().await.unwrap();
+    drop(live);
+    tokio::time::timeout(soon, until_large(&mut other)).await.unwrap();
+    // Those who read it from the record wait, too.
+    let mut late = from(&run_id).await;
+    assert!(tokio::time::timeout(Duration::from_millis(100), until_large(&mut late)).await.is_err());
+    drop(other);
+    tokio::time::timeout(soon, until_large(&mut late)).await.unwrap();
+    drop(late);
+    assert_eq!(budget.reserved_bytes(), 0);
 }

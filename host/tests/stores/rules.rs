@@ -89,6 +89,12 @@ with_each_store! {
         let events = store.events("r60", 0).await.unwrap();
         let record = serde_json::to_string(&*events[1]).unwrap();
         assert!(record.len() < 1_000, "the record holds the update alone: {} bytes", record.len());
+        let bytes: usize =
+            events.iter().map(|event| serde_json::to_string(&event.event).unwrap().len()).sum();
+        // A store in memory reads nothing.
+        let counted = store.record_bytes("r60").await.unwrap();
+        assert!([0, bytes as u64].contains(&counted), "{counted} of {bytes} bytes");
+        assert_eq!(store.record_bytes("unknown").await.unwrap(), 0);
         let mut folded = State::default();
         store.changes("t", 0, 100).await.unwrap().iter().for_each(|change| folded.apply(change));
         assert_eq!(folded, at.open().thread("t").await.unwrap().state);

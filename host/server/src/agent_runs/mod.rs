@@ -35,6 +35,7 @@ use axum::response::Response;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use tollgate::store::{RunFilter, RunSummary};
+use tollgate::tools::Reservation;
 use tollgate::{Agent, DIRECT_AGENT};
 use tollgate_agent::message::Message;
 use tollgate_agent::run::event::Suspended;
@@ -111,6 +112,8 @@ pub(crate) struct OwnRun {
     pub(crate) end: Option<RunStatus>,
     /// Whether the run waits for a person.
     pub(crate) is_waiting: bool,
+    /// The memory of a large record.
+    _memory: Option<Reservation>,
 }
 
 impl<'a> AgentRuns<'a> {
@@ -200,8 +203,9 @@ impl<'a> AgentRuns<'a> {
 
     /// Returns a run of the principal.
     pub(crate) async fn run(&self, run_id: &str) -> Result<OwnRun, Problem> {
+        let memory = self.state.host.room_for_record(run_id).await?;
         let events = self.state.store().events(run_id, 0).await?;
-        OwnRun::of(events, &self.caller.name).ok_or_else(|| Problem::not_found("run"))
+        OwnRun::of(events, memory, &self.caller.name).ok_or_else(|| Problem::not_found("run"))
     }
 
     /// Returns the newest run of a thread; `None` if there is none.
@@ -242,7 +246,7 @@ impl<'a> AgentRuns<'a> {
 impl OwnRun {
     /// Reads the record of a run; `None` if it is empty, not an agent's run, or another
     /// principal's.
-    fn of(events: Vec<Arc<StoredEvent>>, principal: &str) -> Option<Self> {
+    fn of(events: Vec<Arc<StoredEvent>>, memory: Option<Reservation>, principal: &str) -> Option<Self> {
         let Event::RunStarted { spec } = &events.first()?.event else { return None };
         let identity = &spec.identity;
         let thread = identity.thread_id.strip_prefix(principal)?.strip_prefix('/')?.to_owned();
@@ -255,7 +259,7 @@ impl OwnRun {
         };
         let is_waiting = matches!(last, Some(Event::RunWaiting));
         let (run_id, agent_id) = (identity.run_id.to_string(), identity.agent_id.to_string());
-        Some(Self { run_id, thread, agent_id, events, calls, end, is_waiting })
+        Some(Self { run_id, thread, agent_id, events, calls, end, is_waiting, _memory: memory })
     }
 
     /// Returns the message with which the run began.

@@ -219,6 +219,7 @@ pub(super) async fn messages(
     let limit = limit(query.limit)?;
     let after: usize = place(&found.thread_id, query.after.as_deref())?.unwrap_or(0);
     let _place = state.load.whole_record().await;
+    let _memory = state.host.room_for_thread(&found.thread_id).await?;
     let thread = state.store().thread(&found.thread_id).await?;
     let limit = PageLimit { events: limit, bytes: MAX_PAGE_BYTES };
     let (mut items, mut bytes) = (Vec::new(), 0);
@@ -263,6 +264,7 @@ pub(super) async fn state(
 ) -> Result<Json<StateDocument>, Problem> {
     let found = existing(&state, &principal, query.principal.as_deref(), &id).await?;
     let _place = state.load.whole_record().await;
+    let _memory = state.host.room_for_thread(&found.thread_id).await?;
     let found = whole_state(&**state.store(), &found.thread_id).await?;
     let (mut values, mut hidden) = (Map::new(), Vec::new());
     for (key, value) in found.iter() {

@@ -119,6 +119,7 @@ pub(super) async fn fragments(viewer: &Viewer, run_id: &str, thread: &str) -> Re
     if opened.summary.thread_id != thread_id || !is_own(&viewer.principal, &thread_id) {
         return Err(Failure::missing("thread"));
     }
+    let _memory = viewer.shared.host.room_for_thread(&thread_id).await?;
     let messages = viewer.store().thread(&thread_id).await?.messages;
     let (items, earlier) = conversation::last_messages(&messages, MAX_MESSAGES_BYTES);
     let mut elements = vec![Fragment::new(

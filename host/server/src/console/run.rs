@@ -21,6 +21,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use tokio::sync::OwnedSemaphorePermit;
 use tollgate::store::RunSummary;
+use tollgate::tools::Reservation;
 use tollgate_agent::run::{Run, StoredEvent};
 
 /// The maximum number of bytes of rows on one page.
@@ -43,6 +44,7 @@ pub(super) struct OpenedRun {
     pub(super) is_at_work: bool,
     /// The place among the whole records in memory.
     _place: Option<OwnedSemaphorePermit>,
+    _memory: Option<Reservation>,
     /// The owner of the run.
     pub(super) visible: VisibleRun,
 }
@@ -55,8 +57,9 @@ impl OpenedRun {
     pub(super) async fn open(viewer: &Viewer, run_id: &str) -> Result<Self, Failure> {
         let SeenRun { summary, visible } = viewer.run(run_id).await?;
         let place = viewer.shared.load.whole_record().await;
-        let record = viewer.store().record(&summary.run_id).await?;
         let host = &viewer.shared.host;
+        let memory = host.room_for_record(&summary.run_id).await?;
+        let record = viewer.store().record(&summary.run_id).await?;
         let events: Vec<_> = record.events.into_iter().map(|event| host.visible(event)).collect();
         let is_at_work = summary.status == "running" && summary.at_work;
         let (run, timeline) = (fold(&events), Timeline::of(&events));
@@ -69,6 +72,7 @@ impl OpenedRun {
             is_at_work,
             visible,
             _place: place,
+            _memory: memory,
         };
         Ok(run)
     }

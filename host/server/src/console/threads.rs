@@ -99,6 +99,7 @@ pub(super) async fn one(
     // The thread of a child belongs to the run that started it.
     viewer.run(&newest.run_id).await.map_err(|_| Failure::missing("thread"))?;
     let nav = Nav::of(&viewer, Section::Threads).await?;
+    let _memory = viewer.shared.host.room_for_thread(id).await?;
     let thread = viewer.store().thread(id).await?;
     let rows = runs::rows(&viewer, &RunListQuery::of_thread(id)).await?.rows;
     let shown_rows = &rows[..rows.len().min(10)];

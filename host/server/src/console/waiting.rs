@@ -84,6 +84,7 @@ pub(super) async fn answered_card(
     suspension: &str,
 ) -> Result<Option<Markup>, Failure> {
     let run = viewer.asking_run(run_id).await?.summary;
+    let _memory = viewer.shared.host.room_for_record(&run.run_id).await?;
     let events = viewer.store().record(&run.run_id).await?.events;
     Ok(question::answered(&run, &events, suspension, viewer.now_ms))
 }

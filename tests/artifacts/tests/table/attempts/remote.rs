@@ -197,6 +197,22 @@ pub(super) const ATTEMPTS: &[Attempt] = &[
     },
     Attempt {
         party: "HTTP client",
+        does: "Follows runs with results of many MiB on many connections, and reads slowly.",
+        outcome: "A stream waits until there is memory for its next event.",
+        limit: "a quarter of `memory_budget_bytes`",
+        file: "host/tests/runs/listening.rs",
+        test: "z3_the_memory_of_a_large_event_is_reserved_while_a_client_reads_it",
+    },
+    Attempt {
+        party: "HTTP client",
+        does: "Asks for a run that has a record of hundreds of MiB, on many connections.",
+        outcome: "503 overloaded, before the record is read",
+        limit: "`memory_budget_bytes`",
+        file: "host/tests/runs/keeping.rs",
+        test: "z3_a_whole_record_is_read_only_if_there_is_memory_for_it",
+    },
+    Attempt {
+        party: "HTTP client",
         does: "Opens streams of events without end.",
         outcome: "429",
         limit: "`streams_per_key`",
