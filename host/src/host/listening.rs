@@ -76,15 +76,23 @@ impl Host {
         after: u64,
         listening: Option<EventStream>,
     ) -> Result<EventStream, HostError> {
-        let record = self.inner.services.store.events(run_id, after).await?;
+        let mut record = self.inner.services.store.events(run_id, after).await?;
+        let found = match listening {
+            Some(_) => None,
+            None => self.summary(run_id).await?,
+        };
+        // Another host drives the run, or may claim it soon.
+        let is_open = found.as_ref().is_some_and(|run| run.at_work || run.queued);
+        let last = record.last().map_or(after, |event| event.number);
+        if !is_open && found.as_ref().is_some_and(|run| run.events > last) {
+            // It has come to rest since its record was read.
+            record.extend(self.inner.services.store.events(run_id, last).await?);
+        }
         let record: Vec<_> = record.into_iter().map(|event| self.inner.bus.visible().of(event)).collect();
         match listening {
             Some(stream) => Ok(stream.behind(record, after)),
-            None if self.is_open_elsewhere(run_id).await? => Ok(self.tail(run_id, record, after)),
-            None if !record.is_empty() => Ok(EventStream::of_record(record)),
-            None if after > 0 && self.inner.services.store.run_spec(run_id).await?.is_some() => {
-                Ok(EventStream::of_record(record))
-            }
+            None if is_open => Ok(self.tail(run_id, record, after)),
+            None if found.is_some() => Ok(EventStream::of_record(record)),
             None => Err(HostError::UnknownRun(run_id.to_owned())),
         }
     }
@@ -134,11 +142,6 @@ impl Host {
     pub(super) fn live(&self, run_id: &str) -> Option<Arc<Hub>> {
         let live = self.inner.live.lock().unwrap_or_else(PoisonError::into_inner);
         live.get(run_id).and_then(Weak::upgrade)
-    }
-
-    /// Returns whether another host drives the run, or may claim it soon.
-    async fn is_open_elsewhere(&self, run_id: &str) -> Result<bool, HostError> {
-        Ok(self.summary(run_id).await?.is_some_and(|run| run.at_work || run.queued))
     }
 
     /// Returns these events and those that are stored later, until the run rests or no client is
