@@ -272,7 +272,13 @@ async fn submit_to_first_event() {
     let floor = quantile(floor::notifications(&database, 60).await, 0.5);
     let (half, most) = (quantile(times.clone(), 0.5), quantile(times, 0.99));
     let value = format!("{half:.1} ms (p99 {most:.1} ms)");
-    row("submit on A to the first event by B", &value, &format!("{floor:.1} ms"), half / floor, "p50 ≤ 3 x");
+    row(
+        "submit on A to the model's first reply by B",
+        &value,
+        &format!("{floor:.1} ms"),
+        half / floor,
+        "p50 ≤ 3 x",
+    );
 }
 
 /// The time from the death of a host to the claim of its last run by another one.
