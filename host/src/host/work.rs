@@ -298,8 +298,12 @@ mod tests {
         let agent = AgentSpec::default().into();
         let task = Task::Prompt("Help.".to_owned());
         let spec = RunSpec { identity, agent, limits: RunLimits::default(), task, detached: true };
-        let started = Event::RunStarted { spec: Arc::new(spec) };
-        let mut first = Commit::new(run_id.into(), run_id.into(), 0, 7, vec![started]);
+        let started = vec![
+            Event::RunStarted { spec: Arc::new(spec) },
+            Event::MessageAdded { text: "Help.".to_owned() },
+            Event::StepStarted { step: 1 },
+        ];
+        let mut first = Commit::new(run_id.into(), run_id.into(), 0, 7, started);
         first.epoch = 1;
         crate::store::RunStore::commit(store, first).await.unwrap();
         crate::store::CoordinationStore::release(store, run_id, 1);

@@ -222,7 +222,7 @@ impl Timeline {
         };
         let reason =
             decision.reason.as_deref().map(|why| format!(", because: {}", shown_line(why, LINE_CHARS)));
-        let who = decision.by.as_deref().map_or_else(|| "a person".to_owned(), |by| name(by));
+        let who = decision.by.as_deref().map_or_else(|| "a person".to_owned(), name);
         let words = format!("{BOLD}{who} decided:{BOLD:#} {answer}{}", reason.unwrap_or_default());
         self.of_call(call_id, &words);
     }

@@ -60,14 +60,19 @@ pub(crate) fn table() {
     ] {
         println!("| {part} | {:.0} us |", at(times, 50));
     }
+    many(&clients, &sent, floor, served.address);
+    println!();
+}
+
+/// Prints the figures of many connections.
+fn many(clients: &tokio::runtime::Runtime, sent: &[u8], floor: SocketAddr, served: SocketAddr) {
     println!(
         "\n## Many connections\n\n| connections | figure | floor | serve | difference | goal |\n|---:|---|---:|---:|---:|---:|"
     );
-    let many = |address| clients.block_on(many_connections(address, &sent));
     let (mut bare, mut ours, mut rates) = (Vec::new(), Vec::new(), [0.0, 0.0]);
     for _ in 0..3 {
-        for (times, address, rate) in [(&mut bare, floor, 0), (&mut ours, served.address, 1)] {
-            let found = many(address);
+        for (times, address, rate) in [(&mut bare, floor, 0), (&mut ours, served, 1)] {
+            let found = clients.block_on(many_connections(address, sent));
             rates[rate] += found.len() as f64 / FOR.as_secs_f64() / 3.0;
             times.extend(found);
         }
@@ -85,7 +90,6 @@ pub(crate) fn table() {
             high / low
         );
     }
-    println!();
 }
 
 async fn one_connection(address: SocketAddr, sent: &[u8]) -> Vec<f64> {

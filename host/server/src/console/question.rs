@@ -185,7 +185,7 @@ impl<'a> Card<'a> {
                 (self.hidden())
                 @if !errors.is_empty() { p.error role="alert" { "The answer does not fit. Change it and send it again." } }
                 @if shows_general { @for error in general { p.error { (text::line(&error.problem, 400)) } } }
-                (form_fields::of_form(&form, &context))
+                (form_fields::of_form(form, &context))
                 @if let Some(schema) = self.asked.ticket.response_schema.as_ref().filter(|_| *form == Form::Json) {
                     details { summary { "Schema of the answer" } pre { (text::body(&text::json(schema))) } }
                 }
