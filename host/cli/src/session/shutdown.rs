@@ -1,10 +1,11 @@
 //! Signals that end the program. The first one asks it to shut down in order: running work is
 //! cancelled and recorded, pending records are written, and child processes end. The second one
-//! ends it at once.
+//! ends it at once, unless it follows so soon that it is the first one, forwarded.
 
 use crate::terminal::Failure;
 use std::sync::OnceLock;
 use std::task::Poll;
+use std::time::{Duration, Instant};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
@@ -12,6 +13,10 @@ static ASKED: OnceLock<CancellationToken> = OnceLock::new();
 
 /// The signals that end the program, by number: hangup, interrupt, termination.
 const SIGNALS: [i32; 3] = [1, 2, 15];
+
+/// The time within which the same signal counts as the first one. A terminal signals every program on
+/// it, and wrappers such as `npm` forward the signal that they received as well.
+const FORWARDED_WITHIN: Duration = Duration::from_millis(250);
 
 /// Takes over the signals that end the program, from the moment at which ending at once would lose
 /// something. Returns a token that the first of them cancels.
@@ -28,6 +33,7 @@ pub(crate) fn take_signals() -> CancellationToken {
 }
 
 async fn watch(mut signals: Vec<(i32, Signal)>, asked: CancellationToken) {
+    let mut first = None;
     loop {
         let number = std::future::poll_fn(|cx| {
             for (number, signal) in &mut signals {
@@ -38,7 +44,8 @@ async fn watch(mut signals: Vec<(i32, Signal)>, asked: CancellationToken) {
             Poll::Pending
         })
         .await;
-        if asked.is_cancelled() {
+        let (first_number, at) = *first.get_or_insert_with(|| (number, Instant::now()));
+        if first_number != number || at.elapsed() > FORWARDED_WITHIN {
             std::process::exit(128 + number);
         }
         asked.cancel();
