@@ -65,6 +65,9 @@
 //! #   async fn run_spec(&self, run_id: &str) -> Result<Option<Arc<RunSpec>>, StoreError> {
 //! #       self.store.run_spec(run_id).await
 //! #   }
+//! #   async fn record_bytes(&self, run_id: &str) -> Result<u64, StoreError> {
+//! #       self.store.record_bytes(run_id).await
+//! #   }
 //! #   async fn record(&self, run_id: &str) -> Result<Record, StoreError> {
 //! #       self.store.record(run_id).await
 //! #   }

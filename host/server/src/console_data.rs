@@ -10,7 +10,6 @@ use crate::scope::Scope;
 use crate::state::Shared;
 use axum::http::StatusCode;
 use tollgate::async_trait;
-use tollgate::tools::RefusedFile;
 use tollgate_agent::gate::permissions::RuleSpec;
 
 /// The sessions, keys and prices of a server.
@@ -68,10 +67,6 @@ impl ConsoleData for ServerData {
 
     fn component(&self, id: &str) -> Option<ComponentFacts> {
         self.state.operator.as_ref()?.component(id)
-    }
-
-    fn commands_for(&self, refused: &RefusedFile) -> Option<String> {
-        self.state.operator.as_ref()?.commands_for(refused)
     }
 
     async fn hosts(&self) -> Result<Vec<HostFacts>, Problem> {

@@ -1,7 +1,8 @@
-//! Answers that are streams of server-sent events.
+//! The event streams of the protocols and of the console. A stream of the native API can be
+//! resumed: see [`sse`](crate::sse).
 
 use crate::pulse::Pulse;
-use axum::http::{HeaderName, HeaderValue, header};
+use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::sse::{Event, Sse};
 use axum::response::{IntoResponse, Response};
 use futures::{Stream, StreamExt};
@@ -12,10 +13,14 @@ use std::future::ready;
 /// keep it open. Dropping the answer's body drops the stream.
 pub(crate) fn answer(pulse: &Pulse, events: impl Stream<Item = Event> + Send + 'static) -> Response {
     let mut response = Sse::new(kept_alive(pulse, events).map(Ok::<_, Infallible>)).into_response();
-    let headers = response.headers_mut();
-    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    headers.insert(HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"));
+    keep_unbuffered(response.headers_mut());
     response
+}
+
+/// Sets the headers that keep caches and proxies from holding events back.
+pub(crate) fn keep_unbuffered(headers: &mut HeaderMap) {
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
 }
 
 /// Adds a comment at each beat to a stream of events. It ends with the events.

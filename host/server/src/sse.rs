@@ -2,6 +2,7 @@
 //! number of a stored event, so a client that returns with `Last-Event-ID` misses nothing and gets
 //! nothing twice.
 
+use crate::event_stream;
 use crate::load::ClientShare;
 use crate::problem::Problem;
 use crate::state::Shared;
@@ -78,8 +79,8 @@ impl StreamSignals {
     /// Waits for the next event or another signal.
     pub(crate) async fn next<T>(&self, event: impl Future<Output = T>) -> Signal<T> {
         tokio::select! {
-            // A stream of many events asks for nothing else. One whose credential is no longer valid
-            // is cut off by `watched`.
+            // While an event is ready, the other signals are not polled. `watched` cuts off a stream
+            // whose credential is no longer valid.
             biased;
             event = event => Signal::Event(event),
             () = self.ended.cancelled() => Signal::End("unauthorized"),
@@ -113,8 +114,7 @@ pub(crate) fn response(pieces: impl Stream<Item = Bytes> + Send + 'static) -> Re
     let mut response = Body::from_stream(pieces.map(Ok::<_, Infallible>)).into_response();
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
-    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
+    event_stream::keep_unbuffered(headers);
     response
 }
 

@@ -17,6 +17,7 @@ use tollgate::Host;
 use tollgate::config::{DEFAULT_LISTEN, ServeConfig};
 use tollgate::metrics::Metrics;
 use tollgate::store::Store;
+use tollgate::tools::RefusedFile;
 use tollgate_mcp::{MountedServer, OfferedAgents, ToolList, connections_within};
 
 /// The number of direct calls of one principal at a time, unless the options say otherwise.
@@ -154,6 +155,11 @@ impl ServerState {
     #[must_use]
     pub fn store(&self) -> &Arc<dyn Store> {
         self.host.store()
+    }
+
+    /// Returns the commands that get a refused file served; `None` if the reason says all.
+    pub(crate) fn commands_for(&self, refused: &RefusedFile) -> Option<String> {
+        self.operator.as_ref()?.commands_for(refused)
     }
 
     /// Returns the price of a model's tokens, if it is configured.

@@ -1,12 +1,12 @@
 //! Ends direct calls whose process is gone and children of finished runs. No one resumes them,
-//! so the next host on the store ends them.
+//! so the next host on the store ends them, and a host that works on the store does so again and again.
 
 use super::{Busy, Host, HostError};
 use crate::store::{RunFilter, RunSummary};
 use futures::stream::{self, StreamExt};
 use tollgate_agent::run::Input;
 
-/// The maximum number of runs of each kind that are examined; the next start examines more.
+/// The maximum number of runs of each kind that are examined; the next pass examines more.
 const MAX_RUNS: usize = 1_000;
 /// The number of runs that are ended concurrently: they share syncs of the disk.
 const AT_ONCE: usize = 16;
@@ -20,17 +20,29 @@ impl Host {
     /// # Errors
     /// The store cannot be read. A run that cannot be ended is logged and left as it is.
     pub async fn end_abandoned(&self) -> Result<(), HostError> {
-        for (kind, status) in [("call", "running"), ("child", "running"), ("child", "waiting")] {
-            let filter = RunFilter {
-                kind: Some(kind.to_owned()),
-                status: Some(status.to_owned()),
-                limit: MAX_RUNS,
-                ..RunFilter::default()
-            };
-            let runs = self.store().runs(filter).await?;
-            let abandoned = runs.into_iter().filter(|run| !run.at_work);
-            stream::iter(abandoned).for_each_concurrent(AT_ONCE, |run| self.end_abandoned_run(run)).await;
-        }
+        self.end_all_of("call", "running").await?;
+        self.end_orphans().await
+    }
+
+    /// Ends children left open by runs that have ended.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub(super) async fn end_orphans(&self) -> Result<(), HostError> {
+        self.end_all_of("child", "running").await?;
+        self.end_all_of("child", "waiting").await
+    }
+
+    async fn end_all_of(&self, kind: &str, status: &str) -> Result<(), HostError> {
+        let filter = RunFilter {
+            kind: Some(kind.to_owned()),
+            status: Some(status.to_owned()),
+            limit: MAX_RUNS,
+            ..RunFilter::default()
+        };
+        let runs = self.store().runs(filter).await?;
+        let abandoned = runs.into_iter().filter(|run| !run.at_work);
+        stream::iter(abandoned).for_each_concurrent(AT_ONCE, |run| self.end_abandoned_run(run)).await;
         Ok(())
     }
 
@@ -40,7 +52,7 @@ impl Host {
             "call" => self.end_call(id).await,
             _ => self.end_orphan(id).await,
         };
-        // If two hosts start at the same time, one of them ends the run.
+        // Another host may have ended the run meanwhile.
         if let Err(why) = ended
             && self.summary(id).await.is_ok_and(|now| now.is_none_or(|now| now.events == run.events))
         {

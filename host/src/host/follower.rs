@@ -21,7 +21,7 @@ const CHECK: Duration = Duration::from_secs(2);
 const MANY: usize = 256;
 /// The stored events that a follower holds at once. Its client may not read them. The memory of an
 /// event that is larger is reserved.
-const REPLAYED: PageLimit = PageLimit { events: 200, bytes: 1 << 20 };
+pub(super) const REPLAYED: PageLimit = PageLimit { events: 200, bytes: 1 << 20 };
 /// The number of followers that read events at a time before their size is known; others wait.
 pub(super) const UNMEASURED_PAGES: usize = 4;
 
@@ -143,9 +143,8 @@ impl RunFollower {
                 self.unreserved = None;
             }
             if let Some(event) = self.replayed.pop_front() {
-                let update = RunUpdate::Stored(event);
-                self.see(&update);
-                return Ok(Some(update));
+                self.see(&event);
+                return Ok(Some(RunUpdate::Stored(event)));
             }
             if self.has_more {
                 self.catch_up().await?;
@@ -219,9 +218,8 @@ impl RunFollower {
         }
     }
 
-    /// Records the position and the state after an update.
-    fn see(&mut self, update: &RunUpdate) {
-        let RunUpdate::Stored(event) = update else { return };
+    /// Records the position and the state after an event.
+    fn see(&mut self, event: &StoredEvent) {
         self.last = event.number;
         self.rests = match &event.event {
             Event::RunWaiting => Some(Rest::Waiting),

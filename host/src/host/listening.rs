@@ -1,5 +1,6 @@
 //! Clients that listen to runs, disconnect, and reconnect.
 
+use super::follower::REPLAYED;
 use super::{Host, HostError};
 use crate::run::{EventStream, RunError};
 use crate::store::{CommitError, EventPage, PageLimit};
@@ -15,8 +16,6 @@ use tollgate_agent::run::{Event, StoredEvent};
 const LOOK: Duration = Duration::from_secs(1);
 /// How long a client of a run waits for another host to take over.
 const TAKEN_OVER_WITHIN: Duration = Duration::from_secs(300);
-/// The stored events of a run of another host that are read at once.
-const TAILED: PageLimit = PageLimit { events: 200, bytes: 1 << 20 };
 /// The number of failed runs whose errors are kept for clients.
 const MAX_FAILURES: usize = 256;
 
@@ -157,7 +156,7 @@ impl Host {
             while hub.has_clients() {
                 // If the store cannot be read now, the next look reads it.
                 let EventPage { events, has_more } =
-                    host.record_page(&run_id, last, TAILED).await.unwrap_or_default();
+                    host.record_page(&run_id, last, REPLAYED).await.unwrap_or_default();
                 if let Some(newest) = events.last() {
                     last = newest.number;
                     let rests = matches!(newest.event, Event::RunWaiting | Event::RunFinished { .. });

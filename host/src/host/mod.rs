@@ -9,7 +9,6 @@ mod commands;
 mod control;
 mod ending;
 mod follower;
-
 mod listening;
 mod request;
 mod room;

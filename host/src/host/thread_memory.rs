@@ -40,19 +40,16 @@ impl Host {
     /// # Errors
     /// The store cannot be read, there is no memory for the thread, or its conversation is too long.
     pub(super) async fn thread_of_run(&self, thread_id: &str) -> Result<ReadThread, HostError> {
-        let ThreadSize { state_bytes, message_bytes } =
-            self.inner.services.store.thread_size(thread_id).await?;
-        let memory = if state_bytes + message_bytes <= SMALL_BYTES {
-            None
-        } else {
-            let of_messages = message_bytes.saturating_mul(MEMORY_OF_MESSAGES);
-            if of_messages > self.memory_budget().total_bytes() / CONVERSATION_PART {
-                return Err(HostError::Overloaded(self.too_long(thread_id, message_bytes)));
+        let size = self.inner.services.store.thread_size(thread_id).await?;
+        let memory = match self.memory_of_thread(size) {
+            None => None,
+            Some(needed) => {
+                if memory_of_messages(size) > self.memory_budget().total_bytes() / CONVERSATION_PART {
+                    return Err(HostError::Overloaded(self.too_long(thread_id, size.message_bytes)));
+                }
+                let reserved = tokio::time::timeout(PATIENCE, self.memory_budget().reserve(needed)).await;
+                Some(reserved.map_err(|_| HostError::Overloaded(self.no_memory()))?)
             }
-            let bytes = self.part_of_budget(state_bytes.saturating_mul(MEMORY_OF_STATE)) + of_messages;
-            let reserved = self.memory_budget().reserve(bytes);
-            let reserved = tokio::time::timeout(PATIENCE, reserved).await;
-            Some(reserved.map_err(|_| HostError::Overloaded(self.no_memory()))?)
         };
         Ok(ReadThread { thread: self.thread(thread_id).await?, memory })
     }
@@ -93,14 +90,9 @@ impl Host {
     /// # Errors
     /// The store cannot be read, or there is no memory for the thread.
     pub async fn room_for_thread(&self, thread_id: &str) -> Result<Option<Reservation>, HostError> {
-        let ThreadSize { state_bytes, message_bytes } =
-            self.inner.services.store.thread_size(thread_id).await?;
-        if state_bytes + message_bytes <= SMALL_BYTES {
-            return Ok(None);
-        }
-        let of_state = self.part_of_budget(state_bytes.saturating_mul(MEMORY_OF_STATE));
-        let of_messages = message_bytes.saturating_mul(MEMORY_OF_MESSAGES);
-        let reserved = self.memory_budget().try_reserve(of_state.saturating_add(of_messages));
+        let size = self.inner.services.store.thread_size(thread_id).await?;
+        let Some(needed) = self.memory_of_thread(size) else { return Ok(None) };
+        let reserved = self.memory_budget().try_reserve(needed);
         reserved.map(Some).ok_or_else(|| HostError::Overloaded(self.no_memory()))
     }
 
@@ -149,6 +141,13 @@ impl Host {
         KeyFilter::Of { owner_ids, keys }
     }
 
+    /// Returns the memory for a thread of this size, in bytes; `None` if it is small.
+    fn memory_of_thread(&self, size: ThreadSize) -> Option<u64> {
+        let of_state = self.part_of_budget(size.state_bytes.saturating_mul(MEMORY_OF_STATE));
+        (size.state_bytes + size.message_bytes > SMALL_BYTES)
+            .then(|| of_state.saturating_add(memory_of_messages(size)))
+    }
+
     fn part_of_budget(&self, bytes: u64) -> u64 {
         bytes.min(self.memory_budget().total_bytes() / THREAD_PART)
     }
@@ -169,4 +168,8 @@ impl Host {
             self.memory_budget().total_bytes()
         )
     }
+}
+
+fn memory_of_messages(size: ThreadSize) -> u64 {
+    size.message_bytes.saturating_mul(MEMORY_OF_MESSAGES)
 }

@@ -15,7 +15,7 @@ use tollgate_agent::run::{Input, Phase, Run, Task, handed_to};
 
 /// How often a host looks for work when no hint arrives.
 const LOOK: Duration = Duration::from_secs(1);
-/// How often a host ends what no one continues.
+/// How often a host ends children that no one continues.
 const ABANDONED: Duration = Duration::from_secs(60);
 /// How long a run that could not be continued is kept from being claimed again.
 const BACK_OFF: Duration = Duration::from_secs(10);
@@ -116,13 +116,14 @@ impl Host {
     }
 
     /// Claims queued and interrupted runs, and waiting ones to which a command was sent, and drives
-    /// them, until it is asked to stop. Also [ends](Self::end_abandoned) what no one continues, at once and
-    /// then once a minute: the host of a run that ended may have died before it ended the run's children.
+    /// them, until it is asked to stop. Also ends children that no one continues, at once and then once a
+    /// minute: the host of a run that ended may have died before it ended the run's children. It claims
+    /// abandoned direct calls like other interrupted runs.
     pub async fn work(&self, options: &WorkOptions, stop: &CancellationToken) {
         let ending = async {
             loop {
-                if let Err(why) = self.end_abandoned().await {
-                    tracing::warn!("abandoned runs cannot be ended: {why}");
+                if let Err(why) = self.end_orphans().await {
+                    tracing::warn!("children that no one continues cannot be ended: {why}");
                 }
                 tokio::time::sleep(ABANDONED).await;
             }

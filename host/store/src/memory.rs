@@ -395,11 +395,7 @@ impl CoordinationStore for MemoryStore {
             !run.at_work
                 && !tables.held.contains(run.run_id.as_str())
                 && (run.status == "running" || has_commands())
-                && match run.kind.as_str() {
-                    "prompt" => agents.contains(&run.agent_id) && open.iter().all(is_first),
-                    // Only its parent continues a child.
-                    kind => kind != "child",
-                }
+                && (run.kind != "prompt" || (agents.contains(&run.agent_id) && open.iter().all(is_first)))
         };
         let claimed: Vec<Arc<str>> =
             open.iter().filter(can_go_on).take(limit).map(|run| Arc::from(run.run_id.as_str())).collect();

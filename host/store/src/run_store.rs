@@ -126,22 +126,12 @@ pub trait RunStore: Send + Sync {
     /// The store cannot be read.
     async fn run_spec(&self, run_id: &str) -> Result<Option<Arc<RunSpec>>, StoreError>;
 
-    /// Returns how much text a whole record has, so that its memory can be reserved before it is
-    /// read.
+    /// Returns how much text reading a whole record takes from the disk or the network, in bytes, so
+    /// that its memory can be reserved first; 0 if the record is in memory already.
     ///
     /// # Errors
     /// The store cannot be read.
-    async fn record_bytes(&self, run_id: &str) -> Result<u64, StoreError> {
-        let mut bytes = 0;
-        let (mut after, mut has_more) = (0, true);
-        while has_more {
-            let page = self.events_page(run_id, after, RecordReader::LIMIT).await?;
-            bytes += page.events.iter().map(|event| written_bytes(&event.event) as u64).sum::<u64>();
-            after = page.events.last().map_or(after, |last| last.number);
-            has_more = page.has_more;
-        }
-        Ok(bytes)
-    }
+    async fn record_bytes(&self, run_id: &str) -> Result<u64, StoreError>;
 
     /// Returns the record of a run as far as it can be read, and a description of its damage.
     ///

@@ -37,17 +37,25 @@ pub(super) fn verdict(verdict: &Verdict) -> (Style, String) {
 
 /// Returns a tool with a mark that says how its call ended, and the words of the end.
 pub(super) fn call_end(tool_name: &str, end: &CallEnd) -> (String, String) {
-    let (style, mark, words) = match end {
+    let words = match end {
         CallEnd::Result(result) => {
             let data = (!result.data.is_null()).then(|| result.data.to_string());
             let words: Vec<String> = [result.message.clone(), data].into_iter().flatten().collect();
-            let words = shown_line(&words.join(" "), LINE_CHARS);
-            if result.is_success() { (GOOD, "✓", words) } else { (BAD, "✗", words) }
+            shown_line(&words.join(" "), LINE_CHARS)
         }
         CallEnd::Fault(fault) => {
             let words = shown_line(&fault.message, 2 * LINE_CHARS);
-            (BAD, "✗", format!("{BAD}{}{BAD:#} {words}", fault.code))
+            format!("{BAD}{}{BAD:#} {words}", fault.code)
         }
     };
-    (format!("{style}{mark} {}{style:#}", name(tool_name)), words)
+    (ended_tool(tool_name, end), words)
+}
+
+/// Returns a tool with a mark that says how its call ended.
+pub(super) fn ended_tool(tool_name: &str, end: &CallEnd) -> String {
+    let (style, mark) = match end {
+        CallEnd::Result(result) if result.is_success() => (GOOD, "✓"),
+        CallEnd::Result(_) | CallEnd::Fault(_) => (BAD, "✗"),
+    };
+    format!("{style}{mark} {}{style:#}", name(tool_name))
 }

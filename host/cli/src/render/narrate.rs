@@ -3,7 +3,7 @@
 //! The answer goes to standard output, everything else to standard error. If standard output is for
 //! a program, every event goes there as a line of JSON.
 
-use crate::render::event_words::{LINE_CHARS, call, call_end, name, verdict};
+use crate::render::event_words::{LINE_CHARS, call, call_end, ended_tool, name, verdict};
 use crate::render::powers::command_to_grant;
 use crate::render::usage::used;
 use crate::terminal::output::{BAD, BOLD, DIM, NAME, WAITS};
@@ -238,7 +238,7 @@ impl<'a> Narrator<'a> {
             RunUpdate::Stored(numbered) => match &numbered.event {
                 Event::CallProposed(proposed) => call(proposed),
                 Event::CallFinished(finished) => {
-                    let (tool, _) = call_end(&finished.tool_name, &finished.end);
+                    let tool = ended_tool(&finished.tool_name, &finished.end);
                     let code = finished.end.code().map(|code| format!(" {BAD}{code}{BAD:#}"));
                     format!("{tool}{}", code.unwrap_or_default())
                 }

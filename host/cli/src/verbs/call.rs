@@ -106,15 +106,16 @@ fn keep_needed_servers(config: &mut Config, loaded: &Loaded, tool: &str) {
 
 /// Says how to make room for the record of a call that was refused for the lack of it.
 async fn say_how_to_make_room(host: &Host, end: &RunEnd, output: &Output) {
+    if output.is_json() {
+        return;
+    }
     let Some(refused) = end.last_call.as_ref().filter(|end| end.end.code() == Some(Code::Overloaded)) else {
         return;
     };
     let toolbox = host.toolbox();
     let owner = toolbox.catalog().tool(&refused.tool_name).map(|tool| tool.owner.id.as_str());
     let admitted = host.store().admit(Some(&end.thread_id), owner).await;
-    if let Some(remedy) = admitted.as_ref().err().and_then(StoreError::remedy)
-        && !output.is_json()
-    {
+    if let Some(remedy) = admitted.as_ref().err().and_then(StoreError::remedy) {
         output.hint(&format!("{DIM}{}{DIM:#}", of_store(remedy)));
     }
 }

@@ -30,7 +30,7 @@ async fn runs(host: &Host, name: &str, time: Duration) -> f64 {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "prints figures"]
-async fn a_transaction_that_stays_open_slows_hosts_down_little() {
+async fn runs_while_a_transaction_stays_open() {
     let database: Database = cluster().database().await;
     let (host, stop) = (quick::host(store_on(&database).await), CancellationToken::new());
     let (works, stopped) = (host.clone(), stop.clone());

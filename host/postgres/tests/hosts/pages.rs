@@ -49,6 +49,10 @@ impl RunStore for Pages {
         self.store.run_spec(run_id).await
     }
 
+    async fn record_bytes(&self, run_id: &str) -> Result<u64, StoreError> {
+        self.store.record_bytes(run_id).await
+    }
+
     async fn record(&self, _: &str) -> Result<Record, StoreError> {
         panic!("a whole record was read")
     }

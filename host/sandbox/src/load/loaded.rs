@@ -49,7 +49,7 @@ struct CodeBytes {
 /// Callable code, with its share of the memory.
 pub(crate) struct LoadedCode {
     pub(crate) component: Component,
-    /// DescriptorPermit for as long as the component is.
+    /// Held for as long as the component is.
     pub(crate) share: CodeShare,
 }
 

@@ -3,7 +3,7 @@
 use tollgate_agent::text::clean;
 
 /// The maximum length of a function's name in a sentence, in bytes.
-const MAX_NAME_BYTES: usize = 200;
+pub(super) const MAX_NAME_BYTES: usize = 200;
 
 /// An exported function, as its component names it.
 pub(super) struct Exported {

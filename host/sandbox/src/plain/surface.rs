@@ -1,6 +1,6 @@
 //! The tools that a plain component offers, read from the types of its exports.
 
-use super::exported::Exported;
+use super::exported::{Exported, MAX_NAME_BYTES};
 use super::function::Function;
 use crate::description::LeftOut;
 use std::collections::BTreeMap;
@@ -14,8 +14,6 @@ use wasmtime::component::types::{ComponentFunc, ComponentItem};
 
 /// The maximum number of functions that are examined.
 const MAX_FUNCTIONS: usize = 4 * MAX_TOOLS;
-/// The maximum length of a function's name in a sentence, in bytes.
-const MAX_NAME_BYTES: usize = 200;
 
 /// The functions that a component offers.
 pub(super) struct PlainSurface {

@@ -223,7 +223,7 @@ pub(super) async fn list(
 ) -> Json<ToolList> {
     let toolbox = state.host.toolbox();
     let catalog = toolbox.catalog();
-    let sees_all = principal.has(crate::scope::Scope::Read);
+    let sees_all = principal.has(Scope::Read);
     let seen = catalog.tools().filter(|tool| sees_all || principal.may_use_tool(&tool.descriptor.name));
     let items = seen.map(|tool| described(tool, catalog, &principal)).filter(|tool| match query.state {
         None => true,
@@ -236,7 +236,7 @@ pub(super) async fn list(
         // The path of the directory is for the operator only.
         file: refused.file.file_name().unwrap_or_default().to_string_lossy().into_owned(),
         reason: refused.reason.clone(),
-        commands: state.operator.as_ref().and_then(|operator| operator.commands_for(refused)),
+        commands: state.commands_for(refused),
     });
     Json(ToolList { items: items.collect(), refused: refused.collect() })
 }

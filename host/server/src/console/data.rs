@@ -5,7 +5,6 @@ use crate::pricing::Price;
 use crate::{Principal, Problem, Scope};
 use axum::http::StatusCode;
 use tollgate::async_trait;
-use tollgate::tools::RefusedFile;
 use tollgate_agent::gate::permissions::RuleSpec;
 
 /// Facts that only the server knows. It puts an `Arc<dyn ConsoleData>` into the extensions of each
@@ -36,12 +35,6 @@ pub trait ConsoleData: Send + Sync {
     /// Returns the installed component with this id.
     fn component(&self, id: &str) -> Option<ComponentFacts> {
         let _ = id;
-        None
-    }
-
-    /// Returns the commands that get a refused file served; `None` if the reason says all.
-    fn commands_for(&self, refused: &RefusedFile) -> Option<String> {
-        let _ = refused;
         None
     }
 

@@ -59,7 +59,7 @@ pub(super) async fn list(viewer: Viewer) -> Result<Markup, Failure> {
                 h2 #refused { "Files that are not served" }
                 ul.plain { @for refused in toolbox.refused().iter().take(30) { li {
                     code { (text::line(&refused.file.file_name().unwrap_or_default().to_string_lossy(), 100)) } " — " (text::line(&refused.reason, 500))
-                    @if let Some(commands) = viewer.data.commands_for(refused) { " " code { (text::line(&commands, 300)) } }
+                    @if let Some(commands) = viewer.shared.commands_for(refused) { " " code { (text::line(&commands, 300)) } }
                 } } }
             }
         }
