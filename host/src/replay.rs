@@ -17,7 +17,7 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 use tollgate_agent::SmolStr;
 use tollgate_agent::recorded_inputs::RecordedInputs;
-use tollgate_agent::run::replay::{Again, Finding, RecordedAttempt, Replay};
+use tollgate_agent::run::replay::{Finding, RecordedAttempt, RepeatedOutcome, Replay};
 use tollgate_agent::run::{Event, Execution, RunSpec, StoredEvent};
 
 /// The number of thread changes that are read at once.
@@ -184,7 +184,7 @@ impl Reading {
         toolbox: &Toolbox,
         execution: Execution,
         taken: &Arc<RecordedInputs>,
-    ) -> Result<Again, String> {
+    ) -> Result<RepeatedOutcome, String> {
         let name = &execution.permit.tool().descriptor.name;
         let Some(runner) = toolbox.runner(name).filter(|runner| runner.replays(name)) else {
             return Err("it runs outside of the sandbox and could repeat its side effects".to_owned());
@@ -206,6 +206,6 @@ impl Reading {
         let request = AttemptRequest { call, history: None };
         let ended = AssertUnwindSafe(runner.run(request)).catch_unwind().await;
         let ended = ended.map_err(|_| "the host failed during the replay".to_owned())?;
-        Ok(Again { outcome: Arc::new(ended.outcome), usage: ended.usage, taken: ended.taken })
+        Ok(RepeatedOutcome { outcome: Arc::new(ended.outcome), usage: ended.usage, taken: ended.taken })
     }
 }

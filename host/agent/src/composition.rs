@@ -30,7 +30,7 @@ pub enum Composition {
 
 /// The next step of a composed agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Following {
+pub enum NextStep {
     /// Ask these agents this question, concurrently. The number identifies the step.
     Run(usize, Vec<(String, String)>),
     /// Finish with this answer.
@@ -63,7 +63,7 @@ impl Composition {
 
     /// Derives the next step from the conversation so far.
     #[must_use]
-    pub fn next(&self, messages: &[Message]) -> Following {
+    pub fn next(&self, messages: &[Message]) -> NextStep {
         let asked = messages.iter().rposition(|message| matches!(message, Message::User(_)));
         let prompt = match asked.map(|at| &messages[at]) {
             Some(Message::User(text)) => text.as_str(),
@@ -81,24 +81,24 @@ impl Composition {
     }
 }
 
-fn in_turn(agents: &[String], all: usize, prompt: &str, answers: &[Result<PartAnswer, String>]) -> Following {
+fn in_turn(agents: &[String], all: usize, prompt: &str, answers: &[Result<PartAnswer, String>]) -> NextStep {
     let asked = match answers.last() {
         None => prompt.to_owned(),
-        Some(Err(why)) => return Following::Failed(why.clone()),
+        Some(Err(why)) => return NextStep::Failed(why.clone()),
         Some(Ok(last)) if last.escalated || answers.len() >= all => {
-            return Following::Done(last.response.clone());
+            return NextStep::Done(last.response.clone());
         }
         Some(Ok(last)) => last.response.clone(),
     };
     match agents.get(answers.len() % agents.len().max(1)) {
-        Some(agent) => Following::Run(answers.len(), vec![(agent.clone(), asked)]),
-        None => Following::Failed("it has no agents".to_owned()),
+        Some(agent) => NextStep::Run(answers.len(), vec![(agent.clone(), asked)]),
+        None => NextStep::Failed("it has no agents".to_owned()),
     }
 }
 
-fn side_by_side(agents: &[String], prompt: &str, answers: &[Result<PartAnswer, String>]) -> Following {
+fn side_by_side(agents: &[String], prompt: &str, answers: &[Result<PartAnswer, String>]) -> NextStep {
     if answers.is_empty() {
-        return Following::Run(0, agents.iter().map(|agent| (agent.clone(), prompt.to_owned())).collect());
+        return NextStep::Run(0, agents.iter().map(|agent| (agent.clone(), prompt.to_owned())).collect());
     }
     let told: Vec<String> = answers
         .iter()
@@ -109,7 +109,7 @@ fn side_by_side(agents: &[String], prompt: &str, answers: &[Result<PartAnswer, S
         })
         .collect();
     let told = told.join("\n\n");
-    if answers.iter().all(Result::is_err) { Following::Failed(told) } else { Following::Done(told) }
+    if answers.iter().all(Result::is_err) { NextStep::Failed(told) } else { NextStep::Done(told) }
 }
 
 fn answer(message: &Message) -> Option<Result<PartAnswer, String>> {
@@ -150,8 +150,8 @@ mod tests {
         earlier.into_iter().chain(old).chain([Message::User("Go.".to_owned())]).chain(answers).collect()
     }
 
-    fn run(number: usize, parts: &[(&str, &str)]) -> Following {
-        Following::Run(number, parts.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect())
+    fn run(number: usize, parts: &[(&str, &str)]) -> NextStep {
+        NextStep::Run(number, parts.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect())
     }
 
     #[test]
@@ -159,25 +159,25 @@ mod tests {
         let sequence = Composition::Sequential(names());
         assert_eq!(sequence.next(&said(&[])), run(0, &[("one", "Go.")]));
         assert_eq!(sequence.next(&said(&[("A", false)])), run(1, &[("two", "A")]));
-        assert_eq!(sequence.next(&said(&[("A", false), ("B", false)])), Following::Done("B".to_owned()));
-        assert_eq!(sequence.next(&said(&[("!", false)])), Following::Failed("it broke".to_owned()));
+        assert_eq!(sequence.next(&said(&[("A", false), ("B", false)])), NextStep::Done("B".to_owned()));
+        assert_eq!(sequence.next(&said(&[("!", false)])), NextStep::Failed("it broke".to_owned()));
     }
 
     #[test]
     fn d12_side_by_side_all_are_asked_the_same() {
         let parallel = Composition::Parallel(names());
         assert_eq!(parallel.next(&said(&[])), run(0, &[("one", "Go."), ("two", "Go.")]));
-        let done = Following::Done("one:\nA\n\ntwo did not answer: it broke".to_owned());
+        let done = NextStep::Done("one:\nA\n\ntwo did not answer: it broke".to_owned());
         assert_eq!(parallel.next(&said(&[("A", false), ("!", false)])), done);
-        assert!(matches!(parallel.next(&said(&[("!", false), ("!", false)])), Following::Failed(_)));
+        assert!(matches!(parallel.next(&said(&[("!", false), ("!", false)])), NextStep::Failed(_)));
     }
 
     #[test]
     fn d12_a_loop_ends_by_escalation_or_with_its_rounds() {
         let round = Composition::Loop { agents: names(), max_rounds: 2 };
         assert_eq!(round.next(&said(&[("A", false), ("B", false)])), run(2, &[("one", "B")]));
-        assert_eq!(round.next(&said(&[("A", true)])), Following::Done("A".to_owned()));
+        assert_eq!(round.next(&said(&[("A", true)])), NextStep::Done("A".to_owned()));
         let all = [("A", false), ("B", false), ("C", false), ("D", false)];
-        assert_eq!(round.next(&said(&all)), Following::Done("D".to_owned()));
+        assert_eq!(round.next(&said(&all)), NextStep::Done("D".to_owned()));
     }
 }

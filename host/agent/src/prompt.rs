@@ -23,7 +23,7 @@ const MAX_READ_BYTES: usize = 4 * MAX_FILLED_BYTES;
 const CUT: &str = " [cut]";
 
 /// A key that the instructions may name.
-enum Named<'a> {
+enum NamedKey<'a> {
     /// A key of a plugin. Its value is inserted as it is.
     Plugin(&'a KeyDefinition),
     /// A key of a component. Its value is inserted as data.
@@ -74,15 +74,15 @@ pub(crate) fn names(catalog: &Catalog, agent: &AgentSpec, key: &str) -> bool {
     })
 }
 
-impl<'a> Named<'a> {
+impl<'a> NamedKey<'a> {
     fn definition(&self) -> &'a KeyDefinition {
         match self {
-            Named::Plugin(definition) | Named::Component(definition) => definition,
+            NamedKey::Plugin(definition) | NamedKey::Component(definition) => definition,
         }
     }
 }
 
-fn resolve<'a>(name: &str, catalog: &'a Catalog, agent: &AgentSpec) -> Option<Named<'a>> {
+fn resolve<'a>(name: &str, catalog: &'a Catalog, agent: &AgentSpec) -> Option<NamedKey<'a>> {
     let kind = |owner: &str| catalog.owner(owner).map(|owner| owner.kind);
     let Some((owner, _)) = name.split_once('.') else {
         let is_meant = |definition: &&KeyDefinition| {
@@ -90,12 +90,12 @@ fn resolve<'a>(name: &str, catalog: &'a Catalog, agent: &AgentSpec) -> Option<Na
             short == name && kind(owner) == Some(OwnerKind::Native)
         };
         let mut meant = catalog.keys().iter().filter(is_meant);
-        return meant.next().filter(|_| meant.next().is_none()).map(Named::Plugin);
+        return meant.next().filter(|_| meant.next().is_none()).map(NamedKey::Plugin);
     };
     let definition = catalog.keys().get(name)?;
     match kind(owner)? {
-        OwnerKind::Native => Some(Named::Plugin(definition)),
-        OwnerKind::Component if may_insert(catalog, agent, owner) => Some(Named::Component(definition)),
+        OwnerKind::Native => Some(NamedKey::Plugin(definition)),
+        OwnerKind::Component if may_insert(catalog, agent, owner) => Some(NamedKey::Component(definition)),
         OwnerKind::Component | OwnerKind::Mcp | OwnerKind::Agent => None,
     }
 }
@@ -107,13 +107,13 @@ fn may_insert(catalog: &Catalog, agent: &AgentSpec, component_id: &str) -> bool 
     tools.any(|tool| tool.actions.add_context && agent.lists(&tool.descriptor.name))
 }
 
-fn value_of(named: &Named<'_>, state: &State) -> String {
+fn value_of(named: &NamedKey<'_>, state: &State) -> String {
     let definition = named.definition();
     let value = state.get(&definition.name).unwrap_or(&definition.initial);
     match (named, value) {
-        (Named::Plugin(_), Value::String(text)) => clean(beginning(text), MAX_FILLED_BYTES),
-        (Named::Plugin(_), other) => json_of(other),
-        (Named::Component(_), value) => {
+        (NamedKey::Plugin(_), Value::String(text)) => clean(beginning(text), MAX_FILLED_BYTES),
+        (NamedKey::Plugin(_), other) => json_of(other),
+        (NamedKey::Component(_), value) => {
             let data = match value {
                 Value::String(text) => quoted(text),
                 other => json_of(other),
@@ -125,7 +125,7 @@ fn value_of(named: &Named<'_>, state: &State) -> String {
 
 /// Writes a value as JSON, stopping at the size limit.
 fn json_of(value: &Value) -> String {
-    let mut written = Bounded(Vec::new());
+    let mut written = BoundedWriter(Vec::new());
     let is_whole = serde_json::to_writer(&mut written, value).is_ok();
     let text = clean(&String::from_utf8_lossy(&written.0), MAX_FILLED_BYTES);
     match is_whole || text.ends_with(CUT) {
@@ -154,9 +154,9 @@ fn beginning(text: &str) -> &str {
 }
 
 /// A writer that accepts the beginning of the output and rejects the rest.
-struct Bounded(Vec<u8>);
+struct BoundedWriter(Vec<u8>);
 
-impl Write for Bounded {
+impl Write for BoundedWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let room = MAX_READ_BYTES.saturating_sub(self.0.len());
         self.0.extend_from_slice(&bytes[..room.min(bytes.len())]);

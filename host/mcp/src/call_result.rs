@@ -8,12 +8,12 @@ use serde_json::{Value, json};
 use tollgate::run::RunEnd;
 use tollgate_agent::content::ContentPart;
 use tollgate_agent::run::answer::{MAX_ANSWER_BYTES, own_text, parts};
-use tollgate_agent::run::event::Finished;
+use tollgate_agent::run::event::FinishedCall;
 use tollgate_agent::run::{CallEnd, RunStatus};
 
 /// Returns the result of a call that ended. `has_schema` tells whether its tool is listed with a
 /// schema of its results, which structured content has to fit: an error then has none.
-pub(super) fn of_call(finished: &Finished, has_schema: bool) -> CallToolResult {
+pub(super) fn of_call(finished: &FinishedCall, has_schema: bool) -> CallToolResult {
     let (text, is_error) = own_text(&finished.end);
     let structured = match &finished.end {
         _ if has_schema && is_error => None,

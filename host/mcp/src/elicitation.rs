@@ -22,7 +22,7 @@ use tollgate::run::RunEnd;
 use tollgate_agent::gate::permissions::wants_more;
 use tollgate_agent::question::{action, asks, marked};
 use tollgate_agent::run::DecisionAnswer;
-use tollgate_agent::run::event::Suspended;
+use tollgate_agent::run::event::SuspendedCall;
 
 /// How many times a form is shown again because the entry is invalid.
 const MAX_ENTRIES: u32 = 3;
@@ -161,7 +161,7 @@ impl ToolCallSession<'_> {
         }
     }
 
-    fn way(&self, question: &Suspended) -> QuestionChannel {
+    fn way(&self, question: &SuspendedCall) -> QuestionChannel {
         let capabilities = self.context.client_capabilities();
         let knows_tasks = capabilities.as_ref().is_some_and(ClientCapabilities::supports_tasks);
         let elicits = capabilities.and_then(|capabilities| capabilities.elicitation).is_some_and(|elicits| {
@@ -212,7 +212,7 @@ impl ToolCallSession<'_> {
     }
 
     /// Returns how a person can answer a question elsewhere.
-    pub(super) fn how_to_decide(&self, run_id: &str, question: &Suspended) -> HowToDecide {
+    pub(super) fn how_to_decide(&self, run_id: &str, question: &SuspendedCall) -> HowToDecide {
         let asks = format!(
             "Approval required: a person has to decide before `{}` continues. {} ({}):\n{}",
             question.tool_name,
@@ -249,7 +249,7 @@ pub(super) struct HowToDecide {
 }
 
 /// Returns what is typed to say yes to a question: nothing, if `true` is an answer.
-fn yes(question: &Suspended) -> &'static str {
+fn yes(question: &SuspendedCall) -> &'static str {
     let Some(written) = &question.ticket.response_schema else { return "" };
     let knows_approved = written.pointer("/properties/approved").is_some();
     let schema = question.answer_schema().ok().flatten();

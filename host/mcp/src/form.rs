@@ -8,7 +8,7 @@ use rmcp::model::{ElicitRequestParams, ElicitResult, ElicitationAction, Elicitat
 use serde_json::{Value, json};
 use tollgate_agent::gate::permissions::asks_to_permit;
 use tollgate_agent::question::{action, asks, sections};
-use tollgate_agent::run::event::Suspended;
+use tollgate_agent::run::event::SuspendedCall;
 use tollgate_agent::text::clean;
 
 /// The maximum size of a form's message, in bytes. A longer question is not asked by a form.
@@ -45,7 +45,7 @@ enum Shape {
 /// Returns the form for a question, with everything the person must see; `None` if it does not
 /// fit into a form. With `may_remember`, an answer to the permission rules may be remembered;
 /// otherwise it is yes or no.
-pub(super) fn form(suspended: &Suspended, may_remember: bool) -> Option<ElicitRequestParams> {
+pub(super) fn form(suspended: &SuspendedCall, may_remember: bool) -> Option<ElicitRequestParams> {
     let message = message(suspended);
     if message.len() > MAX_MESSAGE_BYTES {
         return None;
@@ -55,7 +55,7 @@ pub(super) fn form(suspended: &Suspended, may_remember: bool) -> Option<ElicitRe
 }
 
 /// Returns a person's entries in the form of this question.
-pub(super) fn entered(suspended: &Suspended, may_remember: bool, result: ElicitResult) -> Entered {
+pub(super) fn entered(suspended: &SuspendedCall, may_remember: bool, result: ElicitResult) -> Entered {
     let Some((_, shape)) = schema(wanted(suspended, may_remember)) else {
         return Entered::Unreadable("the question does not fit into a form".to_owned());
     };
@@ -85,7 +85,7 @@ pub(super) fn entered(suspended: &Suspended, may_remember: bool, result: ElicitR
 }
 
 /// Returns the schema of the client's answer; `None` if it can only be yes.
-fn wanted(suspended: &Suspended, may_remember: bool) -> Option<&Value> {
+fn wanted(suspended: &SuspendedCall, may_remember: bool) -> Option<&Value> {
     let schema = suspended.ticket.response_schema.as_ref();
     schema.filter(|_| may_remember || !asks_to_permit(suspended))
 }
@@ -105,7 +105,7 @@ fn nothing() -> Entered {
 }
 
 /// Returns the question as text. The host's own lines are plain; all others are marked.
-pub(super) fn message(suspended: &Suspended) -> String {
+pub(super) fn message(suspended: &SuspendedCall) -> String {
     let mut message = format!("Tollgate: {} ({}):", asks(suspended), action(suspended));
     for section in sections(suspended) {
         match section.label {
@@ -199,7 +199,7 @@ mod tests {
     use super::*;
     use tollgate_agent::outcome::Ticket;
 
-    fn asks(response_schema: Option<Value>) -> Suspended {
+    fn asks(response_schema: Option<Value>) -> SuspendedCall {
         let ticket = Ticket { response_schema, ..Ticket::confirm("Shall I?") };
         let suspended = json!({
             "call_id": "c", "suspension_id": "s", "tool_name": "t", "ticket": ticket,
@@ -247,7 +247,7 @@ mod tests {
         );
     }
 
-    fn permits() -> Suspended {
+    fn permits() -> SuspendedCall {
         let schema = json!({"anyOf": [
             {"const": true},
             {
@@ -260,9 +260,9 @@ mod tests {
                 "additionalProperties": false,
             },
         ]});
-        let asked = Suspended { gate: Some("permissions".into()), ..asks(Some(schema)) };
+        let asked = SuspendedCall { gate: Some("permissions".into()), ..asks(Some(schema)) };
         assert!(
-            asks_to_permit(&Suspended { gate: None, ..asked.clone() }),
+            asks_to_permit(&SuspendedCall { gate: None, ..asked.clone() }),
             "a child's question is known too"
         );
         asked
@@ -290,7 +290,7 @@ mod tests {
 
     #[test]
     fn z22_a_question_that_does_not_fit_whole_is_no_form() {
-        let with = |arguments: Value| Suspended {
+        let with = |arguments: Value| SuspendedCall {
             arguments: Some(tollgate_agent::proposal::Arguments::from_value(arguments)),
             ..permits()
         };

@@ -7,7 +7,7 @@ use sha2::{Digest, Sha256};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 use tollgate_agent::proposal::Arguments;
-use tollgate_agent::run::event::Suspended;
+use tollgate_agent::run::event::SuspendedCall;
 use uuid::Uuid;
 
 /// The maximum number of remembered calls per server. The oldest of the owner with the most is
@@ -89,7 +89,7 @@ pub(super) struct Pending {
     pub(super) handle: String,
     pub(super) asked: CallKey,
     pub(super) run_id: Arc<str>,
-    pub(super) question: Arc<Suspended>,
+    pub(super) question: Arc<SuspendedCall>,
     /// The serialized size of the question.
     bytes: usize,
 }
@@ -110,7 +110,7 @@ impl PendingCalls {
     }
 
     /// Remembers a call that waits; the run keeps its handle.
-    pub(super) fn add(&self, asked: &CallKey, run_id: &Arc<str>, question: &Arc<Suspended>) -> Pending {
+    pub(super) fn add(&self, asked: &CallKey, run_id: &Arc<str>, question: &Arc<SuspendedCall>) -> Pending {
         let bytes = serde_json::to_vec(&**question).map_or(0, |written| written.len());
         let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
         let known = calls.iter().position(|call| call.run_id == *run_id);
@@ -163,7 +163,7 @@ mod tests {
         CallKey::new("thread", "tool", sent)
     }
 
-    fn question(bytes: usize) -> Arc<Suspended> {
+    fn question(bytes: usize) -> Arc<SuspendedCall> {
         let ticket = Ticket::confirm("x".repeat(bytes));
         let suspended = json!({
             "call_id": "c", "suspension_id": "s", "tool_name": "t", "ticket": ticket,

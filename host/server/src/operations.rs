@@ -22,7 +22,7 @@ use tollgate::{
 use tollgate_agent::SmolStr;
 use tollgate_agent::context::RunIdentity;
 use tollgate_agent::message::Message;
-use tollgate_agent::run::event::Suspended;
+use tollgate_agent::run::event::SuspendedCall;
 use tollgate_agent::run::{RunSpec, RunUsage, StoredEvent};
 use uuid::Uuid;
 
@@ -163,7 +163,7 @@ pub fn stored_thread_id(principal: &str, client_id: Option<&str>) -> Result<Stri
 pub(crate) fn refuse_own_gate(
     principal: &Principal,
     identity: &RunIdentity,
-    asked: &Suspended,
+    asked: &SuspendedCall,
 ) -> Result<(), Problem> {
     let is_own = identity.principal.as_deref() == Some(principal.name.as_str());
     match is_own && identity.asked_by_agent && asked.asking_gate().is_some() {
@@ -343,7 +343,7 @@ impl ServerState {
         &self,
         principal: &Principal,
         run: &VisibleRun,
-        asked: &Suspended,
+        asked: &SuspendedCall,
     ) -> Result<(), Problem> {
         self.may_decide(principal, run.owner())?;
         refuse_own_gate(principal, &run.spec.identity, asked)

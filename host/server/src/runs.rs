@@ -11,7 +11,7 @@ use std::sync::Arc;
 use tollgate::run::RunEnd;
 use tollgate::store::RunSummary;
 use tollgate_agent::context::client_thread_id;
-use tollgate_agent::run::event::Suspended;
+use tollgate_agent::run::event::SuspendedCall;
 use tollgate_agent::run::{Event, Phase, Run, RunStatus, RunUsage, StoredEvent, Task, Thread};
 use utoipa::ToSchema;
 
@@ -361,13 +361,14 @@ pub(crate) fn questions(
 ) -> Vec<QuestionDocument> {
     let is_root = run.spec.identity.parent_run_id.is_none();
     let asked = folded.run.open_questions();
-    let since_ms =
-        |asked: &Suspended| folded.found.asked_at_ms.get(&asked.suspension_id).copied().unwrap_or_default();
-    let may_decide = |asked: &Suspended| is_root && state.may_answer(principal, run, asked).is_ok();
+    let since_ms = |asked: &SuspendedCall| {
+        folded.found.asked_at_ms.get(&asked.suspension_id).copied().unwrap_or_default()
+    };
+    let may_decide = |asked: &SuspendedCall| is_root && state.may_answer(principal, run, asked).is_ok();
     asked.map(|asked| question(run, asked, since_ms(asked), may_decide(asked))).collect()
 }
 
-fn question(run: &VisibleRun, asked: &Suspended, since_ms: u64, may_decide: bool) -> QuestionDocument {
+fn question(run: &VisibleRun, asked: &SuspendedCall, since_ms: u64, may_decide: bool) -> QuestionDocument {
     let identity = &run.spec.identity;
     let (agent, tool, arguments) = match &asked.child {
         Some(child) => (child.agent_id.clone(), child.tool_name.to_string(), &child.arguments),

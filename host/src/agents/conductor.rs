@@ -5,7 +5,7 @@ use crate::models::{Delta, DeltaSink, Model, ModelFault};
 use async_trait::async_trait;
 use serde_json::json;
 use std::sync::Arc;
-use tollgate_agent::composition::{Composition, Following};
+use tollgate_agent::composition::{Composition, NextStep};
 use tollgate_agent::message::{AssistantMessage, ModelCall, ModelReply, ModelRequest};
 use tollgate_agent::name::RUN_AGENT;
 
@@ -34,7 +34,7 @@ impl Model for Conductor {
         let in_loop = matches!(self.composition, Composition::Loop { .. });
         let mut message = AssistantMessage::default();
         match self.composition.next(&request.messages) {
-            Following::Run(step, parts) => {
+            NextStep::Run(step, parts) => {
                 Arc::make_mut(&mut message.calls).extend(parts.into_iter().map(|(agent, request)| {
                     ModelCall {
                         name: RUN_AGENT.to_owned(),
@@ -45,11 +45,11 @@ impl Model for Conductor {
                     }
                 }));
             }
-            Following::Done(text) => {
+            NextStep::Done(text) => {
                 deltas(Delta::Text(text.clone()));
                 message.text = text;
             }
-            Following::Failed(why) => return Err(ModelFault::permanent(&why)),
+            NextStep::Failed(why) => return Err(ModelFault::permanent(&why)),
         }
         Ok(ModelReply { message, ..ModelReply::default() })
     }

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use tollgate_agent::catalog::CatalogGrants;
 use tollgate_agent::child::{DelegateGrant, Delegates};
-use tollgate_agent::egress::{AddressRange, HttpPattern, Unfit};
+use tollgate_agent::egress::{AddressRange, HttpPattern, ParseError};
 use tollgate_agent::name;
 use tollgate_agent::outcome::ActionGrants;
 use tollgate_sandbox::{DEFAULT_QUOTA_BYTES, FileAccess};
@@ -118,12 +118,12 @@ fn check_one(source: &Source<'_>, raw: RawGrants, config: &Config) -> Result<Com
     })
 }
 
-fn parsed<T: FromStr<Err = Unfit>>(
+fn parsed<T: FromStr<Err = ParseError>>(
     source: &Source<'_>,
     texts: &[Spanned<String>],
 ) -> Result<Vec<T>, ConfigError> {
     let parse = |text: &Spanned<String>| {
-        text.get_ref().parse().map_err(|why: Unfit| source.wrong(text.span(), why.to_string()))
+        text.get_ref().parse().map_err(|why: ParseError| source.wrong(text.span(), why.to_string()))
     };
     texts.iter().map(parse).collect()
 }

@@ -8,7 +8,7 @@ use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, Visitor};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
-use tollgate_agent::gate::permissions::Otherwise;
+use tollgate_agent::gate::permissions::DefaultRule;
 use tollgate_agent::{name, text};
 use tollgate_registry::{HostSettings, LockMode, RawTrust};
 use tollgate_sandbox::FileAccess;
@@ -358,7 +358,7 @@ fn read_only() -> FileAccess {
 #[serde(deny_unknown_fields)]
 pub(super) struct RawPermissions {
     #[serde(default)]
-    pub(super) otherwise: Otherwise,
+    pub(super) otherwise: DefaultRule,
     #[serde(default)]
     pub(super) allow: Vec<Spanned<toml::Value>>,
     #[serde(default)]

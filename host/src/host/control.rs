@@ -8,15 +8,15 @@ use crate::stream::Hub;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
-use tollgate_agent::run::{Decision, Event, Input, RefusalKind, Refused, Run, StoredEvent, Thread};
+use tollgate_agent::run::{Decision, Event, Input, InputRefusal, RefusalKind, Run, StoredEvent, Thread};
 
 /// How long a decision waits for another decision about the same run to take effect.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// How long it waits between two attempts.
 const PAUSE: Duration = Duration::from_millis(20);
 
-impl From<Refused> for HostError {
-    fn from(refused: Refused) -> Self {
+impl From<InputRefusal> for HostError {
+    fn from(refused: InputRefusal) -> Self {
         let message = refused.to_string();
         match refused.kind {
             RefusalKind::UnknownTarget(target) => Self::UnknownQuestion(target),

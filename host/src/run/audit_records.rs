@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tollgate_agent::SmolStr;
 use tollgate_agent::code::Code;
 use tollgate_agent::gate::{Permit, Resolution, resolve};
-use tollgate_agent::run::event::{Finished, ToolVersion};
+use tollgate_agent::run::event::{FinishedCall, ToolVersion};
 use tollgate_agent::run::{Call, CallEnd, Decision, DecisionAnswer, Event, Run, RunSpec, StoredEvent};
 
 /// Returns a record for each call that ends in these events. `run` is the state before or after
@@ -25,7 +25,7 @@ pub(super) fn records_of(run: &Run, run_id: &Arc<str>, events: &[StoredEvent]) -
 }
 
 fn record_of(
-    (at_ms, finished): (u64, &Finished),
+    (at_ms, finished): (u64, &FinishedCall),
     run: &Run,
     run_id: &Arc<str>,
     spec: &RunSpec,

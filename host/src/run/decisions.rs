@@ -9,13 +9,13 @@ use std::sync::Arc;
 use std::time::Duration;
 use tollgate_agent::outcome::Outcome;
 use tollgate_agent::run::event::Event;
-use tollgate_agent::run::{Input, Refused};
+use tollgate_agent::run::{Input, InputRefusal};
 
 /// The minimum time for checking a result, even if its attempt used all of its own. A call that
 /// waited for others must not fail because of the checks that follow.
 const LEAST_TIME: Duration = Duration::from_millis(100);
 
-fn refused(why: Refused) -> RunError {
+fn refused(why: InputRefusal) -> RunError {
     RunError::new(why.to_string())
 }
 

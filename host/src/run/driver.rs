@@ -25,7 +25,7 @@ use tollgate_agent::SmolStr;
 use tollgate_agent::health::Sign;
 use tollgate_agent::history::History;
 use tollgate_agent::message::{Message, ToolSpec};
-use tollgate_agent::run::event::{Event, Finished};
+use tollgate_agent::run::event::{Event, FinishedCall};
 use tollgate_agent::run::{Effect, Input, Phase, Run, Task};
 use tollgate_sandbox::Reservation;
 use tracing::Instrument as _;
@@ -75,7 +75,7 @@ pub(crate) struct Driver {
     pub(crate) thread_memory: Option<Reservation>,
     /// The memory of large outcomes that are not committed yet.
     pub(super) outcomes: Outcomes,
-    last_call: Option<Arc<Finished>>,
+    last_call: Option<Arc<FinishedCall>>,
     end_text: String,
     /// The effect of tools that the last commit failed to record.
     unrecorded: UnrecordedEffect,

@@ -13,7 +13,7 @@ use tollgate_agent::catalog::Catalog;
 use tollgate_agent::hook::{HookAnswer, ModelHooked};
 use tollgate_agent::message::{Message, ModelReply, ModelRequest};
 use tollgate_agent::outcome::Usage;
-use tollgate_agent::run::{CallEnd, Ended, Input, Question, Run, RunSpec};
+use tollgate_agent::run::{CallEnd, EndedCall, Input, Question, Run, RunSpec};
 use tollgate_agent::state::{Access, Snapshot};
 use tollgate_agent::text::clean;
 
@@ -96,7 +96,7 @@ impl HookContext {
 
     /// Returns the answers of the hooks after a call. Each hook sees the result as changed by the
     /// hooks before it.
-    pub(super) async fn after_call(self, ended: Ended) -> Input {
+    pub(super) async fn after_call(self, ended: EndedCall) -> Input {
         let mut end = ended.ending.end.clone();
         let (nothing, none) = (Access::default(), Value::Null);
         let mut answers = Vec::new();

@@ -42,7 +42,7 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 use tollgate_agent::SmolStr;
 use tollgate_agent::outcome::{Fault, ToolResult, Usage};
-use tollgate_agent::run::event::{Finished, Suspended};
+use tollgate_agent::run::event::{FinishedCall, SuspendedCall};
 use tollgate_agent::run::{CallEnd, Event, Phase, Run, RunStatus, RunUsage, StoredEvent, Thread};
 use uuid::Uuid;
 
@@ -133,9 +133,9 @@ pub struct RunEnd {
     /// The resources used.
     pub usage: RunUsage,
     /// The questions that wait for a person.
-    pub waiting: Vec<Arc<Suspended>>,
+    pub waiting: Vec<Arc<SuspendedCall>>,
     /// The call that ended last; for a direct call, the call itself.
-    pub last_call: Option<Arc<Finished>>,
+    pub last_call: Option<Arc<FinishedCall>>,
 }
 
 impl RunEnd {
@@ -143,7 +143,7 @@ impl RunEnd {
     pub(crate) fn of(
         run: &Run,
         (run_id, thread_id): (Arc<str>, Arc<str>),
-        last_call: Option<Arc<Finished>>,
+        last_call: Option<Arc<FinishedCall>>,
         text: String,
     ) -> Self {
         Self {
@@ -181,7 +181,7 @@ impl RunEnd {
 
     /// Returns the end of a direct call that was refused before it began.
     pub(crate) fn refused(run_id: Arc<str>, thread_id: Arc<str>, tool_name: &str, fault: Fault) -> Self {
-        let finished = Finished {
+        let finished = FinishedCall {
             call_id: SmolStr::new(&run_id),
             tool_name: SmolStr::new(tool_name),
             end: CallEnd::Fault(fault),

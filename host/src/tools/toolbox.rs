@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use tollgate_agent::catalog::{Catalog, CatalogGrants, HOST_ID, Natives, Owner, Prepared};
+use tollgate_agent::catalog::{Catalog, CatalogGrants, HOST_ID, Natives, Owner, PreparedComponent};
 use tollgate_agent::descriptor::{ComponentDescriptor, DescriptorError};
 use tollgate_agent::hook::HookPoints;
 use tollgate_agent::outcome::ActionGrants;
@@ -97,7 +97,7 @@ impl Toolbox {
         grants: &CatalogGrants,
         runner: Arc<dyn Runner>,
     ) -> Result<(), DescriptorError> {
-        self.add_prepared(owner, Prepared::new(descriptor)?, grants, runner)
+        self.add_prepared(owner, PreparedComponent::new(descriptor)?, grants, runner)
     }
 
     /// Adds an owner that has been checked, or nothing of it. This is fast.
@@ -107,7 +107,7 @@ impl Toolbox {
     pub fn add_prepared(
         &mut self,
         owner: Owner,
-        prepared: Prepared,
+        prepared: PreparedComponent,
         grants: &CatalogGrants,
         runner: Arc<dyn Runner>,
     ) -> Result<(), DescriptorError> {

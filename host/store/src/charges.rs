@@ -1,7 +1,7 @@
 //! The component to which each event of a run is charged.
 
 use tollgate_agent::SmolStr;
-use tollgate_agent::run::event::Proposed;
+use tollgate_agent::run::event::CheckedCall;
 use tollgate_agent::run::{Event, Run, StoredEvent, Task};
 
 /// Returns, for each of these events, the component that causes it: the owner of the called tool,
@@ -12,7 +12,7 @@ pub fn charges(events: &[StoredEvent], run: Option<&Run>) -> Vec<Option<SmolStr>
         Event::CallProposed(proposed) => Some(proposed.as_ref()),
         _ => None,
     });
-    let proposed: Vec<&Proposed> = proposed.collect();
+    let proposed: Vec<&CheckedCall> = proposed.collect();
     let owner_of = |call_id: &str| {
         let now = proposed.iter().find(|proposed| proposed.call_id == call_id);
         let now = now.map(|proposed| proposed.owner.as_ref());

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use tollgate::store::{RunFilter, RunSummary, Store};
 use tollgate_agent::code::Code;
 use tollgate_agent::message::Message;
-use tollgate_agent::run::event::{Finished, Proposed};
+use tollgate_agent::run::event::{CheckedCall, FinishedCall};
 use tollgate_agent::run::{Event, RunStatus, StoredEvent};
 use tollgate_agent::state::{KeyScope, StateChange};
 
@@ -25,7 +25,7 @@ impl Recorded {
     }
 
     /// Returns the ends of its calls.
-    pub(crate) fn finished(&self) -> impl Iterator<Item = &Finished> {
+    pub(crate) fn finished(&self) -> impl Iterator<Item = &FinishedCall> {
         self.events.iter().filter_map(|event| match &event.event {
             Event::CallFinished(finished) => Some(finished.as_ref()),
             _ => None,
@@ -108,7 +108,7 @@ impl Records {
     /// Checks the calls of tools that may not run twice. `effects` returns how many effects a call
     /// left; `None` if its tool may run twice. No call has two, none has one before its start was
     /// recorded, and one that succeeded has one. Each call ended once. Returns the number of effects.
-    pub(crate) fn ran_at_most_once(&self, effects: impl Fn(&str, &Proposed) -> Option<u64>) -> u64 {
+    pub(crate) fn ran_at_most_once(&self, effects: impl Fn(&str, &CheckedCall) -> Option<u64>) -> u64 {
         let (mut all, when) = (0, &self.when);
         for recorded in self.iter() {
             for event in &recorded.events {

@@ -12,7 +12,7 @@ use tollgate::store::{RunFilter, RunStore, SqliteStore, StateStore};
 use tollgate_agent::code::Code;
 use tollgate_agent::message::Message;
 use tollgate_agent::outcome::Outcome;
-use tollgate_agent::run::event::Proposed;
+use tollgate_agent::run::event::CheckedCall;
 use tollgate_agent::run::{Event, StoredEvent};
 
 /// Observations in addition to the passed checks.
@@ -99,7 +99,7 @@ async fn records_of(
 
 /// Returns how many bytes a call left in the files that only it writes; `None` if its tool may run
 /// twice.
-fn effects(place: &Place, run_id: &str, call: &Proposed) -> Option<u64> {
+fn effects(place: &Place, run_id: &str, call: &CheckedCall) -> Option<u64> {
     let arguments = call.arguments.as_ref().unwrap().value();
     let file = match call.tool_name.as_str() {
         "appends" => arguments["p"].as_str().unwrap(),

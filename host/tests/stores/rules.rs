@@ -12,7 +12,7 @@ use tollgate::store::{
 };
 use tollgate_agent::message::Message;
 use tollgate_agent::outcome::{ToolResult, Usage};
-use tollgate_agent::run::event::Finished;
+use tollgate_agent::run::event::FinishedCall;
 use tollgate_agent::run::{AgentSpec, CallEnd, Event, RunLimits, RunSpec, RunStatus, StoredEvent, Task};
 use tollgate_agent::state::{Fold, KeyUpdate, Reducer, State, StateChange};
 
@@ -36,7 +36,7 @@ pub(crate) fn started(run: &str) -> Event {
 
 pub(crate) fn changed(revision: u64, value: u64) -> Event {
     let updates = [KeyUpdate::restored("k.n", json!(value))].into();
-    Event::CallFinished(Arc::new(Finished {
+    Event::CallFinished(Arc::new(FinishedCall {
         call_id: "c".into(),
         tool_name: "echo".into(),
         end: CallEnd::Result(Arc::new(ToolResult::success(value))),

@@ -1,6 +1,6 @@
 //! Changes of a catalog: owners join and leave, and tools are taken out of use.
 
-use super::{Catalog, CatalogGrants, Owner, Prepared, Tool};
+use super::{Catalog, CatalogGrants, Owner, PreparedComponent, Tool};
 use crate::descriptor::DescriptorError;
 use crate::name;
 use crate::state::Access;
@@ -11,7 +11,7 @@ impl Catalog {
     pub(super) fn join(
         &mut self,
         owner: &Owner,
-        prepared: Prepared,
+        prepared: PreparedComponent,
         grants: &CatalogGrants,
     ) -> Result<Arc<Access>, DescriptorError> {
         self.claim_owner(owner)?;
@@ -30,7 +30,7 @@ impl Catalog {
     fn claim(
         &mut self,
         owner: &Owner,
-        prepared: Prepared,
+        prepared: PreparedComponent,
         grants: &CatalogGrants,
         added: &mut Vec<Arc<Tool>>,
     ) -> Result<Arc<Access>, DescriptorError> {

@@ -7,11 +7,11 @@
 mod changes;
 mod own;
 mod plugins;
-mod prepared;
+mod prepared_component;
 mod reserved;
 mod tool;
 
-pub use prepared::{Natives, Prepared};
+pub use prepared_component::{Natives, PreparedComponent};
 pub use tool::{Tool, ToolVersion};
 
 use crate::agents::KnownAgent;
@@ -135,7 +135,7 @@ impl Catalog {
         descriptor: ComponentDescriptor,
         grants: &CatalogGrants,
     ) -> Result<(), DescriptorError> {
-        self.add_prepared(owner, Prepared::new(descriptor)?, grants)
+        self.add_prepared(owner, PreparedComponent::new(descriptor)?, grants)
     }
 
     /// Adds an owner with its checked tools and keys, or nothing. This does not take long.
@@ -146,7 +146,7 @@ impl Catalog {
     pub fn add_prepared(
         &mut self,
         owner: Owner,
-        prepared: Prepared,
+        prepared: PreparedComponent,
         grants: &CatalogGrants,
     ) -> Result<(), DescriptorError> {
         self.join(&owner, prepared, grants).map(drop)
@@ -161,7 +161,7 @@ impl Catalog {
     ) -> Result<Access, DescriptorError> {
         let mut access = Access::default();
         for (wanted, definition) in state {
-            let own = prepared::is_own(id, &wanted.key);
+            let own = prepared_component::is_own(id, &wanted.key);
             match (&wanted.defines, definition) {
                 (Some(_), Some(definition)) => {
                     self.keys.insert(definition).map_err(|e| DescriptorError(e.to_string()))?;

@@ -1,7 +1,7 @@
 //! The host's additions to a catalog: its own tools, and the agents to which runs may be
 //! handed or of which they may be composed.
 
-use super::{Catalog, CatalogGrants, HOST_ID, Natives, Owner, OwnerKind, Prepared};
+use super::{Catalog, CatalogGrants, HOST_ID, Natives, Owner, OwnerKind, PreparedComponent};
 use crate::agents::KnownAgent;
 use crate::child::Delegates;
 use crate::descriptor::{ComponentDescriptor, DescriptorError};
@@ -38,6 +38,10 @@ impl Catalog {
             version: SmolStr::new(&descriptor.version),
         };
         let grants = CatalogGrants { actions, delegates: Delegates::Any, ..CatalogGrants::default() };
-        self.add_prepared(owner, Prepared::of(descriptor.checked_as_own()?, &Natives::new())?, &grants)
+        self.add_prepared(
+            owner,
+            PreparedComponent::of(descriptor.checked_as_own()?, &Natives::new())?,
+            &grants,
+        )
     }
 }

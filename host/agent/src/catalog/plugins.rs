@@ -1,7 +1,7 @@
 //! Plugins in a catalog: their tools and keys, like a component's, and the plugins whose
 //! hooks are asked about calls.
 
-use super::prepared::{Natives, Prepared};
+use super::prepared_component::{Natives, PreparedComponent};
 use super::{Catalog, CatalogGrants, Owner};
 use crate::descriptor::{ComponentDescriptor, DescriptorError};
 use crate::hook::{HookOwner, HookPoint, HookPoints};
@@ -24,7 +24,7 @@ impl Catalog {
         points: HookPoints,
     ) -> Result<(), DescriptorError> {
         let id = owner.id.clone();
-        let prepared = Prepared::of(descriptor.checked_as_plugin()?, natives)?;
+        let prepared = PreparedComponent::of(descriptor.checked_as_plugin()?, natives)?;
         let access = self.join(&owner, prepared, grants)?;
         if points != HookPoints::NONE {
             let hooks = HookOwner { points, access, actions: grants.actions };

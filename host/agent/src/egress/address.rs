@@ -1,6 +1,6 @@
 //! IP addresses: which are globally reachable, and the ranges that are not.
 
-use super::Unfit;
+use super::ParseError;
 use crate::text::clean;
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -81,14 +81,16 @@ impl AddressRange {
 }
 
 impl FromStr for AddressRange {
-    type Err = Unfit;
+    type Err = ParseError;
 
-    fn from_str(text: &str) -> Result<Self, Unfit> {
+    fn from_str(text: &str) -> Result<Self, ParseError> {
         let shown = clean(text, 100);
         let (address, bits) =
             text.split_once('/').map_or((text, None), |(address, bits)| (address, Some(bits)));
         let address: IpAddr = address.parse().map_err(|_| {
-            Unfit(format!("\"{shown}\" is not an address range; write one such as \"10.0.0.0/8\" or \"::1\""))
+            ParseError(format!(
+                "\"{shown}\" is not an address range; write one such as \"10.0.0.0/8\" or \"::1\""
+            ))
         })?;
         let range = IpNet::from(address);
         let range = match bits {
@@ -100,13 +102,13 @@ impl FromStr for AddressRange {
                 .and_then(|bits| IpNet::new(address, bits).ok())
                 .ok_or_else(|| {
                     let most = range.max_prefix_len();
-                    Unfit(format!(
+                    ParseError(format!(
                         "\"{shown}\" has no valid prefix length; write 0 to {most} after the slash"
                     ))
                 })?,
         };
         if range.network() != address {
-            return Err(Unfit(format!(
+            return Err(ParseError(format!(
                 "\"{shown}\" is not the first address of its range; write \"{}\"",
                 range.trunc()
             )));

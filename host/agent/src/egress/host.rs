@@ -4,7 +4,7 @@
 //! disagree on which of them they accept. Here IPv4 and IPv6 have one form each. Anything else that
 //! looks like a number is refused.
 
-use super::Unfit;
+use super::ParseError;
 use crate::text::clean;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -28,11 +28,11 @@ impl Host {
     ///
     /// # Errors
     /// The text is neither a host name nor an address in its canonical form.
-    pub fn parse(text: &str) -> Result<Self, Unfit> {
+    pub fn parse(text: &str) -> Result<Self, ParseError> {
         let shown = clean(text, 100);
         if let Some(inner) = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
             let address: Ipv6Addr = inner.parse().map_err(|_| {
-                Unfit(format!("\"{shown}\" is not an IPv6 address; write one such as [2001:db8::1]"))
+                ParseError(format!("\"{shown}\" is not an IPv6 address; write one such as [2001:db8::1]"))
             })?;
             return Ok(Host::Address(address.into()));
         }
@@ -41,13 +41,13 @@ impl Host {
         }
         let name = text.strip_suffix('.').unwrap_or(text);
         if name.is_empty() || name.len() > MAX_NAME_BYTES || !name.split('.').all(is_label) {
-            return Err(Unfit(format!(
+            return Err(ParseError(format!(
                 "\"{shown}\" is not a host name; use letters, digits and hyphens \
                  (write names in other scripts in their xn-- form)"
             )));
         }
         if name.rsplit('.').next().is_some_and(looks_like_a_number) {
-            return Err(Unfit(format!(
+            return Err(ParseError(format!(
                 "\"{shown}\" ends in a number but is not a canonical address; write one such as 192.0.2.1"
             )));
         }

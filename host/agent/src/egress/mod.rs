@@ -18,7 +18,7 @@ use std::net::IpAddr;
 /// The reason why a text cannot be parsed: a sentence that says what to write instead.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct Unfit(pub(crate) String);
+pub struct ParseError(pub(crate) String);
 
 /// The network access of a component: what was granted, narrowed to what its manifest asks for, if
 /// it has such a list.

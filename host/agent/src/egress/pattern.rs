@@ -1,7 +1,7 @@
 //! The patterns with which an operator permits requests: `GET https://api.example.com/v1/`.
 
 use super::target::{check_method, climbs, host_and_port};
-use super::{Host, Scheme, Target, Unfit};
+use super::{Host, ParseError, Scheme, Target};
 use crate::text::clean;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::collections::BTreeSet;
@@ -127,9 +127,9 @@ fn begins_with(path: &str, prefix: &str) -> bool {
 }
 
 impl FromStr for HttpPattern {
-    type Err = Unfit;
+    type Err = ParseError;
 
-    fn from_str(text: &str) -> Result<Self, Unfit> {
+    fn from_str(text: &str) -> Result<Self, ParseError> {
         let shown = clean(text, 200);
         let (methods, url) = match text.trim().rsplit_once(' ') {
             Some((methods, url)) => (read_methods(methods)?, url),
@@ -137,17 +137,17 @@ impl FromStr for HttpPattern {
         };
         let Some((scheme, rest)) = url.split_once("://") else {
             let (scheme, rest) = misspelled_scheme(url).unwrap_or((Scheme::Https, url));
-            return Err(Unfit(format!(
+            return Err(ParseError(format!(
                 "\"{shown}\" has no scheme; write \"{}://{}\"",
                 scheme.as_str(),
                 clean(rest.trim_start_matches('/'), 100)
             )));
         };
         let scheme = Scheme::parse(scheme).ok_or_else(|| {
-            Unfit(format!("\"{shown}\" has a scheme other than https or http; write https://"))
+            ParseError(format!("\"{shown}\" has a scheme other than https or http; write https://"))
         })?;
         if let Some(at) = rest.find(['?', '#']) {
-            return Err(Unfit(format!(
+            return Err(ParseError(format!(
                 "\"{shown}\" has a query or fragment, which is not compared; write \"{}://{}\"",
                 scheme.as_str(),
                 clean(&rest[..at], 100)
@@ -168,7 +168,7 @@ fn misspelled_scheme(url: &str) -> Option<(Scheme, &str)> {
     of(Scheme::Https).or_else(|| of(Scheme::Http))
 }
 
-fn read_methods(text: &str) -> Result<Methods, Unfit> {
+fn read_methods(text: &str) -> Result<Methods, ParseError> {
     if text.trim() == "*" {
         return Ok(Methods::Every);
     }
@@ -179,7 +179,7 @@ fn read_methods(text: &str) -> Result<Methods, Unfit> {
     methods.collect::<Result<_, _>>().map(Methods::These)
 }
 
-fn read_host(authority: &str, scheme: Scheme, shown: &str) -> Result<(HostPattern, Option<u16>), Unfit> {
+fn read_host(authority: &str, scheme: Scheme, shown: &str) -> Result<(HostPattern, Option<u16>), ParseError> {
     if let Some(host) = authority.strip_suffix(":*") {
         return read_host(host, scheme, shown).map(|(host, _)| (host, None));
     }
@@ -191,7 +191,7 @@ fn read_host(authority: &str, scheme: Scheme, shown: &str) -> Result<(HostPatter
     let below = authority.strip_prefix("*.");
     let named = below.unwrap_or(authority);
     if named.contains('*') {
-        return Err(Unfit(format!(
+        return Err(ParseError(format!(
             "\"{shown}\" has a misplaced *; use it for the whole host, or in front as in *.example.com"
         )));
     }
@@ -199,21 +199,21 @@ fn read_host(authority: &str, scheme: Scheme, shown: &str) -> Result<(HostPatter
     match (below, host) {
         (None, host) => Ok((HostPattern::This(host), Some(port))),
         (Some(_), Host::Name(name)) if name.contains('.') => Ok((HostPattern::Below(name), Some(port))),
-        (Some(_), _) => Err(Unfit(format!(
+        (Some(_), _) => Err(ParseError(format!(
             "\"{shown}\" would permit requests to a whole top-level domain; name a domain, as in *.example.com"
         ))),
     }
 }
 
-fn read_path(path: &str, shown: &str) -> Result<String, Unfit> {
+fn read_path(path: &str, shown: &str) -> Result<String, ParseError> {
     if path.contains('*') {
-        return Err(Unfit(format!(
+        return Err(ParseError(format!(
             "\"{shown}\" has a * in its path; a path already matches everything below it, so remove the *"
         )));
     }
     let is_plain = |b: u8| b.is_ascii_alphanumeric() || b"/-._~!$&()+,;=:@%".contains(&b);
     if climbs(path) || !path.bytes().all(is_plain) {
-        return Err(Unfit(format!(
+        return Err(ParseError(format!(
             "\"{shown}\" has a path that is not canonical; remove . and .., and percent-encode other characters"
         )));
     }

@@ -1,6 +1,6 @@
 //! A request that a tool wants to send, parsed once and strictly.
 
-use super::{Host, Unfit};
+use super::{Host, ParseError};
 use crate::text::clean;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
@@ -75,9 +75,14 @@ impl Target {
     /// A part is not in its one canonical form: credentials before the host, an address that could
     /// be read in two ways, a path that climbs out of its apparent directory, or a method that
     /// opens a tunnel.
-    pub fn parse(method: &str, scheme: &str, authority: &str, path_and_query: &str) -> Result<Self, Unfit> {
+    pub fn parse(
+        method: &str,
+        scheme: &str,
+        authority: &str,
+        path_and_query: &str,
+    ) -> Result<Self, ParseError> {
         let scheme = Scheme::parse(scheme).ok_or_else(|| {
-            Unfit(format!("the scheme \"{}\" is not supported; use https or http", clean(scheme, 40)))
+            ParseError(format!("the scheme \"{}\" is not supported; use https or http", clean(scheme, 40)))
         })?;
         check_method(method)?;
         let (host, port) = host_and_port(authority, scheme.default_port())?;
@@ -137,16 +142,16 @@ impl Origin {
 }
 
 impl FromStr for Origin {
-    type Err = Unfit;
+    type Err = ParseError;
 
-    fn from_str(text: &str) -> Result<Self, Unfit> {
+    fn from_str(text: &str) -> Result<Self, ParseError> {
         let url = text.trim();
         let (scheme, authority) = url
             .split_once("://")
             .map(|(scheme, rest)| (scheme, rest.strip_suffix('/').unwrap_or(rest)))
             .filter(|(_, authority)| !authority.contains(['/', '?', '#', '*']))
             .ok_or_else(|| {
-                Unfit(format!(
+                ParseError(format!(
                     "\"{}\" is not one host with its scheme; write one such as \"https://api.example.com\"",
                     clean(text, 100)
                 ))
@@ -162,10 +167,10 @@ impl fmt::Display for Origin {
 }
 
 /// Parses `HOST` or `HOST:PORT`.
-pub(super) fn host_and_port(authority: &str, default_port: u16) -> Result<(Host, u16), Unfit> {
+pub(super) fn host_and_port(authority: &str, default_port: u16) -> Result<(Host, u16), ParseError> {
     let shown = clean(authority, 100);
     if authority.contains('@') {
-        return Err(Unfit(format!(
+        return Err(ParseError(format!(
             "\"{shown}\" has credentials before the host; remove them (a secret is bound in [secrets.NAME])"
         )));
     }
@@ -181,7 +186,7 @@ pub(super) fn host_and_port(authority: &str, default_port: u16) -> Result<(Host,
             .and_then(|port| port.parse().ok())
             .filter(|port| *port != 0)
             .ok_or_else(|| {
-                Unfit(format!("\"{shown}\" has no valid port after its colon; write 1 to 65535"))
+                ParseError(format!("\"{shown}\" has no valid port after its colon; write 1 to 65535"))
             })?,
     };
     Ok((Host::parse(host)?, port))
@@ -189,31 +194,35 @@ pub(super) fn host_and_port(authority: &str, default_port: u16) -> Result<(Host,
 
 /// Checks that the method makes a request to a host. CONNECT would turn the host into a tunnel, and
 /// TRACE echoes the headers that were added to the request.
-pub(super) fn check_method(method: &str) -> Result<(), Unfit> {
+pub(super) fn check_method(method: &str) -> Result<(), ParseError> {
     let is_method = (1..=32).contains(&method.len())
         && method.bytes().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'-' || b == b'_');
     if is_method && method != "CONNECT" && method != "TRACE" {
         return Ok(());
     }
-    Err(Unfit(format!(
+    Err(ParseError(format!(
         "\"{}\" is not a supported method; write GET, POST or another in capitals (not CONNECT or TRACE)",
         clean(method, 40)
     )))
 }
 
-fn check_path(path: &str, whole_bytes: usize) -> Result<(), Unfit> {
+fn check_path(path: &str, whole_bytes: usize) -> Result<(), ParseError> {
     let shown = clean(path, 100);
     if whole_bytes > MAX_PATH_BYTES {
-        return Err(Unfit(format!("the path is longer than {MAX_PATH_BYTES} bytes")));
+        return Err(ParseError(format!("the path is longer than {MAX_PATH_BYTES} bytes")));
     }
     if !(path.is_empty() || path.starts_with('/')) {
-        return Err(Unfit(format!("the path \"{shown}\" does not begin with /")));
+        return Err(ParseError(format!("the path \"{shown}\" does not begin with /")));
     }
     if path.bytes().any(|b| b <= b' ' || b == 0x7f || b == b'#') {
-        return Err(Unfit(format!("the path \"{shown}\" contains characters that must be percent-encoded")));
+        return Err(ParseError(format!(
+            "the path \"{shown}\" contains characters that must be percent-encoded"
+        )));
     }
     if climbs(path) {
-        return Err(Unfit(format!("the path \"{shown}\" has . or .. segments; write the resulting path")));
+        return Err(ParseError(format!(
+            "the path \"{shown}\" has . or .. segments; write the resulting path"
+        )));
     }
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! JSON that is parsed on first access.
 
-use super::written::Written;
+use super::written::WrittenJson;
 use super::{JsonError, Measure, bounded, check_numbers, deep, parse_exact, raw, rewrite};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
@@ -26,7 +26,7 @@ pub struct LazyJson(Representation);
 #[derive(Clone)]
 enum Representation {
     Value(Value),
-    Text(Written<Box<RawValue>>),
+    Text(WrittenJson<Box<RawValue>>),
 }
 
 impl LazyJson {
@@ -49,7 +49,7 @@ impl LazyJson {
         let written = rewrite::rewritten(text)?;
         check_numbers(text)?;
         let written = RawValue::from_string(written).map_err(|e| JsonError(e.to_string()))?;
-        Ok(Self(Representation::Text(Written::new(written))))
+        Ok(Self(Representation::Text(WrittenJson::new(written))))
     }
 
     /// Returns the most bytes of memory needed to hold a text of this measure, both during and
@@ -192,7 +192,7 @@ impl<'de> Deserialize<'de> for LazyJson {
         if Measure::of(&value).nodes <= SMALL_VALUES {
             return Ok(Self::from(value));
         }
-        Ok(Self(Representation::Text(Written::new(raw(&value)))))
+        Ok(Self(Representation::Text(WrittenJson::new(raw(&value)))))
     }
 }
 

@@ -12,7 +12,7 @@ mod written;
 
 pub use lazy::LazyJson;
 pub use measure::{Measure, NodesLeft, measure, written_bytes};
-pub(crate) use written::Written;
+pub(crate) use written::WrittenJson;
 
 use serde::de::{DeserializeOwned, DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde_json::map::Entry;

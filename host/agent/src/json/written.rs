@@ -10,12 +10,12 @@ use std::sync::OnceLock;
 /// JSON as this host writes it. The value is parsed on first access; until then, the text is copied
 /// where the value is to be written.
 #[derive(Clone)]
-pub(crate) struct Written<T> {
+pub(crate) struct WrittenJson<T> {
     text: T,
     value: OnceLock<Box<Value>>,
 }
 
-impl<T: AsRef<RawValue>> Written<T> {
+impl<T: AsRef<RawValue>> WrittenJson<T> {
     /// Takes a text that this host wrote, or that is byte for byte what it would have written.
     pub(crate) fn new(text: T) -> Self {
         Self { text, value: OnceLock::new() }
@@ -68,13 +68,13 @@ fn read(text: &str) -> Value {
     deep::read(text).expect("JSON as this host writes it")
 }
 
-impl<T: AsRef<RawValue>> PartialEq for Written<T> {
+impl<T: AsRef<RawValue>> PartialEq for WrittenJson<T> {
     fn eq(&self, other: &Self) -> bool {
         self.text() == other.text() || self.value() == other.value()
     }
 }
 
-impl<T: AsRef<RawValue>> Serialize for Written<T> {
+impl<T: AsRef<RawValue>> Serialize for WrittenJson<T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self.value.get() {
             Some(value) => value.serialize(serializer),

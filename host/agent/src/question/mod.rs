@@ -4,9 +4,9 @@
 //! server, a gate or a model. Each line of it begins with [`MARK`], so that none can pass for a
 //! line of the host's.
 
-mod suspended;
+mod suspended_call;
 
-pub use suspended::{AnswerSchema, ChildQuestion, Suspended};
+pub use suspended_call::{AnswerSchema, ChildQuestion, SuspendedCall};
 
 use crate::outcome::Ticket;
 use crate::text::{clean, cleaned};
@@ -79,7 +79,7 @@ pub fn check(ticket: &Ticket) -> Result<(), TicketError> {
 
 /// Returns who asks, and about which call: ``The gate `permissions` asks about `hello` ``.
 #[must_use]
-pub fn asks(asked: &Suspended) -> String {
+pub fn asks(asked: &SuspendedCall) -> String {
     let words = match (&asked.gate, &asked.child) {
         (Some(gate), _) => format!("The gate `{gate}` asks about `{}`", asked.tool_name),
         (None, Some(child)) => {
@@ -96,7 +96,7 @@ pub fn asks(asked: &Suspended) -> String {
 /// Returns the requested action, such as `approve`. It is shown on a line of the host's own, so
 /// every character except letters, digits, `_` and `.` becomes a hyphen.
 #[must_use]
-pub fn action(asked: &Suspended) -> String {
+pub fn action(asked: &SuspendedCall) -> String {
     let one_word = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '_' | '.') { c } else { '-' };
     clean(&asked.ticket.action, MAX_ACTION_BYTES).chars().map(one_word).collect()
 }
@@ -104,7 +104,7 @@ pub fn action(asked: &Suspended) -> String {
 /// Returns everything that is shown with the question: the message, the arguments of the call, the
 /// parameters of the question, and the schema of the answer. Nothing is cut.
 #[must_use]
-pub fn sections(asked: &Suspended) -> Vec<Section> {
+pub fn sections(asked: &SuspendedCall) -> Vec<Section> {
     let ticket = &asked.ticket;
     let arguments = match &asked.child {
         Some(child) => child.arguments.as_ref(),
@@ -205,10 +205,10 @@ mod tests {
     use crate::proposal::Arguments;
     use serde_json::json;
 
-    fn asked(ticket: Ticket, arguments: Value) -> Suspended {
+    fn asked(ticket: Ticket, arguments: Value) -> SuspendedCall {
         let suspended = json!({"call_id": "c", "suspension_id": "s", "tool_name": "t", "ticket": ticket});
-        let suspended: Suspended = serde_json::from_value(suspended).unwrap();
-        Suspended { arguments: Some(Arguments::from_value(arguments)), ..suspended }
+        let suspended: SuspendedCall = serde_json::from_value(suspended).unwrap();
+        SuspendedCall { arguments: Some(Arguments::from_value(arguments)), ..suspended }
     }
 
     #[test]

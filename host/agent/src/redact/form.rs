@@ -130,14 +130,14 @@ impl Form {
 }
 
 /// The characters and bytes with which a secret can begin.
-pub(super) struct Beginnings {
+pub(super) struct SecretStarts {
     /// A bit for each ASCII character that can be the first one.
     characters: u128,
     /// For each byte, a bit for each byte that can follow it at the beginning.
     pairs: Box<[[u64; 4]; 256]>,
 }
 
-impl Beginnings {
+impl SecretStarts {
     pub(super) fn of(forms: &[Form]) -> Self {
         let mut all = Self { characters: 0, pairs: Box::new([[0; 4]; 256]) };
         for introducer in INTRODUCERS {

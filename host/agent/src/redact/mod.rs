@@ -9,7 +9,7 @@
 mod form;
 mod spelling;
 
-use form::{Beginnings, Form, FormProgress};
+use form::{Form, FormProgress, SecretStarts};
 use serde_json::Value;
 use spelling::read_character;
 use std::ops::Range;
@@ -33,7 +33,7 @@ pub struct Redactor {
 /// All forms of all secrets.
 struct Secrets {
     forms: Vec<Form>,
-    beginnings: Beginnings,
+    beginnings: SecretStarts,
 }
 
 impl Redactor {
@@ -45,7 +45,7 @@ impl Redactor {
         if forms.is_empty() {
             return Self::default();
         }
-        let beginnings = Beginnings::of(&forms);
+        let beginnings = SecretStarts::of(&forms);
         Self { secrets: Some(Arc::new(Secrets { forms, beginnings })) }
     }
 
@@ -118,7 +118,7 @@ impl Redactor {
 
     fn occurs_in(&self, text: &str) -> bool {
         self.secrets.as_ref().is_some_and(|secrets| {
-            matches!(SecretSearch::default().next(secrets, text.as_bytes(), 0, true), Found::Secret(_))
+            matches!(SecretSearch::default().next(secrets, text.as_bytes(), 0, true), Occurrence::Secret(_))
         })
     }
 
@@ -151,7 +151,7 @@ struct PartialMatch {
 }
 
 /// The next occurrence in a text.
-enum Found {
+enum Occurrence {
     /// A secret at these bytes.
     Secret(Range<usize>),
     /// The text ends with what may be a part of a secret that begins here.
@@ -165,32 +165,32 @@ impl SecretSearch {
         let mut at = 0;
         loop {
             match self.next(secrets, text, at, is_last) {
-                Found::Secret(bytes) => {
+                Occurrence::Secret(bytes) => {
                     at = bytes.end;
                     text[bytes].fill(b'*');
                 }
-                Found::Open(begin) => return begin,
-                Found::Nothing => return text.len(),
+                Occurrence::Open(begin) => return begin,
+                Occurrence::Nothing => return text.len(),
             }
         }
     }
 
     /// Finds the first secret that begins at `at` or later, and of these the longest. If there are
     /// open readings, they begin at `at`.
-    fn next(&mut self, secrets: &Secrets, text: &[u8], mut at: usize, is_last: bool) -> Found {
+    fn next(&mut self, secrets: &Secrets, text: &[u8], mut at: usize, is_last: bool) -> Occurrence {
         loop {
             if self.open.is_empty() {
-                let Some(candidate) = secrets.beginnings.next(text, at) else { return Found::Nothing };
+                let Some(candidate) = secrets.beginnings.next(text, at) else { return Occurrence::Nothing };
                 at = candidate;
                 self.begin(secrets, &text[at..]);
             }
             self.read_on(secrets, &text[at..]);
             if !is_last && !self.open.is_empty() {
-                return Found::Open(at);
+                return Occurrence::Open(at);
             }
             self.open.clear();
             match self.whole.take() {
-                Some(bytes) => return Found::Secret(at..at + bytes),
+                Some(bytes) => return Occurrence::Secret(at..at + bytes),
                 None => at += 1,
             }
         }

@@ -1,7 +1,7 @@
 //! Actions that a call may request in addition to its result: a note for the model, a handover of the
 //! conversation to another agent, the end of the loop that the run is part of.
 
-use super::event::{Event, Finished};
+use super::event::{Event, FinishedCall};
 use super::facts::LoopActions;
 use super::spec::Task;
 use super::transition::Transition;
@@ -187,7 +187,7 @@ impl Transition<'_> {
         self.push(Event::Transferred { from: from.into(), agent, change });
     }
 
-    fn finished(&self) -> impl Iterator<Item = &Finished> {
+    fn finished(&self) -> impl Iterator<Item = &FinishedCall> {
         self.events.iter().filter_map(|event| match event {
             Event::CallFinished(finished) => Some(finished.as_ref()),
             _ => None,

@@ -4,7 +4,7 @@ use super::answer::answer;
 use super::call::Call;
 use super::call_stage::Stage;
 use super::child_plan::{Child, ChildStanding};
-use super::event::{Event, Finished, Proposed};
+use super::event::{CheckedCall, Event, FinishedCall};
 use super::facts::InvalidTransition;
 use super::spec::{Decision, MAX_CONTINUATIONS, RunSpec, Task};
 use super::turn::{Batch, Turn};
@@ -13,7 +13,7 @@ use crate::agents::AgentSpec;
 use crate::child::MAX_CHILD_TEXT_BYTES;
 use crate::message::{Finish, Message, ModelReply};
 use crate::outcome::{Outcome, Usage};
-use crate::question::Suspended;
+use crate::question::SuspendedCall;
 use crate::state::{KeyScope, KeyUpdate, State, StateChange};
 use smol_str::SmolStr;
 use std::sync::Arc;
@@ -91,7 +91,7 @@ impl Run {
         Ok(())
     }
 
-    fn call_proposed(&mut self, proposed: &Proposed) -> Result<(), InvalidTransition> {
+    fn call_proposed(&mut self, proposed: &CheckedCall) -> Result<(), InvalidTransition> {
         // A direct call has no model that could give an id twice.
         if self.step > 0 {
             self.call_ids.insert(proposed.call_id.clone());
@@ -230,7 +230,7 @@ impl Run {
         self.leave_batch(call_id)
     }
 
-    fn call_finished(&mut self, finished: &Finished) -> Result<(), InvalidTransition> {
+    fn call_finished(&mut self, finished: &FinishedCall) -> Result<(), InvalidTransition> {
         self.used(&finished.call_id, finished.last_attempt())?;
         self.call_mut(&finished.call_id)?.enter(Stage::Ended(finished.end.clone()))?;
         self.notes.extend(finished.notes.iter().cloned());
@@ -248,7 +248,7 @@ impl Run {
         Ok(())
     }
 
-    fn call_suspended(&mut self, suspended: &Suspended) -> Result<(), InvalidTransition> {
+    fn call_suspended(&mut self, suspended: &SuspendedCall) -> Result<(), InvalidTransition> {
         self.used(&suspended.call_id, suspended.usage)?;
         self.call_mut(&suspended.call_id)?.suspend(suspended)?;
         self.asked.extend([suspended.call_id.to_string(), suspended.suspension_id.clone()]);

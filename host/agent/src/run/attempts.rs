@@ -8,13 +8,13 @@ use super::event::Event;
 use super::facts::{CallEnd, LoopActions, RunStatus};
 use super::hooks::{lost, state_conflict};
 use super::spec::{MAX_RERUNS, RETRY_PAUSE_MS};
-use super::transition::{Asker, Did, Transition, question};
+use super::transition::{Asker, CallEffects, Transition, question};
 use crate::agents::max_retries;
 use crate::code::Code;
 use crate::outcome::{Fault, Outcome, ResumeMode, Ticket, ToolOutput, ToolResult, ToolStatus, Usage};
 use crate::recorded_inputs::RecordedInputs;
 use crate::state::StateChange;
-use crate::state::change::{Joining, conflict};
+use crate::state::change::{MutationJoiner, conflict};
 use std::sync::Arc;
 
 impl Transition<'_> {
@@ -217,7 +217,7 @@ impl Transition<'_> {
         if let Some(key) = self.conflict(output) {
             return self.conflicted(call, key, usage);
         }
-        let Checked { change, asked, instead } = match self.check_output(call, output) {
+        let PermittedOutput { change, asked, instead } = match self.check_output(call, output) {
             Ok(checked) => checked,
             Err(fault) => return self.complete_call_after(&call.id, fault, usage),
         };
@@ -228,7 +228,7 @@ impl Transition<'_> {
             },
             None => {
                 let result = instead.map_or_else(|| Arc::clone(&output.result), Arc::new);
-                let did = Did { mutations: &output.mutations, change, asked, supplied: false };
+                let did = CallEffects { mutations: &output.mutations, change, asked, supplied: false };
                 self.complete_call_with(&call.id, CallEnd::Result(result), did, usage);
             }
         }
@@ -264,9 +264,9 @@ impl Transition<'_> {
         self.complete_call_after(&call.id, state_conflict(call, &key, is_idempotent), usage);
     }
 
-    fn check_output(&self, call: &Call, output: &ToolOutput) -> Result<Checked, Fault> {
+    fn check_output(&self, call: &Call, output: &ToolOutput) -> Result<PermittedOutput, Fault> {
         let (snapshot, before) = (self.state().snapshot(), self.unkept(call));
-        let mut joining = Joining::on(self.catalog.keys(), &snapshot);
+        let mut joining = MutationJoiner::on(self.catalog.keys(), &snapshot);
         self.join_before(call, &mut joining, &before)?;
         let (mut asked, mut instead) = (LoopActions::default(), None);
         match call.tool_or_successor(self.catalog) {
@@ -280,12 +280,12 @@ impl Transition<'_> {
             None => {}
         }
         let change = joining.into_change();
-        Ok(Checked { change, asked, instead })
+        Ok(PermittedOutput { change, asked, instead })
     }
 }
 
 /// The permitted part of a call's output.
-struct Checked {
+struct PermittedOutput {
     change: Option<StateChange>,
     asked: LoopActions,
     /// The result that the model reads instead of the tool's.

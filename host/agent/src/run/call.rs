@@ -1,7 +1,7 @@
 //! One call of a turn: its identity, its counts and its stage, and how events change them.
 
 use super::call_stage::{Progress, Stage};
-use super::event::Proposed;
+use super::event::CheckedCall;
 use super::facts::{CallCompletion, CallEnd, CallStatus, InvalidTransition};
 use super::spec::{Decision, DecisionAnswer};
 use crate::catalog::ToolVersion;
@@ -11,7 +11,7 @@ use crate::gate::{GateVerdict, Resolution, resolve};
 use crate::hook::HookAnswer;
 use crate::outcome::{ResumeMode, Usage};
 use crate::proposal::{Arguments, Proposal};
-use crate::question::Suspended;
+use crate::question::SuspendedCall;
 use serde_json::Value;
 use smol_str::SmolStr;
 use std::sync::Arc;
@@ -47,7 +47,7 @@ pub struct Call {
     /// The number of questions to a person about the call.
     pub(super) suspensions: u32,
     /// The most recent question that no longer waits for an answer.
-    past_question: Option<Arc<Suspended>>,
+    past_question: Option<Arc<SuspendedCall>>,
     decisions: CallDecisions,
 }
 
@@ -84,7 +84,7 @@ struct CallDecisions {
 }
 
 impl Call {
-    pub(super) fn new(proposed: &Proposed) -> Self {
+    pub(super) fn new(proposed: &CheckedCall) -> Self {
         Self {
             id: proposed.call_id.clone(),
             tool_name: proposed.tool_name.clone(),
@@ -113,7 +113,7 @@ impl Call {
 
     /// Returns the question for whose answer the call waits.
     #[must_use]
-    pub fn question(&self) -> Option<&Arc<Suspended>> {
+    pub fn question(&self) -> Option<&Arc<SuspendedCall>> {
         match &self.stage {
             Stage::Suspended(question) => Some(question),
             _ => None,
@@ -149,7 +149,7 @@ impl Call {
     }
 
     /// Returns the current or most recent question.
-    pub(super) fn last_question(&self) -> Option<&Arc<Suspended>> {
+    pub(super) fn last_question(&self) -> Option<&Arc<SuspendedCall>> {
         self.question().or(self.past_question.as_ref())
     }
 
@@ -251,8 +251,8 @@ impl Call {
     }
 
     /// Suspends the call with a question to a person.
-    pub(super) fn suspend(&mut self, asked: &Suspended) -> Result<(), InvalidTransition> {
-        let question = Suspended { arguments: self.arguments.clone(), ..asked.clone() };
+    pub(super) fn suspend(&mut self, asked: &SuspendedCall) -> Result<(), InvalidTransition> {
+        let question = SuspendedCall { arguments: self.arguments.clone(), ..asked.clone() };
         self.enter(Stage::Suspended(Arc::new(question)))?;
         // A waiting call holds no tool. It continues with the version that is loaded by then.
         self.version.clone_from(&asked.owner);

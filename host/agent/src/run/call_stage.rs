@@ -3,7 +3,7 @@
 use super::facts::{CallCompletion, CallEnd, CallStatus};
 use crate::gate::Clearance;
 use crate::outcome::{Outcome, Usage};
-use crate::question::Suspended;
+use crate::question::SuspendedCall;
 use std::sync::Arc;
 
 /// The stage of a call, with the data that exists only in that stage.
@@ -22,7 +22,7 @@ pub(super) enum Stage {
     /// The last attempt ended. Its outcome waits for its turn to be applied.
     Returned { outcome: Arc<Outcome>, usage: Usage },
     /// The call waits for a person to answer this question.
-    Suspended(Arc<Suspended>),
+    Suspended(Arc<SuspendedCall>),
     /// The end of the call is known, and the hooks after it are asked.
     Completing(Progress, Arc<CallCompletion>),
     /// The call ended.
@@ -136,7 +136,7 @@ mod tests {
             asked: Default::default(),
             usage: Usage::default(),
         });
-        let question = Suspended {
+        let question = SuspendedCall {
             call_id: "a".into(),
             suspension_id: "a/1".to_owned(),
             tool_name: "look".into(),

@@ -8,7 +8,7 @@ use super::call::Call;
 use super::call_stage::Stage;
 use super::event::Event;
 use super::facts::{AfterTurn, CallCompletion, CallEnd, CallStatus, RunStatus};
-use super::transition::{Did, Transition};
+use super::transition::{CallEffects, Transition};
 use super::{Phase, Run, RunUsage};
 use crate::catalog::ToolVersion;
 use crate::code::Code;
@@ -22,7 +22,7 @@ use std::time::Duration;
 
 /// A call with a known end, as the hooks after it see it.
 #[derive(Debug, Clone)]
-pub struct Ended {
+pub struct EndedCall {
     /// The call.
     pub call_id: SmolStr,
     /// The name that the model used.
@@ -39,11 +39,11 @@ pub struct Ended {
 
 impl Run {
     /// Returns the calls whose end waits for hooks.
-    pub(super) fn ending_calls(&self) -> impl Iterator<Item = Ended> {
+    pub(super) fn ending_calls(&self) -> impl Iterator<Item = EndedCall> {
         let open = if self.is_finished() { &[] } else { self.calls() };
         open.iter().filter_map(|call| {
             let completion = call.completion()?;
-            Some(Ended {
+            Some(EndedCall {
                 call_id: call.id.clone(),
                 tool_name: call.tool_name.clone(),
                 version: call.version.clone(),
@@ -66,7 +66,7 @@ impl Transition<'_> {
         &mut self,
         call_id: &str,
         end: impl Into<CallEnd>,
-        did: Did<'_>,
+        did: CallEffects<'_>,
         usage: Usage,
     ) {
         let end = end.into();

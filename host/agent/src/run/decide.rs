@@ -1,9 +1,9 @@
 //! The decision on one input: the events that follow from it.
 
 use super::child_plan::RunSeed;
-use super::event::{Event, Proposed};
+use super::event::{CheckedCall, Event};
 use super::facts::RunStatus;
-use super::input::{Input, Refused};
+use super::input::{Input, InputRefusal};
 use super::spec::{RunSpec, Task};
 use super::transition::Transition;
 use super::{Phase, Run};
@@ -29,7 +29,7 @@ impl Run {
     /// # Errors
     /// The input is rejected, with a reason for its sender: a second start, a decision that does
     /// not fit, a message to a run that is working.
-    pub fn decide(&self, catalog: &Catalog, now_ms: u64, input: &Input) -> Result<Vec<Event>, Refused> {
+    pub fn decide(&self, catalog: &Catalog, now_ms: u64, input: &Input) -> Result<Vec<Event>, InputRefusal> {
         let mut draft = Transition::new(self, catalog, now_ms);
         match input {
             Input::Start(spec) => self.begin(&mut draft, spec, RunSeed::default(), None)?,
@@ -93,9 +93,9 @@ impl Run {
         spec: &Arc<RunSpec>,
         seed: RunSeed,
         refused: Option<&Fault>,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), InputRefusal> {
         if self.phase != Phase::New {
-            return Err(Refused::new("the run has begun already"));
+            return Err(InputRefusal::new("the run has begun already"));
         }
         draft.push(Event::RunStarted { spec: Arc::clone(spec) });
         if seed != RunSeed::default() {
@@ -225,7 +225,7 @@ fn propose(
     call_id: &str,
     tool_name: &str,
     arguments: Result<Arguments, Fault>,
-) -> Proposed {
+) -> CheckedCall {
     let (arguments, fault) = match arguments {
         Err(fault) => (None, Some(fault)),
         Ok(mut read) => {
@@ -235,7 +235,7 @@ fn propose(
         }
     };
     let tool = catalog.tool(tool_name).filter(|_| offered(tool_name)).cloned();
-    Proposed {
+    CheckedCall {
         call_id: call_id.into(),
         // The name of a loaded tool has already been checked.
         tool_name: match &tool {

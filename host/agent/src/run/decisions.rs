@@ -3,15 +3,15 @@
 use super::call::Call;
 use super::event::Event;
 use super::facts::{AfterTurn, CallEnd, CallStatus};
-use super::input::{RefusalKind, Refused};
+use super::input::{InputRefusal, RefusalKind};
 use super::spec::{Decision, DecisionAnswer, Task};
-use super::transition::{Did, Transition};
+use super::transition::{CallEffects, Transition};
 use super::{Phase, Run};
 use crate::code::Code;
 use crate::gate::permissions;
 use crate::outcome::{Fault, ResumeMode, ToolResult, Usage};
 use crate::proposal::{Arguments, Proposal};
-use crate::question::Suspended;
+use crate::question::SuspendedCall;
 use crate::schema;
 use crate::text;
 use serde_json::Value;
@@ -23,7 +23,7 @@ impl Run {
         &self,
         draft: &mut Transition<'_>,
         decisions: &[Decision],
-    ) -> Result<(), Refused> {
+    ) -> Result<(), InputRefusal> {
         for decision in decisions {
             self.take_decision(draft, decision.clone())?;
         }
@@ -34,18 +34,21 @@ impl Run {
     }
 
     /// Takes one decision. A decision that was taken before changes nothing.
-    fn take_decision(&self, draft: &mut Transition<'_>, decision: Decision) -> Result<(), Refused> {
+    fn take_decision(&self, draft: &mut Transition<'_>, decision: Decision) -> Result<(), InputRefusal> {
         if let Some(before) = self.decisions.get(&decision.id) {
             return if before.answer == decision.answer && before.target == decision.target {
                 Ok(())
             } else {
-                Err(Refused::new(format!("the decision id {} was used for another decision", decision.id)))
+                Err(InputRefusal::new(format!(
+                    "the decision id {} was used for another decision",
+                    decision.id
+                )))
             };
         }
         let (call, asked) = self.asked(&decision.target)?;
         if draft.position(&call.id).is_some_and(|at| draft.statuses[at] != CallStatus::Suspended) {
             let message = format!("the call {} is decided twice; decide it once", call.id);
-            return Err(Refused::of(RefusalKind::AlreadyDecided, message));
+            return Err(InputRefusal::of(RefusalKind::AlreadyDecided, message));
         }
         match decision.answer.clone() {
             DecisionAnswer::Resume(value) => self.resume(draft, call, asked, decision, value)?,
@@ -68,7 +71,7 @@ impl Run {
     }
 
     /// Returns the call that waits for a decision on this target.
-    fn asked(&self, target: &str) -> Result<(&Call, &Suspended), Refused> {
+    fn asked(&self, target: &str) -> Result<(&Call, &SuspendedCall), InputRefusal> {
         let named = |call: &&Call| {
             call.id == target || call.last_question().is_some_and(|asked| asked.suspension_id == target)
         };
@@ -77,12 +80,12 @@ impl Run {
             return Ok((call, asked));
         }
         Err(match call {
-            _ if self.asked.contains(target) => Refused::already_decided(target),
-            Some(call) => Refused::new(format!("the call {} does not wait for a decision", call.id)),
+            _ if self.asked.contains(target) => InputRefusal::already_decided(target),
+            Some(call) => InputRefusal::new(format!("the call {} does not wait for a decision", call.id)),
             None => {
                 let shown = text::clean(target, 100);
                 let message = format!("no call or suspension {shown} of this run waits for a decision");
-                Refused::of(RefusalKind::UnknownTarget(target.to_owned()), message)
+                InputRefusal::of(RefusalKind::UnknownTarget(target.to_owned()), message)
             }
         })
     }
@@ -92,10 +95,10 @@ impl Run {
         &self,
         draft: &mut Transition<'_>,
         call: &Call,
-        asked: &Suspended,
+        asked: &SuspendedCall,
         decision: Decision,
         value: Value,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), InputRefusal> {
         check_answer(asked, &value)?;
         self.go_on(draft, call, asked, decision, value)
     }
@@ -105,15 +108,17 @@ impl Run {
         &self,
         draft: &mut Transition<'_>,
         call: &Call,
-        asked: &Suspended,
+        asked: &SuspendedCall,
         decision: Decision,
         value: Value,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), InputRefusal> {
         let mode = asked.ticket.resume_mode;
         let runs_tool = mode != ResumeMode::UseDecisionAsToolResult;
         if runs_tool && draft.catalog.tool(&call.tool_name).is_none() {
             let name = &call.tool_name;
-            return Err(Refused::new(format!("the tool '{name}' is not loaded; load it and decide again")));
+            return Err(InputRefusal::new(format!(
+                "the tool '{name}' is not loaded; load it and decide again"
+            )));
         }
         let change = permissions::change(&draft.state(), draft.catalog, asked, &value);
         draft.push(Event::CallDecided { call_id: call.id.clone(), decision: Box::new(decision), change });
@@ -125,7 +130,7 @@ impl Run {
         match mode {
             ResumeMode::ReplayToolCall => {}
             ResumeMode::UseDecisionAsToolResult => {
-                let did = Did { supplied: true, ..Did::default() };
+                let did = CallEffects { supplied: true, ..CallEffects::default() };
                 let result = CallEnd::Result(Arc::new(ToolResult::success(value)));
                 draft.complete_call_with(&call.id, result, did, Usage::default());
             }
@@ -143,9 +148,9 @@ impl Run {
     }
 
     /// Ends the suspended calls of a waiting run, because a new message arrived instead of a decision.
-    pub(super) fn supersede(&self, draft: &mut Transition<'_>, text: String) -> Result<(), Refused> {
+    pub(super) fn supersede(&self, draft: &mut Transition<'_>, text: String) -> Result<(), InputRefusal> {
         if self.phase != Phase::Waiting || matches!(self.spec.task, Task::Call { .. }) {
-            return Err(Refused::new("the run is at work; wait until it has ended, or cancel it"));
+            return Err(InputRefusal::new("the run is at work; wait until it has ended, or cancel it"));
         }
         let message = "A new message came before this call was decided.";
         draft.cut_short(Code::Superseded, message, AfterTurn::Message(text));
@@ -154,13 +159,13 @@ impl Run {
 }
 
 /// Checks that an answer matches the schema of its question.
-fn check_answer(asked: &Suspended, value: &Value) -> Result<(), Refused> {
-    let schema = asked.answer_schema().map_err(|e| Refused::new(e.to_string()))?;
+fn check_answer(asked: &SuspendedCall, value: &Value) -> Result<(), InputRefusal> {
+    let schema = asked.answer_schema().map_err(|e| InputRefusal::new(e.to_string()))?;
     let Some(schema) = schema else { return Ok(()) };
     let violations = schema.violations(value);
     if violations.is_empty() {
         return Ok(());
     }
     let message = format!("the answer does not fit what was asked:\n{}", schema::describe(&violations));
-    Err(Refused::of(RefusalKind::DoesNotFit(violations), message))
+    Err(InputRefusal::of(RefusalKind::DoesNotFit(violations), message))
 }

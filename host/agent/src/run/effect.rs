@@ -1,6 +1,6 @@
 //! Effects: the work that a run asks the host to do.
 
-use super::completion::Ended;
+use super::completion::EndedCall;
 use crate::context::Resumption;
 use crate::gate::{CallsBefore, Permit};
 use crate::proposal::Proposal;
@@ -30,7 +30,7 @@ pub enum Effect {
     /// Run one attempt.
     Execute(Execution),
     /// Ask the hooks after a call whose end is known.
-    After(Ended),
+    After(EndedCall),
     /// End a child whose call no longer waits for it.
     EndChild {
         /// The call that requested the child.

@@ -5,7 +5,7 @@
 
 pub use super::usage::{ChildUsage, ModelUsage, RunUsage};
 pub use crate::catalog::ToolVersion;
-pub use crate::question::{ChildQuestion, Suspended};
+pub use crate::question::{ChildQuestion, SuspendedCall};
 
 use super::facts::{AfterTurn, CallCompletion, CallEnd, RunStatus};
 use super::spec::{Decision, RunSpec};
@@ -67,7 +67,7 @@ pub enum Event {
         reply: Arc<ModelReply>,
     },
     /// A call was checked.
-    CallProposed(Arc<Proposed>),
+    CallProposed(Arc<CheckedCall>),
     /// The tool's own argument check answered.
     CallValidated {
         /// The call.
@@ -149,9 +149,9 @@ pub enum Event {
         usage: Usage,
     },
     /// The call ended. Its changes are part of the state from here on.
-    CallFinished(Arc<Finished>),
+    CallFinished(Arc<FinishedCall>),
     /// The call waits for a person.
-    CallSuspended(Box<Suspended>),
+    CallSuspended(Box<SuspendedCall>),
     /// The hooks before or after a call answered.
     CallHooked {
         /// The call.
@@ -244,7 +244,7 @@ pub enum Event {
 
 /// A checked call: a known tool and its arguments, or the problem with them.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Proposed {
+pub struct CheckedCall {
     /// The call's id, unique within the run.
     pub call_id: SmolStr,
     /// The name that the model used.
@@ -267,7 +267,7 @@ pub struct Proposed {
 
 /// The end of a call.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Finished {
+pub struct FinishedCall {
     /// The call.
     pub call_id: SmolStr,
     /// The tool's name, stamped by the host.
@@ -303,7 +303,7 @@ pub struct Finished {
     pub earlier: Usage,
 }
 
-impl Finished {
+impl FinishedCall {
     /// Returns the usage of the last attempt.
     #[must_use]
     pub fn last_attempt(&self) -> Usage {

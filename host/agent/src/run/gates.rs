@@ -4,7 +4,7 @@ use super::Phase;
 use super::call::Call;
 use super::event::Event;
 use super::facts::{CallEnd, CallStatus, RunStatus};
-use super::transition::{Asker, Did, Transition, question};
+use super::transition::{Asker, CallEffects, Transition, question};
 use super::turn::Turn;
 use crate::code::Code;
 use crate::gate::{GateVerdict, Verdict, resolve};
@@ -130,7 +130,7 @@ impl Transition<'_> {
                     self.ask(call, question(&call.tool_name, &result, asked.as_deref()), held.gate);
                 }
                 _ => {
-                    let did = Did { supplied: true, ..Did::default() };
+                    let did = CallEffects { supplied: true, ..CallEffects::default() };
                     let end = CallEnd::Result(Arc::new(*result));
                     self.complete_call_with(&call.id, end, did, Usage::default());
                 }

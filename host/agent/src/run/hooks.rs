@@ -13,13 +13,13 @@ use super::transition::Transition;
 use crate::code::Code;
 use crate::hook::{HookAnswer, HookPoint, MAX_ACTIONS_BYTES, MAX_CUSTOM_EVENT_BYTES, MAX_CUSTOM_EVENTS};
 use crate::outcome::{Fault, Mutation};
-use crate::state::change::{Joining, check_sizes, conflict};
+use crate::state::change::{MutationJoiner, check_sizes, conflict};
 use crate::state::{PendingMutation, StateChange};
 use crate::text::clean;
 use std::sync::Arc;
 
 /// The end of a call after its hooks have been applied.
-pub(super) struct Completed {
+pub(super) struct HookedEnd {
     pub(super) end: CallEnd,
     pub(super) change: Option<StateChange>,
     pub(super) asked: LoopActions,
@@ -144,7 +144,7 @@ impl Transition<'_> {
     pub(super) fn join_before<'b>(
         &self,
         call: &Call,
-        joining: &mut Joining<'b>,
+        joining: &mut MutationJoiner<'b>,
         before: &'b [(String, Vec<Mutation>)],
     ) -> Result<(), Fault> {
         for (plugin, mutations) in before {
@@ -166,7 +166,7 @@ impl Transition<'_> {
         &self,
         plugin: &str,
         mutations: &'b [Mutation],
-        joining: &mut Joining<'b>,
+        joining: &mut MutationJoiner<'b>,
     ) -> Result<(), String> {
         if mutations.is_empty() {
             return Ok(());
@@ -177,7 +177,7 @@ impl Transition<'_> {
     }
 
     /// Returns the end of a call after its hooks have been applied.
-    pub(super) fn completed(&self, call: &Call, ending: &CallCompletion, after: &[HookAnswer]) -> Completed {
+    pub(super) fn completed(&self, call: &Call, ending: &CallCompletion, after: &[HookAnswer]) -> HookedEnd {
         let before = self.before_of(call);
         let before: &[HookAnswer] = before.as_deref().unwrap_or_default();
         let mut failed: Vec<Failure<'_>> = failures(HookPoint::After, after).collect();
@@ -209,7 +209,7 @@ impl Transition<'_> {
             all.join(asked);
             asked = all;
         }
-        Completed { end, change, asked }
+        HookedEnd { end, change, asked }
     }
 
     /// Joins all parts. A hook whose part cannot be joined is recorded as failed, and its part is
@@ -242,7 +242,7 @@ impl Transition<'_> {
         parts.push(Part { plugin: None, point: HookPoint::After, mutations: written });
         parts.extend(of_hooks(HookPoint::After, after));
         let snapshot = self.state().snapshot();
-        let mut joining = Joining::on(self.catalog.keys(), &snapshot);
+        let mut joining = MutationJoiner::on(self.catalog.keys(), &snapshot);
         for part in &parts {
             match part.plugin {
                 None => self.join_tool(call, &part.mutations, &mut joining)?,
@@ -263,7 +263,7 @@ impl Transition<'_> {
         &self,
         call: &Call,
         mutations: &'b [Mutation],
-        joining: &mut Joining<'b>,
+        joining: &mut MutationJoiner<'b>,
     ) -> Result<(), Fault> {
         if mutations.is_empty() {
             return Ok(());

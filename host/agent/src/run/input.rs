@@ -127,7 +127,7 @@ pub enum Input {
 /// The reason for which an input was rejected. The run is unchanged.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
-pub struct Refused {
+pub struct InputRefusal {
     /// The kind of the reason.
     pub kind: RefusalKind,
     message: String,
@@ -146,7 +146,7 @@ pub enum RefusalKind {
     Other,
 }
 
-impl Refused {
+impl InputRefusal {
     pub(super) fn new(message: impl Into<String>) -> Self {
         Self::of(RefusalKind::Other, message)
     }

@@ -45,17 +45,17 @@ pub use actions::{granted_actions, handed_to};
 pub use call::Call;
 pub use child_outcome::OutputError;
 pub use child_plan::{Child, ChildAsk, ChildEnd, ChildPlan, ChildRefusal, RunSeed};
-pub use completion::Ended;
+pub use completion::EndedCall;
 pub use effect::{Effect, EffectKey, Execution, Question};
 pub use event::{Event, ModelUsage, RunUsage};
 pub use facts::{AfterTurn, CallCompletion, CallEnd, CallStatus, InvalidTransition, LoopActions, RunStatus};
-pub use input::{Input, RefusalKind, Refused};
+pub use input::{Input, InputRefusal, RefusalKind};
 pub use spec::{Decision, DecisionAnswer, RunSpec, Task, Thread};
 pub use stored_event::StoredEvent;
 
 use crate::message::{Message, ModelReply};
 use crate::outcome::ToolFilter;
-use crate::question::Suspended;
+use crate::question::SuspendedCall;
 use crate::state::State;
 use call_counts::CallCounts;
 use smol_str::SmolStr;
@@ -242,7 +242,7 @@ impl Run {
     }
 
     /// Returns the questions for whose answers calls wait, in the order of the calls.
-    pub fn open_questions(&self) -> impl Iterator<Item = &Arc<Suspended>> {
+    pub fn open_questions(&self) -> impl Iterator<Item = &Arc<SuspendedCall>> {
         self.calls().iter().filter_map(Call::question)
     }
 }

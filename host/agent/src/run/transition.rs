@@ -5,7 +5,7 @@
 
 use super::Run;
 use super::call::Call;
-use super::event::{Event, Finished, Proposed};
+use super::event::{CheckedCall, Event, FinishedCall};
 use super::facts::{CallEnd, CallStatus, LoopActions, RunStatus};
 use super::spec::{MAX_SUSPENSIONS, RunSpec, Task};
 use crate::catalog::{Catalog, ToolVersion};
@@ -13,7 +13,9 @@ use crate::code::Code;
 use crate::gate::PERMISSIONS_ID;
 use crate::hook::HookAnswer;
 use crate::outcome::{Fault, Mutation, Ticket, ToolResult, Usage};
-use crate::question::{self, AnswerSchema, ChildQuestion, MAX_ACTION_BYTES, MAX_MESSAGE_BYTES, Suspended};
+use crate::question::{
+    self, AnswerSchema, ChildQuestion, MAX_ACTION_BYTES, MAX_MESSAGE_BYTES, SuspendedCall,
+};
 use crate::schema::Schema;
 use crate::state::{State, StateChange};
 use crate::text::clean;
@@ -26,7 +28,7 @@ const FEW: usize = 8;
 
 /// The effects of a call that apply once it ends.
 #[derive(Default)]
-pub(super) struct Did<'a> {
+pub(super) struct CallEffects<'a> {
     /// The tool's writes.
     pub(super) mutations: &'a [Mutation],
     /// The state change from the writes of the tool and of the hooks before it.
@@ -82,7 +84,7 @@ impl<'a> Transition<'a> {
     }
 
     /// Adds a call to the turn. A call that cannot run is answered at once.
-    pub(super) fn propose(&mut self, proposed: Proposed) {
+    pub(super) fn propose(&mut self, proposed: CheckedCall) {
         let (call_id, fault) = (proposed.call_id.clone(), proposed.fault.clone());
         self.proposed.push((call_id.clone(), proposed.tool_name.clone()));
         self.statuses.push(CallStatus::New);
@@ -99,7 +101,7 @@ impl<'a> Transition<'a> {
 
     /// Ends a call after an attempt with this usage. None of the tool's changes are committed.
     pub(super) fn complete_call_after(&mut self, call_id: &str, end: impl Into<CallEnd>, usage: Usage) {
-        self.complete_call_with(call_id, end, Did::default(), usage);
+        self.complete_call_with(call_id, end, CallEffects::default(), usage);
     }
 
     /// Records the end of a call.
@@ -116,7 +118,7 @@ impl<'a> Transition<'a> {
         let (call_id, tool_name) = (self.call_id(at).clone(), self.tool_name(at).clone());
         let earlier = self.used_before(&call_id);
         let LoopActions { notes, transfer, escalates, scheduled, filter } = asked;
-        self.push(Event::CallFinished(Arc::new(Finished {
+        self.push(Event::CallFinished(Arc::new(FinishedCall {
             call_id,
             tool_name,
             end,
@@ -189,7 +191,7 @@ impl<'a> Transition<'a> {
             Asker::Gate(gate) => (Some(gate), None),
             Asker::Child(question) => (None, Some(question)),
         };
-        self.push(Event::CallSuspended(Box::new(Suspended {
+        self.push(Event::CallSuspended(Box::new(SuspendedCall {
             call_id: call.id.clone(),
             suspension_id: call.next_suspension(),
             tool_name: call.tool_name.clone(),
@@ -213,7 +215,7 @@ impl<'a> Transition<'a> {
     pub(super) fn without_tool(&mut self, call: &Call) {
         if let (Some(asked), Some(tool)) = (call.last_question(), self.catalog.tool(&call.tool_name)) {
             self.set_status(&call.id, CallStatus::Suspended);
-            return self.push(Event::CallSuspended(Box::new(Suspended {
+            return self.push(Event::CallSuspended(Box::new(SuspendedCall {
                 owner: Some(ToolVersion { id: tool.owner.id.clone(), version: tool.owner.version.clone() }),
                 suspension_id: call.next_suspension(),
                 change: None,

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 /// A compiled schema.
 #[derive(Debug)]
-pub(super) struct Compiled {
+pub(super) struct CompiledSchema {
     /// The subschemas; the first is the whole schema.
     pub(super) nodes: Vec<Node>,
     /// The bytes of its compiled patterns.
@@ -21,7 +21,7 @@ pub(super) struct Compiled {
 }
 
 /// Compiles a schema whose size and references have been checked.
-pub(super) fn compile(schema: &Value, most_pattern_bytes: usize) -> Result<Compiled, SchemaError> {
+pub(super) fn compile(schema: &Value, most_pattern_bytes: usize) -> Result<CompiledSchema, SchemaError> {
     let mut compiler = Compiler {
         root: schema,
         most_pattern_bytes,
@@ -41,7 +41,7 @@ pub(super) fn compile(schema: &Value, most_pattern_bytes: usize) -> Result<Compi
         }
         nodes[id] = node;
     }
-    Ok(Compiled {
+    Ok(CompiledSchema {
         nodes,
         pattern_bytes: compiler.patterns.bytes,
         steps_per_part: (!compiler.has_references).then_some(compiler.steps),

@@ -54,7 +54,7 @@ pub struct Violation {
 /// A checked and compiled schema.
 #[derive(Debug, Clone)]
 pub struct Schema {
-    compiled: std::sync::Arc<compile::Compiled>,
+    compiled: std::sync::Arc<compile::CompiledSchema>,
 }
 
 impl Schema {

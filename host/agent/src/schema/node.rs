@@ -30,13 +30,13 @@ pub(super) enum Keyword {
     Limit(Limit, Box<Number>),
     MultipleOf(Box<Number>),
     /// The minimum and maximum number of characters.
-    Length(Least, Most),
+    Length(MinCount, MaxCount),
     Pattern(Arc<Pattern>),
     /// The minimum and maximum number of elements.
-    Elements(Least, Most),
+    Elements(MinCount, MaxCount),
     UniqueElements,
     /// The minimum and maximum number of members.
-    Members(Least, Most),
+    Members(MinCount, MaxCount),
     Required(Names),
     DependentRequired(Box<[(Box<str>, Names)]>),
     Properties(Box<Properties>),
@@ -54,8 +54,8 @@ pub(super) enum Keyword {
     UnevaluatedElements(NodeId),
 }
 
-pub(super) type Least = Option<u64>;
-pub(super) type Most = Option<u64>;
+pub(super) type MinCount = Option<u64>;
+pub(super) type MaxCount = Option<u64>;
 
 /// A bound on numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -129,7 +129,7 @@ pub(super) struct Items {
 pub(super) struct Contains {
     pub(super) node: NodeId,
     pub(super) least: u64,
-    pub(super) most: Most,
+    pub(super) most: MaxCount,
 }
 
 /// `if` with `then` and `else`.

@@ -18,7 +18,7 @@ const MAX_PROBLEM_BYTES: usize = 500;
 
 /// Returns a value as JSON, cut to [`SHOWN_BYTES`].
 pub(super) fn shown(value: &Value) -> String {
-    let mut text = Beginning(Vec::new());
+    let mut text = PrefixWriter(Vec::new());
     let whole = serde_json::to_writer(&mut text, value).is_ok();
     let text = String::from_utf8_lossy(&text.0);
     if whole { text.into_owned() } else { format!("{}...", text.trim_end_matches('\u{fffd}')) }
@@ -26,9 +26,9 @@ pub(super) fn shown(value: &Value) -> String {
 
 /// A writer that accepts the first bytes and rejects the rest, so that the rest is never
 /// serialized.
-struct Beginning(Vec<u8>);
+struct PrefixWriter(Vec<u8>);
 
-impl io::Write for Beginning {
+impl io::Write for PrefixWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let room = SHOWN_BYTES - self.0.len();
         if room == 0 && !bytes.is_empty() {

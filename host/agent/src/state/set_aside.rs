@@ -15,7 +15,7 @@ pub const SET_ASIDE: &str = "host.set-aside/";
 
 /// A value that does not fit its key.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Misfit<'a> {
+pub struct MisfitValue<'a> {
     /// The key.
     pub key: &'a str,
     /// The value.
@@ -29,7 +29,7 @@ pub struct Misfit<'a> {
 /// Returns the values of a state that do not fit their keys, sorted by key. A value without a
 /// definition is kept as it is, because its component is not loaded.
 #[must_use]
-pub fn misfits<'a>(keys: &'a KeySet, state: &'a State) -> Vec<Misfit<'a>> {
+pub fn misfits<'a>(keys: &'a KeySet, state: &'a State) -> Vec<MisfitValue<'a>> {
     let misfit = |(key, held): (&'a Arc<str>, &'a StoredValue)| {
         let definition = keys.shared(key)?;
         // This runs for each call, and a value that only grew by fitting elements still fits.
@@ -41,7 +41,7 @@ pub fn misfits<'a>(keys: &'a KeySet, state: &'a State) -> Vec<Misfit<'a>> {
             held.note_fit(definition);
             return None;
         };
-        Some(Misfit { key, value, why, initial: &definition.initial })
+        Some(MisfitValue { key, value, why, initial: &definition.initial })
     };
     state.values.iter().filter_map(misfit).collect()
 }
@@ -63,7 +63,7 @@ pub fn takes_long(keys: &KeySet, state: &State) -> bool {
 
 /// Returns the change that sets the misfits aside, or `None` if there are none.
 #[must_use]
-pub fn set_aside(misfits: &[Misfit<'_>], revision: u64) -> Option<StateChange> {
+pub fn set_aside(misfits: &[MisfitValue<'_>], revision: u64) -> Option<StateChange> {
     let updates = misfits.iter().flat_map(|misfit| {
         let aside = format!("{SET_ASIDE}{}@{revision}", misfit.key);
         [

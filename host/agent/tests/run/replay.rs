@@ -7,7 +7,7 @@ use tollgate_agent::code::Code;
 use tollgate_agent::gate::PERMISSIONS_ID;
 use tollgate_agent::outcome::{Outcome, Usage};
 use tollgate_agent::recorded_inputs::{Reading, RecordedInputs};
-use tollgate_agent::run::replay::{Again, Finding, Replay};
+use tollgate_agent::run::replay::{Finding, RepeatedOutcome, Replay};
 use tollgate_agent::run::{Event, Input, RunLimits, StoredEvent};
 use tollgate_agent::state::{KeyUpdate, StateChange};
 
@@ -27,7 +27,12 @@ fn replay(world: &World, mut outcomes: Vec<Outcome>) -> Vec<(String, Finding)> {
                     let outcome = Arc::new(outcomes.pop().unwrap());
                     let usage = Usage { attempts: 1, wall_us: 77, ..Usage::default() };
                     let taken = Some(taken).filter(|taken| !taken.is_nothing());
-                    replay.judge(&attempt, &recorded, &world.catalog, &Again { outcome, usage, taken })
+                    replay.judge(
+                        &attempt,
+                        &recorded,
+                        &world.catalog,
+                        &RepeatedOutcome { outcome, usage, taken },
+                    )
                 }
             };
             found.push((attempt.call_id.to_string(), finding));

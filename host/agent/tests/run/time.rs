@@ -4,10 +4,10 @@ use crate::world::{World, done, faults, sets, stopped};
 use serde_json::json;
 use tollgate_agent::code::Code;
 use tollgate_agent::outcome::Usage;
-use tollgate_agent::run::event::Finished;
+use tollgate_agent::run::event::FinishedCall;
 use tollgate_agent::run::{CallEnd, Event, Input, RunLimits, Task};
 
-fn finished(world: &World) -> &Finished {
+fn finished(world: &World) -> &FinishedCall {
     let ends = world.events.iter().rev().find_map(|event| match event {
         Event::CallFinished(finished) => Some(finished.as_ref()),
         _ => None,
@@ -85,7 +85,7 @@ fn t1_a_direct_call_times_out_at_its_agents_wall_time() {
     let call_id = world.executions()[0].permit.call_id().clone();
     world.give(Input::CutShort { reason: None, stopped: vec![(call_id, used)] });
     assert_eq!(world.status(), &stopped("wall_ms"));
-    let Finished { end: CallEnd::Fault(fault), usage, .. } = finished(&world) else { panic!() };
+    let FinishedCall { end: CallEnd::Fault(fault), usage, .. } = finished(&world) else { panic!() };
     assert_eq!(fault.code, Code::TimedOut);
     assert!(fault.message.contains("wall_ms = 1500"), "{}", fault.message);
     assert_eq!(*usage, Usage { at_least: true, ..used });
@@ -104,7 +104,7 @@ fn t8_what_a_call_used_is_the_sum_over_its_attempts() {
     // Records of earlier versions hold the usage of the last attempt alone.
     let old =
         json!({"call_id": "a", "tool_name": "look", "end": finished.end, "usage": finished.last_attempt()});
-    let old: Finished = serde_json::from_value(old).unwrap();
+    let old: FinishedCall = serde_json::from_value(old).unwrap();
     assert_eq!(old.last_attempt().attempts, 1);
 }
 

@@ -13,14 +13,14 @@ use tollgate_agent::message::{AssistantMessage, Finish, Message, ModelCall, Mode
 use tollgate_agent::outcome::{Fault, Mutation, Outcome, Ticket, ToolOutput, ToolResult, Usage};
 use tollgate_agent::recorded_inputs::RecordedInputs;
 use tollgate_agent::run::{
-    AgentSpec, Call, CallEnd, Decision, DecisionAnswer, Effect, EffectKey, Ended, Event, Execution, Input,
-    Phase, Question, Refused, Run, RunLimits, RunSpec, RunStatus, StoredEvent, Task, Thread,
+    AgentSpec, Call, CallEnd, Decision, DecisionAnswer, Effect, EffectKey, EndedCall, Event, Execution,
+    Input, InputRefusal, Phase, Question, Run, RunLimits, RunSpec, RunStatus, StoredEvent, Task, Thread,
 };
 use tollgate_agent::state::StateChange;
 
 type Gates = Box<dyn Fn(&Question, &Run) -> Vec<GateVerdict>>;
 type Before = Box<dyn Fn(&Question) -> HookAnswer>;
-type After = Box<dyn Fn(&Ended) -> HookAnswer>;
+type After = Box<dyn Fn(&EndedCall) -> HookAnswer>;
 
 /// An entry of a thread's record as a store keeps it.
 enum Kept {
@@ -95,7 +95,7 @@ impl World {
     }
 
     /// Decides, commits and applies, then derives the next effects, as a host does.
-    pub(crate) fn try_give(&mut self, input: Input) -> Result<Vec<Event>, Refused> {
+    pub(crate) fn try_give(&mut self, input: Input) -> Result<Vec<Event>, InputRefusal> {
         let events = self.run.decide(&self.catalog, self.now_ms, &input)?;
         for event in &events {
             let number = self.run.events() + 1;
@@ -317,7 +317,7 @@ impl World {
         id: &str,
         target: &str,
         answer: DecisionAnswer,
-    ) -> Result<Vec<Event>, Refused> {
+    ) -> Result<Vec<Event>, InputRefusal> {
         let decision = Decision {
             id: id.to_owned(),
             target: target.to_owned(),

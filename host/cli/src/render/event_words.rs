@@ -5,7 +5,7 @@ use crate::terminal::text::shown_line;
 use anstyle::Style;
 use tollgate_agent::gate::Verdict;
 use tollgate_agent::run::CallEnd;
-use tollgate_agent::run::event::Proposed;
+use tollgate_agent::run::event::CheckedCall;
 
 /// The maximum number of characters of arguments, results and reasons on one line.
 pub(super) const LINE_CHARS: usize = 100;
@@ -18,7 +18,7 @@ pub(super) fn name(text: &str) -> String {
 }
 
 /// Returns a call with its arguments: `→ echo {"text":"hello"}`.
-pub(super) fn call(proposed: &Proposed) -> String {
+pub(super) fn call(proposed: &CheckedCall) -> String {
     let arguments = proposed.arguments.as_ref().map(|a| shown_line(a.text(), LINE_CHARS));
     format!("{NAME}→ {}{NAME:#} {}", name(&proposed.tool_name), arguments.unwrap_or_default())
 }

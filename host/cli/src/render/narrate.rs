@@ -15,7 +15,7 @@ use tollgate::run::{ChildUpdate, LiveContent, RunEnd, RunUpdate};
 use tollgate_agent::gate::{GateVerdict, Verdict};
 use tollgate_agent::outcome::Usage;
 use tollgate_agent::question::MARK;
-use tollgate_agent::run::event::{Finished, Proposed, Suspended};
+use tollgate_agent::run::event::{CheckedCall, FinishedCall, SuspendedCall};
 use tollgate_agent::run::{Event, RunStatus, RunUsage, StoredEvent};
 use tollgate_sandbox::{ProgressStatus, Report};
 
@@ -256,7 +256,7 @@ impl<'a> Narrator<'a> {
         }
     }
 
-    fn proposed(&mut self, proposed: &Proposed) {
+    fn proposed(&mut self, proposed: &CheckedCall) {
         self.tools.insert(proposed.call_id.to_string(), name(&proposed.tool_name));
         self.say(&format!("  {}", call(proposed)));
     }
@@ -275,7 +275,7 @@ impl<'a> Narrator<'a> {
         }
     }
 
-    fn finished(&self, finished: &Finished) {
+    fn finished(&self, finished: &FinishedCall) {
         let (tool, words) = call_end(&finished.tool_name, &finished.end);
         self.say(&format!("  {tool} {words} {DIM}({}){DIM:#}", used(&finished.usage)));
         if let Some(change) = &finished.change {
@@ -287,7 +287,7 @@ impl<'a> Narrator<'a> {
     }
 
     /// Shows who asks. In a conversation, the question itself follows.
-    fn suspended(&self, suspended: &Suspended) {
+    fn suspended(&self, suspended: &SuspendedCall) {
         if self.conversation.is_some() {
             return;
         }

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use tollgate_agent::gate::{GateVerdict, Verdict};
 use tollgate_agent::hook::{HookAnswer, HookPoint, ModelHooked};
 use tollgate_agent::message::ModelReply;
-use tollgate_agent::run::event::{Finished, Proposed, Suspended};
+use tollgate_agent::run::event::{CheckedCall, FinishedCall, SuspendedCall};
 use tollgate_agent::run::{Decision, DecisionAnswer, Event, RunStatus, StoredEvent};
 use tollgate_agent::state::StateChange;
 
@@ -110,7 +110,7 @@ impl Timeline {
         text.clone_into(&mut self.said);
     }
 
-    fn proposed(&mut self, proposed: &Proposed) {
+    fn proposed(&mut self, proposed: &CheckedCall) {
         let call_id = shown_line(&proposed.call_id, 40);
         self.line(&format!("{} {DIM}{call_id}{DIM:#}", call(proposed)));
         self.tools.insert(proposed.call_id.to_string(), name(&proposed.tool_name));
@@ -134,7 +134,7 @@ impl Timeline {
         }
     }
 
-    fn finished(&mut self, finished: &Finished) {
+    fn finished(&mut self, finished: &FinishedCall) {
         let (tool, words) = call_end(&finished.tool_name, &finished.end);
         let call = self.call_among_equals(&finished.call_id);
         let used = used(&finished.usage);
@@ -199,7 +199,7 @@ impl Timeline {
         }
     }
 
-    fn suspended(&mut self, suspended: &Suspended) {
+    fn suspended(&mut self, suspended: &SuspendedCall) {
         let asks = match &suspended.gate {
             Some(gate) => {
                 format!("gate {} about {}", name(gate), name(&suspended.tool_name))

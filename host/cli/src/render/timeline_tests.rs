@@ -11,7 +11,7 @@ use tollgate_agent::hook::{CustomEvent, HookAnswer, HookPoint, ModelHooked};
 use tollgate_agent::message::{AssistantMessage, ModelReply, TokenUsage};
 use tollgate_agent::outcome::{Fault, Ticket, ToolResult, Usage};
 use tollgate_agent::proposal::Arguments;
-use tollgate_agent::run::event::{Finished, Proposed, Suspended};
+use tollgate_agent::run::event::{CheckedCall, FinishedCall, SuspendedCall};
 use tollgate_agent::run::{CallEnd, Decision, DecisionAnswer, Event, RunStatus, RunUsage, StoredEvent};
 use tollgate_agent::state::{KeyUpdate, StateChange};
 
@@ -43,7 +43,7 @@ fn replied(text: &str, tokens: u64) -> Event {
 }
 
 fn proposed(call_id: &str, tool: &str, arguments: Value) -> Event {
-    Event::CallProposed(Arc::new(Proposed {
+    Event::CallProposed(Arc::new(CheckedCall {
         call_id: call_id.into(),
         tool_name: tool.into(),
         owner: None,
@@ -65,7 +65,7 @@ fn started(call_id: &str, attempt: u32) -> Event {
 fn finished(call_id: &str, tool: &str, end: CallEnd, changes: &[(&str, Value)]) -> Event {
     let updates: std::sync::Arc<[KeyUpdate]> =
         changes.iter().map(|(key, value)| KeyUpdate::restored(key, value.clone())).collect();
-    Event::CallFinished(Arc::new(Finished {
+    Event::CallFinished(Arc::new(FinishedCall {
         call_id: call_id.into(),
         tool_name: tool.into(),
         end,
@@ -86,7 +86,7 @@ fn done(result: ToolResult) -> CallEnd {
 }
 
 fn asked(call_id: &str, tool: &str) -> Event {
-    Event::CallSuspended(Box::new(Suspended {
+    Event::CallSuspended(Box::new(SuspendedCall {
         call_id: call_id.into(),
         suspension_id: format!("{call_id}/1"),
         tool_name: tool.into(),

@@ -6,7 +6,7 @@ use std::path::Path;
 use tollgate::config::{FILE_NAME, remember_always};
 use tollgate_agent::catalog::Catalog;
 use tollgate_agent::gate::permissions::{Scope, answered};
-use tollgate_agent::run::event::Suspended;
+use tollgate_agent::run::event::SuspendedCall;
 use tollgate_agent::run::{Decision, DecisionAnswer, Event, StoredEvent};
 
 /// Writes the answer to the configuration if it is permanent, and reports it. `catalog` is the
@@ -14,7 +14,7 @@ use tollgate_agent::run::{Decision, DecisionAnswer, Event, StoredEvent};
 pub(crate) fn keep(
     globals: &Globals,
     catalog: &Catalog,
-    asked: &Suspended,
+    asked: &SuspendedCall,
     decision: &Decision,
     output: &Output,
 ) {
@@ -31,7 +31,7 @@ pub(crate) fn keep(
 pub(crate) fn question_of<'a>(
     record: impl IntoIterator<Item = &'a StoredEvent>,
     target: &str,
-) -> Option<&'a Suspended> {
+) -> Option<&'a SuspendedCall> {
     let questions = record.into_iter().filter_map(|event| match &event.event {
         Event::CallSuspended(asked) => Some(asked.as_ref()),
         _ => None,

@@ -13,7 +13,7 @@ use tollgate::run::RunEnd;
 use tollgate::store::{RunFilter, RunStore, short_id};
 use tollgate_agent::gate::permissions::asks_to_permit;
 use tollgate_agent::question::{ANSWER, Section, action, asks, sections};
-use tollgate_agent::run::event::Suspended;
+use tollgate_agent::run::event::SuspendedCall;
 use tollgate_agent::run::{Decision, DecisionAnswer};
 use tollgate_agent::text::quoted;
 use uuid::Uuid;
@@ -25,7 +25,7 @@ const MAX_QUESTION_BYTES: usize = 256 * 1024;
 /// which answers fit. The host's lines are bare; all others are marked. The schema of an answer that
 /// is not typed as JSON is left out on a terminal, where `?` shows it, and that of the permission rules
 /// everywhere. `None` if it is too long to be shown whole.
-fn question(suspended: &Suspended, is_asked_now: bool) -> Option<String> {
+fn question(suspended: &SuspendedCall, is_asked_now: bool) -> Option<String> {
     let shows_schema = if is_asked_now { Form::new(suspended).is_json() } else { !asks_to_permit(suspended) };
     let mut lines = vec![
         format!("{WAITS}{} ({}):{WAITS:#}", asks(suspended), action(suspended)),
@@ -43,7 +43,7 @@ fn question(suspended: &Suspended, is_asked_now: bool) -> Option<String> {
 }
 
 /// Returns the question, or how to see it if it is too long to be shown.
-pub(crate) fn question_or_way(run_id: &str, suspended: &Suspended) -> String {
+pub(crate) fn question_or_way(run_id: &str, suspended: &SuspendedCall) -> String {
     question(suspended, false).unwrap_or_else(|| {
         format!(
             "{WAITS}{} ({}), call {}.{WAITS:#} The question is too long to be shown here \
@@ -66,7 +66,7 @@ pub(crate) fn say_how_to_decide(end: &RunEnd, output: &Output) {
 
 /// Returns the commands that answer a question. They contain no code: the reader may be a model, and
 /// a person reads the code on a terminal.
-pub(crate) fn how_to_decide(run_id: &str, suspended: &Suspended) -> String {
+pub(crate) fn how_to_decide(run_id: &str, suspended: &SuspendedCall) -> String {
     let run = short_id(run_id);
     let decide = format!("{} decide {run} {}", program(), typed(&suspended.call_id));
     format!(
@@ -78,7 +78,7 @@ pub(crate) fn how_to_decide(run_id: &str, suspended: &Suspended) -> String {
 }
 
 /// Returns a value for `--resume` that permits the call, or a placeholder if it depends on a schema.
-fn example_answer(suspended: &Suspended) -> &'static str {
+fn example_answer(suspended: &SuspendedCall) -> &'static str {
     let is_free = suspended.ticket.response_schema.as_ref().is_none_or(Value::is_null);
     if is_free || asks_to_permit(suspended) { "true" } else { "'ANSWER AS JSON'" }
 }
@@ -112,7 +112,7 @@ pub(crate) enum QuestionOutcome {
 pub(crate) async fn ask(
     host: &Host,
     run: &RunEnd,
-    suspended: &Suspended,
+    suspended: &SuspendedCall,
     output: &Output,
 ) -> Result<QuestionOutcome, Failure> {
     let Some(question) = question(suspended, true) else { return Ok(QuestionOutcome::Open) };
@@ -153,7 +153,7 @@ pub(crate) async fn ask(
 }
 
 /// Returns why an answer violates the question's schema.
-fn unfit(suspended: &Suspended, answer: &DecisionAnswer) -> Option<String> {
+fn unfit(suspended: &SuspendedCall, answer: &DecisionAnswer) -> Option<String> {
     let DecisionAnswer::Resume(value) = answer else { return None };
     let schema = suspended.answer_schema().ok().flatten()?;
     let violations = schema.violations(value);

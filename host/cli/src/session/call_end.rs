@@ -13,7 +13,7 @@ use tollgate::store::short_id;
 use tollgate_agent::code::Code;
 use tollgate_agent::content::ContentPart;
 use tollgate_agent::run::CallEnd;
-use tollgate_agent::run::event::{Finished, Suspended};
+use tollgate_agent::run::event::{FinishedCall, SuspendedCall};
 use tollgate_agent::state::{KeyScope, StateChange};
 
 /// Additions to the answer of a call that has ended.
@@ -61,7 +61,7 @@ pub(crate) fn answer(end: &RunEnd, shown: ShownEnd<'_>, output: &Output) -> Resu
 /// The longest value that is printed over several lines, in bytes.
 const MAX_LAID_OUT_BYTES: usize = 256 * 1024;
 
-fn show(finished: &Finished, output: &Output) {
+fn show(finished: &FinishedCall, output: &Output) {
     match &finished.end {
         CallEnd::Result(result) => {
             if let Some(message) = &result.message {
@@ -103,7 +103,7 @@ fn show(finished: &Finished, output: &Output) {
 }
 
 /// Returns whether a call changed state that outlives it.
-fn keeps_state(finished: &Finished) -> bool {
+fn keeps_state(finished: &FinishedCall) -> bool {
     let updates = finished.change.iter().flat_map(|change| change.updates.iter());
     updates.into_iter().any(|update| update.scope == KeyScope::Thread && update.persistent)
 }
@@ -115,7 +115,7 @@ fn for_people(message: &str) -> &str {
     stripped.unwrap_or(message).trim_end()
 }
 
-fn finished_json(finished: &Finished) -> Value {
+fn finished_json(finished: &FinishedCall) -> Value {
     let content = attachments(&finished.end);
     let (status, data, message, error) = match &finished.end {
         CallEnd::Result(result) => {
@@ -143,7 +143,7 @@ fn finished_json(finished: &Finished) -> Value {
     })
 }
 
-fn pending(end: &RunEnd, waiting: &Suspended, output: &Output) {
+fn pending(end: &RunEnd, waiting: &SuspendedCall, output: &Output) {
     if !output.is_json() {
         return say_how_to_decide(end, output);
     }

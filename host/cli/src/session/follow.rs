@@ -8,7 +8,7 @@ use crate::terminal::{Failure, Output};
 use std::sync::Arc;
 use tollgate::run::{RunEnd, RunHandle};
 use tollgate::{Host, HostError};
-use tollgate_agent::run::event::Suspended;
+use tollgate_agent::run::event::SuspendedCall;
 
 /// Narrates a run or call until it has ended; a signal that ends the program cancels it.
 pub(crate) async fn follow(mut handle: RunHandle, narrator: &mut Narrator<'_>) -> Result<RunEnd, Failure> {
@@ -55,7 +55,7 @@ pub(crate) async fn ask_open(
     narrator: &mut Narrator<'_>,
     (globals, output): (&Globals, &Output),
 ) -> Result<RunEnd, Failure> {
-    let wanted = |asked: &&Arc<Suspended>| {
+    let wanted = |asked: &&Arc<SuspendedCall>| {
         only.is_none_or(|only| asked.call_id == only || asked.suspension_id == only)
     };
     loop {

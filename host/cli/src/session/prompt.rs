@@ -12,7 +12,7 @@ use std::borrow::Cow;
 use tollgate_agent::gate::permissions::asks_to_permit;
 use tollgate_agent::question::{MARK, continued, marked};
 use tollgate_agent::run::DecisionAnswer;
-use tollgate_agent::run::event::Suspended;
+use tollgate_agent::run::event::SuspendedCall;
 
 /// An object with more properties than this is typed as JSON.
 const MAX_FIELDS: usize = 24;
@@ -75,7 +75,7 @@ pub(super) enum Step {
 }
 
 impl Form {
-    pub(super) fn new(suspended: &Suspended) -> Self {
+    pub(super) fn new(suspended: &SuspendedCall) -> Self {
         let schema = suspended.ticket.response_schema.as_ref().filter(|schema| !schema.is_null());
         let shape = match schema {
             _ if asks_to_permit(suspended) => Shape::Permission,

@@ -2,7 +2,7 @@
 use super::*;
 use tollgate_agent::outcome::Ticket;
 
-fn asked(schema: Value) -> Suspended {
+fn asked(schema: Value) -> SuspendedCall {
     let ticket = Ticket { response_schema: Some(schema), ..Ticket::confirm("Sure?") };
     let suspended = json!({"call_id": "c", "suspension_id": "s", "tool_name": "t", "ticket": ticket});
     serde_json::from_value(suspended).unwrap()
@@ -26,8 +26,8 @@ fn answer(value: Value) -> Step {
     Step::Done(DecisionAnswer::Resume(value))
 }
 
-fn permission_question() -> Suspended {
-    Suspended { gate: Some("permissions".into()), ..asked(json!({"const": true})) }
+fn permission_question() -> SuspendedCall {
+    SuspendedCall { gate: Some("permissions".into()), ..asked(json!({"const": true})) }
 }
 
 #[test]

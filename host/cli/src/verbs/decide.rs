@@ -18,7 +18,7 @@ use std::sync::Arc;
 use tollgate::run::RunEnd;
 use tollgate::store::{RunFilter, RunStore, RunSummary, short_id};
 use tollgate::{Host, HostError};
-use tollgate_agent::run::event::Suspended;
+use tollgate_agent::run::event::SuspendedCall;
 use tollgate_agent::run::{Decision, DecisionAnswer, Refused};
 
 /// Answer a suspended call and resume its run
@@ -119,7 +119,7 @@ impl DecideVerb {
         let asked =
             target.as_deref().and_then(|target| question_of(record.iter().map(AsRef::as_ref), target));
         let asked = asked.cloned();
-        let is_open = |question: &Suspended| {
+        let is_open = |question: &SuspendedCall| {
             now.waiting.iter().any(|open| open.suspension_id == question.suspension_id)
         };
         match &asked {
@@ -166,7 +166,7 @@ async fn decide(
     host: &Host,
     run: &RunSummary,
     decision: Decision,
-    asked: Option<Suspended>,
+    asked: Option<SuspendedCall>,
     narrator: &mut Narrator<'_>,
     (globals, output): (&Globals, &Output),
 ) -> Result<RunEnd, Failure> {
@@ -206,7 +206,7 @@ fn not_waiting(run: &RunSummary) -> Failure {
 }
 
 /// Returns the only open question of a run.
-fn only_question(now: &RunEnd) -> Result<&Suspended, Failure> {
+fn only_question(now: &RunEnd) -> Result<&SuspendedCall, Failure> {
     match now.waiting.as_slice() {
         [asked] => Ok(asked),
         [] => Err(Failure::usage(format!("the run {} is not waiting for a decision", short_id(&now.run_id)))),

@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use tollgate::store::{Record, RunSummary, short_id};
 use tollgate_agent::content::ContentPart;
-use tollgate_agent::run::event::Suspended;
+use tollgate_agent::run::event::SuspendedCall;
 use tollgate_agent::run::{Event, Run, StoredEvent, Thread};
 
 /// Show what happened in a run: turns, calls, gates, attempts, state, usage
@@ -125,7 +125,7 @@ async fn say_what_is_open(run: &RunSummary, events: &[Arc<StoredEvent>], globals
 }
 
 /// Returns the unanswered questions, with the arguments of their calls.
-fn waiting(events: &[Arc<StoredEvent>]) -> Vec<Arc<Suspended>> {
+fn waiting(events: &[Arc<StoredEvent>]) -> Vec<Arc<SuspendedCall>> {
     let mut run = Run::new(Thread::default());
     // A record that cannot be folded shows as much as it can.
     let _ = events.iter().try_for_each(|event| run.apply(&event.event));

@@ -7,7 +7,7 @@ use serde_json::json;
 use std::collections::BTreeMap;
 use tollgate::{CallRequest, Host, RunEnd};
 use tollgate_agent::run::CallEnd;
-use tollgate_agent::run::event::Finished;
+use tollgate_agent::run::event::FinishedCall;
 use tollgate_sandbox::Report;
 
 /// Returns the arguments of an endless computation: no tool completes this many rounds.
@@ -37,16 +37,16 @@ async fn every_language_ends_when_its_fuel_is_used_up() {
 async fn small_calls(host: &Host) -> BTreeMap<&'static str, u64> {
     let mut memory = BTreeMap::new();
     for language in &LANGUAGES {
-        let Finished { end, usage, .. } = small_call(host, language).await;
+        let FinishedCall { end, usage, .. } = small_call(host, language).await;
         assert!(matches!(&end, CallEnd::Result(result) if result.is_success()), "{end:?}");
         memory.insert(language.name, usage.memory_bytes);
     }
     memory
 }
 
-async fn small_call(host: &Host, language: &Language) -> Finished {
+async fn small_call(host: &Host, language: &Language) -> FinishedCall {
     let request = CallRequest::from_json(language.tool(), json!({"text": "one two"}).to_string());
-    Finished::clone(&host.call(request).await.unwrap().last_call.unwrap())
+    FinishedCall::clone(&host.call(request).await.unwrap().last_call.unwrap())
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use tollgate::tools::DeclaredTool;
 use tollgate_agent::SmolStr;
-use tollgate_agent::catalog::{Catalog, CatalogGrants, Owner, OwnerKind, Prepared};
+use tollgate_agent::catalog::{Catalog, CatalogGrants, Owner, OwnerKind, PreparedComponent};
 use tollgate_agent::descriptor::{ComponentDescriptor, ExecutionPolicy, MAX_TOOLS, ToolDescriptor};
 use tollgate_agent::name::{fold, server_prefix};
 use tollgate_agent::schema::{MAX_PATTERNS_BYTES, Schema, make_readable};
@@ -53,7 +53,7 @@ pub(super) struct Offered<'a> {
 /// The valid part of a server's list.
 pub(super) struct ValidTools {
     /// `None` if there are no valid tools.
-    pub(super) prepared: Option<Prepared>,
+    pub(super) prepared: Option<PreparedComponent>,
     /// The tools by the names under which they are called here.
     pub(super) names: BTreeMap<String, Arc<RemoteTool>>,
     /// A version that differs between lists.
@@ -110,7 +110,7 @@ pub(super) fn taken(server: &str, offered: &Offered<'_>, timeout_ms: Option<u32>
         add_resource_tools(server, &mut tools, &mut taken, timeout_ms);
     }
     if !tools.is_empty() {
-        match Prepared::new(component(server, tools)) {
+        match PreparedComponent::new(component(server, tools)) {
             Ok(prepared) => taken.prepared = Some(prepared),
             Err(why) => taken.notices.push(format!("the server {server} is not served: {why}")),
         }
@@ -168,7 +168,7 @@ fn add_resource_tools(
             .with_parameters(parameters)
             .with_execution(execution);
         // The name can be too long in full.
-        if Prepared::new(component(server, vec![descriptor.clone()])).is_ok() {
+        if PreparedComponent::new(component(server, vec![descriptor.clone()])).is_ok() {
             let declared = DeclaredTool { read_only: Some(true), ..DeclaredTool::default() };
             taken.names.insert(full, Arc::new(RemoteTool { call, output: None, declared }));
             tools.push(descriptor);
@@ -190,7 +190,8 @@ fn take_one(
             .with_parameters(Value::Object(tool.input_schema.as_ref().clone()))
             // Only the operator can declare that it may run twice without harm.
             .with_execution(ExecutionPolicy { timeout_ms, ..ExecutionPolicy::default() });
-    let prepared = Prepared::new(component(server, vec![descriptor.clone()])).map_err(|e| e.to_string())?;
+    let prepared =
+        PreparedComponent::new(component(server, vec![descriptor.clone()])).map_err(|e| e.to_string())?;
     let pattern_bytes = prepared.pattern_bytes();
     let left = most_pattern_bytes.checked_sub(pattern_bytes).ok_or_else(|| {
         format!("the compiled patterns of all tools of one server take at most {MAX_PATTERNS_BYTES} bytes")

@@ -194,7 +194,7 @@ fn readable_target(request: &http::Request<WasiBody>, ledger: &Ledger) -> Result
     })
 }
 
-fn target_of(request: &http::Request<WasiBody>) -> Result<Target, tollgate_agent::egress::Unfit> {
+fn target_of(request: &http::Request<WasiBody>) -> Result<Target, tollgate_agent::egress::ParseError> {
     let uri = request.uri();
     Target::parse(
         request.method().as_str(),

@@ -8,7 +8,7 @@ use tollgate::{
     async_trait,
 };
 use tollgate_agent::descriptor::ExecutionPolicy;
-use tollgate_agent::gate::permissions::{Otherwise, Permissions, RuleSpec};
+use tollgate_agent::gate::permissions::{DefaultRule, Permissions, RuleSpec};
 use tollgate_agent::outcome::ResumeMode;
 use tollgate_agent::run::CallEnd;
 use tollgate_agent::state::KeyScope;
@@ -200,7 +200,7 @@ pub(crate) fn permissions() -> Result<Permissions, Box<dyn std::error::Error>> {
         matches: Some("^[0-9]{5,}$".to_owned()),
         ..RuleSpec::of_tool("refund_payment")
     };
-    Ok(Permissions::new(Otherwise::Allow)
+    Ok(Permissions::new(DefaultRule::Allow)
         .ask(RuleSpec::of_tool("refund_payment"))?
         .ask(RuleSpec {
             at: Some("/environment".to_owned()),

@@ -7,7 +7,7 @@ use tollgate::LiveContent;
 use tollgate::run::LiveUpdate;
 use tollgate::tools::Report;
 use tollgate_agent::message::ModelReply;
-use tollgate_agent::run::event::Finished;
+use tollgate_agent::run::event::FinishedCall;
 use tollgate_agent::run::{Event, StoredEvent, answer};
 
 /// Translates the replies, calls and reports of one agent.
@@ -233,7 +233,7 @@ impl AgentEncoder {
         self.messages.push(remembered);
     }
 
-    fn call_finished(&mut self, finished: &Finished, out: &mut Vec<Value>) {
+    fn call_finished(&mut self, finished: &FinishedCall, out: &mut Vec<Value>) {
         let answer = answer::answer(&finished.call_id, &finished.tool_name, &finished.end);
         let id = self.place(&finished.call_id, "result");
         let (call_id, content) = (self.call_id(&finished.call_id), &answer.content);

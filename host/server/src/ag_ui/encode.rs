@@ -10,7 +10,7 @@ use tollgate::RunUpdate;
 use tollgate::run::ChildUpdate;
 use tollgate_agent::SmolStr;
 use tollgate_agent::child::ChildStatus;
-use tollgate_agent::run::event::{RunUsage, Suspended};
+use tollgate_agent::run::event::{RunUsage, SuspendedCall};
 use tollgate_agent::run::{Event, RunStatus, StoredEvent};
 use tollgate_agent::state::StateChange;
 use tollgate_agent::text::one_line;
@@ -310,7 +310,7 @@ impl AgUiEncoder {
         out.push(self.finished(outcome));
     }
 
-    fn interrupt(&self, call: &KnownCall, asked: &Suspended) -> Value {
+    fn interrupt(&self, call: &KnownCall, asked: &SuspendedCall) -> Value {
         let is_gate = asked.gate.is_some();
         let mut interrupt = json!({
             "id": id_in(&self.about.run_id, &asked.suspension_id),

@@ -32,7 +32,7 @@ use state::SharedState;
 use std::sync::Arc;
 use tollgate::store::whole_state;
 use tollgate_agent::message::Message;
-use tollgate_agent::run::event::Suspended;
+use tollgate_agent::run::event::SuspendedCall;
 use tollgate_agent::run::{Decision, StoredEvent};
 
 /// Returns the route below `/ag-ui`.
@@ -202,7 +202,7 @@ async fn resume(runs: &AgentRuns<'_>, input: &RunInput) -> Result<RequestedEvent
 
 /// Returns the decision that an answer stands for. A payload that means no, and that the schema
 /// does not accept, cancels the call.
-fn decision(asked: &Suspended, answer: &Resume) -> Result<Decision, Refusal> {
+fn decision(asked: &SuspendedCall, answer: &Resume) -> Result<Decision, Refusal> {
     match (answer.is_resolved, &answer.payload) {
         (false, _) => Ok(Decision::cancel(&asked.suspension_id)),
         (true, None | Some(Value::Null)) => Ok(approval(asked, true, None)?),

@@ -4,7 +4,7 @@
 use super::{OwnRun, repeatable};
 use crate::problem::Problem;
 use std::collections::BTreeSet;
-use tollgate_agent::run::event::Suspended;
+use tollgate_agent::run::event::SuspendedCall;
 use tollgate_agent::run::{Decision, Event};
 
 /// The answers of a request, compared with the record of the run.
@@ -29,7 +29,7 @@ impl Answers {
         run: &OwnRun,
         answers: &'a [A],
         question: impl Fn(&'a A) -> &'a str,
-        decide: impl Fn(&Suspended, &'a A) -> Result<Decision, E>,
+        decide: impl Fn(&SuspendedCall, &'a A) -> Result<Decision, E>,
     ) -> Result<Self, E> {
         let ids: BTreeSet<&str> = answers.iter().map(&question).collect();
         let (mut decisions, mut late, mut after) = (Vec::new(), Vec::new(), run.stored());

@@ -3,7 +3,7 @@
 use super::fits;
 use crate::problem::Problem;
 use serde_json::{Value, json};
-use tollgate_agent::run::event::Suspended;
+use tollgate_agent::run::event::SuspendedCall;
 use tollgate_agent::run::{Decision, DecisionAnswer};
 
 /// A yes or no to a question.
@@ -21,7 +21,7 @@ pub(crate) struct Approval {
 /// # Errors
 /// The question needs another answer than a yes.
 pub(crate) fn approval(
-    asked: &Suspended,
+    asked: &SuspendedCall,
     approves: bool,
     reason: Option<String>,
 ) -> Result<Decision, Problem> {
@@ -61,7 +61,7 @@ pub(crate) fn repeatable(decision: Decision, run_id: &str) -> Decision {
 mod tests {
     use super::*;
 
-    fn asks(schema: Value) -> Suspended {
+    fn asks(schema: Value) -> SuspendedCall {
         let ticket = json!({
             "action": "a", "message": "m", "response_schema": schema, "resume_mode": "replay-tool-call",
         });

@@ -38,7 +38,7 @@ use tollgate::store::{RunFilter, RunSummary};
 use tollgate::tools::Reservation;
 use tollgate::{Agent, DIRECT_AGENT};
 use tollgate_agent::message::Message;
-use tollgate_agent::run::event::Suspended;
+use tollgate_agent::run::event::SuspendedCall;
 use tollgate_agent::run::{Decision, Event, RunStatus, StoredEvent, Task};
 use tollgate_agent::text::clean;
 
@@ -279,13 +279,13 @@ impl OwnRun {
     }
 
     /// Returns the open question with this suspension id.
-    pub(crate) fn question(&self, suspension_id: &str) -> Option<&Suspended> {
+    pub(crate) fn question(&self, suspension_id: &str) -> Option<&SuspendedCall> {
         let mut waiting = self.calls.waiting();
         waiting.find(|(_, asked)| asked.suspension_id == suspension_id).map(|(_, asked)| asked.as_ref())
     }
 
     /// Returns a question of the run, open or not, with the number of its event.
-    pub(crate) fn asked(&self, suspension_id: &str) -> Option<(u64, &Suspended)> {
+    pub(crate) fn asked(&self, suspension_id: &str) -> Option<(u64, &SuspendedCall)> {
         self.events.iter().find_map(|event| match &event.event {
             Event::CallSuspended(asked) if asked.suspension_id == suspension_id => {
                 Some((event.number, asked.as_ref()))
@@ -305,7 +305,7 @@ impl OwnRun {
 }
 
 /// Checks that an answer fits the question's schema.
-pub(crate) fn fits(asked: &Suspended, value: &Value) -> Result<(), Problem> {
+pub(crate) fn fits(asked: &SuspendedCall, value: &Value) -> Result<(), Problem> {
     let unusable = |why: String| Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "does_not_fit", why);
     let schema = asked.answer_schema().map_err(|why| unusable(why.to_string()))?;
     let violations = schema.map(|schema| schema.violations(value)).unwrap_or_default();

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use tollgate_agent::SmolStr;
 use tollgate_agent::proposal::Arguments;
-use tollgate_agent::run::event::Suspended;
+use tollgate_agent::run::event::SuspendedCall;
 use tollgate_agent::run::{DecisionAnswer, Event};
 
 /// A call of the current turn.
@@ -18,7 +18,7 @@ pub(crate) struct KnownCall {
     /// The arguments; `None` if they are not acceptable JSON.
     pub(crate) arguments: Option<Arguments>,
     /// The question that waits for a person.
-    pub(crate) question: Option<Arc<Suspended>>,
+    pub(crate) question: Option<Arc<SuspendedCall>>,
     /// The id of the last suspension that a person answered.
     pub(crate) answered: Option<SmolStr>,
     /// Whether that person cancelled the call.
@@ -88,7 +88,7 @@ impl Calls {
     }
 
     /// Returns the calls that wait for a person, each with its question.
-    pub(crate) fn waiting(&self) -> impl Iterator<Item = (&KnownCall, &Arc<Suspended>)> {
+    pub(crate) fn waiting(&self) -> impl Iterator<Item = (&KnownCall, &Arc<SuspendedCall>)> {
         self.0.iter().filter_map(|call| Some((call, call.question.as_ref()?)))
     }
 }

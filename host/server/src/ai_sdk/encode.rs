@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use tollgate::tools::Report;
 use tollgate::{LiveContent, RunUpdate};
 use tollgate_agent::message::{Finish, ModelReply, TokenUsage};
-use tollgate_agent::run::event::{Finished, RunUsage, Suspended};
+use tollgate_agent::run::event::{FinishedCall, RunUsage, SuspendedCall};
 use tollgate_agent::run::{CallEnd, DecisionAnswer, Event, RunStatus, StoredEvent, answer};
 use tollgate_agent::text::one_line;
 
@@ -228,7 +228,7 @@ impl AiSdkEncoder {
         (self.in_reply, self.has_text) = (false, false);
     }
 
-    fn call_finished(&mut self, finished: &Finished, out: &mut Vec<Value>) {
+    fn call_finished(&mut self, finished: &FinishedCall, out: &mut Vec<Value>) {
         let call_id = &finished.call_id;
         match &finished.end {
             CallEnd::Result(result) if result.is_success() => {
@@ -261,7 +261,7 @@ impl AiSdkEncoder {
         }
     }
 
-    fn suspended(&self, asked: &Suspended, out: &mut Vec<Value>) {
+    fn suspended(&self, asked: &SuspendedCall, out: &mut Vec<Value>) {
         let Some(call) = self.calls.get(&asked.call_id) else { return };
         out.push(self.question(call, asked, "open"));
         // A question that needs more than a yes is answered elsewhere.
@@ -275,7 +275,7 @@ impl AiSdkEncoder {
         }
     }
 
-    fn question(&self, call: &KnownCall, asked: &Suspended, status: &str) -> Value {
+    fn question(&self, call: &KnownCall, asked: &SuspendedCall, status: &str) -> Value {
         json!({
             "type": "data-question",
             "id": asked.suspension_id,

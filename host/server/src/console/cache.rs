@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use tollgate_agent::SmolStr;
-use tollgate_agent::run::event::Suspended;
+use tollgate_agent::run::event::SuspendedCall;
 use tollgate_agent::run::{Event, RunUsage, StoredEvent};
 
 /// The open questions of a run, without their texts.
@@ -31,7 +31,7 @@ pub(super) struct OpenQuestion {
 #[derive(Debug, Clone)]
 pub(super) struct Question {
     /// The question itself.
-    pub(super) asked: Arc<Suspended>,
+    pub(super) asked: Arc<SuspendedCall>,
     /// When it was asked, in milliseconds since the Unix epoch.
     pub(super) at_ms: u64,
 }

@@ -15,7 +15,7 @@ use sha2::{Digest as _, Sha256};
 use std::time::Duration;
 use tollgate::store::RunSummary;
 use tollgate_agent::gate::permissions::{self, Scope as Remembered};
-use tollgate_agent::run::event::Suspended;
+use tollgate_agent::run::event::SuspendedCall;
 use tollgate_agent::run::{Decision, DecisionAnswer};
 
 /// The longest reason, in bytes.
@@ -92,7 +92,7 @@ async fn already_answered(viewer: &Viewer, run: &RunSummary, suspension: &str) -
 }
 
 /// Returns the answer that the entries make, if it fits the question.
-fn answer(asked: &Suspended, entries: &Entries) -> Result<DecisionAnswer, Vec<EntryError>> {
+fn answer(asked: &SuspendedCall, entries: &Entries) -> Result<DecisionAnswer, Vec<EntryError>> {
     let refused = |problem: String| vec![EntryError { pointer: String::new(), problem }];
     let permits = permissions::asks_to_permit(asked) && entries.get("permit").is_some();
     match entries.word("do") {

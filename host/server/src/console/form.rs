@@ -4,7 +4,7 @@
 use serde_json::{Map, Value};
 use tollgate_agent::gate::permissions::asks_to_permit;
 use tollgate_agent::json::parse_exact;
-use tollgate_agent::run::event::Suspended;
+use tollgate_agent::run::event::SuspendedCall;
 
 /// The maximum number of fields of a form; the answer of a larger schema is entered as JSON.
 const MAX_FIELDS: usize = 40;
@@ -120,7 +120,7 @@ impl Entries {
 
 impl Form {
     /// Returns the form for a question.
-    pub(super) fn of(asked: &Suspended) -> Self {
+    pub(super) fn of(asked: &SuspendedCall) -> Self {
         if asks_to_permit(asked) {
             return Form::Permission;
         }

@@ -17,7 +17,7 @@ use tollgate_agent::gate::permissions::asks_to_permit;
 use tollgate_agent::outcome::ResumeMode;
 use tollgate_agent::proposal::Arguments;
 use tollgate_agent::question::action;
-use tollgate_agent::run::event::Suspended;
+use tollgate_agent::run::event::SuspendedCall;
 use tollgate_agent::run::{Decision, DecisionAnswer, Event, StoredEvent};
 
 /// The maximum size of a question in a list, in bytes of its texts. A longer one has a page of its
@@ -34,7 +34,7 @@ pub(super) struct Card<'a> {
     run: &'a RunSummary,
     /// Whether the person may answer it.
     is_answerable: bool,
-    asked: &'a Suspended,
+    asked: &'a SuspendedCall,
     at_ms: u64,
     now_ms: u64,
     max_bytes: usize,
@@ -344,7 +344,7 @@ fn remembered(value: &Value) -> Option<String> {
 }
 
 /// Names the speaker of a question's words.
-fn speaker(asked: &Suspended) -> Markup {
+fn speaker(asked: &SuspendedCall) -> Markup {
     html! {
         @match (&asked.gate, &asked.child) {
             (Some(gate), _) => { "The gate " code { (text::line(gate, 64)) } },
@@ -374,7 +374,7 @@ pub(super) fn value_list(value: &Value) -> Markup {
 }
 
 /// Returns the size of a question's texts in bytes.
-pub(super) fn size(asked: &Suspended) -> usize {
+pub(super) fn size(asked: &SuspendedCall) -> usize {
     let ticket = &asked.ticket;
     let arguments = match &asked.child {
         Some(child) => child.arguments.as_ref(),

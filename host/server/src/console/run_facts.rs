@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use tollgate::Host;
 use tollgate::store::{PageLimit, RunSummary, StoreError};
-use tollgate_agent::run::event::Suspended;
+use tollgate_agent::run::event::SuspendedCall;
 use tollgate_agent::run::{Event, Run, RunUsage, StoredEvent, Thread};
 
 /// The maximum number of runs whose facts are kept.
@@ -87,7 +87,7 @@ async fn read_questions(host: &Host, run_id: &str) -> Arc<[Question]> {
         }
     });
     let Ok((run, _)) = read.await else { return Arc::default() };
-    let at_ms = |asked: &Suspended| asked_at.get(&asked.suspension_id).copied().unwrap_or_default();
+    let at_ms = |asked: &SuspendedCall| asked_at.get(&asked.suspension_id).copied().unwrap_or_default();
     run.open_questions().map(|asked| Question { at_ms: at_ms(asked), asked: Arc::clone(asked) }).collect()
 }
 
@@ -100,7 +100,7 @@ pub(super) fn fold(events: &[Arc<StoredEvent>]) -> Run {
 
 /// Returns the unanswered questions of a run with their times; none if it has ended.
 pub(super) fn open_questions(run: &Run, events: &[Arc<StoredEvent>]) -> Vec<Question> {
-    let asked_at = |asked: &Suspended| {
+    let asked_at = |asked: &SuspendedCall| {
         let is_it = |event: &&Arc<StoredEvent>| matches!(&event.event, Event::CallSuspended(other) if other.suspension_id == asked.suspension_id);
         events.iter().rev().find(is_it).map_or(0, |event| event.at_ms)
     };

@@ -9,7 +9,7 @@ use tollgate_agent::gate::{GateVerdict, Verdict};
 use tollgate_agent::message::TokenUsage;
 use tollgate_agent::outcome::Usage;
 use tollgate_agent::proposal::Arguments;
-use tollgate_agent::run::event::Suspended;
+use tollgate_agent::run::event::SuspendedCall;
 use tollgate_agent::run::{CallEnd, Decision, Event, RunStatus, StoredEvent};
 use tollgate_agent::state::StateChange;
 
@@ -71,7 +71,7 @@ pub(super) struct CallRow {
     /// The segment that has not ended.
     open: Option<(Kind, u64)>,
     pub(super) verdicts: Vec<GateVerdict>,
-    pub(super) asked: Vec<Arc<Suspended>>,
+    pub(super) asked: Vec<Arc<SuspendedCall>>,
     pub(super) decisions: Vec<Decision>,
     pub(super) end: Option<CallEnd>,
     pub(super) usage: Usage,

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tollgate::config::{Decides, ServeConfig};
 use tollgate::{Agent, FnTool, HostBuilder, ToolContext, ToolResult, async_trait};
-use tollgate_agent::gate::permissions::{Otherwise, Permissions, RuleSpec};
+use tollgate_agent::gate::permissions::{DefaultRule, Permissions, RuleSpec};
 use tollgate_server::console::{ComponentFacts, ConsoleData, KeyRow, SessionRow};
 use tollgate_server::{Principal, Problem, Scope};
 
@@ -72,11 +72,11 @@ impl ConsoleData for Facts {
     }
 }
 
-async fn paying_server(otherwise: Otherwise, ms: u64) -> Server {
+async fn paying_server(otherwise: DefaultRule, ms: u64) -> Server {
     paying_server_with(otherwise, ms, ServeConfig::default()).await
 }
 
-async fn paying_server_with(otherwise: Otherwise, ms: u64, config: ServeConfig) -> Server {
+async fn paying_server_with(otherwise: DefaultRule, ms: u64, config: ServeConfig) -> Server {
     let pay =
         FnTool::new("pay", "pay", "Pays.", move |arguments: serde_json::Value, _: ToolContext| async move {
             tokio::time::sleep(Duration::from_millis(ms)).await;
@@ -94,7 +94,7 @@ fn entry(name: &str, value: &str) -> (String, String) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn sessions_are_ended_and_keys_are_for_operators() {
-    let server = paying_server(Otherwise::Allow, 0).await;
+    let server = paying_server(DefaultRule::Allow, 0).await;
     let facts = Facts::default();
     server.knows(facts.clone());
     let page = server.get("/console/access").await.body;
@@ -120,7 +120,7 @@ async fn sessions_are_ended_and_keys_are_for_operators() {
 #[tokio::test(flavor = "multi_thread")]
 async fn four_eyes_holds_for_forms_and_for_lists() {
     let config = ServeConfig { decides: Decides::Others, ..ServeConfig::default() };
-    let server = paying_server_with(Otherwise::Ask, 0, config).await;
+    let server = paying_server_with(DefaultRule::Ask, 0, config).await;
     let run_id = server.run("Pay.", "ada/case").await;
     server.sign_in(Some(principal("bob", &ALL)));
     let s =
@@ -143,7 +143,7 @@ async fn four_eyes_holds_for_forms_and_for_lists() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn always_is_kept_where_rules_are_kept() {
-    let server = paying_server(Otherwise::Ask, 0).await;
+    let server = paying_server(DefaultRule::Ask, 0).await;
     let facts = Facts::default();
     server.knows(facts.clone());
     let run_id = server.run("Pay.", "ada/case").await;
@@ -161,7 +161,7 @@ async fn always_is_kept_where_rules_are_kept() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_of_the_console_is_cancelled_by_its_owner_or_an_operator() {
-    let server = paying_server(Otherwise::Allow, 60_000).await;
+    let server = paying_server(DefaultRule::Allow, 60_000).await;
     let send = [entry("agent", "clerk"), entry("thread", "slow"), entry("message", "Pay slowly.")];
     assert_eq!(server.post("/console/playground", &send).await.status, 200);
     let runs = server.host.store().runs(tollgate::store::RunFilter::default()).await.unwrap();

@@ -4,7 +4,7 @@ use crate::server::{ALL, Script, Server, asking, attribute, principal};
 use serde_json::{Value, json};
 use std::time::Duration;
 use tollgate::{FnTool, Ticket, ToolContext, ToolResult};
-use tollgate_agent::gate::permissions::{Otherwise, Permissions};
+use tollgate_agent::gate::permissions::{DefaultRule, Permissions};
 use tollgate_server::Scope;
 
 fn entries(list: &[(&str, &str)]) -> Vec<(String, String)> {
@@ -26,7 +26,7 @@ async fn permitting_server() -> Server {
     let pay = FnTool::new("pay", "pay", "Pays.", |arguments: Value, _: ToolContext| async move {
         ToolResult::success(json!({"paid": arguments["cents"]}))
     });
-    Server::with_script(script("pay"), |builder| builder.tool(pay).gate(Permissions::new(Otherwise::Ask)))
+    Server::with_script(script("pay"), |builder| builder.tool(pay).gate(Permissions::new(DefaultRule::Ask)))
         .await
 }
 

@@ -40,7 +40,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tollgate_agent::SmolStr;
-use tollgate_agent::catalog::{CatalogGrants, Owner, OwnerKind, Prepared};
+use tollgate_agent::catalog::{CatalogGrants, Owner, OwnerKind, PreparedComponent};
 use tollgate_agent::child::Delegates;
 use tollgate_agent::descriptor::{ComponentDescriptor, DescriptorError};
 use tollgate_agent::surface::Surface;
@@ -251,14 +251,14 @@ async fn load_one(sandbox: &Sandbox, file: &Path) -> Result<Checked, FileRefusal
 /// A loaded component with the result of checking its descriptor.
 pub(super) struct Checked {
     component: Component,
-    prepared: Result<Prepared, DescriptorError>,
+    prepared: Result<PreparedComponent, DescriptorError>,
 }
 
 impl Checked {
     /// Checks the text, schemas and initial values of a component on a thread of its own.
     pub(super) async fn of(component: Component) -> Result<Self, String> {
         let descriptor = component.descriptor().clone();
-        let prepared = tokio::task::spawn_blocking(move || Prepared::new(descriptor)).await;
+        let prepared = tokio::task::spawn_blocking(move || PreparedComponent::new(descriptor)).await;
         let prepared =
             prepared.map_err(|e| format!("the host failed while it checked the component: {e}"))?;
         Ok(Self { component, prepared })
@@ -316,7 +316,7 @@ impl Loaded {
 /// A component that is ready to be added to a toolbox.
 struct Ready {
     entry: LoadedComponent,
-    prepared: Prepared,
+    prepared: PreparedComponent,
     catalog: CatalogGrants,
     runner: Arc<dyn Runner>,
 }

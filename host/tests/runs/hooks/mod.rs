@@ -20,7 +20,7 @@ use tollgate::run::{RunEnd, RunEvent};
 use tollgate::tools::NativePlugin;
 use tollgate::{Agent, CallRequest, Host, RunRequest, ScriptedModel};
 use tollgate_agent::code::Code;
-use tollgate_agent::gate::permissions::{Otherwise, Permissions};
+use tollgate_agent::gate::permissions::{DefaultRule, Permissions};
 use tollgate_agent::message::{AssistantMessage, Message, ModelCall, ModelReply, ModelRequest};
 use tollgate_agent::outcome::ToolResult;
 use tollgate_agent::run::{CallEnd, Event, RunStatus};
@@ -243,7 +243,7 @@ impl Plugin for Brings {
 #[test]
 fn h5_what_two_plugins_both_bring_is_an_error_that_names_both() {
     fn gate(parts: &mut Parts) {
-        parts.gate(Permissions::new(Otherwise::Allow));
+        parts.gate(Permissions::new(DefaultRule::Allow));
     }
     fn key(parts: &mut Parts) {
         parts.state::<Diary>();

@@ -26,7 +26,7 @@ use serde_json::Value;
 /// The treatment of calls that no rule matches.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Otherwise {
+pub enum DefaultRule {
     /// This gate lets them run.
     Allow,
     /// A person is asked.
@@ -45,13 +45,13 @@ pub struct Permissions {
     remembered: Vec<Rule>,
     /// The number of remembered answers without a version, whose question is asked again.
     unbound: usize,
-    otherwise: Otherwise,
+    otherwise: DefaultRule,
 }
 
 impl Permissions {
     /// Creates a gate without rules: every call gets this treatment.
     #[must_use]
-    pub fn new(otherwise: Otherwise) -> Self {
+    pub fn new(otherwise: DefaultRule) -> Self {
         Self { otherwise, ..Self::default() }
     }
 
@@ -148,12 +148,12 @@ impl Permissions {
         let is_asked = self.ask.iter().any(|rule| rule.matches_any(call));
         let is_allowed = self.allow.iter().any(|rule| rule.matches_all(call));
         match (is_asked, is_allowed, self.otherwise) {
-            (true, _, _) | (false, false, Otherwise::Ask) => match self.is_remembered(call) {
+            (true, _, _) | (false, false, DefaultRule::Ask) => match self.is_remembered(call) {
                 true => Verdict::Allow,
                 false => Verdict::Suspend(Box::new(question(tool, call.arguments.value()))),
             },
-            (false, true, _) | (false, false, Otherwise::Allow) => Verdict::Allow,
-            (false, false, Otherwise::Deny) => {
+            (false, true, _) | (false, false, DefaultRule::Allow) => Verdict::Allow,
+            (false, false, DefaultRule::Deny) => {
                 Verdict::Deny(format!("no rule of the operator allows '{tool}' with these arguments."))
             }
         }

@@ -4,7 +4,7 @@ use super::pattern::{Rule, RuleSpec};
 use crate::catalog::{Catalog, Tool};
 use crate::gate::{PERMISSIONS_ID, ProposedCall};
 use crate::proposal::Arguments;
-use crate::question::Suspended;
+use crate::question::SuspendedCall;
 use crate::state::{KeyScope, KeyUpdate, State, StateChange};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -69,14 +69,14 @@ pub(super) fn answer_schema() -> Value {
 /// Returns whether the permission rules asked this question, for a call of this run or of a
 /// child run.
 #[must_use]
-pub fn asks_to_permit(asked: &Suspended) -> bool {
+pub fn asks_to_permit(asked: &SuspendedCall) -> bool {
     asked.gate.as_deref() == Some(PERMISSIONS_ID)
         || asked.ticket.response_schema.as_ref() == Some(&answer_schema())
 }
 
 /// Returns whether this answer to the permission rules covers more than one call.
 #[must_use]
-pub fn wants_more(asked: &Suspended, answer: &Value) -> bool {
+pub fn wants_more(asked: &SuspendedCall, answer: &Value) -> bool {
     asks_to_permit(asked) && *answer != Value::Bool(true)
 }
 
@@ -84,7 +84,7 @@ pub fn wants_more(asked: &Suspended, answer: &Value) -> bool {
 /// the tool that was asked about. `None` if another gate asked, if the answer covers one
 /// call only, or if the tool has changed since.
 #[must_use]
-pub fn answered(catalog: &Catalog, asked: &Suspended, answer: &Value) -> Option<(Scope, RuleSpec)> {
+pub fn answered(catalog: &Catalog, asked: &SuspendedCall, answer: &Value) -> Option<(Scope, RuleSpec)> {
     if asked.gate.as_deref() != Some(PERMISSIONS_ID) {
         return None;
     }
@@ -106,7 +106,7 @@ pub fn answered(catalog: &Catalog, asked: &Suspended, answer: &Value) -> Option<
 pub(crate) fn change(
     state: &State,
     catalog: &Catalog,
-    asked: &Suspended,
+    asked: &SuspendedCall,
     answer: &Value,
 ) -> Option<StateChange> {
     let (scope, rule) = answered(catalog, asked, answer)?;

@@ -8,7 +8,7 @@ use crate::context::{AgentView, RunIdentity};
 use crate::descriptor::{ComponentDescriptor, ToolDescriptor};
 use crate::gate::{CallsBefore, PERMISSIONS_ID};
 use crate::proposal::Arguments;
-use crate::question::Suspended;
+use crate::question::SuspendedCall;
 use crate::state::State;
 use serde_json::json;
 
@@ -68,7 +68,7 @@ fn rule(tool: &str, at: &str, glob: &str) -> RuleSpec {
 #[test]
 fn g2_of_the_rules_deny_is_stronger_than_ask_and_ask_than_allow() {
     let all = || RuleSpec::of_tool("*");
-    let rules = Permissions::new(Otherwise::Deny).allow(all()).unwrap();
+    let rules = Permissions::new(DefaultRule::Deny).allow(all()).unwrap();
     assert_eq!(judged(&rules, "delete", json!({})), "allow");
     let rules = rules.ask(all()).unwrap();
     assert_eq!(judged(&rules, "delete", json!({})), "ask");
@@ -78,7 +78,8 @@ fn g2_of_the_rules_deny_is_stronger_than_ask_and_ask_than_allow() {
 
 #[test]
 fn g1_what_no_rule_names_comes_to_what_is_said_otherwise() {
-    for (otherwise, word) in [(Otherwise::Allow, "allow"), (Otherwise::Ask, "ask"), (Otherwise::Deny, "deny")]
+    for (otherwise, word) in
+        [(DefaultRule::Allow, "allow"), (DefaultRule::Ask, "ask"), (DefaultRule::Deny, "deny")]
     {
         let rules = Permissions::new(otherwise).allow(RuleSpec::of_tool("read_*")).unwrap();
         assert_eq!(judged(&rules, "read_web", json!({})), "allow");
@@ -89,7 +90,7 @@ fn g1_what_no_rule_names_comes_to_what_is_said_otherwise() {
 
 #[test]
 fn g1_rules_look_into_arguments_by_pointer_and_pattern() {
-    let rules = Permissions::new(Otherwise::Deny)
+    let rules = Permissions::new(DefaultRule::Deny)
         .allow(rule("read_file", "/path", "/docs/**"))
         .unwrap()
         .deny(rule("read_file", "/path", "**/.*"))
@@ -109,16 +110,16 @@ fn g1_rules_look_into_arguments_by_pointer_and_pattern() {
 
 #[test]
 fn g1_a_rule_that_lets_through_wants_every_part_to_match() {
-    let rules = Permissions::new(Otherwise::Deny).allow(rule("read_file", "/paths", "/docs/*")).unwrap();
+    let rules = Permissions::new(DefaultRule::Deny).allow(rule("read_file", "/paths", "/docs/*")).unwrap();
     assert_eq!(judged(&rules, "read_file", json!({"paths": ["/docs/a", "/docs/b"]})), "allow");
     assert_eq!(judged(&rules, "read_file", json!({"paths": ["/docs/a", "/etc/passwd"]})), "deny");
-    let rules = Permissions::new(Otherwise::Allow).deny(rule("read_file", "/paths", "/etc/*")).unwrap();
+    let rules = Permissions::new(DefaultRule::Allow).deny(rule("read_file", "/paths", "/etc/*")).unwrap();
     assert_eq!(judged(&rules, "read_file", json!({"paths": ["/docs/a", "/etc/passwd"]})), "deny");
 }
 
 /// Returns the question about a call, as it is recorded.
-fn asked(tool: &str, arguments: Value) -> Suspended {
-    Suspended {
+fn asked(tool: &str, arguments: Value) -> SuspendedCall {
+    SuspendedCall {
         call_id: "1".into(),
         suspension_id: "1/1".to_owned(),
         tool_name: tool.into(),
@@ -156,9 +157,9 @@ fn w8_only_the_rules_own_question_is_remembered_and_only_if_it_is_wanted() {
     let state = State::default();
     let own = asked("delete", json!({}));
     assert!(remembered::change(&state, &catalog(), &own, &json!(true)).is_none());
-    let other = Suspended { gate: Some("another".into()), ..own.clone() };
+    let other = SuspendedCall { gate: Some("another".into()), ..own.clone() };
     assert!(remembered::change(&state, &catalog(), &other, &json!({"remember": "always"})).is_none());
-    let tool = Suspended { gate: None, ..own };
+    let tool = SuspendedCall { gate: None, ..own };
     assert!(remembered::change(&state, &catalog(), &tool, &json!({"remember": "always"})).is_none());
 }
 
@@ -179,8 +180,8 @@ fn z10_a_rule_that_allows_wants_what_it_examines_to_be_there_and_not_empty() {
         matches: Some(matches.to_owned()),
         ..rule("*", at, "")
     };
-    let globs = Permissions::new(Otherwise::Deny).allow(rule("read_file", "/paths", "/docs/**")).unwrap();
-    let regexes = Permissions::new(Otherwise::Deny).allow(pattern("/paths", ".*")).unwrap();
+    let globs = Permissions::new(DefaultRule::Deny).allow(rule("read_file", "/paths", "/docs/**")).unwrap();
+    let regexes = Permissions::new(DefaultRule::Deny).allow(pattern("/paths", ".*")).unwrap();
     for hollow in
         [json!([]), json!({}), json!(""), json!(null), json!([[]]), json!([{"a": {}}]), json!(["a", ""])]
     {
@@ -190,14 +191,14 @@ fn z10_a_rule_that_allows_wants_what_it_examines_to_be_there_and_not_empty() {
     }
     assert_eq!(judged(&regexes, "read_file", json!({})), "deny");
     assert_eq!(judged(&regexes, "read_file", json!({"paths": ["a"]})), "allow");
-    let whole = Permissions::new(Otherwise::Deny).allow(pattern("", "^[a-z]+$")).unwrap();
+    let whole = Permissions::new(DefaultRule::Deny).allow(pattern("", "^[a-z]+$")).unwrap();
     assert_eq!(judged(&whole, "read_file", json!({})), "deny");
     assert_eq!(judged(&whole, "read_file", json!({"a": "b"})), "allow");
 }
 
 #[test]
 fn z10_a_rule_that_allows_looks_at_names_of_fields() {
-    let rules = Permissions::new(Otherwise::Deny).allow(rule("read_file", "/files", "/docs/**")).unwrap();
+    let rules = Permissions::new(DefaultRule::Deny).allow(rule("read_file", "/files", "/docs/**")).unwrap();
     assert_eq!(judged(&rules, "read_file", json!({"files": {"/docs/a": "/docs/b"}})), "allow");
     for smuggled in [json!({"/etc/passwd": "/docs/b"}), json!({"/docs/a": {"/etc/passwd": "/docs/b"}})] {
         assert_eq!(judged(&rules, "read_file", json!({"files": smuggled})), "deny", "{smuggled}");
@@ -206,7 +207,7 @@ fn z10_a_rule_that_allows_looks_at_names_of_fields() {
 
 #[test]
 fn z10_a_glob_that_allows_does_not_lead_elsewhere() {
-    let rules = Permissions::new(Otherwise::Deny)
+    let rules = Permissions::new(DefaultRule::Deny)
         .allow(rule("read_file", "/path", "/docs/**"))
         .unwrap()
         .allow(rule("read_web", "/url", "https://a.test/**"))
@@ -230,10 +231,10 @@ fn z10_a_glob_that_allows_does_not_lead_elsewhere() {
 
 #[test]
 fn z10_a_rule_that_holds_back_matches_the_normalized_form_too() {
-    let deny = |spec: RuleSpec| Permissions::new(Otherwise::Allow).deny(spec).unwrap();
+    let deny = |spec: RuleSpec| Permissions::new(DefaultRule::Allow).deny(spec).unwrap();
     let glob = deny(rule("*", "/path", "/etc/*"));
     let regex = deny(RuleSpec { matches: Some("^/etc/".to_owned()), ..RuleSpec::of_tool("*") });
-    let ask = Permissions::new(Otherwise::Allow).ask(rule("*", "/path", "/etc/*")).unwrap();
+    let ask = Permissions::new(DefaultRule::Allow).ask(rule("*", "/path", "/etc/*")).unwrap();
     for path in ["/etc/passwd", "/docs/../etc/passwd", "//etc//passwd", "/etc/./passwd/", "/../etc/passwd"] {
         for (rules, word) in [(&glob, "deny"), (&regex, "deny"), (&ask, "ask")] {
             assert_eq!(judged(rules, "read_file", json!({"path": path})), word, "{path}");
@@ -249,13 +250,13 @@ fn z10_a_rule_that_holds_back_matches_the_normalized_form_too() {
 #[test]
 fn z10_a_rule_with_an_owner_is_about_that_owners_tools_alone() {
     let of_kit = || RuleSpec { owner: Some("kit".to_owned()), ..RuleSpec::of_tool("read_file") };
-    let rules = Permissions::new(Otherwise::Deny).allow(of_kit()).unwrap();
+    let rules = Permissions::new(DefaultRule::Deny).allow(of_kit()).unwrap();
     let impostor = catalog_of("evil", OwnerKind::Component, "1", ".");
     assert_eq!(judged(&rules, "read_file", json!({})), "allow");
     let verdict = judged_by(&impostor, &State::default(), &rules, "read_file", json!({}));
     assert!(matches!(verdict, Verdict::Deny(_)), "{verdict:?}");
     let pinned = RuleSpec { digest: Some("2".to_owned()), ..of_kit() };
-    let pinned = Permissions::new(Otherwise::Deny).allow(pinned).unwrap();
+    let pinned = Permissions::new(DefaultRule::Deny).allow(pinned).unwrap();
     assert_eq!(judged(&pinned, "read_file", json!({})), "deny");
     let next = catalog_of("kit", OwnerKind::Component, "2", ".");
     assert_eq!(judged_by(&next, &State::default(), &pinned, "read_file", json!({})), Verdict::Allow);
@@ -269,7 +270,7 @@ fn z10_a_rule_with_an_owner_is_about_that_owners_tools_alone() {
 fn remembering(catalog: &Catalog, answer: &Value) -> State {
     let owner = &catalog.tool("delete").unwrap().owner;
     let version = ToolVersion { id: owner.id.clone(), version: owner.version.clone() };
-    let question = Suspended { owner: Some(version), ..asked("delete", json!({})) };
+    let question = SuspendedCall { owner: Some(version), ..asked("delete", json!({})) };
     let mut state = State::default();
     state.apply(&remembered::change(&state, catalog, &question, answer).unwrap());
     state
@@ -306,7 +307,7 @@ fn z11_an_answer_about_a_tool_that_has_changed_since_is_not_remembered() {
     let next = catalog_of("kit", OwnerKind::Component, "2", ".");
     let answer = json!({"remember": "thread"});
     assert!(remembered::change(&State::default(), &next, &asked("delete", json!({})), &answer).is_none());
-    let nobodys = Suspended { owner: None, ..asked("delete", json!({})) };
+    let nobodys = SuspendedCall { owner: None, ..asked("delete", json!({})) };
     assert!(remembered::change(&State::default(), &catalog(), &nobodys, &answer).is_none());
 }
 

@@ -49,7 +49,7 @@ pub struct RecordedAttempt {
 
 /// The outcome of a repeated attempt.
 #[derive(Debug, Clone)]
-pub struct Again {
+pub struct RepeatedOutcome {
     /// The tool's answer, or the fault that ended it.
     pub outcome: Arc<Outcome>,
     /// Resources used by the attempt.
@@ -157,7 +157,7 @@ impl Replay {
         attempt: &RecordedAttempt,
         recorded: &StoredEvent,
         catalog: &Catalog,
-        again: &Again,
+        again: &RepeatedOutcome,
     ) -> Finding {
         if let Outcome::Faulted(fault) = again.outcome.as_ref()
             && ended_from_outside(fault.code).is_some()

@@ -1,6 +1,6 @@
 //! Checks the keywords about arrays.
 
-use super::{Answer, At, Check, Place, Seen, mark_seen, quiet};
+use super::{Answer, Check, LocatedPart, Place, Seen, mark_seen, quiet};
 use crate::schema::compare::are_unique;
 use crate::schema::meter::as_u64;
 use crate::schema::node::{Contains, Items, Keyword, NodeId};
@@ -12,7 +12,7 @@ impl<'s> Check<'s> {
         &mut self,
         keyword: &'s Keyword,
         elements: &[Value],
-        at: At<'_>,
+        at: LocatedPart<'_>,
         seen: Option<&mut Seen>,
     ) -> Answer {
         match keyword {
@@ -35,7 +35,7 @@ impl<'s> Check<'s> {
         &mut self,
         items: &'s Items,
         elements: &[Value],
-        at: At<'_>,
+        at: LocatedPart<'_>,
         mut seen: Option<&mut Seen>,
     ) -> Answer {
         let mut fits = true;
@@ -43,7 +43,7 @@ impl<'s> Check<'s> {
             let Some(node) = items.prefix.get(index).copied().or(items.rest) else { break };
             mark_seen(&mut seen, index);
             let place = Place::Element(at.place, index);
-            fits &= self.apply(node, At { value: element, place: &place, ..at }, None)?;
+            fits &= self.apply(node, LocatedPart { value: element, place: &place, ..at }, None)?;
             if !fits && !at.collects {
                 break;
             }
@@ -55,7 +55,7 @@ impl<'s> Check<'s> {
         &mut self,
         contains: &'s Contains,
         elements: &[Value],
-        at: At<'_>,
+        at: LocatedPart<'_>,
         mut seen: Option<&mut Seen>,
     ) -> Answer {
         let mut count = 0;
@@ -89,7 +89,7 @@ impl<'s> Check<'s> {
         &mut self,
         rest: NodeId,
         elements: &[Value],
-        at: At<'_>,
+        at: LocatedPart<'_>,
         mut seen: Option<&mut Seen>,
     ) -> Answer {
         let mut unexpected = 0;

@@ -39,7 +39,7 @@ pub(super) enum Place<'p> {
 
 /// A part to check, with its position.
 #[derive(Clone, Copy)]
-struct At<'p> {
+struct LocatedPart<'p> {
     value: &'p Value,
     place: &'p Place<'p>,
     /// Whether violations are collected.
@@ -59,7 +59,7 @@ impl<'s> Check<'s> {
 
     /// Checks the whole value.
     pub(super) fn run(&mut self, value: &Value) -> Answer {
-        self.apply(0, At { value, place: &Place::Whole, collects: true }, None)
+        self.apply(0, LocatedPart { value, place: &Place::Whole, collects: true }, None)
     }
 
     pub(super) fn steps_taken(&self) -> u64 {
@@ -68,7 +68,7 @@ impl<'s> Check<'s> {
 
     /// Returns whether a part fits a subschema, and marks in `seen` the members or elements that
     /// the subschema evaluates.
-    fn apply(&mut self, node: NodeId, at: At<'_>, seen: Option<&mut Seen>) -> Answer {
+    fn apply(&mut self, node: NodeId, at: LocatedPart<'_>, seen: Option<&mut Seen>) -> Answer {
         self.meter.step()?;
         match &self.nodes[node] {
             Node::Any => Ok(true),
@@ -87,7 +87,7 @@ impl<'s> Check<'s> {
         }
     }
 
-    fn keywords(&mut self, keywords: &'s [Keyword], at: At<'_>, seen: Option<&mut Seen>) -> Answer {
+    fn keywords(&mut self, keywords: &'s [Keyword], at: LocatedPart<'_>, seen: Option<&mut Seen>) -> Answer {
         let looks_at_rest =
             matches!(keywords.last(), Some(Keyword::UnevaluatedMembers(_) | Keyword::UnevaluatedElements(_)));
         if !looks_at_rest {
@@ -102,7 +102,7 @@ impl<'s> Check<'s> {
         Ok(fits)
     }
 
-    fn each(&mut self, keywords: &'s [Keyword], at: At<'_>, mut seen: Option<&mut Seen>) -> Answer {
+    fn each(&mut self, keywords: &'s [Keyword], at: LocatedPart<'_>, mut seen: Option<&mut Seen>) -> Answer {
         let mut fits = true;
         for keyword in keywords {
             fits &= self.keyword(keyword, at, seen.as_deref_mut())?;
@@ -113,7 +113,7 @@ impl<'s> Check<'s> {
         Ok(fits)
     }
 
-    fn keyword(&mut self, keyword: &'s Keyword, at: At<'_>, seen: Option<&mut Seen>) -> Answer {
+    fn keyword(&mut self, keyword: &'s Keyword, at: LocatedPart<'_>, seen: Option<&mut Seen>) -> Answer {
         match (keyword, at.value) {
             (Keyword::Ref(node), _) => self.apply(*node, at, seen),
             (Keyword::AllOf(branches), _) => self.all_of(branches, at, seen),
@@ -127,7 +127,7 @@ impl<'s> Check<'s> {
         }
     }
 
-    fn of_scalar(&mut self, keyword: &'s Keyword, at: At<'_>) -> Answer {
+    fn of_scalar(&mut self, keyword: &'s Keyword, at: LocatedPart<'_>) -> Answer {
         match (keyword, at.value) {
             (Keyword::Type(types), value) => self.of_type(types, value, at),
             (Keyword::Const(expected), value) => {
@@ -176,7 +176,7 @@ impl<'s> Check<'s> {
         }
     }
 
-    fn of_type(&mut self, types: &Types, value: &Value, at: At<'_>) -> Answer {
+    fn of_type(&mut self, types: &Types, value: &Value, at: LocatedPart<'_>) -> Answer {
         let is = |kind: &Type| match (kind, value) {
             (Type::Null, Value::Null)
             | (Type::Boolean, Value::Bool(_))
@@ -211,7 +211,7 @@ impl<'s> Check<'s> {
         Ok(false)
     }
 
-    fn all_of(&mut self, branches: &'s [NodeId], at: At<'_>, mut seen: Option<&mut Seen>) -> Answer {
+    fn all_of(&mut self, branches: &'s [NodeId], at: LocatedPart<'_>, mut seen: Option<&mut Seen>) -> Answer {
         let mut fits = true;
         for branch in branches {
             fits &= self.apply(*branch, at, seen.as_deref_mut())?;
@@ -222,7 +222,7 @@ impl<'s> Check<'s> {
         Ok(fits)
     }
 
-    fn any_of(&mut self, branches: &'s [NodeId], at: At<'_>, mut seen: Option<&mut Seen>) -> Answer {
+    fn any_of(&mut self, branches: &'s [NodeId], at: LocatedPart<'_>, mut seen: Option<&mut Seen>) -> Answer {
         let mut fits = false;
         for branch in branches {
             fits |= self.tried(*branch, at, seen.as_deref_mut())?;
@@ -233,7 +233,7 @@ impl<'s> Check<'s> {
         self.holds(fits, at, || none_fits(at.value, "anyOf"))
     }
 
-    fn one_of(&mut self, branches: &'s [NodeId], at: At<'_>, seen: Option<&mut Seen>) -> Answer {
+    fn one_of(&mut self, branches: &'s [NodeId], at: LocatedPart<'_>, seen: Option<&mut Seen>) -> Answer {
         let mut fitting = 0;
         let mut own = match &seen {
             Some(_) => Some(self.nothing_seen(at.value)?),
@@ -256,14 +256,14 @@ impl<'s> Check<'s> {
         self.holds(fitting == 1, at, || none_fits(at.value, "oneOf"))
     }
 
-    fn not(&mut self, node: NodeId, at: At<'_>) -> Answer {
+    fn not(&mut self, node: NodeId, at: LocatedPart<'_>) -> Answer {
         let fits = self.apply(node, quiet(at.value), None)?;
         self.holds(!fits, at, || {
             format!("{} fits the schema of the 'not' keyword, which is not allowed", report::shown(at.value))
         })
     }
 
-    fn branch(&mut self, branches: &'s If, at: At<'_>, mut seen: Option<&mut Seen>) -> Answer {
+    fn branch(&mut self, branches: &'s If, at: LocatedPart<'_>, mut seen: Option<&mut Seen>) -> Answer {
         let If { condition, then, otherwise } = branches;
         let next = match self.tried(*condition, at, seen.as_deref_mut())? {
             true => then,
@@ -277,7 +277,7 @@ impl<'s> Check<'s> {
 
     /// Returns whether the value fits a subschema that may fail. The elements that the subschema
     /// evaluated are marked only if it fits.
-    fn tried(&mut self, node: NodeId, at: At<'_>, seen: Option<&mut Seen>) -> Answer {
+    fn tried(&mut self, node: NodeId, at: LocatedPart<'_>, seen: Option<&mut Seen>) -> Answer {
         let Some(seen) = seen else { return self.apply(node, quiet(at.value), None) };
         let mut own = self.nothing_seen(at.value)?;
         let fits = self.apply(node, quiet(at.value), Some(&mut own))?;
@@ -308,7 +308,7 @@ impl<'s> Check<'s> {
         &mut self,
         count: u64,
         (least, most): (Option<u64>, Option<u64>),
-        at: At<'_>,
+        at: LocatedPart<'_>,
         words: (&str, &str),
         of: (&str, &str),
     ) -> Answer {
@@ -325,11 +325,11 @@ impl<'s> Check<'s> {
         Ok(enough && not_too_many)
     }
 
-    fn holds(&mut self, holds: bool, at: At<'_>, problem: impl FnOnce() -> String) -> Answer {
+    fn holds(&mut self, holds: bool, at: LocatedPart<'_>, problem: impl FnOnce() -> String) -> Answer {
         if holds { Ok(true) } else { self.fail(at, problem) }
     }
 
-    fn fail(&mut self, at: At<'_>, problem: impl FnOnce() -> String) -> Answer {
+    fn fail(&mut self, at: LocatedPart<'_>, problem: impl FnOnce() -> String) -> Answer {
         if at.collects {
             self.found.push(Violation { pointer: at.place.pointer(), problem: report::problem(&problem()) });
             if self.found.len() >= MAX_VIOLATIONS {
@@ -348,8 +348,8 @@ fn none_fits(value: &Value, keyword: &str) -> String {
 }
 
 /// Refers to a part without collecting its violations.
-fn quiet(value: &Value) -> At<'_> {
-    At { value, place: &Place::Whole, collects: false }
+fn quiet(value: &Value) -> LocatedPart<'_> {
+    LocatedPart { value, place: &Place::Whole, collects: false }
 }
 
 fn mark_seen(seen: &mut Option<&mut Seen>, index: usize) {

@@ -1,6 +1,6 @@
 //! Checks the keywords about objects.
 
-use super::{Answer, At, Check, Place, Seen, mark_seen, quiet};
+use super::{Answer, Check, LocatedPart, Place, Seen, mark_seen, quiet};
 use crate::schema::meter::{Stop, as_u64};
 use crate::schema::node::{Keyword, Node, NodeId, Properties};
 use crate::schema::report;
@@ -11,7 +11,7 @@ impl<'s> Check<'s> {
         &mut self,
         keyword: &'s Keyword,
         members: &Map<String, Value>,
-        at: At<'_>,
+        at: LocatedPart<'_>,
         seen: Option<&mut Seen>,
     ) -> Answer {
         match keyword {
@@ -53,7 +53,7 @@ impl<'s> Check<'s> {
         Ok(members.get(name))
     }
 
-    fn required(&mut self, names: &[Box<str>], members: &Map<String, Value>, at: At<'_>) -> Answer {
+    fn required(&mut self, names: &[Box<str>], members: &Map<String, Value>, at: LocatedPart<'_>) -> Answer {
         let mut fits = true;
         for name in names {
             if self.member(members, name)?.is_none() {
@@ -73,7 +73,7 @@ impl<'s> Check<'s> {
         &mut self,
         properties: &'s Properties,
         members: &Map<String, Value>,
-        at: At<'_>,
+        at: LocatedPart<'_>,
         mut seen: Option<&mut Seen>,
     ) -> Answer {
         let Properties { named, patterns, additional } = properties;
@@ -131,17 +131,17 @@ impl<'s> Check<'s> {
         Ok(fits && none)
     }
 
-    fn member_fits(&mut self, node: NodeId, name: &str, value: &Value, at: At<'_>) -> Answer {
+    fn member_fits(&mut self, node: NodeId, name: &str, value: &Value, at: LocatedPart<'_>) -> Answer {
         let place = Place::Member(at.place, name);
-        self.apply(node, At { value, place: &place, ..at }, None)
+        self.apply(node, LocatedPart { value, place: &place, ..at }, None)
     }
 
-    fn names(&mut self, node: NodeId, members: &Map<String, Value>, at: At<'_>) -> Answer {
+    fn names(&mut self, node: NodeId, members: &Map<String, Value>, at: LocatedPart<'_>) -> Answer {
         let mut fits = true;
         for name in members.keys() {
             self.meter.bytes(name.len())?;
             let name = Value::from(name.as_str());
-            fits &= self.apply(node, At { value: &name, ..at }, None)?;
+            fits &= self.apply(node, LocatedPart { value: &name, ..at }, None)?;
             if !fits && !at.collects {
                 break;
             }
@@ -153,7 +153,7 @@ impl<'s> Check<'s> {
         &mut self,
         rest: NodeId,
         members: &Map<String, Value>,
-        at: At<'_>,
+        at: LocatedPart<'_>,
         mut seen: Option<&mut Seen>,
     ) -> Answer {
         let (mut unexpected, mut names) = (0, Vec::new());

@@ -77,14 +77,14 @@ pub fn propose(
     now: &Snapshot,
     mutations: &[Mutation],
 ) -> Result<Option<StateChange>, Fault> {
-    let mut joining = Joining::on(keys, now);
+    let mut joining = MutationJoiner::on(keys, now);
     joining.add(access, mutations)?;
     Ok(joining.into_change())
 }
 
 /// Joins the mutations of several parts, such as a tool and the hooks around it, one part after the
 /// other, into one change.
-pub struct Joining<'a> {
+pub struct MutationJoiner<'a> {
     keys: &'a KeySet,
     now: &'a Snapshot,
     updates: Vec<KeyUpdate>,
@@ -98,7 +98,7 @@ pub struct Joining<'a> {
     sizes: BTreeMap<Arc<str>, usize>,
 }
 
-impl<'a> Joining<'a> {
+impl<'a> MutationJoiner<'a> {
     /// Starts with no updates on the current state.
     #[must_use]
     pub fn on(keys: &'a KeySet, now: &'a Snapshot) -> Self {

@@ -6,7 +6,7 @@ use serde_json::json;
 use tollgate_agent::code::Code;
 use tollgate_agent::message::Message;
 use tollgate_agent::outcome::Ticket;
-use tollgate_agent::run::{DecisionAnswer, Effect, EffectKey, Ended, Input, RunStatus};
+use tollgate_agent::run::{DecisionAnswer, Effect, EffectKey, EndedCall, Input, RunStatus};
 use tollgate_agent::state::{KeyUpdate, StateChange};
 
 /// Creates a run in which the hooks after calls do not answer at once.
@@ -19,7 +19,7 @@ fn with_slow_hooks(calls: &[(&str, &str, &str)]) -> World {
 
 fn hooked(world: &mut World, call_id: &str) {
     let key = EffectKey::After(call_id.into());
-    let Some(Effect::After(Ended { call_id, .. })) = world.under_way.remove(&key) else {
+    let Some(Effect::After(EndedCall { call_id, .. })) = world.under_way.remove(&key) else {
         panic!("no hook after {call_id} is asked")
     };
     let answers = vec![logs(&format!("after {call_id}"))];

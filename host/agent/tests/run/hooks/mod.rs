@@ -9,7 +9,7 @@ use tollgate_agent::code::Code;
 use tollgate_agent::hook::{CustomEvent, HookAnswer, HookPoint, ModelHooked};
 use tollgate_agent::message::{Finish, Message};
 use tollgate_agent::outcome::{Action, ResumeMode, ScheduledNote, Ticket, ToolFilter, ToolResult};
-use tollgate_agent::run::event::Finished;
+use tollgate_agent::run::event::FinishedCall;
 use tollgate_agent::run::{CallEnd, Event, Input, RunLimits};
 use tollgate_agent::state::PendingMutation;
 
@@ -46,7 +46,7 @@ fn log(world: &World) -> Value {
     world.run.state().get("keeper.log").cloned().unwrap_or_else(|| json!([]))
 }
 
-fn finished<'a>(world: &'a World, call_id: &str) -> &'a Finished {
+fn finished<'a>(world: &'a World, call_id: &str) -> &'a FinishedCall {
     let found = world.events.iter().find_map(|event| match event {
         Event::CallFinished(finished) if finished.call_id == call_id => Some(finished),
         _ => None,

@@ -5,7 +5,7 @@ use std::path::Path;
 use tollgate::config::{AgentConfig, ComponentGrants, Config, FileGrantConfig, GatesDir};
 use tollgate::{Gate, ProposedCall, Verdict, async_trait};
 #[cfg(feature = "mcp")]
-use tollgate_agent::gate::permissions::{Otherwise, Permissions, RuleError, RuleSpec};
+use tollgate_agent::gate::permissions::{DefaultRule, Permissions, RuleError, RuleSpec};
 use tollgate_sandbox::{DEFAULT_QUOTA_BYTES, FileAccess};
 
 /// The agent's id.
@@ -79,7 +79,7 @@ pub(super) fn with_writer(mut config: Config, files: &Path) -> Result<Config, Ru
     };
     let grants = ComponentGrants { files: vec![files], ..ComponentGrants::default() };
     config.grants.insert("file-edit".to_owned(), grants);
-    let rules = Permissions::new(Otherwise::Allow);
+    let rules = Permissions::new(DefaultRule::Allow);
     config.permissions = Some(
         ["write_file", "edit_file"]
             .into_iter()

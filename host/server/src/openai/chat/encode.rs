@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use tollgate::tools::Report;
 use tollgate::{LiveContent, RunUpdate};
 use tollgate_agent::message::{Finish, TokenUsage};
-use tollgate_agent::run::event::Suspended;
+use tollgate_agent::run::event::SuspendedCall;
 use tollgate_agent::run::{CallEnd, Event, RunStatus, StoredEvent};
 use tollgate_agent::text::one_line;
 
@@ -314,12 +314,12 @@ impl Encode for ChatEncoder {
 }
 
 /// Returns the line that shows an open question to the reader of a chat.
-fn line_of_question(asked: &Suspended) -> String {
+fn line_of_question(asked: &SuspendedCall) -> String {
     let asks = tollgate_agent::question::asks(asked);
     one_line(&format!("[waiting] {asks}: {}", asked.ticket.message), MAX_LINE_BYTES)
 }
 
-fn question(settings: &ChatSettings, call: &KnownCall, asked: &Suspended) -> Value {
+fn question(settings: &ChatSettings, call: &KnownCall, asked: &SuspendedCall) -> Value {
     json!({
         "run_id": settings.run_id,
         "suspension_id": asked.suspension_id,

@@ -4,7 +4,7 @@ use crate::agent_runs::{Calls, KnownCall};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use tollgate_agent::message::{Finish, ModelReply, TokenUsage};
-use tollgate_agent::run::event::{Finished, Suspended};
+use tollgate_agent::run::event::{FinishedCall, SuspendedCall};
 use tollgate_agent::run::{Event, RunStatus, StoredEvent, answer};
 use tollgate_agent::text::one_line;
 
@@ -164,7 +164,7 @@ impl Output {
         added.map(ItemChange::CallAdded).into_iter().collect()
     }
 
-    fn finish_call(&mut self, finished: &Finished) -> Vec<ItemChange> {
+    fn finish_call(&mut self, finished: &FinishedCall) -> Vec<ItemChange> {
         let mut changes = Vec::new();
         let open = self.open_call(&finished.call_id).or_else(|| {
             let added = self.add_call(&finished.call_id, "in_progress")?;
@@ -187,7 +187,7 @@ impl Output {
     }
 
     /// Closes the item of a call that waits. The next response has an item for its end.
-    fn suspended(&mut self, asked: &Suspended) -> Vec<ItemChange> {
+    fn suspended(&mut self, asked: &SuspendedCall) -> Vec<ItemChange> {
         let Some(at) = self.open_call(&asked.call_id) else { return Vec::new() };
         self.items[at]["status"] = json!("incomplete");
         vec![ItemChange::CallDone(at)]
@@ -273,7 +273,7 @@ fn server_label(call: &KnownCall) -> &str {
     call.owner.as_deref().unwrap_or("unknown")
 }
 
-fn approval_request(call: &KnownCall, asked: &Suspended, decide_url: &str) -> Value {
+fn approval_request(call: &KnownCall, asked: &SuspendedCall, decide_url: &str) -> Value {
     json!({
         "id": asked.suspension_id,
         "type": "mcp_approval_request",

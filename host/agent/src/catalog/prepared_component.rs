@@ -12,7 +12,7 @@ pub type Natives = BTreeMap<String, Arc<dyn NativeReducer>>;
 
 /// A component whose descriptions, schemas and state keys were checked.
 #[derive(Debug, Clone)]
-pub struct Prepared {
+pub struct PreparedComponent {
     pub(super) id: String,
     /// Each tool with the compiled schema of its arguments.
     pub(super) tools: Vec<(ToolDescriptor, Schema)>,
@@ -20,7 +20,7 @@ pub struct Prepared {
     pub(super) state: Vec<(StateAccess, Option<KeyDefinition>)>,
 }
 
-impl Prepared {
+impl PreparedComponent {
     /// Checks a component's descriptions, schemas and initial values. This can take long.
     ///
     /// # Errors
@@ -125,11 +125,11 @@ mod tests {
             tools: (0..count).map(|n| tool(&format!("t{n}"), MAX_PATTERNS)).collect(),
             state: Vec::new(),
         };
-        let one = Prepared::new(component(1)).unwrap().pattern_bytes();
+        let one = PreparedComponent::new(component(1)).unwrap().pattern_bytes();
         assert!(one > 1024 * 1024 && one <= MAX_PATTERNS * MAX_PATTERN_BYTES, "{one}");
         let fitting = MAX_PATTERNS_BYTES / one;
-        assert!(Prepared::new(component(fitting)).unwrap().pattern_bytes() <= MAX_PATTERNS_BYTES);
-        let why = Prepared::new(component(fitting + 1)).unwrap_err().to_string();
+        assert!(PreparedComponent::new(component(fitting)).unwrap().pattern_bytes() <= MAX_PATTERNS_BYTES);
+        let why = PreparedComponent::new(component(fitting + 1)).unwrap_err().to_string();
         assert!(why.contains("patterns of one component"), "{why}");
     }
 }

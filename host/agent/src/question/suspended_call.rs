@@ -11,7 +11,7 @@ use std::sync::{Arc, OnceLock};
 
 /// A question to a person, stamped by the host.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Suspended {
+pub struct SuspendedCall {
     /// The call.
     pub call_id: SmolStr,
     /// The id of the suspension, unique within the run.
@@ -44,7 +44,7 @@ pub struct Suspended {
     pub answer: AnswerSchema,
 }
 
-impl Suspended {
+impl SuspendedCall {
     /// Returns the gate that asks, in this run or in a run below it; `None` if a tool asks.
     #[must_use]
     pub fn asking_gate(&self) -> Option<&SmolStr> {
@@ -103,7 +103,7 @@ mod tests {
     use super::*;
     use serde_json::{Value, json};
 
-    fn asks(response_schema: Value) -> Suspended {
+    fn asks(response_schema: Value) -> SuspendedCall {
         serde_json::from_value(json!({
             "call_id": "c", "suspension_id": "c/1", "tool_name": "t",
             "ticket": {"action": "a", "message": "m", "response_schema": response_schema, "resume_mode": "replay-tool-call"},
