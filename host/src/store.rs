@@ -31,7 +31,7 @@
 //! ```
 //! use std::sync::Arc;
 //! use std::sync::atomic::{AtomicUsize, Ordering};
-//! use tollgate::store::{AuditFilter, AuditRecord, AuditStore, Claimed, Commit, CommitError, Committed};
+//! use tollgate::store::{AuditFilter, AuditRecord, AuditStore, ClaimedRun, Commit, CommitError, CommitReceipt};
 //! use tollgate::store::{ComponentStore, CoordinationStore, EventPage, Hints, KeyFilter, PageLimit, QueueTurn};
 //! use tollgate::store::{Record, RunCommand, RunFilter, RunStore, RunSummary, SentCommand, StateRead, StateStore};
 //! use tollgate::store::{StoreError, ThreadSize, ToolHealth};
@@ -47,7 +47,7 @@
 //!
 //! #[async_trait]
 //! impl RunStore for Counted {
-//!     async fn commit(&self, commit: Commit) -> Result<Committed, CommitError> {
+//!     async fn commit(&self, commit: Commit) -> Result<CommitReceipt, CommitError> {
 //!         let events = commit.events().len();
 //!         let committed = self.store.commit(commit).await?; // all of them, or none
 //!         self.events.fetch_add(events, Ordering::Relaxed);
@@ -128,7 +128,7 @@
 //! #   fn release(&self, run_id: &str, epoch: u64) {
 //! #       self.store.release(run_id, epoch);
 //! #   }
-//! #   async fn claim(&self, agents: &[String], limit: usize) -> Result<Vec<Claimed>, StoreError> {
+//! #   async fn claim(&self, agents: &[String], limit: usize) -> Result<Vec<ClaimedRun>, StoreError> {
 //! #       self.store.claim(agents, limit).await
 //! #   }
 //! #   async fn queue(&self, thread_id: &str) -> Result<QueueTurn, StoreError> {

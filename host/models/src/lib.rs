@@ -1,6 +1,6 @@
 //! Models: one request in, one reply out, streamed on the way.
 //!
-//! [`HttpModel`] calls a provider, [`ScriptedModel`] plays recorded turns, and [`Retrying`] wraps
+//! [`HttpModel`] calls a provider, [`ScriptedModel`] plays recorded turns, and [`RetryingModel`] wraps
 //! either and retries transient faults. An operator configures a [`ModelConfig`], which creates
 //! one of them.
 
@@ -17,7 +17,7 @@ pub use fault::{FaultKind, MAX_REPLY_CALLS, ModelFault};
 pub use providers::{
     HttpClientError, HttpModel, Probe, Provider, ReasoningEffort, causes, http_client, is_loopback, tls_with,
 };
-pub use retry::{RetryPolicy, Retrying};
+pub use retry::{RetryPolicy, RetryingModel};
 pub use scripted::{RecordingError, ScriptedModel, ScriptedTurn};
 pub use secret::ApiKey;
 pub use text_calls::TextCalls;

@@ -10,7 +10,7 @@ use tollgate_agent::message::{ModelReply, ModelRequest};
 /// A model wrapper that retries after transient faults, with growing pauses that honour the
 /// provider's `retry-after`. Permanent faults end the reply at once.
 #[derive(Debug)]
-pub struct Retrying<M> {
+pub struct RetryingModel<M> {
     model: M,
     policy: RetryPolicy,
 }
@@ -36,7 +36,7 @@ impl Default for RetryPolicy {
     }
 }
 
-impl<M: Model> Retrying<M> {
+impl<M: Model> RetryingModel<M> {
     /// Wraps a model.
     pub fn new(model: M, policy: RetryPolicy) -> Self {
         Self { model, policy }
@@ -44,7 +44,7 @@ impl<M: Model> Retrying<M> {
 }
 
 #[async_trait]
-impl<M: Model> Model for Retrying<M> {
+impl<M: Model> Model for RetryingModel<M> {
     fn name(&self) -> &str {
         self.model.name()
     }

@@ -6,9 +6,9 @@
 //! others depends on their reducers. It also finds out why a single statement wrote nothing.
 
 use crate::connect::{Busy, int8, params, query, run};
-use crate::prepared::Prepared;
+use crate::prepared_commit::PreparedCommit;
 use crate::read::{changes_since, parse};
-use crate::write::{self, Written};
+use crate::write::{self, WrittenRows};
 use futures::future::OptionFuture;
 use std::cmp::Ordering;
 use std::collections::HashMap;
@@ -17,30 +17,30 @@ use tollgate_agent::run::Event;
 use tollgate_agent::state::key::owner_of;
 use tollgate_agent::state::{KeyScope, KeyUpdate, StateChange};
 use tollgate_store::rules::{EventRow, WrittenKeys, label, sizes_fit};
-use tollgate_store::{CommitError, Committed, StoreError, ToolHealth};
+use tollgate_store::{CommitError, CommitReceipt, StoreError, ToolHealth};
 
 /// The number of other commits' changes held in memory at once.
 const CHANGES_AT_ONCE: usize = 256;
 
 /// The reason why a commit was not stored: the database failed, or the commit is refused.
-pub(crate) enum Unstored {
+pub(crate) enum CommitFailure {
     Database(tokio_postgres::Error),
     Refused(CommitError),
 }
 
-impl From<tokio_postgres::Error> for Unstored {
+impl From<tokio_postgres::Error> for CommitFailure {
     fn from(error: tokio_postgres::Error) -> Self {
         Self::Database(error)
     }
 }
 
-impl From<CommitError> for Unstored {
+impl From<CommitError> for CommitFailure {
     fn from(error: CommitError) -> Self {
         Self::Refused(error)
     }
 }
 
-impl From<StoreError> for Unstored {
+impl From<StoreError> for CommitFailure {
     fn from(error: StoreError) -> Self {
         Self::Refused(error.into())
     }
@@ -93,13 +93,17 @@ impl Tail {
 }
 
 /// The result of a commit, and the last event of its run, unless an earlier sending was stored.
-pub(crate) type Stored = (Committed, Option<Tail>);
+pub(crate) type StoredCommit = (CommitReceipt, Option<Tail>);
 
 /// Sends the commit in a transaction.
-pub(crate) async fn commit(client: Busy, prepared: &Prepared, sender: &Sender) -> Result<Stored, Unstored> {
+pub(crate) async fn commit(
+    client: Busy,
+    prepared: &PreparedCommit,
+    sender: &Sender,
+) -> Result<StoredCommit, CommitFailure> {
     if let Some(tail) = at_once(&client, prepared, sender).await? {
         client.finish();
-        return Ok((Committed { moved: 0 }, Some(tail)));
+        return Ok((CommitReceipt { moved: 0 }, Some(tail)));
     }
     match attempt(&client, prepared, sender).await {
         Ok(Ok((committed, tail))) => {
@@ -110,9 +114,9 @@ pub(crate) async fn commit(client: Busy, prepared: &Prepared, sender: &Sender) -
             client.roll_back().await;
             Ok((committed, None))
         }
-        Err(Unstored::Refused(why)) => {
+        Err(CommitFailure::Refused(why)) => {
             client.roll_back().await;
-            Err(Unstored::Refused(why))
+            Err(CommitFailure::Refused(why))
         }
         Err(why) => Err(why),
     }
@@ -120,7 +124,11 @@ pub(crate) async fn commit(client: Busy, prepared: &Prepared, sender: &Sender) -
 
 /// Stores the commit in one statement, if nothing that it writes depends on what must be read first.
 /// Returns `None` if that is not so, or if the run is not as this host knows it.
-async fn at_once(client: &Busy, prepared: &Prepared, sender: &Sender) -> Result<Option<Tail>, Unstored> {
+async fn at_once(
+    client: &Busy,
+    prepared: &PreparedCommit,
+    sender: &Sender,
+) -> Result<Option<Tail>, CommitFailure> {
     let Some(before) = sender.tail.as_ref().filter(|tail| tail.number == prepared.commit.after()) else {
         return Ok(None);
     };
@@ -128,7 +136,7 @@ async fn at_once(client: &Busy, prepared: &Prepared, sender: &Sender) -> Result<
         return Ok(None);
     }
     let rows = prepared.rows(prepared.commit.events(), 0, before.checksum.clone())?;
-    let written = Written {
+    let written = WrittenRows {
         prepared,
         events: prepared.commit.events(),
         rows: &rows,
@@ -146,15 +154,15 @@ async fn at_once(client: &Busy, prepared: &Prepared, sender: &Sender) -> Result<
 /// still open.
 async fn attempt(
     client: &Busy,
-    prepared: &Prepared,
+    prepared: &PreparedCommit,
     sender: &Sender,
-) -> Result<Result<Stored, Committed>, Unstored> {
+) -> Result<Result<StoredCommit, CommitReceipt>, CommitFailure> {
     let before = lock(client, prepared, &sender.begin).await?;
     let commit = &prepared.commit;
     if let Some(run) = &before.run {
         if run.last_commit == prepared.id {
             // An earlier sending was stored, and its answer was lost.
-            return Ok(Err(Committed { moved: run.last_moved }));
+            return Ok(Err(CommitReceipt { moved: run.last_moved }));
         }
         match run.events.cmp(&commit.after()) {
             _ if run.epoch != commit.epoch => return Err(CommitError::Fenced.into()),
@@ -175,7 +183,7 @@ async fn attempt(
     };
     let events = prepared.moved(moved);
     let rows = prepared.rows(&events, moved, before.checksum)?;
-    let written = Written {
+    let written = WrittenRows {
         prepared,
         events: &events,
         rows: &rows,
@@ -187,11 +195,11 @@ async fn attempt(
         health: crate::audit::health_after(&commit.audit, before.health),
     };
     write::write(client, written).await?;
-    Ok(Ok((Committed { moved }, Tail::of(&rows))))
+    Ok(Ok((CommitReceipt { moved }, Tail::of(&rows))))
 }
 
 /// Begins the transaction, locks the thread and then the run, and reads what the checks need.
-async fn lock(client: &Busy, prepared: &Prepared, begin: &str) -> Result<Before, Unstored> {
+async fn lock(client: &Busy, prepared: &PreparedCommit, begin: &str) -> Result<Before, CommitFailure> {
     let commit = &prepared.commit;
     let (run_id, thread_id) = (commit.run_id().to_string(), commit.thread_id.to_string());
     let begins = prepared.begins();
@@ -260,7 +268,7 @@ async fn lock(client: &Busy, prepared: &Prepared, begin: &str) -> Result<Before,
 }
 
 /// Returns the keys of the thread that the changes fold into.
-fn folded_keys(prepared: &Prepared) -> Vec<String> {
+fn folded_keys(prepared: &PreparedCommit) -> Vec<String> {
     let folded = |update: &&KeyUpdate| is_kept(update) && update.fold.is_some();
     let updates = prepared.changes().flat_map(|change| change.updates.iter()).filter(folded);
     let mut keys: Vec<String> = updates.map(|update| update.key.to_string()).collect();
@@ -300,7 +308,7 @@ fn folded(
 
 /// Returns the number of other commits' changes that this commit must be moved behind. `None` if
 /// they conflict.
-async fn missed(client: &Busy, prepared: &Prepared, now: u64) -> Result<Option<u64>, Unstored> {
+async fn missed(client: &Busy, prepared: &PreparedCommit, now: u64) -> Result<Option<u64>, CommitFailure> {
     let Some(first) = prepared.changes().next() else { return Ok(Some(0)) };
     let base = first.revision.saturating_sub(1);
     let Some(moved) = now.checked_sub(base) else { return Ok(None) };
@@ -328,8 +336,8 @@ async fn missed(client: &Busy, prepared: &Prepared, now: u64) -> Result<Option<u
 async fn sizes(
     client: &Busy,
     thread_id: &str,
-    prepared: &Prepared,
-) -> Result<HashMap<String, HashMap<String, usize>>, Unstored> {
+    prepared: &PreparedCommit,
+) -> Result<HashMap<String, HashMap<String, usize>>, CommitFailure> {
     let updates = prepared.changes().flat_map(|change| change.updates.iter());
     let mut owners: Vec<String> = updates.map(|update| owner_of(&update.key).to_owned()).collect();
     owners.sort();

@@ -11,7 +11,7 @@ const MAX_BYTES: usize = 16 * 1024 * 1024;
 
 /// A conversation as far as it was read.
 #[derive(Clone, Default)]
-pub(crate) struct Known {
+pub(crate) struct KnownConversation {
     pub(crate) messages: Arc<Vec<Message>>,
     /// The text of the last message. A database that went back in time has another one there.
     pub(crate) last: Arc<str>,
@@ -21,20 +21,20 @@ pub(crate) struct Known {
 
 /// The conversations by thread.
 #[derive(Default)]
-pub(crate) struct Conversations(Mutex<HashMap<String, Known>>);
+pub(crate) struct Conversations(Mutex<HashMap<String, KnownConversation>>);
 
 impl Conversations {
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Known>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, KnownConversation>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns what is known of a conversation, which is empty if it was not read.
-    pub(crate) fn get(&self, thread_id: &str) -> Known {
+    pub(crate) fn get(&self, thread_id: &str) -> KnownConversation {
         self.lock().get(thread_id).cloned().unwrap_or_default()
     }
 
     /// Keeps a conversation that was just read, unless it is large.
-    pub(crate) fn keep(&self, thread_id: &str, known: Known) {
+    pub(crate) fn keep(&self, thread_id: &str, known: KnownConversation) {
         let mut all = self.lock();
         all.remove(thread_id);
         if known.messages.is_empty() || known.bytes > MAX_BYTES / 4 {
@@ -55,10 +55,10 @@ mod tests {
 
     #[test]
     fn conversations_are_kept_up_to_a_number_and_a_size() {
-        let known = |bytes| Known {
+        let known = |bytes| KnownConversation {
             messages: Arc::new(vec![Message::User("Go.".into())]),
             bytes,
-            ..Known::default()
+            ..KnownConversation::default()
         };
         let all = Conversations::default();
         let count = |all: &Conversations| all.lock().len();
@@ -74,7 +74,7 @@ mod tests {
             all.keep(&number.to_string(), known(MAX_BYTES / 4));
         }
         assert!(count(&all) <= 4, "{}", count(&all));
-        all.keep("4", Known::default());
+        all.keep("4", KnownConversation::default());
         assert!(all.get("4").messages.is_empty());
     }
 }

@@ -9,7 +9,7 @@
 use crate::config::PostgresConfig;
 use crate::connect::{params, query, run, single};
 use crate::error::explain;
-use crate::prepared::serialize;
+use crate::prepared_commit::serialize;
 use crate::settings::{COPY, setting};
 use crate::store::PostgresStore;
 use crate::{audit, schema, write};
@@ -45,7 +45,7 @@ const AUDIT_AT_ONCE: usize = 1_000;
 
 /// The result of a copy.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-pub struct Copied {
+pub struct CopyReport {
     /// The number of runs in the data directory, all of which are in the database.
     pub runs: u64,
     /// The number of their events.
@@ -68,7 +68,7 @@ impl PostgresStore {
     /// # Errors
     /// A store cannot be read or written, a host uses the database, the database is not empty, the
     /// copy differs from the directory, or the directory changed meanwhile.
-    pub async fn copy(config: PostgresConfig, from: &dyn CopySource) -> Result<Copied, StoreError> {
+    pub async fn copy(config: PostgresConfig, from: &dyn CopySource) -> Result<CopyReport, StoreError> {
         let client = single(&config, &config.server, |_| {}).await?;
         schema::check(&client, &config).await?;
         Self::on(client, config).await?.copy_from(from).await
@@ -88,7 +88,7 @@ impl PostgresStore {
         })
     }
 
-    async fn copy_from(&self, from: &dyn CopySource) -> Result<Copied, StoreError> {
+    async fn copy_from(&self, from: &dyn CopySource) -> Result<CopyReport, StoreError> {
         let runs = runs_of(from).await?;
         if let Some(busy) = runs.iter().find(|run| run.at_work) {
             return Err(StoreError::unavailable(format!(
@@ -105,7 +105,7 @@ impl PostgresStore {
                 "the database contains the run {foreign}, which the data directory does not; copy into an empty database"
             )));
         }
-        let mut copied = Copied { known: known.len() as u64, ..Copied::default() };
+        let mut copied = CopyReport { known: known.len() as u64, ..CopyReport::default() };
         let threads = from.thread_ids().await?;
         for run in &runs {
             copied.runs += 1;

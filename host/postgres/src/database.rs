@@ -1,10 +1,10 @@
 //! The pooled connections, and the rules by which statements are sent again.
 
-use crate::commit::{Sender, Tail, Unstored, commit, folded_changes, rests};
+use crate::commit::{CommitFailure, Sender, Tail, commit, folded_changes, rests};
 use crate::connect::{Busy, EXCHANGE, explain_pool, int8, no_answer, params, query, run};
 use crate::conversations::Conversations;
 use crate::error::{Failure, explain, failure};
-use crate::prepared::{Prepared, serialize};
+use crate::prepared_commit::{PreparedCommit, serialize};
 use crate::{read, write};
 use deadpool_postgres::Pool;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tokio_postgres::Error;
 use tollgate_agent::state::StateChange;
-use tollgate_store::{CommitError, Committed, ComponentFile, StoreError, StoreLimits};
+use tollgate_store::{CommitError, CommitReceipt, ComponentFile, StoreError, StoreLimits};
 use uuid::Uuid;
 
 /// How long a read is repeated on new connections before it fails.
@@ -24,7 +24,7 @@ pub(crate) const PAUSE: Duration = Duration::from_millis(50);
 const SHARDS: i16 = 16;
 
 /// The values of one thread's keys that do not persist.
-pub(crate) type Volatile = BTreeMap<Arc<str>, Arc<serde_json::Value>>;
+pub(crate) type VolatileValues = BTreeMap<Arc<str>, Arc<serde_json::Value>>;
 
 /// The database of one host.
 pub(crate) struct Database {
@@ -41,7 +41,7 @@ pub(crate) struct Database {
     /// The last events of the runs that this host drives, by run id.
     pub(crate) tails: Mutex<HashMap<Arc<str>, Tail>>,
     /// The values of keys that do not persist, which live as long as this process.
-    pub(crate) volatile: Mutex<HashMap<Arc<str>, Volatile>>,
+    pub(crate) volatile: Mutex<HashMap<Arc<str>, VolatileValues>>,
     /// The conversations that were read last.
     pub(crate) conversations: Conversations,
 }
@@ -82,7 +82,11 @@ impl Database {
     }
 
     /// Sends a commit until its result is known, with the same id each time.
-    pub(crate) async fn store(&self, prepared: &Prepared, host: Arc<str>) -> Result<Committed, CommitError> {
+    pub(crate) async fn store(
+        &self,
+        prepared: &PreparedCommit,
+        host: Arc<str>,
+    ) -> Result<CommitReceipt, CommitError> {
         let until = Instant::now() + self.patience;
         let tail = self.forget_tail(prepared.commit.run_id());
         let sender = Sender { host, begin: self.begin.clone(), shard: shard(), tail };
@@ -95,8 +99,8 @@ impl Database {
                         self.keep_tail(prepared, tail);
                         return Ok(committed);
                     }
-                    Ok(Err(Unstored::Refused(why))) => return Err(why),
-                    Ok(Err(Unstored::Database(why))) => match failure(&why) {
+                    Ok(Err(CommitFailure::Refused(why))) => return Err(why),
+                    Ok(Err(CommitFailure::Database(why))) => match failure(&why) {
                         Failure::Final => return Err(explain("write to", &self.address, &why).into()),
                         Failure::Taken => return Err(self.taken(&prepared.commit.thread_id).await),
                         Failure::Repeat => continue,
@@ -114,7 +118,7 @@ impl Database {
     }
 
     /// Keeps the last event of a run for its next commit, unless the run has ended or waits.
-    fn keep_tail(&self, prepared: &Prepared, tail: Option<Tail>) {
+    fn keep_tail(&self, prepared: &PreparedCommit, tail: Option<Tail>) {
         let commit = &prepared.commit;
         if let Some(tail) = tail.filter(|_| !commit.queued && !rests(commit.events())) {
             let mut tails = self.tails.lock().unwrap_or_else(PoisonError::into_inner);
@@ -191,7 +195,7 @@ impl Database {
     /// answer was lost is recognized.
     pub(crate) async fn until_stored<F>(&self, send: impl Fn(Busy) -> F) -> Result<(), CommitError>
     where
-        F: Future<Output = Result<(), Unstored>>,
+        F: Future<Output = Result<(), CommitFailure>>,
     {
         let until = Instant::now() + self.patience;
         loop {
@@ -199,8 +203,8 @@ impl Database {
                 Err(why) => why,
                 Ok(client) => match tokio::time::timeout(EXCHANGE, send(client)).await {
                     Ok(Ok(())) => return Ok(()),
-                    Ok(Err(Unstored::Refused(why))) => return Err(why),
-                    Ok(Err(Unstored::Database(why))) => match failure(&why) {
+                    Ok(Err(CommitFailure::Refused(why))) => return Err(why),
+                    Ok(Err(CommitFailure::Database(why))) => match failure(&why) {
                         Failure::Repeat => continue,
                         Failure::Lost => explain("write to", &self.address, &why),
                         _ => return Err(explain("write to", &self.address, &why).into()),
@@ -274,7 +278,7 @@ async fn change_once(
     thread_id: &str,
     change: &StateChange,
     (body, id): (&str, &str),
-) -> Result<(), Unstored> {
+) -> Result<(), CommitFailure> {
     let thread = || params![(thread_id.to_owned(), TEXT)];
     let revision = int8(change.revision);
     let keys: Vec<String> = change.updates.iter().map(|update| update.key.to_string()).collect();

@@ -5,7 +5,7 @@ use crate::error::{Failure, failure};
 use crate::read::parse;
 use std::sync::Arc;
 use tokio_postgres::{Client, Error, Row};
-use tollgate_store::{Claimed, SentCommand, StoreError};
+use tollgate_store::{ClaimedRun, SentCommand, StoreError};
 
 /// Stores a command, unless the run has one with this id. Returns whether the run is open; `None`
 /// if there is no such run.
@@ -83,7 +83,7 @@ pub(crate) async fn claim(
     host: &str,
     agents: &[String],
     limit: usize,
-) -> Result<Vec<Claimed>, Error> {
+) -> Result<Vec<ClaimedRun>, Error> {
     let claim = async |limit: usize| {
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         let row = params![(host.to_owned(), TEXT), (agents.to_vec(), TEXT_ARRAY), (limit, INT8)];
@@ -99,7 +99,7 @@ pub(crate) async fn claim(
     if is_taken(&claimed) {
         return Ok(Vec::new());
     }
-    let read = |row: &Row| Claimed {
+    let read = |row: &Row| ClaimedRun {
         run_id: Arc::from(row.get::<_, &str>(0)),
         epoch: row.get::<_, i64>(1).cast_unsigned(),
     };

@@ -19,7 +19,7 @@ pub(crate) fn interval(lease: Duration) -> Duration {
 
 /// The row of another host, as it was just read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Seen {
+pub(crate) struct HostLease {
     pub(crate) id: String,
     /// The number of its renewals, which changes with each.
     pub(crate) renewals: i64,
@@ -30,7 +30,7 @@ pub(crate) struct Seen {
     pub(crate) left_ms: i64,
 }
 
-impl Seen {
+impl HostLease {
     /// Returns whether the database's clock says that the lease is not valid: it has run out, or
     /// it ends later than any renewal could have set it, because the clock has stepped back.
     fn is_over(&self) -> bool {
@@ -59,7 +59,7 @@ impl Watcher {
 
     /// Takes in the rows that were read at `now`, by this host's monotonic clock, and returns the
     /// hosts whose runs may be taken over.
-    pub(crate) fn see(&mut self, now: Duration, rows: &[Seen]) -> Vec<Seen> {
+    pub(crate) fn see(&mut self, now: Duration, rows: &[HostLease]) -> Vec<HostLease> {
         if now.saturating_sub(self.looked) > self.longest {
             self.known.clear();
         }
@@ -124,8 +124,8 @@ mod tests {
 
     const LEASE: Duration = Duration::from_secs(10);
 
-    fn row(renewals: i64, left_ms: i64) -> Seen {
-        Seen { id: "a".to_owned(), renewals, lease: LEASE, left_ms }
+    fn row(renewals: i64, left_ms: i64) -> HostLease {
+        HostLease { id: "a".to_owned(), renewals, lease: LEASE, left_ms }
     }
 
     fn at(seconds: u64) -> Duration {

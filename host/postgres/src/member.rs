@@ -4,7 +4,7 @@
 use crate::config::PostgresConfig;
 use crate::connect::{Params, no_answer, params, query, run, single};
 use crate::error::explain;
-use crate::lease::{OwnLease, Seen, Watcher, interval};
+use crate::lease::{HostLease, OwnLease, Watcher, interval};
 use crate::schema::check_privileges;
 use crate::settings::unfinished_copy;
 use serde::Serialize;
@@ -48,7 +48,7 @@ pub struct HostRow {
 
 /// A host's description of itself for the other hosts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Served {
+pub struct HostDescription {
     /// The agents that it does not serve, and why, one sentence each.
     pub unserved: Vec<String>,
     /// The tools that it serves, each as `NAME DIGEST`.
@@ -71,7 +71,7 @@ enum Note {
 
 /// This host's membership. Dropping it ends its task.
 pub(crate) struct Member {
-    shared: Arc<Shared>,
+    shared: Arc<SharedState>,
     notes: mpsc::UnboundedSender<Note>,
     joined: OnceCell<()>,
     stop: CancellationToken,
@@ -79,7 +79,7 @@ pub(crate) struct Member {
 }
 
 /// The state that callers share with the task.
-struct Shared {
+struct SharedState {
     /// The id of this host; empty until it registers.
     id: Mutex<Arc<str>>,
     lease: Mutex<OwnLease>,
@@ -88,7 +88,7 @@ struct Shared {
     driven: Mutex<HashSet<String>>,
     /// The agents that this host serves.
     agents: Mutex<Vec<String>>,
-    served: Mutex<Served>,
+    served: Mutex<HostDescription>,
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -110,7 +110,7 @@ impl Member {
         on_freed: impl Fn() + Send + Sync + 'static,
         on_lapse: impl Fn() + Send + Sync + 'static,
     ) -> Self {
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(SharedState {
             id: Mutex::new(Arc::from("")),
             lease: Mutex::new(OwnLease::new(config.lease)),
             driven: Mutex::default(),
@@ -174,7 +174,7 @@ impl Member {
     }
 
     /// Sets this host's description for the others, from the next renewal on.
-    pub(crate) fn describe(&self, served: Served) {
+    pub(crate) fn describe(&self, served: HostDescription) {
         *locked(&self.shared.served) = served;
     }
 
@@ -214,7 +214,7 @@ impl Member {
 
 /// Reports each time that the lease runs out. A task of its own, because the one that renews may be
 /// waiting for the database.
-async fn watch_lease(shared: Arc<Shared>, every: Duration, on_lapse: Arc<dyn Fn() + Send + Sync>) {
+async fn watch_lease(shared: Arc<SharedState>, every: Duration, on_lapse: Arc<dyn Fn() + Send + Sync>) {
     let mut was_over = false;
     loop {
         tokio::time::sleep(every).await;
@@ -230,7 +230,7 @@ async fn watch_lease(shared: Arc<Shared>, every: Duration, on_lapse: Arc<dyn Fn(
 /// The task that renews the lease.
 struct Keeper {
     config: PostgresConfig,
-    shared: Arc<Shared>,
+    shared: Arc<SharedState>,
     /// The connection; `None` if it failed and has yet to be made again.
     client: Option<Client>,
     watcher: Watcher,
@@ -333,7 +333,7 @@ impl Keeper {
 
     /// Returns the parameters of a statement that writes this host's row, from `$1` to `$6`.
     fn row(&self, id: &str, lease: i64) -> Params {
-        let Served { unserved, tools, config } = locked(&self.shared.served).clone();
+        let HostDescription { unserved, tools, config } = locked(&self.shared.served).clone();
         let agents = locked(&self.shared.agents).clone();
         params![
             (id.to_owned(), TEXT),
@@ -351,7 +351,7 @@ impl Keeper {
         let row = self.row(&id, lease);
         let sent = now();
         let Some(client) = self.connected().await else { return Ok(()) };
-        let looked = Looked::read(&query(client, RENEW, row).await?);
+        let looked = RenewalRows::read(&query(client, RENEW, row).await?);
         if looked.is_renewed {
             locked(&self.shared.lease).renewed(sent);
         } else {
@@ -372,7 +372,7 @@ impl Keeper {
     }
 
     /// Declares silent hosts dead, and releases the runs of dead ones.
-    async fn look_after_others(&mut self, others: &[Seen]) -> Result<(), tokio_postgres::Error> {
+    async fn look_after_others(&mut self, others: &[HostLease]) -> Result<(), tokio_postgres::Error> {
         for silent in self.watcher.see(now(), others) {
             let Some(client) = self.connected().await else { return Ok(()) };
             // Nothing happens if it has renewed, or another host was faster.
@@ -474,15 +474,15 @@ const RELEASE_DEAD: &str = "WITH left_behind AS (
 
 /// The rows that a host reads with each renewal.
 #[derive(Default)]
-struct Looked {
+struct RenewalRows {
     /// `false` if it was declared dead.
     is_renewed: bool,
-    others: Vec<Seen>,
+    others: Vec<HostLease>,
     /// The runs that it owns, with their epochs.
     owned: Vec<(String, i64)>,
 }
 
-impl Looked {
+impl RenewalRows {
     /// Reads the rows of [`RENEW`].
     fn read(rows: &[Row]) -> Self {
         let mut looked = Self::default();
@@ -491,7 +491,7 @@ impl Looked {
             match row.get(0) {
                 "me" => looked.is_renewed = true,
                 "run" => looked.owned.push((id, number)),
-                _ => looked.others.push(Seen {
+                _ => looked.others.push(HostLease {
                     id,
                     renewals: number,
                     lease: Duration::from_millis(row.get::<_, i64>(3).unsigned_abs()),

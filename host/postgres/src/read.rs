@@ -2,7 +2,7 @@
 
 use crate::audit::after_prefix;
 use crate::connect::{Busy, Params, int8, params, query};
-use crate::conversations::Known;
+use crate::conversations::KnownConversation;
 use serde::de::DeserializeOwned;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -31,8 +31,8 @@ pub(crate) fn parse<T: DeserializeOwned>(what: &str, body: &str) -> Result<T, St
 pub(crate) async fn thread(
     client: Busy,
     thread_id: &str,
-    known: Known,
-) -> Result<Result<Option<(Thread, Known)>, StoreError>, Error> {
+    known: KnownConversation,
+) -> Result<Result<Option<(Thread, KnownConversation)>, StoreError>, Error> {
     let id = || params![(thread_id.to_owned(), TEXT)];
     // The last known message is read again, to compare it.
     let from = int8(known.messages.len().saturating_sub(1) as u64);
@@ -48,7 +48,7 @@ pub(crate) async fn thread(
     let (row, messages, values) = (row?, messages?, values?);
     ended?;
     client.finish();
-    let read = || -> Result<Option<(Thread, Known)>, StoreError> {
+    let read = || -> Result<Option<(Thread, KnownConversation)>, StoreError> {
         let mut bodies = messages.iter().map(|row| row.get::<_, &str>(0)).peekable();
         if !known.messages.is_empty() && bodies.next() != Some(&*known.last) {
             return Ok(None);

@@ -1,7 +1,7 @@
 //! Audit records outside of any run.
 
 use crate::audit;
-use crate::commit::Unstored;
+use crate::commit::CommitFailure;
 use crate::connect::{Busy, params, query, run};
 use crate::database::Database;
 use crate::settings::check_copied;
@@ -21,7 +21,7 @@ impl Database {
         client: Busy,
         records: &[AuditRecord],
         id: &str,
-    ) -> Result<(), Unstored> {
+    ) -> Result<(), CommitFailure> {
         check_copied(&client, &self.address).await?;
         client.batch_execute(&self.begin).await?;
         let mut new: Vec<AuditRecord> = Vec::with_capacity(records.len());

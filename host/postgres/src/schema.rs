@@ -36,7 +36,7 @@ pub enum SchemaState {
 
 /// The result of a migration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Migrated {
+pub struct MigrationReport {
     /// The version before; 0 if there was no schema.
     pub from: i32,
     /// The version now.
@@ -48,14 +48,14 @@ pub struct Migrated {
 /// # Errors
 /// The database cannot be reached, belongs to something else, has a newer schema, or the role may
 /// not create tables.
-pub(crate) async fn migrate(config: &PostgresConfig) -> Result<Migrated, StoreError> {
+pub(crate) async fn migrate(config: &PostgresConfig) -> Result<MigrationReport, StoreError> {
     let failed = |e: tokio_postgres::Error| explain("migrate", &config.address(), &e);
     let mut client = single(config, &config.server, |_| {}).await?;
     // The lock ends with the connection.
     client.execute("SELECT pg_advisory_lock($1)", &[&LOCK]).await.map_err(failed)?;
     let from = match state(&client, config).await? {
         SchemaState::Empty => 0,
-        SchemaState::Current => return Ok(Migrated { from: NEWEST, to: NEWEST }),
+        SchemaState::Current => return Ok(MigrationReport { from: NEWEST, to: NEWEST }),
         SchemaState::Older(version) => version,
     };
     let runner = migrations::migrations::runner().set_grouped(true);
@@ -66,7 +66,7 @@ pub(crate) async fn migrate(config: &PostgresConfig) -> Result<Migrated, StoreEr
             None => StoreError::other(format!("cannot migrate the store at {}: {why}", config.address())),
         }
     })?;
-    Ok(Migrated { from, to: NEWEST })
+    Ok(MigrationReport { from, to: NEWEST })
 }
 
 /// The privileges that the role of the hosts needs, and the tables.

@@ -4,12 +4,12 @@
 use crate::commit::rests;
 use crate::config::PostgresConfig;
 use crate::connect::{Busy, check_lease, params, pool, query, single, to_its_end};
-use crate::conversations::{Conversations, Known};
+use crate::conversations::{Conversations, KnownConversation};
 use crate::database::{Database, PAUSE, READ_PATIENCE};
 use crate::hints::HintExchange;
-use crate::member::{self, HostRow, Member, Served};
-use crate::prepared::{Prepared, serialize};
-use crate::schema::{self, Migrated, SchemaState};
+use crate::member::{self, HostDescription, HostRow, Member};
+use crate::prepared_commit::{PreparedCommit, serialize};
+use crate::schema::{self, MigrationReport, SchemaState};
 use crate::settings::check_copied;
 use crate::turns::{self, Turn};
 use crate::{audit, inbox, read};
@@ -23,10 +23,10 @@ use tollgate_agent::run::{RunSpec, StoredEvent, Thread};
 use tollgate_agent::state::{KeyScope, KeyUpdate, State, StateChange};
 use tollgate_store::rules::spec_of;
 use tollgate_store::{
-    AuditFilter, AuditRecord, AuditStore, Claimed, Commit, CommitError, Committed, ComponentStore,
+    AuditFilter, AuditRecord, AuditStore, ClaimedRun, Commit, CommitError, CommitReceipt, ComponentStore,
     CoordinationStore, DamagedRun, EventPage, Hint, Hints, KeyFilter, PageLimit, QueueTurn, Record,
     RunCommand, RunFilter, RunStore, RunSummary, SentCommand, StateRead, StateStore, StoreError, ThreadSize,
-    ToolHealth, Verified,
+    ToolHealth, VerifyReport,
 };
 use uuid::Uuid;
 
@@ -82,7 +82,7 @@ impl PostgresStore {
     /// # Errors
     /// The database cannot be reached, has another program's tables, or the role may not create
     /// tables.
-    pub async fn migrate(config: &PostgresConfig) -> Result<Migrated, StoreError> {
+    pub async fn migrate(config: &PostgresConfig) -> Result<MigrationReport, StoreError> {
         schema::migrate(config).await
     }
 
@@ -120,7 +120,7 @@ impl PostgresStore {
     }
 
     /// Sets this host's description for the others.
-    pub fn describe(&self, served: Served) {
+    pub fn describe(&self, served: HostDescription) {
         self.member.describe(served);
     }
 
@@ -144,8 +144,8 @@ impl PostgresStore {
     ///
     /// # Errors
     /// The store cannot be read.
-    pub async fn verify(&self) -> Result<Verified, StoreError> {
-        let mut verified = Verified::default();
+    pub async fn verify(&self) -> Result<VerifyReport, StoreError> {
+        let mut verified = VerifyReport::default();
         let mut last = String::new();
         loop {
             let after = last.as_str();
@@ -242,11 +242,11 @@ impl PostgresStore {
 
 #[async_trait]
 impl RunStore for PostgresStore {
-    async fn commit(&self, commit: Commit) -> Result<Committed, CommitError> {
+    async fn commit(&self, commit: Commit) -> Result<CommitReceipt, CommitError> {
         let (thread_id, run_id) = (Arc::clone(&commit.thread_id), Arc::clone(commit.run_id()));
         let events = Arc::clone(commit.events());
         self.database.keep(&commit.components).await?;
-        let prepared = Prepared::new(commit)?;
+        let prepared = PreparedCommit::new(commit)?;
         let queued = prepared.commit.queued;
         if !queued {
             self.member.drives(&run_id);
@@ -332,7 +332,10 @@ impl StateStore for PostgresStore {
         let known = conversations.get(thread_id);
         let mut read = self.database.read(|client| read::thread(client, thread_id, known.clone())).await??;
         if read.is_none() {
-            read = self.database.read(|client| read::thread(client, thread_id, Known::default())).await??;
+            read = self
+                .database
+                .read(|client| read::thread(client, thread_id, KnownConversation::default()))
+                .await??;
         }
         let (mut thread, known) = read.unwrap_or_default();
         conversations.keep(thread_id, known);
@@ -464,7 +467,7 @@ impl CoordinationStore for PostgresStore {
         self.member.release(run_id, epoch);
     }
 
-    async fn claim(&self, agents: &[String], limit: usize) -> Result<Vec<Claimed>, StoreError> {
+    async fn claim(&self, agents: &[String], limit: usize) -> Result<Vec<ClaimedRun>, StoreError> {
         self.member.serve(agents);
         self.member.joined().await?;
         if !self.member.may_start() {

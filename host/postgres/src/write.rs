@@ -2,7 +2,7 @@
 //! statements beside it.
 
 use crate::connect::{Busy, Params, params, query, run};
-use crate::prepared::Prepared;
+use crate::prepared_commit::PreparedCommit;
 use futures::future::BoxFuture;
 use tokio_postgres::Error;
 use tollgate_agent::health::Sign;
@@ -11,8 +11,8 @@ use tollgate_store::ToolHealth;
 use tollgate_store::rules::{EventRow, label, last_call_failed, status_after};
 
 /// The rows of an accepted commit.
-pub(crate) struct Written<'a> {
-    pub(crate) prepared: &'a Prepared,
+pub(crate) struct WrittenRows<'a> {
+    pub(crate) prepared: &'a PreparedCommit,
     pub(crate) events: &'a [StoredEvent],
     pub(crate) rows: &'a [EventRow],
     pub(crate) moved: u64,
@@ -52,7 +52,7 @@ const COMMIT: &str = "SELECT commit_v1($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, 
     $18, $19, $20, $21, $22, $23, $24)";
 
 /// Writes the rows and commits. The thread and the run are locked.
-pub(crate) async fn write(client: &Busy, written: Written<'_>) -> Result<(), Error> {
+pub(crate) async fn write(client: &Busy, written: WrittenRows<'_>) -> Result<(), Error> {
     let commit = &written.prepared.commit;
     let mut batch = Batch { client, sent: Vec::with_capacity(8) };
     if !written.has_thread {
@@ -71,7 +71,7 @@ pub(crate) async fn write(client: &Busy, written: Written<'_>) -> Result<(), Err
 
 /// Returns whether [`write_at_once`] can write a commit: nothing that it writes depends on rows that
 /// must be read first.
-pub(crate) fn is_independent(prepared: &Prepared) -> bool {
+pub(crate) fn is_independent(prepared: &PreparedCommit) -> bool {
     let commit = &prepared.commit;
     commit.after() > 0
         && prepared.changes().next().is_none()
@@ -80,14 +80,14 @@ pub(crate) fn is_independent(prepared: &Prepared) -> bool {
 
 /// Writes the rows without reading first, in a transaction of one statement. Returns `false`, and writes
 /// nothing, if the run is not as the sender knows it, or if one of the tools has trapped before.
-pub(crate) async fn write_at_once(client: &Busy, written: Written<'_>) -> Result<bool, Error> {
+pub(crate) async fn write_at_once(client: &Busy, written: WrittenRows<'_>) -> Result<bool, Error> {
     let tools = crate::audit::tools_of(&written.prepared.commit.audit);
     let rows = query(client, COMMIT, call(&written, tools)).await?;
     Ok(rows.first().is_some_and(|row| row.get(0)))
 }
 
 /// Adds the row of a run that begins, as it is before its first events.
-fn push_run(batch: &mut Batch<'_>, written: &Written<'_>) {
+fn push_run(batch: &mut Batch<'_>, written: &WrittenRows<'_>) {
     let commit = &written.prepared.commit;
     let Some(spec) = written.prepared.begins() else { return };
     let (kind, title) = label(spec);
@@ -110,7 +110,7 @@ fn push_run(batch: &mut Batch<'_>, written: &Written<'_>) {
 }
 
 /// Returns the parameters of [`COMMIT`].
-fn call(written: &Written<'_>, healthy: Vec<String>) -> Params {
+fn call(written: &WrittenRows<'_>, healthy: Vec<String>) -> Params {
     let (prepared, commit) = (written.prepared, &written.prepared.commit);
     let mut newest_first = written.events.iter().rev().map(|numbered| &numbered.event);
     let status = newest_first.clone().find_map(status_after).unwrap_or("running");
@@ -157,7 +157,7 @@ fn call(written: &Written<'_>, healthy: Vec<String>) -> Params {
     ]
 }
 
-fn push_state(batch: &mut Batch<'_>, written: &Written<'_>) {
+fn push_state(batch: &mut Batch<'_>, written: &WrittenRows<'_>) {
     let commit = &written.prepared.commit;
     let thread_id = commit.thread_id.to_string();
     let changed =

@@ -6,7 +6,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use std::collections::HashSet;
 use std::sync::Arc;
 use tollgate_agent::run::Event;
-use tollgate_store::{Claimed, Commit, RunCommand, SentCommand};
+use tollgate_store::{ClaimedRun, Commit, RunCommand, SentCommand};
 
 /// Stores a command, unless the run has one with this id. Returns whether the run is open; `None`
 /// if there is no such run.
@@ -74,7 +74,7 @@ pub(super) fn claim(
     process: &Process,
     agents: &[String],
     limit: usize,
-) -> rusqlite::Result<Vec<Claimed>> {
+) -> rusqlite::Result<Vec<ClaimedRun>> {
     let mut find = connection.prepare_cached(
         "SELECT r.run_id, r.agent_id, r.kind, r.owner, r.status, r.epoch, r.events FROM runs r
          WHERE r.status <> 'completed' AND r.kind <> 'child'
@@ -103,7 +103,7 @@ pub(super) fn claim(
         }
         let events = row.get::<_, i64>(6)?.cast_unsigned();
         if let Ok(epoch) = acquire(connection, process, &run_id, events)? {
-            claimed.push(Claimed { run_id: Arc::from(run_id), epoch });
+            claimed.push(ClaimedRun { run_id: Arc::from(run_id), epoch });
         }
     }
     Ok(claimed)

@@ -9,20 +9,20 @@ use tokio::sync::oneshot;
 use tollgate_agent::run::{Event, RunSpec, StoredEvent};
 use tollgate_agent::state::StateChange;
 use tollgate_store::rules::moved;
-use tollgate_store::{AuditRecord, Commit, CommitError, Committed, StoreError};
+use tollgate_store::{AuditRecord, Commit, CommitError, CommitReceipt, StoreError};
 
 /// The channel of a job's answer.
 pub(super) type Reply<T> = oneshot::Sender<T>;
 
 /// A write job and its reply channel.
 pub(super) enum Job {
-    Commit(Box<Prepared>, Reply<Written>),
+    Commit(Box<PreparedCommit>, Reply<JobResult>),
     /// A deferred commit: no caller waits for it.
-    Deferred(Box<Prepared>),
+    Deferred(Box<PreparedCommit>),
     /// Waits until all earlier jobs are written.
     Flush(Reply<()>),
     Note(Vec<AuditRecord>, Reply<Result<(), StoreError>>),
-    Change(Arc<str>, StateChange, Reply<Written>),
+    Change(Arc<str>, StateChange, Reply<JobResult>),
     /// Other statements of the same transaction.
     Other(Statements, Reply<Result<(), StoreError>>),
 }
@@ -31,11 +31,11 @@ pub(super) enum Job {
 pub(super) type Statements = Box<dyn Fn(&Connection, &Process) -> rusqlite::Result<()> + Send>;
 
 /// The result of a job.
-pub(super) type Written = Result<Committed, CommitError>;
+pub(super) type JobResult = Result<CommitReceipt, CommitError>;
 
 /// A commit, with its rows unless it is deferred. The caller serializes the rows, instead of
 /// the thread that writes for all.
-pub(super) struct Prepared {
+pub(super) struct PreparedCommit {
     pub(super) commit: Commit,
     pub(super) rows: Option<Rows>,
 }
@@ -47,7 +47,7 @@ pub(super) struct Rows {
     pub(super) messages: Vec<String>,
 }
 
-impl Prepared {
+impl PreparedCommit {
     /// Returns the spec of the run, if these are its first events.
     pub(super) fn begins(&self) -> Option<&RunSpec> {
         match &self.commit.events().first()?.event {
@@ -105,7 +105,7 @@ fn serialize<T: serde::Serialize>(row: &T) -> Result<String, StoreError> {
 
 impl Job {
     /// Returns the commit, if it is deferred.
-    pub(super) fn deferred(&self) -> Option<&Prepared> {
+    pub(super) fn deferred(&self) -> Option<&PreparedCommit> {
         match self {
             Self::Deferred(prepared) => Some(prepared),
             _ => None,
@@ -113,7 +113,7 @@ impl Job {
     }
 
     /// Answers the caller, which may be gone; the written data stays.
-    pub(super) fn answer(self, written: Written) {
+    pub(super) fn answer(self, written: JobResult) {
         match self {
             Self::Commit(_, reply) | Self::Change(_, _, reply) => drop(reply.send(written)),
             Self::Deferred(_) => {}

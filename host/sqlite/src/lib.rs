@@ -14,28 +14,28 @@ mod job;
 mod lock;
 mod open;
 mod ownership;
-mod place;
 mod private_dir;
 mod process;
 mod prune;
 mod queue;
 mod read;
 mod read_only;
-mod recent;
+mod recent_keys;
 mod reserve;
 mod sizes;
 mod state;
+mod store_files;
 mod thread_cache;
+mod thread_queue;
 mod turns;
 mod verify;
-mod waiting;
 mod write;
 mod write_connection;
 mod writer;
 
 pub use lock::DatabaseTurn;
-pub use place::Place;
 pub use read_only::ReadOnlyStore;
+pub use store_files::StoreFiles;
 
 use async_trait::async_trait;
 use foreign::ForeignCommits;
@@ -46,19 +46,19 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use thread_cache::ThreadCache;
+use thread_queue::ThreadQueuePlace;
 use tollgate_agent::run::{RunSpec, StoredEvent, Thread};
 use tollgate_agent::state::{KeyScope, KeyUpdate, State, StateChange};
 use tollgate_store::{
-    AuditFilter, AuditRecord, AuditStore, Claimed, Commit, CommitError, Committed, ComponentStore,
+    AuditFilter, AuditRecord, AuditStore, ClaimedRun, Commit, CommitError, CommitReceipt, ComponentStore,
     CoordinationStore, CopySource, EventPage, Hint, HintSender, Hints, KeyFilter, PageLimit, QueueTurn,
     Record, Remedy, RunCommand, RunFilter, RunStore, RunSummary, SentCommand, StateRead, StateStore,
-    StoreError, StoreLimits, ThreadSize, ToolHealth, Verified,
+    StoreError, StoreLimits, ThreadSize, ToolHealth, VerifyReport,
 };
-use waiting::Waiting;
 use writer::Writer;
 
 /// The values of one thread's keys that do not persist.
-type Volatile = BTreeMap<Arc<str>, Arc<serde_json::Value>>;
+type VolatileValues = BTreeMap<Arc<str>, Arc<serde_json::Value>>;
 
 /// A store in a directory. Everything that a client received survives the process.
 pub struct SqliteStore {
@@ -69,11 +69,11 @@ pub struct SqliteStore {
     limits: StoreLimits,
     sizes: Arc<Sizes>,
     directory: PathBuf,
-    place: Place,
+    place: StoreFiles,
     hints: HintSender,
     foreign: ForeignCommits,
     /// The values of keys that do not persist, which live as long as this process.
-    volatile: Mutex<HashMap<Arc<str>, Volatile>>,
+    volatile: Mutex<HashMap<Arc<str>, VolatileValues>>,
     /// Taken when the store closes and released after everything else is dropped: the last field.
     closing: Option<DatabaseTurn>,
 }
@@ -97,7 +97,7 @@ impl SqliteStore {
     /// The directory cannot be written, or the file is not a Tollgate store, was written by a
     /// newer version, or is damaged.
     pub fn open(directory: &Path) -> Result<Self, StoreError> {
-        let directory = &place::without_links(directory)?;
+        let directory = &store_files::without_links(directory)?;
         let (file, connection) = open::prepare(directory)?;
         reserve::keep(directory);
         let process = Arc::new(Process::register(directory)?);
@@ -106,7 +106,7 @@ impl SqliteStore {
         let sizes = Arc::new(Sizes::default());
         let (of_known, of_process) = (Arc::clone(&known), Arc::clone(&process));
         let writer = Writer::start(connection, of_known, &file, of_process, Arc::clone(&sizes))?;
-        let place = Place::of(&file)?;
+        let place = StoreFiles::of(&file)?;
         let readers = Arc::new(Readers::new(file, Arc::clone(&process)));
         let (limits, volatile) = (StoreLimits::default(), Mutex::default());
         let (hints, foreign) = (HintSender::default(), ForeignCommits::default());
@@ -144,7 +144,7 @@ impl SqliteStore {
     ///
     /// # Errors
     /// The store cannot be read.
-    pub async fn verify(&self) -> Result<Verified, StoreError> {
+    pub async fn verify(&self) -> Result<VerifyReport, StoreError> {
         self.writer.catch_up().await?;
         self.readers.ask(|reader| reader.verify()).await
     }
@@ -195,7 +195,7 @@ impl SqliteStore {
 
 #[async_trait]
 impl RunStore for SqliteStore {
-    async fn commit(&self, commit: Commit) -> Result<Committed, CommitError> {
+    async fn commit(&self, commit: Commit) -> Result<CommitReceipt, CommitError> {
         let (thread_id, events) = (Arc::clone(&commit.thread_id), Arc::clone(commit.events()));
         let (run_id, queued) = (Arc::clone(commit.run_id()), commit.queued);
         let committed = self.writer.commit(commit).await?;
@@ -366,13 +366,13 @@ impl CoordinationStore for SqliteStore {
         self.hints.send(Hint::Work);
     }
 
-    async fn claim(&self, agents: &[String], limit: usize) -> Result<Vec<Claimed>, StoreError> {
+    async fn claim(&self, agents: &[String], limit: usize) -> Result<Vec<ClaimedRun>, StoreError> {
         let agents = agents.to_vec();
         self.writer.run(move |connection, process| inbox::claim(connection, process, &agents, limit)).await
     }
 
     async fn queue(&self, thread_id: &str) -> Result<QueueTurn, StoreError> {
-        let waiting = Waiting::begin(&self.directory, thread_id)?;
+        let waiting = ThreadQueuePlace::begin(&self.directory, thread_id)?;
         waiting.until_first().await;
         Ok(Box::new(waiting))
     }

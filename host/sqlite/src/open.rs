@@ -3,9 +3,9 @@
 
 use super::explain::{beside, explain};
 use super::lock::{check_kind, take_turn, unwritable};
-use super::place::lost;
 use super::private_dir;
 use super::process;
+use super::store_files::lost;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, OptionalExtension};
 use std::error::Error as _;
@@ -143,7 +143,7 @@ fn open_file(file: &Path, more: OpenFlags) -> Result<Connection, StoreError> {
 /// Lets the connection move the log into the database and remove it, if it is the last one that
 /// closes. If a file beside the database was removed or replaced meanwhile, what the connection
 /// knows of the log is outdated, and other commits would be lost. So the caller checks the
-/// [`Place`](super::place::Place) before, and holds the directory's lock until the connection is closed.
+/// [`StoreFiles`](super::store_files::Place) before, and holds the directory's lock until the connection is closed.
 pub(super) fn allow_checkpoint(connection: &Connection) {
     // If it fails, the log stays, and the next start reads it.
     let _ = connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false);

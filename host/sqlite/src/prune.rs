@@ -21,7 +21,7 @@ use tollgate_agent::json;
 use tollgate_agent::run::{Event, StoredEvent};
 use tollgate_agent::state::{KeyScope, KeyUpdate, State, StateChange};
 use tollgate_store::rules::charges;
-use tollgate_store::{HoldsBack, Pruned, Pruning, StoreError, StoreErrorKind};
+use tollgate_store::{BlockingRun, PruneOptions, PruneReport, StoreError, StoreErrorKind};
 
 /// The number of runs removed in one transaction, so that others get their turn to write.
 const RUNS_AT_ONCE: i64 = 100;
@@ -33,7 +33,7 @@ const LOG_PAGES: i64 = 64;
 const MAX_NAMED: i64 = 20;
 
 /// A run that may be removed.
-struct Old {
+struct RemovableRun {
     id: i64,
     thread: i64,
 }
@@ -44,7 +44,7 @@ impl SqliteStore {
     ///
     /// # Errors
     /// The store cannot be read or written.
-    pub fn prune(directory: &Path, pruning: Pruning) -> Result<Pruned, StoreError> {
+    pub fn prune(directory: &Path, pruning: PruneOptions) -> Result<PruneReport, StoreError> {
         Self::prune_until(directory, pruning, &CancellationToken::new())
     }
 
@@ -54,11 +54,11 @@ impl SqliteStore {
     /// Same as [`prune`](Self::prune).
     pub fn prune_until(
         directory: &Path,
-        pruning: Pruning,
+        pruning: PruneOptions,
         stop: &CancellationToken,
-    ) -> Result<Pruned, StoreError> {
-        let directory = &place::without_links(directory)?;
-        let mut pruned = Pruned { dry_run: pruning.dry_run, ..Pruned::default() };
+    ) -> Result<PruneReport, StoreError> {
+        let directory = &store_files::without_links(directory)?;
+        let mut pruned = PruneReport { dry_run: pruning.dry_run, ..PruneReport::default() };
         let before = size_of(directory);
         if reserve::is_needed(directory) {
             reserve::release(directory);
@@ -80,11 +80,11 @@ impl SqliteStore {
     /// Adds what was removed to `pruned`, even if it fails later.
     fn prune_in(
         directory: &Path,
-        pruning: Pruning,
+        pruning: PruneOptions,
         stop: &CancellationToken,
-        pruned: &mut Pruned,
+        pruned: &mut PruneReport,
     ) -> Result<(), StoreError> {
-        let Pruning { before_ms, dry_run, give_back: gives_back } = pruning;
+        let PruneOptions { before_ms, dry_run, give_back: gives_back } = pruning;
         let (file, mut connection) = open::prepare(directory)?;
         let failed = |e: rusqlite::Error| explain("prune", &file, &e);
         write_little(&connection).map_err(failed)?;
@@ -166,7 +166,7 @@ fn kept_since(connection: &Connection, before_ms: u64) -> rusqlite::Result<HashM
 }
 
 /// Returns the open runs that keep old ones from being removed, with the number of each.
-fn held_back(connection: &Connection, before_ms: u64) -> rusqlite::Result<Vec<HoldsBack>> {
+fn held_back(connection: &Connection, before_ms: u64) -> rusqlite::Result<Vec<BlockingRun>> {
     let mut find = connection.prepare(
         "SELECT o.run_id, o.status, count(r.id) AS held FROM runs o JOIN runs r ON r.thread = o.thread
             AND r.status NOT IN ('running', 'waiting') AND r.updated_at_ms < ?1 AND r.updated_at_ms >= o.started_at_ms
@@ -174,7 +174,7 @@ fn held_back(connection: &Connection, before_ms: u64) -> rusqlite::Result<Vec<Ho
     )?;
     let rows = find.query_map(params![before_ms.cast_signed(), MAX_NAMED], |row| {
         let (run_id, status) = (row.get(0)?, row.get(1)?);
-        Ok(HoldsBack { run_id, status, runs: row.get::<_, i64>(2)?.cast_unsigned() })
+        Ok(BlockingRun { run_id, status, runs: row.get::<_, i64>(2)?.cast_unsigned() })
     })?;
     rows.collect()
 }
@@ -185,13 +185,13 @@ fn old_runs(
     before_ms: u64,
     kept_since: &HashMap<i64, i64>,
     after: i64,
-) -> rusqlite::Result<(Vec<Old>, Option<i64>)> {
+) -> rusqlite::Result<(Vec<RemovableRun>, Option<i64>)> {
     let mut next = connection.prepare_cached(
         "SELECT r.id, r.thread, r.kind, r.status NOT IN ('running', 'waiting') AND r.updated_at_ms < ?1, r.updated_at_ms
          FROM runs r WHERE r.id > ?2 ORDER BY r.id LIMIT ?3",
     )?;
     let rows = next.query_map(params![before_ms.cast_signed(), after, RUNS_AT_ONCE], |row| {
-        let old = Old { id: row.get(0)?, thread: row.get(1)? };
+        let old = RemovableRun { id: row.get(0)?, thread: row.get(1)? };
         let ended_ms = row.get::<_, i64>(4)?;
         let was_at_work = kept_since.get(&old.thread).is_some_and(|since| *since <= ended_ms);
         Ok((old, row.get::<_, String>(2)?, row.get::<_, bool>(3)? && !was_at_work))
@@ -218,7 +218,12 @@ fn has_open_parent(connection: &Connection, run: i64) -> rusqlite::Result<bool> 
     Ok(matches!(status.as_deref(), Some("running" | "waiting")))
 }
 
-fn remove(connection: &Connection, run: &Old, pruned: &mut Pruned, dry_run: bool) -> rusqlite::Result<()> {
+fn remove(
+    connection: &Connection,
+    run: &RemovableRun,
+    pruned: &mut PruneReport,
+    dry_run: bool,
+) -> rusqlite::Result<()> {
     let mut find = connection.prepare_cached(
         "SELECT number, at_ms, body, checksum IS NOT NULL FROM events WHERE id >= ?1 << 32 AND id < (?1 + 1) << 32 ORDER BY id",
     )?;
@@ -370,7 +375,7 @@ fn is_generated(thread_id: &str) -> bool {
 fn prune_audit(
     connection: &Connection,
     before_ms: u64,
-    pruned: &mut Pruned,
+    pruned: &mut PruneReport,
     turns: &mut Turns<'_>,
 ) -> rusqlite::Result<()> {
     let old = "at_ms < ?1
@@ -402,7 +407,7 @@ fn prune_audit(
 /// did; this finds leftovers.
 fn prune_components(
     connection: &Connection,
-    pruned: &mut Pruned,
+    pruned: &mut PruneReport,
     turns: &mut Turns<'_>,
 ) -> rusqlite::Result<()> {
     let unused = "SELECT id FROM components WHERE id NOT IN (SELECT component FROM run_components)";

@@ -1,7 +1,7 @@
 //! The queue of the writer thread. A job with a waiting caller wakes the thread; deferred commits
 //! are collected meanwhile.
 
-use super::job::{Job, Prepared};
+use super::job::{Job, PreparedCommit};
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -46,7 +46,7 @@ impl Queue {
 
     /// Adds a deferred commit. Returns it if the writer is gone, or if a whole group is pending
     /// already.
-    pub(super) fn push_deferred(&self, commit: Box<Prepared>) -> Result<(), Box<Prepared>> {
+    pub(super) fn push_deferred(&self, commit: Box<PreparedCommit>) -> Result<(), Box<PreparedCommit>> {
         let mut inner = self.lock();
         if inner.closed || inner.deferred >= MAX_GROUP {
             return Err(commit);

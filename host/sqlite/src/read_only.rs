@@ -12,10 +12,10 @@ use std::sync::Arc;
 use tollgate_agent::run::{RunSpec, StoredEvent, Thread};
 use tollgate_agent::state::StateChange;
 use tollgate_store::{
-    AuditFilter, AuditRecord, AuditStore, Claimed, Commit, CommitError, Committed, ComponentStore,
+    AuditFilter, AuditRecord, AuditStore, ClaimedRun, Commit, CommitError, CommitReceipt, ComponentStore,
     CoordinationStore, EventPage, Hints, KeyFilter, PageLimit, QueueTurn, Record, Remedy, RunCommand,
     RunFilter, RunStore, RunSummary, SentCommand, StateRead, StateStore, StoreError, ThreadSize, ToolHealth,
-    Verified,
+    VerifyReport,
 };
 
 /// A reader of a store. It writes nothing, not even beside the store.
@@ -30,7 +30,7 @@ impl ReadOnlyStore {
     /// The store does not exist, has another version, or its last changes are in a log that
     /// cannot be read without writing.
     pub fn open(directory: &Path) -> Result<Self, StoreError> {
-        let directory = &place::without_links(directory)?;
+        let directory = &store_files::without_links(directory)?;
         let file = open::file_in(directory);
         open::check_regular(&file)?;
         let log = std::fs::metadata(beside(&file, "-wal")).map(|log| log.len()).unwrap_or_default();
@@ -52,7 +52,7 @@ impl ReadOnlyStore {
     ///
     /// # Errors
     /// The store cannot be read.
-    pub async fn verify(&self) -> Result<Verified, StoreError> {
+    pub async fn verify(&self) -> Result<VerifyReport, StoreError> {
         self.readers.ask(|reader| reader.verify()).await
     }
 
@@ -72,7 +72,7 @@ fn refused() -> StoreError {
 
 #[async_trait]
 impl RunStore for ReadOnlyStore {
-    async fn commit(&self, _commit: Commit) -> Result<Committed, CommitError> {
+    async fn commit(&self, _commit: Commit) -> Result<CommitReceipt, CommitError> {
         Err(refused().into())
     }
 
@@ -190,7 +190,7 @@ impl CoordinationStore for ReadOnlyStore {
 
     fn release(&self, _run_id: &str, _epoch: u64) {}
 
-    async fn claim(&self, _agents: &[String], _limit: usize) -> Result<Vec<Claimed>, StoreError> {
+    async fn claim(&self, _agents: &[String], _limit: usize) -> Result<Vec<ClaimedRun>, StoreError> {
         Err(refused())
     }
 

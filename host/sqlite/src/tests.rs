@@ -11,7 +11,8 @@ use tollgate_agent::message::Message;
 use tollgate_agent::run::{AgentSpec, Event, RunLimits, RunSpec, RunStatus, Task};
 use tollgate_agent::state::{KeyScope, KeyUpdate, StateChange};
 use tollgate_store::{
-    Commit, CommitError, Durability, Pruned, Pruning, RunFilter, RunStore, StateStore, StoreErrorKind,
+    Commit, CommitError, Durability, PruneOptions, PruneReport, RunFilter, RunStore, StateStore,
+    StoreErrorKind,
 };
 
 /// Creates a writer on a disk with room for this many pages; 0 for no limit.
@@ -263,15 +264,19 @@ fn z8_pruning_lets_others_write_and_stops_when_it_is_told_to() {
     let pruned = pruned_until_stopped(data.path(), &other, left);
     assert_eq!(pruned.audit.cast_signed(), RECORDS - left());
     other.execute_batch("DROP TRIGGER slow").unwrap();
-    let pruning = Pruning { before_ms: 1_000, dry_run: false, give_back: false };
+    let pruning = PruneOptions { before_ms: 1_000, dry_run: false, give_back: false };
     let rest = SqliteStore::prune(data.path(), pruning).unwrap();
     assert_eq!(((pruned.audit + rest.audit).cast_signed(), left()), (RECORDS, 0));
 }
 
 /// Prunes on a thread of its own while another connection writes, and stops in the middle. Returns
 /// what was removed until then. `left` counts the rows that are to go.
-fn pruned_until_stopped(directory: &Path, other: &rusqlite::Connection, left: impl Fn() -> i64) -> Pruned {
-    let pruning = Pruning { before_ms: 1_000, dry_run: false, give_back: false };
+fn pruned_until_stopped(
+    directory: &Path,
+    other: &rusqlite::Connection,
+    left: impl Fn() -> i64,
+) -> PruneReport {
+    let pruning = PruneOptions { before_ms: 1_000, dry_run: false, give_back: false };
     let (stop, directory, all) = (CancellationToken::new(), directory.to_owned(), left());
     let stopped = stop.clone();
     let pruned = std::thread::spawn(move || SqliteStore::prune_until(&directory, pruning, &stopped).unwrap());
@@ -307,7 +312,7 @@ fn z8_components_without_runs_are_removed_in_batches() {
     other.execute_batch("DROP TRIGGER slow; PRAGMA foreign_keys = off").unwrap();
     other.execute(&format!("INSERT INTO run_components (run, component) VALUES (1, {first})"), []).unwrap();
     let rest =
-        SqliteStore::prune(data.path(), Pruning { before_ms: 1_000, dry_run: false, give_back: false });
+        SqliteStore::prune(data.path(), PruneOptions { before_ms: 1_000, dry_run: false, give_back: false });
     assert_eq!((rest.unwrap().components_left, left()), (1, 1));
 }
 
@@ -332,7 +337,7 @@ async fn z8_runs_are_removed_in_batches_and_the_rest_stays_sound() {
     );
     assert!(store.verify().await.unwrap().is_sound());
     other.execute_batch("DROP TRIGGER slow").unwrap();
-    let pruning = Pruning { before_ms: 1_000, dry_run: false, give_back: false };
+    let pruning = PruneOptions { before_ms: 1_000, dry_run: false, give_back: false };
     let rest = tokio::task::block_in_place(|| SqliteStore::prune(data.path(), pruning).unwrap());
     assert_eq!(((pruned.runs + rest.runs).cast_signed(), left()), (RUNS, 0));
 }

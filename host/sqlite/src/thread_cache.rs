@@ -1,7 +1,7 @@
 //! A cache of threads as they were last read. A call on a cached thread does not touch the disk
 //! until another process commits to the file. Commits of this process update the cache.
 
-use super::job::{Job, Written};
+use super::job::{Job, JobResult};
 use super::open::{BUSY_TIMEOUT, allow_checkpoint};
 use rusqlite::Connection;
 use std::collections::HashMap;
@@ -101,7 +101,7 @@ impl ThreadCache {
     }
 
     /// Applies the commits that were just written; the writer still holds the connection.
-    pub(super) fn follow(&self, jobs: &[Job], written: &[Written]) {
+    pub(super) fn follow(&self, jobs: &[Job], written: &[JobResult]) {
         let mut inner = self.inner();
         inner.followed += 1;
         inner.writing = false;

@@ -3,16 +3,17 @@
 use super::explain::explain;
 use super::read::Reader;
 use std::sync::Arc;
-use tollgate_store::{DamagedRun, StoreError, Verified};
+use tollgate_store::{DamagedRun, StoreError, VerifyReport};
 
 /// The number of runs checked per query.
 const RUNS_AT_ONCE: i64 = 500;
 
 impl Reader<'_> {
     /// Checks the file and the record of every run.
-    pub(super) fn verify(&self) -> Result<Verified, StoreError> {
+    pub(super) fn verify(&self) -> Result<VerifyReport, StoreError> {
         let failed = |e: rusqlite::Error| explain("read", self.file, &e);
-        let mut verified = Verified { database: self.check_file().map_err(failed)?, ..Verified::default() };
+        let mut verified =
+            VerifyReport { database: self.check_file().map_err(failed)?, ..VerifyReport::default() };
         let mut last = 0;
         loop {
             let runs = self.runs_after(last).map_err(failed)?;

@@ -1,9 +1,9 @@
 //! Writing the rows of one transaction.
 
-use super::job::{Job, Prepared, Written};
+use super::job::{Job, JobResult, PreparedCommit};
 use super::process::Process;
 use super::read::changes_since;
-use super::recent::Recent;
+use super::recent_keys::RecentKeys;
 use super::sizes::Bytes;
 use super::state;
 use super::thread_cache::ThreadCache;
@@ -16,7 +16,7 @@ use tollgate_agent::state::StateChange;
 use tollgate_store::rules::checksum;
 use tollgate_store::rules::{WrittenKeys, sizes_fit};
 use tollgate_store::rules::{label, last_call_failed, status_after};
-use tollgate_store::{CommitError, Committed, ComponentFile};
+use tollgate_store::{CommitError, CommitReceipt, ComponentFile};
 
 /// The number of other commits' changes held in memory at once.
 const CHANGES_AT_ONCE: usize = 256;
@@ -24,7 +24,7 @@ const CHANGES_AT_ONCE: usize = 256;
 /// The jobs of a transaction that was committed.
 pub(super) struct WrittenGroup {
     /// The result of each job.
-    pub(super) results: Vec<Written>,
+    pub(super) results: Vec<JobResult>,
     /// The sizes of the stored records, each with its thread.
     pub(super) sizes: Vec<(Arc<str>, Bytes)>,
 }
@@ -36,7 +36,7 @@ pub(super) fn write_group(
     transaction: Transaction<'_>,
     known: &ThreadCache,
     process: &Process,
-    recent: &mut Recent,
+    recent: &mut RecentKeys,
     jobs: &[Job],
 ) -> rusqlite::Result<WrittenGroup> {
     recent.see(known.begin_writing(&transaction)?);
@@ -46,15 +46,15 @@ pub(super) fn write_group(
             Job::Commit(prepared, _) | Job::Deferred(prepared) => {
                 write_commit(&transaction, process, recent, prepared, &mut sizes)?
             }
-            Job::Flush(_) => Ok(Committed::default()),
+            Job::Flush(_) => Ok(CommitReceipt::default()),
             Job::Note(records, _) => {
                 records.iter().try_for_each(|record| audit::write(&transaction, record))?;
-                Ok(Committed::default())
+                Ok(CommitReceipt::default())
             }
             Job::Change(thread_id, change, _) => write_alone(&transaction, recent, thread_id, change)?,
             Job::Other(statements, _) => {
                 statements(&transaction, process)?;
-                Ok(Committed::default())
+                Ok(CommitReceipt::default())
             }
         });
     }
@@ -65,10 +65,10 @@ pub(super) fn write_group(
 fn write_commit(
     connection: &Connection,
     process: &Process,
-    recent: &mut Recent,
-    prepared: &Prepared,
+    recent: &mut RecentKeys,
+    prepared: &PreparedCommit,
     sizes: &mut Vec<(Arc<str>, Bytes)>,
-) -> rusqlite::Result<Written> {
+) -> rusqlite::Result<JobResult> {
     let commit = &prepared.commit;
     let thread = ThreadRow::find(connection, &commit.thread_id)?;
     let standing = match standing(connection, process, prepared, &thread)? {
@@ -108,7 +108,7 @@ fn write_commit(
     let bytes = prepared.bytes(&rows);
     bytes.write(connection, thread)?;
     sizes.push((Arc::clone(&commit.thread_id), bytes));
-    Ok(Ok(Committed { moved }))
+    Ok(Ok(CommitReceipt { moved }))
 }
 
 /// Returns the checksum of the event that the run's next events follow.
@@ -157,9 +157,9 @@ impl ThreadRow {
 /// they conflict.
 fn missed(
     connection: &Connection,
-    recent: &Recent,
+    recent: &RecentKeys,
     thread: &ThreadRow,
-    prepared: &Prepared,
+    prepared: &PreparedCommit,
 ) -> rusqlite::Result<Option<u64>> {
     let Some(first) = prepared.changes().next() else { return Ok(Some(0)) };
     let (base, now) = (first.revision.saturating_sub(1), thread.revision);
@@ -198,7 +198,7 @@ fn stored_let_by(
 }
 
 /// A run before the commit.
-enum Standing<'a> {
+enum RunBefore<'a> {
     /// This is its first commit.
     New(&'a RunSpec),
     /// The run's row.
@@ -209,9 +209,9 @@ enum Standing<'a> {
 fn standing<'a>(
     connection: &Connection,
     process: &Process,
-    prepared: &'a Prepared,
+    prepared: &'a PreparedCommit,
     thread: &ThreadRow,
-) -> rusqlite::Result<Result<Standing<'a>, CommitError>> {
+) -> rusqlite::Result<Result<RunBefore<'a>, CommitError>> {
     let commit = &prepared.commit;
     let find = "SELECT id, events, epoch FROM runs WHERE run_id = ?1";
     let found = connection
@@ -223,7 +223,7 @@ fn standing<'a>(
     if let Some((id, events, epoch)) = found {
         return Ok(match events.cast_unsigned().cmp(&commit.after()) {
             _ if epoch.cast_unsigned() != commit.epoch => Err(CommitError::Fenced),
-            Ordering::Equal => Ok(Standing::Known(id)),
+            Ordering::Equal => Ok(RunBefore::Known(id)),
             Ordering::Less => Err(CommitError::Behind),
             Ordering::Greater => Err(CommitError::Advanced),
         });
@@ -234,7 +234,7 @@ fn standing<'a>(
     {
         return Ok(Err(CommitError::Busy(other)));
     }
-    Ok(Ok(Standing::New(spec)))
+    Ok(Ok(RunBefore::New(spec)))
 }
 
 /// Returns the prompt's run that a living process drives on this thread.
@@ -256,7 +256,7 @@ fn at_work(connection: &Connection, process: &Process, thread: i64) -> rusqlite:
 
 fn write_change(
     connection: &Connection,
-    recent: &mut Recent,
+    recent: &mut RecentKeys,
     thread: i64,
     change: &StateChange,
     event: Option<(i64, u64)>,
@@ -321,9 +321,9 @@ fn write_messages(connection: &Connection, thread: i64, messages: &[String]) -> 
 fn write_run(
     connection: &Connection,
     process: &Process,
-    standing: &Standing<'_>,
+    standing: &RunBefore<'_>,
     thread: i64,
-    prepared: &Prepared,
+    prepared: &PreparedCommit,
 ) -> rusqlite::Result<i64> {
     let commit = &prepared.commit;
     let mut newest_first = commit.events().iter().rev().map(|numbered| &numbered.event);
@@ -335,7 +335,7 @@ fn write_run(
     let (owner, at_ms) = (if commit.queued { "" } else { process.id() }, commit.at_ms().cast_signed());
     let epoch = commit.epoch.cast_signed();
     match standing {
-        Standing::Known(id) => {
+        RunBefore::Known(id) => {
             process.take_up(commit.run_id());
             let update =
                 "UPDATE runs SET status = CASE kind WHEN 'call' THEN ?6 ELSE ?2 END, owner = ?3, events = ?4,
@@ -345,7 +345,7 @@ fn write_run(
                 .execute(params![id, status, owner, events, at_ms, of_a_call])?;
             Ok(*id)
         }
-        Standing::New(spec) => {
+        RunBefore::New(spec) => {
             let (kind, title) = label(spec);
             let status = if kind == "call" { of_a_call } else { status };
             let (run_id, agent_id) = (commit.run_id().as_ref(), spec.identity.agent_id.as_str());
@@ -362,15 +362,15 @@ fn write_run(
 /// Writes a change that belongs to no run. It must be based on the current state.
 fn write_alone(
     connection: &Connection,
-    recent: &mut Recent,
+    recent: &mut RecentKeys,
     thread_id: &str,
     change: &StateChange,
-) -> rusqlite::Result<Written> {
+) -> rusqlite::Result<JobResult> {
     let thread = ThreadRow::find(connection, thread_id)?;
     if change.revision != thread.revision + 1 {
         return Ok(Err(CommitError::Conflict(thread.revision)));
     }
     let thread = thread.id_or_insert(connection, thread_id)?;
     write_change(connection, recent, thread, change, None)?;
-    Ok(Ok(Committed::default()))
+    Ok(Ok(CommitReceipt::default()))
 }

@@ -1,12 +1,12 @@
 //! The connection with which the writer thread writes.
 
 use super::explain::explain;
-use super::job::{Job, Written};
+use super::job::{Job, JobResult};
 use super::open::BUSY_TIMEOUT;
-use super::place::Place;
 use super::process::Process;
-use super::recent::Recent;
+use super::recent_keys::RecentKeys;
 use super::sizes::Sizes;
+use super::store_files::StoreFiles;
 use super::thread_cache::ThreadCache;
 use super::write::{WrittenGroup, write_group};
 use rusqlite::wal::CheckpointMode;
@@ -25,12 +25,12 @@ pub(super) struct WriteConnection {
     /// Shared with the [`ThreadCache`], which reads its data version.
     connection: Arc<Mutex<Connection>>,
     known: Arc<ThreadCache>,
-    place: Place,
+    place: StoreFiles,
     process: Arc<Process>,
     sizes: Arc<Sizes>,
     lost: LostRecords,
     /// The keys written by recent commits.
-    recent: Recent,
+    recent: RecentKeys,
     /// The length of the log, in pages. SQLite's hook sets it.
     log_pages: Arc<AtomicI32>,
 }
@@ -52,7 +52,7 @@ impl WriteConnection {
         };
         let hooked = locked(&connection).wal_hook(Some(count));
         hooked.map_err(|e| explain("open", file, &e))?;
-        let (place, lost, recent) = (Place::of(file)?, LostRecords::default(), Recent::default());
+        let (place, lost, recent) = (StoreFiles::of(file)?, LostRecords::default(), RecentKeys::default());
         Ok(Self { connection, known, place, process, sizes, lost, recent, log_pages })
     }
 
@@ -89,7 +89,7 @@ impl WriteConnection {
         self.log_pages.store(0, Relaxed);
     }
 
-    fn write_in(&mut self, connection: &mut Connection, jobs: &[Job]) -> Vec<Written> {
+    fn write_in(&mut self, connection: &mut Connection, jobs: &[Job]) -> Vec<JobResult> {
         let transaction = connection.busy_timeout(BUSY_TIMEOUT).and_then(|()| immediate(connection));
         let recent = &mut self.recent;
         // A removed file accepts commits like any other.
@@ -131,10 +131,10 @@ fn immediate(connection: &mut Connection) -> rusqlite::Result<Transaction<'_>> {
 /// The deferred commits that could not be written. Other commits continue; the loss is logged, and
 /// reported to the next caller that flushes the store.
 #[derive(Clone, Default)]
-pub(super) struct LostRecords(Arc<Mutex<Lost>>);
+pub(super) struct LostRecords(Arc<Mutex<LossReport>>);
 
 #[derive(Default)]
-struct Lost {
+struct LossReport {
     records: usize,
     /// The run of the first one, and why it was lost.
     first: String,
@@ -142,7 +142,7 @@ struct Lost {
 
 impl LostRecords {
     /// Adds those of the jobs that are deferred commits and failed.
-    fn add_from(&self, jobs: &[Job], written: &[Written]) {
+    fn add_from(&self, jobs: &[Job], written: &[JobResult]) {
         let mut lost = locked(&self.0);
         let before = lost.records;
         for (job, written) in jobs.iter().zip(written) {
@@ -165,7 +165,7 @@ impl LostRecords {
     }
 }
 
-impl Lost {
+impl LossReport {
     fn words(&self) -> String {
         format!("records of answered calls are lost ({}), the first that of {}", self.records, self.first)
     }
@@ -179,7 +179,7 @@ mod tests {
     use tokio::sync::oneshot::{Receiver, channel};
     use tollgate_agent::state::StateChange;
 
-    fn change(revision: u64) -> (Job, Receiver<Written>) {
+    fn change(revision: u64) -> (Job, Receiver<JobResult>) {
         let (reply, answer) = channel();
         (Job::Change(Arc::from("t"), StateChange { revision, updates: [].into() }, reply), answer)
     }

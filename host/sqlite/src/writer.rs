@@ -1,7 +1,7 @@
 //! The writer thread, which alone writes to the file and puts all waiting jobs into one
 //! transaction.
 
-use super::job::{Job, Prepared, Reply, Written};
+use super::job::{Job, JobResult, PreparedCommit, Reply};
 use super::process::Process;
 use super::queue::Queue;
 use super::sizes::Sizes;
@@ -12,7 +12,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::oneshot;
 use tollgate_agent::state::StateChange;
-use tollgate_store::{AuditRecord, Commit, Committed, Durability, StoreError};
+use tollgate_store::{AuditRecord, Commit, CommitReceipt, Durability, StoreError};
 
 /// The handle of the writer thread, which ends when the handle is dropped.
 pub(super) struct Writer {
@@ -31,7 +31,7 @@ impl Writer {
     ) -> Result<Self, StoreError> {
         let connection = WriteConnection::new(connection, known, file, process, sizes)?;
         let (queue, lost) = (Arc::new(Queue::default()), connection.lost());
-        let served = Served(Arc::clone(&queue));
+        let served = QueueGuard(Arc::clone(&queue));
         let write = move || write_all(connection, &served.0);
         let thread = std::thread::Builder::new().name("tollgate-store".to_owned()).spawn(write);
         let thread = thread.map_err(|e| StoreError::other(format!("cannot start the writer thread: {e}")))?;
@@ -40,11 +40,11 @@ impl Writer {
 
     /// Commits the events and returns once they are durable. A deferred commit returns at once,
     /// unless too many are already pending.
-    pub(super) async fn commit(&self, commit: Commit) -> Written {
-        let mut prepared = Box::new(Prepared { commit, rows: None });
+    pub(super) async fn commit(&self, commit: Commit) -> JobResult {
+        let mut prepared = Box::new(PreparedCommit { commit, rows: None });
         if prepared.commit.durability == Durability::Deferred {
             match self.queue.push_deferred(prepared) {
-                Ok(()) => return Ok(Committed::default()),
+                Ok(()) => return Ok(CommitReceipt::default()),
                 Err(back) => prepared = back,
             }
         }
@@ -67,7 +67,7 @@ impl Writer {
         self.ask(|reply| Job::Note(records, reply)).await?
     }
 
-    pub(super) async fn change(&self, thread_id: Arc<str>, change: StateChange) -> Written {
+    pub(super) async fn change(&self, thread_id: Arc<str>, change: StateChange) -> JobResult {
         self.ask(|reply| Job::Change(thread_id, change, reply)).await?
     }
 
@@ -112,9 +112,9 @@ impl Drop for Writer {
 }
 
 /// The writer thread's guard of the queue: once the thread is gone, the queue is abandoned.
-struct Served(Arc<Queue>);
+struct QueueGuard(Arc<Queue>);
 
-impl Drop for Served {
+impl Drop for QueueGuard {
     fn drop(&mut self) {
         self.0.abandon();
     }

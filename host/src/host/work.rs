@@ -5,7 +5,7 @@ use super::thread_memory::ReadThread;
 use super::{Busy, Host, HostError, RunRequest, spec, threads};
 use crate::blocking::aside_if;
 use crate::run::{Driver, RunEnd, RunError, new_id};
-use crate::store::{Claimed, Commit, Hint, RunCommand, RunFilter, SentCommand, now_ms};
+use crate::store::{ClaimedRun, Commit, Hint, RunCommand, RunFilter, SentCommand, now_ms};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Semaphore;
@@ -178,7 +178,7 @@ impl Host {
     }
 
     /// Drives a claimed run until it rests.
-    async fn carry_claimed(&self, claimed: Claimed) {
+    async fn carry_claimed(&self, claimed: ClaimedRun) {
         let run_id = Arc::clone(&claimed.run_id);
         let ended = self.carry_acquired(&claimed).await;
         if let Err(why) = ended {
@@ -189,8 +189,8 @@ impl Host {
         }
     }
 
-    async fn carry_acquired(&self, claimed: &Claimed) -> Result<(), HostError> {
-        let Claimed { run_id, epoch } = claimed;
+    async fn carry_acquired(&self, claimed: &ClaimedRun) -> Result<(), HostError> {
+        let ClaimedRun { run_id, epoch } = claimed;
         let store = &self.inner.services.store;
         let no_record = || HostError::Refused("it has no record".to_owned());
         let spec = store.run_spec(run_id).await?.ok_or_else(no_record)?;

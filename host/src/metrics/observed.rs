@@ -3,7 +3,7 @@
 use super::Metrics;
 use super::instruments::Fact;
 use crate::store::{
-    AuditFilter, AuditRecord, AuditStore, Claimed, Commit, CommitError, Committed, ComponentStore,
+    AuditFilter, AuditRecord, AuditStore, ClaimedRun, Commit, CommitError, CommitReceipt, ComponentStore,
     CoordinationStore, EventPage, Hints, KeyFilter, PageLimit, QueueTurn, Record, RunCommand, RunFilter,
     RunStore, RunSummary, SentCommand, StateRead, StateStore, Store, StoreError, ThreadSize, ToolHealth,
 };
@@ -29,7 +29,7 @@ impl Observed {
 
 #[async_trait]
 impl RunStore for Observed {
-    async fn commit(&self, commit: Commit) -> Result<Committed, CommitError> {
+    async fn commit(&self, commit: Commit) -> Result<CommitReceipt, CommitError> {
         let records = commit.audit.clone();
         let facts: Vec<Fact> = commit.events().iter().filter_map(Fact::of).collect();
         let committed = self.store.commit(commit).await?;
@@ -142,7 +142,7 @@ impl CoordinationStore for Observed {
         self.store.release(run_id, epoch);
     }
 
-    async fn claim(&self, agents: &[String], limit: usize) -> Result<Vec<Claimed>, StoreError> {
+    async fn claim(&self, agents: &[String], limit: usize) -> Result<Vec<ClaimedRun>, StoreError> {
         self.store.claim(agents, limit).await
     }
 

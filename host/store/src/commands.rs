@@ -12,7 +12,7 @@ const MAX_HINTS: usize = 1_024;
 
 /// A run that a claim acquired.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Claimed {
+pub struct ClaimedRun {
     /// The run's id.
     pub run_id: Arc<str>,
     /// The epoch in which the caller drives it.

@@ -101,7 +101,7 @@ impl Commit {
 
 /// The result of a commit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Committed {
+pub struct CommitReceipt {
     /// The number of other commits' changes that this commit's changes were moved behind.
     pub moved: u64,
 }

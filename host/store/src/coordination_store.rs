@@ -1,6 +1,6 @@
 //! The cooperation of the processes that use a store: who drives a run, and commands to it.
 
-use super::{Claimed, CommitError, Hints, RunCommand, SentCommand, StoreError};
+use super::{ClaimedRun, CommitError, Hints, RunCommand, SentCommand, StoreError};
 use async_trait::async_trait;
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ pub trait CoordinationStore: Send + Sync {
     ///
     /// # Errors
     /// The store cannot be written.
-    async fn claim(&self, agents: &[String], limit: usize) -> Result<Vec<Claimed>, StoreError>;
+    async fn claim(&self, agents: &[String], limit: usize) -> Result<Vec<ClaimedRun>, StoreError>;
 
     /// Waits for the caller's turn in the thread's queue, across processes: first come, first
     /// served. The turn ends when the result is dropped.

@@ -40,8 +40,8 @@ mod upkeep;
 pub use audit::{AuditFilter, AuditKind, AuditRecord, ToolHealth};
 pub use audit_store::AuditStore;
 pub use clock::now_ms;
-pub use commands::{Claimed, Hint, HintSender, Hints, RunCommand, SentCommand};
-pub use commit::{Commit, Committed, Durability};
+pub use commands::{ClaimedRun, Hint, HintSender, Hints, RunCommand, SentCommand};
+pub use commit::{Commit, CommitReceipt, Durability};
 pub use component::{ComponentFile, ComponentSource};
 pub use component_store::ComponentStore;
 pub use coordination_store::{CoordinationStore, QueueTurn};
@@ -54,7 +54,7 @@ pub use runs::{
     short_id,
 };
 pub use state_store::{KeyFilter, StateRead, StateStore, ThreadSize, restore_state, whole_state};
-pub use upkeep::{CopySource, DamagedRun, HoldsBack, Pruned, Pruning, Verified};
+pub use upkeep::{BlockingRun, CopySource, DamagedRun, PruneOptions, PruneReport, VerifyReport};
 
 /// A store of everything that a host records. Every type that implements the five traits is one.
 ///

@@ -3,7 +3,7 @@
 use super::rebase::{WrittenKeys, moved, sizes_fit};
 use super::runs::{label, last_call_failed, status_after};
 use super::{
-    AuditFilter, AuditRecord, AuditStore, Claimed, Commit, CommitError, Committed, ComponentStore,
+    AuditFilter, AuditRecord, AuditStore, ClaimedRun, Commit, CommitError, CommitReceipt, ComponentStore,
     CoordinationStore, EventPage, Hint, HintSender, Hints, KeyFilter, PageLimit, QueueTurn, Record,
     RunCommand, RunFilter, RunStore, RunSummary, SentCommand, StateRead, StateStore, StoreError, StoreLimits,
     ThreadSize, ToolHealth,
@@ -148,7 +148,7 @@ impl MemoryStore {
 
 #[async_trait]
 impl RunStore for MemoryStore {
-    async fn commit(&self, commit: Commit) -> Result<Committed, CommitError> {
+    async fn commit(&self, commit: Commit) -> Result<CommitReceipt, CommitError> {
         let limit = commit.thread_state_bytes;
         let Commit { run_id, thread_id, epoch, after, mut events, messages, audit, charged, .. } = commit;
         let (queued, carries_out, run) = (commit.queued, commit.carries_out, Arc::clone(&run_id));
@@ -209,7 +209,7 @@ impl RunStore for MemoryStore {
         audit.into_iter().for_each(|record| tables.record_audit(record));
         drop(tables);
         self.hints.send(if queued { Hint::Work } else { Hint::Events(run) });
-        Ok(Committed { moved: behind })
+        Ok(CommitReceipt { moved: behind })
     }
 
     async fn events(&self, run_id: &str, after: u64) -> Result<Vec<Arc<StoredEvent>>, StoreError> {
@@ -379,7 +379,7 @@ impl CoordinationStore for MemoryStore {
         }
     }
 
-    async fn claim(&self, agents: &[String], limit: usize) -> Result<Vec<Claimed>, StoreError> {
+    async fn claim(&self, agents: &[String], limit: usize) -> Result<Vec<ClaimedRun>, StoreError> {
         let mut tables = self.tables();
         let open: Vec<RunSummary> = tables
             .runs
@@ -405,7 +405,7 @@ impl CoordinationStore for MemoryStore {
             run.epoch += 1;
             let epoch = run.epoch;
             tables.held.insert(Arc::clone(&run_id));
-            Some(Claimed { run_id, epoch })
+            Some(ClaimedRun { run_id, epoch })
         };
         Ok(claimed.into_iter().filter_map(&mut acquire).collect())
     }

@@ -2,8 +2,8 @@
 
 use super::runs::THREAD_RUNS_AT_ONCE;
 use super::{
-    Commit, CommitError, Committed, MAX_THREAD_RUNS, Record, RunFilter, RunSummary, StoreError, ThreadFilter,
-    ThreadSummary,
+    Commit, CommitError, CommitReceipt, MAX_THREAD_RUNS, Record, RunFilter, RunSummary, StoreError,
+    ThreadFilter, ThreadSummary,
 };
 use async_trait::async_trait;
 use std::sync::Arc;
@@ -105,7 +105,7 @@ pub trait RunStore: Send + Sync {
     /// [`CommitError::Fenced`] if another driver acquired the run, [`CommitError::Behind`] if the
     /// store lost events of the run, and [`CommitError::Busy`] if the run of another prompt is
     /// active on the thread. Nothing was stored in these cases.
-    async fn commit(&self, commit: Commit) -> Result<Committed, CommitError>;
+    async fn commit(&self, commit: Commit) -> Result<CommitReceipt, CommitError>;
 
     /// Returns the events of a run after this number, in order. The list is empty if the run is
     /// unknown.

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 /// The result of checking the whole store.
 #[derive(Debug, Clone, Default, Serialize)]
-pub struct Verified {
+pub struct VerifyReport {
     /// The number of runs that were checked.
     pub runs: u64,
     /// The number of their events.
@@ -19,7 +19,7 @@ pub struct Verified {
     pub database: Vec<String>,
 }
 
-impl Verified {
+impl VerifyReport {
     /// Returns whether no problem was found.
     #[must_use]
     pub fn is_sound(&self) -> bool {
@@ -57,7 +57,7 @@ pub trait CopySource: RunStore + StateStore + AuditStore + ComponentStore {
 
 /// The parameters of pruning.
 #[derive(Debug, Clone, Copy)]
-pub struct Pruning {
+pub struct PruneOptions {
     /// Remove completed runs and audit records older than this time, in milliseconds since the
     /// Unix epoch.
     pub before_ms: u64,
@@ -70,7 +70,7 @@ pub struct Pruning {
 
 /// The result of pruning, or of a dry run.
 #[derive(Debug, Clone, Default, Serialize)]
-pub struct Pruned {
+pub struct PruneReport {
     /// Whether they were only counted.
     pub dry_run: bool,
     /// The number of runs and direct calls.
@@ -85,7 +85,7 @@ pub struct Pruned {
     pub processes: usize,
     /// Open runs that keep old runs of their thread, because they may need those runs' changes.
     /// Lists the first 20.
-    pub held_back: Vec<HoldsBack>,
+    pub held_back: Vec<BlockingRun>,
     /// Whether another process uses the store, so that the freed space was kept for later
     /// records.
     pub is_in_use: bool,
@@ -98,7 +98,7 @@ pub struct Pruned {
 
 /// An open run that keeps others from being removed.
 #[derive(Debug, Clone, Serialize)]
-pub struct HoldsBack {
+pub struct BlockingRun {
     /// The open run's id.
     pub run_id: String,
     /// `running` or `waiting`.

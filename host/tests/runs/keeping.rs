@@ -8,8 +8,8 @@ use std::path::Path;
 use std::sync::Arc;
 use tollgate::models::{ScriptedModel, ScriptedTurn};
 use tollgate::store::{
-    AuditFilter, AuditStore, MemoryStore, Pruned, Pruning, ReadOnlyStore, Remedy, RunFilter, RunStore,
-    SqliteStore, StateStore, Store, StoreLimits, restore_state,
+    AuditFilter, AuditStore, MemoryStore, PruneOptions, PruneReport, ReadOnlyStore, Remedy, RunFilter,
+    RunStore, SqliteStore, StateStore, Store, StoreLimits, restore_state,
 };
 use tollgate::tools::MemoryBudget;
 use tollgate::{Agent, CallRequest, Host, HostError, RunRequest};
@@ -113,9 +113,9 @@ fn finished() -> Event {
     Event::RunFinished { status: RunStatus::Completed, text: String::new(), usage: Box::default() }
 }
 
-async fn prune(folder: &Path, before_ms: u64, dry_run: bool) -> Pruned {
+async fn prune(folder: &Path, before_ms: u64, dry_run: bool) -> PruneReport {
     let folder = folder.to_owned();
-    let pruning = Pruning { before_ms, dry_run, give_back: true };
+    let pruning = PruneOptions { before_ms, dry_run, give_back: true };
     tokio::task::spawn_blocking(move || SqliteStore::prune(&folder, pruning)).await.unwrap().unwrap()
 }
 

@@ -6,7 +6,7 @@ use serde_json::json;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::{Duration, Instant};
-use tollgate::models::{ModelFault, RetryPolicy, Retrying};
+use tollgate::models::{ModelFault, RetryPolicy, RetryingModel};
 use tollgate::store::RunFilter;
 use tollgate::{
     Agent, CallRequest, Event, FnTool, Host, LiveContent, RunEnd, RunLimits, RunOptions, RunRequest,
@@ -104,10 +104,10 @@ async fn a3_a_reply_that_its_length_cut_off_is_one_answer_in_the_end() {
 }
 
 /// Creates a model that answers the second request.
-fn broken_once() -> Retrying<ScriptedModel> {
+fn broken_once() -> RetryingModel<ScriptedModel> {
     let fault = ModelFault::transient("the stream broke", None);
     let turns = vec![ScriptedTurn::fault(fault).with_text("This is voi"), ScriptedTurn::text("This is it.")];
-    Retrying::new(ScriptedModel::new(turns), RetryPolicy { first_pause_ms: 1, ..RetryPolicy::default() })
+    RetryingModel::new(ScriptedModel::new(turns), RetryPolicy { first_pause_ms: 1, ..RetryPolicy::default() })
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -145,7 +145,8 @@ async fn e4_a6_what_was_streamed_of_a_broken_attempt_is_void_and_the_rest_is_the
 #[tokio::test(flavor = "multi_thread")]
 async fn x1_a6_a_run_is_cancelled_while_its_model_is_waited_for() {
     let fault = ModelFault::transient("come back later", Some(Duration::from_secs(60)));
-    let model = Retrying::new(ScriptedModel::new(vec![ScriptedTurn::fault(fault)]), RetryPolicy::default());
+    let model =
+        RetryingModel::new(ScriptedModel::new(vec![ScriptedTurn::fault(fault)]), RetryPolicy::default());
     let host = Host::builder().agent(Agent::new("default", model)).build().unwrap();
     let mut run = host.run(RunRequest::new("default", "go")).await.unwrap();
     while let Some(told) = run.events.next().await {

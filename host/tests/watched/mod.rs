@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tollgate::store::{
-    AuditFilter, AuditRecord, AuditStore, Claimed, Commit, CommitError, Committed, ComponentStore,
+    AuditFilter, AuditRecord, AuditStore, ClaimedRun, Commit, CommitError, CommitReceipt, ComponentStore,
     CoordinationStore, EventPage, Hints, KeyFilter, PageLimit, QueueTurn, Record, RunCommand, RunFilter,
     RunStore, RunSummary, SentCommand, StateRead, StateStore, Store, StoreError, ThreadSize, ToolHealth,
 };
@@ -69,7 +69,7 @@ impl<W> Watched<W> {
 
 #[async_trait]
 impl<W: Watch> RunStore for Watched<W> {
-    async fn commit(&self, commit: Commit) -> Result<Committed, CommitError> {
+    async fn commit(&self, commit: Commit) -> Result<CommitReceipt, CommitError> {
         self.write(self.store.commit(commit)).await
     }
 
@@ -175,7 +175,7 @@ impl<W: Watch> CoordinationStore for Watched<W> {
         self.store.release(run_id, epoch);
     }
 
-    async fn claim(&self, agents: &[String], limit: usize) -> Result<Vec<Claimed>, StoreError> {
+    async fn claim(&self, agents: &[String], limit: usize) -> Result<Vec<ClaimedRun>, StoreError> {
         self.write(self.store.claim(agents, limit)).await
     }
 

@@ -8,7 +8,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use tollgate::config::Config;
 use tollgate::tools::Loaded;
 use tollgate::{DIRECT_AGENT, Host};
-use tollgate_postgres::{PostgresStore, Served};
+use tollgate_postgres::{HostDescription, PostgresStore};
 
 /// How often tools that were added, replaced or removed are published.
 const TOLD_EVERY: Duration = Duration::from_secs(5);
@@ -42,8 +42,11 @@ impl ServedAgents {
     pub(crate) fn tell(&self, host: &Host, store: Arc<PostgresStore>) -> DropGuard {
         let (host, stop) = (host.clone(), CancellationToken::new());
         let (unserved, config) = (self.unserved.clone(), self.config.clone());
-        let served =
-            move || Served { unserved: unserved.clone(), tools: tools(&host), config: config.clone() };
+        let served = move || HostDescription {
+            unserved: unserved.clone(),
+            tools: tools(&host),
+            config: config.clone(),
+        };
         store.describe(served());
         let stopped = stop.clone();
         tokio::spawn(async move {

@@ -13,7 +13,7 @@ use tokio_util::sync::DropGuard;
 #[cfg(feature = "mcp")]
 use tollgate::config::Config;
 use tollgate::config::read_period;
-use tollgate::store::{HoldsBack, Pruned, Pruning, SqliteStore, Verified};
+use tollgate::store::{BlockingRun, PruneOptions, PruneReport, SqliteStore, VerifyReport};
 
 /// Remove old completed runs, their events and audit records, and free their disk space
 #[derive(Debug, Args)]
@@ -89,7 +89,7 @@ impl PruneVerb {
         let keep = keep.ok_or_else(|| {
             Failure::usage("no age to prune by; pass --older-than 30d, or set keep = \"30d\" in [store]")
         })?;
-        let pruning = Pruning { before_ms: since_ms(keep), dry_run: self.dry_run, give_back: true };
+        let pruning = PruneOptions { before_ms: since_ms(keep), dry_run: self.dry_run, give_back: true };
         let pruned = prune(data_dir(globals)?, pruning, CancellationToken::new()).await?;
         if output.is_json() {
             output.json(&pruned);
@@ -101,7 +101,11 @@ impl PruneVerb {
     }
 }
 
-async fn prune(directory: PathBuf, pruning: Pruning, stop: CancellationToken) -> Result<Pruned, Failure> {
+async fn prune(
+    directory: PathBuf,
+    pruning: PruneOptions,
+    stop: CancellationToken,
+) -> Result<PruneReport, Failure> {
     let pruning = tokio::task::spawn_blocking(move || SqliteStore::prune_until(&directory, pruning, &stop));
     Ok(pruning.await.map_err(|e| Failure::failed(format!("pruning failed: {e}")))??)
 }
@@ -120,7 +124,7 @@ pub(crate) fn keep_pruned(globals: &Globals, config: &Config) -> Result<DropGuar
     tokio::spawn(async move {
         let mut days = tokio::time::interval(Duration::from_secs(86_400));
         while stopped.run_until_cancelled(days.tick()).await.is_some() {
-            let pruning = Pruning { before_ms: since_ms(keep), dry_run: false, give_back: false };
+            let pruning = PruneOptions { before_ms: since_ms(keep), dry_run: false, give_back: false };
             if let Err(why) = prune(directory.clone(), pruning, stopped.clone()).await {
                 tracing::warn!("old runs could not be removed: {why}");
             }
@@ -129,7 +133,7 @@ pub(crate) fn keep_pruned(globals: &Globals, config: &Config) -> Result<DropGuar
     Ok(stop.drop_guard())
 }
 
-fn said(pruned: &Pruned) -> String {
+fn said(pruned: &PruneReport) -> String {
     let what = format!(
         "{} with {}, {}",
         quantity::count(pruned.runs, "run"),
@@ -152,7 +156,7 @@ fn said(pruned: &Pruned) -> String {
 }
 
 /// Describes a run that keeps old runs from being removed, and how to end it.
-fn held_back(open: &HoldsBack) -> String {
+fn held_back(open: &BlockingRun) -> String {
     let (program, run) = (program(), &open.run_id);
     let kept = quantity::count(open.runs, "old run");
     match open.status.as_str() {
@@ -197,7 +201,7 @@ async fn verify(globals: &Globals, output: &Output) -> Result<Exit, Failure> {
     Ok(if verified.is_sound() { Exit::Done } else { Exit::Failed })
 }
 
-fn tell(verified: &Verified, output: &Output) {
+fn tell(verified: &VerifyReport, output: &Output) {
     for problem in &verified.database {
         output.line(&format!("the file is damaged: {}", crate::terminal::text::shown_line(problem, 200)));
     }

@@ -2,7 +2,7 @@
 
 use super::providers::{HttpModel, Limits, Options, Provider, ReasoningEffort, is_loopback};
 use super::{
-    ApiKey, Model, ModelFault, Probe, RecordingError, RetryPolicy, Retrying, ScriptedModel, TextCalls,
+    ApiKey, Model, ModelFault, Probe, RecordingError, RetryPolicy, RetryingModel, ScriptedModel, TextCalls,
 };
 use reqwest::Url;
 use serde::Deserialize;
@@ -143,8 +143,8 @@ impl ModelConfig {
         env: impl Fn(&str) -> Option<String>,
     ) -> Result<Arc<dyn Model>, ModelConfigError> {
         let model: Arc<dyn Model> = match self.live_provider() {
-            None => Arc::new(Retrying::new(self.recorded(base_dir)?, self.retry)),
-            Some(provider) => Arc::new(Retrying::new(self.live(provider, env)?, self.retry)),
+            None => Arc::new(RetryingModel::new(self.recorded(base_dir)?, self.retry)),
+            Some(provider) => Arc::new(RetryingModel::new(self.live(provider, env)?, self.retry)),
         };
         Ok(match self.tool_calls {
             ToolCalls::Native => model,

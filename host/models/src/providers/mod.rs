@@ -87,7 +87,7 @@ impl HttpModel {
         let chat = prompt::chat_request(self.options.provider, self.options.images, &request);
         let begun = self.client.exec_chat_stream(self.target.clone(), chat, Some(&options));
         let mut events = muted(begun).await.map_err(errors::of)?.stream;
-        let mut heard = Heard::default();
+        let mut heard = PartialReply::default();
         let quiet = || lock(&shared).read_piece();
         while let Some(event) = next_line(muted(events.next()), quiet).await? {
             match event {
@@ -294,13 +294,13 @@ impl Options {
 
 /// The parts of a reply received so far.
 #[derive(Default)]
-struct Heard {
+struct PartialReply {
     text: String,
     reasoning: String,
     end: Option<StreamEnd>,
 }
 
-impl Heard {
+impl PartialReply {
     fn accept(&mut self, event: ChatStreamEvent, deltas: &mut DeltaSink<'_>) {
         match event {
             ChatStreamEvent::Chunk(chunk) => self.say(chunk.content, deltas),

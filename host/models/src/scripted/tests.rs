@@ -1,7 +1,7 @@
 #![allow(clippy::unwrap_used)]
 
 use super::*;
-use crate::{FaultKind, RetryPolicy, Retrying};
+use crate::{FaultKind, RetryPolicy, RetryingModel};
 use serde_json::json;
 use std::sync::Arc;
 use tollgate_agent::message::Answer;
@@ -162,7 +162,7 @@ async fn a6_a_broken_attempt_is_declared_void_and_asked_again() {
             .with_text("Half"),
         ScriptedTurn::text("Whole"),
     ];
-    let model = Retrying::new(ScriptedModel::new(turns), RetryPolicy::default());
+    let model = RetryingModel::new(ScriptedModel::new(turns), RetryPolicy::default());
     let began = tokio::time::Instant::now();
     let (reply, deltas) = play(&model, vec![user("hi")]).await;
     assert_eq!(reply.unwrap().message.text, "Whole");
@@ -179,7 +179,7 @@ async fn a6_a_broken_attempt_is_declared_void_and_asked_again() {
 #[tokio::test(start_paused = true)]
 async fn a6_a_permanent_fault_ends_at_once_with_the_providers_words() {
     let turns = vec![ScriptedTurn::fault(ModelFault::permanent("no such key")), ScriptedTurn::text("never")];
-    let model = Retrying::new(ScriptedModel::new(turns), RetryPolicy::default());
+    let model = RetryingModel::new(ScriptedModel::new(turns), RetryPolicy::default());
     let (reply, deltas) = play(&model, vec![user("hi")]).await;
     assert_eq!(reply.unwrap_err().message(), "no such key");
     assert!(deltas.is_empty());

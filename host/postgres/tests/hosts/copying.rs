@@ -15,7 +15,7 @@ use tollgate::store::{
 use tollgate_agent::message::Message;
 use tollgate_agent::run::Event;
 use tollgate_agent::state::State;
-use tollgate_postgres::{Copied, PostgresStore};
+use tollgate_postgres::{CopyReport, PostgresStore};
 
 async fn filled(directory: &std::path::Path) -> SqliteStore {
     let store = SqliteStore::open(directory).unwrap();
@@ -123,7 +123,7 @@ async fn halted(database: &Database, from: &Arc<SqliteStore>) -> (JoinHandle<Cop
     (copy, behind)
 }
 
-type Copying = Result<Copied, StoreError>;
+type Copying = Result<CopyReport, StoreError>;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_host_works_until_a_copy_has_finished() {

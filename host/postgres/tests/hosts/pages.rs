@@ -5,7 +5,7 @@ use async_trait::async_trait;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tollgate::store::{
-    AuditFilter, AuditRecord, AuditStore, Commit, CommitError, Committed, ComponentStore, CopySource,
+    AuditFilter, AuditRecord, AuditStore, Commit, CommitError, CommitReceipt, ComponentStore, CopySource,
     EventPage, KeyFilter, PageLimit, Record, RunFilter, RunStore, RunSummary, SqliteStore, StateRead,
     StateStore, StoreError, ThreadSize, ToolHealth,
 };
@@ -28,7 +28,7 @@ impl Pages {
 
 #[async_trait]
 impl RunStore for Pages {
-    async fn commit(&self, _: Commit) -> Result<Committed, CommitError> {
+    async fn commit(&self, _: Commit) -> Result<CommitReceipt, CommitError> {
         panic!("a copy writes nothing to its source")
     }
 

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use tollgate::store::{
-    AuditFilter, AuditRecord, AuditStore, Claimed, Commit, CommitError, Committed, ComponentStore,
+    AuditFilter, AuditRecord, AuditStore, Claimed, Commit, CommitError, CommitReceipt, ComponentStore,
     CoordinationStore, EventPage, Hints, KeyFilter, PageLimit, QueueTurn, Record, RunCommand, RunFilter,
     RunStore, RunSummary, SentCommand, StateRead, StateStore, StoreError, ThreadSize, ToolHealth,
 };
@@ -55,7 +55,7 @@ fn moved_back(event: &Event, back_ms: u64) -> Event {
 
 #[async_trait]
 impl RunStore for Shifted {
-    async fn commit(&self, commit: Commit) -> Result<Committed, CommitError> {
+    async fn commit(&self, commit: Commit) -> Result<CommitReceipt, CommitError> {
         let back_ms = self.back_ms(&commit);
         if back_ms == 0 {
             return self.store.commit(commit).await;

@@ -6,7 +6,7 @@ use super::{Encode, FeedEnd};
 use serde_json::{Value, json};
 use std::cell::RefCell;
 use std::time::Duration;
-use tollgate::models::{ModelFault, RetryPolicy, Retrying};
+use tollgate::models::{ModelFault, RetryPolicy, RetryingModel};
 use tollgate::plugins::{Effects, HookError, HookedCall, Hooks, Parts, Plugin, StateKey};
 use tollgate::run::LiveUpdate;
 use tollgate::tools::{ProgressStatus, Report};
@@ -156,7 +156,7 @@ fn builder(turns: Vec<ScriptedTurn>, limits: RunLimits) -> HostBuilder {
         .gate(Guard)
         .agent(Agent::new("scout", scout).offered_as("scout"))
         .agent(
-            Agent::new("clerk", Retrying::new(ScriptedModel::new(turns), policy))
+            Agent::new("clerk", RetryingModel::new(ScriptedModel::new(turns), policy))
                 .with_tools(["*"])
                 .with_limits(limits),
         )

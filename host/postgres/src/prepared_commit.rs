@@ -13,14 +13,14 @@ const ROW_BYTES: u64 = 64;
 const MAX_BYTES: u64 = 1_000_000_000;
 
 /// A commit and the id by which the database recognizes it.
-pub(crate) struct Prepared {
+pub(crate) struct PreparedCommit {
     pub(crate) id: String,
     pub(crate) commit: Commit,
     bodies: Vec<String>,
     pub(crate) messages: Vec<String>,
 }
 
-impl Prepared {
+impl PreparedCommit {
     /// # Errors
     /// A number or the whole commit is larger than the database can keep, or a record cannot be written.
     pub(crate) fn new(commit: Commit) -> Result<Self, StoreError> {

@@ -11,12 +11,12 @@ const MAX_THREADS: usize = 64;
 
 /// The keys written by the latest changes of threads, by the thread's row.
 #[derive(Default)]
-pub(crate) struct Recent {
+pub(crate) struct RecentKeys {
     version: i64,
     threads: HashMap<i64, VecDeque<WrittenKeys>>,
 }
 
-impl Recent {
+impl RecentKeys {
     /// Forgets everything if another process has committed since.
     pub(crate) fn see(&mut self, version: i64) {
         if version != self.version {
@@ -70,7 +70,7 @@ mod tests {
 
     #[test]
     fn what_is_remembered_reaches_back_without_a_gap_or_not_at_all() {
-        let mut recent = Recent::default();
+        let mut recent = RecentKeys::default();
         let change = |revision| StateChange { revision, ..set("k.a") };
         (3..=5).for_each(|revision| recent.push(7, &change(revision)));
         assert_eq!(recent.between(7, 2, 5).unwrap().count(), 3);

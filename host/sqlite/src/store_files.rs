@@ -96,14 +96,14 @@ fn check_link(directory: &Path, link: &Path, metadata: &Metadata, parent: &Path)
 /// The identity of the opened files, to notice when they are gone: the system writes to a removed
 /// or moved file as if nothing had happened.
 #[derive(Debug)]
-pub struct Place {
+pub struct StoreFiles {
     pub(super) file: PathBuf,
     database: (u64, u64),
     /// SQLite creates them with the first transaction.
     beside: [(PathBuf, OnceLock<(u64, u64)>); 2],
 }
 
-impl Place {
+impl StoreFiles {
     /// Returns the place of a database that was just opened.
     ///
     /// # Errors

@@ -20,14 +20,14 @@ const THREAD_CHARS: usize = 32;
 
 /// A place in the queue of one thread. Dropping it lets the next caller in.
 #[derive(Debug)]
-pub(super) struct Waiting {
+pub(super) struct ThreadQueuePlace {
     directory: PathBuf,
     name: String,
     /// Held for its lock.
     _lock: File,
 }
 
-impl Waiting {
+impl ThreadQueuePlace {
     /// Takes the last place in the queue of this thread.
     pub(super) fn begin(data: &Path, thread_id: &str) -> Result<Self, StoreError> {
         let directory = data.join(WAITING);
@@ -66,7 +66,7 @@ impl Waiting {
     }
 }
 
-impl Drop for Waiting {
+impl Drop for ThreadQueuePlace {
     fn drop(&mut self) {
         let _ = std::fs::remove_file(self.directory.join(&self.name));
     }
@@ -86,7 +86,7 @@ mod tests {
     #[test]
     fn a8_who_came_first_is_first_and_the_dead_are_passed_over() {
         let data = tempfile::tempdir().unwrap();
-        let wait = |thread_id| Waiting::begin(data.path(), thread_id).unwrap();
+        let wait = |thread_id| ThreadQueuePlace::begin(data.path(), thread_id).unwrap();
         let (first, second, other) = (wait("t"), wait("t"), wait("u"));
         assert!(first.is_first() && !second.is_first() && other.is_first());
         // Its lock is gone, but its file is not.
