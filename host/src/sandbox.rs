@@ -21,7 +21,7 @@
 //! ```
 
 pub use tollgate_sandbox::{
-    Allocation, Compiler, Component, FileAccess, GateComponent, GateLimits, Guest, Import, LeftOut, Level,
-    LimitOverrides, Limits, Occupancy, Power, ProgressStatus, Refusal, Report, Sandbox, SandboxConfig,
-    SandboxError, compile_child,
+    Allocation, Compiler, Component, FileAccess, GateComponent, GateLimits, Guest, Import, Level,
+    LimitOverrides, Limits, Occupancy, OmittedFunction, Power, ProgressStatus, Refusal, Report, Sandbox,
+    SandboxConfig, SandboxError, compile_child,
 };

@@ -66,7 +66,7 @@ fn lock(units: &Mutex<u32>) -> MutexGuard<'_, u32> {
 
 /// The requested memory is not available. Nothing was reserved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Exhausted {
+pub enum MemoryExhausted {
     /// The whole budget is in use. A retry may succeed.
     #[error("the host's memory budget (memory_budget_bytes) is used up")]
     Budget,

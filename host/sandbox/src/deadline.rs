@@ -25,7 +25,7 @@ struct Clock {
 }
 
 /// A guard that stops the attempt's clock while it lives.
-pub struct Paused {
+pub struct ClockPause {
     deadline: Deadline,
 }
 
@@ -59,14 +59,14 @@ impl Deadline {
 
     /// Stops the clock until the returned guard is dropped.
     #[must_use]
-    pub fn pause(&self) -> Paused {
+    pub fn pause(&self) -> ClockPause {
         let mut clock = self.clock();
         if clock.waits == 0 {
             clock.since = Instant::now();
         }
         clock.waits += 1;
         drop(clock);
-        Paused { deadline: self.clone() }
+        ClockPause { deadline: self.clone() }
     }
 
     /// Waits until the deadline has passed.
@@ -92,7 +92,7 @@ impl Deadline {
     }
 }
 
-impl Drop for Paused {
+impl Drop for ClockPause {
     fn drop(&mut self) {
         let mut clock = self.deadline.clock();
         clock.waits -= 1;

@@ -12,7 +12,7 @@ const HELD_TIMES: u64 = 3;
 
 /// A function that a plain component exports and that is not a tool.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LeftOut {
+pub struct OmittedFunction {
     /// Its name with that of its interface, sanitized.
     pub function: String,
     /// Why it cannot be a tool.

@@ -43,12 +43,12 @@ impl SandboxError {
 pub(crate) struct CompileFailure {
     /// Continues a sentence that begins with the component's name.
     pub(crate) why: String,
-    pub(crate) lasts: Lasts,
+    pub(crate) lasts: FailureLifetime,
 }
 
 /// The time for which a failure applies to the same component.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Lasts {
+pub(crate) enum FailureLifetime {
     /// As long as the limits are the same.
     Always,
     /// For a while: a busy machine may have contributed.
@@ -58,7 +58,7 @@ pub(crate) enum Lasts {
 }
 
 impl CompileFailure {
-    pub(crate) fn new(why: impl Into<String>, lasts: Lasts) -> Self {
+    pub(crate) fn new(why: impl Into<String>, lasts: FailureLifetime) -> Self {
         Self { why: why.into(), lasts }
     }
 }

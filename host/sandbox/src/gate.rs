@@ -8,8 +8,8 @@ use crate::instance::Instance;
 use crate::limits::Limits;
 use crate::load::{self, CodeShare, LoadedCode};
 use crate::shared::Shared as Host;
-use crate::termination::{Termination, Under};
-use crate::v0_1_0::{self, GatePre, Shown};
+use crate::termination::{CallBounds, Termination};
+use crate::v0_1_0::{self, GateCallView, GatePre};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::sync::Arc;
@@ -150,7 +150,7 @@ impl GateComponent {
         &self,
         call: &ProposedCall<'_>,
     ) -> Result<(Verdict, Option<Arc<Reservation>>), Fault> {
-        let shown = Shown::of(call, &self.access, &self.settings);
+        let shown = GateCallView::of(call, &self.access, &self.settings);
         let id = &self.descriptor.id;
         let answer = self
             .linked
@@ -247,7 +247,8 @@ impl LinkedGate {
     /// Returns the fault of a gate that gave no valid answer.
     fn fault(&self, ending: Termination, id: &str, limits: GateLimits) -> Fault {
         let limits_of_call = limits.of_call();
-        let under = Under { limits: &limits_of_call, timeout: limits.timeout(), host: &self.host.config };
+        let under =
+            CallBounds { limits: &limits_of_call, timeout: limits.timeout(), host: &self.host.config };
         ending.fault_of_gate(id, &under)
     }
 }

@@ -59,7 +59,7 @@ mod watchdog;
 
 pub use admission::Occupancy;
 pub use attempt::{Attempt, CallContext, Console};
-pub use budget::{Exhausted, MemoryBudget, Reservation};
+pub use budget::{MemoryBudget, MemoryExhausted, Reservation};
 pub use call_limit::{CallLimit, CallPermit};
 pub use children::ChildRunner;
 pub use compile::{COMPILED_AT_ONCE, COMPILED_BYTES_PER_BYTE, compile_child};
@@ -68,8 +68,8 @@ pub use config::{
     Allocation, COMPILE_CPU, COMPILE_MEMORY_BYTES, COMPILE_WALL, COMPILED_BYTES, Compiler, LOADED_CODE_BYTES,
     SandboxConfig,
 };
-pub use deadline::{Deadline, Paused};
-pub use description::LeftOut;
+pub use deadline::{ClockPause, Deadline};
+pub use description::OmittedFunction;
 pub use descriptors::raise_open_files_limit;
 pub use egress::{
     HttpGrant, LOOKUP_TIME, MAX_HEAD_BYTES, MAX_LOOKUPS, MAX_LOOKUPS_OF_CALL, MAX_LOOKUPS_OF_COMPONENT,

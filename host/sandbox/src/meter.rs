@@ -5,7 +5,7 @@
 //! ends in an `unreachable` without an explanation.
 
 use crate::admission::Slot;
-use crate::budget::Exhausted;
+use crate::budget::MemoryExhausted;
 use crate::ledger::Ledger;
 use crate::limits::Limits;
 use std::sync::Arc;
@@ -42,11 +42,11 @@ pub(crate) enum Stop {
     Budget,
 }
 
-impl From<Exhausted> for Stop {
-    fn from(exhausted: Exhausted) -> Self {
+impl From<MemoryExhausted> for Stop {
+    fn from(exhausted: MemoryExhausted) -> Self {
         match exhausted {
-            Exhausted::Call => Stop::HostMemory,
-            Exhausted::Budget => Stop::Budget,
+            MemoryExhausted::Call => Stop::HostMemory,
+            MemoryExhausted::Budget => Stop::Budget,
         }
     }
 }

@@ -18,9 +18,9 @@ use tollgate_agent::redact::Redactor;
 
 /// Redacts the secrets that are added to a component's requests.
 #[derive(Clone, Default)]
-pub(crate) struct Redacted(Redactor);
+pub(crate) struct SecretRedactor(Redactor);
 
-impl Redacted {
+impl SecretRedactor {
     pub(crate) fn for_grants(grants: &Grants) -> Self {
         Self(grants.http().map(|http| http.blanks().clone()).unwrap_or_default())
     }
@@ -186,7 +186,7 @@ mod tests {
         let to = "https://api.example.com".parse().unwrap();
         let secret = Secret::new(to, "authorization", "Bearer ", "correct horse battery").unwrap();
         let http = HttpGrant::new(Egress::new(Vec::new(), Vec::new())).with_secrets(vec![secret]);
-        let redacted = Redacted::for_grants(&Grants::default().with_http(http));
+        let redacted = SecretRedactor::for_grants(&Grants::default().with_http(http));
         let admission = Admission::new(&SandboxConfig::default());
         let turn = Arc::new(admission.take(None, 1, Duration::ZERO).await.unwrap());
         let outcome = |text: String| Outcome::Returned(ToolOutput::from(ToolResult::success(text)));

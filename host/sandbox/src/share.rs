@@ -1,6 +1,6 @@
 //! The memory of one call: the guest's and the host's for it, charged together.
 
-use crate::budget::{Exhausted, Reservation};
+use crate::budget::{MemoryExhausted, Reservation};
 use crate::limits::Limits;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
@@ -37,7 +37,7 @@ impl Share {
         self.most_bytes = most_bytes;
     }
 
-    pub(crate) fn take(&self, bytes: u64) -> Result<(), Exhausted> {
+    pub(crate) fn take(&self, bytes: u64) -> Result<(), MemoryExhausted> {
         let used = self.used.fetch_add(bytes, Relaxed).saturating_add(bytes);
         if used <= self.granted.load(Relaxed) {
             return Ok(());
@@ -49,15 +49,15 @@ impl Share {
         grown
     }
 
-    fn grow_to(&self, used: u64) -> Result<(), Exhausted> {
+    fn grow_to(&self, used: u64) -> Result<(), MemoryExhausted> {
         if used > self.most_bytes {
-            return Err(Exhausted::Call);
+            return Err(MemoryExhausted::Call);
         }
         let mut reserved = self.reserved.lock().unwrap_or_else(PoisonError::into_inner);
         let granted = self.granted.load(Relaxed);
         let missing = used.saturating_sub(granted);
         if missing > 0 && !reserved.try_grow(missing) {
-            return Err(Exhausted::Budget);
+            return Err(MemoryExhausted::Budget);
         }
         self.granted.store(granted.saturating_add(missing), Relaxed);
         Ok(())

@@ -42,7 +42,7 @@ impl Ticker {
     }
 
     /// Keeps it ticking for as long as the guard lives.
-    pub(crate) fn keep_ticking(&self) -> Ticking<'_> {
+    pub(crate) fn keep_ticking(&self) -> TickerGuard<'_> {
         self.shared.running.fetch_add(1, SeqCst);
         self.shared.started.fetch_add(1, SeqCst);
         if self.shared.resting.load(SeqCst)
@@ -50,7 +50,7 @@ impl Ticker {
         {
             thread.thread().unpark();
         }
-        Ticking(&self.shared)
+        TickerGuard(&self.shared)
     }
 }
 
@@ -66,9 +66,9 @@ impl Drop for Ticker {
 }
 
 /// Keeps the ticker running while it lives.
-pub(crate) struct Ticking<'a>(&'a TickerState);
+pub(crate) struct TickerGuard<'a>(&'a TickerState);
 
-impl Drop for Ticking<'_> {
+impl Drop for TickerGuard<'_> {
     fn drop(&mut self) {
         self.0.running.fetch_sub(1, SeqCst);
     }

@@ -20,7 +20,7 @@ use tollgate::tools::{LoadedComponent, RefusedFile, Toolbox};
 use tollgate_agent::catalog::{OwnerKind, Tool};
 use tollgate_agent::name::did_you_mean;
 use tollgate_agent::run::RunLimits;
-use tollgate_sandbox::LeftOut;
+use tollgate_sandbox::OmittedFunction;
 
 /// List the tools and what is refused, or show one tool with its schema, grants, limits and health
 #[derive(Debug, Args)]
@@ -297,7 +297,7 @@ fn as_json(opened: &Opened, compiler_gaps: Option<String>) -> Value {
         .collect();
     let remote: Vec<Value> = remote(opened).map(|tool| remote_json(tool, opened)).collect();
     let left_out = opened.loaded.components.iter().flat_map(|component| {
-        let named = |left: &LeftOut| {
+        let named = |left: &OmittedFunction| {
             json!({"component": component.id, "function": left.function, "reason": left.reason})
         };
         component.left_out.iter().map(named)

@@ -9,7 +9,7 @@
 //! A call's share covers the guest's memory and what the host holds for the call: see
 //! [`Share`](crate::share::Share).
 
-use crate::budget::{Exhausted, MemoryBudget, Reservation};
+use crate::budget::{MemoryBudget, MemoryExhausted, Reservation};
 use crate::call_limit::{CallLimit, CallPermit};
 use crate::component_places::ComponentPlaces;
 use crate::config::SandboxConfig;
@@ -179,7 +179,7 @@ impl Slot {
     ///
     /// # Errors
     /// Fails without charging anything if there is no room.
-    pub(crate) fn charge(&self, bytes: u64) -> Result<(), Exhausted> {
+    pub(crate) fn charge(&self, bytes: u64) -> Result<(), MemoryExhausted> {
         self.share.take(bytes)
     }
 
@@ -187,7 +187,7 @@ impl Slot {
     ///
     /// # Errors
     /// The same as [`charge`](Self::charge).
-    pub(crate) fn charge_while(self: &Arc<Self>, bytes: u64) -> Result<Charge, Exhausted> {
+    pub(crate) fn charge_while(self: &Arc<Self>, bytes: u64) -> Result<Charge, MemoryExhausted> {
         Charge::of(self, bytes)
     }
 
@@ -235,7 +235,7 @@ pub(crate) struct Charge {
 }
 
 impl Charge {
-    pub(crate) fn of(turn: &Arc<Slot>, bytes: u64) -> Result<Self, Exhausted> {
+    pub(crate) fn of(turn: &Arc<Slot>, bytes: u64) -> Result<Self, MemoryExhausted> {
         turn.charge(bytes)?;
         Ok(Self { turn: Arc::clone(turn), bytes })
     }

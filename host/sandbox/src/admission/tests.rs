@@ -52,11 +52,11 @@ async fn z3_the_host_s_memory_for_a_call_is_taken_from_its_share_and_then_from_t
     let charge = turn.charge_while(10 << 20).unwrap();
     assert_eq!(turns.memory().reserved_bytes(), 25 << 20);
     assert_eq!(turn.charge(10 << 20), Ok(()));
-    assert_eq!(turn.charge(20 << 20), Err(Exhausted::Call), "20 MiB and 24 MiB are its most");
+    assert_eq!(turn.charge(20 << 20), Err(MemoryExhausted::Call), "20 MiB and 24 MiB are its most");
     drop(charge);
     assert_eq!(turn.charge(10 << 20), Ok(()), "what was given back is there again");
     let beside = turns.take(None, 20 << 20, Duration::ZERO).await.unwrap();
-    assert_eq!(beside.charge(30 << 20), Err(Exhausted::Budget));
+    assert_eq!(beside.charge(30 << 20), Err(MemoryExhausted::Budget));
     assert_eq!(beside.charge(20 << 20), Ok(()), "its own share is always there");
     drop(beside);
     let answer = turn.hand_over(3 << 20).unwrap();

@@ -2,7 +2,7 @@
 //! component from standard input, writes the result to standard output, and exits. It also exits
 //! when the host that started it does.
 
-use super::confine::{Lacking, confine, escapes};
+use super::confine::{MissingMechanisms, confine, escapes};
 use super::message::{AnswerHeader, Purpose, Request};
 use super::{CPU_SECONDS_VARIABLE, MEMORY_VARIABLE, machine_code};
 use crate::config::{COMPILE_CPU, COMPILE_MEMORY_BYTES};
@@ -72,7 +72,7 @@ fn answer(compiled: bool, body: &[u8]) -> io::Result<()> {
 }
 
 /// Describes the missing parts of the confinement.
-fn gaps(lacking: Lacking, host: Option<Pid>) -> String {
+fn gaps(lacking: MissingMechanisms, host: Option<Pid>) -> String {
     let gaps: Vec<String> = lacking
         .into_iter()
         .map(|what| format!("this system lacks {what}"))

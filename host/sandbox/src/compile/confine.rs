@@ -7,7 +7,7 @@ use crate::load::own_process;
 use rustix::process::Pid;
 
 /// Mechanisms that the system does not offer.
-pub(super) type Lacking = Vec<&'static str>;
+pub(super) type MissingMechanisms = Vec<&'static str>;
 
 /// The name of a step, and a function that returns whether it succeeded.
 type Step = (&'static str, fn() -> bool);
@@ -15,7 +15,7 @@ type Step = (&'static str, fn() -> bool);
 /// Drops every privilege that this process does not need to read a component from standard input,
 /// compile it and write the result to standard output. Returns the steps that failed.
 #[cfg(target_os = "linux")]
-pub(super) fn confine() -> Lacking {
+pub(super) fn confine() -> MissingMechanisms {
     let steps: [Step; 5] = [
         ("closing inherited descriptors", linux::inherit_nothing),
         ("an empty network namespace", linux::leave_the_network),
@@ -29,7 +29,7 @@ pub(super) fn confine() -> Lacking {
 
 /// Other systems have only the resource limits.
 #[cfg(not(target_os = "linux"))]
-pub(super) fn confine() -> Lacking {
+pub(super) fn confine() -> MissingMechanisms {
     vec!["confinement of the compiler process, which requires Linux"]
 }
 
@@ -166,7 +166,7 @@ mod linux {
 
 /// Tests for actions that confinement should have made impossible, and returns those that
 /// succeed. `host` is the process that started this one.
-pub(super) fn escapes(host: Option<Pid>) -> Lacking {
+pub(super) fn escapes(host: Option<Pid>) -> MissingMechanisms {
     let tries: [Step; 4] = [
         ("it can open files", || {
             ["/", "/proc/self/exe", "/dev/null"].iter().any(|path| std::fs::File::open(path).is_ok())

@@ -1,8 +1,8 @@
 //! Reasons why compiling a component failed, and whether to retry.
 
-use super::parent::Failed;
-use super::{COMPILED_BYTES_PER_BYTE, Compiling};
-use crate::error::{CompileFailure, Lasts};
+use super::parent::NoArtifact;
+use super::{COMPILED_BYTES_PER_BYTE, CompilerPool};
+use crate::error::{CompileFailure, FailureLifetime};
 use crate::load::census::ASYNC;
 
 /// Features that toolchains enable by default and this host does not support, with the command
@@ -24,11 +24,11 @@ pub(super) fn refused(why: &str) -> CompileFailure {
         Some((_, hint)) => format!("{hint} ({why})"),
         None => format!("cannot be compiled: {why}"),
     };
-    CompileFailure::new(why, Lasts::Always)
+    CompileFailure::new(why, FailureLifetime::Always)
 }
 
-impl Compiling {
-    pub(super) fn failure(&self, failed: Failed, most_bytes: u64) -> CompileFailure {
+impl CompilerPool {
+    pub(super) fn failure(&self, failed: NoArtifact, most_bytes: u64) -> CompileFailure {
         let limits = &self.limits;
         let limited = |what: &str, limit: &str, ms: u128, lasts| {
             let why = format!(
@@ -38,11 +38,17 @@ impl Compiling {
             CompileFailure::new(why, lasts)
         };
         match failed {
-            Failed::Refused(why) => refused(&why),
-            Failed::NotStarted(why) => CompileFailure::new(format!("cannot be compiled: {why}"), Lasts::No),
-            Failed::Cpu => limited("processor time", "compile_cpu_ms", limits.cpu.as_millis(), Lasts::Always),
-            Failed::Wall => limited("time", "compile_wall_ms", limits.wall.as_millis(), Lasts::ForNow),
-            Failed::TooLarge(bytes) => {
+            NoArtifact::Refused(why) => refused(&why),
+            NoArtifact::NotStarted(why) => {
+                CompileFailure::new(format!("cannot be compiled: {why}"), FailureLifetime::No)
+            }
+            NoArtifact::Cpu => {
+                limited("processor time", "compile_cpu_ms", limits.cpu.as_millis(), FailureLifetime::Always)
+            }
+            NoArtifact::Wall => {
+                limited("time", "compile_wall_ms", limits.wall.as_millis(), FailureLifetime::ForNow)
+            }
+            NoArtifact::TooLarge(bytes) => {
                 let why = format!(
                     "cannot be compiled: its compiled form takes {} MiB, and the limit for a component of its size \
                      is {} MiB (compiled_bytes = {} and {COMPILED_BYTES_PER_BYTE} for each of its bytes, at most a \
@@ -53,9 +59,11 @@ impl Compiling {
                     limits.compiled_bytes,
                     limits.cache_bytes >> 20,
                 );
-                CompileFailure::new(why, Lasts::Always)
+                CompileFailure::new(why, FailureLifetime::Always)
             }
-            Failed::Broken(why) => CompileFailure::new(format!("cannot be compiled: {why}"), Lasts::ForNow),
+            NoArtifact::Broken(why) => {
+                CompileFailure::new(format!("cannot be compiled: {why}"), FailureLifetime::ForNow)
+            }
         }
     }
 }

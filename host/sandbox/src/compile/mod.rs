@@ -16,11 +16,11 @@ pub use child::compile_child;
 
 use crate::config::{Compiler, SandboxConfig};
 use crate::engine::{Compatibility, Layout};
-use crate::error::{CompileFailure, Lasts};
+use crate::error::{CompileFailure, FailureLifetime};
 use crate::load::{Artifact, ValidatedBytes};
 use failure::refused;
 use message::Purpose;
-use parent::{CompilerJob, Failed};
+use parent::{CompilerJob, NoArtifact};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Semaphore;
@@ -36,7 +36,7 @@ const CPU_SECONDS_VARIABLE: &str = "TOLLGATE_COMPILE_CPU_S";
 const MEMORY_VARIABLE: &str = "TOLLGATE_COMPILE_MEMORY_BYTES";
 
 /// Compiles for one engine, two components at once.
-pub(crate) struct Compiling {
+pub(crate) struct CompilerPool {
     compiler: Compiler,
     compatibility: Compatibility,
     layout: Layout,
@@ -62,7 +62,7 @@ impl CompileLimits {
     }
 }
 
-impl Compiling {
+impl CompilerPool {
     pub(crate) fn new(config: &SandboxConfig, compatibility: Compatibility, layout: Layout) -> Self {
         Self {
             compiler: config.compiler.clone(),
@@ -93,7 +93,10 @@ impl Compiling {
         checked: &Arc<ValidatedBytes>,
     ) -> Result<Artifact, CompileFailure> {
         let Ok(_turn) = self.turns.acquire().await else {
-            return Err(CompileFailure::new("is not compiled: the sandbox is shutting down", Lasts::No));
+            return Err(CompileFailure::new(
+                "is not compiled: the sandbox is shutting down",
+                FailureLifetime::No,
+            ));
         };
         let most_bytes = self.limits.artefact_bytes(checked.bytes.len());
         let artefact = match &self.compiler {
@@ -104,7 +107,7 @@ impl Compiling {
                     Ok(compiled) => compiled.map_err(|why| refused(&why))?,
                     Err(panic) => {
                         let why = format!("cannot be compiled: the compiler failed: {panic}");
-                        return Err(CompileFailure::new(why, Lasts::No));
+                        return Err(CompileFailure::new(why, FailureLifetime::No));
                     }
                 }
             }
@@ -114,7 +117,7 @@ impl Compiling {
             }
         };
         if artefact.len() as u64 > most_bytes {
-            return Err(self.failure(Failed::TooLarge(artefact.len() as u64), most_bytes));
+            return Err(self.failure(NoArtifact::TooLarge(artefact.len() as u64), most_bytes));
         }
         Ok(Artifact::compiled(artefact, checked.images))
     }
@@ -129,9 +132,11 @@ impl Compiling {
             );
         };
         let gaps = match self.job(Purpose::Check, &[], 0).run(program, arguments).await {
-            Err(Failed::Refused(gaps)) => gaps,
-            Err(Failed::NotStarted(why) | Failed::Broken(why)) => why,
-            Ok(_) | Err(Failed::Cpu | Failed::Wall | Failed::TooLarge(_)) => "it does not answer".to_owned(),
+            Err(NoArtifact::Refused(gaps)) => gaps,
+            Err(NoArtifact::NotStarted(why) | NoArtifact::Broken(why)) => why,
+            Ok(_) | Err(NoArtifact::Cpu | NoArtifact::Wall | NoArtifact::TooLarge(_)) => {
+                "it does not answer".to_owned()
+            }
         };
         (!gaps.is_empty()).then(|| format!("the compiler process is not fully confined: {gaps}"))
     }

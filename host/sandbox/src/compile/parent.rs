@@ -35,7 +35,7 @@ pub(super) struct CompilerJob<'a> {
 }
 
 /// The reason why compiling produced no artifact.
-pub(super) enum Failed {
+pub(super) enum NoArtifact {
     /// The compiler rejected the component with this message.
     Refused(String),
     /// The process could not be started.
@@ -52,7 +52,7 @@ pub(super) enum Failed {
 
 impl CompilerJob<'_> {
     /// Runs the job in a separate process.
-    pub(super) async fn run(&self, program: &Path, arguments: &[OsString]) -> Result<Vec<u8>, Failed> {
+    pub(super) async fn run(&self, program: &Path, arguments: &[OsString]) -> Result<Vec<u8>, NoArtifact> {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let mut child = Command::new(program)
             .args(arguments)
@@ -68,7 +68,7 @@ impl CompilerJob<'_> {
             .kill_on_drop(true)
             .spawn()
             .map_err(|why| {
-                Failed::NotStarted(format!(
+                NoArtifact::NotStarted(format!(
                     "the compiler process, {}, cannot be started: {why}",
                     program.display()
                 ))
@@ -76,12 +76,12 @@ impl CompilerJob<'_> {
         let (Some(stdin), Some(stdout), Some(stderr)) =
             (child.stdin.take(), child.stdout.take(), child.stderr.take())
         else {
-            return Err(Failed::Broken("the compiler process has no pipes".to_owned()));
+            return Err(NoArtifact::Broken("the compiler process has no pipes".to_owned()));
         };
         let exchange = async {
             let asked = async { Ok(self.ask(stdin).await) };
             let exchanged = tokio::try_join!(asked, receive(stdout, self.artefact_bytes));
-            if !matches!(exchanged, Ok((_, Received::Artefact(_) | Received::Words(_)))) {
+            if !matches!(exchanged, Ok((_, CompilerAnswer::Artefact(_) | CompilerAnswer::Words(_)))) {
                 // The process may be waiting; its answer is no longer needed.
                 let _ = child.start_kill();
             }
@@ -93,13 +93,13 @@ impl CompilerJob<'_> {
             (exchanged.map(|(_, received)| received), said, status)
         };
         match tokio::time::timeout(self.wall, talk).await {
-            Ok((Ok(Received::Artefact(artefact)), _, Ok(status))) if status.success() => Ok(artefact),
-            Ok((Ok(Received::Words(words)), ..)) => Err(Failed::Refused(words)),
-            Ok((Ok(Received::TooLarge(bytes)), ..)) => Err(Failed::TooLarge(bytes)),
-            Ok((_, _, Ok(status))) if status.signal() == Some(Signal::XCPU.as_raw()) => Err(Failed::Cpu),
-            Ok((_, said, status)) => Err(Failed::Broken(self.broken(status, &said))),
+            Ok((Ok(CompilerAnswer::Artefact(artefact)), _, Ok(status))) if status.success() => Ok(artefact),
+            Ok((Ok(CompilerAnswer::Words(words)), ..)) => Err(NoArtifact::Refused(words)),
+            Ok((Ok(CompilerAnswer::TooLarge(bytes)), ..)) => Err(NoArtifact::TooLarge(bytes)),
+            Ok((_, _, Ok(status))) if status.signal() == Some(Signal::XCPU.as_raw()) => Err(NoArtifact::Cpu),
+            Ok((_, said, status)) => Err(NoArtifact::Broken(self.broken(status, &said))),
             // Dropping the child kills it.
-            Err(_) => Err(Failed::Wall),
+            Err(_) => Err(NoArtifact::Wall),
         }
     }
 
@@ -131,20 +131,20 @@ impl CompilerJob<'_> {
     }
 }
 
-enum Received {
+enum CompilerAnswer {
     Artefact(Vec<u8>),
     Words(String),
     /// An artifact that is too large and was not read.
     TooLarge(u64),
 }
 
-async fn receive(mut from: impl AsyncRead + Unpin, artefact_bytes: u64) -> io::Result<Received> {
+async fn receive(mut from: impl AsyncRead + Unpin, artefact_bytes: u64) -> io::Result<CompilerAnswer> {
     let mut header = [0; AnswerHeader::BYTES];
     from.read_exact(&mut header).await?;
     let foreign = || io::Error::other("another program answers");
     let answer = AnswerHeader::read(&header).ok_or_else(foreign)?;
     if answer.compiled && answer.length > artefact_bytes {
-        return Ok(Received::TooLarge(answer.length));
+        return Ok(CompilerAnswer::TooLarge(answer.length));
     }
     if !answer.compiled && answer.length > MAX_WORDS_BYTES as u64 {
         return Err(foreign());
@@ -153,8 +153,8 @@ async fn receive(mut from: impl AsyncRead + Unpin, artefact_bytes: u64) -> io::R
     from.take(answer.length).read_to_end(&mut body).await?;
     match (body.len() as u64 == answer.length, answer.compiled) {
         (false, _) => Err(io::ErrorKind::UnexpectedEof.into()),
-        (true, true) => Ok(Received::Artefact(body)),
-        (true, false) => Ok(Received::Words(clean(&String::from_utf8_lossy(&body), MAX_WORDS_BYTES))),
+        (true, true) => Ok(CompilerAnswer::Artefact(body)),
+        (true, false) => Ok(CompilerAnswer::Words(clean(&String::from_utf8_lossy(&body), MAX_WORDS_BYTES))),
     }
 }
 

@@ -11,7 +11,7 @@ use crate::admission::Slot;
 use crate::attempt::{Attempt, CallContext};
 use crate::blocking::{loading, offload};
 use crate::component_places::ComponentPlaces;
-use crate::description::LeftOut;
+use crate::description::OmittedFunction;
 use crate::error::Refusal;
 use crate::grants::Grants;
 use crate::grants::Import;
@@ -19,13 +19,13 @@ use crate::instance::Instance;
 use crate::limits::Limits;
 use crate::load::{self, DescriptionShare, Identity, LoadedCode, Origin};
 use crate::plain::{self, Docs};
-use crate::redact::Redacted;
+use crate::redact::SecretRedactor;
 use crate::shared::Shared as Host;
-use crate::termination::{Termination, Under};
-use crate::v0_1_0::{self, Lifted, ToolPre};
+use crate::termination::{CallBounds, Termination};
+use crate::v0_1_0::{self, ChargedOutcome, ToolPre};
 use crate::watchdog::CallDeadline;
 use code::{Code as Linkage, Entry};
-use reading::{Reading, Returned};
+use reading::{ResultReader, ReturnedValue};
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -47,15 +47,15 @@ pub const DESCRIBE_FUEL: u64 = 100_000_000;
 /// end.
 #[derive(Clone)]
 pub struct Component {
-    linked: Arc<Linked>,
+    linked: Arc<LinkedComponent>,
     descriptor: Arc<ComponentDescriptor>,
-    left_out: Option<Arc<[LeftOut]>>,
+    left_out: Option<Arc<[OmittedFunction]>>,
     /// The memory of the description.
     _memory: Arc<DescriptionShare>,
 }
 
 /// A component of which nothing has run yet.
-pub(crate) struct Linked {
+pub(crate) struct LinkedComponent {
     host: Arc<Host>,
     origin: Origin,
     imports: Vec<Import>,
@@ -65,16 +65,16 @@ pub(crate) struct Linked {
 }
 
 /// The description of a component, given by itself or derived from its type.
-pub(crate) struct Described {
+pub(crate) struct ComponentDescription {
     pub(crate) descriptor: ComponentDescriptor,
     /// For a plain component, the functions that are not tools.
-    pub(crate) left_out: Option<Vec<LeftOut>>,
+    pub(crate) left_out: Option<Vec<OmittedFunction>>,
     /// Its memory, held for as long as it is.
     pub(crate) memory: DescriptionShare,
 }
 
 /// The reason why a component has no description.
-pub(crate) enum Undescribed {
+pub(crate) enum MissingDescription {
     /// Its description is refused, now and later; continues a sentence that begins with the
     /// component's name.
     Invalid(String),
@@ -82,7 +82,7 @@ pub(crate) enum Undescribed {
     Refused(Refusal),
 }
 
-impl From<Refusal> for Undescribed {
+impl From<Refusal> for MissingDescription {
     fn from(refusal: Refusal) -> Self {
         Self::Refused(refusal)
     }
@@ -116,17 +116,21 @@ impl Component {
     /// Returns the exported functions of a plain component that are not tools, with reasons.
     /// `None` for a component that implements the contract.
     #[must_use]
-    pub fn left_out(&self) -> Option<&[LeftOut]> {
+    pub fn left_out(&self) -> Option<&[OmittedFunction]> {
         self.left_out.as_deref()
     }
 
     /// Checks that a component can be called and links it.
-    pub(crate) fn link(host: Arc<Host>, origin: Origin, code: LoadedCode) -> Result<Arc<Linked>, Refusal> {
+    pub(crate) fn link(
+        host: Arc<Host>,
+        origin: Origin,
+        code: LoadedCode,
+    ) -> Result<Arc<LinkedComponent>, Refusal> {
         let name = &origin.name;
         let exports = load::read_exports(&host.engine, name, &code.component)?;
         let imports = load::read_imports(&host.engine, name, &code.component)?;
         let code = Linkage::link(&host, name, code, &exports)?;
-        Ok(Arc::new(Linked::new(host, origin, imports, OnceCell::new_with(Some(code)))))
+        Ok(Arc::new(LinkedComponent::new(host, origin, imports, OnceCell::new_with(Some(code)))))
     }
 
     /// Restores a component that was linked and described before from the same bytes.
@@ -134,9 +138,9 @@ impl Component {
         host: Arc<Host>,
         origin: Origin,
         imports: Vec<Import>,
-        described: Described,
+        described: ComponentDescription,
     ) -> Result<Self, Refusal> {
-        Arc::new(Linked::new(host, origin, imports, OnceCell::new())).described(described)
+        Arc::new(LinkedComponent::new(host, origin, imports, OnceCell::new())).described(described)
     }
 
     /// Loads the code, which the first call would otherwise do.
@@ -159,7 +163,7 @@ impl Component {
         let limits = limits.clone().at_most(&host.config.ceiling);
         let timeout = call.timeout.min(host.config.timeout_ceiling);
         let tool = &call.permit.tool().descriptor.name;
-        let under = Under { limits: &limits, timeout, host: &host.config };
+        let under = CallBounds { limits: &limits, timeout, host: &host.config };
         let ready = match self.linked.ready_at_once(limits.memory_bytes) {
             Some(ready) => Ok(ready),
             // Boxed so that calls that need not wait, which is most of them, reserve no space for
@@ -179,7 +183,7 @@ impl Component {
         let (mut attempt, lifted, (content, content_bytes)) = match store {
             Ok(mut store) => {
                 let returned = term.attend(pin!(self.linked.execute(code, &mut store, &call, timeout))).await;
-                let reading = Reading::of(&call, &limits, grants, &store, &turn);
+                let reading = ResultReader::of(&call, &limits, grants, &store, &turn);
                 let attempt = attempt(&store, &limits);
                 let attached = store.data_mut().serves.as_mut().map(|serves| serves.attachments.take());
                 // Free the guest's memory before parsing its result.
@@ -192,9 +196,9 @@ impl Component {
             }
             Err(ending) => return Attempt::unstarted(ending.fault(tool, &under)),
         };
-        let redacted = Redacted::for_grants(grants);
+        let redacted = SecretRedactor::for_grants(grants);
         let finished = match lifted {
-            Ok(Lifted { outcome, bytes }) => {
+            Ok(ChargedOutcome { outcome, bytes }) => {
                 let (outcome, bytes) = (with_content(outcome, content), bytes + content_bytes);
                 redacted.outcome(outcome, bytes, &turn, &term).await.map(|outcome| (outcome, bytes))
             }
@@ -240,7 +244,7 @@ impl Component {
     }
 }
 
-impl Linked {
+impl LinkedComponent {
     fn new(host: Arc<Host>, origin: Origin, imports: Vec<Import>, code: OnceCell<Linkage>) -> Self {
         let places = ComponentPlaces::new(host.config.component_calls(), host.config.waiting_calls);
         Self { host, origin, imports, places, code }
@@ -248,7 +252,7 @@ impl Linked {
 
     /// Asks the component to describe itself. A plain component is described from its type and
     /// does not run.
-    pub(crate) async fn describe(self: Arc<Self>, docs: Docs) -> Result<Component, Undescribed> {
+    pub(crate) async fn describe(self: Arc<Self>, docs: Docs) -> Result<Component, MissingDescription> {
         let (read, left_out) = match &self.code().await?.entry {
             Entry::Plain(plain) => {
                 let (plain, id) = (Arc::clone(plain), self.id_of_file()?);
@@ -258,9 +262,9 @@ impl Linked {
             Entry::Contract(_) => (self.own_descriptor().await?, None),
         };
         let (descriptor, parsed_bytes) =
-            read.map_err(|why| Undescribed::Invalid(format!("has an invalid descriptor: {why}")))?;
+            read.map_err(|why| MissingDescription::Invalid(format!("has an invalid descriptor: {why}")))?;
         let memory = self.host.description_memory(&self.origin.name, parsed_bytes).await?;
-        Ok(self.described(Described { descriptor, left_out, memory })?)
+        Ok(self.described(ComponentDescription { descriptor, left_out, memory })?)
     }
 
     /// Asks the component for its descriptor. Returns also the bytes that it takes; the inner error
@@ -281,8 +285,8 @@ impl Linked {
     }
 
     /// Attaches a description. The id of a plain component is not in its bytes.
-    pub(crate) fn described(self: Arc<Self>, described: Described) -> Result<Component, Refusal> {
-        let Described { mut descriptor, left_out, memory } = described;
+    pub(crate) fn described(self: Arc<Self>, described: ComponentDescription) -> Result<Component, Refusal> {
+        let ComponentDescription { mut descriptor, left_out, memory } = described;
         if left_out.is_some() {
             descriptor.id = self.id_of_file()?;
         }
@@ -354,12 +358,12 @@ impl Linked {
         store: &mut Store<Instance>,
         call: &CallContext<'_>,
         timeout: Duration,
-    ) -> wasmtime::Result<Returned> {
+    ) -> wasmtime::Result<ReturnedValue> {
         match &code.entry {
-            Entry::Contract(tool) => tool.execute(store, call, timeout).await.map(Returned::Contract),
+            Entry::Contract(tool) => tool.execute(store, call, timeout).await.map(ReturnedValue::Contract),
             Entry::Plain(plain) => {
                 let (tool, arguments) = (call.permit.tool(), call.permit.arguments());
-                plain.call(store, &tool.descriptor.name, arguments.value()).await.map(Returned::Plain)
+                plain.call(store, &tool.descriptor.name, arguments.value()).await.map(ReturnedValue::Plain)
             }
         }
     }
@@ -388,7 +392,7 @@ impl Linked {
 
     fn sealed_fault(&self, ending: Termination, what: &str) -> Fault {
         let limits = sealed_limits();
-        ending.fault(what, &Under { limits: &limits, timeout: DESCRIBE_TIME, host: &self.host.config })
+        ending.fault(what, &CallBounds { limits: &limits, timeout: DESCRIBE_TIME, host: &self.host.config })
     }
 }
 

@@ -11,20 +11,20 @@ use crate::limits::Limits;
 use crate::meter::Boundary;
 use crate::plain;
 use crate::termination::Termination;
-use crate::v0_1_0::{self, Lifted, lift_returned, returned_bytes};
+use crate::v0_1_0::{self, ChargedOutcome, lift_returned, returned_bytes};
 use crate::watchdog::CallDeadline;
 use std::pin::pin;
 use std::sync::Arc;
 use wasmtime::Store;
 
 /// The value that a guest returned.
-pub(super) enum Returned {
+pub(super) enum ReturnedValue {
     Contract(v0_1_0::ContractReturn),
     Plain(plain::PlainReturn),
 }
 
 /// The parts of a call that are needed to read its result.
-pub(super) struct Reading<'a> {
+pub(super) struct ResultReader<'a> {
     tool_name: &'a str,
     /// Whether to search the result for secrets.
     looked_into: bool,
@@ -34,7 +34,7 @@ pub(super) struct Reading<'a> {
     turn: &'a Arc<Slot>,
 }
 
-impl<'a> Reading<'a> {
+impl<'a> ResultReader<'a> {
     pub(super) fn of(
         call: &CallContext<'a>,
         limits: &Limits,
@@ -56,12 +56,12 @@ impl<'a> Reading<'a> {
     pub(super) async fn read(
         self,
         entry: &Entry,
-        returned: Returned,
+        returned: ReturnedValue,
         term: &CallDeadline<'_>,
-    ) -> Result<Lifted, Termination> {
+    ) -> Result<ChargedOutcome, Termination> {
         let Self { tool_name, looked_into, boundary, crossing_bytes, json_nodes, turn } = self;
         let lifted = match (returned, entry) {
-            (Returned::Contract(returned), _) if returned_bytes(&returned) > LARGE_BYTES => {
+            (ReturnedValue::Contract(returned), _) if returned_bytes(&returned) > LARGE_BYTES => {
                 let (name, turn) = (tool_name.to_owned(), Arc::clone(turn));
                 let lifting = offload(move || {
                     lift_returned(&name, returned, looked_into, &turn, json_nodes)
@@ -69,21 +69,21 @@ impl<'a> Reading<'a> {
                 });
                 return Box::pin(async { term.attend(pin!(lifting)).await }).await;
             }
-            (Returned::Contract(returned), _) => {
+            (ReturnedValue::Contract(returned), _) => {
                 lift_returned(tool_name, returned, looked_into, turn, json_nodes)
                     .map_err(wasmtime::Error::from)
             }
-            (Returned::Plain(returned), Entry::Plain(plain)) => {
+            (ReturnedValue::Plain(returned), Entry::Plain(plain)) => {
                 let most = (crossing_bytes, json_nodes);
                 match plain.lift(tool_name, returned, &boundary, most, turn) {
-                    Ok(plain::Lifting { bytes, work }) if bytes > LARGE_BYTES => {
+                    Ok(plain::PendingOutcome { bytes, work }) if bytes > LARGE_BYTES => {
                         return Box::pin(async { term.attend(pin!(offload(work))).await }).await;
                     }
                     Ok(small) => (small.work)(),
                     Err(error) => Err(error),
                 }
             }
-            (Returned::Plain(_), Entry::Contract(_)) => {
+            (ReturnedValue::Plain(_), Entry::Contract(_)) => {
                 Err(wasmtime::Error::msg("a value was returned where the contract has a text"))
             }
         };

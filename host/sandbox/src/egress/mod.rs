@@ -85,7 +85,7 @@ impl HttpGrant {
 }
 
 /// The HTTP egress of one call.
-pub(crate) struct Outbound {
+pub(crate) struct CallEgress {
     pub(crate) grant: Arc<HttpGrant>,
     pub(crate) boundary: Boundary,
     pub(crate) deadline: Deadline,
@@ -107,7 +107,7 @@ pub(crate) struct Patience {
     between_bytes: Duration,
 }
 
-impl Outbound {
+impl CallEgress {
     pub(crate) fn new(
         grant: Arc<HttpGrant>,
         limits: &Limits,

@@ -23,14 +23,14 @@ pub(super) struct Upload {
     body: WasiBody,
     left: u64,
     is_over: bool,
-    owes: Owes,
+    owes: UploadClock,
     /// The charges for collected data.
     _charges: Vec<Charge>,
 }
 
 /// When the server received everything that the guest wrote; `None` while waiting for the guest.
 #[derive(Clone, Default)]
-pub(super) struct Owes(Arc<Mutex<Option<Instant>>>);
+pub(super) struct UploadClock(Arc<Mutex<Option<Instant>>>);
 
 impl Upload {
     /// Accepts a body of at most `limit` bytes.
@@ -53,19 +53,19 @@ impl Upload {
                 (Full::new(bytes).map_err(Error::from).boxed_unsync(), length)
             }
         };
-        let owes = Owes::default();
+        let owes = UploadClock::default();
         if length == 0 {
             owes.set(true);
         }
         Ok(Self { body, left: length, is_over: length == 0, owes, _charges: charges })
     }
 
-    pub(super) fn owes(&self) -> Owes {
+    pub(super) fn owes(&self) -> UploadClock {
         self.owes.clone()
     }
 }
 
-impl Owes {
+impl UploadClock {
     fn set(&self, server: bool) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = server.then(Instant::now);
     }

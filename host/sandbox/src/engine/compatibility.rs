@@ -12,7 +12,7 @@ pub(crate) struct Compatibility(pub(crate) [u8; 32]);
 
 impl Compatibility {
     pub(crate) fn of(engine: &Engine) -> Self {
-        let mut hasher = Digesting(blake3::Hasher::new());
+        let mut hasher = StableHasher(blake3::Hasher::new());
         // This crate reads the component's descriptor, which is stored beside the code.
         hasher.write(concat!("tollgate ", env!("CARGO_PKG_VERSION"), "\n").as_bytes());
         engine.precompile_compatibility_hash().hash(&mut hasher);
@@ -32,9 +32,9 @@ impl fmt::Debug for Compatibility {
 }
 
 /// A stable hasher: the standard library's hashers may change.
-struct Digesting(blake3::Hasher);
+struct StableHasher(blake3::Hasher);
 
-impl Hasher for Digesting {
+impl Hasher for StableHasher {
     fn write(&mut self, bytes: &[u8]) {
         self.0.update(bytes);
     }

@@ -35,7 +35,7 @@ pub(crate) enum Layout {
 }
 
 /// An engine, and a notice about how it was made.
-pub(crate) struct Made {
+pub(crate) struct NewEngine {
     pub(crate) engine: Engine,
     pub(crate) layout: Layout,
     /// Why the engine is slower than it could be.
@@ -44,10 +44,10 @@ pub(crate) struct Made {
 
 /// Creates the engine. If no pool can be reserved (for example, for lack of address space),
 /// memory is mapped for each call instead.
-pub(crate) fn engine(config: &SandboxConfig) -> Result<Made, SandboxError> {
+pub(crate) fn engine(config: &SandboxConfig) -> Result<NewEngine, SandboxError> {
     let on_demand = |layout, notice| {
         let engine = Engine::new(&wasm(config.stack_bytes, layout)).map_err(cannot_be_made)?;
-        Ok(Made { engine, layout, notice })
+        Ok(NewEngine { engine, layout, notice })
     };
     if config.allocation == Allocation::OnDemand {
         return on_demand(layout_on_demand(), None);
@@ -55,7 +55,7 @@ pub(crate) fn engine(config: &SandboxConfig) -> Result<Made, SandboxError> {
     let mut pooled = wasm(config.stack_bytes, Layout::Guarded);
     pooled.allocation_strategy(InstanceAllocationStrategy::Pooling(pool(config)));
     match Engine::new(&pooled) {
-        Ok(engine) => Ok(Made { engine, layout: Layout::Guarded, notice: None }),
+        Ok(engine) => Ok(NewEngine { engine, layout: Layout::Guarded, notice: None }),
         Err(why) => {
             let notice = format!(
                 "memory is mapped anew for each call, which is slower: the pool cannot be created ({why:#}); \

@@ -9,7 +9,7 @@ pub(crate) use moved::{FileId, UsedGrant};
 
 use crate::egress::HttpGrant;
 use crate::error::SandboxError;
-use moved::Moved;
+use moved::MovedContent;
 #[cfg(target_os = "linux")]
 use rustix::fs::{CWD, ResolveFlags};
 use rustix::fs::{Mode, OFlags};
@@ -163,7 +163,7 @@ pub struct FileGrant {
     access: FileAccess,
     directory: Dir,
     left_bytes: AtomicU64,
-    moved: Mutex<Moved>,
+    moved: Mutex<MovedContent>,
 }
 
 /// The default number of bytes that may be written to a granted directory by all calls together,

@@ -20,14 +20,14 @@ pub(crate) type FileId = (u64, u64);
 
 /// The moved content of a granted directory.
 #[derive(Default)]
-pub(super) struct Moved {
+pub(super) struct MovedContent {
     notes: HashMap<FileId, Weak<FileGrant>>,
     /// The calls that may have files of the directory open. The records are not needed after
     /// these end.
     calls: usize,
 }
 
-impl Moved {
+impl MovedContent {
     fn latest(&self, file: FileId) -> Option<Arc<FileGrant>> {
         self.notes.get(&file)?.upgrade()
     }
@@ -117,7 +117,7 @@ impl FileGrant {
         grant
     }
 
-    fn moved(&self) -> MutexGuard<'_, Moved> {
+    fn moved(&self) -> MutexGuard<'_, MovedContent> {
         self.moved.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,6 +1,6 @@
 //! HTTP requests of an instance: judged and sent by [`egress`](crate::egress) if they were granted.
 
-use crate::egress::{Exchange, Outbound, is_forbidden, refuse};
+use crate::egress::{CallEgress, Exchange, is_forbidden, refuse};
 use crate::grants::Power;
 use crate::ledger::Ledger;
 use crate::nondeterminism::Nondeterminism;
@@ -25,7 +25,7 @@ pub(crate) fn context() -> WasiHttpCtx {
 
 /// The HTTP egress of an instance: absent if the instance is sealed or nothing was granted.
 pub(crate) struct Egress {
-    pub(crate) outbound: Option<Outbound>,
+    pub(crate) outbound: Option<CallEgress>,
     pub(crate) ledger: Arc<Ledger>,
     pub(crate) world: Nondeterminism,
 }

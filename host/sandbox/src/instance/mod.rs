@@ -14,12 +14,12 @@ use crate::attempt::{CallContext, Console};
 use crate::children::ChildRunner;
 use crate::console::Capture;
 use crate::deadline::Deadline;
-use crate::egress::Outbound;
+use crate::egress::CallEgress;
 use crate::grants::{Grants, Power};
 use crate::limits::Limits;
 use crate::meter::{Boundary, Meter, Stop};
 use crate::nondeterminism::{Nondeterminism, clocks, random};
-use crate::redact::Redacted;
+use crate::redact::SecretRedactor;
 use crate::report::ReportSink;
 use crate::watchdog::CallDeadline;
 use attachments::Attachments;
@@ -46,7 +46,7 @@ pub(crate) struct Instance {
     /// Ends it early.
     pub(crate) cancel: CancellationToken,
     /// The call that it serves; `None` in a sealed instance.
-    pub(crate) serves: Option<Serves>,
+    pub(crate) serves: Option<InstanceCall>,
     /// The memory of the last value that was passed on to the guest.
     pub(crate) passed_on: Option<Charge>,
     wasi: Option<Box<Wasi>>,
@@ -61,13 +61,13 @@ pub(crate) struct Instance {
 }
 
 /// The part of the call that an instance can see and report to.
-pub(crate) struct Serves {
+pub(crate) struct InstanceCall {
     pub(crate) snapshot: Snapshot,
     pub(crate) keys: KeySet,
     pub(crate) access: Arc<Access>,
     pub(crate) grants: Grants,
     pub(crate) files: Files,
-    outbound: Option<Outbound>,
+    outbound: Option<CallEgress>,
     pub(crate) reports: Reports,
     pub(crate) attachments: Attachments,
     pub(crate) children: Arc<dyn ChildRunner>,
@@ -81,7 +81,7 @@ pub(crate) struct Reports {
     pub(crate) bytes_left: u64,
     pub(crate) each_bytes: u64,
     pub(crate) dropped: u64,
-    pub(crate) blanked: Redacted,
+    pub(crate) blanked: SecretRedactor,
 }
 
 /// The WASI context of a guest. Created at first use, which most calls never reach.
@@ -128,10 +128,10 @@ impl Instance {
         let ledger = Arc::clone(instance.boundary.ledger());
         let outbound = grants.http().map(|grant| {
             let (grant, ledger) = (Arc::clone(grant), Arc::clone(&ledger));
-            Outbound::new(grant, limits, instance.boundary.clone(), term.deadline().clone(), ledger)
+            CallEgress::new(grant, limits, instance.boundary.clone(), term.deadline().clone(), ledger)
                 .charging(turn)
         });
-        instance.serves = Some(Serves {
+        instance.serves = Some(InstanceCall {
             snapshot: call.snapshot.clone(),
             keys: call.keys.clone(),
             access: Arc::clone(&call.permit.tool().access),
@@ -144,7 +144,7 @@ impl Instance {
                 bytes_left: limits.reports_bytes,
                 each_bytes: limits.report_bytes,
                 dropped: 0,
-                blanked: Redacted::for_grants(grants),
+                blanked: SecretRedactor::for_grants(grants),
             },
             attachments: Attachments::default(),
             children: Arc::clone(&call.children),
@@ -235,7 +235,7 @@ impl Wasi {
         console_bytes: u64,
         random_bytes: u64,
         boundary: &Boundary,
-        serves: Option<&mut Serves>,
+        serves: Option<&mut InstanceCall>,
     ) -> Self {
         let capture = Capture::new(console_bytes, boundary.clone());
         // The builder's defaults are no arguments, environment, directories or network.
@@ -248,7 +248,7 @@ impl Wasi {
         let ctx = builder
             .stdout(capture.clone())
             .stderr(capture.clone())
-            .wall_clock(clocks::Wall(world.clone()))
+            .wall_clock(clocks::WallClock(world.clone()))
             .monotonic_clock(clocks::Monotonic(world.clone()))
             .secure_random(random::stream(world, random::SECURE))
             .insecure_random(random::stream(world, random::INSECURE))

@@ -168,17 +168,17 @@ fn write_body(
     let Some(stream) = instance.table.get_mut(&body)?.take_output_stream() else {
         return Ok((Err(()),));
     };
-    let stream: DynOutputStream = Box::new(Counted { stream, boundary: instance.boundary.clone() });
+    let stream: DynOutputStream = Box::new(CountedBody { stream, boundary: instance.boundary.clone() });
     Ok((Ok(instance.table.push_child(stream, &body)?),))
 }
 
 /// The stream of a body. Written bytes count whether or not they are sent.
-struct Counted {
+struct CountedBody {
     stream: Box<dyn OutputStream>,
     boundary: Boundary,
 }
 
-impl OutputStream for Counted {
+impl OutputStream for CountedBody {
     fn write(&mut self, bytes: bytes::Bytes) -> StreamResult<()> {
         self.boundary.leave(bytes.len() as u64).map_err(|stop| StreamError::Trap(stop.into()))?;
         self.stream.write(bytes)
@@ -194,7 +194,7 @@ impl OutputStream for Counted {
 }
 
 #[wasmtime_wasi::async_trait]
-impl Pollable for Counted {
+impl Pollable for CountedBody {
     async fn ready(&mut self) {
         self.stream.ready().await;
     }

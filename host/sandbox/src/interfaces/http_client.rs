@@ -175,7 +175,7 @@ fn size_of_headers(headers: &[wit::Header]) -> usize {
 }
 
 /// A request that may be sent, and the limits of its response.
-struct Admitted {
+struct AdmittedRequest {
     exchange: Exchange,
     /// Scheme and host, for errors.
     origin: String,
@@ -183,7 +183,11 @@ struct Admitted {
     most_bytes: u64,
 }
 
-fn admit(instance: &mut Instance, request: wit::Request, most_bytes: u64) -> Result<Admitted, wit::Error> {
+fn admit(
+    instance: &mut Instance,
+    request: wit::Request,
+    most_bytes: u64,
+) -> Result<AdmittedRequest, wit::Error> {
     let timeout = request.timeout_ms.map(|ms| Duration::from_millis(ms.into()));
     let most_bytes = request.max_body_bytes.map_or(most_bytes, |most| most_bytes.min(most.into()));
     let options = RequestOptions {
@@ -195,7 +199,7 @@ fn admit(instance: &mut Instance, request: wit::Request, most_bytes: u64) -> Res
     let origin = origin_of(request.uri());
     let admitted = instance.egress().admit(request, Some(options));
     match admitted {
-        Ok(exchange) => Ok(Admitted { exchange, origin, timeout, most_bytes }),
+        Ok(exchange) => Ok(AdmittedRequest { exchange, origin, timeout, most_bytes }),
         Err(why) => Err(explain(&why, &origin)),
     }
 }
@@ -246,7 +250,7 @@ fn shown(text: &str) -> String {
     clean(text, MAX_SHOWN_BYTES)
 }
 
-impl Admitted {
+impl AdmittedRequest {
     async fn run(self, turn: Option<&Arc<Slot>>) -> Result<(wit::Response, Vec<Charge>), wit::Error> {
         let Self { exchange, origin, timeout, most_bytes } = self;
         let answer = exchange.collect(most_bytes, turn);

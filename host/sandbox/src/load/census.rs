@@ -51,14 +51,14 @@ pub(super) struct Census {
 
 /// The reason why a component is refused.
 #[derive(Debug)]
-pub(super) enum Uncounted {
+pub(super) enum CensusRefusal {
     /// It is not a valid component.
     Damaged(BinaryReaderError),
     /// It is beyond a limit, or uses what is not served. Continues a sentence that begins with the component's name.
     TooMuch(String),
 }
 
-impl From<BinaryReaderError> for Uncounted {
+impl From<BinaryReaderError> for CensusRefusal {
     fn from(why: BinaryReaderError) -> Self {
         Self::Damaged(why)
     }
@@ -73,9 +73,9 @@ pub(super) fn is_names(section: &str) -> bool {
 #[derive(Default)]
 struct Frame {
     is_component: bool,
-    whole: Whole,
+    whole: TotalSize,
     /// Each component in its index space; `None` for an imported component.
-    components: Vec<Option<Whole>>,
+    components: Vec<Option<TotalSize>>,
     /// The size in bytes of an instance of each core module in its index space; `None` for a module
     /// that is imported or taken from an instance.
     modules: Vec<Option<u64>>,
@@ -83,7 +83,7 @@ struct Frame {
 
 /// The size of a component, including those that it instantiates, or of one instance of a module.
 #[derive(Debug, Clone, Copy, Default)]
-struct Whole {
+struct TotalSize {
     items: u64,
     /// The size of its core instances, in bytes.
     instance_bytes: u64,
@@ -91,23 +91,23 @@ struct Whole {
     unknown_instances: u64,
 }
 
-impl Whole {
-    fn add(&mut self, other: Whole) {
+impl TotalSize {
+    fn add(&mut self, other: TotalSize) {
         self.items = self.items.saturating_add(other.items);
         self.instance_bytes = self.instance_bytes.saturating_add(other.instance_bytes);
         self.unknown_instances = self.unknown_instances.saturating_add(other.unknown_instances);
     }
 
     fn add_items(&mut self, items: u64) {
-        self.add(Whole { items, ..Whole::default() });
+        self.add(TotalSize { items, ..TotalSize::default() });
     }
 }
 
 impl Frame {
-    fn add_component(&mut self, component: Option<Whole>) -> Result<(), Uncounted> {
+    fn add_component(&mut self, component: Option<TotalSize>) -> Result<(), CensusRefusal> {
         // Each one takes memory, and an alias is only a few bytes long.
         if self.components.len() >= MAX_COMPONENTS {
-            return Err(Uncounted::TooMuch(format!(
+            return Err(CensusRefusal::TooMuch(format!(
                 "holds more than {MAX_COMPONENTS} components, aliases included, within one component; split it"
             )));
         }
@@ -118,7 +118,7 @@ impl Frame {
     /// Counts a core instance.
     fn add_instance(&mut self, module_index: u32) {
         let known = self.module(module_index);
-        self.whole.add(Whole {
+        self.whole.add(TotalSize {
             items: 0,
             instance_bytes: known.unwrap_or(0),
             unknown_instances: known.is_none().into(),
@@ -129,7 +129,7 @@ impl Frame {
         self.modules.get(index as usize).copied().flatten()
     }
 
-    fn component(&self, index: u32) -> Option<Whole> {
+    fn component(&self, index: u32) -> Option<TotalSize> {
         self.components.get(index as usize).copied().flatten()
     }
 }
@@ -145,7 +145,7 @@ struct Extent {
 
 impl Census {
     /// Counts the contents of a component.
-    pub(super) fn of(bytes: &[u8]) -> Result<Self, Uncounted> {
+    pub(super) fn of(bytes: &[u8]) -> Result<Self, CensusRefusal> {
         let mut census = Self::default();
         let mut frames = vec![Frame { is_component: true, ..Frame::default() }];
         for payload in Parser::new(0).parse_all(bytes) {
@@ -154,7 +154,7 @@ impl Census {
                 Payload::ModuleSection { .. } => {
                     census.modules += 1;
                     if census.modules > MAX_CORE_MODULES {
-                        return Err(Uncounted::TooMuch(format!(
+                        return Err(CensusRefusal::TooMuch(format!(
                             "has more than {MAX_CORE_MODULES} core modules, the most that a component may have; \
                              compose it of fewer, or split it into several components"
                         )));
@@ -186,7 +186,7 @@ impl Census {
                 Payload::ComponentCanonicalSection(functions) => {
                     for function in functions.clone() {
                         if is_asynchronous(&function?) {
-                            return Err(Uncounted::TooMuch(ASYNC.to_owned()));
+                            return Err(CensusRefusal::TooMuch(ASYNC.to_owned()));
                         }
                     }
                     count_items(&mut frames, &payload)?;
@@ -199,7 +199,7 @@ impl Census {
     }
 
     /// Ends a module or component.
-    fn leave(&mut self, frames: &mut Vec<Frame>) -> Result<(), Uncounted> {
+    fn leave(&mut self, frames: &mut Vec<Frame>) -> Result<(), CensusRefusal> {
         let Some(Frame { is_component, whole, .. }) = frames.pop() else { return Ok(()) };
         match frames.last_mut() {
             Some(outer) if is_component => outer.add_component(Some(whole)),
@@ -213,9 +213,9 @@ impl Census {
     }
 
     /// Checks the outermost component.
-    fn check(&self, whole: Whole) -> Result<(), Uncounted> {
+    fn check(&self, whole: TotalSize) -> Result<(), CensusRefusal> {
         if whole.items > MAX_COMPONENT_ITEMS {
-            return Err(Uncounted::TooMuch(format!(
+            return Err(CensusRefusal::TooMuch(format!(
                 "comes to more than {MAX_COMPONENT_ITEMS} items (instances, aliases, functions, imports and exports) \
                  where each nested component counts as often as it is instantiated; instantiate fewer"
             )));
@@ -223,7 +223,7 @@ impl Census {
         let unknown_bytes = whole.unknown_instances.saturating_mul(self.largest_instance_bytes);
         let bytes = whole.instance_bytes.saturating_add(unknown_bytes);
         if bytes > MAX_INSTANCE_BYTES {
-            return Err(Uncounted::TooMuch(format!(
+            return Err(CensusRefusal::TooMuch(format!(
                 "has core instances with {bytes} bytes of globals, functions and imports; the limit is \
                  {MAX_INSTANCE_BYTES}; instantiate fewer modules, or smaller ones"
             )));
@@ -232,7 +232,7 @@ impl Census {
     }
 
     /// Decides whether the memories of a module get images.
-    fn count_data(&mut self, bytes: &[u8], data: DataSectionReader<'_>) -> Result<(), Uncounted> {
+    fn count_data(&mut self, bytes: &[u8], data: DataSectionReader<'_>) -> Result<(), CensusRefusal> {
         let mut extents: Vec<Extent> = Vec::new();
         let mut first_offset = None;
         for segment in data {
@@ -303,9 +303,9 @@ impl Extent {
     }
 }
 
-fn enter(frames: &mut Vec<Frame>, is_component: bool) -> Result<(), Uncounted> {
+fn enter(frames: &mut Vec<Frame>, is_component: bool) -> Result<(), CensusRefusal> {
     if frames.len() > MAX_NESTING {
-        return Err(Uncounted::TooMuch(format!(
+        return Err(CensusRefusal::TooMuch(format!(
             "nests components more than {MAX_NESTING} deep, which is the limit; flatten it"
         )));
     }
@@ -316,11 +316,11 @@ fn enter(frames: &mut Vec<Frame>, is_component: bool) -> Result<(), Uncounted> {
 /// Counts parts of a module that take memory in each of its instances.
 fn count_in_instance(frames: &mut [Frame], count: u32, each_bytes: u64) {
     if let Some(module) = frames.last_mut() {
-        module.whole.add(Whole { instance_bytes: u64::from(count) * each_bytes, ..Whole::default() });
+        module.whole.add(TotalSize { instance_bytes: u64::from(count) * each_bytes, ..TotalSize::default() });
     }
 }
 
-fn count_items(frames: &mut [Frame], payload: &Payload<'_>) -> Result<(), Uncounted> {
+fn count_items(frames: &mut [Frame], payload: &Payload<'_>) -> Result<(), CensusRefusal> {
     let Some((frame, outer)) = frames.split_last_mut() else { return Ok(()) };
     let count = match payload {
         Payload::InstanceSection(section) => {
@@ -372,7 +372,7 @@ fn count_items(frames: &mut [Frame], payload: &Payload<'_>) -> Result<(), Uncoun
 }
 
 /// Counts what an alias adds to the frame; `outer` are the frames around it, the innermost last.
-fn count_alias(frame: &mut Frame, outer: &[Frame], alias: &ComponentAlias<'_>) -> Result<(), Uncounted> {
+fn count_alias(frame: &mut Frame, outer: &[Frame], alias: &ComponentAlias<'_>) -> Result<(), CensusRefusal> {
     match *alias {
         ComponentAlias::InstanceExport { kind: ComponentExternalKind::Component, .. } => {
             frame.add_component(None)?;
@@ -402,14 +402,14 @@ fn count_alias(frame: &mut Frame, outer: &[Frame], alias: &ComponentAlias<'_>) -
     Ok(())
 }
 
-fn count_instance(frame: &mut Frame, instance: &ComponentInstance<'_>) -> Result<(), Uncounted> {
+fn count_instance(frame: &mut Frame, instance: &ComponentInstance<'_>) -> Result<(), CensusRefusal> {
     match instance {
         ComponentInstance::FromExports(exports) => frame.whole.add_items(exports.len() as u64),
         ComponentInstance::Instantiate { component_index, args } => {
             // The size of an imported component is unknown here, and could double with each level
             // of nesting.
             let component = frame.component(*component_index).ok_or_else(|| {
-                Uncounted::TooMuch(
+                CensusRefusal::TooMuch(
                     "instantiates a component that it imports or takes from an instance, which this host \
                      does not accept; nest that component instead"
                         .to_owned(),
@@ -461,8 +461,8 @@ mod tests {
         let most = usize::try_from(MAX_INSTANCE_BYTES / GLOBAL_BYTES).unwrap() / globals;
         let check = |sections: &[Vec<u8>]| match Census::of(&component(sections)) {
             Ok(_) => String::new(),
-            Err(Uncounted::TooMuch(why)) => why,
-            Err(Uncounted::Damaged(why)) => why.to_string(),
+            Err(CensusRefusal::TooMuch(why)) => why,
+            Err(CensusRefusal::Damaged(why)) => why.to_string(),
         };
         assert_eq!(check(&[module(globals), core_instances(most)]), "");
         let why = check(&[module(globals), core_instances(most + 1)]);

@@ -11,7 +11,7 @@ use std::io::{self, Read as _, Seek as _};
 use std::path::Path;
 
 /// A component's file, opened and ready to be read.
-pub(crate) struct Opened<'a> {
+pub(crate) struct OpenedFile<'a> {
     file: File,
     path: &'a Path,
     bytes: u64,
@@ -23,10 +23,10 @@ pub(crate) struct Opened<'a> {
 /// Fails if it is not a regular file of at most
 /// [`MAX_COMPONENT_BYTES`](crate::MAX_COMPONENT_BYTES), or may not be read.
 pub fn read(path: &Path) -> Result<Vec<u8>, Refusal> {
-    Opened::at(path)?.read()
+    OpenedFile::at(path)?.read()
 }
 
-impl<'a> Opened<'a> {
+impl<'a> OpenedFile<'a> {
     pub(crate) fn at(path: &'a Path) -> Result<Self, Refusal> {
         let shown = path.display();
         let file = open(path)?;
@@ -172,10 +172,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("holes.wasm");
         File::create(&path).unwrap().set_len(MAX_COMPONENT_BYTES).unwrap();
-        let opened = Opened::at(&path).unwrap();
+        let opened = OpenedFile::at(&path).unwrap();
         assert!(opened.check_header().unwrap_err().to_string().contains("does not begin as one"));
         std::fs::write(&path, b"\0asm\x0d\0\x01\0rest").unwrap();
-        let opened = Opened::at(&path).unwrap();
+        let opened = OpenedFile::at(&path).unwrap();
         assert_eq!(opened.check_header().map_err(|why| why.to_string()), Ok(()));
         assert_eq!(opened.read().unwrap(), b"\0asm\x0d\0\x01\0rest");
     }

@@ -23,7 +23,7 @@ pub(crate) use cache::{Cache, CachedDescription};
 pub use census::{
     MAX_COMPONENT_ITEMS, MAX_COMPONENTS, MAX_CORE_MODULES, MAX_IMAGES, MAX_INSTANCE_BYTES, MAX_NESTING,
 };
-pub(crate) use file::Opened;
+pub(crate) use file::OpenedFile;
 pub use file::{open_regular, read};
 pub(crate) use identity::{Fingerprint, Identity, Origin};
 pub(crate) use imports::{

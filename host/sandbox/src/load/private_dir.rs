@@ -18,7 +18,7 @@ pub(super) struct PrivateDir {
 }
 
 /// A file in a listing.
-pub(super) struct Listed {
+pub(super) struct ListedFile {
     pub(super) name: String,
     pub(super) bytes: u64,
     /// Seconds since the Unix epoch.
@@ -108,14 +108,14 @@ impl PrivateDir {
     }
 
     /// Returns its regular files.
-    pub(super) fn list(&self) -> io::Result<Vec<Listed>> {
+    pub(super) fn list(&self) -> io::Result<Vec<ListedFile>> {
         let mut listed = Vec::new();
         for entry in Dir::read_from(&self.handle)? {
             let entry = entry?;
             let Ok(name) = entry.file_name().to_str() else { continue };
             let Ok(found) = statat(&self.handle, name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
             if FileType::from_raw_mode(found.st_mode) == FileType::RegularFile {
-                listed.push(Listed {
+                listed.push(ListedFile {
                     name: name.to_owned(),
                     bytes: u64::try_from(found.st_size).unwrap_or(0),
                     modified_s: found.st_mtime,

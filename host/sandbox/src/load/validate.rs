@@ -1,6 +1,6 @@
 //! Checks a component's bytes before they are used.
 
-use super::census::{Census, Uncounted};
+use super::census::{Census, CensusRefusal};
 use super::rewrite::Changes;
 use super::{MAX_COMPONENT_BYTES, MAX_CUSTOM_BYTES};
 use crate::error::Refusal;
@@ -43,10 +43,10 @@ pub(crate) fn check(name: &str, bytes: impl Into<Bytes>) -> Result<ValidatedByte
     }
     check_header(name, &bytes)?;
     let census = Census::of(&bytes).map_err(|why| match why {
-        Uncounted::Damaged(why) => Refusal::new(format!(
+        CensusRefusal::Damaged(why) => Refusal::new(format!(
             "{name} is not a valid component, it is damaged or cut off ({why}); copy or build it again"
         )),
-        Uncounted::TooMuch(why) => Refusal::new(format!("{name} {why}")),
+        CensusRefusal::TooMuch(why) => Refusal::new(format!("{name} {why}")),
     })?;
     let changes = Changes::of(&census, MAX_CUSTOM_BYTES);
     Ok(ValidatedBytes { reduced: changes.make(&bytes), images: census.images, bytes })

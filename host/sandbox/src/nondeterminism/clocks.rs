@@ -9,9 +9,9 @@ const STEP: Duration = Duration::from_millis(1);
 const STEP_NANOS: u64 = 1_000_000;
 
 /// The time of day.
-pub(crate) struct Wall(pub(crate) Nondeterminism);
+pub(crate) struct WallClock(pub(crate) Nondeterminism);
 
-impl HostWallClock for Wall {
+impl HostWallClock for WallClock {
     fn resolution(&self) -> Duration {
         STEP
     }
@@ -47,6 +47,6 @@ mod tests {
         std::thread::sleep(Duration::from_micros(1_300));
         assert!(clock.now() >= STEP_NANOS);
         assert_eq!(clock.now() % STEP_NANOS, 0);
-        assert_eq!(Wall(world).now().subsec_nanos() % 1_000_000, 0);
+        assert_eq!(WallClock(world).now().subsec_nanos() % 1_000_000, 0);
     }
 }

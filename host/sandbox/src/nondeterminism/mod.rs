@@ -19,11 +19,11 @@ struct Notes {
     taken: RecordedInputs,
     /// When the guest first asked for the monotonic time.
     began: Option<Instant>,
-    played: Option<Played>,
+    played: Option<Playback>,
 }
 
 /// An earlier attempt's record, and the playback position.
-struct Played {
+struct Playback {
     notes: Arc<RecordedInputs>,
     at: usize,
     /// How often the reading at that position was returned.
@@ -33,7 +33,7 @@ struct Played {
 impl Nondeterminism {
     /// Creates real inputs, or those of an earlier attempt.
     pub(crate) fn new(replay: Option<Arc<RecordedInputs>>) -> Self {
-        let played = replay.map(|notes| Played { notes, at: 0, times: 0 });
+        let played = replay.map(|notes| Playback { notes, at: 0, times: 0 });
         Self(Arc::new(Mutex::new(Notes { taken: RecordedInputs::default(), began: None, played })))
     }
 

@@ -16,17 +16,17 @@ pub(crate) const INSECURE_SEED: u64 = 2;
 
 /// Returns one of the streams that an attempt's seed determines.
 pub(crate) fn stream(world: &Nondeterminism, stream: u64) -> Box<dyn Rng + Send> {
-    Box::new(Seeded { world: world.clone(), stream, numbers: None })
+    Box::new(SeededRandom { world: world.clone(), stream, numbers: None })
 }
 
 /// Created at first use, which most guests never reach.
-struct Seeded {
+struct SeededRandom {
     world: Nondeterminism,
     stream: u64,
     numbers: Option<ChaCha12Rng>,
 }
 
-impl Seeded {
+impl SeededRandom {
     fn numbers(&mut self) -> &mut ChaCha12Rng {
         self.numbers.get_or_insert_with(|| numbers(&self.world, self.stream))
     }
@@ -39,7 +39,7 @@ pub(crate) fn numbers(world: &Nondeterminism, stream: u64) -> ChaCha12Rng {
     numbers
 }
 
-impl TryRng for Seeded {
+impl TryRng for SeededRandom {
     type Error = Infallible;
 
     fn try_next_u32(&mut self) -> Result<u32, Infallible> {

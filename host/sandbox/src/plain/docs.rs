@@ -22,7 +22,7 @@ const MAX_PARSED_BYTES: u64 = 8 << 20;
 pub(crate) struct Docs(Vec<u8>);
 
 /// The documentation of one component.
-pub(super) struct Parsed(Value);
+pub(super) struct ComponentDocs(Value);
 
 impl Docs {
     /// Finds the documentation of a component that passed [`check`](crate::load::check), in its
@@ -33,12 +33,12 @@ impl Docs {
     }
 
     /// Parses the documentation. Only plain components are described by it.
-    pub(super) fn parse(&self) -> Parsed {
-        Parsed(read(&self.0).unwrap_or_default())
+    pub(super) fn parse(&self) -> ComponentDocs {
+        ComponentDocs(read(&self.0).unwrap_or_default())
     }
 }
 
-impl Parsed {
+impl ComponentDocs {
     /// Returns the documentation of a function, in an interface (by name without package and
     /// version) or at the top level.
     pub(super) fn of_function(&self, interface: Option<&str>, function: &str) -> Option<&str> {

@@ -6,13 +6,13 @@ use tollgate_agent::text::clean;
 pub(super) const MAX_NAME_BYTES: usize = 200;
 
 /// An exported function, as its component names it.
-pub(super) struct Exported {
+pub(super) struct ExportedFunction {
     /// Its interface, with package and version; `None` if the world exports it.
     pub(super) interface: Option<String>,
     pub(super) function: String,
 }
 
-impl Exported {
+impl ExportedFunction {
     /// Returns the interface's own name, without package and version.
     pub(super) fn short_interface(&self) -> Option<&str> {
         let interface = self.interface.as_deref()?;

@@ -2,16 +2,16 @@
 
 use super::PlainReturn;
 use super::docs;
-use super::exported::Exported;
+use super::exported::ExportedFunction;
 use super::lift::{lift, lift_payload};
-use super::lower::{Lowering, Misfit};
+use super::lower::{Lowering, ShapeMismatch};
 use super::preparation::{is_of_javascript, is_of_python};
 use super::schema;
 use super::shape::{Reader, Shape, separated};
 use crate::admission::Slot;
 use crate::instance::Instance;
 use crate::meter::{Boundary, Stop};
-use crate::v0_1_0::Lifted;
+use crate::v0_1_0::ChargedOutcome;
 use serde_json::{Map, Value};
 use std::fmt;
 use tollgate_agent::code::Code;
@@ -42,7 +42,7 @@ const SHORT_TUPLES_ARE_DEARER: u64 = 4;
 
 /// A function that is a tool.
 pub(super) struct Function {
-    exported: Exported,
+    exported: ExportedFunction,
     export: ComponentExportIndex,
     parameters: Vec<(String, Shape)>,
     result: Option<Shape>,
@@ -52,7 +52,7 @@ impl Function {
     /// Reads the function's type. The error says why it is not a tool.
     pub(super) fn of(
         compiled: &Compiled,
-        exported: Exported,
+        exported: ExportedFunction,
         of_type: &ComponentFunc,
     ) -> Result<Self, String> {
         if of_type.async_() {
@@ -78,7 +78,7 @@ impl Function {
     /// Returns whether this is not the author's function but the one with which a toolchain
     /// prepared the component.
     pub(super) fn prepares_the_component(&self) -> bool {
-        let Exported { interface, function } = &self.exported;
+        let ExportedFunction { interface, function } = &self.exported;
         match interface {
             None => is_of_javascript(&self.to_string()),
             Some(interface) => is_of_python(interface, function, &self.parameters, self.result.as_ref()),
@@ -91,7 +91,7 @@ impl Function {
     }
 
     /// Returns the author's documentation and the signature, which includes the result type.
-    pub(super) fn description(&self, docs: &docs::Parsed) -> String {
+    pub(super) fn description(&self, docs: &docs::ComponentDocs) -> String {
         let signature = clean(&self.to_string(), MAX_SIGNATURE_BYTES);
         match docs.of_function(self.exported.short_interface(), &self.exported.function) {
             Some(said) => {
@@ -135,11 +135,11 @@ impl Function {
         boundary: &Boundary,
         (crossing_bytes, json_nodes): (u64, u32),
         turn: &Slot,
-    ) -> wasmtime::Result<Lifted> {
+    ) -> wasmtime::Result<ChargedOutcome> {
         if let Err(why) = NodesLeft::up_to(json_nodes as usize).take(&measure) {
             let message = format!("Tool '{tool_name}' returned a value that is too large: {why}.");
             let outcome = Outcome::Faulted(Fault::new(Code::MalformedOutput, message));
-            return Ok(Lifted { outcome, bytes: 0 });
+            return Ok(ChargedOutcome { outcome, bytes: 0 });
         }
         turn.charge(measure.parsed_bytes).map_err(Stop::from)?;
         let result = self.lift(value).ok_or_else(unknown)?;
@@ -149,7 +149,7 @@ impl Function {
         }
         boundary.leave(bytes)?;
         let outcome = Outcome::Returned(ToolOutput::from(result));
-        Ok(Lifted { outcome, bytes: measure.parsed_bytes })
+        Ok(ChargedOutcome { outcome, bytes: measure.parsed_bytes })
     }
 
     /// Converts the arguments to values, in the order of the parameters.
@@ -162,8 +162,8 @@ impl Function {
                 store.data().enter(limit - lowering.left())?;
                 Ok(Ok(fields.into_iter().map(|(_, value)| value).collect()))
             }
-            Err(Misfit::TooLarge) => Err(Stop::Crossing),
-            Err(Misfit::At(pointer, problem)) => {
+            Err(ShapeMismatch::TooLarge) => Err(Stop::Crossing),
+            Err(ShapeMismatch::At(pointer, problem)) => {
                 let place = if pointer.is_empty() { "(whole value)" } else { &pointer };
                 Ok(Err(format!("- {place}: {problem}")))
             }

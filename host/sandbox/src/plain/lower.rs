@@ -2,30 +2,30 @@
 //! does not fit.
 
 use super::schema::{INFINITY, MINUS_INFINITY, NAN};
-use super::shape::{Integer, Named, Shape};
+use super::shape::{Integer, NamedItems, Shape};
 use serde_json::{Map, Number, Value};
 use std::fmt;
 use wasmtime::component::Val;
 
 /// The reason why JSON does not fit a shape.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Misfit {
+pub(super) enum ShapeMismatch {
     /// The values would take more room than there is.
     TooLarge,
     /// The place, a JSON Pointer, and the problem there.
     At(String, String),
 }
 
-impl Misfit {
+impl ShapeMismatch {
     fn here(problem: impl fmt::Display) -> Self {
-        Misfit::At(String::new(), problem.to_string())
+        ShapeMismatch::At(String::new(), problem.to_string())
     }
 
     /// Adds an outer place to the pointer.
     fn within(self, place: impl fmt::Display) -> Self {
         match self {
-            Misfit::At(pointer, problem) => Misfit::At(format!("/{place}{pointer}"), problem),
-            Misfit::TooLarge => Misfit::TooLarge,
+            ShapeMismatch::At(pointer, problem) => ShapeMismatch::At(format!("/{place}{pointer}"), problem),
+            ShapeMismatch::TooLarge => ShapeMismatch::TooLarge,
         }
     }
 }
@@ -51,15 +51,15 @@ impl Lowering {
         &mut self,
         fields: &[(String, Shape)],
         members: &Map<String, Value>,
-    ) -> Result<Vec<(String, Val)>, Misfit> {
+    ) -> Result<Vec<(String, Val)>, ShapeMismatch> {
         if let Some(unknown) = members.keys().find(|name| !fields.iter().any(|(known, _)| known == *name)) {
-            return Err(Misfit::here(format!("it has no member \"{unknown}\"")));
+            return Err(ShapeMismatch::here(format!("it has no member \"{unknown}\"")));
         }
         let field = |(name, shape): &(String, Shape)| {
             let value = match members.get(name) {
                 Some(json) => self.value(shape, json).map_err(|why| why.within(name))?,
                 None if shape.has_null() => self.value(shape, &Value::Null)?,
-                None => return Err(Misfit::here(format!("\"{name}\" is missing"))),
+                None => return Err(ShapeMismatch::here(format!("\"{name}\" is missing"))),
             };
             self.take(name.len())?;
             Ok((name.clone(), value))
@@ -68,7 +68,7 @@ impl Lowering {
     }
 
     /// Returns the value of this shape.
-    pub(super) fn value(&mut self, shape: &Shape, json: &Value) -> Result<Val, Misfit> {
+    pub(super) fn value(&mut self, shape: &Shape, json: &Value) -> Result<Val, ShapeMismatch> {
         self.take(size_of::<Val>())?;
         let value = match (shape, json) {
             (Shape::Bool, Value::Bool(is)) => Some(Val::Bool(*is)),
@@ -96,18 +96,22 @@ impl Lowering {
             (Shape::Flags(names), Value::Array(set)) => self.flags(names, set)?,
             _ => None,
         };
-        value.ok_or_else(|| Misfit::here(format!("this is not a value of type {shape}")))
+        value.ok_or_else(|| ShapeMismatch::here(format!("this is not a value of type {shape}")))
     }
 
     fn elements<'s>(
         &mut self,
         elements: impl Iterator<Item = (&'s Shape, &'s Value)>,
-    ) -> Result<Vec<Val>, Misfit> {
+    ) -> Result<Vec<Val>, ShapeMismatch> {
         let element = |(at, (shape, json))| self.value(shape, json).map_err(|why| why.within(at));
         elements.enumerate().map(element).collect()
     }
 
-    fn case(&mut self, cases: &Named<Option<Shape>>, json: &Value) -> Result<Option<Val>, Misfit> {
+    fn case(
+        &mut self,
+        cases: &NamedItems<Option<Shape>>,
+        json: &Value,
+    ) -> Result<Option<Val>, ShapeMismatch> {
         let (name, payload) = match json {
             Value::String(name) => (name, None),
             Value::Object(one) if one.len() == 1 => match one.iter().next() {
@@ -126,7 +130,7 @@ impl Lowering {
         Ok(Some(Val::Variant(name.clone(), payload)))
     }
 
-    fn option(&mut self, of: &Shape, json: &Value) -> Result<Option<Val>, Misfit> {
+    fn option(&mut self, of: &Shape, json: &Value) -> Result<Option<Val>, ShapeMismatch> {
         let some = match json {
             Value::Null => return Ok(Some(Val::Option(None))),
             Value::Object(one) if of.has_null() && one.len() == 1 => match one.get("some") {
@@ -144,7 +148,7 @@ impl Lowering {
         ok: &Option<Box<Shape>>,
         err: &Option<Box<Shape>>,
         one: &Map<String, Value>,
-    ) -> Result<Option<Val>, Misfit> {
+    ) -> Result<Option<Val>, ShapeMismatch> {
         let (shape, json, name) = match (one.get("ok"), one.get("err")) {
             (Some(json), _) => (ok, json, "ok"),
             (_, Some(json)) => (err, json, "err"),
@@ -158,11 +162,11 @@ impl Lowering {
         Ok(Some(Val::Result(if name == "ok" { Ok(payload) } else { Err(payload) })))
     }
 
-    fn inner(&mut self, shape: &Shape, json: &Value, place: &str) -> Result<Box<Val>, Misfit> {
+    fn inner(&mut self, shape: &Shape, json: &Value, place: &str) -> Result<Box<Val>, ShapeMismatch> {
         self.value(shape, json).map(Box::new).map_err(|why| why.within(place))
     }
 
-    fn flags(&mut self, names: &[String], set: &[Value]) -> Result<Option<Val>, Misfit> {
+    fn flags(&mut self, names: &[String], set: &[Value]) -> Result<Option<Val>, ShapeMismatch> {
         let mut flags: Vec<String> = Vec::new();
         for flag in set {
             match flag {
@@ -176,8 +180,8 @@ impl Lowering {
         Ok(Some(Val::Flags(flags)))
     }
 
-    fn take(&mut self, bytes: usize) -> Result<(), Misfit> {
-        self.left = self.left.checked_sub(bytes as u64).ok_or(Misfit::TooLarge)?;
+    fn take(&mut self, bytes: usize) -> Result<(), ShapeMismatch> {
+        self.left = self.left.checked_sub(bytes as u64).ok_or(ShapeMismatch::TooLarge)?;
         Ok(())
     }
 }
@@ -259,10 +263,13 @@ mod tests {
         let wrong = Lowering::new(1 << 20).value(&shape, &json!({"list": ["a", "bc"]}));
         assert_eq!(
             wrong,
-            Err(Misfit::At("/list/1".to_owned(), "this is not a value of type char".to_owned()))
+            Err(ShapeMismatch::At("/list/1".to_owned(), "this is not a value of type char".to_owned()))
         );
         let wrong = Lowering::new(1 << 20).value(&shape, &json!({"list": [], "more": 1}));
-        assert_eq!(wrong, Err(Misfit::At(String::new(), "it has no member \"more\"".to_owned())));
-        assert_eq!(Lowering::new(100).value(&shape, &json!({"list": ["a", "b"]})), Err(Misfit::TooLarge));
+        assert_eq!(wrong, Err(ShapeMismatch::At(String::new(), "it has no member \"more\"".to_owned())));
+        assert_eq!(
+            Lowering::new(100).value(&shape, &json!({"list": ["a", "b"]})),
+            Err(ShapeMismatch::TooLarge)
+        );
     }
 }

@@ -23,11 +23,11 @@ pub(crate) use docs::Docs;
 pub(crate) use surface::id_of;
 
 use crate::admission::Slot;
-use crate::description::{DescriptionSize, LeftOut};
+use crate::description::{DescriptionSize, OmittedFunction};
 use crate::error::Refusal;
 use crate::instance::Instance;
 use crate::meter::Boundary;
-use crate::v0_1_0::Lifted;
+use crate::v0_1_0::ChargedOutcome;
 use function::Function;
 use lift::measure;
 use serde_json::Value;
@@ -47,11 +47,11 @@ pub(crate) enum PlainReturn {
 }
 
 /// A pending conversion to an outcome.
-pub(crate) struct Lifting {
+pub(crate) struct PendingOutcome {
     /// Bytes of the parsed form.
     pub(crate) bytes: u64,
     /// Converts the result if the call and the host have room for it and it is not too long.
-    pub(crate) work: Box<dyn FnOnce() -> wasmtime::Result<Lifted> + Send>,
+    pub(crate) work: Box<dyn FnOnce() -> wasmtime::Result<ChargedOutcome> + Send>,
 }
 
 /// A linked plain component.
@@ -60,7 +60,7 @@ pub(crate) struct Plain {
     version: String,
     /// Functions by tool name.
     functions: BTreeMap<String, Arc<Function>>,
-    left_out: Vec<LeftOut>,
+    left_out: Vec<OmittedFunction>,
 }
 
 impl Plain {
@@ -81,7 +81,7 @@ impl Plain {
     }
 
     /// Returns its functions that are not tools.
-    pub(crate) fn left_out(&self) -> &[LeftOut] {
+    pub(crate) fn left_out(&self) -> &[OmittedFunction] {
         &self.left_out
     }
 
@@ -126,11 +126,11 @@ impl Plain {
         boundary: &Boundary,
         most: (u64, u32),
         turn: &Arc<Slot>,
-    ) -> wasmtime::Result<Lifting> {
+    ) -> wasmtime::Result<PendingOutcome> {
         let value = match returned {
             PlainReturn::Misfit(fault) => {
-                let lifted = Lifted { outcome: Outcome::Faulted(fault), bytes: 0 };
-                return Ok(Lifting { bytes: 0, work: Box::new(|| Ok(lifted)) });
+                let lifted = ChargedOutcome { outcome: Outcome::Faulted(fault), bytes: 0 };
+                return Ok(PendingOutcome { bytes: 0, work: Box::new(|| Ok(lifted)) });
             }
             PlainReturn::Value(value) => value,
         };
@@ -138,7 +138,7 @@ impl Plain {
         let measure = value.as_ref().map(measure).unwrap_or_default();
         let (tool_name, boundary, turn) = (tool_name.to_owned(), boundary.clone(), Arc::clone(turn));
         let work = move || function.lift_returned(&tool_name, (value, measure), &boundary, most, &turn);
-        Ok(Lifting { bytes: measure.parsed_bytes, work: Box::new(work) })
+        Ok(PendingOutcome { bytes: measure.parsed_bytes, work: Box::new(work) })
     }
 
     fn function(&self, tool_name: &str) -> wasmtime::Result<&Arc<Function>> {

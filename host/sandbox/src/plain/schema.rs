@@ -1,7 +1,7 @@
 //! The JSON Schema of a shape. Accepted JSON can be converted to a value, except for a number
 //! without an exact float.
 
-use super::shape::{Integer, Named, Shape};
+use super::shape::{Integer, NamedItems, Shape};
 use serde_json::{Map, Number, Value, json};
 
 /// The strings for floats that JSON cannot represent.
@@ -78,7 +78,7 @@ fn of_fields(fields: &[(String, Shape)]) -> Value {
 
 /// Returns the schema of cases: the name alone without a payload, otherwise an object with that
 /// one member.
-fn of_cases(cases: &Named<Option<Shape>>) -> Value {
+fn of_cases(cases: &NamedItems<Option<Shape>>) -> Value {
     let bare: Vec<&str> =
         cases.iter().filter(|(_, payload)| payload.is_none()).map(|(name, _)| name).collect();
     let mut forms = Vec::new();

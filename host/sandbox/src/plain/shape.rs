@@ -26,8 +26,8 @@ pub(super) enum Shape {
     List(Box<Shape>),
     Tuple(Vec<Shape>),
     Record(Vec<(String, Shape)>),
-    Variant(Named<Option<Shape>>),
-    Enum(Named<()>),
+    Variant(NamedItems<Option<Shape>>),
+    Enum(NamedItems<()>),
     Option(Box<Shape>),
     Result(Option<Box<Shape>>, Option<Box<Shape>>),
     Flags(Vec<String>),
@@ -36,12 +36,12 @@ pub(super) enum Shape {
 /// Items by name, in the order of the type. Lookup does not scan the items, because the guest
 /// determines how many there are and how often they are looked up.
 #[derive(Debug)]
-pub(super) struct Named<T> {
+pub(super) struct NamedItems<T> {
     in_order: Vec<(String, T)>,
     places: HashMap<String, usize>,
 }
 
-impl<T> Named<T> {
+impl<T> NamedItems<T> {
     pub(super) fn get(&self, name: &str) -> Option<&T> {
         self.places.get(name).map(|place| &self.in_order[*place].1)
     }
@@ -51,7 +51,7 @@ impl<T> Named<T> {
     }
 }
 
-impl<T> FromIterator<(String, T)> for Named<T> {
+impl<T> FromIterator<(String, T)> for NamedItems<T> {
     fn from_iter<I: IntoIterator<Item = (String, T)>>(things: I) -> Self {
         let in_order: Vec<(String, T)> = things.into_iter().collect();
         let places = in_order.iter().enumerate().map(|(place, (name, _))| (name.clone(), place)).collect();
@@ -245,7 +245,7 @@ impl Reader {
         record.fields().map(|field| Ok((self.name(field.name)?, self.read(&field.ty)?))).collect()
     }
 
-    fn cases(&mut self, variant: &types::Variant) -> Result<Named<Option<Shape>>, String> {
+    fn cases(&mut self, variant: &types::Variant) -> Result<NamedItems<Option<Shape>>, String> {
         let case = |case: types::Case<'_>| {
             Ok((self.name(case.name)?, case.ty.map(|of| self.read(&of)).transpose()?))
         };

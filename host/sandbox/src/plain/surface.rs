@@ -1,8 +1,8 @@
 //! The tools that a plain component offers, read from the types of its exports.
 
-use super::exported::{Exported, MAX_NAME_BYTES};
+use super::exported::{ExportedFunction, MAX_NAME_BYTES};
 use super::function::Function;
-use crate::description::LeftOut;
+use crate::description::OmittedFunction;
 use std::collections::BTreeMap;
 use std::path::Path;
 use tollgate_agent::descriptor::{MAX_LABEL_BYTES, MAX_TOOLS};
@@ -19,11 +19,11 @@ const MAX_FUNCTIONS: usize = 4 * MAX_TOOLS;
 pub(super) struct PlainSurface {
     pub(super) version: String,
     pub(super) functions: BTreeMap<String, Function>,
-    pub(super) left_out: Vec<LeftOut>,
+    pub(super) left_out: Vec<OmittedFunction>,
 }
 
 /// A function that can be a tool.
-struct Fitting {
+struct ToolFunction {
     tool: String,
     full_name: String,
     /// Its interface with package and without version.
@@ -34,17 +34,17 @@ struct Fitting {
 
 /// Reads the exports. The error continues a sentence that begins with the component's name.
 pub(super) fn read(engine: &Engine, compiled: &Compiled) -> Result<PlainSurface, String> {
-    let mut fitting: BTreeMap<String, Fitting> = BTreeMap::new();
+    let mut fitting: BTreeMap<String, ToolFunction> = BTreeMap::new();
     let mut left_out = Vec::new();
     for (exported, of_type) in exported(engine, compiled)? {
         let (full_name, tool) = (exported.full_name(), exported.tool_name());
         let (interface, version) = exported.split_version();
         match fit(compiled, exported, &of_type, &tool) {
             Ok(function) => {
-                let one = Fitting { tool, full_name, interface, version, function };
+                let one = ToolFunction { tool, full_name, interface, version, function };
                 left_out.extend(add(&mut fitting, one)?);
             }
-            Err(reason) => left_out.push(LeftOut { function: full_name, reason }),
+            Err(reason) => left_out.push(OmittedFunction { function: full_name, reason }),
         }
     }
     match fitting.len() {
@@ -60,7 +60,10 @@ pub(super) fn read(engine: &Engine, compiled: &Compiled) -> Result<PlainSurface,
 
 /// Adds a function to the distinct ones. If a function exists in two versions of its interface,
 /// the newer is kept and the other is returned.
-fn add(fitting: &mut BTreeMap<String, Fitting>, one: Fitting) -> Result<Option<LeftOut>, String> {
+fn add(
+    fitting: &mut BTreeMap<String, ToolFunction>,
+    one: ToolFunction,
+) -> Result<Option<OmittedFunction>, String> {
     let folded = name::fold(&one.tool);
     let Some(other) = fitting.remove(&folded) else {
         fitting.insert(folded, one);
@@ -72,16 +75,16 @@ fn add(fitting: &mut BTreeMap<String, Fitting>, one: Fitting) -> Result<Option<L
             other.full_name, one.full_name
         ));
     }
-    let newness = |of: &Fitting| semver::Version::parse(&of.version).ok();
+    let newness = |of: &ToolFunction| semver::Version::parse(&of.version).ok();
     let (newer, older) = if newness(&one) > newness(&other) { (one, other) } else { (other, one) };
     let reason = format!("a newer version is used instead, {}", newer.full_name);
     fitting.insert(folded, newer);
-    Ok(Some(LeftOut { function: older.full_name, reason }))
+    Ok(Some(OmittedFunction { function: older.full_name, reason }))
 }
 
 fn fit(
     compiled: &Compiled,
-    exported: Exported,
+    exported: ExportedFunction,
     of_type: &ComponentFunc,
     tool: &str,
 ) -> Result<Function, String> {
@@ -108,12 +111,12 @@ fn fit(
 }
 
 /// Returns the functions of the world, followed by those of its interfaces.
-fn exported(engine: &Engine, compiled: &Compiled) -> Result<Vec<(Exported, ComponentFunc)>, String> {
+fn exported(engine: &Engine, compiled: &Compiled) -> Result<Vec<(ExportedFunction, ComponentFunc)>, String> {
     let mut found = Vec::new();
     let component_type = compiled.component_type();
     let mut add = |interface: Option<&str>, function: &str, of_type| {
         let interface = interface.map(str::to_owned);
-        found.push((Exported { interface, function: function.to_owned() }, of_type));
+        found.push((ExportedFunction { interface, function: function.to_owned() }, of_type));
         if found.len() > MAX_FUNCTIONS {
             Err(format!(
                 "exports more than {MAX_FUNCTIONS} functions; a component offers at most {MAX_TOOLS} tools"
@@ -139,16 +142,16 @@ fn exported(engine: &Engine, compiled: &Compiled) -> Result<Vec<(Exported, Compo
 }
 
 /// Returns the version of the package of its interfaces; `None` if they are from several.
-fn version_of<'a>(fitting: impl Iterator<Item = &'a Fitting>) -> String {
+fn version_of<'a>(fitting: impl Iterator<Item = &'a ToolFunction>) -> String {
     let mut versions = fitting.filter(|one| !one.version.is_empty()).map(|one| &one.version);
     let Some(first) = versions.next() else { return String::new() };
     if versions.all(|version| version == first) { clean(first, MAX_LABEL_BYTES) } else { String::new() }
 }
 
-fn nothing_to_call(left_out: &[LeftOut]) -> String {
+fn nothing_to_call(left_out: &[OmittedFunction]) -> String {
     let mut words =
         "is not a tool: it exports neither tollgate:tool/tool nor a function that can be one".to_owned();
-    for LeftOut { function, reason } in left_out.iter().take(3) {
+    for OmittedFunction { function, reason } in left_out.iter().take(3) {
         words.push_str(&format!("; {function}: {reason}"));
     }
     if left_out.len() > 3 {

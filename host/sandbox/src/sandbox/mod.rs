@@ -7,8 +7,8 @@ pub use gates::Guest;
 use crate::admission::{Admission, Occupancy};
 use crate::blocking::loading;
 use crate::budget::{MemoryBudget, Reservation};
-use crate::compile::Compiling;
-use crate::component::{Component, Described, Linked, Undescribed};
+use crate::compile::CompilerPool;
+use crate::component::{Component, ComponentDescription, LinkedComponent, MissingDescription};
 use crate::config::SandboxConfig;
 use crate::descriptors::Descriptors;
 use crate::engine::Compatibility;
@@ -39,7 +39,7 @@ impl Sandbox {
     /// # Errors
     /// Fails if this machine cannot create the engine or the thread.
     pub fn new(config: SandboxConfig) -> Result<Self, SandboxError> {
-        let engine::Made { engine, layout, notice } = engine::engine(&config)?;
+        let engine::NewEngine { engine, layout, notice } = engine::engine(&config)?;
         let unlinked =
             |why: wasmtime::Error| SandboxError::new(format!("the host's interfaces do not link: {why:#}"));
         let compatibility = Compatibility::of(&engine);
@@ -57,7 +57,7 @@ impl Sandbox {
             turns,
             real: interfaces::real(&sealed).map_err(unlinked)?,
             sealed,
-            compiling: Compiling::new(&config, compatibility, layout),
+            compiling: CompilerPool::new(&config, compatibility, layout),
             cache: open_cache(&config, compatibility, &mut notices),
             code_memory,
             unloaded_bytes: MemoryBudget::new(load::MAX_COMPONENT_BYTES),
@@ -138,11 +138,11 @@ impl Sandbox {
         self.go_on(loading(move || inner.begin(name, None, bytes, None)).await?).await
     }
 
-    async fn go_on(&self, begun: Begun) -> Result<Component, Refusal> {
+    async fn go_on(&self, begun: PartialLoad) -> Result<Component, Refusal> {
         match begun {
-            Begun::Known(component) => Ok(component),
-            Begun::Compiled(linked, docs, artefact) => self.describe(linked, docs, artefact).await,
-            Begun::New(origin, checked, room) => {
+            PartialLoad::Known(component) => Ok(component),
+            PartialLoad::Compiled(linked, docs, artefact) => self.describe(linked, docs, artefact).await,
+            PartialLoad::New(origin, checked, room) => {
                 let artefact =
                     self.inner.compile(&origin.name, &origin.identity.fingerprint, &checked).await?;
                 let inner = Arc::clone(&self.inner);
@@ -163,7 +163,7 @@ impl Sandbox {
     /// time. If the description is refused, only the reason is cached.
     async fn describe(
         &self,
-        linked: Arc<Linked>,
+        linked: Arc<LinkedComponent>,
         docs: Docs,
         artefact: Artifact,
     ) -> Result<Component, Refusal> {
@@ -182,11 +182,11 @@ impl Sandbox {
                 inner.keep(&fingerprint, Some(&words), &artefact);
                 Ok(component)
             }
-            Err(Undescribed::Invalid(why)) => {
+            Err(MissingDescription::Invalid(why)) => {
                 inner.keep_refusal(&fingerprint, &why);
                 Err(Refusal::new(format!("{name} {why}")))
             }
-            Err(Undescribed::Refused(refusal)) => {
+            Err(MissingDescription::Refused(refusal)) => {
                 inner.keep(&fingerprint, None, &artefact);
                 Err(refusal)
             }
@@ -196,19 +196,19 @@ impl Sandbox {
 }
 
 /// A component as far as it could be loaded without compiling.
-enum Begun {
+enum PartialLoad {
     /// Its descriptor is cached; its code is loaded when needed.
     Known(Component),
     /// Its code is cached.
-    Compiled(Arc<Linked>, Docs, Artifact),
+    Compiled(Arc<LinkedComponent>, Docs, Artifact),
     /// Only its bytes are available, with their share of `unloaded_bytes` if a file has them.
     New(Origin, Arc<ValidatedBytes>, Option<Reservation>),
 }
 
 impl Shared {
     /// Begins to load a file. If the component is cached, its bytes are not even kept in memory.
-    fn begin_file(self: Arc<Self>, path: PathBuf) -> Result<Begun, Refusal> {
-        let opened = load::Opened::at(&path)?;
+    fn begin_file(self: Arc<Self>, path: PathBuf) -> Result<PartialLoad, Refusal> {
+        let opened = load::OpenedFile::at(&path)?;
         opened.check_header()?;
         let name = path.display().to_string();
         if let Some(cache) = &self.cache {
@@ -218,8 +218,9 @@ impl Shared {
                 let identity = Identity { digest: words.digest, fingerprint };
                 let origin = Origin { name, identity, file: Some(path) };
                 let imports = load::known_imports(&origin.name, &words.imports)?;
-                let described = Described { descriptor: words.descriptor, left_out: words.left_out, memory };
-                return Component::known(self, origin, imports, described).map(Begun::Known);
+                let described =
+                    ComponentDescription { descriptor: words.descriptor, left_out: words.left_out, memory };
+                return Component::known(self, origin, imports, described).map(PartialLoad::Known);
             }
             if let Some(why) = cache.refusal(&fingerprint) {
                 return Err(Refusal::new(format!("{name} {why}")));
@@ -236,7 +237,7 @@ impl Shared {
         file: Option<PathBuf>,
         bytes: Vec<u8>,
         room: Option<Reservation>,
-    ) -> Result<Begun, Refusal> {
+    ) -> Result<PartialLoad, Refusal> {
         let origin = Origin { identity: Identity::of(&bytes), name, file };
         let fingerprint = &origin.identity.fingerprint;
         if let Some(why) = self.cache.as_ref().and_then(|cache| cache.refusal(fingerprint)) {
@@ -244,15 +245,15 @@ impl Shared {
         }
         let Some((compiled, artefact)) = self.kept_code(&origin.name, fingerprint)? else {
             let checked = load::check(&origin.name, bytes)?;
-            return Ok(Begun::New(origin, Arc::new(checked), room));
+            return Ok(PartialLoad::New(origin, Arc::new(checked), room));
         };
         let words = self.kept_words(&origin.name, fingerprint)?;
         let linked = Component::link(self, origin, compiled)?;
         match words {
-            Some((CachedDescription { descriptor, left_out, .. }, memory)) => {
-                linked.described(Described { descriptor, left_out, memory }).map(Begun::Known)
-            }
-            None => Ok(Begun::Compiled(linked, Docs::of(&bytes), artefact)),
+            Some((CachedDescription { descriptor, left_out, .. }, memory)) => linked
+                .described(ComponentDescription { descriptor, left_out, memory })
+                .map(PartialLoad::Known),
+            None => Ok(PartialLoad::Compiled(linked, Docs::of(&bytes), artefact)),
         }
     }
 

@@ -5,7 +5,7 @@ mod code;
 
 use crate::admission::{Admission, Slot};
 use crate::budget::MemoryBudget;
-use crate::compile::Compiling;
+use crate::compile::CompilerPool;
 use crate::component_places::ComponentPlaces;
 use crate::config::SandboxConfig;
 use crate::error::Refusal;
@@ -30,7 +30,7 @@ pub(crate) struct Shared {
     pub(crate) engine: Engine,
     pub(crate) real: Linker<Instance>,
     pub(crate) sealed: Linker<Instance>,
-    pub(crate) compiling: Compiling,
+    pub(crate) compiling: CompilerPool,
     pub(crate) cache: Option<Cache>,
     pub(crate) code_memory: CodeMemory,
     /// The bytes of all files that are being checked and compiled: together as many as one may have.

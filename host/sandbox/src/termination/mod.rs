@@ -50,7 +50,7 @@ pub(crate) enum Termination {
     Boundary,
     /// Its output violates the contract.
     Malformed(String),
-    Trapped(Trapped),
+    Trapped(TrapReport),
     Exited(i32),
     /// The pool has no slot: other calls hold them all.
     NoSlot,
@@ -65,7 +65,7 @@ pub(crate) enum Termination {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Trapped {
+pub(crate) struct TrapReport {
     what: String,
     frames: String,
 }
@@ -125,11 +125,12 @@ impl Termination {
             Trap::OutOfFuel => Termination::Fuel,
             Trap::StackOverflow => Termination::Stack,
             Trap::UnreachableCodeReached => {
-                Termination::Trapped(Trapped::new("it aborted (wasm `unreachable` instruction)", error))
+                Termination::Trapped(TrapReport::new("it aborted (wasm `unreachable` instruction)", error))
             }
-            _ => {
-                Termination::Trapped(Trapped::new(trap.to_string().trim_start_matches("wasm trap: "), error))
-            }
+            _ => Termination::Trapped(TrapReport::new(
+                trap.to_string().trim_start_matches("wasm trap: "),
+                error,
+            )),
         }
     }
 
@@ -149,7 +150,7 @@ impl Termination {
         // An error within the guest, or within a function that it called, has guest frames.
         // Without them the guest had returned, and its answer could not be read.
         if error.is::<WasmBacktrace>() || root.contains(REALLOC) {
-            Termination::Trapped(Trapped::new(&root, error))
+            Termination::Trapped(TrapReport::new(&root, error))
         } else {
             Termination::Malformed(clean(&root, MAX_DETAIL_BYTES))
         }
@@ -184,16 +185,16 @@ impl Termination {
 
     /// Returns the fault that ends the call. Its sentence names the limit that was reached, its
     /// value, and where to change it.
-    pub(crate) fn fault(self, tool: &str, under: &Under<'_>) -> Fault {
+    pub(crate) fn fault(self, tool: &str, under: &CallBounds<'_>) -> Fault {
         self.fault_of(&GuestName::Tool(tool), under)
     }
 
     /// Returns the fault that ends a gate's question.
-    pub(crate) fn fault_of_gate(self, gate: &str, under: &Under<'_>) -> Fault {
+    pub(crate) fn fault_of_gate(self, gate: &str, under: &CallBounds<'_>) -> Fault {
         self.fault_of(&GuestName::Gate(gate), under)
     }
 
-    fn fault_of(self, guest: &GuestName<'_>, under: &Under<'_>) -> Fault {
+    fn fault_of(self, guest: &GuestName<'_>, under: &CallBounds<'_>) -> Fault {
         let code = self.code();
         let limits = under.limits;
         let met = |limit, value, what| met_limit(guest, limit, value, what);
@@ -311,7 +312,7 @@ impl fmt::Display for GuestName<'_> {
 }
 
 /// The limits of a call, for the sentence about a reached limit.
-pub(crate) struct Under<'a> {
+pub(crate) struct CallBounds<'a> {
     pub(crate) limits: &'a Limits,
     pub(crate) timeout: Duration,
     pub(crate) host: &'a SandboxConfig,
@@ -334,7 +335,7 @@ fn timed_out(guest: &GuestName<'_>, timeout: Duration) -> String {
     format!("{guest} timed out after {}", seconds(timeout))
 }
 
-impl Trapped {
+impl TrapReport {
     fn new(what: &str, error: &wasmtime::Error) -> Self {
         Self { what: clean(what, MAX_DETAIL_BYTES), frames: frames(error) }
     }

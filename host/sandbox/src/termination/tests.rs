@@ -4,7 +4,7 @@ use super::*;
 
 fn fault(ending: Termination) -> Fault {
     let host = SandboxConfig { stack_bytes: 1024, ..SandboxConfig::default() };
-    let under = Under { limits: &Limits::default(), timeout: Duration::from_secs(5), host: &host };
+    let under = CallBounds { limits: &Limits::default(), timeout: Duration::from_secs(5), host: &host };
     ending.fault("name", &under)
 }
 

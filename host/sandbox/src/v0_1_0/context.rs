@@ -11,13 +11,13 @@ const MAX_LISTED_BYTES: usize = 64 * 1024;
 
 /// The visible part of the state, serialized, and everything else in the context that must be
 /// serialized before it can be lent.
-pub(crate) struct Visible<'a> {
+pub(crate) struct ContextView<'a> {
     call: &'a CallContext<'a>,
     entries: Vec<(&'a str, String)>,
     decision: Option<String>,
 }
 
-impl<'a> Visible<'a> {
+impl<'a> ContextView<'a> {
     /// Serializes the state that the call's tool may see.
     pub(crate) fn of(call: &'a CallContext<'a>) -> Self {
         let access = &call.permit.tool().access;

@@ -1,7 +1,7 @@
 //! One call of a tool, in this version of the contract.
 
 use super::ToolPre;
-use super::context::Visible;
+use super::context::ContextView;
 use super::output::{ContractReturn, returned_bytes};
 use super::types::ToolCallContext;
 use crate::attempt::CallContext;
@@ -39,7 +39,7 @@ impl Tool {
         timeout: Duration,
     ) -> wasmtime::Result<ContractReturn> {
         let arguments = call.permit.arguments().text();
-        let visible = Visible::of(call);
+        let visible = ContextView::of(call);
         store.data().enter(arguments.len() as u64 + visible.bytes())?;
         let entries = visible.entries();
         let delegates: Vec<&str> = call.agent.delegates.iter().map(String::as_str).collect();

@@ -83,14 +83,14 @@ fn lift_verdict(gate: &str, given: wit::Verdict) -> Result<Verdict, Fault> {
 }
 
 /// The parts of a call that a gate sees, serialized so that they can be lent.
-pub(crate) struct Shown<'a> {
+pub(crate) struct GateCallView<'a> {
     call: &'a ProposedCall<'a>,
     settings: &'a str,
     entries: Vec<(&'a str, String)>,
     decided: Option<String>,
 }
 
-impl<'a> Shown<'a> {
+impl<'a> GateCallView<'a> {
     pub(crate) fn of(call: &'a ProposedCall<'a>, access: &'a Access, settings: &'a str) -> Self {
         let visible = call.snapshot.visible(call.keys, access);
         Self {

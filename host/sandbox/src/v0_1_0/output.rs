@@ -62,7 +62,7 @@ pub(super) fn ticket_bytes(ticket: &types::SuspendTicket) -> usize {
 
 /// An outcome, and the bytes that were charged to the call's slot for it.
 #[derive(Debug)]
-pub(crate) struct Lifted {
+pub(crate) struct ChargedOutcome {
     pub(crate) outcome: Outcome,
     pub(crate) bytes: u64,
 }
@@ -79,7 +79,7 @@ pub(crate) fn lift_returned(
     looked_into: bool,
     turn: &Slot,
     json_nodes: u32,
-) -> Result<Lifted, Stop> {
+) -> Result<ChargedOutcome, Stop> {
     let mut bytes = 0;
     let lifted = match returned {
         Ok(output) => match check(tool_name, &output, looked_into, json_nodes) {
@@ -93,7 +93,7 @@ pub(crate) fn lift_returned(
         Err(error) => Err(lift_error(tool_name, &error)),
     };
     let outcome = lifted.map_or_else(Outcome::Faulted, Outcome::Returned);
-    Ok(Lifted { outcome, bytes })
+    Ok(ChargedOutcome { outcome, bytes })
 }
 
 /// Checks lengths and numbers of values, and returns how many bytes the parsed output takes.

@@ -45,7 +45,7 @@ use tollgate_agent::child::Delegates;
 use tollgate_agent::descriptor::{ComponentDescriptor, DescriptorError};
 use tollgate_agent::surface::Surface;
 use tollgate_registry::Lock;
-use tollgate_sandbox::{Component, LeftOut, Power, Sandbox};
+use tollgate_sandbox::{Component, OmittedFunction, Power, Sandbox};
 use tracing::Instrument as _;
 
 /// The maximum number of files that are processed at once. New files are compiled at a lower
@@ -112,7 +112,7 @@ pub struct LoadedComponent {
     /// Its imports.
     pub imports: Vec<tollgate_sandbox::Import>,
     /// The functions of a plain component that are not tools.
-    pub left_out: Vec<LeftOut>,
+    pub left_out: Vec<OmittedFunction>,
     /// The grants that it received.
     pub grants: ComponentGrants,
     /// The grants that it requests; `None` if it has no manifest.

@@ -56,7 +56,7 @@ async fn z20_lookups_are_few_at_once_of_a_call_of_a_component_and_in_all() {
     for _ in 0..3 {
         let again = slow_net(&slow);
         let again = Net {
-            outbound: Outbound { grant: Arc::clone(&one.outbound.grant), ..again.outbound },
+            outbound: CallEgress { grant: Arc::clone(&one.outbound.grant), ..again.outbound },
             options: None,
         };
         let _asking = ask(&again, 8);

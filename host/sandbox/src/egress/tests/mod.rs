@@ -44,7 +44,7 @@ impl Received {
 
 /// Everything needed to send a request.
 struct Net {
-    outbound: Outbound,
+    outbound: CallEgress,
     options: Option<RequestOptions>,
 }
 
@@ -53,7 +53,7 @@ impl Net {
         let limits = Limits { http_body_bytes: 10_000, http_requests: 3, ..Limits::default() };
         let deadline = Deadline::after(Duration::from_secs(60));
         let boundary = Boundary::new(&limits, Arc::default());
-        let outbound = Outbound::new(Arc::new(grant), &limits, boundary, deadline, Arc::default());
+        let outbound = CallEgress::new(Arc::new(grant), &limits, boundary, deadline, Arc::default());
         Self { outbound, options: None }
     }
 

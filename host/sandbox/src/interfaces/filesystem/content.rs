@@ -1,7 +1,7 @@
 //! Reading and writing files, by functions and by streams.
 
 use super::reader::{self, FileReader};
-use super::writer::{At, FileWriter, Target};
+use super::writer::{FileWriter, Target, WritePosition};
 use crate::instance::Instance;
 use crate::instance::files::background::{self, Background};
 use std::sync::Arc;
@@ -47,7 +47,7 @@ pub(super) async fn write(
     offset: u64,
 ) -> FsResult<u64> {
     let target = target(instance, file)?;
-    let written = move || target.write(&bytes, At::Byte(offset)).map(|()| bytes.len() as u64);
+    let written = move || target.write(&bytes, WritePosition::Byte(offset)).map(|()| bytes.len() as u64);
     Ok(background::run(written).await?)
 }
 
@@ -63,7 +63,7 @@ pub(super) async fn set_size(
 pub(super) fn write_via_stream(
     instance: &mut Instance,
     file: &Resource<Descriptor>,
-    at: At,
+    at: WritePosition,
 ) -> FsResult<Resource<DynOutputStream>> {
     let target = target(instance, file)?;
     let writer = FileWriter::new(target, at, background_of(instance)?);

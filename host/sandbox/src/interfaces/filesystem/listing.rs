@@ -21,7 +21,7 @@ use wasmtime_wasi::p2::{FsError, FsResult};
 const AHEAD: usize = 64;
 
 /// A directory that is being listed.
-pub(super) struct Listing {
+pub(super) struct DirectoryListing {
     /// `None` at the end of the directory.
     directory: Option<Dir>,
     ahead: VecDeque<Result<DirectoryEntry, ErrorCode>>,
@@ -33,7 +33,7 @@ pub(super) struct Listing {
 pub(super) async fn open(
     instance: &mut Instance,
     directory: &Resource<Descriptor>,
-) -> FsResult<Resource<Listing>> {
+) -> FsResult<Resource<DirectoryListing>> {
     let directory = match instance.table.get(directory)? {
         Descriptor::Dir(directory) => Arc::clone(&directory.dir),
         Descriptor::File(_) => return Err(ErrorCode::NotDirectory.into()),
@@ -43,14 +43,15 @@ pub(super) async fn open(
     let place = place.map_err(|_| FsError::trap(Stop::Listings))?;
     let open = files.open.take().map_err(FsError::trap)?;
     let directory = background::run(move || Ok(open_again(&directory)?)).await?;
-    let listing = Listing { directory: Some(directory), ahead: VecDeque::new(), _place: place, _open: open };
+    let listing =
+        DirectoryListing { directory: Some(directory), ahead: VecDeque::new(), _place: place, _open: open };
     Ok(instance.table.push(listing)?)
 }
 
 /// Returns the next entry; `None` at the end.
 pub(super) async fn next(
     instance: &mut Instance,
-    listing: &Resource<Listing>,
+    listing: &Resource<DirectoryListing>,
 ) -> FsResult<Option<DirectoryEntry>> {
     loop {
         let this = instance.table.get_mut(listing)?;

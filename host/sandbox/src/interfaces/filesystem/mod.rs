@@ -14,15 +14,15 @@ use crate::charge::{leave, text};
 use crate::grants::Power;
 use crate::instance::files::Files;
 use crate::instance::files::quota::{ENTRY_BYTES, Room};
-use crate::instance::{GuestStore, Instance, Serves};
-use listing::Listing;
+use crate::instance::{GuestStore, Instance, InstanceCall};
+use listing::DirectoryListing;
 use wasmtime::component::{Linker, LinkerInstance, Resource, ResourceType, WasmStr};
 use wasmtime_wasi::filesystem::{Descriptor, Dir, File, WasiFilesystemCtxView, WasiFilesystemView};
 use wasmtime_wasi::p2::bindings::filesystem::types::{
     DescriptorFlags, DescriptorType, ErrorCode, Host, HostDescriptor, NewTimestamp, OpenFlags, PathFlags,
 };
 use wasmtime_wasi::p2::{FsError, FsResult};
-use writer::At;
+use writer::WritePosition;
 
 /// The version of WASI that wasmtime serves; the linker accepts it for older ones.
 const VERSION: &str = "0.2.12";
@@ -166,10 +166,14 @@ fn add_removing(types: &mut LinkerInstance<'_, Instance>) -> wasmtime::Result<()
 
 /// Adds listings, a type of this host's own, with all functions that take one.
 fn add_listing(types: &mut LinkerInstance<'_, Instance>) -> wasmtime::Result<()> {
-    types.resource("directory-entry-stream", ResourceType::host::<Listing>(), |mut store, number| {
-        store.data_mut().table.delete(Resource::<Listing>::new_own(number))?;
-        Ok(())
-    })?;
+    types.resource(
+        "directory-entry-stream",
+        ResourceType::host::<DirectoryListing>(),
+        |mut store, number| {
+            store.data_mut().table.delete(Resource::<DirectoryListing>::new_own(number))?;
+            Ok(())
+        },
+    )?;
     types.func_wrap_async(
         "[method]descriptor.read-directory",
         |mut store: GuestStore<'_>, (directory,): (Resource<Descriptor>,)| {
@@ -181,7 +185,7 @@ fn add_listing(types: &mut LinkerInstance<'_, Instance>) -> wasmtime::Result<()>
     )?;
     types.func_wrap_async(
         "[method]directory-entry-stream.read-directory-entry",
-        |mut store: GuestStore<'_>, (listing,): (Resource<Listing>,)| {
+        |mut store: GuestStore<'_>, (listing,): (Resource<DirectoryListing>,)| {
             Box::new(async move {
                 let entry = listing::next(store.data_mut(), &listing).await;
                 answer(store.data_mut(), entry)
@@ -246,14 +250,14 @@ fn add_writing(types: &mut LinkerInstance<'_, Instance>) -> wasmtime::Result<()>
     types.func_wrap(
         "[method]descriptor.write-via-stream",
         |mut store: GuestStore<'_>, (file, offset): (Resource<Descriptor>, u64)| {
-            let stream = content::write_via_stream(store.data_mut(), &file, At::Byte(offset));
+            let stream = content::write_via_stream(store.data_mut(), &file, WritePosition::Byte(offset));
             answer(store.data_mut(), stream)
         },
     )?;
     types.func_wrap(
         "[method]descriptor.append-via-stream",
         |mut store: GuestStore<'_>, (file,): (Resource<Descriptor>,)| {
-            let stream = content::write_via_stream(store.data_mut(), &file, At::End);
+            let stream = content::write_via_stream(store.data_mut(), &file, WritePosition::End);
             answer(store.data_mut(), stream)
         },
     )
@@ -293,7 +297,7 @@ fn directories(instance: &mut Instance) -> wasmtime::Result<Directories> {
     let Instance { serves: Some(serves), table, .. } = instance else {
         return Ok(Vec::new());
     };
-    let Serves { grants, files: Files { quota, .. }, .. } = serves;
+    let InstanceCall { grants, files: Files { quota, .. }, .. } = serves;
     grants
         .files()
         .iter()

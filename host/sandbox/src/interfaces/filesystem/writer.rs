@@ -17,7 +17,7 @@ const CHUNK_BYTES: usize = 4 * 1024;
 
 /// The position of a write.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum At {
+pub(super) enum WritePosition {
     /// At this byte.
     Byte(u64),
     /// At the end of the file at the time of writing.
@@ -33,14 +33,14 @@ pub(super) struct Target {
 
 impl Target {
     /// Writes all of the bytes. Blocks.
-    pub(super) fn write(&self, bytes: &[u8], at: At) -> io::Result<()> {
+    pub(super) fn write(&self, bytes: &[u8], at: WritePosition) -> io::Result<()> {
         self.take(bytes.len() as u64, at)?;
         let mut left = bytes;
         let mut written = 0;
         while !left.is_empty() {
             let wrote = match at {
-                At::Byte(start) => self.file.write_at(left, start.saturating_add(written)),
-                At::End => append(&self.file, left),
+                WritePosition::Byte(start) => self.file.write_at(left, start.saturating_add(written)),
+                WritePosition::End => append(&self.file, left),
             };
             match wrote {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
@@ -71,13 +71,13 @@ impl Target {
     }
 
     /// Takes the room that a write needs.
-    fn take(&self, length: u64, at: At) -> io::Result<()> {
+    fn take(&self, length: u64, at: WritePosition) -> io::Result<()> {
         let Some(room) = &self.room else { return Ok(()) };
         let found = self.file.metadata()?;
         let growth = match at {
             _ if length == 0 => 0,
-            At::End => length,
-            At::Byte(start) => start.saturating_add(length).saturating_sub(found.len()),
+            WritePosition::End => length,
+            WritePosition::Byte(start) => start.saturating_add(length).saturating_sub(found.len()),
         };
         match room.of_file(&found).take(cost(length, growth)) {
             true => Ok(()),
@@ -102,7 +102,7 @@ fn append(file: &File, bytes: &[u8]) -> io::Result<usize> {
 /// A stream that writes to a file.
 pub(super) struct FileWriter {
     target: Target,
-    at: At,
+    at: WritePosition,
     state: WriteState,
     background: Background,
 }
@@ -115,7 +115,7 @@ enum WriteState {
 }
 
 impl FileWriter {
-    pub(super) fn new(target: Target, at: At, background: Background) -> Self {
+    pub(super) fn new(target: Target, at: WritePosition, background: Background) -> Self {
         Self { target, at, state: WriteState::Idle, background }
     }
 
@@ -131,7 +131,7 @@ impl FileWriter {
         if let WriteState::Writing(job) = &mut self.state {
             self.state = match job.await {
                 Ok(written) => {
-                    if let At::Byte(at) = &mut self.at {
+                    if let WritePosition::Byte(at) = &mut self.at {
                         *at += written as u64;
                     }
                     WriteState::Idle
@@ -209,7 +209,7 @@ mod tests {
     fn writer() -> (tempfile::NamedTempFile, FileWriter) {
         let file = tempfile::NamedTempFile::new().unwrap();
         let target = Target { file: Arc::new(file.reopen().unwrap()), room: None };
-        (file, FileWriter::new(target, At::Byte(0), Background::new()))
+        (file, FileWriter::new(target, WritePosition::Byte(0), Background::new()))
     }
 
     #[tokio::test]

@@ -2,7 +2,7 @@
 //! command retries them. A record has the reason only.
 
 use super::{Cache, seconds};
-use crate::error::{CompileFailure, Lasts};
+use crate::error::{CompileFailure, FailureLifetime};
 use crate::load::Fingerprint;
 use serde::{Deserialize, Serialize};
 use std::io;
@@ -52,9 +52,9 @@ impl Cache {
         failure: &CompileFailure,
     ) -> io::Result<()> {
         let until_s = match failure.lasts {
-            Lasts::Always => None,
-            Lasts::ForNow => Some(seconds(SystemTime::now()).saturating_add(TRIED_AGAIN_AFTER_S)),
-            Lasts::No => return Ok(()),
+            FailureLifetime::Always => None,
+            FailureLifetime::ForNow => Some(seconds(SystemTime::now()).saturating_add(TRIED_AGAIN_AFTER_S)),
+            FailureLifetime::No => return Ok(()),
         };
         self.write_failure(of, &Failure { terms: terms.to_owned(), why: failure.why.clone(), until_s })
     }

@@ -15,7 +15,7 @@ mod failures;
 use super::identity::Fingerprint;
 use super::native::Artifact;
 use super::private_dir::{PART, PrivateDir, random};
-use crate::description::LeftOut;
+use crate::description::OmittedFunction;
 use crate::engine::Compatibility;
 use crate::grants::Import;
 use rustix::fs::{Timespec, Timestamps, futimens};
@@ -69,7 +69,7 @@ pub(crate) struct CachedDescription {
     pub(crate) imports: Vec<Import>,
     /// For a plain component, its functions that are not tools.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) left_out: Option<Vec<LeftOut>>,
+    pub(crate) left_out: Option<Vec<OmittedFunction>>,
 }
 
 /// The text of [`CachedDescription`] from an authentic entry, which is not parsed yet.
