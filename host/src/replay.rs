@@ -25,7 +25,7 @@ const CHANGES_AT_ONCE: usize = 256;
 
 /// The results of a replay.
 #[derive(Debug, Clone, Serialize)]
-pub struct Replayed {
+pub struct ReplayReport {
     /// The run.
     pub run_id: String,
     /// The attempts that ended a call or asked a person, in the order of the record.
@@ -48,7 +48,7 @@ pub struct ReplayedAttempt {
     pub finding: Finding,
 }
 
-impl Replayed {
+impl ReplayReport {
     /// Returns whether every attempt had the same result.
     #[must_use]
     pub fn is_same(&self) -> bool {
@@ -57,7 +57,7 @@ impl Replayed {
 }
 
 /// A record that is being replayed.
-struct Reading {
+struct RecordReplay {
     host: Host,
     kept: Option<Arc<ArchivedTools>>,
     spec: Arc<RunSpec>,
@@ -76,13 +76,13 @@ impl Host {
         &self,
         run_id: &str,
         kept: Option<Arc<ArchivedTools>>,
-    ) -> Result<Replayed, HostError> {
+    ) -> Result<ReplayReport, HostError> {
         let _memory = self.room_for_record(run_id).await?;
         let record = self.store().events(run_id, 0).await?;
         let Some(Event::RunStarted { spec }) = record.first().map(|first| &first.event) else {
             return Err(HostError::UnknownRun(run_id.to_owned()));
         };
-        let reading = Reading {
+        let reading = RecordReplay {
             host: self.clone(),
             kept,
             spec: Arc::clone(spec),
@@ -92,11 +92,11 @@ impl Host {
         // Guests run as tasks: see the sandbox's runtime.
         let read = tokio::spawn(reading.read(record)).await;
         let attempts = read.map_err(|e| RunError::new(format!("the replay failed: {e}")))??;
-        Ok(Replayed { run_id: run_id.to_owned(), attempts })
+        Ok(ReplayReport { run_id: run_id.to_owned(), attempts })
     }
 }
 
-impl Reading {
+impl RecordReplay {
     async fn read(mut self, record: Vec<Arc<StoredEvent>>) -> Result<Vec<ReplayedAttempt>, HostError> {
         let mut attempts = Vec::new();
         for recorded in record {

@@ -67,15 +67,15 @@ fn json(value: &impl Serialize) -> Value {
 }
 
 /// The reducer of a typed key.
-pub(crate) struct Typed<K>(PhantomData<fn() -> K>);
+pub(crate) struct TypedReducer<K>(PhantomData<fn() -> K>);
 
-impl<K> Typed<K> {
+impl<K> TypedReducer<K> {
     pub(crate) fn new() -> Self {
         Self(PhantomData)
     }
 }
 
-impl<K: StateKey> NativeReducer for Typed<K> {
+impl<K: StateKey> NativeReducer for TypedReducer<K> {
     fn commutes(&self) -> bool {
         K::COMMUTES
     }
@@ -116,7 +116,7 @@ mod tests {
 
     #[test]
     fn s3_a_typed_key_joins_in_rust_and_says_whether_it_commutes() {
-        let reducer = Typed::<Least>::new();
+        let reducer = TypedReducer::<Least>::new();
         assert!(reducer.commutes());
         assert_eq!(reducer.join(&Value::Null, &json!(5)).unwrap(), json!(5));
         assert_eq!(reducer.join(&json!(5), &json!(7)).unwrap(), json!(5));
@@ -125,7 +125,7 @@ mod tests {
 
     #[test]
     fn s2_an_update_that_does_not_fit_or_panics_is_refused() {
-        let reducer = Typed::<Least>::new();
+        let reducer = TypedReducer::<Least>::new();
         assert!(reducer.join(&json!(5), &json!("six")).is_err());
         assert_eq!(reducer.join(&json!(5), &json!(13)).unwrap_err().to_string(), "it panicked");
     }

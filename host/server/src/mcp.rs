@@ -14,7 +14,7 @@ use axum::http::{Method, StatusCode, header};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use std::sync::Arc;
-use tollgate::config::Decides;
+use tollgate::config::DecisionMakers;
 use tollgate_mcp::{ClientAccess, MountedClient};
 
 /// The maximum length of a refusal that is read to become a problem document, in bytes.
@@ -57,7 +57,7 @@ async fn admit(
     // A GET request opens a stream that stays open.
     let stream = if request.method() == Method::GET { Some(share.stream()?) } else { None };
     let has_scope = principal.has(Scope::Decide) || principal.has(Scope::DecideAny);
-    let may_decide = has_scope && state.config.decides != Decides::Others;
+    let may_decide = has_scope && state.config.decides != DecisionMakers::Others;
     let client = MountedClient {
         principal: Arc::from(principal.name.as_str()),
         access: Arc::new(CredentialAccess { principal, may_decide }),

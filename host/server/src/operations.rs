@@ -12,7 +12,7 @@ use crate::state::ServerState;
 use axum::http::StatusCode;
 use std::sync::Arc;
 use tokio::sync::OwnedSemaphorePermit;
-use tollgate::config::Decides;
+use tollgate::config::DecisionMakers;
 use tollgate::run::{RunEnd, RunError};
 use tollgate::store::{RecordReader, RunFilter, RunSummary};
 use tollgate::{
@@ -325,7 +325,7 @@ impl ServerState {
     /// A scope is missing, or the run is the principal's own and others decide.
     pub fn may_decide(&self, principal: &Principal, owner: Option<&str>) -> Result<(), Problem> {
         let is_own = owner == Some(principal.name.as_str());
-        if is_own && self.config.decides == Decides::Others {
+        if is_own && self.config.decides == DecisionMakers::Others {
             return Err(Problem::own_question());
         }
         if principal.has(Scope::DecideAny) {

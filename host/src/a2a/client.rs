@@ -60,7 +60,7 @@ impl Deref for JsonAnswer {
 
 /// The remote server's answer to a message.
 #[derive(Debug)]
-pub(super) enum Sent {
+pub(super) enum MessageReply {
     Task(RemoteState),
     /// It answered without a task.
     Message {
@@ -248,7 +248,7 @@ impl RemoteAgent {
     }
 
     /// Sends a message that starts a task. The card is read anew.
-    pub(super) async fn send(&self, id: &str, message: &RemoteMessage) -> Result<Sent, RemoteError> {
+    pub(super) async fn send(&self, id: &str, message: &RemoteMessage) -> Result<MessageReply, RemoteError> {
         self.read_card().await?;
         let mut parts = Vec::new();
         if let Some(earlier) = &message.earlier {
@@ -273,14 +273,14 @@ impl RemoteAgent {
                 )));
             }
             state.context_id = state.context_id.filter(|id| id.len() <= MAX_ID_BYTES);
-            return Ok(Sent::Task(state));
+            return Ok(MessageReply::Task(state));
         }
         if !sent["message"].is_object() {
             return Err(RemoteError::malformed("its answer is neither a task nor a message"));
         }
         let context_id =
             sent["message"]["contextId"].as_str().filter(|id| (1..=MAX_ID_BYTES).contains(&id.len()));
-        Ok(Sent::Message {
+        Ok(MessageReply::Message {
             text: super::task::text_of(&sent["message"]),
             context_id: context_id.map(str::to_owned),
         })

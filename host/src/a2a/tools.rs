@@ -2,7 +2,7 @@
 
 use super::RemoteAgent;
 use super::binding::Method;
-use super::client::Sent;
+use super::client::MessageReply;
 use super::error::RemoteError;
 use super::task::{Piece, RemoteState, TaskState};
 use crate::tools::{CallContext, NativeTool, Report, ToolCall};
@@ -119,7 +119,7 @@ impl NativeTool for MessageAgent {
         tokio::spawn(async move {
             let sending = tokio::time::timeout(wait, remote.send(&id, &message)).await;
             let Ok(sent) = sending else { return };
-            if let Err(Ok(Sent::Task(unheard))) = tell.send(sent) {
+            if let Err(Ok(MessageReply::Task(unheard))) = tell.send(sent) {
                 remote.cancel(&unheard.task_id).await;
             }
         });
@@ -129,10 +129,10 @@ impl NativeTool for MessageAgent {
             () = call.cancelled() => return Err(cancelled()),
         };
         let answer = match sent.map_err(|why| failed(&agent, &why))? {
-            Sent::Message { text, context_id } => {
+            MessageReply::Message { text, context_id } => {
                 RemoteAnswer { response: Some(text), task_id: None, context_id }
             }
-            Sent::Task(task) => {
+            MessageReply::Task(task) => {
                 RemoteAnswer { response: None, task_id: Some(task.task_id), context_id: task.context_id }
             }
         };
@@ -152,7 +152,7 @@ impl NativeTool for FollowAgent {
         let text = |name: &str| call.arguments()[name].as_str().map(str::to_owned);
         let task =
             RemoteTask { task_id: text("task_id").unwrap_or_default(), context_id: text("context_id") };
-        let following = Following { remote, agent: &agent, task: &task, call: &call };
+        let following = FollowedTask { remote, agent: &agent, task: &task, call: &call };
         let state = tokio::select! {
             biased;
             followed = following.to_rest() => followed.map_err(|why| failed(&agent, &why))?,
@@ -177,14 +177,14 @@ impl NativeTool for FollowAgent {
 }
 
 /// A call that waits for a task.
-struct Following<'a> {
+struct FollowedTask<'a> {
     remote: &'a RemoteAgent,
     agent: &'a str,
     task: &'a RemoteTask,
     call: &'a ToolCall<'a>,
 }
 
-impl Following<'_> {
+impl FollowedTask<'_> {
     /// Follows the task until it has ended or asks something that was not answered.
     async fn to_rest(&self) -> Result<RemoteState, RemoteError> {
         let (mut state, mut broken, mut pause) = (RemoteState::default(), 0, PAUSES.0);

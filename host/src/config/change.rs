@@ -17,7 +17,7 @@ use tollgate_registry::directory;
 /// The reason why a file was not changed.
 #[derive(Debug, thiserror::Error)]
 #[error("{} {what}", file.display())]
-pub struct NotChanged {
+pub struct ConfigChangeError {
     pub(crate) file: PathBuf,
     /// The problem, worded to follow the file's name.
     pub(crate) what: String,
@@ -28,7 +28,7 @@ pub struct NotChanged {
 ///
 /// # Errors
 /// The change is refused, or the file cannot be read or written. The file is then unchanged.
-pub(crate) fn change<T, E: From<NotChanged>>(
+pub(crate) fn change<T, E: From<ConfigChangeError>>(
     file: &Path,
     change: impl FnOnce(&str) -> Result<(String, T), E>,
 ) -> Result<T, E> {
@@ -44,14 +44,14 @@ pub(crate) fn change<T, E: From<NotChanged>>(
 #[derive(Debug)]
 pub struct Changes {
     directory: PathBuf,
-    prepared: Vec<Prepared>,
+    prepared: Vec<PreparedChange>,
     /// Released when this is dropped.
     _lock: File,
 }
 
 /// A file's new text, written but not yet in effect.
 #[derive(Debug)]
-struct Prepared {
+struct PreparedChange {
     file: PathBuf,
     before: Option<String>,
     part: NamedTempFile,
@@ -62,7 +62,7 @@ impl Changes {
     ///
     /// # Errors
     /// The directory cannot be opened, or other processes hold the lock for too long.
-    pub fn begin(file: &Path) -> Result<Self, NotChanged> {
+    pub fn begin(file: &Path) -> Result<Self, ConfigChangeError> {
         let directory = directory_of(file).to_owned();
         let lock = directory::lock(&directory).map_err(|why| unwritable(file, &why))?;
         directory::sweep_parts(&directory);
@@ -70,16 +70,16 @@ impl Changes {
     }
 
     /// Writes a file's new text to a temporary file beside it.
-    pub(crate) fn prepare<T, E: From<NotChanged>>(
+    pub(crate) fn prepare<T, E: From<ConfigChangeError>>(
         &mut self,
         file: &Path,
         change: impl FnOnce(&str) -> Result<(String, T), E>,
     ) -> Result<T, E> {
-        let before = read(file).map_err(|what| NotChanged { file: file.to_owned(), what })?;
+        let before = read(file).map_err(|what| ConfigChangeError { file: file.to_owned(), what })?;
         let (after, answer) = change(before.as_deref().unwrap_or_default())?;
         if before.as_deref().unwrap_or_default() != after {
             let part = self.part_of(file, &after).map_err(|why| unwritable(file, &why))?;
-            self.prepared.push(Prepared { file: file.to_owned(), before, part });
+            self.prepared.push(PreparedChange { file: file.to_owned(), before, part });
         }
         Ok(answer)
     }
@@ -88,9 +88,9 @@ impl Changes {
     ///
     /// # Errors
     /// A file cannot be replaced. The files replaced before it are restored.
-    pub fn commit(mut self) -> Result<(), NotChanged> {
+    pub fn commit(mut self) -> Result<(), ConfigChangeError> {
         let mut replaced = Vec::new();
-        for Prepared { file, before, part } in std::mem::take(&mut self.prepared) {
+        for PreparedChange { file, before, part } in std::mem::take(&mut self.prepared) {
             if let Err(why) = part.persist(&file) {
                 return Err(self.undone(replaced, unwritable(&file, &why.error)));
             }
@@ -106,7 +106,11 @@ impl Changes {
     }
 
     /// Restores the files' old texts.
-    fn undone(&self, replaced: Vec<(PathBuf, Option<String>)>, mut why: NotChanged) -> NotChanged {
+    fn undone(
+        &self,
+        replaced: Vec<(PathBuf, Option<String>)>,
+        mut why: ConfigChangeError,
+    ) -> ConfigChangeError {
         for (file, before) in replaced.into_iter().rev() {
             let put_back = match before {
                 Some(before) => self
@@ -129,13 +133,13 @@ impl Changes {
     }
 }
 
-fn unwritable(file: &Path, why: &io::Error) -> NotChanged {
+fn unwritable(file: &Path, why: &io::Error) -> ConfigChangeError {
     // The words of an error about a temporary file contain its name.
     let words = match why.raw_os_error() {
         None if why.kind() != io::ErrorKind::Other => why.kind().to_string(),
         _ => why.to_string(),
     };
-    NotChanged { file: file.to_owned(), what: format!("cannot be written: {words}") }
+    ConfigChangeError { file: file.to_owned(), what: format!("cannot be written: {words}") }
 }
 
 /// Reads the text of a file that is to be changed; `None` if it does not exist. The error is
@@ -168,7 +172,7 @@ mod tests {
     use std::os::unix::fs::{PermissionsExt as _, symlink};
     use std::thread;
 
-    fn append(file: &Path, line: &str) -> Result<(), NotChanged> {
+    fn append(file: &Path, line: &str) -> Result<(), ConfigChangeError> {
         change(file, |text| Ok((format!("{text}{line}\n"), ())))
     }
 
@@ -209,7 +213,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (file, elsewhere) = (folder.path().join("tollgate.toml"), folder.path().join("elsewhere"));
         std::fs::write(&elsewhere, "kept").unwrap();
-        let changed: Result<(), NotChanged> = change(&file, |_| {
+        let changed: Result<(), ConfigChangeError> = change(&file, |_| {
             symlink(&elsewhere, &file).unwrap();
             Ok(("new".to_owned(), ()))
         });
@@ -227,13 +231,13 @@ mod tests {
         append(&file, "two").unwrap();
         assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o640);
         std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o500)).unwrap();
-        let same: Result<(), NotChanged> = change(&file, |text| Ok((text.to_owned(), ())));
+        let same: Result<(), ConfigChangeError> = change(&file, |text| Ok((text.to_owned(), ())));
         same.unwrap();
         std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o700)).unwrap();
     }
 
     fn replaced(changes: &mut Changes, file: &Path, text: &str) {
-        changes.prepare(file, |_| Ok::<_, NotChanged>((text.to_owned(), ()))).unwrap();
+        changes.prepare(file, |_| Ok::<_, ConfigChangeError>((text.to_owned(), ()))).unwrap();
     }
 
     #[test]

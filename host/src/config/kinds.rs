@@ -225,7 +225,7 @@ impl Grant {
 
 /// A grant of a configuration, for listings and comparisons.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Granted<'a> {
+pub struct ConfiguredGrant<'a> {
     /// The kind.
     pub kind: GrantKind,
     /// The name, as in [`Grant`].
@@ -252,11 +252,14 @@ pub enum Details<'a> {
 impl ComponentGrants {
     /// Returns all grants, in the order of [`KINDS`].
     #[must_use]
-    pub fn each(&self) -> Vec<Granted<'_>> {
+    pub fn each(&self) -> Vec<ConfiguredGrant<'_>> {
         use GrantKind::*;
-        let plain =
-            |kind, name: &dyn ToString| Granted { kind, name: name.to_string(), details: Details::None };
-        let with = |kind, name: &dyn ToString, details| Granted { details, ..plain(kind, name) };
+        let plain = |kind, name: &dyn ToString| ConfiguredGrant {
+            kind,
+            name: name.to_string(),
+            details: Details::None,
+        };
+        let with = |kind, name: &dyn ToString, details| ConfiguredGrant { details, ..plain(kind, name) };
         let catalog = &self.catalog;
         let mut all = Vec::new();
         all.extend(self.files.iter().map(|file| with(Files, &file.guest, Details::File(file))));

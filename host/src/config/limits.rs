@@ -219,15 +219,15 @@ pub(super) fn check_gate(source: &Source<'_>, numbers: Numbers) -> Result<GateLi
 
 fn of_one_tool(source: &Source<'_>, numbers: Numbers, all: &LimitsConfig) -> Result<ToolLimits, ConfigError> {
     #[derive(Serialize, Deserialize)]
-    struct OfItsOwn {
+    struct OwnLimits {
         timeout_ms: Option<u32>,
         concurrent_calls: Option<u32>,
     }
-    let own = OfItsOwn { timeout_ms: None, concurrent_calls: None };
+    let own = OwnLimits { timeout_ms: None, concurrent_calls: None };
     let table = Table::read(source, numbers, &[names(&all.call), names(&own)])?;
     let call = table.overlay(&all.call)?;
     table.keep_under(&call, &all.sandbox.ceiling)?;
-    let OfItsOwn { timeout_ms, concurrent_calls } = table.overlay(&own)?;
+    let OwnLimits { timeout_ms, concurrent_calls } = table.overlay(&own)?;
     Ok(ToolLimits { call, timeout_ms, concurrent_calls, set: Arc::clone(&all.set), own: table.names() })
 }
 

@@ -4,7 +4,7 @@
 use super::edit::{push, to_text};
 use super::error::Source;
 use super::raw::RawPermissions;
-use super::{ConfigError, NotChanged, change};
+use super::{ConfigChangeError, ConfigError, change};
 use std::path::{Path, PathBuf};
 use tollgate_agent::gate::permissions::{MAX_REMEMBERED, Permissions, RuleError, RuleSpec};
 use toml::Spanned;
@@ -45,7 +45,7 @@ fn spec(source: &Source<'_>, rule: Spanned<toml::Value>) -> Result<RuleSpec, Con
 /// The reason why an "always" answer was not stored.
 #[derive(Debug, thiserror::Error)]
 #[error("the answer is remembered for this thread only: {} {what}; add it by hand: [permissions] remembered = [{rule}]", file.display())]
-pub struct NotRemembered {
+pub struct RememberError {
     file: PathBuf,
     what: String,
     rule: String,
@@ -56,13 +56,17 @@ pub struct NotRemembered {
 ///
 /// # Errors
 /// The file cannot be read or written, or is not a valid configuration.
-pub fn remember_always(file: &Path, rule: &RuleSpec) -> Result<(), NotRemembered> {
+pub fn remember_always(file: &Path, rule: &RuleSpec) -> Result<(), RememberError> {
     let written = as_toml(rule);
-    let changed: Result<(), NotChanged> = change(file, |text| match with_rule(text, &written) {
+    let changed: Result<(), ConfigChangeError> = change(file, |text| match with_rule(text, &written) {
         Ok(text) => Ok((text, ())),
-        Err(what) => Err(NotChanged { file: file.to_owned(), what }),
+        Err(what) => Err(ConfigChangeError { file: file.to_owned(), what }),
     });
-    changed.map_err(|NotChanged { file, what }| NotRemembered { file, what, rule: written.to_string() })
+    changed.map_err(|ConfigChangeError { file, what }| RememberError {
+        file,
+        what,
+        rule: written.to_string(),
+    })
 }
 
 fn with_rule(text: &str, rule: &InlineTable) -> Result<String, String> {

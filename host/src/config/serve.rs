@@ -25,7 +25,7 @@ pub struct ServeConfig {
     /// Origins of web pages that may use the server with a key, such as `https://example.com`.
     pub origins: Vec<String>,
     /// The principals that may answer a question.
-    pub decides: Decides,
+    pub decides: DecisionMakers,
     /// The limits of clients.
     pub limits: ServeLimits,
     /// The treatment of OpenAI's clients.
@@ -36,7 +36,7 @@ pub struct ServeConfig {
 
 /// The principals that may answer a question, among those with the scope for it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Decides {
+pub enum DecisionMakers {
     /// Anyone with the scope, including the principal whose run asks.
     #[default]
     Anyone,
@@ -74,7 +74,7 @@ impl Default for ServeConfig {
             listen: DEFAULT_LISTEN,
             hosts: Vec::new(),
             origins: Vec::new(),
-            decides: Decides::default(),
+            decides: DecisionMakers::default(),
             limits: ServeLimits::default(),
             openai: OpenAiConfig::default(),
             prices: BTreeMap::new(),
@@ -110,10 +110,10 @@ pub(super) fn check(source: &Source<'_>, raw: RawServe) -> Result<ServeConfig, C
     let hosts = all(source, raw.hosts, check_host)?;
     let origins = all(source, raw.origins, check_origin)?;
     let decides = match raw.decides {
-        None => Decides::default(),
+        None => DecisionMakers::default(),
         Some(typed) => match typed.get_ref().as_str() {
-            "anyone" => Decides::Anyone,
-            "others" => Decides::Others,
+            "anyone" => DecisionMakers::Anyone,
+            "others" => DecisionMakers::Others,
             other => {
                 let problem = format!("`decides` is \"{other}\"; write \"anyone\" or \"others\"");
                 return Err(source.wrong(typed.span(), problem));
@@ -199,7 +199,7 @@ mod tests {
         );
         assert_eq!(
             (given.decides, given.limits.connections, given.limits.streams_per_key),
-            (Decides::Others, 9, 2)
+            (DecisionMakers::Others, 9, 2)
         );
         assert_eq!(given.prices["gpt-5-mini"], ModelPrice { input: 0.25, output: 2.0 });
     }

@@ -74,16 +74,16 @@ pub(super) fn check(
         let place =
             place(server.command, server.url).map_err(|problem| source.wrong(span.clone(), problem))?;
         let place = match place {
-            Reached::Command(command) if server.token_env.is_none() => {
+            ServerAddress::Command(command) if server.token_env.is_none() => {
                 ServerPlace::Process { command, args: server.args, env: server.env }
             }
-            Reached::Url(url) if server.args.is_empty() && server.env.is_empty() => {
+            ServerAddress::Url(url) if server.args.is_empty() && server.env.is_empty() => {
                 ServerPlace::Http { url, token_env: server.token_env }
             }
-            Reached::Command(_) => {
+            ServerAddress::Command(_) => {
                 return Err(source.wrong(span, "`token_env` is for servers with a `url`; set `env`"));
             }
-            Reached::Url(_) => {
+            ServerAddress::Url(_) => {
                 return Err(source.wrong(span, "`args` and `env` are for servers with a `command`"));
             }
         };
@@ -98,16 +98,16 @@ pub(super) fn check(
     Ok(servers)
 }
 
-enum Reached {
+enum ServerAddress {
     Command(String),
     Url(String),
 }
 
-fn place(command: Option<String>, url: Option<String>) -> Result<Reached, &'static str> {
+fn place(command: Option<String>, url: Option<String>) -> Result<ServerAddress, &'static str> {
     match (command, url) {
-        (Some(command), None) if !command.is_empty() => Ok(Reached::Command(command)),
+        (Some(command), None) if !command.is_empty() => Ok(ServerAddress::Command(command)),
         (None, Some(url)) if url.starts_with("http://") || url.starts_with("https://") => {
-            Ok(Reached::Url(url))
+            Ok(ServerAddress::Url(url))
         }
         (None, Some(_)) => Err("`url` begins with http:// or https://"),
         _ => Err("a server has a `command` that is started, or a `url`, and not both"),

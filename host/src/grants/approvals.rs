@@ -4,7 +4,7 @@
 //! it.
 
 use super::RequestedGrants;
-use crate::config::{Changes, Config, NotChanged};
+use crate::config::{Changes, Config, ConfigChangeError};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -22,7 +22,7 @@ const HEAD: &str = "\
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Approvals {
     file: PathBuf,
-    components: BTreeMap<String, Approved>,
+    components: BTreeMap<String, ComponentApproval>,
     /// The components for which each tool name was decided about, by the case-folded name.
     tools: BTreeMap<String, BTreeSet<String>>,
 }
@@ -43,7 +43,7 @@ pub struct ApprovalsError {
 /// The decision about one component.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Approved {
+pub struct ComponentApproval {
     /// How it was decided.
     pub decision: Decision,
     /// The time of the decision, as RFC 3339.
@@ -83,7 +83,7 @@ pub enum Decision {
     Granted,
 }
 
-impl Approved {
+impl ComponentApproval {
     /// Creates a decision, made now, about the version with this digest, these requests and
     /// this surface.
     #[must_use]
@@ -130,7 +130,7 @@ impl Approvals {
 
     /// Returns the decision about a component; `None` if there is none.
     #[must_use]
-    pub fn of(&self, component_id: &str) -> Option<&Approved> {
+    pub fn of(&self, component_id: &str) -> Option<&ComponentApproval> {
         self.components.get(component_id)
     }
 
@@ -144,7 +144,7 @@ impl Approvals {
     /// interrupted.
     #[must_use]
     pub fn has_accepted(&self, component_id: &str, digest: &str) -> bool {
-        let is_installing = |approved: &Approved| approved.installing.as_deref() == Some(digest);
+        let is_installing = |approved: &ComponentApproval| approved.installing.as_deref() == Some(digest);
         self.knows(component_id, digest) || self.of(component_id).is_some_and(is_installing)
     }
 
@@ -216,7 +216,7 @@ impl Approvals {
     ///
     /// # Errors
     /// The record cannot be written. Then nothing has changed.
-    pub fn decide(&mut self, component_id: &str, approved: Approved) -> io::Result<()> {
+    pub fn decide(&mut self, component_id: &str, approved: ComponentApproval) -> io::Result<()> {
         let before = self.clone();
         let decided = Changes::begin(&self.file).map_err(io::Error::other).and_then(|mut changes| {
             self.prepare(&mut changes, component_id, approved)?;
@@ -237,7 +237,7 @@ impl Approvals {
         &mut self,
         changes: &mut Changes,
         component_id: &str,
-        approved: Approved,
+        approved: ComponentApproval,
     ) -> io::Result<()> {
         self.update(changes, |components| {
             components.insert(component_id.to_owned(), approved);
@@ -247,10 +247,10 @@ impl Approvals {
     fn update(
         &mut self,
         changes: &mut Changes,
-        update: impl FnOnce(&mut BTreeMap<String, Approved>),
+        update: impl FnOnce(&mut BTreeMap<String, ComponentApproval>),
     ) -> io::Result<()> {
-        let changed: Result<_, NotChanged> = changes.prepare(&self.file, |text| {
-            let failed = |what: String| NotChanged { file: self.file.clone(), what };
+        let changed: Result<_, ConfigChangeError> = changes.prepare(&self.file, |text| {
+            let failed = |what: String| ConfigChangeError { file: self.file.clone(), what };
             let mut components = toml::from_str(text)
                 .map_err(|e: toml::de::Error| failed(format!("cannot be read: {}", e.message())))?;
             update(&mut components);
@@ -264,7 +264,7 @@ impl Approvals {
     }
 }
 
-fn owners_of_tools(components: &BTreeMap<String, Approved>) -> BTreeMap<String, BTreeSet<String>> {
+fn owners_of_tools(components: &BTreeMap<String, ComponentApproval>) -> BTreeMap<String, BTreeSet<String>> {
     let mut owners = BTreeMap::<String, BTreeSet<String>>::new();
     for (id, approved) in components {
         for tool in approved.tools.keys() {
@@ -313,7 +313,8 @@ mod tests {
         let seen = surface(&["http"], &["mail.box"], "Gets.");
         let beyond = |approvals: &Approvals, surface: &Surface| approvals.beyond(more.as_ref(), surface);
         assert!(beyond(&approvals, &seen).is_empty(), "undecided");
-        let approved = Approved::now(Decision::Approved, "ab", asks("http = [\"https://a.test/\"]"), &seen);
+        let approved =
+            ComponentApproval::now(Decision::Approved, "ab", asks("http = [\"https://a.test/\"]"), &seen);
         approvals.decide("fetch", approved).unwrap();
         let again = Approvals::load(&config).unwrap();
         assert_eq!(again.of("fetch"), approvals.of("fetch"));
@@ -339,7 +340,7 @@ mod tests {
         let mut evil = Surface { id: "evil".to_owned(), ..fetch.clone() };
         evil.tools[0].name = "G-ET".replace('-', "");
         assert!(approvals.beyond(None, &evil).is_empty());
-        approvals.decide("fetch", Approved::now(Decision::Approved, "ab", None, &fetch)).unwrap();
+        approvals.decide("fetch", ComponentApproval::now(Decision::Approved, "ab", None, &fetch)).unwrap();
         for approvals in [&approvals, &Approvals::load(&config).unwrap()] {
             let beyond = approvals.beyond(None, &evil);
             assert_eq!(beyond, ["the name of the tool `GET`, which was approved for the component fetch"]);
@@ -347,7 +348,7 @@ mod tests {
             assert!(approvals.knows("fetch", "ab") && !approvals.knows("fetch", "cd"));
         }
         // A person may let both have it.
-        approvals.decide("evil", Approved::now(Decision::Approved, "cd", None, &evil)).unwrap();
+        approvals.decide("evil", ComponentApproval::now(Decision::Approved, "cd", None, &evil)).unwrap();
         assert!(approvals.beyond(None, &evil).is_empty() && approvals.beyond(None, &fetch).is_empty());
     }
 
@@ -362,11 +363,15 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let config = Config::parse(&dir.path().join("tollgate.toml"), "").unwrap();
         let mut approvals = Approvals::load(&config).unwrap();
-        let approved = Approved::now(Decision::Approved, "ab", asks(""), &surface(&[], &[], "Gets."));
+        let approved =
+            ComponentApproval::now(Decision::Approved, "ab", asks(""), &surface(&[], &[], "Gets."));
         approvals.decide("fetch", approved.clone()).unwrap();
         decline(&mut approvals, "fetch");
         let again = Approvals::load(&config).unwrap();
-        assert_eq!(again.of("fetch"), Some(&Approved { declined: Some("cd".to_owned()), ..approved }));
+        assert_eq!(
+            again.of("fetch"),
+            Some(&ComponentApproval { declined: Some("cd".to_owned()), ..approved })
+        );
     }
 
     #[test]
@@ -377,7 +382,8 @@ mod tests {
         std::thread::scope(|scope| {
             for (number, mut approvals) in all.into_iter().enumerate() {
                 scope.spawn(move || {
-                    let approved = Approved::now(Decision::Approved, "ab", None, &surface(&[], &[], "Gets."));
+                    let approved =
+                        ComponentApproval::now(Decision::Approved, "ab", None, &surface(&[], &[], "Gets."));
                     approvals.decide(&format!("tool-{number}"), approved).unwrap();
                     decline(&mut approvals, &format!("tool-{number}"));
                 });

@@ -12,9 +12,9 @@ mod open;
 mod own;
 mod requests;
 
-pub use approvals::{Approvals, ApprovalsError, Approved, Decision};
+pub use approvals::{Approvals, ApprovalsError, ComponentApproval, Decision};
 pub(crate) use manifest::read_manifest_with_digest;
 pub use manifest::{MAX_MANIFEST_BYTES, manifest_of, parse_manifest, read_manifest};
 pub(crate) use open::open;
-pub use own::{ChangeableSource, GrantOfHostFile, check_files, check_sources};
+pub use own::{ChangeableSource, HostFileGrant, check_files, check_sources};
 pub use requests::{FileAsk, ManifestError, MissingGrant, RequestedGrants};

@@ -1,6 +1,6 @@
 //! The requests in a component's manifest, parsed from untrusted text into the types of grants.
 
-use crate::config::{ComponentGrants, GrantKind, Granted};
+use crate::config::{ComponentGrants, ConfiguredGrant, GrantKind};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -157,7 +157,7 @@ impl RequestedGrants {
             given.http.clear();
         }
         let given = given.each();
-        let has_effect = |grant: &Granted<'_>| {
+        let has_effect = |grant: &ConfiguredGrant<'_>| {
             given.iter().any(|given| given.kind == grant.kind && given.name == grant.name)
         };
         granted.each().into_iter().filter(|grant| !has_effect(grant)).map(|grant| grant.name).collect()

@@ -9,7 +9,7 @@ use super::{DIRECT_AGENT, Host, HostError, Inner};
 use crate::agents::Agent;
 use crate::builtin;
 use crate::gates::{Gate, Gates};
-use crate::plugins::{self, AgentHooks, Installed, Plugin};
+use crate::plugins::{self, AgentHooks, Plugin, PluginParts};
 use crate::run::{HookSet, RunServices, ThreadLocks};
 use crate::store::{MemoryStore, Store};
 use crate::stream::{Bus, Subscriber};
@@ -210,7 +210,7 @@ impl HostBuilder {
                 self.plugins.push(Box::new(AgentHooks::new(id, Arc::clone(hooks))));
             }
         }
-        let Installed { natives, gates, hooks } = plugins::install(self.plugins, &mut self.bus)?;
+        let PluginParts { natives, gates, hooks } = plugins::install(self.plugins, &mut self.bus)?;
         self.gates.extend(gates);
         for native in &natives {
             let installed = native.clone().install(&mut self.toolbox);

@@ -22,13 +22,13 @@ const TAKEN_WITHIN: Duration = Duration::from_secs(5);
 /// The runs that a host drives.
 #[derive(Debug, Default)]
 pub(super) struct DrivenRuns {
-    driven: Mutex<Driven>,
+    driven: Mutex<DrivenSet>,
     /// Notified when the last of them came to rest.
     idle: Notify,
 }
 
 #[derive(Debug, Default)]
-struct Driven {
+struct DrivenSet {
     runs: HashMap<Arc<str>, DrivenRun>,
     /// Whether a task looks for commands to them.
     is_attended: bool,
@@ -53,7 +53,7 @@ enum Fate {
 }
 
 impl DrivenRuns {
-    fn lock(&self) -> MutexGuard<'_, Driven> {
+    fn lock(&self) -> MutexGuard<'_, DrivenSet> {
         self.driven.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -23,7 +23,7 @@ const RELEASE_TIME: Duration = Duration::from_secs(5);
 const RELEASE_INTERVAL: Duration = Duration::from_millis(2);
 
 /// The condition of a thread that a prompt finds.
-enum Met {
+enum ThreadCondition {
     /// No run is open: the prompt may run.
     Turn(OwnedMutexGuard<()>),
     /// A run waits for a person.
@@ -54,21 +54,21 @@ impl Host {
         let mut recovered = None;
         loop {
             match before(until, self.meet(thread_id, request.busy)).await.ok_or_else(busy)?? {
-                Met::Turn(turn) => match self.start(thread_id, request, turn).await {
+                ThreadCondition::Turn(turn) => match self.start(thread_id, request, turn).await {
                     // A process that does not queue was faster.
                     Err(HostError::Busy(_)) if request.busy == Busy::Queue => {}
                     started => return started,
                 },
-                Met::Waiting(run_id) => {
+                ThreadCondition::Waiting(run_id) => {
                     let message = Input::Message(request.prompt.clone());
                     let carried = before(until, self.carry_on(&run_id, message, request.busy));
                     return carried.await.ok_or_else(busy)?;
                 }
-                Met::Interrupted(run_id) if recovered.as_ref() == Some(&run_id) => {
+                ThreadCondition::Interrupted(run_id) if recovered.as_ref() == Some(&run_id) => {
                     let words = format!("the interrupted run {run_id} cannot be finished");
                     return Err(RunError::new(words).with_remedy(Remedy::ShowRun(run_id)).into());
                 }
-                Met::Interrupted(run_id) => {
+                ThreadCondition::Interrupted(run_id) => {
                     let carried = before(until, self.carry_on(&run_id, Input::Restarted, request.busy));
                     let end = carried.await.ok_or_else(busy)??.wait().await?;
                     until = latest();
@@ -82,20 +82,20 @@ impl Host {
     }
 
     /// Returns the open run of the thread, or the lock on the thread if there is none.
-    async fn meet(&self, thread_id: &Arc<str>, busy: Busy) -> Result<Met, HostError> {
+    async fn meet(&self, thread_id: &Arc<str>, busy: Busy) -> Result<ThreadCondition, HostError> {
         loop {
             let turn = self.lock_thread(thread_id, busy).await?;
             let open = self.open_runs(thread_id).await?;
             if let Some(run) = open.iter().find(|run| !run.at_work) {
                 let run_id = run.run_id.clone();
                 return Ok(if run.status == "waiting" {
-                    Met::Waiting(run_id)
+                    ThreadCondition::Waiting(run_id)
                 } else {
-                    Met::Interrupted(run_id)
+                    ThreadCondition::Interrupted(run_id)
                 });
             }
             match busy {
-                _ if open.is_empty() => return Ok(Met::Turn(turn)),
+                _ if open.is_empty() => return Ok(ThreadCondition::Turn(turn)),
                 Busy::Refuse => return Err(HostError::Busy(thread_id.to_string())),
                 // Another process works on the thread, and sends no signal when it is done.
                 Busy::Queue => drop(turn),

@@ -5,7 +5,7 @@ use super::{Host, HostError};
 use crate::config::Config;
 use crate::store::{AuditKind, AuditRecord, StoreError};
 use crate::tools::directory::{DirectoryState, Watch, WatchError};
-use crate::tools::{Loaded, ServedTools};
+use crate::tools::{LoadedTools, ServedTools};
 use std::sync::Arc;
 use tollgate_agent::SmolStr;
 use tollgate_sandbox::Sandbox;
@@ -18,7 +18,7 @@ impl Host {
         &self,
         sandbox: Sandbox,
         config: Arc<Config>,
-        loaded: &Loaded,
+        loaded: &LoadedTools,
     ) -> (Watch, Option<WatchError>) {
         Watch::start(DirectoryState::new(self, sandbox, config, loaded))
     }

@@ -30,8 +30,8 @@ pub(super) struct Instruments {
     denials: Family<Denial, Counter>,
     loads: Family<Load, Counter>,
     decisions: Family<DecisionLabels, Counter>,
-    runs: Family<Begun, Counter>,
-    replies: Family<Replied, Counter>,
+    runs: Family<BegunLabels, Counter>,
+    replies: Family<ReplyLabels, Counter>,
     tokens: Family<Tokens, Counter>,
     tools: Names,
     principals: Names,
@@ -63,12 +63,12 @@ struct DecisionLabels {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Begun {
+struct BegunLabels {
     principal: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Replied {
+struct ReplyLabels {
     model: String,
 }
 
@@ -182,7 +182,7 @@ impl Instruments {
             Fact::Begun(spec) if spec.identity.parent_run_id.is_none() => {
                 let principal = spec.identity.principal.as_deref().unwrap_or_default();
                 let principal = self.principals.label(principal);
-                self.runs.get_or_create(&Begun { principal }).inc();
+                self.runs.get_or_create(&BegunLabels { principal }).inc();
             }
             Fact::Begun(_) => {}
             Fact::Replied(reply) => {
@@ -193,7 +193,7 @@ impl Instruments {
                     let label = Tokens { model: model.clone(), direction };
                     self.tokens.get_or_create(&label).inc_by(tokens);
                 }
-                self.replies.get_or_create(&Replied { model }).inc();
+                self.replies.get_or_create(&ReplyLabels { model }).inc();
             }
         }
     }

@@ -118,19 +118,19 @@ pub(crate) struct InstalledHooks {
 }
 
 /// Hooks that run for one agent only.
-pub(super) struct OfAgent {
+pub(super) struct HooksOfAgent {
     agent_id: String,
     hooks: Arc<dyn Hooks>,
 }
 
-impl OfAgent {
+impl HooksOfAgent {
     pub(super) fn new(agent_id: impl Into<String>, hooks: Arc<dyn Hooks>) -> Self {
         Self { agent_id: agent_id.into(), hooks }
     }
 }
 
 #[async_trait]
-impl Hooks for OfAgent {
+impl Hooks for HooksOfAgent {
     fn points(&self) -> HookPoints {
         self.hooks.points()
     }
@@ -175,12 +175,12 @@ impl Hooks for OfAgent {
 /// The plugin of the hooks that an agent brings itself.
 pub(crate) struct AgentHooks {
     name: String,
-    hooks: OfAgent,
+    hooks: HooksOfAgent,
 }
 
 impl AgentHooks {
     pub(crate) fn new(agent_id: &str, hooks: Arc<dyn Hooks>) -> Self {
-        Self { name: format!("{agent_id}-hooks"), hooks: OfAgent::new(agent_id, hooks) }
+        Self { name: format!("{agent_id}-hooks"), hooks: HooksOfAgent::new(agent_id, hooks) }
     }
 }
 

@@ -13,7 +13,7 @@ use tollgate_agent::name;
 
 /// The parts of all plugins that do not belong to a toolbox.
 #[derive(Default)]
-pub(crate) struct Installed {
+pub(crate) struct PluginParts {
     pub(crate) natives: Vec<NativePlugin>,
     pub(crate) gates: Vec<Arc<dyn Gate>>,
     pub(crate) hooks: Vec<InstalledHooks>,
@@ -24,9 +24,9 @@ pub(crate) struct Installed {
 /// # Errors
 /// A name does not fit or is installed already, two plugins define a gate, key or tool of one
 /// name, or a part collides with an existing one.
-pub(crate) fn install(plugins: Vec<Box<dyn Plugin>>, bus: &mut Bus) -> Result<Installed, HostError> {
+pub(crate) fn install(plugins: Vec<Box<dyn Plugin>>, bus: &mut Bus) -> Result<PluginParts, HostError> {
     let mut claims = PartOwners::default();
-    let mut installed = Installed::default();
+    let mut installed = PluginParts::default();
     for plugin in plugins {
         let name = plugin.name().to_owned();
         if !name::is_id(&name) || name::is_reserved_id(&name) {

@@ -56,7 +56,7 @@ pub use tollgate_agent::outcome::ToolFilter;
 pub use view::{HookedCall, HookedTurn, StateView};
 
 pub(crate) use hooks::{AgentHooks, InstalledHooks};
-pub(crate) use install::{Installed, equip, install};
+pub(crate) use install::{PluginParts, equip, install};
 
 use crate::gates::Gate;
 use crate::stream::Subscriber;
@@ -142,7 +142,7 @@ impl Parts {
     /// Sets hooks that run for the calls and model turns of one agent only, replacing earlier
     /// hooks.
     pub fn hooks_of(&mut self, agent_id: impl Into<String>, hooks: impl Hooks + 'static) -> &mut Self {
-        self.hooks(hooks::OfAgent::new(agent_id, Arc::new(hooks)))
+        self.hooks(hooks::HooksOfAgent::new(agent_id, Arc::new(hooks)))
     }
 
     /// Sends events of every run to `subscriber`: see

@@ -55,14 +55,14 @@ pub(super) fn started(event: &Event) -> Option<&SmolStr> {
 
 /// The effects of a failed commit that have no record.
 #[derive(Debug, Default)]
-pub(super) struct Unrecorded {
+pub(super) struct UnrecordedEffects {
     /// The tools that have run and may not run twice.
     ran: Vec<SmolStr>,
     /// Whether the commit contained only the starts of first attempts.
     starts: bool,
 }
 
-impl Unrecorded {
+impl UnrecordedEffects {
     /// Collects these effects. `ran` returns the tool of a call that has run and may not run
     /// twice.
     pub(super) fn of(events: &[Event], ran: impl Fn(&str) -> Option<SmolStr>) -> Self {

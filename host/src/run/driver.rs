@@ -4,7 +4,7 @@ use super::attempt::{AttemptTask, Outcomes, validate};
 use super::audit_records::records_of;
 use super::children::{Ask, Children};
 use super::clock::RunClock;
-use super::commit::{Unrecorded, durability, may_wait, started};
+use super::commit::{UnrecordedEffects, durability, may_wait, started};
 use super::components::components_of;
 use super::gate_round::{GateRound, ask_own_gate};
 use super::hooks::HookContext;
@@ -38,7 +38,7 @@ const CONFLICTS_AT_ONCE: u32 = 3;
 const MAX_PAUSE_MS: u64 = 200;
 
 /// The event that came first.
-pub(super) enum Waited {
+pub(super) enum DriverWake {
     Input(Input),
     Ask(Box<Ask>),
     Delivery(Delivery),
@@ -168,25 +168,25 @@ impl Driver {
         self.deadline = self.deadline();
         while !self.rests() {
             let waited = match self.start_effects() {
-                Some(judged) => self.must_end().unwrap_or(Waited::Input(judged)),
+                Some(judged) => self.must_end().unwrap_or(DriverWake::Input(judged)),
                 None => self.wait().await,
             };
             let input = match waited {
-                Waited::Input(input) => input,
-                Waited::Ask(ask) => {
+                DriverWake::Input(input) => input,
+                DriverWake::Ask(ask) => {
                     self.child_asked(*ask).await?;
                     continue;
                 }
-                Waited::Delivery(delivery) => {
+                DriverWake::Delivery(delivery) => {
                     self.take_delivery(delivery).await?;
                     continue;
                 }
-                Waited::Cancelled => {
+                DriverWake::Cancelled => {
                     let reason = Some(self.parts.teller.cancel_reason());
                     Input::CutShort { reason, stopped: self.stop_work().await? }
                 }
-                Waited::Lapsed => return Err(lapsed(&self.parts.run_id)),
-                Waited::TimeUp => {
+                DriverWake::Lapsed => return Err(lapsed(&self.parts.run_id)),
+                DriverWake::TimeUp => {
                     self.parts.cancel.cancel();
                     Input::CutShort { reason: None, stopped: self.stop_work().await? }
                 }
@@ -237,7 +237,7 @@ impl Driver {
 
     async fn try_step(&mut self, input: Input) -> Result<(), CommitError> {
         let failed = |why: String| CommitError::Failed(StoreError::other(why));
-        let mut unrecorded = Unrecorded::default();
+        let mut unrecorded = UnrecordedEffects::default();
         let mut input = self.with_room(input).await;
         let mut turn = None;
         for conflicts in 0..MAX_CONFLICTS {
@@ -255,7 +255,7 @@ impl Driver {
                 }
                 return Ok(());
             }
-            unrecorded = Unrecorded::of(&events, |call_id| self.ran_for_good(call_id));
+            unrecorded = UnrecordedEffects::of(&events, |call_id| self.ran_for_good(call_id));
             match self.commit(events, now_ms).await {
                 Ok(()) => return Ok(()),
                 Err(CommitError::Conflict(_)) => {

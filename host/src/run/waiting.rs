@@ -2,7 +2,7 @@
 //! limits.
 
 use super::RunError;
-use super::driver::{Driver, Waited};
+use super::driver::{Driver, DriverWake};
 use crate::stream::next_delivery;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -24,22 +24,22 @@ impl Driver {
 
     /// Returns the reason if the run must end now. Once it is ending, only hooks are waited for,
     /// which have their own time limits.
-    pub(super) fn must_end(&self) -> Option<Waited> {
+    pub(super) fn must_end(&self) -> Option<DriverWake> {
         if self.lapse.is_cancelled() {
-            return Some(Waited::Lapsed);
+            return Some(DriverWake::Lapsed);
         }
         if self.run.is_cut_short() {
             return None;
         }
         if self.parts.cancel.is_cancelled() {
-            return Some(Waited::Cancelled);
+            return Some(DriverWake::Cancelled);
         }
-        self.deadline.is_some_and(|at| Instant::now() >= at).then_some(Waited::TimeUp)
+        self.deadline.is_some_and(|at| Instant::now() >= at).then_some(DriverWake::TimeUp)
     }
 
     /// Waits for the next input. Results of work that completed after the run had to end are
     /// dropped.
-    pub(super) async fn wait(&mut self) -> Waited {
+    pub(super) async fn wait(&mut self) -> DriverWake {
         if let Some(end) = self.must_end() {
             return end;
         }
@@ -54,15 +54,15 @@ impl Driver {
         tokio::select! {
             // Most work is done at the first poll, before anything else had to be waited for.
             biased;
-            () = self.lapse.cancelled() => Waited::Lapsed,
+            () = self.lapse.cancelled() => DriverWake::Lapsed,
             Some(input) = self.work.next() => match self.parts.cancel.is_cancelled() && !ends {
-                true => Waited::Cancelled,
-                false => Waited::Input(input),
+                true => DriverWake::Cancelled,
+                false => DriverWake::Input(input),
             },
-            ask = self.children.next_ask() => Waited::Ask(ask),
-            delivery = next_delivery(&mut self.inbox), if !ends => Waited::Delivery(delivery),
-            () = self.parts.cancel.cancelled(), if !ends => Waited::Cancelled,
-            () = time_up => Waited::TimeUp,
+            ask = self.children.next_ask() => DriverWake::Ask(ask),
+            delivery = next_delivery(&mut self.inbox), if !ends => DriverWake::Delivery(delivery),
+            () = self.parts.cancel.cancelled(), if !ends => DriverWake::Cancelled,
+            () = time_up => DriverWake::TimeUp,
         }
     }
 

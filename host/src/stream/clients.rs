@@ -68,17 +68,17 @@ struct ReplySoFar {
 /// An update that waits for a client. The queue of each client has room for 32 of them from the start,
 /// so they are small.
 #[derive(Debug, Clone)]
-enum Queued {
+enum QueuedUpdate {
     Stored(Arc<StoredEvent>),
     /// A transient event, or an update of a child.
     Other(Arc<RunUpdate>),
 }
 
-impl From<Queued> for RunUpdate {
-    fn from(queued: Queued) -> Self {
+impl From<QueuedUpdate> for RunUpdate {
+    fn from(queued: QueuedUpdate) -> Self {
         match queued {
-            Queued::Stored(event) => Self::Stored(event),
-            Queued::Other(update) => Arc::unwrap_or_clone(update),
+            QueuedUpdate::Stored(event) => Self::Stored(event),
+            QueuedUpdate::Other(update) => Arc::unwrap_or_clone(update),
         }
     }
 }
@@ -86,8 +86,8 @@ impl From<Queued> for RunUpdate {
 #[derive(Debug)]
 struct Client {
     id: u64,
-    events: mpsc::UnboundedSender<Queued>,
-    waiting: Arc<Waiting>,
+    events: mpsc::UnboundedSender<QueuedUpdate>,
+    waiting: Arc<PendingUpdates>,
     /// The number of stored events that wait for the client, if there is a limit on them.
     stored: Option<Arc<AtomicUsize>>,
     /// Whether it joined in the middle of a reply whose beginning is not kept. It receives no more of
@@ -105,12 +105,12 @@ impl Client {
 
 /// The transient events that wait for a client.
 #[derive(Debug, Default)]
-struct Waiting {
+struct PendingUpdates {
     events: AtomicUsize,
     bytes: AtomicUsize,
 }
 
-impl Waiting {
+impl PendingUpdates {
     fn has_room(&self) -> bool {
         self.events.load(Ordering::Relaxed) < MAX_WAITING
             && self.bytes.load(Ordering::Relaxed) < MAX_WAITING_BYTES
@@ -142,8 +142,8 @@ pub struct EventStream {
 
 #[derive(Debug)]
 struct LiveUpdates {
-    events: mpsc::UnboundedReceiver<Queued>,
-    waiting: Arc<Waiting>,
+    events: mpsc::UnboundedReceiver<QueuedUpdate>,
+    waiting: Arc<PendingUpdates>,
     stored: Option<Arc<AtomicUsize>>,
     hub: Arc<Hub>,
     id: u64,
@@ -234,7 +234,7 @@ impl Hub {
 
     fn subscribe(self: &Arc<Self>, stored: Option<Arc<AtomicUsize>>) -> EventStream {
         let (sender, receiver) = mpsc::unbounded_channel();
-        let waiting = Arc::<Waiting>::default();
+        let waiting = Arc::<PendingUpdates>::default();
         let id = self.ids.fetch_add(1, Ordering::Relaxed);
         let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
         if !self.closed.load(Ordering::Relaxed) {
@@ -247,7 +247,7 @@ impl Hub {
                 let update = RunUpdate::Live(self.live(piece, self.index.load(Ordering::Relaxed)));
                 waiting.add(update.transient_bytes());
                 // The receiver is in this function.
-                let _ = sender.send(Queued::Other(Arc::new(update)));
+                let _ = sender.send(QueuedUpdate::Other(Arc::new(update)));
             }
             let (waiting, stored) = (Arc::clone(&waiting), stored.clone());
             clients.push(Client { id, events: sender, waiting, stored, lacks_beginning });
@@ -300,7 +300,7 @@ impl Hub {
                     stored.fetch_add(1, Ordering::Relaxed);
                 }
                 // A client that has left is removed from the list; the store has the event.
-                let _ = client.events.send(Queued::Stored(Arc::clone(event)));
+                let _ = client.events.send(QueuedUpdate::Stored(Arc::clone(event)));
             }
         }
     }
@@ -311,7 +311,7 @@ impl Hub {
         let (is_transient, bytes) = (told.is_transient(), told.transient_bytes());
         let (run_id, call_id) = (Arc::clone(&self.run_id), call_id.clone());
         let told = ChildUpdate { run_id, call_id, ordinal: *ordinal, child: Box::new(told) };
-        let told = Queued::Other(Arc::new(RunUpdate::Child(told)));
+        let told = QueuedUpdate::Other(Arc::new(RunUpdate::Child(told)));
         for client in &*self.clients.lock().unwrap_or_else(PoisonError::into_inner) {
             if is_transient {
                 if !client.waiting.has_room() {
@@ -338,7 +338,7 @@ impl Hub {
         let index = self.index.fetch_add(1, Ordering::Relaxed) + 1;
         let told = RunUpdate::Live(self.live(piece, index));
         let bytes = told.transient_bytes();
-        let told = Queued::Other(Arc::new(told));
+        let told = QueuedUpdate::Other(Arc::new(told));
         for client in ready {
             client.waiting.add(bytes);
             let _ = client.events.send(told.clone());
@@ -477,7 +477,7 @@ mod tests {
     /// 32 of them are the larger part of what an idle stream takes.
     #[test]
     fn what_waits_for_a_client_is_small() {
-        assert_eq!(size_of::<Queued>(), 2 * size_of::<usize>());
+        assert_eq!(size_of::<QueuedUpdate>(), 2 * size_of::<usize>());
     }
 
     #[test]

@@ -6,7 +6,7 @@
 
 use super::pattern::Pattern;
 use super::update::LiveContent;
-use super::visibility::Visible;
+use super::visibility::VisibleKeys;
 use serde_json::{Value, json};
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -50,7 +50,7 @@ impl<F: Fn(&RunEvent) + Send + Sync + 'static> Subscriber for F {
 pub(crate) struct Bus {
     subscriptions: Vec<Subscription>,
     /// The keys whose values subscribers and clients may see.
-    visible: Visible,
+    visible: VisibleKeys,
 }
 
 struct Subscription {
@@ -80,7 +80,7 @@ impl Bus {
     }
 
     /// Returns the keys whose values are visible.
-    pub(crate) fn visible(&self) -> &Visible {
+    pub(crate) fn visible(&self) -> &VisibleKeys {
         &self.visible
     }
 

@@ -11,9 +11,9 @@ use tollgate_agent::state::{KeyUpdate, PendingMutation};
 
 /// The keys whose values are visible: exact names and name prefixes. None by default.
 #[derive(Debug, Default)]
-pub(crate) struct Visible(Vec<Pattern>);
+pub(crate) struct VisibleKeys(Vec<Pattern>);
 
-impl Visible {
+impl VisibleKeys {
     /// Adds the keys of this name; a pattern that ends in `*` matches every name with that
     /// prefix.
     pub(crate) fn add(&mut self, pattern: &str) {

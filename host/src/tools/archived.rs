@@ -2,7 +2,7 @@
 //! if the tools directory now holds another version.
 
 use super::Toolbox;
-use super::directory::{Checked, Loaded};
+use super::directory::{CheckedComponent, LoadedTools};
 use crate::config::Config;
 use std::path::Path;
 use tollgate_sandbox::Sandbox;
@@ -25,8 +25,8 @@ impl ArchivedTools {
     pub(crate) async fn load(&self, id: &str, digest: &str, bytes: Vec<u8>) -> Result<Toolbox, String> {
         let name = format!("the kept component {}/{id}.wasm", &digest[..digest.len().min(12)]);
         let component = self.sandbox.load_bytes(&name, bytes).await.map_err(|e| e.to_string())?;
-        let mut loaded = Loaded::default();
-        let served = loaded.serve(Checked::of(component).await?, Path::new(&name), &self.config);
+        let mut loaded = LoadedTools::default();
+        let served = loaded.serve(CheckedComponent::of(component).await?, Path::new(&name), &self.config);
         served.map_err(|refusal| refusal.reason)?;
         Ok(loaded.toolbox)
     }

@@ -19,7 +19,7 @@ mod toolbox;
 pub use archived::ArchivedTools;
 pub use context::ToolContext;
 pub(crate) use directory::wasm_files;
-pub use directory::{Loaded, LoadedComponent};
+pub use directory::{LoadedComponent, LoadedTools};
 pub use function::FnTool;
 pub use native::{NativePlugin, NativeTool, ToolCall};
 pub use open::LoadError;

@@ -2,7 +2,7 @@
 //! same gate, time limits, state rules and events.
 
 use super::{Attempt, AttemptRequest, CallContext, Report, Runner, ToolContext, Toolbox};
-use crate::state_key::{StateKey, Typed, access};
+use crate::state_key::{StateKey, TypedReducer, access};
 use async_trait::async_trait;
 use futures::FutureExt;
 use std::collections::BTreeMap;
@@ -215,7 +215,7 @@ impl NativePlugin {
     #[must_use]
     pub fn with_key<K: StateKey>(mut self) -> Self {
         self.state.push(access::<K>());
-        self.natives.insert(K::NAME.to_owned(), Arc::new(Typed::<K>::new()));
+        self.natives.insert(K::NAME.to_owned(), Arc::new(TypedReducer::<K>::new()));
         self
     }
 

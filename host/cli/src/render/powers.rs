@@ -3,7 +3,7 @@
 use crate::terminal::program;
 use crate::terminal::text::shown_line;
 use std::collections::BTreeSet;
-use tollgate::config::{ComponentGrants, Details, Granted};
+use tollgate::config::{ComponentGrants, ConfiguredGrant, Details};
 use tollgate::grants::{MissingGrant, RequestedGrants};
 use tollgate_agent::egress::HttpPattern;
 use tollgate_agent::name;
@@ -16,7 +16,7 @@ pub(crate) fn in_words(grants: &ComponentGrants) -> Vec<String> {
 }
 
 /// Returns a grant in words.
-pub(crate) fn phrase(grant: &Granted<'_>) -> String {
+pub(crate) fn phrase(grant: &ConfiguredGrant<'_>) -> String {
     let name = shown_line(&grant.name, 60);
     match grant.details {
         Details::File(file) => {

@@ -13,9 +13,9 @@ use std::fmt::Display;
 use std::io::{self, BufRead as _};
 use std::path::{Path, PathBuf};
 use tollgate::config::{Changes, Config, Edit, Grant, GrantKind, granted_path};
-use tollgate::grants::{Approvals, Approved, Decision, MissingGrant, RequestedGrants};
+use tollgate::grants::{Approvals, ComponentApproval, Decision, MissingGrant, RequestedGrants};
 use tollgate::store::{AuditRecord, AuditStore};
-use tollgate::tools::Loaded;
+use tollgate::tools::LoadedTools;
 use tollgate::tools::directory::HeldComponent;
 use tollgate_agent::egress::HttpPattern;
 use tollgate_agent::question::continued;
@@ -57,7 +57,7 @@ struct Stands {
 ///
 /// # Errors
 /// Several files claim the id, and no decision says which one has it.
-pub(crate) fn subject(loaded: &Loaded, id: &str) -> Result<Option<Subject>, Failure> {
+pub(crate) fn subject(loaded: &LoadedTools, id: &str) -> Result<Option<Subject>, Failure> {
     let found = subjects(loaded).into_iter().find(|subject| subject.id == id);
     let contested = contested(loaded).find(|subject| subject.id == id);
     match (found, contested) {
@@ -74,7 +74,7 @@ pub(crate) fn subject(loaded: &Loaded, id: &str) -> Result<Option<Subject>, Fail
 ///
 /// # Errors
 /// The file does not contain this component.
-pub(crate) fn subject_in(loaded: &Loaded, id: &str, file: &Path) -> Result<Subject, Failure> {
+pub(crate) fn subject_in(loaded: &LoadedTools, id: &str, file: &Path) -> Result<Subject, Failure> {
     let same = |subject: &Subject| {
         let is_file = match (subject.file.canonicalize(), file.canonicalize()) {
             (Ok(one), Ok(other)) => one == other,
@@ -94,7 +94,7 @@ pub(crate) fn subject_in(loaded: &Loaded, id: &str, file: &Path) -> Result<Subje
 /// Asks about every undecided component if a person is there to answer. Returns whether anything
 /// changed.
 pub(crate) async fn ask_all(
-    loaded: &Loaded,
+    loaded: &LoadedTools,
     config: &Config,
     globals: &Globals,
     output: &Output,
@@ -302,7 +302,7 @@ pub(crate) fn record(
         }
         _ => {
             let asks = subject.asks.clone();
-            let approved = Approved::now(decision, &subject.digest, asks, &subject.surface);
+            let approved = ComponentApproval::now(decision, &subject.digest, asks, &subject.surface);
             approvals.prepare(changes, &subject.id, approved)
         }
     };
@@ -321,7 +321,7 @@ pub(crate) fn say_lacking(id: &str, lacking: &[MissingGrant], output: &Output) {
     }
 }
 
-fn subjects(loaded: &Loaded) -> Vec<Subject> {
+fn subjects(loaded: &LoadedTools) -> Vec<Subject> {
     let approvals = &loaded.approvals;
     let served = loaded.components.iter().map(|component| {
         let asks = component.asks.clone();
@@ -356,7 +356,7 @@ fn subjects(loaded: &Loaded) -> Vec<Subject> {
 
 /// Returns the components whose id several files claim. No one is asked about them: a person looks
 /// at the files first.
-fn contested(loaded: &Loaded) -> impl Iterator<Item = Subject> {
+fn contested(loaded: &LoadedTools) -> impl Iterator<Item = Subject> {
     let stands = Stands { held: true, open: false };
     loaded.contested.iter().map(move |found| Subject::of(found, &loaded.approvals, stands))
 }

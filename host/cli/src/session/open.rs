@@ -12,7 +12,7 @@ use tollgate::config::{AgentConfig, Config};
 use tollgate::gates::{self, LivePermissions, LoadedGates};
 use tollgate::models::Model;
 use tollgate::tools::directory::{self, Notice};
-use tollgate::tools::{Loaded, RefusedFile};
+use tollgate::tools::{LoadedTools, RefusedFile};
 use tollgate::{Agent, Host, HostBuilder};
 use tollgate_agent::child::Delegates;
 use tollgate_sandbox::Sandbox;
@@ -20,7 +20,7 @@ use tollgate_sandbox::Sandbox;
 /// The configuration with everything that it loads.
 pub(crate) struct Opened {
     pub(crate) config: Config,
-    pub(crate) loaded: Loaded,
+    pub(crate) loaded: LoadedTools,
     pub(crate) sandbox: Sandbox,
     pub(crate) gates: LoadedGates,
     /// The gate of the configuration's permission rules.
@@ -119,7 +119,7 @@ pub(crate) fn not_served(refused: &RefusedFile) -> String {
 }
 
 /// Returns all notices about the tools and their configuration, with the commands that resolve them.
-pub(crate) fn notices(loaded: &Loaded) -> Vec<String> {
+pub(crate) fn notices(loaded: &LoadedTools) -> Vec<String> {
     loaded.notices.iter().map(of_notice).chain(loaded.without_object.iter().cloned()).collect()
 }
 

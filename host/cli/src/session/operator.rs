@@ -8,7 +8,7 @@ use crate::session::database::SharedStore;
 use crate::terminal::remedy::commands_for;
 use std::path::{Path, PathBuf};
 use tollgate::async_trait;
-use tollgate::config::{ComponentGrants, Details, Granted, remember_always};
+use tollgate::config::{ComponentGrants, ConfiguredGrant, Details, remember_always};
 use tollgate::gates::LivePermissions;
 use tollgate::registry::Origin;
 use tollgate::tools::RefusedFile;
@@ -113,7 +113,7 @@ fn facts_of(component: &LoadedComponent, origin: Origin) -> ComponentFacts {
 /// Describes grants for anybody who may see the tool: without the host's directories and without
 /// the values of settings.
 fn granted(grants: &ComponentGrants) -> Vec<String> {
-    let in_words = |grant: &Granted<'_>| match grant.details {
+    let in_words = |grant: &ConfiguredGrant<'_>| match grant.details {
         Details::File(file) => {
             let access = if file.access == FileAccess::Read { "read" } else { "read and write" };
             format!("files at {} ({access})", file.guest)

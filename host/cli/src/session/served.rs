@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tollgate::config::Config;
-use tollgate::tools::Loaded;
+use tollgate::tools::LoadedTools;
 use tollgate::{DIRECT_AGENT, Host};
 use tollgate_postgres::{HostDescription, PostgresStore};
 
@@ -27,7 +27,7 @@ pub(crate) struct ServedAgents {
 
 impl ServedAgents {
     /// Finds the agents that have a model and all the tools that they list.
-    pub(crate) fn find(config: &Config, loaded: &Loaded) -> Self {
+    pub(crate) fn find(config: &Config, loaded: &LoadedTools) -> Self {
         let (mut ids, mut unserved) = (Vec::new(), Vec::new());
         for id in config.agents.keys().filter(|id| *id != DIRECT_AGENT) {
             match unusable(id, config, loaded) {
@@ -60,7 +60,7 @@ impl ServedAgents {
 }
 
 /// Returns why an agent is not served; `None` if it is.
-fn unusable(id: &str, config: &Config, loaded: &Loaded) -> Option<String> {
+fn unusable(id: &str, config: &Config, loaded: &LoadedTools) -> Option<String> {
     if let Err(why) = model_to_run(None, id, config) {
         return Some(why.to_string());
     }

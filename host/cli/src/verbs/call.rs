@@ -17,7 +17,7 @@ use std::sync::Arc;
 use tollgate::config::Config;
 use tollgate::run::RunEnd;
 use tollgate::store::{KeyFilter, StateRead, StoreError};
-use tollgate::tools::Loaded;
+use tollgate::tools::LoadedTools;
 use tollgate::{CallRequest, Host};
 use tollgate_agent::child::Delegates;
 use tollgate_agent::code::Code;
@@ -93,7 +93,7 @@ impl CallVerb {
 
 /// Leaves the MCP servers that a call of this tool may need, so that it does not wait for others: none
 /// for a component's tool, unless the component may run agents, and one for that server's tool.
-fn keep_needed_servers(config: &mut Config, loaded: &Loaded, tool: &str) {
+fn keep_needed_servers(config: &mut Config, loaded: &LoadedTools, tool: &str) {
     let provides = |server: &String| tool.starts_with(&server_prefix(server));
     match loaded.component_of(tool) {
         Some(component) if config.grants_of(&component.id).catalog.delegates == Delegates::None => {

@@ -16,7 +16,7 @@ use serde_json::json;
 use std::path::{Path, PathBuf};
 use tollgate::config::{Changes, Config, Edit, Grant, GrantKind, KINDS, KindRow, granted_path};
 use tollgate::grants::Decision;
-use tollgate::tools::Loaded;
+use tollgate::tools::LoadedTools;
 use tollgate::tools::directory::without_effect;
 use tollgate_agent::name::{self, did_you_mean};
 use tollgate_sandbox::FileAccess;
@@ -244,7 +244,7 @@ fn show(id: &str, config: &Config, subject: Option<&Subject>, output: &Output) {
 }
 
 /// Warns of grants that have no effect on the component as it is now.
-fn warn_without_effect(id: &str, config: &Config, loaded: &Loaded, output: &Output) {
+fn warn_without_effect(id: &str, config: &Config, loaded: &LoadedTools, output: &Output) {
     let Some(component) = loaded.components.iter().find(|component| component.id == id) else { return };
     without_effect(component, &config.grants_of(id)).iter().for_each(|notice| output.warn(notice));
 }

@@ -8,7 +8,7 @@ use crate::terminal::text::shown_line;
 use crate::terminal::{Exit, Failure, Output};
 use clap::Args;
 use std::sync::Arc;
-use tollgate::replay::{Replayed, ReplayedAttempt};
+use tollgate::replay::{ReplayReport, ReplayedAttempt};
 use tollgate::tools::ArchivedTools;
 use tollgate_agent::run::replay::Finding;
 
@@ -50,7 +50,7 @@ impl ReplayVerb {
     }
 }
 
-fn tell(replayed: &Replayed, output: &Output) {
+fn tell(replayed: &ReplayReport, output: &Output) {
     for attempt in &replayed.attempts {
         output.line(&line(attempt));
     }

@@ -5,7 +5,7 @@ use serde_json::Value;
 use std::path::Path;
 use std::time::Duration;
 use tollgate::config::Config;
-use tollgate::grants::{Approvals, Approved, Decision, RequestedGrants, manifest_of};
+use tollgate::grants::{Approvals, ComponentApproval, Decision, RequestedGrants, manifest_of};
 use tollgate::tools::directory::{Change, DirectoryState, FileRemedy};
 use tollgate::{CallRequest, Host};
 use tollgate_agent::run::CallEnd;
@@ -152,7 +152,7 @@ async fn approve(place: &Place, file: &str, asks: Option<RequestedGrants>) {
     let component = place.sandbox.load(&place.path(file)).await.unwrap();
     let powers = component.imports().iter().filter_map(|import| import.power);
     let surface = Surface::new(component.descriptor(), powers.map(|power| power.as_str()));
-    let approved = Approved::now(Decision::Approved, component.digest(), asks, &surface);
+    let approved = ComponentApproval::now(Decision::Approved, component.digest(), asks, &surface);
     Approvals::load(&place.config).unwrap().decide(&component.descriptor().id, approved).unwrap();
 }
 

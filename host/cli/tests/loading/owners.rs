@@ -4,9 +4,9 @@ use crate::versions::{Place, component};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use tollgate::config::Config;
-use tollgate::grants::{Approvals, Approved, Decision};
+use tollgate::grants::{Approvals, ComponentApproval, Decision};
 use tollgate::models::{DeltaSink, Model, ModelFault, ScriptedModel, ScriptedTurn};
-use tollgate::tools::Loaded;
+use tollgate::tools::LoadedTools;
 use tollgate::tools::directory::{Change, DirectoryState, FileRemedy};
 use tollgate::{Agent, CallRequest, Host, RunRequest};
 use tollgate_agent::catalog::OwnerKind;
@@ -28,21 +28,21 @@ fn place(config: &str) -> Place {
 async fn approve(place: &Place, file: &str) {
     let component = place.sandbox.load(&place.path(file)).await.unwrap();
     let surface = Surface::new(component.descriptor(), [] as [&str; 0]);
-    let approved = Approved::now(Decision::Approved, component.digest(), None, &surface);
+    let approved = ComponentApproval::now(Decision::Approved, component.digest(), None, &surface);
     Approvals::load(&place.config).unwrap().decide(&component.descriptor().id, approved).unwrap();
 }
 
-fn served(loaded: &Loaded) -> Vec<String> {
+fn served(loaded: &LoadedTools) -> Vec<String> {
     loaded.components.iter().map(|component| name_of(&component.file)).collect()
 }
 
-fn refused(loaded: &Loaded) -> Vec<(String, String)> {
+fn refused(loaded: &LoadedTools) -> Vec<(String, String)> {
     let refused = loaded.toolbox.refused().iter();
     refused.map(|refused| (name_of(&refused.file), refused.reason.clone())).collect()
 }
 
 /// Returns the file that each refusal proposes to approve.
-fn proposed(loaded: &Loaded) -> Vec<(String, String)> {
+fn proposed(loaded: &LoadedTools) -> Vec<(String, String)> {
     let proposed = loaded.toolbox.refused().iter().filter_map(|refused| match &refused.remedy {
         Some(FileRemedy::Approve { file, .. } | FileRemedy::ApproveOne { file, .. }) => {
             Some((name_of(&refused.file), name_of(file)))
@@ -138,7 +138,8 @@ async fn r1_an_approved_version_that_cannot_be_loaded_keeps_its_id() {
         },
         [] as [&str; 0],
     );
-    let approved = Approved::now(Decision::Approved, &tollgate_agent::digest::digest(bytes), None, &surface);
+    let approved =
+        ComponentApproval::now(Decision::Approved, &tollgate_agent::digest::digest(bytes), None, &surface);
     Approvals::load(&place.config).unwrap().decide("files", approved).unwrap();
     place.put("a-evil.wasm", &evil);
     let loaded = place.load().await;
@@ -153,7 +154,7 @@ async fn approve_asking(place: &Place, file: &str, asks: &str) {
     let component = place.sandbox.load(&place.path(file)).await.unwrap();
     let surface = Surface::new(component.descriptor(), [] as [&str; 0]);
     let asks = toml::from_str(asks).unwrap();
-    let approved = Approved::now(Decision::Approved, component.digest(), Some(asks), &surface);
+    let approved = ComponentApproval::now(Decision::Approved, component.digest(), Some(asks), &surface);
     Approvals::load(&place.config).unwrap().decide(&component.descriptor().id, approved).unwrap();
 }
 

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 use tollgate::config::Config;
-use tollgate::tools::Loaded;
+use tollgate::tools::LoadedTools;
 use tollgate::tools::directory::{self, Watch};
 use tollgate::{CallRequest, Host};
 use tollgate_agent::run::CallEnd;
@@ -87,11 +87,11 @@ impl Place {
         self.folder.path().join("tools").join(name)
     }
 
-    pub(crate) async fn load(&self) -> Loaded {
+    pub(crate) async fn load(&self) -> LoadedTools {
         directory::load(&self.sandbox, &self.config, &|_, _, _: &Path| {}).await.unwrap()
     }
 
-    pub(crate) async fn host(&self) -> (Host, Loaded) {
+    pub(crate) async fn host(&self) -> (Host, LoadedTools) {
         let loaded = self.load().await;
         (Host::builder().toolbox(loaded.toolbox.clone()).build().unwrap(), loaded)
     }

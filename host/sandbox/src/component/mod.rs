@@ -5,7 +5,7 @@
 //! (parsing, type-checking, linking) happened when its bytes were first loaded.
 
 mod code;
-mod reading;
+mod result_reader;
 
 use crate::admission::Slot;
 use crate::attempt::{Attempt, CallContext};
@@ -25,7 +25,7 @@ use crate::termination::{CallBounds, Termination};
 use crate::v0_1_0::{self, ChargedOutcome, ToolPre};
 use crate::watchdog::CallDeadline;
 use code::{Code as Linkage, Entry};
-use reading::{ResultReader, ReturnedValue};
+use result_reader::{ResultReader, ReturnedValue};
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};

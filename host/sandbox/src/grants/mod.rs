@@ -1,15 +1,15 @@
 //! The grants of a component, given by a person. Nothing is granted by default.
 
 mod import;
-mod moved;
+mod moved_content;
 
 pub use import::Import;
-pub use moved::MAX_MOVED;
-pub(crate) use moved::{FileId, UsedGrant};
+pub use moved_content::MAX_MOVED;
+pub(crate) use moved_content::{FileId, UsedGrant};
 
 use crate::egress::HttpGrant;
 use crate::error::SandboxError;
-use moved::MovedContent;
+use moved_content::MovedContent;
 #[cfg(target_os = "linux")]
 use rustix::fs::{CWD, ResolveFlags};
 use rustix::fs::{Mode, OFlags};

@@ -2,7 +2,7 @@
 
 use super::PlainReturn;
 use super::docs;
-use super::exported::ExportedFunction;
+use super::exported_function::ExportedFunction;
 use super::lift::{lift, lift_payload};
 use super::lower::{Lowering, ShapeMismatch};
 use super::preparation::{is_of_javascript, is_of_python};

@@ -10,7 +10,7 @@
 //! None of its code runs before its first call, because it has no description to return.
 
 mod docs;
-mod exported;
+mod exported_function;
 mod function;
 mod lift;
 mod lower;

@@ -1,6 +1,6 @@
 //! The tools that a plain component offers, read from the types of its exports.
 
-use super::exported::{ExportedFunction, MAX_NAME_BYTES};
+use super::exported_function::{ExportedFunction, MAX_NAME_BYTES};
 use super::function::Function;
 use crate::description::OmittedFunction;
 use std::collections::BTreeMap;

@@ -4,7 +4,7 @@ use crate::server::{ALL, Script, Server, attribute, principal};
 use serde_json::json;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use tollgate::config::{Decides, ServeConfig};
+use tollgate::config::{DecisionMakers, ServeConfig};
 use tollgate::{Agent, FnTool, HostBuilder, ToolContext, ToolResult, async_trait};
 use tollgate_agent::gate::permissions::{DefaultRule, Permissions, RuleSpec};
 use tollgate_server::console::{ComponentFacts, ConsoleData, KeyRow, SessionRow};
@@ -119,7 +119,7 @@ async fn sessions_are_ended_and_keys_are_for_operators() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn four_eyes_holds_for_forms_and_for_lists() {
-    let config = ServeConfig { decides: Decides::Others, ..ServeConfig::default() };
+    let config = ServeConfig { decides: DecisionMakers::Others, ..ServeConfig::default() };
     let server = paying_server_with(DefaultRule::Ask, 0, config).await;
     let run_id = server.run("Pay.", "ada/case").await;
     server.sign_in(Some(principal("bob", &ALL)));

@@ -3,7 +3,7 @@
 use crate::fixture::{Key, Setup, TestServer};
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
-use tollgate::config::{Decides, ServeConfig};
+use tollgate::config::{DecisionMakers, ServeConfig};
 use tollgate_server::Part;
 use tollgate_server::Scope::{Decide, DecideAny, Use};
 
@@ -272,7 +272,7 @@ async fn the_tables_know_each_route_that_changes_something() {
 /// scopes are.
 #[tokio::test(flavor = "multi_thread")]
 async fn nobody_decides_own_questions_on_any_route() {
-    let config = ServeConfig { decides: Decides::Others, ..ServeConfig::default() };
+    let config = ServeConfig { decides: DecisionMakers::Others, ..ServeConfig::default() };
     let server = TestServer::with(Setup { config, ..Setup::default() }).await;
     let ada = server.key("ada", &[Use, Decide, DecideAny]);
     let begin = async |path: &str, body: Value| {

@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tollgate::FnTool;
-use tollgate::config::{Decides, ServeConfig};
+use tollgate::config::{DecisionMakers, ServeConfig};
 use tollgate::tools::{NativePlugin, Toolbox};
 use tollgate_server::Scope::{Decide, DecideAny, Read, Use};
 use tollgate_server::{Principal, Scope};
@@ -445,7 +445,7 @@ async fn a_question_of_a_session_is_answered_only_with_a_key_that_may_decide() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nobody_answers_own_questions_where_others_decide() {
-    let config = ServeConfig { decides: Decides::Others, ..ServeConfig::default() };
+    let config = ServeConfig { decides: DecisionMakers::Others, ..ServeConfig::default() };
     let server = TestServer::with(Setup { config, ..Setup::default() }).await;
     let (ada, bob) = (server.key("ada", &[Use, Decide, DecideAny]), server.key("bob", &[DecideAny]));
     decided_elsewhere(&server, &ada, &bob, ClientLifecycleMode::Initialize).await;

@@ -4,7 +4,7 @@
 use crate::fixture::{Setup, TestServer};
 use reqwest::StatusCode;
 use serde_json::{Value, json};
-use tollgate::config::{Decides, ServeConfig};
+use tollgate::config::{DecisionMakers, ServeConfig};
 use tollgate_server::Scope::{self, Decide, DecideAny, Operate, Read, Use};
 
 /// Returns the id of the first open question.
@@ -87,8 +87,8 @@ async fn who_may_decide_is_a_table() {
     let scopes: [&[Scope]; 4] = [&[Use], &[Use, Decide], &[Use, DecideAny], &[Use, Read, Operate]];
     // For each policy: own runs, and another principal's.
     for (decides, own, others) in [
-        (Decides::Anyone, [403, 202, 202, 403], [403, 404, 202, 403]),
-        (Decides::Others, [403, 403, 403, 403], [403, 404, 202, 403]),
+        (DecisionMakers::Anyone, [403, 202, 202, 403], [403, 404, 202, 403]),
+        (DecisionMakers::Others, [403, 403, 403, 403], [403, 404, 202, 403]),
     ] {
         let config = ServeConfig { decides, ..ServeConfig::default() };
         let server = TestServer::with(Setup { config, ..Setup::default() }).await;
@@ -109,7 +109,7 @@ async fn who_may_decide_is_a_table() {
                         server.post(&key, answer_path(&run), answer).await
                     };
                     assert_eq!(status, expected, "{decides:?} {name} {scopes:?} {several}: {answer}");
-                    let own_question = decides == Decides::Others
+                    let own_question = decides == DecisionMakers::Others
                         && name == "ada"
                         && scopes.iter().any(|scope| [Decide, DecideAny].contains(scope));
                     assert_eq!(answer["code"] == "own_question", own_question, "{answer}");

@@ -3,7 +3,7 @@
 
 mod document;
 
-use super::change::{Changes, NotChanged, read};
+use super::change::{Changes, ConfigChangeError, read};
 use super::kinds::{Form, Grant};
 use super::{Config, ConfigError, in_dir};
 use std::path::{Path, PathBuf};
@@ -39,7 +39,7 @@ pub enum EditError {
     Invalid(#[from] ConfigError),
     /// The file cannot be read or written.
     #[error(transparent)]
-    NotChanged(#[from] NotChanged),
+    NotChanged(#[from] ConfigChangeError),
 }
 
 impl Edit {
@@ -48,15 +48,17 @@ impl Edit {
     /// # Errors
     /// The file cannot be read, or is not a valid configuration.
     pub fn open(path: &Path) -> Result<Self, EditError> {
-        let unread = |what: String| NotChanged { file: path.to_owned(), what };
+        let unread = |what: String| ConfigChangeError { file: path.to_owned(), what };
         let text = read(path).map_err(unread)?.unwrap_or_default();
         Self::of(path, &text)
     }
 
     fn of(path: &Path, text: &str) -> Result<Self, EditError> {
         Config::parse(path, text)?;
-        let syntax =
-            |e: toml_edit::TomlError| NotChanged { file: path.to_owned(), what: format!("is invalid: {e}") };
+        let syntax = |e: toml_edit::TomlError| ConfigChangeError {
+            file: path.to_owned(),
+            what: format!("is invalid: {e}"),
+        };
         let document = text.parse::<DocumentMut>().map_err(syntax)?;
         Ok(Self { path: path.to_owned(), text: text.to_owned(), document, changes: Vec::new() })
     }

@@ -33,7 +33,7 @@ pub fn check_files(
     granted: &ComponentGrants,
     component_id: &str,
     config: &Config,
-) -> Result<(), GrantOfHostFile> {
+) -> Result<(), HostFileGrant> {
     if granted.files.is_empty() {
         return Ok(());
     }
@@ -47,7 +47,7 @@ pub fn check_files(
             Some((first_held(&decisive, file, &places).filter(|_| changed)?, "change"))
         });
         if let Some((own, does)) = held {
-            return Err(GrantOfHostFile {
+            return Err(HostFileGrant {
                 directory: file.host.clone(),
                 what: own.what.clone(),
                 file: own.path.clone(),
@@ -67,7 +67,7 @@ pub fn check_files(
     directory.display(),
     file.display()
 )]
-pub struct GrantOfHostFile {
+pub struct HostFileGrant {
     /// The granted directory.
     pub directory: PathBuf,
     /// The kind of the file.

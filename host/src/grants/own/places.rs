@@ -27,7 +27,7 @@ struct Mount {
 }
 
 /// The location to which a path leads.
-pub(super) struct Place {
+pub(super) struct FileLocation {
     /// The path without links. The last part need not exist yet.
     real: PathBuf,
     /// The links on the way, each by the real path of the link itself.
@@ -54,10 +54,10 @@ impl Places {
     }
 
     /// Resolves a path.
-    pub(super) fn of(&self, path: &Path) -> Place {
+    pub(super) fn of(&self, path: &Path) -> FileLocation {
         let (real, links) = followed(path);
         let on_device = self.on_device(&real);
-        Place { real, links, on_device }
+        FileLocation { real, links, on_device }
     }
 
     fn on_device(&self, real: &Path) -> Option<(String, PathBuf)> {
@@ -69,10 +69,10 @@ impl Places {
     }
 }
 
-impl Place {
+impl FileLocation {
     /// Returns whether a granted directory contains this place, is within it, or contains a
     /// link on the way to it.
-    pub(super) fn is_held_by(&self, granted: &Place) -> bool {
+    pub(super) fn is_held_by(&self, granted: &FileLocation) -> bool {
         self.is_below(granted)
             || granted.is_below(self)
             || self.links.iter().filter_map(|link| link.parent()).any(|at| is_above(&granted.real, at))
@@ -214,7 +214,7 @@ mod tests {
              30 22 8:2 / /srv rw - ext4 /dev/sdb1 rw\n\
              31 22 8:2 /tool\\040box /opt/ada/tools rw - ext4 /dev/sdb1 rw\n",
         );
-        let at = |path: &str| Place {
+        let at = |path: &str| FileLocation {
             real: path.into(),
             links: Vec::new(),
             on_device: places.on_device(Path::new(path)),

@@ -23,9 +23,9 @@ pub trait Approval: Send + Sync {
 
 /// Allows a new version only what the previous one asks for.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct NoMoreThanServed;
+pub struct NoNewPowers;
 
-impl Approval for NoMoreThanServed {
+impl Approval for NoNewPowers {
     fn judge(&self, new: &LoadedComponent, serving: Option<&LoadedComponent>) -> Result<(), FileRefusal> {
         let more = serving.map(|serving| new.beyond(serving)).unwrap_or_default();
         nothing_more("this version asks for more than the one before it", &more, &new.id, &new.file)

@@ -33,7 +33,7 @@ struct Claim {
 
 /// The reason why a file may not provide the component that it claims to be.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Contested {
+pub(super) struct ContestedClaim {
     pub(super) refusal: FileRefusal,
     /// Whether a person may decide for this file. Between two identical files there is nothing
     /// to decide.
@@ -87,7 +87,7 @@ impl Claims {
         file: &Path,
         approvals: &Approvals,
         serving: Option<&Path>,
-    ) -> Result<(), Contested> {
+    ) -> Result<(), ContestedClaim> {
         let Some(claim) = self.by_file.get(file) else { return Ok(()) };
         let known = approvals.of(&claim.id).map(|approved| approved.digest.as_str());
         let is_known = |digest: &str| known == Some(digest);
@@ -139,17 +139,17 @@ impl Claims {
     }
 }
 
-fn copy_of(claim: &Claim, file: &Path, same: &Path) -> Contested {
+fn copy_of(claim: &Claim, file: &Path, same: &Path) -> ContestedClaim {
     let reason = format!(
         "the id \"{}\" of {} is taken by {}, which has the same bytes; remove one of the two",
         claim.id,
         file_name(file),
         file_name(same)
     );
-    Contested { refusal: reason.into(), is_open: false }
+    ContestedClaim { refusal: reason.into(), is_open: false }
 }
 
-fn open(claim: &Claim, file: &Path, rival: &Path, why: &str) -> Contested {
+fn open(claim: &Claim, file: &Path, rival: &Path, why: &str) -> ContestedClaim {
     let reason = format!(
         "the id \"{}\" is claimed by {} and by {}: {why}. Look at both, then remove one of the two, or approve this one",
         claim.id,
@@ -158,5 +158,5 @@ fn open(claim: &Claim, file: &Path, rival: &Path, why: &str) -> Contested {
     );
     let (file, rival) = (file.to_owned(), rival.to_owned());
     let remedy = FileRemedy::ApproveOne { id: claim.id.clone(), file, rival };
-    Contested { refusal: FileRefusal::new(reason, remedy), is_open: true }
+    ContestedClaim { refusal: FileRefusal::new(reason, remedy), is_open: true }
 }

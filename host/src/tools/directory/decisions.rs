@@ -4,7 +4,7 @@
 
 use super::stamp::Stamp;
 use crate::config::{ComponentGrants, Config, SecretConfig};
-use crate::grants::{Approvals, Approved};
+use crate::grants::{Approvals, ComponentApproval};
 use crate::registry;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -22,9 +22,9 @@ pub(super) struct Decisions {
 
 /// The decisions about one component.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Decided {
+pub(super) struct ComponentDecisions {
     pub(super) grants: ComponentGrants,
-    approved: Option<Approved>,
+    approved: Option<ComponentApproval>,
     recorded: Option<Entry>,
     /// The locations and destinations of the secrets that it was granted.
     secrets: Vec<Option<SecretConfig>>,
@@ -36,16 +36,16 @@ impl Decisions {
         Self { config, approvals, lock, seen: None }
     }
 
-    pub(super) fn of(&self, component_id: &str) -> Decided {
+    pub(super) fn of(&self, component_id: &str) -> ComponentDecisions {
         let grants = self.config.grants_of(component_id);
         let secrets = grants.secrets.iter().map(|name| self.config.secrets.get(name).cloned()).collect();
         let approved = self.approvals.of(component_id).cloned();
-        Decided { grants, approved, recorded: self.lock.of(component_id).cloned(), secrets }
+        ComponentDecisions { grants, approved, recorded: self.lock.of(component_id).cloned(), secrets }
     }
 
     /// Reads the files that changed since the last look. Returns whether any decision changed,
     /// and the files that cannot be read, whose previous content stays in force.
-    pub(super) fn renew(&mut self) -> (bool, Vec<Unread>) {
+    pub(super) fn renew(&mut self) -> (bool, Vec<UnreadableDecisions>) {
         let record = Approvals::path(&self.config);
         let lock = registry::files(&self.config).lock;
         let now = [self.file().as_deref().and_then(Stamp::of), Stamp::of(&record), Stamp::of(&lock)];
@@ -59,11 +59,11 @@ impl Decisions {
         (changed, renewed.into_iter().filter_map(Result::err).collect())
     }
 
-    fn renew_config(&mut self, is_there: bool) -> Result<bool, Unread> {
+    fn renew_config(&mut self, is_there: bool) -> Result<bool, UnreadableDecisions> {
         let Some(file) = self.file().filter(|_| is_there || self.config.file.is_some()) else {
             return Ok(false);
         };
-        let read = Config::load(Some(&file)).map_err(|e| Unread::new(&file, &e.to_string()))?;
+        let read = Config::load(Some(&file)).map_err(|e| UnreadableDecisions::new(&file, &e.to_string()))?;
         let changed = (&read.grants, &read.secrets) != (&self.config.grants, &self.config.secrets);
         let config = Arc::make_mut(&mut self.config);
         (config.grants, config.secrets) = (read.grants, read.secrets);
@@ -72,15 +72,17 @@ impl Decisions {
         Ok(changed)
     }
 
-    fn renew_approvals(&mut self, record: &Path) -> Result<bool, Unread> {
-        let approvals = Approvals::load(&self.config).map_err(|e| Unread::new(record, &e.to_string()))?;
+    fn renew_approvals(&mut self, record: &Path) -> Result<bool, UnreadableDecisions> {
+        let approvals =
+            Approvals::load(&self.config).map_err(|e| UnreadableDecisions::new(record, &e.to_string()))?;
         let changed = approvals != self.approvals;
         self.approvals = approvals;
         Ok(changed)
     }
 
-    fn renew_lock(&mut self, file: &Path) -> Result<bool, Unread> {
-        let lock = registry::lock_of(&self.config).map_err(|e| Unread::new(file, &e.to_string()))?;
+    fn renew_lock(&mut self, file: &Path) -> Result<bool, UnreadableDecisions> {
+        let lock =
+            registry::lock_of(&self.config).map_err(|e| UnreadableDecisions::new(file, &e.to_string()))?;
         let changed = lock != self.lock;
         self.lock = lock;
         Ok(changed)
@@ -100,7 +102,7 @@ impl Decisions {
     }
 }
 
-impl Decided {
+impl ComponentDecisions {
     /// Returns whether a person approved the version of this digest.
     pub(super) fn approves(&self, digest: &str) -> bool {
         self.approved.as_ref().is_some_and(|approved| {
@@ -110,12 +112,12 @@ impl Decided {
 }
 
 /// A file of decisions that cannot be read.
-pub(super) struct Unread {
+pub(super) struct UnreadableDecisions {
     pub(super) file: PathBuf,
     pub(super) reason: String,
 }
 
-impl Unread {
+impl UnreadableDecisions {
     fn new(file: &Path, why: &str) -> Self {
         let reason = format!("{why}; until it can be read, the earlier decisions stay in force");
         Self { file: file.to_owned(), reason }

@@ -16,7 +16,7 @@ mod reload;
 mod stamp;
 mod watch;
 
-pub use approval::{Approval, NoMoreThanServed};
+pub use approval::{Approval, NoNewPowers};
 pub use change::Change;
 pub(crate) use files::wasm_files;
 pub use reload::DirectoryState;
@@ -54,7 +54,7 @@ const LOADED_AT_ONCE: usize = 8;
 
 /// The result of loading the tools directory.
 #[derive(Debug, Clone, Default)]
-pub struct Loaded {
+pub struct LoadedTools {
     /// The tools that can be called, and the files that were refused.
     pub toolbox: Toolbox,
     /// The components that are served, sorted by file.
@@ -171,14 +171,14 @@ pub async fn load(
     sandbox: &Sandbox,
     config: &Config,
     progress: &LoadProgress<'_>,
-) -> Result<Loaded, DirectoryError> {
+) -> Result<LoadedTools, DirectoryError> {
     let files = component_files(&config.tools_dir).map_err(|source| DirectoryError::Unreadable {
         dir: config.tools_dir.clone(),
         config: config.name(),
         source,
     })?;
     let total = files.len();
-    let mut loaded = Loaded { stamps: files.iter().cloned().collect(), ..Loaded::default() };
+    let mut loaded = LoadedTools { stamps: files.iter().cloned().collect(), ..LoadedTools::default() };
     loaded.toolbox.reserve_servers(config.servers.keys().map(String::as_str));
     let mut loading = futures::stream::iter(files.into_iter().map(|(file, _)| file))
         .map(|file| async move { (load_one(sandbox, &file).await, file) })
@@ -210,7 +210,7 @@ pub async fn load(
             }
         }
     }
-    let is_known = |(Checked { component, .. }, _): &(Checked, PathBuf)| {
+    let is_known = |(CheckedComponent { component, .. }, _): &(CheckedComponent, PathBuf)| {
         loaded.approvals.knows(&component.descriptor().id, component.digest())
     };
     let (known, others): (Vec<_>, Vec<_>) = found.into_iter().partition(is_known);
@@ -239,22 +239,22 @@ fn is_changed(lock: &Lock, file: &Path, digest: Option<&str>) -> bool {
 
 /// Loads one file in a span of its own. Checks the text, schemas and initial values of its
 /// component on a separate thread.
-async fn load_one(sandbox: &Sandbox, file: &Path) -> Result<Checked, FileRefusal> {
+async fn load_one(sandbox: &Sandbox, file: &Path) -> Result<CheckedComponent, FileRefusal> {
     let span = tracing::info_span!("load", file = %file.display(), otel.status_code = tracing::field::Empty);
     let loaded = sandbox.load(file).instrument(span.clone()).await;
     if loaded.is_err() {
         span.record("otel.status_code", "ERROR");
     }
-    Ok(Checked::of(loaded.map_err(|refusal| refusal.to_string())?).await?)
+    Ok(CheckedComponent::of(loaded.map_err(|refusal| refusal.to_string())?).await?)
 }
 
 /// A loaded component with the result of checking its descriptor.
-pub(super) struct Checked {
+pub(super) struct CheckedComponent {
     component: Component,
     prepared: Result<PreparedComponent, DescriptorError>,
 }
 
-impl Checked {
+impl CheckedComponent {
     /// Checks the text, schemas and initial values of a component on a thread of its own.
     pub(super) async fn of(component: Component) -> Result<Self, String> {
         let descriptor = component.descriptor().clone();
@@ -265,7 +265,7 @@ impl Checked {
     }
 }
 
-impl Loaded {
+impl LoadedTools {
     /// Returns the audit records of this load.
     #[must_use]
     pub fn to_audit(&self) -> Vec<AuditRecord> {
@@ -284,7 +284,7 @@ impl Loaded {
     /// Adds a component to the tools that can be called.
     pub(super) fn serve(
         &mut self,
-        component: Checked,
+        component: CheckedComponent,
         file: &Path,
         config: &Config,
     ) -> Result<(), FileRefusal> {
@@ -294,11 +294,12 @@ impl Loaded {
             }
             return Err(contested.refusal);
         }
-        let ready = Ready::new(component, file, config, &self.approvals, &self.lock).map_err(|unready| {
-            self.held.extend(unready.held.map(|held| *held));
-            self.unopened.extend(unready.unopened.map(|unopened| *unopened));
-            unready.refusal
-        })?;
+        let ready =
+            ReadyComponent::new(component, file, config, &self.approvals, &self.lock).map_err(|unready| {
+                self.held.extend(unready.held.map(|held| *held));
+                self.unopened.extend(unready.unopened.map(|unopened| *unopened));
+                unready.refusal
+            })?;
         ready.join(&mut self.toolbox)?;
         self.notices.extend(approval::notice_of(&ready.entry));
         self.components.push(ready.entry);
@@ -314,7 +315,7 @@ impl Loaded {
 }
 
 /// A component that is ready to be added to a toolbox.
-struct Ready {
+struct ReadyComponent {
     entry: LoadedComponent,
     prepared: PreparedComponent,
     catalog: CatalogGrants,
@@ -322,7 +323,7 @@ struct Ready {
 }
 
 /// The reason why a component is not served, and its description if it could be read.
-struct Unready {
+struct UnservedComponent {
     refusal: FileRefusal,
     /// The component, if a person has to approve it first.
     held: Option<Box<HeldComponent>>,
@@ -330,21 +331,21 @@ struct Unready {
     unopened: Option<Box<HeldComponent>>,
 }
 
-impl Ready {
+impl ReadyComponent {
     fn new(
-        Checked { component, prepared }: Checked,
+        CheckedComponent { component, prepared }: CheckedComponent,
         file: &Path,
         config: &Config,
         approvals: &Approvals,
         lock: &Lock,
-    ) -> Result<Self, Unready> {
-        let refused = |refusal: FileRefusal| Unready { refusal, held: None, unopened: None };
+    ) -> Result<Self, UnservedComponent> {
+        let refused = |refusal: FileRefusal| UnservedComponent { refusal, held: None, unopened: None };
         let found = HeldComponent::of(&component, file, approvals).map_err(|why| refused(why.into()))?;
         let name = file.file_name().unwrap_or_default().to_string_lossy();
         lock.check(config.locked, &name, &found.id, &found.digest, found.manifest.as_deref())
             .map_err(|why| refused(why.into()))?;
         if let Err(refusal) = approval::judge(&found, approvals) {
-            return Err(Unready { refusal, held: Some(Box::new(found)), unopened: None });
+            return Err(UnservedComponent { refusal, held: Some(Box::new(found)), unopened: None });
         }
         let mut prepared = prepared.map_err(|why| refused(why.to_string().into()))?;
         let descriptor = component.descriptor();
@@ -357,7 +358,11 @@ impl Ready {
         let grants = match grants::open(&granted, found.asks.as_ref(), &descriptor.id, config) {
             Ok(grants) => grants.with_delegates(delegates),
             Err(reason) => {
-                return Err(Unready { refusal: reason.into(), held: None, unopened: Some(Box::new(found)) });
+                return Err(UnservedComponent {
+                    refusal: reason.into(),
+                    held: None,
+                    unopened: Some(Box::new(found)),
+                });
             }
         };
         let catalog = given.catalog;

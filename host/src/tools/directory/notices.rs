@@ -1,6 +1,6 @@
 //! Notices about the configuration at startup.
 
-use super::{Loaded, LoadedComponent};
+use super::{LoadedComponent, LoadedTools};
 use crate::config::{ComponentGrants, Config};
 use crate::tools::remedy::FileRemedy;
 use std::path::Path;
@@ -9,7 +9,7 @@ use tollgate_agent::name::{did_you_mean, is_reserved_name, server_prefix};
 use tollgate_agent::text::clean;
 
 /// Returns the grants and limits of the configuration for something that does not exist.
-pub(super) fn without_object(config: &Config, loaded: &Loaded) -> Vec<String> {
+pub(super) fn without_object(config: &Config, loaded: &LoadedTools) -> Vec<String> {
     let name = config.name();
     let grants = config
         .grants
@@ -31,7 +31,7 @@ pub(super) fn without_object(config: &Config, loaded: &Loaded) -> Vec<String> {
     grants.chain(unusable.flatten()).chain(limits).collect()
 }
 
-fn is_refused(loaded: &Loaded, id: &str) -> bool {
+fn is_refused(loaded: &LoadedTools, id: &str) -> bool {
     let mut held = loaded.held.iter().chain(&loaded.unopened).chain(&loaded.contested);
     let of_file = |file: &Path| file.file_stem().is_some_and(|stem| stem == id);
     held.any(|held| held.id == id) || loaded.toolbox.refused().iter().any(|refused| of_file(&refused.file))
@@ -58,7 +58,7 @@ pub struct UnknownTool {
 /// Returns the tools of agents that nothing provides, and those of permission rules that resemble
 /// another name. A rule may name a tool that is installed later, and those of MCP servers are unknown
 /// until they are connected.
-pub(super) fn unknown_tools(config: &Config, loaded: &Loaded) -> Vec<UnknownTool> {
+pub(super) fn unknown_tools(config: &Config, loaded: &LoadedTools) -> Vec<UnknownTool> {
     let catalog = loaded.toolbox.catalog();
     let agents = config.agents.values().filter_map(|agent| agent.offered_as.as_deref());
     let known: Vec<&str> = catalog.tools().map(|tool| tool.descriptor.name.as_str()).chain(agents).collect();
@@ -92,7 +92,7 @@ pub(super) fn unknown_tools(config: &Config, loaded: &Loaded) -> Vec<UnknownTool
 
 /// Returns notices about the permission rules: remembered answers that will be asked for again, and
 /// rules that apply to any component that provides a tool of their name.
-pub(super) fn unanswered(config: &Config, loaded: &Loaded) -> Vec<Notice> {
+pub(super) fn unanswered(config: &Config, loaded: &LoadedTools) -> Vec<Notice> {
     let name = config.name();
     let permissions = config.permissions.iter();
     let unbound = permissions.clone().map(Permissions::unbound_answers).filter(|unbound| *unbound > 0).map(

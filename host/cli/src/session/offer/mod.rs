@@ -22,7 +22,7 @@ use checks::{check_descriptor, check_installed, check_origin, entry, older, refu
 use difference::Differences;
 use installed::{Version, installed};
 use tollgate::config::Changes;
-use tollgate::grants::{Approvals, Approved, Decision, RequestedGrants, parse_manifest};
+use tollgate::grants::{Approvals, ComponentApproval, Decision, RequestedGrants, parse_manifest};
 use tollgate::store::{AuditKind, AuditRecord};
 use tollgate_agent::descriptor::ComponentDescriptor;
 use tollgate_agent::surface::Surface;
@@ -231,9 +231,9 @@ impl Offer {
         // is killed in between, `sync` completes what was accepted.
         let mut approvals = Approvals::load(&origins.config)?;
         let digest = self.fetched.digest.hex();
-        let approved = Approved::now(Decision::Approved, digest, self.asks.clone(), &self.surface);
+        let approved = ComponentApproval::now(Decision::Approved, digest, self.asks.clone(), &self.surface);
         let accepted = match approvals.of(&self.entry.id) {
-            Some(before) => Approved { installing: Some(digest.to_owned()), ..before.clone() },
+            Some(before) => ComponentApproval { installing: Some(digest.to_owned()), ..before.clone() },
             None => approved.clone(),
         };
         approvals.decide(&self.entry.id, accepted).map_err(|e| not_written(&e))?;

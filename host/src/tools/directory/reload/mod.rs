@@ -8,13 +8,13 @@
 
 mod refresh;
 
-use super::approval::{Approval, NoMoreThanServed};
+use super::approval::{Approval, NoNewPowers};
 use super::change::Change;
 use super::claims::Claims;
-use super::decisions::{Decided, Decisions};
+use super::decisions::{ComponentDecisions, Decisions};
 use super::refusal::FileRefusal;
 use super::stamp::Stamp;
-use super::{Checked, Loaded, LoadedComponent, Ready, file_name};
+use super::{CheckedComponent, LoadedComponent, LoadedTools, ReadyComponent, file_name};
 use crate::config::Config;
 use crate::grants::manifest_of;
 use crate::tools::{RefusedFile, ServedTools, Toolbox};
@@ -37,7 +37,7 @@ pub struct DirectoryState {
     approval: Arc<dyn Approval>,
     /// Each file and its manifest.
     seen: BTreeMap<PathBuf, (Stamp, Option<Stamp>)>,
-    serving: BTreeMap<PathBuf, Serving>,
+    serving: BTreeMap<PathBuf, ServedVersion>,
     /// The last served version of components that are no longer served, by id. A version that
     /// returns is compared with it.
     retired: BTreeMap<String, LoadedComponent>,
@@ -51,12 +51,12 @@ pub struct DirectoryState {
 
 /// The served version of a file.
 #[derive(Clone)]
-struct Serving {
+struct ServedVersion {
     entry: LoadedComponent,
-    decided: Decided,
+    decided: ComponentDecisions,
 }
 
-impl Serving {
+impl ServedVersion {
     fn of(entry: &LoadedComponent, decisions: &Decisions) -> Self {
         Self { entry: entry.clone(), decided: decisions.of(&entry.id) }
     }
@@ -76,17 +76,18 @@ impl DirectoryState {
         tools: impl Into<ServedTools>,
         sandbox: Sandbox,
         config: Arc<Config>,
-        loaded: &Loaded,
+        loaded: &LoadedTools,
     ) -> Self {
         let tools = tools.into();
         let decisions = Decisions::new(config, loaded.approvals.clone(), loaded.lock.clone());
         let serving = loaded.components.iter();
-        let serving = serving.map(|entry| (entry.file.clone(), Serving::of(entry, &decisions))).collect();
+        let serving =
+            serving.map(|entry| (entry.file.clone(), ServedVersion::of(entry, &decisions))).collect();
         let seen = loaded.stamps.iter().map(|(file, stamp)| (file.clone(), with_manifest(file, *stamp)));
         let seen = seen.collect();
         // Any file refused at start may be displaced; only a new attempt can tell.
         let displaced = loaded.toolbox.refused().iter().map(|refused| refused.file.clone()).collect();
-        let approval = Arc::new(NoMoreThanServed);
+        let approval = Arc::new(NoNewPowers);
         let (retired, claims) = (BTreeMap::new(), loaded.claims.clone());
         let decided_anew = false;
         Self { tools, sandbox, decisions, approval, seen, serving, retired, displaced, claims, decided_anew }
@@ -153,11 +154,11 @@ impl DirectoryState {
     }
 
     /// Serves a file that changed or about which a new decision was made, if possible.
-    fn take_up(&mut self, file: &Path, component: Result<Checked, FileRefusal>) -> Vec<Change> {
+    fn take_up(&mut self, file: &Path, component: Result<CheckedComponent, FileRefusal>) -> Vec<Change> {
         let before = self.serving.get(file).cloned();
         self.displaced.remove(file);
         let ready = component.and_then(|component| self.ready(component, file));
-        let now = ready.as_ref().ok().map(|ready| Serving::of(&ready.entry, &self.decisions));
+        let now = ready.as_ref().ok().map(|ready| ServedVersion::of(&ready.entry, &self.decisions));
         if let (Some(before), Some(now)) = (&before, &now)
             && before.is_as(now)
         {
@@ -182,14 +183,14 @@ impl DirectoryState {
     }
 
     /// Prepares a file for service, if it may provide the component that it claims to be.
-    fn ready(&mut self, checked: Checked, file: &Path) -> Result<Ready, FileRefusal> {
+    fn ready(&mut self, checked: CheckedComponent, file: &Path) -> Result<ReadyComponent, FileRefusal> {
         let serving = self.served_as(&checked.component.descriptor().id);
         let Decisions { config, approvals, lock, .. } = &self.decisions;
         if let Err(contested) = self.claims.judge(file, approvals, serving) {
             self.displaced.insert(file.to_owned());
             return Err(contested.refusal);
         }
-        Ready::new(checked, file, config, approvals, lock).map_err(|unready| unready.refusal)
+        ReadyComponent::new(checked, file, config, approvals, lock).map_err(|unready| unready.refusal)
     }
 
     /// Returns the file that is served under this id.
@@ -202,11 +203,11 @@ impl DirectoryState {
     /// may. Also returns the other files that it displaced.
     fn swap_in(
         &mut self,
-        ready: &Ready,
-        before: Option<&Serving>,
+        ready: &ReadyComponent,
+        before: Option<&ServedVersion>,
         file: &Path,
-    ) -> Result<(Serving, Vec<PathBuf>), FileRefusal> {
-        let serving = Serving::of(&ready.entry, &self.decisions);
+    ) -> Result<(ServedVersion, Vec<PathBuf>), FileRefusal> {
+        let serving = ServedVersion::of(&ready.entry, &self.decisions);
         if !serving.decided.approves(&serving.entry.digest) {
             let id = &serving.entry.id;
             let of_the_same = before.map(|before| &before.entry).filter(|before| &before.id == id);
@@ -230,7 +231,7 @@ impl DirectoryState {
         }
         let is_undecided =
             |other: &LoadedComponent| other.id == newcomer.id || approvals.of(&other.id).is_none();
-        let is_in_the_way = |(other, serving): &(&PathBuf, &Serving)| {
+        let is_in_the_way = |(other, serving): &(&PathBuf, &ServedVersion)| {
             *other != file
                 && is_undecided(&serving.entry)
                 && collide(&newcomer.surface, &serving.entry.surface)
@@ -254,8 +255,9 @@ impl DirectoryState {
 
     /// Records why a file is not served. Its previous version stays in service, unless that has
     /// powers that were revoked.
-    fn refuse(&mut self, file: &Path, refusal: FileRefusal, before: Option<Serving>) -> RefusedFile {
-        let outlived = |before: &Serving| before.decided.grants != self.decisions.of(&before.entry.id).grants;
+    fn refuse(&mut self, file: &Path, refusal: FileRefusal, before: Option<ServedVersion>) -> RefusedFile {
+        let outlived =
+            |before: &ServedVersion| before.decided.grants != self.decisions.of(&before.entry.id).grants;
         let outdated = before.clone().filter(outlived);
         if outdated.is_some() {
             self.serving.remove(file).into_iter().for_each(|outdated| self.retire(outdated));
@@ -272,7 +274,7 @@ impl DirectoryState {
     }
 
     /// Remembers a version that is no longer served.
-    fn retire(&mut self, served: Serving) {
+    fn retire(&mut self, served: ServedVersion) {
         if self.retired.len() >= MAX_RETIRED {
             self.retired.pop_first();
         }
@@ -295,7 +297,7 @@ fn with_manifest(file: &Path, stamp: Stamp) -> (Stamp, Option<Stamp>) {
 }
 
 /// Returns the change that this newly served version means.
-fn change_to(serving: &Serving, before: Option<&Serving>, file: &Path) -> Change {
+fn change_to(serving: &ServedVersion, before: Option<&ServedVersion>, file: &Path) -> Change {
     let LoadedComponent { id, digest, reworded, .. } = &serving.entry;
     let (file, component_id, digest) = (file.to_owned(), id.clone(), digest.clone());
     match before {
@@ -320,9 +322,9 @@ fn collide(one: &Surface, other: &Surface) -> bool {
 /// Replaces the old version, and those that must make room, by the new one, or changes nothing.
 fn swap(
     toolbox: &mut Toolbox,
-    ready: &Ready,
-    before: Option<&Serving>,
-    ousted: &[&Serving],
+    ready: &ReadyComponent,
+    before: Option<&ServedVersion>,
+    ousted: &[&ServedVersion],
     file: &Path,
 ) -> Result<(), String> {
     let gone = before.into_iter().chain(ousted.iter().copied());

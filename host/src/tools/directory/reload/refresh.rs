@@ -2,10 +2,10 @@
 //! other files do not wait for it.
 
 use super::super::change::Change;
-use super::super::decisions::Unread;
+use super::super::decisions::UnreadableDecisions;
 use super::super::refusal::FileRefusal;
 use super::super::stamp::Stamp;
-use super::super::{Checked, component_files, digest_of, load_one};
+use super::super::{CheckedComponent, component_files, digest_of, load_one};
 use super::{DirectoryState, with_manifest};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -66,7 +66,9 @@ impl DirectoryState {
         let Some(files) = self.listed().await else { return Vec::new() };
         let mut changes = self.drop_missing(&files.iter().map(|(file, _)| file.as_path()).collect());
         let (decided_anew, unread) = self.decisions.renew();
-        changes.extend(unread.into_iter().map(|Unread { file, reason }| Change::Unread { file, reason }));
+        changes.extend(
+            unread.into_iter().map(|UnreadableDecisions { file, reason }| Change::Unread { file, reason }),
+        );
         if !decided_anew {
             return changes;
         }
@@ -84,7 +86,11 @@ impl DirectoryState {
 
     /// Loads a file, which may take a minute to compile, and applies removals and decisions
     /// about others in the meantime.
-    async fn load_beside(&mut self, file: &Path, changes: &mut Vec<Change>) -> Result<Checked, FileRefusal> {
+    async fn load_beside(
+        &mut self,
+        file: &Path,
+        changes: &mut Vec<Change>,
+    ) -> Result<CheckedComponent, FileRefusal> {
         let sandbox = self.sandbox.clone();
         let mut loading = std::pin::pin!(load_one(&sandbox, file));
         let loaded = loop {
@@ -97,7 +103,7 @@ impl DirectoryState {
     }
 
     /// Loads a file and records its claim.
-    async fn load(&mut self, file: &Path) -> Result<Checked, FileRefusal> {
+    async fn load(&mut self, file: &Path) -> Result<CheckedComponent, FileRefusal> {
         let loaded = load_one(&self.sandbox, file).await;
         self.claim(file, loaded).await
     }
@@ -106,8 +112,8 @@ impl DirectoryState {
     async fn claim(
         &mut self,
         file: &Path,
-        loaded: Result<Checked, FileRefusal>,
-    ) -> Result<Checked, FileRefusal> {
+        loaded: Result<CheckedComponent, FileRefusal>,
+    ) -> Result<CheckedComponent, FileRefusal> {
         match loaded {
             Ok(checked) => {
                 let component = &checked.component;
