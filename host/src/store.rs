@@ -170,4 +170,4 @@ pub use tollgate_agent::state::{State, StateChange};
 pub use tollgate_store::*;
 
 #[cfg(feature = "sqlite")]
-pub use tollgate_sqlite::{DatabaseTurn, Place, ReadOnlyStore, SqliteStore, make_private_directory};
+pub use tollgate_sqlite::{DatabaseTurn, ReadOnlyStore, SqliteStore, StoreFiles, make_private_directory};

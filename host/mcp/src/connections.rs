@@ -279,10 +279,10 @@ impl ClientConnection {
     /// this once the whole request has arrived: a client can delay its own body for as long as it
     /// is allowed to.
     #[must_use]
-    pub fn serve(&self) -> Serving {
+    pub fn serve(&self) -> RequestInProgress {
         self.activity.serving.fetch_add(1, Ordering::Relaxed);
         self.activity.is_used();
-        Serving(Arc::clone(&self.activity))
+        RequestInProgress(Arc::clone(&self.activity))
     }
 
     /// Returns the address of the other end.
@@ -300,9 +300,9 @@ impl Connected<IncomingStream<'_, LimitedListener>> for ClientConnection {
 
 /// A request on a connection that has arrived and is not answered yet.
 #[derive(Debug)]
-pub struct Serving(Arc<Activity>);
+pub struct RequestInProgress(Arc<Activity>);
 
-impl Drop for Serving {
+impl Drop for RequestInProgress {
     fn drop(&mut self) {
         self.0.is_used();
         self.0.serving.fetch_sub(1, Ordering::Relaxed);

@@ -3,10 +3,10 @@
 //! In a session, a broken response stream does not cancel the call: the protocol lets the client
 //! reconnect for the rest. If a client does not reconnect in time, its calls are cancelled.
 
-use super::connections::Serving;
+use super::connections::RequestInProgress;
 use super::request_ids::IdInUse;
 use super::request_limit::RequestPermit;
-use super::sessions::InUse;
+use super::sessions::SessionUse;
 use axum::body::{BodyDataStream, Bytes};
 use futures::Stream;
 use std::collections::HashMap;
@@ -28,21 +28,21 @@ pub(super) struct DisconnectToken(pub(super) CancellationToken);
 /// A call whose client may still reconnect. It keeps its share of the limit, so that the number
 /// of such calls is bounded.
 #[derive(Debug)]
-struct Left {
+struct AbandonedCall {
     gone: CancellationToken,
     _slot: Option<RequestPermit>,
 }
 
 /// A broken stream, with the calls that were to be answered on it.
 #[derive(Debug)]
-struct Broken {
+struct BrokenStream {
     id: Uuid,
-    left: Vec<Left>,
+    left: Vec<AbandonedCall>,
 }
 
 /// The streams whose clients may still reconnect, by session.
 #[derive(Debug, Default)]
-pub(super) struct DisconnectTracker(Mutex<HashMap<String, Vec<Broken>>>);
+pub(super) struct DisconnectTracker(Mutex<HashMap<String, Vec<BrokenStream>>>);
 
 impl DisconnectTracker {
     /// Registers a stream of this session on which a call is answered. The returned
@@ -53,7 +53,7 @@ impl DisconnectTracker {
         slot: Option<RequestPermit>,
     ) -> (ResponseGuard, DisconnectToken) {
         let gone = CancellationToken::new();
-        let left = vec![Left { gone: gone.clone(), _slot: slot }];
+        let left = vec![AbandonedCall { gone: gone.clone(), _slot: slot }];
         let (leaving, session) = (Arc::clone(self), session.to_owned());
         (ResponseGuard { leaving, session, left, began: true }, DisconnectToken(gone))
     }
@@ -65,11 +65,11 @@ impl DisconnectTracker {
         ResponseGuard { leaving: Arc::clone(self), session: session.to_owned(), left, began: false }
     }
 
-    fn leave(self: &Arc<Self>, session: String, left: Vec<Left>) {
+    fn leave(self: &Arc<Self>, session: String, left: Vec<AbandonedCall>) {
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         let id = Uuid::new_v4();
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        all.entry(session.clone()).or_default().push(Broken { id, left });
+        all.entry(session.clone()).or_default().push(BrokenStream { id, left });
         let this = Arc::clone(self);
         runtime.spawn(async move {
             tokio::time::sleep(COME_BACK).await;
@@ -90,7 +90,7 @@ impl DisconnectTracker {
 pub(super) struct ResponseGuard {
     leaving: Arc<DisconnectTracker>,
     session: String,
-    left: Vec<Left>,
+    left: Vec<AbandonedCall>,
     /// Whether it belongs to the request that makes the call.
     began: bool,
 }
@@ -120,23 +120,23 @@ impl Drop for ResponseGuard {
 }
 
 /// The body of an answer that a client is reading.
-pub(super) struct Attended {
+pub(super) struct AttendedBody {
     body: BodyDataStream,
     attendance: Option<ResponseGuard>,
-    _used: (Option<Serving>, Option<InUse>, Option<Arc<IdInUse>>),
+    _used: (Option<RequestInProgress>, Option<SessionUse>, Option<Arc<IdInUse>>),
 }
 
-impl Attended {
+impl AttendedBody {
     pub(super) fn new(
         body: BodyDataStream,
         attendance: Option<ResponseGuard>,
-        used: (Option<Serving>, Option<InUse>, Option<Arc<IdInUse>>),
+        used: (Option<RequestInProgress>, Option<SessionUse>, Option<Arc<IdInUse>>),
     ) -> Self {
         Self { body, attendance, _used: used }
     }
 }
 
-impl Stream for Attended {
+impl Stream for AttendedBody {
     type Item = Result<Bytes, axum::Error>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {

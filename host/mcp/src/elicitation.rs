@@ -7,8 +7,8 @@
 //! person must see the whole question.
 
 use super::call_result;
-use super::form::{Entered, entered, form};
-use super::suspended_calls::{CallKey, Pending};
+use super::form::{FormEntry, entered, form};
+use super::suspended_calls::{CallKey, WaitingCall};
 use super::tool_calls::{ToolCallSession, broken};
 use super::tool_list::DecideCommand;
 use rmcp::model::{
@@ -80,7 +80,7 @@ impl ToolCallSession<'_> {
     /// Handles a repeated call that waits: with an answer, or to check its state.
     pub(super) async fn again(
         &mut self,
-        pending: Pending,
+        pending: WaitingCall,
         responses: Option<InputResponses>,
     ) -> Result<CallToolResponse, ErrorData> {
         // In every case the call can be repeated, with its new handle.
@@ -111,7 +111,7 @@ impl ToolCallSession<'_> {
     /// Shows the form; returns `None` if the person leaves the question open.
     async fn ask(
         &mut self,
-        pending: &Pending,
+        pending: &WaitingCall,
         form: ElicitRequestParams,
     ) -> Result<Option<RunEnd>, ErrorData> {
         for _ in 0..MAX_ENTRIES {
@@ -132,16 +132,16 @@ impl ToolCallSession<'_> {
     }
 
     /// Decides according to the person's entry.
-    async fn enter(&mut self, pending: &Pending, result: ElicitResult) -> Result<Entry, ErrorData> {
+    async fn enter(&mut self, pending: &WaitingCall, result: ElicitResult) -> Result<Entry, ErrorData> {
         let may_remember = self.offer.answers_may_be_remembered;
         let (decision, reason) = match entered(&pending.question, may_remember, result) {
-            Entered::Answer(value) if !may_remember && wants_more(&pending.question, &value) => {
+            FormEntry::Answer(value) if !may_remember && wants_more(&pending.question, &value) => {
                 return Ok(Entry::Unfit("only yes or no to this call is accepted".to_owned()));
             }
-            Entered::Answer(value) => (DecisionAnswer::Resume(value), None),
-            Entered::Declined => (DecisionAnswer::Cancel, Some("declined".to_owned())),
-            Entered::Dismissed => return Ok(Entry::Open),
-            Entered::Unreadable(why) => return Ok(Entry::Unfit(why)),
+            FormEntry::Answer(value) => (DecisionAnswer::Resume(value), None),
+            FormEntry::Declined => (DecisionAnswer::Cancel, Some("declined".to_owned())),
+            FormEntry::Dismissed => return Ok(Entry::Open),
+            FormEntry::Unreadable(why) => return Ok(Entry::Unfit(why)),
         };
         let asked = pending.question.suspension_id.as_str();
         match self.decide(&pending.run_id, asked, decision, reason).await {
@@ -187,7 +187,7 @@ impl ToolCallSession<'_> {
     }
 
     /// Returns the response for a client that cannot ask its person.
-    fn approval_required(&self, pending: &Pending) -> CallToolResponse {
+    fn approval_required(&self, pending: &WaitingCall) -> CallToolResponse {
         let question = &pending.question;
         let (run, call) = (&pending.run_id, &question.call_id);
         let HowToDecide { words, places } = self.how_to_decide(run, question);
@@ -268,7 +268,7 @@ fn under_way(run_id: &str) -> CallToolResponse {
     call_result::refused(text, structured).into()
 }
 
-fn input_required(pending: &Pending, form: ElicitRequestParams) -> CallToolResponse {
+fn input_required(pending: &WaitingCall, form: ElicitRequestParams) -> CallToolResponse {
     let request = InputRequest::Elicitation(ElicitRequest::new(form));
     let requests = [(pending.question.suspension_id.clone(), request)].into();
     InputRequiredResult::new(Some(requests), Some(pending.handle.clone())).into()

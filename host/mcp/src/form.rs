@@ -18,7 +18,7 @@ const MAX_DESCRIBED_BYTES: usize = 2_000;
 
 /// A person's entry.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Entered {
+pub(super) enum FormEntry {
     /// The answer; the run checks whether it is valid.
     Answer(Value),
     /// The person rejects the call.
@@ -55,30 +55,30 @@ pub(super) fn form(suspended: &SuspendedCall, may_remember: bool) -> Option<Elic
 }
 
 /// Returns a person's entries in the form of this question.
-pub(super) fn entered(suspended: &SuspendedCall, may_remember: bool, result: ElicitResult) -> Entered {
+pub(super) fn entered(suspended: &SuspendedCall, may_remember: bool, result: ElicitResult) -> FormEntry {
     let Some((_, shape)) = schema(wanted(suspended, may_remember)) else {
-        return Entered::Unreadable("the question does not fit into a form".to_owned());
+        return FormEntry::Unreadable("the question does not fit into a form".to_owned());
     };
     match result.action {
         ElicitationAction::Accept => {}
-        ElicitationAction::Decline => return Entered::Declined,
-        _ => return Entered::Dismissed,
+        ElicitationAction::Decline => return FormEntry::Declined,
+        _ => return FormEntry::Dismissed,
     }
     let content = result.content.unwrap_or(Value::Null);
     let field = || content.get("answer").cloned();
     match shape {
-        Shape::Whole => Entered::Answer(content),
-        Shape::Yes if asks_to_permit(suspended) && !is_plain_yes(&content) => Entered::Unreadable(
+        Shape::Whole => FormEntry::Answer(content),
+        Shape::Yes if asks_to_permit(suspended) && !is_plain_yes(&content) => FormEntry::Unreadable(
             "only yes or no to this call is accepted; [permissions] of tollgate.toml can allow more"
                 .to_owned(),
         ),
-        Shape::Yes => Entered::Answer(Value::Bool(true)),
-        Shape::Field => field().map_or_else(nothing, Entered::Answer),
+        Shape::Yes => FormEntry::Answer(Value::Bool(true)),
+        Shape::Field => field().map_or_else(nothing, FormEntry::Answer),
         Shape::Json => match field().as_ref().and_then(Value::as_str) {
             None => nothing(),
             Some(text) => match tollgate_agent::json::parse_exact(text) {
-                Ok(value) => Entered::Answer(value),
-                Err(e) => Entered::Unreadable(format!("the answer is not valid JSON: {e}")),
+                Ok(value) => FormEntry::Answer(value),
+                Err(e) => FormEntry::Unreadable(format!("the answer is not valid JSON: {e}")),
             },
         },
     }
@@ -100,8 +100,8 @@ fn is_plain_yes(content: &Value) -> bool {
     }
 }
 
-fn nothing() -> Entered {
-    Entered::Unreadable("the form came back without an answer".to_owned())
+fn nothing() -> FormEntry {
+    FormEntry::Unreadable("the form came back without an answer".to_owned())
 }
 
 /// Returns the question as text. The host's own lines are plain; all others are marked.
@@ -231,19 +231,19 @@ mod tests {
     fn entries_become_the_answer() {
         let flat = json!({"type": "object", "properties": {"approved": {"type": "boolean"}}});
         let answer = json!({"approved": true});
-        assert_eq!(entered(&asks(Some(flat)), false, accepts(answer.clone())), Entered::Answer(answer));
+        assert_eq!(entered(&asks(Some(flat)), false, accepts(answer.clone())), FormEntry::Answer(answer));
         let text = asks(Some(json!({"type": "string"})));
-        assert_eq!(entered(&text, false, accepts(json!({"answer": "x"}))), Entered::Answer(json!("x")));
+        assert_eq!(entered(&text, false, accepts(json!({"answer": "x"}))), FormEntry::Answer(json!("x")));
         let list = asks(Some(json!({"type": "array"})));
-        assert_eq!(entered(&list, false, accepts(json!({"answer": "[1]"}))), Entered::Answer(json!([1])));
-        assert!(matches!(entered(&list, false, accepts(json!({"answer": "["}))), Entered::Unreadable(_)));
-        assert!(matches!(entered(&list, false, accepts(json!({}))), Entered::Unreadable(_)));
-        assert_eq!(entered(&asks(None), false, accepts(json!({}))), Entered::Answer(json!(true)));
+        assert_eq!(entered(&list, false, accepts(json!({"answer": "[1]"}))), FormEntry::Answer(json!([1])));
+        assert!(matches!(entered(&list, false, accepts(json!({"answer": "["}))), FormEntry::Unreadable(_)));
+        assert!(matches!(entered(&list, false, accepts(json!({}))), FormEntry::Unreadable(_)));
+        assert_eq!(entered(&asks(None), false, accepts(json!({}))), FormEntry::Answer(json!(true)));
         let declined = ElicitResult::new(ElicitationAction::Decline);
-        assert_eq!(entered(&asks(None), false, declined), Entered::Declined);
+        assert_eq!(entered(&asks(None), false, declined), FormEntry::Declined);
         assert_eq!(
             entered(&asks(None), false, ElicitResult::new(ElicitationAction::Cancel)),
-            Entered::Dismissed
+            FormEntry::Dismissed
         );
     }
 
@@ -271,7 +271,7 @@ mod tests {
     #[test]
     fn z12_a_client_says_yes_or_no_to_the_permission_rules_and_nothing_more() {
         for yes in [json!({}), json!({"answer": "true"}), json!({"answer": true})] {
-            assert_eq!(entered(&permits(), false, accepts(yes)), Entered::Answer(json!(true)));
+            assert_eq!(entered(&permits(), false, accepts(yes)), FormEntry::Answer(json!(true)));
         }
         let always = json!({"remember": "always", "for": "tool"});
         for more in [
@@ -282,10 +282,10 @@ mod tests {
             json!([true]),
         ] {
             let entered = entered(&permits(), false, accepts(more.clone()));
-            assert!(matches!(entered, Entered::Unreadable(_)), "{more}: {entered:?}");
+            assert!(matches!(entered, FormEntry::Unreadable(_)), "{more}: {entered:?}");
         }
         let allowed = entered(&permits(), true, accepts(json!({"answer": always.to_string()})));
-        assert_eq!(allowed, Entered::Answer(always));
+        assert_eq!(allowed, FormEntry::Answer(always));
     }
 
     #[test]

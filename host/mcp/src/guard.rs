@@ -2,15 +2,15 @@
 //! which it was sent, and the limits on requests in flight. If another server mounts this one, that
 //! server has checked the credential and the names.
 
-use super::connections::{ClientConnection, Serving};
-use super::disconnects::{Attended, DisconnectTracker, ResponseGuard};
+use super::connections::{ClientConnection, RequestInProgress};
+use super::disconnects::{AttendedBody, DisconnectTracker, ResponseGuard};
 use super::mounted_client::MountedClient;
 use super::reader::MAX_MESSAGE_BYTES;
 use super::request_ids::{IdInUse, RequestIds};
 use super::request_limit::{RequestLimiter, RequestPermit};
-use super::sessions::{InUse, MAX_SESSIONS, Sessions};
+use super::sessions::{MAX_SESSIONS, SessionUse, Sessions};
 use super::transport::refusal;
-use super::weight::{TooHeavy, Weighed, weigh};
+use super::weight::{TooHeavy, WeighedMessage, weigh};
 use axum::body::{Body, Bytes};
 use axum::extract::{ConnectInfo, Extension, Request, State};
 use axum::http::request::Parts;
@@ -190,8 +190,8 @@ impl RequestGuard {
             }
         };
         let (body, slot) = arrived.map_err(|unread| match unread {
-            Unread::Full => full(),
-            Unread::Broken => {
+            BodyFailure::Full => full(),
+            BodyFailure::Broken => {
                 let words = format!("the request is longer than {MAX_MESSAGE_BYTES} bytes, or was cut off");
                 refused(StatusCode::PAYLOAD_TOO_LARGE, &words)
             }
@@ -245,7 +245,7 @@ impl RequestGuard {
         client: Option<&MountedClient>,
     ) -> Result<Bytes, Box<Response>> {
         let refused = |status: StatusCode, words: String| Box::new((status, words).into_response());
-        let Weighed { message, arguments, memory } =
+        let WeighedMessage { message, arguments, memory } =
             weigh(&body, &self.budget).map_err(|heavy| match heavy {
                 TooHeavy::Budget => {
                     let words = "overloaded: the host has no memory to read the message now; try again later";
@@ -296,7 +296,7 @@ impl RequestGuard {
 }
 
 /// The reason why a body was not read completely.
-enum Unread {
+enum BodyFailure {
     /// There is no room for it.
     Full,
     /// It exceeds the limit, or its connection broke.
@@ -310,22 +310,22 @@ async fn read(
     parts: &Parts,
     body: Body,
     claim: impl Fn(usize) -> Option<RequestPermit>,
-) -> Result<(Bytes, Option<RequestPermit>), Unread> {
+) -> Result<(Bytes, Option<RequestPermit>), BodyFailure> {
     let declared = declared_bytes(parts);
     let whole = declared.unwrap_or(MAX_MESSAGE_BYTES).min(MAX_MESSAGE_BYTES);
     let mut slot = None;
     if declared.is_some() && whole > SMALL_BYTES {
-        slot = Some(claim(whole).ok_or(Unread::Full)?);
+        slot = Some(claim(whole).ok_or(BodyFailure::Full)?);
     }
     let (mut chunks, mut bytes) = (body.into_data_stream(), BytesMut::new());
     while let Some(chunk) = chunks.next().await {
-        let chunk = chunk.map_err(|_| Unread::Broken)?;
+        let chunk = chunk.map_err(|_| BodyFailure::Broken)?;
         let length = bytes.len() + chunk.len();
         if length > MAX_MESSAGE_BYTES {
-            return Err(Unread::Broken);
+            return Err(BodyFailure::Broken);
         }
         if slot.is_none() && length > SMALL_BYTES {
-            slot = Some(claim(whole).ok_or(Unread::Full)?);
+            slot = Some(claim(whole).ok_or(BodyFailure::Full)?);
         }
         bytes.extend_from_slice(&chunk);
     }
@@ -340,7 +340,7 @@ async fn read(
 fn attended(
     response: Response,
     attendance: Option<ResponseGuard>,
-    used: (Option<Serving>, Option<InUse>, Option<Arc<IdInUse>>),
+    used: (Option<RequestInProgress>, Option<SessionUse>, Option<Arc<IdInUse>>),
 ) -> Response {
     let kind = response.headers().get(header::CONTENT_TYPE);
     if !kind.is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream")) {
@@ -348,7 +348,7 @@ fn attended(
         return response;
     }
     let (parts, body) = response.into_parts();
-    let body = Attended::new(body.into_data_stream(), attendance, used);
+    let body = AttendedBody::new(body.into_data_stream(), attendance, used);
     Response::from_parts(parts, Body::from_stream(body))
 }
 

@@ -35,7 +35,7 @@ mod writer;
 pub use client::{
     MAX_BYTES_PER_SECOND, MAX_LISTED, MAX_LISTED_BYTES, MAX_LISTED_NODES, MAX_UNANSWERED, Servers, is_program,
 };
-pub use connections::{ClientConnection, LimitedListener, Serving, connections_within};
+pub use connections::{ClientConnection, LimitedListener, RequestInProgress, connections_within};
 pub use http::{HTTP_PATH, METRICS_PATH, MountedServer, TokenOptions, new_token};
 pub use mounted_client::{ClientAccess, MountedClient};
 pub use notifications::MAX_TOKEN_BYTES;

@@ -18,7 +18,7 @@ pub(super) struct Lines<R> {
 
 /// The result of a read.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Read {
+pub(super) enum ReadResult {
     /// A whole line without its end. Blank lines are skipped.
     Line(Vec<u8>),
     /// A line was longer than [`MAX_MESSAGE_BYTES`]; nothing of it is kept.
@@ -38,14 +38,14 @@ impl<R: AsyncRead + Unpin> Lines<R> {
     }
 
     /// Reads the next line.
-    pub(super) async fn next(&mut self) -> io::Result<Read> {
+    pub(super) async fn next(&mut self) -> io::Result<ReadResult> {
         loop {
             let available = self.read.fill_buf().await?;
             if available.is_empty() {
                 return Ok(match std::mem::take(&mut self.line) {
                     // The last line may lack a line end.
-                    line if !self.skipping && !is_blank(&line) => Read::Line(line),
-                    _ => Read::End,
+                    line if !self.skipping && !is_blank(&line) => ReadResult::Line(line),
+                    _ => ReadResult::End,
                 });
             }
             let end = available.iter().position(|byte| *byte == b'\n');
@@ -59,10 +59,10 @@ impl<R: AsyncRead + Unpin> Lines<R> {
             self.skipping = (was_skipping || !fits) && end.is_none();
             if !fits && !was_skipping {
                 self.line = Vec::new();
-                return Ok(Read::TooLong);
+                return Ok(ReadResult::TooLong);
             }
             if end.is_some() && !was_skipping && !is_blank(&self.line) {
-                return Ok(Read::Line(std::mem::take(&mut self.line)));
+                return Ok(ReadResult::Line(std::mem::take(&mut self.line)));
             }
             if end.is_some() {
                 self.line.clear();
@@ -80,19 +80,19 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    async fn read_all(input: &[u8]) -> Vec<Read> {
+    async fn read_all(input: &[u8]) -> Vec<ReadResult> {
         let mut lines = Lines::new(input);
         let mut all = Vec::new();
         loop {
             match lines.next().await.unwrap() {
-                Read::End => return all,
+                ReadResult::End => return all,
                 read => all.push(read),
             }
         }
     }
 
-    fn line(text: &str) -> Read {
-        Read::Line(text.as_bytes().to_vec())
+    fn line(text: &str) -> ReadResult {
+        ReadResult::Line(text.as_bytes().to_vec())
     }
 
     #[tokio::test]
@@ -105,13 +105,13 @@ mod tests {
     async fn a_line_that_is_too_long_is_skipped_and_told_once() {
         let mut input = vec![b'x'; MAX_MESSAGE_BYTES + 100_000];
         input.extend_from_slice(b"\nnext\n");
-        assert_eq!(read_all(&input).await, [Read::TooLong, line("next")]);
+        assert_eq!(read_all(&input).await, [ReadResult::TooLong, line("next")]);
         let mut fits = vec![b'x'; MAX_MESSAGE_BYTES];
         fits.extend_from_slice(b"\nnext");
         let read = read_all(&fits).await;
-        assert!(matches!(&read[0], Read::Line(line) if line.len() == MAX_MESSAGE_BYTES));
+        assert!(matches!(&read[0], ReadResult::Line(line) if line.len() == MAX_MESSAGE_BYTES));
         assert_eq!(read[1], line("next"));
         let endless = vec![b'x'; MAX_MESSAGE_BYTES * 2];
-        assert_eq!(read_all(&endless).await, [Read::TooLong]);
+        assert_eq!(read_all(&endless).await, [ReadResult::TooLong]);
     }
 }

@@ -9,7 +9,7 @@ use super::mounted_client::MountedClient;
 use super::notifications::Notices;
 use super::suspended_calls::PendingCalls;
 use super::tool_calls::ToolCallSession;
-use super::tool_list::{Listing, OfferedNames, PAGE_TOOLS, ToolList, is_hosts_own};
+use super::tool_list::{ListingCache, OfferedNames, PAGE_TOOLS, ToolList, is_hosts_own};
 use super::writer::Backpressure;
 use axum::http::request::Parts;
 use rmcp::model::{
@@ -59,7 +59,7 @@ struct Inner {
 /// The parts that the sessions of a server share.
 #[derive(Default)]
 pub(super) struct SharedParts {
-    listing: Listing,
+    listing: ListingCache,
     pending: PendingCalls,
 }
 

@@ -26,7 +26,7 @@ struct Use {
 }
 
 /// A request or stream of a session, in progress while this lives.
-pub(super) struct InUse {
+pub(super) struct SessionUse {
     sessions: Arc<Sessions>,
     id: String,
 }
@@ -57,9 +57,9 @@ impl Sessions {
     }
 
     /// Records that a request or stream of a session begins.
-    pub(super) fn use_now(self: &Arc<Self>, id: &str) -> InUse {
+    pub(super) fn use_now(self: &Arc<Self>, id: &str) -> SessionUse {
         self.change(id, |used| used.open += 1);
-        InUse { sessions: Arc::clone(self), id: id.to_owned() }
+        SessionUse { sessions: Arc::clone(self), id: id.to_owned() }
     }
 
     /// Returns whether there is room for another session. If necessary, ends the session that has
@@ -103,7 +103,7 @@ impl Sessions {
     }
 }
 
-impl Drop for InUse {
+impl Drop for SessionUse {
     fn drop(&mut self) {
         self.sessions.change(&self.id, |used| used.open = used.open.saturating_sub(1));
     }

@@ -84,7 +84,7 @@ fn feed(value: &Value, hash: &mut Sha256) {
 
 /// A call that waits.
 #[derive(Debug, Clone)]
-pub(super) struct Pending {
+pub(super) struct WaitingCall {
     /// The call's unguessable handle for its client.
     pub(super) handle: String,
     pub(super) asked: CallKey,
@@ -98,7 +98,7 @@ pub(super) struct Pending {
 #[derive(Debug, Default)]
 pub(super) struct PendingCalls {
     /// Oldest first.
-    calls: Mutex<VecDeque<Pending>>,
+    calls: Mutex<VecDeque<WaitingCall>>,
     /// Calls that their clients know as tasks, and their state.
     pub(super) tasks: TaskRuns,
 }
@@ -110,14 +110,19 @@ impl PendingCalls {
     }
 
     /// Remembers a call that waits; the run keeps its handle.
-    pub(super) fn add(&self, asked: &CallKey, run_id: &Arc<str>, question: &Arc<SuspendedCall>) -> Pending {
+    pub(super) fn add(
+        &self,
+        asked: &CallKey,
+        run_id: &Arc<str>,
+        question: &Arc<SuspendedCall>,
+    ) -> WaitingCall {
         let bytes = serde_json::to_vec(&**question).map_or(0, |written| written.len());
         let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
         let known = calls.iter().position(|call| call.run_id == *run_id);
         let handle = known
             .and_then(|at| calls.remove(at))
             .map_or_else(|| Uuid::new_v4().simple().to_string(), |call| call.handle);
-        let pending = Pending {
+        let pending = WaitingCall {
             handle,
             asked: asked.clone(),
             run_id: Arc::clone(run_id),
@@ -137,10 +142,10 @@ impl PendingCalls {
     }
 
     /// Takes out the call that is repeated, by its handle or by an identical call.
-    pub(super) fn take(&self, asked: &CallKey, handle: Option<&str>) -> Option<Pending> {
+    pub(super) fn take(&self, asked: &CallKey, handle: Option<&str>) -> Option<WaitingCall> {
         let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
         let repeated =
-            |call: &Pending| call.asked == *asked && handle.is_none_or(|handle| handle == call.handle);
+            |call: &WaitingCall| call.asked == *asked && handle.is_none_or(|handle| handle == call.handle);
         let at = calls.iter().position(repeated)?;
         calls.remove(at)
     }

@@ -2,7 +2,7 @@
 //! `io.modelcontextprotocol/tasks` (SEP-2663). A client that supports tasks but cannot ask its
 //! person receives a task instead of a result, and polls it until a person has decided elsewhere.
 
-use super::suspended_calls::Pending;
+use super::suspended_calls::WaitingCall;
 use super::task_runs::TaskRun;
 use super::tool_calls::{FinishedRun, ToolCallSession};
 use rmcp::model::{
@@ -17,7 +17,7 @@ const POLL_MS: u64 = 1_000;
 
 impl ToolCallSession<'_> {
     /// Returns the response that contains a task instead of a result.
-    pub(super) async fn as_task(&self, pending: &Pending) -> Result<CallToolResponse, ErrorData> {
+    pub(super) async fn as_task(&self, pending: &WaitingCall) -> Result<CallToolResponse, ErrorData> {
         let kept = self.pending.tasks.of_run(&self.thread_id, &pending.run_id, self.is_agent);
         let recorded = self.recorded(&kept.run_id).await?;
         Ok(CreateTaskResult::new(self.task(&kept, &recorded)).into())

@@ -116,7 +116,7 @@ impl<'t> ToolNames<'t> {
 /// The offered tools and agents, rebuilt when another toolbox is published. The sessions of a
 /// server share it.
 #[derive(Default)]
-pub(super) struct Listing {
+pub(super) struct ListingCache {
     known: Mutex<Option<Arc<OfferedNames>>>,
 }
 
@@ -136,7 +136,7 @@ impl OfferedNames {
     }
 }
 
-impl Listing {
+impl ListingCache {
     /// Returns the tools and agents that are offered now.
     pub(super) fn of(&self, host: &Host, offer: &ToolList) -> Arc<OfferedNames> {
         let toolbox = host.toolbox();

@@ -5,9 +5,9 @@
 //! limits are refused. A client that does not read its answers is not read from either, until it
 //! does or disconnects.
 
-use super::reader::{Lines, MAX_MESSAGE_BYTES, Read};
+use super::reader::{Lines, MAX_MESSAGE_BYTES, ReadResult};
 use super::request_limit::{MAX_REQUESTS, RequestLimiter};
-use super::weight::{TooHeavy, Weighed, weigh};
+use super::weight::{TooHeavy, WeighedMessage, weigh};
 use super::writer::{Backpressure, MessageWriter, Output};
 use rmcp::RoleServer;
 use rmcp::model::{
@@ -98,7 +98,7 @@ impl<R: Input> StdioTransport<R> {
 
     /// Returns the message of a line; `None` if it was answered already, or has no effect.
     fn take(&mut self, line: &[u8]) -> Option<ClientJsonRpcMessage> {
-        let Weighed { message, arguments, memory } = match weigh(line, &self.budget) {
+        let WeighedMessage { message, arguments, memory } = match weigh(line, &self.budget) {
             Ok(weighed) => weighed,
             // A form answer with such a number counts as unanswered.
             Err(TooHeavy::Number(why)) if !is_request(line) => return unanswered(line, &why),
@@ -196,17 +196,17 @@ impl<R: Input> Transport<RoleServer> for StdioTransport<R> {
                 () = self.gone.cancelled() => return None,
             };
             match read {
-                Ok(Read::Line(line)) => {
+                Ok(ReadResult::Line(line)) => {
                     if let Some(message) = self.take(&line) {
                         return Some(message);
                     }
                 }
-                Ok(Read::TooLong) => {
+                Ok(ReadResult::TooLong) => {
                     let words = format!("a message has more than {MAX_MESSAGE_BYTES} bytes and was not read");
                     let error = ErrorData::invalid_request(words, None);
                     self.out.send(&ServerJsonRpcMessage::error(error, None));
                 }
-                Ok(Read::End) | Err(_) => {
+                Ok(ReadResult::End) | Err(_) => {
                     self.end();
                     return None;
                 }

@@ -19,7 +19,7 @@ const COPIES: u64 = 3;
 
 /// A message that may be parsed.
 #[derive(Debug)]
-pub(super) struct Weighed<'m> {
+pub(super) struct WeighedMessage<'m> {
     /// The message, without large arguments.
     pub(super) message: Cow<'m, [u8]>,
     /// The arguments of a `tools/call`, as they were written.
@@ -41,11 +41,11 @@ pub(super) enum TooHeavy {
 }
 
 /// Estimates a message's memory and reserves it.
-pub(super) fn weigh<'m>(message: &'m [u8], budget: &MemoryBudget) -> Result<Weighed<'m>, TooHeavy> {
+pub(super) fn weigh<'m>(message: &'m [u8], budget: &MemoryBudget) -> Result<WeighedMessage<'m>, TooHeavy> {
     let arguments = raw_arguments(message);
     check_numbers(message, arguments.as_ref())?;
     if message.len() <= SMALL_BYTES {
-        return Ok(Weighed { message: Cow::Borrowed(message), arguments, memory: None });
+        return Ok(WeighedMessage { message: Cow::Borrowed(message), arguments, memory: None });
     }
     let message = match arguments.as_ref().and_then(|arguments| without(message, &arguments.0)) {
         Some(lighter) => Cow::Owned(lighter),
@@ -54,7 +54,7 @@ pub(super) fn weigh<'m>(message: &'m [u8], budget: &MemoryBudget) -> Result<Weig
     let measure = json::measure(&message);
     NodesLeft::all().take(&measure).map_err(|why| TooHeavy::Values(why.to_string()))?;
     let memory = budget.try_reserve(COPIES * measure.parsed_bytes).ok_or(TooHeavy::Budget)?;
-    Ok(Weighed { message, arguments, memory: Some(Arc::new(memory)) })
+    Ok(WeighedMessage { message, arguments, memory: Some(Arc::new(memory)) })
 }
 
 /// Arguments are checked in the same way when they are validated, and the caller receives that

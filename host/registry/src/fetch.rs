@@ -3,13 +3,13 @@
 use crate::client::{Artifact, Client, FoundBundle, LICENCE, NewArtifact, Session, described_by, licence_in};
 use crate::digest::Digest;
 use crate::error::{Code, Error, Remedy, Result};
-use crate::install::{Kept, read};
+use crate::install::{KeptEvidence, read};
 use crate::interfaces::Interfaces;
 use crate::lock::Entry;
 use crate::metadata::Metadata;
 use crate::reference::{Reference, Source};
 use crate::signature::{MAX_BUNDLE_BYTES, PublicKey, Subjects, TrustedRoot, verify, verify_by_key};
-use crate::trust::{Evidence, Recorded, Trust, Verdict};
+use crate::trust::{Evidence, RecordedVersion, Trust, Verdict};
 use crate::{MAX_ASKS_BYTES, MAX_COMPONENT_BYTES};
 use bytes::Bytes;
 use std::collections::BTreeSet;
@@ -17,7 +17,7 @@ use std::path::Path;
 
 /// The options of a fetch besides the source.
 #[derive(Debug, Clone, Default)]
-pub struct Wanted {
+pub struct FetchOptions {
     /// The digest that the manifest or the component has to have.
     pub digest: Option<Digest>,
     /// A bundle of the user's own.
@@ -26,12 +26,12 @@ pub struct Wanted {
     pub keys: Vec<PublicKey>,
     /// The entries of this origin, with the evidence that is kept about it. That counts if the source
     /// still has these bytes: a web server has no signatures, and a registry may hide them.
-    pub recorded: Vec<(Entry, Kept)>,
+    pub recorded: Vec<(Entry, KeptEvidence)>,
 }
 
 /// A component that was fetched but not yet approved.
 #[derive(Debug, Clone)]
-pub struct Fetched {
+pub struct FetchedComponent {
     /// Its origin, as lock file and policy name it.
     pub origin: String,
     /// The tag that was resolved.
@@ -52,7 +52,7 @@ pub struct Fetched {
     keys: Vec<PublicKey>,
 }
 
-impl Fetched {
+impl FetchedComponent {
     /// The bytes of a bundle.
     #[must_use]
     pub fn bundle(&self, digest: &Digest) -> Option<&[u8]> {
@@ -83,7 +83,12 @@ impl Fetched {
 ///
 /// # Errors
 /// It cannot be fetched, or is not what was asked for.
-pub async fn fetch(client: &Client, source: &Source, wanted: Wanted, root: &TrustedRoot) -> Result<Fetched> {
+pub async fn fetch(
+    client: &Client,
+    source: &Source,
+    wanted: FetchOptions,
+    root: &TrustedRoot,
+) -> Result<FetchedComponent> {
     let origin = source.origin();
     let mut bundles: Vec<_> = wanted.bundle.map(found).into_iter().collect();
     let mut keys = wanted.keys;
@@ -130,7 +135,7 @@ pub async fn fetch(client: &Client, source: &Source, wanted: Wanted, root: &Trus
     // A signature that is wrong says more than a referrer that cannot be read.
     evidence.faults.splice(0..0, verified.faults);
     let metadata = Metadata::of(&wasm);
-    Ok(Fetched { origin, tag, artifact, wasm, digest, asks, metadata, evidence, bundles, keys })
+    Ok(FetchedComponent { origin, tag, artifact, wasm, digest, asks, metadata, evidence, bundles, keys })
 }
 
 /// Returns whether a source still leads to the version of an entry. This costs one request, or none
@@ -212,13 +217,18 @@ async fn gather(
 ///
 /// # Errors
 /// The evidence does not say what the entry says, or the policy does not accept it.
-pub async fn recheck(entry: &Entry, kept: Option<Kept>, trust: &Trust, is_accepted: bool) -> Result<()> {
+pub async fn recheck(
+    entry: &Entry,
+    kept: Option<KeptEvidence>,
+    trust: &Trust,
+    is_accepted: bool,
+) -> Result<()> {
     let differs = |what: &str| {
         let what = format!("{what} of {} is not what tollgate.lock records; restore tollgate.lock", entry.id);
         Error::new(Code::LockMismatch, what)
     };
     let mut evidence = Evidence::default();
-    if let Some(Kept { bundle, key, manifest }) = kept {
+    if let Some(KeptEvidence { bundle, key, manifest }) = kept {
         // The signature may be of the manifest alone, which then says what the component is.
         if let Some(manifest) = &manifest {
             let (wasm, asks) = described_by(manifest)?;
@@ -238,7 +248,7 @@ pub async fn recheck(entry: &Entry, kept: Option<Kept>, trust: &Trust, is_accept
     if evidence.proofs.first().map(|proof| &proof.signed) != entry.signed.as_ref() {
         return Err(differs("the signer"));
     }
-    let recorded = Recorded { signed: entry.signed.as_ref(), is_accepted };
+    let recorded = RecordedVersion { signed: entry.signed.as_ref(), is_accepted };
     match trust.judge(&entry.from, &evidence, None, Some(recorded))? {
         Verdict::Accepted { .. } => Ok(()),
         Verdict::Ask { why, .. } => {
@@ -257,7 +267,12 @@ pub async fn recheck(entry: &Entry, kept: Option<Kept>, trust: &Trust, is_accept
 ///
 /// # Errors
 /// They differ.
-pub fn check_statements(entry: &Entry, kept: Option<&Kept>, wasm: &[u8], surface: &Digest) -> Result<()> {
+pub fn check_statements(
+    entry: &Entry,
+    kept: Option<&KeptEvidence>,
+    wasm: &[u8],
+    surface: &Digest,
+) -> Result<()> {
     let differs = |what: &str| {
         let id = entry.id.clone();
         let what = format!(

@@ -17,23 +17,24 @@ mod signature;
 mod trust;
 
 pub use client::{
-    Artifact, Client, Credentials, FoundBundle, HostSettings, Login, NewArtifact, Published, Referrers,
-    Session, Settings, bundle_in, described_by, listed_in,
+    Artifact, Client, Credentials, FoundBundle, HostSettings, Login, NewArtifact, PublishedArtifact,
+    Referrers, Session, Settings, bundle_in, described_by, listed_in,
 };
 pub use digest::Digest;
 pub use error::{Code, Error, Remedy};
 pub use fetch::{
-    Fetched, Wanted, check_bundle, check_statements, fetch, is_current, is_signed, read_bundle, recheck,
+    FetchOptions, FetchedComponent, check_bundle, check_statements, fetch, is_current, is_signed,
+    read_bundle, recheck,
 };
-pub use install::{Files, Installation, Kept, Placement};
+pub use install::{Files, Installation, KeptEvidence, Placement};
 pub use interfaces::Interfaces;
 pub use lock::{Entry, Lock, LockMode, MAX_LOCK_BYTES};
 pub use metadata::{Metadata, Package};
 pub use reference::{Reference, Source};
 pub use signature::{
-    Covers, MAX_BUNDLE_BYTES, Proof, PublicKey, Signed, SigningKey, Subjects, TrustedRoot, verify,
+    Coverage, MAX_BUNDLE_BYTES, Proof, PublicKey, SignerEvidence, SigningKey, Subjects, TrustedRoot, verify,
 };
-pub use trust::{Evidence, Expected, Github, RawTrust, Recorded, Trust, Verdict, read_key};
+pub use trust::{Evidence, ExpectedSigner, Github, RawTrust, RecordedVersion, Trust, Verdict, read_key};
 
 /// The longest manifest of a component, as text, in bytes.
 pub const MAX_ASKS_BYTES: usize = 64 << 10;

@@ -3,7 +3,7 @@
 use crate::digest::Digest;
 use crate::error::{Code, Error, Remedy, Result};
 use crate::reference::is_tag;
-use crate::signature::Signed;
+use crate::signature::SignerEvidence;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -62,7 +62,7 @@ pub struct Entry {
     pub licence: Option<String>,
     /// The signer; `None` if a person accepted it unsigned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub signed: Option<Signed>,
+    pub signed: Option<SignerEvidence>,
 }
 
 impl Entry {
@@ -111,7 +111,7 @@ impl Lock {
         };
         let failed = |e: toml::de::Error| wrong(e.span().map_or(1, |span| at(span.end)), e.message());
         #[derive(Deserialize)]
-        struct Versioned {
+        struct VersionedLock {
             version: u32,
         }
         #[derive(Deserialize)]
@@ -125,7 +125,7 @@ impl Lock {
         // A later version may have keys that are unknown here, and its number is the better reason.
         let version = match &read {
             Ok(raw) => raw.version,
-            Err(_) => toml::from_str::<Versioned>(text).map_or(VERSION, |read| read.version),
+            Err(_) => toml::from_str::<VersionedLock>(text).map_or(VERSION, |read| read.version),
         };
         if version > VERSION {
             let why = format!(
@@ -319,7 +319,7 @@ mod tests {
             asks: Some(Digest::of(b"asks")),
             surface: Digest::of(b"surface"),
             licence: Some("MIT".to_owned()),
-            signed: Some(Signed::Key { key: Digest::of(b"key"), bundle: Digest::of(b"bundle") }),
+            signed: Some(SignerEvidence::Key { key: Digest::of(b"key"), bundle: Digest::of(b"bundle") }),
         }
     }
 
@@ -332,7 +332,7 @@ mod tests {
     #[test]
     fn a_lock_file_reads_back_as_it_was_and_is_sorted() {
         let mut lock = lock(&["weather", "calendar"]);
-        let github = Signed::Github {
+        let github = SignerEvidence::Github {
             repository: "acme/tools".to_owned(),
             repository_id: "1234".to_owned(),
             workflow: ".github/workflows/release.yml".to_owned(),

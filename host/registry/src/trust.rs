@@ -3,7 +3,7 @@
 use crate::error::{Code, Error, Result};
 use crate::reference::{Reference, Source};
 use crate::signature::MAX_KEY_BYTES;
-use crate::signature::{Proof, PublicKey, Signed, TrustedRoot};
+use crate::signature::{Proof, PublicKey, SignerEvidence, TrustedRoot};
 use serde::Deserialize;
 use std::fmt;
 use std::io::Read as _;
@@ -17,7 +17,7 @@ const MAX_ROOT_BYTES: u64 = 4 << 20;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct RawTrust {
-    otherwise: Otherwise,
+    otherwise: DefaultTrust,
     root: Option<PathBuf>,
     signers: Vec<RawSigner>,
 }
@@ -25,7 +25,7 @@ pub struct RawTrust {
 /// The treatment of a component whose signer no rule names.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum Otherwise {
+enum DefaultTrust {
     /// A person decides.
     #[default]
     Ask,
@@ -86,7 +86,7 @@ fn is_repository(text: &str) -> bool {
 
 /// A signer that is expected.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Expected {
+pub enum ExpectedSigner {
     /// A workflow of GitHub.
     Github(Github),
     /// Another identity of a certificate.
@@ -108,10 +108,10 @@ pub enum Expected {
 /// The policy: whose signature is required for what.
 #[derive(Debug, Clone, Default)]
 pub struct Trust {
-    otherwise: Otherwise,
+    otherwise: DefaultTrust,
     /// `None` for the embedded one, which is read when it is needed.
     root: Option<TrustedRoot>,
-    signers: Vec<(Vec<String>, Expected)>,
+    signers: Vec<(Vec<String>, ExpectedSigner)>,
     files: Vec<PathBuf>,
 }
 
@@ -147,9 +147,9 @@ pub enum Verdict {
 
 /// The version before, as the lock file records it.
 #[derive(Debug, Clone, Copy)]
-pub struct Recorded<'a> {
+pub struct RecordedVersion<'a> {
     /// The signer; `None` if it was not signed.
-    pub signed: Option<&'a Signed>,
+    pub signed: Option<&'a SignerEvidence>,
     /// Whether a person accepted that version here. The lock file alone does not prove that: it may
     /// have been edited.
     pub is_accepted: bool,
@@ -196,7 +196,7 @@ impl Trust {
     /// The keys that the policy requires for an origin.
     #[must_use]
     pub fn keys_of(&self, origin: &str) -> Vec<PublicKey> {
-        self.signers_of(origin).iter().filter_map(Expected::key).cloned().collect()
+        self.signers_of(origin).iter().filter_map(ExpectedSigner::key).cloned().collect()
     }
 
     /// All keys of the policy.
@@ -208,7 +208,7 @@ impl Trust {
     /// The signers that the policy requires for an origin: those of the longest pattern that
     /// matches it. Empty if no rule matches.
     #[must_use]
-    pub fn signers_of(&self, origin: &str) -> Vec<Expected> {
+    pub fn signers_of(&self, origin: &str) -> Vec<ExpectedSigner> {
         let matching = |patterns: &[String]| {
             patterns.iter().filter(|pattern| matches(pattern, origin)).map(String::len).max()
         };
@@ -227,8 +227,8 @@ impl Trust {
         &self,
         origin: &str,
         evidence: &Evidence,
-        named: Option<&Expected>,
-        recorded: Option<Recorded<'_>>,
+        named: Option<&ExpectedSigner>,
+        recorded: Option<RecordedVersion<'_>>,
     ) -> Result<Verdict> {
         let required = self.signers_of(origin);
         let by_policy = find(&required, &evidence.proofs);
@@ -241,7 +241,7 @@ impl Trust {
         });
         let by_name = by_name.transpose()?;
         let vouched = by_name.or(by_policy);
-        if self.otherwise == Otherwise::Refuse && by_policy.is_none() {
+        if self.otherwise == DefaultTrust::Refuse && by_policy.is_none() {
             let (code, what) = match preferred(&evidence.proofs, None) {
                 Some(proof) => (Code::UnexpectedSigner, format!("it is signed by {}", proof.signed)),
                 None => (Code::Unsigned, unsigned(evidence)),
@@ -257,7 +257,7 @@ impl Trust {
         if vouched.is_some() {
             return Ok(Verdict::Accepted { proof, vouched: true });
         }
-        let is_allowed = self.otherwise == Otherwise::Allow;
+        let is_allowed = self.otherwise == DefaultTrust::Allow;
         if recorded.is_some_and(|recorded| recorded.is_accepted || is_allowed) {
             // By the signer of the version before, or unsigned as that one, or better.
             return Ok(Verdict::Accepted { proof, vouched: signer.is_some() });
@@ -273,7 +273,7 @@ impl Trust {
     }
 }
 
-impl Expected {
+impl ExpectedSigner {
     /// The key, if it is one.
     #[must_use]
     pub fn key(&self) -> Option<&PublicKey> {
@@ -285,16 +285,17 @@ impl Expected {
 
     fn accepts(&self, proof: &Proof) -> bool {
         match (self, &proof.signed) {
-            (Self::Github(expected), Signed::Github { repository, workflow, git_ref, .. }) => {
+            (Self::Github(expected), SignerEvidence::Github { repository, workflow, git_ref, .. }) => {
                 // Names of repositories do not depend on case.
                 expected.repository.eq_ignore_ascii_case(repository)
                     && expected.workflow.as_ref().is_none_or(|expected| expected == workflow)
                     && expected.refs.as_ref().is_none_or(|pattern| is_ref(pattern, git_ref))
             }
-            (Self::Identity { identity, issuer }, Signed::Identity { identity: i, issuer: by, .. }) => {
-                (identity, issuer) == (i, by)
-            }
-            (Self::Key { key, log }, Signed::Key { key: id, .. }) => {
+            (
+                Self::Identity { identity, issuer },
+                SignerEvidence::Identity { identity: i, issuer: by, .. },
+            ) => (identity, issuer) == (i, by),
+            (Self::Key { key, log }, SignerEvidence::Key { key: id, .. }) => {
                 key.id() == id && (!log || proof.is_logged)
             }
             _ => false,
@@ -302,7 +303,7 @@ impl Expected {
     }
 }
 
-impl fmt::Display for Expected {
+impl fmt::Display for ExpectedSigner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Github(Github { repository, workflow, refs }) => {
@@ -328,20 +329,20 @@ pub fn read_key(file: &Path) -> Result<PublicKey> {
     key.map_err(|why| invalid(&format!("{}: {}", file.display(), why.message())))
 }
 
-fn find<'a>(expected: &[Expected], proofs: &'a [Proof]) -> Option<&'a Proof> {
+fn find<'a>(expected: &[ExpectedSigner], proofs: &'a [Proof]) -> Option<&'a Proof> {
     proofs.iter().find(|proof| expected.iter().any(|expected| expected.accepts(proof)))
 }
 
 /// Of several signatures, the one by the recorded signer, or else one with a certificate.
-fn preferred<'a>(proofs: &'a [Proof], recorded: Option<&Signed>) -> Option<&'a Proof> {
+fn preferred<'a>(proofs: &'a [Proof], recorded: Option<&SignerEvidence>) -> Option<&'a Proof> {
     let same = |proof: &&Proof| recorded.is_some_and(|recorded| proof.signed.is_same_signer(recorded));
-    let by_certificate = |proof: &&Proof| !matches!(proof.signed, Signed::Key { .. });
+    let by_certificate = |proof: &&Proof| !matches!(proof.signed, SignerEvidence::Key { .. });
     proofs.iter().find(same).or_else(|| proofs.iter().find(by_certificate)).or(proofs.first())
 }
 
 /// Returns why a version needs a person's decision: its signer differs from the recorded one. `None` if
 /// it does not.
-fn changed(recorded: Option<&Signed>, proof: Option<&Proof>) -> Option<String> {
+fn changed(recorded: Option<&SignerEvidence>, proof: Option<&Proof>) -> Option<String> {
     let recorded = recorded?;
     match proof {
         Some(proof) if proof.signed.is_same_signer(recorded) => None,
@@ -353,7 +354,7 @@ fn changed(recorded: Option<&Signed>, proof: Option<&Proof>) -> Option<String> {
 }
 
 /// Returns the error for a component that none of the expected signers signed.
-fn missing(expected: &[Expected], evidence: &Evidence) -> Error {
+fn missing(expected: &[ExpectedSigner], evidence: &Evidence) -> Error {
     let expected: Vec<_> = expected.iter().map(ToString::to_string).collect();
     let expected = clean(&expected.join(", or "), 500);
     match (evidence.proofs.first(), evidence.faults.first()) {
@@ -378,7 +379,7 @@ fn unsigned(evidence: &Evidence) -> String {
     }
 }
 
-fn expected(signer: &RawSigner, base_dir: &Path) -> Result<Expected> {
+fn expected(signer: &RawSigner, base_dir: &Path) -> Result<ExpectedSigner> {
     if signer.log && signer.key.is_none() {
         return Err(invalid("`log` in [[trust.signers]] belongs to `key`"));
     }
@@ -389,13 +390,13 @@ fn expected(signer: &RawSigner, base_dir: &Path) -> Result<Expected> {
                     "`repository` of `github` in [[trust.signers]] has to be OWNER/REPOSITORY",
                 ));
             }
-            Ok(Expected::Github(github.clone()))
+            Ok(ExpectedSigner::Github(github.clone()))
         }
         (None, Some(identity), Some(issuer), None) => {
-            Ok(Expected::Identity { identity: identity.clone(), issuer: issuer.clone() })
+            Ok(ExpectedSigner::Identity { identity: identity.clone(), issuer: issuer.clone() })
         }
         (None, None, None, Some(key)) => {
-            Ok(Expected::Key { key: read_key(&base_dir.join(key))?, log: signer.log })
+            Ok(ExpectedSigner::Key { key: read_key(&base_dir.join(key))?, log: signer.log })
         }
         _ => {
             Err(invalid("a rule of [[trust.signers]] has to name one of: github, identity with issuer, key"))

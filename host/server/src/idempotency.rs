@@ -38,7 +38,7 @@ pub(crate) struct KeyedRequest<'a> {
 }
 
 /// The result of a request that starts a run at most once.
-pub(crate) enum Once<T> {
+pub(crate) enum KeyedStart<T> {
     /// The request started or continued a run.
     Began(T),
     /// An earlier request with the same key started this run.
@@ -57,14 +57,14 @@ pub(crate) async fn once<T, E, F>(
     state: &Shared,
     request: KeyedRequest<'_>,
     begin: impl FnOnce(Option<String>) -> F,
-) -> Result<Once<T>, E>
+) -> Result<KeyedStart<T>, E>
 where
     E: From<Problem>,
     F: Future<Output = Result<(Arc<str>, T), E>>,
 {
     let reserved = match reserve(state, request).await? {
-        KeyLookup::NoKey => return begin(None).await.map(|(_, began)| Once::Began(began)),
-        KeyLookup::Recorded(run_id) => return Ok(Once::Before(run_id)),
+        KeyLookup::NoKey => return begin(None).await.map(|(_, began)| KeyedStart::Began(began)),
+        KeyLookup::Recorded(run_id) => return Ok(KeyedStart::Before(run_id)),
         KeyLookup::Reserved(reserved) => reserved,
     };
     match begin(Some(reserved.run_id.clone())).await {
@@ -72,11 +72,11 @@ where
             if *run_id != *reserved.run_id {
                 reserved.redirect(state, &run_id).await?;
             }
-            Ok(Once::Began(began))
+            Ok(KeyedStart::Began(began))
         }
         // Another process may have won the race for the same key.
         Err(problem) => match reserved.before(state).await? {
-            Some(run_id) => Ok(Once::Before(run_id)),
+            Some(run_id) => Ok(KeyedStart::Before(run_id)),
             None => {
                 reserved.release(state).await;
                 Err(problem)

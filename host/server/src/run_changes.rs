@@ -84,10 +84,10 @@ impl Default for RunChanges {
 }
 
 /// The events, the status, and whether a process drives it: the parts of a run that change.
-type Seen = (u64, String, bool);
+type SeenState = (u64, String, bool);
 
 /// The runs as they were seen last, by their ids.
-type Known = HashMap<String, Seen>;
+type KnownRuns = HashMap<String, SeenState>;
 
 impl RunChanges {
     /// Returns the changes from now on.
@@ -128,11 +128,11 @@ async fn look(store: &Arc<dyn Store>) -> Result<Vec<RunSummary>, StoreError> {
     Ok(runs)
 }
 
-fn seen(run: &RunSummary) -> Seen {
+fn seen(run: &RunSummary) -> SeenState {
     (run.events, run.status.clone(), run.at_work)
 }
 
-fn known_of(runs: Vec<RunSummary>) -> Known {
+fn known_of(runs: Vec<RunSummary>) -> KnownRuns {
     runs.into_iter().map(|run| (run.run_id.clone(), seen(&run))).collect()
 }
 
@@ -141,7 +141,7 @@ struct Watch {
     changes: Arc<RunChanges>,
     store: Arc<dyn Store>,
     /// The runs as they were seen last; `None` if the store could not be read, or changed too much.
-    known: Option<Known>,
+    known: Option<KnownRuns>,
 }
 
 impl Watch {
@@ -203,7 +203,7 @@ impl Watch {
         let is_known = self.known.is_some();
         // A run that is no longer open may be too old for the list of the newest.
         let listed: BTreeSet<&str> = runs.iter().map(|run| run.run_id.as_str()).collect();
-        let open = |(_, status, _): &Seen| matches!(status.as_str(), "running" | "waiting");
+        let open = |(_, status, _): &SeenState| matches!(status.as_str(), "running" | "waiting");
         let known = self.known.iter().flatten();
         let closed = known.filter(|(run_id, seen)| open(seen) && !listed.contains(run_id.as_str()));
         let closed: Vec<String> = closed.map(|(run_id, _)| run_id.clone()).collect();

@@ -24,7 +24,7 @@ pub(crate) struct Dirs<'a> {
 
 /// A component in the tools or gates directory.
 #[derive(Debug)]
-pub(crate) struct Installed {
+pub(crate) struct InstalledComponent {
     /// The component's id.
     pub(crate) id: String,
     /// Its installed file.
@@ -55,7 +55,7 @@ pub(crate) async fn install(
     artifact: &Artifact,
     dirs: Dirs<'_>,
     say: &(dyn Fn(&str) + Sync),
-) -> Result<Installed, BuildError> {
+) -> Result<InstalledComponent, BuildError> {
     let mut bytes = fs::read(&artifact.file).map_err(BuildError::file(&artifact.file, "read"))?;
     bytes.extend_from_slice(&artifact.statements);
     let name = artifact.file.display().to_string();
@@ -91,13 +91,18 @@ pub(crate) async fn install(
     put_in(dirs.tools, descriptor.id, &bytes, tools)
 }
 
-fn put_in(dir: &Path, id: String, bytes: &[u8], tools: Vec<ToolDescriptor>) -> Result<Installed, BuildError> {
+fn put_in(
+    dir: &Path,
+    id: String,
+    bytes: &[u8],
+    tools: Vec<ToolDescriptor>,
+) -> Result<InstalledComponent, BuildError> {
     let file = dir.join(format!("{id}.wasm"));
     let unchanged = fs::read(&file).is_ok_and(|there| there == bytes);
     if !unchanged {
         put(bytes, &file, dir)?;
     }
-    Ok(Installed { id, file, bytes: bytes.len() as u64, unchanged, tools })
+    Ok(InstalledComponent { id, file, bytes: bytes.len() as u64, unchanged, tools })
 }
 
 /// Returns the project's manifest, `ID.toml`, which states what the component requests.

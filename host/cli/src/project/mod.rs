@@ -16,16 +16,16 @@ mod templates;
 mod testing;
 mod toolchain;
 pub(crate) mod toolchains;
-mod watching;
+mod watched_files;
 mod workflow;
 
 pub(crate) use cargo::Artifact;
-pub(crate) use install::{Dirs, Installed, install};
+pub(crate) use install::{Dirs, InstalledComponent, install};
 pub(crate) use new_project::{NewProject, find_upwards};
 pub(crate) use sources::of as sources;
 pub(crate) use templates::Template;
 pub(crate) use testing::test;
-pub(crate) use watching::Watched;
+pub(crate) use watched_files::WatchedFiles;
 
 use crate::session::place::user_cache;
 use crate::session::project_data::{data_root, private_dir};

@@ -36,7 +36,7 @@ pub(crate) enum Language {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Written {
+struct RecipeFile {
     language: Language,
     source: PathBuf,
     sdk: Option<PathBuf>,
@@ -50,7 +50,7 @@ impl Recipe {
     pub(crate) fn load(dir: &Path) -> Result<Self, BuildError> {
         let file = dir.join(RECIPE);
         let text = fs::read_to_string(&file).map_err(BuildError::file(&file, "read"))?;
-        let Written { language, source, sdk } =
+        let RecipeFile { language, source, sdk } =
             toml::from_str(&text).map_err(|e| BuildError::Usage(format!("{}: {e}", file.display())))?;
         let found = |what: &str, path: &Path| {
             let path = dir.join(path);

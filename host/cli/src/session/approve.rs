@@ -41,12 +41,12 @@ pub(crate) struct Subject {
     news: Vec<String>,
     /// Tools whose descriptions differ from the approved ones.
     reworded: Vec<String>,
-    stands: Stands,
+    stands: ApprovalState,
 }
 
 /// The approval state of a component before anyone is asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Stands {
+struct ApprovalState {
     /// It is not served because it requests more than was approved.
     held: bool,
     /// A person is to be asked about it.
@@ -121,7 +121,7 @@ pub(crate) async fn ask_all(
 }
 
 /// A person's decision before it takes effect.
-struct Decided {
+struct PersonDecision {
     noted: Vec<AuditRecord>,
     changes: Changes,
 }
@@ -133,7 +133,7 @@ fn decide(
     config: &Config,
     approvals: &mut Approvals,
     answer: &mut dyn FnMut(&str) -> Result<String, Failure>,
-) -> Result<Option<Decided>, Failure> {
+) -> Result<Option<PersonDecision>, Failure> {
     let question = format!(
         "{}\ngrant this? [y]es, [c]hoose one by one, [n]o for good, or nothing for later:",
         subject.question()
@@ -150,7 +150,7 @@ fn decide(
         let mut changes = begin()?;
         record(approvals, &mut changes, subject, decision)?;
         let noted = subject.about().declined(subject.asks.as_ref(), &subject.news);
-        return Ok(Some(Decided { noted, changes }));
+        return Ok(Some(PersonDecision { noted, changes }));
     }
     let before = config.grants_of(&subject.id);
     let edit = match subject.asks.as_ref().filter(|asks| !asks.is_empty()) {
@@ -169,7 +169,7 @@ fn decide(
             noted.extend(subject.about().granted(&before, &after));
         }
     }
-    Ok(Some(Decided { noted, changes }))
+    Ok(Some(PersonDecision { noted, changes }))
 }
 
 /// Returns the grants for a yes, with the directories that the person names.
@@ -342,14 +342,14 @@ fn subjects(loaded: &LoadedTools) -> Vec<Subject> {
             surface: component.surface.clone(),
             news,
             reworded: component.reworded.clone(),
-            stands: Stands { held: false, open },
+            stands: ApprovalState { held: false, open },
         }
     });
     let others = loaded.held.iter().map(|held| (held, true));
     let others = others.chain(loaded.unopened.iter().map(|unopened| (unopened, false)));
     let others = others.map(|(found, held)| {
         let declined = approvals.of(&found.id).and_then(|approved| approved.declined.as_ref());
-        Subject::of(found, approvals, Stands { held, open: held && declined != Some(&found.digest) })
+        Subject::of(found, approvals, ApprovalState { held, open: held && declined != Some(&found.digest) })
     });
     served.chain(others).collect()
 }
@@ -357,12 +357,12 @@ fn subjects(loaded: &LoadedTools) -> Vec<Subject> {
 /// Returns the components whose id several files claim. No one is asked about them: a person looks
 /// at the files first.
 fn contested(loaded: &LoadedTools) -> impl Iterator<Item = Subject> {
-    let stands = Stands { held: true, open: false };
+    let stands = ApprovalState { held: true, open: false };
     loaded.contested.iter().map(move |found| Subject::of(found, &loaded.approvals, stands))
 }
 
 impl Subject {
-    fn of(found: &HeldComponent, approvals: &Approvals, stands: Stands) -> Self {
+    fn of(found: &HeldComponent, approvals: &Approvals, stands: ApprovalState) -> Self {
         Self {
             id: found.id.clone(),
             file: found.file.clone(),

@@ -22,7 +22,7 @@ fn subject() -> Subject {
         asks: Some(asks),
         surface: Surface::new(&descriptor, ["delegates"]),
         reworded: vec!["fetch_page".to_owned()],
-        stands: Stands { held: false, open: true },
+        stands: ApprovalState { held: false, open: true },
     }
 }
 
@@ -111,7 +111,7 @@ fn a_no_grants_nothing_and_is_remembered_and_noted() {
 #[test]
 fn a_no_to_a_later_version_leaves_the_approval_of_the_first() {
     let more: RequestedGrants = toml::from_str("http = [\"* https://*\"]").unwrap();
-    let held = Stands { held: true, open: true };
+    let held = ApprovalState { held: true, open: true };
     let later = Subject { asks: Some(more.clone()), digest: "cd".to_owned(), stands: held, ..subject() };
     let came = decided(&[subject(), later.clone()], &["y", "", "n"]);
     let approved = came.approvals.of("fetch").unwrap();

@@ -26,6 +26,6 @@ pub(crate) mod servers;
 pub(crate) mod shutdown;
 mod surface;
 
-pub(crate) use open::{Opened, host_with};
+pub(crate) use open::{OpenSession, host_with};
 pub(crate) use place::as_child;
 pub(crate) use servers::{finish, warn_of_left_out, with_servers};

@@ -18,7 +18,7 @@ use tollgate_agent::child::Delegates;
 use tollgate_sandbox::Sandbox;
 
 /// The configuration with everything that it loads.
-pub(crate) struct Opened {
+pub(crate) struct OpenSession {
     pub(crate) config: Config,
     pub(crate) loaded: LoadedTools,
     pub(crate) sandbox: Sandbox,
@@ -27,7 +27,7 @@ pub(crate) struct Opened {
     pub(crate) permissions: Option<LivePermissions>,
 }
 
-impl Opened {
+impl OpenSession {
     /// Reads the configuration that the options name, and loads its tools and gates.
     pub(crate) async fn open(globals: &Globals, output: &Output) -> Result<Self, Failure> {
         Self::approved(globals.read_config()?, globals, output).await
@@ -128,7 +128,7 @@ pub(crate) fn notices(loaded: &LoadedTools) -> Vec<String> {
 /// missing one is reported only on use. `more` adds what the configuration cannot express. Fails while
 /// a gate is not in force.
 pub(crate) fn host_with(
-    opened: Opened,
+    opened: OpenSession,
     running: Option<(&str, Arc<dyn Model>)>,
     more: impl FnOnce(HostBuilder) -> HostBuilder,
 ) -> Result<Host, Failure> {

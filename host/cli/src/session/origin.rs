@@ -10,8 +10,8 @@ use tollgate::grants::Approvals;
 use tollgate::registry;
 use tollgate::store::{AuditKind, AuditRecord};
 use tollgate_registry::{
-    Client, Code, Digest, Entry, Error, Fetched, Files, Kept, Lock, Placement, Source, check_statements,
-    is_current, recheck,
+    Client, Code, Digest, Entry, Error, FetchedComponent, Files, KeptEvidence, Lock, Placement, Source,
+    check_statements, is_current, recheck,
 };
 use tollgate_sandbox::{Guest, Sandbox};
 
@@ -41,7 +41,7 @@ impl Origins {
     }
 
     /// Returns the entries of an origin, with the evidence that is kept about them.
-    pub(crate) fn recorded(&self, lock: &Lock, origin: &str) -> Vec<(Entry, Kept)> {
+    pub(crate) fn recorded(&self, lock: &Lock, origin: &str) -> Vec<(Entry, KeptEvidence)> {
         let entries = lock.entries().filter(|entry| entry.from == origin);
         // Evidence that is missing or damaged does not count; `verify` reports it.
         entries.filter_map(|entry| Some((entry.clone(), self.files.kept(entry).ok().flatten()?))).collect()
@@ -49,7 +49,7 @@ impl Origins {
 
     /// Returns whether a web server or a file has the version of an entry, which is installed as the entry says.
     /// They have no signatures, and the kept one is about these bytes.
-    pub(crate) async fn is_same(&self, fetched: &Fetched, entry: &Entry) -> bool {
+    pub(crate) async fn is_same(&self, fetched: &FetchedComponent, entry: &Entry) -> bool {
         let asks = fetched.asks.as_ref().map(|asks| Digest::of(asks.as_bytes()));
         let is_same = fetched.artifact.is_none() && fetched.digest == entry.wasm && asks == entry.asks;
         is_same && self.is_sound(entry).await
@@ -79,12 +79,12 @@ impl<'a> Checks<'a> {
 
     /// Verifies the kept signature of a component, and judges it by the policy. Editing the lock file must
     /// not bypass the policy.
-    pub(crate) async fn signature(&self, entry: &Entry) -> Result<Option<Kept>, Error> {
+    pub(crate) async fn signature(&self, entry: &Entry) -> Result<Option<KeptEvidence>, Error> {
         recheck_files(self.files, entry, self.config, &self.approvals).await
     }
 
     /// Compares what the lock file says about a component with the component that is in place.
-    pub(crate) async fn statements(&self, entry: &Entry, kept: Option<&Kept>) -> Result<(), Error> {
+    pub(crate) async fn statements(&self, entry: &Entry, kept: Option<&KeptEvidence>) -> Result<(), Error> {
         let Some((wasm, _)) = self.files.in_place(entry)? else {
             let what = format!("{} has changed meanwhile; try again", entry.file);
             return Err(Error::new(Code::LockMismatch, what));
@@ -106,7 +106,7 @@ async fn recheck_files(
     entry: &Entry,
     config: &Config,
     approvals: &Approvals,
-) -> Result<Option<Kept>, Error> {
+) -> Result<Option<KeptEvidence>, Error> {
     let kept = files.kept(entry)?;
     recheck(entry, kept.clone(), &config.trust, approvals.has_accepted(&entry.id, entry.wasm.hex())).await?;
     Ok(kept)
@@ -114,7 +114,7 @@ async fn recheck_files(
 
 /// A component that is refused, as far as it is known.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Refused<'a> {
+pub(crate) struct RefusedComponent<'a> {
     pub(crate) origin: &'a str,
     /// The component's id; `None` if it was refused before it was loaded.
     pub(crate) id: Option<&'a str>,
@@ -123,8 +123,8 @@ pub(crate) struct Refused<'a> {
 }
 
 /// Records that a component was refused, if there is a store.
-pub(crate) async fn note_refusal(globals: &Globals, refused: Refused<'_>, why: &str) {
-    let Refused { origin, id, digest } = refused;
+pub(crate) async fn note_refusal(globals: &Globals, refused: RefusedComponent<'_>, why: &str) {
+    let RefusedComponent { origin, id, digest } = refused;
     let mut record =
         AuditRecord::new(AuditKind::Denial, "host", "refused").because(&format!("{origin}: {why}"));
     record.component_id = id.map(Into::into);
@@ -143,7 +143,7 @@ pub(crate) async fn note_failed(globals: &Globals, files: &Files, entry: &Entry,
     if why.code.is_of_the_world() || why.code == Code::LockMismatch && is_missing() {
         return;
     }
-    let refused = Refused { origin: &entry.from, id: Some(&entry.id), digest: Some(&entry.wasm) };
+    let refused = RefusedComponent { origin: &entry.from, id: Some(&entry.id), digest: Some(&entry.wasm) };
     note_refusal(globals, refused, &why.to_string()).await;
 }
 

@@ -2,14 +2,15 @@
 
 use crate::globals::Globals;
 use crate::session::offer::{Consent, Named, Offer};
-use crate::session::origin::{Origins, Refused, check_exists, note_refusal};
+use crate::session::origin::{Origins, RefusedComponent, check_exists, note_refusal};
 use crate::terminal::output::GOOD;
 use crate::terminal::{Exit, Failure, Output, program};
 use clap::Args;
 use serde_json::json;
 use std::path::PathBuf;
 use tollgate_registry::{
-    Digest, Entry, Expected, Github, Lock, Reference, Source, Wanted, fetch, read_bundle, read_key,
+    Digest, Entry, ExpectedSigner, FetchOptions, Github, Lock, Reference, Source, fetch, read_bundle,
+    read_key,
 };
 
 /// Install a component and record where it came from and who signed it
@@ -60,7 +61,7 @@ impl AddVerb {
             && (why.exit() == Exit::Usage || fetched.is_some())
         {
             let digest = fetched.as_ref().or(self.digest.as_ref());
-            let refused = Refused { origin: &self.source, id: None, digest };
+            let refused = RefusedComponent { origin: &self.source, id: None, digest };
             note_refusal(globals, refused, &why.to_string()).await;
         }
         added
@@ -86,10 +87,10 @@ impl AddVerb {
         let signer = self.signer()?;
         let trust = &origins.config.trust;
         let mut keys = trust.keys_of(&source.origin());
-        keys.extend(signer.as_ref().and_then(Expected::key).cloned());
+        keys.extend(signer.as_ref().and_then(ExpectedSigner::key).cloned());
         let bundle = self.bundle.as_deref().map(read_bundle).transpose()?;
         let recorded = origins.recorded(&lock, &source.origin());
-        let wanted = Wanted { digest: self.digest.clone(), bundle, keys, recorded };
+        let wanted = FetchOptions { digest: self.digest.clone(), bundle, keys, recorded };
         let fetched = fetch(&origins.client, &source, wanted, &trust.root()?).await?;
         *digest = Some(fetched.digest.clone());
         if let Some(entry) = before
@@ -152,12 +153,12 @@ impl AddVerb {
         }
     }
 
-    fn signer(&self) -> Result<Option<Expected>, Failure> {
+    fn signer(&self) -> Result<Option<ExpectedSigner>, Failure> {
         if let Some(file) = &self.key {
-            return Ok(Some(Expected::Key { key: read_key(file)?, log: false }));
+            return Ok(Some(ExpectedSigner::Key { key: read_key(file)?, log: false }));
         }
         let Some(repository) = &self.github else { return Ok(None) };
-        Ok(Some(Expected::Github(Github::any_workflow_of(repository)?)))
+        Ok(Some(ExpectedSigner::Github(Github::any_workflow_of(repository)?)))
     }
 }
 

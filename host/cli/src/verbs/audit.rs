@@ -3,7 +3,7 @@
 
 use crate::globals::Globals;
 use crate::session::data::{find_run, open_store, open_store_to_read};
-use crate::session::{Opened, host_with};
+use crate::session::{OpenSession, host_with};
 use crate::terminal::table::{Column, Table, cell};
 use crate::terminal::text::shown_line;
 use crate::terminal::{Exit, Failure, Output, quantity};
@@ -103,7 +103,7 @@ impl AuditVerb {
 
 impl EnableVerb {
     pub(crate) async fn run(self, globals: &Globals, output: &Output) -> Result<Exit, Failure> {
-        let opened = Opened::open(globals, output).await?;
+        let opened = OpenSession::open(globals, output).await?;
         let store = open_store(globals)?;
         let host = host_with(opened, None, |builder| builder.store(store))?;
         host.refresh_health().await?;

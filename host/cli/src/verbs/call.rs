@@ -5,7 +5,7 @@ use crate::render::narrate::Narrator;
 use crate::session::call_end::{ShownEnd, answer};
 use crate::session::data::find_thread;
 use crate::session::follow::follow_and_ask;
-use crate::session::{Opened, finish, host_with, warn_of_left_out, with_servers};
+use crate::session::{OpenSession, finish, host_with, warn_of_left_out, with_servers};
 use crate::terminal::output::DIM;
 use crate::terminal::remedy::of_store;
 use crate::terminal::{Exit, Failure, Output};
@@ -58,7 +58,7 @@ arguments are not JSON.";
 impl CallVerb {
     pub(crate) async fn run(self, globals: &Globals, output: &Output) -> Result<Exit, Failure> {
         let arguments = read_arguments(self.args)?;
-        let (opened, store) = Opened::open_with_store(globals, output).await?;
+        let (opened, store) = OpenSession::open_with_store(globals, output).await?;
         if opened.loaded.toolbox.catalog().tool(&self.tool).is_none() {
             opened.warn_of_refused(output);
         }

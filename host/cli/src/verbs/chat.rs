@@ -5,7 +5,7 @@ use crate::render::narrate::Narrator;
 use crate::session::data::{OpeningStore, find_thread};
 use crate::session::follow::follow_and_ask;
 use crate::session::models::model_to_run;
-use crate::session::{Opened, finish, host_with, line_reader, shutdown, with_servers};
+use crate::session::{OpenSession, finish, host_with, line_reader, shutdown, with_servers};
 use crate::terminal::output::{BOLD, DIM, NAME};
 use crate::terminal::text::{shown, shown_line};
 use crate::terminal::{Exit, Failure, Output, program, quantity};
@@ -59,7 +59,7 @@ impl ChatVerb {
         let agent_id = agent_to_run(self.agent, self.thread.as_deref(), globals, &config).await?;
         let model = model_to_run(self.model.as_deref(), &agent_id, &config)?;
         let store = OpeningStore::begin(globals, &config)?;
-        let opened = Opened::load(config, output).await?;
+        let opened = OpenSession::load(config, output).await?;
         opened.warn_of_notices(output);
         let store = store.opened().await?;
         let thread_id =

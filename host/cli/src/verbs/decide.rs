@@ -9,7 +9,7 @@ use crate::session::codes::Codes;
 use crate::session::data::{find_run, open_limited_store, recovered};
 use crate::session::follow::{ask_open, follow};
 use crate::session::models::configured_model;
-use crate::session::{Opened, finish, host_with, with_servers};
+use crate::session::{OpenSession, finish, host_with, with_servers};
 use crate::terminal::text::shown_line;
 use crate::terminal::{Exit, Failure, Output, program};
 use crate::verbs::call::valued;
@@ -19,7 +19,7 @@ use tollgate::run::RunEnd;
 use tollgate::store::{RunFilter, RunStore, RunSummary, short_id};
 use tollgate::{Host, HostError};
 use tollgate_agent::run::event::SuspendedCall;
-use tollgate_agent::run::{Decision, DecisionAnswer, Refused};
+use tollgate_agent::run::{Decision, DecisionAnswer, InputRefusal};
 
 /// Answer a suspended call and resume its run
 #[derive(Debug, Args)]
@@ -86,7 +86,7 @@ impl DecideVerb {
         let asks = config.agents.get(&run.agent_id).is_none_or(|agent| agent.made_of.is_none());
         let model =
             (run.kind == "prompt" && asks).then(|| configured_model(&run.agent_id, &config)).transpose()?;
-        let opened = Opened::load(config, output).await?;
+        let opened = OpenSession::load(config, output).await?;
         let running = model.map(|model| (run.agent_id.as_str(), model));
         let loaded = opened.loaded.to_audit();
         let config = opened.config.clone();
@@ -126,7 +126,7 @@ impl DecideVerb {
             _ if self.id.is_some() => {}
             Some(asked) if !is_open(asked) => {
                 let target = target.as_deref().unwrap_or(&asked.call_id);
-                return Err(HostError::from(Refused::already_decided(target)).into());
+                return Err(HostError::from(InputRefusal::already_decided(target)).into());
             }
             _ if now.waiting.is_empty() => return Err(not_waiting(run)),
             _ => {}

@@ -3,7 +3,7 @@
 
 use crate::globals::Globals;
 use crate::render::powers;
-use crate::session::Opened;
+use crate::session::OpenSession;
 use crate::session::approve::{self, Subject};
 use crate::session::data::open_store;
 use crate::session::grant_audit::About;
@@ -41,7 +41,7 @@ pub(crate) struct GrantVerb {
     #[arg(long, value_name = "NAME=VALUE", value_parser = setting)]
     setting: Vec<(String, String)>,
     #[command(flatten)]
-    lists: Lists,
+    lists: GrantOptions,
     /// Grant what its manifest asks for, if it has one, and approve the present version
     #[arg(long)]
     asked: bool,
@@ -63,7 +63,7 @@ pub(crate) struct RevokeVerb {
     #[arg(long, value_name = "NAME")]
     setting: Vec<String>,
     #[command(flatten)]
-    lists: Lists,
+    lists: GrantOptions,
     /// Revoke everything that it was granted
     #[arg(long)]
     all: bool,
@@ -71,9 +71,9 @@ pub(crate) struct RevokeVerb {
 
 /// Options that `grant` and `revoke` share: those of each kind of grants.
 #[derive(Debug)]
-struct Lists(Vec<Grant>);
+struct GrantOptions(Vec<Grant>);
 
-impl Args for Lists {
+impl Args for GrantOptions {
     fn augment_args(command: Command) -> Command {
         command.args(KINDS.iter().filter_map(option_of))
     }
@@ -83,7 +83,7 @@ impl Args for Lists {
     }
 }
 
-impl FromArgMatches for Lists {
+impl FromArgMatches for GrantOptions {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
         let typed = KINDS.iter().filter(|row| row.help.is_some()).flat_map(|row| {
             let names = matches.get_many::<String>(row.flag).into_iter().flatten();
@@ -125,7 +125,7 @@ impl GrantVerb {
         let id = checked_id(&self.component)?;
         let config = globals.read_config()?;
         let path = file_of(&config);
-        let Lists(mut given) = self.lists;
+        let GrantOptions(mut given) = self.lists;
         for (typed, access) in [(self.read, FileAccess::Read), (self.write, FileAccess::ReadWrite)] {
             let quota = self.quota.filter(|_| access == FileAccess::ReadWrite);
             given.extend(typed.iter().map(|(host, guest)| {
@@ -141,7 +141,7 @@ impl GrantVerb {
         let before = config.grants_of(&id);
         // No grant without a record: open the store first.
         let store = open_store(globals)?;
-        let mut opened = Opened::load(config, output).await?;
+        let mut opened = OpenSession::load(config, output).await?;
         let subject = match &self.file {
             Some(file) => Some(approve::subject_in(&opened.loaded, &id, file)?),
             None => approve::subject(&opened.loaded, &id)?,
@@ -186,7 +186,7 @@ impl RevokeVerb {
         let id = checked_id(&self.component)?;
         let config = globals.read_config()?;
         let (path, before) = (file_of(&config), config.grants_of(&id));
-        let Lists(mut taken) = self.lists;
+        let GrantOptions(mut taken) = self.lists;
         taken.extend(self.files.iter().map(|guest| Grant::named(GrantKind::Files, guest)));
         taken.extend(self.setting.iter().map(|name| Grant::named(GrantKind::Settings, name)));
         if taken.is_empty() != self.all {
@@ -206,7 +206,7 @@ impl RevokeVerb {
         }
         let store = open_store(globals)?;
         // Revoke the power even if the tools fail to load.
-        let loaded = Opened::load(config, output).await.ok().map(|opened| opened.loaded);
+        let loaded = OpenSession::load(config, output).await.ok().map(|opened| opened.loaded);
         let subject = loaded.and_then(|loaded| approve::subject(&loaded, &id).ok().flatten());
         let config = edit.save()?;
         let about = subject.as_ref().map_or(About { id: &id, digest: None }, Subject::about);

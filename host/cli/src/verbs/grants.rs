@@ -2,7 +2,7 @@
 
 use crate::globals::Globals;
 use crate::render::powers;
-use crate::session::{Opened, approve};
+use crate::session::{OpenSession, approve};
 use crate::terminal::output::DIM;
 use crate::terminal::table::{Column, Table};
 use crate::terminal::text::shown_line;
@@ -29,7 +29,7 @@ Examples:
 
 impl GrantsVerb {
     pub(crate) async fn run(self, globals: &Globals, output: &Output) -> Result<Exit, Failure> {
-        let opened = Opened::open(globals, output).await?;
+        let opened = OpenSession::open(globals, output).await?;
         let served = opened.loaded.components.iter().map(|component| component.id.as_str());
         let held = opened.loaded.held.iter().map(|held| held.id.as_str());
         let known: BTreeSet<&str> =
@@ -52,7 +52,7 @@ impl GrantsVerb {
     }
 }
 
-fn show(opened: &Opened, ids: &[&str], output: &Output) {
+fn show(opened: &OpenSession, ids: &[&str], output: &Output) {
     let mut rows = Table::new(&[Column::whole("COMPONENT", 0), Column::text("GRANTED", 0)]);
     for id in ids {
         let words = powers::in_words(&opened.config.grants_of(id));
@@ -73,7 +73,7 @@ fn show(opened: &Opened, ids: &[&str], output: &Output) {
     }
 }
 
-fn as_json(opened: &Opened, id: &str) -> Value {
+fn as_json(opened: &OpenSession, id: &str) -> Value {
     let grants = opened.config.grants_of(id);
     let held = opened.loaded.held.iter().find(|held| held.id == id);
     let asks = match held {
@@ -89,6 +89,6 @@ fn as_json(opened: &Opened, id: &str) -> Value {
     })
 }
 
-fn loaded<'a>(opened: &'a Opened, id: &str) -> Option<&'a LoadedComponent> {
+fn loaded<'a>(opened: &'a OpenSession, id: &str) -> Option<&'a LoadedComponent> {
     opened.loaded.components.iter().find(|component| component.id == id)
 }

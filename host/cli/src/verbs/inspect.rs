@@ -18,7 +18,7 @@ use tollgate::grants::{ManifestError, RequestedGrants, parse_manifest, read_mani
 use tollgate_agent::catalog::{Catalog, Owner, OwnerKind};
 use tollgate_agent::descriptor::{ComponentDescriptor, StateAccess, ToolDescriptor};
 use tollgate_agent::name;
-use tollgate_registry::{Metadata, PublicKey, Source, Wanted, fetch, read_key};
+use tollgate_registry::{FetchOptions, Metadata, PublicKey, Source, fetch, read_key};
 use tollgate_sandbox::{Component, Guest, Power, Sandbox};
 
 /// Show what a component is and asks for, without running its tools
@@ -100,7 +100,7 @@ async fn inspect_remote(
     keys.extend(key);
     let lock = origins.files.read_lock().unwrap_or_default();
     let recorded = origins.recorded(&lock, &source.origin());
-    let wanted = Wanted { keys, recorded, ..Wanted::default() };
+    let wanted = FetchOptions { keys, recorded, ..FetchOptions::default() };
     let fetched = fetch(&origins.client, source, wanted, &config.trust.root()?).await?;
     let sandbox = Sandbox::new(config.limits.sandbox.clone())?;
     let origin = shown_line(&fetched.origin, 200);

@@ -1,7 +1,7 @@
 //! `tollgate new` and `tollgate build`: starting a tool and compiling it.
 
 use crate::globals::Globals;
-use crate::project::{self, BuildError, Dirs, Installed, NewProject, Template, Watched};
+use crate::project::{self, BuildError, Dirs, InstalledComponent, NewProject, Template, WatchedFiles};
 use crate::render::example;
 use crate::session::open::not_served;
 use crate::session::project_data::data_root;
@@ -94,7 +94,7 @@ impl BuildVerb {
         if !self.watch {
             return self.build(globals, output).await;
         }
-        let mut watched = Watched::of(&self.dir);
+        let mut watched = WatchedFiles::of(&self.dir);
         loop {
             // The next change may mend what failed.
             if let Err(why) = self.build(globals, output).await {
@@ -147,7 +147,7 @@ impl BuildVerb {
 async fn refused(
     sandbox: &Sandbox,
     config: &Config,
-    installed: &[Installed],
+    installed: &[InstalledComponent],
 ) -> Result<Vec<RefusedFile>, Failure> {
     let loaded = directory::load(sandbox, config, &|_, _, _| ()).await?;
     let all = loaded.toolbox.refused();
@@ -155,7 +155,7 @@ async fn refused(
 }
 
 /// Returns the refusal of this file, which the tools directory may name by another path.
-fn refusal<'a>(built: &Installed, refused: &'a [RefusedFile]) -> Option<&'a RefusedFile> {
+fn refusal<'a>(built: &InstalledComponent, refused: &'a [RefusedFile]) -> Option<&'a RefusedFile> {
     refused.iter().find(|refused| refused.file.file_name() == built.file.file_name())
 }
 
@@ -174,7 +174,7 @@ fn in_project(config: &Config, dir: &Path) -> bool {
         && here.is_ok_and(|here| dir.canonicalize().is_ok_and(|dir| dir == here))
 }
 
-fn show(built: &Installed, fresh: bool, output: &Output) {
+fn show(built: &InstalledComponent, fresh: bool, output: &Output) {
     let what = match (built.unchanged, fresh) {
         (true, _) => "unchanged",
         (false, true) => "installed",
@@ -191,7 +191,7 @@ fn show(built: &Installed, fresh: bool, output: &Output) {
     ));
 }
 
-fn as_json(built: &Installed, refused: &[RefusedFile]) -> serde_json::Value {
+fn as_json(built: &InstalledComponent, refused: &[RefusedFile]) -> serde_json::Value {
     json!({
         "not_served": refusal(built, refused).map(of_file),
         "id": built.id,

@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 use tollgate::grants::parse_manifest;
 use tollgate::registry;
 use tollgate_registry::{
-    Code, Interfaces, Metadata, NewArtifact, Reference, SigningKey, Source, Wanted, check_bundle, fetch,
-    is_signed, read_bundle,
+    Code, FetchOptions, Interfaces, Metadata, NewArtifact, Reference, SigningKey, Source, check_bundle,
+    fetch, is_signed, read_bundle,
 };
 use tollgate_sandbox::{Guest, Sandbox};
 
@@ -59,7 +59,7 @@ impl PublishVerb {
         let source = Source::File(file.clone());
         check_exists(&source)?;
         let trust = &config.trust;
-        let fetched = fetch(&client, &source, Wanted::default(), &trust.root()?).await?;
+        let fetched = fetch(&client, &source, FetchOptions::default(), &trust.root()?).await?;
         let sandbox = Sandbox::new(config.limits.sandbox.clone())?;
         let name = shown_line(&file.display().to_string(), 200);
         // A file of another kind gets the code that a registry's artifact of another kind gets.

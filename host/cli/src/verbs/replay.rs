@@ -2,7 +2,7 @@
 
 use crate::globals::Globals;
 use crate::session::data::{find_run, open_store_to_read};
-use crate::session::{Opened, host_with};
+use crate::session::{OpenSession, host_with};
 use crate::terminal::output::{BAD, BOLD, GOOD, WAITS};
 use crate::terminal::text::shown_line;
 use crate::terminal::{Exit, Failure, Output};
@@ -37,7 +37,7 @@ impl ReplayVerb {
     pub(crate) async fn run(self, globals: &Globals, output: &Output) -> Result<Exit, Failure> {
         let store = open_store_to_read(globals)?;
         let run = find_run(&*store, &self.run).await?;
-        let opened = Opened::open(globals, output).await?;
+        let opened = OpenSession::open(globals, output).await?;
         let kept = ArchivedTools::new(opened.sandbox.clone(), opened.config.clone());
         let host = host_with(opened, None, |builder| builder.store(store))?;
         let replayed = host.replay(&run.run_id, Some(Arc::new(kept))).await?;

@@ -7,7 +7,7 @@ use crate::session::call_end::{ShownEnd, answer};
 use crate::session::data::{find_run, open_limited_store};
 use crate::session::follow::follow_and_ask;
 use crate::session::models::configured_model;
-use crate::session::{Opened, finish, host_with, with_servers};
+use crate::session::{OpenSession, finish, host_with, with_servers};
 use crate::terminal::{Exit, Failure, Output, program};
 use clap::Args;
 use tollgate::Host;
@@ -55,7 +55,7 @@ impl ResumeVerb {
         let asks = config.agents.get(&run.agent_id).is_none_or(|agent| agent.made_of.is_none());
         let model =
             (run.kind == "prompt" && asks).then(|| configured_model(&run.agent_id, &config)).transpose()?;
-        let opened = Opened::load(config, output).await?;
+        let opened = OpenSession::load(config, output).await?;
         opened.warn_of_notices(output);
         let running = model.map(|model| (run.agent_id.as_str(), model));
         let (loaded, config) = (opened.loaded.to_audit(), opened.config.clone());

@@ -6,7 +6,7 @@ use crate::session::ask::say_how_to_decide;
 use crate::session::data::{OpeningStore, agent_of_thread, find_thread, open_store_to_read, thread_named};
 use crate::session::follow::follow_and_ask;
 use crate::session::models::model_to_run;
-use crate::session::{Opened, finish, host_with, shutdown, with_servers};
+use crate::session::{OpenSession, finish, host_with, shutdown, with_servers};
 use crate::terminal::{Exit, Failure, Output};
 use crate::verbs::call::{MAX_INPUT_BYTES, read_stdin};
 use crate::verbs::resume::{interrupted_on, say_finished};
@@ -77,7 +77,7 @@ impl RunVerb {
         }
         let model = model_to_run(self.model.as_deref(), &agent_id, &config)?;
         let store = OpeningStore::begin(globals, &config)?;
-        let opened = Opened::load(config, output).await?;
+        let opened = OpenSession::load(config, output).await?;
         opened.warn_of_notices(output);
         let store = store.opened().await?;
         let thread_id = find_thread(&*store, self.thread).await?;
@@ -112,7 +112,7 @@ async fn submit(
     globals: &Globals,
     output: &Output,
 ) -> Result<Exit, Failure> {
-    let (opened, store) = Opened::open_with_store(globals, output).await?;
+    let (opened, store) = OpenSession::open_with_store(globals, output).await?;
     let store = store.opened().await?;
     let host = host_with(opened, None, |builder| builder.store(store))?;
     let mut request = RunRequest::new(agent_id, prompt);

@@ -8,7 +8,7 @@ use crate::session::open::agent_of;
 use crate::session::operator::Operator;
 #[cfg(feature = "postgres")]
 use crate::session::served::ServedAgents;
-use crate::session::{Opened, finish, host_with, shutdown, warn_of_left_out, with_servers};
+use crate::session::{OpenSession, finish, host_with, shutdown, warn_of_left_out, with_servers};
 use crate::terminal::{Exit, Failure, Output, program};
 use crate::verbs::store::keep_pruned;
 use clap::Args;
@@ -60,7 +60,7 @@ fn address(typed: &str) -> Result<SocketAddr, String> {
 
 impl ServeVerb {
     pub(crate) async fn run(self, globals: &Globals, output: &Output) -> Result<Exit, Failure> {
-        let (opened, store) = Opened::open_with_store(globals, output).await?;
+        let (opened, store) = OpenSession::open_with_store(globals, output).await?;
         opened.warn_of_refused(output);
         opened.warn_of_notices(output);
         opened.warn_of_gaps();

@@ -1,7 +1,7 @@
 //! `tollgate state`: exports and imports a thread's persistent state as JSON.
 
 use crate::globals::Globals;
-use crate::session::Opened;
+use crate::session::OpenSession;
 use crate::session::data::{open_store, thread_named};
 use crate::terminal::{Exit, Failure, Output, quantity};
 use crate::verbs::call::read_stdin;
@@ -50,7 +50,7 @@ under its key and the revision that still had it.";
 impl StateVerb {
     pub(crate) async fn run(self, globals: &Globals, output: &Output) -> Result<Exit, Failure> {
         let store = open_store(globals)?;
-        let opened = Opened::open(globals, output).await?;
+        let opened = OpenSession::open(globals, output).await?;
         let keys = opened.loaded.toolbox.catalog().keys();
         match self.way {
             StateSubcommand::Export { thread } => {

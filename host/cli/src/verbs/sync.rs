@@ -9,7 +9,7 @@ use crate::terminal::{Exit, Failure, Output};
 use crate::verbs::verify::NOTHING_INSTALLED;
 use clap::Args;
 use serde_json::json;
-use tollgate_registry::{Code, Entry, Error, LockMode, Placement, Source, Wanted, fetch};
+use tollgate_registry::{Code, Entry, Error, FetchOptions, LockMode, Placement, Source, fetch};
 
 /// Make the tools directory match the lock file, as on a new machine
 #[derive(Debug, Args)]
@@ -105,7 +105,7 @@ impl SyncVerb {
             return Ok("completed");
         }
         let source = source_of(entry)?;
-        let fetched = fetch(&origins.client, &source, Wanted::default(), &trust.root()?).await?;
+        let fetched = fetch(&origins.client, &source, FetchOptions::default(), &trust.root()?).await?;
         files.restore(entry, &fetched.wasm, fetched.asks.as_deref())?;
         Ok("restored")
     }

@@ -6,7 +6,7 @@ use crate::render::{limits, powers, provenance};
 use crate::session::data::open_store;
 use crate::session::open::notices;
 use crate::session::servers::end_servers;
-use crate::session::{Opened, approve, warn_of_left_out, with_servers};
+use crate::session::{OpenSession, approve, warn_of_left_out, with_servers};
 use crate::terminal::output::{BAD, BOLD, DIM};
 use crate::terminal::remedy::of_file;
 use crate::terminal::table::{Column, Table};
@@ -39,7 +39,7 @@ Examples:
 
 impl ToolsVerb {
     pub(crate) async fn run(self, globals: &Globals, output: &Output) -> Result<Exit, Failure> {
-        let mut opened = Opened::open(globals, output).await?;
+        let mut opened = OpenSession::open(globals, output).await?;
         let mut builder = Host::builder().toolbox(opened.loaded.toolbox.clone());
         if let Ok(store) = open_store(globals) {
             builder = builder.store(store);
@@ -66,7 +66,7 @@ impl ToolsVerb {
     }
 }
 
-fn show(opened: &Opened, output: &Output) {
+fn show(opened: &OpenSession, output: &Output) {
     let catalog = opened.loaded.toolbox.catalog();
     if !opened.loaded.components.is_empty() {
         let mut rows = Table::new(&[
@@ -122,7 +122,7 @@ fn show(opened: &Opened, output: &Output) {
 }
 
 /// Shows the tools of MCP servers, whose limits are the servers' own.
-fn show_remote(opened: &Opened, output: &Output) {
+fn show_remote(opened: &OpenSession, output: &Output) {
     let mut rows = Table::new(&[
         Column::whole("TOOL", 0),
         Column::text("DOES", 1),
@@ -156,7 +156,7 @@ fn timeout_ms(tool: &Tool, run: &RunLimits) -> u64 {
 }
 
 /// Shows one tool in full.
-fn show_one(opened: &Opened, name: &str, output: &Output) -> Result<(), Failure> {
+fn show_one(opened: &OpenSession, name: &str, output: &Output) -> Result<(), Failure> {
     let catalog = opened.loaded.toolbox.catalog();
     let Some(tool) = catalog.tool(name) else {
         let known = catalog.tools().map(|tool| tool.descriptor.name.as_str());
@@ -237,12 +237,12 @@ fn kind_of(kind: OwnerKind) -> &'static str {
     }
 }
 
-fn remote(opened: &Opened) -> impl Iterator<Item = &Tool> {
+fn remote(opened: &OpenSession) -> impl Iterator<Item = &Tool> {
     let tools = opened.loaded.toolbox.catalog().tools();
     tools.map(AsRef::as_ref).filter(|tool: &&Tool| tool.owner.kind == OwnerKind::Mcp)
 }
 
-fn next_line(opened: &Opened, output: &Output) {
+fn next_line(opened: &OpenSession, output: &Output) {
     let program = program();
     let dir = shown_line(&opened.config.tools_dir.display().to_string(), 200);
     let mut served = opened.loaded.toolbox.catalog().tools();
@@ -287,7 +287,7 @@ fn grants_in_words(component: &LoadedComponent) -> String {
     }
 }
 
-fn as_json(opened: &Opened, compiler_gaps: Option<String>) -> Value {
+fn as_json(opened: &OpenSession, compiler_gaps: Option<String>) -> Value {
     let tools: Vec<Value> = opened
         .loaded
         .toolbox
@@ -320,7 +320,7 @@ fn refused_json(refused: &RefusedFile) -> Value {
     json!(RefusedFile { reason: of_file(refused), ..refused.clone() })
 }
 
-fn tool_json(tool: &Tool, component: &LoadedComponent, opened: &Opened) -> Value {
+fn tool_json(tool: &Tool, component: &LoadedComponent, opened: &OpenSession) -> Value {
     let descriptor = &tool.descriptor;
     let of_all = &opened.config.limits;
     let mut limits = match component.limits.get(&descriptor.name).map(|limits| json!(limits.call)) {
@@ -360,7 +360,7 @@ fn tool_json(tool: &Tool, component: &LoadedComponent, opened: &Opened) -> Value
     })
 }
 
-fn remote_json(tool: &Tool, opened: &Opened) -> Value {
+fn remote_json(tool: &Tool, opened: &OpenSession) -> Value {
     let descriptor = &tool.descriptor;
     let server = opened.config.servers.get(tool.owner.id.as_str());
     json!({

@@ -2,14 +2,14 @@
 
 use crate::globals::Globals;
 use crate::session::offer::{Consent, Named, Offer};
-use crate::session::origin::{Origins, Refused, note_refusal};
+use crate::session::origin::{Origins, RefusedComponent, note_refusal};
 use crate::terminal::output::{BAD, GOOD};
 use crate::terminal::text::{shown_line, shown_marked};
 use crate::terminal::{Exit, Failure, Output, program};
 use clap::Args;
 use serde_json::{Value, json};
 use std::path::PathBuf;
-use tollgate_registry::{Digest, Entry, Lock, Reference, Source, Wanted, fetch, read_bundle};
+use tollgate_registry::{Digest, Entry, FetchOptions, Lock, Reference, Source, fetch, read_bundle};
 
 /// Look for newer versions of installed components, and show what they change
 #[derive(Debug, Args)]
@@ -71,7 +71,7 @@ impl UpdateVerb {
                 Err(why) => {
                     if why.exit() == Exit::Usage || fetched.is_some() {
                         let (id, digest) = (Some(entry.id.as_str()), fetched.as_ref());
-                        let refused = Refused { origin: &entry.from, id, digest };
+                        let refused = RefusedComponent { origin: &entry.from, id, digest };
                         note_refusal(globals, refused, &why.to_string()).await;
                     }
                     output.say(&format!(
@@ -113,7 +113,7 @@ impl UpdateVerb {
         let kept = origins.files.kept(entry)?;
         let recorded = kept.map(|kept| (entry.clone(), kept)).into_iter().collect();
         let bundle = self.bundle.as_deref().map(read_bundle).transpose()?;
-        let wanted = Wanted { keys: trust.keys_of(&entry.from), bundle, recorded, digest: None };
+        let wanted = FetchOptions { keys: trust.keys_of(&entry.from), bundle, recorded, digest: None };
         let mut fetched = fetch(&origins.client, &source, wanted, &trust.root()?).await?;
         if self.bundle.is_none() && origins.is_same(&fetched, entry).await {
             output.say(&format!("{GOOD}up to date{GOOD:#} {}", entry.id));

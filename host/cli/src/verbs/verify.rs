@@ -9,7 +9,7 @@ use crate::terminal::{Exit, Failure, Output, program};
 use clap::Args;
 use serde_json::json;
 use tollgate::registry;
-use tollgate_registry::{Code, Entry, Error, Files, Placement, Signed};
+use tollgate_registry::{Code, Entry, Error, Files, Placement, SignerEvidence};
 
 /// Check installed components and their signatures again, offline
 #[derive(Debug, Args)]
@@ -59,7 +59,7 @@ impl VerifyVerb {
             checked.push((entry, result));
         }
         let has_certificate = |(entry, _): &(&Entry, _)| {
-            entry.signed.as_ref().is_some_and(|signed| !matches!(signed, Signed::Key { .. }))
+            entry.signed.as_ref().is_some_and(|signed| !matches!(signed, SignerEvidence::Key { .. }))
         };
         if checked.iter().any(has_certificate) && config.trust.root()?.is_old(jiff::Timestamp::now()) {
             output.warn(

@@ -5,7 +5,7 @@ use crate::session::database::{connect, required_database, show_warnings};
 use crate::session::models::configured_model;
 use crate::session::open::agent_of;
 use crate::session::served::ServedAgents;
-use crate::session::{Opened, finish, host_with, shutdown, warn_of_left_out, with_servers};
+use crate::session::{OpenSession, finish, host_with, shutdown, warn_of_left_out, with_servers};
 use crate::terminal::{Exit, Failure, Output, quantity};
 use clap::Args;
 use std::sync::Arc;
@@ -51,7 +51,7 @@ impl WorkVerb {
         let store = connect(&database, config.store.limits, self.name.as_deref()).await?;
         show_warnings(&store, output).await?;
         store.check_privileges().await?;
-        let opened = Opened::load(config, output).await?;
+        let opened = OpenSession::load(config, output).await?;
         opened.warn_of_refused(output);
         opened.warn_of_notices(output);
         opened.warn_of_gaps();

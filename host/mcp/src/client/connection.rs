@@ -43,7 +43,7 @@ pub const MAX_LISTED_NODES: usize = 100_000;
 
 /// The way in which a connection starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum StartMethod {
     /// The client asks which versions the server speaks, and uses the newest common one. A server
     /// that answers that it does not know the request is used in the older way.
     Newest,
@@ -52,7 +52,7 @@ pub(super) enum Way {
     Handshake,
 }
 
-impl Way {
+impl StartMethod {
     pub(super) fn other(self) -> Self {
         match self {
             Self::Newest => Self::Handshake,
@@ -86,7 +86,7 @@ impl ServerConnection {
         (base_dir, launcher, keeper): (&Path, &[OsString], &[OsString]),
         (link, budget): (&Arc<Link>, &MemoryBudget),
         connect_timeout: Duration,
-        way: Way,
+        way: StartMethod,
     ) -> Result<Self, ConnectionFailure> {
         let changed = Arc::<Notify>::default();
         let listener = Listener { link: Arc::clone(link), changed: Arc::clone(&changed) };

@@ -2,7 +2,7 @@
 
 use super::failure::MAX_WHY_BYTES;
 use super::output::LatestOutput;
-use super::questions::{self, Decided, QuestionMatch};
+use super::questions::{self, AnsweredQuestion, QuestionMatch};
 use super::weight::ReplyTooHeavy;
 use rmcp::RoleClient;
 use rmcp::model::{ElicitRequestParams, ErrorData, ProgressNotificationParam, ProgressToken};
@@ -116,7 +116,7 @@ pub(super) struct OpenCall {
 #[derive(Default)]
 pub(super) struct CallQuestions {
     /// The remaining part of a person's answer to an earlier question.
-    pub(super) decided: Decided,
+    pub(super) decided: AnsweredQuestion,
     /// The question for a person.
     pub(super) asked: Option<Ticket>,
     /// It asked something other than what was answered.

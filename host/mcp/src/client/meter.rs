@@ -43,13 +43,13 @@ impl Meter {
     }
 
     /// Meters the output of a server's process, where each line is a message.
-    pub(super) fn lines<R>(&self, read: R) -> Metered<R> {
+    pub(super) fn lines<R>(&self, read: R) -> MeteredStream<R> {
         self.body(read, End::Line)
     }
 
     /// Meters a body whose messages end in this way.
-    pub(super) fn body<S>(&self, stream: S, end: End) -> Metered<S> {
-        Metered {
+    pub(super) fn body<S>(&self, stream: S, end: End) -> MeteredStream<S> {
+        MeteredStream {
             inner: stream,
             meter: self.clone(),
             message: PartialMessage::new(end),
@@ -152,7 +152,7 @@ enum LineSoFar {
 }
 
 /// A stream that fails when a server exceeds its limits.
-pub(super) struct Metered<S> {
+pub(super) struct MeteredStream<S> {
     inner: S,
     meter: Meter,
     message: PartialMessage,
@@ -161,7 +161,7 @@ pub(super) struct Metered<S> {
     memory: Option<Reservation>,
 }
 
-impl<S> Metered<S> {
+impl<S> MeteredStream<S> {
     /// Counts a piece of the stream.
     ///
     /// # Errors
@@ -204,7 +204,7 @@ impl<S> Metered<S> {
     }
 }
 
-impl<R: AsyncRead + Unpin> AsyncRead for Metered<R> {
+impl<R: AsyncRead + Unpin> AsyncRead for MeteredStream<R> {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
         let before = into.filled().len();
@@ -216,7 +216,7 @@ impl<R: AsyncRead + Unpin> AsyncRead for Metered<R> {
     }
 }
 
-impl<S: Stream<Item = reqwest::Result<Bytes>> + Unpin> Stream for Metered<S> {
+impl<S: Stream<Item = reqwest::Result<Bytes>> + Unpin> Stream for MeteredStream<S> {
     type Item = io::Result<Bytes>;
 
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {

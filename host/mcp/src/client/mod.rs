@@ -31,10 +31,10 @@ pub use process::is_program;
 pub use transport::MAX_UNANSWERED;
 
 use backoff::Pauses;
-use connection::{ServerConnection, Way};
+use connection::{ServerConnection, StartMethod};
 use failure::ConnectionFailure;
 use link::Link;
-use negotiate::Ways;
+use negotiate::KnownStartMethod;
 use runner::RemoteRunner;
 use std::convert::Infallible;
 use std::ffi::OsString;
@@ -133,12 +133,12 @@ struct ManagedServer {
     stop: CancellationToken,
     link: Arc<Link>,
     /// The result of the first attempt.
-    tell: watch::Sender<Option<First>>,
+    tell: watch::Sender<Option<FirstAttempt>>,
 }
 
 /// The result of the first attempt to connect a server.
 #[derive(Debug, Clone, Default)]
-struct First {
+struct FirstAttempt {
     /// Why the server did not start.
     failed: Option<String>,
     /// Problems with its tools.
@@ -147,7 +147,7 @@ struct First {
 
 impl ManagedServer {
     async fn keep(self) {
-        let (mut pauses, mut ways) = (Pauses::new(), Ways::default());
+        let (mut pauses, mut ways) = (Pauses::new(), KnownStartMethod::default());
         loop {
             let begun = tokio::select! {
                 biased;
@@ -176,7 +176,7 @@ impl ManagedServer {
             let is_reported = self.link.lost(&why);
             let is_notice = self.tell.send_if_modified(|told| {
                 let first = told.is_none();
-                told.get_or_insert_with(|| First {
+                told.get_or_insert_with(|| FirstAttempt {
                     failed: Some(format!("the server {} failed to start: {why}", self.name)),
                     notices: Vec::new(),
                 });
@@ -199,7 +199,7 @@ impl ManagedServer {
 
     /// Connects within the server's start timeout, in the way that is known to work. If none is
     /// known, tries both.
-    async fn begin(&self, ways: &mut Ways) -> Result<ServerConnection, ConnectionFailure> {
+    async fn begin(&self, ways: &mut KnownStartMethod) -> Result<ServerConnection, ConnectionFailure> {
         let whole = self.config.start_timeout;
         let begun = async {
             match ways.known() {
@@ -239,31 +239,31 @@ impl ManagedServer {
     async fn begin_by_either(
         &self,
         silent: Duration,
-    ) -> Result<(ServerConnection, Option<Way>), ConnectionFailure> {
-        let mut newest = std::pin::pin!(self.begin_by(Way::Newest));
+    ) -> Result<(ServerConnection, Option<StartMethod>), ConnectionFailure> {
+        let mut newest = std::pin::pin!(self.begin_by(StartMethod::Newest));
         let newest_failed = match tokio::time::timeout(silent, &mut newest).await {
-            Ok(Ok(connection)) => return Ok((connection, Some(Way::Newest))),
+            Ok(Ok(connection)) => return Ok((connection, Some(StartMethod::Newest))),
             Ok(Err(gone)) if gone.is_unanswered => return Err(gone),
             Ok(Err(_)) => true,
             Err(_) => false,
         };
-        let mut handshake = std::pin::pin!(self.begin_by(Way::Handshake));
+        let mut handshake = std::pin::pin!(self.begin_by(StartMethod::Handshake));
         if !newest_failed {
             tokio::select! {
                 biased;
                 begun = &mut newest => if let Ok(connection) = begun {
-                    return Ok((connection, Some(Way::Newest)));
+                    return Ok((connection, Some(StartMethod::Newest)));
                 },
                 begun = &mut handshake => return match begun {
                     Ok(connection) => Ok((connection, None)),
-                    Err(_) => Ok((newest.await?, Some(Way::Newest))),
+                    Err(_) => Ok((newest.await?, Some(StartMethod::Newest))),
                 },
             }
         }
-        Ok((handshake.await?, Some(Way::Handshake)))
+        Ok((handshake.await?, Some(StartMethod::Handshake)))
     }
 
-    async fn begin_by(&self, way: Way) -> Result<ServerConnection, ConnectionFailure> {
+    async fn begin_by(&self, way: StartMethod) -> Result<ServerConnection, ConnectionFailure> {
         let ServerConfig { place, start_timeout, .. } = &self.config;
         let at = (self.base_dir.as_path(), self.launcher.as_slice(), self.group_keeper.as_slice());
         let link = (&self.link, self.host.memory_budget());
@@ -283,7 +283,7 @@ impl ManagedServer {
                         notices.iter().for_each(|notice| tracing::warn!("{notice}"));
                     }
                     self.link.found(connection.peer());
-                    self.tell.send_replace(Some(First { failed: None, notices }));
+                    self.tell.send_replace(Some(FirstAttempt { failed: None, notices }));
                 }
                 Ok(Err(gone)) => return gone,
                 Err(_) => return ConnectionFailure::because("it did not list its tools in time"),
@@ -303,7 +303,7 @@ impl ManagedServer {
     /// Replaces the server's tools with the current ones.
     fn offer(&self, listed: &[rmcp::model::Tool], resources: bool) -> Vec<String> {
         let refused = self.link.refused_tools();
-        let offered = tools::Offered { tools: listed, resources, refused: &refused };
+        let offered = tools::ServerOffer { tools: listed, resources, refused: &refused };
         // Compiling a server's schemas can take long, and is done before any call waits for it.
         let taken = aside(|| tools::taken(&self.name, &offered, self.config.timeout_ms));
         let mut notices = taken.notices;

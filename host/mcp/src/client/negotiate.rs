@@ -1,23 +1,23 @@
 //! The known ways to connect to a server.
 
-use super::connection::Way;
+use super::connection::StartMethod;
 
 /// The knowledge about one server. A way that worked is used again, and is dropped only after it
 /// failed twice in a row. If none is known, both are tried.
 #[derive(Debug, Default)]
-pub(super) struct Ways {
-    known: Option<Way>,
+pub(super) struct KnownStartMethod {
+    known: Option<StartMethod>,
     /// The last attempt in that way succeeded.
     worked: bool,
 }
 
-impl Ways {
+impl KnownStartMethod {
     /// Returns the way to connect; `None` if both are to be tried.
-    pub(super) fn known(&self) -> Option<Way> {
+    pub(super) fn known(&self) -> Option<StartMethod> {
         self.known
     }
 
-    pub(super) fn works(&mut self, way: Way) {
+    pub(super) fn works(&mut self, way: StartMethod) {
         *self = Self { known: Some(way), worked: true };
     }
 
@@ -26,7 +26,7 @@ impl Ways {
         let next = match self.known {
             Some(way) if !self.worked => way.other(),
             Some(way) => way,
-            None => Way::Newest,
+            None => StartMethod::Newest,
         };
         *self = Self { known: Some(next), worked: false };
     }
@@ -43,24 +43,24 @@ mod tests {
 
     #[test]
     fn a_way_that_worked_is_left_once_it_failed_twice() {
-        let mut ways = Ways::default();
-        ways.works(Way::Newest);
+        let mut ways = KnownStartMethod::default();
+        ways.works(StartMethod::Newest);
         ways.failed();
-        assert_eq!(ways.known(), Some(Way::Newest));
+        assert_eq!(ways.known(), Some(StartMethod::Newest));
         ways.failed();
-        assert_eq!(ways.known(), Some(Way::Handshake));
+        assert_eq!(ways.known(), Some(StartMethod::Handshake));
         ways.failed();
-        assert_eq!(ways.known(), Some(Way::Newest), "one by one while none works");
+        assert_eq!(ways.known(), Some(StartMethod::Newest), "one by one while none works");
     }
 
     #[test]
     fn a_server_that_takes_too_long_is_tried_in_both_ways() {
-        let mut ways = Ways::default();
+        let mut ways = KnownStartMethod::default();
         ways.timed_out();
         assert_eq!(ways.known(), None);
-        ways.works(Way::Newest);
+        ways.works(StartMethod::Newest);
         ways.timed_out();
-        assert_eq!(ways.known(), Some(Way::Newest), "once it worked");
+        assert_eq!(ways.known(), Some(StartMethod::Newest), "once it worked");
         ways.timed_out();
         assert_eq!(ways.known(), None);
     }

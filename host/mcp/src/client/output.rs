@@ -63,8 +63,8 @@ impl ProcessOutput {
     }
 
     /// Wraps the standard output, keeping its beginning.
-    pub(super) fn first_of<R>(self: &Arc<Self>, stdout: R) -> Overheard<R> {
-        Overheard { inner: stdout, output: Arc::clone(self), left: MAX_FIRST_BYTES }
+    pub(super) fn first_of<R>(self: &Arc<Self>, stdout: R) -> CapturedOutput<R> {
+        CapturedOutput { inner: stdout, output: Arc::clone(self), left: MAX_FIRST_BYTES }
     }
 
     /// Returns clauses that describe the output. Empty if it explains nothing.
@@ -114,13 +114,13 @@ impl LatestOutput {
 }
 
 /// A standard output whose beginning is kept.
-pub(super) struct Overheard<R> {
+pub(super) struct CapturedOutput<R> {
     inner: R,
     output: Arc<ProcessOutput>,
     left: usize,
 }
 
-impl<R: AsyncRead + Unpin> AsyncRead for Overheard<R> {
+impl<R: AsyncRead + Unpin> AsyncRead for CapturedOutput<R> {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
         let before = into.filled().len();

@@ -16,7 +16,7 @@ const ACTION: &str = "elicit";
 
 /// A person's answer to a server, and its question.
 #[derive(Debug, Clone, Default)]
-pub(super) enum Decided {
+pub(super) enum AnsweredQuestion {
     /// No question was asked.
     #[default]
     None,
@@ -26,7 +26,7 @@ pub(super) enum Decided {
     Given,
 }
 
-impl Decided {
+impl AnsweredQuestion {
     /// Returns the decision; `None` if it was about something other than a question of this
     /// server, such as whether the call may run at all.
     pub(super) fn of(server: &str, resumption: &Resumption) -> Self {
@@ -58,14 +58,18 @@ pub(super) enum QuestionMatch {
 /// Resolves a question of the server against the decision. An answer is given once, and only to
 /// its own question: one with the same text, for which it is valid. Later questions get no
 /// answer.
-pub(super) fn asked(server: &str, params: &ElicitRequestParams, decided: &mut Decided) -> QuestionMatch {
+pub(super) fn asked(
+    server: &str,
+    params: &ElicitRequestParams,
+    decided: &mut AnsweredQuestion,
+) -> QuestionMatch {
     let ElicitRequestParams::FormElicitationParams { message, requested_schema, .. } = params else {
         return QuestionMatch::NotAForm;
     };
     // A question that is too long is refused when the call is suspended.
     let message = opening(server) + &clean(message, usize::MAX);
     let response_schema = serde_json::to_value(requested_schema).ok();
-    if let Decided::None = decided {
+    if let AnsweredQuestion::None = decided {
         return QuestionMatch::New(Ticket {
             action: ACTION.to_owned(),
             message,
@@ -74,8 +78,8 @@ pub(super) fn asked(server: &str, params: &ElicitRequestParams, decided: &mut De
             resume_mode: ResumeMode::ReplayToolCall,
         });
     }
-    match std::mem::replace(decided, Decided::Given) {
-        Decided::Waiting { message: decided, value }
+    match std::mem::replace(decided, AnsweredQuestion::Given) {
+        AnsweredQuestion::Waiting { message: decided, value }
             if decided == message && fits(response_schema.as_ref(), &value) =>
         {
             QuestionMatch::Answered(value)
@@ -101,7 +105,7 @@ pub(super) enum Next {
 }
 
 /// Returns the next step after an answer that lists required input.
-pub(super) fn next(server: &str, required: InputRequiredResult, decided: &mut Decided) -> Next {
+pub(super) fn next(server: &str, required: InputRequiredResult, decided: &mut AnsweredQuestion) -> Next {
     let mut requests = required.input_requests.unwrap_or_default().into_iter();
     let Some((id, request)) = requests.next() else {
         return Next::Again(None, required.request_state);
@@ -155,10 +159,10 @@ mod tests {
 
     #[test]
     fn an_answer_is_given_once_and_to_its_question() {
-        let QuestionMatch::New(ticket) = asked("s", &form("One?"), &mut Decided::None) else {
+        let QuestionMatch::New(ticket) = asked("s", &form("One?"), &mut AnsweredQuestion::None) else {
             panic!("no person answered")
         };
-        let given = || Decided::of("s", &resumption(&ticket.action, &ticket.message));
+        let given = || AnsweredQuestion::of("s", &resumption(&ticket.action, &ticket.message));
         let mut decided = given();
         let first = asked("s", &form("One?"), &mut decided);
         assert!(matches!(first, QuestionMatch::Answered(value) if value == json!({"ok": true})));
@@ -182,10 +186,10 @@ mod tests {
         for (action, message) in
             [("confirm", "May it run?"), ("elicit", "May it run?"), ("confirm", "The server 's' asks: One?")]
         {
-            let decided = Decided::of("s", &resumption(action, message));
-            assert!(matches!(decided, Decided::None), "{action}: {message}");
+            let decided = AnsweredQuestion::of("s", &resumption(action, message));
+            assert!(matches!(decided, AnsweredQuestion::None), "{action}: {message}");
         }
-        let decided = Decided::of("t", &resumption("elicit", "The server 's' asks: One?"));
-        assert!(matches!(decided, Decided::None));
+        let decided = AnsweredQuestion::of("t", &resumption("elicit", "The server 's' asks: One?"));
+        assert!(matches!(decided, AnsweredQuestion::None));
     }
 }

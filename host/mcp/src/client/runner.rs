@@ -3,7 +3,7 @@
 
 use super::call_result::{malformed, outcome};
 use super::link::{CallQuestions, Link, OpenCall};
-use super::questions::{self, Decided, Next, OTHER};
+use super::questions::{self, AnsweredQuestion, Next, OTHER};
 use super::resources;
 use super::rewrite::is_malformed;
 use super::tools::{RemoteCall, RemoteTool};
@@ -45,7 +45,7 @@ impl RemoteRunner {
 
     async fn call(&self, attempt: &CallContext<'_>) -> Result<Outcome, Fault> {
         let link = &self.link;
-        let _running = Running::begin(link);
+        let _running = RunningCall::begin(link);
         let name = &attempt.permit.tool().descriptor.name;
         let tool = self.tools.get(name).ok_or_else(|| link.gone("it no longer has this tool"))?;
         let RemoteCall::Tool(remote_name) = &tool.call else {
@@ -56,10 +56,10 @@ impl RemoteRunner {
                 Err(e) => Err(failure(link, &e).await),
             };
         };
-        let resumed = attempt.resume.map(|resumption| Decided::of(&link.server, resumption));
+        let resumed = attempt.resume.map(|resumption| AnsweredQuestion::of(&link.server, resumption));
         let mut decided = resumed.unwrap_or_default();
         // A server with a newer version asks in its answer, and so it is clear for which call.
-        let waits = matches!(decided, Decided::Waiting { .. });
+        let waits = matches!(decided, AnsweredQuestion::Waiting { .. });
         let asks = (link.asks.load(Ordering::Relaxed) || waits) && !says_what_it_needs(&link.peer()?);
         let (_alone, _shared) = match asks {
             true => (Some(link.alone.write().await), None),
@@ -72,7 +72,7 @@ impl RemoteRunner {
             params.arguments = attempt.permit.arguments().value().as_object().cloned();
             (params.input_responses, params.request_state) = (responses, state);
             let required = match self.send(&peer, params, attempt, &mut decided).await? {
-                Answered::Result(result) => {
+                ServerAnswer::Result(result) => {
                     let (link, tool) = (Arc::clone(link), Arc::clone(tool));
                     // This time counts, like the rest of the attempt.
                     let read = tokio::task::spawn_blocking(move || {
@@ -82,8 +82,8 @@ impl RemoteRunner {
                         .await
                         .unwrap_or_else(|_| self.link.gone("its answer could not be read").into()));
                 }
-                Answered::Question(ticket) => return Ok(suspended(ticket)),
-                Answered::Required(required) => required,
+                ServerAnswer::Question(ticket) => return Ok(suspended(ticket)),
+                ServerAnswer::Required(required) => required,
             };
             match questions::next(&link.server, required, &mut decided) {
                 Next::Suspend(ticket) => return Ok(suspended(ticket)),
@@ -100,8 +100,8 @@ impl RemoteRunner {
         peer: &Peer<RoleClient>,
         params: CallToolRequestParams,
         attempt: &CallContext<'_>,
-        decided: &mut Decided,
-    ) -> Result<Answered, Fault> {
+        decided: &mut AnsweredQuestion,
+    ) -> Result<ServerAnswer, Fault> {
         let link = &self.link;
         let tool = params.name.clone();
         let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
@@ -117,7 +117,7 @@ impl RemoteRunner {
         let heard = open.close();
         *decided = heard.decided;
         if let Some(ticket) = heard.asked {
-            return Ok(Answered::Question(ticket));
+            return Ok(ServerAnswer::Question(ticket));
         }
         if heard.asked_other {
             return Err(link.failed(OTHER));
@@ -134,8 +134,8 @@ impl RemoteRunner {
                 Err(link.unclear())
             }
             Err(ServiceError::McpError(_)) if heard.may_have_asked => Err(link.unclear()),
-            Ok(ServerResult::CallToolResult(result)) => Ok(Answered::Result(result)),
-            Ok(ServerResult::InputRequiredResult(required)) => Ok(Answered::Required(required)),
+            Ok(ServerResult::CallToolResult(result)) => Ok(ServerAnswer::Result(result)),
+            Ok(ServerResult::InputRequiredResult(required)) => Ok(ServerAnswer::Required(required)),
             Ok(_) => Err(link.gone("its answer is not a result")),
             Err(_) if link.has_flooded() => Err(link.gone("it flooded its connection, and was cut off")),
             Err(ServiceError::McpError(error)) if error.code == ErrorCode::METHOD_NOT_FOUND => {
@@ -167,23 +167,23 @@ async fn failure(link: &Link, error: &ServiceError) -> Fault {
 }
 
 /// Counts a call of the link while it lives.
-struct Running<'a>(&'a Link);
+struct RunningCall<'a>(&'a Link);
 
-impl<'a> Running<'a> {
+impl<'a> RunningCall<'a> {
     fn begin(link: &'a Link) -> Self {
         link.running.fetch_add(1, Ordering::Relaxed);
         Self(link)
     }
 }
 
-impl Drop for Running<'_> {
+impl Drop for RunningCall<'_> {
     fn drop(&mut self) {
         self.0.running.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
 /// A server's answer.
-enum Answered {
+enum ServerAnswer {
     Result(CallToolResult),
     /// It asked a person with a request of its own.
     Question(Ticket),

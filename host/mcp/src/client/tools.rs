@@ -41,7 +41,7 @@ pub(super) enum RemoteCall {
 }
 
 /// The tools and resources of a server.
-pub(super) struct Offered<'a> {
+pub(super) struct ServerOffer<'a> {
     /// Its list of tools.
     pub(super) tools: &'a [Listed],
     /// Whether it has resources.
@@ -63,7 +63,7 @@ pub(super) struct ValidTools {
 }
 
 /// Takes the valid tools of the list.
-pub(super) fn taken(server: &str, offered: &Offered<'_>, timeout_ms: Option<u32>) -> ValidTools {
+pub(super) fn taken(server: &str, offered: &ServerOffer<'_>, timeout_ms: Option<u32>) -> ValidTools {
     let mut taken =
         ValidTools { prepared: None, names: BTreeMap::new(), version: version(offered), notices: Vec::new() };
     let mut tools = Vec::new();
@@ -78,7 +78,7 @@ pub(super) fn taken(server: &str, offered: &Offered<'_>, timeout_ms: Option<u32>
         let one = look_on(tools.len(), taken.notices.len())
             .and_then(|()| take_one(server, tool, tools.len(), timeout_ms, pattern_bytes));
         let left_out = match one {
-            Ok(One { descriptor, .. }) if taken.names.contains_key(&descriptor.name) => {
+            Ok(CheckedTool { descriptor, .. }) if taken.names.contains_key(&descriptor.name) => {
                 Err("the name is used twice".to_owned())
             }
             Ok(_) if let Some(other) = other => Err(format!(
@@ -92,7 +92,7 @@ pub(super) fn taken(server: &str, offered: &Offered<'_>, timeout_ms: Option<u32>
                 Err("the server refuses ordinary calls of it; it may require a task, which is not supported"
                     .to_owned())
             }
-            Ok(One { descriptor, output, declared, pattern_bytes: taken_bytes }) => {
+            Ok(CheckedTool { descriptor, output, declared, pattern_bytes: taken_bytes }) => {
                 pattern_bytes = pattern_bytes.saturating_sub(taken_bytes);
                 let remote = RemoteTool { call: RemoteCall::Tool(tool.name.to_string()), output, declared };
                 taken.names.insert(descriptor.name.clone(), Arc::new(remote));
@@ -182,7 +182,7 @@ fn take_one(
     number: usize,
     timeout_ms: Option<u32>,
     most_pattern_bytes: usize,
-) -> Result<One, String> {
+) -> Result<CheckedTool, String> {
     let description = tool.description.as_deref().unwrap_or("The server provides no description.");
     let prefix = server_prefix(server);
     let descriptor =
@@ -208,7 +208,7 @@ fn take_one(
     let output = output.map_err(|e| format!("the schema of its answers: {e}"))?;
     let pattern_bytes = pattern_bytes + output.as_ref().map_or(0, Schema::pattern_bytes);
     let declared = declared(tool)?;
-    Ok(One { descriptor, output, declared, pattern_bytes })
+    Ok(CheckedTool { descriptor, output, declared, pattern_bytes })
 }
 
 /// Returns a server's claims about its tool, with sanitized texts.
@@ -230,7 +230,7 @@ fn declared(tool: &Listed) -> Result<DeclaredTool, String> {
 }
 
 /// A valid tool.
-struct One {
+struct CheckedTool {
     descriptor: ToolDescriptor,
     output: Option<Schema>,
     declared: DeclaredTool,
@@ -242,7 +242,7 @@ fn component(server: &str, tools: Vec<ToolDescriptor>) -> ComponentDescriptor {
     ComponentDescriptor { id: server.to_owned(), version: String::new(), tools, state: Vec::new() }
 }
 
-fn version(offered: &Offered<'_>) -> String {
+fn version(offered: &ServerOffer<'_>) -> String {
     let text = serde_json::to_vec(&(offered.tools, offered.resources, offered.refused)).unwrap_or_default();
     tollgate_agent::digest::digest(&text)
 }
@@ -257,7 +257,7 @@ mod tests {
     }
 
     fn names(tools: &[Listed]) -> (usize, Vec<String>) {
-        let taken = taken("s", &Offered { tools, resources: false, refused: &BTreeSet::new() }, None);
+        let taken = taken("s", &ServerOffer { tools, resources: false, refused: &BTreeSet::new() }, None);
         (taken.names.len(), taken.notices)
     }
 

@@ -18,7 +18,7 @@ pub const MAX_UNANSWERED: usize = 64;
 
 /// The requests of a server that are not answered yet.
 #[derive(Default)]
-struct Unanswered {
+struct UnansweredRequests {
     requests: Mutex<Requests>,
     fewer: Notify,
 }
@@ -32,7 +32,7 @@ struct Requests {
     sending: usize,
 }
 
-impl Unanswered {
+impl UnansweredRequests {
     fn requests(&self) -> MutexGuard<'_, Requests> {
         self.requests.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -49,11 +49,11 @@ impl Unanswered {
     }
 
     /// Counts a request as answered once the result is dropped.
-    fn answer(self: &Arc<Self>, id: &RequestId) -> Sending {
+    fn answer(self: &Arc<Self>, id: &RequestId) -> PendingAnswer {
         let mut requests = self.requests();
         requests.take(id);
         requests.sending += 1;
-        Sending(Arc::clone(self))
+        PendingAnswer(Arc::clone(self))
     }
 
     /// Waits until one more request may be read.
@@ -77,9 +77,9 @@ impl Requests {
 }
 
 /// An answer that is being sent.
-struct Sending(Arc<Unanswered>);
+struct PendingAnswer(Arc<UnansweredRequests>);
 
-impl Drop for Sending {
+impl Drop for PendingAnswer {
     fn drop(&mut self) {
         self.0.requests().sending -= 1;
         self.0.fewer.notify_one();
@@ -94,7 +94,7 @@ pub(super) struct OrderedTransport<T> {
     asked: Option<RequestId>,
     /// The request for versions, once its answer is no longer awaited.
     late: Option<RequestId>,
-    unanswered: Arc<Unanswered>,
+    unanswered: Arc<UnansweredRequests>,
 }
 
 impl<T> OrderedTransport<T> {

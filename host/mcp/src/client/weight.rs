@@ -45,13 +45,13 @@ pub(super) struct LineWeight {
     memory: Option<Reservation>,
     bytes: u64,
     values: usize,
-    at: At,
+    at: ScanPosition,
     /// The line is complete; the next byte begins another.
     ended: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum At {
+enum ScanPosition {
     Between,
     Scalar,
     Text,
@@ -60,7 +60,7 @@ enum At {
 
 impl LineWeight {
     pub(super) fn new(budget: MemoryBudget) -> Self {
-        Self { budget, memory: None, bytes: 0, values: 0, at: At::Between, ended: false }
+        Self { budget, memory: None, bytes: 0, values: 0, at: ScanPosition::Between, ended: false }
     }
 
     /// Counts bytes that arrived.
@@ -90,30 +90,30 @@ impl LineWeight {
             // A JSON string never contains a line end.
             (_, b'\n') => {
                 self.ended = true;
-                At::Between
+                ScanPosition::Between
             }
-            (At::Escape, _) => At::Text,
-            (At::Text, b'\\') => At::Escape,
-            (At::Text, b'"') => At::Between,
-            (At::Text, _) => At::Text,
-            (_, b' ' | b'\t' | b'\r' | b',' | b']' | b'}') => At::Between,
+            (ScanPosition::Escape, _) => ScanPosition::Text,
+            (ScanPosition::Text, b'\\') => ScanPosition::Escape,
+            (ScanPosition::Text, b'"') => ScanPosition::Between,
+            (ScanPosition::Text, _) => ScanPosition::Text,
+            (_, b' ' | b'\t' | b'\r' | b',' | b']' | b'}') => ScanPosition::Between,
             // The string before it was a key.
             (_, b':') => {
                 self.values = self.values.saturating_sub(1);
-                At::Between
+                ScanPosition::Between
             }
             (_, b'[' | b'{') => {
                 self.values += 1;
-                At::Between
+                ScanPosition::Between
             }
             (_, b'"') => {
                 self.values += 1;
-                At::Text
+                ScanPosition::Text
             }
-            (At::Scalar, _) => At::Scalar,
-            (At::Between, _) => {
+            (ScanPosition::Scalar, _) => ScanPosition::Scalar,
+            (ScanPosition::Between, _) => {
                 self.values += 1;
-                At::Scalar
+                ScanPosition::Scalar
             }
         };
     }

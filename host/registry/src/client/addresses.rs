@@ -12,9 +12,9 @@ pub(super) const REFUSED: &str = "the address is not global";
 
 /// Resolves names to global addresses only.
 #[derive(Debug)]
-pub(super) struct GlobalOnly;
+pub(super) struct GlobalResolver;
 
-impl Resolve for GlobalOnly {
+impl Resolve for GlobalResolver {
     fn resolve(&self, name: Name) -> Resolving {
         Box::pin(async move {
             let found: Vec<SocketAddr> = tokio::net::lookup_host((name.as_str(), 0)).await?.collect();
@@ -54,7 +54,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_name_of_an_address_that_is_not_global_is_not_resolved() {
-        let refused = GlobalOnly.resolve("localhost".parse().unwrap()).await.err().unwrap().to_string();
+        let refused = GlobalResolver.resolve("localhost".parse().unwrap()).await.err().unwrap().to_string();
         assert!(refused.starts_with("the address is not global: localhost is "), "{refused}");
     }
 }

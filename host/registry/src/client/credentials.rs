@@ -71,7 +71,7 @@ struct Auth {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct Helped {
+struct HelperAnswer {
     username: String,
     secret: String,
 }
@@ -170,7 +170,7 @@ async fn ask_helper(name: &str, host: &str) -> Result<Option<Login>> {
             words => Err(failed(&format!("failed: {words}"))),
         };
     }
-    let Helped { username, secret } =
+    let HelperAnswer { username, secret } =
         serde_json::from_slice(&answer).map_err(|_| failed("did not answer with credentials"))?;
     Ok(Some(match username.as_str() {
         "<token>" => Login::IdentityToken(secret),

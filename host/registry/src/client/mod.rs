@@ -19,7 +19,7 @@ pub use artifact::{Artifact, described_by};
 pub(crate) use artifact::{LICENCE, licence_in};
 pub use credentials::{Credentials, Login};
 pub(crate) use manifest::MAX_MANIFEST_BYTES;
-pub use push::{NewArtifact, Published};
+pub use push::{NewArtifact, PublishedArtifact};
 pub use referrers::{FoundBundle, Referrers, bundle_in, listed_in};
 pub use transport::Session;
 
@@ -27,7 +27,7 @@ use crate::MAX_COMPONENT_BYTES;
 use crate::error::{Code, Error, Result};
 use crate::reference::Reference;
 use crate::trust::read_file;
-use addresses::GlobalOnly;
+use addresses::GlobalResolver;
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject as _;
 use serde::Deserialize;
@@ -141,7 +141,7 @@ impl Client {
             let failed = |e| Error::new(Code::Unreachable, format!("the HTTP client cannot be set up: {e}"));
             builder.build().map_err(failed)
         };
-        let global = build(builder(&[])?.dns_resolver(Arc::new(GlobalOnly)))?;
+        let global = build(builder(&[])?.dns_resolver(Arc::new(GlobalResolver)))?;
         let named = build(builder(&[])?)?;
         let mut by_host = BTreeMap::new();
         for (host, of_host) in &settings.hosts {

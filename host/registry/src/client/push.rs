@@ -33,7 +33,7 @@ pub struct NewArtifact {
 
 /// A published artifact.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Published {
+pub struct PublishedArtifact {
     /// The digest of the manifest.
     pub digest: Digest,
     /// The number of blobs that were uploaded; the others were there.
@@ -113,7 +113,7 @@ impl Session {
         artifact: &NewArtifact,
         bundle: Option<&[u8]>,
         replace: bool,
-    ) -> Result<Published> {
+    ) -> Result<PublishedArtifact> {
         self.begin_to_write();
         let digest = artifact.digest();
         let tag = self.reference.tag.clone();
@@ -132,7 +132,7 @@ impl Session {
         if let Some(tag) = tag.filter(|_| !is_tagged) {
             self.push_manifest(&tag, MANIFEST, artifact.manifest.clone()).await?;
         }
-        Ok(Published { digest, uploaded })
+        Ok(PublishedArtifact { digest, uploaded })
     }
 
     /// Returns whether the tag points to this manifest already.

@@ -12,7 +12,7 @@ use crate::digest::Digest;
 use crate::directory;
 use crate::error::{Code, Error, Remedy, Result};
 use crate::lock::{Entry, Lock, MAX_LOCK_BYTES, is_file_name};
-use crate::signature::{MAX_BUNDLE_BYTES, MAX_KEY_BYTES, PublicKey, Signed};
+use crate::signature::{MAX_BUNDLE_BYTES, MAX_KEY_BYTES, PublicKey, SignerEvidence};
 use crate::{MAX_ASKS_BYTES, MAX_COMPONENT_BYTES};
 use bytes::Bytes;
 use disk::{check_replaceable, digest_of, directory_of, hold, make_dir, remove, sync_dir, write};
@@ -57,7 +57,7 @@ pub struct Installation<'a> {
 
 /// The evidence that is kept about a component.
 #[derive(Debug, Clone)]
-pub struct Kept {
+pub struct KeptEvidence {
     /// The bundle.
     pub bundle: Vec<u8>,
     /// The key, if it was signed with one.
@@ -250,7 +250,7 @@ impl Files {
     ///
     /// # Errors
     /// It is missing, or not what the entry names.
-    pub fn kept(&self, entry: &Entry) -> Result<Option<Kept>> {
+    pub fn kept(&self, entry: &Entry) -> Result<Option<KeptEvidence>> {
         let Some(signed) = &entry.signed else { return Ok(None) };
         let missing = |what: &str| {
             let dir = self.bundles.display();
@@ -271,11 +271,13 @@ impl Files {
                 Some(kept.filter(|kept| digest.matches(kept)).ok_or_else(|| missing("the manifest"))?)
             }
         };
-        let Signed::Key { key, .. } = signed else { return Ok(Some(Kept { bundle, key: None, manifest })) };
+        let SignerEvidence::Key { key, .. } = signed else {
+            return Ok(Some(KeptEvidence { bundle, key: None, manifest }));
+        };
         let pem = read(&self.key_path(key), MAX_KEY_BYTES)?.unwrap_or_default();
         let public = PublicKey::from_pem(&String::from_utf8_lossy(&pem)).ok();
         let public = public.filter(|public| public.id() == key).ok_or_else(|| missing("the key"))?;
-        Ok(Some(Kept { bundle, key: Some(public), manifest }))
+        Ok(Some(KeptEvidence { bundle, key: Some(public), manifest }))
     }
 
     /// Keeps the evidence about a component.
@@ -311,7 +313,7 @@ impl Files {
             named.extend([wasm, asks]);
             named.extend(entry.manifest.as_ref().map(|digest| self.manifest_path(digest)));
             named.extend(entry.signed.as_ref().map(|signed| self.bundle_path(signed.bundle())));
-            if let Some(Signed::Key { key, .. }) = &entry.signed {
+            if let Some(SignerEvidence::Key { key, .. }) = &entry.signed {
                 named.insert(self.key_path(key));
             }
         }

@@ -32,7 +32,7 @@ struct Version {
 fn version(number: u32, asks: Option<&str>, key: &SigningKey) -> Version {
     let wasm = format!("component {number}").into_bytes();
     let bundle = key.sign("weather", &Digest::of(&wasm)).unwrap();
-    let signed = Signed::Key { key: key.public().id().clone(), bundle: Digest::of(&bundle) };
+    let signed = SignerEvidence::Key { key: key.public().id().clone(), bundle: Digest::of(&bundle) };
     let entry = Entry {
         id: "weather".to_owned(),
         file: "weather.wasm".to_owned(),

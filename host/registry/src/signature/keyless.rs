@@ -2,7 +2,7 @@
 
 use super::bundle::{Bundle, Content};
 use super::key::PublicKey;
-use super::{Covers, Proof, Signed, Subjects, ring_provider};
+use super::{Coverage, Proof, SignerEvidence, Subjects, ring_provider};
 use crate::digest::Digest;
 use crate::error::{Code, Error, Result};
 use jiff::{SignedDuration, Timestamp};
@@ -72,7 +72,7 @@ impl TrustedRoot {
         &self,
         bundle: &Bundle<'_>,
         subjects: Subjects<'_>,
-        covers: Covers,
+        covers: Coverage,
         policy: &dyn Policy,
     ) -> Result<VerificationResult> {
         let parsed = SigstoreBundle::from_json(bundle.text());
@@ -83,10 +83,10 @@ impl TrustedRoot {
             (Content::Message, _) => {
                 ring_provider::with_bytes(manifest, || self.verifier.verify(manifest, &parsed, policy))
             }
-            (Content::Envelope(_), Covers::Manifest) => {
+            (Content::Envelope(_), Coverage::Manifest) => {
                 self.verifier.verify(artifact_digest(&Digest::of(manifest))?, &parsed, policy)
             }
-            (Content::Envelope(_), Covers::Component) => {
+            (Content::Envelope(_), Coverage::Component) => {
                 self.verifier.verify(artifact_digest(subjects.component)?, &parsed, policy)
             }
         };
@@ -108,7 +108,7 @@ fn artifact_digest(digest: &Digest) -> Result<ArtifactDigest> {
 pub(super) fn verify(
     bundle: &Bundle<'_>,
     subjects: Subjects<'_>,
-    covers: Covers,
+    covers: Coverage,
     root: &TrustedRoot,
 ) -> Result<Proof> {
     if !bundle.has_log_entry() {
@@ -133,7 +133,7 @@ pub(super) fn verify(
 pub(super) fn verify_log(
     bundle: &Bundle<'_>,
     subjects: Subjects<'_>,
-    covers: Covers,
+    covers: Coverage,
     key: &PublicKey,
     root: &TrustedRoot,
 ) -> Result<bool> {
@@ -143,11 +143,11 @@ pub(super) fn verify_log(
 }
 
 /// Returns the signer that the certificate names.
-fn signer(certificate: &CertificateInfo, at: String, bundle: Digest) -> Result<Signed> {
+fn signer(certificate: &CertificateInfo, at: String, bundle: Digest) -> Result<SignerEvidence> {
     let invalid = |why: &str| Error::new(Code::InvalidCertificate, format!("the certificate {why}"));
     let issuer = certificate.issuer.clone().ok_or_else(|| invalid("does not name an issuer"))?;
     let identity = certificate.identity.as_ref().ok_or_else(|| invalid("does not name a signer"))?;
-    let other = || Signed::Identity {
+    let other = || SignerEvidence::Identity {
         identity: clean(identity.as_str(), 1_000),
         issuer: clean(&issuer, 1_000),
         at: at.clone(),
@@ -160,12 +160,12 @@ fn signer(certificate: &CertificateInfo, at: String, bundle: Digest) -> Result<S
     Ok(github(&certificate.ci_claims, &at, &bundle).unwrap_or_else(other))
 }
 
-fn github(claims: &FulcioCiClaims, at: &str, bundle: &Digest) -> Option<Signed> {
+fn github(claims: &FulcioCiClaims, at: &str, bundle: &Digest) -> Option<SignerEvidence> {
     let repository = claims.source_repository_uri.as_deref()?.strip_prefix(GITHUB)?;
     // The repository's own workflow, even if it runs steps of another repository's workflow.
     let config = claims.build_config_uri.as_deref()?.strip_prefix(GITHUB)?;
     let (path, git_ref) = config.strip_prefix(repository)?.strip_prefix('/')?.split_once('@')?;
-    Some(Signed::Github {
+    Some(SignerEvidence::Github {
         repository: clean(repository, 200),
         repository_id: clean(claims.source_repository_identifier.as_deref()?, 40),
         workflow: clean(path, 500),

@@ -29,7 +29,7 @@ pub const MAX_BUNDLE_BYTES: usize = 1 << 20;
 /// The signer of a component, with the evidence that is recorded.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "by", rename_all = "lowercase", deny_unknown_fields)]
-pub enum Signed {
+pub enum SignerEvidence {
     /// A GitHub workflow.
     Github {
         /// The repository, such as `acme/tools`.
@@ -69,7 +69,7 @@ pub enum Signed {
     },
 }
 
-impl Signed {
+impl SignerEvidence {
     /// Returns the digest of the bundle.
     #[must_use]
     pub fn bundle(&self) -> &Digest {
@@ -105,7 +105,7 @@ impl Signed {
     }
 }
 
-impl fmt::Display for Signed {
+impl fmt::Display for SignerEvidence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Github { repository, workflow, git_ref, commit, .. } => {
@@ -127,7 +127,7 @@ impl fmt::Display for Signed {
 
 /// The part of an artifact that a signature covers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Covers {
+pub enum Coverage {
     /// The manifest, and through its digests the asks, the licence and the component.
     Manifest,
     /// The component alone.
@@ -144,9 +144,9 @@ pub struct Subjects<'a> {
 }
 
 impl Subjects<'_> {
-    fn digests(&self) -> impl Iterator<Item = (Covers, Digest)> {
-        let manifest = self.manifest.map(|manifest| (Covers::Manifest, Digest::of(manifest)));
-        manifest.into_iter().chain([(Covers::Component, self.component.clone())])
+    fn digests(&self) -> impl Iterator<Item = (Coverage, Digest)> {
+        let manifest = self.manifest.map(|manifest| (Coverage::Manifest, Digest::of(manifest)));
+        manifest.into_iter().chain([(Coverage::Component, self.component.clone())])
     }
 }
 
@@ -154,9 +154,9 @@ impl Subjects<'_> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Proof {
     /// The signer.
-    pub signed: Signed,
+    pub signed: SignerEvidence,
     /// The part of the artifact that the signature covers.
-    pub covers: Covers,
+    pub covers: Coverage,
     /// Whether the transparency log contains it.
     pub is_logged: bool,
 }
@@ -185,7 +185,7 @@ pub fn verify(bytes: &[u8], subjects: Subjects<'_>, keys: &[PublicKey], root: &T
     let bundle = Bundle::read(bytes)?;
     let covers = match bundle.content() {
         Content::Envelope(envelope) => statement::covers(envelope, subjects)?,
-        Content::Message if subjects.manifest.is_some() => Covers::Manifest,
+        Content::Message if subjects.manifest.is_some() => Coverage::Manifest,
         Content::Message => {
             let why = "it signs bytes and no statement, which counts only for the manifest of an artifact in a registry";
             return Err(unsupported(why));
@@ -208,7 +208,7 @@ pub fn verify(bytes: &[u8], subjects: Subjects<'_>, keys: &[PublicKey], root: &T
         return Err(if is_hinted { broken() } else { unknown() });
     };
     let is_logged = bundle.has_log_entry() && keyless::verify_log(&bundle, subjects, covers, key, root)?;
-    let signed = Signed::Key { key: key.id().clone(), bundle: Digest::of(bytes) };
+    let signed = SignerEvidence::Key { key: key.id().clone(), bundle: Digest::of(bytes) };
     Ok(Proof { signed, covers, is_logged })
 }
 

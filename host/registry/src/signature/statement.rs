@@ -1,7 +1,7 @@
 //! Statements about digests, as in-toto defines them.
 
 use super::bundle::Envelope;
-use super::{Covers, Subjects};
+use super::{Coverage, Subjects};
 use crate::digest::Digest;
 use crate::error::{Code, Error, Result};
 use serde::{Deserialize, Serialize};
@@ -29,7 +29,7 @@ struct Subject {
 
 /// Returns the part of the artifact that the statement in an envelope covers. If it covers several,
 /// the manifest takes precedence.
-pub(super) fn covers(envelope: &Envelope, subjects: Subjects<'_>) -> Result<Covers> {
+pub(super) fn covers(envelope: &Envelope, subjects: Subjects<'_>) -> Result<Coverage> {
     let invalid =
         |why: &str| Error::new(Code::InvalidBundle, format!("the signed statement cannot be read: {why}"));
     let statement: Statement =

@@ -6,7 +6,7 @@ use crate::{client, pull, pull_with, set_index};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
-use tollgate_registry::{Code, Digest, Interfaces, Settings, Source, TrustedRoot, Wanted, fetch};
+use tollgate_registry::{Code, Digest, FetchOptions, Interfaces, Settings, Source, TrustedRoot, fetch};
 
 #[tokio::test]
 async fn a_digest_in_a_header_is_not_believed() {
@@ -138,7 +138,7 @@ async fn a_component_with_other_imports_than_the_configuration_lists_is_refused(
         let server = Server::with(parts.publish()).await;
         let source: Source = format!("{}/acme/weather:1", server.host).parse().unwrap();
         let root = TrustedRoot::embedded().unwrap();
-        let fetched = fetch(&client(Settings::default()), &source, Wanted::default(), &root).await;
+        let fetched = fetch(&client(Settings::default()), &source, FetchOptions::default(), &root).await;
         assert_eq!(fetched.err().map(|error| error.code), code);
     }
 }

@@ -6,7 +6,7 @@ use crate::server::{Answer, Seen, Server};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
-use tollgate_registry::{Code, Error, NewArtifact, Published, Reference, Settings};
+use tollgate_registry::{Code, Error, NewArtifact, PublishedArtifact, Reference, Settings};
 
 /// A component without imports and exports.
 const COMPONENT: &[u8] = b"\0asm\x0d\0\x01\0";
@@ -33,7 +33,7 @@ fn kept(manifests: &Manifests, seen: &Seen) -> Answer {
     }
 }
 
-async fn publish(server: &Server, bundle: Option<&[u8]>) -> Result<Published, Error> {
+async fn publish(server: &Server, bundle: Option<&[u8]>) -> Result<PublishedArtifact, Error> {
     let artifact = NewArtifact::new(COMPONENT.into(), None, &BTreeMap::new(), "1970-01-01T00:00:00Z")?;
     let reference: Reference = format!("{}/acme/weather:1", server.host).parse()?;
     client(Settings::default()).session(reference).publish(&artifact, bundle, false).await

@@ -5,7 +5,7 @@ use crate::{changed, root};
 use ring::signature::{Ed25519KeyPair, KeyPair as _};
 use serde_json::{Value, json};
 use tollgate_registry::{
-    Code, Covers, Digest, Error, Proof, PublicKey, Signed, Subjects, TrustedRoot, verify,
+    Code, Coverage, Digest, Error, Proof, PublicKey, SignerEvidence, Subjects, TrustedRoot, verify,
 };
 
 const COSIGN: &str = include_str!("../fixtures/cosign-blob.sigstore.json");
@@ -39,8 +39,8 @@ fn with_signature(bundle: &str, signature: &str) -> String {
 #[test]
 fn a_signature_of_bytes_by_a_certificate_counts_for_the_manifest() {
     let proof = of_manifest(COSIGN, COSIGN_BYTES, &[], &root()).unwrap();
-    assert_eq!((proof.covers, proof.is_logged), (Covers::Manifest, true));
-    let Signed::Identity { issuer, .. } = &proof.signed else { panic!("{:?}", proof.signed) };
+    assert_eq!((proof.covers, proof.is_logged), (Coverage::Manifest, true));
+    let SignerEvidence::Identity { issuer, .. } = &proof.signed else { panic!("{:?}", proof.signed) };
     assert_eq!(issuer, "https://github.com/login/oauth");
 
     let other = serde_json::from_str::<Value>(BY_KEY).unwrap();
@@ -78,7 +78,7 @@ fn a_signature_of_bytes_by_a_certificate_counts_for_the_manifest() {
 fn a_signature_of_bytes_by_a_key_counts_with_its_entry_of_the_log() {
     let keys = [PublicKey::from_pem(BY_KEY_KEY).unwrap()];
     let proof = of_manifest(BY_KEY, BY_KEY_BYTES, &keys, &root()).unwrap();
-    assert!(matches!(proof.signed, Signed::Key { .. }) && proof.is_logged, "{proof:?}");
+    assert!(matches!(proof.signed, SignerEvidence::Key { .. }) && proof.is_logged, "{proof:?}");
     let unlogged = changed(BY_KEY, |bundle| bundle[MATERIAL]["tlogEntries"] = json!([]));
     assert!(!of_manifest(&unlogged, BY_KEY_BYTES, &keys, &root()).unwrap().is_logged);
     let entries = serde_json::from_str::<Value>(COSIGN).unwrap()[MATERIAL]["tlogEntries"].clone();
@@ -93,7 +93,9 @@ fn provenance_of_npm_is_verified_and_is_about_its_own_package() {
     let package = "46d4e2f74c4877316640000a6fdf8a8b59f1e0847667973e9859f774dd31b8f1e0937813b777fb66a2ac67d50540fe34640966eee9fc2ccca387082b4c85cd3c";
     let package: Digest = format!("sha512:{package}").parse().unwrap();
     let proof = of_component(NPM, &package, &[]).unwrap();
-    let Signed::Github { repository, workflow, .. } = &proof.signed else { panic!("{:?}", proof.signed) };
+    let SignerEvidence::Github { repository, workflow, .. } = &proof.signed else {
+        panic!("{:?}", proof.signed)
+    };
     assert_eq!(
         (repository.as_str(), workflow.as_str()),
         ("sigstore/sigstore-js", ".github/workflows/release.yml")
@@ -154,7 +156,7 @@ fn the_statement_of_cosign_3_counts_in_both_versions_of_its_format() {
     for kind in ["https://in-toto.io/Statement/v1", "https://in-toto.io/Statement/v0.1"] {
         let (bundle, key) = signed_statement(kind, manifest);
         let proof = of_manifest(&bundle, manifest, &[key], &root()).unwrap();
-        assert_eq!((proof.covers, proof.is_logged), (Covers::Manifest, false));
+        assert_eq!((proof.covers, proof.is_logged), (Coverage::Manifest, false));
     }
     let (bundle, key) = signed_statement("https://in-toto.io/Statement/v9", manifest);
     assert_eq!(of_manifest(&bundle, manifest, &[key], &root()).unwrap_err().code, Code::InvalidBundle);

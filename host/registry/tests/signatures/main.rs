@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 use std::path::Path;
 use std::process::Command;
 use tollgate_registry::{
-    Code, Covers, Digest, Error, Proof, PublicKey, Signed, SigningKey, Subjects, TrustedRoot, verify,
+    Code, Coverage, Digest, Error, Proof, PublicKey, SignerEvidence, SigningKey, Subjects, TrustedRoot,
+    verify,
 };
 
 const WORKFLOW: &str = include_str!("../fixtures/github-workflow.sigstore.json");
@@ -51,8 +52,9 @@ fn changed(bundle: &str, change: impl Fn(&mut Value)) -> String {
 #[test]
 fn a_workflow_of_github_is_recognised() {
     let proof = verify_about(WORKFLOW, PACKAGE, &[]).unwrap();
-    assert_eq!(proof.covers, Covers::Component);
-    let Signed::Github { repository, repository_id, workflow, git_ref, commit, at, bundle } = &proof.signed
+    assert_eq!(proof.covers, Coverage::Component);
+    let SignerEvidence::Github { repository, repository_id, workflow, git_ref, commit, at, bundle } =
+        &proof.signed
     else {
         panic!("{:?}", proof.signed)
     };
@@ -71,7 +73,9 @@ fn a_workflow_of_github_is_recognised() {
 #[test]
 fn a_person_is_recognised_with_a_timestamp_of_the_second_log() {
     let proof = verify_with(PERSON, PACKAGE, &[], &staging_root()).unwrap();
-    let Signed::Identity { identity, issuer, .. } = &proof.signed else { panic!("{:?}", proof.signed) };
+    let SignerEvidence::Identity { identity, issuer, .. } = &proof.signed else {
+        panic!("{:?}", proof.signed)
+    };
     assert_eq!((identity.as_str(), issuer.as_str()), ("jku@goto.fi", "https://github.com/login/oauth"));
 }
 
@@ -233,7 +237,7 @@ fn keys_of_each_kind_sign_and_verify_in_both_directions() {
 
         let bundle = String::from_utf8(key.sign("weather", &Digest::of(PACKAGE)).unwrap()).unwrap();
         let proof = verify_about(&bundle, PACKAGE, std::slice::from_ref(&public)).unwrap();
-        let Signed::Key { key: id, .. } = &proof.signed else { panic!("{:?}", proof.signed) };
+        let SignerEvidence::Key { key: id, .. } = &proof.signed else { panic!("{:?}", proof.signed) };
         assert_eq!(id, public.id());
         assert!(!proof.is_logged);
 
@@ -312,7 +316,8 @@ fn a_signature_of_the_manifest_covers_more_than_one_of_the_component() {
     let (manifest, component) = (b"{}", Digest::of(PACKAGE));
     let subjects = Subjects { manifest: Some(manifest), component: &component };
     let keys = [key.public().clone()];
-    for (digest, covers) in [(Digest::of(manifest), Covers::Manifest), (component.clone(), Covers::Component)]
+    for (digest, covers) in
+        [(Digest::of(manifest), Coverage::Manifest), (component.clone(), Coverage::Component)]
     {
         let bundle = key.sign("weather", &digest).unwrap();
         assert_eq!(verify(&bundle, subjects, &keys, &root()).unwrap().covers, covers);

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 use tollgate_registry::{
-    Code, Covers, Digest, Error, Evidence, Expected, Github, Proof, RawTrust, Recorded, Signed, Trust,
-    Verdict,
+    Code, Coverage, Digest, Error, Evidence, ExpectedSigner, Github, Proof, RawTrust, RecordedVersion,
+    SignerEvidence, Trust, Verdict,
 };
 
 fn trust(text: &str) -> Result<Trust, Error> {
@@ -14,7 +14,7 @@ fn trust(text: &str) -> Result<Trust, Error> {
 const ORIGIN: &str = "oci://ghcr.io/acme/weather";
 
 fn github(repository: &str, id: &str, workflow: &str, git_ref: &str) -> Proof {
-    let signed = Signed::Github {
+    let signed = SignerEvidence::Github {
         repository: repository.to_owned(),
         repository_id: id.to_owned(),
         workflow: workflow.to_owned(),
@@ -23,7 +23,7 @@ fn github(repository: &str, id: &str, workflow: &str, git_ref: &str) -> Proof {
         at: "2026-11-02T09:00:00Z".to_owned(),
         bundle: Digest::of(b"bundle"),
     };
-    Proof { signed, covers: Covers::Manifest, is_logged: true }
+    Proof { signed, covers: Coverage::Manifest, is_logged: true }
 }
 
 fn release() -> Proof {
@@ -31,8 +31,8 @@ fn release() -> Proof {
 }
 
 /// A version that a person accepted here, as it is recorded.
-fn accepted(signed: Option<&Signed>) -> Option<Recorded<'_>> {
-    Some(Recorded { signed, is_accepted: true })
+fn accepted(signed: Option<&SignerEvidence>) -> Option<RecordedVersion<'_>> {
+    Some(RecordedVersion { signed, is_accepted: true })
 }
 
 fn by(proofs: Vec<Proof>) -> Evidence {
@@ -69,7 +69,7 @@ fn the_longest_pattern_decides_and_its_signers_are_alternatives() {
         [[signers]]\nfrom = [\"oci://ghcr.io/acme/weather\"]\nidentity = \"b@acme.test\"\nissuer = \"https://i\"\n";
     let trust = trust(&format!("{ACME}\n{more}")).unwrap();
     assert_eq!(trust.signers_of(ORIGIN).len(), 2);
-    assert!(matches!(trust.signers_of("oci://ghcr.io/acme/mail").as_slice(), [Expected::Github(_)]));
+    assert!(matches!(trust.signers_of("oci://ghcr.io/acme/mail").as_slice(), [ExpectedSigner::Github(_)]));
     for other in [
         "oci://ghcr.io/acme-evil/x",
         "oci://ghcr.io.evil.test/acme/x",
@@ -99,13 +99,13 @@ fn what_no_rule_names_is_asked_about_refused_or_allowed() {
     let error = refuse.judge(ORIGIN, &by(vec![release()]), None, None).unwrap_err();
     assert_eq!(error.code, Code::UnexpectedSigner);
     // Neither an edited lock file nor an option bypasses the policy.
-    let Signed::Github { .. } = release().signed else { unreachable!() };
+    let SignerEvidence::Github { .. } = release().signed else { unreachable!() };
     assert!(refuse.judge(ORIGIN, &by(vec![release()]), None, accepted(Some(&release().signed))).is_err());
     assert!(refuse.judge(ORIGIN, &unsigned, None, accepted(None)).is_err());
     // Nor does the lock file alone say that a person accepted a version.
     let signed = release().signed;
     for (evidence, signer) in [(unsigned.clone(), None), (by(vec![release()]), Some(&signed))] {
-        let edited = Recorded { signed: signer, is_accepted: false };
+        let edited = RecordedVersion { signed: signer, is_accepted: false };
         let verdict = ask.judge(ORIGIN, &evidence, None, Some(edited));
         assert!(matches!(verdict, Ok(Verdict::Ask { is_held: false, .. })), "{verdict:?}");
         let verdict = ask.judge(ORIGIN, &evidence, None, accepted(signer));
@@ -121,7 +121,8 @@ fn what_no_rule_names_is_asked_about_refused_or_allowed() {
 #[test]
 fn a_signer_that_a_person_names_is_required_too() {
     let trust = trust("").unwrap();
-    let named = Expected::Github(Github { repository: "acme/tools".to_owned(), workflow: None, refs: None });
+    let named =
+        ExpectedSigner::Github(Github { repository: "acme/tools".to_owned(), workflow: None, refs: None });
     let accepted = trust.judge(ORIGIN, &by(vec![release()]), Some(&named), None);
     assert!(matches!(accepted, Ok(Verdict::Accepted { vouched: true, .. })));
     let other = github("evil/tools", "1", "x", "refs/tags/v1");
@@ -151,8 +152,8 @@ fn a_version_by_another_signer_is_held_whatever_the_policy_says() {
             text,
             &by(vec![github("acme/tools", "2", ".github/workflows/release.yml", "refs/tags/v2")])
         ));
-        let key = Signed::Key { key: Digest::of(b"key"), bundle: Digest::of(b"bundle") };
-        let key = Proof { signed: key, covers: Covers::Manifest, is_logged: false };
+        let key = SignerEvidence::Key { key: Digest::of(b"key"), bundle: Digest::of(b"bundle") };
+        let key = Proof { signed: key, covers: Coverage::Manifest, is_logged: false };
         assert!(held(text, &by(vec![key])), "a weaker kind");
     }
     assert!(held(

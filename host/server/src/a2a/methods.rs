@@ -33,7 +33,7 @@ pub(super) struct Tasks<'a> {
 }
 
 /// A task that goes on, and what the client knows of it.
-pub(super) struct Going {
+pub(super) struct OngoingTask {
     feed: Feed,
     encoder: TaskEncoder,
     task_id: String,
@@ -41,7 +41,7 @@ pub(super) struct Going {
     pub(super) is_replay: bool,
 }
 
-impl Going {
+impl OngoingTask {
     /// Returns the stream of the task's updates.
     pub(super) fn stream(self) -> impl Stream<Item = Value> + std::marker::Send {
         encoded(self.feed, self.encoder)
@@ -51,14 +51,14 @@ impl Going {
 impl Tasks<'_> {
     /// Starts a task with a message, or answers the questions of one. `hold` keeps the stream open
     /// while a person decides a gate's question.
-    pub(super) async fn send(&self, send: &Send, holds: bool) -> Result<Going, A2aError> {
+    pub(super) async fn send(&self, send: &Send, holds: bool) -> Result<OngoingTask, A2aError> {
         match &send.task {
             Some(task) => self.answer(task, send, holds).await,
             None => self.start(send, holds).await,
         }
     }
 
-    async fn start(&self, send: &Send, holds: bool) -> Result<Going, A2aError> {
+    async fn start(&self, send: &Send, holds: bool) -> Result<OngoingTask, A2aError> {
         if !send.answers.is_empty() {
             let why = "an answer to a question needs the `taskId` of the task that asked";
             return Err(A2aError::new(ErrorKind::InvalidParams, why));
@@ -86,11 +86,11 @@ impl Tasks<'_> {
         let view = TaskView::new(&task_id, &started.thread, self.decide_url);
         let encoder = TaskEncoder::new(view, ReplyText::default(), send.history_length);
         let feed = self.runs.follow(&started, until(holds))?;
-        Ok(Going { feed, encoder, task_id, is_replay })
+        Ok(OngoingTask { feed, encoder, task_id, is_replay })
     }
 
     /// Answers questions of a task.
-    async fn answer(&self, task: &str, send: &Send, holds: bool) -> Result<Going, A2aError> {
+    async fn answer(&self, task: &str, send: &Send, holds: bool) -> Result<OngoingTask, A2aError> {
         let run = self.find(task).await?;
         if send.context.as_ref().is_some_and(|context| *context != run.thread) {
             let why = "the task belongs to another context; leave out `contextId`";
@@ -110,22 +110,26 @@ impl Tasks<'_> {
         let encoder = TaskEncoder::new(view, ReplyText::default(), send.history_length);
         let feed = self.runs.resume(&run.run_id, until(holds), stored, stored)?;
         let feed = feed.after_decisions(count);
-        Ok(Going { feed, encoder, task_id: run.run_id, is_replay: false })
+        Ok(OngoingTask { feed, encoder, task_id: run.run_id, is_replay: false })
     }
 
     /// Waits until the task has ended or asks, and returns it.
-    pub(super) async fn settled(&self, mut going: Going, history: Option<usize>) -> Result<Value, A2aError> {
+    pub(super) async fn settled(
+        &self,
+        mut going: OngoingTask,
+        history: Option<usize>,
+    ) -> Result<Value, A2aError> {
         going.feed.finished().await;
         self.get(&TaskRef { id: going.task_id, history_length: history }).await
     }
 
     /// Returns a task that was just started.
-    pub(super) async fn begun(&self, going: Going, history: Option<usize>) -> Result<Value, A2aError> {
+    pub(super) async fn begun(&self, going: OngoingTask, history: Option<usize>) -> Result<Value, A2aError> {
         self.get(&TaskRef { id: going.task_id, history_length: history }).await
     }
 
     /// Follows a task from its present state.
-    pub(super) async fn subscribe(&self, task: &TaskRef) -> Result<Going, A2aError> {
+    pub(super) async fn subscribe(&self, task: &TaskRef) -> Result<OngoingTask, A2aError> {
         let run = self.find(&task.id).await?;
         if run.end.is_some() {
             let why = "the task has ended; get it instead";
@@ -135,7 +139,7 @@ impl Tasks<'_> {
         let view = TaskView::of(&run, self.decide_url);
         let encoder = TaskEncoder::new(view, ReplyText::default(), task.history_length);
         let feed = self.runs.resume(&run.run_id, until(true), stored, stored)?;
-        Ok(Going { feed, encoder, task_id: run.run_id, is_replay: false })
+        Ok(OngoingTask { feed, encoder, task_id: run.run_id, is_replay: false })
     }
 
     /// Returns a task.

@@ -24,7 +24,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use error::{A2aError, ErrorKind};
 use futures::StreamExt;
-use methods::{Going, Tasks};
+use methods::{OngoingTask, Tasks};
 use request::{List, Send, TaskRef};
 use serde_json::{Map, Value, json};
 use std::collections::HashMap;
@@ -182,7 +182,7 @@ async fn task_action(
 /// Answers with the stream of a task, each event in the envelope of its binding.
 fn streamed(
     state: &Shared,
-    going: Going,
+    going: OngoingTask,
     envelope: impl Fn(Value) -> Value + std::marker::Send + 'static,
 ) -> Response {
     let is_replay = going.is_replay;
@@ -230,12 +230,12 @@ async fn rpc(
         Err(error) => Err(error),
     };
     match called {
-        Ok(Called::Result(result, is_replay)) => {
+        Ok(RpcOutcome::Result(result, is_replay)) => {
             let mut response = rpc_answer(&json!({"jsonrpc": "2.0", "id": id, "result": result}));
             mark_replay(&mut response, is_replay);
             response
         }
-        Ok(Called::Stream(going)) => {
+        Ok(RpcOutcome::Stream(going)) => {
             streamed(&state, *going, move |event| json!({"jsonrpc": "2.0", "id": id, "result": event}))
         }
         Err(error) => rpc_answer(&error.rpc(&id)),
@@ -247,13 +247,13 @@ fn rpc_answer(value: &Value) -> Response {
 }
 
 /// The outcome of a JSON-RPC call.
-enum Called {
+enum RpcOutcome {
     /// The result, and whether an earlier request with the same key started the task.
     Result(Value, bool),
-    Stream(Box<Going>),
+    Stream(Box<OngoingTask>),
 }
 
-async fn call(tasks: &Tasks<'_>, request: &Value) -> Result<Called, A2aError> {
+async fn call(tasks: &Tasks<'_>, request: &Value) -> Result<RpcOutcome, A2aError> {
     let is_call = request["jsonrpc"] == "2.0" && request["id"] != Value::Null;
     let Some(method) = request["method"].as_str().filter(|_| is_call) else {
         let why = "the request is not a JSON-RPC 2.0 call with an id";
@@ -263,13 +263,13 @@ async fn call(tasks: &Tasks<'_>, request: &Value) -> Result<Called, A2aError> {
     let result = match method {
         "SendMessage" => {
             let (task, is_replay) = sent(tasks, &Send::read(params)?).await?;
-            return Ok(Called::Result(task, is_replay));
+            return Ok(RpcOutcome::Result(task, is_replay));
         }
         "SendStreamingMessage" => {
-            return Ok(Called::Stream(Box::new(tasks.send(&Send::read(params)?, true).await?)));
+            return Ok(RpcOutcome::Stream(Box::new(tasks.send(&Send::read(params)?, true).await?)));
         }
         "SubscribeToTask" => {
-            return Ok(Called::Stream(Box::new(tasks.subscribe(&TaskRef::read(params)?).await?)));
+            return Ok(RpcOutcome::Stream(Box::new(tasks.subscribe(&TaskRef::read(params)?).await?)));
         }
         "GetTask" => tasks.get(&TaskRef::read(params)?).await?,
         "ListTasks" => tasks.list(&List::read(params)?).await?,
@@ -281,5 +281,5 @@ async fn call(tasks: &Tasks<'_>, request: &Value) -> Result<Called, A2aError> {
             return Err(A2aError::new(ErrorKind::MethodNotFound, why));
         }
     };
-    Ok(Called::Result(result, false))
+    Ok(RpcOutcome::Result(result, false))
 }

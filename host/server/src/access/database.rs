@@ -4,7 +4,7 @@
 use super::database_file::{connect, keep_log, make_file, prepare};
 use super::principal::Principal;
 use super::records::{
-    AccessError, BegunSession, CODE_MS, Credential, KeyRequest, KeySummary, SESSION_IDLE_MS, SESSION_MS,
+    AccessError, CODE_MS, Credential, KeyRequest, KeySummary, NewSession, SESSION_IDLE_MS, SESSION_MS,
     SessionSummary, scope_names, scopes_of,
 };
 use super::secret::{self, SecretDigest};
@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::watch;
-use tollgate::store::{DatabaseTurn, Place, now_ms};
+use tollgate::store::{DatabaseTurn, StoreFiles, now_ms};
 
 /// The file within the data directory.
 const FILE: &str = "tollgate.access.db";
@@ -34,7 +34,7 @@ pub struct AccessDatabase {
     file: PathBuf,
     /// Another file at the path, such as a restored backup, has other keys: a key that is revoked
     /// there would be valid here.
-    place: Place,
+    place: StoreFiles,
     writer: Mutex<Connection>,
     reader: Mutex<CachedReader>,
     clock: Clock,
@@ -137,7 +137,7 @@ impl AccessDatabase {
         prepare(&mut writer, &file).map_err(|e| failed(&e))?;
         let reader = connect(&file).map_err(|e| failed(&e))?;
         let reader = Mutex::new(CachedReader { connection: reader, version: -1, known: HashMap::new() });
-        let place = Place::of(&file).map_err(|e| failed(&e))?;
+        let place = StoreFiles::of(&file).map_err(|e| failed(&e))?;
         let changes = watch::Sender::new(None);
         Ok(Self { file, place, writer: Mutex::new(writer), reader, clock: now_ms, changes, closing: None })
     }
@@ -240,11 +240,7 @@ impl AccessDatabase {
     ///
     /// # Errors
     /// The database cannot be written, or there are too many sessions.
-    pub fn sign_in(
-        &self,
-        typed: &str,
-        user_agent: Option<&str>,
-    ) -> Result<Option<BegunSession>, AccessError> {
+    pub fn sign_in(&self, typed: &str, user_agent: Option<&str>) -> Result<Option<NewSession>, AccessError> {
         let now = self.now_ms();
         let typed = typed.trim();
         let (principal, key_id, limit) = if secret::is_key(typed) {
@@ -291,7 +287,7 @@ impl AccessDatabase {
             )
         })?;
         let name = StoredPrincipal::read(&principal).map_err(|e| self.failed("read", &e))?.name;
-        Ok(Some(BegunSession { id, name, cookie, ends_at_ms: ends }))
+        Ok(Some(NewSession { id, name, cookie, ends_at_ms: ends }))
     }
 
     /// Returns the sessions that have not ended, oldest first.

@@ -30,7 +30,7 @@ fn codes_and_sessions_end_at_their_limits() {
     let ada = Principal::new("ada", [Scope::Use]);
     let signed_in = || access.sign_in(&access.add_code(&ada).unwrap(), None).unwrap().unwrap();
     let is_valid =
-        |session: &BegunSession| access.credential(&secret::digest(&session.cookie)).unwrap().is_some();
+        |session: &NewSession| access.credential(&secret::digest(&session.cookie)).unwrap().is_some();
 
     let (early, late) = (access.add_code(&ada).unwrap(), access.add_code(&ada).unwrap());
     wait(5 * MINUTE_MS - 1);

@@ -8,5 +8,5 @@ mod secret;
 
 pub use database::AccessDatabase;
 pub use principal::{InvalidName, Principal, check_name};
-pub use records::{AccessError, BegunSession, Credential, KeyRequest, KeySummary, SessionSummary};
+pub use records::{AccessError, Credential, KeyRequest, KeySummary, NewSession, SessionSummary};
 pub use secret::{SecretDigest, digest};

@@ -70,7 +70,7 @@ pub struct SessionSummary {
 
 /// A session that began.
 #[derive(Debug)]
-pub struct BegunSession {
+pub struct NewSession {
     /// The session's public id.
     pub id: String,
     /// The principal.

@@ -264,21 +264,21 @@ where
     E: Encode + Send,
     E::Wire: Send,
 {
-    let encoding = Encoding { feed, encoder, ready: VecDeque::new(), is_over: false };
+    let encoding = EncodedFeed { feed, encoder, ready: VecDeque::new(), is_over: false };
     futures::stream::unfold(encoding, |mut encoding| async move {
         let wire = encoding.next().await?;
         Some((wire, encoding))
     })
 }
 
-struct Encoding<E: Encode> {
+struct EncodedFeed<E: Encode> {
     feed: Feed,
     encoder: E,
     ready: VecDeque<E::Wire>,
     is_over: bool,
 }
 
-impl<E: Encode> Encoding<E> {
+impl<E: Encode> EncodedFeed<E> {
     async fn next(&mut self) -> Option<E::Wire> {
         loop {
             if let Some(wire) = self.ready.pop_front() {

@@ -1,7 +1,7 @@
 //! Requests that start a run once, however often they are sent: those with an `Idempotency-Key`.
 
-use super::{AgentRuns, Start, Started};
-use crate::idempotency::{self, KeyedRequest, Once, REPLAYED};
+use super::{AgentRuns, BegunRun, Start};
+use crate::idempotency::{self, KeyedRequest, KeyedStart, REPLAYED};
 use crate::problem::Problem;
 use crate::state::Shared;
 use axum::http::{HeaderMap, HeaderValue};
@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 /// A started run, and whether an earlier request with the same key had started it.
 pub(crate) struct StartedOnce {
-    pub(crate) started: Started,
+    pub(crate) started: BegunRun,
     pub(crate) is_replay: bool,
 }
 
@@ -41,14 +41,14 @@ where
         }
     };
     match idempotency::once::<_, E, _>(state, request, begin).await? {
-        Once::Began(started) => Ok(StartedOnce { started, is_replay: false }),
-        Once::Before(run_id) => Ok(replay(runs, &run_id).await?),
+        KeyedStart::Began(started) => Ok(StartedOnce { started, is_replay: false }),
+        KeyedStart::Before(run_id) => Ok(replay(runs, &run_id).await?),
     }
 }
 
 async fn replay(runs: &AgentRuns<'_>, run_id: &str) -> Result<StartedOnce, Problem> {
     let run = runs.run(run_id).await?;
-    let started = Started { run_id: run.run_id.into(), thread: run.thread, after: 0 };
+    let started = BegunRun { run_id: run.run_id.into(), thread: run.thread, after: 0 };
     Ok(StartedOnce { started, is_replay: true })
 }
 

@@ -23,7 +23,7 @@ pub(super) enum AiSdkVersion {
 
 /// The place at which a message begins in the record of its run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Begin {
+pub(super) enum MessageBegin {
     /// With the run.
     Run,
     /// With the next message of the user, which ends the questions of the run.
@@ -38,7 +38,7 @@ pub(super) struct AboutMessage {
     pub(super) run_id: String,
     /// The client's name of the thread.
     pub(super) thread: String,
-    /// The message id; for [`Begin::NextPrompt`], the number of the prompt is added.
+    /// The message id; for [`MessageBegin::NextPrompt`], the number of the prompt is added.
     pub(super) message_id: String,
     pub(super) version: AiSdkVersion,
     /// The address of the page where people decide.
@@ -48,7 +48,7 @@ pub(super) struct AboutMessage {
 /// Translates the updates of a run into chunks.
 pub(super) struct AiSdkEncoder {
     about: AboutMessage,
-    begin: Begin,
+    begin: MessageBegin,
     has_started: bool,
     reply: ReplyText,
     calls: Calls,
@@ -74,7 +74,7 @@ struct OpenPart {
 
 impl AiSdkEncoder {
     /// Creates an encoder; `calls` are those of the events before the message's first update.
-    pub(super) fn new(about: AboutMessage, begin: Begin, calls: Calls, reply: ReplyText) -> Self {
+    pub(super) fn new(about: AboutMessage, begin: MessageBegin, calls: Calls, reply: ReplyText) -> Self {
         Self {
             about,
             begin,
@@ -371,12 +371,12 @@ impl Encode for AiSdkEncoder {
     type Wire = Value;
 
     fn update(&mut self, update: &RunUpdate, out: &mut Vec<Value>) {
-        if self.begin == Begin::NextPrompt {
+        if self.begin == MessageBegin::NextPrompt {
             // The end of the earlier message's calls belongs to that message.
             let RunUpdate::Stored(stored) = update else { return };
             self.calls.apply(&stored.event);
             if matches!(stored.event, Event::MessageAdded { .. }) {
-                self.begin = Begin::Run;
+                self.begin = MessageBegin::Run;
                 self.about.message_id = format!("{}_{}", self.about.message_id, stored.number);
                 self.start(out);
             }

@@ -22,7 +22,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::sse::Event as SseEvent;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
-use encode::{AboutMessage, AiSdkEncoder, AiSdkVersion, Begin};
+use encode::{AboutMessage, AiSdkEncoder, AiSdkVersion, MessageBegin};
 use futures::StreamExt;
 use request::{Action, ChatRequest};
 use serde::Deserialize;
@@ -103,8 +103,9 @@ async fn send(
                         decide_url: url,
                     };
                     let continued = waiting.filter(|run| run.run_id == about.run_id);
-                    let (begin, calls) = continued
-                        .map_or((Begin::Run, Calls::default()), |run| (Begin::NextPrompt, run.calls));
+                    let (begin, calls) = continued.map_or((MessageBegin::Run, Calls::default()), |run| {
+                        (MessageBegin::NextPrompt, run.calls)
+                    });
                     let encoder = AiSdkEncoder::new(about, begin, calls, ReplyText::default());
                     stream(&runs, runs.follow(&started, FeedUntil::Waiting)?, encoder)
                 }
@@ -151,7 +152,7 @@ async fn decide(
     earlier.for_each(|event| calls.apply(&event.event));
     let about =
         AboutMessage { run_id: run.run_id, thread: run.thread, message_id: message.id, version, decide_url };
-    let encoder = AiSdkEncoder::new(about, Begin::Earlier, calls, ReplyText::default());
+    let encoder = AiSdkEncoder::new(about, MessageBegin::Earlier, calls, ReplyText::default());
     Ok((stream(runs, feed, encoder), late))
 }
 
@@ -185,7 +186,7 @@ async fn replayed(
     let feed = runs.resume(&run.run_id, FeedUntil::Waiting, message.after, run.stored())?;
     let about =
         AboutMessage { run_id: run.run_id, thread: run.thread, message_id: message.id, version, decide_url };
-    let encoder = AiSdkEncoder::new(about, Begin::Run, Calls::default(), ReplyText::default());
+    let encoder = AiSdkEncoder::new(about, MessageBegin::Run, Calls::default(), ReplyText::default());
     Ok(stream(runs, feed, encoder))
 }
 

@@ -1,7 +1,7 @@
 //! Streams of the AI SDK, as golden files, and what does not depend on how they arrive.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use super::encode::{AboutMessage, AiSdkEncoder, AiSdkVersion, Begin};
+use super::encode::{AboutMessage, AiSdkEncoder, AiSdkVersion, MessageBegin};
 use crate::agent_runs::costs;
 use crate::agent_runs::fixture::{self, Recording, encode, golden, joined_at, without};
 use crate::agent_runs::{Calls, ReplyText};
@@ -22,7 +22,7 @@ fn encoder(recording: &Recording, segment: usize, version: AiSdkVersion) -> AiSd
         version,
         decide_url: "http://localhost:7300/console/waiting".to_owned(),
     };
-    let begin = if segment == 0 { Begin::Run } else { Begin::Earlier };
+    let begin = if segment == 0 { MessageBegin::Run } else { MessageBegin::Earlier };
     AiSdkEncoder::new(about, begin, calls, ReplyText::default())
 }
 

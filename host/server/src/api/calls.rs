@@ -3,7 +3,7 @@
 use super::runs::{Wait, answer, ended, replayed};
 use crate::access::Principal;
 use crate::body::JsonBody;
-use crate::idempotency::{self, KeyedRequest, Once};
+use crate::idempotency::{self, KeyedRequest, KeyedStart};
 use crate::load::ClientShare;
 use crate::parameters::PathParameters;
 use crate::problem::Problem;
@@ -75,7 +75,7 @@ pub(super) async fn call(
         Ok::<_, Problem>((run_id, answered))
     };
     match idempotency::once(&state, request, begin).await? {
-        Once::Began(answered) => Ok(answered),
-        Once::Before(run_id) => replayed(&state, &principal, &share, &run_id, wait).await,
+        KeyedStart::Began(answered) => Ok(answered),
+        KeyedStart::Before(run_id) => replayed(&state, &principal, &share, &run_id, wait).await,
     }
 }

@@ -52,7 +52,7 @@ pub(super) async fn changes(
     let owner = owner_of(query.principal.as_deref(), &principal)?;
     let signals = StreamSignals::new(&state, &share)?;
     let sees_questions = principal.has(Scope::DecideAny) || principal.has(Scope::Read);
-    let wanted = Wanted {
+    let wanted = ChangeSelection {
         lists_runs: principal.has(Scope::Use) || principal.has(Scope::Read),
         runs: owner.map(|name| format!("{name}/")),
         questions: (!sees_questions).then(|| format!("{}/", principal.name)),
@@ -67,7 +67,7 @@ pub(super) async fn changes(
 }
 
 /// The changes that a client may see.
-struct Wanted {
+struct ChangeSelection {
     /// Whether the credential may list runs.
     lists_runs: bool,
     /// The prefix of the threads of listed runs; `None` for all.
@@ -76,7 +76,7 @@ struct Wanted {
     questions: Option<String>,
 }
 
-impl Wanted {
+impl ChangeSelection {
     /// Returns the hints about a change.
     fn hints(&self, change: &Change) -> Vec<Bytes> {
         let Change::Run(change) = change else { return vec![all()] };
@@ -101,7 +101,7 @@ fn all() -> Bytes {
 /// The hints of one client.
 struct ChangeStream {
     changes: Changes,
-    wanted: Wanted,
+    wanted: ChangeSelection,
     /// The next pieces.
     ready: VecDeque<Bytes>,
     is_over: bool,

@@ -3,7 +3,7 @@
 use super::pages::{Page, cursor, limit, place, time};
 use crate::access::Principal;
 use crate::body::JsonBody;
-use crate::idempotency::{self, KeyedRequest, Once, REPLAYED};
+use crate::idempotency::{self, KeyedRequest, KeyedStart, REPLAYED};
 use crate::load::ClientShare;
 use crate::operations::{RunStart, StartedRun};
 use crate::parameters::{PathParameters, QueryParameters};
@@ -157,8 +157,8 @@ pub(super) async fn start(
     let request =
         KeyedRequest { principal: &principal, route: "POST /runs", headers: &headers, body: &body.sent };
     match idempotency::once(&state, request, begin).await? {
-        Once::Began(started) => answer(&state, &principal, &share, started, wait).await,
-        Once::Before(run_id) => replayed(&state, &principal, &share, &run_id, wait).await,
+        KeyedStart::Began(started) => answer(&state, &principal, &share, started, wait).await,
+        KeyedStart::Before(run_id) => replayed(&state, &principal, &share, &run_id, wait).await,
     }
 }
 

@@ -2,7 +2,7 @@
 //! no log; without JavaScript, the person types it.
 
 use super::credential::{CredentialInUse, cookie};
-use crate::access::{AccessError, BegunSession, digest};
+use crate::access::{AccessError, NewSession, digest};
 use crate::access_audit;
 use crate::body;
 use crate::console::{Entries, SIGN_IN_PATH, SIGN_OUT_PATH, href, protect, session_ended_page, sign_in_page};
@@ -166,7 +166,7 @@ async fn begin_session(
         let detail = "this code or key is not valid; `tollgate sign-in` prints a new link";
         return Err(Problem::new(StatusCode::FORBIDDEN, "wrong_code", detail));
     };
-    let BegunSession { id, name, cookie, ends_at_ms } = began;
+    let NewSession { id, name, cookie, ends_at_ms } = began;
     if let Some(replaced) = replaced {
         access_audit::ended(state, &name, &replaced.id, &replaced.principal.name).await;
     }

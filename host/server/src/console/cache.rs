@@ -9,7 +9,7 @@ use tollgate_agent::run::{Event, RunUsage, StoredEvent};
 
 /// The open questions of a run, without their texts.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Asking {
+pub(super) struct QuestionSizes {
     /// The number of the last event that was read.
     pub(super) last: u64,
     /// The principal of the run.
@@ -36,7 +36,7 @@ pub(super) struct Question {
     pub(super) at_ms: u64,
 }
 
-impl Asking {
+impl QuestionSizes {
     /// Takes in the next event of the run.
     pub(super) fn visit(&mut self, stored: &StoredEvent) {
         self.last = stored.number;
@@ -70,7 +70,7 @@ pub(super) type KnownQuestions = (u64, Arc<[Question]>);
 #[derive(Default)]
 pub(super) struct Cache {
     pub(super) usage: Mutex<HashMap<String, (u64, Option<RunUsage>)>>,
-    pub(super) asking: Mutex<HashMap<String, Arc<Asking>>>,
+    pub(super) asking: Mutex<HashMap<String, Arc<QuestionSizes>>>,
     pub(super) whole: Mutex<HashMap<String, KnownQuestions>>,
 }
 

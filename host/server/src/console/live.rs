@@ -35,7 +35,7 @@ fn followed(query: &HashMap<String, String>) -> Option<&str> {
 }
 
 /// One open stream.
-struct Live {
+struct LiveStream {
     viewer: Viewer,
     query: HashMap<String, String>,
     sender: mpsc::Sender<Event>,
@@ -64,7 +64,8 @@ pub(super) async fn stream(
     };
     let changes = viewer.shared.run_changes.subscribe(viewer.store()).await;
     let shared = Shared::clone(&viewer.shared);
-    let live = Live { viewer, query, sender, sent: BTreeMap::new(), questions: Vec::new(), has_text: false };
+    let live =
+        LiveStream { viewer, query, sender, sent: BTreeMap::new(), questions: Vec::new(), has_text: false };
     tokio::spawn(async move { tokio::time::timeout(MAX_DURATION, live.serve(changes, follow)).await });
     let events = futures::stream::unfold((receiver, place), |(mut receiver, place)| async move {
         receiver.recv().await.map(|event| (event, (receiver, place)))
@@ -72,7 +73,7 @@ pub(super) async fn stream(
     Ok(event_stream::answer(&shared.pulse, events))
 }
 
-impl Live {
+impl LiveStream {
     async fn serve(mut self, mut changes: Changes, mut follow: Option<EventStream>) {
         let seen = self.query.get("seen").cloned().unwrap_or_default();
         let Ok(first) = self.fragments().await else { return };

@@ -14,7 +14,7 @@ pub(super) const ASKING: [&str; 2] = ["running", "waiting"];
 const RUNS_AT_ONCE: usize = 200;
 
 /// A question with its run.
-pub(super) struct Open {
+pub(super) struct ListedQuestion {
     pub(super) run: Arc<RunSummary>,
     pub(super) suspension_id: String,
     /// When it was asked, in milliseconds since the Unix epoch.
@@ -25,7 +25,7 @@ pub(super) struct Open {
 ///
 /// # Errors
 /// The store cannot be read.
-pub(super) async fn all(viewer: &Viewer) -> Result<Vec<Open>, Failure> {
+pub(super) async fn all(viewer: &Viewer) -> Result<Vec<ListedQuestion>, Failure> {
     let mut open = Vec::new();
     for run in asking_runs(viewer).await? {
         let asking = viewer.asking(&run).await;
@@ -33,7 +33,7 @@ pub(super) async fn all(viewer: &Viewer) -> Result<Vec<Open>, Failure> {
             continue;
         }
         let run = Arc::new(run);
-        open.extend(asking.open.iter().map(|question| Open {
+        open.extend(asking.open.iter().map(|question| ListedQuestion {
             run: Arc::clone(&run),
             suspension_id: question.suspension_id.clone(),
             at_ms: question.at_ms,

@@ -1,6 +1,6 @@
 //! Facts about runs that lists need and the store does not list.
 
-use super::cache::{Asking, Question, keep, kept};
+use super::cache::{Question, QuestionSizes, keep, kept};
 use super::question::size;
 use super::viewer::Viewer;
 use std::collections::HashMap;
@@ -44,13 +44,13 @@ impl Viewer {
     }
 
     /// Returns the open questions of a run that has not ended, without their texts.
-    pub(super) async fn asking(&self, run: &RunSummary) -> Arc<Asking> {
+    pub(super) async fn asking(&self, run: &RunSummary) -> Arc<QuestionSizes> {
         let before = kept(&self.cache.asking, &run.run_id).filter(|asking| asking.last <= run.events);
         let before = before.unwrap_or_default();
         if before.last == run.events {
             return before;
         }
-        let mut asking = Asking::clone(&before);
+        let mut asking = QuestionSizes::clone(&before);
         // A damaged record has the questions before the damage.
         while let Ok(page) = self.store().events_page(&run.run_id, asking.last, AT_ONCE).await {
             page.events.iter().for_each(|stored| asking.visit(stored));

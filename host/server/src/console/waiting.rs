@@ -6,7 +6,7 @@ use super::form::{Entries, EntryError};
 use super::fragment::{self, Fragment};
 use super::layout;
 use super::nav::{Nav, Section};
-use super::open_questions::{self, ASKING, Open};
+use super::open_questions::{self, ASKING, ListedQuestion};
 use super::question::{self, Card};
 use super::text;
 use super::viewer::{SeenRun, Viewer};
@@ -59,9 +59,9 @@ pub(super) async fn page(viewer: &Viewer, answered: Option<Markup>) -> Result<Ma
 }
 
 /// Returns the cards of the oldest questions.
-pub(super) async fn cards(viewer: &Viewer, open: &[Open]) -> Vec<Fragment> {
+pub(super) async fn cards(viewer: &Viewer, open: &[ListedQuestion]) -> Vec<Fragment> {
     let (mut cards, mut bytes) = (Vec::new(), 0);
-    for Open { run, suspension_id, .. } in open {
+    for ListedQuestion { run, suspension_id, .. } in open {
         // It may have been answered meanwhile.
         let Some(question) = find(viewer, run, suspension_id).await else { continue };
         let card = Card::new(run, &question, viewer.now_ms).answerable(true).in_list();

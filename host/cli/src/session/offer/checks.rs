@@ -10,7 +10,7 @@ use tollgate_agent::catalog::{Catalog, Owner, OwnerKind};
 use tollgate_agent::descriptor::ComponentDescriptor;
 use tollgate_agent::name;
 use tollgate_agent::surface::Surface;
-use tollgate_registry::{Code, Digest, Entry, Fetched, Verdict};
+use tollgate_registry::{Code, Digest, Entry, FetchedComponent, Verdict};
 use tollgate_sandbox::{Component, Guest, Sandbox};
 
 /// Returns the name of the file under which a component is loaded, without `.wasm`: the last part of its
@@ -24,7 +24,7 @@ fn stem_of(origin: &str) -> &str {
 /// known already.
 pub(crate) async fn load(
     sandbox: &Sandbox,
-    fetched: &Fetched,
+    fetched: &FetchedComponent,
     stem: Option<&str>,
 ) -> Result<Component, Failure> {
     let file = format!("{}.wasm", stem.unwrap_or_else(|| stem_of(&fetched.origin)));
@@ -93,7 +93,7 @@ fn name_taken(words: String) -> Failure {
 }
 
 pub(super) fn entry(
-    fetched: &Fetched,
+    fetched: &FetchedComponent,
     id: &str,
     file: String,
     surface: &Surface,
@@ -136,7 +136,7 @@ pub(super) fn older(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tollgate_registry::Signed;
+    use tollgate_registry::SignerEvidence;
 
     #[test]
     fn a_version_that_was_signed_before_the_installed_one_is_older() {
@@ -150,7 +150,7 @@ mod tests {
             asks: None,
             surface: Digest::of(b"surface"),
             licence: None,
-            signed: at.map(|at| Signed::Identity {
+            signed: at.map(|at| SignerEvidence::Identity {
                 identity: "ada@example.com".to_owned(),
                 issuer: "https://accounts.example.com".to_owned(),
                 at: at.to_owned(),

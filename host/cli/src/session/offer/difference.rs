@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use tollgate::grants::RequestedGrants;
 use tollgate_agent::descriptor::ToolDescriptor;
-use tollgate_registry::{Entry, Package, Signed};
+use tollgate_registry::{Entry, Package, SignerEvidence};
 
 /// The longest that comparing the words of one tool may take; a coarser comparison follows.
 const DIFF_TIMEOUT: Duration = Duration::from_millis(200);
@@ -192,8 +192,9 @@ fn changes(before: BTreeSet<String>, after: BTreeSet<String>) -> Changes {
 }
 
 /// The signer changed, or the branch, tag or workflow that signed.
-fn signer(before: Option<&Signed>, after: Option<&Signed>) -> Option<Change<String>> {
-    let words = |signed: Option<&Signed>| signed.map_or_else(|| "no one".to_owned(), ToString::to_string);
+fn signer(before: Option<&SignerEvidence>, after: Option<&SignerEvidence>) -> Option<Change<String>> {
+    let words =
+        |signed: Option<&SignerEvidence>| signed.map_or_else(|| "no one".to_owned(), ToString::to_string);
     change(words(before), words(after))
 }
 

@@ -17,7 +17,10 @@ fn entry(version: &str, signer: &str, licence: &str) -> Entry {
         asks: None,
         surface: Digest::of(version.as_bytes()),
         licence: Some(licence.to_owned()),
-        signed: Some(Signed::Key { key: Digest::of(signer.as_bytes()), bundle: Digest::of(b"bundle") }),
+        signed: Some(SignerEvidence::Key {
+            key: Digest::of(signer.as_bytes()),
+            bundle: Digest::of(b"bundle"),
+        }),
     }
 }
 

@@ -26,7 +26,10 @@ use tollgate::grants::{Approvals, ComponentApproval, Decision, RequestedGrants, 
 use tollgate::store::{AuditKind, AuditRecord};
 use tollgate_agent::descriptor::ComponentDescriptor;
 use tollgate_agent::surface::Surface;
-use tollgate_registry::{Entry, Expected, Fetched, Installation, Lock, Proof, Recorded, Signed, Verdict};
+use tollgate_registry::{
+    Entry, ExpectedSigner, FetchedComponent, Installation, Lock, Proof, RecordedVersion, SignerEvidence,
+    Verdict,
+};
 use tollgate_sandbox::Sandbox;
 
 /// The request of a component without a manifest.
@@ -34,7 +37,7 @@ const WHATEVER: &str = "do whatever it is granted";
 
 /// A component that was fetched and examined, for a person to decide about.
 pub(crate) struct Offer {
-    pub(crate) fetched: Fetched,
+    pub(crate) fetched: FetchedComponent,
     pub(crate) descriptor: ComponentDescriptor,
     surface: Surface,
     asks: Option<RequestedGrants>,
@@ -70,18 +73,18 @@ pub(crate) struct Consent {
 
 /// The signer and the file name that a person specified.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Named<'a> {
-    pub(crate) signer: Option<&'a Expected>,
+pub(crate) struct NamedOrigin<'a> {
+    pub(crate) signer: Option<&'a ExpectedSigner>,
     pub(crate) file: Option<&'a str>,
 }
 
 impl Offer {
     /// Loads a component that was fetched, like any untrusted file, and judges it.
     pub(crate) async fn new(
-        fetched: Fetched,
+        fetched: FetchedComponent,
         origins: &Origins,
         lock: &Lock,
-        named: Named<'_>,
+        named: NamedOrigin<'_>,
     ) -> Result<Self, Failure> {
         let config = &origins.config;
         let sandbox = Sandbox::new(config.limits.sandbox.clone())?;
@@ -97,7 +100,7 @@ impl Offer {
         let before = lock.of(&descriptor.id).cloned();
         check_origin(before.as_ref(), &fetched.origin)?;
         let approvals = Approvals::load(config)?;
-        let recorded = before.as_ref().map(|before| Recorded {
+        let recorded = before.as_ref().map(|before| RecordedVersion {
             signed: before.signed.as_ref(),
             is_accepted: approvals.has_accepted(&before.id, before.wasm.hex()),
         });
@@ -222,7 +225,7 @@ impl Offer {
         // A component whose approval cannot be recorded is not installed.
         let store = open_store(globals)?;
         let key = self.entry.signed.as_ref().and_then(|signed| match signed {
-            Signed::Key { key, .. } => self.fetched.key(key),
+            SignerEvidence::Key { key, .. } => self.fetched.key(key),
             _ => None,
         });
         let bundle = self.entry.signed.as_ref().and_then(|signed| self.fetched.bundle(signed.bundle()));

@@ -7,7 +7,7 @@ use crate::terminal::output::{BOLD, DIM, GOOD, WAITS};
 use crate::terminal::text::{shown_line, shown_marked};
 use serde_json::{Value, json};
 use tollgate::grants::RequestedGrants;
-use tollgate_registry::{Covers, Verdict};
+use tollgate_registry::{Coverage, Verdict};
 
 /// The longest list of imports that is shown, in characters.
 const MAX_IMPORTS: usize = 4_000;
@@ -22,7 +22,7 @@ impl Offer {
         output.say(&format!("  from      {}{tag}", shown_line(&entry.from, 300)));
         output.say(&format!("  digest    {}", entry.manifest.as_ref().unwrap_or(&entry.wasm)));
         self.show_signature(output);
-        let covers_component = self.proof().is_some_and(|proof| proof.covers == Covers::Component);
+        let covers_component = self.proof().is_some_and(|proof| proof.covers == Coverage::Component);
         let unsigned = if covers_component && entry.manifest.is_some() { " (not signed)" } else { "" };
         if let Some(licence) = &entry.licence {
             let unsigned = if fetched.annotated_licence().is_some() { unsigned } else { "" };
@@ -119,8 +119,8 @@ impl Offer {
             "changed": self.is_new(),
             "signer": self.proof().map(|proof| proof.signed.to_string()),
             "signature_covers": self.proof().map(|proof| match proof.covers {
-                Covers::Manifest => "manifest",
-                Covers::Component => "component",
+                Coverage::Manifest => "manifest",
+                Coverage::Component => "component",
             }),
             "verdict": decision,
             "why": why,

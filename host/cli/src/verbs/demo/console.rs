@@ -6,7 +6,7 @@ use crate::render::narrate::Narrator;
 use crate::session::follow::follow;
 use crate::session::open::agent_of;
 use crate::session::operator::Operator;
-use crate::session::{Opened, finish, host_with, shutdown, with_servers};
+use crate::session::{OpenSession, finish, host_with, shutdown, with_servers};
 use crate::terminal::output::{BOLD, DIM};
 use crate::terminal::{Exit, Failure, Output, program};
 use crate::verbs::serve::operator;
@@ -43,7 +43,7 @@ pub(super) async fn serve(
     }
     let config = tour::with_writer(tour::config(repository, &place.join("tools")), &files)
         .map_err(|why| Failure::failed(why.to_string()))?;
-    let opened = Opened::load(config, output).await?;
+    let opened = OpenSession::load(config, output).await?;
     opened.warn_of_refused(output);
     let (config, sandbox, loaded) =
         (Arc::new(opened.config.clone()), opened.sandbox.clone(), opened.loaded.clone());

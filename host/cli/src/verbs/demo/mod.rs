@@ -10,7 +10,7 @@ use crate::globals::Globals;
 use crate::project;
 use crate::render::narrate::{Narrator, outcome};
 use crate::session::follow::follow;
-use crate::session::{Opened, finish, host_with, with_servers};
+use crate::session::{OpenSession, finish, host_with, with_servers};
 use crate::terminal::output::{BOLD, DIM};
 use crate::terminal::{Exit, Failure, Output, program};
 use clap::Args;
@@ -58,7 +58,7 @@ impl Demo {
         }
 
         let model = recorded(place.path(), "turns.toml", tour::TURNS)?;
-        let opened = Opened::load(globals.placed(tour::config(&repository, &tools))?, output).await?;
+        let opened = OpenSession::load(globals.placed(tour::config(&repository, &tools))?, output).await?;
         opened.warn_of_refused(output);
         let config = opened.config.clone();
         let host =

@@ -8,7 +8,7 @@ use crate::session::data::data_dir;
 use crate::session::models::configured_model;
 use crate::session::open::notices;
 use crate::session::place::user_cache;
-use crate::session::{Opened, project_data};
+use crate::session::{OpenSession, project_data};
 use crate::terminal::output::{BAD, BOLD, DIM, GOOD, WAITS};
 use crate::terminal::remedy::of_file;
 use crate::terminal::text::{shown, shown_line, shown_marked};
@@ -333,7 +333,7 @@ async fn tools(config: Config, output: &Output, found: &mut Findings) {
     let is_missing = !config.tools_dir.exists();
     let usual = [DEFAULT_TOOLS_DIR.into(), config.base_dir.join(DEFAULT_TOOLS_DIR)];
     let is_named = !usual.contains(&config.tools_dir);
-    let opened = match Opened::load(config, output).await {
+    let opened = match OpenSession::load(config, output).await {
         Ok(opened) => opened,
         Err(why) => return found.add(PART, &dir, State::Broken, why.to_string()),
     };

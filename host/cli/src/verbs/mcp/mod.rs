@@ -6,7 +6,7 @@ use crate::globals::Globals;
 use crate::session::data::OpeningStore;
 use crate::session::models::configured_model;
 use crate::session::open::agent_of;
-use crate::session::{Opened, finish, host_with, shutdown, warn_of_left_out, with_servers};
+use crate::session::{OpenSession, finish, host_with, shutdown, warn_of_left_out, with_servers};
 use crate::terminal::{Exit, Failure, Output};
 use crate::verbs::run::chosen_agent;
 use crate::verbs::store::keep_pruned;
@@ -75,7 +75,7 @@ impl McpVerb {
         }
         let token = self.token()?;
         let globals = &Globals { token_variable: self.token_env.clone(), ..globals.clone() };
-        let (opened, store) = Opened::open_with_store(globals, output).await?;
+        let (opened, store) = OpenSession::open_with_store(globals, output).await?;
         opened.warn_of_refused(output);
         opened.warn_of_all(output);
         let (config, sandbox) = (Arc::new(opened.config.clone()), opened.sandbox.clone());
@@ -167,7 +167,7 @@ impl McpVerb {
 
     async fn host(
         &self,
-        opened: Opened,
+        opened: OpenSession,
         metrics: Option<&Metrics>,
         store: OpeningStore,
     ) -> Result<Host, Failure> {

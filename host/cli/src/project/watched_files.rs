@@ -15,9 +15,9 @@ const LEFT_OUT: [&str; 6] = ["target", "build", "node_modules", "__pycache__", "
 
 /// The files of a project with their sizes and times of change.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Watched(BTreeMap<PathBuf, (u64, Option<SystemTime>)>);
+pub(crate) struct WatchedFiles(BTreeMap<PathBuf, (u64, Option<SystemTime>)>);
 
-impl Watched {
+impl WatchedFiles {
     /// Looks at all sources of the project in `dir`.
     pub(crate) fn of(dir: &Path) -> Self {
         let mut found = BTreeMap::new();
@@ -75,10 +75,10 @@ mod tests {
         };
         write("tool.toml", "language = \"wat\"\nsource = \"tool.wat\"\n");
         write("tool.wat", "(component)");
-        let before = Watched::of(dir.path());
+        let before = WatchedFiles::of(dir.path());
         write("build/tool.wasm", "x");
-        assert_eq!(Watched::of(dir.path()), before);
+        assert_eq!(WatchedFiles::of(dir.path()), before);
         write("tool.wat", "(component )");
-        assert_ne!(Watched::of(dir.path()), before);
+        assert_ne!(WatchedFiles::of(dir.path()), before);
     }
 }
