@@ -62,7 +62,7 @@ pub use serde_json::{self, Value, json};
 #[doc(hidden)]
 pub mod private {
     pub use crate::arguments::argument;
-    pub use crate::returned::{Returned, ReturnedData, checked};
+    pub use crate::returned::{ReturnedData, ReturnedValue, checked};
     #[cfg(target_family = "wasm")]
     pub use crate::wasm::{Exported, bindings};
 }

@@ -7,7 +7,7 @@
 //! [`http::Error`].
 //!
 //! `Result` is itself `Serialize`, so the trait alone could not distinguish it.
-//! [`Returned`] has an inherent method for it, and inherent methods take precedence
+//! [`ReturnedValue`] has an inherent method for it, and inherent methods take precedence
 //! over a trait's.
 
 use crate::coded::CodedError;
@@ -56,9 +56,9 @@ impl IntoOutput for ToolOutput {
 }
 
 /// The return value of a tool's function.
-pub struct Returned<T>(pub T);
+pub struct ReturnedValue<T>(pub T);
 
-impl<T, E> Returned<Result<T, E>> {
+impl<T, E> ReturnedValue<Result<T, E>> {
     /// Splits the `Result` and converts its value.
     pub fn into_output(self) -> Result<ToolOutput, ToolError>
     where
@@ -86,7 +86,7 @@ pub trait ReturnedData {
         Self::Value: IntoOutput;
 }
 
-impl<T> ReturnedData for Returned<T> {
+impl<T> ReturnedData for ReturnedValue<T> {
     type Value = T;
 
     fn into_output(self) -> Result<ToolOutput, ToolError>

@@ -183,7 +183,7 @@ impl Expansion {
             ReturnType::Type(_, ty) => ty.span(),
         };
         let output = quote_spanned! {span=>
-            ::tollgate_sdk::private::Returned(#call).into_output()
+            ::tollgate_sdk::private::ReturnedValue(#call).into_output()
         };
         quote! {
             fn execute(

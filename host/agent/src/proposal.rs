@@ -2,7 +2,7 @@
 
 use crate::catalog::{Catalog, Tool};
 use crate::code::Code;
-use crate::json::{self, Written};
+use crate::json::{self, WrittenJson};
 use crate::name;
 use crate::outcome::Fault;
 use crate::schema;
@@ -23,7 +23,7 @@ const MAX_NAMED: usize = 20;
 /// however it was sent: `2.0` and `2e0` become `2`.
 #[derive(Clone, PartialEq)]
 pub struct Arguments {
-    written: Arc<Written<Box<RawValue>>>,
+    written: Arc<WrittenJson<Box<RawValue>>>,
 }
 
 impl Arguments {
@@ -59,7 +59,7 @@ impl Arguments {
     #[must_use]
     pub fn from_value(mut value: Value) -> Self {
         json::unify_integers(&mut value);
-        Self { written: Arc::new(Written::of(json::raw(&value), value)) }
+        Self { written: Arc::new(WrittenJson::of(json::raw(&value), value)) }
     }
 
     /// Returns the parsed value. It is parsed from the text on first access.

@@ -60,7 +60,7 @@ const _: () = {
             #[allow(unused_imports)]
             use ::tollgate_sdk::private::ReturnedData as _;
             let args: __Arguments = args.parse()?;
-            ::tollgate_sdk::private::Returned(roll(args.sides, ctx)).into_output()
+            ::tollgate_sdk::private::ReturnedValue(roll(args.sides, ctx)).into_output()
         }
     }
 };

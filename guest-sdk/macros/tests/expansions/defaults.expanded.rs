@@ -87,7 +87,7 @@ const _: () = {
             #[allow(unused_imports)]
             use ::tollgate_sdk::private::ReturnedData as _;
             let args: __Arguments = args.parse()?;
-            ::tollgate_sdk::private::Returned(
+            ::tollgate_sdk::private::ReturnedValue(
                     search(
                         &args.text,
                         args.word,

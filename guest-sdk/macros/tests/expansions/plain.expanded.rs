@@ -43,7 +43,7 @@ const _: () = {
             #[allow(unused_imports)]
             use ::tollgate_sdk::private::ReturnedData as _;
             let args: __Arguments = args.parse()?;
-            ::tollgate_sdk::private::Returned(add(args.a, args.b)).into_output()
+            ::tollgate_sdk::private::ReturnedValue(add(args.a, args.b)).into_output()
         }
     }
 };

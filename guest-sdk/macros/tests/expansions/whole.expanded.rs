@@ -40,7 +40,7 @@ const _: () = {
             #[allow(unused_imports)]
             use ::tollgate_sdk::private::ReturnedData as _;
             let args: Figure = args.parse()?;
-            ::tollgate_sdk::private::Returned(draw(args, ctx)).into_output()
+            ::tollgate_sdk::private::ReturnedValue(draw(args, ctx)).into_output()
         }
     }
 };

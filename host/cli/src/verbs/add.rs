@@ -1,7 +1,7 @@
 //! `tollgate add`: installs a component from a registry, a URL or a file, with proof of its origin.
 
 use crate::globals::Globals;
-use crate::session::offer::{Consent, Named, Offer};
+use crate::session::offer::{Consent, NamedOrigin, Offer};
 use crate::session::origin::{Origins, RefusedComponent, check_exists, note_refusal};
 use crate::terminal::output::GOOD;
 use crate::terminal::{Exit, Failure, Output, program};
@@ -98,7 +98,7 @@ impl AddVerb {
         {
             return Ok(said_to_be_installed(entry, output));
         }
-        let named = Named { signer: signer.as_ref(), file: self.name.as_deref() };
+        let named = NamedOrigin { signer: signer.as_ref(), file: self.name.as_deref() };
         let offer = Offer::new(fetched, &origins, &lock, named).await?;
         if offer.is_settled() && origins.is_sound(&offer.entry).await {
             return Ok(said_to_be_installed(&offer.entry, output));

@@ -1,7 +1,7 @@
 //! `tollgate update`: finds newer versions of installed components, and shows their changes.
 
 use crate::globals::Globals;
-use crate::session::offer::{Consent, Named, Offer};
+use crate::session::offer::{Consent, NamedOrigin, Offer};
 use crate::session::origin::{Origins, RefusedComponent, note_refusal};
 use crate::terminal::output::{BAD, GOOD};
 use crate::terminal::text::{shown_line, shown_marked};
@@ -122,7 +122,7 @@ impl UpdateVerb {
         *digest = Some(fetched.digest.clone());
         // A digest does not determine the tag to follow from now on.
         fetched.tag = fetched.tag.or_else(|| entry.tag.clone());
-        let offer = Offer::new(fetched, origins, lock, Named { signer: None, file: None }).await?;
+        let offer = Offer::new(fetched, origins, lock, NamedOrigin { signer: None, file: None }).await?;
         if offer.entry.id != entry.id {
             return Err(Failure::usage(format!(
                 "{} is the component {} now; to take it, add it: {} add {}",

@@ -86,7 +86,7 @@ fn steps() -> Vec<Step> {
 }
 
 /// An event of a run: its driver, in which epoch, and the number of the event before it.
-type WrittenRows = (usize, u8, u8);
+type Written = (usize, u8, u8);
 
 /// The row of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
@@ -94,10 +94,10 @@ struct Row {
     owner: Option<usize>,
     epoch: u8,
     events: u8,
-    last_commit: Option<WrittenRows>,
+    last_commit: Option<Written>,
     /// The actual history: the host that may drive it, and its events.
     driver: Option<usize>,
-    record: Vec<WrittenRows>,
+    record: Vec<Written>,
 }
 
 /// The row of a host, and what it knows of runs and of other hosts.
@@ -207,11 +207,7 @@ impl Machine {
 }
 
 impl Row {
-    fn commit(
-        &mut self,
-        written: WrittenRows,
-        checks: impl Fn(Check) -> bool,
-    ) -> Result<Answer, &'static str> {
+    fn commit(&mut self, written: Written, checks: impl Fn(Check) -> bool) -> Result<Answer, &'static str> {
         let (host, epoch, after) = written;
         if self.last_commit == Some(written) && checks(Check::LastCommit) {
             return Ok(Answer::Done);
