@@ -119,7 +119,7 @@ impl RecordReplay {
 
     /// Applies the changes that others had committed to the thread before this event.
     async fn catch_up(&mut self, event: &Event) -> Result<(), HostError> {
-        while let Some(until) = self.replay.behind(event) {
+        while let Some(until) = self.replay.base_revision(event) {
             let known = self.replay.run().state().revision();
             let thread_id = &self.spec.identity.thread_id;
             let changes = self.host.store().changes(thread_id, known, CHANGES_AT_ONCE).await?;

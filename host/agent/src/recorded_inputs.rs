@@ -70,7 +70,7 @@ impl RecordedInputs {
     }
 
     /// Records that a power was used.
-    pub fn used(&mut self, power: &str) {
+    pub fn record_power(&mut self, power: &str) {
         if !self.powers.iter().any(|known| known == power) {
             self.powers.push(power.to_owned());
         }
@@ -135,8 +135,8 @@ mod tests {
         {
             taken.read(reading);
         }
-        taken.used("files");
-        taken.used("files");
+        taken.record_power("files");
+        taken.record_power("files");
         let text = serde_json::to_string(&taken).unwrap();
         assert_eq!(serde_json::from_str::<RecordedInputs>(&text).unwrap(), taken);
         assert!(text.contains(r#"[{"wall":7},2]"#) && text.contains(r#""powers":["files"]"#), "{text}");

@@ -79,7 +79,7 @@ pub struct Needs {
 impl Needs {
     /// Describes, for a person, the needs that the other does not have.
     #[must_use]
-    pub fn beyond(&self, other: &Self) -> Vec<String> {
+    pub fn excess_over(&self, other: &Self) -> Vec<String> {
         let powers = self.powers.difference(&other.powers).map(|power| format!("the power `{power}`"));
         let keys = |verb: &'static str, now: &BTreeSet<String>, before: &BTreeSet<String>| -> Vec<String> {
             let more = now.difference(before).map(|key| clean(key, MAX_SHOWN_KEY_BYTES));
@@ -94,7 +94,7 @@ impl Needs {
     /// Describes all needs for a person.
     #[must_use]
     pub fn each(&self) -> Vec<String> {
-        self.beyond(&Self::default())
+        self.excess_over(&Self::default())
     }
 }
 
@@ -123,11 +123,11 @@ mod tests {
         let before =
             component(&["files"], &[("notes.items", true, false), ("mail.box", true, false)], "Adds.");
         let same = component(&["files"], &[("notes.items", true, true)], "Adds a note, really.");
-        assert_eq!(same.needs().beyond(&before.needs()), Vec::<String>::new());
+        assert_eq!(same.needs().excess_over(&before.needs()), Vec::<String>::new());
         let more =
             component(&["files", "http"], &[("mail.box", true, true), ("plan.day", true, false)], "Adds.");
         assert_eq!(
-            more.needs().beyond(&before.needs()),
+            more.needs().excess_over(&before.needs()),
             ["the power `http`", "to read the state key `plan.day`", "to write the state key `mail.box`"]
         );
         assert_eq!(before.needs().each(), ["the power `files`", "to read the state key `mail.box`"]);

@@ -59,7 +59,7 @@ impl DisconnectTracker {
     }
 
     /// Handles a client that reconnects to the calls of this session.
-    pub(super) fn back(self: &Arc<Self>, session: &str) -> ResponseGuard {
+    pub(super) fn reconnect(self: &Arc<Self>, session: &str) -> ResponseGuard {
         let back = self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(session);
         let left = back.into_iter().flatten().flat_map(|stream| stream.left).collect();
         ResponseGuard { leaving: Arc::clone(self), session: session.to_owned(), left, began: false }
@@ -162,7 +162,7 @@ mod tests {
         let (stream, DisconnectToken(gone)) = leaving.attend("s", None);
         drop(stream);
         tokio::time::sleep(COME_BACK / 2).await;
-        let (other, back) = (leaving.back("t"), leaving.back("s"));
+        let (other, back) = (leaving.reconnect("t"), leaving.reconnect("s"));
         tokio::time::sleep(COME_BACK * 2).await;
         assert!(!gone.is_cancelled(), "it came back");
         drop((other, back));

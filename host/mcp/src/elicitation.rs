@@ -17,7 +17,7 @@ use rmcp::model::{
 };
 use serde_json::{Value, json};
 use tollgate::HostError;
-use tollgate::blocking::aside;
+use tollgate::blocking::block_in_place;
 use tollgate::run::RunEnd;
 use tollgate_agent::gate::permissions::wants_more;
 use tollgate_agent::question::{action, asks, marked};
@@ -78,7 +78,7 @@ impl ToolCallSession<'_> {
     }
 
     /// Handles a repeated call that waits: with an answer, or to check its state.
-    pub(super) async fn again(
+    pub(super) async fn repeat_call(
         &mut self,
         pending: WaitingCall,
         responses: Option<InputResponses>,
@@ -230,7 +230,7 @@ impl ToolCallSession<'_> {
             return HowToDecide { words, places: Vec::new() };
         };
         let decide = format!("{command} {run_id} {}", question.call_id);
-        let value = aside(|| yes(question));
+        let value = block_in_place(|| yes(question));
         let (approve, reject) = (format!("{decide} {resume}{value}"), format!("{decide} {cancel}"));
         let words = format!(
             "{asks}\n\

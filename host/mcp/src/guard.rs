@@ -230,7 +230,7 @@ impl RequestGuard {
             && let Some(session) = session
             && parts.headers.get("last-event-id").is_some_and(|id| id.as_bytes().contains(&b'/'))
         {
-            attendance = Some(self.leaving.back(session));
+            attendance = Some(self.leaving.reconnect(session));
         }
         let body = self.weighed(&mut parts, body, client)?;
         Ok((Request::from_parts(parts, Body::from(body)), attendance))

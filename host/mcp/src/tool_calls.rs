@@ -57,7 +57,7 @@ impl ToolCallSession<'_> {
         if (state.is_some() || !self.pending.is_empty())
             && let Some(pending) = self.pending.take(&asked(), state)
         {
-            return self.again(pending, params.input_responses).await;
+            return self.repeat_call(pending, params.input_responses).await;
         }
         if state.is_some() {
             let words = "the requestState matches no waiting call; repeat the call without it";

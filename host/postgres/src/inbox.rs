@@ -34,7 +34,7 @@ pub(crate) async fn commands(
 }
 
 /// Returns those of the runs that have commands.
-pub(crate) async fn commanded(client: &Client, runs: &[Arc<str>]) -> Result<Vec<Arc<str>>, Error> {
+pub(crate) async fn runs_with_commands(client: &Client, runs: &[Arc<str>]) -> Result<Vec<Arc<str>>, Error> {
     let runs: Vec<String> = runs.iter().map(ToString::to_string).collect();
     let sql = "SELECT DISTINCT run FROM inbox WHERE run = ANY($1)";
     let rows = query(client, sql, params![(runs, TEXT_ARRAY)]).await?;

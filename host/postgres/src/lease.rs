@@ -96,7 +96,7 @@ impl OwnLease {
     }
 
     /// Records that a renewal that was sent at this time was answered.
-    pub(crate) fn renewed(&mut self, sent: Duration) {
+    pub(crate) fn record_renewal(&mut self, sent: Duration) {
         self.sent = Some(sent);
     }
 
@@ -176,7 +176,7 @@ mod tests {
     fn a_host_stops_before_others_may_take_over() {
         let mut own = OwnLease::new(LEASE);
         assert!(!own.may_start(at(0)), "it has never renewed");
-        own.renewed(at(100));
+        own.record_renewal(at(100));
         assert!(own.may_start(at(107)));
         assert!(!own.may_start(at(108)));
         assert!(!own.is_over(at(109)), "it tries to renew until others may take over");

@@ -103,7 +103,7 @@ fn now() -> Duration {
 }
 
 impl Member {
-    /// Starts the task of this host. It registers when it [joins](Self::joined).
+    /// Starts the task of this host. It registers when it [joins](Self::ensure_registered).
     pub(crate) fn new(
         config: PostgresConfig,
         client: Client,
@@ -142,7 +142,7 @@ impl Member {
     ///
     /// # Errors
     /// The database cannot be reached, or the store was closed.
-    pub(crate) async fn joined(&self) -> Result<Arc<str>, StoreError> {
+    pub(crate) async fn ensure_registered(&self) -> Result<Arc<str>, StoreError> {
         let join = || async {
             let (reply, joined) = oneshot::channel();
             let gone = || StoreError::unavailable("the store was closed");
@@ -154,7 +154,7 @@ impl Member {
     }
 
     /// Stops renewing the lease, and writes the notes that are left.
-    pub(crate) fn leaves(&self) {
+    pub(crate) fn stop_renewing(&self) {
         self.stop.cancel();
     }
 
@@ -179,18 +179,18 @@ impl Member {
     }
 
     /// Records that this process drives a run.
-    pub(crate) fn drives(&self, run_id: &str) {
+    pub(crate) fn record_driving(&self, run_id: &str) {
         locked(&self.shared.driven).insert(run_id.to_owned());
     }
 
     /// Records that this process no longer drives a run, which the database knows already.
-    pub(crate) fn rested(&self, run_id: &str) {
+    pub(crate) fn record_rest(&self, run_id: &str) {
         locked(&self.shared.driven).remove(run_id);
     }
 
     /// Releases a run whose driver stopped.
     pub(crate) fn release(&self, run_id: &str, epoch: u64) {
-        self.rested(run_id);
+        self.record_rest(run_id);
         // If the task is gone, the lease ends soon.
         let _ = self.notes.send(Note::Release { run_id: run_id.to_owned(), epoch });
     }
@@ -323,7 +323,7 @@ impl Keeper {
             return Err(unfinished_copy(&address));
         }
         *locked(&self.shared.id) = Arc::from(id.as_str());
-        locked(&self.shared.lease).renewed(sent);
+        locked(&self.shared.lease).record_renewal(sent);
         Ok(())
     }
 
@@ -353,7 +353,7 @@ impl Keeper {
         let Some(client) = self.connected().await else { return Ok(()) };
         let looked = RenewalRows::read(&query(client, RENEW, row).await?);
         if looked.is_renewed {
-            locked(&self.shared.lease).renewed(sent);
+            locked(&self.shared.lease).record_renewal(sent);
         } else {
             tracing::warn!(
                 "other hosts considered this one dead; its runs were taken over, and it joins them again"

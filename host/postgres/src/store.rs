@@ -207,7 +207,7 @@ impl PostgresStore {
     fn recall(&self, thread_id: &str, wanted: &KeyFilter, state: &mut State) {
         let volatile = self.database.volatile.lock().unwrap_or_else(PoisonError::into_inner);
         for (key, value) in volatile.get(thread_id).into_iter().flatten() {
-            if wanted.wants(key) {
+            if wanted.matches(key) {
                 state.set(key, Arc::clone(value));
             }
         }
@@ -249,12 +249,12 @@ impl RunStore for PostgresStore {
         let prepared = PreparedCommit::new(commit)?;
         let queued = prepared.commit.queued;
         if !queued {
-            self.member.drives(&run_id);
+            self.member.record_driving(&run_id);
         }
-        let (database, host) = (Arc::clone(&self.database), self.member.joined().await?);
+        let (database, host) = (Arc::clone(&self.database), self.member.ensure_registered().await?);
         let committed = to_its_end(async move { database.store(&prepared, host).await }).await;
         if rests(&events) || matches!(committed, Err(CommitError::Fenced)) {
-            self.member.rested(&run_id);
+            self.member.record_rest(&run_id);
         }
         let committed = committed?;
         self.remember(&thread_id, events.iter().filter_map(|numbered| numbered.event.change()));
@@ -297,7 +297,7 @@ impl RunStore for PostgresStore {
     }
 
     async fn admit(&self, thread_id: Option<&str>, component_id: Option<&str>) -> Result<(), StoreError> {
-        self.member.joined().await?;
+        self.member.ensure_registered().await?;
         // A short interruption delays a call instead of failing it. If it lasts, others have taken
         // over the run by the time the call could begin.
         let until = Instant::now() + self.database.patience;
@@ -442,13 +442,13 @@ impl ComponentStore for PostgresStore {
 #[async_trait]
 impl CoordinationStore for PostgresStore {
     async fn acquire(&self, run_id: &str, known: u64) -> Result<u64, CommitError> {
-        let me = self.member.joined().await?;
+        let me = self.member.ensure_registered().await?;
         let until = Instant::now() + self.database.patience;
         loop {
             let (acquired, found) = self.database.acquire(run_id, &me, known).await?;
             let (events, owner_is_gone) = found.ok_or_else(|| StoreError::unknown_run(run_id))?;
             if let Some(epoch) = acquired {
-                self.member.drives(run_id);
+                self.member.record_driving(run_id);
                 return Ok(epoch);
             }
             match events.cmp(&known) {
@@ -469,7 +469,7 @@ impl CoordinationStore for PostgresStore {
 
     async fn claim(&self, agents: &[String], limit: usize) -> Result<Vec<ClaimedRun>, StoreError> {
         self.member.serve(agents);
-        self.member.joined().await?;
+        self.member.ensure_registered().await?;
         if !self.member.may_start() {
             return Ok(Vec::new());
         }
@@ -484,7 +484,7 @@ impl CoordinationStore for PostgresStore {
         });
         // If the answer to an earlier sending was lost, its runs are released after a while.
         let claimed = claiming.await?;
-        claimed.iter().for_each(|run| self.member.drives(&run.run_id));
+        claimed.iter().for_each(|run| self.member.record_driving(&run.run_id));
         Ok(claimed)
     }
 
@@ -492,7 +492,7 @@ impl CoordinationStore for PostgresStore {
         let over: Arc<dyn Fn(i64) + Send + Sync> = Arc::new(self.member.turn_over());
         let mut turn: Option<Turn> = None;
         loop {
-            let (me, id) = (self.member.joined().await?, turn.as_ref().map(|turn| turn.id));
+            let (me, id) = (self.member.ensure_registered().await?, turn.as_ref().map(|turn| turn.id));
             let looked = self.database.read(|client| {
                 let me = Arc::clone(&me);
                 async move {
@@ -539,10 +539,10 @@ impl CoordinationStore for PostgresStore {
             .await?
     }
 
-    async fn commanded(&self, runs: &[Arc<str>]) -> Result<Vec<Arc<str>>, StoreError> {
+    async fn runs_with_commands(&self, runs: &[Arc<str>]) -> Result<Vec<Arc<str>>, StoreError> {
         self.database
             .read(|client| async move {
-                let commanded = inbox::commanded(&client, runs).await?;
+                let commanded = inbox::runs_with_commands(&client, runs).await?;
                 client.finish();
                 Ok(commanded)
             })
@@ -569,7 +569,7 @@ impl CoordinationStore for PostgresStore {
         if me.is_empty() {
             return Ok(());
         }
-        self.member.leaves();
+        self.member.stop_renewing();
         self.database
             .read(|client| {
                 let me = Arc::clone(&me);

@@ -131,7 +131,7 @@ impl Reference {
     ///
     /// # Errors
     /// The text is not a tag.
-    pub fn tagged(&self, tag: &str) -> Result<Self> {
+    pub fn with_tag(&self, tag: &str) -> Result<Self> {
         if !is_tag(tag) {
             let what = format!("\"{}\" is not a valid tag; write one such as 1.2", clean(tag, 200));
             return Err(Error::new(Code::InvalidReference, what));

@@ -49,7 +49,7 @@ impl CallLimit {
             return Some(permit);
         }
         let _queued = self.queue()?;
-        tokio::time::timeout(patience, self.taken(1)).await.ok()?
+        tokio::time::timeout(patience, self.acquire(1)).await.ok()?
     }
 
     /// Returns the number of waiting calls.
@@ -77,7 +77,7 @@ impl CallLimit {
 
     /// Waits for permits, whether or not the call has a place in the queue. The semaphore is never
     /// closed, so that there is always a result.
-    pub(crate) async fn taken(&self, permits: u32) -> Option<CallPermit> {
+    pub(crate) async fn acquire(&self, permits: u32) -> Option<CallPermit> {
         let permits = Arc::clone(&self.free).acquire_many_owned(permits).await.ok()?;
         Some(CallPermit { _permits: permits })
     }

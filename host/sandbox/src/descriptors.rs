@@ -47,7 +47,7 @@ impl Descriptors {
     }
 
     /// Returns the maximum for all calls, which is also the maximum for all images.
-    pub(crate) fn most(&self) -> usize {
+    pub(crate) fn max(&self) -> usize {
         self.most
     }
 }

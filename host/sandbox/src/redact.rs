@@ -22,7 +22,7 @@ pub(crate) struct SecretRedactor(Redactor);
 
 impl SecretRedactor {
     pub(crate) fn for_grants(grants: &Grants) -> Self {
-        Self(grants.http().map(|http| http.blanks().clone()).unwrap_or_default())
+        Self(grants.http().map(|http| http.redactor().clone()).unwrap_or_default())
     }
 
     pub(crate) fn report(&self, report: &mut Report) {

@@ -94,7 +94,7 @@ pub(crate) async fn read_short(request: Request, max_bytes: usize) -> Result<Byt
 /// # Errors
 /// The body is longer than [`MAX_BODY_BYTES`], is cut off or too slow, or the principal has too many
 /// bytes in flight.
-pub(crate) async fn arrived(
+pub(crate) async fn read_whole(
     request: Request,
     share: &ClientShare,
 ) -> Result<(Request, Option<Reservation>), Problem> {

@@ -124,7 +124,7 @@ fn refused_by_the_system(file: &Path) -> Option<Cause> {
         return refused(&error, format!("{} cannot be written: {}", directory.display(), cause(&error)));
     }
     for ending in ["-wal", "-shm"] {
-        let beside = beside(file, ending);
+        let beside = sibling_path(file, ending);
         match opened(&beside) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 return refused(&error, format!("{}: {}", beside.display(), cause(&error)));
@@ -137,7 +137,7 @@ fn refused_by_the_system(file: &Path) -> Option<Cause> {
 }
 
 /// Returns the path of a file that SQLite keeps beside the database.
-pub(super) fn beside(file: &Path, ending: &str) -> std::path::PathBuf {
+pub(super) fn sibling_path(file: &Path, ending: &str) -> std::path::PathBuf {
     let mut name = file.as_os_str().to_owned();
     name.push(ending);
     name.into()

@@ -44,7 +44,10 @@ pub(super) fn commands(connection: &Connection, run_id: &str) -> rusqlite::Resul
 }
 
 /// Returns those of the runs that have commands.
-pub(super) fn commanded(connection: &Connection, runs: &[Arc<str>]) -> rusqlite::Result<Vec<Arc<str>>> {
+pub(super) fn runs_with_commands(
+    connection: &Connection,
+    runs: &[Arc<str>],
+) -> rusqlite::Result<Vec<Arc<str>>> {
     let mut find = connection.prepare_cached("SELECT DISTINCT run_id FROM inbox")?;
     let found = find.query_map([], |row| row.get::<_, String>(0))?;
     let found = found.collect::<rusqlite::Result<HashSet<String>>>()?;

@@ -170,7 +170,7 @@ impl SqliteStore {
     fn recall(&self, thread_id: &str, wanted: &KeyFilter, state: &mut State) {
         let volatile = self.volatile.lock().unwrap_or_else(PoisonError::into_inner);
         for (key, value) in volatile.get(thread_id).into_iter().flatten() {
-            if wanted.wants(key) {
+            if wanted.matches(key) {
                 state.set(key, Arc::clone(value));
             }
         }
@@ -393,9 +393,9 @@ impl CoordinationStore for SqliteStore {
         self.readers.ask(move |reader| reader.commands(&run_id)).await
     }
 
-    async fn commanded(&self, runs: &[Arc<str>]) -> Result<Vec<Arc<str>>, StoreError> {
+    async fn runs_with_commands(&self, runs: &[Arc<str>]) -> Result<Vec<Arc<str>>, StoreError> {
         let runs = runs.to_vec();
-        self.readers.ask(move |reader| reader.commanded(&runs)).await
+        self.readers.ask(move |reader| reader.runs_with_commands(&runs)).await
     }
 
     async fn withdraw(&self, run_id: &str, id: &str) -> Result<(), StoreError> {

@@ -1,7 +1,7 @@
 //! Opening the database file: its location, whether it belongs to Tollgate, and whether this
 //! version can read it.
 
-use super::explain::{beside, explain};
+use super::explain::{explain, sibling_path};
 use super::lock::{check_kind, take_turn, unwritable};
 use super::private_dir;
 use super::process;
@@ -80,7 +80,7 @@ pub(super) fn connect(file: &Path) -> Result<Connection, StoreError> {
 /// or write to a device.
 pub(super) fn check_regular(file: &Path) -> Result<(), StoreError> {
     check_kind(file)?;
-    ["-wal", "-shm", "-journal"].iter().try_for_each(|ending| check_kind(&beside(file, ending)))
+    ["-wal", "-shm", "-journal"].iter().try_for_each(|ending| check_kind(&sibling_path(file, ending)))
 }
 
 /// Returns the path of the database in a data directory.
@@ -153,7 +153,7 @@ pub(super) fn allow_checkpoint(connection: &Connection) {
 /// SQLite would create another one, and the two processes would not see each other's commits.
 fn check_beside(directory: &Path, file: &Path) -> Result<(), StoreError> {
     let is_gone = |path: &PathBuf| !path.try_exists().unwrap_or(true);
-    let gone = ["-wal", "-shm"].map(|ending| beside(file, ending)).into_iter().find(is_gone);
+    let gone = ["-wal", "-shm"].map(|ending| sibling_path(file, ending)).into_iter().find(is_gone);
     match gone {
         Some(gone) if process::any_lives(directory) => Err(lost(file, &gone)),
         _ => Ok(()),

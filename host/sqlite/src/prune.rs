@@ -145,7 +145,7 @@ impl SqliteStore {
 fn size_of(directory: &Path) -> u64 {
     let file = open::file_in(directory);
     let length = |file: &Path| std::fs::metadata(file).map(|metadata| metadata.len()).unwrap_or_default();
-    length(&file) + length(&super::explain::beside(&file, "-wal"))
+    length(&file) + length(&super::explain::sibling_path(&file, "-wal"))
 }
 
 /// Keeps the log small, because the disk may be full: pages that a transaction frees are not written

@@ -176,7 +176,7 @@ impl Reader<'_> {
             if total(&sizes) + self.message_bytes(id)? <= SMALL_THREAD_BYTES.min(max_bytes) {
                 return self.whole(id, revision).map(FoundState::Whole);
             }
-            sizes.retain(|(key, _)| wanted.wants(key));
+            sizes.retain(|(key, _)| wanted.matches(key));
             let bytes = total(&sizes);
             if bytes > max_bytes {
                 return Ok(FoundState::Larger(bytes));
@@ -421,8 +421,8 @@ impl Reader<'_> {
         inbox::commands(self.connection, run_id).map_err(|e| self.explain(&e))
     }
 
-    pub(super) fn commanded(&self, runs: &[Arc<str>]) -> Result<Vec<Arc<str>>, StoreError> {
-        inbox::commanded(self.connection, runs).map_err(|e| self.explain(&e))
+    pub(super) fn runs_with_commands(&self, runs: &[Arc<str>]) -> Result<Vec<Arc<str>>, StoreError> {
+        inbox::runs_with_commands(self.connection, runs).map_err(|e| self.explain(&e))
     }
 
     pub(super) fn component(&self, digest: &str) -> Result<Option<Vec<u8>>, StoreError> {

@@ -1,7 +1,7 @@
 //! A store that this process may only read, such as one on a read-only disk or one that another
 //! user owns.
 
-use super::explain::beside;
+use super::explain::sibling_path;
 use super::open;
 use super::place;
 use super::process::{self, Process};
@@ -33,8 +33,8 @@ impl ReadOnlyStore {
         let directory = &store_files::without_links(directory)?;
         let file = open::file_in(directory);
         open::check_regular(&file)?;
-        let log = std::fs::metadata(beside(&file, "-wal")).map(|log| log.len()).unwrap_or_default();
-        let is_shared = ["-shm", "-wal"].iter().all(|ending| beside(&file, ending).exists());
+        let log = std::fs::metadata(sibling_path(&file, "-wal")).map(|log| log.len()).unwrap_or_default();
+        let is_shared = ["-shm", "-wal"].iter().all(|ending| sibling_path(&file, ending).exists());
         if log > 0 && !is_shared {
             let message =
                 format!("the store {} has changes that cannot be read without writing", file.display());
@@ -207,9 +207,9 @@ impl CoordinationStore for ReadOnlyStore {
         self.readers.ask(move |reader| reader.commands(&run_id)).await
     }
 
-    async fn commanded(&self, runs: &[Arc<str>]) -> Result<Vec<Arc<str>>, StoreError> {
+    async fn runs_with_commands(&self, runs: &[Arc<str>]) -> Result<Vec<Arc<str>>, StoreError> {
         let runs = runs.to_vec();
-        self.readers.ask(move |reader| reader.commanded(&runs)).await
+        self.readers.ask(move |reader| reader.runs_with_commands(&runs)).await
     }
 
     async fn withdraw(&self, _run_id: &str, _id: &str) -> Result<(), StoreError> {

@@ -1,7 +1,7 @@
 //! The location of the store: which links on its path are followed, and whether its files are
 //! still the ones that were opened.
 
-use super::explain::{beside, refused};
+use super::explain::{refused, sibling_path};
 use super::lock::DatabaseTurn;
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -110,7 +110,7 @@ impl StoreFiles {
     /// The file does not exist.
     pub fn of(file: &Path) -> Result<Self, StoreError> {
         let database = identity(file).ok_or_else(|| lost(file, file))?;
-        let beside = ["-wal", "-shm"].map(|ending| (beside(file, ending), OnceLock::new()));
+        let beside = ["-wal", "-shm"].map(|ending| (sibling_path(file, ending), OnceLock::new()));
         let place = Self { file: file.to_owned(), database, beside };
         place.check()?;
         Ok(place)

@@ -213,7 +213,7 @@ impl RemoteAgent {
         self.result(&endpoint, self.parse("its answer", &answer)?)
     }
 
-    /// Starts a stream of updates, which [`streamed`](Self::streamed) reads.
+    /// Starts a stream of updates, which [`next_update`](Self::next_update) reads.
     pub(super) async fn stream(
         &self,
         endpoint: &Endpoint,
@@ -238,7 +238,7 @@ impl RemoteAgent {
     }
 
     /// Returns the next update of a stream; `None` at its end.
-    pub(super) async fn streamed(
+    pub(super) async fn next_update(
         &self,
         endpoint: &Endpoint,
         events: &mut Events,

@@ -60,7 +60,7 @@ pub(super) enum Piece {
 
 impl RemoteState {
     /// Returns whether the task has ended or waits.
-    pub(super) fn rests(&self) -> bool {
+    pub(super) fn is_at_rest(&self) -> bool {
         self.state != TaskState::Working
     }
 

@@ -197,11 +197,11 @@ impl FollowedTask<'_> {
                     let answer = resume.take().and_then(|resumption| state.answer(self.agent, resumption));
                     let followed = match answer {
                         Some(part) => self.answer(&mut state, part).await,
-                        None if state.rests() => return Ok(state),
+                        None if state.is_at_rest() => return Ok(state),
                         None => self.watch(&mut state).await,
                     };
                     match followed {
-                        Ok(()) if state.rests() => return Ok(state),
+                        Ok(()) if state.is_at_rest() => return Ok(state),
                         Err(why) if !needs_a_look(&why) => return Err(why),
                         _ => {}
                     }
@@ -227,9 +227,9 @@ impl FollowedTask<'_> {
         }
         let method = Method::SubscribeToTask(&self.task.task_id);
         let mut events = self.remote.stream(&endpoint, method).await?;
-        while let Some(update) = self.remote.streamed(&endpoint, &mut events).await? {
+        while let Some(update) = self.remote.next_update(&endpoint, &mut events).await? {
             self.apply(state, &update)?;
-            if state.rests() {
+            if state.is_at_rest() {
                 break;
             }
         }
@@ -254,12 +254,12 @@ impl FollowedTask<'_> {
         }
         let mut events = self.remote.stream(&endpoint, Method::SendStreamingMessage(&params)).await?;
         state.state = TaskState::Working;
-        while let Some(update) = self.remote.streamed(&endpoint, &mut events).await? {
+        while let Some(update) = self.remote.next_update(&endpoint, &mut events).await? {
             self.apply(state, &update)?;
             if update.get("task").is_some() {
                 state.state = TaskState::Working;
             }
-            if state.rests() {
+            if state.is_at_rest() {
                 break;
             }
         }

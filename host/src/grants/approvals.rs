@@ -159,11 +159,11 @@ impl Approvals {
     /// were approved for another component, and powers beyond its own approval. A component
     /// without a decision has the grants of the configuration and nothing more.
     #[must_use]
-    pub fn beyond(&self, asks: Option<&RequestedGrants>, surface: &Surface) -> Vec<String> {
+    pub fn excess_over(&self, asks: Option<&RequestedGrants>, surface: &Surface) -> Vec<String> {
         let names = self.names_of_others(surface);
         let Some(approved) = self.of(&surface.id) else { return names };
-        let asks = asks.zip(approved.asks.as_ref()).map(|(asks, known)| asks.beyond(known));
-        let needs = approved.needs.as_ref().map(|known| surface.needs().beyond(known));
+        let asks = asks.zip(approved.asks.as_ref()).map(|(asks, known)| asks.excess_over(known));
+        let needs = approved.needs.as_ref().map(|known| surface.needs().excess_over(known));
         names.into_iter().chain(asks.into_iter().chain(needs).flatten()).collect()
     }
 
@@ -311,7 +311,7 @@ mod tests {
         let mut approvals = Approvals::load(&config).unwrap();
         let more = asks("http = [\"https://a.test/\", \"https://b.test/\"]");
         let seen = surface(&["http"], &["mail.box"], "Gets.");
-        let beyond = |approvals: &Approvals, surface: &Surface| approvals.beyond(more.as_ref(), surface);
+        let beyond = |approvals: &Approvals, surface: &Surface| approvals.excess_over(more.as_ref(), surface);
         assert!(beyond(&approvals, &seen).is_empty(), "undecided");
         let approved =
             ComponentApproval::now(Decision::Approved, "ab", asks("http = [\"https://a.test/\"]"), &seen);
@@ -325,7 +325,7 @@ mod tests {
         let curious = surface(&["http", "files"], &["mail.box", "plan.day"], "Gets.");
         assert_eq!(beyond(&again, &curious)[1..], ["the power `files`", "to read the state key `plan.day`"]);
         let nobodys = Surface { id: "other".to_owned(), tools: Vec::new(), ..curious.clone() };
-        assert!(again.beyond(more.as_ref(), &nobodys).is_empty());
+        assert!(again.excess_over(more.as_ref(), &nobodys).is_empty());
         assert_eq!(again.asks_of("fetch", None), asks("http = [\"https://a.test/\"]"), "what was approved");
         assert!(again.reworded(&seen).is_empty());
         assert_eq!(again.reworded(&surface(&["http"], &["mail.box"], "Gets, and tells.")), ["get"]);
@@ -339,17 +339,19 @@ mod tests {
         let fetch = surface(&[], &[], "Gets.");
         let mut evil = Surface { id: "evil".to_owned(), ..fetch.clone() };
         evil.tools[0].name = "G-ET".replace('-', "");
-        assert!(approvals.beyond(None, &evil).is_empty());
+        assert!(approvals.excess_over(None, &evil).is_empty());
         approvals.decide("fetch", ComponentApproval::now(Decision::Approved, "ab", None, &fetch)).unwrap();
         for approvals in [&approvals, &Approvals::load(&config).unwrap()] {
-            let beyond = approvals.beyond(None, &evil);
+            let beyond = approvals.excess_over(None, &evil);
             assert_eq!(beyond, ["the name of the tool `GET`, which was approved for the component fetch"]);
-            assert!(approvals.beyond(None, &fetch).is_empty());
+            assert!(approvals.excess_over(None, &fetch).is_empty());
             assert!(approvals.knows("fetch", "ab") && !approvals.knows("fetch", "cd"));
         }
         // A person may let both have it.
         approvals.decide("evil", ComponentApproval::now(Decision::Approved, "cd", None, &evil)).unwrap();
-        assert!(approvals.beyond(None, &evil).is_empty() && approvals.beyond(None, &fetch).is_empty());
+        assert!(
+            approvals.excess_over(None, &evil).is_empty() && approvals.excess_over(None, &fetch).is_empty()
+        );
     }
 
     fn decline(approvals: &mut Approvals, component_id: &str) {

@@ -165,7 +165,7 @@ impl RequestedGrants {
 
     /// Describes the requests that exceed those of another version.
     #[must_use]
-    pub fn beyond(&self, before: &RequestedGrants) -> Vec<String> {
+    pub fn excess_over(&self, before: &RequestedGrants) -> Vec<String> {
         let allows = |file: &FileAsk| {
             before.files.iter().any(|known| known.guest == file.guest && known.allows(file.access))
         };
@@ -353,7 +353,7 @@ mod tests {
         let lacking: Vec<_> = asks.lacking(&granted).into_iter().map(|lack| lack.grant).collect();
         assert_eq!(lacking, ["--delegate third"]);
         assert_eq!(
-            asks.beyond(&RequestedGrants::default()),
+            asks.excess_over(&RequestedGrants::default()),
             ["run the agent default", "run the agent third"]
         );
     }
@@ -384,12 +384,12 @@ mod tests {
     fn a_version_that_asks_for_more_is_noticed_and_one_that_asks_for_less_is_not() {
         let before = asks("http = [\"https://a.test/\"]\nfiles = [{ guest = \"/a\" }]");
         let less = asks("http = [\"https://a.test/v1\"]");
-        assert!(less.beyond(&before).is_empty());
+        assert!(less.excess_over(&before).is_empty());
         let more =
             asks("http = [\"POST https://a.test/\"]\nfiles = [{ guest = \"/a\", access = \"read-write\" }]");
-        assert_eq!(more.beyond(&before).len(), 2);
+        assert_eq!(more.excess_over(&before).len(), 2);
         let also = asks("secrets = [\"key\"]");
-        assert_eq!(also.beyond(&before), ["add a secret to its requests: key"]);
+        assert_eq!(also.excess_over(&before), ["add a secret to its requests: key"]);
     }
 
     #[test]

@@ -94,7 +94,7 @@ impl Host {
         }
         let input = Input::Cancel { reason: "the call that asked for it is over".to_owned() };
         let (cancel, run_id) = (CancellationToken::new(), Arc::<str>::from(run_id));
-        let teller = Publisher::unheard(Arc::clone(&self.inner.bus), Arc::clone(&run_id));
+        let teller = Publisher::without_clients(Arc::clone(&self.inner.bus), Arc::clone(&run_id));
         let mut parts = self.parts(Arc::clone(&run_id), Arc::clone(&run_id), cancel, teller);
         parts.epoch = self.acquire(&run_id, run.events()).await?;
         let (_, run) = boxed(Driver::new(parts, run, 0), input).await?;
@@ -148,7 +148,7 @@ impl Host {
                 updates.send(event);
             }
         };
-        let (ended, ()) = tokio::join!(self.attended(boxed(driver, input), hub, None), telling);
+        let (ended, ()) = tokio::join!(self.drive_attended(boxed(driver, input), hub, None), telling);
         Ok(ended?.1)
     }
 

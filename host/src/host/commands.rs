@@ -108,7 +108,7 @@ impl Host {
             return;
         }
         // If the commands cannot be read now, the next look finds them.
-        for run_id in self.inner.services.store.commanded(&runs).await.unwrap_or_default() {
+        for run_id in self.inner.services.store.runs_with_commands(&runs).await.unwrap_or_default() {
             self.carry_out(&run_id);
         }
     }

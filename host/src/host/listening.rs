@@ -214,7 +214,7 @@ impl Host {
 
     /// Drives a run until it ends or waits. If all clients have been gone for a while, `abandoned`
     /// is cancelled; a detached run has no such token.
-    pub(super) async fn attended<T>(
+    pub(super) async fn drive_attended<T>(
         &self,
         drive: impl Future<Output = Result<T, RunError>>,
         hub: Arc<Hub>,

@@ -211,7 +211,7 @@ impl Host {
         let host = self.clone();
         let end = tokio::spawn(async move {
             let _turn = turn;
-            host.attended(driver.drive_on(), hub, abandoned).await
+            host.drive_attended(driver.drive_on(), hub, abandoned).await
         });
         Ok(RunHandle { run_id, thread_id, events, cancel, end })
     }
@@ -226,7 +226,7 @@ impl Host {
         if let Some(refused) = self.without_room(&request, &run_id).await {
             return Ok(refused);
         }
-        let teller = Publisher::unheard(Arc::clone(&self.inner.bus), Arc::clone(&run_id));
+        let teller = Publisher::without_clients(Arc::clone(&self.inner.bus), Arc::clone(&run_id));
         let (driver, first) = self.direct(request, run_id, teller).await?;
         Ok(driver.drive(first).await?)
     }
@@ -249,7 +249,7 @@ impl Host {
         let thread_id = driver.thread_id();
         let abandoned = (!detached).then(|| cancel.clone());
         let host = self.clone();
-        let end = tokio::spawn(async move { host.attended(driver.drive(first), hub, abandoned).await });
+        let end = tokio::spawn(async move { host.drive_attended(driver.drive(first), hub, abandoned).await });
         Ok(RunHandle { run_id, thread_id, events, cancel, end })
     }
 
@@ -295,7 +295,7 @@ impl Host {
         let host = self.clone();
         let end = tokio::spawn(async move {
             let _turn = turn;
-            host.attended(driver.drive_on(), hub, abandoned).await
+            host.drive_attended(driver.drive_on(), hub, abandoned).await
         });
         Ok(RunHandle { run_id, thread_id, events, cancel, end })
     }

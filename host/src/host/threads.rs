@@ -183,7 +183,7 @@ impl Host {
         let mut run = Run::new(thread);
         let mut record = RecordReader::new(&*self.inner.services.store, run_id);
         while let Some(event) = record.next().await? {
-            if let Some(until) = run.behind(&event.event) {
+            if let Some(until) = run.base_revision(&event.event) {
                 self.inner.services.catch_up(&mut run, thread_id, until).await?;
             }
             run.apply(&event.event).map_err(|e| RunError::of_record(run_id, &e))?;

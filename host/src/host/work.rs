@@ -221,7 +221,7 @@ impl Host {
         drop(events);
         let end: Result<RunEnd, RunError> = {
             let _turn = turn;
-            self.attended(driver.drive(input), hub, None).await
+            self.drive_attended(driver.drive(input), hub, None).await
         };
         end.map(drop).map_err(HostError::from)
     }

@@ -117,7 +117,7 @@ struct Load {
 }
 
 impl Instruments {
-    pub(super) fn registered(registry: &mut Registry) -> Self {
+    pub(super) fn register(registry: &mut Registry) -> Self {
         let recorded = Self {
             calls: Family::default(),
             durations: Family::new_with_constructor(|| Histogram::new(exponential_buckets(0.001, 4.0, 10))),
@@ -255,7 +255,7 @@ mod tests {
         facts: impl IntoIterator<Item = Fact>,
     ) -> Vec<String> {
         let mut registry = Registry::default();
-        let recorded = Instruments::registered(&mut registry);
+        let recorded = Instruments::register(&mut registry);
         records.into_iter().for_each(|record| recorded.count(&record));
         facts.into_iter().for_each(|fact| recorded.count_fact(&fact));
         let mut text = String::new();

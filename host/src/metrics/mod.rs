@@ -52,7 +52,7 @@ impl Metrics {
     #[must_use]
     pub fn new(sandbox: Sandbox) -> Self {
         let mut registry = Registry::with_prefix("tollgate");
-        let (recorded, now) = (Instruments::registered(&mut registry), Now::registered(&mut registry));
+        let (recorded, now) = (Instruments::register(&mut registry), Now::register(&mut registry));
         now.budget.set(signed(sandbox.config().memory_budget_bytes));
         Self { inner: Arc::new(MetricsState { sandbox, registry, recorded, now }) }
     }
@@ -75,7 +75,7 @@ impl Metrics {
 }
 
 impl Now {
-    fn registered(registry: &mut Registry) -> Self {
+    fn register(registry: &mut Registry) -> Self {
         let now = Self::default();
         let mut of = |name: &str, help: &str, gauge: &Gauge| registry.register(name, help, gauge.clone());
         of("running_calls", "Calls that run", &now.running_calls);

@@ -66,7 +66,7 @@ impl Driver {
     }
 
     /// Returns the run's resources that an attempt may use.
-    pub(super) fn lent(&mut self, execution: &Execution) -> AttemptResources {
+    pub(super) fn lend(&mut self, execution: &Execution) -> AttemptResources {
         let reports = Arc::new(CallReports {
             teller: self.parts.teller.clone(),
             call_id: execution.permit.call_id().clone(),

@@ -284,7 +284,7 @@ mod tests {
 
     #[test]
     fn t2_a_call_waits_for_no_more_requests_than_it_may_have_children() {
-        let teller = Publisher::unheard(Arc::default(), "run".into());
+        let teller = Publisher::without_clients(Arc::default(), "run".into());
         let reports = Arc::new(CallReports { teller, call_id: "call".into(), attempt: 1 });
         let granted = BTreeMap::from([("scout".to_owned(), DelegateGrant::default())]);
         let mut all = Children::default();

@@ -202,7 +202,7 @@ impl Driver {
                 model.run_ended(self.run.messages()).await;
             }
         }
-        lease.rests();
+        lease.end();
         Ok(())
     }
 
@@ -397,7 +397,7 @@ impl Driver {
                         spec: Arc::clone(self.run.spec()),
                         cancel: cancel.clone(),
                         clock: self.clock,
-                        lent: self.lent(&execution),
+                        lent: self.lend(&execution),
                         execution,
                     };
                     Box::pin(async move { trying.run().instrument(span).await })

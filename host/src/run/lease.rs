@@ -30,7 +30,7 @@ impl RunLease {
     }
 
     /// Ends the lease: the run has ended, or waits for a person.
-    pub(super) fn rests(mut self) {
+    pub(super) fn end(mut self) {
         self.rests = true;
     }
 }

@@ -22,7 +22,7 @@ impl Publisher {
     }
 
     /// Creates a publisher for a run without clients.
-    pub(crate) fn unheard(bus: Arc<Bus>, run_id: Arc<str>) -> Self {
+    pub(crate) fn without_clients(bus: Arc<Bus>, run_id: Arc<str>) -> Self {
         Self { hub: None, bus, run_id }
     }
 

@@ -82,7 +82,7 @@ impl VisibleKeys {
         if !change.updates.iter().any(|update| self.has(&update.key)) {
             return None;
         }
-        let change = change.standing(run.state());
+        let change = change.with_values_of(run.state());
         let seen: Vec<&KeyUpdate> = change.updates.iter().filter(|update| self.has(&update.key)).collect();
         Some(serde_json::json!({"revision": change.revision, "updates": seen}))
     }

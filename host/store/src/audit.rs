@@ -242,7 +242,7 @@ impl Default for AuditFilter {
 }
 
 impl AuditFilter {
-    pub(super) fn wants(&self, record: &AuditRecord) -> bool {
+    pub(super) fn matches(&self, record: &AuditRecord) -> bool {
         let is = |wanted: &Option<String>, has: Option<&str>| wanted.is_none() || wanted.as_deref() == has;
         self.kind.is_none_or(|kind| kind == record.kind)
             && is(&self.component_id, record.component_id.as_deref())

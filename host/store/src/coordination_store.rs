@@ -60,7 +60,7 @@ pub trait CoordinationStore: Send + Sync {
     ///
     /// # Errors
     /// The store cannot be read.
-    async fn commanded(&self, runs: &[Arc<str>]) -> Result<Vec<Arc<str>>, StoreError>;
+    async fn runs_with_commands(&self, runs: &[Arc<str>]) -> Result<Vec<Arc<str>>, StoreError>;
 
     /// Removes a command that cannot be carried out.
     ///

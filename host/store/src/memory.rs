@@ -247,7 +247,7 @@ impl RunStore for MemoryStore {
         let tables = self.tables();
         let mut runs: Vec<RunSummary> =
             tables.runs.values().filter_map(|log| summarize(log, &tables.left)).collect();
-        runs.retain(|run| filter.wants(run));
+        runs.retain(|run| filter.matches(run));
         // Ids that hosts make grow with time; clients may name others.
         runs.sort_by(|a, b| (b.started_at_ms, &b.run_id).cmp(&(a.started_at_ms, &a.run_id)));
         runs.truncate(filter.limit);
@@ -327,7 +327,7 @@ impl AuditStore for MemoryStore {
 
     async fn audit(&self, filter: AuditFilter) -> Result<Vec<AuditRecord>, StoreError> {
         let tables = self.tables();
-        let wanted = tables.audit.iter().rev().filter(|record| filter.wants(record));
+        let wanted = tables.audit.iter().rev().filter(|record| filter.matches(record));
         Ok(wanted.skip(filter.skip).take(filter.limit).cloned().collect())
     }
 
@@ -436,7 +436,7 @@ impl CoordinationStore for MemoryStore {
         Ok(self.tables().inbox.get(run_id).cloned().unwrap_or_default())
     }
 
-    async fn commanded(&self, runs: &[Arc<str>]) -> Result<Vec<Arc<str>>, StoreError> {
+    async fn runs_with_commands(&self, runs: &[Arc<str>]) -> Result<Vec<Arc<str>>, StoreError> {
         let tables = self.tables();
         let has_commands = |run: &&Arc<str>| tables.inbox.get(*run).is_some_and(|sent| !sent.is_empty());
         Ok(runs.iter().filter(has_commands).cloned().collect())

@@ -68,7 +68,7 @@ impl RunFilter {
     }
 
     /// Returns whether the filter lets a run through.
-    pub(super) fn wants(&self, run: &RunSummary) -> bool {
+    pub(super) fn matches(&self, run: &RunSummary) -> bool {
         let is = |wanted: &Option<String>, has: &str| wanted.as_deref().is_none_or(|wanted| wanted == has);
         let begins = |prefix: &Option<String>, has: &str| {
             prefix.as_deref().is_none_or(|prefix| has.starts_with(prefix))

@@ -31,7 +31,7 @@ impl KeyFilter {
 
     /// Returns whether the key is needed.
     #[must_use]
-    pub fn wants(&self, key: &str) -> bool {
+    pub fn matches(&self, key: &str) -> bool {
         match self {
             Self::All => true,
             Self::Of { owner_ids, keys } => owner_ids.contains(owner_of(key)) || keys.contains(key),

@@ -424,14 +424,14 @@ with_each_store! {
             store.commit(commit(run, 0, vec![started(run)])).await.unwrap();
         }
         let runs: Vec<Arc<str>> = ["q", "r", "unknown"].map(Arc::from).into();
-        assert!(store.commanded(&runs).await.unwrap().is_empty());
+        assert!(store.runs_with_commands(&runs).await.unwrap().is_empty());
         let mut hints = store.watch();
         assert!(other.send("r", "1", cancel()).await.unwrap());
         other.send("r", "1", RunCommand::Cancel("twice".to_owned())).await.unwrap();
         other.send("r", "2", cancel()).await.unwrap();
         let about = async { while !hints.next().await.is_about("r") {} };
         tokio::time::timeout(Duration::from_secs(60), about).await.expect("a hint arrives");
-        assert_eq!(store.commanded(&runs).await.unwrap(), [Arc::from("r")]);
+        assert_eq!(store.runs_with_commands(&runs).await.unwrap(), [Arc::from("r")]);
         let ids = async || {
             let sent = store.commands("r").await.unwrap();
             assert!(sent.iter().all(|sent| sent.command == cancel()));
@@ -443,7 +443,7 @@ with_each_store! {
         let carries_out = |it: &mut Commit| it.carries_out = vec![Arc::from("2")];
         let step = commit("r", 1, vec![Event::StepStarted { step: 1 }]);
         store.commit(changed_commit(step, carries_out)).await.unwrap();
-        assert!(other.commanded(&runs).await.unwrap().is_empty());
+        assert!(other.runs_with_commands(&runs).await.unwrap().is_empty());
         // Nothing is sent to a run that has ended.
         let end = Event::RunFinished { status: RunStatus::Completed, text: String::new(), usage: Box::default() };
         store.commit(commit("q", 1, vec![end])).await.unwrap();

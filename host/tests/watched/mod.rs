@@ -191,8 +191,8 @@ impl<W: Watch> CoordinationStore for Watched<W> {
         self.store.commands(run_id).await
     }
 
-    async fn commanded(&self, runs: &[Arc<str>]) -> Result<Vec<Arc<str>>, StoreError> {
-        self.store.commanded(runs).await
+    async fn runs_with_commands(&self, runs: &[Arc<str>]) -> Result<Vec<Arc<str>>, StoreError> {
+        self.store.runs_with_commands(runs).await
     }
 
     async fn withdraw(&self, run_id: &str, id: &str) -> Result<(), StoreError> {

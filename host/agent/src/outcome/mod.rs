@@ -252,7 +252,7 @@ impl Outcome {
 
     /// Separates the mutations of keys that do not persist from the outcome.
     #[must_use]
-    pub fn parted(this: Arc<Self>, persists: impl Fn(&str) -> bool) -> (Arc<Self>, Vec<Mutation>) {
+    pub fn split_volatile(this: Arc<Self>, persists: impl Fn(&str) -> bool) -> (Arc<Self>, Vec<Mutation>) {
         let Outcome::Returned(output) = this.as_ref() else { return (this, Vec::new()) };
         if output.mutations.iter().all(|mutation| persists(&mutation.key)) {
             return (this, Vec::new());
@@ -261,10 +261,10 @@ impl Outcome {
         (Arc::new(Outcome::Returned(ToolOutput { mutations: kept, ..output.clone() })), others)
     }
 
-    /// Restores an outcome that was [`parted`](Self::parted). Updates of different keys do not
-    /// depend on their order.
+    /// Restores an outcome that [`split_volatile`](Self::split_volatile) separated. Updates of
+    /// different keys do not depend on their order.
     #[must_use]
-    pub fn rejoined(this: &Arc<Self>, others: &[Mutation]) -> Arc<Self> {
+    pub fn join_volatile(this: &Arc<Self>, others: &[Mutation]) -> Arc<Self> {
         match this.as_ref() {
             Outcome::Returned(output) if !others.is_empty() => {
                 let mut output = output.clone();

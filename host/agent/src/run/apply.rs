@@ -54,7 +54,7 @@ impl Run {
                 self.call_mut(call_id)?.retry()?;
             }
             Event::CallReturned { call_id, outcome, unrecorded, usage } => {
-                let outcome = Outcome::rejoined(outcome, unrecorded);
+                let outcome = Outcome::join_volatile(outcome, unrecorded);
                 self.call_mut(call_id)?.enter(Stage::Returned { outcome, usage: *usage })?;
             }
             Event::CallConflicted { call_id, usage, .. } => self.conflicted(call_id, *usage)?,

@@ -48,7 +48,7 @@ impl Transition<'_> {
     }
 
     /// Restarts the calls that were running when the host stopped, if that is harmless.
-    pub(super) fn restarted(&mut self) {
+    pub(super) fn restart_calls(&mut self) {
         let run = self.run;
         let mut interrupted = Vec::new();
         for call in run.calls().iter().filter(|call| call.is_running()) {
@@ -71,7 +71,7 @@ impl Transition<'_> {
 
     /// Ends a direct call whose caller is gone. A question to a person stays open, because
     /// answering it needs no caller.
-    pub(super) fn abandoned(&mut self) {
+    pub(super) fn end_abandoned_call(&mut self) {
         let run = self.run;
         let open = run.calls().iter().find(|call| call.end().is_none());
         match open {
@@ -89,7 +89,7 @@ impl Transition<'_> {
                 };
                 self.end_early_because(Code::Interrupted, &message, RunStatus::Completed);
             }
-            _ => self.restarted(),
+            _ => self.restart_calls(),
         }
     }
 
@@ -205,7 +205,7 @@ impl Transition<'_> {
     fn returned_early(&mut self, call: &Call, outcome: Arc<Outcome>, usage: Usage) {
         let keys = self.catalog.keys();
         let persists = |key: &str| keys.get(key).is_none_or(|key| key.persistent);
-        let (outcome, unrecorded) = Outcome::parted(outcome, persists);
+        let (outcome, unrecorded) = Outcome::split_volatile(outcome, persists);
         self.push(Event::CallReturned { call_id: call.id.clone(), outcome, unrecorded, usage });
     }
 
@@ -265,7 +265,7 @@ impl Transition<'_> {
     }
 
     fn check_output(&self, call: &Call, output: &ToolOutput) -> Result<PermittedOutput, Fault> {
-        let (snapshot, before) = (self.state().snapshot(), self.unkept(call));
+        let (snapshot, before) = (self.state().snapshot(), self.uncommitted_writes(call));
         let mut joining = MutationJoiner::on(self.catalog.keys(), &snapshot);
         self.join_before(call, &mut joining, &before)?;
         let (mut asked, mut instead) = (LoopActions::default(), None);

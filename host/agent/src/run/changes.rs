@@ -70,7 +70,7 @@ impl Run {
     /// Returns the revision of the thread's state on which an event builds, if changes up to it are
     /// missing. These are changes of other runs, which arrive through [`absorb`](Self::absorb).
     #[must_use]
-    pub fn behind(&self, event: &Event) -> Option<u64> {
+    pub fn base_revision(&self, event: &Event) -> Option<u64> {
         let before = match event {
             Event::BatchStarted { revision, .. } => *revision,
             _ => event.change()?.revision.saturating_sub(1),

@@ -44,7 +44,7 @@ impl Run {
                 draft.complete_run(RunStatus::Failed { error: error.clone() });
             }
             Input::Validated { call_id, fault } => draft.validated(call_id, fault.as_ref()),
-            Input::Judged { round, answers, hooked } => draft.judged(*round, answers, hooked),
+            Input::Judged { round, answers, hooked } => draft.accept_verdicts(*round, answers, hooked),
             Input::Hooked { call_id, answers } => draft.hooks_answered(call_id, answers.clone()),
             Input::Attempted { call_id, attempt, outcome, usage, taken } => {
                 draft.attempted(call_id, *attempt, outcome, *usage, taken.as_ref());
@@ -64,8 +64,8 @@ impl Run {
                 draft.stopped = stopped;
                 self.cut(&mut draft, reason.as_ref());
             }
-            Input::Restarted => draft.restarted(),
-            Input::Abandoned => draft.abandoned(),
+            Input::Restarted => draft.restart_calls(),
+            Input::Abandoned => draft.end_abandoned_call(),
             Input::Replied { .. } | Input::ModelFailed { .. } => {}
         }
         Ok(draft.into_events())

@@ -29,7 +29,7 @@ impl Transition<'_> {
     /// Starts a batch of the allowed calls up to the first that is held back. If the first call
     /// itself is held back, it is handled here, and the gates are asked again about the calls after
     /// it.
-    pub(super) fn judged(
+    pub(super) fn accept_verdicts(
         &mut self,
         round: u32,
         answers: &[(SmolStr, Arc<[GateVerdict]>)],

@@ -155,7 +155,7 @@ impl Transition<'_> {
     }
 
     /// Returns the uncommitted writes of the hooks before the call, by plugin.
-    pub(super) fn unkept(&self, call: &Call) -> Vec<(String, Vec<Mutation>)> {
+    pub(super) fn uncommitted_writes(&self, call: &Call) -> Vec<(String, Vec<Mutation>)> {
         let answers = self.before_of(call).filter(|_| !call.are_hooks_committed());
         let written =
             |answer: &HookAnswer| (answer.plugin.clone(), PendingMutation::mutations(&answer.mutations));

@@ -121,7 +121,7 @@ impl<'a> Narrator<'a> {
             self.output.say(&words);
         }
         if self.conversation.is_none() {
-            self.output.hint(&format!("{DIM}{}{DIM:#}", spent(&end.usage)));
+            self.output.hint(&format!("{DIM}{}{DIM:#}", run_usage(&end.usage)));
         }
     }
 
@@ -388,7 +388,7 @@ fn fuel(usage: &Usage) -> String {
 }
 
 /// Returns the usage of a run in words.
-pub(crate) fn spent(usage: &RunUsage) -> String {
+pub(crate) fn run_usage(usage: &RunUsage) -> String {
     format!(
         "{}, {}, {} fuel, {} in tools, {}",
         quantity::count(usage.steps, "turn"),

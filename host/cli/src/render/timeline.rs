@@ -3,7 +3,7 @@
 
 use crate::render::attachments::{self, attachments};
 use crate::render::event_words::{LINE_CHARS, call, call_end, name, verdict};
-use crate::render::narrate::spent;
+use crate::render::narrate::run_usage;
 use crate::render::usage::used;
 use crate::terminal::output::{BAD, BOLD, DIM, GOOD, WAITS};
 use crate::terminal::quantity;
@@ -89,7 +89,7 @@ impl Timeline {
             Event::RunWaiting => self.line(&format!("{WAITS}waits for a person{WAITS:#}")),
             Event::RunFinished { status, text, usage } => {
                 self.ended(status, text);
-                self.line(&format!("{DIM}{}{DIM:#}", spent(usage)));
+                self.line(&format!("{DIM}{}{DIM:#}", run_usage(usage)));
             }
             _ => {}
         }

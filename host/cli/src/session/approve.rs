@@ -369,7 +369,7 @@ impl Subject {
             digest: found.digest.clone(),
             asks: found.asks.clone(),
             surface: found.surface.clone(),
-            news: approvals.beyond(found.asks.as_ref(), &found.surface),
+            news: approvals.excess_over(found.asks.as_ref(), &found.surface),
             reworded: approvals.reworded(&found.surface),
             stands,
         }

@@ -117,7 +117,7 @@ fn a_no_to_a_later_version_leaves_the_approval_of_the_first() {
     let approved = came.approvals.of("fetch").unwrap();
     assert_eq!((approved.decision, approved.digest.as_str()), (Decision::Approved, "ab"));
     assert_eq!(approved.declined.as_deref(), Some("cd"));
-    assert!(!came.approvals.beyond(Some(&more), &later.surface).is_empty());
+    assert!(!came.approvals.excess_over(Some(&more), &later.surface).is_empty());
 }
 
 #[test]

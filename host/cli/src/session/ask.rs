@@ -128,7 +128,7 @@ pub(crate) async fn ask(
                 output.say(&format!("{DIM}decided elsewhere{DIM:#}"));
                 return Ok(QuestionOutcome::Elsewhere(Box::new(end?)));
             }
-            () = shutdown::asked() => None,
+            () = shutdown::wait_for_signal() => None,
         };
         let Some(line) = line else { return Ok(QuestionOutcome::Open) };
         match form.enter(&line) {

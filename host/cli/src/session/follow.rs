@@ -14,7 +14,7 @@ use tollgate_agent::run::event::SuspendedCall;
 pub(crate) async fn follow(mut handle: RunHandle, narrator: &mut Narrator<'_>) -> Result<RunEnd, Failure> {
     let cancellation = handle.cancellation();
     let interrupt = async move {
-        shutdown::asked().await;
+        shutdown::wait_for_signal().await;
         cancellation.cancel();
         std::future::pending::<()>().await;
     };

@@ -44,7 +44,9 @@ impl Origins {
     pub(crate) fn recorded(&self, lock: &Lock, origin: &str) -> Vec<(Entry, KeptEvidence)> {
         let entries = lock.entries().filter(|entry| entry.from == origin);
         // Evidence that is missing or damaged does not count; `verify` reports it.
-        entries.filter_map(|entry| Some((entry.clone(), self.files.kept(entry).ok().flatten()?))).collect()
+        entries
+            .filter_map(|entry| Some((entry.clone(), self.files.evidence(entry).ok().flatten()?)))
+            .collect()
     }
 
     /// Returns whether a web server or a file has the version of an entry, which is installed as the entry says.
@@ -107,7 +109,7 @@ async fn recheck_files(
     config: &Config,
     approvals: &Approvals,
 ) -> Result<Option<KeptEvidence>, Error> {
-    let kept = files.kept(entry)?;
+    let kept = files.evidence(entry)?;
     recheck(entry, kept.clone(), &config.trust, approvals.has_accepted(&entry.id, entry.wasm.hex())).await?;
     Ok(kept)
 }

@@ -61,7 +61,7 @@ fn ignored() -> u64 {
 }
 
 /// Waits until the program is asked to end.
-pub(crate) async fn asked() {
+pub(crate) async fn wait_for_signal() {
     match ASKED.get() {
         Some(asked) => asked.cancelled().await,
         None => std::future::pending().await,
@@ -80,6 +80,6 @@ pub(crate) async fn unless_asked<T, E: Into<Failure>>(
     tokio::select! {
         biased;
         done = work => done.map_err(Into::into),
-        () = asked() => Err(Failure::failed("interrupted by a signal before it was done")),
+        () = wait_for_signal() => Err(Failure::failed("interrupted by a signal before it was done")),
     }
 }

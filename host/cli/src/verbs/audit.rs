@@ -7,7 +7,7 @@ use crate::session::{OpenSession, host_with};
 use crate::terminal::table::{Column, Table, cell};
 use crate::terminal::text::shown_line;
 use crate::terminal::{Exit, Failure, Output, quantity};
-use crate::verbs::runs::started;
+use crate::verbs::runs::local_time;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -148,7 +148,7 @@ fn listing(records: &[AuditRecord]) -> String {
     ]);
     for record in records {
         table.row([
-            started(record.at_ms),
+            local_time(record.at_ms),
             record.kind.as_str().to_owned(),
             cell(&record.who),
             cell(&record.decision),

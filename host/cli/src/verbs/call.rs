@@ -82,7 +82,7 @@ impl CallVerb {
             let mut narrator = Narrator::new(output).reports_only();
             let end = follow_and_ask(&host, handle, &mut narrator, globals, output).await?;
             let shown = ShownEnd { save: self.save.as_deref(), names_thread };
-            let end = valued(&host, end, output).await;
+            let end = with_resulting_values(&host, end, output).await;
             let exit = answer(&end, shown, output)?;
             say_how_to_make_room(&host, &end, output).await;
             Ok(exit)
@@ -126,7 +126,7 @@ const MAX_SHOWN_BYTES: u64 = 64 << 20;
 
 /// Returns the same end with the values that the call's updates produced: a record may hold the
 /// updates alone. If the values are large or cannot be read, only the updates are shown: the call ran.
-pub(crate) async fn valued(host: &Host, mut end: RunEnd, output: &Output) -> RunEnd {
+pub(crate) async fn with_resulting_values(host: &Host, mut end: RunEnd, output: &Output) -> RunEnd {
     let finished = end.last_call.iter_mut().filter_map(|finished| Arc::make_mut(finished).change.as_mut());
     let waiting = end.waiting.iter_mut().filter_map(|waiting| Arc::make_mut(waiting).change.as_mut());
     let mut changes: Vec<&mut StateChange> = finished.chain(waiting).collect();

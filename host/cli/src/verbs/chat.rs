@@ -101,7 +101,7 @@ impl Chat<'_> {
             }
             let line = tokio::select! {
                 line = line_reader::line() => line?,
-                () = shutdown::asked() => None,
+                () = shutdown::wait_for_signal() => None,
             };
             let Some(line) = line else { break };
             match line.trim() {

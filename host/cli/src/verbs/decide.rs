@@ -12,7 +12,7 @@ use crate::session::models::configured_model;
 use crate::session::{OpenSession, finish, host_with, with_servers};
 use crate::terminal::text::shown_line;
 use crate::terminal::{Exit, Failure, Output, program};
-use crate::verbs::call::valued;
+use crate::verbs::call::with_resulting_values;
 use clap::Args;
 use std::sync::Arc;
 use tollgate::run::RunEnd;
@@ -152,7 +152,7 @@ impl DecideVerb {
             }
         };
         if run.kind == "call" {
-            return answer(&valued(host, end, output).await, ShownEnd::default(), output);
+            return answer(&with_resulting_values(host, end, output).await, ShownEnd::default(), output);
         }
         narrator.finish(&end);
         if !output.is_json() {

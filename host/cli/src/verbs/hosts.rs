@@ -5,7 +5,7 @@ use crate::session::database::{connect, required_database, show_warnings};
 use crate::terminal::table::{Column, Table};
 use crate::terminal::text::shown_line;
 use crate::terminal::{Exit, Failure, Output, program};
-use crate::verbs::runs::started;
+use crate::verbs::runs::local_time;
 use clap::Args;
 use std::collections::BTreeSet;
 use tollgate::store::StoreLimits;
@@ -66,7 +66,7 @@ fn listing(hosts: &[HostRow]) -> String {
             host.id.clone(),
             shown_line(&host.name, 40),
             host.state.clone(),
-            started(host.started_at_ms),
+            local_time(host.started_at_ms),
             lease,
             host.runs.to_string(),
             shown_line(&host.agents.join(", "), 60),

@@ -6,7 +6,7 @@ use crate::terminal::table::{Column, Table};
 use crate::terminal::text::shown_line;
 use crate::terminal::{Exit, Failure, Output, program};
 use crate::verbs::audit::since_ms;
-use crate::verbs::runs::started;
+use crate::verbs::runs::local_time;
 use clap::{Args, Subcommand};
 use std::time::Duration;
 use tollgate::config::read_period;
@@ -183,8 +183,8 @@ fn list(access: &AccessDatabase, output: &Output) -> Result<Exit, Failure> {
                 key.scopes.join(", "),
                 patterns(&key.agents),
                 patterns(&key.tools),
-                started(key.created_at_ms),
-                key.used_at_ms.map(started).unwrap_or_default(),
+                local_time(key.created_at_ms),
+                key.used_at_ms.map(local_time).unwrap_or_default(),
                 state(key),
             ]);
         }
@@ -199,9 +199,9 @@ fn patterns(patterns: &[String]) -> String {
 
 fn state(key: &KeySummary) -> String {
     match (key.revoked_at_ms, key.expires_at_ms) {
-        (Some(at), _) => format!("revoked {}", started(at)),
-        (None, Some(at)) if at <= since_ms(Duration::ZERO) => format!("expired {}", started(at)),
-        (None, Some(at)) => format!("until {}", started(at)),
+        (Some(at), _) => format!("revoked {}", local_time(at)),
+        (None, Some(at)) if at <= since_ms(Duration::ZERO) => format!("expired {}", local_time(at)),
+        (None, Some(at)) => format!("until {}", local_time(at)),
         (None, None) => "in force".to_owned(),
     }
 }

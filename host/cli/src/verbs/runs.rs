@@ -151,7 +151,7 @@ fn listing(runs: &[RunEntry], codes: Option<&Codes>) -> String {
         let mut cells = vec![short_id(&run.run_id).to_owned(), listed.status()];
         cells.extend(codes.map(|codes| codes_of(codes, listed)));
         cells.extend([
-            started(run.started_at_ms),
+            local_time(run.started_at_ms),
             cell(&run.agent_id),
             cell(&run.thread_id),
             cell(&run.title),
@@ -178,7 +178,7 @@ pub(crate) fn status_with_code(run: &RunSummary, record: &[Arc<StoredEvent>]) ->
 }
 
 /// Formats a time for people.
-pub(crate) fn started(at_ms: u64) -> String {
+pub(crate) fn local_time(at_ms: u64) -> String {
     let moment = jiff::Timestamp::from_millisecond(i64::try_from(at_ms).unwrap_or(i64::MAX));
     let local =
         moment.map(|at| at.to_zoned(jiff::tz::TimeZone::system()).strftime("%Y-%m-%d %H:%M:%S").to_string());

@@ -9,7 +9,7 @@ use crate::session::data::{find_run, open_store_to_read};
 use crate::terminal::output::{BOLD, DIM};
 use crate::terminal::text::shown_line;
 use crate::terminal::{Exit, Failure, Output, program, quantity};
-use crate::verbs::runs::{started, status_with_code};
+use crate::verbs::runs::{local_time, status_with_code};
 use clap::Args;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -95,7 +95,7 @@ fn heading(run: &RunSummary, events: &[Arc<StoredEvent>]) -> String {
         short_id(&run.run_id),
         status_with_code(run, events),
         shown_line(&run.thread_id, 64),
-        started(run.started_at_ms),
+        local_time(run.started_at_ms),
         run.run_id,
     )
 }

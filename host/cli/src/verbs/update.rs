@@ -110,7 +110,7 @@ impl UpdateVerb {
             return Ok(json!({ "id": entry.id, "changed": false, "entry": entry }));
         }
         let trust = &origins.config.trust;
-        let kept = origins.files.kept(entry)?;
+        let kept = origins.files.evidence(entry)?;
         let recorded = kept.map(|kept| (entry.clone(), kept)).into_iter().collect();
         let bundle = self.bundle.as_deref().map(read_bundle).transpose()?;
         let wanted = FetchOptions { keys: trust.keys_of(&entry.from), bundle, recorded, digest: None };
@@ -165,8 +165,8 @@ impl UpdateVerb {
             (Some(to), _) if to.contains(':') => {
                 Reference { tag: None, ..reference.at(to.parse::<Digest>()?) }
             }
-            (Some(to), _) => reference.tagged(to)?,
-            (None, Some(tag)) => reference.tagged(tag)?,
+            (Some(to), _) => reference.with_tag(to)?,
+            (None, Some(tag)) => reference.with_tag(tag)?,
             // It was added by its digest, and is never updated.
             (None, None) => {
                 let update = format!("{} update {} --to TAG", program(), entry.id);

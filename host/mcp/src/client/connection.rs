@@ -53,7 +53,7 @@ pub(super) enum StartMethod {
 }
 
 impl StartMethod {
-    pub(super) fn other(self) -> Self {
+    pub(super) fn alternative(self) -> Self {
         match self {
             Self::Newest => Self::Handshake,
             Self::Handshake => Self::Newest,

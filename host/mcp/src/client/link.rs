@@ -169,7 +169,7 @@ impl Link {
     }
 
     /// Records that the server is disconnected for flooding.
-    pub(super) fn floods(&self) {
+    pub(super) fn record_flooding(&self) {
         self.flooded.store(true, Ordering::Relaxed);
     }
 
@@ -183,7 +183,7 @@ impl Link {
     }
 
     /// Returns why the message that may have been the answer was not parsed.
-    pub(super) fn unread(&self) -> Option<Fault> {
+    pub(super) fn unread_answer_fault(&self) -> Option<Fault> {
         let heavy = (*self.heavy.lock().unwrap_or_else(PoisonError::into_inner))?;
         Some(heavy.fault(&self.server))
     }
@@ -258,7 +258,7 @@ impl Link {
     }
 
     /// Returns the fault of a failed call that may be the one that asked.
-    pub(super) fn unclear(&self) -> Fault {
+    pub(super) fn unclear_fault(&self) -> Fault {
         let message = format!(
             "The server '{}' asked a person while it had several calls, and failed this one, which may be \
              the one that it asked for. It gets its calls one at a time from now on; check what this one did \

@@ -183,7 +183,7 @@ impl<S> MeteredStream<S> {
     }
 
     fn floods(&self) -> io::Error {
-        self.meter.link.floods();
+        self.meter.link.record_flooding();
         io::Error::other("the server sends too much")
     }
 

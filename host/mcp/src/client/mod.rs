@@ -45,7 +45,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tollgate::Host;
-use tollgate::blocking::aside;
+use tollgate::blocking::block_in_place;
 use tollgate::config::{Config, ServerConfig};
 use tollgate_agent::SmolStr;
 use tollgate_agent::catalog::{CatalogGrants, Owner, OwnerKind};
@@ -305,7 +305,7 @@ impl ManagedServer {
         let refused = self.link.refused_tools();
         let offered = tools::ServerOffer { tools: listed, resources, refused: &refused };
         // Compiling a server's schemas can take long, and is done before any call waits for it.
-        let taken = aside(|| tools::taken(&self.name, &offered, self.config.timeout_ms));
+        let taken = block_in_place(|| tools::taken(&self.name, &offered, self.config.timeout_ms));
         let mut notices = taken.notices;
         let owner = Owner {
             id: SmolStr::new(&self.name),

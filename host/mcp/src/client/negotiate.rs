@@ -24,7 +24,7 @@ impl KnownStartMethod {
     /// Records that the server did not start in the way that was tried: it ended, or refused.
     pub(super) fn failed(&mut self) {
         let next = match self.known {
-            Some(way) if !self.worked => way.other(),
+            Some(way) if !self.worked => way.alternative(),
             Some(way) => way,
             None => StartMethod::Newest,
         };

@@ -5,7 +5,7 @@ use rmcp::model::{
     ElicitRequestParams, ElicitResult, ElicitationAction, InputRequest, InputRequiredResult, InputResponses,
 };
 use serde_json::Value;
-use tollgate::blocking::aside;
+use tollgate::blocking::block_in_place;
 use tollgate_agent::context::Resumption;
 use tollgate_agent::outcome::{ResumeMode, Ticket};
 use tollgate_agent::schema::Schema;
@@ -90,7 +90,7 @@ pub(super) fn asked(
 
 fn fits(schema: Option<&Value>, value: &Value) -> bool {
     let check = |schema| Schema::compile(schema).is_ok_and(|schema| schema.violations(value).is_empty());
-    schema.is_none_or(|schema| aside(|| check(schema)))
+    schema.is_none_or(|schema| block_in_place(|| check(schema)))
 }
 
 /// The next step of a call whose answer lists required input.

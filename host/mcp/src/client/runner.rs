@@ -123,7 +123,7 @@ impl RemoteRunner {
             return Err(link.failed(OTHER));
         }
         if answered.is_err()
-            && let Some(fault) = link.unread()
+            && let Some(fault) = link.unread_answer_fault()
         {
             return Err(fault);
         }
@@ -131,9 +131,9 @@ impl RemoteRunner {
             Ok(ServerResult::CallToolResult(result))
                 if heard.may_have_asked && result.is_error == Some(true) =>
             {
-                Err(link.unclear())
+                Err(link.unclear_fault())
             }
-            Err(ServiceError::McpError(_)) if heard.may_have_asked => Err(link.unclear()),
+            Err(ServiceError::McpError(_)) if heard.may_have_asked => Err(link.unclear_fault()),
             Ok(ServerResult::CallToolResult(result)) => Ok(ServerAnswer::Result(result)),
             Ok(ServerResult::InputRequiredResult(required)) => Ok(ServerAnswer::Required(required)),
             Ok(_) => Err(link.gone("its answer is not a result")),

@@ -23,7 +23,7 @@ use genai::Headers;
 use genai::chat::{ChatOptions, ChatStreamEvent, ContentPart, StopReason, StreamEnd, Usage};
 use genai::resolver::{AuthData, Endpoint};
 use genai::{ModelIden, ServiceTarget};
-use muted::muted;
+use muted::without_logs;
 use reader::{abandon, next_line, reader};
 use reqwest::Url;
 use serde_json::{Value, json};
@@ -86,10 +86,10 @@ impl HttpModel {
         let options = self.options.chat_options(&request, &shared);
         let chat = prompt::chat_request(self.options.provider, self.options.images, &request);
         let begun = self.client.exec_chat_stream(self.target.clone(), chat, Some(&options));
-        let mut events = muted(begun).await.map_err(errors::of)?.stream;
+        let mut events = without_logs(begun).await.map_err(errors::of)?.stream;
         let mut heard = PartialReply::default();
         let quiet = || lock(&shared).read_piece();
-        while let Some(event) = next_line(muted(events.next()), quiet).await? {
+        while let Some(event) = next_line(without_logs(events.next()), quiet).await? {
             match event {
                 Ok(event) => heard.accept(event, deltas),
                 // Some servers write `"error": null` into every chunk, which the library takes

@@ -8,7 +8,7 @@ use tracing::subscriber::{NoSubscriber, with_default};
 ///
 /// The library logs every answer of a provider, and providers repeat the key they reject. The
 /// relevant part is returned as a fault, without the key, and the caller may log that.
-pub(super) async fn muted<F: Future>(future: F) -> F::Output {
+pub(super) async fn without_logs<F: Future>(future: F) -> F::Output {
     let mut future = pin!(future);
     poll_fn(|context| with_default(NoSubscriber::default(), || future.as_mut().poll(context))).await
 }

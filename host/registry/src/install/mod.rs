@@ -250,7 +250,7 @@ impl Files {
     ///
     /// # Errors
     /// It is missing, or not what the entry names.
-    pub fn kept(&self, entry: &Entry) -> Result<Option<KeptEvidence>> {
+    pub fn evidence(&self, entry: &Entry) -> Result<Option<KeptEvidence>> {
         let Some(signed) = &entry.signed else { return Ok(None) };
         let missing = |what: &str| {
             let dir = self.bundles.display();

@@ -77,11 +77,11 @@ fn a_component_is_installed_replaced_and_removed_with_its_evidence() {
     let (one, two) = (version(1, Some("[asks]\n"), &key), version(2, None, &key));
     install(&files, &one, None).unwrap();
     assert_eq!(files.placement(&one.entry).unwrap(), Placement::InPlace);
-    let kept = files.kept(&one.entry).unwrap().unwrap();
+    let kept = files.evidence(&one.entry).unwrap().unwrap();
     assert_eq!((kept.bundle, kept.key), (one.bundle.clone(), Some(one.key.clone())));
     install(&files, &two, Some(&one.entry)).unwrap();
     assert!(!files.tools.join("weather.toml").exists(), "the version asks for nothing");
-    assert!(files.kept(&one.entry).is_err() && files.kept(&two.entry).is_ok());
+    assert!(files.evidence(&one.entry).is_err() && files.evidence(&two.entry).is_ok());
     assert_eq!(install(&files, &one, Some(&one.entry)).unwrap_err().code, Code::LockMismatch);
     assert_eq!(files.remove("weather").unwrap(), two.entry);
     assert_eq!(files.read_lock().unwrap(), Lock::default());
@@ -114,7 +114,7 @@ fn a_program_that_is_killed_at_any_step_leaves_what_is_served_or_can_be_complete
             if let Some(entry) = lock.of("weather") {
                 files.complete(entry).unwrap();
                 assert_eq!(files.placement(entry).unwrap(), Placement::InPlace, "step {steps}");
-                assert!(files.kept(entry).unwrap().is_some());
+                assert!(files.evidence(entry).unwrap().is_some());
             }
             kills += u32::from(done.is_err());
             if done.is_ok() && replaces.is_some() {
@@ -182,10 +182,10 @@ fn evidence_that_was_exchanged_is_not_the_kept_one() {
     let one = version(1, None, &key);
     install(&files, &one, None).unwrap();
     fs::write(files.key_path(one.key.id()), other.public().to_pem()).unwrap();
-    assert_eq!(files.kept(&one.entry).unwrap_err().code, Code::LockMismatch);
+    assert_eq!(files.evidence(&one.entry).unwrap_err().code, Code::LockMismatch);
     fs::write(files.key_path(one.key.id()), one.key.to_pem()).unwrap();
     fs::write(files.bundle_path(&Digest::of(&one.bundle)), b"{}").unwrap();
-    assert_eq!(files.kept(&one.entry).unwrap_err().code, Code::LockMismatch);
+    assert_eq!(files.evidence(&one.entry).unwrap_err().code, Code::LockMismatch);
 }
 
 #[test]
@@ -222,14 +222,14 @@ fn what_killed_processes_left_is_removed_and_nothing_else() {
     make();
     install(&files, &one, None).unwrap();
     check("an installation");
-    assert!(files.kept(&one.entry).unwrap().is_some(), "the evidence of the entry stays");
+    assert!(files.evidence(&one.entry).unwrap().is_some(), "the evidence of the entry stays");
     make();
     install(&files, &two, Some(&one.entry)).unwrap();
     check("an update");
     make();
     files.tidy().unwrap();
     check("tidying");
-    assert!(files.kept(&two.entry).unwrap().is_some());
+    assert!(files.evidence(&two.entry).unwrap().is_some());
     make();
     files.remove("weather").unwrap();
     check("a removal");

@@ -426,7 +426,7 @@ fn attempt(store: &Store<Instance>, limits: &Limits) -> Attempt {
     Attempt {
         outcome: Outcome::Faulted(Fault::new(Code::HostFailed, "The host did not read what it returned.")),
         usage,
-        taken: instance.taken(),
+        taken: instance.recorded_inputs(),
         console: instance.console(),
         dropped_reports: instance.dropped_reports(),
         http_requests: ledger.sent(),

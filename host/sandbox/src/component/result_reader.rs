@@ -44,7 +44,7 @@ impl<'a> ResultReader<'a> {
     ) -> Self {
         Self {
             tool_name: &call.permit.tool().descriptor.name,
-            looked_into: grants.http().is_some_and(|http| !http.blanks().is_empty()),
+            looked_into: grants.http().is_some_and(|http| !http.redactor().is_empty()),
             boundary: store.data().boundary.clone(),
             crossing_bytes: limits.crossing_bytes,
             json_nodes: limits.json_nodes,

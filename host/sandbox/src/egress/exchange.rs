@@ -56,7 +56,7 @@ impl Exchange {
         let charge = charged(turn.as_ref(), EXCHANGE_BYTES)?;
         let (head, body) = request.into_parts();
         let upload = Upload::new(&head.headers, body, body_bytes, turn.as_ref()).await?;
-        let owes = upload.owes();
+        let owes = upload.clock();
         let (to_send, has_secret) = headers::to_send(&grant, &target, head.headers)?;
         let mut sent = http::Request::new(upload);
         *sent.method_mut() = head.method;
@@ -84,7 +84,7 @@ impl Exchange {
         if headers::announced(&response).is_some_and(|bytes| bytes > body_bytes) {
             return Err(Error::HttpResponseBodySize(Some(body_bytes)));
         }
-        let stream = grant.blanks().stream();
+        let stream = grant.redactor().stream();
         let response = response.map(|incoming| {
             LimitedBody::new(incoming, stream, boundary, body_bytes, patience.between_bytes)
                 .holding(place, charge)

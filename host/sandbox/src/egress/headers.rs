@@ -138,7 +138,7 @@ pub(super) fn check_response(
     if size > MAX_HEAD_BYTES || boundary.enter(size as u64).is_err() {
         return Err(Error::HttpResponseHeaderSectionSize(None));
     }
-    let blanks = grant.blanks();
+    let blanks = grant.redactor();
     if !blanks.is_empty() {
         let headers = std::mem::take(response.headers_mut());
         let mut name = None;

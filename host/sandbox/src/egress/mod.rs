@@ -79,7 +79,7 @@ impl HttpGrant {
     }
 
     /// Returns the redactor for everything that the component's calls read and output.
-    pub(crate) fn blanks(&self) -> &Redactor {
+    pub(crate) fn redactor(&self) -> &Redactor {
         &self.blanks
     }
 }

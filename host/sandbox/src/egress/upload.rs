@@ -60,7 +60,7 @@ impl Upload {
         Ok(Self { body, left: length, is_over: length == 0, owes, _charges: charges })
     }
 
-    pub(super) fn owes(&self) -> UploadClock {
+    pub(super) fn clock(&self) -> UploadClock {
         self.owes.clone()
     }
 }

@@ -45,7 +45,7 @@ impl Egress {
                 false => refuse(&request, &self.ledger),
             });
         };
-        self.world.used(Power::Http);
+        self.world.record_power(Power::Http);
         // Server responses are not recorded, and a replay sends no requests.
         if self.world.is_played() {
             return Err(Error::HttpRequestDenied);

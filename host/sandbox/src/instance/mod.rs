@@ -205,8 +205,8 @@ impl Instance {
     }
 
     /// Returns the recorded nondeterministic inputs; `None` if the guest read none.
-    pub(crate) fn taken(&self) -> Option<Arc<RecordedInputs>> {
-        let taken = self.world.as_ref()?.taken();
+    pub(crate) fn recorded_inputs(&self) -> Option<Arc<RecordedInputs>> {
+        let taken = self.world.as_ref()?.recorded_inputs();
         (!taken.is_nothing()).then(|| Arc::new(taken))
     }
 

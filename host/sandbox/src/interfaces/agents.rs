@@ -34,7 +34,7 @@ async fn run_child(
     };
     let (turn, children) = (Arc::clone(&serves.turn), Arc::clone(&serves.children));
     // A child's answers are not in this call's record.
-    store.data_mut().world().used(Power::Delegates);
+    store.data_mut().world().record_power(Power::Delegates);
     if let Some(refusal) = children.refuse(&agent_id) {
         return Ok(Err(refused(&store, refusal)));
     }

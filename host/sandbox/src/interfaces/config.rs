@@ -56,6 +56,6 @@ pub(super) fn get(store: &mut GuestStore<'_>, name: &WasmStr) -> wasmtime::Resul
 /// Settings may have changed when a call is replayed.
 fn record_read(store: &mut GuestStore<'_>) {
     if store.data().settings().next().is_some() {
-        store.data_mut().world().used(Power::Settings);
+        store.data_mut().world().record_power(Power::Settings);
     }
 }

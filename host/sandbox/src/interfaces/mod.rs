@@ -23,7 +23,7 @@ use wasmtime::component::Linker;
 
 /// Creates the linker for instances that serve a call: the sealed one plus the powers that can be
 /// granted.
-pub(crate) fn real(sealed: &Linker<Instance>) -> wasmtime::Result<Linker<Instance>> {
+pub(crate) fn serving_linker(sealed: &Linker<Instance>) -> wasmtime::Result<Linker<Instance>> {
     let mut linker = sealed.clone();
     filesystem::add_granted(&mut linker)?;
     Ok(linker)

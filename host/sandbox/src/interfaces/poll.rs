@@ -46,7 +46,7 @@ async fn wait(instance: &mut Instance, among: Vec<Pollable>) -> wasmtime::Result
         return Ok(ready);
     }
     let ready = instance.table.poll(among).await?;
-    instance.world().waited(&ready);
+    instance.world().record_wait(&ready);
     Ok(ready)
 }
 
@@ -55,6 +55,6 @@ async fn is_ready(instance: &mut Instance, on: Pollable) -> wasmtime::Result<boo
         return Ok(instance.world().played_wait().is_none_or(|ready| !ready.is_empty()));
     }
     let ready = instance.table.ready(on).await?;
-    instance.world().waited(if ready { &[0] } else { &[] });
+    instance.world().record_wait(if ready { &[0] } else { &[] });
     Ok(ready)
 }

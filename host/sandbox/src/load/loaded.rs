@@ -112,7 +112,7 @@ impl CodeMemory {
     ) -> Result<wasmtime::Result<LoadedCode>, NoRoomForCode> {
         let images = artefact.images();
         let held = self.descriptors.for_images(images);
-        let most = self.descriptors.most();
+        let most = self.descriptors.max();
         share.images = Some(held.ok_or(NoRoomForCode::Descriptors { images, most })?);
         Ok(artefact.load(engine).map(|component| LoadedCode { component, share }))
     }

@@ -78,7 +78,7 @@ impl Nondeterminism {
     }
 
     /// Records the result of a wait.
-    pub(crate) fn waited(&self, ready: &[u32]) {
+    pub(crate) fn record_wait(&self, ready: &[u32]) {
         self.notes().taken.read(Reading::Ready(ready.to_vec()));
     }
 
@@ -102,12 +102,12 @@ impl Nondeterminism {
     }
 
     /// Records the use of a power whose results are not recorded.
-    pub(crate) fn used(&self, power: Power) {
-        self.notes().taken.used(power.as_str());
+    pub(crate) fn record_power(&self, power: Power) {
+        self.notes().taken.record_power(power.as_str());
     }
 
     /// Returns the inputs read so far.
-    pub(crate) fn taken(&self) -> RecordedInputs {
+    pub(crate) fn recorded_inputs(&self) -> RecordedInputs {
         self.notes().taken.clone()
     }
 
@@ -157,14 +157,14 @@ mod tests {
         let world = Nondeterminism::new(None);
         let seed = world.seed();
         let times = [world.wall_ms(), world.wall_ms(), world.monotonic_ms()];
-        world.waited(&[1]);
-        let notes = world.taken();
+        world.record_wait(&[1]);
+        let notes = world.recorded_inputs();
 
         let again = Nondeterminism::new(Some(Arc::new(notes.clone())));
         std::thread::sleep(std::time::Duration::from_millis(5));
         assert_eq!([again.wall_ms(), again.wall_ms(), again.monotonic_ms()], times);
         assert_eq!((again.played_wait(), again.seed()), (Some(vec![1]), seed));
-        assert_eq!(again.taken(), notes);
+        assert_eq!(again.recorded_inputs(), notes);
     }
 
     #[test]
@@ -173,7 +173,7 @@ mod tests {
         notes.read(Reading::Wall(1_000));
         let again = Nondeterminism::new(Some(Arc::new(notes.clone())));
         assert_eq!((again.monotonic_ms(), again.wall_ms(), again.wall_ms()), (1, 1_000, 1_001));
-        assert_ne!(again.taken(), notes);
+        assert_ne!(again.recorded_inputs(), notes);
         assert!(Nondeterminism::new(Some(Arc::new(notes))).played_wait().is_none());
     }
 }

@@ -81,6 +81,9 @@ mod tests {
         all.sort_unstable();
         all.dedup();
         assert_eq!(all.len(), 6);
-        assert!(one.taken().seed.is_some() && one.taken().seed != other.taken().seed);
+        assert!(
+            one.recorded_inputs().seed.is_some()
+                && one.recorded_inputs().seed != other.recorded_inputs().seed
+        );
     }
 }

@@ -55,7 +55,7 @@ impl Sandbox {
             ticker: Ticker::start(engine.clone())
                 .map_err(|why| SandboxError::new(format!("cannot start a thread: {why}")))?,
             turns,
-            real: interfaces::real(&sealed).map_err(unlinked)?,
+            real: interfaces::serving_linker(&sealed).map_err(unlinked)?,
             sealed,
             compiling: CompilerPool::new(&config, compatibility, layout),
             cache: open_cache(&config, compatibility, &mut notices),

@@ -51,7 +51,7 @@ impl TaskEncoder {
         self.view.apply(stored);
         match &stored.event {
             Event::ModelReplied { reply, .. } => {
-                match self.reply.replied(reply).1 {
+                match self.reply.unsent_parts(reply).1 {
                     Rest::Append(rest) => self.write(&rest, out),
                     Rest::Replace(_) => self.replace(out),
                 }

@@ -114,7 +114,7 @@ impl Tasks<'_> {
     }
 
     /// Waits until the task has ended or asks, and returns it.
-    pub(super) async fn settled(
+    pub(super) async fn wait_for_rest(
         &self,
         mut going: OngoingTask,
         history: Option<usize>,
@@ -124,7 +124,11 @@ impl Tasks<'_> {
     }
 
     /// Returns a task that was just started.
-    pub(super) async fn begun(&self, going: OngoingTask, history: Option<usize>) -> Result<Value, A2aError> {
+    pub(super) async fn describe_started(
+        &self,
+        going: OngoingTask,
+        history: Option<usize>,
+    ) -> Result<Value, A2aError> {
         self.get(&TaskRef { id: going.task_id, history_length: history }).await
     }
 

@@ -108,8 +108,8 @@ async fn sent(tasks: &Tasks<'_>, send: &Send) -> Result<(Value, bool), A2aError>
     let going = tasks.send(send, false).await?;
     let is_replay = going.is_replay;
     let task = match send.return_immediately {
-        true => tasks.begun(going, send.history_length).await?,
-        false => tasks.settled(going, send.history_length).await?,
+        true => tasks.describe_started(going, send.history_length).await?,
+        false => tasks.wait_for_rest(going, send.history_length).await?,
     };
     Ok((json!({"task": task}), is_replay))
 }

@@ -173,7 +173,7 @@ impl AgentEncoder {
 
     /// Sends the rest of a reply, and its calls.
     fn replied(&mut self, reply: &ModelReply, out: &mut Vec<Value>) {
-        let (reasoning, text) = self.reply.replied(reply);
+        let (reasoning, text) = self.reply.unsent_parts(reply);
         match text {
             Rest::Append(rest) => {
                 // Reasoning that changed after it was sent stays as it is.

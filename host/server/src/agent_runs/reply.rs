@@ -96,7 +96,7 @@ impl ReplyText {
     }
 
     /// Returns the parts of the stored reply that were not sent: of its reasoning, and of its text.
-    pub(crate) fn replied(&mut self, reply: &ModelReply) -> (Rest, Rest) {
+    pub(crate) fn unsent_parts(&mut self, reply: &ModelReply) -> (Rest, Rest) {
         let message = &reply.message;
         let reasoning = Rest::of(message.reasoning.as_deref().unwrap_or_default(), &self.reasoning);
         let text = Rest::of(&message.text, &self.text);
@@ -137,7 +137,7 @@ mod tests {
         let mut sent = ReplyText::default();
         assert_eq!(sent.live(&text(1, "One ")), Some(Piece::Text("One ")));
         assert_eq!(sent.live(&text(3, "three")), None, "the second is missing");
-        assert_eq!(sent.replied(&reply("One two three")).1, Rest::Append("two three".to_owned()));
+        assert_eq!(sent.unsent_parts(&reply("One two three")).1, Rest::Append("two three".to_owned()));
         assert_eq!(sent.live(&text(4, "Four")), Some(Piece::Text("Four")), "the next reply has no gap");
     }
 
@@ -148,7 +148,7 @@ mod tests {
         let so_far = LiveUpdate { piece: so_far, ..text(6, "") };
         assert_eq!(sent.live(&so_far), Some(Piece::Text("One two ")));
         assert_eq!(sent.live(&text(7, "three")), Some(Piece::Text("three")));
-        assert_eq!(sent.replied(&reply("One two three")).1, Rest::Append(String::new()));
+        assert_eq!(sent.unsent_parts(&reply("One two three")).1, Rest::Append(String::new()));
         assert_eq!(sent.live(&text(8, "Four")), Some(Piece::Text("Four")));
     }
 
@@ -156,7 +156,7 @@ mod tests {
     fn a_run_that_continues_is_heard_from_its_first_piece() {
         let mut sent = ReplyText::default();
         sent.live(&text(1, "One"));
-        sent.replied(&reply("One"));
+        sent.unsent_parts(&reply("One"));
         sent.rejoin();
         assert_eq!(sent.live(&text(1, "Two")), Some(Piece::Text("Two")));
     }
@@ -165,6 +165,6 @@ mod tests {
     fn a_changed_reply_replaces_what_was_sent() {
         let mut sent = ReplyText::default();
         sent.live(&text(1, "My password is"));
-        assert_eq!(sent.replied(&reply("[withheld]")).1, Rest::Replace("[withheld]".to_owned()));
+        assert_eq!(sent.unsent_parts(&reply("[withheld]")).1, Rest::Replace("[withheld]".to_owned()));
     }
 }

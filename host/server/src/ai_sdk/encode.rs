@@ -206,7 +206,7 @@ impl AiSdkEncoder {
     fn replied(&mut self, reply: &ModelReply, out: &mut Vec<Value>) {
         self.finish = reply.finish;
         self.tokens = self.tokens.plus(reply.usage);
-        let (reasoning, text) = self.reply.replied(reply);
+        let (reasoning, text) = self.reply.unsent_parts(reply);
         let is_late = matches!(&reasoning, Rest::Append(rest) if !rest.is_empty()) && self.has_text;
         match (reasoning, text) {
             // A client that joined in the middle of the text gets the reasoning before it.

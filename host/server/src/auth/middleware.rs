@@ -2,7 +2,7 @@
 
 use super::credential::{CredentialInUse, bearer, cookie};
 use super::sign_in::signed_out;
-use super::watch::watched;
+use super::watch::end_with_credential;
 use crate::access::{Credential, SecretDigest, digest};
 use crate::body;
 use crate::console::{ConsoleData, SIGN_OUT_PATH};
@@ -51,7 +51,7 @@ async fn admit(state: &Shared, found: FoundCredential, request: Request, next: N
         Err(problem) => return closing(problem),
     };
     // Held until the request has been handled, because that is when the body is parsed.
-    let (mut request, _memory) = match body::arrived(request, &share).await {
+    let (mut request, _memory) = match body::read_whole(request, &share).await {
         Ok(arrived) => arrived,
         Err(problem) => return problem.into_response(),
     };
@@ -64,7 +64,7 @@ async fn admit(state: &Shared, found: FoundCredential, request: Request, next: N
     extensions.insert(data);
     extensions.insert(CredentialInUse(credential));
     extensions.insert(share.clone());
-    let response = watched(next.run(request).await, (state, digest), share.ended());
+    let response = end_with_credential(next.run(request).await, (state, digest), share.ended());
     load::answered(share, response, (place, serving))
 }
 

@@ -32,7 +32,7 @@ pub(crate) async fn look_for_changes(state: &Shared) {
 
 /// Ends a response's stream once its credential is no longer valid. `ended` is cancelled shortly
 /// before the end, so that the stream can report the reason.
-pub(super) fn watched(
+pub(super) fn end_with_credential(
     response: Response,
     (state, credential): (&Shared, SecretDigest),
     ended: CancellationToken,

@@ -5,7 +5,7 @@ mod places;
 mod programs;
 
 use super::Approvals;
-use crate::blocking::aside;
+use crate::blocking::block_in_place;
 use crate::config::{ComponentGrants, Config, FileGrantConfig, SecretSource};
 use places::Places;
 use std::path::{Path, PathBuf};
@@ -131,7 +131,7 @@ fn first_held<'a>(
     places: &Places,
 ) -> Option<&'a ProtectedPath> {
     // Hard links to a file are searched for in the whole directory.
-    aside(|| {
+    block_in_place(|| {
         let granted = places.of(&file.host);
         own.iter().find(|own| places.of(&own.path).is_held_by(&granted))
     })

@@ -27,7 +27,7 @@ pub struct NoNewPowers;
 
 impl Approval for NoNewPowers {
     fn judge(&self, new: &LoadedComponent, serving: Option<&LoadedComponent>) -> Result<(), FileRefusal> {
-        let more = serving.map(|serving| new.beyond(serving)).unwrap_or_default();
+        let more = serving.map(|serving| new.excess_over(serving)).unwrap_or_default();
         nothing_more("this version asks for more than the one before it", &more, &new.id, &new.file)
     }
 }
@@ -35,10 +35,10 @@ impl Approval for NoNewPowers {
 impl LoadedComponent {
     /// Describes the requests that exceed those of the other version.
     #[must_use]
-    pub fn beyond(&self, other: &Self) -> Vec<String> {
-        let mut more = self.surface.needs().beyond(&other.surface.needs());
+    pub fn excess_over(&self, other: &Self) -> Vec<String> {
+        let mut more = self.surface.needs().excess_over(&other.surface.needs());
         match (&self.asks, &other.asks) {
-            (Some(now), Some(before)) => more.extend(now.beyond(before)),
+            (Some(now), Some(before)) => more.extend(now.excess_over(before)),
             (None, Some(_)) => {
                 more.push("everything that it was granted, because its manifest is gone".to_owned())
             }
@@ -53,7 +53,7 @@ impl LoadedComponent {
 /// # Errors
 /// It asks for more than was approved; the message lists it.
 pub(super) fn judge(found: &HeldComponent, approvals: &Approvals) -> Result<(), FileRefusal> {
-    let beyond = approvals.beyond(found.asks.as_ref(), &found.surface);
+    let beyond = approvals.excess_over(found.asks.as_ref(), &found.surface);
     nothing_more("it asks for more than was approved", &beyond, &found.id, &found.file)
 }
 

@@ -89,8 +89,8 @@ impl Replay {
     /// Returns the revision of the thread's state on which an event builds, if changes up to it are
     /// missing. These are changes of other runs, which arrive through [`absorb`](Self::absorb).
     #[must_use]
-    pub fn behind(&self, event: &Event) -> Option<u64> {
-        self.run.behind(event)
+    pub fn base_revision(&self, event: &Event) -> Option<u64> {
+        self.run.base_revision(event)
     }
 
     /// Takes over a change of the thread that another run or call committed.

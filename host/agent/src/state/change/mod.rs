@@ -55,7 +55,7 @@ impl StateChange {
 
     /// Returns the change with the values of a later state.
     #[must_use]
-    pub fn standing(&self, state: &State) -> Self {
+    pub fn with_values_of(&self, state: &State) -> Self {
         let standing = |(at, update): (usize, &KeyUpdate)| {
             let is_last = self.updates[at + 1..].iter().all(|later| later.key != update.key);
             let value = state.shared(&update.key).filter(|_| is_last && update.update.is_some()).cloned();

@@ -202,7 +202,7 @@ fn signer(before: Option<&SignerEvidence>, after: Option<&SignerEvidence>) -> Op
 fn powers(old: &Version, new: &Version) -> Changes {
     let unlimited = || vec!["do whatever it is granted: it has no manifest".to_owned()];
     let asked = |asks: Option<&RequestedGrants>, other: Option<&RequestedGrants>| match (asks, other) {
-        (Some(asks), Some(other)) => asks.beyond(other),
+        (Some(asks), Some(other)) => asks.excess_over(other),
         (Some(asks), None) => asks.each(),
         (None, Some(_)) => unlimited(),
         (None, None) => Vec::new(),
@@ -211,8 +211,8 @@ fn powers(old: &Version, new: &Version) -> Changes {
     let used = |what: Vec<String>| what.into_iter().map(|what| format!("use {what}, if granted"));
     let (old, new) = (old.asks.as_ref(), new.asks.as_ref());
     Changes {
-        gained: asked(new, old).into_iter().chain(used(needs.beyond(&known))).collect(),
-        lost: asked(old, new).into_iter().chain(used(known.beyond(&needs))).collect(),
+        gained: asked(new, old).into_iter().chain(used(needs.excess_over(&known))).collect(),
+        lost: asked(old, new).into_iter().chain(used(known.excess_over(&needs))).collect(),
     }
 }
 

@@ -44,13 +44,13 @@ impl Version {
     }
 
     /// Describes the requests and needs of another version beyond those of this one.
-    pub(super) fn beyond(&self, asks: Option<&RequestedGrants>, surface: &Surface) -> Vec<String> {
+    pub(super) fn excess_over(&self, asks: Option<&RequestedGrants>, surface: &Surface) -> Vec<String> {
         let asked = match (asks, &self.asks) {
-            (Some(asks), Some(known)) => asks.beyond(known),
+            (Some(asks), Some(known)) => asks.excess_over(known),
             (None, Some(_)) => vec![format!("{WHATEVER}: its manifest is gone")],
             (_, None) => Vec::new(),
         };
-        asked.into_iter().chain(surface.needs().beyond(&self.surface.needs())).collect()
+        asked.into_iter().chain(surface.needs().excess_over(&self.surface.needs())).collect()
     }
 }
 

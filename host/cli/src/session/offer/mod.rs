@@ -115,7 +115,7 @@ impl Offer {
         if before.is_none() {
             check_installed(&sandbox, &entry, config).await?;
         }
-        let mut news = approvals.beyond(asks.as_ref(), &surface);
+        let mut news = approvals.excess_over(asks.as_ref(), &surface);
         let approved = approvals.of(&descriptor.id);
         let is_known = approved.is_some();
         if asks.is_none() && approved.and_then(|approved| approved.asks.as_ref()).is_some() {
@@ -129,7 +129,7 @@ impl Offer {
         };
         if let (false, Some(there)) = (is_known, &there) {
             // There is no decision about the installed version here, so its own requests are the measure.
-            news.extend(there.beyond(asks.as_ref(), &surface));
+            news.extend(there.excess_over(asks.as_ref(), &surface));
         }
         let older = older(before.as_ref(), there.as_ref(), &entry, &descriptor);
         let offered = Version::new(&component, asks.clone(), fetched.metadata.clone(), fetched.wasm.len());

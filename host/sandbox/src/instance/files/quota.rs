@@ -53,7 +53,7 @@ impl Quota {
     }
 
     /// Records the directory of a descriptor.
-    pub(crate) fn own(&mut self, descriptor: &Resource<Descriptor>, grant: Arc<FileGrant>) {
+    pub(crate) fn record_directory(&mut self, descriptor: &Resource<Descriptor>, grant: Arc<FileGrant>) {
         self.owners.insert(descriptor.rep(), grant);
     }
 

@@ -290,7 +290,7 @@ fn directories(instance: &mut Instance) -> wasmtime::Result<Directories> {
     if instance.serves.as_ref().is_none_or(|serves| serves.grants.files().is_empty()) {
         return Ok(Vec::new());
     }
-    instance.world().used(Power::Files);
+    instance.world().record_power(Power::Files);
     if instance.is_replay() {
         return Ok(Vec::new());
     }
@@ -303,7 +303,7 @@ fn directories(instance: &mut Instance) -> wasmtime::Result<Directories> {
         .iter()
         .map(|grant| {
             let directory = table.push(Descriptor::Dir(grant.directory()))?;
-            quota.own(&directory, grant.clone());
+            quota.record_directory(&directory, grant.clone());
             Ok((directory, grant.guest_path().to_owned()))
         })
         .collect()
@@ -328,7 +328,7 @@ async fn open_at(instance: &mut Instance, arguments: OpenArguments) -> FsResult<
     serves.files.open.hold(file, place);
     let first = serves.files.quota.first_owner(&through);
     if let (Some(first), Descriptor::Dir(directory)) = (first, table.get(&through)?) {
-        serves.files.quota.own(&opened, first.note_opened(&directory.dir, file));
+        serves.files.quota.record_directory(&opened, first.note_opened(&directory.dir, file));
     }
     Ok(opened)
 }

@@ -86,7 +86,7 @@ impl ChatEncoder {
             Event::ModelReplied { reply, .. } => {
                 self.finish = reply.finish;
                 self.tokens = self.tokens.plus(reply.usage);
-                let (reasoning, text) = self.reply.replied(reply);
+                let (reasoning, text) = self.reply.unsent_parts(reply);
                 match reasoning {
                     Rest::Append(rest) => self.reasoning(&rest, out),
                     Rest::Replace(whole) => self.reasoning(&format!("\n{whole}"), out),

@@ -126,7 +126,7 @@ impl ResponseEncoder {
     }
 
     fn replied(&mut self, reply: &ModelReply, out: &mut Vec<ResponseEvent>) {
-        let (reasoning, text) = self.reply.replied(reply);
+        let (reasoning, text) = self.reply.unsent_parts(reply);
         let number = self.output.replies;
         match reasoning {
             Rest::Append(rest) if !rest.is_empty() => self.write(false, number, &rest, out),
