@@ -12,11 +12,3 @@ pub struct Import {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub power: Option<Power>,
 }
-
-impl Import {
-    /// Returns whether using it would work: it needs no grant, or the grant exists.
-    #[must_use]
-    pub fn granted(&self, grants: &Grants) -> bool {
-        self.power.is_none_or(|power| grants.has(power))
-    }
-}
