@@ -1,7 +1,9 @@
 //! Compiling with cargo, which prints its own progress to standard error.
 
+use super::error::BuildError;
 use super::shared_target::{self, Turn};
-use super::{BuildError, WASM_TARGET, statements};
+use super::statements;
+use super::toolchain::WASM_TARGET;
 use serde::Deserialize;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};

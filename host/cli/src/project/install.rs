@@ -1,7 +1,8 @@
 //! Installs a component into the tools or gates directory: loads it once to check it, and moves it
 //! into place atomically.
 
-use super::{Artifact, BuildError};
+use super::Artifact;
+use super::error::BuildError;
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};

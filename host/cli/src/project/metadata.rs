@@ -1,6 +1,6 @@
 //! The output of `cargo metadata`.
 
-use super::BuildError;
+use super::error::BuildError;
 use serde::de::DeserializeOwned;
 use std::path::Path;
 use std::process::{Command, Stdio};

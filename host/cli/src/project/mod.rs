@@ -2,6 +2,7 @@
 //! the tools directory.
 
 mod cargo;
+mod error;
 mod install;
 pub(crate) mod languages;
 mod metadata;
@@ -20,6 +21,7 @@ mod watched_files;
 mod workflow;
 
 pub(crate) use cargo::Artifact;
+pub(crate) use error::BuildError;
 pub(crate) use install::{Dirs, InstalledComponent, install};
 pub(crate) use new_project::{NewProject, find_upwards};
 pub(crate) use sources::of as sources;
@@ -30,11 +32,7 @@ pub(crate) use watched_files::WatchedFiles;
 use crate::session::place::user_cache;
 use crate::session::project_data::{data_root, private_dir};
 use recipe::RECIPE;
-use std::io;
 use std::path::{Path, PathBuf};
-
-/// The compile target of tools.
-pub(crate) const WASM_TARGET: &str = "wasm32-wasip2";
 
 /// Compiles the project in `dir`: with cargo if it has a `Cargo.toml`, as `tool.toml` states if it
 /// has one. `quiet` leaves out cargo's progress; errors and warnings of compilers are always shown.
@@ -64,37 +62,4 @@ fn target_dir(project: &Path) -> Option<PathBuf> {
     // Cargo reports a directory that cannot be created.
     let _ = private_dir(&cache);
     Some(dir)
-}
-
-/// The reason why a tool was not built.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum BuildError {
-    /// The request is invalid.
-    #[error("{0}")]
-    Usage(String),
-    /// It was tried and did not work.
-    #[error("{0}")]
-    Failed(String),
-    /// A file could not be read or written.
-    #[error("{} cannot be {what}: {source}", path.display())]
-    File {
-        /// The file or directory.
-        path: PathBuf,
-        /// The operation that failed.
-        what: &'static str,
-        /// The system's error.
-        source: io::Error,
-    },
-}
-
-impl BuildError {
-    /// Cargo is missing, or cannot be started.
-    fn no_cargo(why: &io::Error) -> Self {
-        Self::Failed(format!("cargo cannot be run: {why}. Install it from https://rustup.rs"))
-    }
-
-    fn file(path: &Path, what: &'static str) -> impl FnOnce(io::Error) -> Self {
-        let path = path.to_owned();
-        move |source| Self::File { path, what, source }
-    }
 }

@@ -1,6 +1,7 @@
 //! The names in a new project, adapted to languages in which not every name is valid.
 
-use super::{BuildError, Template};
+use super::Template;
+use super::error::BuildError;
 use tollgate_agent::name;
 
 /// The names in a new project.

@@ -1,7 +1,8 @@
 //! New projects: a working tool with a test, ready to be changed.
 
+use super::error::BuildError;
 use super::names::Names;
-use super::{BuildError, Template, sdk, workflow};
+use super::{Template, sdk, workflow};
 use std::fs;
 use std::path::{Path, PathBuf};
 

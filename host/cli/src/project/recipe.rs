@@ -1,6 +1,6 @@
 //! `tool.toml`, which describes a project in a language other than Rust.
 
-use super::BuildError;
+use super::error::BuildError;
 use serde::Deserialize;
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,7 +1,7 @@
 //! The guest libraries, which are embedded in the program and written into a shared place for
 //! projects outside a checkout of Tollgate.
 
-use super::BuildError;
+use super::error::BuildError;
 use sha2::{Digest, Sha256};
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -4,7 +4,7 @@
 //! second project named `hello` would get the component of the first. Therefore one project at a
 //! time uses the directory, and a package that was last built from elsewhere is compiled again.
 
-use super::BuildError;
+use super::error::BuildError;
 use super::metadata::metadata;
 use serde::Deserialize;
 use std::fs::{self, File, TryLockError};

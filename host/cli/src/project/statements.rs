@@ -1,8 +1,9 @@
 //! Statements of a Rust component about itself, which `build` writes into it: the licence and the
 //! source of its package, and all packages that it was built from.
 
+use super::error::BuildError;
 use super::metadata::metadata;
-use super::{BuildError, WASM_TARGET};
+use super::toolchain::WASM_TARGET;
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

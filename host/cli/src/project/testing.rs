@@ -1,9 +1,10 @@
 //! Runs a project's own tests with the tools of its language. The tests call the tool as a plain
 //! function, outside the sandbox.
 
+use super::error::BuildError;
 use super::languages::{self, GO, NODE, NPM, PACKAGES, PYTHON, Program, ZIG};
 use super::recipe::{Language, RECIPE, Recipe};
-use super::{BuildError, cargo, target_dir};
+use super::{cargo, target_dir};
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};

@@ -1,8 +1,11 @@
 //! The wasm target of the Rust compiler, which is added if it is missing.
 
-use super::{BuildError, WASM_TARGET};
+use super::error::BuildError;
 use std::path::Path;
 use std::process::{Command, Stdio};
+
+/// The compile target of tools.
+pub(super) const WASM_TARGET: &str = "wasm32-wasip2";
 
 /// Ensures that the compiler used in `dir` has the wasm target. Returns whether it had to be added.
 ///

@@ -1,7 +1,7 @@
 //! The compilers of languages other than Rust, installed below the user's data directory by the
 //! script `scripts/toolchains`, which is embedded in the program.
 
-use super::BuildError;
+use super::error::BuildError;
 use crate::session::project_data::data_root;
 use std::io::Write;
 use std::path::PathBuf;

@@ -1,8 +1,10 @@
 //! C, compiled by zig's compiler, which comes with a C library for WASI.
 
-use super::super::BuildError;
+use super::super::error::BuildError;
+use super::super::recipe::Recipe;
+use super::component;
 use super::program::{Program, ask, run};
-use super::{Recipe, Workplace, component};
+use super::workplace::Workplace;
 use std::path::PathBuf;
 
 pub(crate) const ZIG: Program = Program { names: &["zig", "python-zig"], install: "pip install ziglang" };

@@ -1,7 +1,7 @@
 //! Turns a core module into a component: embeds its type and adapts imports of WASI preview 1.
 
-use super::super::BuildError;
-use super::{CONTRACT, WORLD};
+use super::super::error::BuildError;
+use super::workplace::{CONTRACT, WORLD};
 use std::fmt::Display;
 use std::fs;
 use std::path::Path;

@@ -1,8 +1,10 @@
 //! Go, compiled by its own compiler, whose modules import WASI preview 1.
 
-use super::super::BuildError;
+use super::super::error::BuildError;
+use super::super::recipe::Recipe;
+use super::component;
 use super::program::{Program, ask, run};
-use super::{Recipe, Workplace, component};
+use super::workplace::Workplace;
 use std::path::Path;
 use std::process::Command;
 

@@ -2,9 +2,11 @@
 //! the tool and its imports into one module, and componentize-qjs makes a component of that module
 //! and an engine.
 
-use super::super::BuildError;
+use super::super::error::BuildError;
+use super::super::recipe::Recipe;
+use super::lines;
 use super::program::{Program, run, run_explained};
-use super::{Recipe, Workplace, lines};
+use super::workplace::Workplace;
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
 use std::fs;

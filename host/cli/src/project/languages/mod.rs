@@ -9,36 +9,19 @@ mod program;
 mod python;
 mod sources;
 mod stamp;
+mod workplace;
 
+use super::error::BuildError;
 use super::recipe::{Language, Recipe};
-use super::{Artifact, BuildError, install};
+use super::{Artifact, install};
 pub(crate) use program::{Program, wait};
+pub(crate) use python::PYTHON;
 pub(super) use sources::of as sources_of;
 use stamp::Stamp;
-use std::cell::RefCell;
-use std::collections::BTreeSet;
-use std::fs;
-use std::path::{Path, PathBuf};
-use tempfile::TempDir;
+use std::path::Path;
+use workplace::Workplace;
 pub(super) use {c::ZIG, go::GO, javascript::NODE, python::PACKAGES};
 
-/// The contract that a guest is compiled against, as files of a WIT package.
-const CONTRACT: [(&str, &str); 8] = [
-    ("types.wit", include_str!("../../../../../wit/types.wit")),
-    ("call.wit", include_str!("../../../../../wit/call.wit")),
-    ("content.wit", include_str!("../../../../../wit/content.wit")),
-    ("agents.wit", include_str!("../../../../../wit/agents.wit")),
-    ("http-client.wit", include_str!("../../../../../wit/http-client.wit")),
-    ("settings.wit", include_str!("../../../../../wit/settings.wit")),
-    ("gate.wit", include_str!("../../../../../wit/gate.wit")),
-    ("world.wit", include_str!("../../../../../wit/world.wit")),
-];
-/// The world that the guest libraries are built for.
-const WORLD: &str = "tollgate:tool/full-tool-component";
-
-/// Runs the tests of Python tools.
-pub(crate) const PYTHON: Program =
-    Program { names: &["python3"], install: "apt install python3, or see https://python.org" };
 /// Runs the tests of JavaScript tools.
 pub(crate) const NPM: Program =
     Program { names: &["npm"], install: "apt install npm, or see https://nodejs.org" };
@@ -118,20 +101,6 @@ fn compilers(language: Language) -> Vec<Program> {
     }
 }
 
-/// Returns this program's source for compiling a language, with all flags: a change there
-/// recompiles every project.
-fn recipe_text(language: Language) -> &'static str {
-    match language {
-        Language::C => concat!(include_str!("c.rs"), include_str!("component.rs")),
-        Language::Go => concat!(include_str!("go.rs"), include_str!("component.rs")),
-        Language::JavaScript | Language::TypeScript => {
-            concat!(include_str!("javascript.rs"), include_str!("lines.rs"))
-        }
-        Language::Python => concat!(include_str!("python.rs"), include_str!("entry.py")),
-        Language::Wat => include_str!("component.rs"),
-    }
-}
-
 /// Compiles a project into `build/NAME.wasm` within it. Does nothing if that file was made of the
 /// same sources.
 ///
@@ -169,78 +138,13 @@ pub(crate) fn compile(dir: &Path, say: &dyn Fn(&str)) -> Result<Artifact, BuildE
     Ok(Artifact { file, fresh: false, project: Some(recipe.dir), statements: Vec::new(), turn: None })
 }
 
-/// The directory for compilers' temporary files, which is removed on drop.
-struct Workplace {
-    dir: TempDir,
-    /// The files that compilers report reading.
-    read: RefCell<BTreeSet<PathBuf>>,
-}
-
-impl Workplace {
-    fn new() -> Result<Self, BuildError> {
-        let dir = tempfile::tempdir().map_err(BuildError::file(&std::env::temp_dir(), "written to"))?;
-        Ok(Self { dir, read: RefCell::default() })
-    }
-
-    fn path(&self) -> &Path {
-        self.dir.path()
-    }
-
-    /// Adds a file that went into the component.
-    fn reads(&self, file: &Path) {
-        // A missing file was temporary.
-        if let Ok(file) = file.canonicalize() {
-            self.read.borrow_mut().insert(file);
-        }
-    }
-
-    /// Returns the files that were read, except those of the project, its library and this
-    /// directory.
-    fn read_beyond(&self, recipe: &Recipe) -> BTreeSet<PathBuf> {
-        let here = self.path().canonicalize().ok();
-        let known = [Some(recipe.dir.as_path()), recipe.sdk.as_deref(), here.as_deref()];
-        let is_known = |file: &PathBuf| known.into_iter().flatten().any(|dir| file.starts_with(dir));
-        self.read.borrow().iter().filter(|file| !is_known(file)).cloned().collect()
-    }
-
-    /// Writes the contract to a directory, for compilers that need one.
-    fn contract(&self) -> Result<PathBuf, BuildError> {
-        let wit = self.path().join("wit");
-        write_contract(&wit)?;
-        Ok(wit)
-    }
-
-    /// Writes a world of an ordinary tool with these further imports to a directory, with the
-    /// packages that they belong to: the contract, and those in `packages`.
-    fn world(&self, imports: &[String], packages: &Path) -> Result<PathBuf, BuildError> {
-        let wit = self.path().join("world");
-        write_contract(&wit.join("deps/tool"))?;
-        let copy = wit.join("deps").join(packages.file_name().unwrap_or_default());
-        fs::copy(packages, &copy).map_err(BuildError::file(&copy, "written"))?;
-        let mut text =
-            "package tollgate:made;\nworld made {\n    include tollgate:tool/tool-component@0.1.0;\n"
-                .to_owned();
-        imports.iter().for_each(|import| text.push_str(&format!("    import {import};\n")));
-        text.push_str("}\n");
-        let file = wit.join("made.wit");
-        fs::write(&file, text).map_err(BuildError::file(&file, "written"))?;
-        Ok(wit)
-    }
-}
-
-fn write_contract(dir: &Path) -> Result<(), BuildError> {
-    fs::create_dir_all(dir).map_err(BuildError::file(dir, "made"))?;
-    for (name, text) in CONTRACT {
-        let file = dir.join(name);
-        fs::write(&file, text).map_err(BuildError::file(&file, "written"))?;
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use super::workplace::CONTRACT;
     use super::*;
+    use std::collections::BTreeSet;
+    use std::fs;
 
     #[test]
     fn a_build_that_breaks_off_leaves_no_stamp_of_an_earlier_component() {

@@ -1,7 +1,8 @@
 //! The external compilers, which are looked up on the path; if one is missing, the error names the
 //! command that installs it.
 
-use super::super::{BuildError, toolchains};
+use super::super::error::BuildError;
+use super::super::toolchains;
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};

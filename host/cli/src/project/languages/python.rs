@@ -1,10 +1,14 @@
 //! Python, compiled by componentize-py, which bundles an interpreter with the tool.
 
-use super::super::BuildError;
+use super::super::error::BuildError;
+use super::super::recipe::Recipe;
 use super::program::{Program, run};
-use super::{PYTHON, Recipe, WORLD, Workplace};
+use super::workplace::{WORLD, Workplace};
 use std::fs;
 
+/// Runs the tests of Python tools.
+pub(crate) const PYTHON: Program =
+    Program { names: &["python3"], install: "apt install python3, or see https://python.org" };
 pub(super) const COMPONENTIZE: Program =
     Program { names: &["componentize-py"], install: "pip install componentize-py" };
 /// The directory of a project with the packages that its tool imports.

@@ -7,11 +7,12 @@
 //! Checking a stamp runs no program. A compiler is identified by its file's size and time, so
 //! another version is noticed. A compiler that was removed is no reason to rebuild.
 
-use super::super::{BuildError, install};
+use super::super::error::BuildError;
+use super::super::install;
 use super::program::Program;
 use super::sources;
-use super::{CONTRACT, recipe_text};
-use crate::project::recipe::Recipe;
+use super::workplace::CONTRACT;
+use crate::project::recipe::{Language, Recipe};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeSet;
 use std::fs;
@@ -122,4 +123,18 @@ pub(super) fn remove(component: &Path) -> Result<(), BuildError> {
 
 fn beside(component: &Path) -> PathBuf {
     component.with_extension("stamp")
+}
+
+/// Returns this program's source for compiling a language, with all flags: a change there
+/// recompiles every project.
+fn recipe_text(language: Language) -> &'static str {
+    match language {
+        Language::C => concat!(include_str!("c.rs"), include_str!("component.rs")),
+        Language::Go => concat!(include_str!("go.rs"), include_str!("component.rs")),
+        Language::JavaScript | Language::TypeScript => {
+            concat!(include_str!("javascript.rs"), include_str!("lines.rs"))
+        }
+        Language::Python => concat!(include_str!("python.rs"), include_str!("entry.py")),
+        Language::Wat => include_str!("component.rs"),
+    }
 }
