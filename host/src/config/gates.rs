@@ -1,8 +1,9 @@
 //! The gates directory, and `[gates.ID]`: the settings and limits of one gate.
 
 use super::error::Source;
+use super::paths::{DEFAULT_GATES_DIR, in_dir};
 use super::raw::RawGate;
-use super::{ConfigError, DEFAULT_GATES_DIR, in_dir, limits};
+use super::{ConfigError, limits};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

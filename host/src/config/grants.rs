@@ -1,8 +1,9 @@
 //! `[grants.COMPONENT]`: the only source of a component's permissions.
 
 use super::error::Source;
+use super::paths::in_dir;
 use super::raw::{RawDelegate, RawFileGrant, RawGrants};
-use super::{AgentConfig, Config, ConfigError, SecretConfig, agents, in_dir};
+use super::{AgentConfig, Config, ConfigError, SecretConfig, agents};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

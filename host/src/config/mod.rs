@@ -14,6 +14,7 @@ mod held;
 mod kinds;
 mod limits;
 mod openai;
+mod paths;
 mod permissions;
 mod raw;
 mod secrets;
@@ -34,6 +35,7 @@ pub(crate) use held::holds;
 pub use kinds::{ConfiguredGrant, Details, Grant, GrantKind, KINDS, KindRow};
 pub use limits::{LimitSource, LimitsConfig, ToolLimits};
 pub use openai::{OpenAiConfig, SystemMessages};
+pub use paths::{DEFAULT_GATES_DIR, DEFAULT_TOOLS_DIR};
 pub use permissions::{RememberError, remember_always};
 pub use secrets::{SecretConfig, SecretSource};
 pub use serve::{DEFAULT_LISTEN, DecisionMakers, ModelPrice, ServeConfig, ServeLimits};
@@ -42,6 +44,7 @@ pub use store::{DatabaseConfig, InvalidPeriod, StoreConfig, read_period};
 
 use crate::models::ModelConfig;
 use error::Source;
+use paths::in_dir;
 use raw::RawConfig;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -53,10 +56,6 @@ use toml::Spanned;
 
 /// The name of the configuration file in the working directory.
 pub const FILE_NAME: &str = "tollgate.toml";
-/// The default directory of tools.
-pub const DEFAULT_TOOLS_DIR: &str = "tools";
-/// The default directory of gates.
-pub const DEFAULT_GATES_DIR: &str = "gates";
 
 /// The validated configuration of a host.
 #[derive(Debug, Clone)]
@@ -286,14 +285,6 @@ fn registries(
         Ok((host.into_inner(), settings))
     });
     checked.collect()
-}
-
-/// Resolves a path of the configuration. A base directory of `.` is left out.
-fn in_dir(base_dir: &Path, path: &Path) -> PathBuf {
-    match base_dir == Path::new(".") {
-        true => path.to_owned(),
-        false => base_dir.join(path),
-    }
 }
 
 #[cfg(test)]

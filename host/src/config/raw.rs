@@ -1,7 +1,7 @@
 //! The configuration as written, before validation.
 
-use super::DEFAULT_TOOLS_DIR;
 use super::limits::{Numbers, RawLimits};
+use super::paths::DEFAULT_TOOLS_DIR;
 use crate::models::ModelConfig;
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, Visitor};

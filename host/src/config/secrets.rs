@@ -1,9 +1,10 @@
 //! `[secrets.NAME]`: secrets that the host adds to requests after they have left the tool. The
 //! value itself is never in the configuration.
 
+use super::ConfigError;
 use super::error::Source;
+use super::paths::in_dir;
 use super::raw::RawSecret;
-use super::{ConfigError, in_dir};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use tollgate_agent::egress::Origin;

@@ -1,9 +1,10 @@
 //! `[store]`: how much is kept, and for how long.
 
+use super::ConfigError;
 use super::error::Source;
+use super::paths::in_dir;
 use super::raw::RawStore;
 use super::secrets::SecretSource;
-use super::{ConfigError, in_dir};
 use crate::store::StoreLimits;
 use std::path::{Path, PathBuf};
 use std::time::Duration;

@@ -18,6 +18,7 @@ pub use pattern::{
 };
 pub use words::make_readable;
 
+pub use compile::SchemaError;
 use serde_json::{Map, Value, json};
 
 /// The longest description that a model is shown, in bytes; a longer one is cut.
@@ -36,11 +37,6 @@ pub const MAX_PATTERNS_BYTES: usize = 16 * 1024 * 1024;
 const MAX_EXPLAINED_BYTES: usize = 4 * 1024;
 /// The most violations that are reported for one value.
 pub const MAX_VIOLATIONS: usize = 20;
-
-/// The reason why a schema is rejected.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct SchemaError(String);
 
 /// One way in which a value does not fit a schema.
 #[derive(Debug, Clone, PartialEq, Eq)]

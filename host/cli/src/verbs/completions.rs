@@ -1,8 +1,7 @@
 //! `tollgate completions`: shell completion scripts.
 
 use crate::terminal::{Exit, Failure, Output};
-use crate::verbs::Cli;
-use clap::{Args, CommandFactory};
+use clap::{Args, Command};
 use clap_complete::Shell;
 
 /// Print the completion script of a shell
@@ -20,9 +19,9 @@ Examples:
   tollgate completions fish > ~/.config/fish/completions/tollgate.fish";
 
 impl CompletionsVerb {
-    pub(crate) fn run(self, output: &Output) -> Result<Exit, Failure> {
+    pub(crate) fn run(self, mut command: Command, output: &Output) -> Result<Exit, Failure> {
         let mut script = Vec::new();
-        clap_complete::generate(self.shell, &mut Cli::command(), "tollgate", &mut script);
+        clap_complete::generate(self.shell, &mut command, "tollgate", &mut script);
         output.write(&String::from_utf8_lossy(&script));
         Ok(Exit::Done)
     }

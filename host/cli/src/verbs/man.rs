@@ -1,8 +1,7 @@
 //! `tollgate man`: manual pages, for packages.
 
 use crate::terminal::{Exit, Failure, Output};
-use crate::verbs::Cli;
-use clap::{Args, CommandFactory};
+use clap::{Args, Command};
 use std::path::PathBuf;
 
 /// Write the manual pages into a directory, for packages
@@ -18,8 +17,8 @@ Example:
   tollgate man ~/.local/share/man/man1";
 
 impl ManVerb {
-    pub(crate) fn run(self, output: &Output) -> Result<Exit, Failure> {
-        clap_mangen::generate_to(Cli::command(), &self.dir).map_err(|e| {
+    pub(crate) fn run(self, command: Command, output: &Output) -> Result<Exit, Failure> {
+        clap_mangen::generate_to(command, &self.dir).map_err(|e| {
             Failure::failed(format!("cannot write manual pages into {}: {e}", self.dir.display()))
         })?;
         output.hint(&format!("manual pages are in {}", self.dir.display()));

@@ -43,7 +43,7 @@ pub(crate) mod work;
 
 use crate::globals::Globals;
 use crate::terminal::{Exit, Failure, Output};
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use std::path::PathBuf;
 
 /// Run untrusted agent tools.
@@ -174,15 +174,14 @@ pub(crate) async fn run(cli: Cli, output: &Output) -> Result<Exit, Failure> {
         Verb::Test(verb) => verb.run(&globals, output),
         Verb::Toolchains(verb) => verb.run(output),
         Verb::Doctor(verb) => verb.run(&globals, output).await,
-        Verb::Completions(verb) => verb.run(output),
-        Verb::Man(verb) => verb.run(output),
+        Verb::Completions(verb) => verb.run(Cli::command(), output),
+        Verb::Man(verb) => verb.run(Cli::command(), output),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     #[test]
     fn the_command_line_is_consistent() {

@@ -1,12 +1,8 @@
 //! The file format of recorded turns.
 
-use super::{RecordedCall, ScriptedTurn};
-use crate::ModelFault;
+use super::turn::ScriptedTurn;
 use serde::Deserialize;
-use serde_json::Value;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
-use tollgate_agent::message::{Finish, TokenUsage};
 
 /// The reason why a file could not be used as a recording.
 #[derive(Debug, thiserror::Error)]
@@ -60,82 +56,4 @@ pub(super) fn read(path: &Path) -> Result<Recording, RecordingError> {
         Ok(recording) if recording.turn.is_empty() => Err(RecordingError::Empty { path }),
         Ok(recording) => Ok(recording),
     }
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct RawTurn {
-    #[serde(default)]
-    text: String,
-    reasoning: Option<String>,
-    #[serde(default)]
-    calls: Vec<RawCall>,
-    #[serde(default)]
-    finish: Finish,
-    #[serde(default)]
-    usage: RawUsage,
-    expect: Option<String>,
-    fault: Option<RawFault>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RawCall {
-    #[serde(default)]
-    id: String,
-    name: String,
-    #[serde(default = "no_arguments")]
-    arguments: Value,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-struct RawUsage {
-    input_tokens: u64,
-    output_tokens: u64,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RawFault {
-    message: String,
-    #[serde(default)]
-    permanent: bool,
-    retry_after_ms: Option<u64>,
-}
-
-impl From<RawTurn> for ScriptedTurn {
-    fn from(raw: RawTurn) -> Self {
-        ScriptedTurn {
-            text: raw.text,
-            reasoning: raw.reasoning,
-            calls: raw.calls.into_iter().map(RecordedCall::from).collect(),
-            finish: raw.finish,
-            usage: TokenUsage {
-                input_tokens: raw.usage.input_tokens,
-                output_tokens: raw.usage.output_tokens,
-            },
-            expect: raw.expect,
-            fault: raw.fault.map(ModelFault::from),
-        }
-    }
-}
-
-impl From<RawCall> for RecordedCall {
-    fn from(RawCall { id, name, arguments }: RawCall) -> Self {
-        RecordedCall { id, name, arguments }
-    }
-}
-
-impl From<RawFault> for ModelFault {
-    fn from(raw: RawFault) -> Self {
-        match raw.permanent {
-            true => ModelFault::permanent(&raw.message),
-            false => ModelFault::transient(&raw.message, raw.retry_after_ms.map(Duration::from_millis)),
-        }
-    }
-}
-
-fn no_arguments() -> Value {
-    Value::Object(serde_json::Map::new())
 }

@@ -3,7 +3,6 @@
 //! A bundle comes from a registry that is not trusted. Parsing checks its form only; `super` verifies the
 //! signature in it.
 
-use super::MAX_BUNDLE_BYTES;
 use crate::error::{Code, Error, Result};
 use base64::Engine as _;
 use base64::alphabet;
@@ -11,6 +10,9 @@ use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use serde::Deserialize;
 use serde_json::Value;
 use tollgate_agent::text::clean;
+
+/// The longest bundle, in bytes.
+pub const MAX_BUNDLE_BYTES: usize = 1 << 20;
 
 /// Base64 with or without padding: writers of bundles differ.
 pub(super) const BASE64: GeneralPurpose = GeneralPurpose::new(

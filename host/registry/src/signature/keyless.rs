@@ -2,7 +2,8 @@
 
 use super::bundle::{Bundle, Content};
 use super::key::PublicKey;
-use super::{Coverage, Proof, SignerEvidence, Subjects, ring_provider};
+use super::proof::{Coverage, Proof, SignerEvidence, Subjects};
+use super::ring_provider;
 use crate::digest::Digest;
 use crate::error::{Code, Error, Result};
 use jiff::{SignedDuration, Timestamp};

@@ -1,7 +1,7 @@
 //! Statements about digests, as in-toto defines them.
 
 use super::bundle::Envelope;
-use super::{Coverage, Subjects};
+use super::proof::{Coverage, Subjects};
 use crate::digest::Digest;
 use crate::error::{Code, Error, Result};
 use serde::{Deserialize, Serialize};

@@ -3,8 +3,9 @@
 //! when the host that started it does.
 
 use super::confine::{MissingMechanisms, confine, escapes};
+use super::machine_code;
 use super::message::{AnswerHeader, Purpose, Request};
-use super::{CPU_SECONDS_VARIABLE, MEMORY_VARIABLE, machine_code};
+use super::message::{CPU_SECONDS_VARIABLE, MEMORY_VARIABLE};
 use crate::config::{COMPILE_CPU, COMPILE_MEMORY_BYTES};
 use crate::engine::{Compatibility, compiling_engine};
 use crate::load::MAX_COMPONENT_BYTES;

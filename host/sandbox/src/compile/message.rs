@@ -3,6 +3,13 @@
 
 use crate::engine::{Compatibility, Layout};
 
+/// The environment variable with the compiler process's processor time limit, in seconds.
+pub(super) const CPU_SECONDS_VARIABLE: &str = "TOLLGATE_COMPILE_CPU_S";
+/// The environment variable with the compiler process's limit on address space, in bytes.
+pub(super) const MEMORY_VARIABLE: &str = "TOLLGATE_COMPILE_MEMORY_BYTES";
+/// The maximum length of the compiler's message.
+pub(super) const MAX_WORDS_BYTES: usize = 1_000;
+
 /// Begins each message. A different mark means that the other end is another program or another
 /// version of this one.
 const MARK: &[u8; 16] = b"tollgate-code-2\n";

@@ -19,7 +19,7 @@ use crate::engine::{Compatibility, Layout};
 use crate::error::{CompileFailure, FailureLifetime};
 use crate::load::{Artifact, ValidatedBytes};
 use failure::refused;
-use message::Purpose;
+use message::{MAX_WORDS_BYTES, Purpose};
 use parent::{CompilerJob, NoArtifact};
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,10 +30,6 @@ use wasmtime::Engine;
 pub const COMPILED_BYTES_PER_BYTE: u64 = 64;
 /// The number of components that are compiled at once.
 pub const COMPILED_AT_ONCE: usize = 2;
-/// The environment variable with the compiler process's processor time limit, in seconds.
-const CPU_SECONDS_VARIABLE: &str = "TOLLGATE_COMPILE_CPU_S";
-/// The environment variable with the compiler process's limit on address space, in bytes.
-const MEMORY_VARIABLE: &str = "TOLLGATE_COMPILE_MEMORY_BYTES";
 
 /// Compiles for one engine, two components at once.
 pub(crate) struct CompilerPool {
@@ -162,6 +158,3 @@ fn machine_code(engine: &Engine, bytes: &[u8]) -> Result<Vec<u8>, String> {
         .precompile_component(bytes)
         .map_err(|error| tollgate_agent::text::clean(&format!("{error:#}"), MAX_WORDS_BYTES))
 }
-
-/// The maximum length of the compiler's message.
-const MAX_WORDS_BYTES: usize = 1_000;

@@ -2,7 +2,7 @@
 //! artifact of bounded size or a reason for its absence.
 
 use super::message::{AnswerHeader, Purpose, Request};
-use super::{CPU_SECONDS_VARIABLE, MAX_WORDS_BYTES, MEMORY_VARIABLE};
+use super::message::{CPU_SECONDS_VARIABLE, MAX_WORDS_BYTES, MEMORY_VARIABLE};
 use crate::engine::{Compatibility, Layout};
 use rustix::process::Signal;
 use std::ffi::OsString;

@@ -1,6 +1,5 @@
 //! One exported function: its form as a tool, and a call of it.
 
-use super::PlainReturn;
 use super::docs;
 use super::exported_function::ExportedFunction;
 use super::lift::{lift, lift_payload};
@@ -24,6 +23,14 @@ use tollgate_agent::text::clean;
 use wasmtime::Store;
 use wasmtime::component::types::ComponentFunc;
 use wasmtime::component::{Component as Compiled, ComponentExportIndex, InstancePre, Val};
+
+/// The result of a function, before it is read.
+pub(crate) enum PlainReturn {
+    /// A value; `None` if the function returns nothing.
+    Value(Option<Val>),
+    /// It was not called: the arguments do not fit its types.
+    Misfit(Fault),
+}
 
 /// The maximum length of a signature in a description, in bytes.
 const MAX_SIGNATURE_BYTES: usize = 1_000;

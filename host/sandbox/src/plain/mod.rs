@@ -29,6 +29,7 @@ use crate::instance::Instance;
 use crate::meter::Boundary;
 use crate::v0_1_0::ChargedOutcome;
 use function::Function;
+pub(crate) use function::PlainReturn;
 use lift::measure;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -37,14 +38,6 @@ use tollgate_agent::descriptor::{ComponentDescriptor, ToolDescriptor};
 use tollgate_agent::outcome::{Fault, Outcome};
 use wasmtime::component::{Component as Compiled, InstancePre, Val};
 use wasmtime::{Engine, Store};
-
-/// The result of a function, before it is read.
-pub(crate) enum PlainReturn {
-    /// A value; `None` if the function returns nothing.
-    Value(Option<Val>),
-    /// It was not called: the arguments do not fit its types.
-    Misfit(Fault),
-}
 
 /// A pending conversion to an outcome.
 pub(crate) struct PendingOutcome {

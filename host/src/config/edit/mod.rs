@@ -5,7 +5,8 @@ mod document;
 
 use super::change::{Changes, ConfigChangeError, read};
 use super::kinds::{Form, Grant};
-use super::{Config, ConfigError, in_dir};
+use super::paths::in_dir;
+use super::{Config, ConfigError};
 use std::path::{Path, PathBuf};
 use toml_edit::DocumentMut;
 

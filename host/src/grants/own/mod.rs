@@ -3,26 +3,15 @@
 
 mod places;
 mod programs;
+mod protected_path;
 
 use super::Approvals;
 use crate::blocking::block_in_place;
 use crate::config::{ComponentGrants, Config, FileGrantConfig, SecretSource};
 use places::Places;
-use std::path::{Path, PathBuf};
+use protected_path::ProtectedPath;
+use std::path::PathBuf;
 use tollgate_sandbox::FileAccess;
-
-/// A file or directory that grants are checked against: one of the host's own, or a source.
-struct ProtectedPath {
-    path: PathBuf,
-    /// Its description for messages.
-    what: String,
-}
-
-impl ProtectedPath {
-    fn new(path: impl Into<PathBuf>, what: impl Into<String>) -> Self {
-        Self { path: path.into(), what: what.into() }
-    }
-}
 
 /// Checks that none of a component's directories contains a file of the host, and that none that the
 /// component may change contains a program that the host starts or a key that it trusts.
@@ -180,9 +169,4 @@ fn decisive_files(config: &Config) -> Vec<ProtectedPath> {
 /// configuration made in code has none.
 fn id_file(config: &Config) -> Option<PathBuf> {
     Some(config.file.as_ref().or(config.absent_file.as_ref())?.with_extension("id"))
-}
-
-/// Resolves a path relative to the working directory of this process.
-fn from_here(path: &Path) -> PathBuf {
-    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }

@@ -3,7 +3,7 @@
 //! A path may go through links, each of which is a file that could be replaced. A mount gives a
 //! directory a second path. A hard link gives a file a second name.
 
-use super::from_here;
+use super::protected_path::from_here;
 use std::collections::VecDeque;
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt as _;

@@ -1,7 +1,7 @@
 //! The programs that the host starts: itself and the configured servers, with the scripts that
 //! their command lines name.
 
-use super::{ProtectedPath, from_here};
+use super::protected_path::{ProtectedPath, from_here};
 use crate::config::{Config, ServerPlace};
 use std::collections::BTreeMap;
 use std::io::Read as _;

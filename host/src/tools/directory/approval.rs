@@ -1,9 +1,8 @@
 //! Decides whether a version may be served: by the decisions about its component and, while the
 //! host runs, by comparison with the previous version.
 
-use super::notices::Notice;
+use super::loaded::{HeldComponent, LoadedComponent, Notice};
 use super::refusal::FileRefusal;
-use super::{HeldComponent, LoadedComponent};
 use crate::grants::Approvals;
 use crate::store::{AuditKind, AuditRecord};
 use crate::tools::remedy::FileRemedy;

@@ -10,6 +10,7 @@ mod change;
 mod claims;
 mod decisions;
 mod files;
+mod loaded;
 mod notices;
 mod refusal;
 mod reload;
@@ -25,16 +26,15 @@ pub use watch::{ServedComponents, Watch, WatchError};
 use super::component::ComponentRunner;
 pub use super::remedy::FileRemedy;
 use super::{RefusedFile, Runner, Toolbox};
-use crate::config::{ComponentGrants, Config, ToolLimits};
-use crate::grants::{self, Approvals, ApprovalsError, ManifestError, RequestedGrants};
+use crate::config::{Config, ToolLimits};
+use crate::grants::{self, Approvals, ApprovalsError, ManifestError};
 use crate::store::AuditRecord;
-use claims::Claims;
 use files::{component_files, digest_of, file_name};
 use futures::StreamExt;
-pub use notices::{Notice, UnknownTool, without_effect};
+pub use loaded::{HeldComponent, LoadedComponent, LoadedTools, Notice, UnknownTool};
+pub use notices::without_effect;
 use notices::{unanswered, unknown_tools, without_object};
 pub use refusal::FileRefusal;
-use stamp::Stamp;
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -45,93 +45,12 @@ use tollgate_agent::child::Delegates;
 use tollgate_agent::descriptor::{ComponentDescriptor, DescriptorError};
 use tollgate_agent::surface::Surface;
 use tollgate_registry::Lock;
-use tollgate_sandbox::{Component, OmittedFunction, Power, Sandbox};
+use tollgate_sandbox::{Component, Power, Sandbox};
 use tracing::Instrument as _;
 
 /// The maximum number of files that are processed at once. New files are compiled at a lower
 /// rate: see [`COMPILED_AT_ONCE`](tollgate_sandbox::COMPILED_AT_ONCE).
 const LOADED_AT_ONCE: usize = 8;
-
-/// The result of loading the tools directory.
-#[derive(Debug, Clone, Default)]
-pub struct LoadedTools {
-    /// The tools that can be called, and the files that were refused.
-    pub toolbox: Toolbox,
-    /// The components that are served, sorted by file.
-    pub components: Vec<LoadedComponent>,
-    /// Notices for the operator, such as configuration entries that match nothing.
-    pub notices: Vec<Notice>,
-    /// Sentences about grants and limits of the configuration for something that is not served.
-    pub without_object: Vec<String>,
-    /// The tools that the configuration names and that do not exist.
-    pub unknown_tools: Vec<UnknownTool>,
-    /// The state of every file when it was examined, served or not.
-    stamps: BTreeMap<PathBuf, Stamp>,
-    /// The decisions of people about components.
-    pub approvals: Approvals,
-    /// Components that ask for more than was approved, and are not served.
-    pub held: Vec<HeldComponent>,
-    /// Components that are not served because something that they were granted is unavailable.
-    pub unopened: Vec<HeldComponent>,
-    /// Components that are not served because another file claims their id.
-    pub contested: Vec<HeldComponent>,
-    /// The claims of all files that could be loaded.
-    claims: Claims,
-    /// The record of the components' origins.
-    pub lock: Lock,
-}
-
-/// A component that exists and is not served, for a person to decide about.
-#[derive(Debug, Clone)]
-pub struct HeldComponent {
-    /// Its file.
-    pub file: PathBuf,
-    /// The component's id.
-    pub id: String,
-    /// The SHA-256 of the file, in hexadecimal.
-    pub digest: String,
-    /// The grants that it requests; `None` if it has no manifest.
-    pub asks: Option<RequestedGrants>,
-    /// Its visible surface and its needs.
-    pub surface: Surface,
-    /// The SHA-256 of its manifest, in hexadecimal; `None` if it has none.
-    manifest: Option<String>,
-}
-
-/// A component that is served.
-#[derive(Debug, Clone)]
-pub struct LoadedComponent {
-    /// Its file.
-    pub file: PathBuf,
-    /// The component's id.
-    pub id: String,
-    /// The version that it declares.
-    pub version: String,
-    /// The SHA-256 of the file, in hexadecimal.
-    pub digest: String,
-    /// Its imports.
-    pub imports: Vec<tollgate_sandbox::Import>,
-    /// The functions of a plain component that are not tools.
-    pub left_out: Vec<OmittedFunction>,
-    /// The grants that it received.
-    pub grants: ComponentGrants,
-    /// The grants that it requests; `None` if it has no manifest.
-    pub asks: Option<RequestedGrants>,
-    /// The limits of each of its tools, by the tool's name.
-    pub limits: BTreeMap<String, ToolLimits>,
-    /// Its visible surface and its needs, which an approval covers.
-    pub surface: Surface,
-    /// Its tools whose text differs from the approved one, sorted by name.
-    pub reworded: Vec<String>,
-}
-
-impl LoadedComponent {
-    /// Returns the SHA-256 of its surface, in hexadecimal.
-    #[must_use]
-    pub fn surface_hash(&self) -> String {
-        tollgate_agent::digest::digest(self.surface.text().as_bytes())
-    }
-}
 
 /// The reason why the tools directory cannot be read at all.
 #[derive(Debug, thiserror::Error)]

@@ -1,6 +1,6 @@
 //! Notices about the configuration at startup.
 
-use super::{LoadedComponent, LoadedTools};
+use super::loaded::{LoadedComponent, LoadedTools, Notice, UnknownTool};
 use crate::config::{ComponentGrants, Config};
 use crate::tools::remedy::FileRemedy;
 use std::path::Path;
@@ -35,24 +35,6 @@ fn is_refused(loaded: &LoadedTools, id: &str) -> bool {
     let mut held = loaded.held.iter().chain(&loaded.unopened).chain(&loaded.contested);
     let of_file = |file: &Path| file.file_stem().is_some_and(|stem| stem == id);
     held.any(|held| held.id == id) || loaded.toolbox.refused().iter().any(|refused| of_file(&refused.file))
-}
-
-/// A notice for the operator about the tools and their configuration.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Notice {
-    /// The text.
-    pub text: String,
-    /// The step that resolves what the notice is about; `None` if the text says all.
-    pub remedy: Option<FileRemedy>,
-}
-
-/// A tool that the configuration names and that does not exist.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct UnknownTool {
-    /// The agent that lists it; `None` for a permission rule.
-    pub agent: Option<String>,
-    /// The sentence about it, with the nearest name.
-    pub notice: String,
 }
 
 /// Returns the tools of agents that nothing provides, and those of permission rules that resemble

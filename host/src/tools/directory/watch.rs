@@ -4,9 +4,9 @@
 //! without quiet. The system may lose events, and a directory may be moved away and created
 //! again. Therefore there is a look every few seconds in any case, which costs one listing.
 
-use super::LoadedComponent;
 use super::approval::other_words;
 use super::change::Change;
+use super::loaded::LoadedComponent;
 use super::reload::DirectoryState;
 use notify::event::{AccessKind, AccessMode, EventKind};
 use notify::{RecommendedWatcher, RecursiveMode, Watcher as _};

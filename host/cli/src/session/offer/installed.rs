@@ -1,12 +1,14 @@
 //! The version of a component that is in place, which an update is compared with.
 
-use super::WHATEVER;
 use crate::session::origin::Origins;
 use crate::session::surface::surface_of;
 use tollgate::grants::{RequestedGrants, parse_manifest};
 use tollgate_agent::surface::Surface;
 use tollgate_registry::{Entry, Metadata};
 use tollgate_sandbox::{Component, Guest, Sandbox};
+
+/// The request of a component without a manifest.
+pub(super) const WHATEVER: &str = "do whatever it is granted";
 
 /// A version of a component, as far as it is compared with another.
 #[derive(Debug, Clone)]

@@ -32,9 +32,6 @@ use tollgate_registry::{
 };
 use tollgate_sandbox::Sandbox;
 
-/// The request of a component without a manifest.
-const WHATEVER: &str = "do whatever it is granted";
-
 /// A component that was fetched and examined, for a person to decide about.
 pub(crate) struct Offer {
     pub(crate) fetched: FetchedComponent,

@@ -1,6 +1,7 @@
 //! An offer as shown to a person or a program. Untrusted text is cleaned and cut.
 
-use super::{Differences, Offer, WHATEVER};
+use super::installed::WHATEVER;
+use super::{Differences, Offer};
 use crate::render::provenance;
 use crate::terminal::Output;
 use crate::terminal::output::{BOLD, DIM, GOOD, WAITS};

@@ -1,7 +1,7 @@
 //! `tollgate demo --serve`: the tour in the console of `tollgate serve`, with a run that waits for a
 //! decision.
 
-use super::{recorded, tour, unwritable};
+use super::tour::{self, recorded, unwritable};
 use crate::render::narrate::Narrator;
 use crate::session::follow::follow;
 use crate::session::open::agent_of;

@@ -18,7 +18,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tollgate::RunRequest;
-use tollgate::models::ScriptedModel;
+use tour::{recorded, unwritable};
 
 /// Build the example tools and show an agent at work, with a recorded model and no API key
 #[derive(Debug, Args)]
@@ -81,13 +81,6 @@ impl Demo {
     }
 }
 
-/// Writes a recording to a file and opens it.
-fn recorded(place: &Path, name: &str, turns: &str) -> Result<ScriptedModel, Failure> {
-    let file = place.join(name);
-    fs::write(&file, turns).map_err(|e| unwritable(&file, &e))?;
-    ScriptedModel::open(&file).map_err(|e| Failure::failed(e.to_string()))
-}
-
 /// Returns the checkout: the nearest directory upwards that has the example tools.
 fn find_repository(named: Option<&Path>) -> Result<PathBuf, Failure> {
     let start = named.unwrap_or(Path::new("."));
@@ -113,10 +106,6 @@ fn build_tools(repository: &Path, tools_dir: &Path, output: &Output) -> Result<(
         fs::copy(&artifact.file, &file).map_err(|e| unwritable(&file, &e))?;
     }
     Ok(())
-}
-
-fn unwritable(path: &Path, error: &std::io::Error) -> Failure {
-    Failure::failed(format!("{} cannot be written: {error}", path.display()))
 }
 
 fn say_what_is_next(output: &Output) {

@@ -1,8 +1,11 @@
 //! The parts of the tour: the prompt, the agent, its grants, and a gate.
 
+use crate::terminal::Failure;
 use std::collections::BTreeMap;
+use std::fs;
 use std::path::Path;
 use tollgate::config::{AgentConfig, ComponentGrants, Config, FileGrantConfig, GatesDir};
+use tollgate::models::ScriptedModel;
 use tollgate::{Gate, ProposedCall, Verdict, async_trait};
 #[cfg(feature = "mcp")]
 use tollgate_agent::gate::permissions::{DefaultRule, Permissions, RuleError, RuleSpec};
@@ -103,4 +106,15 @@ impl Gate for KeepNotes {
             _ => Verdict::Allow,
         }
     }
+}
+
+/// Writes a recording to a file and opens it.
+pub(super) fn recorded(place: &Path, name: &str, turns: &str) -> Result<ScriptedModel, Failure> {
+    let file = place.join(name);
+    fs::write(&file, turns).map_err(|e| unwritable(&file, &e))?;
+    ScriptedModel::open(&file).map_err(|e| Failure::failed(e.to_string()))
+}
+
+pub(super) fn unwritable(path: &Path, error: &std::io::Error) -> Failure {
+    Failure::failed(format!("{} cannot be written: {error}", path.display()))
 }

@@ -1,5 +1,6 @@
 //! `tollgate doctor`: checks everything that a first hour depends on.
 
+mod finding;
 mod reach;
 
 use crate::globals::Globals;
@@ -15,13 +16,13 @@ use crate::terminal::text::{shown, shown_line, shown_marked};
 use crate::terminal::{Exit, Failure, Output, quantity};
 use crate::verbs::toolchains::remedy;
 use clap::Args;
-use serde::Serialize;
+use finding::{Finding, Findings, State};
+#[cfg(feature = "mcp")]
+use reach::server_problem;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
-#[cfg(feature = "mcp")]
-use tollgate::config::ServerPlace;
 use tollgate::config::{Config, DEFAULT_TOOLS_DIR, SecretSource};
 
 /// Check compilers, directories, configuration, servers, store, tools and what the system lacks for confinement
@@ -51,34 +52,6 @@ const MAX_COUNTED_FILES: usize = 100_000;
 
 /// The part about `tollgate.toml` and the variables that it names.
 const CONFIGURATION: &str = "configuration";
-
-/// The state of one thing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "lowercase")]
-enum State {
-    Ok,
-    /// Something is missing that some users need, or something is advised.
-    Note,
-    Broken,
-}
-
-/// One finding, with a remedy where there is one.
-#[derive(Debug, Clone, Serialize)]
-struct Finding {
-    part: &'static str,
-    name: String,
-    state: State,
-    words: String,
-}
-
-#[derive(Default)]
-struct Findings(Vec<Finding>);
-
-impl Findings {
-    fn add(&mut self, part: &'static str, name: &str, state: State, words: impl Into<String>) {
-        self.0.push(Finding { part, name: name.to_owned(), state, words: words.into() });
-    }
-}
 
 impl DoctorVerb {
     pub(crate) async fn run(self, globals: &Globals, output: &Output) -> Result<Exit, Failure> {
@@ -269,21 +242,6 @@ fn servers(config: &Config, found: &mut Findings) {
             None => (State::Ok, "configured".to_owned()),
         };
         found.add(CONFIGURATION, &format!("mcp {name}"), state, words);
-    }
-}
-
-/// Returns why an MCP server cannot be contacted at all.
-#[cfg(feature = "mcp")]
-fn server_problem(name: &str, config: &Config) -> Option<String> {
-    match &config.servers.get(name)?.place {
-        ServerPlace::Process { command, .. } => (!tollgate_mcp::is_program(command, &config.base_dir))
-            .then(|| format!("its program {command} is not found; correct `command` in [mcp.{name}]")),
-        ServerPlace::Http { token_env, .. } => {
-            let unset = token_env.as_ref().filter(|variable| std::env::var_os(variable).is_none());
-            unset.map(|variable| {
-                format!("the environment variable {variable}, `token_env` of [mcp.{name}], is not set")
-            })
-        }
     }
 }
 

@@ -1,13 +1,15 @@
 //! Contacts the servers that the configuration names: models, agents of other servers, MCP servers
 //! and registries. All are asked at the same time, each for a few seconds at most.
 
-use super::{Finding, State};
+use super::finding::{Finding, State};
 use crate::session::shutdown;
 use crate::terminal::Failure;
 use futures::future::join_all;
 use std::collections::BTreeSet;
 use std::time::Duration;
 use tollgate::config::Config;
+#[cfg(feature = "mcp")]
+use tollgate::config::ServerPlace;
 use tollgate::models::{ModelConfig, Probe, ProviderName};
 use tollgate_registry::Source;
 
@@ -86,7 +88,7 @@ fn late(setting: &str) -> String {
 /// Starts or contacts each MCP server, lists its tools, and ends the connection.
 #[cfg(feature = "mcp")]
 async fn mcp(config: &Config) -> Vec<Finding> {
-    let startable = config.servers.keys().filter(|name| super::server_problem(name, config).is_none());
+    let startable = config.servers.keys().filter(|name| server_problem(name, config).is_none());
     join_all(startable.map(|name| mcp_server(name, config))).await
 }
 
@@ -151,4 +153,19 @@ async fn registries(config: &Config) -> Vec<Finding> {
         }
     });
     join_all(asked).await
+}
+
+/// Returns why an MCP server cannot be contacted at all.
+#[cfg(feature = "mcp")]
+pub(super) fn server_problem(name: &str, config: &Config) -> Option<String> {
+    match &config.servers.get(name)?.place {
+        ServerPlace::Process { command, .. } => (!tollgate_mcp::is_program(command, &config.base_dir))
+            .then(|| format!("its program {command} is not found; correct `command` in [mcp.{name}]")),
+        ServerPlace::Http { token_env, .. } => {
+            let unset = token_env.as_ref().filter(|variable| std::env::var_os(variable).is_none());
+            unset.map(|variable| {
+                format!("the environment variable {variable}, `token_env` of [mcp.{name}], is not set")
+            })
+        }
+    }
 }
