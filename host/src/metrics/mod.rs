@@ -30,7 +30,7 @@ pub struct Metrics {
 struct MetricsState {
     sandbox: Sandbox,
     registry: Registry,
-    recorded: Instruments,
+    recorded: Arc<Instruments>,
     now: Now,
 }
 
@@ -52,7 +52,8 @@ impl Metrics {
     #[must_use]
     pub fn new(sandbox: Sandbox) -> Self {
         let mut registry = Registry::with_prefix("tollgate");
-        let (recorded, now) = (Instruments::register(&mut registry), Now::register(&mut registry));
+        let recorded = Arc::new(Instruments::register(&mut registry));
+        let now = Now::register(&mut registry);
         now.budget.set(signed(sandbox.config().memory_budget_bytes));
         Self { inner: Arc::new(MetricsState { sandbox, registry, recorded, now }) }
     }
@@ -60,7 +61,7 @@ impl Metrics {
     /// Wraps a store to count the records of its audit.
     #[must_use]
     pub fn observing(&self, store: Arc<dyn Store>) -> Arc<dyn Store> {
-        Arc::new(Observed::new(store, self.clone()))
+        Arc::new(Observed::new(store, Arc::clone(&self.inner.recorded)))
     }
 
     /// Returns all metrics in the OpenMetrics text format.

@@ -1,7 +1,6 @@
 //! A store wrapper that counts the records of its audit.
 
-use super::Metrics;
-use super::instruments::Fact;
+use super::instruments::{Fact, Instruments};
 use crate::store::{
     AuditFilter, AuditRecord, AuditStore, ClaimedRun, Commit, CommitError, CommitReceipt, ComponentStore,
     CoordinationStore, EventPage, Hints, KeyFilter, PageLimit, QueueTurn, Record, RunCommand, RunFilter,
@@ -14,16 +13,16 @@ use tollgate_agent::state::StateChange;
 
 pub(super) struct Observed {
     store: Arc<dyn Store>,
-    metrics: Metrics,
+    recorded: Arc<Instruments>,
 }
 
 impl Observed {
-    pub(super) fn new(store: Arc<dyn Store>, metrics: Metrics) -> Self {
-        Self { store, metrics }
+    pub(super) fn new(store: Arc<dyn Store>, recorded: Arc<Instruments>) -> Self {
+        Self { store, recorded }
     }
 
     fn count(&self, records: &[AuditRecord]) {
-        records.iter().for_each(|record| self.metrics.inner.recorded.count(record));
+        records.iter().for_each(|record| self.recorded.count(record));
     }
 }
 
@@ -34,7 +33,7 @@ impl RunStore for Observed {
         let facts: Vec<Fact> = commit.events().iter().filter_map(Fact::of).collect();
         let committed = self.store.commit(commit).await?;
         self.count(&records);
-        facts.iter().for_each(|fact| self.metrics.inner.recorded.count_fact(fact));
+        facts.iter().for_each(|fact| self.recorded.count_fact(fact));
         Ok(committed)
     }
 

@@ -1,6 +1,5 @@
 //! The HTTP client for models.
 
-use super::Options;
 use super::reader::note_status;
 use reqwest::{redirect, retry};
 use std::sync::Arc;
@@ -14,8 +13,8 @@ const STREAM_WINDOW_BYTES: u32 = 64 * 1024;
 /// It follows no redirects, because a key in a provider-specific header would be sent to the
 /// redirect's target. Requests to this machine never go through a proxy. The status of each answer
 /// is passed to the reader, which bounds the answer of a failed request.
-pub(super) fn client(options: &Options) -> Result<reqwest::Client, String> {
-    let builder = builder(&options.base_url, options.limits.connect)?
+pub(super) fn client(base_url: &reqwest::Url, connect_timeout: Duration) -> Result<reqwest::Client, String> {
+    let builder = builder(base_url, connect_timeout)?
         .http2_initial_stream_window_size(STREAM_WINDOW_BYTES)
         .retry(retry::never().classify_fn(|answer| {
             answer.status().into_iter().for_each(note_status);

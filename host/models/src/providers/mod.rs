@@ -72,7 +72,7 @@ pub(super) struct Limits {
 impl HttpModel {
     /// Creates the client; sends nothing yet.
     pub(super) fn new(options: Options) -> Result<Self, String> {
-        let http = http_client::client(&options)?;
+        let http = http_client::client(&options.base_url, options.limits.connect)?;
         let client = genai::Client::builder().with_reqwest(http).build();
         Ok(Self { client: client.map_err(|e| e.to_string())?, target: options.target()?, options })
     }

@@ -107,10 +107,8 @@ fn refers_to(content: &RefOr<Content>, name: &str) -> bool {
     }
 }
 
-/// Returns the document of a server that offers these parts and whose sessions have this cookie.
-#[must_use]
-pub fn document(parts: &Parts, cookie: &str) -> Value {
-    let mut native = super::described().into_openapi();
+/// Completes the document of the native API with these protocols and the cookie of sessions.
+pub(super) fn completed(mut native: Document, parts: &Parts, cookie: &str) -> Value {
     let cookie = ApiKeyValue::with_description(cookie, "The cookie of a session, in browsers.");
     let session = SecurityScheme::ApiKey(ApiKey::Cookie(cookie));
     native.components.get_or_insert_default().add_security_scheme("session", session);

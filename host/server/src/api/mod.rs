@@ -19,8 +19,6 @@ mod threads;
 mod tools;
 mod usage;
 
-pub use document::document;
-
 use crate::parts::Parts;
 use crate::state::Shared;
 use axum::Router;
@@ -29,9 +27,17 @@ use axum::http::{StatusCode, header};
 use axum::middleware::from_fn_with_state;
 use axum::routing::get;
 use scopes::{RouteScopes, require_scopes};
+use serde_json::Value;
 use std::sync::Arc;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
+
+/// Returns the OpenAPI document of a server that offers these parts and whose sessions have this
+/// cookie.
+#[must_use]
+pub fn document(parts: &Parts, cookie: &str) -> Value {
+    document::completed(described().into_openapi(), parts, cookie)
+}
 
 /// Returns the routes with their descriptions for the OpenAPI document.
 fn described() -> OpenApiRouter<Shared> {

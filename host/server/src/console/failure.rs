@@ -1,6 +1,7 @@
 //! Requests that cannot be answered, as pages.
 
-use super::{SIGN_IN_PATH, document};
+use super::document;
+use super::sign_in::SIGN_IN_PATH;
 use crate::Problem;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Redirect, Response};

@@ -43,7 +43,7 @@ pub use crate::operator::{CallLimits, ComponentFacts, HostFacts};
 pub use crate::pricing::Price;
 pub use data::{ConsoleData, KeyRow, SessionRow};
 pub(crate) use form::Entries;
-pub use sign_in::{session_ended_page, sign_in_page};
+pub use sign_in::{SIGN_IN_PATH, session_ended_page, sign_in_page};
 pub(crate) use text::href;
 
 use crate::Shared;
@@ -54,8 +54,6 @@ use axum::routing::{get, post};
 use axum::{Extension, Router, middleware};
 use std::sync::Arc;
 
-/// The path of the page to sign in on.
-pub const SIGN_IN_PATH: &str = "/sign-in";
 /// The path to which the console sends the request to sign out, as a POST.
 pub const SIGN_OUT_PATH: &str = "/sign-out";
 

@@ -1,7 +1,10 @@
 //! The page to sign in on. The server checks the code and begins the session.
 
-use super::{SIGN_IN_PATH, document};
+use super::document;
 use maud::{Markup, html};
+
+/// The path of the page to sign in on.
+pub const SIGN_IN_PATH: &str = "/sign-in";
 
 /// Returns the page with a form that sends `code` to [`SIGN_IN_PATH`]. The script takes the code
 /// from the fragment of the link; without it, the person types the code. `next` is the page of the
