@@ -1,13 +1,15 @@
 //! JSON that is parsed on first access.
 
-use super::written::WrittenJson;
-use super::{JsonError, Measure, bounded, check_numbers, deep, parse_exact, raw, rewrite};
+use super::measure::{JsonError, Measure, READER_DEPTH, bounded, nesting};
+use super::numbers::check_numbers;
+use super::reader::{parse_exact, read, rewritten};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
-use serde_json::value::RawValue;
+use serde_json::value::{RawValue, to_raw_value};
 use std::borrow::Cow;
 use std::fmt;
 use std::ops::Deref;
+use std::sync::OnceLock;
 
 /// The size from which a list or object is charged as text only: it is seldom accessed.
 const REWRITTEN_BYTES: usize = 64 * 1024;
@@ -43,10 +45,10 @@ impl LazyJson {
 
     fn read(text: &str) -> Result<Self, JsonError> {
         // serde_json's depth limit is lower than the depth allowed here.
-        if !begins_container(text) || bounded(text)? >= deep::READER_DEPTH {
+        if !begins_container(text) || bounded(text)? >= READER_DEPTH {
             return parse_exact(text).map(Self::from);
         }
-        let written = rewrite::rewritten(text)?;
+        let written = rewritten(text)?;
         check_numbers(text)?;
         let written = RawValue::from_string(written).map_err(|e| JsonError(e.to_string()))?;
         Ok(Self(Representation::Text(WrittenJson::new(written))))
@@ -196,13 +198,97 @@ impl<'de> Deserialize<'de> for LazyJson {
     }
 }
 
+/// JSON as this host writes it. The value is parsed on first access; until then, the text is copied
+/// where the value is to be written.
+#[derive(Clone)]
+pub(crate) struct WrittenJson<T> {
+    text: T,
+    value: OnceLock<Box<Value>>,
+}
+
+impl<T: AsRef<RawValue>> WrittenJson<T> {
+    /// Takes a text that this host wrote, or that is byte for byte what it would have written.
+    pub(crate) fn new(text: T) -> Self {
+        Self { text, value: OnceLock::new() }
+    }
+
+    /// Takes such a text along with its value.
+    pub(crate) fn of(text: T, value: Value) -> Self {
+        Self { text, value: OnceLock::from(Box::new(value)) }
+    }
+
+    /// Returns the text.
+    pub(crate) fn text(&self) -> &str {
+        self.text.as_ref().get()
+    }
+
+    /// Returns the value.
+    pub(crate) fn value(&self) -> &Value {
+        self.value.get_or_init(|| Box::new(read_own(self.text())))
+    }
+
+    /// Returns the value without caching it if it has to be parsed.
+    pub(crate) fn peek(&self) -> Cow<'_, Value> {
+        match self.value.get() {
+            Some(value) => Cow::Borrowed(value),
+            None => Cow::Owned(read_own(self.text())),
+        }
+    }
+
+    /// Returns the value and drops the text.
+    pub(crate) fn into_value(self) -> Value {
+        self.value.into_inner().map_or_else(|| read_own(self.text.as_ref().get()), |value| *value)
+    }
+
+    /// Returns whether the parsed value is cached.
+    #[cfg(test)]
+    pub(crate) fn is_read(&self) -> bool {
+        self.value.get().is_some()
+    }
+
+    /// Drops the cached value; the next access parses it again. Only valid for a value that was
+    /// parsed from text, since one built otherwise may nest too deep to be parsed.
+    pub(crate) fn forget(&mut self) {
+        self.value.take();
+    }
+}
+
+/// Parses a text that this host wrote.
+#[expect(clippy::expect_used, reason = "tests check that what is written here can be read")]
+fn read_own(text: &str) -> Value {
+    read(text).expect("JSON as this host writes it")
+}
+
+impl<T: AsRef<RawValue>> PartialEq for WrittenJson<T> {
+    fn eq(&self, other: &Self) -> bool {
+        self.text() == other.text() || self.value() == other.value()
+    }
+}
+
+impl<T: AsRef<RawValue>> Serialize for WrittenJson<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.value.get() {
+            Some(value) => value.serialize(serializer),
+            // Serializing a raw text to a value parses it, with serde_json's lower depth limit.
+            None if nesting(self.text()) >= READER_DEPTH => self.peek().serialize(serializer),
+            None => self.text.as_ref().serialize(serializer),
+        }
+    }
+}
+
+/// Writes a value.
+#[expect(clippy::expect_used, reason = "keys are strings and numbers are finite")]
+pub(crate) fn raw(value: &Value) -> Box<RawValue> {
+    to_raw_value(value).expect("a value can be written")
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use serde_json::json;
 
-    fn read(text: &str) -> LazyJson {
+    fn lazy(text: &str) -> LazyJson {
         LazyJson::from_text(text.to_owned()).unwrap()
     }
 
@@ -212,7 +298,7 @@ mod tests {
 
     #[test]
     fn a_value_that_is_not_accessed_stays_text() {
-        let kept = read(r#"{"a":[1,"x"]}"#);
+        let kept = lazy(r#"{"a":[1,"x"]}"#);
         assert_eq!(kept.to_string(), r#"{"a":[1,"x"]}"#);
         assert_eq!(serde_json::to_string(&[&kept]).unwrap(), r#"[{"a":[1,"x"]}]"#);
         assert_eq!(serde_json::to_value(&kept).unwrap(), json!({"a": [1, "x"]}));
@@ -228,7 +314,7 @@ mod tests {
     #[test]
     fn a_text_is_kept_as_this_host_writes_it_and_scalars_are_parsed() {
         for (sent, text) in [("[1.50]", "[1.5]"), ("{ }", "{}"), (r#"["\u0061\/"]"#, r#"["a/"]"#)] {
-            let json = read(sent);
+            let json = lazy(sent);
             assert!(is_text(&json));
             assert_eq!(json.text(), text);
         }
@@ -238,19 +324,19 @@ mod tests {
             ("2e0", "2.0"),
             (r#""see [1], {2}""#, r#""see [1], {2}""#),
         ] {
-            let json = read(sent);
+            let json = lazy(sent);
             assert!(!is_text(&json));
             assert_eq!(json.text(), text);
         }
-        assert_eq!(read(r#""see [1]\n{2}""#).as_str(), Some("see [1]\n{2}"));
+        assert_eq!(lazy(r#""see [1]\n{2}""#).as_str(), Some("see [1]\n{2}"));
         assert!(LazyJson::from_text(r#"{"a":1,"a":1}"#.to_owned()).is_err());
     }
 
     #[test]
     fn text_and_value_are_equal_and_both_are_recorded() {
-        let (text, value) = (read(r#"{"a":1,"b":2}"#), LazyJson::from(json!({"b": 2, "a": 1})));
+        let (text, value) = (lazy(r#"{"a":1,"b":2}"#), LazyJson::from(json!({"b": 2, "a": 1})));
         assert_eq!(text, value);
-        assert_eq!(read(r#"{"a":1,"b":2}"#), read(r#"{"b":2,"a":1}"#));
+        assert_eq!(lazy(r#"{"a":1,"b":2}"#), lazy(r#"{"b":2,"a":1}"#));
         assert_ne!(text, LazyJson::default());
         assert_eq!(serde_json::from_str::<LazyJson>(&serde_json::to_string(&text).unwrap()).unwrap(), value);
     }
@@ -269,7 +355,7 @@ mod tests {
 
     #[test]
     fn what_is_changed_is_what_is_kept() {
-        let mut json = read(r#"["a"]"#);
+        let mut json = lazy(r#"["a"]"#);
         json.change(|value| value[0] = json!("b"));
         assert_eq!((json.text().as_ref(), &json), (r#"["b"]"#, &LazyJson::from(json!(["b"]))));
     }

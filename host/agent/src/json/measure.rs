@@ -1,10 +1,22 @@
-//! Measures the size that a text will have once parsed, without parsing it.
+//! What is known of a text before it is parsed: how deep it nests, and its size once parsed.
 
-use super::deep::end_of_string;
-use super::{JsonError, MAX_NODES};
+use memchr::{memchr2, memchr2_iter};
 use serde::Serialize;
 use serde_json::Value;
 use std::io;
+
+/// The deepest nesting that is accepted.
+pub const MAX_DEPTH: usize = 128;
+/// The most JSON values that are parsed at one time: those of one text, or of all texts that one
+/// call returns. Each takes many times the memory of its text.
+pub const MAX_NODES: usize = 500_000;
+/// The depth at which serde_json refuses a text.
+pub(super) const READER_DEPTH: usize = 128;
+
+/// The reason why a text was refused as JSON, with line and column if known.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct JsonError(pub(super) String);
 
 /// Bytes of one value within a list. A list's capacity is at most twice its length.
 const ELEMENT_BYTES: u64 = 2 * size_of::<Value>() as u64;
@@ -63,7 +75,7 @@ pub fn measure(bytes: &[u8]) -> Measure {
 
 impl Measure {
     /// Measures a parsed value as [`measure`] does its text without escapes. Values that were read
-    /// by this crate nest at most [`MAX_DEPTH`](super::MAX_DEPTH) levels deep.
+    /// by this crate nest at most [`MAX_DEPTH`] levels deep.
     #[must_use]
     pub fn of(value: &Value) -> Self {
         let mut measure = Self::default();
@@ -115,6 +127,48 @@ impl Measure {
         self.nodes += 1;
         self.parsed_bytes += ELEMENT_BYTES + bytes;
     }
+}
+
+/// Returns how deep the brackets outside strings nest. With fewer than [`READER_DEPTH`] opening
+/// brackets, returns their number instead. For text that is not JSON, the result is at least the
+/// depth that a reader could reach.
+pub(super) fn nesting(text: &str) -> usize {
+    let (bytes, mut at) = (text.as_bytes(), 0);
+    let opened = memchr2_iter(b'[', b'{', bytes).take(READER_DEPTH).count();
+    if opened < READER_DEPTH {
+        return opened;
+    }
+    let (mut now, mut deepest) = (0_usize, 0);
+    while let Some(byte) = bytes.get(at) {
+        match byte {
+            b'[' | b'{' => {
+                now += 1;
+                deepest = deepest.max(now);
+            }
+            b']' | b'}' => now = now.saturating_sub(1),
+            b'"' => {
+                at = end_of_string(bytes, at);
+                continue;
+            }
+            _ => {}
+        }
+        at += 1;
+    }
+    deepest
+}
+
+/// Returns the position after the string that begins at `start`, or the end of the text if the
+/// string is not closed.
+pub(super) fn end_of_string(bytes: &[u8], start: usize) -> usize {
+    let mut at = start + 1;
+    while let Some(found) = bytes.get(at..).and_then(|rest| memchr2(b'"', b'\\', rest)) {
+        at += found;
+        if bytes[at] == b'"' {
+            return at + 1;
+        }
+        at += 2;
+    }
+    bytes.len()
 }
 
 /// Returns whether the string that ends here is a key.
@@ -185,10 +239,17 @@ impl NodesLeft {
     }
 }
 
-/// Refuses a text of more than [`MAX_NODES`] nodes.
-pub(super) fn bound(text: &str) -> Result<(), JsonError> {
+/// Returns how deep a text nests, refusing one that nests too deep or has too many values.
+pub(super) fn bounded(text: &str) -> Result<usize, JsonError> {
+    let nesting = nesting(text);
+    if nesting > MAX_DEPTH {
+        return Err(JsonError(format!("nested deeper than {MAX_DEPTH} levels")));
+    }
     // Each node takes at least one byte plus a separator.
-    if text.len() > 2 * MAX_NODES { NodesLeft::all().take(&measure(text.as_bytes())) } else { Ok(()) }
+    if text.len() > 2 * MAX_NODES {
+        NodesLeft::all().take(&measure(text.as_bytes()))?;
+    }
+    Ok(nesting)
 }
 
 fn too_many(all: usize) -> JsonError {
