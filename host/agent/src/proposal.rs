@@ -7,7 +7,6 @@ use crate::name;
 use crate::outcome::Fault;
 use crate::schema;
 use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use smol_str::SmolStr;
 use std::fmt;
@@ -23,7 +22,7 @@ const MAX_NAMED: usize = 20;
 /// however it was sent: `2.0` and `2e0` become `2`.
 #[derive(Clone, PartialEq)]
 pub struct Arguments {
-    written: Arc<WrittenJson<Box<RawValue>>>,
+    written: Arc<WrittenJson>,
 }
 
 impl Arguments {

@@ -361,10 +361,7 @@ impl Order {
 
     /// Returns the text of the crate's root.
     fn root<'f>(&self, files: &'f [TextFile]) -> &'f str {
-        let is_root = |file: &&TextFile| {
-            let name = file.path.strip_prefix(self.sources).and_then(|rest| rest.strip_prefix('/'));
-            matches!(name, Some("lib.rs" | "main.rs"))
-        };
+        let is_root = |file: &&TextFile| matches!(path_within(self.sources, file), Some("lib" | "main"));
         &files.iter().find(is_root).unwrap_or_else(|| panic!("{} has no root", self.sources)).text
     }
 
@@ -383,13 +380,12 @@ impl Order {
         let handed_on: BTreeMap<String, String> = re_exports(&code_of(self.root(files))).collect();
         let mut imports: BTreeMap<Import, BTreeSet<String>> = BTreeMap::new();
         for file in files {
-            let path = file.path.strip_prefix(self.sources).and_then(|rest| rest.strip_prefix('/'));
-            let Some(path) = path.and_then(|path| path.strip_suffix(".rs")) else { continue };
+            let Some(path) = path_within(self.sources, file) else { continue };
             let mut parts: Vec<&str> = path.split('/').collect();
             if parts.last() == Some(&"mod") {
                 parts.pop();
             }
-            if parts.last().is_some_and(|name| *name == "tests" || name.ends_with("_tests")) {
+            if parts.last().is_some_and(|name| is_of_tests(name)) {
                 continue;
             }
             let Some(from) = self.modules.iter().find(|name| parts.first() == Some(*name)) else { continue };
@@ -407,6 +403,16 @@ impl Order {
     }
 }
 
+/// Returns the path of a source within these sources, without its ending; `None` if it is elsewhere.
+pub(crate) fn path_within<'f>(sources: &str, file: &'f TextFile) -> Option<&'f str> {
+    file.path.strip_prefix(sources)?.strip_prefix('/')?.strip_suffix(".rs")
+}
+
+/// Returns whether a module of this name contains tests.
+pub(crate) fn is_of_tests(module: &str) -> bool {
+    module == "tests" || module.ends_with("_tests")
+}
+
 /// Returns the text without comments and without the tests at its end.
 pub(crate) fn code_of(text: &str) -> String {
     let text = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
@@ -416,11 +422,13 @@ pub(crate) fn code_of(text: &str) -> String {
 
 /// Returns the first names of the paths that begin with this prefix, including those in braces.
 fn names_after<'t>(code: &'t str, prefix: &'t str) -> impl Iterator<Item = String> + 't {
-    code.match_indices(prefix).flat_map(move |(at, _)| {
-        let is_inside =
-            code[..at].ends_with(|before: char| before.is_alphanumeric() || "_:".contains(before));
-        if is_inside { Vec::new() } else { first_names(&code[at + prefix.len()..]) }
-    })
+    let begins = code.match_indices(prefix).filter(move |(at, _)| begins_path(code, *at));
+    begins.flat_map(move |(at, _)| first_names(&code[at + prefix.len()..]))
+}
+
+/// Returns whether a path begins at this position, instead of going on.
+pub(crate) fn begins_path(code: &str, at: usize) -> bool {
+    !code[..at].ends_with(|before: char| before.is_alphanumeric() || "_:".contains(before))
 }
 
 /// Returns the first names of a path, or of the paths in braces.

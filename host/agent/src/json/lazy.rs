@@ -28,7 +28,7 @@ pub struct LazyJson(Representation);
 #[derive(Clone)]
 enum Representation {
     Value(Value),
-    Text(WrittenJson<Box<RawValue>>),
+    Text(WrittenJson),
 }
 
 impl LazyJson {
@@ -201,25 +201,25 @@ impl<'de> Deserialize<'de> for LazyJson {
 /// JSON as this host writes it. The value is parsed on first access; until then, the text is copied
 /// where the value is to be written.
 #[derive(Clone)]
-pub(crate) struct WrittenJson<T> {
-    text: T,
+pub(crate) struct WrittenJson {
+    text: Box<RawValue>,
     value: OnceLock<Box<Value>>,
 }
 
-impl<T: AsRef<RawValue>> WrittenJson<T> {
+impl WrittenJson {
     /// Takes a text that this host wrote, or that is byte for byte what it would have written.
-    pub(crate) fn new(text: T) -> Self {
+    pub(crate) fn new(text: Box<RawValue>) -> Self {
         Self { text, value: OnceLock::new() }
     }
 
     /// Takes such a text along with its value.
-    pub(crate) fn of(text: T, value: Value) -> Self {
+    pub(crate) fn of(text: Box<RawValue>, value: Value) -> Self {
         Self { text, value: OnceLock::from(Box::new(value)) }
     }
 
     /// Returns the text.
     pub(crate) fn text(&self) -> &str {
-        self.text.as_ref().get()
+        self.text.get()
     }
 
     /// Returns the value.
@@ -237,7 +237,7 @@ impl<T: AsRef<RawValue>> WrittenJson<T> {
 
     /// Returns the value and drops the text.
     pub(crate) fn into_value(self) -> Value {
-        self.value.into_inner().map_or_else(|| read_own(self.text.as_ref().get()), |value| *value)
+        self.value.into_inner().map_or_else(|| read_own(self.text.get()), |value| *value)
     }
 
     /// Returns whether the parsed value is cached.
@@ -259,19 +259,19 @@ fn read_own(text: &str) -> Value {
     read(text).expect("JSON as this host writes it")
 }
 
-impl<T: AsRef<RawValue>> PartialEq for WrittenJson<T> {
+impl PartialEq for WrittenJson {
     fn eq(&self, other: &Self) -> bool {
         self.text() == other.text() || self.value() == other.value()
     }
 }
 
-impl<T: AsRef<RawValue>> Serialize for WrittenJson<T> {
+impl Serialize for WrittenJson {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self.value.get() {
             Some(value) => value.serialize(serializer),
             // Serializing a raw text to a value parses it, with serde_json's lower depth limit.
             None if nesting(self.text()) >= READER_DEPTH => self.peek().serialize(serializer),
-            None => self.text.as_ref().serialize(serializer),
+            None => self.text.serialize(serializer),
         }
     }
 }
