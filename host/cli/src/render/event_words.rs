@@ -1,9 +1,12 @@
 //! The words for the events of a run: the same while a person follows it and in its record.
 
 use crate::terminal::output::{BAD, DIM, GOOD, NAME, WAITS};
+use crate::terminal::quantity;
 use crate::terminal::text::shown_line;
 use anstyle::Style;
+use tollgate_agent::child::ChildStatus;
 use tollgate_agent::gate::Verdict;
+use tollgate_agent::outcome::Fault;
 use tollgate_agent::run::CallEnd;
 use tollgate_agent::run::event::CheckedCall;
 
@@ -58,4 +61,31 @@ pub(super) fn ended_tool(tool_name: &str, end: &CallEnd) -> String {
         CallEnd::Result(_) | CallEnd::Fault(_) => (BAD, "✗"),
     };
     format!("{style}{mark} {}{style:#}", name(tool_name))
+}
+
+/// Returns the fault of an attempt that is followed by another.
+pub(super) fn failed_attempt(attempt: u32, fault: &Fault) -> String {
+    format!("{WAITS}attempt {attempt} failed:{WAITS:#} {}", shown_line(&fault.message, LINE_CHARS))
+}
+
+/// Returns the conflict for which a call runs again.
+pub(super) fn conflict(key: &str) -> String {
+    format!("{WAITS}{} was changed meanwhile:{WAITS:#} it runs again", shown_line(key, LINE_CHARS))
+}
+
+/// Returns the start of a child of a call.
+pub(super) fn child_start(agent_id: &str, child_run_id: &str) -> String {
+    format!("{NAME}⇣ agent {}{NAME:#} {DIM}run {child_run_id}{DIM:#}", name(agent_id))
+}
+
+/// Returns the end of a child of a call.
+pub(super) fn child_end(status: &ChildStatus, steps: u32) -> String {
+    let words = status.words().unwrap_or_else(|| "answered".to_owned());
+    let turns = quantity::count(steps, "turn");
+    format!("⇡ the agent {} {DIM}({turns}){DIM:#}", shown_line(&words, LINE_CHARS))
+}
+
+/// Returns the transfer of a conversation from one agent to another.
+pub(super) fn transfer(from: &str, to: &str) -> String {
+    format!("{NAME}⇒ {} hands over to {}{NAME:#}", name(from), name(to))
 }

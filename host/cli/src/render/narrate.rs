@@ -3,9 +3,12 @@
 //! The answer goes to standard output, everything else to standard error. If standard output is for
 //! a program, every event goes there as a line of JSON.
 
-use crate::render::event_words::{LINE_CHARS, call, call_end, ended_tool, name, verdict};
+use crate::render::event_words::{
+    LINE_CHARS, call, call_end, child_end, child_start, conflict, ended_tool, failed_attempt, name, transfer,
+    verdict,
+};
 use crate::render::powers::command_to_grant;
-use crate::render::usage::used;
+use crate::render::usage::{call_usage, run_usage};
 use crate::terminal::output::{BAD, BOLD, DIM, NAME, WAITS};
 use crate::terminal::text::{shown, shown_line, shown_marked};
 use crate::terminal::{Exit, Output, quantity};
@@ -13,10 +16,9 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use tollgate::run::{ChildUpdate, LiveContent, RunEnd, RunUpdate};
 use tollgate_agent::gate::{GateVerdict, Verdict};
-use tollgate_agent::outcome::Usage;
 use tollgate_agent::question::MARK;
 use tollgate_agent::run::event::{CheckedCall, FinishedCall, SuspendedCall};
-use tollgate_agent::run::{Event, RunStatus, RunUsage, StoredEvent};
+use tollgate_agent::run::{Event, RunStatus, StoredEvent};
 use tollgate_sandbox::{ProgressStatus, Report};
 
 /// A narrator of one run.
@@ -165,31 +167,19 @@ impl<'a> Narrator<'a> {
                 self.say(&format!("  {WAITS}{words}{WAITS:#}"));
             }
             Event::CallRetried { call_id, fault, attempt, .. } => {
-                let words = shown_line(&fault.message, LINE_CHARS);
-                self.say_of(call_id, &format!("{WAITS}attempt {attempt}: {words}; retrying{WAITS:#}"));
+                self.say_of(call_id, &format!("{}; retrying", failed_attempt(*attempt, fault)));
             }
-            Event::CallConflicted { call_id, key, .. } => {
-                let key = shown_line(key, LINE_CHARS);
-                self.say_of(call_id, &format!("{WAITS}{key} changed meanwhile; running again{WAITS:#}"));
-            }
+            Event::CallConflicted { call_id, key, .. } => self.say_of(call_id, &conflict(key)),
             Event::CallFinished(finished) => self.finished(finished),
             Event::CallSuspended(suspended) => self.suspended(suspended),
             Event::ChildStarted { call_id, agent_id, child_run_id, .. } => {
-                let agent = name(agent_id);
-                self.say_of(
-                    call_id,
-                    &format!("{NAME}⇣ agent {agent}{NAME:#} {DIM}run {child_run_id}{DIM:#}"),
-                );
+                self.say_of(call_id, &child_start(agent_id, child_run_id));
             }
             Event::ChildFinished { call_id, status, steps, .. } => {
-                let words = status.words().unwrap_or_else(|| "answered".to_owned());
-                let turns = quantity::count(*steps, "turn");
-                let words = shown_line(&words, LINE_CHARS);
-                self.say_of(call_id, &format!("⇡ the agent {words} {DIM}({turns}){DIM:#}"));
+                self.say_of(call_id, &child_end(status, *steps));
             }
             Event::Transferred { from, agent, .. } => {
-                let (from, to) = (name(from), name(&agent.view.id));
-                self.say(&format!("  {NAME}⇒ {from} hands over to {to}{NAME:#}"));
+                self.say(&format!("  {}", transfer(from, &agent.view.id)));
             }
             _ => {}
         }
@@ -277,7 +267,7 @@ impl<'a> Narrator<'a> {
 
     fn finished(&self, finished: &FinishedCall) {
         let (tool, words) = call_end(&finished.tool_name, &finished.end);
-        self.say(&format!("  {tool} {words} {DIM}({}){DIM:#}", used(&finished.usage)));
+        self.say(&format!("  {tool} {words} {DIM}({}){DIM:#}", call_usage(&finished.usage)));
         if let Some(change) = &finished.change {
             let keys: Vec<&str> = change.updates.iter().map(|update| &*update.key).collect();
             let keys = shown_line(&keys.join(", "), 2 * LINE_CHARS);
@@ -379,24 +369,6 @@ fn how_it_ended(end: &RunEnd) -> Option<String> {
         ),
     };
     Some(words)
-}
-
-/// Returns fuel in words, marked if it is a lower bound.
-fn fuel(usage: &Usage) -> String {
-    let at_least = if usage.at_least { "at least " } else { "" };
-    format!("{at_least}{}", quantity::fuel(usage.fuel))
-}
-
-/// Returns the usage of a run in words.
-pub(crate) fn run_usage(usage: &RunUsage) -> String {
-    format!(
-        "{}, {}, {} fuel, {} in tools, {}",
-        quantity::count(usage.steps, "turn"),
-        quantity::count(usage.calls, "call"),
-        fuel(&usage.tools),
-        quantity::micros(usage.tools.wall_us),
-        quantity::count(usage.tokens.total(), "token"),
-    )
 }
 
 /// The phase of a call as words before its message; empty for a call that simply runs.

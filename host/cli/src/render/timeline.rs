@@ -2,9 +2,10 @@
 //! with their outcome.
 
 use crate::render::attachments::{self, attachments};
-use crate::render::event_words::{LINE_CHARS, call, call_end, name, verdict};
-use crate::render::narrate::run_usage;
-use crate::render::usage::used;
+use crate::render::event_words::{
+    LINE_CHARS, call, call_end, child_end, child_start, conflict, failed_attempt, name, transfer, verdict,
+};
+use crate::render::usage::{call_usage, run_usage};
 use crate::terminal::output::{BAD, BOLD, DIM, GOOD, WAITS};
 use crate::terminal::quantity;
 use crate::terminal::text::{shown, shown_line};
@@ -63,21 +64,19 @@ impl Timeline {
                 self.of_call(call_id, &format!("{DIM}attempt {attempt}{DIM:#}"));
             }
             Event::ChildStarted { call_id, agent_id, child_run_id, .. } => {
-                let agent = name(agent_id);
-                self.of_call(call_id, &format!("agent {agent} {DIM}run {child_run_id}{DIM:#}"));
+                self.of_call(call_id, &child_start(agent_id, child_run_id));
+            }
+            Event::ChildFinished { call_id, status, steps, .. } => {
+                self.of_call(call_id, &child_end(status, *steps));
+            }
+            Event::Transferred { from, agent, .. } => {
+                self.line(&format!("  {}", transfer(from, &agent.view.id)));
             }
             Event::CallRetried { call_id, attempt, fault, usage } => {
-                let words = shown_line(&fault.message, LINE_CHARS);
-                let used = used(usage);
-                self.of_call(
-                    call_id,
-                    &format!("{WAITS}attempt {attempt} failed:{WAITS:#} {words} {DIM}({used}){DIM:#}"),
-                );
+                let (words, used) = (failed_attempt(*attempt, fault), call_usage(usage));
+                self.of_call(call_id, &format!("{words} {DIM}({used}){DIM:#}"));
             }
-            Event::CallConflicted { call_id, key, .. } => {
-                let key = shown_line(key, LINE_CHARS);
-                self.of_call(call_id, &format!("{WAITS}{key} was changed meanwhile:{WAITS:#} it runs again"));
-            }
+            Event::CallConflicted { call_id, key, .. } => self.of_call(call_id, &conflict(key)),
             Event::CallReturned { call_id, .. } => {
                 self.of_call(call_id, &format!("{DIM}returned; calls before it are not done{DIM:#}"));
             }
@@ -137,7 +136,7 @@ impl Timeline {
     fn finished(&mut self, finished: &FinishedCall) {
         let (tool, words) = call_end(&finished.tool_name, &finished.end);
         let call = self.call_among_equals(&finished.call_id);
-        let used = used(&finished.usage);
+        let used = call_usage(&finished.usage);
         self.line(&format!("{tool}{call} {words} {DIM}({used}){DIM:#}"));
         if let Some(own) = &finished.replaced {
             let own = own.code().map_or("success", |code| code.as_str());

@@ -4,6 +4,7 @@
 use crate::render::timeline::timeline;
 use serde_json::{Value, json};
 use std::sync::Arc;
+use tollgate_agent::child::ChildStatus;
 use tollgate_agent::code::Code;
 use tollgate_agent::content::ContentPart;
 use tollgate_agent::gate::{GateVerdict, Verdict};
@@ -210,4 +211,34 @@ fn what_hooks_did_is_told() {
     ] {
         assert!(text.contains(told), "{told}: {text}");
     }
+}
+
+#[test]
+fn what_children_answered_is_told() {
+    let call_id = || "c".into();
+    let text = shown(vec![
+        (0, proposed("c", "research", json!({}))),
+        (
+            0,
+            Event::ChildStarted {
+                call_id: call_id(),
+                ordinal: 1,
+                child_run_id: "r-1".to_owned(),
+                agent_id: "reader".to_owned(),
+                digest: String::new(),
+            },
+        ),
+        (
+            0,
+            Event::ChildFinished {
+                call_id: call_id(),
+                ordinal: 1,
+                status: ChildStatus::Completed,
+                steps: 2,
+                tokens: TokenUsage::default(),
+            },
+        ),
+    ]);
+    assert!(text.contains("research ⇣ agent reader run r-1"), "{text}");
+    assert!(text.contains("research ⇡ the agent answered (2 turns)"), "{text}");
 }

@@ -1,7 +1,7 @@
 //! The end of a direct call, as text and as JSON.
 
 use crate::render::attachments::{self, attachments};
-use crate::render::usage::used;
+use crate::render::usage::call_usage;
 use crate::session::ask::say_how_to_decide;
 use crate::terminal::output::{BAD, BOLD, DIM};
 use crate::terminal::text::{shown, shown_line, shown_marked};
@@ -99,7 +99,7 @@ fn show(finished: &FinishedCall, output: &Output) {
     for update in finished.change.iter().flat_map(|change| change.updates.iter()) {
         output.hint(&format!("{DIM}state {} changed{DIM:#}", shown_line(&update.key, 140)));
     }
-    output.hint(&format!("{DIM}{}{DIM:#}", used(&finished.usage)));
+    output.hint(&format!("{DIM}{}{DIM:#}", call_usage(&finished.usage)));
 }
 
 /// Returns whether a call changed state that outlives it.
