@@ -40,7 +40,7 @@ impl Plugin for Till {
         "till"
     }
 
-    fn bring(self: Box<Self>, parts: &mut Parts) {
+    fn register(self: Box<Self>, parts: &mut Parts) {
         parts.state::<Spent>().gate(Till).hooks(Till);
     }
 }

@@ -29,7 +29,7 @@ pub struct ChildRequest {
     pub agent_id: String,
     /// The initial conversation; the last message is the user's.
     pub messages: Vec<Message>,
-    /// Becomes the child's state before its first step.
+    /// The child's state before its first step, by key.
     pub seed: Vec<(String, Value)>,
     /// Keys to return.
     pub exports: Vec<String>,

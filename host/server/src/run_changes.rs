@@ -167,10 +167,10 @@ impl Watch {
             }
             let is_much = hinted.len() > MANY;
             if is_much {
-                self.lose();
+                self.note_loss();
             } else {
                 for run_id in hinted {
-                    self.hinted_at(&run_id).await;
+                    self.report_run(&run_id).await;
                 }
             }
             if Instant::now() >= look_at {
@@ -185,21 +185,21 @@ impl Watch {
         }
     }
 
-    /// Reads a run that has new events.
-    async fn hinted_at(&mut self, run_id: &str) {
+    /// Reads a run that has new events, and reports it.
+    async fn report_run(&mut self, run_id: &str) {
         match self.store.runs(RunFilter::one(run_id)).await {
             Ok(found) => {
                 for run in found {
-                    self.tell(run).await;
+                    self.report(run).await;
                 }
             }
-            Err(_) => self.lose(),
+            Err(_) => self.note_loss(),
         }
     }
 
     /// Compares the newest and the open runs with those that are known.
     async fn compare(&mut self) {
-        let Ok(runs) = look(&self.store).await else { return self.lose() };
+        let Ok(runs) = look(&self.store).await else { return self.note_loss() };
         let is_known = self.known.is_some();
         // A run that is no longer open may be too old for the list of the newest.
         let listed: BTreeSet<&str> = runs.iter().map(|run| run.run_id.as_str()).collect();
@@ -208,11 +208,11 @@ impl Watch {
         let closed = known.filter(|(run_id, seen)| open(seen) && !listed.contains(run_id.as_str()));
         let closed: Vec<String> = closed.map(|(run_id, _)| run_id.clone()).collect();
         for run_id in closed {
-            self.hinted_at(&run_id).await;
+            self.report_run(&run_id).await;
         }
         if self.known.is_some() {
             for run in runs {
-                self.tell(run).await;
+                self.report(run).await;
             }
         } else {
             self.known = Some(known_of(runs));
@@ -222,8 +222,8 @@ impl Watch {
         }
     }
 
-    /// Tells the streams of a run, unless it is as it was.
-    async fn tell(&mut self, run: RunSummary) {
+    /// Sends a run to the streams, unless it is unchanged.
+    async fn report(&mut self, run: RunSummary) {
         let now = seen(&run);
         let Some(known) = &mut self.known else { return };
         if known.len() >= MAX_KNOWN && !known.contains_key(&run.run_id) {
@@ -248,8 +248,8 @@ impl Watch {
         page.has_more || page.events.iter().any(|stored| asks(&stored.event))
     }
 
-    /// Tells that anything may have changed. The next comparison only learns how the runs are.
-    fn lose(&mut self) {
+    /// Reports that anything may have changed. The next comparison only records the runs.
+    fn note_loss(&mut self) {
         self.known = None;
         self.send(Change::Any);
     }

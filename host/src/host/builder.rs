@@ -41,7 +41,7 @@ const MAX_HOOK_TIMEOUT: Duration = Duration::from_secs(300);
 ///     .tool(now)
 ///     .agent(Agent::new("assistant", ScriptedModel::new(Vec::new())).with_tools(["now"]))
 ///     .store(Arc::new(MemoryStore::new())) // `SqliteStore` outlives the process
-///     .subscribe("run.finished", |happening: &RunEvent| println!("{}", happening.payload))
+///     .subscribe("run.finished", |event: &RunEvent| println!("{}", event.payload))
 ///     .build()?;
 /// assert!(host.toolbox().catalog().tool("now").is_some());
 /// # Ok::<(), tollgate::HostError>(())
@@ -133,8 +133,8 @@ impl HostBuilder {
     /// use tollgate::Host;
     /// use tollgate::run::RunEvent;
     ///
-    /// let builder = Host::builder().subscribe("tool.call", |happening: &RunEvent| {
-    ///     println!("{} is called with {}", happening.payload["tool"], happening.payload["args"]);
+    /// let builder = Host::builder().subscribe("tool.call", |event: &RunEvent| {
+    ///     println!("{} is called with {}", event.payload["tool"], event.payload["args"]);
     /// });
     /// # assert!(builder.build().is_ok());
     /// ```

@@ -94,8 +94,8 @@ impl Host {
         }
         let input = Input::Cancel { reason: "the call that asked for it is over".to_owned() };
         let (cancel, run_id) = (CancellationToken::new(), Arc::<str>::from(run_id));
-        let teller = Publisher::without_clients(Arc::clone(&self.inner.bus), Arc::clone(&run_id));
-        let mut parts = self.parts(Arc::clone(&run_id), Arc::clone(&run_id), cancel, teller);
+        let publisher = Publisher::without_clients(Arc::clone(&self.inner.bus), Arc::clone(&run_id));
+        let mut parts = self.parts(Arc::clone(&run_id), Arc::clone(&run_id), cancel, publisher);
         parts.epoch = self.acquire(&run_id, run.events()).await?;
         let (_, run) = boxed(Driver::new(parts, run, 0), input).await?;
         Ok(self.ran(&run, &[]))
@@ -139,8 +139,8 @@ impl Host {
         updates: &ChildForwarder,
     ) -> Result<Run, HostError> {
         let epoch = if run.events() == 0 { FIRST_EPOCH } else { self.acquire(&run_id, run.events()).await? };
-        let (hub, teller, mut events) = self.listened((&run_id, epoch), false, &cancel);
-        let mut parts = self.parts(Arc::clone(&run_id), run_id, cancel, teller);
+        let (hub, publisher, mut events) = self.listened((&run_id, epoch), false, &cancel);
+        let mut parts = self.parts(Arc::clone(&run_id), run_id, cancel, publisher);
         parts.epoch = epoch;
         let driver = Driver::new(parts, run, 0).at(clock);
         let telling = async {

@@ -160,7 +160,7 @@ impl Host {
                 if let Some(newest) = events.last() {
                     last = newest.number;
                     let rests = matches!(newest.event, Event::RunWaiting | Event::RunFinished { .. });
-                    hub.stored(&events);
+                    hub.publish_stored(&events);
                     match has_more {
                         true => continue,
                         false if rests => break,
@@ -205,11 +205,11 @@ impl Host {
         if epoch > FIRST_EPOCH || other.is_none_or(|other| other.is_closed()) {
             live.insert(Arc::clone(run_id), Arc::downgrade(&hub));
         }
-        let teller = Publisher::new(Arc::clone(&hub), Arc::clone(&self.inner.bus), Arc::clone(run_id));
+        let publisher = Publisher::new(Arc::clone(&hub), Arc::clone(&self.inner.bus), Arc::clone(run_id));
         let events = hub.listen();
         drop(live);
         self.inner.followers.wake(run_id);
-        (hub, teller, events)
+        (hub, publisher, events)
     }
 
     /// Drives a run until it ends or waits. If all clients have been gone for a while, `abandoned`

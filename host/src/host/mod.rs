@@ -195,8 +195,8 @@ impl Host {
         spec.detached = request.detached;
         let spec = Arc::new(spec);
         let cancel = CancellationToken::new();
-        let (hub, teller, events) = self.listened((&run_id, FIRST_EPOCH), false, &cancel);
-        let parts = self.parts(Arc::clone(&run_id), Arc::clone(&thread_id), cancel.clone(), teller);
+        let (hub, publisher, events) = self.listened((&run_id, FIRST_EPOCH), false, &cancel);
+        let parts = self.parts(Arc::clone(&run_id), Arc::clone(&thread_id), cancel.clone(), publisher);
         let mut driver = Driver::new(parts, Run::new(thread), known_messages);
         driver.thread_memory = memory;
         let first = match request.history.is_empty() {
@@ -226,8 +226,8 @@ impl Host {
         if let Some(refused) = self.without_room(&request, &run_id).await {
             return Ok(refused);
         }
-        let teller = Publisher::without_clients(Arc::clone(&self.inner.bus), Arc::clone(&run_id));
-        let (driver, first) = self.direct(request, run_id, teller).await?;
+        let publisher = Publisher::without_clients(Arc::clone(&self.inner.bus), Arc::clone(&run_id));
+        let (driver, first) = self.direct(request, run_id, publisher).await?;
         Ok(driver.drive(first).await?)
     }
 
@@ -239,13 +239,13 @@ impl Host {
         let (cancel, detached) = (request.cancel.clone(), request.detached);
         let run_id = request.run_id.as_deref().map_or_else(new_id, Arc::from);
         let refused = self.without_room(&request, &run_id).await;
-        let (hub, teller, events) = self.listened((&run_id, FIRST_EPOCH), true, &cancel);
+        let (hub, publisher, events) = self.listened((&run_id, FIRST_EPOCH), true, &cancel);
         if let Some(end) = refused {
             hub.close();
             let thread_id = Arc::clone(&end.thread_id);
             return Ok(RunHandle { run_id, thread_id, events, cancel, end: tokio::spawn(async { Ok(end) }) });
         }
-        let (driver, first) = self.direct(request, Arc::clone(&run_id), teller).await?;
+        let (driver, first) = self.direct(request, Arc::clone(&run_id), publisher).await?;
         let thread_id = driver.thread_id();
         let abandoned = (!detached).then(|| cancel.clone());
         let host = self.clone();
@@ -279,8 +279,8 @@ impl Host {
         let epoch = self.acquire(&run_id, run.events()).await?;
         let cancel = CancellationToken::new();
         let is_call = matches!(spec.task, Task::Call { .. });
-        let (hub, teller, events) = self.listened((&run_id, epoch), is_call, &cancel);
-        let mut parts = self.parts(Arc::clone(&run_id), Arc::clone(&thread_id), cancel.clone(), teller);
+        let (hub, publisher, events) = self.listened((&run_id, epoch), is_call, &cancel);
+        let mut parts = self.parts(Arc::clone(&run_id), Arc::clone(&thread_id), cancel.clone(), publisher);
         parts.epoch = epoch;
         let mut driver = Driver::new(parts, run, known_messages).at(clock);
         driver.thread_memory = memory;
@@ -313,12 +313,12 @@ impl Host {
         &self,
         request: CallRequest,
         run_id: Arc<str>,
-        teller: Publisher,
+        publisher: Publisher,
     ) -> Result<(Box<Driver>, Input), HostError> {
         let agent = self.agent(DIRECT_AGENT)?;
         let stored = request.stored_thread().map(str::to_owned);
         let thread_id = request.thread_id.map_or_else(|| Arc::clone(&run_id), Arc::from);
-        let parts = self.parts(run_id, Arc::clone(&thread_id), request.cancel, teller);
+        let parts = self.parts(run_id, Arc::clone(&thread_id), request.cancel, publisher);
         let found = match stored {
             Some(id) => self.thread_of_call(&parts.toolbox, &id, &request.tool_name).await?,
             None => Some(ReadThread::default()),
@@ -345,12 +345,22 @@ impl Host {
         run_id: Arc<str>,
         thread_id: Arc<str>,
         cancel: CancellationToken,
-        teller: Publisher,
+        publisher: Publisher,
     ) -> RunParts {
         let services = Arc::clone(&self.inner.services);
         let host: Arc<dyn RunHost> = Arc::clone(&self.inner) as _;
         let (toolbox, command) = (self.toolbox(), None);
-        RunParts { services, host, toolbox, teller, cancel, run_id, thread_id, epoch: FIRST_EPOCH, command }
+        RunParts {
+            services,
+            host,
+            toolbox,
+            publisher,
+            cancel,
+            run_id,
+            thread_id,
+            epoch: FIRST_EPOCH,
+            command,
+        }
     }
 
     fn agent(&self, id: &str) -> Result<&Agent, HostError> {

@@ -213,8 +213,8 @@ impl Host {
         };
         let cancel = CancellationToken::new();
         let is_call = matches!(spec.task, Task::Call { .. });
-        let (hub, teller, events) = self.listened((run_id, *epoch), is_call, &cancel);
-        let mut parts = self.parts(Arc::clone(run_id), thread_id, cancel, teller);
+        let (hub, publisher, events) = self.listened((run_id, *epoch), is_call, &cancel);
+        let mut parts = self.parts(Arc::clone(run_id), thread_id, cancel, publisher);
         (parts.epoch, parts.command) = (*epoch, command);
         let mut driver = Driver::new(parts, run, known_messages).at(clock);
         driver.thread_memory = memory;

@@ -189,7 +189,7 @@ impl Plugin for AgentHooks {
         &self.name
     }
 
-    fn bring(self: Box<Self>, parts: &mut Parts) {
+    fn register(self: Box<Self>, parts: &mut Parts) {
         parts.hooks(self.hooks);
     }
 }

@@ -36,7 +36,7 @@ pub(crate) fn install(plugins: Vec<Box<dyn Plugin>>, bus: &mut Bus) -> Result<Pl
             )));
         }
         let mut parts = Parts::new(&name);
-        plugin.bring(&mut parts);
+        plugin.register(&mut parts);
         claims.claim_all(&name, &parts)?;
         let Parts { native, gates, hooks, subscriptions } = parts;
         let points = hooks.as_ref().map_or(HookPoints::NONE, |hooks| hooks.points());

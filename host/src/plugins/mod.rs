@@ -27,7 +27,7 @@
 //!         "tally"
 //!     }
 //!
-//!     fn bring(self: Box<Self>, parts: &mut Parts) {
+//!     fn register(self: Box<Self>, parts: &mut Parts) {
 //!         parts.state::<Calls>().hooks(*self).subscribe("run.finished", |_: &RunEvent| println!("done"));
 //!     }
 //! }
@@ -73,7 +73,7 @@ pub trait Plugin: Send + Sync + 'static {
     fn name(&self) -> &str;
 
     /// Adds its parts. Called once, when the host is built.
-    fn bring(self: Box<Self>, parts: &mut Parts);
+    fn register(self: Box<Self>, parts: &mut Parts);
 }
 
 /// A plugin that has only native tools.
@@ -82,7 +82,7 @@ impl Plugin for NativePlugin {
         self.id()
     }
 
-    fn bring(self: Box<Self>, parts: &mut Parts) {
+    fn register(self: Box<Self>, parts: &mut Parts) {
         parts.native = *self;
     }
 }

@@ -27,14 +27,19 @@ use tollgate_sandbox::{ChildRunner, ReportSink, Reservation};
 use tracing::Instrument as _;
 
 /// Asks the model and streams its output to the run's clients.
-pub(super) async fn ask(model: Arc<dyn Model>, request: ModelRequest, ask: u32, teller: Publisher) -> Input {
+pub(super) async fn ask(
+    model: Arc<dyn Model>,
+    request: ModelRequest,
+    ask: u32,
+    publisher: Publisher,
+) -> Input {
     let span = spans::model(model.name(), ask);
-    reply(model, request, ask, teller).instrument(span).await
+    reply(model, request, ask, publisher).instrument(span).await
 }
 
-async fn reply(model: Arc<dyn Model>, request: ModelRequest, ask: u32, teller: Publisher) -> Input {
+async fn reply(model: Arc<dyn Model>, request: ModelRequest, ask: u32, publisher: Publisher) -> Input {
     let mut tell = |delta| {
-        teller.transient(match delta {
+        publisher.publish_live(match delta {
             Delta::Text(text) => LiveContent::TextDelta { text },
             Delta::Reasoning(text) => LiveContent::ReasoningDelta { text },
             Delta::Restarted { attempt, max_attempts, pause, reason } => {
@@ -65,14 +70,14 @@ pub(super) async fn ask_with_hooks(
     model: Arc<dyn Model>,
     request: ModelRequest,
     number: u32,
-    teller: Publisher,
+    publisher: Publisher,
 ) -> Input {
     let mut hooked = ModelHooked::default();
     let (request, supplied) = scene.before_model(request, number, &mut hooked).await;
     let was_told = supplied.is_none();
     let replied = match supplied {
         Some(reply) => Input::Replied { ask: number, reply, hooked: None },
-        None => ask(model, request, number, teller.clone()).await,
+        None => ask(model, request, number, publisher.clone()).await,
     };
     let reply = match replied {
         Input::Replied { reply, .. } => reply,
@@ -83,10 +88,15 @@ pub(super) async fn ask_with_hooks(
     if changed && was_told {
         // The client has seen parts of the first reply, which are no longer valid.
         let reason = format!("changed by {}", hooked.reply_changed_by.join(", "));
-        teller.transient(LiveContent::ReplyRestarted { attempt: 2, max_attempts: 2, pause_ms: 0, reason });
+        publisher.publish_live(LiveContent::ReplyRestarted {
+            attempt: 2,
+            max_attempts: 2,
+            pause_ms: 0,
+            reason,
+        });
     }
     if (changed || !was_told) && !reply.message.text.is_empty() {
-        teller.transient(LiveContent::TextDelta { text: reply.message.text.clone() });
+        publisher.publish_live(LiveContent::TextDelta { text: reply.message.text.clone() });
     }
     let hooked = (hooked != ModelHooked::default()).then(|| Box::new(hooked));
     Input::Replied { ask: number, reply, hooked }

@@ -70,7 +70,7 @@ impl ChildForwarder {
             Streaming::Passthrough | Streaming::PassthroughRawErrors => Some(told),
         };
         if let Some(told) = told {
-            self.parent.child(&self.place, told);
+            self.parent.forward_child(&self.place, told);
         }
     }
 

@@ -59,7 +59,7 @@ impl Driver {
         let cancel = self.parts.cancel.child_token();
         let place = ask.place();
         let start = ChildStart { run_id, plan, decision, exports, cancel };
-        if let Some(work) = self.children.take_up(&self.parts.host, ask, start, &self.parts.teller) {
+        if let Some(work) = self.children.take_up(&self.parts.host, ask, start, &self.parts.publisher) {
             self.work.push(EffectKey::Child(place.0, place.1), work);
         }
         Ok(())
@@ -68,7 +68,7 @@ impl Driver {
     /// Returns the run's resources that an attempt may use.
     pub(super) fn lend(&mut self, execution: &Execution) -> AttemptResources {
         let reports = Arc::new(CallReports {
-            teller: self.parts.teller.clone(),
+            publisher: self.parts.publisher.clone(),
             call_id: execution.permit.call_id().clone(),
             attempt: execution.attempt,
         });

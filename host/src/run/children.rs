@@ -128,7 +128,7 @@ impl Children {
         host: &Arc<dyn RunHost>,
         ask: Ask,
         start: ChildStart,
-        teller: &Publisher,
+        publisher: &Publisher,
     ) -> Option<BoxFuture<'static, Input>> {
         let place = ask.place();
         if let Some(live) = self.live.get_mut(&place) {
@@ -136,7 +136,7 @@ impl Children {
             return None;
         }
         let told = ChildForwarder {
-            parent: teller.clone(),
+            parent: publisher.clone(),
             place: place.clone(),
             agent_id: ask.request.agent_id.clone(),
             streaming: ask.request.streaming,
@@ -284,8 +284,8 @@ mod tests {
 
     #[test]
     fn t2_a_call_waits_for_no_more_requests_than_it_may_have_children() {
-        let teller = Publisher::without_clients(Arc::default(), "run".into());
-        let reports = Arc::new(CallReports { teller, call_id: "call".into(), attempt: 1 });
+        let publisher = Publisher::without_clients(Arc::default(), "run".into());
+        let reports = Arc::new(CallReports { publisher, call_id: "call".into(), attempt: 1 });
         let granted = BTreeMap::from([("scout".to_owned(), DelegateGrant::default())]);
         let mut all = Children::default();
         let call = all.of_attempt(&Arc::new(Delegates::Granted(granted)), &reports).unwrap();

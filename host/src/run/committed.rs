@@ -50,8 +50,8 @@ impl Driver {
         }
         let mut new = events[applied..].iter();
         new.try_for_each(|new| self.apply(&new.event)).map_err(|e| StoreError::other(e.to_string()))?;
-        let RunParts { services, thread_id, teller, .. } = &self.parts;
-        if moved_by > 0 && is_over && teller.is_heard() {
+        let RunParts { services, thread_id, publisher, .. } = &self.parts;
+        if moved_by > 0 && is_over && publisher.is_heard() {
             // Clients receive the values that were changed. Large ones are left out.
             let wanted = KeyFilter::changed_by(events.iter().filter_map(|event| event.event.change()));
             if let StateRead::State(state) = services.store.state(thread_id, &wanted, MAX_SHOWN_BYTES).await?

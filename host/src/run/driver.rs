@@ -93,7 +93,7 @@ impl Driver {
             deadline: None,
             clock: RunClock::default(),
             lapse: CancellationToken::new(),
-            inbox: parts.teller.take_inbox(),
+            inbox: parts.publisher.take_inbox(),
             parts,
             run,
             work: Work::default(),
@@ -182,7 +182,7 @@ impl Driver {
                     continue;
                 }
                 DriverWake::Cancelled => {
-                    let reason = Some(self.parts.teller.cancel_reason());
+                    let reason = Some(self.parts.publisher.cancel_reason());
                     Input::CutShort { reason, stopped: self.stop_work().await? }
                 }
                 DriverWake::Lapsed => return Err(lapsed(&self.parts.run_id)),
@@ -329,7 +329,7 @@ impl Driver {
         self.clock.committed(now_ms);
         let followed = self.follow(&events, applied, committed.moved).await;
         let events = followed.map_err(CommitError::Recorded)?;
-        self.parts.teller.stored(&events, &self.run);
+        self.parts.publisher.publish_stored(&events, &self.run);
         if trapped {
             // If the store cannot be read, the next commit reports it.
             let _ = self.parts.services.tools.refresh_health().await;

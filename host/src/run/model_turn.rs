@@ -43,17 +43,17 @@ impl Driver {
             Some(model) if self.parts.services.hooks.hears_models() => {
                 let scene =
                     HookContext::new(&self.parts.services.hooks, self.parts.toolbox.catalog(), &self.run);
-                let teller = self.parts.teller.clone();
+                let publisher = self.parts.publisher.clone();
                 Box::pin(async move {
                     until_admitted(&*store).await;
-                    ask_with_hooks(scene, model, request, number, teller).await
+                    ask_with_hooks(scene, model, request, number, publisher).await
                 })
             }
             Some(model) => {
-                let teller = self.parts.teller.clone();
+                let publisher = self.parts.publisher.clone();
                 Box::pin(async move {
                     until_admitted(&*store).await;
-                    ask(model, request, number, teller).await
+                    ask(model, request, number, publisher).await
                 })
             }
             None => {

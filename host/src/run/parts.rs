@@ -12,7 +12,7 @@ pub(crate) struct RunParts {
     pub(crate) services: Arc<RunServices>,
     pub(crate) host: Arc<dyn RunHost>,
     pub(crate) toolbox: Arc<Toolbox>,
-    pub(crate) teller: Publisher,
+    pub(crate) publisher: Publisher,
     pub(crate) cancel: CancellationToken,
     pub(crate) run_id: Arc<str>,
     pub(crate) thread_id: Arc<str>,

@@ -6,7 +6,7 @@ use tollgate_sandbox::{Console, Report, ReportSink};
 
 /// Reports of one attempt, sent to the run's clients.
 pub(super) struct CallReports {
-    pub(super) teller: Publisher,
+    pub(super) publisher: Publisher,
     pub(super) call_id: SmolStr,
     pub(super) attempt: u32,
 }
@@ -14,15 +14,19 @@ pub(super) struct CallReports {
 impl CallReports {
     /// Reports what the tool tried without a grant.
     pub(super) fn denied(&self, denied: Vec<String>) {
-        let Self { teller, call_id, attempt } = self;
-        teller.transient(LiveContent::CallDenied { call_id: call_id.clone(), attempt: *attempt, denied });
+        let Self { publisher, call_id, attempt } = self;
+        publisher.publish_live(LiveContent::CallDenied {
+            call_id: call_id.clone(),
+            attempt: *attempt,
+            denied,
+        });
     }
 
     /// Reports what the tool wrote to standard output and error.
     pub(super) fn console(&self, console: Console) {
         if !console.text.is_empty() {
-            let Self { teller, call_id, attempt } = self;
-            teller.transient(LiveContent::CallConsole {
+            let Self { publisher, call_id, attempt } = self;
+            publisher.publish_live(LiveContent::CallConsole {
                 call_id: call_id.clone(),
                 attempt: *attempt,
                 console,
@@ -33,11 +37,15 @@ impl CallReports {
 
 impl ReportSink for CallReports {
     fn offer(&self, report: Report) -> bool {
-        let Self { teller, call_id, attempt } = self;
-        teller.transient(LiveContent::CallReport { call_id: call_id.clone(), attempt: *attempt, report })
+        let Self { publisher, call_id, attempt } = self;
+        publisher.publish_live(LiveContent::CallReport {
+            call_id: call_id.clone(),
+            attempt: *attempt,
+            report,
+        })
     }
 
     fn is_heard(&self) -> bool {
-        self.teller.is_heard()
+        self.publisher.is_heard()
     }
 }

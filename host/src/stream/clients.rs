@@ -282,7 +282,7 @@ impl Hub {
         *self.count.borrow() > 0
     }
 
-    pub(crate) fn stored(&self, events: &[Arc<StoredEvent>]) {
+    pub(crate) fn publish_stored(&self, events: &[Arc<StoredEvent>]) {
         let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
         let is_slow = |client: &Client| {
             client.stored.as_ref().is_some_and(|stored| stored.load(Ordering::Relaxed) >= MAX_STORED)
@@ -307,7 +307,7 @@ impl Hub {
 
     /// Passes on an update of a child. Transient updates are dropped if the reader is slow; the
     /// child is never delayed.
-    pub(super) fn child(&self, (call_id, ordinal): &ChildPlace, told: RunUpdate) {
+    pub(super) fn forward_child(&self, (call_id, ordinal): &ChildPlace, told: RunUpdate) {
         let (is_transient, bytes) = (told.is_transient(), told.transient_bytes());
         let (run_id, call_id) = (Arc::clone(&self.run_id), call_id.clone());
         let told = ChildUpdate { run_id, call_id, ordinal: *ordinal, child: Box::new(told) };
@@ -324,7 +324,7 @@ impl Hub {
     }
 
     /// Sends something transient; returns `false` if no client received it.
-    pub(super) fn transient(&self, piece: LiveContent) -> bool {
+    pub(super) fn publish_live(&self, piece: LiveContent) -> bool {
         let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
         match &piece {
             LiveContent::TextDelta { text } => self.keep(text),
@@ -443,11 +443,11 @@ mod tests {
 
     fn stored(hub: &Hub, number: u64) {
         let run_id = Arc::clone(&hub.run_id);
-        hub.stored(&[Arc::new(StoredEvent { run_id, number, at_ms: 0, event: Event::RunWaiting })]);
+        hub.publish_stored(&[Arc::new(StoredEvent { run_id, number, at_ms: 0, event: Event::RunWaiting })]);
     }
 
     fn says(hub: &Hub, text: &str) {
-        hub.transient(LiveContent::TextDelta { text: text.to_owned() });
+        hub.publish_live(LiveContent::TextDelta { text: text.to_owned() });
     }
 
     /// Returns everything that waits for a client, and whether its stream has ended.
@@ -518,7 +518,7 @@ mod tests {
     fn z3_what_waits_for_a_client_that_does_not_read_is_bounded_in_bytes() {
         let hub = hub();
         let mut client = hub.listen();
-        let sends = || hub.transient(LiveContent::TextDelta { text: "x".repeat(1 << 20) });
+        let sends = || hub.publish_live(LiveContent::TextDelta { text: "x".repeat(1 << 20) });
         let sent = (0..100).filter(|_| sends()).count();
         assert_eq!(sent, MAX_WAITING_BYTES >> 20);
         assert!(client.next().now_or_never().flatten().is_some());

@@ -38,22 +38,22 @@ impl Publisher {
     }
 
     /// Publishes committed events; `run` is the state after them.
-    pub(crate) fn stored(&self, events: &[StoredEvent], run: &Run) {
+    pub(crate) fn publish_stored(&self, events: &[StoredEvent], run: &Run) {
         if !self.is_heard() {
             return;
         }
         let told = |event: &StoredEvent| self.bus.visible().of(Arc::new(event.clone()));
         let events: Vec<_> = events.iter().map(told).collect();
         if let Some(hub) = &self.hub {
-            hub.stored(&events);
+            hub.publish_stored(&events);
         }
-        self.bus.stored(&events, run);
+        self.bus.publish_stored(&events, run);
     }
 
     /// Forwards an update of a child to clients. Subscribers receive it from the child itself.
-    pub(crate) fn child(&self, place: &ChildPlace, told: RunUpdate) {
+    pub(crate) fn forward_child(&self, place: &ChildPlace, told: RunUpdate) {
         if let Some(hub) = &self.hub {
-            hub.child(place, told);
+            hub.forward_child(place, told);
         }
     }
 
@@ -63,11 +63,11 @@ impl Publisher {
     }
 
     /// Sends something transient; returns `false` if no client listens, or all read too slowly.
-    pub(crate) fn transient(&self, piece: LiveContent) -> bool {
+    pub(crate) fn publish_live(&self, piece: LiveContent) -> bool {
         let is_heard = !self.bus.is_empty();
         if is_heard {
-            self.bus.transient(&self.run_id, &piece);
+            self.bus.publish_live(&self.run_id, &piece);
         }
-        self.hub.as_ref().is_some_and(|hub| hub.transient(piece)) || is_heard
+        self.hub.as_ref().is_some_and(|hub| hub.publish_live(piece)) || is_heard
     }
 }

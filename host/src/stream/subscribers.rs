@@ -36,12 +36,12 @@ pub struct RunEvent {
 /// A receiver of run events. Closures implement it.
 pub trait Subscriber: Send + Sync + 'static {
     /// Handles an event. It may take as long as it likes; a panic affects only the subscriber.
-    fn told(&self, happening: &RunEvent);
+    fn on_event(&self, run_event: &RunEvent);
 }
 
 impl<F: Fn(&RunEvent) + Send + Sync + 'static> Subscriber for F {
-    fn told(&self, happening: &RunEvent) {
-        self(happening);
+    fn on_event(&self, run_event: &RunEvent) {
+        self(run_event);
     }
 }
 
@@ -84,7 +84,7 @@ impl Bus {
         &self.visible
     }
 
-    pub(super) fn stored(&self, events: &[Arc<StoredEvent>], run: &Run) {
+    pub(super) fn publish_stored(&self, events: &[Arc<StoredEvent>], run: &Run) {
         if self.subscriptions.is_empty() {
             return;
         }
@@ -103,59 +103,59 @@ impl Bus {
         }
     }
 
-    pub(super) fn transient(&self, run_id: &Arc<str>, piece: &LiveContent) {
+    pub(super) fn publish_live(&self, run_id: &Arc<str>, piece: &LiveContent) {
         let name = name_of_piece(piece);
-        let happening = || RunEvent { name, run_id: Arc::clone(run_id), number: None, payload: json!(piece) };
-        self.publish(&happening, name);
+        let run_event = || RunEvent { name, run_id: Arc::clone(run_id), number: None, payload: json!(piece) };
+        self.publish(&run_event, name);
     }
 
     pub(super) fn is_empty(&self) -> bool {
         self.subscriptions.is_empty()
     }
 
-    fn publish(&self, happening: &dyn Fn() -> RunEvent, name: &str) {
+    fn publish(&self, run_event: &dyn Fn() -> RunEvent, name: &str) {
         for subscription in self.subscriptions.iter().filter(|s| s.wanted.is(name)) {
-            subscription.tell(happening());
+            subscription.tell(run_event());
         }
     }
 
     /// Publishes an event under a short name. Short names are aliases: a subscriber to everything
     /// does not receive an event twice.
-    fn publish_short(&self, happening: &RunEvent) {
+    fn publish_short(&self, run_event: &RunEvent) {
         let everything = Pattern::Prefix(String::new());
         for subscription in &self.subscriptions {
-            if subscription.wanted != everything && subscription.wanted.is(happening.name) {
-                subscription.tell(happening.clone());
+            if subscription.wanted != everything && subscription.wanted.is(run_event.name) {
+                subscription.tell(run_event.clone());
             }
         }
     }
 }
 
 impl Subscription {
-    fn tell(&self, happening: RunEvent) {
-        if self.queue.try_send(happening).is_err() {
+    fn tell(&self, run_event: RunEvent) {
+        if self.queue.try_send(run_event).is_err() {
             self.dropped.fetch_add(1, Ordering::Relaxed);
         }
     }
 }
 
 fn attend(waiting: &Receiver<RunEvent>, subscriber: &dyn Subscriber, dropped: &AtomicU64) {
-    while let Ok(happening) = waiting.recv() {
+    while let Ok(run_event) = waiting.recv() {
         let count = dropped.swap(0, Ordering::Relaxed);
         if count > 0 {
-            let run_id = Arc::clone(&happening.run_id);
+            let run_id = Arc::clone(&run_event.run_id);
             tell(
                 subscriber,
                 &RunEvent { name: "bus.dropped", run_id, number: None, payload: json!({"count": count}) },
             );
         }
-        tell(subscriber, &happening);
+        tell(subscriber, &run_event);
     }
 }
 
-fn tell(subscriber: &dyn Subscriber, happening: &RunEvent) {
-    if std::panic::catch_unwind(AssertUnwindSafe(|| subscriber.told(happening))).is_err() {
-        tracing::warn!("a subscriber panicked on the event {}", happening.name);
+fn tell(subscriber: &dyn Subscriber, run_event: &RunEvent) {
+    if std::panic::catch_unwind(AssertUnwindSafe(|| subscriber.on_event(run_event))).is_err() {
+        tracing::warn!("a subscriber panicked on the event {}", run_event.name);
     }
 }
 

@@ -58,16 +58,16 @@ impl Redactor {
     /// Returns the text without secrets.
     #[must_use]
     pub fn text(&self, text: &str) -> String {
-        let mut blanked = text.to_owned();
-        self.in_place(&mut blanked);
-        blanked
+        let mut redacted = text.to_owned();
+        self.in_place(&mut redacted);
+        redacted
     }
 
     /// Redacts the text in place.
     pub fn in_place(&self, text: &mut String) {
         if self.occurs_in(text) {
             let mut bytes = std::mem::take(text).into_bytes();
-            self.blank(&mut bytes);
+            self.redact(&mut bytes);
             // Only whole characters are replaced, so the result is valid UTF-8.
             *text = String::from_utf8(bytes)
                 .unwrap_or_else(|failed| String::from_utf8_lossy(failed.as_bytes()).into_owned());
@@ -77,9 +77,9 @@ impl Redactor {
     /// Returns the bytes without secrets.
     #[must_use]
     pub fn bytes(&self, bytes: &[u8]) -> Vec<u8> {
-        let mut blanked = bytes.to_vec();
-        self.blank(&mut blanked);
-        blanked
+        let mut redacted = bytes.to_vec();
+        self.redact(&mut redacted);
+        redacted
     }
 
     /// Redacts every string in the value, including property names. A number that contains a secret
@@ -112,8 +112,8 @@ impl Redactor {
 
     /// Returns a redactor of a stream that arrives in pieces.
     #[must_use]
-    pub fn stream(&self) -> BlankStream {
-        BlankStream { blanks: self.clone(), held: Vec::new(), search: SecretSearch::default() }
+    pub fn stream(&self) -> RedactingStream {
+        RedactingStream { redactor: self.clone(), held: Vec::new(), search: SecretSearch::default() }
     }
 
     fn occurs_in(&self, text: &str) -> bool {
@@ -122,9 +122,9 @@ impl Redactor {
         })
     }
 
-    fn blank(&self, bytes: &mut [u8]) {
+    fn redact(&self, bytes: &mut [u8]) {
         if let Some(secrets) = &self.secrets {
-            SecretSearch::default().blank(secrets, bytes, true);
+            SecretSearch::default().redact(secrets, bytes, true);
         }
     }
 }
@@ -161,7 +161,7 @@ enum Occurrence {
 
 impl SecretSearch {
     /// Replaces the secrets in the text. Returns the position from which on later bytes decide.
-    fn blank(&mut self, secrets: &Secrets, text: &mut [u8], is_last: bool) -> usize {
+    fn redact(&mut self, secrets: &Secrets, text: &mut [u8], is_last: bool) -> usize {
         let mut at = 0;
         loop {
             match self.next(secrets, text, at, is_last) {
@@ -274,17 +274,17 @@ fn add(readings: &mut Vec<PartialMatch>, reading: PartialMatch) {
 
 /// Redacts a stream. Bytes that may be the beginning of a secret are held back until later bytes
 /// decide.
-pub struct BlankStream {
-    blanks: Redactor,
+pub struct RedactingStream {
+    redactor: Redactor,
     held: Vec<u8>,
     /// Its open readings start at the beginning of `held`.
     search: SecretSearch,
 }
 
-impl BlankStream {
+impl RedactingStream {
     /// Takes the next bytes and returns those that may be passed on.
     pub fn push(&mut self, bytes: &[u8]) -> Vec<u8> {
-        if self.blanks.is_empty() {
+        if self.redactor.is_empty() {
             return bytes.to_vec();
         }
         self.held.extend_from_slice(bytes);
@@ -297,8 +297,8 @@ impl BlankStream {
     }
 
     fn pass(&mut self, is_last: bool) -> Vec<u8> {
-        let Some(secrets) = &self.blanks.secrets else { return Vec::new() };
-        let decided = self.search.blank(secrets, &mut self.held, is_last);
+        let Some(secrets) = &self.redactor.secrets else { return Vec::new() };
+        let decided = self.search.redact(secrets, &mut self.held, is_last);
         let rest = self.held.split_off(decided);
         std::mem::replace(&mut self.held, rest)
     }
@@ -313,12 +313,12 @@ mod tests {
 
     const SECRET: &str = "s3cr+t/\"v\\lue ä?";
 
-    fn blanks() -> Redactor {
+    fn redactor() -> Redactor {
         Redactor::of([SECRET])
     }
 
     #[test]
-    fn a_secret_is_blanked_in_every_usual_form() {
+    fn a_secret_is_redacted_in_every_usual_form() {
         for form in [
             SECRET,
             r#"s3cr+t/\"v\\lue ä?"#,
@@ -329,16 +329,16 @@ mod tests {
             "733363722b742f22765c6c756520c3a43f",
             "733363722B742F22765C6C756520C3A43F",
         ] {
-            let blanked = blanks().text(&format!("before {form} after"));
-            assert_eq!(blanked, format!("before {} after", "*".repeat(form.len())));
+            let redacted = redactor().text(&format!("before {form} after"));
+            assert_eq!(redacted, format!("before {} after", "*".repeat(form.len())));
         }
     }
 
     /// Each character may be escaped separately, in any letter case, or the whole text encoded.
     #[test]
-    fn z13_common_encodings_are_blanked_whatever_their_case_and_mixture() {
+    fn z13_common_encodings_are_redacted_whatever_their_case_and_mixture() {
         const TOKEN: &str = "tok/En \u{e9}\u{1f511}+x";
-        let blanks = Redactor::of([TOKEN]);
+        let redactor = Redactor::of([TOKEN]);
         for form in [
             "TOK/eN \u{e9}\u{1f511}+X",
             "%74ok%2fEn %c3%A9\u{1f511}%2Bx",
@@ -354,10 +354,10 @@ mod tests {
             "746f6B2f456E20c3A9F09f94912b78",
             "74:6f:6b:2F:45:6e:20:C3:A9:F0:9F:94:91:2b:78",
         ] {
-            let blanked = blanks.text(&format!("<{form}>"));
-            assert_eq!(blanked, format!("<{}>", "*".repeat(form.len())), "{form}");
+            let redacted = redactor.text(&format!("<{form}>"));
+            assert_eq!(redacted, format!("<{}>", "*".repeat(form.len())), "{form}");
             // Splitting the stream into single bytes gives the same result.
-            let mut stream = blanks.stream();
+            let mut stream = redactor.stream();
             let mut passed: Vec<u8> = form.bytes().flat_map(|byte| stream.push(&[byte])).collect();
             passed.extend(stream.finish());
             assert_eq!(String::from_utf8(passed).unwrap(), "*".repeat(form.len()), "{form}");
@@ -365,9 +365,9 @@ mod tests {
     }
 
     #[test]
-    fn z13_base64_is_blanked_in_lines_in_escapes_and_in_both_alphabets() {
+    fn z13_base64_is_redacted_in_lines_in_escapes_and_in_both_alphabets() {
         // The secret is "??>>secret~~", whose base64 contains both special characters.
-        let blanks = Redactor::of(["??>>secret~~"]);
+        let redactor = Redactor::of(["??>>secret~~"]);
         for form in [
             "Pz8+PnNlY3JldH5+",
             "Pz8-PnNlY3JldH5-",
@@ -375,10 +375,10 @@ mod tests {
             "Pz8%2BPnNlY3JldH5%2b",
             "Pz8+PnNl\r\nY3JldH5+",
         ] {
-            assert!(!blanks.text(&format!("x {form} y")).contains("Y3"), "{form}");
+            assert!(!redactor.text(&format!("x {form} y")).contains("Y3"), "{form}");
         }
         let padded = "eHg/Pz4+c2VjcmV0fn4=";
-        assert!(!blanks.text(padded).contains("c2Vj"), "{}", blanks.text(padded));
+        assert!(!redactor.text(padded).contains("c2Vj"), "{}", redactor.text(padded));
     }
 
     /// Bytes that cannot begin a secret are passed on at once; a stream is not delayed by bytes
@@ -394,56 +394,56 @@ mod tests {
     }
 
     #[test]
-    fn base64_is_blanked_wherever_the_secret_stands_in_it() {
+    fn base64_is_redacted_wherever_the_secret_stands_in_it() {
         // Alone, after "user:", after "users:", and after "x".
-        let blanks = Redactor::of(["password"]);
-        for (encoded, blanked) in [
+        let redactor = Redactor::of(["password"]);
+        for (encoded, redacted) in [
             ("cGFzc3dvcmQ=", "**********Q="),
             ("dXNlcjpwYXNzd29yZA==", "dXNlcjp**********A=="),
             ("dXNlcnM6cGFzc3dvcmQ=", "dXNlcnM6**********Q="),
             ("eHBhc3N3b3Jk", "eH**********"),
         ] {
-            assert_eq!(blanks.text(encoded), blanked);
+            assert_eq!(redactor.text(encoded), redacted);
         }
     }
 
     #[test]
-    fn values_are_blanked_throughout() {
+    fn values_are_redacted_throughout() {
         let mut value = json!({"a": ["x password y", {"password": true}], "n": 12_345_678, "m": 1});
         Redactor::of(["password", "12345678"]).value(&mut value);
         assert_eq!(value, json!({"a": ["x ******** y", {"********": true}], "n": "********", "m": 1}));
     }
 
     #[test]
-    fn nothing_to_blank_changes_nothing() {
+    fn nothing_to_redact_changes_nothing() {
         assert!(Redactor::of([]).is_empty());
         assert_eq!(Redactor::default().text("text"), "text");
         assert_eq!(Redactor::of(["password"]).bytes(b"passwor"), b"passwor");
     }
 
     #[test]
-    fn of_two_secrets_the_longer_is_blanked() {
-        let blanks = Redactor::of(["password", "password-of-ada"]);
-        assert_eq!(blanks.text("password-of-ada!"), "***************!");
-        assert_eq!(blanks.text("password-of-bob"), "********-of-bob");
+    fn of_two_secrets_the_longer_is_redacted() {
+        let redactor = Redactor::of(["password", "password-of-ada"]);
+        assert_eq!(redactor.text("password-of-ada!"), "***************!");
+        assert_eq!(redactor.text("password-of-bob"), "********-of-bob");
     }
 
     #[test]
-    fn z13_of_a_hundred_secrets_each_is_blanked() {
+    fn z13_of_a_hundred_secrets_each_is_redacted() {
         let secrets: Vec<String> = (0..100).map(|number| format!("token-{number:03}-of-ada")).collect();
-        let blanks = Redactor::of(secrets.iter().map(String::as_str));
+        let redactor = Redactor::of(secrets.iter().map(String::as_str));
         for secret in &secrets {
             let escaped: String = secret.bytes().map(|byte| format!("%{byte:02x}")).collect();
             for form in [secret, &escaped] {
-                assert_eq!(blanks.text(form), "*".repeat(form.len()), "{form}");
+                assert_eq!(redactor.text(form), "*".repeat(form.len()), "{form}");
             }
         }
     }
 
     /// Redacts by following every reading from every position.
-    fn blanked_slowly(blanks: &Redactor, text: &[u8]) -> Vec<u8> {
-        let secrets = blanks.secrets.as_ref().unwrap();
-        let (mut blanked, mut at) = (text.to_vec(), 0);
+    fn redacted_slowly(redactor: &Redactor, text: &[u8]) -> Vec<u8> {
+        let secrets = redactor.secrets.as_ref().unwrap();
+        let (mut redacted, mut at) = (text.to_vec(), 0);
         while at < text.len() {
             let mut longest = 0;
             for form in &secrets.forms {
@@ -461,22 +461,22 @@ mod tests {
                     });
                 }
             }
-            blanked[at..at + longest].fill(b'*');
+            redacted[at..at + longest].fill(b'*');
             at += longest.max(1);
         }
-        blanked
+        redacted
     }
 
     /// Texts in which each byte may begin an escape take little longer than plain ones.
     #[test]
     #[expect(clippy::disallowed_methods, reason = "only time shows how often a text is searched")]
     fn z13_a_text_of_escapes_is_searched_about_as_fast_as_a_plain_one() {
-        let blanks = Redactor::of(["s3cr3t-value-0123456789abcdef"]);
+        let redactor = Redactor::of(["s3cr3t-value-0123456789abcdef"]);
         let takes = |unit: &str| {
             let text = unit.repeat(100_000 / unit.len());
             let once = || {
                 let began = std::time::Instant::now();
-                assert_eq!(blanks.text(&text), text);
+                assert_eq!(redactor.text(&text), text);
                 began.elapsed()
             };
             (0..5).map(|_| once()).min().unwrap()
@@ -497,18 +497,18 @@ mod tests {
             ];
             let text: String = parts.iter().map(|part| PARTS[*part]).collect();
             for secrets in [&["a%\\a"][..], &["&a", "aa&", "a%\\a"], &["\u{e9}a", "%%"]] {
-                let blanks = Redactor::of(secrets.iter().copied());
-                let found = blanks.bytes(text.as_bytes());
-                prop_assert_eq!(found, blanked_slowly(&blanks, text.as_bytes()), "{}", text);
+                let redactor = Redactor::of(secrets.iter().copied());
+                let found = redactor.bytes(text.as_bytes());
+                prop_assert_eq!(found, redacted_slowly(&redactor, text.as_bytes()), "{}", text);
             }
         }
 
         #[test]
-        fn pieces_are_blanked_as_the_whole_is(
+        fn pieces_are_redacted_as_the_whole_is(
             before in ".{0,20}", after in ".{0,20}", cuts in proptest::collection::vec(1_usize..9, 0..40)
         ) {
             let text = format!("{before}{SECRET}{after}{SECRET}").into_bytes();
-            let mut stream = blanks().stream();
+            let mut stream = redactor().stream();
             let (mut passed, mut rest) = (Vec::new(), &text[..]);
             for cut in cuts {
                 let (piece, after) = rest.split_at(cut.min(rest.len()));
@@ -519,7 +519,7 @@ mod tests {
             passed.extend(stream.finish());
             prop_assert_eq!(passed.len(), text.len());
             prop_assert!(!String::from_utf8_lossy(&passed).contains(SECRET));
-            prop_assert_eq!(passed, blanks().bytes(&text));
+            prop_assert_eq!(passed, redactor().bytes(&text));
         }
     }
 }

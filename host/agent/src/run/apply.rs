@@ -50,7 +50,7 @@ impl Run {
             }
             Event::CallTook { .. } | Event::ModelHooked { .. } => {}
             Event::CallRetried { call_id, usage, .. } => {
-                self.used(call_id, *usage)?;
+                self.add_usage(call_id, *usage)?;
                 self.call_mut(call_id)?.retry()?;
             }
             Event::CallReturned { call_id, outcome, unrecorded, usage } => {
@@ -151,7 +151,7 @@ impl Run {
 
     fn replied(&mut self, reply: &Arc<ModelReply>) {
         self.usage.add_reply(reply);
-        let said = self.said(reply);
+        let said = self.turn_text(reply);
         if !said.is_empty() {
             self.last_text.clone_from(&said);
         }
@@ -179,7 +179,7 @@ impl Run {
 
     /// Returns the text of the turn up to and including this reply, with the parts that it
     /// continues.
-    pub(super) fn said(&self, reply: &ModelReply) -> String {
+    pub(super) fn turn_text(&self, reply: &ModelReply) -> String {
         format!("{}{}", self.carried, reply.message.text)
     }
 
@@ -196,7 +196,7 @@ impl Run {
     pub(super) fn stops_on_text(&self, reply: &ModelReply) -> bool {
         let texts = &self.spec.limits.stop_on_texts;
         !texts.is_empty() && {
-            let said = self.said(reply);
+            let said = self.turn_text(reply);
             texts.iter().any(|text| said.contains(text.as_str()))
         }
     }
@@ -217,7 +217,7 @@ impl Run {
         Ok(())
     }
 
-    fn used(&mut self, call_id: &str, usage: Usage) -> Result<(), InvalidTransition> {
+    fn add_usage(&mut self, call_id: &str, usage: Usage) -> Result<(), InvalidTransition> {
         self.usage.tools = self.usage.tools.plus(usage);
         let call = self.call_mut(call_id)?;
         call.usage = call.usage.plus(usage);
@@ -225,13 +225,13 @@ impl Run {
     }
 
     fn conflicted(&mut self, call_id: &str, usage: Usage) -> Result<(), InvalidTransition> {
-        self.used(call_id, usage)?;
+        self.add_usage(call_id, usage)?;
         self.call_mut(call_id)?.conflict()?;
         self.leave_batch(call_id)
     }
 
     fn call_finished(&mut self, finished: &FinishedCall) -> Result<(), InvalidTransition> {
-        self.used(&finished.call_id, finished.last_attempt())?;
+        self.add_usage(&finished.call_id, finished.last_attempt())?;
         self.call_mut(&finished.call_id)?.enter(Stage::Ended(finished.end.clone()))?;
         self.notes.extend(finished.notes.iter().cloned());
         let later = finished.scheduled.iter().map(|later| (self.step + later.in_turns, later.note.clone()));
@@ -249,7 +249,7 @@ impl Run {
     }
 
     fn call_suspended(&mut self, suspended: &SuspendedCall) -> Result<(), InvalidTransition> {
-        self.used(&suspended.call_id, suspended.usage)?;
+        self.add_usage(&suspended.call_id, suspended.usage)?;
         self.call_mut(&suspended.call_id)?.suspend(suspended)?;
         self.asked.extend([suspended.call_id.to_string(), suspended.suspension_id.clone()]);
         self.leave_batch(&suspended.call_id)?;

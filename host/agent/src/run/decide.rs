@@ -140,7 +140,8 @@ impl Run {
             return draft.settle();
         }
         if calls.is_empty() {
-            return draft.complete_run_with(self.status_of_answer(&reply, may_be_empty), self.said(&reply));
+            return draft
+                .complete_run_with(self.status_of_answer(&reply, may_be_empty), self.turn_text(&reply));
         }
         let offered =
             |name: &str| self.spec.offers(name) && self.filter.shows(name) && !hidden.contains(name);
@@ -169,7 +170,7 @@ impl Run {
 
     /// Returns how a run ends with a reply without calls: only a whole answer completes it.
     fn status_of_answer(&self, reply: &ModelReply, may_be_empty: bool) -> RunStatus {
-        let is_empty = !may_be_empty && self.said(reply).trim().is_empty();
+        let is_empty = !may_be_empty && self.turn_text(reply).trim().is_empty();
         let error = match reply.finish {
             _ if self.stops_on_text(reply) => return RunStatus::Completed,
             Finish::Filtered => "the provider's filter withheld the model's reply (finish reason: filtered)",

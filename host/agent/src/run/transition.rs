@@ -266,7 +266,9 @@ impl<'a> Transition<'a> {
     /// Ends the turn, if there is one, and the run.
     pub(super) fn complete_run(&mut self, status: RunStatus) {
         let said = self.events.iter().find_map(|event| match event {
-            Event::ModelReplied { reply, .. } => Some(self.run.said(reply)).filter(|said| !said.is_empty()),
+            Event::ModelReplied { reply, .. } => {
+                Some(self.run.turn_text(reply)).filter(|said| !said.is_empty())
+            }
             _ => None,
         });
         self.complete_run_with(status, said.unwrap_or_else(|| self.run.last_text.clone()));

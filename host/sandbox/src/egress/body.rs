@@ -11,13 +11,13 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, Sleep};
-use tollgate_agent::redact::BlankStream;
+use tollgate_agent::redact::RedactingStream;
 use wasmtime_wasi_http::Error;
 
 /// A body of which at most this many bytes are passed on. Trailers are dropped.
 pub(super) struct LimitedBody {
     incoming: Incoming,
-    blanks: BlankStream,
+    redactor: RedactingStream,
     boundary: Boundary,
     left: u64,
     limit: u64,
@@ -32,13 +32,23 @@ impl LimitedBody {
     /// Creates a body of at most `limit` bytes, with at most `patience` between two chunks.
     pub(super) fn new(
         incoming: Incoming,
-        blanks: BlankStream,
+        redactor: RedactingStream,
         boundary: Boundary,
         limit: u64,
         patience: Duration,
     ) -> Self {
         let silence = Box::pin(tokio::time::sleep(patience));
-        Self { incoming, blanks, boundary, left: limit, limit, patience, silence, is_over: false, held: None }
+        Self {
+            incoming,
+            redactor,
+            boundary,
+            left: limit,
+            limit,
+            patience,
+            silence,
+            is_over: false,
+            held: None,
+        }
     }
 
     /// Holds the exchange's slot and memory until the body ends.
@@ -60,7 +70,7 @@ impl LimitedBody {
             .checked_sub(bytes)
             .filter(|_| self.boundary.enter(bytes).is_ok())
             .ok_or(Error::HttpResponseBodySize(Some(self.limit)))?;
-        Ok(self.blanks.push(piece).into())
+        Ok(self.redactor.push(piece).into())
     }
 }
 
@@ -81,7 +91,7 @@ impl Body for LimitedBody {
             let passed = match frame {
                 None => {
                     self.end();
-                    Ok(self.blanks.finish().into())
+                    Ok(self.redactor.finish().into())
                 }
                 Some(Err(why)) => Err(broken(&why)),
                 Some(Ok(frame)) => match frame.into_data() {

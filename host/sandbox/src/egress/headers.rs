@@ -138,16 +138,17 @@ pub(super) fn check_response(
     if size > MAX_HEAD_BYTES || boundary.enter(size as u64).is_err() {
         return Err(Error::HttpResponseHeaderSectionSize(None));
     }
-    let blanks = grant.redactor();
-    if !blanks.is_empty() {
+    let redactor = grant.redactor();
+    if !redactor.is_empty() {
         let headers = std::mem::take(response.headers_mut());
         let mut name = None;
         for (next, value) in headers {
             name = next.or(name);
-            let Some(name) = name.as_ref().filter(|name| blanks.text(name.as_str()) == name.as_str()) else {
+            let Some(name) = name.as_ref().filter(|name| redactor.text(name.as_str()) == name.as_str())
+            else {
                 continue;
             };
-            if let Ok(value) = HeaderValue::from_bytes(&blanks.bytes(value.as_bytes())) {
+            if let Ok(value) = HeaderValue::from_bytes(&redactor.bytes(value.as_bytes())) {
                 response.headers_mut().append(name, value);
             }
         }

@@ -46,7 +46,7 @@ const STEP_TIME: Duration = Duration::from_secs(30);
 pub struct HttpGrant {
     egress: Egress,
     secrets: Vec<Secret>,
-    blanks: Redactor,
+    redactor: Redactor,
     connector: Connector,
 }
 
@@ -54,13 +54,13 @@ impl HttpGrant {
     /// Allows these requests, with TLS that trusts the usual certificate authorities.
     #[must_use]
     pub fn new(egress: Egress) -> Self {
-        Self { egress, secrets: Vec::new(), blanks: Redactor::default(), connector: Connector::default() }
+        Self { egress, secrets: Vec::new(), redactor: Redactor::default(), connector: Connector::default() }
     }
 
     /// Adds these secrets to requests for their hosts.
     #[must_use]
     pub fn with_secrets(mut self, secrets: Vec<Secret>) -> Self {
-        self.blanks = Redactor::of(secrets.iter().map(Secret::expose));
+        self.redactor = Redactor::of(secrets.iter().map(Secret::expose));
         self.secrets = secrets;
         self
     }
@@ -80,7 +80,7 @@ impl HttpGrant {
 
     /// Returns the redactor for everything that the component's calls read and output.
     pub(crate) fn redactor(&self) -> &Redactor {
-        &self.blanks
+        &self.redactor
     }
 }
 

@@ -81,7 +81,7 @@ pub(crate) struct Reports {
     pub(crate) bytes_left: u64,
     pub(crate) each_bytes: u64,
     pub(crate) dropped: u64,
-    pub(crate) blanked: SecretRedactor,
+    pub(crate) redactor: SecretRedactor,
 }
 
 /// The WASI context of a guest. Created at first use, which most calls never reach.
@@ -144,7 +144,7 @@ impl Instance {
                 bytes_left: limits.reports_bytes,
                 each_bytes: limits.report_bytes,
                 dropped: 0,
-                blanked: SecretRedactor::for_grants(grants),
+                redactor: SecretRedactor::for_grants(grants),
             },
             attachments: Attachments::default(),
             children: Arc::clone(&call.children),

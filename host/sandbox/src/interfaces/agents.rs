@@ -48,7 +48,7 @@ async fn run_child(
         Err(refusal) => return Ok(Err(refused(&store, refusal))),
     };
     if let Some(serves) = &store.data().serves {
-        serves.reports.blanked.child(&mut request);
+        serves.reports.redactor.child(&mut request);
     }
     let deadline = store.data().deadline.clone();
     let child = async {

@@ -111,7 +111,7 @@ impl Reports {
 
     fn tell(&mut self, bytes: u64, report: Option<Report>) {
         let told = report.is_some_and(|mut report| {
-            self.blanked.report(&mut report);
+            self.redactor.report(&mut report);
             self.left -= 1;
             self.bytes_left -= bytes;
             self.sink.offer(report)

@@ -45,7 +45,7 @@ impl ExportedFunction {
     }
 
     /// Returns why it cannot be a tool regardless of its type.
-    pub(super) fn unfit(&self) -> Option<&'static str> {
+    pub(super) fn why_not_a_tool(&self) -> Option<&'static str> {
         let interface = self.interface.as_deref().unwrap_or_default();
         if self.function.starts_with('[') {
             return Some(

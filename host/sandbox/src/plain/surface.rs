@@ -88,7 +88,7 @@ fn fit(
     of_type: &ComponentFunc,
     tool: &str,
 ) -> Result<Function, String> {
-    if let Some(reason) = exported.unfit() {
+    if let Some(reason) = exported.why_not_a_tool() {
         return Err(reason.to_owned());
     }
     if !name::is_tool_name(tool) || !name::is_id(&tool.to_ascii_lowercase()) {

@@ -234,7 +234,7 @@ impl Plugin for Ledger {
         "ledger"
     }
 
-    fn bring(self: Box<Self>, parts: &mut Parts) {
+    fn register(self: Box<Self>, parts: &mut Parts) {
         parts.state::<Refunded>().hooks(Ledger);
     }
 }

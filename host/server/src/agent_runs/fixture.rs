@@ -87,7 +87,7 @@ impl Plugin for Tally {
         "tally"
     }
 
-    fn bring(self: Box<Self>, parts: &mut Parts) {
+    fn register(self: Box<Self>, parts: &mut Parts) {
         parts.state::<Texts>().hooks(Tally);
     }
 }

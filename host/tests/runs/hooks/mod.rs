@@ -50,7 +50,7 @@ impl<H: Hooks + 'static> Plugin for Tested<H> {
         "tested"
     }
 
-    fn bring(self: Box<Self>, parts: &mut Parts) {
+    fn register(self: Box<Self>, parts: &mut Parts) {
         parts.hooks(self.0);
     }
 }
@@ -178,7 +178,7 @@ impl Plugin for Watches {
         "watches"
     }
 
-    fn bring(self: Box<Self>, parts: &mut Parts) {
+    fn register(self: Box<Self>, parts: &mut Parts) {
         parts.hooks(*self);
     }
 }
@@ -235,7 +235,7 @@ impl Plugin for Brings {
         self.0
     }
 
-    fn bring(self: Box<Self>, parts: &mut Parts) {
+    fn register(self: Box<Self>, parts: &mut Parts) {
         (self.1)(parts);
     }
 }
@@ -354,7 +354,7 @@ impl Plugin for Attached {
         "attached"
     }
 
-    fn bring(self: Box<Self>, parts: &mut Parts) {
+    fn register(self: Box<Self>, parts: &mut Parts) {
         parts.hooks_of("second", self.0);
     }
 }

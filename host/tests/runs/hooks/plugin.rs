@@ -46,7 +46,7 @@ impl Plugin for Keeper {
         "keeper"
     }
 
-    fn bring(self: Box<Self>, parts: &mut Parts) {
+    fn register(self: Box<Self>, parts: &mut Parts) {
         let leaf = crate::world::named("leaf");
         parts.state::<Diary>().tool(leaf).hooks(*self);
     }

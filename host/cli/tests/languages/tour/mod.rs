@@ -48,7 +48,7 @@ impl Plugin for Shelf {
         "shelf"
     }
 
-    fn bring(self: Box<Self>, parts: &mut tollgate::plugins::Parts) {
+    fn register(self: Box<Self>, parts: &mut tollgate::plugins::Parts) {
         parts.state::<Shelf>();
     }
 }
