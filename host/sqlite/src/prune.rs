@@ -11,7 +11,7 @@ use super::process;
 use super::read::{changes_since, runs_event};
 use super::sizes::Bytes;
 use super::turns::Turns;
-use super::{SqliteStore, lock, open, place, reserve};
+use super::{SqliteStore, lock, open, reserve, store_files};
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;

@@ -3,7 +3,7 @@
 
 use super::explain::sibling_path;
 use super::open;
-use super::place;
+use super::store_files;
 use super::process::{self, Process};
 use super::read::{FoundState, Readers};
 use async_trait::async_trait;

@@ -9,7 +9,7 @@ use crate::render::event_words::{
 };
 use crate::render::powers::command_to_grant;
 use crate::render::usage::{call_usage, run_usage};
-use crate::terminal::output::{BAD, BOLD, DIM, NAME, WAITS};
+use crate::terminal::output::{BAD, BOLD, DIM, WAITS};
 use crate::terminal::text::{shown, shown_line, shown_marked};
 use crate::terminal::{Exit, Output, quantity};
 use std::collections::{HashMap, HashSet};

@@ -4,7 +4,8 @@ use super::*;
 use crate::{FaultKind, RetryPolicy, RetryingModel};
 use serde_json::json;
 use std::sync::Arc;
-use tollgate_agent::message::Answer;
+use super::answers::Answers;
+use tollgate_agent::message::{Answer, Finish};
 
 fn request(messages: Vec<Message>) -> ModelRequest {
     ModelRequest { messages: Arc::new(messages), ..ModelRequest::default() }

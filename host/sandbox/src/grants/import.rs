@@ -1,6 +1,6 @@
 //! The imports of a component, read from its type before anything of it runs.
 
-use super::{Grants, Power};
+use super::Power;
 use serde::{Deserialize, Serialize};
 
 /// An interface that a component imports and that this host provides.

@@ -35,8 +35,8 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tollgate_agent::descriptor::{ComponentDescriptor, ToolDescriptor};
-use tollgate_agent::outcome::{Fault, Outcome};
-use wasmtime::component::{Component as Compiled, InstancePre, Val};
+use tollgate_agent::outcome::Outcome;
+use wasmtime::component::{Component as Compiled, InstancePre};
 use wasmtime::{Engine, Store};
 
 /// A pending conversion to an outcome.

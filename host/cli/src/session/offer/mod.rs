@@ -20,7 +20,7 @@ use crate::session::surface::surface_of;
 use crate::terminal::{Failure, Output};
 use checks::{check_descriptor, check_installed, check_origin, entry, older, refused};
 use difference::Differences;
-use installed::{Version, installed};
+use installed::{Version, WHATEVER, installed};
 use tollgate::config::Changes;
 use tollgate::grants::{Approvals, ComponentApproval, Decision, RequestedGrants, parse_manifest};
 use tollgate::store::{AuditKind, AuditRecord};
