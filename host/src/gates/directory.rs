@@ -55,7 +55,7 @@ impl RefusedGate {
 /// The error that a gate is missing, so that nothing runs.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("refusing to run tools: {problem}; fix it or remove it")]
-pub struct GatesRefused {
+pub struct GatesRefusal {
     problem: String,
 }
 
@@ -86,9 +86,9 @@ impl LoadedGates {
     ///
     /// # Errors
     /// At least one is not.
-    pub fn all(self) -> Result<Vec<GateComponent>, GatesRefused> {
+    pub fn all(self) -> Result<Vec<GateComponent>, GatesRefusal> {
         match self.refused.into_iter().next() {
-            Some(refused) => Err(GatesRefused { problem: refused.problem() }),
+            Some(refused) => Err(GatesRefusal { problem: refused.problem() }),
             None => Ok(self.gates.into_iter().map(|loaded| loaded.gate).collect()),
         }
     }

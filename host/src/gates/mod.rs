@@ -4,7 +4,7 @@
 mod component;
 pub mod directory;
 
-pub use directory::{GatesRefused, LoadedGate, LoadedGates, RefusedGate};
+pub use directory::{GatesRefusal, LoadedGate, LoadedGates, RefusedGate};
 pub use tollgate_agent::gate::permissions::{DefaultRule, Permissions, RuleSpec};
 pub use tollgate_agent::gate::{CallsBefore, GateVerdict, ProposedCall, Verdict};
 pub use tollgate_sandbox::{GateComponent, GateLimits};

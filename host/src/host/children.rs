@@ -3,7 +3,7 @@
 use super::listening::FIRST_EPOCH;
 use super::{Host, HostError};
 use crate::blocking::aside_if;
-use crate::run::{ChildForwarder, ChildRan, ChildStart, Driver, RunClock, RunError};
+use crate::run::{ChildForwarder, ChildRunResult, ChildStart, Driver, RunClock, RunError};
 use crate::stream::Publisher;
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,7 +23,7 @@ impl Host {
         &self,
         start: ChildStart,
         updates: ChildForwarder,
-    ) -> Result<ChildRan, HostError> {
+    ) -> Result<ChildRunResult, HostError> {
         let ChildStart { run_id, plan, decision, exports, cancel } = start;
         let mut recorded = self.recorded_with_time(&run_id).await?;
         if recorded.as_ref().is_some_and(|(run, _)| !run.is_finished())
@@ -37,7 +37,7 @@ impl Host {
                     let start = Input::StartSeeded(plan.spec, plan.seed);
                     (Run::new(Thread::default()), RunClock::default(), Some(start))
                 }
-                Err(error) => return Ok(ChildRan::refused(error)),
+                Err(error) => return Ok(ChildRunResult::refused(error)),
             },
             Some((run, clock)) => {
                 let input = match run.phase() {
@@ -83,9 +83,9 @@ impl Host {
     }
 
     /// Ends a child that no process is running.
-    pub(super) async fn end_child(&self, run_id: &str) -> Result<ChildRan, HostError> {
+    pub(super) async fn end_child(&self, run_id: &str) -> Result<ChildRunResult, HostError> {
         let Some(run) = self.recorded(run_id).await? else {
-            return Ok(ChildRan::refused(tollgate_agent::child::ChildError::ExecutionFailed(
+            return Ok(ChildRunResult::refused(tollgate_agent::child::ChildError::ExecutionFailed(
                 "it had not begun".to_owned(),
             )));
         };
@@ -159,13 +159,13 @@ impl Host {
         decided.is_ok_and(|events| !events.is_empty())
     }
 
-    fn ran(&self, run: &Run, exports: &[String]) -> ChildRan {
+    fn ran(&self, run: &Run, exports: &[String]) -> ChildRunResult {
         let outcome = run.child_outcome(self.toolbox().catalog().keys(), exports);
         let status = match &outcome.status {
             ChildStatus::Suspended(_) => ChildStatus::Cancelled,
             status => status.clone(),
         };
-        ChildRan { end: run.child_end(status), outcome: Ok(outcome) }
+        ChildRunResult { end: run.child_end(status), outcome: Ok(outcome) }
     }
 }
 

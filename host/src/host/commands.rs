@@ -2,7 +2,9 @@
 //! to runs that another drives.
 
 use super::{FollowUntil, Host, HostError, Inner};
-use crate::run::{ChildForwarder, ChildRan, ChildStart, RunError, RunHandle, RunHost, RunStops, new_id};
+use crate::run::{
+    ChildForwarder, ChildRunResult, ChildStart, RunError, RunHandle, RunHost, RunStops, new_id,
+};
 use crate::store::{Hint, Hints, RunCommand, SentCommand};
 use futures::future::BoxFuture;
 use std::collections::HashMap;
@@ -89,12 +91,12 @@ impl RunHost for Inner {
         self: Arc<Self>,
         start: ChildStart,
         updates: ChildForwarder,
-    ) -> BoxFuture<'static, Result<ChildRan, HostError>> {
+    ) -> BoxFuture<'static, Result<ChildRunResult, HostError>> {
         let host = Host { inner: self };
         Box::pin(async move { host.run_child(start, updates).await })
     }
 
-    fn end_child(self: Arc<Self>, run_id: String) -> BoxFuture<'static, Result<ChildRan, HostError>> {
+    fn end_child(self: Arc<Self>, run_id: String) -> BoxFuture<'static, Result<ChildRunResult, HostError>> {
         let host = Host { inner: self };
         Box::pin(async move { host.end_child(&run_id).await })
     }

@@ -6,12 +6,12 @@
 //! operator, so the number of distinct names is limited. All other labels are words of the host.
 
 mod instruments;
-mod observed;
+mod observed_store;
 
 use crate::Host;
 use crate::store::Store;
 use instruments::Instruments;
-use observed::Observed;
+use observed_store::ObservedStore;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::{Registry, Unit};
@@ -61,7 +61,7 @@ impl Metrics {
     /// Wraps a store to count the records of its audit.
     #[must_use]
     pub fn observing(&self, store: Arc<dyn Store>) -> Arc<dyn Store> {
-        Arc::new(Observed::new(store, Arc::clone(&self.inner.recorded)))
+        Arc::new(ObservedStore::new(store, Arc::clone(&self.inner.recorded)))
     }
 
     /// Returns all metrics in the OpenMetrics text format.

@@ -12,7 +12,7 @@ use tollgate_agent::run::{ChildEnd, ChildPlan, Decision};
 use tollgate_sandbox::{Report, ReportSink as _};
 
 /// The result of a child run.
-pub(crate) struct ChildRan {
+pub(crate) struct ChildRunResult {
     /// The end for the parent's record.
     pub(crate) end: ChildEnd,
     /// The outcome for the tool.
@@ -30,7 +30,7 @@ pub(crate) struct ChildStart {
     pub(crate) cancel: CancellationToken,
 }
 
-impl ChildRan {
+impl ChildRunResult {
     /// Returns the result of a child that the host could not drive.
     pub(super) fn broke(why: String) -> Self {
         let status = ChildStatus::Failed(why.clone());

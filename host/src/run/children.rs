@@ -4,7 +4,7 @@
 //! A child is its own task with its own record. It outlives the attempt that asked for it: a
 //! later attempt that asks again in the same place waits for the same child.
 
-use super::child::{ChildForwarder, ChildRan, ChildStart};
+use super::child::{ChildForwarder, ChildRunResult, ChildStart};
 use super::reports::CallReports;
 use super::services::RunHost;
 use crate::stream::Publisher;
@@ -45,7 +45,7 @@ struct ActiveChild {
 
 type AskSender = mpsc::Sender<Box<Ask>>;
 type ChildResult = Result<ChildOutcome, ChildRefusal>;
-type SharedEnd = Shared<BoxFuture<'static, Arc<ChildRan>>>;
+type SharedEnd = Shared<BoxFuture<'static, Arc<ChildRunResult>>>;
 
 /// A request for a child, from an attempt to its driver.
 pub(super) struct Ask {
@@ -147,8 +147,8 @@ impl Children {
         let end = async move {
             let ran = match task.await {
                 Ok(Ok(ran)) => ran,
-                Ok(Err(e)) => ChildRan::broke(e.to_string()),
-                Err(e) => ChildRan::broke(format!("its task failed: {e}")),
+                Ok(Err(e)) => ChildRunResult::broke(e.to_string()),
+                Err(e) => ChildRunResult::broke(format!("its task failed: {e}")),
             };
             Arc::new(ran)
         };
@@ -180,7 +180,7 @@ impl Children {
         }
         let ending = Arc::clone(host).end_child(run_id);
         let ended = async move {
-            let ran = ending.await.unwrap_or_else(|e| ChildRan::broke(e.to_string()));
+            let ran = ending.await.unwrap_or_else(|e| ChildRunResult::broke(e.to_string()));
             Arc::new(ran)
         };
         Some(stands(place, ended.boxed().shared()))

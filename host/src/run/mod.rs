@@ -29,7 +29,7 @@ pub use crate::error::{RunError, UnrecordedEffect};
 pub use crate::stream::{ChildUpdate, EventStream, LiveContent, LiveUpdate, RunEvent, RunUpdate, Subscriber};
 
 pub(crate) use attempt::overloaded;
-pub(crate) use child::{ChildForwarder, ChildRan, ChildStart};
+pub(crate) use child::{ChildForwarder, ChildRunResult, ChildStart};
 pub(crate) use clock::RunClock;
 pub(crate) use driver::Driver;
 pub(crate) use hooks::HookSet;

@@ -1,6 +1,6 @@
 //! The parts of a host that its runs use.
 
-use super::child::{ChildForwarder, ChildRan, ChildStart};
+use super::child::{ChildForwarder, ChildRunResult, ChildStart};
 use super::hooks::HookSet;
 use super::thread_locks::ThreadLocks;
 use crate::agents::Agent;
@@ -54,10 +54,10 @@ pub(crate) trait RunHost: Send + Sync {
         self: Arc<Self>,
         start: ChildStart,
         updates: ChildForwarder,
-    ) -> BoxFuture<'static, Result<ChildRan, HostError>>;
+    ) -> BoxFuture<'static, Result<ChildRunResult, HostError>>;
 
     /// Ends a child that no process is running.
-    fn end_child(self: Arc<Self>, run_id: String) -> BoxFuture<'static, Result<ChildRan, HostError>>;
+    fn end_child(self: Arc<Self>, run_id: String) -> BoxFuture<'static, Result<ChildRunResult, HostError>>;
 }
 
 impl RunServices {

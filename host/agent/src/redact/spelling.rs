@@ -84,12 +84,12 @@ pub(super) fn can_continue(introducer: u8, second: u8) -> bool {
 pub(super) fn read_character(text: &[u8], mut each: impl FnMut(char, usize)) -> bool {
     let Some(first) = text.first() else { return true };
     let mut is_cut = false;
-    let mut take = |read: Read| match read {
-        Read::Not => {}
-        Read::Cut => is_cut = true,
-        Read::Character(c, bytes) => each(c, bytes),
+    let mut take = |read: CharacterRead| match read {
+        CharacterRead::Not => {}
+        CharacterRead::Cut => is_cut = true,
+        CharacterRead::Character(c, bytes) => each(c, bytes),
     };
-    let literal = Read::Character(char::from(*first), 1);
+    let literal = CharacterRead::Character(char::from(*first), 1);
     match first {
         b'%' | b'=' => {
             take(as_bytes(text));
@@ -97,12 +97,12 @@ pub(super) fn read_character(text: &[u8], mut each: impl FnMut(char, usize)) -> 
         }
         b'+' => {
             take(literal);
-            take(Read::Character(' ', 1));
+            take(CharacterRead::Character(' ', 1));
         }
         b'\\' => {
             take(literal);
             match text.get(1) {
-                None => take(Read::Cut),
+                None => take(CharacterRead::Cut),
                 Some(b'x' | b'X') => take(as_bytes(text)),
                 Some(b'u' | b'U') => {
                     take(utf16(text));
@@ -125,7 +125,7 @@ pub(super) fn read_character(text: &[u8], mut each: impl FnMut(char, usize)) -> 
 
 /// The result of reading one character at the beginning of a text.
 #[derive(Clone, Copy)]
-enum Read {
+enum CharacterRead {
     Not,
     /// The text ends before the character is complete.
     Cut,
@@ -134,17 +134,17 @@ enum Read {
 }
 
 /// Reads a character whose bytes are literal or written as `%41`, `=41` or `\x41`.
-fn as_bytes(text: &[u8]) -> Read {
+fn as_bytes(text: &[u8]) -> CharacterRead {
     let (first, mut length) = match byte(text) {
         Ok(read) => read,
         Err(read) => return read,
     };
     let all = match first {
-        0..=0x7f => return Read::Character(char::from(first), length),
+        0..=0x7f => return CharacterRead::Character(char::from(first), length),
         0xc2..=0xdf => 2,
         0xe0..=0xef => 3,
         0xf0..=0xf4 => 4,
-        _ => return Read::Not,
+        _ => return CharacterRead::Not,
     };
     let mut bytes = [first, 0, 0, 0];
     for place in &mut bytes[1..all] {
@@ -157,16 +157,16 @@ fn as_bytes(text: &[u8]) -> Read {
         }
     }
     let character = std::str::from_utf8(&bytes[..all]).ok().and_then(|text| text.chars().next());
-    character.map_or(Read::Not, |character| Read::Character(character, length))
+    character.map_or(CharacterRead::Not, |character| CharacterRead::Character(character, length))
 }
 
 /// Reads one byte and returns it with its length as written.
-fn byte(text: &[u8]) -> Result<(u8, usize), Read> {
+fn byte(text: &[u8]) -> Result<(u8, usize), CharacterRead> {
     let lead: &[u8] = match text {
-        [] => return Err(Read::Cut),
+        [] => return Err(CharacterRead::Cut),
         [b'%', ..] => b"%",
         [b'=', ..] => b"=",
-        [b'\\'] => return Err(Read::Cut),
+        [b'\\'] => return Err(CharacterRead::Cut),
         [b'\\', b'x' | b'X', ..] => b"\\x",
         [byte, ..] => return Ok((*byte, 1)),
     };
@@ -174,43 +174,43 @@ fn byte(text: &[u8]) -> Result<(u8, usize), Read> {
     match digits {
         [high, low, ..] => match (hex(*high), hex(*low)) {
             (Some(high), Some(low)) => Ok(((high << 4 | low) as u8, lead.len() + 2)),
-            _ => Err(Read::Not),
+            _ => Err(CharacterRead::Not),
         },
-        _ if digits.iter().all(u8::is_ascii_hexdigit) => Err(Read::Cut),
-        _ => Err(Read::Not),
+        _ if digits.iter().all(u8::is_ascii_hexdigit) => Err(CharacterRead::Cut),
+        _ => Err(CharacterRead::Not),
     }
 }
 
 /// Reads `\"`, `\/` and the like.
-fn after_backslash(text: &[u8]) -> Read {
+fn after_backslash(text: &[u8]) -> CharacterRead {
     match text {
-        [_] => Read::Cut,
-        [_, b't', ..] => Read::Character('\t', 2),
-        [_, c, ..] if c.is_ascii_punctuation() => Read::Character(char::from(*c), 2),
-        _ => Read::Not,
+        [_] => CharacterRead::Cut,
+        [_, b't', ..] => CharacterRead::Character('\t', 2),
+        [_, c, ..] if c.is_ascii_punctuation() => CharacterRead::Character(char::from(*c), 2),
+        _ => CharacterRead::Not,
     }
 }
 
 /// Reads `\u0041`, or two such escapes for a character beyond 16 bits.
-fn utf16(text: &[u8]) -> Read {
+fn utf16(text: &[u8]) -> CharacterRead {
     let high = match unit(text) {
         Ok(unit) => unit,
         Err(read) => return read,
     };
     if !(0xd800..0xdc00).contains(&high) {
-        return char::from_u32(high).map_or(Read::Not, |c| Read::Character(c, 6));
+        return char::from_u32(high).map_or(CharacterRead::Not, |c| CharacterRead::Character(c, 6));
     }
     match unit(&text[6..]) {
         Ok(low @ 0xdc00..0xe000) => {
             let value = 0x10000 + ((high - 0xd800) << 10) + (low - 0xdc00);
-            char::from_u32(value).map_or(Read::Not, |c| Read::Character(c, 12))
+            char::from_u32(value).map_or(CharacterRead::Not, |c| CharacterRead::Character(c, 12))
         }
-        Ok(_) => Read::Not,
+        Ok(_) => CharacterRead::Not,
         Err(read) => read,
     }
 }
 
-fn unit(text: &[u8]) -> Result<u32, Read> {
+fn unit(text: &[u8]) -> Result<u32, CharacterRead> {
     for (at, byte) in text.iter().take(6).enumerate() {
         let fits = match at {
             0 => *byte == b'\\',
@@ -218,33 +218,33 @@ fn unit(text: &[u8]) -> Result<u32, Read> {
             _ => byte.is_ascii_hexdigit(),
         };
         if !fits {
-            return Err(Read::Not);
+            return Err(CharacterRead::Not);
         }
     }
-    text.get(2..6).map(|digits| number(digits, 16)).ok_or(Read::Cut)
+    text.get(2..6).map(|digits| number(digits, 16)).ok_or(CharacterRead::Cut)
 }
 
 /// Reads `\u{41}`.
-fn braced(text: &[u8]) -> Read {
+fn braced(text: &[u8]) -> CharacterRead {
     let lead = b"\\u{";
     if !zip(text, lead).all(|(byte, wanted)| byte.eq_ignore_ascii_case(wanted)) {
-        return Read::Not;
+        return CharacterRead::Not;
     }
-    let Some(rest) = text.get(lead.len()..) else { return Read::Cut };
+    let Some(rest) = text.get(lead.len()..) else { return CharacterRead::Cut };
     let digits = rest.iter().take(MAX_DIGITS + 1).take_while(|byte| byte.is_ascii_hexdigit()).count();
     match rest.get(digits) {
-        _ if digits > MAX_DIGITS => Read::Not,
-        None => Read::Cut,
+        _ if digits > MAX_DIGITS => CharacterRead::Not,
+        None => CharacterRead::Cut,
         Some(b'}') => char::from_u32(number(&rest[..digits], 16))
-            .map_or(Read::Not, |c| Read::Character(c, lead.len() + digits + 1)),
-        Some(_) => Read::Not,
+            .map_or(CharacterRead::Not, |c| CharacterRead::Character(c, lead.len() + digits + 1)),
+        Some(_) => CharacterRead::Not,
     }
 }
 
 /// Reads `&#65;`, `&#x41;` or `&quot;`, and the same without the semicolon.
-fn entity(text: &[u8]) -> [Read; 2] {
+fn entity(text: &[u8]) -> [CharacterRead; 2] {
     let (lead, base) = match text {
-        [_] | [_, b'#'] => return [Read::Cut, Read::Not],
+        [_] | [_, b'#'] => return [CharacterRead::Cut, CharacterRead::Not],
         [_, b'#', b'x' | b'X', ..] => (3, 16),
         [_, b'#', ..] => (2, 10),
         _ => return named(text),
@@ -253,16 +253,16 @@ fn entity(text: &[u8]) -> [Read; 2] {
     let digits =
         rest.iter().take(MAX_DIGITS + 1).take_while(|byte| char::from(**byte).is_digit(base)).count();
     if digits > MAX_DIGITS || digits == 0 && !rest.is_empty() {
-        return [Read::Not, Read::Not];
+        return [CharacterRead::Not, CharacterRead::Not];
     }
     let character = char::from_u32(number(&rest[..digits], base));
     ending(character.filter(|_| digits > 0), rest.get(digits), lead + digits)
 }
 
-fn named(text: &[u8]) -> [Read; 2] {
+fn named(text: &[u8]) -> [CharacterRead; 2] {
     let name = text[1..].iter().take(MAX_NAME + 1).take_while(|byte| byte.is_ascii_alphabetic()).count();
     if name == 0 || name > MAX_NAME {
-        return [Read::Not, Read::Not];
+        return [CharacterRead::Not, CharacterRead::Not];
     }
     let given = key(&text[1..=name]);
     let after = text.get(1 + name);
@@ -270,9 +270,9 @@ fn named(text: &[u8]) -> [Read; 2] {
         Ok(at) => ending(Some(ENTITIES[at].1), after, 1 + name),
         // The names that begin with these letters follow in the order.
         Err(at) if after.is_none() && KEYS.get(at).is_some_and(|known| begins(*known, given, name)) => {
-            [Read::Cut, Read::Not]
+            [CharacterRead::Cut, CharacterRead::Not]
         }
-        Err(_) => [Read::Not, Read::Not],
+        Err(_) => [CharacterRead::Not, CharacterRead::Not],
     }
 }
 
@@ -294,12 +294,12 @@ fn begins(name: u64, with: u64, letters: usize) -> bool {
 }
 
 /// Returns the readings of an entity without its semicolon and, if it has one, with it.
-fn ending(character: Option<char>, after: Option<&u8>, length: usize) -> [Read; 2] {
-    let read = |length| character.map_or(Read::Not, |c| Read::Character(c, length));
+fn ending(character: Option<char>, after: Option<&u8>, length: usize) -> [CharacterRead; 2] {
+    let read = |length| character.map_or(CharacterRead::Not, |c| CharacterRead::Character(c, length));
     let with = match after {
-        None => Read::Cut,
+        None => CharacterRead::Cut,
         Some(b';') => read(length + 1),
-        Some(_) => Read::Not,
+        Some(_) => CharacterRead::Not,
     };
     [read(length), with]
 }

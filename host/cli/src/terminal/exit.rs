@@ -5,7 +5,7 @@ use crate::terminal::remedy::with_command;
 use crate::terminal::text::shown_marked;
 use tollgate::HostError;
 use tollgate::config::{ConfigError, EditError};
-use tollgate::gates::GatesRefused;
+use tollgate::gates::GatesRefusal;
 use tollgate::grants::{ApprovalsError, ChangeableSource};
 use tollgate::run::RunError;
 use tollgate::store::{StoreError, StoreErrorKind};
@@ -78,8 +78,8 @@ impl Failure {
     }
 }
 
-impl From<GatesRefused> for Failure {
-    fn from(error: GatesRefused) -> Self {
+impl From<GatesRefusal> for Failure {
+    fn from(error: GatesRefusal) -> Self {
         Self::usage(crate::terminal::text::shown(&error.to_string()))
     }
 }

@@ -50,7 +50,7 @@ pub struct Occupancy {
 /// A call's permission to run. Dropping it returns the call's share.
 pub(crate) struct Slot {
     share: Share,
-    place: Mutex<Option<HeldPlace>>,
+    place: Mutex<Option<RunningSlot>>,
     calls: Arc<CallLimit>,
     /// The component's slots, and the parts of them that the call takes.
     of_component: Option<(Arc<CallLimit>, u32)>,
@@ -58,7 +58,7 @@ pub(crate) struct Slot {
 }
 
 /// A slot among the running calls, returned on drop.
-struct HeldPlace {
+struct RunningSlot {
     _of_host: CallPermit,
     _of_component: Option<CallPermit>,
 }
@@ -103,7 +103,7 @@ impl Admission {
         };
         let reserved = self.memory.try_reserve(memory_bytes.clamp(1, self.memory.most_for_calls_bytes()))?;
         let _of_host = self.calls.try_take(1)?;
-        Some(self.turn(memory_bytes, reserved, of_component, HeldPlace { _of_host, _of_component }))
+        Some(self.turn(memory_bytes, reserved, of_component, RunningSlot { _of_host, _of_component }))
     }
 
     /// Waits for room for a call that needs this much memory. A call waits for its component's
@@ -127,7 +127,7 @@ impl Admission {
         };
         match tokio::time::timeout(patience, room).await {
             Ok(Some((_of_component, reserved, _of_host))) => {
-                Ok(self.turn(memory_bytes, reserved, of_component, HeldPlace { _of_host, _of_component }))
+                Ok(self.turn(memory_bytes, reserved, of_component, RunningSlot { _of_host, _of_component }))
             }
             Ok(None) | Err(_) => Err(NoTurn::TooLate),
         }
@@ -154,7 +154,7 @@ impl Admission {
         memory_bytes: u64,
         reserved: Reservation,
         of_component: Option<(Arc<CallLimit>, u32)>,
-        place: HeldPlace,
+        place: RunningSlot,
     ) -> Slot {
         let (calls, lent) = (Arc::clone(&self.calls), Arc::clone(&self.lent));
         let place = Mutex::new(Some(place));
@@ -218,12 +218,12 @@ impl Slot {
         let done = work.await;
         let _of_component = acquire(self.of_component.as_ref()).await;
         if let Some(_of_host) = self.calls.taken(1).await {
-            self.hold(Some(HeldPlace { _of_host, _of_component }));
+            self.hold(Some(RunningSlot { _of_host, _of_component }));
         }
         Ok(done)
     }
 
-    fn hold(&self, place: Option<HeldPlace>) -> Option<HeldPlace> {
+    fn hold(&self, place: Option<RunningSlot>) -> Option<RunningSlot> {
         std::mem::replace(&mut *self.place.lock().unwrap_or_else(PoisonError::into_inner), place)
     }
 }

@@ -1,6 +1,6 @@
 //! Checks the keywords about arrays.
 
-use super::{Answer, Check, LocatedPart, Place, Seen, mark_seen, quiet};
+use super::{Answer, Check, EvaluatedParts, LocatedPart, Place, mark_seen, quiet};
 use crate::schema::compare::are_unique;
 use crate::schema::meter::as_u64;
 use crate::schema::node::{Contains, Items, Keyword, NodeId};
@@ -13,7 +13,7 @@ impl<'s> Check<'s> {
         keyword: &'s Keyword,
         elements: &[Value],
         at: LocatedPart<'_>,
-        seen: Option<&mut Seen>,
+        seen: Option<&mut EvaluatedParts>,
     ) -> Answer {
         match keyword {
             Keyword::Elements(least, most) => {
@@ -36,7 +36,7 @@ impl<'s> Check<'s> {
         items: &'s Items,
         elements: &[Value],
         at: LocatedPart<'_>,
-        mut seen: Option<&mut Seen>,
+        mut seen: Option<&mut EvaluatedParts>,
     ) -> Answer {
         let mut fits = true;
         for (index, element) in elements.iter().enumerate() {
@@ -56,7 +56,7 @@ impl<'s> Check<'s> {
         contains: &'s Contains,
         elements: &[Value],
         at: LocatedPart<'_>,
-        mut seen: Option<&mut Seen>,
+        mut seen: Option<&mut EvaluatedParts>,
     ) -> Answer {
         let mut count = 0;
         for (index, element) in elements.iter().enumerate() {
@@ -90,7 +90,7 @@ impl<'s> Check<'s> {
         rest: NodeId,
         elements: &[Value],
         at: LocatedPart<'_>,
-        mut seen: Option<&mut Seen>,
+        mut seen: Option<&mut EvaluatedParts>,
     ) -> Answer {
         let mut unexpected = 0;
         for (index, element) in elements.iter().enumerate() {

@@ -47,7 +47,7 @@ struct LocatedPart<'p> {
 }
 
 /// For each member or element of a value, whether a keyword has evaluated it.
-type Seen = Vec<bool>;
+type EvaluatedParts = Vec<bool>;
 type Answer = Result<bool, Stop>;
 
 impl<'s> Check<'s> {
@@ -68,7 +68,7 @@ impl<'s> Check<'s> {
 
     /// Returns whether a part fits a subschema, and marks in `seen` the members or elements that
     /// the subschema evaluates.
-    fn apply(&mut self, node: NodeId, at: LocatedPart<'_>, seen: Option<&mut Seen>) -> Answer {
+    fn apply(&mut self, node: NodeId, at: LocatedPart<'_>, seen: Option<&mut EvaluatedParts>) -> Answer {
         self.meter.step()?;
         match &self.nodes[node] {
             Node::Any => Ok(true),
@@ -87,7 +87,12 @@ impl<'s> Check<'s> {
         }
     }
 
-    fn keywords(&mut self, keywords: &'s [Keyword], at: LocatedPart<'_>, seen: Option<&mut Seen>) -> Answer {
+    fn keywords(
+        &mut self,
+        keywords: &'s [Keyword],
+        at: LocatedPart<'_>,
+        seen: Option<&mut EvaluatedParts>,
+    ) -> Answer {
         let looks_at_rest =
             matches!(keywords.last(), Some(Keyword::UnevaluatedMembers(_) | Keyword::UnevaluatedElements(_)));
         if !looks_at_rest {
@@ -102,7 +107,12 @@ impl<'s> Check<'s> {
         Ok(fits)
     }
 
-    fn each(&mut self, keywords: &'s [Keyword], at: LocatedPart<'_>, mut seen: Option<&mut Seen>) -> Answer {
+    fn each(
+        &mut self,
+        keywords: &'s [Keyword],
+        at: LocatedPart<'_>,
+        mut seen: Option<&mut EvaluatedParts>,
+    ) -> Answer {
         let mut fits = true;
         for keyword in keywords {
             fits &= self.keyword(keyword, at, seen.as_deref_mut())?;
@@ -113,7 +123,12 @@ impl<'s> Check<'s> {
         Ok(fits)
     }
 
-    fn keyword(&mut self, keyword: &'s Keyword, at: LocatedPart<'_>, seen: Option<&mut Seen>) -> Answer {
+    fn keyword(
+        &mut self,
+        keyword: &'s Keyword,
+        at: LocatedPart<'_>,
+        seen: Option<&mut EvaluatedParts>,
+    ) -> Answer {
         match (keyword, at.value) {
             (Keyword::Ref(node), _) => self.apply(*node, at, seen),
             (Keyword::AllOf(branches), _) => self.all_of(branches, at, seen),
@@ -211,7 +226,12 @@ impl<'s> Check<'s> {
         Ok(false)
     }
 
-    fn all_of(&mut self, branches: &'s [NodeId], at: LocatedPart<'_>, mut seen: Option<&mut Seen>) -> Answer {
+    fn all_of(
+        &mut self,
+        branches: &'s [NodeId],
+        at: LocatedPart<'_>,
+        mut seen: Option<&mut EvaluatedParts>,
+    ) -> Answer {
         let mut fits = true;
         for branch in branches {
             fits &= self.apply(*branch, at, seen.as_deref_mut())?;
@@ -222,7 +242,12 @@ impl<'s> Check<'s> {
         Ok(fits)
     }
 
-    fn any_of(&mut self, branches: &'s [NodeId], at: LocatedPart<'_>, mut seen: Option<&mut Seen>) -> Answer {
+    fn any_of(
+        &mut self,
+        branches: &'s [NodeId],
+        at: LocatedPart<'_>,
+        mut seen: Option<&mut EvaluatedParts>,
+    ) -> Answer {
         let mut fits = false;
         for branch in branches {
             fits |= self.tried(*branch, at, seen.as_deref_mut())?;
@@ -233,7 +258,12 @@ impl<'s> Check<'s> {
         self.holds(fits, at, || none_fits(at.value, "anyOf"))
     }
 
-    fn one_of(&mut self, branches: &'s [NodeId], at: LocatedPart<'_>, seen: Option<&mut Seen>) -> Answer {
+    fn one_of(
+        &mut self,
+        branches: &'s [NodeId],
+        at: LocatedPart<'_>,
+        seen: Option<&mut EvaluatedParts>,
+    ) -> Answer {
         let mut fitting = 0;
         let mut own = match &seen {
             Some(_) => Some(self.nothing_seen(at.value)?),
@@ -263,7 +293,12 @@ impl<'s> Check<'s> {
         })
     }
 
-    fn branch(&mut self, branches: &'s If, at: LocatedPart<'_>, mut seen: Option<&mut Seen>) -> Answer {
+    fn branch(
+        &mut self,
+        branches: &'s If,
+        at: LocatedPart<'_>,
+        mut seen: Option<&mut EvaluatedParts>,
+    ) -> Answer {
         let If { condition, then, otherwise } = branches;
         let next = match self.tried(*condition, at, seen.as_deref_mut())? {
             true => then,
@@ -277,7 +312,7 @@ impl<'s> Check<'s> {
 
     /// Returns whether the value fits a subschema that may fail. The elements that the subschema
     /// evaluated are marked only if it fits.
-    fn tried(&mut self, node: NodeId, at: LocatedPart<'_>, seen: Option<&mut Seen>) -> Answer {
+    fn tried(&mut self, node: NodeId, at: LocatedPart<'_>, seen: Option<&mut EvaluatedParts>) -> Answer {
         let Some(seen) = seen else { return self.apply(node, quiet(at.value), None) };
         let mut own = self.nothing_seen(at.value)?;
         let fits = self.apply(node, quiet(at.value), Some(&mut own))?;
@@ -288,7 +323,7 @@ impl<'s> Check<'s> {
     }
 
     /// Returns a mark for each member or element of this value, all unset.
-    fn nothing_seen(&mut self, value: &Value) -> Result<Seen, Stop> {
+    fn nothing_seen(&mut self, value: &Value) -> Result<EvaluatedParts, Stop> {
         let count = match value {
             Value::Array(elements) => elements.len(),
             Value::Object(members) => members.len(),
@@ -352,13 +387,13 @@ fn quiet(value: &Value) -> LocatedPart<'_> {
     LocatedPart { value, place: &Place::Whole, collects: false }
 }
 
-fn mark_seen(seen: &mut Option<&mut Seen>, index: usize) {
+fn mark_seen(seen: &mut Option<&mut EvaluatedParts>, index: usize) {
     if let Some(seen) = seen {
         seen[index] = true;
     }
 }
 
-fn add(seen: &mut Seen, more: &Seen) {
+fn add(seen: &mut EvaluatedParts, more: &EvaluatedParts) {
     seen.iter_mut().zip(more).for_each(|(seen, more)| *seen |= more);
 }
 

@@ -1,6 +1,6 @@
 //! Checks the keywords about objects.
 
-use super::{Answer, Check, LocatedPart, Place, Seen, mark_seen, quiet};
+use super::{Answer, Check, EvaluatedParts, LocatedPart, Place, mark_seen, quiet};
 use crate::schema::meter::{Stop, as_u64};
 use crate::schema::node::{Keyword, Node, NodeId, Properties};
 use crate::schema::report;
@@ -12,7 +12,7 @@ impl<'s> Check<'s> {
         keyword: &'s Keyword,
         members: &Map<String, Value>,
         at: LocatedPart<'_>,
-        seen: Option<&mut Seen>,
+        seen: Option<&mut EvaluatedParts>,
     ) -> Answer {
         match keyword {
             Keyword::Members(least, most) => {
@@ -74,7 +74,7 @@ impl<'s> Check<'s> {
         properties: &'s Properties,
         members: &Map<String, Value>,
         at: LocatedPart<'_>,
-        mut seen: Option<&mut Seen>,
+        mut seen: Option<&mut EvaluatedParts>,
     ) -> Answer {
         let Properties { named, patterns, additional } = properties;
         let mut fits = true;
@@ -154,7 +154,7 @@ impl<'s> Check<'s> {
         rest: NodeId,
         members: &Map<String, Value>,
         at: LocatedPart<'_>,
-        mut seen: Option<&mut Seen>,
+        mut seen: Option<&mut EvaluatedParts>,
     ) -> Answer {
         let (mut unexpected, mut names) = (0, Vec::new());
         for (index, (name, value)) in members.iter().enumerate() {

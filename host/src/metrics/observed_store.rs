@@ -11,12 +11,12 @@ use std::sync::Arc;
 use tollgate_agent::run::{RunSpec, StoredEvent, Thread};
 use tollgate_agent::state::StateChange;
 
-pub(super) struct Observed {
+pub(super) struct ObservedStore {
     store: Arc<dyn Store>,
     recorded: Arc<Instruments>,
 }
 
-impl Observed {
+impl ObservedStore {
     pub(super) fn new(store: Arc<dyn Store>, recorded: Arc<Instruments>) -> Self {
         Self { store, recorded }
     }
@@ -27,7 +27,7 @@ impl Observed {
 }
 
 #[async_trait]
-impl RunStore for Observed {
+impl RunStore for ObservedStore {
     async fn commit(&self, commit: Commit) -> Result<CommitReceipt, CommitError> {
         let records = commit.audit.clone();
         let facts: Vec<Fact> = commit.events().iter().filter_map(Fact::of).collect();
@@ -71,7 +71,7 @@ impl RunStore for Observed {
 }
 
 #[async_trait]
-impl StateStore for Observed {
+impl StateStore for ObservedStore {
     async fn thread(&self, thread_id: &str) -> Result<Thread, StoreError> {
         self.store.thread(thread_id).await
     }
@@ -104,7 +104,7 @@ impl StateStore for Observed {
 }
 
 #[async_trait]
-impl AuditStore for Observed {
+impl AuditStore for ObservedStore {
     async fn record_audit(&self, records: Vec<AuditRecord>) -> Result<(), StoreError> {
         self.store.record_audit(records.clone()).await?;
         self.count(&records);
@@ -121,7 +121,7 @@ impl AuditStore for Observed {
 }
 
 #[async_trait]
-impl ComponentStore for Observed {
+impl ComponentStore for ObservedStore {
     async fn component(&self, digest: &str) -> Result<Option<Vec<u8>>, StoreError> {
         self.store.component(digest).await
     }
@@ -132,7 +132,7 @@ impl ComponentStore for Observed {
 }
 
 #[async_trait]
-impl CoordinationStore for Observed {
+impl CoordinationStore for ObservedStore {
     async fn acquire(&self, run_id: &str, known: u64) -> Result<u64, CommitError> {
         self.store.acquire(run_id, known).await
     }
