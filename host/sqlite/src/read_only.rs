@@ -3,9 +3,9 @@
 
 use super::explain::sibling_path;
 use super::open;
-use super::store_files;
 use super::process::{self, Process};
 use super::read::{FoundState, Readers};
+use super::store_files;
 use async_trait::async_trait;
 use std::path::Path;
 use std::sync::Arc;

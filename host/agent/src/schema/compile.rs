@@ -1,17 +1,13 @@
 //! Compiles a schema to the form that values are checked against.
 
 use super::compare::hash;
+use super::error::SchemaError;
 use super::meter::{Meter, as_u64, parts};
 use super::node::{Contains, Enum, If, Items, Keyword, Limit, Names, Node, NodeId, Properties, Type, Types};
 use super::pattern::Patterns;
 use super::reference;
 use serde_json::{Map, Number, Value};
 use std::collections::BTreeMap;
-
-/// The reason why a schema is rejected.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct SchemaError(String);
 
 /// A compiled schema.
 #[derive(Debug)]

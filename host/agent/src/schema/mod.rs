@@ -4,6 +4,7 @@
 mod check;
 mod compare;
 mod compile;
+mod error;
 mod meter;
 mod node;
 mod pattern;
@@ -18,7 +19,7 @@ pub use pattern::{
 };
 pub use words::make_readable;
 
-pub use compile::SchemaError;
+pub use error::SchemaError;
 use serde_json::{Map, Value, json};
 
 /// The longest description that a model is shown, in bytes; a longer one is cut.

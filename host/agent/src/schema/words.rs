@@ -4,7 +4,8 @@
 //! Explanatory text is cleaned, like every description. Text that decides which values fit (names,
 //! `enum`, `const`, patterns) would change its meaning, so it is rejected instead.
 
-use super::{MAX_DESCRIPTION_BYTES, MAX_SCHEMA_DEPTH, SchemaError};
+use super::error::SchemaError;
+use super::{MAX_DESCRIPTION_BYTES, MAX_SCHEMA_DEPTH};
 use crate::text::clean;
 use serde_json::{Map, Value};
 

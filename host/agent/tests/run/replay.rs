@@ -18,7 +18,7 @@ fn replay(world: &World, mut outcomes: Vec<Outcome>) -> Vec<(String, Finding)> {
     let mut found = Vec::new();
     for (number, event) in (1..).zip(&world.events) {
         let recorded = StoredEvent { run_id: Arc::from("r"), number, at_ms: 1_000, event: event.clone() };
-        assert_eq!(replay.behind(event), None, "there was no other writer");
+        assert_eq!(replay.base_revision(event), None, "there was no other writer");
         if let Some(attempt) = replay.ended_by(event) {
             let finding = match replay.inputs(&attempt, event, &world.catalog) {
                 Err(why) => Finding::NotReplayable { why },
@@ -95,12 +95,12 @@ fn what_an_attempt_took_is_given_to_it_again_or_refused() {
 fn changes_of_others_are_missed_and_taken_over() {
     let mut replay = Replay::default();
     let batch = Event::BatchStarted { call_ids: Vec::new(), revision: 2 };
-    assert_eq!(replay.behind(&batch), Some(2));
+    assert_eq!(replay.base_revision(&batch), Some(2));
     for revision in 1..=2 {
         let updates = [KeyUpdate::restored("kit.city", json!(revision))].into();
         replay.absorb(&StateChange { revision, updates });
     }
-    assert_eq!(replay.behind(&batch), None);
+    assert_eq!(replay.base_revision(&batch), None);
     assert_eq!(replay.run().state().get("kit.city"), Some(&json!(2)));
 }
 
@@ -114,7 +114,7 @@ fn w4_what_is_remembered_of_an_answer_builds_on_what_others_wrote_before() {
     world.resume("1", "a", json!({"remember": "thread"}));
     let mut replay = Replay::default();
     for event in &world.events {
-        if let Some(until) = replay.behind(event) {
+        if let Some(until) = replay.base_revision(event) {
             assert_eq!((until, matches!(event, Event::CallDecided { .. })), (1, true));
             replay.absorb(&theirs);
         }

@@ -148,7 +148,7 @@ impl World {
             match kept {
                 Kept::Own(line) => {
                     let event = serde_json::from_str::<StoredEvent>(line).unwrap().event;
-                    assert_eq!(self.run.behind(&event), None, "{line}");
+                    assert_eq!(self.run.base_revision(&event), None, "{line}");
                     self.run.apply(&event).unwrap();
                 }
                 Kept::Others(change) => self.run.absorb(change),

@@ -1,10 +1,10 @@
 #![allow(clippy::unwrap_used)]
 
+use super::answers::Answers;
 use super::*;
 use crate::{FaultKind, RetryPolicy, RetryingModel};
 use serde_json::json;
 use std::sync::Arc;
-use super::answers::Answers;
 use tollgate_agent::message::{Answer, Finish};
 
 fn request(messages: Vec<Message>) -> ModelRequest {

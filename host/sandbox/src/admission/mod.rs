@@ -123,7 +123,7 @@ impl Admission {
         let room = async {
             let of_component = acquire(of_component.as_ref()).await;
             let reserved = self.memory.reserve(memory_bytes.max(1)).await;
-            self.calls.taken(1).await.map(|place| (of_component, reserved, place))
+            self.calls.acquire(1).await.map(|place| (of_component, reserved, place))
         };
         match tokio::time::timeout(patience, room).await {
             Ok(Some((_of_component, reserved, _of_host))) => {
@@ -165,7 +165,7 @@ impl Admission {
 /// Waits for a slot of the component.
 async fn acquire(of_component: Option<&(Arc<CallLimit>, u32)>) -> Option<CallPermit> {
     let (slots, parts) = of_component?;
-    slots.taken(*parts).await
+    slots.acquire(*parts).await
 }
 
 impl Slot {
@@ -217,7 +217,7 @@ impl Slot {
         drop(self.hold(None));
         let done = work.await;
         let _of_component = acquire(self.of_component.as_ref()).await;
-        if let Some(_of_host) = self.calls.taken(1).await {
+        if let Some(_of_host) = self.calls.acquire(1).await {
             self.hold(Some(RunningSlot { _of_host, _of_component }));
         }
         Ok(done)

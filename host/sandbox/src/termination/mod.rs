@@ -283,7 +283,7 @@ fn all_descriptors() -> String {
     format!(
         "all calls together may have {} files and connections open, a quarter of the process's limit (ulimit -n); \
          raise that limit, or lower open_files in tollgate.toml, under [limits]",
-        Descriptors::of_process().most()
+        Descriptors::of_process().max()
     )
 }
 

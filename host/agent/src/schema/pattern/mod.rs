@@ -5,7 +5,7 @@
 
 mod classes;
 
-use super::SchemaError;
+use super::error::SchemaError;
 use super::meter::{Meter, Stop, as_u64};
 use classes::{Classes, with_bounded_classes};
 use regex_automata::nfa::thompson::{self, NFA, State, WhichCaptures};
