@@ -133,7 +133,7 @@ pub(crate) async fn with_resulting_values(host: &Host, mut end: RunEnd, output: 
     let wanted = KeyFilter::changed_by(changes.iter().map(|change| &**change));
     match host.store().state(&end.thread_id, &wanted, MAX_SHOWN_BYTES).await {
         Ok(StateRead::State(state)) => {
-            changes.iter_mut().for_each(|change| **change = change.standing(&state));
+            changes.iter_mut().for_each(|change| **change = change.with_values_of(&state));
         }
         Ok(StateRead::Larger(_)) => {}
         Err(why) => output.warn(&format!("cannot read the state after the call: {why}")),
