@@ -1,4 +1,4 @@
-//! What is known of a text before it is parsed: how deep it nests, and its size once parsed.
+//! The nesting of a text and its size once parsed, found without parsing it.
 
 use memchr::{memchr2, memchr2_iter};
 use serde::Serialize;

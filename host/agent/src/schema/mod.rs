@@ -10,16 +10,18 @@ mod node;
 mod pattern;
 mod reference;
 mod report;
+mod violation;
 mod words;
 
+pub use error::SchemaError;
 pub use meter::{BASE_STEPS, MAX_STEPS, STEPS_PER_PART};
 pub(crate) use meter::{SHORT_STEPS, parts, parts_of_text};
 pub use pattern::{
     MAX_CLASS_ESCAPES, MAX_PATTERN_BYTES, MAX_PATTERN_TEXT_BYTES, MAX_PATTERNS, MAX_WIDE_CLASSES,
 };
+pub use violation::{MAX_VIOLATIONS, Violation};
 pub use words::make_readable;
 
-pub use error::SchemaError;
 use serde_json::{Map, Value, json};
 
 /// The longest description that a model is shown, in bytes; a longer one is cut.
@@ -36,17 +38,6 @@ pub const MAX_REFERENCES: usize = 64;
 pub const MAX_PATTERNS_BYTES: usize = 16 * 1024 * 1024;
 /// The largest invalid schema, in bytes, for which the message includes the exact reason.
 const MAX_EXPLAINED_BYTES: usize = 4 * 1024;
-/// The most violations that are reported for one value.
-pub const MAX_VIOLATIONS: usize = 20;
-
-/// One way in which a value does not fit a schema.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Violation {
-    /// JSON Pointer (RFC 6901) to the position in the value; empty for the whole value.
-    pub pointer: String,
-    /// The problem at that position.
-    pub problem: String,
-}
 
 /// A checked and compiled schema.
 #[derive(Debug, Clone)]

@@ -1,4 +1,4 @@
-//! What a signature proves: who signed, and what.
+//! The proof of a signature: its signer, and the part of an artifact that it covers.
 
 use crate::digest::Digest;
 use serde::{Deserialize, Serialize};

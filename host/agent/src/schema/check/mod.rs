@@ -14,7 +14,7 @@ use super::meter::{Meter, Stop, as_u64, bound, parts};
 use super::node::{Enum, If, Keyword, Limit, Node, NodeId, Type, Types};
 use super::pattern::{Pattern, Search};
 use super::report;
-use super::{MAX_VIOLATIONS, Violation};
+use super::violation::{MAX_VIOLATIONS, Violation};
 use serde_json::Value;
 
 /// The deepest recursion of a check, through schema and value together.
