@@ -95,7 +95,7 @@ fn manifest(text: &str) {
         Ok(asks) => {
             let asks = asks.unwrap_or_default();
             assert!(asks.each().iter().all(|what| what.len() < 16 << 10), "more than a person reads");
-            assert!(asks.beyond(&asks).is_empty(), "it asks for more than itself");
+            assert!(asks.excess_over(&asks).is_empty(), "it asks for more than itself");
         }
         Err(why) => {
             let bytes = why.to_string().len();
