@@ -103,7 +103,9 @@ fn floor_per_second(recorded: &Path, runs: usize) -> f64 {
     for run in 1..=i64::try_from(runs).unwrap() {
         store
             .execute(
-                "INSERT INTO runs VALUES (?1, ?2, 1, 'a', 'prompt', 't', 'running', 'p', 0, 0, 0)",
+                "INSERT INTO runs (id, run_id, thread, agent_id, kind, title, status, owner, events,
+                     started_at_ms, updated_at_ms, epoch)
+                 VALUES (?1, ?2, 1, 'a', 'prompt', 't', 'running', 'p', 0, 0, 0, 1)",
                 params![run, run.to_string()],
             )
             .unwrap();
