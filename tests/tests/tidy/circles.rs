@@ -9,7 +9,6 @@ use crate::{TextFile, assert_none, text_files};
 /// A crate's sources, a module in them that its own folder's file uses and that takes something back,
 /// and the reason.
 const EXCEPT: &[(&str, &str, &str)] = &[
-    ("guest-sdk/src", "http/native", "the transport of tests has the signature of the one in a host"),
     ("host/models/src", "providers/frames", "each provider's reader adds to the same frames"),
     ("host/src", "config/grants", "grants are checked against the rest of the configuration"),
 ];
