@@ -2,7 +2,7 @@
 //! the researcher writes them down with `record_finding`.
 //!
 //! The child is a run of its own. Its task is passed as the seed of a key, which its
-//! instructions may name as `{brief}`; its findings come back as an export. Neither
+//! instructions may name as `{research.brief}`; its findings come back as an export. Neither
 //! touches the caller's state: that changes by this call's own mutations, which
 //! commit together with its result.
 

@@ -14,11 +14,12 @@ tools = [\"research\"]
 model = { provider = \"recorded\", file = \"front.toml\" }
 
 [agents.researcher]
-instructions = \"Find out what you are asked. The brief is {brief}.\"
+instructions = \"Find out what you are asked. The brief is {research.brief}.\"
 tools = [\"record_finding\", \"request_approval\"]
 model = { provider = \"recorded\", file = \"researcher.toml\" }
 
 [grants.research]
+actions = [\"add-context\"]
 delegates = [{ agent = \"researcher\", seed = [\"research.brief\"], export = [\"research.findings\"] }]
 ";
 
