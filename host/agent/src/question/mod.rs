@@ -137,15 +137,9 @@ pub fn marked(text: &str) -> String {
 #[must_use]
 pub fn continued(text: &str, taken: usize) -> String {
     let text = one_line_of(text, usize::MAX);
-    let room = COLUMNS.saturating_sub(taken);
-    let mut columns = 0;
-    let first = text.chars().take_while(|c| {
-        columns += width(*c);
-        columns <= room
-    });
-    let first: String = first.collect();
-    match &text[first.len()..] {
-        "" => first,
+    let (first, rest) = text.split_at(line_end(&text, COLUMNS.saturating_sub(taken)));
+    match rest {
+        "" => first.to_owned(),
         rest => format!("{first}\n{}", marked(rest)),
     }
 }
@@ -171,18 +165,32 @@ fn marked_json(value: &Value) -> String {
 /// Splits a line into marked lines of limited width.
 fn wrapped(line: &str) -> Vec<String> {
     let mut lines = Vec::new();
-    let (mut current, mut columns) = (MARK.to_owned(), MARK.len());
-    for c in line.chars() {
-        if columns + width(c) > COLUMNS {
-            lines.push(std::mem::replace(&mut current, MARK.to_owned()));
-            columns = MARK.len();
-        }
+    let mut rest = line;
+    loop {
+        let (this, next) = rest.split_at(line_end(rest, COLUMNS - MARK.len()));
         // The width of a tab depends on the terminal.
-        current.push(if c == '\t' { ' ' } else { c });
-        columns += width(c);
+        lines.push(format!("{MARK}{}", this.replace('\t', " ")));
+        if next.is_empty() {
+            return lines;
+        }
+        rest = next;
     }
-    lines.push(current);
-    lines
+}
+
+/// Returns how many bytes of a text fit into `room` columns. A longer text is cut after a space in the
+/// second half of the line, which ends this line, or else within a word.
+fn line_end(text: &str, room: usize) -> usize {
+    let (mut columns, mut after_space) = (0, 0);
+    for (at, c) in text.char_indices() {
+        columns += width(c);
+        if columns > room {
+            return if after_space > at / 2 { after_space } else { at };
+        }
+        if c == ' ' {
+            after_space = at + 1;
+        }
+    }
+    text.len()
 }
 
 /// Returns the most columns that a terminal uses for a character.
@@ -244,7 +252,11 @@ mod tests {
     fn z22_what_continues_a_line_of_the_hosts_is_marked() {
         assert_eq!(continued("short\nenough", 10), "short enough");
         let long = continued(&"word ".repeat(100), 10);
-        assert!(long.lines().next().is_some_and(|first| first.len() == COLUMNS - 10), "{long}");
+        assert!(long.lines().next().is_some_and(|first| first.len() <= COLUMNS - 10), "{long}");
+        assert!(
+            long.lines().all(|line| line.trim_end().ends_with("word")),
+            "it is cut within a word: {long}"
+        );
         assert!(long.lines().skip(1).all(|line| line.starts_with(MARK) && line.len() <= COLUMNS), "{long}");
     }
 
