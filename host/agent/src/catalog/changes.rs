@@ -1,6 +1,6 @@
 //! Changes of a catalog: owners join and leave, and tools are taken out of use.
 
-use super::{Catalog, CatalogGrants, Owner, PreparedComponent, Tool};
+use super::{Catalog, CatalogGrants, Owner, PreparedComponent, Tool, collides};
 use crate::descriptor::DescriptorError;
 use crate::name;
 use crate::state::Access;
@@ -58,8 +58,11 @@ impl Catalog {
         match taken.and_then(|id| self.owners.get(id)) {
             None => Ok(()),
             Some(other) => Err(DescriptorError(format!(
-                "the id \"{}\" of {} is taken (or looks like \"{}\") by {}; remove one of the two",
-                owner.id, owner.origin, other.id, other.origin
+                "the id \"{}\" of {} {} {}; remove one of the two",
+                owner.id,
+                owner.origin,
+                collides(&owner.id, &other.id),
+                other.origin
             ))),
         }
     }

@@ -210,14 +210,23 @@ impl Catalog {
                     .find(|t| &t.descriptor.name == other || &t.descriptor.id == other)
                     .map_or("the same component", |t| t.owner.origin.as_str());
                 return Err(DescriptorError(format!(
-                    "the tool {what} \"{word}\" of {} is taken (or looks like \"{other}\") by {other_owner}; remove one of the two",
-                    owner.origin
+                    "the tool {what} \"{word}\" of {} {} {other_owner}; remove one of the two",
+                    owner.origin,
+                    collides(word, other)
                 )));
             }
         }
         self.folded_names.insert(folded_name, descriptor.name.clone());
         self.folded_ids.insert(folded_id, descriptor.id.clone());
         Ok(())
+    }
+}
+
+/// Returns the words between a name and the owner of another one with which it collides.
+fn collides(name: &str, other: &str) -> String {
+    match name == other {
+        true => "is taken by".to_owned(),
+        false => format!("looks like \"{other}\" of"),
     }
 }
 
