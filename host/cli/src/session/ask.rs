@@ -56,10 +56,13 @@ pub(crate) fn question_or_way(run_id: &str, suspended: &SuspendedCall) -> String
     })
 }
 
-/// Prints the commands that answer each question, for use without a terminal.
-pub(crate) fn say_how_to_decide(end: &RunEnd, output: &Output) {
+/// Prints each open question with the commands that answer it. Of the question that was just shown on
+/// this terminal, only the commands are printed.
+pub(crate) fn say_how_to_decide(end: &RunEnd, shown: Option<&str>, output: &Output) {
     for suspended in &end.waiting {
-        output.say(&question_or_way(&end.run_id, suspended));
+        if shown != Some(suspended.suspension_id.as_str()) {
+            output.say(&question_or_way(&end.run_id, suspended));
+        }
         output.say(&how_to_decide(&end.run_id, suspended));
     }
 }
@@ -102,8 +105,10 @@ pub(crate) fn is_at_a_terminal() -> bool {
 pub(crate) enum QuestionOutcome {
     /// The person decided.
     Decided(Decision),
-    /// The person left the question open or ended the program, or the question cannot be shown whole.
+    /// The person left the question open or ended the program.
     Open,
+    /// The question is too long to be shown on a terminal.
+    NotShown,
     /// The question was decided elsewhere; the run's present state.
     Elsewhere(Box<RunEnd>),
 }
@@ -115,7 +120,7 @@ pub(crate) async fn ask(
     suspended: &SuspendedCall,
     output: &Output,
 ) -> Result<QuestionOutcome, Failure> {
-    let Some(question) = question(suspended, true) else { return Ok(QuestionOutcome::Open) };
+    let Some(question) = question(suspended, true) else { return Ok(QuestionOutcome::NotShown) };
     output.say(&question);
     let mut form = Form::new(suspended);
     let elsewhere = decided_elsewhere(&**host.store(), run, &suspended.suspension_id);
@@ -128,7 +133,11 @@ pub(crate) async fn ask(
                 output.say(&format!("{DIM}decided elsewhere{DIM:#}"));
                 return Ok(QuestionOutcome::Elsewhere(Box::new(end?)));
             }
-            () = shutdown::wait_for_signal() => None,
+            () = shutdown::wait_for_signal() => {
+                // The terminal shows `^C` without an end of the line.
+                output.say("");
+                None
+            }
         };
         let Some(line) = line else { return Ok(QuestionOutcome::Open) };
         match form.enter(&line) {

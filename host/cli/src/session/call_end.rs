@@ -23,12 +23,14 @@ pub(crate) struct ShownEnd<'a> {
     pub(crate) save: Option<&'a Path>,
     /// Whether the conversation whose state changed is named: the call began it.
     pub(crate) names_thread: bool,
+    /// The suspension of the question that was just shown.
+    pub(crate) question: Option<&'a str>,
 }
 
 /// Shows how a call ended.
 pub(crate) fn answer(end: &RunEnd, shown: ShownEnd<'_>, output: &Output) -> Result<Exit, Failure> {
     if let Some(waiting) = end.waiting.first() {
-        pending(end, waiting, output);
+        pending(end, waiting, shown.question, output);
         return Ok(Exit::Waiting);
     }
     let Some(finished) = &end.last_call else {
@@ -143,9 +145,9 @@ fn finished_json(finished: &FinishedCall) -> Value {
     })
 }
 
-fn pending(end: &RunEnd, waiting: &SuspendedCall, output: &Output) {
+fn pending(end: &RunEnd, waiting: &SuspendedCall, shown: Option<&str>, output: &Output) {
     if !output.is_json() {
-        return say_how_to_decide(end, output);
+        return say_how_to_decide(end, shown, output);
     }
     output.json(&json!({
         "tool": waiting.tool_name,

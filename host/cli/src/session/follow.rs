@@ -30,6 +30,13 @@ pub(crate) async fn follow(mut handle: RunHandle, narrator: &mut Narrator<'_>) -
     Ok(handle.wait().await?)
 }
 
+/// A run at rest, after its questions were asked.
+pub(crate) struct RestingRun {
+    pub(crate) end: RunEnd,
+    /// The suspension of the question that the person just saw and left open.
+    pub(crate) shown: Option<String>,
+}
+
 /// Follows a run until it has ended. On a terminal, asks the person its questions; a question left
 /// open ends it as well.
 pub(crate) async fn follow_and_ask(
@@ -38,10 +45,10 @@ pub(crate) async fn follow_and_ask(
     narrator: &mut Narrator<'_>,
     globals: &Globals,
     output: &Output,
-) -> Result<RunEnd, Failure> {
+) -> Result<RestingRun, Failure> {
     let end = follow(handle, narrator).await?;
     if !can_ask(output) {
-        return Ok(end);
+        return Ok(RestingRun { end, shown: None });
     }
     ask_open(host, end, None, narrator, (globals, output)).await
 }
@@ -54,14 +61,19 @@ pub(crate) async fn ask_open(
     only: Option<&str>,
     narrator: &mut Narrator<'_>,
     (globals, output): (&Globals, &Output),
-) -> Result<RunEnd, Failure> {
+) -> Result<RestingRun, Failure> {
+    let mut shown = None;
     let wanted = |asked: &&Arc<SuspendedCall>| {
         only.is_none_or(|only| asked.call_id == only || asked.suspension_id == only)
     };
     loop {
         let Some(asked) = end.waiting.iter().find(wanted).map(Arc::clone) else { break };
         match ask(host, &end, &asked, output).await? {
-            QuestionOutcome::Open => break,
+            QuestionOutcome::Open => {
+                shown = Some(asked.suspension_id.clone());
+                break;
+            }
+            QuestionOutcome::NotShown => break,
             QuestionOutcome::Elsewhere(now) => end = *now,
             QuestionOutcome::Decided(decision) => match host.decide(&end.run_id, decision.clone()).await {
                 Ok(handle) => {
@@ -77,5 +89,5 @@ pub(crate) async fn ask_open(
             },
         }
     }
-    Ok(end)
+    Ok(RestingRun { end, shown })
 }

@@ -80,9 +80,10 @@ impl CallVerb {
         let work = async {
             let handle = host.start_call(request).await?;
             let mut narrator = Narrator::new(output).reports_only();
-            let end = follow_and_ask(&host, handle, &mut narrator, globals, output).await?;
-            let shown = ShownEnd { save: self.save.as_deref(), names_thread };
-            let end = with_resulting_values(&host, end, output).await;
+            let rested = follow_and_ask(&host, handle, &mut narrator, globals, output).await?;
+            let shown =
+                ShownEnd { save: self.save.as_deref(), names_thread, question: rested.shown.as_deref() };
+            let end = with_resulting_values(&host, rested.end, output).await;
             let exit = answer(&end, shown, output)?;
             say_how_to_make_room(&host, &end, output).await;
             Ok(exit)

@@ -152,9 +152,9 @@ impl Chat<'_> {
                 handle
             }
         };
-        let end = follow_and_ask(self.host, handle, &mut narrator, self.globals, self.output).await?;
-        narrator.finish(&end);
-        if !end.waiting.is_empty() {
+        let rested = follow_and_ask(self.host, handle, &mut narrator, self.globals, self.output).await?;
+        narrator.finish(&rested.end);
+        if !rested.end.waiting.is_empty() {
             self.output.hint(&format!("{DIM}the question stays open; your next message leaves it{DIM:#}"));
         }
         Ok(())

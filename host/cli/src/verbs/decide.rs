@@ -7,7 +7,7 @@ use crate::session::ask::{can_ask, decision, is_at_a_terminal, read_answer, say_
 use crate::session::call_end::{ShownEnd, answer};
 use crate::session::codes::Codes;
 use crate::session::data::{find_run, open_limited_store, recovered};
-use crate::session::follow::{ask_open, follow};
+use crate::session::follow::{RestingRun, ask_open, follow};
 use crate::session::models::configured_model;
 use crate::session::{OpenSession, finish, host_with, with_servers};
 use crate::terminal::text::shown_line;
@@ -141,10 +141,11 @@ impl DecideVerb {
         if run.kind == "call" {
             narrator = narrator.reports_only();
         }
-        let end = match (chosen, target) {
+        let RestingRun { end, shown } = match (chosen, target) {
             (Some(chosen), Some(target)) => {
                 let decision = decision(&target, chosen, self.reason, self.id);
-                self::decide(host, run, decision, asked, &mut narrator, (globals, output)).await?
+                let end = self::decide(host, run, decision, asked, &mut narrator, (globals, output)).await?;
+                RestingRun { end, shown: None }
             }
             (_, target) => {
                 let only = target.as_deref();
@@ -152,11 +153,12 @@ impl DecideVerb {
             }
         };
         if run.kind == "call" {
-            return answer(&with_resulting_values(host, end, output).await, ShownEnd::default(), output);
+            let shown = ShownEnd { question: shown.as_deref(), ..ShownEnd::default() };
+            return answer(&with_resulting_values(host, end, output).await, shown, output);
         }
         narrator.finish(&end);
         if !output.is_json() {
-            say_how_to_decide(&end, output);
+            say_how_to_decide(&end, shown.as_deref(), output);
         }
         Ok(outcome(&end))
     }

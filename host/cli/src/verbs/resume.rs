@@ -5,7 +5,7 @@ use crate::render::narrate::{Narrator, outcome};
 use crate::session::ask::say_how_to_decide;
 use crate::session::call_end::{ShownEnd, answer};
 use crate::session::data::{find_run, open_limited_store};
-use crate::session::follow::follow_and_ask;
+use crate::session::follow::{RestingRun, follow_and_ask};
 use crate::session::models::configured_model;
 use crate::session::{OpenSession, finish, host_with, with_servers};
 use crate::terminal::{Exit, Failure, Output, program};
@@ -77,14 +77,15 @@ async fn resume(host: &Host, run: &RunSummary, globals: &Globals, output: &Outpu
     let handle = host.recover(&run.run_id).await?;
     if run.kind == "call" {
         let mut narrator = Narrator::new(output).reports_only();
-        let end = follow_and_ask(host, handle, &mut narrator, globals, output).await?;
-        return answer(&end, ShownEnd::default(), output);
+        let RestingRun { end, shown } = follow_and_ask(host, handle, &mut narrator, globals, output).await?;
+        let shown = ShownEnd { question: shown.as_deref(), ..ShownEnd::default() };
+        return answer(&end, shown, output);
     }
     let mut narrator = Narrator::new(output).resuming(&record);
-    let end = follow_and_ask(host, handle, &mut narrator, globals, output).await?;
+    let RestingRun { end, shown } = follow_and_ask(host, handle, &mut narrator, globals, output).await?;
     narrator.finish(&end);
     if !output.is_json() {
-        say_how_to_decide(&end, output);
+        say_how_to_decide(&end, shown.as_deref(), output);
     }
     Ok(outcome(&end))
 }

@@ -4,7 +4,7 @@ use crate::globals::Globals;
 use crate::render::narrate::{Narrator, outcome};
 use crate::session::ask::say_how_to_decide;
 use crate::session::data::{OpeningStore, agent_of_thread, find_thread, open_store_to_read, thread_named};
-use crate::session::follow::follow_and_ask;
+use crate::session::follow::{RestingRun, follow_and_ask};
 use crate::session::models::model_to_run;
 use crate::session::{OpenSession, finish, host_with, shutdown, with_servers};
 use crate::terminal::{Exit, Failure, Output};
@@ -136,7 +136,7 @@ async fn run(
 ) -> Result<RunEnd, Failure> {
     let mut narrator = Narrator::new(output);
     let interrupted = interrupted_on(host, request.thread_id.as_deref()).await?;
-    let end = loop {
+    let RestingRun { end, shown } = loop {
         let begun = async { Ok::<_, Failure>(host.run(request.clone()).await) };
         let recovered = match shutdown::unless_asked(begun).await? {
             Ok(handle) => {
@@ -150,15 +150,15 @@ async fn run(
             "the run {recovered} of this conversation was interrupted, and waits for an answer"
         ));
         let handle = host.recover(&recovered).await?;
-        let end = follow_and_ask(host, handle, &mut narrator, globals, output).await?;
-        if !end.waiting.is_empty() {
+        let rested = follow_and_ask(host, handle, &mut narrator, globals, output).await?;
+        if !rested.end.waiting.is_empty() {
             output.warn("the message was not sent; answer first, or send it again to skip the question");
-            break end;
+            break rested;
         }
     };
     narrator.finish(&end);
     if !output.is_json() {
-        say_how_to_decide(&end, output);
+        say_how_to_decide(&end, shown.as_deref(), output);
     }
     Ok(end)
 }

@@ -57,7 +57,8 @@ fn w8_a_permission_is_not_the_answer_to_the_tools_own_question() {
 #[test]
 fn w2_nothing_typed_leaves_the_question_open_and_decide_asks_it_again() {
     let place = suspending();
-    type_on_a_terminal(&place, &["call", "suspends"], "\n").ends_with(3).shows("tollgate decide ");
+    let left = type_on_a_terminal(&place, &["call", "suspends"], "\n").ends_with(3).shows("tollgate decide ");
+    assert_eq!(left.text.matches("Shall I?").count(), 1, "the question is shown twice: {}", left.text);
     assert_eq!(statuses(&place), ["waiting"]);
     // The only waiting call needs no name.
     type_on_a_terminal(&place, &["decide"], "maybe\nyes\n")
@@ -154,6 +155,7 @@ fn w2_ctrl_c_leaves_the_question_open() {
     let screen = String::from_utf8_lossy(&ended.stdout).into_owned();
     assert_eq!(ended.status.code(), Some(3), "{screen}");
     assert!(screen.contains("tollgate decide "), "{screen}");
+    assert_eq!(screen.matches("Shall I?").count(), 1, "the question is shown twice: {screen}");
     assert_eq!(statuses(&place), ["waiting"]);
 }
 
