@@ -22,7 +22,8 @@ use reach::server_problem;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
+use std::time::Duration;
 use tollgate::config::{Config, DEFAULT_TOOLS_DIR, SecretSource};
 
 /// Check compilers, directories, configuration, servers, store, tools and what the system lacks for confinement
@@ -49,6 +50,9 @@ The exit code is 1 if something does not work, and 0 if at most something is mis
 const LITTLE_SPACE_BYTES: u64 = 1 << 30;
 /// The maximum number of files whose sizes are added up for one directory.
 const MAX_COUNTED_FILES: usize = 100_000;
+
+/// How long a compiler may take to state its version.
+const VERSION_LIMIT: Duration = Duration::from_secs(10);
 
 /// The part about `tollgate.toml` and the variables that it names.
 const CONFIGURATION: &str = "configuration";
@@ -82,7 +86,7 @@ impl DoctorVerb {
             }
             Err(why) => found.add(CONFIGURATION, "tollgate.toml", State::Broken, why.to_string()),
         }
-        compilers(&mut found);
+        compilers(&mut found).await;
         if output.is_json() {
             output.json(&found.0);
         } else {
@@ -333,15 +337,21 @@ async fn tools(config: Config, output: &Output, found: &mut Findings) {
     }
 }
 
-fn compilers(found: &mut Findings) {
+async fn compilers(found: &mut Findings) {
     const PART: &str = "compilers";
-    for (name, arguments) in [("cargo", ["--version"]), ("rustc", ["--version"])] {
-        match version(Path::new(name), &arguments) {
-            Some(version) => found.add(PART, name, State::Ok, version),
-            None => {
-                found.add(PART, name, State::Note, "missing; tools in Rust need it: see https://rustup.rs")
+    for name in ["cargo", "rustc"] {
+        let (state, words) = match version(name, &["--version"], VERSION_LIMIT).await {
+            Version::Stated(version) => (State::Ok, version),
+            Version::Missing => {
+                (State::Note, "missing; tools in Rust need it: see https://rustup.rs".to_owned())
             }
-        }
+            Version::TimedOut => {
+                let words =
+                    format!("does not answer within {} s; try it: {name} --version", VERSION_LIMIT.as_secs());
+                (State::Broken, words)
+            }
+        };
+        found.add(PART, name, state, words);
     }
     for (language, programs) in languages::toolchains() {
         for program in programs {
@@ -358,10 +368,39 @@ fn compilers(found: &mut Findings) {
     }
 }
 
-/// Returns the first line with which a program states its version.
-fn version(program: &Path, arguments: &[&str]) -> Option<String> {
-    let said =
-        Command::new(program).args(arguments).stdin(Stdio::null()).stderr(Stdio::null()).output().ok()?;
-    let text = String::from_utf8_lossy(&said.stdout).lines().next().map(str::to_owned)?;
-    said.status.success().then_some(text)
+/// The answer of a program that was asked for its version.
+#[derive(Debug, PartialEq, Eq)]
+enum Version {
+    /// The first line that it printed.
+    Stated(String),
+    /// The program is not installed, or fails.
+    Missing,
+    /// The program had not ended at the limit, and was killed.
+    TimedOut,
+}
+
+async fn version(program: &str, arguments: &[&str], limit: Duration) -> Version {
+    let mut command = tokio::process::Command::new(program);
+    command.args(arguments).stdin(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true);
+    let said = match tokio::time::timeout(limit, command.output()).await {
+        Ok(Ok(said)) if said.status.success() => said.stdout,
+        Ok(_) => return Version::Missing,
+        Err(_) => return Version::TimedOut,
+    };
+    let first = String::from_utf8_lossy(&said).lines().next().map(str::to_owned);
+    first.map_or(Version::Missing, Version::Stated)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_program_has_so_long_to_state_its_version() {
+        let long = Duration::from_secs(60);
+        assert_eq!(version("sleep", &["60"], Duration::from_millis(20)).await, Version::TimedOut);
+        assert_eq!(version("echo", &["x 1.2\nmore"], long).await, Version::Stated("x 1.2".to_owned()));
+        assert_eq!(version("false", &[], long).await, Version::Missing);
+        assert_eq!(version("tollgate-has-no-such-program", &[], long).await, Version::Missing);
+    }
 }
