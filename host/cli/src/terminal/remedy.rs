@@ -58,43 +58,47 @@ pub(crate) fn of_registry(error: &registry::Error) -> String {
     let command = match (error.remedy(), error.code) {
         (Some(remedy), _) => of_lock(remedy, &program),
         (None, Code::InvalidJson | Code::ForeignLayer | Code::UnlistedLayer | Code::ImportsMismatch) => {
-            format!(": {program} publish")
+            format!("{program} publish")
         }
-        (None, Code::NotWasm) => {
-            format!(": `{program} build` makes one, and `{program} publish` publishes it")
-        }
-        (None, Code::UnknownKey) => ": --key FILE".to_owned(),
-        (None, _) => String::new(),
+        (None, Code::NotWasm) => format!("`{program} build` makes one, and `{program} publish` publishes it"),
+        (None, Code::UnknownKey) => "--key FILE".to_owned(),
+        (None, _) => return error.to_string(),
     };
-    format!("{error}{command}")
+    format!("{error}: {command}")
 }
 
-/// Returns the command of a step that resolves an error of the lock file, as the end of a message.
+/// Returns the command of a step that resolves an error of the lock file.
 fn of_lock(remedy: &registry::Remedy, program: &str) -> String {
     use registry::Remedy::{Accept, Add, AddAgain, List, MoveTag, OtherName, Remove, Restore, Update};
     match remedy {
-        Add => format!(": {program} add SOURCE"),
-        Accept { source } => format!(": {program} add {}", quoted(source)),
-        AddAgain { id, source } => {
-            format!(": {program} remove {id} && {program} add {}", quoted(source))
-        }
-        Restore { id } => format!(": {program} sync; see what differs: {program} verify {id}"),
-        Update { id } => format!(": {program} update {id}"),
-        Remove { id } => format!(": {program} remove {id}"),
-        List => format!("; see which: {program} verify"),
-        OtherName => ": --as NAME".to_owned(),
-        MoveTag => ": --replace".to_owned(),
+        Add => format!("{program} add SOURCE"),
+        Accept { source } => format!("{program} add {}", quoted(source)),
+        AddAgain { id, source } => format!("{program} remove {id} && {program} add {}", quoted(source)),
+        Restore { id } => format!("{program} sync; see what differs: {program} verify {id}"),
+        Update { id } => format!("{program} update {id}"),
+        Remove { id } => format!("{program} remove {id}"),
+        List => format!("{program} verify"),
+        OtherName => "--as NAME".to_owned(),
+        MoveTag => "--replace".to_owned(),
     }
 }
 
 /// Returns why a file is not served, and the command that resolves it. The reason may quote a
 /// stranger, whose lines are marked.
 pub(crate) fn of_file(refused: &RefusedFile) -> String {
-    format!(
-        "{}{}",
-        shown_marked(&refused.reason),
-        refused.remedy.as_ref().map(command_here).unwrap_or_default()
-    )
+    followed_by_command(shown_marked(&refused.reason), refused.remedy.as_ref())
+}
+
+/// Returns a notice, followed by the command that resolves what it is about.
+pub(crate) fn of_notice(notice: &Notice) -> String {
+    followed_by_command(notice.text.clone(), notice.remedy.as_ref())
+}
+
+fn followed_by_command(message: String, remedy: Option<&FileRemedy>) -> String {
+    match remedy {
+        Some(remedy) => format!("{message}: {}", of_refusal(remedy, &program())),
+        None => message,
+    }
 }
 
 /// Returns the commands that get a file served, for those who may not see the directories of this machine: the
@@ -112,32 +116,23 @@ pub(crate) fn commands_for(refused: &RefusedFile, base_dir: &Path) -> Option<Str
         }
         other => other,
     };
-    Some(command(&shown, "tollgate").trim_start_matches([':', ';', ' ']).to_owned())
+    Some(of_refusal(&shown, "tollgate"))
 }
 
-/// Returns a notice, followed by the command that resolves what it is about.
-pub(crate) fn of_notice(notice: &Notice) -> String {
-    format!("{}{}", notice.text, notice.remedy.as_ref().map(command_here).unwrap_or_default())
-}
-
-/// Returns the commands that get a file served, as they are typed here and as the end of a message.
-fn command_here(remedy: &FileRemedy) -> String {
-    command(remedy, &program())
-}
-
-fn command(remedy: &FileRemedy, program: &str) -> String {
+/// Returns the commands that get a file served.
+fn of_refusal(remedy: &FileRemedy, program: &str) -> String {
     let typed = |path: &Path| quoted(&clean(&path.display().to_string(), 300));
     match remedy {
         FileRemedy::Approve { id, file } => {
-            format!(": {program} inspect {}; {program} grant {id} --asked", typed(file))
+            format!("{program} inspect {}; {program} grant {id} --asked", typed(file))
         }
         FileRemedy::ApproveOne { id, file, rival } => {
             let (file, rival) = (typed(file), typed(rival));
             format!(
-                ": {program} inspect {file}; {program} inspect {rival}; {program} grant {id} --asked --file {file}"
+                "{program} inspect {file}; {program} inspect {rival}; {program} grant {id} --asked --file {file}"
             )
         }
-        FileRemedy::Restore => format!(": {program} sync"),
+        FileRemedy::Restore => format!("{program} sync"),
         FileRemedy::Lock(remedy) => of_lock(remedy, program),
     }
 }
@@ -173,7 +168,7 @@ mod tests {
             FileRemedy::Restore,
         ];
         let of_files = of_files.into_iter().chain(of_lock.into_iter().map(FileRemedy::Lock));
-        for shown in of_stores.chain(of_files.map(|remedy| command_here(&remedy))) {
+        for shown in of_stores.chain(of_files.map(|remedy| of_refusal(&remedy, &program()))) {
             let commands: Vec<_> = shown.split(&format!("{} ", program())).skip(1).collect();
             assert!(!commands.is_empty(), "{shown}");
             for typed in commands {
