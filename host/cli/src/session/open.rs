@@ -11,7 +11,7 @@ use std::sync::Arc;
 use tollgate::config::{AgentConfig, Config};
 use tollgate::gates::{self, LivePermissions, LoadedGates};
 use tollgate::models::Model;
-use tollgate::tools::directory::{self, Notice};
+use tollgate::tools::directory::{self, FileRemedy, Notice};
 use tollgate::tools::{LoadedTools, RefusedFile};
 use tollgate::{Agent, Host, HostBuilder};
 use tollgate_agent::child::Delegates;
@@ -74,13 +74,12 @@ impl OpenSession {
         self.loaded.unknown_tools.iter().for_each(|unknown| output.warn(&unknown.notice));
     }
 
-    /// Warns about the one tool that is to be called, and about the permission rules.
+    /// Warns about the one tool that is to be called, and about what concerns no single component.
     pub(crate) fn warn_of_tool(&self, tool: &str, output: &Output) {
         let component = self.loaded.component_of(tool).map(|component| component.id.as_str());
-        let is_about = |notice: &&Notice| {
-            let mut words = notice.text.split([' ', ',', '.', '`']);
-            notice.text.contains("[permissions]")
-                || words.any(|word| word == tool || component.is_some_and(|component| component == word))
+        let is_about = |notice: &&Notice| match &notice.remedy {
+            Some(FileRemedy::Approve { id, .. }) => component == Some(id.as_str()),
+            _ => true,
         };
         self.loaded.notices.iter().filter(is_about).for_each(|notice| output.warn(&of_notice(notice)));
         let named = self.loaded.components.iter().find(|served| component.is_none() && served.id == tool);

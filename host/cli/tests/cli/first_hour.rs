@@ -299,6 +299,13 @@ fn a_warning_about_an_unrelated_tool_is_not_under_every_command() {
     place.type_in(&["tools"]).ends_with(0).says("[grants.ghost]").answers("odd.wasm");
     let said = place.type_in(&["call", "echo", "{}"]).ends_with(0);
     assert!(!said.stderr.contains("ghost") && !said.stderr.contains("odd.wasm"), "{said:?}");
+
+    // The notice about the rule ends in "approve it", and is not about the component of that name.
+    let place = Place::new().with_tools(&[good::ADDER]).with_config("[permissions]\nallow = [\"adder\"]\n");
+    place.write("tools/approve.wasm", tollgate_artifacts::rust_guest_bytes("approve"));
+    let said = place.type_in(&["call", "request_approval", "{\"question\": \"Go?\"}"]).ends_with(3);
+    assert!(!said.stderr.contains("adder"), "{said:?}");
+    place.type_in(&["call", "adder"]).ends_with(0).says("not approved");
 }
 
 const MODEL: &str = "[model]\nprovider = \"recorded\"\nfile = \"turns.toml\"\n";
