@@ -87,9 +87,13 @@ fn javascript(recipe: &Recipe, say: &dyn Fn(&str)) -> Result<bool, BuildError> {
             return Ok(false);
         }
     }
-    let mut npm = NPM.command(&recipe.dir)?;
-    npm.arg("test").env("PATH", Program::search_path());
-    passes(npm, "npm test", say)
+    let run = |arguments: &[&str], shown| {
+        let mut npm = NPM.command(&recipe.dir)?;
+        npm.args(arguments).arg("--no-update-notifier").env("PATH", Program::search_path());
+        passes(npm, shown, say)
+    };
+    // Only projects in TypeScript have the script that checks types, with `tsc`.
+    Ok(run(&["test"], "npm test")? && run(&["run", "check", "--if-present"], "npm run check")?)
 }
 
 fn passes(mut command: Command, shown: &str, say: &dyn Fn(&str)) -> Result<bool, BuildError> {

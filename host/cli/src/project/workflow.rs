@@ -23,9 +23,8 @@ pub(super) fn text(template: Template) -> String {
     if let Some(compiler) = compiler(template) {
         steps.push_str(&step("Install the compiler", &[compiler]));
     }
-    let tests = tests(template);
-    if !tests.is_empty() {
-        steps.push_str(&step("Test", tests));
+    if template != Template::Wat {
+        steps.push_str(&step("Test", &["tollgate test"]));
     }
     TEXT.replace("{{steps}}\n", &steps)
 }
@@ -42,28 +41,33 @@ fn step(name: &str, commands: &[&str]) -> String {
 fn compiler(template: Template) -> Option<&'static str> {
     match template {
         Template::Rust => Some("rustup target add wasm32-wasip2"),
-        Template::C => Some("pip install ziglang"),
-        Template::Javascript | Template::Typescript => {
-            Some("npm install --global esbuild componentize-qjs typescript@6")
-        }
-        Template::Python => Some("pip install componentize-py"),
-        Template::Go | Template::Wat => None,
+        Template::C => Some("tollgate toolchains install c"),
+        Template::Go => Some("tollgate toolchains install go"),
+        Template::Javascript | Template::Typescript => Some("tollgate toolchains install javascript"),
+        Template::Python => Some("tollgate toolchains install python"),
+        Template::Wat => None,
     }
 }
 
-/// Returns the commands that test the tool as a plain function, as the project's README shows them.
-fn tests(template: Template) -> &'static [&'static str] {
-    match template {
-        Template::Rust => &["cargo test"],
-        Template::C => &[
-            "mkdir -p build",
-            "python3 -m ziglang cc -I '{{sdk}}/c' -o build/test test.c tool.c '{{sdk}}/c/tollgate_testing.c'",
-            "build/test",
-        ],
-        Template::Go => &["go test"],
-        Template::Javascript => &["npm install", "npm test"],
-        Template::Typescript => &["npm install", "npm test", "npm run check"],
-        Template::Python => &["PYTHONPATH='{{sdk}}/python' python3 -m unittest"],
-        Template::Wat => &[],
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::verbs::Cli;
+    use clap::{Parser as _, ValueEnum as _};
+
+    #[test]
+    fn each_command_of_the_workflow_can_be_typed() {
+        for template in Template::value_variants() {
+            let text = text(*template).replace("$name:${GITHUB_REF_NAME#v}", "localhost:5000/tools/hello:1");
+            let lines = text.lines().map(|line| line.trim_start_matches([' ', '#']));
+            let commands: Vec<_> = lines.filter(|line| line.starts_with("tollgate ")).collect();
+            assert!(commands.len() >= 3, "{commands:?}");
+            for command in commands {
+                let typed = command.split(" > ").next().unwrap_or_default();
+                let words = typed.split_whitespace().map(|word| word.trim_matches('"'));
+                let refused = Cli::try_parse_from(words).err().map(|why| why.to_string());
+                assert_eq!(refused, None, "{command}");
+            }
+        }
     }
 }

@@ -150,6 +150,14 @@ fn a_new_project_passes_its_test_is_built_once_and_answers() {
             assert!(tested.status.success(), "{language}: {step}: {}", String::from_utf8_lossy(&words));
         }
         type_in(&["test", name]);
+        if language == "typescript" {
+            let source = place.path().join(name).join(project.source);
+            let text = fs::read_to_string(&source).unwrap();
+            fs::write(&source, format!("{text}\nexport const wrong: number = \"\";\n")).unwrap();
+            let (success, _, words) = said(&mut newcomer(place.path(), &["test", name]));
+            assert!(!success && words.contains("TS2322"), "types are not checked: {words}");
+            fs::write(&source, text).unwrap();
+        }
         is_built_once(place.path(), project);
         let said = type_in(&["call", &name.replace('-', "_"), r#"{"name": "Ada", "times": 2}"#]);
         assert_eq!(said, "Hello, Ada! Hello, Ada!\n", "{language}");
