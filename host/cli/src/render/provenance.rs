@@ -80,21 +80,28 @@ pub(crate) fn lock_in_words(lock: &str) -> &'static str {
     }
 }
 
+/// Returns the source of a recorded component, with its tag.
+pub(crate) fn source_in_words(origin: &Origin) -> Option<String> {
+    let tag = origin.tag.as_ref().map(|tag| format!(":{tag}")).unwrap_or_default();
+    origin.from.as_ref().map(|from| format!("{from}{tag}"))
+}
+
+/// Returns who signed a recorded component.
+pub(crate) fn signer_in_words(origin: &Origin) -> Option<String> {
+    let unsigned = || origin.from.is_some().then(|| "none: a person accepted it unsigned".to_owned());
+    origin.signer.clone().or_else(unsigned)
+}
+
 /// Shows the origin of a component that is served, one line for each part.
 pub(crate) fn show_in_full(recorded: &Lock, config: &Config, id: &str, output: &Output) {
-    let Origin { from, tag, signer, licence, lock } = origin(recorded, config, id);
-    let is_recorded = from.is_some();
-    let from = from.map_or_else(
-        || "not known: its file was put into the tools directory".to_owned(),
-        |from| format!("{}{}", from, tag.map(|tag| format!(":{tag}")).unwrap_or_default()),
-    );
-    let unsigned = || is_recorded.then(|| "none: a person accepted it unsigned".to_owned());
-    let lock = lock_in_words(lock);
+    let origin = origin(recorded, config, id);
+    let from = source_in_words(&origin)
+        .unwrap_or_else(|| "not known: its file was put into the tools directory".to_owned());
     for (name, value) in [
         ("origin", Some(from)),
-        ("signer", signer.or_else(unsigned)),
-        ("licence", licence),
-        ("lock", Some(lock.to_owned())),
+        ("signer", signer_in_words(&origin)),
+        ("licence", origin.licence),
+        ("lock", Some(lock_in_words(origin.lock).to_owned())),
     ] {
         if let Some(value) = value {
             output.line(&format!("  {name:<10} {}", shown_line(&value, 300)));
@@ -127,6 +134,17 @@ pub(crate) fn ignored(evidence: &Evidence) -> Vec<String> {
 mod tests {
     use super::*;
     use tollgate_registry::Code;
+
+    #[test]
+    fn a_recorded_component_without_a_signature_is_said_to_have_none() {
+        let from = Some("oci://ghcr.io/acme/echo".to_owned());
+        let origin =
+            Origin { from, tag: Some("1".to_owned()), signer: None, licence: None, lock: "recorded" };
+        assert_eq!(source_in_words(&origin).as_deref(), Some("oci://ghcr.io/acme/echo:1"));
+        assert_eq!(signer_in_words(&origin).as_deref(), Some("none: a person accepted it unsigned"));
+        let origin = Origin { from: None, ..origin };
+        assert_eq!((source_in_words(&origin), signer_in_words(&origin)), (None, None));
+    }
 
     #[test]
     fn signatures_that_are_ignored_for_the_same_reason_are_counted() {

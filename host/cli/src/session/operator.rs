@@ -2,7 +2,7 @@
 //! permission rules that a person keeps for always.
 
 use crate::render::powers;
-use crate::render::provenance::lock_in_words;
+use crate::render::provenance::{lock_in_words, signer_in_words, source_in_words};
 #[cfg(feature = "postgres")]
 use crate::session::database::SharedStore;
 use crate::terminal::remedy::commands_for;
@@ -99,8 +99,8 @@ fn facts_of(component: &LoadedComponent, origin: Origin) -> ComponentFacts {
     ComponentFacts {
         version: component.version.clone(),
         file: component.file.file_name().unwrap_or_default().to_string_lossy().into_owned(),
-        origin: origin.from,
-        signer: origin.signer,
+        origin: source_in_words(&origin),
+        signer: signer_in_words(&origin),
         licence: origin.licence,
         lock: Some(lock_in_words(origin.lock).to_owned()),
         asks: component.asks.as_ref().map(|asks| asks.each()),

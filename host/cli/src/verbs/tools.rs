@@ -183,8 +183,8 @@ fn show_one(opened: &OpenSession, name: &str, output: &Output) -> Result<(), Fai
     output.line(&format!("\n{BOLD}source{BOLD:#}"));
     match component {
         Some(component) => {
-            let version = shown_line(&component.version, 40);
-            output.line(&format!("  component  {} {version}", component.id));
+            let component_line = format!("{} {}", component.id, shown_line(&component.version, 40));
+            output.line(&format!("  component  {}", component_line.trim_end()));
             output.line(&format!("  file       {}", shown_line(&component.file.display().to_string(), 300)));
             output.line(&format!("  digest     sha256:{}", component.digest));
             provenance::show_in_full(&opened.loaded.lock, &opened.config, &component.id, output);

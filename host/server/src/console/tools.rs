@@ -186,7 +186,7 @@ async fn tool_facts(tool: &Tool, facts: Option<&ComponentFacts>, viewer: &Viewer
                 dt { "Version" } dd { (text::line(&facts.version, 64)) }
                 dt { "File" } dd { code { (text::line(&facts.file, 100)) } }
                 dt { "Origin" } dd { (text::line(facts.origin.as_deref().unwrap_or("not from a registry"), 200)) }
-                @if let Some(signer) = &facts.signer { dt { "Signed by" } dd { (text::line(signer, 200)) } }
+                @if let Some(signer) = &facts.signer { dt { "Signer" } dd { (text::line(signer, 200)) } }
                 @if let Some(licence) = &facts.licence { dt { "Licence" } dd { (text::line(licence, 200)) } }
                 @if let Some(lock) = &facts.lock { dt { "Lock file" } dd { (text::line(lock, 200)) } }
             }
