@@ -94,7 +94,7 @@ impl PruneVerb {
         if output.is_json() {
             output.json(&pruned);
         } else {
-            output.say(&said(&pruned));
+            output.line(&said(&pruned));
             pruned.held_back.iter().for_each(|open| output.say(&held_back(open)));
         }
         Ok(Exit::Done)
@@ -218,7 +218,7 @@ fn tell(verified: &VerifyReport, output: &Output) {
         0 => String::new(),
         number => format!("; {} of an earlier version have no checksum", quantity::count(number, "event")),
     };
-    output.say(&format!("{checked}{old}"));
+    output.line(&format!("{checked}{old}"));
     if !verified.is_sound() {
         output.say(&format!(
             "restore the store from a copy, or see what can still be read: `{} show RUN`",

@@ -18,9 +18,9 @@ const SCRIPT: &str = r#"
     "$TOLLGATE" prune --older-than 1d 2> without; [ $? = 1 ] || exit 8
     umount data
     full "fallocate -l 4M data/tollgate.reserve"
-    "$TOLLGATE" prune --older-than 1d 2> with || exit 7
+    "$TOLLGATE" prune --older-than 1d > with 2>&1 || exit 7
     rm data/fill
-    "$TOLLGATE" store verify 2> verified
+    "$TOLLGATE" store verify > verified
 "#;
 
 /// A store with old runs of several megabytes.

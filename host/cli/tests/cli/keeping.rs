@@ -223,12 +223,12 @@ fn z8_old_runs_are_removed_and_their_state_is_kept() {
         add(&place).ends_with(0);
     }
     place.type_in(&["prune"]).ends_with(2).says("--older-than 30d");
-    place.type_in(&["prune", "--older-than", "1d", "--dry-run"]).ends_with(0).says("would remove 0 runs");
+    place.type_in(&["prune", "--older-than", "1d", "--dry-run"]).ends_with(0).answers("would remove 0 runs");
     database(&place).execute_batch("UPDATE runs SET updated_at_ms = 1; UPDATE audit SET at_ms = 1").unwrap();
     let counted = place.type_in(&["prune", "--older-than", "1d", "--dry-run", "--json"]).ends_with(0).json();
     assert_eq!((&counted["runs"], &counted["dry_run"]), (&json!(3), &json!(true)));
     place.write("tollgate.toml", "[store]\nkeep = \"1d\"\n");
-    place.type_in(&["prune"]).ends_with(0).says("removed 3 runs");
+    place.type_in(&["prune"]).ends_with(0).answers("removed 3 runs");
     assert_eq!(place.type_in(&["runs", "--json"]).ends_with(0).json(), json!([]));
     assert_eq!(add(&place).ends_with(0).stdout.trim(), "3", "the state stays");
 }
@@ -254,7 +254,7 @@ fn z8_a_call_without_room_for_its_record_is_refused_before_it_runs() {
 fn s9_a_damaged_record_is_found_and_said() {
     let place = Place::new().with_tools(&[good::ADDER]);
     add(&place).ends_with(0);
-    place.type_in(&["store", "verify"]).ends_with(0).says("0 damaged");
+    place.type_in(&["store", "verify"]).ends_with(0).answers("0 damaged");
     let id = place.type_in(&["runs", "--json"]).json()[0]["run_id"].as_str().unwrap().to_owned();
     assert_eq!(database(&place).execute("DELETE FROM events WHERE number = 2", []).unwrap(), 1);
     place.type_in(&["store", "verify"]).ends_with(1).answers("is damaged: event 2: it is missing");
