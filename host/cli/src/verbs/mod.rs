@@ -53,6 +53,7 @@ use std::path::PathBuf;
 /// together with its result.
 #[derive(Debug, Parser)]
 #[command(name = "tollgate", version, after_help = EXAMPLES, propagate_version = true, max_term_width = 100)]
+#[command(arg_required_else_help = true)]
 pub(crate) struct Cli {
     #[command(flatten)]
     pub(crate) globals: Globals,
@@ -186,6 +187,12 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn the_program_alone_shows_its_help() {
+        let help = Cli::try_parse_from(["tollgate"]).err().map(|help| help.to_string()).unwrap_or_default();
+        assert!(help.contains("Commands:") && help.contains("Examples:"), "{help}");
     }
 
     #[test]

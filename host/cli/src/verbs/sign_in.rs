@@ -49,7 +49,10 @@ impl SignInVerb {
             output.json(&serde_json::json!({"link": link, "code": code, "name": principal.name}));
         } else {
             output.line(&link);
-            output.say("the link works once, for 5 minutes; or type its code at /sign-in");
+            output.say(
+                "the link works once, for 5 minutes; if the server has another address, name it with --url, or type \
+                 the code at its page /sign-in",
+            );
         }
         record_audit(globals, access_audit::link_made(&principal.name), output).await;
         Ok(Exit::Done)
