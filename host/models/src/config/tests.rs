@@ -15,9 +15,9 @@ fn refusal(text: &str) -> String {
 fn a_missing_key_is_answered_with_the_line_to_type() {
     assert_eq!(
         refusal("provider = \"anthropic\"\nmodel = \"claude-sonnet-4-5\""),
-        "The model `claude-sonnet-4-5` needs an API key, and the environment variable \
-         ANTHROPIC_API_KEY is not set. Type `export ANTHROPIC_API_KEY=...`, or name another \
-         variable: `api_key_env = \"...\"` in [model]."
+        "the model `claude-sonnet-4-5` needs an API key, and the environment variable \
+         ANTHROPIC_API_KEY is not set; type `export ANTHROPIC_API_KEY=...`, or name another \
+         variable: `api_key_env = \"...\"` in [model]"
     );
 }
 

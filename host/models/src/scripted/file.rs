@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, thiserror::Error)]
 pub enum RecordingError {
     /// The file could not be read.
-    #[error("The recording {} cannot be read: {source}.", path.display())]
+    #[error("the recording {} cannot be read: {source}", path.display())]
     Read {
         /// The file.
         path: PathBuf,
@@ -16,7 +16,7 @@ pub enum RecordingError {
         source: std::io::Error,
     },
     /// The file is not a recording.
-    #[error("The recording {} cannot be used: {reason}", path.display())]
+    #[error("the recording {} cannot be used: {reason}", path.display())]
     Parse {
         /// The file.
         path: PathBuf,
@@ -24,7 +24,7 @@ pub enum RecordingError {
         reason: String,
     },
     /// The file contains no turns.
-    #[error("The recording {} contains no turns. Add one: a line `[[turn]]`, and below it `text = \"...\"`.", path.display())]
+    #[error("the recording {} contains no turns; add one: a line `[[turn]]`, and below it `text = \"...\"`", path.display())]
     Empty {
         /// The file.
         path: PathBuf,
@@ -48,7 +48,7 @@ pub(super) fn read(path: &Path) -> Result<Recording, RecordingError> {
     let is_json = path.extension().is_some_and(|end| end.eq_ignore_ascii_case("json"));
     let parsed: Result<Recording, String> = match is_json {
         true => serde_json::from_str(&text).map_err(|e| e.to_string()),
-        false => toml::from_str(&text).map_err(|e| e.to_string()),
+        false => toml::from_str(&text).map_err(|e| e.to_string().trim_end().to_owned()),
     };
     let path = path.to_owned();
     match parsed {

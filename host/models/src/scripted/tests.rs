@@ -149,11 +149,12 @@ fn files_that_are_no_recordings_are_refused_with_their_place() {
         let (_dir, path) = in_file(name, text);
         ScriptedModel::open(&path).unwrap_err().to_string()
     };
-    assert!(refused("a.toml", "[[turn]]\ntxet = \"typo\"").contains("txet"));
+    let typo = refused("a.toml", "[[turn]]\ntxet = \"typo\"");
+    assert!(typo.contains("txet") && typo.trim_end() == typo, "{typo:?}");
     assert!(refused("a.toml", "name = \"nothing\"").contains("contains no turns"));
     assert!(refused("a.json", "{").contains("line 1"));
     let missing = ScriptedModel::open(Path::new("no/such/file.toml")).unwrap_err().to_string();
-    assert!(missing.starts_with("The recording no/such/file.toml cannot be read"), "{missing}");
+    assert!(missing.starts_with("the recording no/such/file.toml cannot be read"), "{missing}");
 }
 
 #[tokio::test(start_paused = true)]
