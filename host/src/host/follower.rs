@@ -151,13 +151,13 @@ impl RunFollower {
                 continue;
             }
             if let Some(stream) = &mut self.stream {
-                match stream.next().await {
-                    Some(RunUpdate::Stored(event)) => {
-                        self.unreserved = large_bytes(&event);
+                match stream.next_measured().await {
+                    Some((RunUpdate::Stored(event), bytes)) => {
+                        self.unreserved = large(bytes);
                         self.replayed.push_back(event);
                         continue;
                     }
-                    Some(update) => return Ok(Some(update)),
+                    Some((update, _)) => return Ok(Some(update)),
                     None => self.stream = None,
                 }
             }
@@ -206,7 +206,7 @@ impl RunFollower {
             let page = self.host.record_page(&self.run_id, self.last, REPLAYED).await?;
             // Only an event that is read alone may be larger than the limit.
             let [event] = page.events.as_slice() else { return Ok(page) };
-            let Some(bytes) = large_bytes(event) else { return Ok(page) };
+            let Some(bytes) = large(written_bytes(&event.event)) else { return Ok(page) };
             memory = memory.or_else(|| self.host.try_client_memory(bytes));
             if memory.is_some() {
                 self.memory = memory;
@@ -252,10 +252,9 @@ impl RunFollower {
     }
 }
 
-/// Returns the size of an event whose memory has to be reserved.
-fn large_bytes(event: &StoredEvent) -> Option<u64> {
-    let bytes = written_bytes(&event.event) as u64;
-    (bytes > REPLAYED.bytes).then_some(bytes)
+/// Returns the size of an event if its memory has to be reserved.
+fn large(bytes: usize) -> Option<u64> {
+    Some(bytes as u64).filter(|bytes| *bytes > REPLAYED.bytes)
 }
 
 /// Followers of runs that this host does not drive.

@@ -16,6 +16,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
+use tollgate_agent::json::written_bytes;
 use tollgate_agent::run::child_plan::ChildPlace;
 use tollgate_agent::run::{Decision, StoredEvent};
 
@@ -69,17 +70,36 @@ struct ReplySoFar {
 /// so they are small.
 #[derive(Debug, Clone)]
 enum QueuedUpdate {
-    Stored(Arc<StoredEvent>),
+    Stored(Arc<SharedEvent>),
     /// A transient event, or an update of a child.
     Other(Arc<RunUpdate>),
+}
+
+impl QueuedUpdate {
+    fn stored(event: Arc<StoredEvent>) -> Self {
+        Self::Stored(Arc::new(SharedEvent { event, bytes: OnceLock::new() }))
+    }
 }
 
 impl From<QueuedUpdate> for RunUpdate {
     fn from(queued: QueuedUpdate) -> Self {
         match queued {
-            QueuedUpdate::Stored(event) => Self::Stored(event),
+            QueuedUpdate::Stored(shared) => Self::Stored(Arc::clone(&shared.event)),
             QueuedUpdate::Other(update) => Arc::unwrap_or_clone(update),
         }
+    }
+}
+
+/// A stored event that several clients receive. They share the measure of its size.
+#[derive(Debug)]
+struct SharedEvent {
+    event: Arc<StoredEvent>,
+    bytes: OnceLock<usize>,
+}
+
+impl SharedEvent {
+    fn bytes(&self) -> usize {
+        *self.bytes.get_or_init(|| written_bytes(&self.event.event))
     }
 }
 
@@ -134,7 +154,7 @@ impl PendingUpdates {
 /// was started as detached.
 #[derive(Debug)]
 pub struct EventStream {
-    replayed: VecDeque<RunUpdate>,
+    replayed: VecDeque<QueuedUpdate>,
     /// The number of the last stored event that was returned.
     last: u64,
     live: Option<LiveUpdates>,
@@ -295,12 +315,13 @@ impl Hub {
         self.begin_reply(&mut clients);
         for event in events {
             self.last.store(event.number, Ordering::Relaxed);
+            let queued = QueuedUpdate::stored(Arc::clone(event));
             for client in &*clients {
                 if let Some(stored) = &client.stored {
                     stored.fetch_add(1, Ordering::Relaxed);
                 }
                 // A client that has left is removed from the list; the store has the event.
-                let _ = client.events.send(QueuedUpdate::Stored(Arc::clone(event)));
+                let _ = client.events.send(queued.clone());
             }
         }
     }
@@ -382,13 +403,13 @@ impl Hub {
 impl EventStream {
     /// Creates a stream of stored events only.
     pub(crate) fn of_record(record: Vec<Arc<StoredEvent>>) -> Self {
-        Self { replayed: record.into_iter().map(RunUpdate::Stored).collect(), last: 0, live: None }
+        Self { replayed: record.into_iter().map(QueuedUpdate::stored).collect(), last: 0, live: None }
     }
 
     /// Puts the stored events before this stream; an event that is in both is returned once.
     pub(crate) fn behind(mut self, record: Vec<Arc<StoredEvent>>, after: u64) -> Self {
         self.last = record.last().map_or(after, |event| event.number);
-        self.replayed = record.into_iter().map(RunUpdate::Stored).collect();
+        self.replayed = record.into_iter().map(QueuedUpdate::stored).collect();
         self
     }
 
@@ -396,31 +417,48 @@ impl EventStream {
     pub async fn next(&mut self) -> Option<RunUpdate> {
         std::future::poll_fn(|cx| Pin::new(&mut *self).poll_next(cx)).await
     }
-}
 
-impl Stream for EventStream {
-    type Item = RunUpdate;
+    /// Returns the next event, with the size of its text if it is a stored one, and 0 otherwise.
+    pub(crate) async fn next_measured(&mut self) -> Option<(RunUpdate, usize)> {
+        let queued = std::future::poll_fn(|cx| self.poll_queued(cx)).await?;
+        let bytes = match &queued {
+            QueuedUpdate::Stored(shared) => shared.bytes(),
+            QueuedUpdate::Other(_) => 0,
+        };
+        Some((queued.into(), bytes))
+    }
 
-    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<RunUpdate>> {
-        if let Some(told) = self.replayed.pop_front() {
-            return Poll::Ready(Some(told));
+    fn poll_queued(&mut self, cx: &mut Context<'_>) -> Poll<Option<QueuedUpdate>> {
+        if let Some(queued) = self.replayed.pop_front() {
+            return Poll::Ready(Some(queued));
         }
-        let last = self.last;
         let Some(live) = &mut self.live else { return Poll::Ready(None) };
         loop {
-            let polled = live.events.poll_recv(cx).map(|queued| queued.map(RunUpdate::from));
-            if let (Poll::Ready(Some(RunUpdate::Stored(_))), Some(stored)) = (&polled, &live.stored) {
-                stored.fetch_sub(1, Ordering::Relaxed);
-            }
+            let polled = live.events.poll_recv(cx);
             match &polled {
-                Poll::Ready(Some(RunUpdate::Stored(event))) if event.number <= last => continue,
-                Poll::Ready(Some(told)) if told.is_transient() => {
+                Poll::Ready(Some(QueuedUpdate::Stored(shared))) => {
+                    if let Some(stored) = &live.stored {
+                        stored.fetch_sub(1, Ordering::Relaxed);
+                    }
+                    if shared.event.number <= self.last {
+                        continue;
+                    }
+                }
+                Poll::Ready(Some(QueuedUpdate::Other(told))) if told.is_transient() => {
                     live.waiting.remove(told.transient_bytes());
                 }
                 _ => {}
             }
             return polled;
         }
+    }
+}
+
+impl Stream for EventStream {
+    type Item = RunUpdate;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<RunUpdate>> {
+        self.poll_queued(cx).map(|queued| queued.map(RunUpdate::from))
     }
 }
 
@@ -432,7 +470,7 @@ impl Drop for LiveUpdates {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
+    #![allow(clippy::unwrap_used, clippy::panic)]
     use super::*;
     use futures::FutureExt as _;
     use tollgate_agent::run::Event;
@@ -472,6 +510,28 @@ mod tests {
             _ => None,
         });
         pieces.collect()
+    }
+
+    #[test]
+    fn clients_share_the_measure_of_a_stored_event() {
+        let hub = hub();
+        let mut clients = [hub.listen_bounded(), hub.listen_bounded(), hub.listen()];
+        stored(&hub, 1);
+        let shared = clients.each_mut().map(|client| {
+            let Some(QueuedUpdate::Stored(shared)) =
+                std::future::poll_fn(|cx| client.poll_queued(cx)).now_or_never().flatten()
+            else {
+                panic!("an event waits for each client")
+            };
+            shared
+        });
+        assert!(shared.iter().all(|one| Arc::ptr_eq(one, &shared[0])));
+        assert_eq!(shared[0].bytes(), written_bytes(&Event::RunWaiting));
+        says(&hub, "Next.");
+        stored(&hub, 2);
+        let [mut measured, ..] = clients;
+        let sizes = [(); 2].map(|()| measured.next_measured().now_or_never().flatten().unwrap().1);
+        assert_eq!(sizes, [0, shared[0].bytes()]);
     }
 
     /// 32 of them are the larger part of what an idle stream takes.
