@@ -198,7 +198,10 @@ impl Host {
         self.inner.failures.forget(run_id);
         let hub = Hub::new(Arc::clone(run_id), is_call, cancel.clone());
         let mut live = self.inner.live.lock().unwrap_or_else(PoisonError::into_inner);
-        live.retain(|_, hub| hub.strong_count() > 0);
+        // Not at each start: there may be many runs.
+        if live.len() == live.capacity() {
+            live.retain(|_, hub| hub.strong_count() > 0);
+        }
         // A second start with the same id fails, and must not hide the first. The earlier driver of a
         // run that was acquired has stored its last event, though it may not have closed its hub yet.
         let other = live.get(run_id).and_then(Weak::upgrade);
