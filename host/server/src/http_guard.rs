@@ -79,53 +79,64 @@ pub(crate) fn check(state: &ServerState, request: &Request) -> Result<RequestOri
     Err(Problem::new(StatusCode::FORBIDDEN, "wrong_origin", detail))
 }
 
-/// Checks requests to public paths.
-pub(crate) async fn guard_public(State(state): State<Shared>, mut request: Request, next: Next) -> Response {
-    match check(&state, &request) {
-        Ok(origin) => {
-            request.extensions_mut().insert(origin.clone());
-            finish(next.run(request).await, &origin)
-        }
-        Err(problem) => problem.into_response(),
-    }
-}
+/// The parts of the server that the guard of a route needs.
+pub(crate) type GuardState = (Shared, Arc<Parts>);
 
-/// Answers preflight requests of allowed origins, before authentication: browsers send them
-/// without the key. Their pages may send any header, such as those that SDKs add to each request:
-/// no header but `Authorization` gives access. Other requests are passed on.
-pub(crate) async fn preflight(
-    State((state, parts)): State<(Shared, Arc<Parts>)>,
-    request: Request,
+/// Guards public paths.
+pub(crate) async fn guard_public(
+    State(guard): State<GuardState>,
+    mut request: Request,
     next: Next,
 ) -> Response {
+    let uri = request.uri().clone();
+    let response = match check(&guard.0, &request) {
+        Ok(origin) => {
+            let response = match preflight(&request, &origin) {
+                Some(answer) => answer,
+                None => {
+                    request.extensions_mut().insert(origin.clone());
+                    next.run(request).await
+                }
+            };
+            finish(response, &origin)
+        }
+        Err(problem) => problem.into_response(),
+    };
+    complete(&guard, uri.path(), response)
+}
+
+/// Returns the answer to a preflight request of an allowed origin; `None` for other requests. It
+/// comes before authentication: browsers send preflight requests without the key. Pages may send
+/// any header, such as those that SDKs add to each request: no header but `Authorization` gives
+/// access.
+pub(crate) fn preflight(request: &Request, origin: &RequestOrigin) -> Option<Response> {
     let asks = request.method() == Method::OPTIONS
         && request.headers().contains_key(header::ACCESS_CONTROL_REQUEST_METHOD);
     if !asks {
-        let uri = request.uri().clone();
-        let mut response = in_own_form(&parts, uri.path(), next.run(request).await);
-        secure(response.headers_mut(), &state);
-        return response;
+        return None;
     }
-    match check(&state, &request) {
-        Ok(origin) => {
-            let mut response = finish(StatusCode::NO_CONTENT.into_response(), &origin);
-            let headers = response.headers_mut();
-            for (name, value) in [
-                (header::ACCESS_CONTROL_ALLOW_METHODS, "GET, POST, DELETE"),
-                (header::ACCESS_CONTROL_MAX_AGE, PREFLIGHT_SECONDS),
-            ] {
-                headers.insert(name, HeaderValue::from_static(value));
-            }
-            let sends = request.headers().get(header::ACCESS_CONTROL_REQUEST_HEADERS).cloned();
-            if let Some(sends) = sends.filter(|_| origin.cross_origin.is_some()) {
-                headers.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, sends);
-            }
-            let varies = HeaderValue::from_static("access-control-request-headers");
-            headers.append(header::VARY, varies);
-            response
-        }
-        Err(problem) => problem.into_response(),
+    let mut response = StatusCode::NO_CONTENT.into_response();
+    let headers = response.headers_mut();
+    for (name, value) in [
+        (header::ACCESS_CONTROL_ALLOW_METHODS, "GET, POST, DELETE"),
+        (header::ACCESS_CONTROL_MAX_AGE, PREFLIGHT_SECONDS),
+    ] {
+        headers.insert(name, HeaderValue::from_static(value));
     }
+    let sends = request.headers().get(header::ACCESS_CONTROL_REQUEST_HEADERS).cloned();
+    if let Some(sends) = sends.filter(|_| origin.cross_origin.is_some()) {
+        headers.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, sends);
+    }
+    headers.append(header::VARY, HeaderValue::from_static("access-control-request-headers"));
+    Some(response)
+}
+
+/// Completes the answer of a path: errors in the form of its protocol, and the headers of every
+/// answer.
+pub(crate) fn complete((state, parts): &GuardState, path: &str, response: Response) -> Response {
+    let mut response = in_own_form(parts, path, response);
+    secure(response.headers_mut(), state);
+    response
 }
 
 /// Lets pages of an allowed origin read the answer.
@@ -146,7 +157,7 @@ pub(crate) fn finish(mut response: Response, origin: &RequestOrigin) -> Response
 }
 
 /// Adds the headers that every answer has unless its route set others.
-pub(crate) fn secure(headers: &mut HeaderMap, state: &ServerState) {
+fn secure(headers: &mut HeaderMap, state: &ServerState) {
     let usual = [
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
         (header::CACHE_CONTROL, "no-store"),

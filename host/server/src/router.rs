@@ -1,9 +1,9 @@
-//! The routes of the server and their order: preflight requests, the guard of names and origins,
-//! authentication, and then the parts.
+//! The routes of the server and their order: the guard of names and origins, authentication, and then
+//! the parts.
 
 use crate::auth::{authenticate, sign_in};
 use crate::console;
-use crate::http_guard::{guard_public, preflight};
+use crate::http_guard::{GuardState, guard_public};
 use crate::parts::{Part, Parts};
 use crate::problem::Problem;
 use crate::state::Shared;
@@ -25,7 +25,8 @@ pub fn router(state: Shared, parts: &Parts) -> Router {
         let to_console = || get(async || Redirect::to("/console"));
         public = public.route("/", to_console()).route("/console/", to_console());
     }
-    let public = public.layer(from_fn_with_state(state.clone(), guard_public));
+    let guard: GuardState = (Shared::clone(&state), Arc::new(parts.clone()));
+    let public = public.layer(from_fn_with_state(guard.clone(), guard_public));
     let mut own =
         api::router(protocols(&state, parts), parts, &state.cookie_name()).merge(sign_in::sign_out_router());
     if parts.has(Part::Console) {
@@ -37,9 +38,8 @@ pub fn router(state: Shared, parts: &Parts) -> Router {
             let detail = "this path does not take this method; /openapi.json lists the methods";
             Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", detail)
         })
-        .layer(from_fn_with_state(state.clone(), authenticate));
-    let of_all = (Shared::clone(&state), Arc::new(parts.clone()));
-    public.merge(own).layer(from_fn_with_state(of_all, preflight)).with_state(state)
+        .layer(from_fn_with_state(guard, authenticate));
+    public.merge(own).with_state(state)
 }
 
 /// Returns the routes of the protocols that the server offers.

@@ -29,21 +29,22 @@ use axum::routing::get;
 use scopes::{RouteScopes, require_scopes};
 use serde_json::Value;
 use std::sync::Arc;
-use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouterExt as _};
 use utoipa_axum::routes;
 
 /// Returns the OpenAPI document of a server that offers these parts and whose sessions have this
 /// cookie.
 #[must_use]
 pub fn document(parts: &Parts, cookie: &str) -> Value {
-    document::completed(described().into_openapi(), parts, cookie)
+    document::completed(described(parts).into_openapi(), parts, cookie)
 }
 
 /// Returns the routes with their descriptions for the OpenAPI document.
-fn described() -> OpenApiRouter<Shared> {
+fn described(parts: &Parts) -> OpenApiRouter<Shared> {
+    let parts = Extension(parts.clone());
     OpenApiRouter::with_openapi(document::base())
-        .routes(routes!(meta::root))
-        .routes(routes!(meta::me))
+        .routes(routes!(meta::root).layer(parts.clone()))
+        .routes(routes!(meta::me).layer(parts))
         .routes(routes!(meta::metrics))
         .routes(routes!(meta::problem))
         .routes(routes!(agents::list))
@@ -80,9 +81,9 @@ pub fn router(protocols: Router<Shared>, parts: &Parts, cookie: &str) -> Router<
     let scopes = Arc::new(RouteScopes::of(&document));
     let text: Arc<str> = document.to_string().into();
     let show = async move || ([(header::CONTENT_TYPE, "application/json")], text.to_string());
-    let (routes, _) = described().split_for_parts();
+    let (routes, _) = described(parts).split_for_parts();
     let routes = routes.route("/openapi.json", get(show)).merge(protocols);
-    routes.layer(Extension(parts.clone())).layer(from_fn_with_state(scopes, require_scopes))
+    routes.layer(from_fn_with_state(scopes, require_scopes))
 }
 
 /// Returns the public routes of health checks: `/healthz` answers while the process is alive, and
