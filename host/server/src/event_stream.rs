@@ -50,7 +50,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_quiet_stream_has_comments_and_ends_with_its_events() {
-        let pulse = Arc::new(Pulse::default());
+        let pulse = Arc::new(Pulse::new(false));
         let beating = Arc::clone(&pulse);
         tokio::spawn(async move { beating.beat().await });
         let (sender, receiver) = unbounded_channel();

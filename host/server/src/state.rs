@@ -143,9 +143,10 @@ impl ServerState {
             operator,
             load,
             mcp,
+            request_keys,
             requests,
             readiness,
-            pulse: Pulse::default(),
+            pulse: Pulse::new(behind_proxy.is_some()),
             written: WrittenEvents::default(),
             run_changes: Arc::default(),
         })

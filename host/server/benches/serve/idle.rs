@@ -16,8 +16,8 @@ pub(crate) const CLIENTS: &str = "clients-of-idle-streams";
 /// The number of streams, if the process may open enough descriptors: a server serves a quarter as
 /// many connections, and one principal gets half of them.
 const STREAMS: usize = 10_000;
-/// How long the streams are watched. A stream sends a sign of life every 15 s.
-const WATCHED: Duration = Duration::from_secs(45);
+/// How long the streams are watched. Each sends one sign of life in this time.
+const WATCHED: Duration = Duration::from_secs(50);
 
 pub(crate) fn table() {
     let sleeps = FnTool::new("sleep", "sleep", "Sleeps.", |_: Value, _| async {
