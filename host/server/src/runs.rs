@@ -12,7 +12,7 @@ use tollgate::run::RunEnd;
 use tollgate::store::RunSummary;
 use tollgate_agent::context::client_thread_id;
 use tollgate_agent::run::event::SuspendedCall;
-use tollgate_agent::run::{Event, Phase, Run, RunStatus, RunUsage, StoredEvent, Task, Thread};
+use tollgate_agent::run::{Event, RunStatus, RunUsage, StoredEvent, Task};
 use utoipa::ToSchema;
 
 /// A run in a list.
@@ -210,14 +210,13 @@ pub struct QuestionDocument {
     pub answer_path: String,
 }
 
-/// A run that was folded from its record.
+/// The state in which a run rests, with the parts of its record that the state does not keep.
 pub(crate) struct FoldedRun {
-    pub(crate) run: Run,
-    pub(crate) end: RunEnd,
+    end: RunEnd,
     found: RecordDetails,
 }
 
-/// The parts of a record that a run does not keep.
+/// The parts of a record that the state of a run does not keep.
 #[derive(Default)]
 struct RecordDetails {
     /// The children that the run started.
@@ -241,8 +240,8 @@ impl RecordDetails {
 /// Reads a run's record.
 pub(crate) async fn folded(state: &ServerState, run_id: &str) -> Result<FoldedRun, Problem> {
     let mut found = RecordDetails::default();
-    let (run, end) = state.host.run_and_end(run_id, |stored| found.visit(stored)).await?;
-    Ok(FoldedRun { run, end, found })
+    let (_, end) = state.host.run_and_end(run_id, |stored| found.visit(stored)).await?;
+    Ok(FoldedRun { end, found })
 }
 
 /// Returns a run as the principal sees it.
@@ -264,21 +263,17 @@ pub(crate) fn ended_call(
     state: &Shared,
     principal: &Principal,
     end: RunEnd,
-    record: Vec<Arc<StoredEvent>>,
+    record: &[Arc<StoredEvent>],
 ) -> Option<RunDocument> {
     let (first, last) = (record.first()?, record.last()?);
     let Event::RunStarted { spec } = &first.event else { return None };
     let Task::Call { tool_name, .. } = &spec.task else { return None };
-    let is_whole = matches!(last.event, Event::RunFinished { .. }) && last.number == record.len() as u64;
-    if !is_whole {
+    let Event::RunFinished { status, .. } = &last.event else { return None };
+    if last.number != record.len() as u64 {
         return None;
     }
-    let (mut run, mut found) = (Run::new(Thread::default()), RecordDetails::default());
-    for stored in &record {
-        run.apply(&stored.event).ok()?;
-        found.visit(stored);
-    }
-    let Phase::Finished(status) = run.phase() else { return None };
+    let mut found = RecordDetails::default();
+    record.iter().for_each(|stored| found.visit(stored));
     let summary = RunSummary {
         run_id: end.run_id.to_string(),
         thread_id: end.thread_id.to_string(),
@@ -294,7 +289,7 @@ pub(crate) fn ended_call(
         owner: None,
     };
     let visible = VisibleRun { run_id: summary.run_id.clone(), spec: Arc::clone(spec), is_own: true };
-    Some(described(state, principal, &visible, summary, &FoldedRun { run, end, found }))
+    Some(described(state, principal, &visible, summary, &FoldedRun { end, found }))
 }
 
 fn described(
@@ -304,9 +299,9 @@ fn described(
     summary: RunSummary,
     folded: &FoldedRun,
 ) -> RunDocument {
-    let (status, reason) = match folded.run.phase() {
-        Phase::Finished(status) => ended(status),
-        _ => (summary.shown_status().to_owned(), None),
+    let (status, reason) = match &folded.end.status {
+        Some(status) => ended(status),
+        None => (summary.shown_status().to_owned(), None),
     };
     let identity = &run.spec.identity;
     RunDocument {
@@ -320,7 +315,7 @@ fn described(
         questions: questions(state, principal, run, folded),
         children: folded.found.children.clone(),
         parent_run_id: identity.parent_run_id.as_ref().map(ToString::to_string),
-        usage: folded.run.usage().into(),
+        usage: (&folded.end.usage).into(),
         host: summary.owner.map(|owner| owner.name),
         run_id: summary.run_id,
         kind: summary.kind,
@@ -360,12 +355,11 @@ pub(crate) fn questions(
     folded: &FoldedRun,
 ) -> Vec<QuestionDocument> {
     let is_root = run.spec.identity.parent_run_id.is_none();
-    let asked = folded.run.open_questions();
     let since_ms = |asked: &SuspendedCall| {
         folded.found.asked_at_ms.get(&asked.suspension_id).copied().unwrap_or_default()
     };
     let may_decide = |asked: &SuspendedCall| is_root && state.may_answer(principal, run, asked).is_ok();
-    asked.map(|asked| question(run, asked, since_ms(asked), may_decide(asked))).collect()
+    folded.end.waiting.iter().map(|asked| question(run, asked, since_ms(asked), may_decide(asked))).collect()
 }
 
 fn question(run: &VisibleRun, asked: &SuspendedCall, since_ms: u64, may_decide: bool) -> QuestionDocument {

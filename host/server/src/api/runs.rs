@@ -198,7 +198,7 @@ pub(super) async fn ended(
 ) -> Result<Response, Problem> {
     let run_id = started.handle.run_id.to_string();
     let (end, record) = started.wait_with_events().await?;
-    match ended_call(state, principal, end, record) {
+    match ended_call(state, principal, end, &record) {
         Some(document) => Ok(shown(document)),
         None => recorded_answer(state, principal, &run_id).await,
     }
