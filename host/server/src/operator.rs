@@ -15,6 +15,11 @@ pub trait OperatorData: Send + Sync {
     /// Returns the commands that get a refused file served; `None` if the reason says all.
     fn commands_for(&self, refused: &RefusedFile) -> Option<String>;
 
+    /// Returns the place that sets the timeout of direct calls of tools without one of their own.
+    fn direct_timeout(&self) -> LimitSource {
+        LimitSource::Default
+    }
+
     /// Returns the hosts that share the store; none if one process has it for itself.
     ///
     /// # Errors
@@ -88,6 +93,6 @@ pub struct CallLimits {
     pub memory_bytes: u64,
     /// The place where it is set.
     pub memory_source: LimitSource,
-    /// Whether the configuration sets the timeout of this tool.
-    pub has_own_timeout: bool,
+    /// The place where the timeout is set.
+    pub timeout_source: LimitSource,
 }

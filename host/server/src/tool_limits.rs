@@ -5,7 +5,7 @@ use crate::state::ServerState;
 use serde::Serialize;
 use tollgate::DIRECT_AGENT;
 use tollgate::config::LimitSource;
-use tollgate_agent::catalog::Tool;
+use tollgate_agent::catalog::{OwnerKind, Tool};
 use tollgate_agent::run::RunLimits;
 use utoipa::ToSchema;
 
@@ -19,6 +19,10 @@ pub(crate) enum LimitOrigin {
     Limits,
     /// `[tools.NAME.limits]` of the configuration.
     ToolLimits,
+    /// `[agents.direct.limits]` of the configuration.
+    AgentLimits,
+    /// `[mcp.NAME]` of the configuration.
+    Server,
     /// The tool's own request.
     Tool,
     /// The ceiling, because more was asked for.
@@ -30,6 +34,7 @@ impl From<LimitSource> for LimitOrigin {
         match source {
             LimitSource::Default => Self::Default,
             LimitSource::AllTools => Self::Limits,
+            LimitSource::Agent => Self::AgentLimits,
             LimitSource::Tool => Self::ToolLimits,
         }
     }
@@ -37,11 +42,13 @@ impl From<LimitSource> for LimitOrigin {
 
 impl LimitOrigin {
     /// Returns the place in words, for a person.
-    pub(crate) fn in_words(self, tool_name: &str) -> String {
+    pub(crate) fn in_words(self, tool: &Tool) -> String {
         match self {
             Self::Default => "by default".to_owned(),
             Self::Limits => "[limits]".to_owned(),
-            Self::ToolLimits => format!("[tools.{tool_name}.limits]"),
+            Self::ToolLimits => format!("[tools.{}.limits]", tool.descriptor.name),
+            Self::AgentLimits => format!("[agents.{DIRECT_AGENT}.limits]"),
+            Self::Server => format!("[mcp.{}]", tool.owner.id),
             Self::Tool => "asked for by the tool".to_owned(),
             Self::Ceiling => "timeout_ceiling_ms of [limits]".to_owned(),
         }
@@ -56,15 +63,24 @@ impl ServerState {
         let usual = RunLimits::default();
         let run = direct.map_or(&usual, |agent| &agent.limits);
         let policy = &tool.descriptor.execution;
-        let asked = policy.timeout_ms.filter(|ms| *ms > 0);
         let timeout_ms = run.attempt_timeout_ms(policy);
-        let origin = match asked {
-            _ if asked.unwrap_or(run.timeout_ms) > timeout_ms => LimitOrigin::Ceiling,
-            Some(_) if limits.is_some_and(|limits| limits.has_own_timeout) => LimitOrigin::ToolLimits,
-            Some(_) => LimitOrigin::Tool,
-            None if run.timeout_ms != usual.timeout_ms => LimitOrigin::Limits,
-            None => LimitOrigin::Default,
+        let (wanted_ms, origin) = match (policy.timeout_ms.filter(|ms| *ms > 0), run.timeout_ms) {
+            (Some(own_ms), _) => (own_ms, own_origin(tool, limits)),
+            (None, 0) => (usual.timeout_ms, LimitOrigin::Default),
+            (None, run_ms) => {
+                let source = self.operator.as_ref().map(|operator| operator.direct_timeout());
+                (run_ms, source.unwrap_or_default().into())
+            }
         };
-        (timeout_ms, origin)
+        (timeout_ms, if wanted_ms > timeout_ms { LimitOrigin::Ceiling } else { origin })
+    }
+}
+
+/// Returns where the timeout of a tool that has its own comes from.
+fn own_origin(tool: &Tool, limits: Option<&CallLimits>) -> LimitOrigin {
+    match (tool.owner.kind, limits.map(|limits| limits.timeout_source)) {
+        (OwnerKind::Mcp, _) => LimitOrigin::Server,
+        (_, Some(LimitSource::Tool)) => LimitOrigin::ToolLimits,
+        _ => LimitOrigin::Tool,
     }
 }

@@ -2,7 +2,7 @@
 
 use super::error::Source;
 use super::raw::{RawAgent, RawKind, RawTranscript};
-use super::{ConfigError, LimitsConfig, limits};
+use super::{ConfigError, LimitSource, LimitsConfig, limits};
 use crate::models::ModelConfig;
 use reqwest::Url;
 use serde_json::Value;
@@ -11,6 +11,9 @@ use tollgate_agent::composition::{Composition, MAX_PARTS, MAX_ROUNDS};
 use tollgate_agent::name;
 use tollgate_agent::run::RunLimits;
 use toml::Spanned;
+
+/// The name of the limit on the time of an attempt.
+const TIMEOUT: &str = "timeout_ms";
 
 /// The agent that makes direct calls.
 pub const DIRECT_AGENT: &str = "direct";
@@ -41,6 +44,8 @@ pub struct AgentConfig {
     pub model: Option<ModelConfig>,
     /// The limits of its runs.
     pub limits: RunLimits,
+    /// The place that sets the timeout of attempts of tools without one of their own.
+    pub timeout_source: LimitSource,
 }
 
 /// The configuration of an agent of another server, with `kind = "a2a"`.
@@ -95,6 +100,10 @@ pub(super) fn check(
 fn check_one(source: &Source<'_>, raw: RawAgent, limits: &LimitsConfig) -> Result<AgentConfig, ConfigError> {
     let (remote, made_of) = (check_remote(source, &raw)?, check_made_of(source, &raw)?);
     let delegates = raw.delegates.into_iter().map(Spanned::into_inner).collect();
+    let timeout_source = match raw.limits.sets(TIMEOUT) {
+        true => LimitSource::Agent,
+        false => limits.source(TIMEOUT),
+    };
     let mut limits = limits::check_run(source, raw.limits, &limits.run)?;
     limits.stop_on_tools = tool_names(source, raw.stop_on_tools, false)?;
     limits.stop_on_texts = stop_texts(source, raw.stop_on_texts)?;
@@ -109,6 +118,7 @@ fn check_one(source: &Source<'_>, raw: RawAgent, limits: &LimitsConfig) -> Resul
         remote,
         model: raw.model,
         limits,
+        timeout_source,
     })
 }
 
@@ -299,8 +309,12 @@ fn stop_texts(source: &Source<'_>, written: Vec<Spanned<String>>) -> Result<Vec<
 }
 
 fn add_defaults(agents: &mut BTreeMap<String, AgentConfig>, limits: &LimitsConfig, none_configured: bool) {
-    let every_tool =
-        || AgentConfig { tools: vec!["*".to_owned()], limits: limits.run.clone(), ..AgentConfig::default() };
+    let every_tool = || AgentConfig {
+        tools: vec!["*".to_owned()],
+        limits: limits.run.clone(),
+        timeout_source: limits.source(TIMEOUT),
+        ..AgentConfig::default()
+    };
     agents.entry(DIRECT_AGENT.to_owned()).or_insert_with(every_tool);
     if none_configured {
         agents.insert(DEFAULT_AGENT.to_owned(), every_tool());

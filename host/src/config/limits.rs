@@ -54,6 +54,8 @@ pub enum LimitSource {
     Default,
     /// `[limits]`.
     AllTools,
+    /// `[agents.ID.limits]`.
+    Agent,
     /// `[tools.NAME.limits]`.
     Tool,
 }
@@ -70,6 +72,11 @@ impl ToolLimits {
 }
 
 impl LimitsConfig {
+    /// Returns where the value of a limit comes from, unless a tool or an agent has its own.
+    pub(super) fn source(&self, limit: &str) -> LimitSource {
+        if self.set.contains(limit) { LimitSource::AllTools } else { LimitSource::Default }
+    }
+
     /// Returns the limits of this tool's calls.
     #[must_use]
     pub fn of_tool(&self, tool_name: &str) -> ToolLimits {
@@ -91,6 +98,13 @@ impl LimitsConfig {
 pub(super) struct RawLimits {
     numbers: Numbers,
     ceiling: Option<(Spanned<String>, Numbers)>,
+}
+
+impl RawLimits {
+    /// Returns whether the table sets a limit.
+    pub(super) fn sets(&self, limit: &str) -> bool {
+        self.numbers.keys().any(|name| name.get_ref() == limit)
+    }
 }
 
 /// Limits by name, with the locations of name and number.

@@ -127,6 +127,11 @@ fn limits_of_a_tool_lie_over_those_of_all_and_under_the_ceiling() {
     let sources = ["fuel", "memory_bytes", "tables"].map(|limit| (tool.source(limit), other.source(limit)));
     let (all, of_tool, default) = (LimitSource::AllTools, LimitSource::Tool, LimitSource::Default);
     assert_eq!(sources, [(of_tool, all), (all, all), (default, default)]);
+    let config =
+        parse("[limits]\ntimeout_ms = 15000\n[agents.a.limits]\ntimeout_ms = 15000\n[agents.b]").unwrap();
+    let places = ["a", "b", DIRECT_AGENT].map(|id| config.agents[id].timeout_source);
+    assert_eq!(places, [LimitSource::Agent, all, all], "also where a value is the default's");
+    assert_eq!(parse("").unwrap().agents[DIRECT_AGENT].timeout_source, default);
 
     let above = "[tools.big.limits]\nmemory_bytes = 2147483648\n";
     assert_eq!(

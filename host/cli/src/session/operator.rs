@@ -8,7 +8,7 @@ use crate::session::database::SharedStore;
 use crate::terminal::remedy::commands_for;
 use std::path::{Path, PathBuf};
 use tollgate::async_trait;
-use tollgate::config::{ComponentGrants, ConfiguredGrant, Details, remember_always};
+use tollgate::config::{ComponentGrants, ConfiguredGrant, Details, LimitSource, remember_always};
 use tollgate::gates::LivePermissions;
 use tollgate::registry::Origin;
 use tollgate::tools::RefusedFile;
@@ -31,6 +31,8 @@ pub(crate) struct Operator {
     pub(crate) locked: LockMode,
     /// The configuration that keeps permanent answers.
     pub(crate) config_file: PathBuf,
+    /// The place that sets the timeout of direct calls of tools without one of their own.
+    pub(crate) direct_timeout: LimitSource,
     /// The rules in force, which follow a permanent answer at once.
     pub(crate) permissions: Option<LivePermissions>,
     /// The store that several hosts may share.
@@ -70,6 +72,10 @@ impl OperatorData for Operator {
         Some(facts_of(&component, Origin::of(entry.as_ref(), self.locked)))
     }
 
+    fn direct_timeout(&self) -> LimitSource {
+        self.direct_timeout
+    }
+
     fn commands_for(&self, refused: &RefusedFile) -> Option<String> {
         let base_dir = self.config_file.parent().unwrap_or(Path::new(""));
         commands_for(refused, base_dir)
@@ -92,7 +98,7 @@ fn facts_of(component: &LoadedComponent, origin: Origin) -> ComponentFacts {
             fuel_source: limits.source("fuel"),
             memory_bytes: limits.call.memory_bytes,
             memory_source: limits.source("memory_bytes"),
-            has_own_timeout: limits.timeout_ms.is_some(),
+            timeout_source: limits.source("timeout_ms"),
         };
         (tool.clone(), call)
     });

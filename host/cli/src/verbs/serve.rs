@@ -112,6 +112,11 @@ impl ServeVerb {
                 served: watch.served(),
                 locked: config.locked,
                 config_file: file_of(&config),
+                direct_timeout: config
+                    .agents
+                    .get(DIRECT_AGENT)
+                    .map(|direct| direct.timeout_source)
+                    .unwrap_or_default(),
                 permissions,
                 #[cfg(feature = "postgres")]
                 shared,

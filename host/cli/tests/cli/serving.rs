@@ -70,7 +70,8 @@ fn client() -> Client {
 #[tokio::test]
 async fn a_key_of_the_command_line_is_used_over_http_and_revoked() {
     let place = Place::new().with_tools(&[good::ECHO, good::ADDER]).with_config(
-        "[limits]\nfuel = 19000000000\ntimeout_ms = 7000\n\n[tools.echo.limits]\nmemory_bytes = 50000000\n",
+        "[limits]\nfuel = 19000000000\n\n[agents.direct]\ntools = [\"*\"]\n[agents.direct.limits]\n\
+         timeout_ms = 7000\n\n[tools.echo.limits]\nmemory_bytes = 50000000\n",
     );
     let digest = format!("sha256:{}", "0".repeat(64));
     let entry =
@@ -105,7 +106,7 @@ async fn a_key_of_the_command_line_is_used_over_http_and_revoked() {
         "timeout_ms": 7_000,
         "fuel": 19_000_000_000_u64,
         "memory_bytes": 50_000_000,
-        "sources": {"timeout_ms": "limits", "fuel": "limits", "memory_bytes": "tool_limits"},
+        "sources": {"timeout_ms": "agent_limits", "fuel": "limits", "memory_bytes": "tool_limits"},
     });
     assert_eq!(tool.json::<Value>().await.unwrap()["limits"], limits);
     let listed = place.type_in(&["keys", "--json"]).ends_with(0).json();

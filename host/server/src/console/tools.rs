@@ -175,7 +175,7 @@ async fn tool_facts(tool: &Tool, facts: Option<&ComponentFacts>, viewer: &Viewer
     let limits =
         facts.and_then(|facts| facts.limits.iter().find(|(tool, _)| tool == name)).map(|(_, limits)| *limits);
     let (timeout_ms, timeout_source) = viewer.shared.timeout_of(tool, limits.as_ref());
-    let source = |origin: LimitOrigin| html! { " " span.muted { (text::line(&origin.in_words(name), 100)) } };
+    let source = |origin: LimitOrigin| html! { " " span.muted { (text::line(&origin.in_words(tool), 100)) } };
     let (reads, writes): (Vec<&str>, Vec<&str>) =
         (tool.access.reads().collect(), tool.access.writes().collect());
     Ok(html! {

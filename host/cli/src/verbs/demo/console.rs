@@ -15,7 +15,7 @@ use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
-use tollgate::config::DEFAULT_LISTEN;
+use tollgate::config::{DEFAULT_LISTEN, LimitSource};
 use tollgate::metrics::Metrics;
 use tollgate::store::{SqliteStore, Store};
 use tollgate::{CallRequest, Host, HostBuilder, RunRequest};
@@ -75,6 +75,7 @@ pub(super) async fn serve(
             served: watch.served(),
             locked: config.locked,
             config_file: place.join("tollgate.toml"),
+            direct_timeout: LimitSource::Default,
             permissions,
             #[cfg(feature = "postgres")]
             shared: None,
