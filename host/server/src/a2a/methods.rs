@@ -8,7 +8,7 @@ use crate::Shared;
 use crate::agent_runs::{
     AgentRuns, Feed, FeedUntil, OwnRun, ReplyText, Start, StartedOnce, encoded, repeatable, start_once,
 };
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::HeaderMap;
 use futures::Stream;
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -221,11 +221,8 @@ impl Tasks<'_> {
     }
 
     async fn find(&self, task: &str) -> Result<OwnRun, A2aError> {
-        let run = self.runs.run(task).await.map_err(|why| match why.status {
-            StatusCode::NOT_FOUND => A2aError::task_not_found(),
-            _ => why.into(),
-        })?;
-        if run.agent_id == self.agent { Ok(run) } else { Err(A2aError::task_not_found()) }
+        let run = self.runs.find_run(task).await?;
+        run.filter(|run| run.agent_id == self.agent).ok_or_else(A2aError::task_not_found)
     }
 }
 

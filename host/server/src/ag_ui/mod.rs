@@ -21,7 +21,7 @@ use crate::parameters::PathParameters;
 use crate::problem::Problem;
 use agent_encoder::id_in;
 use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::HeaderMap;
 use axum::response::Response;
 use axum::routing::post;
 use encode::{AboutStream, AgUiEncoder, error};
@@ -133,11 +133,7 @@ async fn start(runs: &AgentRuns<'_>, agent_id: String, input: &RunInput) -> Resu
     let latest = runs.latest(&input.thread).await?;
     let run_id = runs.request_id(&["ag-ui", &agent_id, &input.thread, &input.run]);
     let messages = input.messages().map_err(|why| Refusal::new("unsupported", why))?;
-    let begun = match runs.run(&run_id).await {
-        Err(why) if why.status == StatusCode::NOT_FOUND => None,
-        found => Some(found?),
-    };
-    if let Some(run) = begun {
+    if let Some(run) = runs.find_run(&run_id).await? {
         let last = messages.iter().rfind(|message| message.role == Role::User);
         if last.map(|last| last.text.as_str()) != run.prompt() {
             let why = "this `runId` was sent with another message; use a new one for a new run";
@@ -173,10 +169,7 @@ async fn resume(runs: &AgentRuns<'_>, input: &RunInput) -> Result<RequestedEvent
     let nothing = || Refusal::new("no_such_interrupt", "the thread has no such interrupts");
     // An interrupt names its run, because another run may have asked under the same suspension id.
     let run_id = input.resume.first().map(|answer| answer.run_id.as_str()).unwrap_or_default();
-    let run = runs.run(run_id).await.map_err(|why| match why.status {
-        StatusCode::NOT_FOUND => nothing(),
-        _ => why.into(),
-    })?;
+    let run = runs.find_run(run_id).await?.ok_or_else(nothing)?;
     let is_of_run = |answer: &Resume| answer.run_id == run_id && run.asked(&answer.suspension).is_some();
     if run.thread != input.thread || !input.resume.iter().all(is_of_run) {
         return Err(nothing());

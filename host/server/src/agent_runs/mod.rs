@@ -203,9 +203,14 @@ impl<'a> AgentRuns<'a> {
 
     /// Returns a run of the principal.
     pub(crate) async fn run(&self, run_id: &str) -> Result<OwnRun, Problem> {
+        self.find_run(run_id).await?.ok_or_else(|| Problem::not_found("run"))
+    }
+
+    /// Returns a run of the principal; `None` if there is no such run.
+    pub(crate) async fn find_run(&self, run_id: &str) -> Result<Option<OwnRun>, Problem> {
         let memory = self.state.host.room_for_record(run_id).await?;
         let events = self.state.store().events(run_id, 0).await?;
-        OwnRun::of(events, memory, &self.caller.name).ok_or_else(|| Problem::not_found("run"))
+        Ok(OwnRun::of(events, memory, &self.caller.name))
     }
 
     /// Returns the newest run of a thread; `None` if there is none.

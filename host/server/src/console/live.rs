@@ -4,8 +4,9 @@
 use super::failure::Failure;
 use super::filters::Filters;
 use super::fragment::{Fragment, LIVE_TEXT, digest_of_all, live_text};
+use super::open_questions::{self, ListedQuestion};
 use super::viewer::{SeenRun, Viewer};
-use super::{layout, open_questions, overview, playground, question, run, runs, waiting};
+use super::{layout, overview, playground, question, run, runs, waiting};
 use crate::Shared;
 use crate::event_stream;
 use crate::load::ClientShare;
@@ -76,11 +77,11 @@ pub(super) async fn stream(
 impl LiveStream {
     async fn serve(mut self, mut changes: Changes, mut follow: Option<EventStream>) {
         let seen = self.query.get("seen").cloned().unwrap_or_default();
-        let Ok(first) = self.fragments().await else { return };
-        self.answered().await;
+        let Ok((first, open)) = self.fragments().await else { return };
+        self.questions = open.iter().map(pair).collect();
         if format!("{:016x}", digest_of_all(&first)) == seen {
             self.sent = first.iter().map(|fragment| (fragment.id.clone(), fragment.digest)).collect();
-        } else if self.send(first).await.is_none() {
+        } else if self.send(first, &open).await.is_none() {
             return;
         }
         loop {
@@ -101,12 +102,12 @@ impl LiveStream {
             if self.collect(&mut changes, &mut follow).await.is_none() {
                 return;
             }
-            let Ok(mut fragments) = self.fragments().await else { return };
+            let Ok((mut fragments, open)) = self.fragments().await else { return };
             if std::mem::take(&mut self.has_text) {
                 self.sent.remove(LIVE_TEXT);
                 fragments.push(Fragment::new(LIVE_TEXT, live_text()));
             }
-            if self.send(fragments).await.is_none() {
+            if self.send(fragments, &open).await.is_none() {
                 return;
             }
         }
@@ -154,34 +155,29 @@ impl LiveStream {
         self.sender.send(Event::default().event("text").data(data.to_string())).await.ok()
     }
 
-    /// Returns the elements of the page as they are now.
-    async fn fragments(&mut self) -> Result<Vec<Fragment>, Failure> {
+    /// Returns the elements of the page as they are now, and the open questions.
+    async fn fragments(&mut self) -> Result<(Vec<Fragment>, Vec<ListedQuestion>), Failure> {
         self.viewer.now_ms = now_ms();
         let viewer = &self.viewer;
+        let open = open_questions::all(viewer).await?;
         let word = |name: &str| self.query.get(name).map(String::as_str).unwrap_or_default();
-        match word("view") {
-            "waiting" => {
-                let open = open_questions::all(viewer).await?;
-                Ok(waiting::cards(viewer, &open).await)
-            }
-            "runs" => {
-                Ok(runs::rows(viewer, &runs::RunListQuery::read(&Filters::of(&self.query))?).await?.rows)
-            }
-            "run" => run::fragments(viewer, word("run"), word("from")).await,
-            "playground" => playground::fragments(viewer, word("run"), word("thread")).await,
-            _ => overview::fragments(viewer).await,
-        }
+        let fragments = match word("view") {
+            "waiting" => waiting::cards(viewer, &open).await,
+            "runs" => runs::rows(viewer, &runs::RunListQuery::read(&Filters::of(&self.query))?).await?.rows,
+            "run" => run::fragments(viewer, word("run"), word("from")).await?,
+            "playground" => playground::fragments(viewer, word("run"), word("thread")).await?,
+            _ => overview::fragments(viewer, &open).await?,
+        };
+        Ok((fragments, open))
     }
 
     /// Sends the elements that the browser does not have in this form; `None` if it has left.
-    async fn send(&mut self, fragments: Vec<Fragment>) -> Option<()> {
-        let mut fragments = fragments;
-        if self.query.get("view").is_some_and(|view| view == "waiting") {
-            fragments.extend(self.answered().await);
+    async fn send(&mut self, mut fragments: Vec<Fragment>, open: &[ListedQuestion]) -> Option<()> {
+        let is_waiting = self.query.get("view").is_some_and(|view| view == "waiting");
+        if is_waiting {
+            fragments.extend(self.answered(open).await);
         }
-        let count = open_questions::count(&self.viewer).await.unwrap_or_default();
-        let is_current = self.query.get("view").is_some_and(|view| view == "waiting");
-        fragments.push(Fragment::new("nav-waiting", layout::waiting_link(count, is_current)));
+        fragments.push(Fragment::new("nav-waiting", layout::waiting_link(open.len(), is_waiting)));
         for fragment in fragments {
             let before = self.sent.insert(fragment.id.clone(), fragment.digest);
             if before != Some(fragment.digest) {
@@ -192,11 +188,8 @@ impl LiveStream {
     }
 
     /// Returns the cards of questions that the browser shows as open, and that are answered now.
-    async fn answered(&mut self) -> Vec<Fragment> {
-        let open = open_questions::all(&self.viewer).await.unwrap_or_default();
-        let now: Vec<(String, String)> =
-            open.iter().map(|open| (open.run.run_id.clone(), open.suspension_id.clone())).collect();
-        let before = std::mem::replace(&mut self.questions, now);
+    async fn answered(&mut self, open: &[ListedQuestion]) -> Vec<Fragment> {
+        let before = std::mem::replace(&mut self.questions, open.iter().map(pair).collect());
         let mut answered = Vec::new();
         for (run_id, suspension) in before {
             if self.questions.contains(&(run_id.clone(), suspension.clone())) {
@@ -208,6 +201,11 @@ impl LiveStream {
         }
         answered
     }
+}
+
+/// Returns the run and the suspension of a question.
+fn pair(open: &ListedQuestion) -> (String, String) {
+    (open.run.run_id.clone(), open.suspension_id.clone())
 }
 
 async fn next(follow: &mut Option<EventStream>) -> Option<RunUpdate> {

@@ -48,13 +48,18 @@ impl Nav {
     /// # Errors
     /// The store cannot be read.
     pub(super) async fn of(viewer: &Viewer, section: Section) -> Result<Self, Failure> {
-        Ok(Self {
+        Ok(Self::new(viewer, section, open_questions::all(viewer).await?.len()))
+    }
+
+    /// Returns the facts for a person on this page, for whom this number of questions waits.
+    pub(super) fn new(viewer: &Viewer, section: Section, waiting: usize) -> Self {
+        Self {
             section,
             name: viewer.principal.name.clone(),
             may_read: viewer.has(Scope::Read),
             may_use: viewer.has(Scope::Use),
-            waiting: open_questions::count(viewer).await?,
-        })
+            waiting,
+        }
     }
 
     pub(super) fn shows(&self, section: Section) -> bool {

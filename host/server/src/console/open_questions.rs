@@ -43,14 +43,6 @@ pub(super) async fn all(viewer: &Viewer) -> Result<Vec<ListedQuestion>, Failure>
     Ok(open)
 }
 
-/// Returns the number of open questions that the person may answer.
-///
-/// # Errors
-/// The store cannot be read.
-pub(super) async fn count(viewer: &Viewer) -> Result<usize, Failure> {
-    Ok(all(viewer).await?.len())
-}
-
 /// Returns the runs that may have a question for the person. The question of a child is asked by
 /// its parent too, which passes on the answer.
 async fn asking_runs(viewer: &Viewer) -> Result<Vec<RunSummary>, Failure> {

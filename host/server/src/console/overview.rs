@@ -6,10 +6,11 @@ use super::failure::Failure;
 use super::fragment::{self, Fragment};
 use super::layout;
 use super::nav::{Nav, Section};
+use super::open_questions::{self, ListedQuestion};
+use super::runs;
 use super::text;
 use super::usage::{self, Sums};
 use super::viewer::Viewer;
-use super::{open_questions, runs};
 use crate::Scope;
 use crate::operator::HostFacts;
 use maud::{Markup, PreEscaped, html};
@@ -22,8 +23,9 @@ const LISTED_RUNS: usize = 8;
 const LISTED_RECORDS: usize = 10;
 
 pub(super) async fn page(viewer: Viewer) -> Result<Markup, Failure> {
-    let nav = Nav::of(&viewer, Section::Overview).await?;
-    let elements = fragments(&viewer).await?;
+    let open = open_questions::all(&viewer).await?;
+    let nav = Nav::new(&viewer, Section::Overview, open.len());
+    let elements = fragments(&viewer, &open).await?;
     let html = |id: &str| {
         let found = elements.iter().find(|element| element.id == id);
         PreEscaped(found.map_or("", |element| element.html.as_str()))
@@ -51,9 +53,9 @@ pub(super) async fn page(viewer: Viewer) -> Result<Markup, Failure> {
 ///
 /// # Errors
 /// The store cannot be read.
-pub(super) async fn fragments(viewer: &Viewer) -> Result<Vec<Fragment>, Failure> {
+pub(super) async fn fragments(viewer: &Viewer, open: &[ListedQuestion]) -> Result<Vec<Fragment>, Failure> {
     let report = usage::report(viewer, 24 * HOUR_MS, HOUR_MS, "").await?;
-    let tiles = tiles(viewer, &report.all).await?;
+    let tiles = tiles(viewer, &report.all, open).await?;
     let chart =
         html! { section.card #day { (usage::call_chart(&report.calls, "Calls of the last 24 hours")) } };
     let mut elements = vec![Fragment::new("tiles", tiles), Fragment::new("day", chart)];
@@ -69,7 +71,7 @@ pub(super) async fn fragments(viewer: &Viewer) -> Result<Vec<Fragment>, Failure>
     Ok(elements)
 }
 
-async fn tiles(viewer: &Viewer, day: &Sums) -> Result<Markup, Failure> {
+async fn tiles(viewer: &Viewer, day: &Sums, open: &[ListedQuestion]) -> Result<Markup, Failure> {
     let running = RunFilter {
         status: Some("running".to_owned()),
         thread_prefix: viewer.listed_threads(),
@@ -79,8 +81,7 @@ async fn tiles(viewer: &Viewer, day: &Sums) -> Result<Markup, Failure> {
     let running = viewer.store().runs(running).await?;
     let count = |status: &str| running.iter().filter(|run| run.shown_status() == status).count();
     let (at_work, interrupted) = (count("running"), count("interrupted"));
-    let questions = open_questions::all(viewer).await?;
-    let oldest = questions.first().map(|open| open.at_ms);
+    let oldest = open.first().map(|open| open.at_ms);
     let toolbox = viewer.shared.host.toolbox();
     let catalog = toolbox.catalog();
     let disabled = catalog.tools().filter(|tool| catalog.disabled(&tool.descriptor.name).is_some());
@@ -88,9 +89,9 @@ async fn tiles(viewer: &Viewer, day: &Sums) -> Result<Markup, Failure> {
     let refused = toolbox.refused().len();
     Ok(html! {
         ul.tiles.plain #tiles {
-            li.tile.big.calls-for-you[!questions.is_empty()] {
+            li.tile.big.calls-for-you[!open.is_empty()] {
                 a href="/console/waiting" {
-                    span.value { (questions.len()) } " " span.label { (if questions.len() == 1 { "question waits" } else { "questions wait" }) " for you" }
+                    span.value { (open.len()) } " " span.label { (if open.len() == 1 { "question waits" } else { "questions wait" }) " for you" }
                     @if let Some(at_ms) = oldest { span.more { "oldest asked " (text::ago(at_ms, viewer.now_ms)) } }
                     @else { span.more { "All clear" } }
                 }

@@ -34,8 +34,8 @@ pub(super) async fn list(
 
 /// Returns the list, with the card of a question that was answered before it.
 pub(super) async fn page(viewer: &Viewer, answered: Option<Markup>) -> Result<Markup, Failure> {
-    let nav = Nav::of(viewer, Section::Waiting).await?;
     let open = open_questions::all(viewer).await?;
+    let nav = Nav::new(viewer, Section::Waiting, open.len());
     let cards = cards(viewer, &open).await;
     let shown = cards.len();
     let is_clear = open.is_empty();

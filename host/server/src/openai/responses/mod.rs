@@ -148,10 +148,7 @@ fn decided_elsewhere(run: &OwnRun, first: u64) -> bool {
 async fn find(runs: &AgentRuns<'_>, id: &str) -> Result<(ResponseId, OwnRun), OpenAiError> {
     let missing = || Problem::new(StatusCode::NOT_FOUND, "response_not_found", "there is no such response");
     let response = ResponseId::read(id).ok_or_else(missing)?;
-    let run = runs.run(&response.run_id).await.map_err(|why| match why.status {
-        StatusCode::NOT_FOUND => missing(),
-        _ => why,
-    })?;
+    let run = runs.find_run(&response.run_id).await?.ok_or_else(missing)?;
     if segment::segment(&run.events, response.first).is_none() && run.stored() + 1 != response.first {
         return Err(missing().into());
     }
