@@ -114,9 +114,7 @@ pub(super) fn completed(mut native: Document, parts: &Parts, cookie: &str) -> Va
     native.components.get_or_insert_default().add_security_scheme("session", session);
     let native = complete(native);
     let mut document = serde_json::to_value(native).unwrap_or_default();
-    if let Some(paths) = document["paths"].as_object_mut() {
-        protocols::describe(paths, parts);
-    }
+    protocols::describe(&mut document, parts);
     document
 }
 
@@ -133,4 +131,36 @@ fn operations(item: &mut PathItem) -> impl Iterator<Item = &mut utoipa::openapi:
     [&mut item.get, &mut item.post, &mut item.put, &mut item.delete, &mut item.patch]
         .into_iter()
         .filter_map(Option::as_mut)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use crate::api::document;
+    use crate::parts::{Part, Parts};
+    use serde_json::Value;
+
+    fn references<'a>(value: &'a Value, found: &mut Vec<&'a str>) {
+        match value {
+            Value::Object(members) => {
+                found.extend(members.get("$ref").and_then(Value::as_str));
+                members.values().for_each(|value| references(value, found));
+            }
+            Value::Array(items) => items.iter().for_each(|value| references(value, found)),
+            _ => {}
+        }
+    }
+
+    #[test]
+    fn every_schema_that_is_referred_to_is_part_of_the_document() {
+        let whole = document(&Parts::all(), "cookie");
+        let mut found = Vec::new();
+        references(&whole, &mut found);
+        assert!(found.contains(&"#/components/schemas/ChatCompletionRequest"));
+        for reference in found {
+            assert!(whole.pointer(reference.strip_prefix('#').unwrap()).is_some(), "{reference}");
+        }
+        let native = document(&Parts::all().without(Part::ALL), "cookie");
+        assert!(native["components"]["schemas"].get("ChatCompletionRequest").is_none());
+    }
 }

@@ -10,6 +10,7 @@ mod document;
 mod events;
 mod meta;
 mod pages;
+mod protocol_schemas;
 mod protocols;
 mod questions;
 mod runs;

@@ -1,6 +1,8 @@
 //! The routes of the protocols and of the server itself, as the OpenAPI document describes them.
-//! Each protocol defines the bodies of its routes.
+//! Each protocol defines the bodies of its routes; the document has the part that the server reads
+//! and writes.
 
+use super::protocol_schemas::{reference, schemas};
 use crate::parts::{Part, Parts};
 use crate::problem::ProblemDocument;
 use crate::scope::Scope;
@@ -32,6 +34,8 @@ struct Group {
     part: Option<Part>,
     /// The name of the protocol and the address of its specification.
     specification: Option<(&'static str, &'static str)>,
+    /// The schema of its errors as JSON.
+    error: Option<&'static str>,
     routes: &'static [Route],
 }
 
@@ -43,11 +47,18 @@ struct Route {
     key: RequiredKey,
     summary: &'static str,
     answers: &'static [RouteAnswers],
-    has_body: bool,
+    /// The schema of its body; `None` if it has no body.
+    body: Option<&'static str>,
+    /// The schema of its errors, if it is not that of its group.
+    error: Option<&'static str>,
 }
 
-/// A status, and the content types of its answers; none if it has no body.
-type RouteAnswers = (u16, &'static [&'static str]);
+/// A status, and the contents of its answers; none if it has no body.
+type RouteAnswers = (u16, &'static [Content]);
+
+/// A content type and the name of a schema; `None` for text and for events, each of which is described by the
+/// specification.
+type Content = (&'static str, Option<&'static str>);
 
 impl Route {
     /// Describes a route without a body that needs the scope `use`.
@@ -57,11 +68,12 @@ impl Route {
         summary: &'static str,
         answers: &'static [RouteAnswers],
     ) -> Self {
-        Self { method, path, key: RequiredKey::Scope(Scope::Use), summary, answers, has_body: false }
+        let key = RequiredKey::Scope(Scope::Use);
+        Self { method, path, key, summary, answers, body: None, error: None }
     }
 
-    const fn with_body(self) -> Self {
-        Self { has_body: true, ..self }
+    const fn with_error(self, schema: &'static str) -> Self {
+        Self { error: Some(schema), ..self }
     }
 
     const fn for_key(self, key: RequiredKey) -> Self {
@@ -73,9 +85,14 @@ const fn get(path: &'static str, summary: &'static str, answers: &'static [Route
     Route::new("get", path, summary, answers)
 }
 
-/// Describes a POST request with a body.
-const fn send(path: &'static str, summary: &'static str, answers: &'static [RouteAnswers]) -> Route {
-    Route::new("post", path, summary, answers).with_body()
+/// Describes a POST request with a body of this schema.
+const fn send(
+    path: &'static str,
+    body: &'static str,
+    summary: &'static str,
+    answers: &'static [RouteAnswers],
+) -> Route {
+    Route { body: Some(body), ..Route::new("post", path, summary, answers) }
 }
 
 /// Describes a POST request without a body.
@@ -83,17 +100,27 @@ const fn act(path: &'static str, summary: &'static str, answers: &'static [Route
     Route::new("post", path, summary, answers)
 }
 
-const IS_JSON: &[RouteAnswers] = &[(200, &[JSON])];
-const IS_A2A: &[RouteAnswers] = &[(200, &[A2A_JSON])];
-const IS_STREAM: &[RouteAnswers] = &[(200, &[EVENTS])];
-const IS_JSON_OR_STREAM: &[RouteAnswers] = &[(200, &[JSON, EVENTS])];
-const IS_TASK_OR_STREAM: &[RouteAnswers] = &[(200, &[A2A_JSON, EVENTS])];
-const IS_CARD: &[RouteAnswers] = &[(200, &[JSON]), (304, &[])];
-const IS_TEXT: &[RouteAnswers] = &[(200, &[TEXT])];
+const STREAM: Content = (EVENTS, None);
+const IS_JSON: &[RouteAnswers] = &[(200, &[(JSON, None)])];
+const IS_STREAM: &[RouteAnswers] = &[(200, &[STREAM])];
+const IS_MODELS: &[RouteAnswers] = &[(200, &[(JSON, Some("ModelList"))])];
+const IS_MODEL: &[RouteAnswers] = &[(200, &[(JSON, Some("Model"))])];
+const IS_COMPLETION: &[RouteAnswers] = &[(200, &[(JSON, Some("ChatCompletion")), STREAM])];
+const IS_RESPONSE: &[RouteAnswers] = &[(200, &[(JSON, Some("Response"))])];
+const IS_RESPONSE_OR_STREAM: &[RouteAnswers] = &[(200, &[(JSON, Some("Response")), STREAM])];
+const IS_INPUT: &[RouteAnswers] = &[(200, &[(JSON, Some("ResponseInput"))])];
+const IS_SENT: &[RouteAnswers] = &[(200, &[(A2A_JSON, Some("A2aSent"))])];
+const IS_TASKS: &[RouteAnswers] = &[(200, &[(A2A_JSON, Some("A2aTasks"))])];
+const IS_TASK_OR_STREAM: &[RouteAnswers] = &[(200, &[(A2A_JSON, Some("A2aTask")), STREAM])];
+const IS_RPC_OR_STREAM: &[RouteAnswers] = &[(200, &[(JSON, Some("A2aAnswer")), STREAM])];
+const IS_CARD: &[RouteAnswers] = &[(200, &[(JSON, Some("AgentCard"))]), (304, &[])];
+const IS_TEXT: &[RouteAnswers] = &[(200, &[(TEXT, None)])];
 const IS_EMPTY: &[RouteAnswers] = &[(204, &[])];
 /// The answers of a route that refuses every request.
 const REFUSED: &[RouteAnswers] = &[];
 
+/// A body that is not read.
+const ANY: &str = "AnyBody";
 const NO_PUSH: &str = "Refuse push notifications, which are not supported";
 const PUSH: &str = "/a2a/{agent}/tasks/{task}/pushNotificationConfigs";
 const PUSH_ONE: &str = "/a2a/{agent}/tasks/{task}/pushNotificationConfigs/{id}";
@@ -102,36 +129,58 @@ const GROUPS: [Group; 6] = [
     Group {
         part: None,
         specification: None,
+        error: None,
         routes: &[
             get("/openapi.json", "Show this document", IS_JSON).for_key(RequiredKey::Any),
             get("/healthz", "Check whether the process is alive", IS_TEXT).for_key(RequiredKey::None),
-            get("/readyz", "Check whether the store can be used", &[(200, &[TEXT]), (503, &[TEXT])])
-                .for_key(RequiredKey::None),
+            get(
+                "/readyz",
+                "Check whether the store can be used",
+                &[(200, &[(TEXT, None)]), (503, &[(TEXT, None)])],
+            )
+            .for_key(RequiredKey::None),
         ],
     },
     Group {
         part: Some(Part::OpenAi),
         specification: Some(("OpenAI's API", "https://platform.openai.com/docs/api-reference")),
+        error: Some("OpenAiError"),
         routes: &[
-            get("/v1/models", "List the agents as models", IS_JSON),
-            get("/v1/models/{model}", "Show an agent as a model", IS_JSON),
-            send("/v1/chat/completions", "Run an agent as a chat completion", IS_JSON_OR_STREAM),
-            send("/v1/responses", "Run an agent as a response, or answer its questions", IS_JSON_OR_STREAM),
-            send("/v1/responses/compact", "Refuse to compact a conversation", REFUSED),
-            get("/v1/responses/{id}", "Show a response", IS_JSON),
-            act("/v1/responses/{id}/cancel", "Cancel the run of a response", IS_JSON),
-            get("/v1/responses/{id}/input_items", "List the input of a response", IS_JSON),
+            get("/v1/models", "List the agents as models", IS_MODELS),
+            get("/v1/models/{model}", "Show an agent as a model", IS_MODEL),
+            send(
+                "/v1/chat/completions",
+                "ChatCompletionRequest",
+                "Run an agent as a chat completion",
+                IS_COMPLETION,
+            ),
+            send(
+                "/v1/responses",
+                "ResponseRequest",
+                "Run an agent as a response, or answer its questions",
+                IS_RESPONSE_OR_STREAM,
+            ),
+            send("/v1/responses/compact", ANY, "Refuse to compact a conversation", REFUSED),
+            get("/v1/responses/{id}", "Show a response", IS_RESPONSE),
+            act("/v1/responses/{id}/cancel", "Cancel the run of a response", IS_RESPONSE),
+            get("/v1/responses/{id}/input_items", "List the input of a response", IS_INPUT),
         ],
     },
     Group {
         part: Some(Part::AiSdk),
         specification: Some(("the AI SDK", "https://ai-sdk.dev/docs/ai-sdk-ui/stream-protocol")),
+        error: None,
         routes: &[
-            send("/ai-sdk/{agent}", "Answer a chat's last message, or answer its questions", IS_STREAM),
+            send(
+                "/ai-sdk/{agent}",
+                "AiSdkRequest",
+                "Answer a chat's last message, or answer its questions",
+                IS_STREAM,
+            ),
             get(
                 "/ai-sdk/{agent}/{chat}/stream",
                 "Follow the message that is being written",
-                &[(200, &[EVENTS]), (204, &[])],
+                &[(200, &[STREAM]), (204, &[])],
             ),
             act("/ai-sdk/{agent}/{chat}/stop", "Cancel the run of a chat", IS_EMPTY),
         ],
@@ -139,19 +188,32 @@ const GROUPS: [Group; 6] = [
     Group {
         part: Some(Part::AgUi),
         specification: Some(("AG-UI", "https://docs.ag-ui.com")),
-        routes: &[send("/ag-ui/{agent}", "Run an agent, or answer its interrupts", IS_STREAM)],
+        error: Some("AgUiError"),
+        routes: &[send("/ag-ui/{agent}", "AgUiInput", "Run an agent, or answer its interrupts", IS_STREAM)],
     },
     Group {
         part: Some(Part::A2a),
         specification: Some(("A2A 1.0", "https://a2a-protocol.org/latest/specification/")),
+        error: Some("A2aError"),
         routes: &[
             get("/.well-known/agent-card.json", "Show the card of the server", IS_CARD)
                 .for_key(RequiredKey::None),
             get("/a2a/{agent}/.well-known/agent-card.json", "Show the card of an agent", IS_CARD),
-            send("/a2a/{agent}", "Call a method by JSON-RPC; its errors have status 200", IS_JSON_OR_STREAM),
-            send("/a2a/{agent}/message:send", "Send a message", IS_A2A),
-            send("/a2a/{agent}/message:stream", "Send a message and follow its task", IS_STREAM),
-            get("/a2a/{agent}/tasks", "List the tasks", IS_A2A),
+            send(
+                "/a2a/{agent}",
+                "A2aCall",
+                "Call a method by JSON-RPC; its errors have status 200",
+                IS_RPC_OR_STREAM,
+            )
+            .with_error("A2aAnswer"),
+            send("/a2a/{agent}/message:send", "A2aMessage", "Send a message", IS_SENT),
+            send(
+                "/a2a/{agent}/message:stream",
+                "A2aMessage",
+                "Send a message and follow its task",
+                IS_STREAM,
+            ),
+            get("/a2a/{agent}/tasks", "List the tasks", IS_TASKS),
             get("/a2a/{agent}/tasks/{task}", "Show a task, or follow it (`:subscribe`)", IS_TASK_OR_STREAM),
             act(
                 "/a2a/{agent}/tasks/{task}",
@@ -159,7 +221,7 @@ const GROUPS: [Group; 6] = [
                 IS_TASK_OR_STREAM,
             ),
             get(PUSH, NO_PUSH, REFUSED),
-            send(PUSH, NO_PUSH, REFUSED),
+            send(PUSH, ANY, NO_PUSH, REFUSED),
             get(PUSH_ONE, NO_PUSH, REFUSED),
             Route::new("delete", PUSH_ONE, NO_PUSH, REFUSED),
             get("/a2a/{agent}/extendedAgentCard", "Refuse an extended card, which no agent has", REFUSED),
@@ -168,25 +230,35 @@ const GROUPS: [Group; 6] = [
     Group {
         part: Some(Part::Mcp),
         specification: Some(("the Model Context Protocol", "https://modelcontextprotocol.io/specification")),
+        error: None,
         routes: &[
-            send("/mcp", "Send a message of a client", &[(200, &[JSON, EVENTS]), (202, &[])]),
+            send(
+                "/mcp",
+                "McpMessage",
+                "Send a message of a client",
+                &[(200, &[(JSON, Some("McpAnswer")), STREAM]), (202, &[])],
+            ),
             get("/mcp", "Receive the messages of a session", IS_STREAM),
             Route::new("delete", "/mcp", "End a session", IS_EMPTY),
         ],
     },
 ];
 
-/// Adds the routes of the offered parts to the paths of a document.
-pub(super) fn describe(paths: &mut Map<String, Value>, parts: &Parts) {
+/// Adds the routes of the offered parts to a document, with their schemas.
+pub(super) fn describe(document: &mut Value, parts: &Parts) {
     for group in GROUPS.iter().filter(|group| group.part.is_none_or(|part| parts.has(part))) {
         for route in group.routes {
-            paths.entry(route.path).or_insert_with(|| json!({}))[route.method] = operation(group, route);
+            document["paths"][route.path][route.method] = operation(group, route);
+        }
+        let known = document["components"]["schemas"].as_object_mut();
+        if let (Some(known), Some(part)) = (known, group.part) {
+            known.extend(schemas(part));
         }
     }
 }
 
 fn operation(group: &Group, route: &Route) -> Value {
-    let Route { method, path, key, summary, answers, has_body } = *route;
+    let Route { method, path, key, summary, answers, body, error } = *route;
     let tag = group.part.map_or("server", Part::as_str);
     let words: Vec<&str> =
         path.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty()).collect();
@@ -200,17 +272,18 @@ fn operation(group: &Group, route: &Route) -> Value {
             RequiredKey::Scope(scope) => json!([{KEY: [scope.as_str()]}]),
         },
         "parameters": path.split('{').skip(1).filter_map(|rest| rest.split_once('}')).map(parameter).collect::<Value>(),
-        "responses": answers.iter().map(|(status, kinds)| (status.to_string(), response(kinds))).collect::<Map<_, _>>(),
+        "responses": answers.iter().map(|(status, contents)| (status.to_string(), response(contents))).collect::<Map<_, _>>(),
     });
-    operation["responses"]["default"] = refusal();
+    operation["responses"]["default"] = refusal(error.or(group.error));
     if let Some((name, address)) = group.specification {
         operation["description"] =
             format!("The requests and answers are defined by {name}: <{address}>.").into();
         operation["externalDocs"] =
             json!({"url": address, "description": format!("The specification of {name}")});
-        if has_body {
+        if let Some(body) = body {
             let described = format!("A request as {name} defines it.");
-            let content = json!({JSON: {"schema": {"type": "object"}}});
+            let schema = if body == ANY { json!({"type": "object"}) } else { reference(body) };
+            let content = json!({JSON: {"schema": schema}});
             operation["requestBody"] =
                 json!({"description": described, "content": content, "required": true});
         }
@@ -229,21 +302,24 @@ fn parameter((name, _): (&str, &str)) -> Value {
     json!({"name": name, "in": "path", "required": true, "description": description, "schema": {"type": "string"}})
 }
 
-fn response(kinds: &[&str]) -> Value {
-    let mut response =
-        json!({"description": if kinds.is_empty() { "Done; there is no body" } else { "The answer" }});
-    if !kinds.is_empty() {
-        response["content"] =
-            kinds.iter().map(|kind| ((*kind).to_owned(), json!({}))).collect::<Map<_, _>>().into();
+fn response(contents: &[Content]) -> Value {
+    let words = if contents.is_empty() { "Done; there is no body" } else { "The answer" };
+    let mut response = json!({"description": words});
+    if !contents.is_empty() {
+        let contents = contents.iter().map(|(kind, schema)| ((*kind).to_owned(), content(*schema)));
+        response["content"] = contents.collect::<Map<_, _>>().into();
     }
     response
 }
 
+fn content(schema: Option<&str>) -> Value {
+    schema.map_or_else(|| json!({}), |name| json!({"schema": reference(name)}))
+}
+
 /// Returns the answer to a request that is refused: the error of the protocol, or a problem document.
-fn refusal() -> Value {
-    let problem = format!("#/components/schemas/{}", ProblemDocument::name());
+fn refusal(error: Option<&str>) -> Value {
     json!({
         "description": "The request is refused, with the error of the protocol or a problem document.",
-        "content": {JSON: {}, "application/problem+json": {"schema": {"$ref": problem}}},
+        "content": {JSON: content(error), "application/problem+json": content(Some(ProblemDocument::name().as_ref()))},
     })
 }
