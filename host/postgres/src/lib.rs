@@ -21,6 +21,7 @@ mod member;
 mod prepared_commit;
 mod read;
 mod record_audit;
+mod request_keys;
 mod schema;
 mod settings;
 mod store;

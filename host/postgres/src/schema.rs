@@ -11,7 +11,7 @@ mod migrations {
 }
 
 /// The newest schema version that this program knows.
-pub(crate) const NEWEST: i32 = 4;
+pub(crate) const NEWEST: i32 = 5;
 /// The version that this program requires of `meta.min_host` at most.
 const THIS_HOST: i32 = 3;
 /// The oldest PostgreSQL version, as the server reports it.
@@ -73,7 +73,7 @@ pub(crate) async fn migrate(config: &PostgresConfig) -> Result<MigrationReport, 
 const GRANTS: [(&str, &str); 4] = [
     ("SELECT, INSERT", "events, messages, changes, audit, components, run_components"),
     ("SELECT, INSERT, UPDATE", "threads, runs, state, component_sizes"),
-    ("SELECT, INSERT, UPDATE, DELETE", "hosts, settings, tool_health, turns, inbox"),
+    ("SELECT, INSERT, UPDATE, DELETE", "hosts, settings, tool_health, turns, inbox, request_keys"),
     ("SELECT", "meta, refinery_schema_history"),
 ];
 

@@ -36,7 +36,7 @@ const READ_AT_ONCE: usize = 8;
 /// A store in a PostgreSQL database. Everything that a client received survives the process, and
 /// other hosts continue its runs.
 pub struct PostgresStore {
-    database: Arc<Database>,
+    pub(crate) database: Arc<Database>,
     member: Member,
     hints: HintExchange,
 }

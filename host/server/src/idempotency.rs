@@ -3,15 +3,14 @@
 //! starts the run, in any process, and a request that is repeated after a crash does not start
 //! another one.
 
-use crate::access::{AccessDatabase, AccessError, Principal, digest};
+use crate::access::{Principal, digest};
 use crate::problem::Problem;
 use crate::state::Shared;
 use axum::http::{HeaderMap, StatusCode};
-use rusqlite::{OptionalExtension, params};
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
 use tokio::sync::OwnedMutexGuard;
-use tollgate::store::now_ms;
+use tollgate::store::ReservedKey;
 use uuid::Uuid;
 
 /// The header with the key.
@@ -20,10 +19,6 @@ pub(crate) const HEADER: &str = "idempotency-key";
 pub(crate) const REPLAYED: &str = "idempotency-replayed";
 /// The maximum length of a key, in bytes.
 const MAX_KEY_BYTES: usize = 255;
-/// How long a row is kept at least, in milliseconds: 30 days.
-const KEEP_MS: u64 = 30 * 86_400 * 1_000;
-/// The maximum number of rows that are removed at once.
-const REMOVED_AT_ONCE: u32 = 100;
 
 /// A request that may carry a key.
 #[derive(Clone, Copy)]
@@ -112,8 +107,8 @@ impl Reservation {
         let digest = digest(&format!("{}\n{route}\n{key}", principal.name));
         let body: [u8; 32] = Sha256::digest(body).into();
         let turn = state.requests.turn(digest).await;
-        let row = with_access(state, move |access| access.reserve(&digest, &body, run_id)).await?;
-        let RequestKeyRow { run_id, body: sent, inserted_at_ms } = row;
+        let row = state.request_keys.reserve(&digest, &body, &run_id).await?;
+        let ReservedKey { run_id, body: sent, inserted_at_ms } = row;
         if sent != body {
             let detail =
                 "this Idempotency-Key was sent with another request; use a new key for a new request";
@@ -125,9 +120,7 @@ impl Reservation {
     /// Returns the run that the key stands for by now, if it exists. Whichever of two requests comes
     /// first, in any process, starts it.
     async fn before(&self, state: &Shared) -> Result<Option<String>, Problem> {
-        let digest = self.digest;
-        let run_id = with_access(state, move |access| access.reserved(&digest)).await?;
-        let Some(run_id) = run_id else { return Ok(None) };
+        let Some(run_id) = state.request_keys.reserved(&self.digest).await? else { return Ok(None) };
         Ok(state.store().run_spec(&run_id).await?.map(|_| run_id))
     }
 
@@ -135,29 +128,16 @@ impl Reservation {
     /// stays if it belongs to another process, or if another process has found it: that process may
     /// be starting the run.
     async fn release(&self, state: &Shared) {
-        let (Some(at_ms), digest) = (self.inserted_at_ms, self.digest) else { return };
-        let run_id = self.run_id.clone();
-        let released = with_access(state, move |access| access.release(&digest, &run_id, at_ms)).await;
-        if released.is_err() {
-            tracing::warn!("an idempotency key is not released");
+        let Some(at_ms) = self.inserted_at_ms else { return };
+        if let Err(why) = state.request_keys.release(&self.digest, &self.run_id, at_ms).await {
+            tracing::warn!("an idempotency key is not released: {why}");
         }
     }
 
     /// Records that the request continued another run than the one with the reserved id.
     async fn redirect(&self, state: &Shared, run_id: &str) -> Result<(), Problem> {
-        let (digest, run_id) = (self.digest, run_id.to_owned());
-        with_access(state, move |access| access.redirect(&digest, &run_id)).await
+        Ok(state.request_keys.redirect(&self.digest, run_id).await?)
     }
-}
-
-/// Uses the database on a thread that may block.
-async fn with_access<T: Send + 'static>(
-    state: &Shared,
-    job: impl FnOnce(&AccessDatabase) -> Result<T, AccessError> + Send + 'static,
-) -> Result<T, Problem> {
-    let shared = Shared::clone(state);
-    let done = tokio::task::spawn_blocking(move || job(&shared.access)).await;
-    done.map_err(|e| Problem::internal(&e))?.map_err(|e| Problem::internal(&e))
 }
 
 /// The meaning of a request's key.
@@ -181,9 +161,8 @@ async fn reserve(state: &Shared, request: KeyedRequest<'_>) -> Result<KeyLookup,
         if state.store().run_spec(&reserved.run_id).await?.is_some() {
             return Ok(KeyLookup::Recorded(reserved.run_id));
         }
-        let (digest, run_id) = (reserved.digest, reserved.run_id.clone());
         // The process that inserted the row may have removed it meanwhile.
-        if with_access(state, move |access| access.share(&digest, &run_id)).await? {
+        if state.request_keys.share(&reserved.digest, &reserved.run_id).await? {
             return Ok(KeyLookup::Reserved(reserved));
         }
     }
@@ -241,111 +220,10 @@ fn key_of(headers: &HeaderMap) -> Result<Option<&str>, Problem> {
     }
 }
 
-/// A row of the table of request keys.
-struct RequestKeyRow {
-    run_id: String,
-    body: [u8; 32],
-    /// When the row was written, in milliseconds since the Unix epoch; `None` if it existed before.
-    inserted_at_ms: Option<u64>,
-}
-
-impl AccessDatabase {
-    /// Returns the row of a key, or inserts one with this id of a run.
-    fn reserve(
-        &self,
-        digest: &[u8; 32],
-        body: &[u8; 32],
-        run_id: String,
-    ) -> Result<RequestKeyRow, AccessError> {
-        let now = now_ms();
-        self.write(|connection| {
-            let transaction =
-                connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
-            let known = transaction
-                .prepare_cached("SELECT run_id, body FROM request_keys WHERE digest = ?1")?
-                .query_row([digest], |row| {
-                    Ok(RequestKeyRow { run_id: row.get(0)?, body: row.get(1)?, inserted_at_ms: None })
-                })
-                .optional()?;
-            if let Some(known) = known {
-                return Ok(known);
-            }
-            transaction
-                .prepare_cached(
-                    "INSERT INTO request_keys (digest, body, run_id, at_ms) VALUES (?1, ?2, ?3, ?4)",
-                )?
-                .execute(params![digest, body, run_id, now.cast_signed()])?;
-            transaction
-                .prepare_cached(
-                    "DELETE FROM request_keys WHERE digest IN
-                     (SELECT digest FROM request_keys WHERE at_ms < ?1 ORDER BY at_ms LIMIT ?2)",
-                )?
-                .execute(params![now.saturating_sub(KEEP_MS).cast_signed(), REMOVED_AT_ONCE])?;
-            transaction.commit()?;
-            Ok(RequestKeyRow { run_id, body: *body, inserted_at_ms: Some(now) })
-        })
-    }
-
-    /// Returns the id that is reserved for a key.
-    fn reserved(&self, digest: &[u8; 32]) -> Result<Option<String>, AccessError> {
-        self.read(|connection| {
-            connection
-                .prepare_cached("SELECT run_id FROM request_keys WHERE digest = ?1")?
-                .query_row([digest], |row| row.get(0))
-                .optional()
-        })
-    }
-
-    /// Notes on a row of another process that this process uses it too, so that it is no longer
-    /// released. Returns whether it still exists.
-    fn share(&self, digest: &[u8; 32], run_id: &str) -> Result<bool, AccessError> {
-        let sql = "UPDATE request_keys SET at_ms = max(at_ms + 1, ?3) WHERE digest = ?1 AND run_id = ?2";
-        let shared = self.write(|connection| {
-            connection.prepare_cached(sql)?.execute(params![digest, run_id, now_ms().cast_signed()])
-        })?;
-        Ok(shared > 0)
-    }
-
-    /// Removes a row that was inserted at this time, unless another process uses it too.
-    fn release(&self, digest: &[u8; 32], run_id: &str, at_ms: u64) -> Result<(), AccessError> {
-        let sql = "DELETE FROM request_keys WHERE digest = ?1 AND run_id = ?2 AND at_ms = ?3";
-        self.write(|connection| connection.execute(sql, params![digest, run_id, at_ms.cast_signed()]))?;
-        Ok(())
-    }
-
-    fn redirect(&self, digest: &[u8; 32], run_id: &str) -> Result<(), AccessError> {
-        self.write(|connection| {
-            connection
-                .execute("UPDATE request_keys SET run_id = ?2 WHERE digest = ?1", params![digest, run_id])
-        })?;
-        Ok(())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-
-    #[test]
-    fn a_key_is_released_only_by_the_process_that_reserved_it_and_while_no_other_uses_it() {
-        let data = tempfile::tempdir().unwrap();
-        let [one, two] = [(); 2].map(|()| AccessDatabase::open(data.path()).unwrap());
-        let (digest, body) = ([1; 32], [2; 32]);
-        let id = || Uuid::now_v7().to_string();
-        let first = one.reserve(&digest, &body, id()).unwrap();
-        let at_ms = first.inserted_at_ms.unwrap();
-        let found = two.reserve(&digest, &body, id()).unwrap();
-        assert_eq!((&found.run_id, found.inserted_at_ms), (&first.run_id, None));
-        assert!(two.share(&digest, &found.run_id).unwrap());
-        one.release(&digest, &first.run_id, at_ms).unwrap();
-        assert_eq!(two.reserved(&digest).unwrap(), Some(first.run_id), "the other process may start it");
-        // Without the other process, the key is free again.
-        let alone = one.reserve(&[3; 32], &body, id()).unwrap();
-        one.release(&[3; 32], &alone.run_id, alone.inserted_at_ms.unwrap()).unwrap();
-        assert_eq!(two.reserved(&[3; 32]).unwrap(), None);
-        assert!(!two.share(&[3; 32], &alone.run_id).unwrap());
-    }
 
     #[test]
     fn a_key_has_visible_characters_alone() {

@@ -1,6 +1,6 @@
 //! The state that every route shares.
 
-use crate::access::AccessDatabase;
+use crate::access::{AccessDatabase, DirectoryKeys};
 use crate::load::{Load, ShareSizes};
 use crate::operator::OperatorData;
 use crate::pricing::Price;
@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use tollgate::Host;
 use tollgate::config::{DEFAULT_LISTEN, ServeConfig};
 use tollgate::metrics::Metrics;
-use tollgate::store::Store;
+use tollgate::store::{RequestKeyStore, Store};
 use tollgate::tools::RefusedFile;
 use tollgate_mcp::{MountedServer, OfferedAgents, ToolList, connections_within};
 
@@ -28,7 +28,7 @@ pub struct ServerState {
     /// Runs agents and calls tools.
     pub host: Host,
     /// The keys, sessions and sign-in codes.
-    pub access: AccessDatabase,
+    pub access: Arc<AccessDatabase>,
     /// `[serve]` of the configuration.
     pub config: ServeConfig,
     /// The address on which the server listens.
@@ -48,6 +48,8 @@ pub struct ServerState {
     pub(crate) load: Load,
     /// The service of the Model Context Protocol.
     pub(crate) mcp: MountedServer,
+    /// The idempotency keys of requests.
+    pub(crate) request_keys: Arc<dyn RequestKeyStore>,
     /// Requests with idempotency keys that are in progress.
     pub(crate) requests: RequestTurns,
     pub(crate) readiness: Readiness,
@@ -78,6 +80,9 @@ pub struct ServerOptions {
     pub models: BTreeMap<String, String>,
     /// The operator's process; `None` if the server knows no more than its host.
     pub operator: Option<Arc<dyn OperatorData>>,
+    /// The idempotency keys that the hosts of a shared store have in common; `None` if only the
+    /// processes of the data directory get the same requests.
+    pub request_keys: Option<Arc<dyn RequestKeyStore>>,
     /// Whether clients of the Model Context Protocol may have an answer to a question of the
     /// permission rules remembered.
     pub clients_may_remember: bool,
@@ -97,6 +102,7 @@ impl Default for ServerOptions {
             calls: CALLS,
             models: BTreeMap::new(),
             operator: None,
+            request_keys: None,
             clients_may_remember: false,
             stop: CancellationToken::new(),
             hands_over: false,
@@ -127,6 +133,9 @@ impl ServerState {
             ..ToolList::default()
         };
         let mcp = MountedServer::new(host.clone(), offer, options.stop.clone());
+        let access = Arc::new(access);
+        let request_keys =
+            options.request_keys.unwrap_or_else(|| Arc::new(DirectoryKeys(Arc::clone(&access))));
         let ServerOptions { address, behind_proxy, metrics, models, operator, stop, hands_over, .. } =
             options;
         let (requests, readiness) = (RequestTurns::default(), Readiness::default());

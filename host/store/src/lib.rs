@@ -14,6 +14,9 @@
 //! committed before. A commit is `Durable` or `Deferred`; see [`Durability`]. Errors have a
 //! [kind](StoreErrorKind).
 //!
+//! The keys of requests that start a run at most once have a trait of their own: see
+//! [`RequestKeyStore`].
+//!
 //! A [`MemoryStore`] ends with the process. A custom store may keep everything elsewhere, or wrap
 //! another store and add to it. [`rules`] has what all stores share.
 
@@ -31,6 +34,7 @@ mod error;
 mod limits;
 pub mod memory;
 mod rebase;
+mod request_keys;
 pub mod rules;
 mod run_store;
 mod runs;
@@ -48,6 +52,7 @@ pub use coordination_store::{CoordinationStore, QueueTurn};
 pub use error::{CommitError, Remedy, StoreError, StoreErrorKind};
 pub use limits::StoreLimits;
 pub use memory::MemoryStore;
+pub use request_keys::{KEEP_KEYS_MS, KEYS_REMOVED_AT_ONCE, RequestKey, RequestKeyStore, ReservedKey};
 pub use run_store::{EventPage, PageLimit, RecordReader, RunStore, list_threads};
 pub use runs::{
     MAX_THREAD_RUNS, Record, RunFilter, RunOwner, RunSummary, SHORT_ID_CHARS, ThreadFilter, ThreadSummary,

@@ -6,6 +6,8 @@ use crate::terminal::Failure;
 use crate::terminal::Output;
 use std::sync::Arc;
 use tollgate::config::{Config, DatabaseConfig};
+#[cfg(feature = "mcp")]
+use tollgate::store::RequestKeyStore;
 use tollgate::store::{Store, StoreLimits};
 #[cfg(feature = "postgres")]
 use tollgate_postgres::{PostgresConfig, PostgresStore};
@@ -18,6 +20,17 @@ const OPTION: &str = "--store or TOLLGATE_STORE";
 pub(crate) type SharedStore = Option<Arc<PostgresStore>>;
 #[cfg(not(feature = "postgres"))]
 pub(crate) type SharedStore = Option<std::convert::Infallible>;
+
+/// Returns the idempotency keys that the hosts of a database share.
+#[cfg(all(feature = "mcp", feature = "postgres"))]
+pub(crate) fn request_keys(shared: &SharedStore) -> Option<Arc<dyn RequestKeyStore>> {
+    shared.clone().map(|store| store as Arc<dyn RequestKeyStore>)
+}
+
+#[cfg(all(feature = "mcp", not(feature = "postgres")))]
+pub(crate) fn request_keys(shared: &SharedStore) -> Option<Arc<dyn RequestKeyStore>> {
+    shared.map(|never| match never {})
+}
 
 /// Returns the database that `--store` or the configuration names. `--data` names a directory in
 /// its place.

@@ -2,6 +2,7 @@
 
 use crate::globals::Globals;
 use crate::session::data::data_dir;
+use crate::session::database::request_keys;
 use crate::session::grants::file_of;
 use crate::session::models::configured_model;
 use crate::session::open::agent_of;
@@ -108,6 +109,7 @@ impl ServeVerb {
             // Keep one principal from taking all call slots.
             calls: (config.limits.sandbox.concurrent_calls / 2).max(1) as usize,
             models,
+            request_keys: request_keys(&shared),
             operator: Some(Arc::new(Operator {
                 served: watch.served(),
                 locked: config.locked,

@@ -95,6 +95,27 @@ impl Drop for Working {
     }
 }
 
+/// A running server.
+struct Serving {
+    address: String,
+    /// Returns what it says after its address.
+    log: std::thread::JoinHandle<String>,
+    /// Ends it when it is dropped.
+    process: Working,
+}
+
+impl Serving {
+    fn start(machine: &Machine) -> Self {
+        let mut serve = machine.program(&["serve", "--listen", "127.0.0.1:0"]);
+        let mut process = Working(serve.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap());
+        let mut lines = BufReader::new(process.0.stderr.take().unwrap()).lines();
+        let address =
+            lines.find_map(|line| Some(line.unwrap().strip_prefix("serving at http://")?.to_owned()));
+        let log = std::thread::spawn(move || lines.map_while(Result::ok).collect::<Vec<_>>().join("\n"));
+        Self { address: address.unwrap(), log, process }
+    }
+}
+
 fn until(what: &str, check: impl Fn() -> bool) {
     let began = Instant::now();
     while !check() {
@@ -213,22 +234,30 @@ fn a_server_continues_the_run_of_another_that_was_killed() {
     let database = database(false);
     let (one, two) = (lasting(&database), lasting(&database));
     std::fs::write(two.path().join("turns.toml"), TURN).unwrap();
-    let serve = |machine: &Machine| {
-        let mut serve = machine.program(&["serve", "--listen", "127.0.0.1:0"]);
-        Working(serve.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
-    };
-    let first = serve(&one);
-    two.json(&["run", "--agent", "greeter", "--submit", "--json", "Hello."]);
+    let [key_of_one, key_of_two] = [&one, &two].map(|machine| {
+        let made = machine.json(&["keys", "add", "ada", "--scope", "use", "--json"]);
+        made["key"].as_str().unwrap().to_owned()
+    });
+    let first = Serving::start(&one);
+    let (status, started) = start_once(&first.address, &key_of_one);
+    assert_eq!(status, 202, "{started}");
     until_at_work(&two);
     let run = two.json(&["runs", "--json"])[0].clone();
     assert!(run["owner"]["name"].is_string() && run["owner"]["id"].is_string(), "{run}");
-    let _second = serve(&two);
+    let second = Serving::start(&two);
     until("the second server", || two.json(&["hosts", "--json"]).as_array().unwrap().len() == 2);
     drop(first);
     until("the takeover", || two.json(&["runs", "--json"])[0]["status"] == "completed");
     let record = two.type_in(&["show", run["run_id"].as_str().unwrap(), "--json"]);
     let record = String::from_utf8(record.stdout).unwrap();
     assert!(record.contains("interrupted"), "the call is not run twice: {record}");
+    // The request was sent to the other server, which is gone.
+    let (status, again) = start_once(&second.address, &key_of_two);
+    assert_eq!(status, 200, "{again}");
+    assert!(
+        again.contains("idempotency-replayed: true") && again.contains(run["run_id"].as_str().unwrap()),
+        "{again}"
+    );
 }
 
 #[test]
@@ -361,9 +390,22 @@ fn what_is_wrong_with_a_url_is_told_and_its_password_is_not() {
 
 /// Sends a GET, and returns the status and the answer.
 fn get(address: &str, path: &str, key: &str) -> (u16, String) {
+    send(address, &format!("GET {path}"), key, "\r\n")
+}
+
+/// Starts a run that continues without its client, and always the same one.
+fn start_once(address: &str, key: &str) -> (u16, String) {
+    let body = r#"{"agent": "greeter", "input": "Hello."}"#;
+    let headers = "idempotency-key: once\r\nprefer: respond-async\r\ncontent-type: application/json";
+    let rest = format!("{headers}\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+    send(address, "POST /api/v1/runs", key, &rest)
+}
+
+/// Sends a request with the rest of its headers and its body, and returns the status and the answer.
+fn send(address: &str, request: &str, key: &str, rest: &str) -> (u16, String) {
     let mut stream = TcpStream::connect(address).unwrap();
-    let head = format!("GET {path} HTTP/1.1\r\nhost: {address}\r\nauthorization: Bearer {key}\r\n");
-    write!(stream, "{head}connection: close\r\n\r\n").unwrap();
+    let head = format!("{request} HTTP/1.1\r\nhost: {address}\r\nauthorization: Bearer {key}\r\n");
+    write!(stream, "{head}connection: close\r\n{rest}").unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
     (answer[9..12].parse().unwrap(), answer)
@@ -376,12 +418,7 @@ fn a_server_whose_database_is_away_is_alive_and_not_ready() {
     let machine = Machine::on(&server.url(servers::DATABASE));
     let made = machine.json(&["keys", "add", "ada", "--scope", "use,read", "--json"]);
     let key = made["key"].as_str().unwrap();
-    let mut serve = machine.program(&["serve", "--listen", "127.0.0.1:0"]);
-    let mut serving = Working(serve.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap());
-    let mut lines = BufReader::new(serving.0.stderr.take().unwrap()).lines();
-    let address = lines.find_map(|line| Some(line.unwrap().strip_prefix("serving at http://")?.to_owned()));
-    let address = address.unwrap();
-    let log = std::thread::spawn(move || lines.map_while(Result::ok).collect::<Vec<_>>().join("\n"));
+    let Serving { address, log, process } = Serving::start(&machine);
     let ready = || get(&address, "/readyz", key).0;
     assert_eq!(ready(), 200);
     assert_eq!(get(&address, "/api/v1/runs", key).0, 200);
@@ -394,7 +431,7 @@ fn a_server_whose_database_is_away_is_alive_and_not_ready() {
     server.start();
     until("that it is ready again", || ready() == 200);
     assert_eq!(get(&address, "/api/v1/runs", key).0, 200);
-    drop(serving);
+    drop(process);
     let log = log.join().unwrap();
     assert!(!log.contains("Connection error") && !log.contains("could not be recycled"), "{log}");
 }

@@ -4,6 +4,8 @@
 #[path = "../cluster/mod.rs"]
 mod cluster;
 mod place;
+#[path = "../../../tests/stores/request_keys.rs"]
+mod request_keys;
 #[allow(dead_code, reason = "tests of whole runs use the rest")]
 #[path = "../../../tests/stores/rules.rs"]
 mod rules;
@@ -35,3 +37,10 @@ macro_rules! with_each_store {
     };
 }
 pub(crate) use with_each_store;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn hosts_share_the_keys_of_requests() {
+    let at = place::StoreAt::postgres().await;
+    let (one, two) = (at.host().await, at.host().await);
+    request_keys::keys_of_requests_are_shared(&one, &two).await;
+}

@@ -27,11 +27,19 @@ impl StoreAt {
         self.open_limited(StoreLimits::default())
     }
 
-    pub(crate) fn open_limited(&self, limits: StoreLimits) -> Arc<dyn Store> {
+    /// Opens the store as a host of its own.
+    pub(crate) async fn host(&self) -> PostgresStore {
+        self.limited_host(StoreLimits::default()).await
+    }
+
+    async fn limited_host(&self, limits: StoreLimits) -> PostgresStore {
         let config = PostgresConfig::new(&self.url).unwrap().with_limits(limits);
-        let connecting = PostgresStore::connect(config.with_connections(2).unwrap());
+        PostgresStore::connect(config.with_connections(2).unwrap()).await.unwrap()
+    }
+
+    pub(crate) fn open_limited(&self, limits: StoreLimits) -> Arc<dyn Store> {
         let handle = tokio::runtime::Handle::current();
-        Arc::new(tokio::task::block_in_place(|| handle.block_on(connecting)).unwrap())
+        Arc::new(tokio::task::block_in_place(|| handle.block_on(self.limited_host(limits))))
     }
 
     pub(crate) fn is_durable(&self) -> bool {
