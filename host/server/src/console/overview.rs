@@ -97,9 +97,9 @@ async fn tiles(viewer: &Viewer, day: &Sums, open: &[ListedQuestion]) -> Result<M
                 }
             }
             (tile(&at_work.to_string(), "running", "/console/runs?status=running", (interrupted > 0).then(|| format!("{interrupted} interrupted"))))
-            (tile(&day.failed_runs.to_string(), "failed", "/console/runs?status=failed", Some(format!("of {} runs, 24 h", text::number(day.runs)))))
-            (tile(&text::number(day.calls), "calls", "/console/usage?by=tool", Some(format!("{} failed, 24 h", day.failed_calls))))
-            (tile(&text::amount(day.tokens.total()), "tokens", "/console/usage", Some(day.cost.map_or("in 24 h".to_owned(), |cost| format!("cost {}, 24 h", text::money(cost))))))
+            (tile(&day.failed_runs.to_string(), "failed", "/console/runs?status=failed", Some(format!("of {} runs, 24\u{a0}h", text::number(day.runs)))))
+            (tile(&text::number(day.calls), "calls", "/console/usage?by=tool", Some(format!("{} failed, 24\u{a0}h", day.failed_calls))))
+            (tile(&text::amount(day.tokens.total()), "tokens", "/console/usage", Some(day.cost.map_or("in 24\u{a0}h".to_owned(), |cost| format!("cost {}, 24\u{a0}h", text::money(cost))))))
             (tile(&disabled.to_string(), "tools disabled", "/console/tools", (refused > 0).then(|| format!("{} refused", text::count(refused as u64, "file")))))
         }
     })
