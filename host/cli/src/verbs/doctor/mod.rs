@@ -341,11 +341,11 @@ async fn compilers(found: &mut Findings) {
     const PART: &str = "compilers";
     for name in ["cargo", "rustc"] {
         let (state, words) = match version(name, &["--version"], VERSION_LIMIT).await {
-            Version::Stated(version) => (State::Ok, version),
-            Version::Missing => {
+            CompilerVersion::Stated(version) => (State::Ok, version),
+            CompilerVersion::Missing => {
                 (State::Note, "missing; tools in Rust need it: see https://rustup.rs".to_owned())
             }
-            Version::TimedOut => {
+            CompilerVersion::TimedOut => {
                 let words =
                     format!("does not answer within {} s; try it: {name} --version", VERSION_LIMIT.as_secs());
                 (State::Broken, words)
@@ -370,7 +370,7 @@ async fn compilers(found: &mut Findings) {
 
 /// The answer of a program that was asked for its version.
 #[derive(Debug, PartialEq, Eq)]
-enum Version {
+enum CompilerVersion {
     /// The first line that it printed.
     Stated(String),
     /// The program is not installed, or fails.
@@ -379,16 +379,16 @@ enum Version {
     TimedOut,
 }
 
-async fn version(program: &str, arguments: &[&str], limit: Duration) -> Version {
+async fn version(program: &str, arguments: &[&str], limit: Duration) -> CompilerVersion {
     let mut command = tokio::process::Command::new(program);
     command.args(arguments).stdin(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true);
     let said = match tokio::time::timeout(limit, command.output()).await {
         Ok(Ok(said)) if said.status.success() => said.stdout,
-        Ok(_) => return Version::Missing,
-        Err(_) => return Version::TimedOut,
+        Ok(_) => return CompilerVersion::Missing,
+        Err(_) => return CompilerVersion::TimedOut,
     };
     let first = String::from_utf8_lossy(&said).lines().next().map(str::to_owned);
-    first.map_or(Version::Missing, Version::Stated)
+    first.map_or(CompilerVersion::Missing, CompilerVersion::Stated)
 }
 
 #[cfg(test)]
@@ -398,9 +398,12 @@ mod tests {
     #[tokio::test]
     async fn a_program_has_so_long_to_state_its_version() {
         let long = Duration::from_secs(60);
-        assert_eq!(version("sleep", &["60"], Duration::from_millis(20)).await, Version::TimedOut);
-        assert_eq!(version("echo", &["x 1.2\nmore"], long).await, Version::Stated("x 1.2".to_owned()));
-        assert_eq!(version("false", &[], long).await, Version::Missing);
-        assert_eq!(version("tollgate-has-no-such-program", &[], long).await, Version::Missing);
+        assert_eq!(version("sleep", &["60"], Duration::from_millis(20)).await, CompilerVersion::TimedOut);
+        assert_eq!(
+            version("echo", &["x 1.2\nmore"], long).await,
+            CompilerVersion::Stated("x 1.2".to_owned())
+        );
+        assert_eq!(version("false", &[], long).await, CompilerVersion::Missing);
+        assert_eq!(version("tollgate-has-no-such-program", &[], long).await, CompilerVersion::Missing);
     }
 }
