@@ -127,7 +127,10 @@ impl<'a> Card<'a> {
                     @if let Some(version) = &asked.owner {
                         div { dt { "Provided by" } dd { (text::line(&version.id, 64)) " " code.digest { (text::line(&version.version, 80)) } } }
                     }
-                    div.wide { dt { "Run" } dd { (layout::run_link(&self.run.run_id, text::line(&self.run.title, 120))) } }
+                    // The page of the run has its title above.
+                    @if self.back != "run" {
+                        div.wide { dt { "Run" } dd { (layout::run_link(&self.run.run_id, text::line(&self.run.title, 120))) } }
+                    }
                 }
                 h4 { "Arguments" }
                 @match self.arguments() { Some(arguments) => (value_list(arguments)), None => p.muted { "none" } }
