@@ -171,8 +171,19 @@ impl Host {
         thread_id: &str,
         run_id: &str,
     ) -> Result<(Run, RunClock), HostError> {
+        let record = RecordReader::new(&*self.inner.services.store, run_id);
+        self.fold_record(thread, thread_id, (run_id, record)).await
+    }
+
+    /// Like [`fold`](Self::fold), with a reader of the record that may have been used to look at its
+    /// first event.
+    pub(super) async fn fold_record(
+        &self,
+        thread: Thread,
+        thread_id: &str,
+        (run_id, mut record): (&str, RecordReader<'_>),
+    ) -> Result<(Run, RunClock), HostError> {
         let (mut run, mut clock) = (Run::new(thread.clone()), RunClock::default());
-        let mut record = RecordReader::new(&*self.inner.services.store, run_id);
         while let Some(event) = record.next().await? {
             run.apply(&event.event).map_err(|e| RunError::of_record(run_id, &e))?;
             clock.see(&event);

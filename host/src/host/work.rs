@@ -1,15 +1,22 @@
 //! Runs of any host: submitting them, claiming them, and commands that reach a run wherever it is.
 
+use super::abandoned::Parents;
 use super::checks::check_backend;
 use super::thread_memory::ReadThread;
 use super::{Busy, Host, HostError, RunRequest, spec, threads};
 use crate::blocking::aside_if;
 use crate::run::{Driver, RunEnd, RunError, new_id};
-use crate::store::{ClaimedRun, Commit, Hint, RunCommand, RunFilter, SentCommand, now_ms};
-use std::sync::Arc;
+use crate::store::rules::spec_of;
+use crate::store::{ClaimedRun, Commit, Hint, RecordReader, RunCommand, RunFilter, SentCommand, now_ms};
+use futures::FutureExt as _;
+use futures::future::{self, Either};
+use std::collections::HashMap;
+use std::pin::pin;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tollgate_agent::run::{Input, Phase, Run, Task, handed_to};
 
@@ -17,7 +24,7 @@ use tollgate_agent::run::{Input, Phase, Run, Task, handed_to};
 const LOOK: Duration = Duration::from_secs(1);
 /// How often a host ends children that no one continues.
 const ABANDONED: Duration = Duration::from_secs(60);
-/// How long a run that could not be continued is kept from being claimed again.
+/// How long a host waits before it tries again to continue a run.
 const BACK_OFF: Duration = Duration::from_secs(10);
 
 /// The runs that a host claims.
@@ -30,6 +37,33 @@ pub struct WorkOptions {
     /// How long claimed runs may go on after the host was asked to stop. Those that have not come
     /// to rest by then are released for other hosts.
     pub grace: Duration,
+}
+
+/// The places for claimed runs of a host that works.
+struct Places {
+    free: Arc<Semaphore>,
+    /// The runs that could not be continued, and when to try again.
+    failed: Mutex<HashMap<Arc<str>, Instant>>,
+}
+
+impl Places {
+    fn new(concurrency: usize) -> Self {
+        Self { free: Arc::new(Semaphore::new(concurrency)), failed: Mutex::default() }
+    }
+
+    /// Records that a run could not be continued.
+    fn add_failure(&self, run_id: &Arc<str>) {
+        let now = Instant::now();
+        let mut failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
+        failed.retain(|_, at| *at > now);
+        failed.insert(Arc::clone(run_id), now + BACK_OFF);
+    }
+
+    /// Returns when to try a run again that could not be continued; `None` if it may be tried now.
+    fn tries_at(&self, run_id: &str) -> Option<Instant> {
+        let failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
+        failed.get(run_id).copied().filter(|at| *at > Instant::now())
+    }
 }
 
 impl Host {
@@ -50,7 +84,14 @@ impl Host {
             limit: 1,
             ..RunFilter::default()
         };
-        let (admitted, waiting) = futures::join!(store.admit(Some(&thread_id), None), store.runs(waiting));
+        // The thread is read meanwhile: few threads have a run that waits.
+        let of_thread = Arc::clone(&thread_id);
+        let reading = pin!(self.thread_of_run(&of_thread));
+        let checking = pin!(future::join(store.admit(Some(&of_thread), None), store.runs(waiting)));
+        let ((admitted, waiting), reading) = match future::select(checking, reading).await {
+            Either::Left((checked, reading)) => (checked, reading.left_future()),
+            Either::Right((read, checking)) => (checking.await, future::ready(read).right_future()),
+        };
         admitted.map_err(HostError::not_admitted)?;
         if let Some(run) = waiting?.pop() {
             let message = RunCommand::Message(request.prompt.clone());
@@ -58,7 +99,7 @@ impl Host {
                 return Ok(Arc::from(run.run_id));
             }
         }
-        let ReadThread { thread, memory: _memory } = self.thread_of_run(&thread_id).await?;
+        let ReadThread { thread, memory: _memory } = reading.await?;
         let there = |id: &&str| self.inner.services.agents.contains_key(*id);
         let handed = handed_to(&thread.state, &request.agent_id).filter(there);
         let agent = self.agent(handed.unwrap_or(&request.agent_id))?;
@@ -121,8 +162,9 @@ impl Host {
     /// abandoned direct calls like other interrupted runs.
     pub async fn work(&self, options: &WorkOptions, stop: &CancellationToken) {
         let ending = async {
+            let mut parents = Parents::default();
             loop {
-                if let Err(why) = self.end_orphans().await {
+                if let Err(why) = self.end_orphans(&mut parents).await {
                     tracing::warn!("children that no one continues cannot be ended: {why}");
                 }
                 tokio::time::sleep(ABANDONED).await;
@@ -132,28 +174,24 @@ impl Host {
     }
 
     async fn claim_and_drive(&self, options: &WorkOptions, stop: &CancellationToken) {
-        let free = Arc::new(Semaphore::new(options.concurrency));
+        let places = Arc::new(Places::new(options.concurrency));
+        let free = &places.free;
         let mut runs = JoinSet::new();
         let mut hints = self.inner.services.store.watch();
         while !stop.is_cancelled() {
-            let room = free.available_permits();
-            let claimed = match room {
+            // This claim sees the runs that these hints were about.
+            while hints.try_next().is_some() {}
+            let claimed = match free.available_permits() {
                 0 => Vec::new(),
                 room => self.inner.services.store.claim(&options.agents, room).await.unwrap_or_else(|why| {
                     tracing::warn!("no run can be claimed: {why}");
                     Vec::new()
                 }),
             };
-            let goes_on = !claimed.is_empty();
             for run in claimed {
-                let (host, permit) = (self.clone(), Arc::clone(&free).try_acquire_owned());
-                runs.spawn(async move {
-                    let _permit = permit;
-                    host.carry_claimed(run).await;
-                });
-            }
-            if goes_on {
-                continue;
+                let (host, places, stop) = (self.clone(), Arc::clone(&places), stop.clone());
+                let permit = Arc::clone(free).try_acquire_owned().ok();
+                runs.spawn(async move { host.carry_claimed(run, permit, &places, &stop).await });
             }
             let changed = async {
                 loop {
@@ -166,8 +204,9 @@ impl Host {
             tokio::select! {
                 () = stop.cancelled() => {}
                 () = changed => {}
-                // A run came to rest, so there is room.
+                // A run came to rest, so the next one of its thread may be free.
                 Some(_) = runs.join_next() => {}
+                _ = free.acquire(), if free.available_permits() == 0 => {}
                 () = tokio::time::sleep(LOOK) => {}
             }
         }
@@ -177,34 +216,57 @@ impl Host {
         runs.shutdown().await;
     }
 
-    /// Drives a claimed run until it rests.
-    async fn carry_claimed(&self, claimed: ClaimedRun) {
-        let run_id = Arc::clone(&claimed.run_id);
-        let ended = self.carry_acquired(&claimed).await;
-        if let Err(why) = ended {
+    /// Drives a claimed run until it rests. The permit counts it among the runs of this host.
+    async fn carry_claimed(
+        &self,
+        claimed: ClaimedRun,
+        mut permit: Option<OwnedSemaphorePermit>,
+        places: &Places,
+        stop: &CancellationToken,
+    ) {
+        let ClaimedRun { run_id, epoch } = &claimed;
+        let release = || self.inner.services.store.release(run_id, *epoch);
+        if let Some(at) = places.tries_at(run_id) {
+            // Until then no host tries, as if this one were at work on it. It takes no room from other runs:
+            // a few such runs, which are the oldest, would keep a host from all others.
+            drop(permit.take());
+            let again = async {
+                tokio::time::sleep_until(at).await;
+                Arc::clone(&places.free).acquire_owned().await.ok()
+            };
+            match stop.run_until_cancelled(again).await {
+                Some(again) => permit = again,
+                None => return release(),
+            }
+        }
+        if let Err(why) = self.carry_acquired(&claimed).await {
             tracing::warn!("the run {run_id} cannot be continued here: {why}");
-            // Meanwhile no host tries again, as if this one were at work on it.
-            tokio::time::sleep(BACK_OFF).await;
-            self.inner.services.store.release(&run_id, claimed.epoch);
+            places.add_failure(run_id);
+            drop(permit);
+            // Another host may be able to continue it.
+            release();
         }
     }
 
     async fn carry_acquired(&self, claimed: &ClaimedRun) -> Result<(), HostError> {
         let ClaimedRun { run_id, epoch } = claimed;
         let store = &self.inner.services.store;
-        let no_record = || HostError::Refused("it has no record".to_owned());
-        let spec = store.run_spec(run_id).await?.ok_or_else(no_record)?;
+        let mut record = RecordReader::new(&**store, run_id);
+        let first = record.peek().await?;
+        let spec = spec_of(first.as_slice());
+        let spec = spec.ok_or_else(|| HostError::Refused("it has no record".to_owned()))?;
         let thread_id = Arc::<str>::from(spec.identity.thread_id.as_str());
         if matches!(spec.task, Task::Prompt(_)) {
             self.agent(&spec.identity.agent_id)?;
         }
         let turn = self.lock_thread(&thread_id, Busy::Queue).await?;
-        let ReadThread { mut thread, memory } = self.thread_of_run(&thread_id).await?;
+        let (read, sent) = futures::join!(self.thread_of_run(&thread_id), store.commands(run_id));
+        let ReadThread { mut thread, memory } = read?;
         let (known_messages, mut state) = (thread.messages.len(), std::mem::take(&mut thread.state));
-        let (mut run, clock) = self.fold(thread, &thread_id, run_id).await?;
+        let (mut run, clock) = self.fold_record(thread, &thread_id, (&**run_id, record)).await?;
         threads::start_anew(self.toolbox().catalog().keys(), &run, &mut state);
         run.adopt(&state);
-        let (input, command) = match self.next_input(&run, run_id).await? {
+        let (input, command) = match self.next_input(&run, run_id, sent?).await? {
             Some(next) => next,
             None => {
                 store.release(run_id, *epoch);
@@ -226,15 +288,14 @@ impl Host {
         end.map(drop).map_err(HostError::from)
     }
 
-    /// Returns the input with which a claimed run goes on, and the command that it carries out.
-    /// `None` if it waits and no command fits.
+    /// Returns the input with which a claimed run goes on, and the one of the sent commands that it
+    /// carries out. `None` if it waits and no command fits.
     async fn next_input(
         &self,
         run: &Run,
         run_id: &str,
+        sent: Vec<SentCommand>,
     ) -> Result<Option<(Input, Option<Arc<str>>)>, HostError> {
-        let store = &self.inner.services.store;
-        let sent = store.commands(run_id).await?;
         if let Some(SentCommand { id, command }) =
             sent.iter().find(|sent| matches!(sent.command, RunCommand::Cancel(_)))
         {
@@ -251,7 +312,7 @@ impl Host {
                 Err(why) => {
                     // Such as the second of two decisions.
                     tracing::warn!("a command to the run {run_id} is dropped: {why}");
-                    store.withdraw(run_id, &id).await?;
+                    self.inner.services.store.withdraw(run_id, &id).await?;
                 }
             }
         }
@@ -284,6 +345,8 @@ fn input_of(command: &RunCommand) -> Input {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use crate::Agent;
+    use crate::models::{ScriptedModel, ScriptedTurn};
     use crate::store::{MemoryStore, Store};
     use tollgate_agent::context::RunIdentity;
     use tollgate_agent::run::{AgentSpec, Event, RunLimits, RunSpec};
@@ -308,6 +371,36 @@ mod tests {
         first.epoch = 1;
         crate::store::RunStore::commit(store, first).await.unwrap();
         crate::store::CoordinationStore::release(store, run_id, 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn runs_that_cannot_be_continued_do_not_keep_a_host_from_others() {
+        let store = Arc::new(MemoryStore::new());
+        let agent = Agent::new("able", ScriptedModel::new(vec![ScriptedTurn::text("Done.")]));
+        let host = Host::builder().store(Arc::clone(&store) as Arc<dyn Store>).agent(agent).build().unwrap();
+        // This host does not know their agent. They are the oldest.
+        for run_id in ["0", "1", "2"] {
+            let identity =
+                RunIdentity { run_id: run_id.into(), agent_id: "unknown".into(), ..RunIdentity::default() };
+            let (agent, task) = (AgentSpec::default().into(), Task::Prompt("Go.".to_owned()));
+            let spec = RunSpec { identity, agent, limits: RunLimits::default(), task, detached: true };
+            let events = vec![Event::RunStarted { spec: Arc::new(spec) }];
+            let mut commit = Commit::new(run_id.into(), run_id.into(), 0, 7, events);
+            (commit.queued, commit.epoch) = (true, 0);
+            crate::store::RunStore::commit(&*store, commit).await.unwrap();
+        }
+        let good = host.submit(RunRequest::new("able", "Go.")).await.unwrap();
+        let agents = vec!["unknown".to_owned(), "able".to_owned()];
+        let options = WorkOptions { agents, concurrency: 1, grace: Duration::ZERO };
+        let (stop, began) = (CancellationToken::new(), Instant::now());
+        let looking = async {
+            while host.summary(&good).await.unwrap().unwrap().status != "completed" {
+                assert!(began.elapsed() < BACK_OFF, "they hold it up");
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+            stop.cancel();
+        };
+        tokio::join!(host.work(&options, &stop), looking);
     }
 
     #[tokio::test(start_paused = true)]

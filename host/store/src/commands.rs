@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
-use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::broadcast::error::{RecvError, TryRecvError};
 use tokio::sync::broadcast::{Receiver, Sender};
 use tollgate_agent::run::Decision;
 
@@ -91,6 +91,15 @@ impl Hints {
         }
         self.0 = None;
         std::future::pending().await
+    }
+
+    /// Returns the next hint if there is one already.
+    pub fn try_next(&mut self) -> Option<Hint> {
+        match self.0.as_mut()?.try_recv() {
+            Ok(hint) => Some(hint),
+            Err(TryRecvError::Lagged(_)) => Some(Hint::Any),
+            Err(TryRecvError::Empty | TryRecvError::Closed) => None,
+        }
     }
 }
 

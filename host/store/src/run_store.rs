@@ -82,13 +82,28 @@ impl<'a> RecordReader<'a> {
     /// # Errors
     /// The store cannot be read.
     pub async fn next(&mut self) -> Result<Option<Arc<StoredEvent>>, StoreError> {
+        self.fill().await?;
+        Ok(self.page.next())
+    }
+
+    /// Returns the next event, which the next call of [`next`](Self::next) returns again.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn peek(&mut self) -> Result<Option<Arc<StoredEvent>>, StoreError> {
+        self.fill().await?;
+        Ok(self.page.as_slice().first().cloned())
+    }
+
+    /// Reads the next page if nothing is left of the last one.
+    async fn fill(&mut self) -> Result<(), StoreError> {
         if self.page.len() == 0 && self.has_more {
             let page = self.store.events_page(self.run_id, self.after, Self::LIMIT).await?;
             self.after = page.events.last().map_or(self.after, |last| last.number);
             self.has_more = page.has_more;
             self.page = page.events.into_iter();
         }
-        Ok(self.page.next())
+        Ok(())
     }
 }
 
