@@ -35,12 +35,17 @@ pub(crate) enum Kind {
     Hold(Duration),
     /// It hears nothing from the server for a while, which hears it.
     HoldAnswers(Duration),
+    /// The server answers slowly for a while.
+    Delay(Duration),
     /// The answer to its next commit is lost.
     LoseCommit,
     /// The server ends its connections.
     Terminate,
     /// The pooler of the first host is killed, and started anew. Without a pooler, nothing happens.
     KillPooler,
+    /// Its clock steps: it is this many seconds ahead of the others, or behind. Without libfaketime,
+    /// nothing happens.
+    Clock(i64),
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -55,7 +60,7 @@ impl Fault {
     /// Draws a fault; the first of a story kills a host while it has work.
     pub(crate) fn draw(random: &mut Random, hosts: usize, lease: Duration, first: bool) -> Self {
         let while_ = |random: &mut Random| random.between(lease / 2, 3 * lease);
-        let kind = match random.below(9) {
+        let kind = match random.below(11) {
             _ if first => Kind::Kill,
             0 | 1 => Kind::Kill,
             2 => Kind::Stop(while_(random)),
@@ -64,7 +69,9 @@ impl Fault {
             5 => Kind::HoldAnswers(while_(random)),
             6 => Kind::LoseCommit,
             7 => Kind::Terminate,
-            _ => Kind::KillPooler,
+            8 => Kind::KillPooler,
+            9 => Kind::Delay(while_(random)),
+            _ => Kind::Clock(random.below(6 * 3_600).cast_signed() - 3 * 3_600),
         };
         let host = usize::try_from(random.below(hosts as u64)).unwrap();
         Self { host, kind, pause: random.between(Duration::from_millis(50), lease) }

@@ -1,11 +1,12 @@
-//! Three host processes that are killed, stopped and cut off while they drive runs, one of them
-//! behind a connection pooler that is killed, too. Whatever happens, nothing that was reported is
+//! Three host processes that are killed, stopped and cut off while they drive runs, and whose clocks
+//! step, one of them behind a connection pooler that is killed, too. Whatever happens, nothing that was reported is
 //! lost, and no call runs twice that may not.
 //!
 //! The test starts itself as the host process (`process.rs`). `scripts/chaos` runs many seeds; a
 //! few are run here.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
+mod clocks;
 #[path = "../cluster/mod.rs"]
 mod cluster;
 mod faults;
@@ -21,7 +22,7 @@ mod verdict;
 
 use cluster::{Database, Pooler, cluster, without_pooler};
 use faults::{Fault, Kind, Random};
-use process::HostProcess;
+use process::{HostProcess, without_clock};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -86,6 +87,9 @@ impl Story {
         for number in 0..HOSTS {
             let pooler = pooler.as_ref().filter(|_| number == 0);
             hosts.push(HostProcess::start(&database.name, directory.path(), pooler).await);
+        }
+        if !hosts[0].set_clock(0) {
+            without_clock();
         }
         let clients = [client(&database).await, client(&database).await];
         let (random, submitted) = (Random::new(seed), verdict::Submitted::default());

@@ -62,6 +62,7 @@ pub(crate) struct HostProcess {
     proxy: Arc<Proxy>,
     urls: Urls,
     directory: PathBuf,
+    clock: Option<Clock>,
     child: Child,
     /// The tasks that end lasting faults.
     lasting: Vec<JoinHandle<()>>,
@@ -73,8 +74,15 @@ impl HostProcess {
         let socket = pooler.map_or_else(|| cluster().socket(), Pooler::socket);
         let proxy = Arc::new(Proxy::start(socket).await);
         let urls = Urls { url: proxy.url(database), listen: pooler.map(|_| cluster().url(database)) };
-        let child = spawn(&urls, directory);
-        Self { proxy, urls, directory: directory.to_owned(), child, lasting: Vec::new() }
+        let clock = Clock::new(directory);
+        let child = spawn(&urls, directory, clock.as_ref());
+        Self { proxy, urls, directory: directory.to_owned(), clock, child, lasting: Vec::new() }
+    }
+
+    /// Lets the clock of the process be this many seconds ahead, or behind if it is negative. Returns
+    /// `false` if libfaketime is not installed.
+    pub(crate) fn set_clock(&self, seconds: i64) -> bool {
+        self.clock.as_ref().map(|clock| clock.set(seconds)).is_some()
     }
 
     fn pid(&self) -> Pid {
@@ -86,7 +94,7 @@ impl HostProcess {
             Kind::Kill => {
                 self.child.kill().unwrap();
                 self.child.wait().unwrap();
-                self.child = spawn(&self.urls, &self.directory);
+                self.child = spawn(&self.urls, &self.directory, self.clock.as_ref());
             }
             Kind::Stop(time) => {
                 let pid = self.pid();
@@ -100,6 +108,7 @@ impl HostProcess {
             Kind::Cut(time) => self.network(Mode::Cut, time),
             Kind::Hold(time) => self.network(Mode::Hold, time),
             Kind::HoldAnswers(time) => self.network(Mode::HoldAnswers, time),
+            Kind::Delay(time) => self.network(Mode::Delay, time),
             Kind::LoseCommit => self.proxy.set(Mode::LoseCommit),
             Kind::Terminate => {
                 // Those of every host: the server does not know which is whose.
@@ -108,6 +117,9 @@ impl HostProcess {
                 database.client().await.batch_execute(sql).await.unwrap();
             }
             Kind::KillPooler => {}
+            Kind::Clock(seconds) => {
+                self.set_clock(seconds);
+            }
         }
     }
 
@@ -140,7 +152,40 @@ impl Drop for HostProcess {
     }
 }
 
-fn spawn(urls: &Urls, directory: &Path) -> Child {
+/// The clock of a process, which libfaketime reads from a file. Clocks that never step stay as they are.
+struct Clock {
+    library: PathBuf,
+    offset: tempfile::TempPath,
+}
+
+impl Clock {
+    /// Returns `None` if libfaketime is not installed.
+    fn new(directory: &Path) -> Option<Self> {
+        let places = std::fs::read_dir("/usr/lib").into_iter().flatten().flatten();
+        let mut libraries = places.map(|place| place.path().join("faketime/libfaketimeMT.so.1"));
+        let library = libraries.find(|library| library.exists())?;
+        let offset = tempfile::NamedTempFile::new_in(directory).unwrap().into_temp_path();
+        let clock = Self { library, offset };
+        clock.set(0);
+        Some(clock)
+    }
+
+    fn set(&self, seconds: i64) {
+        // The file is replaced, so that it is never read in part.
+        let next = self.offset.with_extension("next");
+        std::fs::write(&next, format!("{seconds:+}\n")).unwrap();
+        std::fs::rename(next, &self.offset).unwrap();
+    }
+}
+
+/// Skips a test loudly; fails where nothing may be skipped.
+pub(crate) fn without_clock() {
+    let missing = "libfaketime is missing; install it: apt-get install --no-install-recommends libfaketime";
+    assert!(std::env::var_os("CI").is_none(), "{missing}");
+    eprintln!("skipped: {missing}");
+}
+
+fn spawn(urls: &Urls, directory: &Path, clock: Option<&Clock>) -> Child {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["process::the_host_process", "--exact", "--ignored", "--nocapture"]);
     command.env(URL, &urls.url).env(DIRECTORY, directory);
@@ -148,6 +193,10 @@ fn spawn(urls: &Urls, directory: &Path) -> Child {
         Some(listen) => command.env(LISTEN_URL, listen),
         None => command.env_remove(LISTEN_URL),
     };
+    if let Some(clock) = clock {
+        command.env("LD_PRELOAD", &clock.library).env("FAKETIME_TIMESTAMP_FILE", &clock.offset);
+        command.env("FAKETIME_NO_CACHE", "1").env("FAKETIME_DONT_FAKE_MONOTONIC", "1");
+    }
     let log = std::fs::File::options().create(true).append(true).open(directory.join("log")).unwrap();
     command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(log).spawn().unwrap()
 }

@@ -5,8 +5,37 @@ use crate::{PATIENCE, client, cluster, story};
 use serde_json::json;
 use std::sync::Arc;
 use tokio::time::Instant;
-use tollgate::{FollowUntil, RunRequest, RunStatus};
+use tollgate::{FollowUntil, Host, RunRequest, RunStatus};
 use tollgate_agent::run::{Decision, DecisionAnswer, Event};
+
+/// Waits until a run asks a question, and returns its id.
+pub(crate) async fn question(client: &Host, run_id: &str) -> String {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        let record = client.store().events(run_id, 0).await.unwrap();
+        let asked = record.iter().find_map(|stored| match &stored.event {
+            Event::CallSuspended(asked) => Some(asked.suspension_id.clone()),
+            _ => None,
+        });
+        if let Some(target) = asked {
+            return target;
+        }
+        assert!(Instant::now() < until, "the question does not arrive");
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+}
+
+/// Returns the decision to go on.
+pub(crate) fn yes(target: String) -> Decision {
+    Decision {
+        id: "yes".to_owned(),
+        target,
+        answer: DecisionAnswer::Resume(json!(true)),
+        reason: None,
+        at_ms: 1,
+        by: None,
+    }
+}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_decision_and_a_cancellation_reach_a_run_of_another_process() {
@@ -15,27 +44,7 @@ async fn a_decision_and_a_cancellation_reach_a_run_of_another_process() {
     let client = client(&database).await;
     let request = RunRequest::new(story::AGENT, "Please linger.").on_thread("t");
     let run_id = client.submit(request).await.unwrap();
-    let until = Instant::now() + PATIENCE;
-    let target = loop {
-        let record = client.store().events(&run_id, 0).await.unwrap();
-        let asked = record.iter().find_map(|stored| match &stored.event {
-            Event::CallSuspended(asked) => Some(asked.suspension_id.clone()),
-            _ => None,
-        });
-        if let Some(target) = asked {
-            break target;
-        }
-        assert!(Instant::now() < until, "the question does not arrive");
-        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-    };
-    let decision = Decision {
-        id: "yes".to_owned(),
-        target,
-        answer: DecisionAnswer::Resume(json!(true)),
-        reason: None,
-        at_ms: 1,
-        by: None,
-    };
+    let decision = yes(question(&client, &run_id).await);
     let began = Instant::now();
     let handle = client.decide(&run_id, decision).await.unwrap();
     let decided = began.elapsed();

@@ -25,6 +25,9 @@ pub(crate) enum Mode {
     StallCommit = 4,
     /// Passes on nothing that the server sends.
     HoldAnswers = 5,
+    /// Passes everything on late, so that an exchange takes most of the interval between renewals of a lease
+    /// of a second.
+    Delay = 6,
 }
 
 pub(crate) struct Proxy {
@@ -125,6 +128,9 @@ async fn pass(
         }
         while state.holds(of_server) {
             tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        if state.mode() == Mode::Delay as u8 {
+            tokio::time::sleep(Duration::from_millis(100)).await;
         }
         let has = |text: &[u8]| buffer[..length].windows(text.len()).any(|bytes| bytes == text);
         let committed = has(b"COMMIT\0");
