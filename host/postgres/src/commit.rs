@@ -1,12 +1,12 @@
 //! The commit: it locks the thread and the run, checks what the caller knows, and writes all rows.
 //!
-//! Most commits are one statement. One that changes state or begins a run takes two exchanges with the
-//! server: the first locks and reads; the second writes and commits. Between them, this module decides
+//! Most commits are one statement, and one that begins a run is one exchange with the server. One that
+//! changes state takes two: the first locks and reads; the second writes and commits. Between them, this module decides
 //! whether the commit is accepted, which no statement could express: whether changes are moved behind
 //! others depends on their reducers. It also finds out why a single statement wrote nothing.
 
 use crate::connect::{Busy, int8, params, query, run};
-use crate::prepared_commit::PreparedCommit;
+use crate::prepared_commit::{PreparedCommit, Tail};
 use crate::read::{changes_since, parse};
 use crate::write::{self, WrittenRows};
 use futures::future::OptionFuture;
@@ -16,7 +16,7 @@ use std::sync::Arc;
 use tollgate_agent::run::Event;
 use tollgate_agent::state::key::owner_of;
 use tollgate_agent::state::{KeyScope, KeyUpdate, StateChange};
-use tollgate_store::rules::{EventRow, WrittenKeys, label, sizes_fit};
+use tollgate_store::rules::{WrittenKeys, label, sizes_fit};
 use tollgate_store::{CommitError, CommitReceipt, StoreError, ToolHealth};
 
 /// The number of other commits' changes held in memory at once.
@@ -76,20 +76,8 @@ pub(crate) struct Sender {
     pub(crate) begin: String,
     /// The row to which the sizes of components are added.
     pub(crate) shard: i16,
-    /// The event before the commit, if this host wrote it.
+    /// The event before the commit, if this host wrote it, or read it since it acquired the run.
     pub(crate) tail: Option<Tail>,
-}
-
-/// The last event of a run, from which the checksums of the next commit continue.
-pub(crate) struct Tail {
-    pub(crate) number: u64,
-    pub(crate) checksum: Option<Vec<u8>>,
-}
-
-impl Tail {
-    fn of(rows: &[EventRow]) -> Option<Self> {
-        rows.last().map(|row| Self { number: row.number, checksum: row.checksum.clone() })
-    }
 }
 
 /// The result of a commit, and the last event of its run, unless an earlier sending was stored.
@@ -122,20 +110,21 @@ pub(crate) async fn commit(
     }
 }
 
-/// Stores the commit in one statement, if nothing that it writes depends on what must be read first.
+/// Stores the commit in one exchange, if nothing that it writes depends on what must be read first.
 /// Returns `None` if that is not so, or if the run is not as this host knows it.
 async fn at_once(
     client: &Busy,
     prepared: &PreparedCommit,
     sender: &Sender,
 ) -> Result<Option<Tail>, CommitFailure> {
-    let Some(before) = sender.tail.as_ref().filter(|tail| tail.number == prepared.commit.after()) else {
-        return Ok(None);
+    let begins = prepared.begins().is_some();
+    let before = match &sender.tail {
+        _ if !write::is_independent(prepared) => return Ok(None),
+        _ if begins => None,
+        Some(tail) if tail.number == prepared.commit.after() => tail.checksum.clone(),
+        _ => return Ok(None),
     };
-    if !write::is_independent(prepared) {
-        return Ok(None);
-    }
-    let rows = prepared.rows(prepared.commit.events(), 0, before.checksum.clone())?;
+    let rows = prepared.rows(prepared.commit.events(), 0, before)?;
     let written = WrittenRows {
         prepared,
         events: prepared.commit.events(),
@@ -147,7 +136,11 @@ async fn at_once(
         values: Vec::new(),
         health: Vec::new(),
     };
-    Ok(if write::write_at_once(client, written).await? { Tail::of(&rows) } else { None })
+    let is_written = match begins {
+        true => write::begin_at_once(client, written, &sender.begin).await?,
+        false => write::write_at_once(client, written).await?,
+    };
+    Ok(if is_written { Tail::of(&rows) } else { None })
 }
 
 /// Returns the result in an inner error if it was stored before, in which case the transaction is

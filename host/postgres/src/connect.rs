@@ -16,6 +16,8 @@ const WAIT: Duration = Duration::from_secs(10);
 /// How long one exchange with the server may take. A commit that takes longer is sent again, on
 /// another connection, with the same id.
 pub(crate) const EXCHANGE: Duration = Duration::from_secs(10);
+/// The slowest connection over which large records are sent, in bytes per millisecond.
+const SLOWEST: u64 = 256;
 
 /// The parameters of a statement. Their types are named, so that no statement has to be prepared,
 /// which a pooler in transaction mode would not allow.
@@ -32,6 +34,11 @@ pub(crate) use params;
 /// Returns a number as PostgreSQL has it. One that is too large, which no record has, becomes the largest.
 pub(crate) fn int8(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+/// Returns how long an exchange may take that sends this many bytes.
+pub(crate) fn exchange_of(bytes: u64) -> Duration {
+    EXCHANGE + Duration::from_millis(bytes / SLOWEST)
 }
 
 /// Creates the pool. No connection is made yet.
@@ -213,6 +220,12 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use tokio::sync::oneshot;
+
+    #[test]
+    fn a_slow_connection_has_time_for_large_records() {
+        assert_eq!(exchange_of(0), EXCHANGE);
+        assert_eq!(exchange_of(64_000_000), EXCHANGE + Duration::from_secs(250));
+    }
 
     #[tokio::test]
     async fn work_goes_on_when_its_caller_is_gone() {

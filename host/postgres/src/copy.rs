@@ -7,7 +7,7 @@
 //! may be larger than the memory.
 
 use crate::config::PostgresConfig;
-use crate::connect::{params, query, run, single};
+use crate::connect::{params, run, single};
 use crate::error::explain;
 use crate::prepared_commit::serialize;
 use crate::settings::{COPY, setting};
@@ -346,19 +346,12 @@ impl PostgresStore {
     async fn copy_components(&self, from: &dyn CopySource) -> Result<u64, StoreError> {
         let mut digests = BTreeSet::new();
         for (run_id, digest) in from.run_components().await? {
-            let client = self.client().await?;
-            let known =
-                query(&client, "SELECT 1 FROM components WHERE digest = $1", params![(digest.clone(), TEXT)])
-                    .await
-                    .map_err(|e| self.uncopied(&e))?;
-            if known.is_empty()
+            if !self.database().has_component(&digest).await?
                 && let Some(bytes) = from.component(&digest).await?
             {
-                let sql = "INSERT INTO components (digest, bytes) VALUES ($1, $2) ON CONFLICT DO NOTHING";
-                run(&client, sql, params![(digest.clone(), TEXT), (bytes, BYTEA)])
-                    .await
-                    .map_err(|e| self.uncopied(&e))?;
+                self.database().store_component(&digest, &bytes).await?;
             }
+            let client = self.client().await?;
             digests.insert(digest.clone());
             let sql = "INSERT INTO run_components (run, digest) VALUES ($1, $2) ON CONFLICT DO NOTHING";
             run(&client, sql, params![(run_id, TEXT), (digest, TEXT)])

@@ -1,18 +1,18 @@
 //! The pooled connections, and the rules by which statements are sent again.
 
-use crate::commit::{CommitFailure, Sender, Tail, commit, folded_changes, rests};
-use crate::connect::{Busy, EXCHANGE, explain_pool, int8, no_answer, params, query, run};
+use crate::commit::{CommitFailure, Sender, commit, folded_changes, rests};
+use crate::connect::{Busy, EXCHANGE, exchange_of, explain_pool, int8, no_answer, params, query, run};
 use crate::conversations::Conversations;
 use crate::error::{Failure, explain, failure};
-use crate::prepared_commit::{PreparedCommit, serialize};
+use crate::prepared_commit::{PreparedCommit, Tail, serialize};
 use crate::{read, write};
 use deadpool_postgres::Pool;
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio_postgres::Error;
 use tollgate_agent::state::StateChange;
-use tollgate_store::{CommitError, CommitReceipt, ComponentFile, StoreError, StoreLimits};
+use tollgate_store::{CommitError, CommitReceipt, StoreError, StoreLimits};
 use uuid::Uuid;
 
 /// How long a read is repeated on new connections before it fails.
@@ -38,8 +38,9 @@ pub(crate) struct Database {
     pub(crate) begin: String,
     /// The components whose bytes the database has, by digest.
     pub(crate) kept: Mutex<HashSet<Arc<str>>>,
-    /// The last events of the runs that this host drives, by run id.
-    pub(crate) tails: Mutex<HashMap<Arc<str>, Tail>>,
+    /// The last events of the runs that this host drives, by run id; `None` for a run that it has
+    /// acquired and not read yet.
+    pub(crate) tails: Mutex<HashMap<Arc<str>, Option<Tail>>>,
     /// The values of keys that do not persist, which live as long as this process.
     pub(crate) volatile: Mutex<HashMap<Arc<str>, VolatileValues>>,
     /// The conversations that were read last.
@@ -87,14 +88,15 @@ impl Database {
         prepared: &PreparedCommit,
         host: Arc<str>,
     ) -> Result<CommitReceipt, CommitError> {
-        let until = Instant::now() + self.patience;
+        let exchange = exchange_of(prepared.bytes);
+        let until = Instant::now() + self.patience.max(exchange);
         let tail = self.forget_tail(prepared.commit.run_id());
         let sender = Sender { host, begin: self.begin.clone(), shard: shard(), tail };
         loop {
             let client = self.client().await;
             let failed = match client {
                 Err(why) => why,
-                Ok(client) => match tokio::time::timeout(EXCHANGE, commit(client, prepared, &sender)).await {
+                Ok(client) => match tokio::time::timeout(exchange, commit(client, prepared, &sender)).await {
                     Ok(Ok((committed, tail))) => {
                         self.keep_tail(prepared, tail);
                         return Ok(committed);
@@ -121,14 +123,30 @@ impl Database {
     fn keep_tail(&self, prepared: &PreparedCommit, tail: Option<Tail>) {
         let commit = &prepared.commit;
         if let Some(tail) = tail.filter(|_| !commit.queued && !rests(commit.events())) {
-            let mut tails = self.tails.lock().unwrap_or_else(PoisonError::into_inner);
-            tails.insert(Arc::clone(commit.run_id()), tail);
+            self.tails().insert(Arc::clone(commit.run_id()), Some(tail));
+        }
+    }
+
+    /// Keeps the last event of a run that this host has acquired, when it reads the run.
+    pub(crate) fn await_tail(&self, run_id: &str) {
+        self.tails().insert(Arc::from(run_id), None);
+    }
+
+    /// Keeps the last event of a run as it was read, if it is awaited. No other host adds events to the
+    /// run before it raises the epoch, and then a commit of this one is refused.
+    pub(crate) fn see_tail(&self, run_id: &str, read: Option<Tail>) {
+        if let Some(tail) = self.tails().get_mut(run_id).filter(|tail| tail.is_none()) {
+            *tail = read;
         }
     }
 
     /// Returns the last event of a run that this host drives, which is kept no longer.
     pub(crate) fn forget_tail(&self, run_id: &str) -> Option<Tail> {
-        self.tails.lock().unwrap_or_else(PoisonError::into_inner).remove(run_id)
+        self.tails().remove(run_id).flatten()
+    }
+
+    fn tails(&self) -> MutexGuard<'_, HashMap<Arc<str>, Option<Tail>>> {
+        self.tails.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the error for a thread on which another prompt's run is driven.
@@ -141,43 +159,6 @@ impl Database {
             Ok(rows.first().map_or_else(String::new, |row| row.get(0)))
         });
         other.await.map_or_else(CommitError::Failed, CommitError::Busy)
-    }
-
-    /// Stores the bytes of components that the database does not have.
-    pub(crate) async fn keep(&self, components: &[ComponentFile]) -> Result<(), StoreError> {
-        let unknown = {
-            let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-            components.iter().filter(|file| !kept.contains(&file.digest)).cloned().collect::<Vec<_>>()
-        };
-        for file in unknown {
-            let digest = Arc::clone(&file.digest);
-            let sql = "SELECT 1 FROM components WHERE digest = $1";
-            let known = self.read(|client| {
-                let digest = digest.to_string();
-                async move {
-                    let rows = query(&client, sql, params![(digest, TEXT)]).await?;
-                    client.finish();
-                    Ok(!rows.is_empty())
-                }
-            });
-            if !known.await? {
-                let bytes = tokio::task::spawn_blocking(move || file.read()).await.ok().flatten();
-                // The call runs without the copy; a replay then reports that it is missing.
-                let Some(bytes) = bytes else { continue };
-                let sql = "INSERT INTO components (digest, bytes) VALUES ($1, $2) ON CONFLICT DO NOTHING";
-                let stored = self.read(|client| {
-                    let row = params![(digest.to_string(), TEXT), (bytes.clone(), BYTEA)];
-                    async move {
-                        run(&client, sql, row).await?;
-                        client.finish();
-                        Ok(())
-                    }
-                });
-                stored.await?;
-            }
-            self.kept.lock().unwrap_or_else(PoisonError::into_inner).insert(digest);
-        }
-        Ok(())
     }
 
     /// Writes a change that belongs to no run. It must be based on the current state.

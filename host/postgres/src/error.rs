@@ -31,15 +31,10 @@ pub(crate) fn failure(error: &tokio_postgres::Error) -> Failure {
     if *code == SqlState::T_R_SERIALIZATION_FAILURE || *code == SqlState::T_R_DEADLOCK_DETECTED {
         return Failure::Repeat;
     }
-    if *code == SqlState::UNIQUE_VIOLATION
-        && error.as_db_error().and_then(|e| e.constraint()) == Some("runs_driven")
-    {
+    if violates(error, "runs_driven") {
         return Failure::Taken;
     }
     let gone = [
-        SqlState::ADMIN_SHUTDOWN,
-        SqlState::CRASH_SHUTDOWN,
-        SqlState::CANNOT_CONNECT_NOW,
         // The server became a standby, or was replaced by its standby.
         SqlState::READ_ONLY_SQL_TRANSACTION,
         // This host stalled in the middle of a transaction.
@@ -48,8 +43,16 @@ pub(crate) fn failure(error: &tokio_postgres::Error) -> Failure {
         SqlState::TOO_MANY_CONNECTIONS,
         SqlState::PROTOCOL_VIOLATION,
     ];
-    // Class 08 is about connections.
-    if gone.contains(code) || code.code().starts_with("08") { Failure::Lost } else { Failure::Final }
+    // Class 08 is about connections. Class 57 is about interventions, such as a restart of the server, a
+    // cancellation, or a time limit that an administrator has set; 25P04 is another of these limits.
+    let is_lost = |code: &str| code.starts_with("08") || code.starts_with("57") || code == "25P04";
+    if gone.contains(code) || is_lost(code.code()) { Failure::Lost } else { Failure::Final }
+}
+
+/// Returns whether a row exists already that this unique index allows once.
+pub(crate) fn violates(error: &tokio_postgres::Error, index: &str) -> bool {
+    let constraint = error.as_db_error().and_then(|e| e.constraint());
+    error.code() == Some(&SqlState::UNIQUE_VIOLATION) && constraint == Some(index)
 }
 
 /// Explains an error to an operator. `address` is the server's, without user and password.

@@ -8,6 +8,7 @@ use crate::config::PostgresConfig;
 use crate::connect::{params, query, run, single};
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::sync::{Notify, mpsc, watch};
 use tokio_postgres::Client;
@@ -38,23 +39,47 @@ pub(crate) struct HintExchange {
     here: HintSender,
     /// Whether notifications arrive; `None` until that is known.
     hears: watch::Receiver<Option<bool>>,
+    /// Whether a caller waits to be told that.
+    is_asked: Arc<AtomicBool>,
+    on_freed: Arc<dyn Fn() + Send + Sync>,
     _stop: DropGuard,
 }
 
+/// The listeners to the notifications of other hosts, and to whether any arrive.
+struct Hearing {
+    found: watch::Sender<Option<bool>>,
+    is_asked: Arc<AtomicBool>,
+    on_freed: Arc<dyn Fn() + Send + Sync>,
+}
+
+impl Hearing {
+    /// Warns if no notifications arrive and no caller is about to.
+    fn report(&self, is_heard: bool) {
+        let is_told = self.is_asked.swap(false, Ordering::Relaxed);
+        if !is_heard && !is_told && *self.found.borrow() != Some(false) {
+            tracing::warn!("{DEAF}");
+        }
+        self.found.send_replace(Some(is_heard));
+    }
+}
+
 impl HintExchange {
-    /// Starts to listen, and to send what other hosts may want to know.
-    pub(crate) fn start(config: &PostgresConfig) -> Self {
+    /// Starts to listen, and to send what other hosts may want to know. `on_freed` is called when a run
+    /// may have been released, on this host or another one.
+    pub(crate) fn start(config: &PostgresConfig, on_freed: impl Fn() + Send + Sync + 'static) -> Self {
         let (here, stop) = (HintSender::default(), CancellationToken::new());
         let (to_others, hints) = mpsc::unbounded_channel();
         let sender = Notifier(Uuid::now_v7().simple().to_string());
-        let (found, hears) = watch::channel(None);
-        let listening = listen(config.clone(), here.clone(), sender.clone(), found);
+        let ((found, hears), is_asked) = (watch::channel(None), Arc::<AtomicBool>::default());
+        let on_freed: Arc<dyn Fn() + Send + Sync> = Arc::new(on_freed);
+        let hearing = Hearing { found, is_asked: Arc::clone(&is_asked), on_freed: Arc::clone(&on_freed) };
+        let listening = listen(config.clone(), here.clone(), sender.clone(), hearing);
         let sending = send_all(config.clone(), hints, sender);
         let (stopped, reminding) = (stop.clone(), remind(here.clone()));
         tokio::spawn(async move {
             stopped.run_until_cancelled(async { tokio::join!(listening, sending, reminding) }).await;
         });
-        Self { to_others, here, hears, _stop: stop.drop_guard() }
+        Self { to_others, here, hears, is_asked, on_freed, _stop: stop.drop_guard() }
     }
 
     /// Gives a hint to this host at once, and to the others soon.
@@ -69,9 +94,10 @@ impl HintExchange {
         self.here.watch()
     }
 
-    /// Returns a warning if no notifications arrive.
+    /// Returns a warning if no notifications arrive, which is not logged then.
     pub(crate) async fn warning(&self) -> Option<&'static str> {
         let mut hears = self.hears.clone();
+        self.is_asked.store(hears.borrow().is_none(), Ordering::Relaxed);
         let known = tokio::time::timeout(ARRIVES_WITHIN * 2, hears.wait_for(Option::is_some)).await;
         matches!(known, Ok(Ok(hears)) if *hears == Some(false)).then_some(DEAF)
     }
@@ -82,12 +108,15 @@ impl HintExchange {
         move || here.send(Hint::Lapsed)
     }
 
-    /// Returns a function that gives the hint that a run may be waiting for a host.
-    pub(crate) fn work(&self) -> impl Fn() + Send + Sync + 'static {
-        let (here, to_others) = (self.here.clone(), self.to_others.clone());
+    /// Returns a function that gives the hint that a run was released.
+    pub(crate) fn freed(&self) -> impl Fn() + Send + Sync + 'static {
+        let (here, to_others, on_freed) =
+            (self.here.clone(), self.to_others.clone(), Arc::clone(&self.on_freed));
         move || {
+            on_freed();
             here.send(Hint::Work);
-            let _ = to_others.send(Hint::Work);
+            // It may be older than those that other hosts look for when they hear of work.
+            let _ = to_others.send(Hint::Any);
         }
     }
 }
@@ -132,20 +161,21 @@ impl Notifier {
 }
 
 /// Passes on the hints of other hosts, and reconnects for as long as this host runs.
-async fn listen(
-    config: PostgresConfig,
-    here: HintSender,
-    this: Notifier,
-    hears: watch::Sender<Option<bool>>,
-) {
+async fn listen(config: PostgresConfig, here: HintSender, this: Notifier, hearing: Hearing) {
     let server = config.listen.as_ref().unwrap_or(&config.server).clone();
     loop {
         let (receivers, this, probe) = (here.clone(), this.clone(), this.probe());
+        let on_freed = Arc::clone(&hearing.on_freed);
         let arrived = Arc::<Notify>::default();
         let arrives = Arc::clone(&arrived);
         let on_notification =
             move |notification: tokio_postgres::Notification| match this.read(notification.payload()) {
-                Some(hint) => receivers.send(hint),
+                Some(hint) => {
+                    if hint == Hint::Any {
+                        on_freed();
+                    }
+                    receivers.send(hint);
+                }
                 None => arrives.notify_one(),
             };
         if let Ok(client) = single(&config, &server, on_notification).await
@@ -153,7 +183,7 @@ async fn listen(
         {
             // Something may have changed before this connection listened.
             here.send(Hint::Any);
-            hear(&config, &probe, &arrived, &hears).await;
+            hear(&config, &probe, &arrived, &hearing).await;
             while answers(&client).await {
                 tokio::time::sleep(CHECK).await;
             }
@@ -163,7 +193,7 @@ async fn listen(
 }
 
 /// Finds out whether notifications arrive: behind a connection pooler, they may not.
-async fn hear(config: &PostgresConfig, probe: &str, arrived: &Notify, hears: &watch::Sender<Option<bool>>) {
+async fn hear(config: &PostgresConfig, probe: &str, arrived: &Notify, hearing: &Hearing) {
     // On another connection than the one that listens: the server answers a notification there itself.
     let Ok(client) = single(config, &config.server, |_| {}).await else { return };
     let notify = run(&client, "SELECT pg_notify($1, $2)", params![(CHANNEL, TEXT), (probe.to_owned(), TEXT)]);
@@ -171,10 +201,7 @@ async fn hear(config: &PostgresConfig, probe: &str, arrived: &Notify, hears: &wa
         return;
     }
     let is_heard = tokio::time::timeout(ARRIVES_WITHIN, arrived.notified()).await.is_ok();
-    if !is_heard && *hears.borrow() != Some(false) {
-        tracing::warn!("{DEAF}");
-    }
-    hears.send_replace(Some(is_heard));
+    hearing.report(is_heard);
 }
 
 /// Gives the hint that anything may have changed, again and again.

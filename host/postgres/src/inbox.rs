@@ -3,9 +3,11 @@
 use crate::connect::{params, query, run};
 use crate::error::{Failure, failure};
 use crate::read::parse;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 use tokio_postgres::{Client, Error, Row};
 use tollgate_store::{ClaimedRun, SentCommand, StoreError};
+use uuid::Uuid;
 
 /// Stores a command, unless the run has one with this id. Returns whether the run is open; `None`
 /// if there is no such run.
@@ -47,35 +49,60 @@ pub(crate) async fn withdraw(client: &Client, run_id: &str, id: &str) -> Result<
     run(client, sql, params![(run_id.to_owned(), TEXT), (id.to_owned(), TEXT)]).await.map(drop)
 }
 
-/// The condition that a run may be driven: it is the oldest open prompt of its thread, and no host
-/// drives a newer one, which a host may have begun whose clock is ahead.
-macro_rules! next_of_thread {
-    () => {
-        "(r.kind <> 'prompt' OR NOT EXISTS (SELECT FROM runs o WHERE o.thread = r.thread AND o.id < r.id
-                AND o.kind = 'prompt' AND o.status IN ('running', 'waiting'))
-            AND NOT EXISTS (SELECT FROM runs o WHERE o.thread = r.thread
-                AND o.kind = 'prompt' AND o.status = 'running' AND o.owner IS NOT NULL))"
-    };
+/// Calls the function of the database that claims runs.
+const CLAIM: &str = "SELECT o_run, o_epoch FROM claim_v1($1, $2, $3, $4) ORDER BY o_place";
+
+/// How often a host looks at all runs without an owner.
+const LOOK_AT_ALL: Duration = Duration::from_secs(1);
+/// How much older than the oldest known run one may be that was not visible yet, by its id.
+const MARGIN_MS: u64 = 2_000;
+
+/// The run from which a host begins to look for runs without an owner. While any transaction is open on
+/// the server, the index keeps an entry of every run that was queued since it began. A host that began
+/// with the first entry each time would read all of them each time.
+#[derive(Default)]
+pub(crate) struct ClaimStart(Mutex<StartState>);
+
+#[derive(Default)]
+struct StartState {
+    from: String,
+    /// When the host looked at all runs; `None` if it is to do so the next time.
+    looked_at_all: Option<Instant>,
 }
 
-/// Claims up to `$3` runs: waiting ones with the oldest commands, then the oldest of those that were
-/// queued or interrupted. The second list is read only as far as the first one leaves room.
-const CLAIM: &str = concat!(
-    "WITH commanded AS (SELECT r.id FROM inbox i JOIN runs r ON r.id = i.run
-            WHERE r.status = 'waiting' AND r.owner IS NULL
-            AND (r.kind = 'call' OR r.kind = 'prompt' AND r.agent = ANY($2)) AND ",
-    next_of_thread!(),
-    " ORDER BY i.number LIMIT $3 FOR UPDATE OF r SKIP LOCKED),
-        unowned AS (SELECT r.id FROM runs r WHERE r.status = 'running' AND r.owner IS NULL
-            AND (r.kind = 'call' OR r.kind = 'prompt' AND r.agent = ANY($2)) AND ",
-    next_of_thread!(),
-    " ORDER BY r.id LIMIT $3 FOR UPDATE SKIP LOCKED),
-        chosen AS (SELECT id, row_number() OVER () AS place FROM
-            (SELECT id FROM commanded UNION ALL SELECT id FROM unowned LIMIT $3) AS x),
-        claimed AS (UPDATE runs SET owner = $1, epoch = epoch + 1 FROM chosen
-            WHERE runs.id = chosen.id AND runs.owner IS NULL RETURNING runs.id, runs.epoch, chosen.place)
-    SELECT id, epoch FROM claimed ORDER BY place"
-);
+impl ClaimStart {
+    fn lock(&self) -> MutexGuard<'_, StartState> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lets the next look begin with the oldest run: one may have been released.
+    pub(crate) fn reset(&self) {
+        self.lock().looked_at_all = None;
+    }
+
+    /// Returns the id from which to look now.
+    pub(crate) fn next(&self) -> String {
+        let mut state = self.lock();
+        if state.looked_at_all.is_some_and(|at| at.elapsed() < LOOK_AT_ALL) {
+            return state.from.clone();
+        }
+        state.looked_at_all = Some(Instant::now());
+        String::new()
+    }
+
+    /// Records the oldest run that was found.
+    fn found(&self, oldest: &str) {
+        self.lock().from = shortly_before(oldest);
+    }
+}
+
+/// Returns an id that is [`MARGIN_MS`] older; the first of all for an id that has no time.
+fn shortly_before(id: &str) -> String {
+    let id = Uuid::parse_str(id).ok().filter(|id| id.get_version_num() == 7);
+    let Some(id) = id else { return String::new() };
+    let ms = (id.as_u128() >> 80).saturating_sub(u128::from(MARGIN_MS));
+    Uuid::from_u128(ms << 80).to_string()
+}
 
 /// Claims up to this many runs for this host.
 pub(crate) async fn claim(
@@ -83,25 +110,58 @@ pub(crate) async fn claim(
     host: &str,
     agents: &[String],
     limit: usize,
+    start: &ClaimStart,
 ) -> Result<Vec<ClaimedRun>, Error> {
+    let from = start.next();
     let claim = async |limit: usize| {
-        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        let row = params![(host.to_owned(), TEXT), (agents.to_vec(), TEXT_ARRAY), (limit, INT8)];
-        query(client, CLAIM, row).await
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX - 1);
+        let row = params![
+            (host.to_owned(), TEXT),
+            (agents.to_vec(), TEXT_ARRAY),
+            (limit, INT8),
+            (from.clone(), TEXT)
+        ];
+        let mut rows = query(client, CLAIM, row).await?;
+        let oldest: Option<String> = rows.pop().and_then(|last| last.get(0));
+        oldest.iter().for_each(|oldest| start.found(oldest));
+        Ok::<_, Error>(rows)
     };
-    let is_taken =
-        |claimed: &Result<Vec<Row>, Error>| matches!(claimed, Err(why) if failure(why) == Failure::Taken);
-    let mut claimed = claim(limit).await;
-    // Another run of one of the threads was begun at this moment. The others are not to wait for it.
-    if limit > 1 && is_taken(&claimed) {
-        claimed = claim(1).await;
-    }
-    if is_taken(&claimed) {
-        return Ok(Vec::new());
+    let mut rows = Vec::new();
+    match claim(limit).await {
+        // Another run of one of the threads was begun at this moment. The others are not to wait for it.
+        Err(why) if failure(&why) == Failure::Taken => {
+            while rows.len() < limit {
+                match claim(1).await {
+                    Ok(one) if !one.is_empty() => rows.extend(one),
+                    Err(why) if failure(&why) != Failure::Taken => return Err(why),
+                    _ => break,
+                }
+            }
+        }
+        claimed => rows = claimed?,
     }
     let read = |row: &Row| ClaimedRun {
         run_id: Arc::from(row.get::<_, &str>(0)),
         epoch: row.get::<_, i64>(1).cast_unsigned(),
     };
-    Ok(claimed?.iter().map(read).collect())
+    Ok(rows.iter().map(read).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_look_begins_shortly_before_the_oldest_run_and_once_a_second_with_the_first() {
+        let start = ClaimStart::default();
+        assert_eq!((start.next(), start.next()), (String::new(), String::new()));
+        start.found("019ac1b2-0400-7abc-8def-0123456789ab");
+        assert_eq!(start.next(), "019ac1b1-fc30-0000-0000-000000000000", "2,000 ms before");
+        start.found("a-run-of-a-test");
+        assert_eq!(start.next(), "");
+        start.found("019ac1b2-0400-7abc-8def-0123456789ab");
+        start.reset();
+        assert_eq!(start.next(), "");
+        assert_ne!(start.next(), "");
+    }
 }

@@ -8,6 +8,7 @@
 
 mod audit;
 mod commit;
+mod components;
 mod config;
 mod connect;
 mod conversations;

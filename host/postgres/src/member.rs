@@ -236,7 +236,7 @@ struct Keeper {
     watcher: Watcher,
     /// Runs that the database says this host owns and that it did not drive at the last look.
     unknown: HashSet<String>,
-    /// Called when runs or turns were released.
+    /// Called when runs were released.
     on_freed: Box<dyn Fn() + Send + Sync>,
     /// Called when this host was declared dead.
     on_lapse: Arc<dyn Fn() + Send + Sync>,
@@ -367,13 +367,14 @@ impl Keeper {
                 return Ok(());
             }
         }
-        self.look_after_others(&looked.others).await?;
+        self.look_after_others(&looked).await?;
         self.reconcile(looked.owned).await
     }
 
     /// Declares silent hosts dead, and releases the runs of dead ones.
-    async fn look_after_others(&mut self, others: &[HostLease]) -> Result<(), tokio_postgres::Error> {
-        for silent in self.watcher.see(now(), others) {
+    async fn look_after_others(&mut self, looked: &RenewalRows) -> Result<(), tokio_postgres::Error> {
+        let mut is_left = looked.is_left;
+        for silent in self.watcher.see(now(), &looked.others) {
             let Some(client) = self.connected().await else { return Ok(()) };
             // Nothing happens if it has renewed, or another host was faster.
             let sql = "UPDATE hosts SET state = 'dead' WHERE id = $1 AND renewals = $2 AND state = 'up'";
@@ -381,7 +382,11 @@ impl Keeper {
                 run(client, sql, params![(silent.id.clone(), TEXT), (silent.renewals, INT8)]).await?;
             if declared > 0 {
                 tracing::warn!("the host {} is gone; its runs are taken over", silent.id);
+                is_left = true;
             }
+        }
+        if !is_left {
+            return Ok(());
         }
         let Some(client) = self.connected().await else { return Ok(()) };
         let freed = query(client, RELEASE_DEAD, Vec::new()).await?;
@@ -434,7 +439,6 @@ impl Keeper {
                 }
                 (Note::TurnOver(turn), Some(client)) => {
                     run(client, "DELETE FROM turns WHERE id = $1", params![(*turn, INT8)]).await?;
-                    (self.on_freed)();
                 }
                 _ => {}
             }
@@ -446,7 +450,8 @@ impl Keeper {
     }
 }
 
-/// Renews the row of this host, and reads the others and the runs that this one owns.
+/// Renews the row of this host, and reads the others, the runs that this one owns, and whether
+/// [`RELEASE_DEAD`] has anything to do.
 const RENEW: &str =
     "WITH renewed AS (UPDATE hosts SET renewals = renewals + 1, agents = $3, unserved = $4, tools = $5,
             config = $6, lease_until = clock_timestamp() + $2 * interval '1 ms'
@@ -455,7 +460,12 @@ const RENEW: &str =
     UNION ALL SELECT 'host', id, renewals, lease_ms,
             (extract(epoch FROM lease_until - clock_timestamp()) * 1000)::int8
         FROM hosts WHERE state = 'up' AND id <> $1
-    UNION ALL SELECT 'run', id, epoch, 0, 0 FROM runs WHERE owner = $1";
+    UNION ALL SELECT 'run', id, epoch, 0, 0 FROM runs WHERE owner = $1
+    UNION ALL SELECT 'left', '', 0, 0, 0 WHERE EXISTS (SELECT FROM runs r WHERE r.owner IS NOT NULL
+            AND NOT EXISTS (SELECT FROM hosts h WHERE h.id = r.owner AND h.state = 'up'))
+        OR EXISTS (SELECT FROM turns t
+            WHERE NOT EXISTS (SELECT FROM hosts h WHERE h.id = t.host AND h.state = 'up'))
+        OR EXISTS (SELECT FROM hosts WHERE state = 'dead' AND lease_until < clock_timestamp() - interval '1 day')";
 
 /// Releases the runs of dead hosts, with their places in queues, and forgets hosts that have been gone
 /// for long. Also finds runs that a host began after it was declared dead. A locked row is found at the
@@ -480,6 +490,8 @@ struct RenewalRows {
     others: Vec<HostLease>,
     /// The runs that it owns, with their epochs.
     owned: Vec<(String, i64)>,
+    /// Whether dead hosts have left runs or turns behind.
+    is_left: bool,
 }
 
 impl RenewalRows {
@@ -491,6 +503,7 @@ impl RenewalRows {
             match row.get(0) {
                 "me" => looked.is_renewed = true,
                 "run" => looked.owned.push((id, number)),
+                "left" => looked.is_left = true,
                 _ => looked.others.push(HostLease {
                     id,
                     renewals: number,

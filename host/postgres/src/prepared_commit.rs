@@ -18,6 +18,8 @@ pub(crate) struct PreparedCommit {
     pub(crate) commit: Commit,
     bodies: Vec<String>,
     pub(crate) messages: Vec<String>,
+    /// The size of its events and messages.
+    pub(crate) bytes: u64,
 }
 
 impl PreparedCommit {
@@ -40,8 +42,9 @@ impl PreparedCommit {
         let bodies = commit.events().iter().map(|numbered| serialize(&numbered.event));
         let bodies: Vec<String> = bodies.collect::<Result<_, _>>()?;
         let messages: Vec<String> = commit.messages.iter().map(serialize).collect::<Result<_, _>>()?;
-        check_size(commit.run_id(), bodies.iter().chain(&messages).map(|body| body.len() as u64).sum())?;
-        Ok(Self { id: Uuid::now_v7().to_string(), commit, bodies, messages })
+        let bytes = bodies.iter().chain(&messages).map(|body| body.len() as u64).sum();
+        check_size(commit.run_id(), bytes)?;
+        Ok(Self { id: Uuid::now_v7().to_string(), commit, bodies, messages, bytes })
     }
 
     /// Returns the spec of the run, if these are its first events.
@@ -99,6 +102,18 @@ impl PreparedCommit {
         // Concurrent commits lock the rows in one order.
         components.sort();
         (all, components)
+    }
+}
+
+/// The last event of a run, from which the checksums of the next commit continue.
+pub(crate) struct Tail {
+    pub(crate) number: u64,
+    pub(crate) checksum: Option<Vec<u8>>,
+}
+
+impl Tail {
+    pub(crate) fn of(rows: &[EventRow]) -> Option<Self> {
+        rows.last().map(|row| Self { number: row.number, checksum: row.checksum.clone() })
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::audit::after_prefix;
 use crate::connect::{Busy, Params, int8, params, query};
 use crate::conversations::KnownConversation;
+use crate::prepared_commit::Tail;
 use serde::de::DeserializeOwned;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -178,16 +179,16 @@ pub(crate) async fn events(
     after: u64,
 ) -> Result<Result<Vec<Arc<StoredEvent>>, StoreError>, Error> {
     let page = events_page(client, run_id, after, PageLimit::NONE).await?;
-    Ok(page.map(|page| page.events))
+    Ok(page.map(|(page, _)| page.events))
 }
 
-/// Returns the first events after a number, within a limit.
+/// Returns the first events after a number, within a limit, and the run's last event if it is among them.
 pub(crate) async fn events_page(
     client: Busy,
     run_id: &str,
     after: u64,
     limit: PageLimit,
-) -> Result<Result<EventPage, StoreError>, Error> {
+) -> Result<Result<(EventPage, Option<Tail>), StoreError>, Error> {
     let (rows, damage, last) = rows(&client, run_id, after, limit).await?;
     client.finish();
     let has_more = rows.last().is_some_and(|row| row.number < last);
@@ -196,7 +197,10 @@ pub(crate) async fn events_page(
     let events: Result<Vec<_>, _> = rows.iter().map(|row| event(&run, row)).collect();
     Ok(match (events, damage) {
         (Err(why), _) => Err(why),
-        (Ok(events), None) => Ok(EventPage { events, has_more }),
+        (Ok(events), None) => {
+            let tail = if has_more { None } else { Tail::of(&rows) };
+            Ok((EventPage { events, has_more }, tail))
+        }
         (Ok(_), Some(problem)) => {
             let message = format!(
                 "the record of run {run_id} is damaged ({problem}); restore the database from a copy"
@@ -279,8 +283,11 @@ pub(crate) fn listing(filter: &RunFilter) -> (String, Params) {
     }
     if let Some(status) = &filter.status {
         // The index covers all other statuses: most runs are completed, and those are rarely
-        // listed by status.
-        let indexed = if status == "completed" { "" } else { " AND r.status <> 'completed'" };
+        // listed by status. The open runs of one thread have another index.
+        let indexed = match (status.as_str(), &filter.thread_id) {
+            ("completed", _) | (_, Some(_)) => "",
+            _ => " AND r.status <> 'completed' AND length(r.status) > 0",
+        };
         conditions.push(format!("r.status = ${}{indexed}", add(status)));
     }
     if let Some(kind) = &filter.kind {

@@ -13,7 +13,7 @@ mod migrations {
 /// The newest schema version that this program knows.
 pub(crate) const NEWEST: i32 = 5;
 /// The version that this program requires of `meta.min_host` at most.
-const THIS_HOST: i32 = 3;
+const THIS_HOST: i32 = 4;
 /// The oldest PostgreSQL version, as the server reports it.
 const OLDEST_SERVER: i32 = 140_000;
 /// The largest difference between the clocks of a host and the server without a warning.
@@ -71,20 +71,20 @@ pub(crate) async fn migrate(config: &PostgresConfig) -> Result<MigrationReport, 
 
 /// The privileges that the role of the hosts needs, and the tables.
 const GRANTS: [(&str, &str); 4] = [
-    ("SELECT, INSERT", "events, messages, changes, audit, components, run_components"),
+    ("SELECT, INSERT", "events, messages, changes, audit, components, component_parts, run_components"),
     ("SELECT, INSERT, UPDATE", "threads, runs, state, component_sizes"),
     ("SELECT, INSERT, UPDATE, DELETE", "hosts, settings, tool_health, turns, inbox, request_keys"),
     ("SELECT", "meta, refinery_schema_history"),
 ];
 
-/// The function that the role of the hosts needs.
-const FUNCTION: &str = "commit_v1";
+/// The functions that the role of the hosts needs.
+const FUNCTIONS: [&str; 2] = ["claim_v1", "commit_v1"];
 
 /// Returns the statements that grant a role what hosts need.
 pub(crate) fn grants(role: &str) -> String {
     let role = format!("\"{}\"", role.replace('"', "\"\""));
     let tables = GRANTS.map(|(privileges, tables)| format!("GRANT {privileges} ON {tables} TO {role};\n"));
-    tables.concat() + &format!("GRANT EXECUTE ON FUNCTION {FUNCTION} TO {role};\n")
+    tables.concat() + &format!("GRANT EXECUTE ON FUNCTION {} TO {role};\n", FUNCTIONS.join(", "))
 }
 
 /// Returns the privileges that the role lacks, such as `INSERT on audit`. It lacks all on a table that
@@ -97,11 +97,10 @@ pub(crate) async fn missing_privileges(client: &Client) -> Result<Vec<String>, t
     let column = |of: fn((&'static str, &'static str)) -> &'static str| GRANTS.map(of).to_vec();
     let row = params![(column(|(_, tables)| tables), TEXT_ARRAY), (column(|(of, _)| of), TEXT_ARRAY)];
     let mut missing: Vec<String> = query(client, sql, row).await?.iter().map(|row| row.get(0)).collect();
-    let sql = "SELECT coalesce(has_function_privilege(to_regproc($1)::oid, 'EXECUTE'), false)";
-    let rows = query(client, sql, params![(FUNCTION, TEXT)]).await?;
-    if !rows.first().is_some_and(|row| row.get(0)) {
-        missing.push(format!("EXECUTE on {FUNCTION}"));
-    }
+    let sql = "SELECT 'EXECUTE on ' || f FROM unnest($1) AS f
+        WHERE NOT coalesce(has_function_privilege(to_regproc(f)::oid, 'EXECUTE'), false) ORDER BY f";
+    let rows = query(client, sql, params![(FUNCTIONS.to_vec(), TEXT_ARRAY)]).await?;
+    missing.extend(rows.iter().map(|row| row.get::<_, String>(0)));
     Ok(missing)
 }
 

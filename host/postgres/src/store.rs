@@ -7,6 +7,7 @@ use crate::connect::{Busy, check_lease, params, pool, query, single, to_its_end}
 use crate::conversations::{Conversations, KnownConversation};
 use crate::database::{Database, PAUSE, READ_PATIENCE};
 use crate::hints::HintExchange;
+use crate::inbox::ClaimStart;
 use crate::member::{self, HostDescription, HostRow, Member};
 use crate::prepared_commit::{PreparedCommit, serialize};
 use crate::schema::{self, MigrationReport, SchemaState};
@@ -39,6 +40,7 @@ pub struct PostgresStore {
     pub(crate) database: Arc<Database>,
     member: Member,
     hints: HintExchange,
+    claim_start: Arc<ClaimStart>,
 }
 
 impl PostgresStore {
@@ -72,9 +74,11 @@ impl PostgresStore {
             volatile: Mutex::default(),
             conversations: Conversations::default(),
         });
-        let hints = HintExchange::start(&config);
-        let member = Member::new(config, client, hints.work(), hints.lapse());
-        Ok(Self { database, member, hints })
+        let claim_start = Arc::<ClaimStart>::default();
+        let starts = Arc::clone(&claim_start);
+        let hints = HintExchange::start(&config, move || starts.reset());
+        let member = Member::new(config, client, hints.freed(), hints.lapse());
+        Ok(Self { database, member, hints, claim_start })
     }
 
     /// Creates the schema or migrates it to this version.
@@ -229,6 +233,10 @@ impl PostgresStore {
         }
     }
 
+    pub(crate) fn database(&self) -> &Database {
+        &self.database
+    }
+
     /// Returns the database's address for messages, without the password.
     pub(crate) fn address(&self) -> &str {
         &self.database.address
@@ -267,7 +275,10 @@ impl RunStore for PostgresStore {
     }
 
     async fn events_page(&self, run_id: &str, after: u64, limit: PageLimit) -> Result<EventPage, StoreError> {
-        self.database.read(|client| read::events_page(client, run_id, after, limit)).await?
+        let (page, tail) =
+            self.database.read(|client| read::events_page(client, run_id, after, limit)).await??;
+        self.database.see_tail(run_id, tail);
+        Ok(page)
     }
 
     async fn run_spec(&self, run_id: &str) -> Result<Option<Arc<RunSpec>>, StoreError> {
@@ -424,14 +435,7 @@ impl AuditStore for PostgresStore {
 #[async_trait]
 impl ComponentStore for PostgresStore {
     async fn component(&self, digest: &str) -> Result<Option<Vec<u8>>, StoreError> {
-        self.database
-            .read(|client| async move {
-                let sql = "SELECT bytes FROM components WHERE digest = $1";
-                let rows = query(&client, sql, params![(digest.to_owned(), TEXT)]).await?;
-                client.finish();
-                Ok(rows.first().map(|row| row.get(0)))
-            })
-            .await
+        self.database.component(digest).await
     }
 
     fn archives(&self) -> bool {
@@ -449,6 +453,7 @@ impl CoordinationStore for PostgresStore {
             let (events, owner_is_gone) = found.ok_or_else(|| StoreError::unknown_run(run_id))?;
             if let Some(epoch) = acquired {
                 self.member.record_driving(run_id);
+                self.database.await_tail(run_id);
                 return Ok(epoch);
             }
             match events.cmp(&known) {
@@ -477,14 +482,17 @@ impl CoordinationStore for PostgresStore {
         let claiming = self.database.read(|client| {
             let me = Arc::clone(&me);
             async move {
-                let claimed = inbox::claim(&client, &me, agents, limit).await?;
+                let claimed = inbox::claim(&client, &me, agents, limit, &self.claim_start).await?;
                 client.finish();
                 Ok(claimed)
             }
         });
         // If the answer to an earlier sending was lost, its runs are released after a while.
         let claimed = claiming.await?;
-        claimed.iter().for_each(|run| self.member.record_driving(&run.run_id));
+        for run in &claimed {
+            self.member.record_driving(&run.run_id);
+            self.database.await_tail(&run.run_id);
+        }
         Ok(claimed)
     }
 

@@ -2,6 +2,7 @@
 //! statements beside it.
 
 use crate::connect::{Busy, Params, params, query, run};
+use crate::error::violates;
 use crate::prepared_commit::PreparedCommit;
 use futures::future::BoxFuture;
 use tokio_postgres::Error;
@@ -69,13 +70,37 @@ pub(crate) async fn write(client: &Busy, written: WrittenRows<'_>) -> Result<(),
     batch.commit().await
 }
 
-/// Returns whether [`write_at_once`] can write a commit: nothing that it writes depends on rows that
-/// must be read first.
+/// Returns whether a commit can be written at once: nothing that it writes depends on rows that must be
+/// read first.
 pub(crate) fn is_independent(prepared: &PreparedCommit) -> bool {
     let commit = &prepared.commit;
-    commit.after() > 0
-        && prepared.changes().next().is_none()
-        && commit.audit.iter().all(|record| record.sign() != Sign::Trapped)
+    let is_independent_of_health = match prepared.begins() {
+        // Nothing could be undone if one of the tools turned out to have trapped.
+        Some(_) => crate::audit::tools_of(&commit.audit).is_empty(),
+        None => commit.after() > 0 && commit.audit.iter().all(|record| record.sign() != Sign::Trapped),
+    };
+    is_independent_of_health && prepared.changes().next().is_none()
+}
+
+/// Writes the first events of a run in one exchange. Returns `false`, and writes nothing, if there is
+/// such a run already.
+pub(crate) async fn begin_at_once(
+    client: &Busy,
+    written: WrittenRows<'_>,
+    begin: &str,
+) -> Result<bool, Error> {
+    let thread = || params![(written.prepared.commit.thread_id.to_string(), TEXT)];
+    let mut batch = Batch { client, sent: Vec::with_capacity(6) };
+    batch.sent.push(Box::pin(async move { client.batch_execute(begin).await.map(|()| 0) }));
+    batch.push("INSERT INTO threads (id) VALUES ($1) ON CONFLICT DO NOTHING", thread());
+    // Every commit locks the thread before the run.
+    batch.push("SELECT FROM threads WHERE id = $1 FOR UPDATE", thread());
+    push_run(&mut batch, &written);
+    batch.push(COMMIT, call(&written, Vec::new()));
+    match batch.commit().await {
+        Err(why) if violates(&why, "runs_pkey") => Ok(false),
+        done => done.map(|()| true),
+    }
 }
 
 /// Writes the rows without reading first, in a transaction of one statement. Returns `false`, and writes
@@ -86,15 +111,16 @@ pub(crate) async fn write_at_once(client: &Busy, written: WrittenRows<'_>) -> Re
     Ok(rows.first().is_some_and(|row| row.get(0)))
 }
 
-/// Adds the row of a run that begins, as it is before its first events.
+/// Adds the row of a run that begins, as it is before its first events. It has its owner already: then the
+/// server does not have to write the indexes again when the events are added.
 fn push_run(batch: &mut Batch<'_>, written: &WrittenRows<'_>) {
     let commit = &written.prepared.commit;
     let Some(spec) = written.prepared.begins() else { return };
     let (kind, title) = label(spec);
     let sql =
         "INSERT INTO runs (id, thread, agent, kind, title, status, epoch, events, last_commit, last_moved,
-            started_at_ms, updated_at_ms)
-        VALUES ($1, $2, $3, $4, $5, 'running', $6, 0, '', 0, $7, $7)";
+            started_at_ms, updated_at_ms, owner)
+        VALUES ($1, $2, $3, $4, $5, 'running', $6, 0, '', 0, $7, $7, $8)";
     batch.push(
         sql,
         params![
@@ -105,6 +131,7 @@ fn push_run(batch: &mut Batch<'_>, written: &WrittenRows<'_>) {
             (title, TEXT),
             (commit.epoch.cast_signed(), INT8),
             (commit.at_ms().cast_signed(), INT8),
+            ((!commit.queued).then(|| written.host.to_owned()), TEXT),
         ],
     );
 }

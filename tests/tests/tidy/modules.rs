@@ -191,6 +191,7 @@ const ORDERS: &[Order] = &[
             "schema",
             "member",
             "database",
+            "components",
             "record_audit",
             "store",
             "request_keys",

@@ -250,6 +250,27 @@ impl Database {
     pub(crate) async fn client(&self) -> tokio_postgres::Client {
         cluster().client(&self.name).await.unwrap()
     }
+
+    /// Lets the server count the statements on this database.
+    pub(crate) async fn count_statements(&self) {
+        self.client().await.batch_execute("CREATE EXTENSION pg_stat_statements").await.unwrap();
+    }
+
+    /// Returns the number of statements on this database so far, apart from those of tests.
+    pub(crate) async fn statements(&self) -> i64 {
+        self.statements_except("pg_stat").await
+    }
+
+    /// Like [`statements`](Self::statements), but without those with which hosts watch each other and listen.
+    pub(crate) async fn statements_on_records(&self) -> i64 {
+        self.statements_except("pg_stat|pg_notify|LISTEN|hosts|privilege|^SELECT \\$1$").await
+    }
+
+    async fn statements_except(&self, pattern: &str) -> i64 {
+        let sql = "SELECT coalesce(sum(calls), 0)::int8 FROM pg_stat_statements WHERE toplevel
+            AND dbid = (SELECT oid FROM pg_database WHERE datname = current_database()) AND query !~ $1";
+        self.client().await.query_one(sql, &[&pattern]).await.unwrap().get(0)
+    }
 }
 
 /// Makes the key and the certificate of a server, which it finds under these names.

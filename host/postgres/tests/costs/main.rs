@@ -149,6 +149,11 @@ async fn the_table_without_syncs() {
     set_durable(false).await;
     println!("\nWithout syncs:\n");
     table().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "prints figures"]
+async fn the_number_of_statements() {
     statements::table().await;
 }
 

@@ -127,37 +127,6 @@ async fn numbers_that_the_database_cannot_keep_are_refused_and_asked_for_in_vain
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn lists_by_short_id_agent_and_kind_use_their_indexes() {
-    let database = cluster().database().await;
-    let behind = database.client().await;
-    behind
-        .batch_execute(
-            "INSERT INTO runs SELECT '01900000-0000-7000-8000-0000' || lpad(n::text, 8, '0'), 't' || n, 'a' || n % 1000,
-                CASE n % 1000 WHEN 1 THEN 'child' ELSE 'prompt' END, '', 'completed', NULL, 1, 1, '', 0, n, n
-                FROM generate_series(1, 20000) n;
-             ANALYZE runs",
-        )
-        .await
-        .unwrap();
-    let store = PostgresStore::connect(database.config()).await.unwrap();
-    let filters = [
-        RunFilter { short_id_prefix: Some("00001234".into()), ..RunFilter::default() },
-        RunFilter { agent_id: Some("a7".into()), ..RunFilter::default() },
-        RunFilter { kind: Some("child".into()), ..RunFilter::default() },
-    ];
-    for (filter, found) in filters.into_iter().zip([1, 20, 20]) {
-        assert_eq!(store.runs(filter).await.unwrap().len(), found);
-    }
-    drop(store);
-    until("the counts", async || {
-        let sql = "SELECT count(*) FROM pg_stat_user_indexes WHERE idx_scan > 0
-            AND indexrelname IN ('runs_by_short_id', 'runs_by_agent', 'runs_by_kind')";
-        (behind.query_one(sql, &[]).await.unwrap().get::<_, i64>(0) == 3).then_some(())
-    })
-    .await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn a_run_that_is_begun_under_a_dead_id_does_not_stay_without_a_driver() {
     let database = cluster().database().await;
     let config = database.config().with_lease(LEASE).unwrap();
@@ -216,11 +185,35 @@ async fn a_commit_whose_transaction_the_server_ended_is_sent_again() {
     let proxy = Proxy::start(cluster().socket()).await;
     let config = PostgresConfig::new(&proxy.url(&database.name)).unwrap().with_lease(LEASE).unwrap();
     let store = PostgresStore::connect(config).await.unwrap();
-    // As if the process had been stopped in the middle of a commit of two exchanges.
+    let begins = PostgresStore::connect(database.config()).await.unwrap();
+    begins.commit(commit("r", 1, 0, vec![started("r", prompt())])).await.unwrap();
+    // As if the process had been stopped in the middle of a commit of two exchanges, as one of a host is
+    // that does not know the event before it.
     proxy.set(Mode::StallCommit);
-    store.commit(commit("r", 1, 0, vec![started("r", prompt())])).await.unwrap();
-    assert!(proxy.passes(), "the commit was not delayed");
     store.commit(commit("r", 1, 1, vec![step(1)])).await.unwrap();
+    assert!(proxy.passes(), "the commit was not delayed");
+    assert_eq!(store.events("r", 0).await.unwrap().len(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_commit_that_an_administrator_cancels_is_sent_again() {
+    let database = cluster().database().await;
+    let store = PostgresStore::connect(database.config()).await.unwrap();
+    store.commit(commit("r", 1, 0, vec![started("r", prompt())])).await.unwrap();
+    let (holds, behind) = (database.client().await, database.client().await);
+    holds.batch_execute("BEGIN; SELECT FROM threads FOR UPDATE").await.unwrap();
+    let cancelling = async {
+        // A statement_timeout of the role has the same effect.
+        let sql = "SELECT count(*) FILTER (WHERE pg_cancel_backend(pid)) FROM pg_stat_activity
+            WHERE datname = current_database() AND wait_event_type = 'Lock'";
+        until("the commit", async || {
+            (behind.query_one(sql, &[]).await.unwrap().get::<_, i64>(0) > 0).then_some(())
+        })
+        .await;
+        holds.batch_execute("COMMIT").await.unwrap();
+    };
+    let (committed, ()) = tokio::join!(store.commit(commit("r", 1, 1, vec![step(1)])), cancelling);
+    committed.unwrap();
     assert_eq!(store.events("r", 0).await.unwrap().len(), 2);
 }
 

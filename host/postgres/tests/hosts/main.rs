@@ -3,6 +3,7 @@
 
 #[path = "../cluster/mod.rs"]
 mod cluster;
+mod components;
 mod copying;
 mod fencing;
 mod full_disk;

@@ -11,7 +11,8 @@ use tollgate::store::{AuditKind, AuditRecord, AuditStore as _, RunCommand, Store
 use tollgate_postgres::{PostgresConfig, PostgresStore};
 
 /// The tables of what was recorded.
-const RECORDS: [&str; 6] = ["events", "messages", "changes", "audit", "components", "run_components"];
+const RECORDS: [&str; 7] =
+    ["events", "messages", "changes", "audit", "components", "component_parts", "run_components"];
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_role_of_the_hosts_drives_runs_and_cannot_alter_what_was_recorded() {
