@@ -44,7 +44,8 @@ pub(super) fn prepare(directory: &Path) -> Result<(PathBuf, Connection), StoreEr
     }
     // SQLite gives its other files the same mode.
     private_dir::make_file(&file).map_err(|why| unwritable(&file, &why))?;
-    let mut connection = open_file(&file, OpenFlags::SQLITE_OPEN_CREATE)?;
+    let is_new = std::fs::metadata(&file).is_ok_and(|file| file.len() == 0);
+    let mut connection = open_file(&file, is_new)?;
     check_ours(&connection, &file)?;
     match applied_and_known(&connection, &file)? {
         NEWEST => {}
@@ -73,7 +74,7 @@ fn bring_up(connection: &mut Connection, file: &Path) -> Result<(), StoreError> 
 
 /// Opens another connection to an existing store.
 pub(super) fn connect(file: &Path) -> Result<Connection, StoreError> {
-    open_file(file, OpenFlags::empty())
+    open_file(file, false)
 }
 
 /// Checks that the store's files are regular files, if they exist. SQLite would block on a pipe,
@@ -116,14 +117,16 @@ pub(super) fn connect_read_only(file: &Path, is_unchanging: bool) -> Result<Conn
     open().map_err(|e| explain("read", file, &e))
 }
 
-fn open_file(file: &Path, more: OpenFlags) -> Result<Connection, StoreError> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
-        | OpenFlags::SQLITE_OPEN_NO_MUTEX
-        | OpenFlags::SQLITE_OPEN_NOFOLLOW
-        | more;
+fn open_file(file: &Path, is_new: bool) -> Result<Connection, StoreError> {
+    let flags =
+        OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_NOFOLLOW;
     let open = || -> rusqlite::Result<Connection> {
         let connection = Connection::open_with_flags(file, flags)?;
         connection.busy_timeout(BUSY_TIMEOUT)?;
+        if is_new {
+            // Only an empty file takes this setting at once; see `prune`.
+            connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
+        }
         connection.pragma_update(None, "journal_mode", "WAL")?;
         connection.pragma_update(None, "synchronous", "FULL")?;
         connection.pragma_update(None, "cache_size", -CACHE_KIB)?;

@@ -12,7 +12,7 @@ use super::read::{changes_since, runs_event};
 use super::sizes::Bytes;
 use super::turns::Turns;
 use super::{SqliteStore, lock, open, reserve, store_files};
-use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
+use rusqlite::{Connection, ErrorCode, OptionalExtension, TransactionBehavior, params};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
 use std::sync::Arc;
@@ -29,6 +29,13 @@ const RUNS_AT_ONCE: i64 = 100;
 const AUDIT_AT_ONCE: i64 = 500;
 /// The number of pages in the log from which on it is moved into the database.
 const LOG_PAGES: i64 = 64;
+/// The number of pages that are moved at once while the file is shortened. Each changes a few others,
+/// so a step takes less than the reserve.
+const PAGES_AT_ONCE: u64 = 128;
+/// The value of `auto_vacuum` for a file that can be shortened in steps.
+const INCREMENTAL: u64 = 2;
+/// Moves the log into the database and empties it.
+const TRUNCATE: &str = "PRAGMA wal_checkpoint(TRUNCATE)";
 /// The maximum number of blocking runs that are named.
 const MAX_NAMED: i64 = 20;
 
@@ -431,28 +438,127 @@ fn prune_components(
 }
 
 /// Returns freed space to the file system. Others continue meanwhile; if they write, the space is
-/// reused for later records instead. All remaining records are written anew; returns whether the disk
-/// has room for that.
+/// reused for later records instead. If the disk has room, all remaining records are written anew, as
+/// densely as possible. Otherwise they are moved in steps. Returns whether that was possible.
 fn give_back(connection: &Connection, directory: &Path) -> rusqlite::Result<bool> {
-    let pragma = |name: &str| -> rusqlite::Result<u64> {
-        connection.query_row(name, [], |row| row.get::<_, i64>(0)).map(i64::cast_unsigned)
-    };
-    let pages = pragma("PRAGMA page_count")?.saturating_sub(pragma("PRAGMA freelist_count")?);
+    let used = number(connection, "page_count")?.saturating_sub(number(connection, "freelist_count")?);
     // Each page has a header in the log.
-    if reserve::is_below(directory, pages * (pragma("PRAGMA page_size")? + 64)) {
-        return Ok(false);
+    let has_room = !reserve::is_below(directory, used * (number(connection, "page_size")? + 64));
+    let moved = match has_room.then(|| write_anew(connection)) {
+        // Such as a quota, which the free space of the disk does not show.
+        Some(Err(e)) if is_full(&e) => move_in_steps(connection),
+        Some(written) => written.map(|()| true),
+        None => move_in_steps(connection),
+    };
+    match moved {
+        Err(e) if is_full(&e) => Ok(false),
+        // Another process writes.
+        Err(e) => match e.sqlite_error_code() {
+            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Ok(true),
+            _ => Err(e),
+        },
+        moved => moved,
+    }
+}
+
+fn write_anew(connection: &Connection) -> rusqlite::Result<()> {
+    if number(connection, "auto_vacuum")? != INCREMENTAL {
+        // From an earlier version; from now on, it can be shortened in steps.
+        connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
     }
     // All pages are written, which need not be in memory at once.
     connection.pragma_update(None, "cache_spill", true)?;
-    let is_busy = |e: &rusqlite::Error| {
-        use rusqlite::ErrorCode::{DatabaseBusy, DatabaseLocked, DiskFull};
-        matches!(e.sqlite_error_code(), Some(DatabaseBusy | DatabaseLocked | DiskFull))
-    };
-    for step in ["VACUUM", "PRAGMA wal_checkpoint(TRUNCATE)"] {
-        match connection.prepare(step).and_then(|mut step| step.query([])?.next().map(drop)) {
-            Err(e) if !is_busy(&e) => return Err(e),
-            _ => {}
+    let written = all_rows(connection, "VACUUM");
+    connection.pragma_update(None, "cache_spill", false)?;
+    written.and_then(|()| all_rows(connection, TRUNCATE))
+}
+
+/// Moves the last pages of the file to free places and shortens it, a few pages at a time, which
+/// takes little room. Returns `false` for a file of an earlier version, which cannot be shortened
+/// in this way.
+fn move_in_steps(connection: &Connection) -> rusqlite::Result<bool> {
+    if number(connection, "auto_vacuum")? != INCREMENTAL {
+        return Ok(false);
+    }
+    let mut free = number(connection, "freelist_count")?;
+    while free > 0 {
+        all_rows(connection, &format!("PRAGMA incremental_vacuum({PAGES_AT_ONCE})"))?;
+        all_rows(connection, TRUNCATE)?;
+        let left = number(connection, "freelist_count")?;
+        if left >= free {
+            break;
         }
+        free = left;
     }
     Ok(true)
+}
+
+fn number(connection: &Connection, pragma: &str) -> rusqlite::Result<u64> {
+    let pragma = format!("PRAGMA {pragma}");
+    connection.query_row(&pragma, [], |row| row.get::<_, i64>(0)).map(i64::cast_unsigned)
+}
+
+/// Runs a statement to its end: some do a part of their work for each row.
+fn all_rows(connection: &Connection, statement: &str) -> rusqlite::Result<()> {
+    let mut statement = connection.prepare(statement)?;
+    let mut rows = statement.query([])?;
+    while rows.next()?.is_some() {}
+    Ok(())
+}
+
+fn is_full(why: &rusqlite::Error) -> bool {
+    why.sqlite_error_code() == Some(ErrorCode::DiskFull)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
+
+    /// Leaves every tenth of these records, and the log empty.
+    fn fill_and_remove(connection: &Connection) {
+        let fill = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 800)
+            INSERT INTO components (digest, bytes) SELECT 'digest' || i, zeroblob(3000 * (i % 7)) FROM n";
+        connection.execute(fill, []).unwrap();
+        connection.execute("DELETE FROM components WHERE id % 10 <> 0", []).unwrap();
+        all_rows(connection, TRUNCATE).unwrap();
+    }
+
+    #[test]
+    fn z8_a_store_is_shortened_in_steps_that_take_little_room() {
+        let data = tempfile::tempdir().unwrap();
+        let (_, mut connection) = open::prepare(data.path()).unwrap();
+        write_little(&connection).unwrap();
+        fill_and_remove(&connection);
+        let longest_log = Arc::new(AtomicI32::new(0));
+        let longest = Arc::clone(&longest_log);
+        let watch = move |_: &mut rusqlite::hooks::Wal, pages| {
+            longest.fetch_max(pages, Relaxed);
+            Ok(())
+        };
+        connection.wal_hook(Some(watch)).unwrap();
+        let (before, kept) = (size_of(data.path()), number(&connection, "page_count").unwrap());
+        assert_eq!(move_in_steps(&connection), Ok(true));
+        let pages = number(&connection, "page_count").unwrap();
+        assert!(pages < kept / 4 && size_of(data.path()) < before / 4, "{pages} of {kept} pages");
+        let longest = u64::from(longest_log.load(Relaxed).cast_unsigned());
+        assert!(longest < 4 * PAGES_AT_ONCE, "{longest} pages in the log");
+        let sound: String = connection.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
+        assert_eq!(sound, "ok");
+    }
+
+    #[test]
+    fn z8_a_store_of_an_earlier_version_is_shortened_in_steps_once_it_was_written_anew() {
+        let data = tempfile::tempdir().unwrap();
+        let earlier = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/fixtures/store-0.1.0.db");
+        std::fs::copy(earlier, open::file_in(data.path())).unwrap();
+        let (_, connection) = open::prepare(data.path()).unwrap();
+        assert_eq!(move_in_steps(&connection), Ok(false));
+        assert_eq!(give_back(&connection, data.path()), Ok(true));
+        fill_and_remove(&connection);
+        let before = size_of(data.path());
+        assert_eq!(move_in_steps(&connection), Ok(true));
+        assert!(size_of(data.path()) < before / 4);
+    }
 }

@@ -89,8 +89,8 @@ pub struct PruneReport {
     /// Whether another process uses the store, so that the freed space was kept for later
     /// records.
     pub is_in_use: bool,
-    /// Whether the disk has no room for moving the remaining records, so that the freed space was kept
-    /// for later records.
+    /// Whether the freed space was kept for later records, because the disk has no room to return it. A
+    /// store made by an earlier version needs as much room as its remaining records.
     pub lacks_room: bool,
     /// The number of bytes returned to the file system.
     pub freed_bytes: u64,

@@ -148,8 +148,8 @@ fn said(pruned: &PruneReport) -> String {
             )
         }
         false if pruned.lacks_room => format!(
-            "removed {what}; the store keeps the space for later records because the disk has no room to compact it; \
-             free some room, then prune again"
+            "removed {what}; the store keeps the space for later records because an earlier version made it, \
+             and the disk has no room to write the remaining records once more; free some room, then prune again"
         ),
         false => format!("removed {what}; freed {} of disk", quantity::bytes(pruned.freed_bytes)),
     }
