@@ -15,6 +15,7 @@ use crate::terminal::{Exit, Output, quantity};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use tollgate::run::{ChildUpdate, LiveContent, RunEnd, RunUpdate};
+use tollgate_agent::code::Code;
 use tollgate_agent::gate::{GateVerdict, Verdict};
 use tollgate_agent::question::MARK;
 use tollgate_agent::run::event::{CheckedCall, FinishedCall, SuspendedCall};
@@ -35,6 +36,8 @@ pub(crate) struct Narrator<'a> {
     conversation: Option<Conversation>,
     /// The calls that ran when the process of the run ended.
     interrupted: HashSet<String>,
+    /// The tool of the last call that the host had no room for.
+    overloaded: Option<String>,
 }
 
 /// The settings for narrating a conversation at the terminal.
@@ -56,7 +59,13 @@ impl<'a> Narrator<'a> {
             streamed: String::new(),
             conversation: None,
             interrupted: HashSet::new(),
+            overloaded: None,
         }
+    }
+
+    /// Returns the tool of the last call that the host had no room for.
+    pub(crate) fn overloaded(&self) -> Option<&str> {
+        self.overloaded.as_deref()
     }
 
     /// Narrates a run that goes on after its process has ended, and which of its calls run again.
@@ -99,6 +108,11 @@ impl<'a> Narrator<'a> {
             RunUpdate::Live(transient) => self.piece(&transient.piece),
             RunUpdate::Child(told) => self.child(told),
             RunUpdate::Stored(numbered) => {
+                if let Event::CallFinished(finished) = &numbered.event
+                    && finished.end.code() == Some(Code::Overloaded)
+                {
+                    self.overloaded = Some(finished.tool_name.to_string());
+                }
                 if let Event::CallProposed(proposed) = &numbered.event
                     && let Some(owner) = &proposed.owner
                 {

@@ -4,9 +4,12 @@ use crate::globals::Globals;
 use crate::render::narrate::Narrator;
 use crate::session::ask::{QuestionOutcome, ask, can_ask};
 use crate::session::{always, shutdown};
+use crate::terminal::output::DIM;
+use crate::terminal::remedy::of_store;
 use crate::terminal::{Failure, Output};
 use std::sync::Arc;
 use tollgate::run::{RunEnd, RunHandle};
+use tollgate::store::StoreError;
 use tollgate::{Host, HostError};
 use tollgate_agent::run::event::SuspendedCall;
 
@@ -90,4 +93,20 @@ pub(crate) async fn ask_open(
         }
     }
     Ok(RestingRun { end, shown })
+}
+
+/// Says how to make room if a call of the run was refused because there is none for its record.
+pub(crate) async fn say_how_to_make_room(
+    host: &Host,
+    end: &RunEnd,
+    narrator: &Narrator<'_>,
+    output: &Output,
+) {
+    let Some(tool_name) = narrator.overloaded() else { return };
+    let toolbox = host.toolbox();
+    let owner = toolbox.catalog().tool(tool_name).map(|tool| tool.owner.id.as_str());
+    let admitted = host.store().admit(Some(&end.thread_id), owner).await;
+    if let Some(remedy) = admitted.as_ref().err().and_then(StoreError::remedy) {
+        output.hint(&format!("{DIM}{}{DIM:#}", of_store(remedy)));
+    }
 }

@@ -4,10 +4,8 @@ use crate::globals::Globals;
 use crate::render::narrate::Narrator;
 use crate::session::call_end::{ShownEnd, answer};
 use crate::session::data::find_thread;
-use crate::session::follow::follow_and_ask;
+use crate::session::follow::{follow_and_ask, say_how_to_make_room};
 use crate::session::{OpenSession, finish, host_with, warn_of_left_out, with_servers};
-use crate::terminal::output::DIM;
-use crate::terminal::remedy::of_store;
 use crate::terminal::{Exit, Failure, Output};
 use clap::Args;
 use serde_json::Value;
@@ -16,11 +14,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use tollgate::config::Config;
 use tollgate::run::RunEnd;
-use tollgate::store::{KeyFilter, StateRead, StoreError};
+use tollgate::store::{KeyFilter, StateRead};
 use tollgate::tools::LoadedTools;
 use tollgate::{CallRequest, Host};
 use tollgate_agent::child::Delegates;
-use tollgate_agent::code::Code;
 use tollgate_agent::name::server_prefix;
 use tollgate_agent::proposal::Arguments;
 use tollgate_agent::state::StateChange;
@@ -85,7 +82,7 @@ impl CallVerb {
                 ShownEnd { save: self.save.as_deref(), names_thread, question: rested.shown.as_deref() };
             let end = with_resulting_values(&host, rested.end, output).await;
             let exit = answer(&end, shown, output)?;
-            say_how_to_make_room(&host, &end, output).await;
+            say_how_to_make_room(&host, &end, &narrator, output).await;
             Ok(exit)
         };
         finish(&host, servers, work).await
@@ -102,22 +99,6 @@ fn keep_needed_servers(config: &mut Config, loaded: &LoadedTools, tool: &str) {
         }
         None if config.servers.keys().any(provides) => config.servers.retain(|server, _| provides(server)),
         _ => {}
-    }
-}
-
-/// Says how to make room for the record of a call that was refused for the lack of it.
-async fn say_how_to_make_room(host: &Host, end: &RunEnd, output: &Output) {
-    if output.is_json() {
-        return;
-    }
-    let Some(refused) = end.last_call.as_ref().filter(|end| end.end.code() == Some(Code::Overloaded)) else {
-        return;
-    };
-    let toolbox = host.toolbox();
-    let owner = toolbox.catalog().tool(&refused.tool_name).map(|tool| tool.owner.id.as_str());
-    let admitted = host.store().admit(Some(&end.thread_id), owner).await;
-    if let Some(remedy) = admitted.as_ref().err().and_then(StoreError::remedy) {
-        output.hint(&format!("{DIM}{}{DIM:#}", of_store(remedy)));
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::globals::Globals;
 use crate::render::narrate::Narrator;
 use crate::session::data::{OpeningStore, find_thread};
-use crate::session::follow::follow_and_ask;
+use crate::session::follow::{follow_and_ask, say_how_to_make_room};
 use crate::session::models::model_to_run;
 use crate::session::{OpenSession, finish, host_with, line_reader, shutdown, with_servers};
 use crate::terminal::output::{BOLD, DIM, NAME};
@@ -157,6 +157,7 @@ impl Chat<'_> {
         if !rested.end.waiting.is_empty() {
             self.output.hint(&format!("{DIM}the question stays open; your next message leaves it{DIM:#}"));
         }
+        say_how_to_make_room(self.host, &rested.end, &narrator, self.output).await;
         Ok(())
     }
 

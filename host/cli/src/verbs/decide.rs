@@ -7,7 +7,7 @@ use crate::session::ask::{can_ask, decision, is_at_a_terminal, read_answer, say_
 use crate::session::call_end::{ShownEnd, answer};
 use crate::session::codes::Codes;
 use crate::session::data::{find_run, open_limited_store, recovered};
-use crate::session::follow::{RestingRun, ask_open, follow};
+use crate::session::follow::{RestingRun, ask_open, follow, say_how_to_make_room};
 use crate::session::models::configured_model;
 use crate::session::{OpenSession, finish, host_with, with_servers};
 use crate::terminal::text::shown_line;
@@ -154,12 +154,16 @@ impl DecideVerb {
         };
         if run.kind == "call" {
             let shown = ShownEnd { question: shown.as_deref(), ..ShownEnd::default() };
-            return answer(&with_resulting_values(host, end, output).await, shown, output);
+            let end = with_resulting_values(host, end, output).await;
+            let exit = answer(&end, shown, output)?;
+            say_how_to_make_room(host, &end, &narrator, output).await;
+            return Ok(exit);
         }
         narrator.finish(&end);
         if !output.is_json() {
             say_how_to_decide(&end, shown.as_deref(), output);
         }
+        say_how_to_make_room(host, &end, &narrator, output).await;
         Ok(outcome(&end))
     }
 }

@@ -5,7 +5,7 @@ use crate::render::narrate::{Narrator, outcome};
 use crate::session::ask::say_how_to_decide;
 use crate::session::call_end::{ShownEnd, answer};
 use crate::session::data::{find_run, open_limited_store};
-use crate::session::follow::{RestingRun, follow_and_ask};
+use crate::session::follow::{RestingRun, follow_and_ask, say_how_to_make_room};
 use crate::session::models::configured_model;
 use crate::session::{OpenSession, finish, host_with, with_servers};
 use crate::terminal::{Exit, Failure, Output, program};
@@ -79,7 +79,9 @@ async fn resume(host: &Host, run: &RunSummary, globals: &Globals, output: &Outpu
         let mut narrator = Narrator::new(output).reports_only();
         let RestingRun { end, shown } = follow_and_ask(host, handle, &mut narrator, globals, output).await?;
         let shown = ShownEnd { question: shown.as_deref(), ..ShownEnd::default() };
-        return answer(&end, shown, output);
+        let exit = answer(&end, shown, output)?;
+        say_how_to_make_room(host, &end, &narrator, output).await;
+        return Ok(exit);
     }
     let mut narrator = Narrator::new(output).resuming(&record);
     let RestingRun { end, shown } = follow_and_ask(host, handle, &mut narrator, globals, output).await?;
@@ -87,6 +89,7 @@ async fn resume(host: &Host, run: &RunSummary, globals: &Globals, output: &Outpu
     if !output.is_json() {
         say_how_to_decide(&end, shown.as_deref(), output);
     }
+    say_how_to_make_room(host, &end, &narrator, output).await;
     Ok(outcome(&end))
 }
 

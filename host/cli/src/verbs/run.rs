@@ -4,7 +4,7 @@ use crate::globals::Globals;
 use crate::render::narrate::{Narrator, outcome};
 use crate::session::ask::say_how_to_decide;
 use crate::session::data::{OpeningStore, agent_of_thread, find_thread, open_store_to_read, thread_named};
-use crate::session::follow::{RestingRun, follow_and_ask};
+use crate::session::follow::{RestingRun, follow_and_ask, say_how_to_make_room};
 use crate::session::models::model_to_run;
 use crate::session::{OpenSession, finish, host_with, shutdown, with_servers};
 use crate::terminal::{Exit, Failure, Output};
@@ -160,6 +160,7 @@ async fn run(
     if !output.is_json() {
         say_how_to_decide(&end, shown.as_deref(), output);
     }
+    say_how_to_make_room(host, &end, &narrator, output).await;
     Ok(end)
 }
 

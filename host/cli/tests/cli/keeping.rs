@@ -290,6 +290,10 @@ fn z8_a_guest_that_appends_without_end_meets_the_quota_of_its_state_and_then_of_
     assert!((2..=8).contains(&calls), "{calls} calls");
     assert!(refused.to_string().contains("component_record_bytes = 8000000"), "{refused}");
     add(&place).ends_with(0);
+    let turns = "[[turn]]\ncalls = [{ name = \"fill-the-record\", arguments = {} }]\n[[turn]]\ntext = \"It is full.\"\n";
+    place.write("turns.toml", turns);
+    let told = place.type_in(&["run", "--model", "recorded/turns.toml", "Fill it."]).ends_with(0);
+    told.answers("It is full.").says("tollgate prune --older-than 30d");
 }
 
 #[test]
