@@ -63,6 +63,8 @@ impl Transition<'_> {
         }
         if !interrupted.is_empty() {
             self.accept_result(&interrupted);
+        } else if run.lacks_task() {
+            run.begin_task(self, &run.spec, None);
         } else if run.phase == Phase::Waiting && !run.is_told_waiting {
             // Records of earlier versions end with another event and would be listed as running.
             self.wait_if_suspended();
@@ -89,6 +91,7 @@ impl Transition<'_> {
                 };
                 self.end_early_because(Code::Interrupted, &message, RunStatus::Completed);
             }
+            None if run.lacks_task() => self.complete_run(RunStatus::Completed),
             _ => self.restart_calls(),
         }
     }

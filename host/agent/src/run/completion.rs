@@ -182,7 +182,7 @@ impl Transition<'_> {
     /// Ends the run and answers its open calls, unless the run is already ending.
     pub(super) fn end_early_because(&mut self, code: Code, message: &str, status: RunStatus) {
         let ends_already = matches!(self.run.cut, Some(AfterTurn::End(_)));
-        if ends_already || self.run.is_finished() || self.run.phase == Phase::New {
+        if ends_already || self.run.is_finished() || self.run.events == 0 {
             return;
         }
         self.cut_short(code, message, AfterTurn::End(status));

@@ -11,7 +11,7 @@ use crate::catalog::Catalog;
 use crate::catalog::ToolVersion;
 use crate::code::Code;
 use crate::hook::ModelHooked;
-use crate::message::{Finish, ModelReply};
+use crate::message::{Finish, Message, ModelReply};
 use crate::outcome::Fault;
 use crate::proposal::{Arguments, Proposal};
 use crate::text::one_line;
@@ -101,9 +101,30 @@ impl Run {
         if seed != RunSeed::default() {
             draft.push(Event::RunSeeded { change: seed.change, messages: seed.messages });
         }
+        self.begin_task(draft, spec, refused);
+        Ok(())
+    }
+
+    /// Returns whether the record has the start of the run and nothing of its task. This program
+    /// commits both together, but another one may not.
+    pub(super) fn lacks_task(&self) -> bool {
+        self.events > 0 && self.step == 0 && self.calls().is_empty() && !self.is_finished()
+    }
+
+    /// Begins the task of the run.
+    pub(super) fn begin_task(
+        &self,
+        draft: &mut Transition<'_>,
+        spec: &Arc<RunSpec>,
+        refused: Option<&Fault>,
+    ) {
         match &spec.task {
             Task::Prompt(text) => {
-                draft.push(Event::MessageAdded { text: text.clone() });
+                let is_added = self.events > 0
+                    && matches!(self.messages.last(), Some(Message::User(last)) if last == text);
+                if !is_added {
+                    draft.push(Event::MessageAdded { text: text.clone() });
+                }
                 draft.push(Event::StepStarted { step: 1 });
             }
             Task::Call { tool_name, arguments } => {
@@ -115,7 +136,6 @@ impl Run {
                 draft.settle_as(spec);
             }
         }
-        Ok(())
     }
 
     fn hear(&self, draft: &mut Transition<'_>, mut reply: ModelReply, hooked: Option<Box<ModelHooked>>) {

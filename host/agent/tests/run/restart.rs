@@ -3,13 +3,40 @@
 use crate::children::{calling, ended};
 use crate::world::{World, done, faults, pends, reply, sets};
 use serde_json::json;
+use std::sync::Arc;
 use tollgate_agent::catalog::Catalog;
 use tollgate_agent::child::ChildStatus;
 use tollgate_agent::code::Code;
-use tollgate_agent::message::{Finish, TokenUsage};
+use tollgate_agent::message::{Finish, Message, TokenUsage};
 use tollgate_agent::outcome::Ticket;
-use tollgate_agent::run::{CallEnd, DecisionAnswer, Event, Input, RunLimits, RunStatus, Task};
+use tollgate_agent::run::{
+    AgentSpec, CallEnd, DecisionAnswer, Event, Input, Run, RunLimits, RunSpec, RunStatus, Task, Thread,
+};
 use tollgate_agent::state::{KeyUpdate, StateChange};
+
+/// This program commits the start with what follows from it; another one may not.
+#[test]
+fn e3_a_record_with_the_start_alone_can_be_ended_and_continued() {
+    let catalog = crate::tools::catalog("v1");
+    let call = Task::Call { tool_name: "look".into(), arguments: "{}".into() };
+    for task in [Task::Prompt("Do it.".to_owned()), call] {
+        let agent = AgentSpec { tools: vec!["*".to_owned()], ..AgentSpec::default() };
+        let (identity, limits) = (Default::default(), RunLimits::default());
+        let spec = RunSpec { identity, agent: agent.into(), limits, task, detached: false };
+        let mut run = Run::new(Thread::default());
+        run.apply(&Event::RunStarted { spec: Arc::new(spec) }).unwrap();
+        let cancelled = Input::Cancel { reason: "Enough.".to_owned() };
+        for input in [cancelled, Input::CutShort { reason: None, stopped: Vec::new() }] {
+            let events = run.decide(&catalog, 1, &input).unwrap();
+            assert!(matches!(events.as_slice(), [Event::RunFinished { .. }]), "{events:?}");
+        }
+        let events = run.decide(&catalog, 1, &Input::Restarted).unwrap();
+        events.iter().for_each(|event| run.apply(event).unwrap());
+        assert!(!run.next(&catalog).is_empty(), "{events:?}");
+        let messages = run.messages().iter().filter(|message| matches!(message, Message::User(_))).count();
+        assert!(messages <= 1);
+    }
+}
 
 #[test]
 fn l5_what_may_have_run_is_interrupted_and_the_idempotent_runs_again() {
