@@ -80,7 +80,8 @@ pub use agents::Agent;
 pub use config::DIRECT_AGENT;
 pub use error::HostError;
 pub use host::{
-    Busy, CallRequest, FollowUntil, Host, HostBuilder, RunFollower, RunOptions, RunRequest, WorkOptions,
+    Busy, CLIENT_MEMORY_PART, CallRequest, FollowUntil, Host, HostBuilder, RunFollower, RunOptions,
+    RunRequest, WorkOptions,
 };
 
 pub use gates::{Gate, ProposedCall, Verdict};

@@ -1,7 +1,7 @@
 //! Builds a host from agents, gates, tools and a store.
 
 use super::checks::check;
-use super::client_memory::CLIENTS_PART;
+use super::client_memory::CLIENT_MEMORY_PART;
 use super::commands::DrivenRuns;
 use super::follower::{Followers, UNMEASURED_PAGES};
 use super::listening::Failures;
@@ -221,7 +221,7 @@ impl HostBuilder {
         let memory_budget = self.memory_budget.unwrap_or_else(default_budget);
         let remote = self.agents.values().filter_map(|agent| agent.remote.as_ref());
         remote.for_each(|remote| remote.use_budget(&memory_budget));
-        let client_memory = MemoryBudget::new(memory_budget.total_bytes() / CLIENTS_PART);
+        let client_memory = MemoryBudget::new(memory_budget.total_bytes() / CLIENT_MEMORY_PART);
         let store = self.store.unwrap_or_else(|| Arc::new(MemoryStore::new()));
         let services = RunServices {
             tools: ServedTools::new(self.toolbox, Arc::clone(&store)),

@@ -6,8 +6,8 @@ use tollgate_sandbox::Reservation;
 
 /// Memory per byte of an event's text: the event, and what is written of it.
 const MEMORY_OF_EVENT: u64 = 3;
-/// All clients together may use one part in this many of the memory budget.
-pub(super) const CLIENTS_PART: u64 = 4;
+/// Clients that read large events may use one part in this many of the memory budget, all together.
+pub const CLIENT_MEMORY_PART: u64 = 4;
 /// How often to look for memory that calls have returned.
 const LOOK: Duration = Duration::from_millis(50);
 

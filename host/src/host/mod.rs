@@ -18,6 +18,7 @@ mod tools;
 mod work;
 
 pub use builder::HostBuilder;
+pub use client_memory::CLIENT_MEMORY_PART;
 pub use follower::{FollowUntil, RunFollower};
 pub use request::{Busy, CallRequest, RunOptions, RunRequest};
 pub use work::WorkOptions;

@@ -3,6 +3,7 @@
 
 use serde_json::{Map, Value, json};
 use std::time::Duration;
+use tollgate::CLIENT_MEMORY_PART;
 use tollgate::config::Config;
 use tollgate::models::MAX_REPLY_CALLS;
 use tollgate_agent::descriptor::MAX_PARSED_BYTES;
@@ -27,6 +28,7 @@ pub(crate) fn as_json(config: &Config) -> Value {
     let host = &limits.sandbox;
     let host = json!({
         "memory_budget_bytes": host.memory_budget_bytes,
+        "client_memory_bytes": host.memory_budget_bytes / CLIENT_MEMORY_PART,
         "concurrent_calls": host.concurrent_calls,
         "component_calls": host.component_calls(),
         "waiting_calls": host.waiting_calls,
@@ -97,6 +99,7 @@ fn of_schemas() -> Value {
 fn of_loading() -> Value {
     json!({
         "component_bytes": sandbox::MAX_COMPONENT_BYTES,
+        "loading_bytes": sandbox::MAX_LOADING_BYTES,
         "custom_section_bytes": sandbox::MAX_CUSTOM_BYTES,
         "core_modules": sandbox::MAX_CORE_MODULES,
         "component_items": sandbox::MAX_COMPONENT_ITEMS,

@@ -37,6 +37,7 @@ const FIXED: &[(&str, u64)] = &[
     ("response_head_bytes", 64 << 10),
     ("lookups", 16),
     ("lookups_of_component", 8),
+    ("loading_bytes", 64 << 20),
     ("lookups_of_call", 4),
     ("lookup_ms", 5_000),
     ("client_message_bytes", 4 << 20),
@@ -65,6 +66,8 @@ fn z8_the_limits_of_the_store_and_those_that_are_fixed_are_shown() {
     for (name, value) in stated {
         assert_eq!(read["limits"]["store"][name], value, "{name}");
     }
+    let host = &read["limits"]["host"];
+    assert_eq!(host["client_memory_bytes"].as_u64(), host["memory_budget_bytes"].as_u64().map(|all| all / 4));
     for (name, value) in FIXED {
         assert_eq!(read["limits"]["fixed"][name], *value, "{name}");
     }

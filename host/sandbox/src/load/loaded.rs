@@ -1,9 +1,9 @@
-//! The memory and descriptors of all loaded code.
+//! The memory and descriptors of all loaded code, and of the files that it is made from.
 //!
 //! They are reserved before the code is loaded, and returned when the component is dropped.
 
-use super::Artifact;
-use crate::budget::{CodeReservation, MemoryBudget, NoCodeMemory};
+use super::{Artifact, MAX_LOADING_BYTES};
+use crate::budget::{CodeReservation, MemoryBudget, NoCodeMemory, Reservation};
 use crate::description::held_bytes;
 use crate::descriptors::{DescriptorPermit, Descriptors};
 use crate::error::Refusal;
@@ -22,7 +22,16 @@ pub(crate) struct CodeMemory {
     used_bytes: Arc<AtomicU64>,
     most_bytes: u64,
     budget: MemoryBudget,
+    /// The bytes of all files that are being checked and compiled.
+    files: MemoryBudget,
     descriptors: Descriptors,
+}
+
+/// The memory of a file that is being checked and compiled, returned on drop.
+#[derive(Debug)]
+pub(crate) struct FileShare {
+    _budget: CodeReservation,
+    _files: Reservation,
 }
 
 /// The memory of one component's code, returned on drop.
@@ -66,7 +75,15 @@ pub(crate) enum NoRoomForCode {
 
 impl CodeMemory {
     pub(crate) fn new(most_bytes: u64, budget: MemoryBudget, descriptors: Descriptors) -> Self {
-        Self { used_bytes: Arc::default(), most_bytes, budget, descriptors }
+        let files = MemoryBudget::new(MAX_LOADING_BYTES);
+        Self { used_bytes: Arc::default(), most_bytes, budget, files, descriptors }
+    }
+
+    /// Reserves the memory of a file that is about to be read. Waits for other files, and for calls
+    /// to return memory.
+    pub(crate) async fn reserve_for_file(&self, bytes: u64) -> Result<FileShare, NoRoomForCode> {
+        let files = self.files.reserve(bytes).await;
+        Ok(FileShare { _budget: self.of_budget("file", bytes).await?, _files: files })
     }
 
     /// Reserves this many bytes. May wait for calls to return memory, so it must run on a thread
@@ -207,6 +224,18 @@ mod tests {
             assert_eq!((memory.budget.code_bytes(), memory.used_bytes()), (0, 0));
         })
         .await;
+    }
+
+    #[tokio::test]
+    async fn z4_a_file_that_is_being_loaded_is_part_of_the_memory_budget() {
+        let memory = memory(1 << 30, 64 << 10);
+        let first = memory.reserve_for_file(20 << 10).await.unwrap();
+        assert_eq!(memory.budget.code_bytes(), 20 << 10);
+        let refused = memory.reserve_for_file(13 << 10).await.unwrap_err().refusal("x").to_string();
+        assert!(refused.contains("its file takes 13 KiB"), "{refused}");
+        drop(first);
+        assert_eq!(memory.budget.code_bytes(), 0);
+        assert!(memory.reserve_for_file(13 << 10).await.is_ok());
     }
 
     #[tokio::test]

@@ -29,7 +29,7 @@ pub(crate) use identity::{Fingerprint, Identity, Origin};
 pub(crate) use imports::{
     Exports, check_gate_exports, exports_a_gate, known_imports, read_exports, read_imports, refuse_imports,
 };
-pub(crate) use loaded::{CodeMemory, CodeShare, DescriptionShare, LoadedCode};
+pub(crate) use loaded::{CodeMemory, CodeShare, DescriptionShare, FileShare, LoadedCode};
 pub(crate) use native::Artifact;
 #[cfg(target_os = "linux")]
 pub(crate) use native::own_process;
@@ -38,6 +38,8 @@ pub(crate) use validate::{ValidatedBytes, check};
 
 /// The maximum size of a component in bytes.
 pub const MAX_COMPONENT_BYTES: u64 = 64 << 20;
+/// The maximum size of all files that are being checked and compiled, in bytes: as much as one may have.
+pub const MAX_LOADING_BYTES: u64 = MAX_COMPONENT_BYTES;
 /// The maximum number of bytes of custom sections (names, debug information) that reach the
 /// compiler; the rest is left out.
 pub const MAX_CUSTOM_BYTES: u64 = 1 << 20;

@@ -6,7 +6,7 @@ pub use gates::Guest;
 
 use crate::admission::{Admission, Occupancy};
 use crate::blocking::loading;
-use crate::budget::{MemoryBudget, Reservation};
+use crate::budget::MemoryBudget;
 use crate::compile::CompilerPool;
 use crate::component::{Component, ComponentDescription, LinkedComponent, MissingDescription};
 use crate::config::SandboxConfig;
@@ -14,8 +14,8 @@ use crate::descriptors::Descriptors;
 use crate::engine::Compatibility;
 use crate::error::{Refusal, SandboxError};
 use crate::load::{
-    Artifact, Cache, CachedDescription, CodeMemory, DescriptionShare, Fingerprint, Identity, Origin,
-    ValidatedBytes,
+    Artifact, Cache, CachedDescription, CodeMemory, DescriptionShare, FileShare, Fingerprint, Identity,
+    Origin, ValidatedBytes,
 };
 use crate::plain::Docs;
 use crate::shared::Shared;
@@ -60,7 +60,6 @@ impl Sandbox {
             compiling: CompilerPool::new(&config, compatibility, layout),
             cache: open_cache(&config, compatibility, &mut notices),
             code_memory,
-            unloaded_bytes: MemoryBudget::new(load::MAX_COMPONENT_BYTES),
             config,
             engine,
             notices: Mutex::new(notices),
@@ -201,8 +200,8 @@ enum PartialLoad {
     Known(Component),
     /// Its code is cached.
     Compiled(Arc<LinkedComponent>, Docs, Artifact),
-    /// Only its bytes are available, with their share of `unloaded_bytes` if a file has them.
-    New(Origin, Arc<ValidatedBytes>, Option<Reservation>),
+    /// Only its bytes are available, with their memory if they come from a file.
+    New(Origin, Arc<ValidatedBytes>, Option<FileShare>),
 }
 
 impl Shared {
@@ -226,7 +225,8 @@ impl Shared {
                 return Err(Refusal::new(format!("{name} {why}")));
             }
         }
-        let room = Handle::current().block_on(self.unloaded_bytes.reserve(opened.bytes()));
+        let reserved = self.code_memory.reserve_for_file(opened.bytes());
+        let room = Handle::current().block_on(reserved).map_err(|why| why.refusal(&name))?;
         let bytes = opened.read()?;
         self.begin(name, Some(path), bytes, Some(room))
     }
@@ -236,7 +236,7 @@ impl Shared {
         name: String,
         file: Option<PathBuf>,
         bytes: Vec<u8>,
-        room: Option<Reservation>,
+        room: Option<FileShare>,
     ) -> Result<PartialLoad, Refusal> {
         let origin = Origin { identity: Identity::of(&bytes), name, file };
         let fingerprint = &origin.identity.fingerprint;

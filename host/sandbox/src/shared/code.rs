@@ -5,6 +5,7 @@ use crate::blocking::loading;
 use crate::error::Refusal;
 use crate::load::{self, Artifact, Fingerprint, LoadedCode, Origin, ValidatedBytes};
 use std::sync::{Arc, PoisonError};
+use tokio::runtime::Handle;
 use tollgate_agent::text::clean;
 
 impl Shared {
@@ -44,19 +45,23 @@ impl Shared {
         if let Some((code, _)) = loading(kept).await? {
             return Ok(code);
         }
-        let of_thread = origin.clone();
-        let checked = loading(move || {
+        let (inner, of_thread) = (Arc::clone(self), origin.clone());
+        let (checked, room) = loading(move || {
             let Origin { name, identity, file } = of_thread;
             let lost =
                 || Refusal::new(format!("the compiled code of {name} is lost, and its file has changed"));
-            let bytes = load::read(file.as_deref().ok_or_else(lost)?)?;
+            let opened = load::OpenedFile::at(file.as_deref().ok_or_else(lost)?)?;
+            let reserved = inner.code_memory.reserve_for_file(opened.bytes());
+            let room = Handle::current().block_on(reserved).map_err(|why| why.refusal(&name))?;
+            let bytes = opened.read()?;
             if Fingerprint::of(&bytes) != identity.fingerprint {
                 return Err(lost());
             }
-            load::check(&name, bytes).map(Arc::new)
+            Ok((Arc::new(load::check(&name, bytes)?), room))
         })
         .await?;
         let artefact = self.compile(&origin.name, &origin.identity.fingerprint, &checked).await?;
+        drop((checked, room));
         let (inner, origin) = (Arc::clone(self), origin.clone());
         loading(move || {
             inner.keep(&origin.identity.fingerprint, None, &artefact);

@@ -4,7 +4,6 @@
 mod code;
 
 use crate::admission::{Admission, Slot};
-use crate::budget::MemoryBudget;
 use crate::compile::CompilerPool;
 use crate::component_places::ComponentPlaces;
 use crate::config::SandboxConfig;
@@ -33,8 +32,6 @@ pub(crate) struct Shared {
     pub(crate) compiling: CompilerPool,
     pub(crate) cache: Option<Cache>,
     pub(crate) code_memory: CodeMemory,
-    /// The bytes of all files that are being checked and compiled: together as many as one may have.
-    pub(crate) unloaded_bytes: MemoryBudget,
     pub(crate) notices: Mutex<Vec<String>>,
 }
 
