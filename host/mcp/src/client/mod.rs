@@ -316,7 +316,11 @@ impl ManagedServer {
         let changed = self.host.update_toolbox(|toolbox| {
             toolbox.remove(&self.name);
             let Some(prepared) = taken.prepared else { return Ok(()) };
-            let runner = Arc::new(RemoteRunner::new(Arc::clone(&self.link), taken.names));
+            let runner = Arc::new(RemoteRunner::new(
+                Arc::clone(&self.link),
+                taken.names,
+                self.host.memory_budget().clone(),
+            ));
             toolbox.add_prepared(owner, prepared, &CatalogGrants::default(), runner)
         });
         if let Err(why) = changed {

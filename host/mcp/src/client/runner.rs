@@ -8,6 +8,7 @@ use super::resources;
 use super::rewrite::is_malformed;
 use super::tools::{RemoteCall, RemoteTool};
 use super::unreached;
+use super::weight::ReplyTooHeavy;
 use async_trait::async_trait;
 use rmcp::RoleClient;
 use rmcp::model::{
@@ -22,13 +23,18 @@ use std::time::{Duration, Instant};
 use tollgate::tools::{Attempt, AttemptRequest, CallContext, DeclaredTool, Runner};
 use tollgate_agent::catalog::Tool;
 use tollgate_agent::code::Code;
+use tollgate_agent::json::written_bytes;
 use tollgate_agent::outcome::{Fault, Outcome, Ticket, ToolResult, Usage};
 use tollgate_agent::proposal::Arguments;
-use tollgate_sandbox::Console;
+use tollgate_sandbox::{Console, MemoryBudget, Reservation};
 
 /// How often and in which intervals a call whose connection ended looks for the reason.
 const END_LOOKS: u32 = 40;
 const END_LOOK: Duration = Duration::from_millis(50);
+/// A result up to this size is kept without a reservation, in bytes.
+const SMALL_BYTES: usize = 64 * 1024;
+/// Memory per byte of a longer result: a parsed value takes several times its text.
+const COPIES: u64 = 4;
 /// How many times a call is repeated because its answer required input.
 const MAX_ROUNDS: u32 = 8;
 
@@ -36,11 +42,16 @@ const MAX_ROUNDS: u32 = 8;
 pub(super) struct RemoteRunner {
     link: Arc<Link>,
     tools: BTreeMap<String, Arc<RemoteTool>>,
+    budget: MemoryBudget,
 }
 
 impl RemoteRunner {
-    pub(super) fn new(link: Arc<Link>, tools: BTreeMap<String, Arc<RemoteTool>>) -> Self {
-        Self { link, tools }
+    pub(super) fn new(
+        link: Arc<Link>,
+        tools: BTreeMap<String, Arc<RemoteTool>>,
+        budget: MemoryBudget,
+    ) -> Self {
+        Self { link, tools, budget }
     }
 
     async fn call(&self, attempt: &CallContext<'_>) -> Result<Outcome, Fault> {
@@ -191,6 +202,19 @@ enum ServerAnswer {
     Required(InputRequiredResult),
 }
 
+/// Reserves the memory of a long result until it is stored. Without that memory, the result is dropped.
+fn reserved(outcome: Outcome, budget: &MemoryBudget, server: &str) -> (Outcome, Option<Arc<Reservation>>) {
+    let Outcome::Returned(output) = &outcome else { return (outcome, None) };
+    let bytes = written_bytes(&*output.result);
+    if bytes <= SMALL_BYTES {
+        return (outcome, None);
+    }
+    match budget.try_reserve(COPIES * bytes as u64) {
+        Some(memory) => (outcome, Some(Arc::new(memory))),
+        None => (ReplyTooHeavy::Budget.fault(server).into(), None),
+    }
+}
+
 fn suspended(ticket: Ticket) -> Outcome {
     Outcome::Returned(ToolResult::suspended_with(ticket).into())
 }
@@ -255,6 +279,7 @@ impl Runner for RemoteRunner {
                 }
             },
         };
+        let (outcome, memory) = reserved(outcome, &self.budget, &self.link.server);
         let wall_us = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
         let at_least = outcome.was_cut();
         let usage = Usage { wall_us, attempts: 1, at_least, ..Usage::default() };
@@ -266,7 +291,7 @@ impl Runner for RemoteRunner {
             http_requests: 0,
             denied: Vec::new(),
             taken: None,
-            memory: None,
+            memory,
         }
     }
 
@@ -276,5 +301,27 @@ impl Runner for RemoteRunner {
 
     fn declared(&self, tool_name: &str) -> Option<&DeclaredTool> {
         self.tools.get(tool_name).map(|tool| &tool.declared)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::panic)]
+    use super::*;
+
+    #[test]
+    fn z3_a_long_result_holds_memory_or_is_dropped() {
+        let budget = MemoryBudget::new(2 << 20);
+        let of = |bytes: usize| {
+            let result = ToolResult::success("x".repeat(bytes));
+            reserved(Outcome::Returned(result.into()), &budget, "s")
+        };
+        assert_eq!(of(1_000).1, None);
+        let (kept, memory) = of(300_000);
+        assert!(matches!(kept, Outcome::Returned(_)) && budget.reserved_bytes() >= 1_200_000);
+        let (Outcome::Faulted(fault), None) = of(300_000) else { panic!("both were kept") };
+        assert_eq!(fault.code, Code::Overloaded);
+        drop(memory);
+        assert!(of(300_000).1.is_some());
     }
 }
