@@ -6,6 +6,7 @@
 
 mod config;
 mod fault;
+mod memory;
 mod providers;
 mod retry;
 mod scripted;
@@ -14,6 +15,7 @@ mod text_calls;
 
 pub use config::{ModelConfig, ModelConfigError, ProviderName, ToolCalls};
 pub use fault::{FaultKind, MAX_REPLY_CALLS, ModelFault};
+pub use memory::ReplyMemory;
 pub use providers::{
     HttpClientError, HttpModel, Probe, Provider, ReasoningEffort, causes, http_client, is_loopback, tls_with,
 };
@@ -50,6 +52,22 @@ pub trait Model: Send + Sync {
         deltas: &mut DeltaSink<'_>,
     ) -> Result<ModelReply, ModelFault>;
 
+    /// Like [`reply`](Model::reply), but reserves the memory of a long reply before it is kept. A host
+    /// asks in this way. The default reserves nothing, for a model whose replies are short, or in
+    /// memory anyway.
+    ///
+    /// # Errors
+    /// Same as [`reply`](Model::reply), and a transient fault if there is no memory for the reply.
+    async fn reply_within(
+        &self,
+        request: ModelRequest,
+        memory: Arc<dyn ReplyMemory>,
+        deltas: &mut DeltaSink<'_>,
+    ) -> Result<ModelReply, ModelFault> {
+        drop(memory);
+        self.reply(request, deltas).await
+    }
+
     /// Called once a run with this model has ended, whatever its status, with the run's
     /// conversation. A backend elsewhere ends here what the run left behind. The default does
     /// nothing.
@@ -70,6 +88,15 @@ impl<M: Model + ?Sized> Model for Arc<M> {
         deltas: &mut DeltaSink<'_>,
     ) -> Result<ModelReply, ModelFault> {
         (**self).reply(request, deltas).await
+    }
+
+    async fn reply_within(
+        &self,
+        request: ModelRequest,
+        memory: Arc<dyn ReplyMemory>,
+        deltas: &mut DeltaSink<'_>,
+    ) -> Result<ModelReply, ModelFault> {
+        (**self).reply_within(request, memory, deltas).await
     }
 
     async fn run_ended(&self, messages: &[Message]) {

@@ -4,13 +4,15 @@ use super::audit_records::note_refusals;
 use super::children::CallChildren;
 use super::clock::RunClock;
 use super::hooks::HookContext;
+use super::reply_memory::ReservedReply;
 use super::reports::CallReports;
 use super::spans;
-use crate::models::{Delta, Model};
+use crate::models::{Delta, Model, ReplyMemory};
 use crate::store::{Store, StoreError, StoreErrorKind};
 use crate::stream::{LiveContent, Publisher};
 use crate::tools::{Attempt, AttemptRequest, CallContext, Runner, Toolbox};
 use futures::FutureExt;
+use std::any::Any;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -23,21 +25,28 @@ use tollgate_agent::outcome::{Fault, Outcome, Usage};
 use tollgate_agent::proposal::Proposal;
 use tollgate_agent::run::{Execution, Input, RunSpec, Task};
 use tollgate_agent::text::seconds;
-use tollgate_sandbox::{ChildRunner, ReportSink, Reservation};
+use tollgate_sandbox::{ChildRunner, MemoryBudget, ReportSink, Reservation};
 use tracing::Instrument as _;
 
-/// Asks the model and streams its output to the run's clients.
-pub(super) async fn ask(
-    model: Arc<dyn Model>,
-    request: ModelRequest,
-    ask: u32,
-    publisher: Publisher,
-) -> Input {
-    let span = spans::model(model.name(), ask);
-    reply(model, request, ask, publisher).instrument(span).await
+/// The resources with which a model is asked.
+pub(super) struct ModelResources {
+    pub(super) model: Arc<dyn Model>,
+    pub(super) memory_budget: MemoryBudget,
+    /// Holds the memory of long replies until the run rests.
+    pub(super) replies: Outcomes,
+    pub(super) publisher: Publisher,
 }
 
-async fn reply(model: Arc<dyn Model>, request: ModelRequest, ask: u32, publisher: Publisher) -> Input {
+/// Asks the model and streams its output to the run's clients.
+pub(super) async fn ask(lent: ModelResources, request: ModelRequest, ask: u32) -> Input {
+    let span = spans::model(lent.model.name(), ask);
+    reply(lent, request, ask).instrument(span).await
+}
+
+async fn reply(lent: ModelResources, request: ModelRequest, ask: u32) -> Input {
+    let ModelResources { model, memory_budget, replies, publisher } = lent;
+    let memory = ReservedReply::new(&memory_budget);
+    let within = Arc::clone(&memory) as Arc<dyn ReplyMemory>;
     let mut tell = |delta| {
         publisher.publish_live(match delta {
             Delta::Text(text) => LiveContent::TextDelta { text },
@@ -48,8 +57,12 @@ async fn reply(model: Arc<dyn Model>, request: ModelRequest, ask: u32, publisher
             }
         });
     };
-    match AssertUnwindSafe(model.reply(request, &mut tell)).catch_unwind().await {
+    match AssertUnwindSafe(model.reply_within(request, within, &mut tell)).catch_unwind().await {
         Ok(Ok(mut reply)) => {
+            match memory.hand_over(&reply) {
+                Ok(memory) => memory.into_iter().for_each(|memory| replies.hold(Arc::new(memory))),
+                Err(why) => return failed(ask, why),
+            }
             reply.model.get_or_insert_with(|| model.name().into());
             spans::replied(&reply);
             Input::Replied { ask, reply, hooked: None }
@@ -67,17 +80,17 @@ fn failed(ask: u32, error: String) -> Input {
 /// Asks the model with the hooks before and after it.
 pub(super) async fn ask_with_hooks(
     scene: HookContext,
-    model: Arc<dyn Model>,
+    lent: ModelResources,
     request: ModelRequest,
     number: u32,
-    publisher: Publisher,
 ) -> Input {
+    let publisher = lent.publisher.clone();
     let mut hooked = ModelHooked::default();
     let (request, supplied) = scene.before_model(request, number, &mut hooked).await;
     let was_told = supplied.is_none();
     let replied = match supplied {
         Some(reply) => Input::Replied { ask: number, reply, hooked: None },
-        None => ask(model, request, number, publisher.clone()).await,
+        None => ask(lent, request, number).await,
     };
     let reply = match replied {
         Input::Replied { reply, .. } => reply,
@@ -260,6 +273,14 @@ pub(super) struct Outcomes(Arc<Mutex<Vec<Arc<Reservation>>>>);
 impl Outcomes {
     pub(super) fn hold(&self, memory: Arc<Reservation>) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(memory);
+    }
+
+    /// Returns this memory and another part, for a holder that outlives the run; `None` if there is
+    /// nothing to hold.
+    pub(super) fn with(&self, more: Option<Reservation>) -> Option<Arc<dyn Any + Send + Sync>> {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        all.extend(more.map(Arc::new));
+        (!all.is_empty()).then(|| Arc::new(all) as Arc<dyn Any + Send + Sync>)
     }
 
     /// Releases the memory once the outcomes are committed or dropped.

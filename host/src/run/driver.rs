@@ -14,7 +14,7 @@ use super::services::RunStops;
 use super::work::{Work, on_its_own};
 use super::{RunEnd, RunError, UnrecordedEffect, spans};
 use crate::store::rules::{begins_direct, charges};
-use crate::store::{Commit, CommitError, StoreError};
+use crate::store::{Commit, CommitError, Durability, StoreError};
 use crate::stream::{Delivery, Inbox};
 use futures::future::BoxFuture;
 use std::sync::Arc;
@@ -78,6 +78,8 @@ pub(crate) struct Driver {
     last_call: Option<Arc<FinishedCall>>,
     end_text: String,
     /// The effect of tools that the last commit failed to record.
+    /// The memory of the model's long replies.
+    pub(super) replies: Outcomes,
     unrecorded: UnrecordedEffect,
     /// Receives decisions while the run is at work.
     pub(super) inbox: Inbox,
@@ -110,6 +112,7 @@ impl Driver {
             unrecorded: UnrecordedEffect::Unknown,
             lease: None,
         })
+            replies: Outcomes::default(),
     }
 
     /// Returns the id of the run's thread.
@@ -364,6 +367,10 @@ impl Driver {
     /// Starts the effects that are not in flight yet. If all gates are written in Rust, returns
     /// their answer at once.
     fn start_effects(&mut self) -> Option<Input> {
+        if commit.durability == Durability::Deferred {
+            // The run ends with this commit.
+            commit.memory = self.outcomes.with(self.arguments.take());
+        }
         let effects = self.run.next(self.parts.toolbox.catalog());
         let executions = effects.iter().filter(|effect| matches!(effect, Effect::Execute(_))).count();
         for effect in effects {

@@ -18,6 +18,8 @@ mod lease;
 mod model_turn;
 mod parts;
 mod reports;
+mod recent_changes;
+mod reply_memory;
 mod room;
 mod services;
 mod spans;

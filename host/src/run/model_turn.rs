@@ -1,7 +1,7 @@
 //! The request to the model at each turn, built from the tools served then and from the agent
 //! that the run belongs to then.
 
-use super::attempt::{ask, ask_with_hooks};
+use super::attempt::{ModelResources, ask, ask_with_hooks};
 use super::driver::Driver;
 use super::hooks::HookContext;
 use crate::store::{Store, StoreErrorKind};
@@ -39,23 +39,26 @@ impl Driver {
     pub(super) fn ask_model(&mut self, number: u32) -> BoxFuture<'static, Input> {
         let request = self.request();
         let store = Arc::clone(&self.parts.services.store);
-        match self.parts.services.model_of(&self.run.spec().identity.agent_id) {
-            Some(model) if self.parts.services.hooks.hears_models() => {
+        let model = self.parts.services.model_of(&self.run.spec().identity.agent_id);
+        let lent = model.map(|model| ModelResources {
+            model,
+            memory_budget: self.parts.services.memory_budget.clone(),
+            replies: self.replies.clone(),
+            publisher: self.parts.publisher.clone(),
+        });
+        match lent {
+            Some(lent) if self.parts.services.hooks.hears_models() => {
                 let scene =
                     HookContext::new(&self.parts.services.hooks, self.parts.toolbox.catalog(), &self.run);
-                let publisher = self.parts.publisher.clone();
                 Box::pin(async move {
                     until_admitted(&*store).await;
-                    ask_with_hooks(scene, model, request, number, publisher).await
+                    ask_with_hooks(scene, lent, request, number).await
                 })
             }
-            Some(model) => {
-                let publisher = self.parts.publisher.clone();
-                Box::pin(async move {
-                    until_admitted(&*store).await;
-                    ask(model, request, number, publisher).await
-                })
-            }
+            Some(lent) => Box::pin(async move {
+                until_admitted(&*store).await;
+                ask(lent, request, number).await
+            }),
             None => {
                 let error = "the agent has no model; add [model] to tollgate.toml".to_owned();
                 Box::pin(std::future::ready(Input::ModelFailed { ask: number, error }))

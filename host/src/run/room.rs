@@ -109,14 +109,14 @@ impl Driver {
     }
 }
 
-/// Returns the size of the parsed arguments in bytes; 0 if it is too small to count, or if they
-/// will not be parsed.
+/// Returns the size of the parsed arguments in bytes, or of their text if they will not be parsed; 0 if
+/// it is too small to count.
 fn parsed_bytes(arguments: &str) -> u64 {
     if arguments.len() <= SMALL_BYTES {
         return 0;
     }
     let measure = json::measure(arguments.as_bytes());
-    if measure.nodes > json::MAX_NODES { 0 } else { measure.parsed_bytes }
+    if measure.nodes > json::MAX_NODES { arguments.len() as u64 } else { measure.parsed_bytes }
 }
 
 fn too_large(bytes: u64, total_bytes: u64) -> String {

@@ -1,6 +1,7 @@
 //! Commits: what is stored as one unit, and when it is durable.
 
 use super::{AuditRecord, ComponentFile};
+use std::any::Any;
 use std::sync::Arc;
 use tollgate_agent::SmolStr;
 use tollgate_agent::message::Message;
@@ -55,6 +56,9 @@ pub struct Commit {
     pub thread_state_bytes: Option<usize>,
     /// Whether the commit is stored before it is answered.
     pub durability: Durability,
+    /// The reservations of its memory, if it is large. A store drops them with the commit, so they
+    /// cover a deferred commit until it is stored.
+    pub memory: Option<Arc<dyn Any + Send + Sync>>,
 }
 
 impl Commit {

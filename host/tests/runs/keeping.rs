@@ -3,7 +3,7 @@
 use crate::conformance::{appended, changed, commit, started};
 use crate::with_each_store;
 use crate::world::{named, toolbox};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::path::Path;
 use std::sync::Arc;
 use tollgate::models::{ScriptedModel, ScriptedTurn};
@@ -12,7 +12,7 @@ use tollgate::store::{
     RunStore, SqliteStore, StateStore, Store, StoreLimits, restore_state,
 };
 use tollgate::tools::MemoryBudget;
-use tollgate::{Agent, CallRequest, Host, HostError, RunRequest};
+use tollgate::{Agent, CallRequest, ExecutionPolicy, FnTool, Host, HostError, RunRequest};
 use tollgate_agent::code::Code;
 use tollgate_agent::message::Message;
 use tollgate_agent::run::{CallEnd, Event, RunStatus};
@@ -415,5 +415,24 @@ async fn z3_a_whole_record_is_read_only_if_there_is_memory_for_it() {
     }
     drop(held);
     assert_eq!(host.replay(&large, None).await.unwrap().attempts.len(), 1);
+    assert_eq!(budget.reserved_bytes(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn z3_a_deferred_record_keeps_its_memory_until_it_is_stored() {
+    let folder = tempfile::tempdir().unwrap();
+    let budget = MemoryBudget::new(16 << 20);
+    let echo = FnTool::new("echo", "echo", "Echoes.", |_: Value, _| async { json!({}) })
+        .with_execution(ExecutionPolicy { idempotent: true, ..ExecutionPolicy::default() });
+    let store = Arc::new(SqliteStore::open(folder.path()).unwrap());
+    let host = Host::builder().tool(echo).store(store).memory_budget(budget.clone()).build().unwrap();
+    let other = rusqlite::Connection::open(folder.path().join("tollgate.db")).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let arguments = json!({"list": vec![1; 50_000]}).to_string();
+    let end = host.call(CallRequest::from_json("echo", arguments)).await.unwrap();
+    assert!(end.result().is_some());
+    assert!(budget.reserved_bytes() > 0, "the record is in memory");
+    other.execute_batch("ROLLBACK").unwrap();
+    host.store().flush().await.unwrap();
     assert_eq!(budget.reserved_bytes(), 0);
 }

@@ -2,9 +2,9 @@
 
 use crate::place::StoreAt;
 use crate::world::{host, toolbox};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use tollgate::models::{ModelFault, RetryPolicy, RetryingModel};
 use tollgate::store::RunFilter;
@@ -89,6 +89,31 @@ async fn z4_a_reply_does_not_take_the_memory_of_all_others_and_waits_as_long_as_
     let stopped = Some(RunStatus::Stopped { limit: "wall_ms".to_owned() });
     assert_eq!(of_numbers(&budget, 5_000).await.status, stopped);
     drop((held, rest));
+    assert_eq!(budget.reserved_bytes(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn z3_a_run_keeps_long_replies_only_while_it_has_memory_for_them() {
+    let budget = MemoryBudget::new(16 << 20);
+    let seen = Arc::new(AtomicU64::new(0));
+    let run = async |replies: u32| {
+        let (seen, of_tool) = (Arc::clone(&seen), budget.clone());
+        let look = FnTool::new("look", "look", "Looks.", move |arguments: Value, _| {
+            seen.store(of_tool.reserved_bytes(), Relaxed);
+            async move { arguments }
+        });
+        let long = |n| ScriptedTurn::calls([("look", json!({ "n": n }))]).with_text("x".repeat(2 << 20));
+        let turns = (0..replies).map(long).chain([ScriptedTurn::text("Done.")]).collect();
+        let agent = Agent::new("default", ScriptedModel::new(turns)).with_tools(["*"]);
+        let host = Host::builder().tool(look).agent(agent).memory_budget(budget.clone());
+        let run = host.build().unwrap().run(RunRequest::new("default", "go")).await.unwrap();
+        run.wait().await.unwrap().status
+    };
+    assert_eq!(run(2).await, Some(RunStatus::Completed));
+    assert!(seen.load(Relaxed) >= 8 << 20, "{seen:?} for two replies of 2 MiB");
+    assert_eq!(budget.reserved_bytes(), 0);
+    let Some(RunStatus::Failed { error }) = run(5).await else { panic!("all were kept") };
+    assert!(error.contains("no memory for the model's reply") && error.contains("16777216"), "{error}");
     assert_eq!(budget.reserved_bytes(), 0);
 }
 

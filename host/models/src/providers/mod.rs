@@ -15,7 +15,7 @@ pub use http_client::{HttpClientError, http_client, is_loopback, tls_with};
 pub use probe::Probe;
 pub use provider::{Provider, ReasoningEffort};
 
-use super::{ApiKey, Delta, DeltaSink, Model, ModelFault};
+use super::{ApiKey, Delta, DeltaSink, Model, ModelFault, ReplyMemory};
 use async_trait::async_trait;
 use frames::{FramedCall, Frames};
 use futures::StreamExt;
@@ -80,9 +80,10 @@ impl HttpModel {
     async fn stream(
         &self,
         request: ModelRequest,
+        memory: Arc<dyn ReplyMemory>,
         deltas: &mut DeltaSink<'_>,
     ) -> Result<ModelReply, ModelFault> {
-        let shared = Arc::new(Mutex::new(Frames::default()));
+        let shared = Arc::new(Mutex::new(Frames::within(memory)));
         let options = self.options.chat_options(&request, &shared);
         let chat = prompt::chat_request(self.options.provider, self.options.images, &request);
         let begun = self.client.exec_chat_stream(self.target.clone(), chat, Some(&options));
@@ -91,11 +92,15 @@ impl HttpModel {
         let quiet = || lock(&shared).read_piece();
         while let Some(event) = next_line(without_logs(events.next()), quiet).await? {
             match event {
-                Ok(event) => heard.accept(event, deltas),
+                Ok(event) => {
+                    lock(&shared).keep(content_bytes(&event));
+                    heard.accept(event, deltas);
+                }
                 // Some servers write `"error": null` into every chunk, which the library takes
                 // for an error instead of the text.
                 Err(genai::Error::ChatResponse { body: Value::Null, .. }) => {
-                    heard.say(std::mem::take(&mut lock(&shared).last_text), deltas);
+                    let text = lock(&shared).keep_last_text();
+                    heard.say(text, deltas);
                 }
                 // Errors after the end no longer matter.
                 Err(_) if lock(&shared).are_whole() => break,
@@ -163,11 +168,20 @@ impl Model for HttpModel {
         request: ModelRequest,
         deltas: &mut DeltaSink<'_>,
     ) -> Result<ModelReply, ModelFault> {
+        self.reply_within(request, Arc::new(()), deltas).await
+    }
+
+    async fn reply_within(
+        &self,
+        request: ModelRequest,
+        memory: Arc<dyn ReplyMemory>,
+        deltas: &mut DeltaSink<'_>,
+    ) -> Result<ModelReply, ModelFault> {
         let limit = self.options.limits.reply;
         let (say, mut said) = mpsc::unbounded_channel();
         let live = self.clone();
         // Bounded by the frames, which are bounded themselves.
-        let read = async move { live.stream(request, &mut |delta| drop(say.send(delta))).await };
+        let read = async move { live.stream(request, memory, &mut |delta| drop(say.send(delta))).await };
         let reading = AbortOnDropHandle::new(reader()?.spawn(read));
         let whole = async {
             while let Some(delta) = said.recv().await {
@@ -193,6 +207,14 @@ impl Model for HttpModel {
                 None,
             )),
         }
+    }
+}
+
+/// Returns the length of the text that an event adds to the reply.
+fn content_bytes(event: &ChatStreamEvent) -> usize {
+    match event {
+        ChatStreamEvent::Chunk(chunk) | ChatStreamEvent::ReasoningChunk(chunk) => chunk.content.len(),
+        _ => 0,
     }
 }
 

@@ -3,10 +3,11 @@
 use crate::openai::{finish, said, saying};
 use crate::server::{Reply, Server};
 use crate::{KEY, ask, hello, model};
+use serde_json::json;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use tollgate_models::{Delta, FaultKind, ModelConfig, ModelFault};
+use tollgate_models::{Delta, FaultKind, Model as _, ModelConfig, ModelFault, ReplyMemory};
 
 /// Sends a request to a server that misbehaves once and then works. Returns the fault that caused
 /// the retry.
@@ -183,6 +184,41 @@ async fn z3_an_event_that_is_small_as_text_and_huge_in_memory_is_never_parsed() 
     assert!(fault.to_string().contains("bytes of memory; the limit for one event is 33554432"), "{fault}");
     assert_eq!((fault.kind(), server.seen().len()), (FaultKind::Permanent, 1));
     assert!(deltas.is_empty(), "{deltas:?}");
+}
+
+/// Memory for one MiB.
+#[derive(Debug)]
+struct Little;
+
+impl ReplyMemory for Little {
+    fn reserve(&self, bytes: u64) -> Result<(), String> {
+        if bytes <= 1 << 20 { Ok(()) } else { Err("there is no memory".to_owned()) }
+    }
+}
+
+#[tokio::test]
+async fn z3_a_reply_ends_where_its_memory_does() {
+    let part = "x".repeat(64 << 10);
+    let arguments = json!({"choices": [{"delta": {"tool_calls": [
+        {"index": 0, "id": "a", "function": {"name": "one", "arguments": part}}
+    ]}}]});
+    for event in [said(&part), arguments] {
+        let long = || (0..100).fold(Reply::ok(), |reply, _| reply.event(&event)).event(finish("stop"));
+        let server = Server::new(vec![long(), long()]).await;
+        let (model, mut text_bytes) = (model("openai", &server, ""), 0);
+        let mut tell = |delta| match delta {
+            Delta::Text(text) => text_bytes += text.len(),
+            Delta::Restarted { .. } => text_bytes = 0,
+            Delta::Reasoning(_) => {}
+        };
+        let reply = model.reply_within(hello(), Arc::new(Little), &mut tell).await;
+        assert_eq!(reply.unwrap_err().message(), "After 2 attempts: there is no memory");
+        assert!(text_bytes <= 1 << 20, "{text_bytes} bytes");
+        assert_eq!(server.seen().len(), 2, "the host may have memory soon");
+    }
+    let short = Server::new(vec![saying("fine")]).await;
+    let reply = model("openai", &short, "").reply_within(hello(), Arc::new(Little), &mut |_| {}).await;
+    assert_eq!(reply.unwrap().message.text, "fine");
 }
 
 #[tokio::test]

@@ -60,6 +60,7 @@ pub(super) fn read(frames: &mut Frames, data: &str) -> serde_json::Result<()> {
             let call = frames.calls.iter_mut().rev().find(|call| call.index == event.index);
             if let (Some(call), Some(piece)) = (call, delta.partial_json) {
                 call.arguments.push_str(&piece);
+                frames.keep(piece.len());
             }
         }
         ("message_delta", _, Some(AnthropicDelta { stop_reason, .. })) if stop_reason.is_some() => {

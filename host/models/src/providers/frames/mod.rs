@@ -9,9 +9,10 @@ mod ollama;
 mod openai;
 
 use super::Provider;
-use crate::ModelFault;
 use crate::fault::MAX_REPLY_CALLS;
+use crate::{ModelFault, ReplyMemory};
 use serde_json::value::RawValue;
+use std::sync::Arc;
 use tollgate_agent::json;
 use tollgate_agent::message::TokenUsage;
 
@@ -25,6 +26,12 @@ pub(super) const MAX_EVENT_BYTES: usize = 4 * 1024 * 1024;
 /// The maximum number of bytes that the parsed form of one event may take. The library parses each
 /// event as a whole, and small values take up to a hundred times as much memory as text.
 const MAX_EVENT_PARSED_BYTES: u64 = 32 * 1024 * 1024;
+
+/// A reply up to this size is kept without a reservation, in bytes.
+const SMALL_BYTES: u64 = 256 * 1024;
+
+/// The copies of a reply's text in memory: in the reply, and on the way to the clients.
+const COPIES: u64 = 2;
 
 /// The maximum number of comments in one reply, together with pieces that complete no event. A
 /// piece is what has arrived, usually a packet or more. The library does not report the length of
@@ -58,6 +65,12 @@ pub(super) struct Frames {
     /// The number of events that are not comments.
     events: usize,
     fault: Option<ModelFault>,
+    memory: Option<Arc<dyn ReplyMemory>>,
+    /// The bytes of text, reasoning and arguments.
+    kept: u64,
+    /// The bytes of the largest event, with its parsed form.
+    event_bytes: u64,
+    reserved_bytes: u64,
 }
 
 /// A call as it was streamed.
@@ -72,15 +85,29 @@ pub(super) struct FramedCall {
 }
 
 impl Frames {
+    /// Starts without frames. The memory for them is reserved there.
+    pub(super) fn within(memory: Arc<dyn ReplyMemory>) -> Self {
+        Self { memory: Some(memory), ..Self::default() }
+    }
+
     /// Reads one frame.
     ///
     /// # Errors
-    /// The frame or the reply is too large, so the frame must not be parsed.
+    /// The frame or the reply is too large, or there is no memory for it, so the frame must not be
+    /// parsed.
     pub(super) fn read(&mut self, provider: Provider, data: &str) -> Result<(), ModelFault> {
         self.count += 1;
         self.bytes = self.bytes.saturating_add(data.len());
-        if let Some(words) = too_large(self.bytes, data) {
-            let fault = ModelFault::permanent(&words);
+        let parsed_bytes = match parsed_bytes(self.bytes, data) {
+            Ok(bytes) => bytes,
+            Err(words) => {
+                let fault = ModelFault::permanent(&words);
+                self.fault.get_or_insert_with(|| fault.clone());
+                return Err(fault);
+            }
+        };
+        self.event_bytes = self.event_bytes.max(parsed_bytes + data.len() as u64);
+        if let Err(fault) = self.reserve() {
             self.fault.get_or_insert_with(|| fault.clone());
             return Err(fault);
         }
@@ -104,6 +131,33 @@ impl Frames {
         if let Err(e) = read {
             self.break_off(&format!("The provider's stream broke: a frame cannot be read ({e})."));
         }
+    }
+
+    /// Reserves memory for more text, reasoning or arguments. If there is none, the reply has a
+    /// fault.
+    pub(super) fn keep(&mut self, bytes: usize) {
+        self.kept += bytes as u64;
+        if let Err(fault) = self.reserve() {
+            self.fault.get_or_insert(fault);
+        }
+    }
+
+    /// Takes the text of the last frame, and reserves memory for it.
+    pub(super) fn keep_last_text(&mut self) -> String {
+        let text = std::mem::take(&mut self.last_text);
+        self.keep(text.len());
+        text
+    }
+
+    fn reserve(&mut self) -> Result<(), ModelFault> {
+        let Some(memory) = &self.memory else { return Ok(()) };
+        let needed = COPIES * self.kept + self.event_bytes;
+        if needed > self.reserved_bytes.max(SMALL_BYTES) {
+            let bytes = needed.next_multiple_of(SMALL_BYTES);
+            memory.reserve(bytes).map_err(|why| ModelFault::transient(&why, None))?;
+            self.reserved_bytes = bytes;
+        }
+        Ok(())
     }
 
     /// Counts a piece of the reply that completed no event.
@@ -130,6 +184,8 @@ impl Frames {
     /// Adds a call, unless there are too many.
     fn begin_call(&mut self, call: FramedCall) {
         if self.calls.len() < MAX_REPLY_CALLS {
+            let signature = call.signature.as_ref().map_or(0, String::len);
+            self.keep(call.id.len() + call.name.len() + call.arguments.len() + signature);
             self.calls.push(call);
         } else {
             self.fault.get_or_insert_with(ModelFault::too_many_calls);
@@ -159,24 +215,28 @@ impl Frames {
     }
 }
 
-/// Returns the limit that a frame exceeds, or the reply with it.
-fn too_large(reply_bytes: usize, data: &str) -> Option<String> {
+/// Returns the bytes of a frame's parsed form.
+///
+/// # Errors
+/// Returns the limit that the frame exceeds, or the reply with it.
+fn parsed_bytes(reply_bytes: usize, data: &str) -> Result<u64, String> {
     if reply_bytes > MAX_REPLY_BYTES {
-        return Some(format!("The reply has more than {MAX_REPLY_BYTES} bytes, which is the limit."));
+        return Err(format!("The reply has more than {MAX_REPLY_BYTES} bytes, which is the limit."));
     }
     if data.len() > MAX_EVENT_BYTES {
-        return Some(format!(
+        return Err(format!(
             "An event of the reply has {} bytes; the limit for one event is {MAX_EVENT_BYTES}.",
             data.len()
         ));
     }
     let parsed_bytes = json::measure(data.as_bytes()).parsed_bytes;
-    (parsed_bytes > MAX_EVENT_PARSED_BYTES).then(|| {
-        format!(
+    if parsed_bytes > MAX_EVENT_PARSED_BYTES {
+        return Err(format!(
             "An event of the reply would take {parsed_bytes} bytes of memory; the limit for one event is \
              {MAX_EVENT_PARSED_BYTES}."
-        )
-    })
+        ));
+    }
+    Ok(parsed_bytes)
 }
 
 /// Returns the text of arguments, which some providers send as JSON and others as a string of

@@ -100,6 +100,7 @@ fn continue_call(frames: &mut Frames, delta: CallDelta<'_>) -> serde_json::Resul
         Some(function) => (function.name.unwrap_or_default(), arguments_text(function.arguments)?),
         None => (String::new(), String::new()),
     };
+    let length = arguments.len();
     let under_way = match delta.index {
         Some(index) => frames.calls.iter_mut().rev().find(|call| call.index == Some(index)),
         None => frames.calls.last_mut(),
@@ -113,6 +114,7 @@ fn continue_call(frames: &mut Frames, delta: CallDelta<'_>) -> serde_json::Resul
                 call.name = name;
             }
             call.arguments.push_str(&arguments);
+            frames.keep(length);
         }
         _ => frames.begin_call(FramedCall { index: delta.index, id, name, arguments, signature: None }),
     }

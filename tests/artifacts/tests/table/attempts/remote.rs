@@ -245,6 +245,14 @@ pub(super) const ATTEMPTS: &[Attempt] = &[
     },
     Attempt {
         party: "model server",
+        does: "Sends long replies to many runs at once.",
+        outcome: "A reply ends where the memory of all runs and calls does, and is asked for again.",
+        limit: "`memory_budget_bytes`",
+        file: "host/models/tests/models/faults.rs",
+        test: "z3_a_reply_ends_where_its_memory_does",
+    },
+    Attempt {
+        party: "model server",
         does: "Sends a line without an end.",
         outcome: "The reply fails.",
         limit: "4 MiB, 2 s of processor time",
