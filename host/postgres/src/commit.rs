@@ -19,7 +19,9 @@ use tollgate_agent::state::{KeyScope, KeyUpdate, StateChange};
 use tollgate_store::rules::{WrittenKeys, label, sizes_fit};
 use tollgate_store::{CommitError, CommitReceipt, StoreError, ToolHealth};
 
-/// The number of other commits' changes held in memory at once.
+/// The number of other commits' changes held in memory at once: at first, because a change that
+/// conflicts is often among the first and holds whole values, and at most.
+const FIRST_CHANGES: usize = 16;
 const CHANGES_AT_ONCE: usize = 256;
 
 /// The reason why a commit was not stored: the database failed, or the commit is refused.
@@ -309,9 +311,10 @@ async fn missed(client: &Busy, prepared: &PreparedCommit, now: u64) -> Result<Op
         return Ok(Some(0));
     }
     let thread_id = prepared.commit.thread_id.to_string();
-    let mut after = base;
+    let (mut after, mut limit) = (base, FIRST_CHANGES);
     while after < now {
-        let page = changes_since(client, &thread_id, after, CHANGES_AT_ONCE).await??;
+        let page = changes_since(client, &thread_id, after, limit).await??;
+        limit = CHANGES_AT_ONCE.min(limit * 4);
         let Some(last) = page.last() else { return Ok(None) };
         after = last.revision;
         let permits = |missed: &WrittenKeys| prepared.changes().all(|change| missed.permits(change));

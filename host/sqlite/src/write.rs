@@ -18,8 +18,8 @@ use tollgate_store::rules::{WrittenKeys, sizes_fit};
 use tollgate_store::rules::{label, last_call_failed, status_after};
 use tollgate_store::{CommitError, CommitReceipt, ComponentFile};
 
-/// The number of other commits' changes held in memory at once.
-const CHANGES_AT_ONCE: usize = 256;
+/// The number of other commits' changes held in memory at once. They may hold whole values.
+const CHANGES_AT_ONCE: usize = 16;
 
 /// The jobs of a transaction that was committed.
 pub(super) struct WrittenGroup {

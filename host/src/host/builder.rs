@@ -10,7 +10,7 @@ use crate::agents::Agent;
 use crate::builtin;
 use crate::gates::{Gate, Gates};
 use crate::plugins::{self, AgentHooks, Plugin, PluginParts};
-use crate::run::{HookSet, RunServices, ThreadLocks};
+use crate::run::{HookSet, LONG_VALUES_AT_ONCE, RunServices, ThreadLocks};
 use crate::store::{MemoryStore, Store};
 use crate::stream::{Bus, Subscriber};
 use crate::tools::{NativePlugin, NativeTool, ServedTools, Toolbox};
@@ -231,6 +231,7 @@ impl HostBuilder {
             agents: self.agents,
             memory_budget,
             conflicts: ThreadLocks::default(),
+            long_values: Arc::new(Semaphore::new(LONG_VALUES_AT_ONCE)),
         };
         Ok(Host {
             inner: Arc::new(Inner {

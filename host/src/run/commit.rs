@@ -4,8 +4,10 @@
 use crate::error::UnrecordedEffect;
 use crate::store::rules::begins_direct;
 use crate::store::{CommitError, Durability, Remedy, StoreError};
+use std::collections::BTreeSet;
 use tollgate_agent::SmolStr;
 use tollgate_agent::run::{Event, StoredEvent};
+use tollgate_agent::state::{KeyScope, KeyUpdate, StateChange};
 
 /// Returns whether the event leads only to a question for the gates. Such an event is committed
 /// with their answer; after a crash, the tool is asked again.
@@ -53,6 +55,13 @@ pub(super) fn started(event: &Event) -> Option<&SmolStr> {
     }
 }
 
+/// Returns the thread's persistent keys that these changes write.
+pub(super) fn written_keys<'a>(changes: impl Iterator<Item = &'a StateChange>) -> BTreeSet<String> {
+    let is_kept = |update: &&KeyUpdate| update.persistent && update.scope == KeyScope::Thread;
+    let updates = changes.flat_map(|change| change.updates.iter()).filter(is_kept);
+    updates.map(|update| update.key.to_string()).collect()
+}
+
 /// The effects of a failed commit that have no record.
 #[derive(Debug, Default)]
 pub(super) struct UnrecordedEffects {
@@ -80,6 +89,11 @@ impl UnrecordedEffects {
             ran: events.iter().filter_map(ended).filter_map(|call_id| ran(call_id)).collect(),
             starts: events.iter().any(first) && events.iter().all(|event| ended(event).is_none()),
         }
+    }
+
+    /// The effects of tools that have run and may not run twice.
+    pub(super) fn of_tools(ran: impl IntoIterator<Item = SmolStr>) -> Self {
+        Self { ran: ran.into_iter().collect(), starts: false }
     }
 
     /// Returns the effect of the tools if the commit fails for this reason.

@@ -2,29 +2,68 @@
 //! other runs committed.
 
 use super::driver::Driver;
+use super::held_turn::TimedTurn;
 use super::parts::RunParts;
 use crate::store::rules::moved;
 use crate::store::{KeyFilter, StateRead, StoreError};
+use std::collections::BTreeSet;
 use std::sync::Arc;
-use tokio::sync::OwnedMutexGuard;
-use tollgate_agent::run::{Event, StoredEvent};
+use tollgate_agent::outcome::Outcome;
+use tollgate_agent::run::{Event, Input, StoredEvent};
+use tollgate_agent::state::KeyScope;
+use tollgate_agent::state::key::owner_of;
+
+/// A value from this size on is long: its copies are bounded while calls contend for it, in bytes.
+const LONG_BYTES: usize = 64 * 1024;
 
 /// Values up to this size together are read for clients, in bytes.
 const MAX_SHOWN_BYTES: u64 = 1024 * 1024;
 
 impl Driver {
     /// Applies what other runs committed to the thread. Runs that conflicted continue one after
-    /// another, so each reads the changes that it missed only once, however many runs there are.
-    /// `turn` holds this run's turn.
+    /// another, and share the changes that they missed. `turn` holds this run's turn. While a direct
+    /// call waits for it, it does not hold the values of these keys, which it writes.
     pub(super) async fn see_others(
         &mut self,
-        turn: &mut Option<OwnedMutexGuard<()>>,
+        turn: &mut Option<TimedTurn>,
+        keys: BTreeSet<String>,
     ) -> Result<(), StoreError> {
-        let RunParts { services, thread_id, .. } = &self.parts;
-        if turn.is_none() {
-            *turn = Some(services.turn_to_commit(thread_id).await);
+        let definitions = self.parts.toolbox.catalog().keys();
+        let is_rewritten =
+            |key: &String| definitions.get(key).is_some_and(|definition| definition.reducer.rewrites());
+        let rewrites = keys.iter().any(is_rewritten);
+        if rewrites && self.is_direct() {
+            self.run.release_values(&keys);
         }
-        services.catch_up(&mut self.run, thread_id, u64::MAX).await
+        let RunParts { services, thread_id, .. } = &self.parts;
+        let turn = match turn {
+            Some(turn) => turn,
+            None => turn.insert(TimedTurn::new(services.turn_to_commit(thread_id).await)),
+        };
+        turn.is_kept = rewrites;
+        if !rewrites {
+            // Such a change replaces the value, and its record is as short as the update.
+            return services.catch_up(&mut self.run, thread_id, u64::MAX).await;
+        }
+        services.catch_up_with(&mut self.run, thread_id, &mut turn.turn, keys).await
+    }
+
+    /// Returns the keys of long values in the thread that the result of a call's first attempt changes
+    /// in part. Another attempt follows a conflict, and waiting would outdate it again.
+    pub(super) fn long_values(&self, input: &Input) -> BTreeSet<String> {
+        let Input::Attempted { outcome, attempt: 1, .. } = input else { return BTreeSet::new() };
+        let Outcome::Returned(output) = outcome.as_ref() else { return BTreeSet::new() };
+        let keys = self.parts.toolbox.catalog().keys();
+        let is_rewritten = |key: &str| {
+            keys.get(key)
+                .is_some_and(|key| key.persistent && key.scope == KeyScope::Thread && key.reducer.rewrites())
+        };
+        let is_long = |key: &str| {
+            let mut sizes = self.run.state().sizes_of(owner_of(key));
+            sizes.any(|(other, bytes)| other == key && bytes >= LONG_BYTES)
+        };
+        let written = output.mutations.iter().map(|mutation| mutation.key.as_str());
+        written.filter(|key| is_rewritten(key) && is_long(key)).map(str::to_owned).collect()
     }
 
     /// Applies events that the store committed after `moved_by` changes of other runs, and returns

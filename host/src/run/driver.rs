@@ -4,12 +4,14 @@ use super::attempt::{AttemptTask, Outcomes, validate};
 use super::audit_records::records_of;
 use super::children::{Ask, Children};
 use super::clock::RunClock;
-use super::commit::{UnrecordedEffects, durability, may_wait, started};
+use super::commit::{UnrecordedEffects, durability, may_wait, started, written_keys};
 use super::components::components_of;
 use super::gate_round::{GateRound, ask_own_gate};
+use super::held_turn::{HeldTurn, TimedTurn};
 use super::hooks::HookContext;
 use super::lease::RunLease;
 use super::parts::RunParts;
+use super::recent_changes::RecentChanges;
 use super::services::RunStops;
 use super::work::{Work, on_its_own};
 use super::{RunEnd, RunError, UnrecordedEffect, spans};
@@ -17,6 +19,7 @@ use crate::store::rules::{begins_direct, charges};
 use crate::store::{Commit, CommitError, Durability, StoreError};
 use crate::stream::{Delivery, Inbox};
 use futures::future::BoxFuture;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -75,14 +78,16 @@ pub(crate) struct Driver {
     pub(crate) thread_memory: Option<Reservation>,
     /// The memory of large outcomes that are not committed yet.
     pub(super) outcomes: Outcomes,
+    /// The memory of the model's long replies.
+    pub(super) replies: Outcomes,
     last_call: Option<Arc<FinishedCall>>,
     end_text: String,
     /// The effect of tools that the last commit failed to record.
-    /// The memory of the model's long replies.
-    pub(super) replies: Outcomes,
     unrecorded: UnrecordedEffect,
     /// Receives decisions while the run is at work.
     pub(super) inbox: Inbox,
+    /// The turn to commit, kept while a call runs again after a conflict.
+    held_turn: HeldTurn,
     /// Held from the run's first commit until the run rests.
     lease: Option<RunLease>,
 }
@@ -107,12 +112,13 @@ impl Driver {
             state_memory: None,
             thread_memory: None,
             outcomes: Outcomes::default(),
+            replies: Outcomes::default(),
             last_call: None,
             end_text: String::new(),
             unrecorded: UnrecordedEffect::Unknown,
+            held_turn: HeldTurn::default(),
             lease: None,
         })
-            replies: Outcomes::default(),
     }
 
     /// Returns the id of the run's thread.
@@ -228,7 +234,7 @@ impl Driver {
         }
     }
 
-    fn is_direct(&self) -> bool {
+    pub(super) fn is_direct(&self) -> bool {
         matches!(self.run.spec().task, Task::Call { .. })
     }
 
@@ -240,14 +246,25 @@ impl Driver {
 
     async fn try_step(&mut self, input: Input) -> Result<(), CommitError> {
         let failed = |why: String| CommitError::Failed(StoreError::other(why));
-        let mut unrecorded = UnrecordedEffects::default();
         let mut input = self.with_room(input).await;
-        let mut turn = None;
+        let mut unrecorded = match &input {
+            Input::Attempted { call_id, .. } => UnrecordedEffects::of_tools(self.ran_for_good(call_id)),
+            _ => UnrecordedEffects::default(),
+        };
+        let (mut turn, mut rewriting) = (self.held_turn.take(), None);
+        let long_values = self.long_values(&input);
+        if turn.is_none() && !long_values.is_empty() {
+            match Arc::clone(&self.parts.services.long_values).try_acquire_owned() {
+                Ok(permit) => rewriting = Some(permit),
+                Err(_) => self.see_or_explain(&mut turn, long_values, &unrecorded).await?,
+            }
+        }
         for conflicts in 0..MAX_CONFLICTS {
             pause_after(conflicts).await;
             let now_ms = self.clock.now_ms();
             let events = self.decided(&mut input, now_ms).await.map_err(|e| failed(e.to_string()))?;
             if events.is_empty() {
+                self.keep_turn(turn);
                 return Ok(());
             }
             if self.may_hold_back(&events) {
@@ -256,13 +273,20 @@ impl Driver {
                     true => self.held_back = events,
                     false => self.held_back.extend(events),
                 }
+                self.keep_turn(turn);
                 return Ok(());
             }
             unrecorded = UnrecordedEffects::of(&events, |call_id| self.ran_for_good(call_id));
-            match self.commit(events, now_ms).await {
-                Ok(()) => return Ok(()),
+            let keys = written_keys(events.iter().filter_map(Event::change));
+            let recent = turn.as_mut().map(|turn| &mut *turn.turn);
+            match self.commit(events, now_ms, recent).await {
+                Ok(()) => {
+                    self.keep_turn(turn);
+                    return Ok(());
+                }
                 Err(CommitError::Conflict(_)) => {
-                    self.see_others(&mut turn).await?;
+                    drop(rewriting.take());
+                    self.see_or_explain(&mut turn, keys, &unrecorded).await?;
                 }
                 Err(e) => {
                     self.unrecorded = unrecorded.effect(&e);
@@ -274,6 +298,27 @@ impl Driver {
         Err(unrecorded.explain(failed(format!(
             "other runs and calls changed the thread's state {MAX_CONFLICTS} times while this was stored"
         ))))
+    }
+
+    /// Keeps the turn to commit while a call runs again, and otherwise returns it.
+    fn keep_turn(&self, turn: Option<TimedTurn>) {
+        let runs_again = self.run.calls().iter().any(|call| call.attempts > 0 && call.end().is_none());
+        if let Some(turn) = turn.filter(|turn| turn.is_kept && runs_again && !self.rests()) {
+            self.held_turn.keep(turn);
+        }
+    }
+
+    /// Applies what others committed. If that fails, the run ends without this step.
+    async fn see_or_explain(
+        &mut self,
+        turn: &mut Option<TimedTurn>,
+        keys: BTreeSet<String>,
+        unrecorded: &UnrecordedEffects,
+    ) -> Result<(), CommitError> {
+        let Err(why) = self.see_others(turn, keys).await else { return Ok(()) };
+        let why = CommitError::from(why);
+        self.unrecorded = unrecorded.effect(&why);
+        Err(unrecorded.explain(why))
     }
 
     /// Returns the tool of a call that has run and may not run twice.
@@ -298,7 +343,13 @@ impl Driver {
         may_wait(is_direct, is_stored, events) && !runs_for_good()
     }
 
-    async fn commit(&mut self, events: Vec<Event>, now_ms: u64) -> Result<(), CommitError> {
+    /// Commits the events, and adds their changes to those that runs waiting for their turn lack.
+    async fn commit(
+        &mut self,
+        events: Vec<Event>,
+        now_ms: u64,
+        recent: Option<&mut RecentChanges>,
+    ) -> Result<(), CommitError> {
         let RunParts { run_id, thread_id, toolbox, services, .. } = &self.parts;
         let messages = self.new_messages(&events);
         let held_back = std::mem::take(&mut self.held_back);
@@ -316,6 +367,10 @@ impl Driver {
         if commit.after() == 0 && !trapped {
             commit.durability = durability(&events);
         }
+        if commit.durability == Durability::Deferred {
+            // The run ends with this commit.
+            commit.memory = self.outcomes.with(self.arguments.take());
+        }
         if services.store.archives() {
             commit.components = components_of(&events, toolbox);
         }
@@ -332,6 +387,9 @@ impl Driver {
         self.clock.committed(now_ms);
         let followed = self.follow(&events, applied, committed.moved).await;
         let events = followed.map_err(CommitError::Recorded)?;
+        if let Some(recent) = recent {
+            events.iter().filter_map(|event| event.event.change()).for_each(|change| recent.push(change));
+        }
         self.parts.publisher.publish_stored(&events, &self.run);
         if trapped {
             // If the store cannot be read, the next commit reports it.
@@ -367,10 +425,6 @@ impl Driver {
     /// Starts the effects that are not in flight yet. If all gates are written in Rust, returns
     /// their answer at once.
     fn start_effects(&mut self) -> Option<Input> {
-        if commit.durability == Durability::Deferred {
-            // The run ends with this commit.
-            commit.memory = self.outcomes.with(self.arguments.take());
-        }
         let effects = self.run.next(self.parts.toolbox.catalog());
         let executions = effects.iter().filter(|effect| matches!(effect, Effect::Execute(_))).count();
         for effect in effects {

@@ -2,23 +2,39 @@
 
 use super::child::{ChildForwarder, ChildRunResult, ChildStart};
 use super::hooks::HookSet;
+use super::recent_changes::RecentChanges;
 use super::thread_locks::ThreadLocks;
 use crate::agents::Agent;
 use crate::error::HostError;
 use crate::gates::Gates;
 use crate::models::Model;
-use crate::store::{Store, StoreError};
+use crate::store::{KeyFilter, StateRead, Store, StoreError};
 use crate::tools::ServedTools;
 use futures::future::BoxFuture;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use tokio::sync::OwnedMutexGuard;
+use tokio::sync::{OwnedMutexGuard, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tollgate_agent::run::Run;
+use tollgate_agent::state::{KeyScope, StateChange};
 use tollgate_sandbox::MemoryBudget;
 
 /// The number of thread changes that are read at once.
 const CHANGES_AT_ONCE: usize = 32;
+
+/// The number of thread changes whose values are read only to drop them.
+const VALUES_AT_ONCE: u64 = 8;
+
+/// How often the state of a thread is read for one commit. It is read again if a change wrote keys
+/// that were not read.
+const MAX_READS: usize = 16;
+
+/// The number of long values that calls rewrite at once without being the next to commit to their
+/// thread. Others would only hold copies of a value that is outdated before they commit.
+pub(crate) const LONG_VALUES_AT_ONCE: usize = 4;
+
+/// The turn of a run to commit to its thread, among those whose changes conflicted with others.
+pub(crate) type CommitTurn = OwnedMutexGuard<RecentChanges>;
 
 /// The parts of a host that all its runs share.
 pub(crate) struct RunServices {
@@ -29,7 +45,9 @@ pub(crate) struct RunServices {
     pub(crate) agents: BTreeMap<String, Agent>,
     pub(crate) memory_budget: MemoryBudget,
     /// Held while a commit is retried after a conflict.
-    pub(crate) conflicts: ThreadLocks,
+    pub(crate) conflicts: ThreadLocks<RecentChanges>,
+    /// Held while a long value is rewritten.
+    pub(crate) long_values: Arc<Semaphore>,
 }
 
 /// The ways to stop a run from outside.
@@ -89,7 +107,69 @@ impl RunServices {
 
     /// Takes the lock for committing to a thread, for runs whose changes conflicted with
     /// others.
-    pub(crate) async fn turn_to_commit(&self, thread_id: &Arc<str>) -> OwnedMutexGuard<()> {
+    pub(crate) async fn turn_to_commit(&self, thread_id: &Arc<str>) -> CommitTurn {
         self.conflicts.of(thread_id).lock_owned().await
+    }
+
+    /// Brings the run's state up to date before it commits: takes over the changes of the thread
+    /// that the run lacks, without the values that they led to, and the current values of the keys
+    /// that they wrote and of `keys`. The amount that is read does not depend on the number of
+    /// changes that runs before this one have read.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub(crate) async fn catch_up_with(
+        &self,
+        run: &mut Run,
+        thread_id: &str,
+        recent: &mut RecentChanges,
+        mut keys: BTreeSet<String>,
+    ) -> Result<(), StoreError> {
+        let mut known = run.state().revision();
+        let mut missed: Vec<StateChange> = Vec::new();
+        for _ in 0..MAX_READS {
+            let wanted = KeyFilter::Of { owner_ids: BTreeSet::new(), keys: keys.clone() };
+            let StateRead::State(state) = self.store.state(thread_id, &wanted, u64::MAX).await? else {
+                break;
+            };
+            let mut grew = false;
+            while known < state.revision() {
+                let mut more = self.missed(thread_id, known, state.revision(), recent).await?;
+                more.retain(|change| change.revision <= state.revision());
+                let Some(last) = more.last() else { break };
+                known = last.revision;
+                let updates = more.iter().flat_map(|change| change.updates.iter());
+                let of_thread = updates.filter(|update| update.scope == KeyScope::Thread);
+                let before = keys.len();
+                keys.extend(of_thread.map(|update| update.key.to_string()));
+                grew |= keys.len() > before;
+                missed.append(&mut more);
+            }
+            if !grew && known == state.revision() {
+                run.absorb_all(&missed, &state, keys.iter().map(String::as_str));
+                return Ok(());
+            }
+        }
+        Err(StoreError::other(format!(
+            "the changes of the thread {thread_id} cannot be read up to its state"
+        )))
+    }
+
+    /// Returns outlines of some of the changes after one revision up to another, from the first on.
+    async fn missed(
+        &self,
+        thread_id: &str,
+        after: u64,
+        until: u64,
+        recent: &mut RecentChanges,
+    ) -> Result<Vec<StateChange>, StoreError> {
+        let following = recent.following(after);
+        if !following.is_empty() {
+            return Ok(following);
+        }
+        let gap = recent.gap_after(after).unwrap_or(until - after).clamp(1, VALUES_AT_ONCE);
+        let changes = self.store.changes(thread_id, after, usize::try_from(gap).unwrap_or(1)).await?;
+        changes.iter().for_each(|change| recent.push(change));
+        Ok(changes.iter().map(StateChange::outlined).collect())
     }
 }

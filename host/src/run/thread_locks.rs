@@ -1,15 +1,15 @@
-//! One lock for each thread.
+//! One lock for each thread, and what it guards.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-/// The locks of the threads that are in use.
+/// The locks of the threads that are in use, with the data that each guards while it is in use.
 #[derive(Debug, Default)]
-pub(crate) struct ThreadLocks(Mutex<HashMap<Arc<str>, Weak<tokio::sync::Mutex<()>>>>);
+pub(crate) struct ThreadLocks<T = ()>(Mutex<HashMap<Arc<str>, Weak<tokio::sync::Mutex<T>>>>);
 
-impl ThreadLocks {
+impl<T: Default> ThreadLocks<T> {
     /// Returns the lock of a thread, and drops unused ones.
-    pub(crate) fn of(&self, thread_id: &Arc<str>) -> Arc<tokio::sync::Mutex<()>> {
+    pub(crate) fn of(&self, thread_id: &Arc<str>) -> Arc<tokio::sync::Mutex<T>> {
         let mut locks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         locks.retain(|_, lock| lock.strong_count() > 0);
         let lock = locks.get(thread_id).and_then(Weak::upgrade).unwrap_or_default();

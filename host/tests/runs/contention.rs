@@ -36,6 +36,7 @@ fn host(store: Arc<dyn Store>) -> Host {
         .with_state(key("few", json!([]), Some(json!({"type": "array", "maxItems": 40})), Reducer::Append))
         .with_state(key("total", json!(0), None, Reducer::Add))
         .with_state(key("last", json!(""), None, Reducer::Replace))
+        .with_state(key("members", json!({}), None, Reducer::MergePatch))
         // A call that may run again is stored once, when it ends.
         .with_tool(
             FnTool::new("write", "write", "Writes.", write)
@@ -98,6 +99,35 @@ with_each_store! {
         assert_eq!(kept.thread("t").await.unwrap().state.revision(), 200);
     }
 
+    async fn s5_calls_at_once_that_merge_share_the_changes_that_they_missed(at: StoreAt) {
+        let store = Watched::new(at.open(), ());
+        let host = host(Arc::clone(&store) as Arc<dyn Store>);
+        // Short values, and ones of which only a few are rewritten at once.
+        for (part, long) in [("a", 10), ("b", 70_000)] {
+            let state = State::restored(0, [("log.members".to_owned(), json!({"long": "x".repeat(long)}))]);
+            restore_state(&*store, "t", &state).await.unwrap();
+            let read = store.changes_read();
+            let (_, succeeded) = calls(&host, 60, 60, |n| json!({"members": {format!("{part}{n}"): n}})).await;
+            assert_eq!(succeeded, 60, "members of their own never conflict");
+            let members = value(&at.open(), "log.members").await.unwrap();
+            assert_eq!(members.as_object().unwrap().len(), 61);
+            let read = store.changes_read() - read;
+            assert!(read <= 120, "{read} changes read with whole values, {long} bytes each");
+        }
+    }
+
+    async fn s5_calls_at_once_that_set_one_member_conflict_and_run_again(at: StoreAt) {
+        let host = host(at.open());
+        let state = State::restored(0, [("log.members".to_owned(), json!({"long": "x".repeat(70_000)}))]);
+        restore_state(&*at.open(), "t", &state).await.unwrap();
+        let (_, succeeded) = calls(&host, 40, 40, |n| json!({"members": {"one": n}})).await;
+        assert_eq!(succeeded, 40);
+        let changes = at.open().changes("t", 0, 100).await.unwrap();
+        let last = changes.last().unwrap().updates[0].update.clone().unwrap();
+        let members = value(&at.open(), "log.members").await.unwrap();
+        assert_eq!((members["one"].clone(), changes.len()), (last["one"].clone(), 41));
+    }
+
     async fn z8_two_calls_at_once_do_not_exceed_the_limit_of_a_threads_state(at: StoreAt) {
         // Both decide on the empty state, because neither returns before both have begun.
         let both = Arc::new(tokio::sync::Barrier::new(2));
@@ -150,8 +180,9 @@ with_each_store! {
 const LONG: usize = 512 << 10;
 const CALLS: usize = 300;
 
-/// Makes calls that write to one key of a long value, with 4 and then with 128 in flight.
-async fn contend(key: &str, value: Value, arguments: impl Fn(usize) -> Value) {
+/// Makes calls that write to one key of a long value, with 4 and then with 128 in flight. Returns the
+/// bytes on disk.
+async fn contend(key: &str, value: Value, calls: usize, arguments: impl Fn(usize) -> Value) -> u64 {
     let folder = tempfile::tempdir().unwrap();
     let store = Watched::new(sqlite(folder.path()), ());
     let host = host(Arc::clone(&store) as Arc<dyn Store>);
@@ -160,31 +191,44 @@ async fn contend(key: &str, value: Value, arguments: impl Fn(usize) -> Value) {
         restore_state(&*store, thread, &state).await.unwrap();
         calls_on(&host, thread, 20, 4, &arguments).await;
     }
-    let (few, _) = calls_on(&host, "few", CALLS, 4, &arguments).await;
+    let (few, _) = calls_on(&host, "few", calls, 4, &arguments).await;
     let before = peak_bytes();
-    let (many, succeeded) = calls_on(&host, "many", CALLS, 128, &arguments).await;
-    assert_eq!(succeeded, CALLS);
-    let rate = |time: Duration| CALLS as f64 / time.as_secs_f64();
+    let (many, succeeded) = calls_on(&host, "many", calls, 128, &arguments).await;
+    assert_eq!(succeeded, calls);
+    let rate = |time: Duration| calls as f64 / time.as_secs_f64();
     let more = peak_bytes().saturating_sub(before);
     println!("{key}: 4 in flight: {:.0}/s; 128: {:.0}/s, {} KiB more", rate(few), rate(many), more / 1024);
     assert!(rate(many) * 2.0 > rate(few), "{few:?} with 4 in flight, {many:?} with 128");
     assert!(more <= 64 << 20, "{more} bytes more");
     let file = std::fs::metadata(folder.path().join("tollgate.db")).unwrap().len();
     let log = std::fs::metadata(folder.path().join("tollgate.db-wal")).unwrap().len();
-    // Whole values would come to hundreds of megabytes.
-    assert!(file + log < 32 << 20, "{file} and {log} bytes on disk");
+    file + log
 }
+
+/// Whole values would come to hundreds of megabytes.
+const DISK_BYTES: u64 = 32 << 20;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn s5_the_work_of_many_calls_that_append_grows_with_their_number_alone() {
     let line = "x".repeat(100);
     let long: Vec<&str> = std::iter::repeat_n(line.as_str(), LONG / line.len()).collect();
-    contend("lines", json!(long), |n| json!({"lines": format!("{n} {line}")})).await;
+    let bytes = contend("lines", json!(long), CALLS, |n| json!({"lines": format!("{n} {line}")})).await;
+    assert!(bytes < DISK_BYTES, "{bytes} bytes on disk");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn s5_the_work_of_many_calls_that_replace_grows_with_their_number_alone() {
-    contend("last", json!("x".repeat(LONG)), |n| json!({"last": format!("{n} {}", "x".repeat(100))})).await;
+    let update = |n| json!({"last": format!("{n} {}", "x".repeat(100))});
+    let bytes = contend("last", json!("x".repeat(LONG)), CALLS, update).await;
+    assert!(bytes < DISK_BYTES, "{bytes} bytes on disk");
+}
+
+/// The record of each merge has the whole value, so the value is not as long.
+#[tokio::test(flavor = "multi_thread")]
+async fn s5_the_work_of_many_calls_that_merge_grows_with_their_number_alone() {
+    let value = json!({"long": "x".repeat(LONG / 16)});
+    let update = |n| json!({"members": {format!("{n}"): n}});
+    contend("members", value, CALLS / 3, update).await;
 }
 
 /// Returns the peak memory of this process.

@@ -44,11 +44,12 @@ pub(crate) struct Watched<W> {
     store: Arc<dyn Store>,
     pub(crate) watch: W,
     writes: AtomicU64,
+    changes_read: AtomicU64,
 }
 
 impl<W: Watch> Watched<W> {
     pub(crate) fn new(store: Arc<dyn Store>, watch: W) -> Arc<Self> {
-        Arc::new(Self { store, watch, writes: AtomicU64::new(0) })
+        Arc::new(Self { store, watch, writes: AtomicU64::new(0), changes_read: AtomicU64::new(0) })
     }
 
     async fn write<T, E: From<StoreError>>(&self, write: impl Future<Output = Result<T, E>>) -> Result<T, E> {
@@ -64,6 +65,11 @@ impl<W> Watched<W> {
     /// Returns the number of writes.
     pub(crate) fn writes(&self) -> u64 {
         self.writes.load(Ordering::Relaxed)
+    }
+
+    /// Returns the number of changes of threads that were read.
+    pub(crate) fn changes_read(&self) -> u64 {
+        self.changes_read.load(Ordering::Relaxed)
     }
 }
 
@@ -131,7 +137,9 @@ impl<W: Watch> StateStore for Watched<W> {
         after: u64,
         limit: usize,
     ) -> Result<Vec<StateChange>, StoreError> {
-        self.store.changes(thread_id, after, limit).await
+        let changes = self.store.changes(thread_id, after, limit).await?;
+        self.changes_read.fetch_add(changes.len() as u64, Ordering::Relaxed);
+        Ok(changes)
     }
 
     async fn change(&self, thread_id: &str, change: StateChange) -> Result<(), CommitError> {

@@ -16,6 +16,7 @@ use crate::outcome::{Outcome, Usage};
 use crate::question::SuspendedCall;
 use crate::state::{KeyScope, KeyUpdate, State, StateChange};
 use smol_str::SmolStr;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// The note that asks the model to continue a reply.
@@ -115,10 +116,48 @@ impl Run {
         self.apply_change(&StateChange { revision: change.revision, updates });
     }
 
+    /// Takes over the changes that other runs committed to the thread in the meantime, as
+    /// [outlines](StateChange::outlined), with the state that they led to. `keys` are the keys that
+    /// they wrote, and any others whose values are to be taken over.
+    pub fn absorb_all<'k>(
+        &mut self,
+        changes: &[StateChange],
+        state: &State,
+        keys: impl IntoIterator<Item = &'k str>,
+    ) {
+        let of_thread = |update: &&KeyUpdate| update.scope == KeyScope::Thread;
+        let updates = || changes.iter().flat_map(|change| change.updates.iter()).filter(of_thread);
+        for change in changes {
+            let updates: Arc<[KeyUpdate]> = change.updates.iter().filter(of_thread).cloned().collect();
+            let known = updates.iter().filter(|update| update.is_known()).cloned().collect();
+            self.state.apply(&StateChange { revision: change.revision, updates: known });
+            if let Some(batch) = self.turn.as_mut().and_then(|turn| turn.batch.as_mut()) {
+                batch.changes.push(StateChange { revision: change.revision, updates });
+            }
+        }
+        for key in keys {
+            let mut of_key = updates().filter(|update| *update.key == *key).peekable();
+            if of_key.peek().is_none() || of_key.any(|update| !update.is_known()) {
+                self.state.adopt_key(state, key);
+            }
+        }
+    }
+
+    /// Drops the values of these keys until [`absorb_all`](Self::absorb_all) takes them over again,
+    /// so that a direct call that waits to commit does not hold an outdated state. The call's only
+    /// attempt has ended and does not read the state again.
+    pub fn release_values(&mut self, keys: &BTreeSet<String>) {
+        keys.iter().for_each(|key| self.state.remove(key));
+        if let Some(batch) = self.turn.as_mut().and_then(|turn| turn.batch.as_mut()) {
+            batch.snapshot = self.state.snapshot();
+        }
+    }
+
     fn apply_change(&mut self, change: &StateChange) {
         self.state.apply(change);
         if let Some(batch) = self.turn.as_mut().and_then(|turn| turn.batch.as_mut()) {
-            batch.changes.push(change.clone());
+            // The state has the values.
+            batch.changes.push(change.outlined());
         }
     }
 

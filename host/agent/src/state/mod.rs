@@ -110,6 +110,18 @@ impl State {
         }
     }
 
+    /// Takes over the value of one key of another state, if it has one.
+    pub fn adopt_key(&mut self, other: &State, key: &str) {
+        if let Some((key, held)) = other.values.get_key_value(key) {
+            Arc::make_mut(&mut self.values).insert(Arc::clone(key), held.clone());
+        }
+    }
+
+    /// Removes the value of a key.
+    pub fn remove(&mut self, key: &str) {
+        Arc::make_mut(&mut self.values).remove(key);
+    }
+
     /// Restores a state from a store.
     #[must_use]
     pub fn restored(revision: u64, values: impl IntoIterator<Item = (String, Value)>) -> Self {

@@ -53,6 +53,13 @@ impl KeyReducer {
         }
     }
 
+    /// Returns whether an update changes a part of the value while a record of it holds the whole
+    /// value.
+    #[must_use]
+    pub fn rewrites(&self) -> bool {
+        matches!(self, KeyReducer::Standard(Reducer::MergePatch) | KeyReducer::Native(_))
+    }
+
     /// Returns whether a record holds the updates alone, from which the value follows.
     pub(super) fn folds(&self) -> bool {
         matches!(self, KeyReducer::Standard(reducer) if reducer.commutes())

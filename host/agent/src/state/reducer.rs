@@ -140,6 +140,17 @@ impl Reducer {
     }
 }
 
+/// Returns the part of an update on which [`Reducer::conflicts`] depends: the members that it
+/// touches, without their values.
+pub(super) fn outline(update: &Value) -> Value {
+    match update {
+        Value::Object(members) => {
+            Value::Object(members.iter().map(|(key, part)| (key.clone(), outline(part))).collect())
+        }
+        _ => Value::Null,
+    }
+}
+
 fn list(value: &Value) -> Result<&Vec<Value>, UpdateError> {
     value.as_array().ok_or(UpdateError::NotAList)
 }
@@ -269,6 +280,20 @@ mod tests {
         assert!(!Reducer::MergePatch.conflicts(&json!({"a": {"x": 1}}), &json!({"a": {"y": 1}})));
         assert!(Reducer::MergePatch.conflicts(&json!({"a": {"x": 1}}), &json!({"a": 2})));
         assert!(!Reducer::Append.conflicts(&json!(1), &json!(1)));
+    }
+
+    #[test]
+    fn s5_an_outline_conflicts_as_its_update_does() {
+        let updates = [json!({"a": 1}), json!({"b": [1]}), json!({"a": {"x": 1}}), json!({"a": {"y": null}})];
+        for reducer in [Reducer::Replace, Reducer::MergePatch, Reducer::Append] {
+            for (earlier, later) in
+                updates.iter().flat_map(|earlier| updates.iter().map(move |l| (earlier, l)))
+            {
+                let conflicts = reducer.conflicts(earlier, later);
+                assert_eq!(reducer.conflicts(&outline(earlier), later), conflicts, "{earlier} {later}");
+            }
+        }
+        assert_eq!(outline(&json!({"a": {"x": "long"}, "b": "long"})), json!({"a": {"x": null}, "b": null}));
     }
 
     fn any_update(reducer: Reducer) -> BoxedStrategy<Value> {

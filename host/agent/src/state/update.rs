@@ -1,5 +1,6 @@
 //! One key's update within a change, and how it is folded into the key's value.
 
+use super::reducer::outline;
 use super::{KeyDefinition, KeyReducer, KeyScope, Reducer};
 use crate::json::written_bytes;
 use serde::{Deserialize, Serialize};
@@ -76,6 +77,17 @@ impl KeyUpdate {
             }
             _ => self,
         }
+    }
+
+    /// Returns the part of the update that decides whether a later one conflicts with it. A key that
+    /// is not persistent keeps its value.
+    #[must_use]
+    pub(super) fn outlined(&self) -> Self {
+        if !self.persistent {
+            return self.clone();
+        }
+        let update = self.update.as_ref().map(|update| Arc::new(outline(update)));
+        Self { key: Arc::clone(&self.key), update, value: None, fold: None, ..*self }
     }
 
     /// Returns the key's value after this update, given the value before, or `None` if it is

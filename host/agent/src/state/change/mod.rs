@@ -53,6 +53,13 @@ impl StateChange {
         Self { revision: self.revision, updates: self.updates.iter().map(resolved).collect() }
     }
 
+    /// Returns the part of the change that a run needs beside the current state: what decides
+    /// whether a later update conflicts, and values that do not persist.
+    #[must_use]
+    pub fn outlined(&self) -> Self {
+        Self { revision: self.revision, updates: self.updates.iter().map(KeyUpdate::outlined).collect() }
+    }
+
     /// Returns the change with the values of a later state.
     #[must_use]
     pub fn with_values_of(&self, state: &State) -> Self {
