@@ -21,13 +21,16 @@ async fn what_was_taken_from_the_world_is_played_back() {
     assert_ne!(other.taken.as_ref().unwrap().seed, taken.seed);
 
     bench.replay = Some(Arc::clone(&taken));
-    let began = Instant::now();
+    let mut quickest = Duration::MAX;
     for _ in 0..20 {
+        let began = Instant::now();
         let again = bench.call(anything()).await;
+        quickest = quickest.min(began.elapsed());
         assert_eq!((again.taken.as_ref(), again.usage.fuel), (Some(&taken), first.usage.fuel));
         assert_eq!(again.outcome, first.outcome);
     }
-    assert!(began.elapsed() < Duration::from_millis(20 * 20), "a replay waits for nothing");
+    // The guest waits for 20 ms.
+    assert!(quickest < Duration::from_millis(20), "a replay waits for nothing");
     assert_ne!(returned(first), returned(other));
 }
 

@@ -34,6 +34,22 @@ impl Registry {
 
     /// Starts one with more lines of configuration.
     pub(crate) fn start_with(more: &str) -> Option<Self> {
+        // It ends at once if another program has taken its port meanwhile.
+        for _ in 0..5 {
+            let mut registry = Self::begin(more)?;
+            let begun = Instant::now();
+            while registry.child.try_wait().unwrap().is_none() {
+                if TcpStream::connect(&registry.host).is_ok() {
+                    return Some(registry);
+                }
+                assert!(begun.elapsed() < Duration::from_secs(60), "the registry does not start");
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        }
+        panic!("the registry ends by itself");
+    }
+
+    fn begin(more: &str) -> Option<Self> {
         let storage = tempfile::tempdir().unwrap();
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let config = format!(
@@ -49,13 +65,7 @@ impl Registry {
             missing("docker-registry");
             return None;
         };
-        let registry = Self { host: format!("127.0.0.1:{port}"), child, _storage: storage };
-        let begun = Instant::now();
-        while TcpStream::connect(&registry.host).is_err() {
-            assert!(begun.elapsed() < Duration::from_secs(60), "the registry does not start");
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        Some(registry)
+        Some(Self { host: format!("127.0.0.1:{port}"), child, _storage: storage })
     }
 
     pub(crate) fn echo(&self, tag: &str) -> String {
