@@ -72,7 +72,7 @@ async fn every_language_ends_at_its_memory() {
 async fn every_language_ends_at_its_time_and_is_told_which_attempt_is_the_next() {
     let tools = compiled();
     // One after the other, so that each reports something in every attempt.
-    let limits = limits_of_each(|_| "timeout_ms = 3_000\nfuel = 1_000_000_000_000".to_owned());
+    let limits = limits_of_each(|_| "timeout_ms = 2_000\nfuel = 1_000_000_000_000".to_owned());
     let host = serve(tools.path(), &limits).await;
     for language in &LANGUAGES {
         let request = CallRequest::from_json(language.tool(), endless());

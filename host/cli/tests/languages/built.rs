@@ -2,7 +2,9 @@
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Command;
+use std::sync::Mutex;
+use std::thread;
 use tollgate::Host;
 use tollgate::config::Config;
 use tollgate::tools::{Toolbox, directory};
@@ -36,45 +38,66 @@ impl Language {
     }
 }
 
-/// Returns a directory with the tool in every language in `tools`, compiled as a person would
-/// unless it is up to date.
+/// Returns a directory with the tool in every language in `tools`.
 pub(crate) fn compiled() -> tempfile::TempDir {
     compiled_from("../../example-tools/text-stats")
 }
 
-/// Returns such a directory for another tool, from the directory that holds one for each language.
+/// Returns such a directory for another tool, from the directory that holds one for each language. The
+/// first test of a run compiles the tool as a person would, and the others copy the result.
 pub(crate) fn compiled_from(sources: &str) -> tempfile::TempDir {
-    let folder = tempfile::tempdir().unwrap();
     let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join(sources);
-    if std::env::var_os("CI").is_some() {
-        forget_what_was_built(&sources);
+    let tool = sources.file_name().unwrap().to_str().unwrap();
+    let built = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("languages-{tool}"));
+    fs::create_dir_all(&built).unwrap();
+    let lock = File::create(built.join("lock")).unwrap();
+    lock.lock().unwrap();
+    let run = std::env::var("NEXTEST_RUN_ID").unwrap_or_default();
+    let of_run = built.join("run");
+    if run.is_empty() || fs::read_to_string(&of_run).ok().as_ref() != Some(&run) {
+        build_each(&sources, &built);
+        fs::write(&of_run, &run).unwrap();
     }
-    for language in LANGUAGES {
-        let mut build = Command::new(env!("CARGO_BIN_EXE_tollgate"));
-        build.args(["build"]).arg(sources.join(language.name)).current_dir(folder.path());
-        build.env("TOLLGATE_DATA", folder.path().join("data")).env("TOLLGATE_CACHE", cache());
-        build.env("CARGO_TARGET_DIR", Path::new(env!("CARGO_TARGET_TMPDIR")).join("languages-guests"));
-        let said = output_of_build(&mut build);
-        assert!(said.status.success(), "{}: {}", language.name, String::from_utf8_lossy(&said.stderr));
+    let folder = tempfile::tempdir().unwrap();
+    let tools = folder.path().join("tools");
+    fs::create_dir(&tools).unwrap();
+    for language in &LANGUAGES {
+        for file in fs::read_dir(built.join(language.name).join("tools")).unwrap() {
+            let file = file.unwrap();
+            fs::copy(file.path(), tools.join(file.file_name())).unwrap();
+        }
     }
     folder
 }
 
-/// Removes the stamps by which `build` recognizes what is up to date, once per test run. Tests must
-/// not depend on the results of another run.
-fn forget_what_was_built(sources: &Path) {
-    let _alone = alone();
-    let run = std::env::var("NEXTEST_RUN_ID").unwrap_or_default();
-    let tool = sources.file_name().unwrap().to_str().unwrap();
-    let forgotten = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("languages-{tool}.run"));
-    if !run.is_empty() && fs::read_to_string(&forgotten).is_ok_and(|before| before == run) {
-        return;
+/// Compiles a tool in every language, two at a time, each in a directory of its own.
+fn build_each(sources: &Path, built: &Path) {
+    let left = Mutex::new(LANGUAGES.iter());
+    let next = || left.lock().unwrap().next();
+    let build_some = || {
+        while let Some(language) = next() {
+            build(&sources.join(language.name), language, &built.join(language.name));
+        }
+    };
+    thread::scope(|scope| {
+        scope.spawn(build_some);
+        build_some();
+    });
+}
+
+fn build(source: &Path, language: &Language, place: &Path) {
+    if std::env::var_os("CI").is_some() {
+        // Tests must not depend on the results of another run, so nothing is recognized as up to date.
+        let _ = fs::remove_file(source.join("build").join(language.name).with_extension("stamp"));
     }
-    for Language { name, .. } in LANGUAGES {
-        let stamp = sources.join(name).join("build").join(name).with_extension("stamp");
-        let _ = fs::remove_file(stamp);
-    }
-    fs::write(forgotten, run).unwrap();
+    let _ = fs::remove_dir_all(place);
+    fs::create_dir_all(place).unwrap();
+    let mut build = Command::new(env!("CARGO_BIN_EXE_tollgate"));
+    build.args(["build"]).arg(source).current_dir(place);
+    build.env("TOLLGATE_DATA", place.join("data")).env("TOLLGATE_CACHE", cache());
+    build.env("CARGO_TARGET_DIR", guests_target());
+    let said = build.output().unwrap();
+    assert!(said.status.success(), "{}: {}", language.name, String::from_utf8_lossy(&said.stderr));
 }
 
 /// Returns the directory in which compiled code is kept from one test to the next.
@@ -82,18 +105,9 @@ pub(crate) fn cache() -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join("languages-cache")
 }
 
-/// Runs a build while no other test compiles.
-pub(crate) fn output_of_build(build: &mut Command) -> Output {
-    let _alone = alone();
-    build.output().unwrap()
-}
-
-/// Returns a lock that is held by the one test that compiles; the others find what it compiled.
-/// Compiling all at once would exceed the time limit of each compilation.
-fn alone() -> File {
-    let lock = File::create(Path::new(env!("CARGO_TARGET_TMPDIR")).join("languages.lock")).unwrap();
-    lock.lock().unwrap();
-    lock
+/// Returns the target directory of the example tools, in which their library is compiled already.
+pub(crate) fn guests_target() -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("example-tools")
 }
 
 /// Returns the limits of each tool as configuration text.
@@ -115,7 +129,6 @@ pub(crate) async fn load(folder: &Path, limits: &str) -> (Toolbox, Sandbox) {
     config.limits.sandbox.cache_dir = Some(cache());
     config.tools_dir = folder.join("tools");
     let sandbox = Sandbox::new(config.limits.sandbox.clone()).unwrap();
-    let _alone = alone();
     let loaded = directory::load(&sandbox, &config, &|_, _, _: &Path| {}).await.unwrap();
     assert_eq!(loaded.toolbox.refused().len(), 0, "{:?}", loaded.toolbox.refused());
     (loaded.toolbox, sandbox)

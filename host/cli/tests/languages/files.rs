@@ -1,6 +1,5 @@
 //! `node:fs` of a tool does what it does in Node: the same steps run in both, with the same results.
 
-use crate::built::output_of_build;
 use crate::projects::{command, tollgate};
 use serde_json::Value;
 use std::fs;
@@ -95,7 +94,7 @@ fn files_of_a_tool_in_javascript_are_those_of_node() {
     let grants =
         "[grants.files]\nfiles = [{ host = \"of-tool\", guest = \"/files\", access = \"read-write\" }]\n";
     fs::write(place.path().join("tollgate.toml"), grants).unwrap();
-    let built = output_of_build(&mut command(place.path(), &["build", "files"]));
+    let built = command(place.path(), &["build", "files"]).output().unwrap();
     assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
     let of_tool: Value =
         serde_json::from_str(&tollgate(place.path(), &["call", "files", "{}", "--json"])).unwrap();

@@ -1,7 +1,7 @@
 //! Tests that a tool in a new project can be built from within the project and granted files as its
 //! README shows, and then reads them with its language's own functions.
 
-use crate::built::output_of_build;
+use crate::built::guests_target;
 use crate::projects::{command, said, tollgate};
 use std::fs;
 use std::path::Path;
@@ -124,9 +124,8 @@ fn every_language_reads_what_was_granted_with_its_own_means() {
         let readme = fs::read_to_string(project.join("README.md")).unwrap();
         assert!(block(&readme, "console").contains("$ tollgate build "), "{readme}");
 
-        let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("languages-guests");
         let mut build = command(&project, &["build"]);
-        let built = output_of_build(build.env("CARGO_TARGET_DIR", target));
+        let built = build.env("CARGO_TARGET_DIR", guests_target()).output().unwrap();
         assert!(built.status.success(), "{language}: {}", String::from_utf8_lossy(&built.stderr));
         assert!(place.path().join("tools").join(&name).with_extension("wasm").is_file(), "{language}");
 

@@ -1,6 +1,5 @@
 //! Runs the tests of the guest libraries, each in its own language, and the tools in their guides.
 
-use crate::built::output_of_build;
 use crate::projects::{command, said, tollgate};
 use std::fs;
 use std::path::Path;
@@ -53,7 +52,7 @@ fn the_tools_in_the_guides_work() {
         tollgate(place.path(), &["new", "notes", "--lang", language, "--sdk", sdk.to_str().unwrap()]);
         let guide = fs::read_to_string(sdk.join(folder).join("README.md")).unwrap();
         fs::write(place.path().join("notes").join(source), example(&guide, fence)).unwrap();
-        let built = output_of_build(&mut command(place.path(), &["build", "notes"]));
+        let built = command(place.path(), &["build", "notes"]).output().unwrap();
         assert!(built.status.success(), "{language}: {}", String::from_utf8_lossy(&built.stderr));
         for (tool, arguments, part) in [
             ("add_note", r#"{"text": ""}"#, "A note needs text."),

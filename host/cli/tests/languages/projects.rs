@@ -1,7 +1,7 @@
 //! Tests of `tollgate new` in every language: its own test passes, it is built and answers, and
 //! nothing is rebuilt without changes.
 
-use crate::built::{cache, output_of_build};
+use crate::built::cache;
 use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::path::Path;
@@ -178,7 +178,7 @@ fn is_built_once(place: &Path, project: &Project) {
 
     let (success, answer, words) = said(build().env("PATH", &nothing));
     assert!(!success && words.contains(missing), "{language}: {answer}{words}");
-    let (success, answer, words) = parts(output_of_build(&mut build()));
+    let (success, answer, words) = parts(build().output().unwrap());
     let is_new = ["built", "installed"].iter().any(|what| answer.contains(&format!("{what} {name}")));
     assert!(success && is_new, "{language}: {answer}{words}");
     assert!(words.lines().any(|line| line == *step), "{language}: {words}");
@@ -216,7 +216,7 @@ fn the_functions_in_which_a_tool_in_c_traps_have_names() {
         .replace(before, "#include <stdlib.h>\n\n__attribute__((noinline)) void explode(void) { abort(); }\n\nstatic void greet(")
         .replace(call, "  if (times == 10) explode();\n  json_writer greeting = {0}");
     fs::write(&source, code).unwrap();
-    let built = output_of_build(&mut command(place.path(), &["build", "broken"]));
+    let built = command(place.path(), &["build", "broken"]).output().unwrap();
     assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
     let arguments = r#"{"name": "Ada", "times": 10}"#;
     let (success, answer, words) = said(&mut command(place.path(), &["call", "broken", arguments]));

@@ -1,7 +1,6 @@
 //! Python's own means within a component: `async def`, `urllib.request`, `http.client`, packages,
 //! models, and parameters that are stated. A build explains what it cannot use.
 
-use crate::built::output_of_build;
 use crate::projects::{command, said};
 use crate::weather::Server;
 use std::fs;
@@ -83,7 +82,7 @@ async fn k11_k12_k13_python_asks_by_its_own_means() {
     let config =
         format!("[grants.means-py]\nhttp = [\"{origin}/v1/\"]\nsettings = {{ api = \"{origin}\" }}\n");
     fs::write(place.path().join("tollgate.toml"), config).unwrap();
-    let built = output_of_build(&mut command(place.path(), &["build", "tool"]));
+    let built = command(place.path(), &["build", "tool"]).output().unwrap();
     assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
 
     let call =
@@ -265,7 +264,7 @@ async fn k12_python_packages_bring_models_and_send_requests_through_the_host() {
     let origin = &server.origin;
     let config = format!("[grants.fetch-py]\nhttp = [\"{origin}/v1/\"]\n");
     fs::write(place.path().join("tollgate.toml"), config).unwrap();
-    let built = output_of_build(&mut command(place.path(), &["build", "tool"]));
+    let built = command(place.path(), &["build", "tool"]).output().unwrap();
     assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
 
     let arguments = serde_json::json!({"api": origin}).to_string();
@@ -314,7 +313,7 @@ fn a_python_build_explains_a_missing_package_and_needs_no_packages_of_the_machin
     let path = path.unwrap();
     let words = |tool: &str| {
         python_project(place.path(), tool);
-        let built = output_of_build(command(place.path(), &["build", "tool"]).env("PATH", &path));
+        let built = command(place.path(), &["build", "tool"]).env("PATH", &path).output().unwrap();
         assert!(!built.status.success());
         String::from_utf8(built.stderr).unwrap()
     };
@@ -333,7 +332,7 @@ fn a_python_build_explains_a_missing_package_and_needs_no_packages_of_the_machin
 fn a_python_syntax_error_is_found_before_the_build() {
     let place = tempfile::tempdir().unwrap();
     python_project(place.path(), "def tool(:\n");
-    let built = output_of_build(&mut command(place.path(), &["build", "tool"]));
+    let built = command(place.path(), &["build", "tool"]).output().unwrap();
     let said = String::from_utf8(built.stderr).unwrap();
     let first = said.split("compiling with componentize-py").next().unwrap();
     assert!(!built.status.success() && first.contains("SyntaxError: invalid syntax"), "{said}");
@@ -356,7 +355,7 @@ async fn k3_the_example_with_a_sphinx_docstring_is_a_tool() {
     let place = tempfile::tempdir().unwrap();
     fs::write(place.path().join("tollgate.toml"), "").unwrap();
     let search = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/search").canonicalize().unwrap();
-    let built = output_of_build(&mut command(place.path(), &["build", search.to_str().unwrap()]));
+    let built = command(place.path(), &["build", search.to_str().unwrap()]).output().unwrap();
     assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
     let arguments = r#"{"query": "gate"}"#;
     let (success, answer, words) = said(&mut command(place.path(), &["call", "search", arguments, "--json"]));
