@@ -75,7 +75,7 @@ fn asks(raw: &mut Raw) -> Duration {
 
 #[test]
 fn t7_endless_calls_leave_the_rest_answering_and_end_at_their_limit() {
-    let limit = Duration::from_secs(12);
+    let limit = Duration::from_secs(8);
     let (_place, mut raw) = idle(limit);
     let alone = asks(&mut raw);
     let began = Instant::now();

@@ -26,9 +26,9 @@ const HOST_CPU: Duration = Duration::from_secs(1);
 /// the host has to itself.
 const GOOD_CALL: Duration = Duration::from_millis(50);
 /// A guest whose call ends at once is called again until this many good calls were made beside it.
-const GOOD_CALLS_BESIDE: usize = 5;
+const GOOD_CALLS_BESIDE: usize = 3;
 /// The most calls of one guest in one round.
-const CALLS_OF_ONE: usize = 4;
+const CALLS_OF_ONE: usize = 3;
 /// The number of good calls that a percentile is taken of.
 const SAMPLES: usize = 100;
 /// The number of percentiles that are taken of a guest before it is blamed.
@@ -41,7 +41,7 @@ const KEPT_DESCRIPTORS: usize = 16;
 /// Guests that are dropped into the directory at once.
 const DROPPED_AT_ONCE: usize = 16;
 /// Compiling is over if no child process existed for this long after a file was added.
-const QUIET: Duration = Duration::from_millis(1_500);
+const QUIET: Duration = Duration::from_millis(800);
 /// The maximum time for the server to become idle.
 const PATIENCE: Duration = Duration::from_secs(60);
 
