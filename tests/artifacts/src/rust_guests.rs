@@ -57,13 +57,13 @@ pub fn rust_guest_bytes(name: &str) -> Vec<u8> {
     fs::read(&path).unwrap_or_else(|why| panic!("cannot read {}: {why}", path.display()))
 }
 
-/// Runs cargo in the workspace with this name and returns the folder of the components. It uses a
-/// separate target folder, because the main one is locked by the cargo that may be running this
-/// test. The lock file keeps cargo's messages about waiting out of the tests.
+/// Runs cargo in the workspace with this name and returns the folder of the components. The guests'
+/// workspaces share a target folder of their own, because the main one is locked by the cargo that may be
+/// running this test. The lock file keeps cargo's messages about waiting out of the tests.
 fn build(name: &str) -> Result<PathBuf, String> {
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let tools = workspace.join(name);
-    let target = target_folder(&workspace).join(name);
+    let target = target_folder(&workspace).join("example-tools");
     fs::create_dir_all(&target).map_err(|why| format!("cannot make {}: {why}", target.display()))?;
     let lock = File::create(target.join("tests.lock"))
         .map_err(|why| format!("cannot lock {}: {why}", target.display()))?;
