@@ -40,13 +40,13 @@ pub struct WorkOptions {
 }
 
 /// The places for claimed runs of a host that works.
-struct Places {
+struct RunPlaces {
     free: Arc<Semaphore>,
     /// The runs that could not be continued, and when to try again.
     failed: Mutex<HashMap<Arc<str>, Instant>>,
 }
 
-impl Places {
+impl RunPlaces {
     fn new(concurrency: usize) -> Self {
         Self { free: Arc::new(Semaphore::new(concurrency)), failed: Mutex::default() }
     }
@@ -174,7 +174,7 @@ impl Host {
     }
 
     async fn claim_and_drive(&self, options: &WorkOptions, stop: &CancellationToken) {
-        let places = Arc::new(Places::new(options.concurrency));
+        let places = Arc::new(RunPlaces::new(options.concurrency));
         let free = &places.free;
         let mut runs = JoinSet::new();
         let mut hints = self.inner.services.store.watch();
@@ -221,7 +221,7 @@ impl Host {
         &self,
         claimed: ClaimedRun,
         mut permit: Option<OwnedSemaphorePermit>,
-        places: &Places,
+        places: &RunPlaces,
         stop: &CancellationToken,
     ) {
         let ClaimedRun { run_id, epoch } = &claimed;
