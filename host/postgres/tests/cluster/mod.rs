@@ -258,18 +258,21 @@ impl Database {
 
     /// Returns the number of statements on this database so far, apart from those of tests.
     pub(crate) async fn statements(&self) -> i64 {
-        self.statements_except("pg_stat").await
+        self.statements_like("", "pg_stat").await
     }
 
-    /// Like [`statements`](Self::statements), but without those with which hosts watch each other and listen.
+    /// Like [`statements`](Self::statements), but only of those on records: hosts also watch each other.
     pub(crate) async fn statements_on_records(&self) -> i64 {
-        self.statements_except("pg_stat|pg_notify|LISTEN|hosts|privilege|^SELECT \\$1$").await
+        let records =
+            "_v1|BEGIN|COMMIT|threads|runs|events|messages|inbox|state|changes|audit|component|turns";
+        self.statements_like(records, "pg_stat|hosts|privilege").await
     }
 
-    async fn statements_except(&self, pattern: &str) -> i64 {
+    async fn statements_like(&self, wanted: &str, unwanted: &str) -> i64 {
         let sql = "SELECT coalesce(sum(calls), 0)::int8 FROM pg_stat_statements WHERE toplevel
-            AND dbid = (SELECT oid FROM pg_database WHERE datname = current_database()) AND query !~ $1";
-        self.client().await.query_one(sql, &[&pattern]).await.unwrap().get(0)
+            AND dbid = (SELECT oid FROM pg_database WHERE datname = current_database())
+            AND query ~ $1 AND query !~ $2";
+        self.client().await.query_one(sql, &[&wanted, &unwanted]).await.unwrap().get(0)
     }
 }
 
