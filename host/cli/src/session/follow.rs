@@ -11,6 +11,7 @@ use std::sync::Arc;
 use tollgate::run::{RunEnd, RunHandle};
 use tollgate::store::StoreError;
 use tollgate::{Host, HostError};
+use tollgate_agent::code::Code;
 use tollgate_agent::run::event::SuspendedCall;
 
 /// Narrates a run or call until it has ended; a signal that ends the program cancels it.
@@ -102,7 +103,8 @@ pub(crate) async fn say_how_to_make_room(
     narrator: &Narrator<'_>,
     output: &Output,
 ) {
-    let Some(tool_name) = narrator.overloaded() else { return };
+    let last = end.last_call.as_ref().filter(|call| call.end.code() == Some(Code::Overloaded));
+    let Some(tool_name) = last.map(|call| &*call.tool_name).or(narrator.overloaded()) else { return };
     let toolbox = host.toolbox();
     let owner = toolbox.catalog().tool(tool_name).map(|tool| tool.owner.id.as_str());
     let admitted = host.store().admit(Some(&end.thread_id), owner).await;

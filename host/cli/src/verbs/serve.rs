@@ -19,7 +19,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 #[cfg(feature = "postgres")]
 use tokio_util::sync::{CancellationToken, DropGuard};
-use tollgate::config::Config;
+use tollgate::config::{Config, LimitSource};
 use tollgate::metrics::Metrics;
 use tollgate::{DIRECT_AGENT, Host};
 use tollgate_server::{
@@ -66,13 +66,7 @@ impl ServeVerb {
         opened.warn_of_notices(output);
         opened.warn_of_gaps();
         let (config, sandbox) = (Arc::new(opened.config.clone()), opened.sandbox.clone());
-        let address = self.listen.unwrap_or(config.serve.listen);
-        if !address.ip().is_loopback() && self.behind_proxy.is_none() {
-            return Err(Failure::usage(format!(
-                "refusing to listen on {address}: keys would cross the network unencrypted; put a TLS proxy in front and \
-                 name it with --behind-proxy IP, or listen on 127.0.0.1"
-            )));
-        }
+        let address = self.address(&config)?;
         let (loaded, permissions) = (opened.loaded.clone(), opened.permissions.clone());
         let metrics = Metrics::new(sandbox.clone());
         let (store, shared) = store.opened_shared().await?;
@@ -114,11 +108,7 @@ impl ServeVerb {
                 served: watch.served(),
                 locked: config.locked,
                 config_file: file_of(&config),
-                direct_timeout: config
-                    .agents
-                    .get(DIRECT_AGENT)
-                    .map(|direct| direct.timeout_source)
-                    .unwrap_or_default(),
+                direct_timeout: direct_timeout(&config),
                 permissions,
                 #[cfg(feature = "postgres")]
                 shared,
@@ -140,6 +130,23 @@ impl ServeVerb {
         };
         finish(&host, servers, work).await
     }
+
+    /// Returns where to listen, unless keys would cross a network unencrypted.
+    fn address(&self, config: &Config) -> Result<SocketAddr, Failure> {
+        let address = self.listen.unwrap_or(config.serve.listen);
+        if !address.ip().is_loopback() && self.behind_proxy.is_none() {
+            return Err(Failure::usage(format!(
+                "refusing to listen on {address}: keys would cross the network unencrypted; put a TLS proxy in front and \
+                 name it with --behind-proxy IP, or listen on 127.0.0.1"
+            )));
+        }
+        Ok(address)
+    }
+}
+
+/// Returns which place of the configuration sets the timeout of direct calls.
+fn direct_timeout(config: &Config) -> LimitSource {
+    config.agents.get(DIRECT_AGENT).map(|direct| direct.timeout_source).unwrap_or_default()
 }
 
 async fn serve(

@@ -88,19 +88,7 @@ const ROWS: i64 = 5_000;
 async fn no_statement_reads_a_large_table_whole() {
     let database = cluster().database().await;
     let behind = database.client().await;
-    let fill = format!(
-        "INSERT INTO threads (id) SELECT 'old' || n FROM generate_series(1, {ROWS}) n;
-         INSERT INTO runs SELECT '01900000-0000-7000-8000-' || lpad(n::text, 12, '0'), 'old' || n, 'a' || n % 1000,
-            CASE n % 1000 WHEN 1 THEN 'child' ELSE 'prompt' END, '', 'completed', NULL, 1, 2, '', 0, n, n
-            FROM generate_series(1, {ROWS}) n;
-         INSERT INTO events SELECT r.id, n, n, '{{}}' FROM runs r, generate_series(1, 2) n;
-         INSERT INTO messages SELECT id, n, '{{}}' FROM threads, generate_series(0, 1) n;
-         INSERT INTO changes (thread, revision, body) SELECT id, 1, '{{}}' FROM threads;
-         INSERT INTO state SELECT id, 'k.x', '1' FROM threads;
-         INSERT INTO audit (at_ms, kind, who, decision, tool_name, run_id)
-            SELECT n, 'call', 'host', 'ran', 't' || n % 1000, 'old' || n FROM generate_series(1, {ROWS}) n;
-         ANALYZE"
-    );
+    let fill = large_tables();
     database.client().await.batch_execute(&fill).await.unwrap();
     let read = async || {
         // A process of the server reports what it has read at the latest when it ends.
@@ -118,6 +106,35 @@ async fn no_statement_reads_a_large_table_whole() {
     };
     let before = read().await;
     let store = PostgresStore::connect(database.config()).await.unwrap();
+    work_on_runs(&store).await;
+    list(&store).await;
+    store.hosts().await.unwrap();
+    store.close().await.unwrap();
+    drop(store);
+    for ((table, before), (_, after)) in before.into_iter().zip(read().await) {
+        assert!(after - before < ROWS, "{} rows of {table} were read", after - before);
+    }
+}
+
+/// Returns the statements that fill the large tables.
+fn large_tables() -> String {
+    format!(
+        "INSERT INTO threads (id) SELECT 'old' || n FROM generate_series(1, {ROWS}) n;
+         INSERT INTO runs SELECT '01900000-0000-7000-8000-' || lpad(n::text, 12, '0'), 'old' || n, 'a' || n % 1000,
+            CASE n % 1000 WHEN 1 THEN 'child' ELSE 'prompt' END, '', 'completed', NULL, 1, 2, '', 0, n, n
+            FROM generate_series(1, {ROWS}) n;
+         INSERT INTO events SELECT r.id, n, n, '{{}}' FROM runs r, generate_series(1, 2) n;
+         INSERT INTO messages SELECT id, n, '{{}}' FROM threads, generate_series(0, 1) n;
+         INSERT INTO changes (thread, revision, body) SELECT id, 1, '{{}}' FROM threads;
+         INSERT INTO state SELECT id, 'k.x', '1' FROM threads;
+         INSERT INTO audit (at_ms, kind, who, decision, tool_name, run_id)
+            SELECT n, 'call', 'host', 'ran', 't' || n % 1000, 'old' || n FROM generate_series(1, {ROWS}) n;
+         ANALYZE"
+    )
+}
+
+/// Commits, claims, releases and reads runs.
+async fn work_on_runs(store: &PostgresStore) {
     store.admit(Some("r"), Some("kit")).await.unwrap();
     store.commit(on("r", 0, started("r", prompt()))).await.unwrap();
     let mut noted = on("r", 1, step(1));
@@ -125,7 +142,7 @@ async fn no_statement_reads_a_large_table_whole() {
     store.commit(noted).await.unwrap();
     store.commit(on("r", 2, Event::RunWaiting)).await.unwrap();
     store.change("r", StateChange { revision: 1, updates: [].into() }).await.unwrap();
-    queue(&store, "q").await;
+    queue(store, "q").await;
     store.send("r", "c", RunCommand::Cancel("enough".to_owned())).await.unwrap();
     let claimed = store.claim(&["a".to_owned()], 9).await.unwrap();
     assert_eq!(claimed.len(), 2, "{claimed:?}");
@@ -150,6 +167,10 @@ async fn no_statement_reads_a_large_table_whole() {
     store.state("r", &KeyFilter::All, 99).await.unwrap();
     assert_eq!(store.changes("r", 0, 9).await.unwrap().len(), 1);
     store.tool_health().await.unwrap();
+}
+
+/// Lists runs and the audit with each of their filters.
+async fn list(store: &PostgresStore) {
     let wanted = || RunFilter { limit: 20, ..RunFilter::default() };
     let text = |text: &str| Some(text.to_owned());
     for (filter, found) in [
@@ -175,11 +196,5 @@ async fn no_statement_reads_a_large_table_whole() {
         (AuditFilter { run_id_prefix: text("old7"), ..AuditFilter::default() }, 100),
     ] {
         assert_eq!(store.audit(filter.clone()).await.unwrap().len(), found, "{filter:?}");
-    }
-    store.hosts().await.unwrap();
-    store.close().await.unwrap();
-    drop(store);
-    for ((table, before), (_, after)) in before.into_iter().zip(read().await) {
-        assert!(after - before < ROWS, "{} rows of {table} were read", after - before);
     }
 }
