@@ -49,7 +49,8 @@ const _: () = {
             #[allow(unused_imports)]
             use ::tollgate_sdk::private::ReturnedData as _;
             let args: __Arguments = args.parse()?;
-            ::tollgate_sdk::private::ReturnedValue(roll(args.sides, args.count)).into_output()
+            ::tollgate_sdk::private::ReturnedValue(roll(args.sides, args.count))
+                .into_output()
         }
     }
 };

@@ -37,7 +37,9 @@ const _: () = {
             #[allow(unused_imports)]
             use ::tollgate_sdk::private::ReturnedData as _;
             let args: __Arguments = args.parse()?;
-            ::tollgate_sdk::private::ReturnedValue(::tollgate_sdk::block_on(whoami(ctx))?)
+            ::tollgate_sdk::private::ReturnedValue(
+                    ::tollgate_sdk::block_on(whoami(ctx))?,
+                )
                 .into_output()
         }
     }
