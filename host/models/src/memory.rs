@@ -6,7 +6,7 @@ pub trait ReplyMemory: std::fmt::Debug + Send + Sync {
     /// value is dropped. Must not block.
     ///
     /// # Errors
-    /// Returns the reason, for people, if they are not free. What was reserved before stays.
+    /// Returns the reason, for people, if they are not free. Earlier reservations stay.
     fn reserve(&self, bytes: u64) -> Result<(), String>;
 }
 

@@ -165,7 +165,7 @@ fn follow(page: &str, place: &Place) {
     follow_all(page, place, 3);
 }
 
-/// Follows the instructions of a page that has at least so many blocks of commands.
+/// Follows the instructions of a page that has at least `least` blocks of commands.
 fn follow_all(page: &str, place: &Place, least: usize) {
     let mut said = String::new();
     let mut commands = 0;
