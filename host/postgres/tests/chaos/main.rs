@@ -145,6 +145,7 @@ impl Story {
     async fn suffer(&mut self, fault: Fault) {
         self.faults += 1;
         println!("  {fault:?}");
+        self.submitted.clock_stepped |= matches!(fault.kind, Kind::Clock(_));
         match (fault.kind, &mut self.pooler) {
             (Kind::KillPooler, Some(pooler)) => pooler.kill_and_restart(cluster()),
             (kind, _) => self.hosts[fault.host].suffer(kind, &self.database).await,

@@ -49,11 +49,13 @@ impl Verdict {
     }
 }
 
-/// The runs that the clients of a story submitted, and those that they cancelled.
+/// The runs that the clients of a story submitted, and what happened to them.
 #[derive(Debug, Default)]
 pub(crate) struct Submitted {
     pub(crate) runs: Vec<Arc<str>>,
     pub(crate) cancelled: BTreeSet<Arc<str>>,
+    /// Whether the clock of a host stepped. The time of a call includes its pauses, so a step ends it.
+    pub(crate) clock_stepped: bool,
 }
 
 /// Looks at a story that has come to its end; `when` says which, in failures. All readers must read
@@ -96,6 +98,7 @@ pub(crate) async fn of(
         let expected = |code: &Code| match code {
             Code::Interrupted | Code::Superseded => true,
             Code::Cancelled => recorded.run.status == "cancelled",
+            Code::TimedOut => submitted.clock_stepped,
             _ => false,
         };
         assert!(codes.iter().all(expected), "{when}: {codes:?}: {:?}", recorded.run);
