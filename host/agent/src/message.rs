@@ -93,6 +93,19 @@ pub struct ModelRequest {
     pub messages: Arc<Vec<Message>>,
     /// The tools on offer, sorted by name; empty means no tool section at all.
     pub tools: Arc<Vec<ToolSpec>>,
+    /// The memory in which a long reply is reserved before it is kept. `None` if its size is bounded in
+    /// another way. The host sets it as the last step before it asks.
+    pub memory: Option<Arc<dyn ReplyMemory>>,
+}
+
+/// The memory that a host grants to one reply.
+pub trait ReplyMemory: std::fmt::Debug + Send + Sync {
+    /// Reserves memory, so that the reply has at least this many bytes. They are returned once this
+    /// value is dropped. Must not block.
+    ///
+    /// # Errors
+    /// Returns the reason, for people, if they are not free. Earlier reservations stay.
+    fn reserve(&self, bytes: u64) -> Result<(), String>;
 }
 
 /// A model's complete reply.

@@ -6,7 +6,6 @@
 
 mod config;
 mod fault;
-mod memory;
 mod providers;
 mod retry;
 mod scripted;
@@ -15,7 +14,6 @@ mod text_calls;
 
 pub use config::{ModelConfig, ModelConfigError, ProviderName, ToolCalls};
 pub use fault::{FaultKind, MAX_REPLY_CALLS, ModelFault};
-pub use memory::ReplyMemory;
 pub use providers::{
     HttpClientError, HttpModel, Probe, Provider, ReasoningEffort, causes, http_client, is_loopback, tls_with,
 };
@@ -23,6 +21,7 @@ pub use retry::{RetryPolicy, RetryingModel};
 pub use scripted::{RecordingError, ScriptedModel, ScriptedTurn};
 pub use secret::ApiKey;
 pub use text_calls::TextCalls;
+pub use tollgate_agent::message::ReplyMemory;
 
 use async_trait::async_trait;
 use std::sync::Arc;
@@ -44,29 +43,14 @@ pub trait Model: Send + Sync {
     /// arguments are text that may not be JSON, and their ids may be empty or repeated.
     ///
     /// # Errors
-    /// The provider rejected the request, stopped in mid-reply, or could not be reached. Discard
-    /// the deltas that were sent before.
+    /// The provider rejected the request, stopped in mid-reply, or could not be reached, or the
+    /// [memory](ModelRequest::memory) of the request has no room for the reply, which is transient.
+    /// Discard the deltas that were sent before.
     async fn reply(
         &self,
         request: ModelRequest,
         deltas: &mut DeltaSink<'_>,
     ) -> Result<ModelReply, ModelFault>;
-
-    /// Like [`reply`](Model::reply), but reserves the memory of a long reply before it is kept. A host
-    /// asks in this way. The default reserves nothing, for a model whose replies are short, or in
-    /// memory anyway.
-    ///
-    /// # Errors
-    /// Same as [`reply`](Model::reply), and a transient fault if there is no memory for the reply.
-    async fn reply_within(
-        &self,
-        request: ModelRequest,
-        memory: Arc<dyn ReplyMemory>,
-        deltas: &mut DeltaSink<'_>,
-    ) -> Result<ModelReply, ModelFault> {
-        drop(memory);
-        self.reply(request, deltas).await
-    }
 
     /// Called once a run with this model has ended, whatever its status, with the run's
     /// conversation. A backend elsewhere ends here what the run left behind. The default does
@@ -88,15 +72,6 @@ impl<M: Model + ?Sized> Model for Arc<M> {
         deltas: &mut DeltaSink<'_>,
     ) -> Result<ModelReply, ModelFault> {
         (**self).reply(request, deltas).await
-    }
-
-    async fn reply_within(
-        &self,
-        request: ModelRequest,
-        memory: Arc<dyn ReplyMemory>,
-        deltas: &mut DeltaSink<'_>,
-    ) -> Result<ModelReply, ModelFault> {
-        (**self).reply_within(request, memory, deltas).await
     }
 
     async fn run_ended(&self, messages: &[Message]) {

@@ -1,10 +1,9 @@
 //! Retries of transient faults, within limits.
 
-use super::{Delta, DeltaSink, FaultKind, Model, ModelFault, ReplyMemory};
+use super::{Delta, DeltaSink, FaultKind, Model, ModelFault};
 use async_trait::async_trait;
 use serde::Deserialize;
 use std::hash::{BuildHasher, Hasher};
-use std::sync::Arc;
 use std::time::Duration;
 use tollgate_agent::message::{ModelReply, ModelRequest};
 
@@ -55,20 +54,11 @@ impl<M: Model> Model for RetryingModel<M> {
         request: ModelRequest,
         deltas: &mut DeltaSink<'_>,
     ) -> Result<ModelReply, ModelFault> {
-        self.reply_within(request, Arc::new(()), deltas).await
-    }
-
-    async fn reply_within(
-        &self,
-        request: ModelRequest,
-        memory: Arc<dyn ReplyMemory>,
-        deltas: &mut DeltaSink<'_>,
-    ) -> Result<ModelReply, ModelFault> {
         let mut paused = Duration::ZERO;
         let mut attempt = 1;
         loop {
             // The next attempt uses the memory of the one before it.
-            let asked = self.model.reply_within(request.clone(), Arc::clone(&memory), deltas);
+            let asked = self.model.reply(request.clone(), deltas);
             let fault = match asked.await {
                 Ok(reply) => return Ok(reply),
                 Err(fault) => fault,

@@ -1,9 +1,8 @@
 //! Tool calls written as text, for a model that has no tool calls of its own.
 
 use super::fault::MAX_REPLY_CALLS;
-use super::{Delta, DeltaSink, Model, ModelFault, ReplyMemory};
+use super::{Delta, DeltaSink, Model, ModelFault};
 use async_trait::async_trait;
-use std::sync::Arc;
 use tollgate_agent::message::{ModelReply, ModelRequest};
 use tollgate_agent::text_calls::{self, OPEN};
 
@@ -32,15 +31,6 @@ impl<M: Model> Model for TextCalls<M> {
         request: ModelRequest,
         deltas: &mut DeltaSink<'_>,
     ) -> Result<ModelReply, ModelFault> {
-        self.reply_within(request, Arc::new(()), deltas).await
-    }
-
-    async fn reply_within(
-        &self,
-        request: ModelRequest,
-        memory: Arc<dyn ReplyMemory>,
-        deltas: &mut DeltaSink<'_>,
-    ) -> Result<ModelReply, ModelFault> {
         let mut shown = VisibleText::default();
         let mut tell = |delta| match delta {
             Delta::Text(text) => {
@@ -54,7 +44,7 @@ impl<M: Model> Model for TextCalls<M> {
             }
             Delta::Reasoning(_) => deltas(delta),
         };
-        let reply = self.model.reply_within(text_calls::as_text(&request), memory, &mut tell).await?;
+        let reply = self.model.reply(text_calls::as_text(&request), &mut tell).await?;
         if let Some(text) = shown.rest() {
             deltas(Delta::Text(text));
         }

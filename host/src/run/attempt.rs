@@ -43,10 +43,10 @@ pub(super) async fn ask(lent: ModelResources, request: ModelRequest, ask: u32) -
     reply(lent, request, ask).instrument(span).await
 }
 
-async fn reply(lent: ModelResources, request: ModelRequest, ask: u32) -> Input {
+async fn reply(lent: ModelResources, mut request: ModelRequest, ask: u32) -> Input {
     let ModelResources { model, memory_budget, replies, publisher } = lent;
     let memory = ReservedReply::new(&memory_budget);
-    let within = Arc::clone(&memory) as Arc<dyn ReplyMemory>;
+    request.memory = Some(Arc::clone(&memory) as Arc<dyn ReplyMemory>);
     let mut tell = |delta| {
         publisher.publish_live(match delta {
             Delta::Text(text) => LiveContent::TextDelta { text },
@@ -57,7 +57,7 @@ async fn reply(lent: ModelResources, request: ModelRequest, ask: u32) -> Input {
             }
         });
     };
-    match AssertUnwindSafe(model.reply_within(request, within, &mut tell)).catch_unwind().await {
+    match AssertUnwindSafe(model.reply(request, &mut tell)).catch_unwind().await {
         Ok(Ok(mut reply)) => {
             match memory.hand_over(&reply) {
                 Ok(memory) => memory.into_iter().for_each(|memory| replies.hold(Arc::new(memory))),

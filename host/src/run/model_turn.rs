@@ -82,6 +82,7 @@ impl Driver {
             system: prompt::fill(&spec.agent.system(), catalog, &spec.agent, self.run.state()),
             messages: self.history.shown(self.run.messages(), spec.limits.history_bytes),
             tools,
+            memory: None,
         }
     }
 }

@@ -137,7 +137,7 @@ const ORDERS: &[Order] = &[
     },
     Order {
         sources: "host/models/src",
-        modules: &["memory", "secret", "fault", "providers", "retry", "scripted", "text_calls", "config"],
+        modules: &["secret", "fault", "providers", "retry", "scripted", "text_calls", "config"],
     },
     Order {
         sources: "host/sqlite/src",

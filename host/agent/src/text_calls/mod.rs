@@ -27,6 +27,7 @@ pub fn as_text(request: &ModelRequest) -> ModelRequest {
         system: instructions(&request.system, &request.tools),
         messages: Arc::new(request.messages.iter().map(message_as_text).collect()),
         tools: Arc::default(),
+        memory: request.memory.clone(),
     }
 }
 

@@ -110,6 +110,7 @@ fn a5_the_request_tells_of_tools_in_words_and_answers_by_name() {
             Message::Answer(answer),
         ]),
         tools: Arc::new(vec![tool]),
+        ..ModelRequest::default()
     };
     let text = as_text(&request);
     assert!(text.tools.is_empty());

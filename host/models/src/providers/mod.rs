@@ -15,7 +15,7 @@ pub use http_client::{HttpClientError, http_client, is_loopback, tls_with};
 pub use probe::Probe;
 pub use provider::{Provider, ReasoningEffort};
 
-use super::{ApiKey, Delta, DeltaSink, Model, ModelFault, ReplyMemory};
+use super::{ApiKey, Delta, DeltaSink, Model, ModelFault};
 use async_trait::async_trait;
 use frames::{FramedCall, Frames};
 use futures::StreamExt;
@@ -80,10 +80,9 @@ impl HttpModel {
     async fn stream(
         &self,
         request: ModelRequest,
-        memory: Arc<dyn ReplyMemory>,
         deltas: &mut DeltaSink<'_>,
     ) -> Result<ModelReply, ModelFault> {
-        let shared = Arc::new(Mutex::new(Frames::within(memory)));
+        let shared = Arc::new(Mutex::new(Frames::within(request.memory.clone())));
         let options = self.options.chat_options(&request, &shared);
         let chat = prompt::chat_request(self.options.provider, self.options.images, &request);
         let begun = self.client.exec_chat_stream(self.target.clone(), chat, Some(&options));
@@ -168,20 +167,11 @@ impl Model for HttpModel {
         request: ModelRequest,
         deltas: &mut DeltaSink<'_>,
     ) -> Result<ModelReply, ModelFault> {
-        self.reply_within(request, Arc::new(()), deltas).await
-    }
-
-    async fn reply_within(
-        &self,
-        request: ModelRequest,
-        memory: Arc<dyn ReplyMemory>,
-        deltas: &mut DeltaSink<'_>,
-    ) -> Result<ModelReply, ModelFault> {
         let limit = self.options.limits.reply;
         let (say, mut said) = mpsc::unbounded_channel();
         let live = self.clone();
         // Bounded by the frames, which are bounded themselves.
-        let read = async move { live.stream(request, memory, &mut |delta| drop(say.send(delta))).await };
+        let read = async move { live.stream(request, &mut |delta| drop(say.send(delta))).await };
         let reading = AbortOnDropHandle::new(reader()?.spawn(read));
         let whole = async {
             while let Some(delta) = said.recv().await {

@@ -7,6 +7,7 @@ use serde_json::json;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
+use tollgate_agent::message::ModelRequest;
 use tollgate_models::{Delta, FaultKind, Model as _, ModelConfig, ModelFault, ReplyMemory};
 
 /// Sends a request to a server that misbehaves once and then works. Returns the fault that caused
@@ -196,6 +197,10 @@ impl ReplyMemory for Little {
     }
 }
 
+fn within_little() -> ModelRequest {
+    ModelRequest { memory: Some(Arc::new(Little)), ..hello() }
+}
+
 #[tokio::test]
 async fn z3_a_reply_ends_where_its_memory_does() {
     let part = "x".repeat(64 << 10);
@@ -211,13 +216,13 @@ async fn z3_a_reply_ends_where_its_memory_does() {
             Delta::Restarted { .. } => text_bytes = 0,
             Delta::Reasoning(_) => {}
         };
-        let reply = model.reply_within(hello(), Arc::new(Little), &mut tell).await;
+        let reply = model.reply(within_little(), &mut tell).await;
         assert_eq!(reply.unwrap_err().message(), "After 2 attempts: there is no memory");
         assert!(text_bytes <= 1 << 20, "{text_bytes} bytes");
         assert_eq!(server.seen().len(), 2, "the host may have memory soon");
     }
     let short = Server::new(vec![saying("fine")]).await;
-    let reply = model("openai", &short, "").reply_within(hello(), Arc::new(Little), &mut |_| {}).await;
+    let reply = model("openai", &short, "").reply(within_little(), &mut |_| {}).await;
     assert_eq!(reply.unwrap().message.text, "fine");
 }
 

@@ -85,9 +85,9 @@ pub(super) struct FramedCall {
 }
 
 impl Frames {
-    /// Starts without frames. The memory for them is reserved there.
-    pub(super) fn within(memory: Arc<dyn ReplyMemory>) -> Self {
-        Self { memory: Some(memory), ..Self::default() }
+    /// Starts without frames, whose memory will be reserved from `memory`.
+    pub(super) fn within(memory: Option<Arc<dyn ReplyMemory>>) -> Self {
+        Self { memory, ..Self::default() }
     }
 
     /// Reads one frame.
