@@ -11,9 +11,9 @@ use std::sync::Arc;
 use tollgate_agent::outcome::Outcome;
 use tollgate_agent::run::{Event, Input, StoredEvent};
 use tollgate_agent::state::KeyScope;
-use tollgate_agent::state::key::owner_of;
 
-/// A value from this size on is long: its copies are bounded while calls contend for it, in bytes.
+/// The size from which a value is long, in bytes. While calls contend for a long value, the number of
+/// its copies is bounded.
 const LONG_BYTES: usize = 64 * 1024;
 
 /// Values up to this size together are read for clients, in bytes.
@@ -28,10 +28,7 @@ impl Driver {
         turn: &mut Option<TimedTurn>,
         keys: BTreeSet<String>,
     ) -> Result<(), StoreError> {
-        let definitions = self.parts.toolbox.catalog().keys();
-        let is_rewritten =
-            |key: &String| definitions.get(key).is_some_and(|definition| definition.reducer.rewrites());
-        let rewrites = keys.iter().any(is_rewritten);
+        let rewrites = keys.iter().any(|key| self.is_rewritten(key));
         if rewrites && self.is_direct() {
             self.run.release_values(&keys);
         }
@@ -53,17 +50,17 @@ impl Driver {
     pub(super) fn long_values(&self, input: &Input) -> BTreeSet<String> {
         let Input::Attempted { outcome, attempt: 1, .. } = input else { return BTreeSet::new() };
         let Outcome::Returned(output) = outcome.as_ref() else { return BTreeSet::new() };
-        let keys = self.parts.toolbox.catalog().keys();
-        let is_rewritten = |key: &str| {
-            keys.get(key)
-                .is_some_and(|key| key.persistent && key.scope == KeyScope::Thread && key.reducer.rewrites())
-        };
-        let is_long = |key: &str| {
-            let mut sizes = self.run.state().sizes_of(owner_of(key));
-            sizes.any(|(other, bytes)| other == key && bytes >= LONG_BYTES)
-        };
+        let state = self.run.state().snapshot();
+        let is_long = |key: &str| state.bytes(key) >= LONG_BYTES;
         let written = output.mutations.iter().map(|mutation| mutation.key.as_str());
-        written.filter(|key| is_rewritten(key) && is_long(key)).map(str::to_owned).collect()
+        written.filter(|key| self.is_rewritten(key) && is_long(key)).map(str::to_owned).collect()
+    }
+
+    /// Returns whether a change of this key is recorded with the whole value of the thread's state.
+    fn is_rewritten(&self, key: &str) -> bool {
+        let definition = self.parts.toolbox.catalog().keys().get(key);
+        definition
+            .is_some_and(|key| key.persistent && key.scope == KeyScope::Thread && key.reducer.rewrites())
     }
 
     /// Applies events that the store committed after `moved_by` changes of other runs, and returns

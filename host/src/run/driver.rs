@@ -252,8 +252,8 @@ impl Driver {
             _ => UnrecordedEffects::default(),
         };
         let (mut turn, mut rewriting) = (self.held_turn.take(), None);
-        let long_values = self.long_values(&input);
-        if turn.is_none() && !long_values.is_empty() {
+        let long_values = if turn.is_none() { self.long_values(&input) } else { BTreeSet::new() };
+        if !long_values.is_empty() {
             match Arc::clone(&self.parts.services.long_values).try_acquire_owned() {
                 Ok(permit) => rewriting = Some(permit),
                 Err(_) => self.see_or_explain(&mut turn, long_values, &unrecorded).await?,

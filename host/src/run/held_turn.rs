@@ -41,7 +41,8 @@ impl HeldTurn {
         tokio::spawn(async move {
             tokio::time::sleep_until(until).await;
             if let Some(held) = held.upgrade() {
-                drop(lock(&held).take());
+                // A turn that was kept later has time left.
+                drop(lock(&held).take_if(|turn| turn.until <= until));
             }
         });
     }

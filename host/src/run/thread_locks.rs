@@ -8,10 +8,12 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 pub(crate) struct ThreadLocks<T = ()>(Mutex<HashMap<Arc<str>, Weak<tokio::sync::Mutex<T>>>>);
 
 impl<T: Default> ThreadLocks<T> {
-    /// Returns the lock of a thread, and drops unused ones.
+    /// Returns the lock of a thread, and drops unused ones before more memory is needed for them.
     pub(crate) fn of(&self, thread_id: &Arc<str>) -> Arc<tokio::sync::Mutex<T>> {
         let mut locks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        locks.retain(|_, lock| lock.strong_count() > 0);
+        if locks.len() == locks.capacity() {
+            locks.retain(|_, lock| lock.strong_count() > 0);
+        }
         let lock = locks.get(thread_id).and_then(Weak::upgrade).unwrap_or_default();
         locks.insert(Arc::clone(thread_id), Arc::downgrade(&lock));
         lock

@@ -196,7 +196,8 @@ impl Snapshot {
     }
 
     /// Returns an upper bound of the bytes that a key's value has.
-    pub(crate) fn bytes(&self, key: &str) -> usize {
+    #[must_use]
+    pub fn bytes(&self, key: &str) -> usize {
         self.values.get(key).map_or(0, StoredValue::bytes)
     }
 
