@@ -96,13 +96,17 @@ pub(crate) async fn ask_open(
     Ok(RestingRun { end, shown })
 }
 
-/// Says how to make room if a call of the run was refused because there is none for its record.
+/// Says how to make room if a call of the run was refused because there is none for its record. For
+/// people only, not with `--json`.
 pub(crate) async fn say_how_to_make_room(
     host: &Host,
     end: &RunEnd,
     narrator: &Narrator<'_>,
     output: &Output,
 ) {
+    if output.is_json() {
+        return;
+    }
     let last = end.last_call.as_ref().filter(|call| call.end.code() == Some(Code::Overloaded));
     let Some(tool_name) = last.map(|call| &*call.tool_name).or(narrator.overloaded()) else { return };
     let toolbox = host.toolbox();

@@ -45,11 +45,16 @@ async fn watch(mut signals: Vec<(i32, Signal)>, asked: CancellationToken) {
         })
         .await;
         let (first_number, at) = *first.get_or_insert_with(|| (number, Instant::now()));
-        if first_number != number || at.elapsed() > FORWARDED_WITHIN {
+        if !is_forwarded(first_number, number, at.elapsed()) {
             std::process::exit(128 + number);
         }
         asked.cancel();
     }
+}
+
+/// Returns whether a signal that arrives this long after the first one is the first one, forwarded.
+fn is_forwarded(first: i32, number: i32, after: Duration) -> bool {
+    number == first && after <= FORWARDED_WITHIN
 }
 
 /// Returns the signals that the parent had this process ignore, as bits: `nohup` ignores hangups,
@@ -81,5 +86,17 @@ pub(crate) async fn unless_asked<T, E: Into<Failure>>(
         biased;
         done = work => done.map_err(Into::into),
         () = wait_for_signal() => Err(Failure::failed("interrupted by a signal before it was done")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_same_signal_soon_after_the_first_is_a_forwarded_one() {
+        assert!(is_forwarded(2, 2, Duration::ZERO) && is_forwarded(2, 2, FORWARDED_WITHIN));
+        assert!(!is_forwarded(2, 2, FORWARDED_WITHIN + Duration::from_millis(1)));
+        assert!(!is_forwarded(2, 15, Duration::ZERO));
     }
 }
