@@ -94,11 +94,15 @@ impl HintExchange {
         self.here.watch()
     }
 
-    /// Returns a warning if no notifications arrive, which is not logged then.
+    /// Returns the warning if no notifications arrive. It is then not logged as well.
     pub(crate) async fn warning(&self) -> Option<&'static str> {
         let mut hears = self.hears.clone();
         self.is_asked.store(hears.borrow().is_none(), Ordering::Relaxed);
         let known = tokio::time::timeout(ARRIVES_WITHIN * 2, hears.wait_for(Option::is_some)).await;
+        if known.is_err() {
+            // It is logged as soon as it is known.
+            self.is_asked.store(false, Ordering::Relaxed);
+        }
         matches!(known, Ok(Ok(hears)) if *hears == Some(false)).then_some(DEAF)
     }
 

@@ -19,7 +19,7 @@ impl RequestKeyStore for PostgresStore {
     ) -> Result<ReservedKey, StoreError> {
         let (now_ms, is_sent) = (now_ms(), AtomicBool::new(false));
         loop {
-            let reserving = self.database.read(|client| {
+            let reserving = self.database().read(|client| {
                 let again = is_sent.swap(true, Relaxed);
                 async move {
                     let row = reserve(&client, (key, body), run_id, (now_ms, again)).await?;
@@ -34,7 +34,7 @@ impl RequestKeyStore for PostgresStore {
     }
 
     async fn reserved(&self, key: &RequestKey) -> Result<Option<String>, StoreError> {
-        self.database
+        self.database()
             .read(|client| async move {
                 let run_id = reserved(&client, key).await?;
                 client.finish();
@@ -44,7 +44,7 @@ impl RequestKeyStore for PostgresStore {
     }
 
     async fn share(&self, key: &RequestKey, run_id: &str) -> Result<bool, StoreError> {
-        self.database
+        self.database()
             .read(|client| async move {
                 let exists = share(&client, key, run_id).await?;
                 client.finish();
@@ -54,7 +54,7 @@ impl RequestKeyStore for PostgresStore {
     }
 
     async fn release(&self, key: &RequestKey, run_id: &str, inserted_at_ms: u64) -> Result<(), StoreError> {
-        self.database
+        self.database()
             .read(|client| async move {
                 release(&client, key, run_id, inserted_at_ms).await?;
                 client.finish();
@@ -64,7 +64,7 @@ impl RequestKeyStore for PostgresStore {
     }
 
     async fn redirect(&self, key: &RequestKey, run_id: &str) -> Result<(), StoreError> {
-        self.database
+        self.database()
             .read(|client| async move {
                 redirect(&client, key, run_id).await?;
                 client.finish();
@@ -96,12 +96,17 @@ async fn reserve(
             ORDER BY at_ms LIMIT $2 FOR UPDATE SKIP LOCKED)";
         let old_ms = int8(now_ms.saturating_sub(KEEP_KEYS_MS));
         run(client, sql, params![(old_ms, INT8), (i64::from(KEYS_REMOVED_AT_ONCE), INT8)]).await?;
+        return Ok(Some(ReservedKey {
+            run_id: run_id.to_owned(),
+            body: *body,
+            inserted_at_ms: Some(now_ms),
+        }));
     }
     let sql = "SELECT run_id, body, at_ms FROM request_keys WHERE digest = $1";
     let rows = query(client, sql, params![(key.to_vec(), BYTEA)]).await?;
     Ok(rows.first().map(|row| {
         let (found, body, at_ms): (String, &[u8], i64) = (row.get(0), row.get(1), row.get(2));
-        let is_own = is_inserted || (is_sent_again && found == run_id && at_ms == int8(now_ms));
+        let is_own = is_sent_again && found == run_id && at_ms == int8(now_ms);
         ReservedKey {
             run_id: found,
             body: body.try_into().unwrap_or_default(),

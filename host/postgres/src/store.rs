@@ -37,7 +37,7 @@ const READ_AT_ONCE: usize = 8;
 /// A store in a PostgreSQL database. Everything that a client received survives the process, and
 /// other hosts continue its runs.
 pub struct PostgresStore {
-    pub(crate) database: Arc<Database>,
+    database: Arc<Database>,
     member: Member,
     hints: HintExchange,
     claim_start: Arc<ClaimStart>,

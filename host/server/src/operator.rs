@@ -93,6 +93,6 @@ pub struct CallLimits {
     pub memory_bytes: u64,
     /// The place where it is set.
     pub memory_source: LimitSource,
-    /// The place where the timeout is set.
+    /// The place in the configuration that sets the timeout; `Default` if none does.
     pub timeout_source: LimitSource,
 }

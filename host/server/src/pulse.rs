@@ -8,10 +8,9 @@ use tokio::sync::Notify;
 use tokio::time::{MissedTickBehavior, interval};
 
 /// How often a stream shows that it is alive if its client is on this machine. Programs in between,
-/// such as nginx, end a connection by default that is quiet for 60 s.
+/// such as nginx, by default end a connection that is quiet for 60 s.
 const ON_THIS_MACHINE: Duration = Duration::from_secs(50);
-/// The same behind a proxy, whose operator, or that of a load balancer before it, may have chosen
-/// less.
+/// The same behind a proxy: it, or a load balancer in front of it, may have a shorter limit.
 const BEHIND_PROXY: Duration = Duration::from_secs(15);
 /// The number of groups of streams, which wake one after another.
 const GROUPS: usize = 60;

@@ -53,7 +53,9 @@ impl RequestKeyStore for DirectoryKeys {
         let (key, run_id) = (*key, run_id.to_owned());
         let sql = "UPDATE request_keys SET at_ms = max(at_ms + 1, ?3) WHERE digest = ?1 AND run_id = ?2";
         let shared = self.with(move |access| {
-            access.write(|connection| connection.execute(sql, params![key, run_id, now_ms().cast_signed()]))
+            access.write(|connection| {
+                connection.prepare_cached(sql)?.execute(params![key, run_id, now_ms().cast_signed()])
+            })
         });
         Ok(shared.await? > 0)
     }
@@ -63,7 +65,7 @@ impl RequestKeyStore for DirectoryKeys {
         let sql = "DELETE FROM request_keys WHERE digest = ?1 AND run_id = ?2 AND at_ms = ?3";
         let released = self.with(move |access| {
             access.write(|connection| {
-                connection.execute(sql, params![key, run_id, inserted_at_ms.cast_signed()])
+                connection.prepare_cached(sql)?.execute(params![key, run_id, inserted_at_ms.cast_signed()])
             })
         });
         released.await.map(drop)
@@ -72,8 +74,9 @@ impl RequestKeyStore for DirectoryKeys {
     async fn redirect(&self, key: &RequestKey, run_id: &str) -> Result<(), StoreError> {
         let (key, run_id) = (*key, run_id.to_owned());
         let sql = "UPDATE request_keys SET run_id = ?2 WHERE digest = ?1";
-        let redirected =
-            self.with(move |access| access.write(|connection| connection.execute(sql, params![key, run_id])));
+        let redirected = self.with(move |access| {
+            access.write(|connection| connection.prepare_cached(sql)?.execute(params![key, run_id]))
+        });
         redirected.await.map(drop)
     }
 }
