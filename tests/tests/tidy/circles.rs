@@ -63,6 +63,12 @@ fn circles_are_found_through_names_that_are_handed_on() {
 }
 
 #[test]
+fn a_path_is_not_one_that_a_statement_of_several_lines_imports() {
+    assert_eq!(paths_after("fn f() { one::g() }", "one::").len(), 1);
+    assert_eq!(paths_after("pub(crate) use tollgate::{\n    Host,\n    one::X,\n};\n", "one::").len(), 0);
+}
+
+#[test]
 fn what_a_folders_own_file_uses_and_defines_is_found() {
     let file = |path: &str, text: &str| TextFile { path: format!("src/{path}"), text: text.to_owned() };
     let own = "mod one;\nmod two;\nmod three;\nmod four;\npub use three::C;\nuse two::B;\npub struct A;\n\
@@ -276,14 +282,19 @@ fn expanded(path: &str) -> Vec<String> {
     parts.flat_map(|part| expanded(&format!("{before}{part}"))).collect()
 }
 
+/// Returns whether a line begins a `use` statement.
+fn begins_import(line: &str) -> bool {
+    let line = line.trim_start();
+    line.starts_with("use ") || (line.starts_with("pub") && line.contains(" use "))
+}
+
 /// Returns the paths with this prefix that code names outside of `use` statements.
 fn paths_after(code: &str, prefix: &str) -> Vec<NamedPath> {
     let paths = code.match_indices(prefix).filter(|(at, _)| begins_path(code, *at)).filter_map(|(at, _)| {
         let end = code[at..].find(|next: char| !next.is_alphanumeric() && !"_:".contains(next));
         let path = code[at..].get(..end.unwrap_or(code.len() - at))?.trim_end_matches(':');
-        let before =
-            code[..at].rsplit(';').next().unwrap_or_default().rsplit('\n').next().unwrap_or_default();
-        let is_import = before.contains("use ");
+        let statement = code[..at].rsplit(';').next().unwrap_or_default();
+        let is_import = statement.lines().any(begins_import);
         (!is_import).then(|| NamedPath { path: path.to_owned(), is_handed_on: false })
     });
     paths.collect()

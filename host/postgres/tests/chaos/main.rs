@@ -88,7 +88,7 @@ impl Story {
             let pooler = pooler.as_ref().filter(|_| number == 0);
             hosts.push(HostProcess::start(&database.name, directory.path(), pooler).await);
         }
-        if !hosts[0].set_clock(0) {
+        if !hosts[0].has_clock() {
             without_clock();
         }
         let clients = [client(&database).await, client(&database).await];
@@ -145,7 +145,8 @@ impl Story {
     async fn suffer(&mut self, fault: Fault) {
         self.faults += 1;
         println!("  {fault:?}");
-        self.submitted.clock_stepped |= matches!(fault.kind, Kind::Clock(_));
+        self.submitted.clock_stepped |=
+            matches!(fault.kind, Kind::Clock(_)) && self.hosts[fault.host].has_clock();
         match (fault.kind, &mut self.pooler) {
             (Kind::KillPooler, Some(pooler)) => pooler.kill_and_restart(cluster()),
             (kind, _) => self.hosts[fault.host].suffer(kind, &self.database).await,

@@ -79,6 +79,11 @@ impl HostProcess {
         Self { proxy, urls, directory: directory.to_owned(), clock, child, lasting: Vec::new() }
     }
 
+    /// Returns whether the clock of the process can be set: whether libfaketime is installed.
+    pub(crate) fn has_clock(&self) -> bool {
+        self.clock.is_some()
+    }
+
     /// Lets the clock of the process be this many seconds ahead, or behind if it is negative. Returns
     /// `false` if libfaketime is not installed.
     pub(crate) fn set_clock(&self, seconds: i64) -> bool {
