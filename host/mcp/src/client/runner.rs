@@ -321,6 +321,7 @@ mod tests {
         assert!(matches!(kept, Outcome::Returned(_)) && budget.reserved_bytes() >= 1_200_000);
         let (Outcome::Faulted(fault), None) = of(300_000) else { panic!("both were kept") };
         assert_eq!(fault.code, Code::Overloaded);
+        assert!(fault.message.contains("may have had effects"), "{}", fault.message);
         drop(memory);
         assert!(of(300_000).1.is_some());
     }

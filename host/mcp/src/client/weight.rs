@@ -29,7 +29,11 @@ impl ReplyTooHeavy {
             ),
             ReplyTooHeavy::Budget => Fault::new(
                 Code::Overloaded,
-                format!("There is no memory to read what the server '{server}' answered. Try again later."),
+                // The tool has run, so nothing advises to repeat the call.
+                format!(
+                    "The host has no memory for what the server '{server}' answered, so the answer is lost. The call may \
+                     have had effects."
+                ),
             )
             .with_detail(
                 "the limit is memory_budget_bytes; an operator can raise it in tollgate.toml, under [limits]",
