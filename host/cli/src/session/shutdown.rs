@@ -1,11 +1,10 @@
 //! Signals that end the program. The first one asks it to shut down in order: running work is
 //! cancelled and recorded, pending records are written, and child processes end. The second one
-//! ends it at once, unless it follows so soon that it is the first one, forwarded.
+//! ends it at once.
 
 use crate::terminal::Failure;
 use std::sync::OnceLock;
 use std::task::Poll;
-use std::time::{Duration, Instant};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
@@ -13,10 +12,6 @@ static ASKED: OnceLock<CancellationToken> = OnceLock::new();
 
 /// The signals that end the program, by number: hangup, interrupt, termination.
 const SIGNALS: [i32; 3] = [1, 2, 15];
-
-/// The time within which the same signal counts as the first one. A terminal signals every program on
-/// it, and wrappers such as `npm` forward the signal that they received as well.
-const FORWARDED_WITHIN: Duration = Duration::from_millis(250);
 
 /// Takes over the signals that end the program, from the moment at which ending at once would lose
 /// something. Returns a token that the first of them cancels.
@@ -33,7 +28,6 @@ pub(crate) fn take_signals() -> CancellationToken {
 }
 
 async fn watch(mut signals: Vec<(i32, Signal)>, asked: CancellationToken) {
-    let mut first = None;
     loop {
         let number = std::future::poll_fn(|cx| {
             for (number, signal) in &mut signals {
@@ -44,17 +38,11 @@ async fn watch(mut signals: Vec<(i32, Signal)>, asked: CancellationToken) {
             Poll::Pending
         })
         .await;
-        let (first_number, at) = *first.get_or_insert_with(|| (number, Instant::now()));
-        if !is_forwarded(first_number, number, at.elapsed()) {
+        if asked.is_cancelled() {
             std::process::exit(128 + number);
         }
         asked.cancel();
     }
-}
-
-/// Returns whether a signal that arrives this long after the first one is the first one, forwarded.
-fn is_forwarded(first: i32, number: i32, after: Duration) -> bool {
-    number == first && after <= FORWARDED_WITHIN
 }
 
 /// Returns the signals that the parent had this process ignore, as bits: `nohup` ignores hangups,
@@ -86,17 +74,5 @@ pub(crate) async fn unless_asked<T, E: Into<Failure>>(
         biased;
         done = work => done.map_err(Into::into),
         () = wait_for_signal() => Err(Failure::failed("interrupted by a signal before it was done")),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_the_same_signal_soon_after_the_first_is_a_forwarded_one() {
-        assert!(is_forwarded(2, 2, Duration::ZERO) && is_forwarded(2, 2, FORWARDED_WITHIN));
-        assert!(!is_forwarded(2, 2, FORWARDED_WITHIN + Duration::from_millis(1)));
-        assert!(!is_forwarded(2, 15, Duration::ZERO));
     }
 }

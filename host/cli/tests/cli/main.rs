@@ -40,5 +40,7 @@ mod registry_costs;
 mod replaying;
 mod running;
 mod serving;
+#[path = "../terminal/mod.rs"]
+mod terminal;
 mod typing;
 mod waiting;

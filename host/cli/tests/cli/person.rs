@@ -2,7 +2,8 @@
 //! the person types.
 
 use crate::place::Place;
-use std::process::{Command, Stdio};
+use crate::terminal::on_terminal;
+use std::process::Stdio;
 
 /// The text that a person saw, and the code with which the program ended.
 #[derive(Debug)]
@@ -30,9 +31,7 @@ pub(crate) fn type_on_a_terminal(place: &Place, arguments: &[&str], lines: &str)
     place.write("typed", lines);
     let typed = std::fs::File::open(place.path().join("typed")).unwrap();
     let quoted = arguments.iter().map(|word| format!("'{}'", word.replace('\'', r"'\''")));
-    let command = format!("{} {}", env!("CARGO_BIN_EXE_tollgate"), quoted.collect::<Vec<_>>().join(" "));
-    let output = Command::new("script")
-        .args(["--quiet", "--return", "--echo", "never", "--command", &command, "/dev/null"])
+    let output = on_terminal(&quoted.collect::<Vec<_>>().join(" "))
         .current_dir(place.path())
         .env("TOLLGATE_DATA", place.path().join("data"))
         .env("TOLLGATE_CACHE", place.path().join("cache"))

@@ -3,9 +3,10 @@
 use crate::at_work::{LOOKS, until_one_runs};
 use crate::cancelling::send;
 use crate::place::{Place, Said};
+use crate::terminal::on_terminal;
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use tollgate::store::SqliteStore;
 use tollgate_artifacts::{Expectation, Guest, good, hostile};
 
@@ -125,9 +126,7 @@ fn w1_on_a_terminal_a_resumed_run_asks_at_once() {
     let (place, run) = killed();
     place.write("typed", "{\"approved\": true}\n");
     let typed = std::fs::File::open(place.path().join("typed")).unwrap();
-    let command = format!("{} resume {run}", env!("CARGO_BIN_EXE_tollgate"));
-    let output = Command::new("script")
-        .args(["--quiet", "--return", "--echo", "never", "--command", &command, "/dev/null"])
+    let output = on_terminal(&format!("resume {run}"))
         .current_dir(place.path())
         .env("TOLLGATE_DATA", place.path().join("data"))
         .stdin(Stdio::from(typed))

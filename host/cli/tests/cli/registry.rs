@@ -2,6 +2,7 @@
 
 pub(crate) use crate::docker_registry::{Registry, missing};
 use crate::place::{Place, Said};
+use crate::terminal::on_terminal;
 use std::fs;
 use std::io::Write as _;
 use std::path::Path;
@@ -68,9 +69,8 @@ pub(crate) fn copy(from: &Path, to: &Path, name: &str) {
 /// Runs the program on a terminal on which this is typed, and returns what it shows. `None` if there
 /// is no program that makes a terminal.
 pub(crate) fn on_a_terminal(place: &Place, arguments: &[&str], typed: &str) -> Option<String> {
-    let line = format!("{} {}", env!("CARGO_BIN_EXE_tollgate"), arguments.join(" "));
-    let mut command = Command::new("script");
-    command.args(["-qec", &line, "/dev/null"]).current_dir(place.path());
+    let mut command = on_terminal(&arguments.join(" "));
+    command.current_dir(place.path());
     command.env("TOLLGATE_DATA", place.path().join("data")).env("TOLLGATE_CACHE", place.path().join("cache"));
     let Ok(mut child) = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn() else {
         missing("script");

@@ -1,8 +1,9 @@
 //! Tests of calls that wait for a person, on the command line.
 
 use crate::place::{Place, Said};
+use crate::terminal::on_terminal;
 use serde_json::Value;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use tollgate_artifacts::{Expectation, Guest, good};
 
 /// A tool that asks a person, and asks again when it is resumed.
@@ -164,9 +165,7 @@ fn w1_on_a_terminal_a_run_asks_at_once() {
     place.write("turns.toml", format!("{ASKS_TWICE}{ENDS}"));
     place.write("typed", "maybe\n{\"approved\": 1}\n{\"approved\": true}\ncancel\n");
     let typed = std::fs::File::open(place.path().join("typed")).unwrap();
-    let command = format!("{} run 'Ask both'", env!("CARGO_BIN_EXE_tollgate"));
-    let output = Command::new("script")
-        .args(["--quiet", "--return", "--echo", "never", "--command", &command, "/dev/null"])
+    let output = on_terminal("run 'Ask both'")
         .current_dir(place.path())
         .env("TOLLGATE_DATA", place.path().join("data"))
         .stdin(Stdio::from(typed))

@@ -7,6 +7,8 @@ mod cluster;
 mod compose;
 #[path = "../../../postgres/tests/failover/servers.rs"]
 mod servers;
+#[path = "../terminal/mod.rs"]
+mod terminal;
 
 use cluster::{Database, cluster};
 use serde_json::Value;
@@ -15,6 +17,7 @@ use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
+use terminal::on_terminal;
 use tollgate_artifacts::{good, hostile};
 
 /// A directory with a configuration, as one machine has it.
@@ -67,9 +70,7 @@ impl Machine {
     /// Returns what a person sees who types this on a terminal.
     fn on_a_terminal(&self, words: &str) -> String {
         let program = self.program(&[]);
-        let mut command = Command::new("script");
-        let typed = format!("{} {words}", env!("CARGO_BIN_EXE_tollgate"));
-        command.args(["--quiet", "--return", "--echo", "never", "--command", &typed, "/dev/null"]);
+        let mut command = on_terminal(words);
         command.current_dir(self.path()).stdin(Stdio::null()).env("COLUMNS", "120");
         for (name, value) in program.get_envs() {
             match value {
