@@ -4,6 +4,7 @@ use super::listening::FIRST_EPOCH;
 use super::{Host, HostError};
 use crate::blocking::aside_if;
 use crate::run::{ChildForwarder, ChildRunResult, ChildStart, Driver, RunClock, RunError};
+use crate::store::CommitError;
 use crate::stream::Publisher;
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,21 +19,37 @@ const POLL_INTERVAL: Duration = Duration::from_millis(200);
 impl Host {
     /// Starts a child, or resumes it from its record: a child that ended returns its outcome,
     /// one that waits continues with the decision if there is one, and one whose process is
-    /// gone continues from its last recorded step.
+    /// gone continues from its last recorded step. If the process that drove its parent before
+    /// continues it in between, the record is read again.
     pub(super) async fn run_child(
         &self,
         start: ChildStart,
         updates: ChildForwarder,
     ) -> Result<ChildRunResult, HostError> {
+        loop {
+            match self.try_run_child(&start, &updates).await {
+                Err(HostError::OwnedElsewhere(_)) if !start.cancel.is_cancelled() => {
+                    tokio::time::sleep(POLL_INTERVAL).await;
+                }
+                ran => return ran,
+            }
+        }
+    }
+
+    async fn try_run_child(
+        &self,
+        start: &ChildStart,
+        updates: &ChildForwarder,
+    ) -> Result<ChildRunResult, HostError> {
         let ChildStart { run_id, plan, decision, exports, cancel } = start;
-        let mut recorded = self.recorded_with_time(&run_id).await?;
+        let mut recorded = self.recorded_with_time(run_id).await?;
         if recorded.as_ref().is_some_and(|(run, _)| !run.is_finished())
-            && self.wait_for_other_driver(&run_id, &cancel).await?
+            && self.wait_for_other_driver(run_id, cancel).await?
         {
-            recorded = self.recorded_with_time(&run_id).await?;
+            recorded = self.recorded_with_time(run_id).await?;
         }
         let (run, clock, input) = match recorded {
-            None => match plan {
+            None => match plan.clone() {
                 Ok(plan) => {
                     let start = Input::StartSeeded(plan.spec, plan.seed);
                     (Run::new(Thread::default()), RunClock::default(), Some(start))
@@ -43,6 +60,7 @@ impl Host {
                 let input = match run.phase() {
                     Phase::Finished(_) => None,
                     Phase::Waiting => decision
+                        .clone()
                         .map(|decision| Input::Decided(vec![decision]))
                         .filter(|input| self.takes(&run, input)),
                     _ if !run.spec().agent.backend.persistence => Some(Input::Cancel {
@@ -54,10 +72,12 @@ impl Host {
             }
         };
         let run = match input {
-            Some(input) => self.drive_child((run_id, run, clock), input, cancel, &updates).await?,
+            Some(input) => {
+                self.drive_child((Arc::clone(run_id), run, clock), input, cancel.clone(), updates).await?
+            }
             None => run,
         };
-        let ran = self.ran(&run, &exports);
+        let ran = self.ran(&run, exports);
         if let ChildEnd::Ended { status, .. } = &ran.end {
             updates.ended(status);
         }
@@ -97,7 +117,7 @@ impl Host {
         let publisher = Publisher::without_clients(Arc::clone(&self.inner.bus), Arc::clone(&run_id));
         let mut parts = self.parts(Arc::clone(&run_id), Arc::clone(&run_id), cancel, publisher);
         parts.epoch = self.acquire(&run_id, run.events()).await?;
-        let (_, run) = boxed(Driver::new(parts, run, 0), input).await?;
+        let (_, run) = boxed(Driver::new(parts, run, 0), Some(input)).await?;
         Ok(self.ran(&run, &[]))
     }
 
@@ -140,15 +160,19 @@ impl Host {
     ) -> Result<Run, HostError> {
         let epoch = if run.events() == 0 { FIRST_EPOCH } else { self.acquire(&run_id, run.events()).await? };
         let (hub, publisher, mut events) = self.listened((&run_id, epoch), false, &cancel);
-        let mut parts = self.parts(Arc::clone(&run_id), run_id, cancel, publisher);
+        let mut parts = self.parts(Arc::clone(&run_id), Arc::clone(&run_id), cancel, publisher);
         parts.epoch = epoch;
-        let driver = Driver::new(parts, run, 0).at(clock);
+        let mut driver = Driver::new(parts, run, 0).at(clock);
+        driver.begin(input).await.map_err(|why| match why {
+            CommitError::Advanced | CommitError::Fenced => HostError::OwnedElsewhere(run_id.to_string()),
+            why => why.into(),
+        })?;
         let telling = async {
             while let Some(event) = events.next().await {
                 updates.send(event);
             }
         };
-        let (ended, ()) = tokio::join!(self.drive_attended(boxed(driver, input), hub, None), telling);
+        let (ended, ()) = tokio::join!(self.drive_attended(boxed(driver, None), hub, None), telling);
         Ok(ended?.1)
     }
 
@@ -173,7 +197,7 @@ impl Host {
 /// itself.
 fn boxed(
     driver: Box<Driver>,
-    input: Input,
+    first: Option<Input>,
 ) -> futures::future::BoxFuture<'static, Result<(crate::run::RunEnd, Run), RunError>> {
-    Box::pin(driver.drive_to_rest(input))
+    Box::pin(driver.drive_to_rest(first))
 }

@@ -157,9 +157,12 @@ impl Driver {
         Ok(self.end())
     }
 
-    /// Like [`drive`](Self::drive), but also returns the final state of the run.
-    pub(crate) async fn drive_to_rest(mut self: Box<Self>, first: Input) -> Result<(RunEnd, Run), RunError> {
-        self.run_to_rest(Some(first)).await?;
+    /// Drives the run, from this input unless it has [begun](Self::begin). Also returns its final state.
+    pub(crate) async fn drive_to_rest(
+        mut self: Box<Self>,
+        first: Option<Input>,
+    ) -> Result<(RunEnd, Run), RunError> {
+        self.run_to_rest(first).await?;
         Ok((self.end(), self.run))
     }
 

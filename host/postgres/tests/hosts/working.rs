@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 use tollgate::run::RunUpdate;
 use tollgate::store::{CoordinationStore, RunCommand, RunFilter, RunSummary, Store};
 use tollgate::{FollowUntil, Host, HostError, RunRequest, RunStatus, WorkOptions};
+use tollgate_agent::code::Code;
 use tollgate_agent::run::{Decision, DecisionAnswer, Event};
 use tollgate_postgres::{PostgresConfig, PostgresStore};
 
@@ -295,12 +296,53 @@ async fn a_child_that_another_host_still_drives_is_waited_for() {
         .await
         .unwrap();
     until_status(&drives, &run_id, "completed").await;
-    let record = drives.store().events(&run_id, 0).await.unwrap();
-    let ended = record.iter().find_map(|stored| match &stored.event {
+    assert_eq!(delegated(&drives, &run_id).await, Some(None), "the call has its child's answer");
+}
+
+/// As if the process that drove the parent before, and was taken for dead, had continued the child just
+/// before it is taken over.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_child_that_goes_on_while_it_is_taken_over_is_read_again() {
+    let hosts = Hosts::new().await;
+    let (drives, _) = hosts.host().await;
+    let request = RunRequest::new(AGENT, "Please delegate.").on_thread("t").detached();
+    let run_id = drives.run(request).await.unwrap().run_id.clone();
+    let (_works, _stop) = hosts.working().await;
+    let behind = hosts.database.client().await;
+    until("the child", async || {
+        let sql = "SELECT count(*) FROM runs WHERE kind = 'child' AND events > 3";
+        (behind.query_one(sql, &[]).await.unwrap().get::<_, i64>(0) == 1).then_some(())
+    })
+    .await;
+    // Both drivers have lost their runs, and the first takeover of the child is refused.
+    behind
+        .batch_execute(
+            "UPDATE runs SET owner = NULL, epoch = epoch + 1;
+             CREATE SEQUENCE taken_over;
+             CREATE FUNCTION refuse_once() RETURNS trigger LANGUAGE plpgsql AS $$
+             BEGIN
+                 IF nextval('taken_over') = 1 THEN RETURN NULL; END IF;
+                 RETURN NEW;
+             END $$;
+             CREATE TRIGGER refuse_once BEFORE UPDATE ON runs FOR EACH ROW
+                 WHEN (NEW.kind = 'child' AND NEW.epoch > OLD.epoch) EXECUTE FUNCTION refuse_once();
+             SELECT pg_notify('tollgate', 'other:w')",
+        )
+        .await
+        .unwrap();
+    until_status(&drives, &run_id, "completed").await;
+    assert_eq!(delegated(&drives, &run_id).await, Some(None), "the call has its child's answer");
+    let taken_over = behind.query_one("SELECT last_value FROM taken_over", &[]).await.unwrap();
+    assert_eq!(taken_over.get::<_, i64>(0), 2, "the child was refused once, then taken over");
+}
+
+/// Returns the code of the end of the run's call that delegates; `None` if it did not end.
+async fn delegated(host: &Host, run_id: &str) -> Option<Option<Code>> {
+    let record = host.store().events(run_id, 0).await.unwrap();
+    record.iter().find_map(|stored| match &stored.event {
         Event::CallFinished(finished) if finished.tool_name == "delegate" => Some(finished.end.code()),
         _ => None,
-    });
-    assert_eq!(ended, Some(None), "the call has its child's answer");
+    })
 }
 
 #[tokio::test(flavor = "multi_thread")]
