@@ -2,6 +2,7 @@
 
 use crate::config::PostgresConfig;
 use crate::error::explain;
+use crate::lease::longest_exchange;
 use crate::tls;
 use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, PoolError, RecyclingMethod, Runtime};
 use futures::future::BoxFuture;
@@ -77,7 +78,7 @@ pub(crate) async fn single(
     Ok(client)
 }
 
-/// Refuses a lease that would run out during a few exchanges with the server.
+/// Refuses a lease that an exchange with the server takes too much of.
 pub(crate) async fn check_lease(client: &Client, config: &PostgresConfig) -> Result<(), StoreError> {
     let mut shortest = Duration::MAX;
     for _ in 0..3 {
@@ -86,7 +87,7 @@ pub(crate) async fn check_lease(client: &Client, config: &PostgresConfig) -> Res
         asked.map_err(|e| explain("read", &config.address(), &e))?;
         shortest = shortest.min(began.elapsed());
     }
-    if config.lease >= shortest * 3 {
+    if shortest <= longest_exchange(config.lease) {
         return Ok(());
     }
     Err(StoreError::unusable(format!(

@@ -17,6 +17,12 @@ pub(crate) fn interval(lease: Duration) -> Duration {
     lease / RENEWALS
 }
 
+/// The time after which a host gives up an exchange on the connection with which it renews its lease. The rest
+/// of the lease is for a new connection.
+pub(crate) fn longest_exchange(lease: Duration) -> Duration {
+    lease / 3
+}
+
 /// The row of another host, as it was just read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct HostLease {

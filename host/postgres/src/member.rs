@@ -2,9 +2,9 @@
 //! hosts that are gone.
 
 use crate::config::PostgresConfig;
-use crate::connect::{Params, no_answer, params, query, run, single};
+use crate::connect::{EXCHANGE, Params, no_answer, params, query, run, single};
 use crate::error::explain;
-use crate::lease::{HostLease, OwnLease, Watcher, interval};
+use crate::lease::{HostLease, OwnLease, Watcher, interval, longest_exchange};
 use crate::schema::check_privileges;
 use crate::settings::unfinished_copy;
 use serde::Serialize;
@@ -124,6 +124,7 @@ impl Member {
             shared: Arc::clone(&shared),
             client: Some(client),
             unknown: HashSet::new(),
+            is_failing: false,
             on_freed: Box::new(on_freed),
             on_lapse: Arc::clone(&on_lapse),
         };
@@ -236,6 +237,8 @@ struct Keeper {
     watcher: Watcher,
     /// Runs that the database says this host owns and that it did not drive at the last look.
     unknown: HashSet<String>,
+    /// Whether no statement was answered since the last failure.
+    is_failing: bool,
     /// Called when runs were released.
     on_freed: Box<dyn Fn() + Send + Sync>,
     /// Called when this host was declared dead.
@@ -270,58 +273,72 @@ impl Keeper {
                     if locked(&self.shared.id).is_empty() {
                         continue;
                     }
-                    let renewed = tokio::time::timeout(every, self.renew()).await;
-                    self.keep_connection(renewed.ok());
+                    let renewed = self.renew().await;
+                    self.report(renewed);
                 }
             }
-            let written = tokio::time::timeout(every, self.write(&mut pending)).await;
-            self.keep_connection(written.ok());
+            let written = self.write(&mut pending).await;
+            self.report(written);
         }
     }
 
-    /// Gives up a connection that failed or did not answer in time.
-    fn keep_connection(&mut self, done: Option<Result<(), tokio_postgres::Error>>) {
-        match done {
-            Some(Ok(())) => {}
-            Some(Err(why)) => {
-                tracing::warn!("{}", explain("renew the lease in", &self.config.address(), &why));
-                self.client = None;
-            }
-            None => {
-                tracing::warn!("the store at {} does not answer", self.config.address());
-                self.client = None;
-            }
+    /// Logs the first of several failures in a row.
+    fn report(&mut self, done: Result<(), StoreError>) {
+        if let Err(why) = done
+            && !std::mem::replace(&mut self.is_failing, true)
+        {
+            tracing::warn!("{why}");
         }
     }
 
-    /// Returns the connection, a new one if the last one failed; `None` if there is none now.
-    async fn connected(&mut self) -> Option<&Client> {
+    /// Makes a new connection if the last one failed. This has a time limit of its own, which does not
+    /// depend on the lease: a host that takes long to connect renews late, and not never.
+    async fn connect(&mut self) -> Result<(), StoreError> {
         if self.client.as_ref().is_none_or(Client::is_closed) {
-            self.client = single(&self.config, &self.config.server, |_| {}).await.ok();
+            self.client = Some(single(&self.config, &self.config.server, |_| {}).await?);
         }
-        self.client.as_ref()
+        Ok(())
+    }
+
+    /// Sends a statement. Gives up a connection that fails or does not answer in time.
+    async fn ask(&mut self, sql: &str, params: Params) -> Result<Vec<Row>, StoreError> {
+        self.connect().await?;
+        let address = self.config.address();
+        let Some(client) = self.client.take() else { return Err(no_answer(&address)) };
+        let longest = longest_exchange(self.config.lease);
+        match tokio::time::timeout(longest, query(&client, sql, params)).await {
+            Ok(Ok(rows)) => {
+                (self.client, self.is_failing) = (Some(client), false);
+                Ok(rows)
+            }
+            Ok(Err(why)) => Err(explain("renew the lease in", &address, &why)),
+            Err(_) => Err(StoreError::unavailable(format!("the store at {address} does not answer"))),
+        }
     }
 
     /// Registers this host under a new id.
     async fn register(&mut self) -> Result<(), StoreError> {
         let id = Uuid::now_v7().to_string();
         let (name, lease) = (self.config.name.clone(), self.lease_ms());
+        let mut row = self.row(&id, lease);
+        row.extend(params![(name, TEXT), (env!("CARGO_PKG_VERSION"), TEXT)]);
+        self.connect().await?;
         // The lease counts from before the statement is sent, so this host never believes it longer
         // than the others do.
         let (sent, address) = (now(), self.config.address());
-        if self.client.as_ref().is_none_or(Client::is_closed) {
-            self.client = Some(single(&self.config, &self.config.server, |_| {}).await?);
-        }
-        let Some(client) = &self.client else { return Err(no_answer(&address)) };
-        check_privileges(client, &address).await?;
+        let Some(client) = self.client.take() else { return Err(no_answer(&address)) };
         let sql = "INSERT INTO hosts (id, lease_ms, agents, unserved, tools, config, name, version, state, lease_until)
             SELECT $1, $2, $3, $4, $5, $6, $7, $8, 'up', clock_timestamp() + $2 * interval '1 ms'
             WHERE NOT EXISTS (SELECT FROM settings WHERE name = 'copy')";
-        let mut row = self.row(&id, lease);
-        row.extend(params![(name, TEXT), (env!("CARGO_PKG_VERSION"), TEXT)]);
-        if run(client, sql, row).await.map_err(|e| explain("register in", &address, &e))? == 0 {
+        let registering = async {
+            check_privileges(&client, &address).await?;
+            run(&client, sql, row).await.map_err(|e| explain("register in", &address, &e))
+        };
+        let registered = tokio::time::timeout(EXCHANGE, registering).await;
+        if registered.map_err(|_| no_answer(&address))?? == 0 {
             return Err(unfinished_copy(&address));
         }
+        self.client = Some(client);
         *locked(&self.shared.id) = Arc::from(id.as_str());
         locked(&self.shared.lease).record_renewal(sent);
         Ok(())
@@ -346,12 +363,11 @@ impl Keeper {
     }
 
     /// Renews the lease, and takes care of hosts that are gone and of runs that no one drives.
-    async fn renew(&mut self) -> Result<(), tokio_postgres::Error> {
+    async fn renew(&mut self) -> Result<(), StoreError> {
         let (id, lease) = (Arc::clone(&locked(&self.shared.id)), self.lease_ms());
-        let row = self.row(&id, lease);
+        self.connect().await?;
         let sent = now();
-        let Some(client) = self.connected().await else { return Ok(()) };
-        let looked = RenewalRows::read(&query(client, RENEW, row).await?);
+        let looked = RenewalRows::read(&self.ask(RENEW, self.row(&id, lease)).await?);
         if looked.is_renewed {
             locked(&self.shared.lease).record_renewal(sent);
         } else {
@@ -361,26 +377,20 @@ impl Keeper {
             locked(&self.shared.lease).lost();
             locked(&self.shared.driven).clear();
             (self.on_lapse)();
-            if let Err(why) = self.register().await {
-                tracing::warn!("{why}");
-                self.client = None;
-                return Ok(());
-            }
+            self.register().await?;
         }
         self.look_after_others(&looked).await?;
         self.reconcile(looked.owned).await
     }
 
     /// Declares silent hosts dead, and releases the runs of dead ones.
-    async fn look_after_others(&mut self, looked: &RenewalRows) -> Result<(), tokio_postgres::Error> {
+    async fn look_after_others(&mut self, looked: &RenewalRows) -> Result<(), StoreError> {
         let mut is_left = looked.is_left;
         for silent in self.watcher.see(now(), &looked.others) {
-            let Some(client) = self.connected().await else { return Ok(()) };
             // Nothing happens if it has renewed, or another host was faster.
-            let sql = "UPDATE hosts SET state = 'dead' WHERE id = $1 AND renewals = $2 AND state = 'up'";
-            let declared =
-                run(client, sql, params![(silent.id.clone(), TEXT), (silent.renewals, INT8)]).await?;
-            if declared > 0 {
+            let sql = "UPDATE hosts SET state = 'dead' WHERE id = $1 AND renewals = $2 AND state = 'up' RETURNING id";
+            let declared = self.ask(sql, params![(silent.id.clone(), TEXT), (silent.renewals, INT8)]).await?;
+            if !declared.is_empty() {
                 tracing::warn!("the host {} is gone; its runs are taken over", silent.id);
                 is_left = true;
             }
@@ -388,8 +398,7 @@ impl Keeper {
         if !is_left {
             return Ok(());
         }
-        let Some(client) = self.connected().await else { return Ok(()) };
-        let freed = query(client, RELEASE_DEAD, Vec::new()).await?;
+        let freed = self.ask(RELEASE_DEAD, Vec::new()).await?;
         if freed.first().is_some_and(|row| row.get::<_, i64>(0) > 0) {
             (self.on_freed)();
         }
@@ -398,52 +407,51 @@ impl Keeper {
 
     /// Releases runs that this host owns without driving them. One look is not enough: a run may
     /// just be starting.
-    async fn reconcile(&mut self, owned: Vec<(String, i64)>) -> Result<(), tokio_postgres::Error> {
-        let me = Arc::clone(&locked(&self.shared.id));
+    async fn reconcile(&mut self, owned: Vec<(String, i64)>) -> Result<(), StoreError> {
         let driven = locked(&self.shared.driven).clone();
         let unknown: Vec<_> = owned.into_iter().filter(|(run_id, _)| !driven.contains(run_id)).collect();
         let (still, new): (Vec<_>, Vec<_>) =
             unknown.into_iter().partition(|(run_id, _)| self.unknown.contains(run_id));
         self.unknown = new.into_iter().map(|(run_id, _)| run_id).collect();
         for (run_id, epoch) in still {
-            let Some(client) = self.connected().await else { return Ok(()) };
-            release(client, &run_id, epoch, &me).await?;
-            (self.on_freed)();
+            self.release(run_id, epoch).await?;
         }
         Ok(())
     }
 
+    /// Releases a run unless its driver has changed.
+    async fn release(&mut self, run_id: String, epoch: i64) -> Result<(), StoreError> {
+        let me = locked(&self.shared.id).to_string();
+        let sql = "UPDATE runs SET owner = NULL WHERE id = $1 AND epoch = $2 AND owner = $3";
+        self.ask(sql, params![(run_id, TEXT), (epoch, INT8), (me, TEXT)]).await?;
+        (self.on_freed)();
+        Ok(())
+    }
+
     /// Writes notes in their order. Those that could not be written stay in `pending`.
-    async fn write(&mut self, pending: &mut Vec<Note>) -> Result<(), tokio_postgres::Error> {
+    async fn write(&mut self, pending: &mut Vec<Note>) -> Result<(), StoreError> {
         while let Some(note) = pending.first() {
-            let me = Arc::clone(&locked(&self.shared.id));
-            if matches!(note, Note::Release { .. } | Note::TurnOver(_)) && self.connected().await.is_none() {
-                return Ok(());
+            match note {
+                Note::Release { run_id, epoch } => {
+                    self.release(run_id.clone(), epoch.cast_signed()).await?;
+                }
+                Note::TurnOver(turn) => {
+                    self.ask("DELETE FROM turns WHERE id = $1", params![(*turn, INT8)]).await?;
+                }
+                Note::Join(_) | Note::Flush(_) => {}
             }
-            if let Note::Join(_) = note {
-                let joined = self.register().await;
-                let has_joined = joined.is_ok();
-                if let Note::Join(reply) = pending.remove(0) {
+            match pending.remove(0) {
+                Note::Join(reply) => {
+                    let joined = self.register().await;
+                    let has_joined = joined.is_ok();
                     let _ = reply.send(joined);
+                    if has_joined {
+                        // The sooner the others are seen, the sooner a silent one is known to be gone.
+                        self.renew().await?;
+                    }
                 }
-                if has_joined {
-                    // The sooner the others are seen, the sooner a silent one is known to be gone.
-                    self.renew().await?;
-                }
-                continue;
-            }
-            match (note, &self.client) {
-                (Note::Release { run_id, epoch }, Some(client)) => {
-                    release(client, run_id, epoch.cast_signed(), &me).await?;
-                    (self.on_freed)();
-                }
-                (Note::TurnOver(turn), Some(client)) => {
-                    run(client, "DELETE FROM turns WHERE id = $1", params![(*turn, INT8)]).await?;
-                }
-                _ => {}
-            }
-            if let Note::Flush(reply) = pending.remove(0) {
-                let _ = reply.send(());
+                Note::Flush(reply) => drop(reply.send(())),
+                Note::Release { .. } | Note::TurnOver(_) => {}
             }
         }
         Ok(())
@@ -514,13 +522,6 @@ impl RenewalRows {
         }
         looked
     }
-}
-
-/// Releases a run unless its driver has changed.
-async fn release(client: &Client, run_id: &str, epoch: i64, host: &str) -> Result<(), tokio_postgres::Error> {
-    let sql = "UPDATE runs SET owner = NULL WHERE id = $1 AND epoch = $2 AND owner = $3";
-    let row = params![(run_id.to_owned(), TEXT), (epoch, INT8), (host.to_owned(), TEXT)];
-    run(client, sql, row).await.map(drop)
 }
 
 /// Ends this host's membership at shutdown: releases its runs, so that no other host has to wait

@@ -233,17 +233,33 @@ async fn a_connection_that_breaks_or_stands_still_delays_a_commit_and_loses_noth
         let (committed, ()) = tokio::join!(store.commit(commit("r", 1, number, vec![step(1)])), healing);
         committed.unwrap();
     }
-    let behind = database.client().await;
-    behind
-        .batch_execute(
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database()
-             AND pid <> pg_backend_pid()",
-        )
-        .await
-        .unwrap();
+    end_connections(&database.client().await).await;
     store.commit(commit("r", 1, 4, vec![Event::RunWaiting])).await.unwrap();
     assert_eq!(store.events("r", 0).await.unwrap().len(), 5);
     assert!(!store.runs(RunFilter::default()).await.unwrap()[0].at_work);
+}
+
+/// Ends all other connections to the database.
+async fn end_connections(behind: &tokio_postgres::Client) {
+    let sql = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database()
+        AND pid <> pg_backend_pid()";
+    behind.batch_execute(sql).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_host_that_takes_long_to_connect_renews_its_lease_late_and_not_never() {
+    let database = cluster().database().await;
+    let proxy = Proxy::start(cluster().socket()).await;
+    let config = PostgresConfig::new(&proxy.url(&database.name)).unwrap().with_lease(LEASE).unwrap();
+    let store = PostgresStore::connect(config).await.unwrap();
+    store.admit(None, None).await.unwrap();
+    let behind = database.client().await;
+    let renewals =
+        async || -> i64 { behind.query_one("SELECT max(renewals) FROM hosts", &[]).await.unwrap().get(0) };
+    proxy.set(Mode::SlowConnect);
+    end_connections(&behind).await;
+    let before = renewals().await;
+    until("a renewal", async || (renewals().await > before).then_some(())).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -28,6 +28,9 @@ pub(crate) enum Mode {
     /// Passes everything on late, so that an exchange takes most of the interval between renewals of a lease
     /// of a second.
     Delay = 6,
+    /// Passes on late what a new connection sends first, so that connecting takes longer than the interval
+    /// between renewals of a lease of a second.
+    SlowConnect = 7,
 }
 
 pub(crate) struct Proxy {
@@ -117,6 +120,9 @@ async fn pass(
     of_server: bool,
 ) {
     let mut buffer = vec![0; 64 * 1024];
+    if !of_server && state.mode() == Mode::SlowConnect as u8 {
+        tokio::time::sleep(Duration::from_millis(400)).await;
+    }
     loop {
         let read = tokio::select! {
             read = from.read(&mut buffer) => read,
