@@ -9,7 +9,7 @@ use crate::schema::check_privileges;
 use crate::settings::unfinished_copy;
 use serde::Serialize;
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::{OnceCell, mpsc, oneshot};
 use tokio_postgres::{Client, Row};
@@ -367,7 +367,7 @@ impl Keeper {
         let (id, lease) = (Arc::clone(&locked(&self.shared.id)), self.lease_ms());
         self.connect().await?;
         let sent = now();
-        let looked = RenewalRows::read(&self.ask(RENEW, self.row(&id, lease)).await?);
+        let looked = RenewalRows::read(&self.ask(&RENEW, self.row(&id, lease)).await?);
         if looked.is_renewed {
             locked(&self.shared.lease).record_renewal(sent);
         } else {
@@ -398,7 +398,7 @@ impl Keeper {
         if !is_left {
             return Ok(());
         }
-        let freed = self.ask(RELEASE_DEAD, Vec::new()).await?;
+        let freed = self.ask(&RELEASE_DEAD, Vec::new()).await?;
         if freed.first().is_some_and(|row| row.get::<_, i64>(0) > 0) {
             (self.on_freed)();
         }
@@ -458,10 +458,22 @@ impl Keeper {
     }
 }
 
+/// The runs of dead hosts, and of those that are forgotten.
+const LEFT_RUNS: &str = "runs r WHERE r.owner IS NOT NULL
+    AND NOT EXISTS (SELECT FROM hosts h WHERE h.id = r.owner AND h.state = 'up')";
+
+/// Their places in queues.
+const LEFT_TURNS: &str =
+    "turns t WHERE NOT EXISTS (SELECT FROM hosts h WHERE h.id = t.host AND h.state = 'up')";
+
+/// The hosts that have been dead for long.
+const OLD_HOSTS: &str = "hosts WHERE state = 'dead' AND lease_until < clock_timestamp() - interval '1 day'";
+
 /// Renews the row of this host, and reads the others, the runs that this one owns, and whether
 /// [`RELEASE_DEAD`] has anything to do.
-const RENEW: &str =
-    "WITH renewed AS (UPDATE hosts SET renewals = renewals + 1, agents = $3, unserved = $4, tools = $5,
+static RENEW: LazyLock<String> = LazyLock::new(|| {
+    format!(
+        "WITH renewed AS (UPDATE hosts SET renewals = renewals + 1, agents = $3, unserved = $4, tools = $5,
             config = $6, lease_until = clock_timestamp() + $2 * interval '1 ms'
         WHERE id = $1 AND state = 'up' RETURNING id)
     SELECT 'me', id, 0::int8, 0::int8, 0::int8 FROM renewed
@@ -469,26 +481,24 @@ const RENEW: &str =
             (extract(epoch FROM lease_until - clock_timestamp()) * 1000)::int8
         FROM hosts WHERE state = 'up' AND id <> $1
     UNION ALL SELECT 'run', id, epoch, 0, 0 FROM runs WHERE owner = $1
-    UNION ALL SELECT 'left', '', 0, 0, 0 WHERE EXISTS (SELECT FROM runs r WHERE r.owner IS NOT NULL
-            AND NOT EXISTS (SELECT FROM hosts h WHERE h.id = r.owner AND h.state = 'up'))
-        OR EXISTS (SELECT FROM turns t
-            WHERE NOT EXISTS (SELECT FROM hosts h WHERE h.id = t.host AND h.state = 'up'))
-        OR EXISTS (SELECT FROM hosts WHERE state = 'dead' AND lease_until < clock_timestamp() - interval '1 day')";
+    UNION ALL SELECT 'left', '', 0, 0, 0 WHERE EXISTS (SELECT FROM {LEFT_RUNS})
+        OR EXISTS (SELECT FROM {LEFT_TURNS}) OR EXISTS (SELECT FROM {OLD_HOSTS})"
+    )
+});
 
 /// Releases the runs of dead hosts, with their places in queues, and forgets hosts that have been gone
 /// for long. Also finds runs that a host began after it was declared dead. A locked row is found at the
 /// next look.
-const RELEASE_DEAD: &str = "WITH left_behind AS (
-            SELECT r.id FROM runs r WHERE r.owner IS NOT NULL
-                AND NOT EXISTS (SELECT FROM hosts h WHERE h.id = r.owner AND h.state = 'up')
-            ORDER BY r.id FOR UPDATE SKIP LOCKED),
+static RELEASE_DEAD: LazyLock<String> = LazyLock::new(|| {
+    format!(
+        "WITH left_behind AS (SELECT r.id FROM {LEFT_RUNS} ORDER BY r.id FOR UPDATE SKIP LOCKED),
         freed AS (UPDATE runs SET owner = NULL, epoch = epoch + 1 FROM left_behind
             WHERE runs.id = left_behind.id RETURNING 1),
-        queued AS (DELETE FROM turns t
-            WHERE NOT EXISTS (SELECT FROM hosts h WHERE h.id = t.host AND h.state = 'up')),
-        forgotten AS (DELETE FROM hosts
-            WHERE state = 'dead' AND lease_until < clock_timestamp() - interval '1 day')
-    SELECT count(*) FROM freed";
+        queued AS (DELETE FROM {LEFT_TURNS}),
+        forgotten AS (DELETE FROM {OLD_HOSTS})
+    SELECT count(*) FROM freed"
+    )
+});
 
 /// The rows that a host reads with each renewal.
 #[derive(Default)]
