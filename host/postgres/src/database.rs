@@ -7,12 +7,14 @@ use crate::error::{Failure, explain, failure};
 use crate::prepared_commit::{PreparedCommit, Tail, serialize};
 use crate::{read, write};
 use deadpool_postgres::Pool;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio_postgres::Error;
 use tollgate_agent::state::StateChange;
-use tollgate_store::{CommitError, CommitReceipt, StoreError, StoreLimits};
+use tollgate_store::{
+    CommitError, CommitReceipt, PendingValues, StoreError, StoreLimits, VolatileValues, volatile_updates,
+};
 use uuid::Uuid;
 
 /// How long a read is repeated on new connections before it fails.
@@ -22,9 +24,6 @@ pub(crate) const PAUSE: Duration = Duration::from_millis(50);
 /// The number of rows over which the size of one component is spread, so that concurrent commits
 /// rarely wait for the same row.
 const SHARDS: i16 = 16;
-
-/// The values of one thread's keys that do not persist.
-pub(crate) type VolatileValues = BTreeMap<Arc<str>, Arc<serde_json::Value>>;
 
 /// The database of one host.
 pub(crate) struct Database {
@@ -41,8 +40,7 @@ pub(crate) struct Database {
     /// The last events of the runs that this host drives, by run id; `None` for a run that it has
     /// acquired and not read yet.
     pub(crate) tails: Mutex<HashMap<Arc<str>, Option<Tail>>>,
-    /// The values of keys that do not persist, which live as long as this process.
-    pub(crate) volatile: Mutex<HashMap<Arc<str>, VolatileValues>>,
+    pub(crate) volatile: VolatileValues,
     /// The conversations that were read last.
     pub(crate) conversations: Conversations,
 }
@@ -92,6 +90,8 @@ impl Database {
         let until = Instant::now() + self.patience.max(exchange);
         let tail = self.forget_tail(prepared.commit.run_id());
         let sender = Sender { host, begin: self.begin.clone(), shard: shard(), tail };
+        let volatile = volatile_updates(prepared.changes());
+        let pending = self.volatile.lock(&prepared.commit.thread_id, volatile).await;
         loop {
             let client = self.client().await;
             let failed = match client {
@@ -99,6 +99,7 @@ impl Database {
                 Ok(client) => match tokio::time::timeout(exchange, commit(client, prepared, &sender)).await {
                     Ok(Ok((committed, tail))) => {
                         self.keep_tail(prepared, tail);
+                        pending.map(PendingValues::set);
                         return Ok(committed);
                     }
                     Ok(Err(CommitFailure::Refused(why))) => return Err(why),
@@ -164,12 +165,15 @@ impl Database {
     /// Writes a change that belongs to no run. It must be based on the current state.
     pub(crate) async fn change(
         &self,
-        thread_id: &str,
+        thread_id: &Arc<str>,
         change: &StateChange,
         id: &str,
     ) -> Result<(), CommitError> {
         let body = serialize(change)?;
-        self.until_stored(|client| change_once(client, &self.begin, thread_id, change, (&body, id))).await
+        let pending = self.volatile.lock(thread_id, volatile_updates(std::iter::once(change))).await;
+        self.until_stored(|client| change_once(client, &self.begin, thread_id, change, (&body, id))).await?;
+        pending.map(PendingValues::set);
+        Ok(())
     }
 
     /// Sends what belongs to no run until its result is known. It has an id, by which a sending whose

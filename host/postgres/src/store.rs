@@ -17,17 +17,17 @@ use crate::{audit, inbox, read};
 use async_trait::async_trait;
 use futures::stream::{self, StreamExt as _};
 use std::cmp::Ordering;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 use tokio_postgres::Client;
 use tollgate_agent::run::{RunSpec, StoredEvent, Thread};
-use tollgate_agent::state::{KeyScope, KeyUpdate, State, StateChange};
+use tollgate_agent::state::StateChange;
 use tollgate_store::rules::spec_of;
 use tollgate_store::{
     AuditFilter, AuditRecord, AuditStore, ClaimedRun, Commit, CommitError, CommitReceipt, ComponentStore,
     CoordinationStore, DamagedRun, EventPage, Hint, Hints, KeyFilter, PageLimit, QueueTurn, Record,
     RunCommand, RunFilter, RunStore, RunSummary, SentCommand, StateRead, StateStore, StoreError, ThreadSize,
-    ToolHealth, VerifyReport,
+    ToolHealth, VerifyReport, VolatileValues,
 };
 use uuid::Uuid;
 
@@ -71,7 +71,7 @@ impl PostgresStore {
             ),
             kept: Mutex::default(),
             tails: Mutex::default(),
-            volatile: Mutex::default(),
+            volatile: VolatileValues::default(),
             conversations: Conversations::default(),
         });
         let claim_start = Arc::<ClaimStart>::default();
@@ -207,32 +207,6 @@ impl PostgresStore {
             .await
     }
 
-    /// Adds the wanted values that do not persist.
-    fn recall(&self, thread_id: &str, wanted: &KeyFilter, state: &mut State) {
-        let volatile = self.database.volatile.lock().unwrap_or_else(PoisonError::into_inner);
-        for (key, value) in volatile.get(thread_id).into_iter().flatten() {
-            if wanted.matches(key) {
-                state.set(key, Arc::clone(value));
-            }
-        }
-    }
-
-    /// Keeps in memory the values of keys that do not persist, which no record contains.
-    fn remember<'a>(&self, thread_id: &Arc<str>, changes: impl Iterator<Item = &'a StateChange>) {
-        let is_volatile = |update: &&KeyUpdate| !update.persistent && update.scope == KeyScope::Thread;
-        let mut updates = changes.flat_map(|change| change.updates.iter()).filter(is_volatile).peekable();
-        if updates.peek().is_none() {
-            return;
-        }
-        let mut volatile = self.database.volatile.lock().unwrap_or_else(PoisonError::into_inner);
-        let values = volatile.entry(Arc::clone(thread_id)).or_default();
-        for update in updates {
-            if let Some(value) = update.folded(values.remove(&update.key)) {
-                values.insert(Arc::clone(&update.key), value);
-            }
-        }
-    }
-
     pub(crate) fn database(&self) -> &Database {
         &self.database
     }
@@ -251,7 +225,7 @@ impl PostgresStore {
 #[async_trait]
 impl RunStore for PostgresStore {
     async fn commit(&self, commit: Commit) -> Result<CommitReceipt, CommitError> {
-        let (thread_id, run_id) = (Arc::clone(&commit.thread_id), Arc::clone(commit.run_id()));
+        let run_id = Arc::clone(commit.run_id());
         let events = Arc::clone(commit.events());
         self.database.keep(&commit.components).await?;
         let prepared = PreparedCommit::new(commit)?;
@@ -265,7 +239,6 @@ impl RunStore for PostgresStore {
             self.member.record_rest(&run_id);
         }
         let committed = committed?;
-        self.remember(&thread_id, events.iter().filter_map(|numbered| numbered.event.change()));
         self.hints.send(if queued { Hint::Work } else { Hint::Events(run_id) });
         Ok(committed)
     }
@@ -350,7 +323,7 @@ impl StateStore for PostgresStore {
         }
         let (mut thread, known) = read.unwrap_or_default();
         conversations.keep(thread_id, known);
-        self.recall(thread_id, &KeyFilter::All, &mut thread.state);
+        self.database.volatile.recall(thread_id, &KeyFilter::All, &mut thread.state).await;
         Ok(thread)
     }
 
@@ -368,7 +341,7 @@ impl StateStore for PostgresStore {
         let mut found =
             self.database.read(|client| read::state(client, thread_id, wanted, max_bytes)).await??;
         if let StateRead::State(state) = &mut found {
-            self.recall(thread_id, wanted, state);
+            self.database.volatile.recall(thread_id, wanted, state).await;
         }
         Ok(found)
     }
@@ -390,10 +363,8 @@ impl StateStore for PostgresStore {
 
     async fn change(&self, thread_id: &str, change: StateChange) -> Result<(), CommitError> {
         let (database, id) = (Arc::clone(&self.database), Uuid::now_v7().to_string());
-        let (thread, copy) = (Arc::<str>::from(thread_id), change.clone());
-        to_its_end(async move { database.change(&thread, &copy, &id).await }).await?;
-        self.remember(&Arc::from(thread_id), std::iter::once(&change));
-        Ok(())
+        let thread_id = Arc::<str>::from(thread_id);
+        to_its_end(async move { database.change(&thread_id, &change, &id).await }).await
     }
 }
 

@@ -112,6 +112,17 @@ impl Job {
         }
     }
 
+    /// Returns the changes of threads' states, each with its thread.
+    pub(super) fn changes(&self) -> Vec<(&Arc<str>, &StateChange)> {
+        match self {
+            Self::Commit(prepared, _) | Self::Deferred(prepared) => {
+                prepared.changes().map(|change| (&prepared.commit.thread_id, change)).collect()
+            }
+            Self::Change(thread_id, change, _) => vec![(thread_id, change)],
+            Self::Flush(_) | Self::Note(..) | Self::Other(..) => Vec::new(),
+        }
+    }
+
     /// Answers the caller, which may be gone; the written data stays.
     pub(super) fn answer(self, written: JobResult) {
         match self {

@@ -42,23 +42,20 @@ use foreign::ForeignCommits;
 use process::Process;
 use read::{FoundState, Readers};
 use sizes::{Sizes, Subject};
-use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use thread_cache::ThreadCache;
 use thread_queue::ThreadQueuePlace;
 use tollgate_agent::run::{RunSpec, StoredEvent, Thread};
-use tollgate_agent::state::{KeyScope, KeyUpdate, State, StateChange};
+use tollgate_agent::state::StateChange;
 use tollgate_store::{
     AuditFilter, AuditRecord, AuditStore, ClaimedRun, Commit, CommitError, CommitReceipt, ComponentStore,
     CoordinationStore, CopySource, EventPage, Hint, HintSender, Hints, KeyFilter, PageLimit, QueueTurn,
     Record, Remedy, RunCommand, RunFilter, RunStore, RunSummary, SentCommand, StateRead, StateStore,
-    StoreError, StoreLimits, ThreadSize, ToolHealth, VerifyReport,
+    StoreError, StoreLimits, ThreadSize, ToolHealth, VerifyReport, VolatileValues,
 };
+use write_connection::SharedParts;
 use writer::Writer;
-
-/// The values of one thread's keys that do not persist.
-type VolatileValues = BTreeMap<Arc<str>, Arc<serde_json::Value>>;
 
 /// A store in a directory. Everything that a client received survives the process.
 pub struct SqliteStore {
@@ -72,8 +69,7 @@ pub struct SqliteStore {
     place: StoreFiles,
     hints: HintSender,
     foreign: ForeignCommits,
-    /// The values of keys that do not persist, which live as long as this process.
-    volatile: Mutex<HashMap<Arc<str>, VolatileValues>>,
+    volatile: Arc<VolatileValues>,
     /// Taken when the store closes and released after everything else is dropped: the last field.
     closing: Option<DatabaseTurn>,
 }
@@ -104,11 +100,17 @@ impl SqliteStore {
         let connection = Arc::new(Mutex::new(connection));
         let known = Arc::new(ThreadCache::new(Arc::clone(&connection)));
         let sizes = Arc::new(Sizes::default());
-        let (of_known, of_process) = (Arc::clone(&known), Arc::clone(&process));
-        let writer = Writer::start(connection, of_known, &file, of_process, Arc::clone(&sizes))?;
+        let volatile = Arc::<VolatileValues>::default();
+        let shared = SharedParts {
+            known: Arc::clone(&known),
+            process: Arc::clone(&process),
+            sizes: Arc::clone(&sizes),
+            volatile: Arc::clone(&volatile),
+        };
+        let writer = Writer::start(connection, &file, shared)?;
         let place = StoreFiles::of(&file)?;
         let readers = Arc::new(Readers::new(file, Arc::clone(&process)));
-        let (limits, volatile) = (StoreLimits::default(), Mutex::default());
+        let limits = StoreLimits::default();
         let (hints, foreign) = (HintSender::default(), ForeignCommits::default());
         let directory = directory.clone();
         Ok(Self {
@@ -165,42 +167,14 @@ impl SqliteStore {
     pub fn process_id(&self) -> &str {
         self.process.id()
     }
-
-    /// Adds the wanted values that do not persist.
-    fn recall(&self, thread_id: &str, wanted: &KeyFilter, state: &mut State) {
-        let volatile = self.volatile.lock().unwrap_or_else(PoisonError::into_inner);
-        for (key, value) in volatile.get(thread_id).into_iter().flatten() {
-            if wanted.matches(key) {
-                state.set(key, Arc::clone(value));
-            }
-        }
-    }
-
-    /// Keeps the values that the record leaves out, and adds them to returned events.
-    fn remember<'a>(&self, thread_id: &Arc<str>, changes: impl Iterator<Item = &'a StateChange>) {
-        let fleeting = |update: &&KeyUpdate| !update.persistent && update.scope == KeyScope::Thread;
-        let mut fleeting = changes.flat_map(|change| change.updates.iter()).filter(fleeting).peekable();
-        if fleeting.peek().is_none() {
-            return;
-        }
-        let mut volatile = self.volatile.lock().unwrap_or_else(PoisonError::into_inner);
-        let values = volatile.entry(Arc::clone(thread_id)).or_default();
-        for update in fleeting {
-            if let Some(value) = update.folded(values.remove(&update.key)) {
-                values.insert(Arc::clone(&update.key), value);
-            }
-        }
-    }
 }
 
 #[async_trait]
 impl RunStore for SqliteStore {
     async fn commit(&self, commit: Commit) -> Result<CommitReceipt, CommitError> {
-        let (thread_id, events) = (Arc::clone(&commit.thread_id), Arc::clone(commit.events()));
         let (run_id, queued) = (Arc::clone(commit.run_id()), commit.queued);
         let committed = self.writer.commit(commit).await?;
         self.hints.send(if queued { Hint::Work } else { Hint::Events(run_id) });
-        self.remember(&thread_id, events.iter().filter_map(|numbered| numbered.event.change()));
         Ok(committed)
     }
 
@@ -269,7 +243,7 @@ impl StateStore for SqliteStore {
                 thread
             }
         };
-        self.recall(thread_id, &KeyFilter::All, &mut thread.state);
+        self.volatile.recall(thread_id, &KeyFilter::All, &mut thread.state).await;
         Ok(thread)
     }
 
@@ -301,7 +275,7 @@ impl StateStore for SqliteStore {
                 }
             }
         };
-        self.recall(thread_id, wanted, &mut state);
+        self.volatile.recall(thread_id, wanted, &mut state).await;
         Ok(StateRead::State(state))
     }
 

@@ -1,7 +1,7 @@
 //! Tests of a writer on a full disk, of deferred commits, and of cached threads.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use super::{Process, SqliteStore, ThreadCache, Writer, open, process};
+use super::{Process, SharedParts, SqliteStore, ThreadCache, Writer, open, process};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -24,9 +24,13 @@ fn writer(directory: &Path, max_pages: i64) -> Writer {
         assert_eq!(given, max_pages);
     }
     let connection = Arc::new(Mutex::new(connection));
-    let known = Arc::new(ThreadCache::new(Arc::clone(&connection)));
-    Writer::start(connection, known, &file, Arc::new(Process::register(directory).unwrap()), Arc::default())
-        .unwrap()
+    let shared = SharedParts {
+        known: Arc::new(ThreadCache::new(Arc::clone(&connection))),
+        process: Arc::new(Process::register(directory).unwrap()),
+        sizes: Arc::default(),
+        volatile: Arc::default(),
+    };
+    Writer::start(connection, &file, shared).unwrap()
 }
 
 fn commit(run: &str, events: Vec<Event>, after: u64) -> Commit {
@@ -68,6 +72,41 @@ async fn a_full_disk_refuses_a_commit_whole_and_keeps_all_before_it() {
     let roomy = writer(data.path(), 0);
     roomy.commit(commit("r", vec![said(), said()], kept)).await.unwrap();
     assert_eq!(store.events("r", 0).await.unwrap().len() as u64, kept + 2);
+}
+
+/// Returns an event that sets a key that does not persist.
+fn counted(revision: u64) -> Event {
+    let update = KeyUpdate { persistent: false, ..KeyUpdate::restored("k.count", revision.into()) };
+    Event::RunSeeded {
+        change: Some(StateChange { revision, updates: [update].into() }),
+        messages: Vec::new(),
+    }
+}
+
+#[tokio::test]
+async fn a_value_that_does_not_persist_is_seen_with_its_commit() {
+    let data = tempfile::tempdir().unwrap();
+    let store = SqliteStore::open(data.path()).unwrap();
+    store.commit(commit("r", vec![started(), counted(1)], 0)).await.unwrap();
+    // Sends the next commit, and does not take its answer.
+    let mut committing = std::pin::pin!(store.commit(commit("r", vec![counted(2)], 2)));
+    std::future::poll_fn(|cx| {
+        assert!(committing.as_mut().poll(cx).is_pending());
+        std::task::Poll::Ready(())
+    })
+    .await;
+    let soon = async {
+        loop {
+            let state = store.thread("t").await.unwrap().state;
+            if state.revision() == 2 {
+                break state;
+            }
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    let state = tokio::time::timeout(Duration::from_secs(20), soon).await.unwrap();
+    assert_eq!(state.get("k.count"), Some(&2.into()));
+    committing.await.unwrap();
 }
 
 fn deferred_start(run: &str) -> Commit {

@@ -6,7 +6,7 @@ use super::read::changes_since;
 use super::recent_keys::RecentKeys;
 use super::sizes::Bytes;
 use super::state;
-use super::thread_cache::ThreadCache;
+use super::write_connection::SharedParts;
 use super::{audit, inbox};
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 use std::cmp::Ordering;
@@ -16,7 +16,7 @@ use tollgate_agent::state::StateChange;
 use tollgate_store::rules::checksum;
 use tollgate_store::rules::{WrittenKeys, sizes_fit};
 use tollgate_store::rules::{label, last_call_failed, status_after};
-use tollgate_store::{CommitError, CommitReceipt, ComponentFile};
+use tollgate_store::{CommitError, CommitReceipt, ComponentFile, PendingValues};
 
 /// The number of other commits' changes held in memory at once. They may hold whole values.
 const CHANGES_AT_ONCE: usize = 16;
@@ -34,12 +34,12 @@ pub(super) struct WrittenGroup {
 /// everything.
 pub(super) fn write_group(
     transaction: Transaction<'_>,
-    known: &ThreadCache,
-    process: &Process,
+    shared: &SharedParts,
     recent: &mut RecentKeys,
     jobs: &[Job],
 ) -> rusqlite::Result<WrittenGroup> {
-    recent.see(known.begin_writing(&transaction)?);
+    let process = &*shared.process;
+    recent.see(shared.known.begin_writing(&transaction)?);
     let (mut results, mut sizes) = (Vec::with_capacity(jobs.len()), Vec::new());
     for job in jobs {
         results.push(match job {
@@ -58,7 +58,10 @@ pub(super) fn write_group(
             }
         });
     }
+    let stored = jobs.iter().zip(&results).filter(|(_, result)| result.is_ok());
+    let pending = shared.volatile.lock_all(stored.flat_map(|(job, _)| job.changes()));
     transaction.commit()?;
+    pending.into_iter().for_each(PendingValues::set);
     Ok(WrittenGroup { results, sizes })
 }
 

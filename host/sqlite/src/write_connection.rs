@@ -14,20 +14,27 @@ use rusqlite::{Connection, Transaction, TransactionBehavior};
 use std::path::Path;
 use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use tollgate_store::{CommitError, StoreError};
+use tollgate_store::{CommitError, StoreError, VolatileValues};
 
 /// The number of log pages after which a checkpoint moves them into the database: 4 MB, as by
 /// SQLite's default.
 const MANY_PAGES: i32 = 1_000;
 
+/// The parts of the store that follow its commits.
+pub(super) struct SharedParts {
+    pub(super) known: Arc<ThreadCache>,
+    pub(super) process: Arc<Process>,
+    pub(super) sizes: Arc<Sizes>,
+    /// The values of keys that do not persist.
+    pub(super) volatile: Arc<VolatileValues>,
+}
+
 /// The connection that writes. It belongs to the writer thread.
 pub(super) struct WriteConnection {
     /// Shared with the [`ThreadCache`], which reads its data version.
     connection: Arc<Mutex<Connection>>,
-    known: Arc<ThreadCache>,
+    shared: SharedParts,
     place: StoreFiles,
-    process: Arc<Process>,
-    sizes: Arc<Sizes>,
     lost: LostRecords,
     /// The keys written by recent commits.
     recent: RecentKeys,
@@ -38,10 +45,8 @@ pub(super) struct WriteConnection {
 impl WriteConnection {
     pub(super) fn new(
         connection: Arc<Mutex<Connection>>,
-        known: Arc<ThreadCache>,
         file: &Path,
-        process: Arc<Process>,
-        sizes: Arc<Sizes>,
+        shared: SharedParts,
     ) -> Result<Self, StoreError> {
         let log_pages = Arc::new(AtomicI32::new(0));
         let counted = Arc::clone(&log_pages);
@@ -53,7 +58,7 @@ impl WriteConnection {
         let hooked = locked(&connection).wal_hook(Some(count));
         hooked.map_err(|e| explain("open", file, &e))?;
         let (place, lost, recent) = (StoreFiles::of(file)?, LostRecords::default(), RecentKeys::default());
-        Ok(Self { connection, known, place, process, sizes, lost, recent, log_pages })
+        Ok(Self { connection, shared, place, lost, recent, log_pages })
     }
 
     /// Returns the deferred commits that are lost.
@@ -66,7 +71,7 @@ impl WriteConnection {
         let connection = Arc::clone(&self.connection);
         let mut connection = locked(&connection);
         let written = self.write_in(&mut connection, &jobs);
-        self.known.follow(&jobs, &written);
+        self.shared.known.follow(&jobs, &written);
         // Answered callers find the connection free.
         drop(connection);
         self.lost.add_from(&jobs, &written);
@@ -98,7 +103,7 @@ impl WriteConnection {
             .check()
             .and_then(|()| {
                 transaction
-                    .and_then(|of| write_group(of, &self.known, &self.process, recent, jobs))
+                    .and_then(|of| write_group(of, &self.shared, recent, jobs))
                     .map_err(|e| explain("write to", &self.place.file, &e))
             })
             .and_then(|written| {
@@ -109,7 +114,7 @@ impl WriteConnection {
             });
         match written {
             Ok(WrittenGroup { results, sizes }) => {
-                sizes.iter().for_each(|(thread_id, bytes)| self.sizes.follow(thread_id, bytes));
+                sizes.iter().for_each(|(thread_id, bytes)| self.shared.sizes.follow(thread_id, bytes));
                 results
             }
             Err(why) => {
@@ -191,7 +196,8 @@ mod tests {
         let connection = Arc::new(Mutex::new(connection));
         let known = Arc::new(ThreadCache::new(Arc::clone(&connection)));
         let process = Arc::new(Process::register(data.path()).unwrap());
-        let mut writes = WriteConnection::new(connection, known, &file, process, Arc::default()).unwrap();
+        let shared = SharedParts { known, process, sizes: Arc::default(), volatile: Arc::default() };
+        let mut writes = WriteConnection::new(connection, &file, shared).unwrap();
         let mut revision = 0;
         while writes.log_pages.load(Relaxed) < MANY_PAGES {
             revision += 1;

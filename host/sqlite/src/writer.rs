@@ -4,9 +4,7 @@
 use super::job::{Job, JobResult, PreparedCommit, Reply};
 use super::process::Process;
 use super::queue::Queue;
-use super::sizes::Sizes;
-use super::thread_cache::ThreadCache;
-use super::write_connection::{LostRecords, WriteConnection};
+use super::write_connection::{LostRecords, SharedParts, WriteConnection};
 use rusqlite::Connection;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -24,12 +22,10 @@ pub(super) struct Writer {
 impl Writer {
     pub(super) fn start(
         connection: Arc<Mutex<Connection>>,
-        known: Arc<ThreadCache>,
         file: &Path,
-        process: Arc<Process>,
-        sizes: Arc<Sizes>,
+        shared: SharedParts,
     ) -> Result<Self, StoreError> {
-        let connection = WriteConnection::new(connection, known, file, process, sizes)?;
+        let connection = WriteConnection::new(connection, file, shared)?;
         let (queue, lost) = (Arc::new(Queue::default()), connection.lost());
         let served = QueueGuard(Arc::clone(&queue));
         let write = move || write_all(connection, &served.0);

@@ -40,6 +40,7 @@ mod run_store;
 mod runs;
 mod state_store;
 mod upkeep;
+mod volatile;
 
 pub use audit::{AuditFilter, AuditKind, AuditRecord, ToolHealth};
 pub use audit_store::AuditStore;
@@ -60,6 +61,7 @@ pub use runs::{
 };
 pub use state_store::{KeyFilter, StateRead, StateStore, ThreadSize, restore_state, whole_state};
 pub use upkeep::{BlockingRun, CopySource, DamagedRun, PruneOptions, PruneReport, VerifyReport};
+pub use volatile::{PendingValues, VolatileValues, volatile_updates};
 
 /// A store of everything that a host records. Every type that implements the five traits is one.
 ///

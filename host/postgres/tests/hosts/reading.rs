@@ -2,9 +2,13 @@
 
 use crate::cluster::cluster;
 use crate::proxy::Proxy;
+use crate::{commit, prompt, started};
 use std::sync::Arc;
-use tollgate::store::StateStore;
+use std::time::Duration;
+use tollgate::store::{RunStore, StateStore};
 use tollgate_agent::message::Message;
+use tollgate_agent::run::Event;
+use tollgate_agent::state::{KeyUpdate, StateChange};
 use tollgate_postgres::{PostgresConfig, PostgresStore};
 
 fn said(number: usize) -> Message {
@@ -49,4 +53,44 @@ async fn of_a_conversation_that_was_read_only_new_messages_are_read() {
     assert_eq!((messages.len(), messages.last()), (2_000, Some(&said(2_000))));
     behind.batch_execute("DELETE FROM messages; DELETE FROM threads").await.unwrap();
     assert!(store.thread("t").await.unwrap().messages.is_empty());
+}
+
+/// Returns an event that sets a key that does not persist.
+fn counted(revision: u64) -> Event {
+    let update = KeyUpdate { persistent: false, ..KeyUpdate::restored("k.count", revision.into()) };
+    Event::RunSeeded {
+        change: Some(StateChange { revision, updates: [update].into() }),
+        messages: Vec::new(),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_value_that_does_not_persist_is_seen_with_its_commit() {
+    let database = cluster().database().await;
+    let store = PostgresStore::connect(database.config()).await.unwrap();
+    store.commit(commit("r", 1, 0, vec![started("r", prompt()), counted(1)])).await.unwrap();
+    let behind = database.client().await;
+    let mut committing = Box::pin(store.commit(commit("r", 1, 2, vec![counted(2)])));
+    // Until the database has the commit, whose answer is not taken.
+    let is_pending = loop {
+        if futures::poll!(&mut committing).is_ready() {
+            break false;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        let revision: i64 = behind.query_one("SELECT revision FROM threads", &[]).await.unwrap().get(0);
+        if revision == 2 {
+            break true;
+        }
+    };
+    let mut reading = Box::pin(store.thread("t"));
+    let state = match tokio::time::timeout(Duration::from_millis(100), &mut reading).await {
+        Ok(read) => read.unwrap().state,
+        Err(_) => {
+            if is_pending {
+                committing.await.unwrap();
+            }
+            reading.await.unwrap().state
+        }
+    };
+    assert_eq!((state.revision(), state.get("k.count")), (2, Some(&2.into())));
 }
